@@ -57,6 +57,8 @@ pub enum Event {
     },
     /// A tenant stored a value.
     TenantConfigChanged { value: TenantValueId, key: String },
+    /// A tenant deleted what it had stored under a key that means something.
+    TenantConfigDeleted { value: TenantValueId, key: String },
     /// Somebody signed up, and has an account.
     CustomerRegistered { customer: CustomerId, account: AccountId },
     /// A customer's address is theirs.
@@ -95,6 +97,7 @@ impl Event {
             | Self::TagRemoved { account, .. }
             | Self::TransactionChanged { account, .. } => Some(*account),
             Self::TenantConfigChanged { .. }
+            | Self::TenantConfigDeleted { .. }
             | Self::EnvironmentChanged { .. }
             | Self::DefinitionsChanged { .. } => None,
         }

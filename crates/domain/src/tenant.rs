@@ -17,6 +17,33 @@ pub const NUMERIC_KEYS: &str = "NUMERIC_KEYS";
 /// The value of [`NUMERIC_KEYS`] that allows them.
 pub const NUMERIC_KEYS_ALLOWED: &str = "allowed";
 
+/// The key under which a tenant's settings are stored, as a JSON object (Kill Bill's name for it).
+pub const SETTINGS: &str = "PER_TENANT_CONFIG";
+
+/// What the key begins with under which the configuration of a plugin is stored, sealed by the API (Kill
+/// Bill's name for it).
+pub const PLUGIN_CONFIGURATION: &str = "PLUGIN_CONFIG_";
+
+/// What keys begin with that Kill Bill keeps for itself, and that no command of this version stores.
+const KEPT_BY_KILL_BILL: [&str; 2] = ["CATALOG", "PLUGIN_PAYMENT_STATE_MACHINE_"];
+
+/// Whether the key means something here or in Kill Bill, so that a client cannot store what it likes there.
+#[must_use]
+pub fn is_reserved_key(key: &str) -> bool {
+    [PUSH_CALLBACK, MAIL_TEMPLATES, NUMERIC_KEYS, SETTINGS].contains(&key)
+        || key.starts_with(PLUGIN_CONFIGURATION)
+        || KEPT_BY_KILL_BILL.iter().any(|it| key.starts_with(it))
+}
+
+/// What stands between the values of a key that has several; no value has it.
+pub const VALUE_SEPARATOR: char = '\u{1e}';
+
+/// How many values a key has at most.
+pub const VALUES_PER_KEY_MAX: usize = 100;
+
+/// How long the values of a key are together at most, in bytes.
+pub const VALUES_BYTES_MAX: usize = 256 * 1024;
+
 /// One company on this installation. All its data carries `no` first in its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {
@@ -56,12 +83,20 @@ pub struct TenantValue {
     pub tenant: TenantNo,
     /// Its id: the object of its `TENANT_CONFIG_CHANGE` event.
     pub id: TenantValueId,
-    /// What it is stored under; one value per key.
+    /// What it is stored under.
     pub key: String,
-    /// The value; `None` once it was deleted. Never journalled.
+    /// The value, or several with [`VALUE_SEPARATOR`] between them; `None` once it was deleted. Never
+    /// journalled.
     #[serde(skip)]
     pub value: Option<String>,
     pub revision: Revision,
+}
+
+impl TenantValue {
+    /// Its values, the oldest first.
+    pub fn values(&self) -> impl Iterator<Item = &str> {
+        self.value.iter().flat_map(|it| it.split(VALUE_SEPARATOR))
+    }
 }
 
 /// The API key of the tenant that sign-up is probed in, and the name of the user who makes it. Both are
@@ -96,4 +131,11 @@ pub struct RotateTenantSecret {
 pub struct SetTenantValue {
     pub key: String,
     pub value: Option<String>,
+}
+
+/// Stores a value under a key of the request's tenant, after those that are there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppendTenantValue {
+    pub key: String,
+    pub value: String,
 }

@@ -35,6 +35,24 @@ const fn id<K>(n: u128) -> domain::Id<K> {
 }
 
 #[test]
+fn events_of_tenants() {
+    let value: TenantValueId = id(2);
+    let key = "PUSH_NOTIFICATION_CB".to_owned();
+    check(
+        &Event::TenantConfigChanged { value, key: key.clone() },
+        expect![[
+            r#"{"TenantConfigChanged":{"value":"00000000-0000-0000-0000-000000000002","key":"PUSH_NOTIFICATION_CB"}}"#
+        ]],
+    );
+    check(
+        &Event::TenantConfigDeleted { value, key },
+        expect![[
+            r#"{"TenantConfigDeleted":{"value":"00000000-0000-0000-0000-000000000002","key":"PUSH_NOTIFICATION_CB"}}"#
+        ]],
+    );
+}
+
+#[test]
 fn events() {
     let account: AccountId = id(1);
     check(
@@ -59,14 +77,6 @@ fn events() {
         &Event::TagRemoved { account, tag: id(9), definition: ControlTag::ManualPay },
         expect![[
             r#"{"TagRemoved":{"account":"00000000-0000-0000-0000-000000000001","tag":"00000000-0000-0000-0000-000000000009","definition":"ManualPay"}}"#
-        ]],
-    );
-    let value: TenantValueId = id(2);
-    let key = "PUSH_NOTIFICATION_CB".to_owned();
-    check(
-        &Event::TenantConfigChanged { value, key },
-        expect![[
-            r#"{"TenantConfigChanged":{"value":"00000000-0000-0000-0000-000000000002","key":"PUSH_NOTIFICATION_CB"}}"#
         ]],
     );
     check(

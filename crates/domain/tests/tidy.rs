@@ -26,7 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("sign-up", &["domain", "engine", "secrets"]),
     // Tokens are sign-up's, transports the gateway's: the queue needs both.
     ("mail", &["domain", "engine", "gateway", "sign-up"]),
-    ("killbill", &["domain", "engine", "web"]),
+    ("killbill", &["domain", "engine", "secrets", "web"]),
     ("grpc", &["domain", "engine", "evaluation", "feature-flags", "web"]),
     ("flags", &["evaluation", "feature-flags", "web"]),
     ("signup", &["domain", "engine", "sign-up", "web"]),

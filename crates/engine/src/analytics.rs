@@ -186,6 +186,7 @@ impl Deltas {
             | Event::TagAdded { .. }
             | Event::TagRemoved { .. }
             | Event::TenantConfigChanged { .. }
+            | Event::TenantConfigDeleted { .. }
             | Event::EnvironmentChanged { .. }
             | Event::DefinitionsChanged { .. } => {}
         }

@@ -23,6 +23,8 @@ pub enum Purpose {
     Request,
     /// The URL and the signing secret of an operation's callback.
     Callback,
+    /// A tenant's configuration of a plugin.
+    PluginConfiguration,
 }
 
 impl Purpose {
@@ -32,6 +34,7 @@ impl Purpose {
             Self::TotpSecret => "totp-secret",
             Self::Request => "request",
             Self::Callback => "callback",
+            Self::PluginConfiguration => "plugin-configuration",
         }
     }
 }

@@ -353,6 +353,7 @@ impl Web<'_> {
             tls: self.is_tls,
             public_url: self.config.public_url.clone(),
             check_callback,
+            sealer: self.node.sealer.clone(),
             ..killbill::Settings::default()
         };
         let kill_bill = killbill::KillBillApi::new(engine.clone(), access.clone(), settings);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use domain::Timestamp;
 use engine::Engine;
 use engine::access::Access;
+use secrets::Sealer;
 
 /// The Kill Bill API. Cheap to clone; clones share their state.
 #[derive(Clone)]
@@ -34,6 +35,8 @@ pub struct Settings {
     pub node_name: String,
     /// Checks a callback before it is registered; the returned reason follows the parameter's name.
     pub check_callback: CallbackCheck,
+    /// Encrypts the configurations of plugins; without one they are not stored.
+    pub sealer: Option<Arc<Sealer>>,
 }
 
 impl Default for Settings {
@@ -43,6 +46,7 @@ impl Default for Settings {
             public_url: String::new(),
             node_name: "faregate".to_owned(),
             check_callback: Arc::new(|_| Ok(())),
+            sealer: None,
         }
     }
 }

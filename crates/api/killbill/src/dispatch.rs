@@ -25,7 +25,7 @@ use crate::error::{Failure, TENANT_HEADERS_MISSING, class, code};
 use crate::log::RequestLog;
 use crate::reply::empty;
 use crate::request::{self, API_KEY, API_SECRET, REQUEST_ID};
-use crate::route::{Credentials, Resource, ResponseFuture, Route, RouteMatch};
+use crate::route::{Credentials, Resource, ResponseFuture, Route, RouteMatch, Takes};
 
 /// Serves a request to one resource.
 pub(crate) async fn serve(
@@ -111,7 +111,10 @@ async fn admit(
     refuse_card_number(card_data::find_in_head(&parts.uri, &parts.headers, keys))?;
     let body = web::body::read(body).await.map_err(Failure::Body)?;
     refuse_card_number(card_data::find_in_json(&body, keys))?;
-    if route.takes_body && !body.is_empty() && !parts.headers.contains_key(CONTENT_TYPE) {
+    if route.takes != Takes::Nothing
+        && !body.is_empty()
+        && !parts.headers.contains_key(CONTENT_TYPE)
+    {
         return Err(unsupported_media_type());
     }
     let template = route.path;
@@ -180,9 +183,9 @@ fn check_media_types(route: &Route, headers: &HeaderMap) -> Result<(), Failure> 
     {
         return Err(Failure::NotAcceptable);
     }
-    if route.takes_body
+    if let Some(expected) = route.takes.media_type()
         && let Some(content_type) = headers.get(CONTENT_TYPE)
-        && !is_json(content_type.as_bytes())
+        && !is_of_type(content_type.as_bytes(), expected)
     {
         return Err(unsupported_media_type());
     }
@@ -205,8 +208,8 @@ fn accepts_json(accept: &[u8]) -> bool {
         })
 }
 
-fn is_json(content_type: &[u8]) -> bool {
-    media_type(content_type).eq_ignore_ascii_case(b"application/json")
+fn is_of_type(content_type: &[u8], expected: &str) -> bool {
+    media_type(content_type).eq_ignore_ascii_case(expected.as_bytes())
 }
 
 /// A media type without its parameters.
@@ -226,9 +229,11 @@ mod tests {
         for refused in ["application/xml", "text/html, text/*"] {
             assert!(!accepts_json(refused.as_bytes()), "{refused}");
         }
-        assert!(is_json(b"application/json; charset=utf-8"));
-        assert!(is_json(b"Application/JSON"));
-        assert!(!is_json(b"text/plain"));
-        assert!(!is_json(b"application/jsonp"));
+        let is_json = |content_type: &str| is_of_type(content_type.as_bytes(), "application/json");
+        assert!(is_json("application/json; charset=utf-8"));
+        assert!(is_json("Application/JSON"));
+        assert!(!is_json("text/plain"));
+        assert!(!is_json("application/jsonp"));
+        assert!(is_of_type(b"text/plain; charset=utf-8", "text/plain"));
     }
 }

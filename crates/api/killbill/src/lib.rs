@@ -28,6 +28,7 @@ mod routes;
 mod security;
 mod system;
 mod tags;
+mod tenant_values;
 mod tenants;
 mod test_clock;
 mod transactions;

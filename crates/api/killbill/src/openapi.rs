@@ -12,8 +12,8 @@ use crate::payments::{follow_up, read};
 use crate::route::{Credentials, Route};
 use crate::routes;
 use crate::{
-    accounts, admin, audit, payment_methods, payments, security, system, tags, tenants, test_clock,
-    transactions,
+    accounts, admin, audit, payment_methods, payments, security, system, tags, tenant_values,
+    tenants, test_clock, transactions,
 };
 
 #[derive(OpenApi)]
@@ -24,6 +24,16 @@ use crate::{
     tenants::register_callback,
     tenants::get_callback,
     tenants::delete_callback,
+    tenant_values::set_settings,
+    tenant_values::settings,
+    tenant_values::delete_settings,
+    tenant_values::search,
+    tenant_values::set_plugin,
+    tenant_values::plugin,
+    tenant_values::delete_plugin,
+    tenant_values::append,
+    tenant_values::of_key,
+    tenant_values::delete_key,
     accounts::create,
     accounts::get,
     accounts::get_by_key,
@@ -160,7 +170,7 @@ fn complete(operation: &mut Operation, route: &Route) {
 }
 
 /// Parameters that mean the same on every route.
-const PARAMETERS: [(&str, &str); 38] = [
+const PARAMETERS: [(&str, &str); 40] = [
     ("accountId", "The account's id"),
     ("accountWithBalance", "Fills `accountBalance`, 0 as there are no invoices"),
     (
@@ -179,6 +189,8 @@ const PARAMETERS: [(&str, &str); 38] = [
     ("forceDefaultPmDeletion", "Deletes a default method"),
     ("includedDeleted", "Deleted ones too"),
     ("isDefault", "Makes it the account's default"),
+    ("keyName", "A key of the tenant's own"),
+    ("keyPrefix", "What the keys begin with"),
     ("limit", "100 by default, 10,000 at most"),
     ("months", "Months to move by"),
     ("objectType", "Only tags of this type of object"),

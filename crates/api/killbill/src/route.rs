@@ -23,6 +23,27 @@ pub(crate) enum Credentials {
     UserAndTenant,
 }
 
+/// What body a request may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// None; one that is sent is not looked at.
+    Nothing,
+    Json,
+    /// Text, as `text/plain`.
+    Text,
+}
+
+impl Takes {
+    /// The media type of the body.
+    pub(crate) const fn media_type(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => None,
+            Self::Json => Some("application/json"),
+            Self::Text => Some("text/plain"),
+        }
+    }
+}
+
 /// One method of one path.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
@@ -36,8 +57,7 @@ pub(crate) struct Route {
     pub(crate) is_open_to_its_user: bool,
     /// Whether the request is audited, which makes `X-Killbill-CreatedBy` mandatory.
     pub(crate) audited: bool,
-    /// Whether the request may have a JSON body.
-    pub(crate) takes_body: bool,
+    pub(crate) takes: Takes,
     pub(crate) handler: Handler,
 }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use http::Method;
 
 use crate::payments::{follow_up, read as payment_reads};
-use crate::route::{Credentials, Handler, Resource, Route};
+use crate::route::{Credentials, Handler, Resource, Route, Takes};
 use crate::unserved::UNSERVED;
 use crate::{
-    accounts, admin, audit, payment_methods, payments, security, system, tags, tenants, test_clock,
-    transactions,
+    accounts, admin, audit, payment_methods, payments, security, system, tags, tenant_values,
+    tenants, test_clock, transactions,
 };
 
 const fn read(path: &'static str, handler: Handler) -> Route {
@@ -24,7 +24,7 @@ const fn plain(method: Method, path: &'static str, handler: Handler) -> Route {
         permission: None,
         is_open_to_its_user: false,
         audited: false,
-        takes_body: false,
+        takes: Takes::Nothing,
         handler,
     }
 }
@@ -54,7 +54,7 @@ const fn write(
         permission: Some(permission),
         is_open_to_its_user: false,
         audited: true,
-        takes_body: true,
+        takes: Takes::Json,
         handler,
     }
 }
@@ -79,7 +79,12 @@ impl Route {
 
     /// The request has no body, so its media type is not checked.
     const fn without_body(mut self) -> Self {
-        self.takes_body = false;
+        self.takes = Takes::Nothing;
+        self
+    }
+
+    const fn with_text(mut self) -> Self {
+        self.takes = Takes::Text;
         self
     }
 }
@@ -92,6 +97,21 @@ static ROUTES: &[Route] = &[
     post(CALLBACK, "tenant_kvs:add", |it| Box::pin(tenants::register_callback(it))).without_body(),
     read(CALLBACK, |it| Box::pin(tenants::get_callback(it))),
     delete(CALLBACK, "tenant_kvs:delete", |it| Box::pin(tenants::delete_callback(it)))
+        .without_body(),
+    post(SETTINGS, "tenant_kvs:add", |it| Box::pin(tenant_values::set_settings(it))).with_text(),
+    read(SETTINGS, |it| Box::pin(tenant_values::settings(it))),
+    delete(SETTINGS, "tenant_kvs:delete", |it| Box::pin(tenant_values::delete_settings(it)))
+        .without_body(),
+    read("/1.0/kb/tenants/uploadPerTenantConfig/{keyPrefix}/search", |it| {
+        Box::pin(tenant_values::search(it))
+    }),
+    post(PLUGIN, "tenant_kvs:add", |it| Box::pin(tenant_values::set_plugin(it))).with_text(),
+    read(PLUGIN, |it| Box::pin(tenant_values::plugin(it))),
+    delete(PLUGIN, "tenant_kvs:delete", |it| Box::pin(tenant_values::delete_plugin(it)))
+        .without_body(),
+    post(USER_KEY, "tenant_kvs:add", |it| Box::pin(tenant_values::append(it))).with_text(),
+    read(USER_KEY, |it| Box::pin(tenant_values::of_key(it))),
+    delete(USER_KEY, "tenant_kvs:delete", |it| Box::pin(tenant_values::delete_key(it)))
         .without_body(),
     post("/1.0/kb/accounts", "account:create", |it| Box::pin(accounts::create(it))),
     read("/1.0/kb/accounts", |it| Box::pin(accounts::get_by_key(it))),
@@ -223,6 +243,9 @@ const PAYMENTS: &str = "/1.0/kb/payments";
 const PAYMENT: &str = "/1.0/kb/payments/{paymentId}";
 const TRANSACTION: &str = "/1.0/kb/paymentTransactions/{transactionId}";
 const CALLBACK: &str = "/1.0/kb/tenants/registerNotificationCallback";
+const SETTINGS: &str = "/1.0/kb/tenants/uploadPerTenantConfig";
+const PLUGIN: &str = "/1.0/kb/tenants/uploadPluginConfig/{pluginName}";
+const USER_KEY: &str = "/1.0/kb/tenants/userKeyValue/{keyName}";
 const ROLES: &str = "/1.0/kb/security/roles";
 const CLOCK: &str = "/1.0/kb/test/clock";
 

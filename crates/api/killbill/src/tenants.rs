@@ -1,5 +1,7 @@
 //! Tenants: create, read, and register the callback for events.
 
+use std::borrow::Cow;
+
 use domain::command::TenantCommand;
 use domain::tenant::{CreateTenant, PUSH_CALLBACK, SetTenantValue, Tenant};
 use domain::{Command, Reply, TenantId};
@@ -39,8 +41,14 @@ pub(crate) struct TenantJson<'a> {
 pub(crate) struct TenantValueJson<'a> {
     key: &'a str,
     #[schema(value_type = Vec<String>)]
-    values: Vec<&'a str>,
+    values: Vec<Cow<'a, str>>,
     audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+impl<'a> TenantValueJson<'a> {
+    pub(crate) const fn new(key: &'a str, values: Vec<Cow<'a, str>>) -> Self {
+        Self { key, values, audit_logs: vec![] }
+    }
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -172,8 +180,8 @@ pub(crate) async fn register_callback(call: Call) -> HandlerResult {
 pub(crate) async fn get_callback(call: Call) -> HandlerResult {
     let tenant = call.tenant();
     let found = call.read(move |queries| queries.tenant_value(tenant, PUSH_CALLBACK)).await?;
-    let values = found.iter().filter_map(|found| found.value.as_deref()).collect();
-    Ok(reply::ok(&TenantValueJson { key: PUSH_CALLBACK, values, audit_logs: vec![] }))
+    let values = found.iter().filter_map(|found| found.value.as_deref()).map(Cow::from).collect();
+    Ok(reply::ok(&TenantValueJson::new(PUSH_CALLBACK, values)))
 }
 
 /// Removes the callback for the tenant's events.

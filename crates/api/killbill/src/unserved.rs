@@ -159,17 +159,10 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/tagDefinitions/{tagDefinitionId}/auditLogsWithHistory", &[Method::GET]),
     ("/1.0/kb/tags/pagination", &[Method::GET]),
     ("/1.0/kb/tags/search/{searchKey}", &[Method::GET]),
-    ("/1.0/kb/tenants/uploadPerTenantConfig", &[Method::DELETE, Method::GET, Method::POST]),
-    ("/1.0/kb/tenants/uploadPerTenantConfig/{keyPrefix}/search", &[Method::GET]),
-    (
-        "/1.0/kb/tenants/uploadPluginConfig/{pluginName}",
-        &[Method::DELETE, Method::GET, Method::POST],
-    ),
     (
         "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}",
         &[Method::DELETE, Method::GET, Method::POST],
     ),
-    ("/1.0/kb/tenants/userKeyValue/{keyName}", &[Method::DELETE, Method::GET, Method::POST]),
     ("/1.0/kb/test/invoices/{accountId}/log", &[Method::POST]),
     ("/1.0/kb/usages", &[Method::POST]),
     ("/1.0/kb/usages/{subscriptionId}", &[Method::GET]),

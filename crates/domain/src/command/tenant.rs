@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 use crate::TenantNo;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::read::Read;
-use crate::tenant::{CreateTenant, RotateTenantSecret, SetTenantValue};
+use crate::tenant::{AppendTenantValue, CreateTenant, RotateTenantSecret, SetTenantValue};
 
 /// A command about a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TenantCommand {
     Create(CreateTenant),
     SetValue(SetTenantValue),
+    AppendValue(AppendTenantValue),
     RotateSecret(RotateTenantSecret),
     /// Refuses the secret that was replaced from now on.
     WithdrawPreviousSecret,
@@ -26,6 +27,7 @@ impl TenantCommand {
         match self {
             Self::Create(_) => "CreateTenant",
             Self::SetValue(_) => "SetTenantValue",
+            Self::AppendValue(_) => "AppendTenantValue",
             Self::RotateSecret(_) => "RotateTenantSecret",
             Self::WithdrawPreviousSecret => "WithdrawPreviousTenantSecret",
             Self::SetActive(_) => "SetTenantActive",
@@ -36,6 +38,7 @@ impl TenantCommand {
     pub(super) const fn is_marked(&self) -> bool {
         match self {
             Self::SetValue(_)
+            | Self::AppendValue(_)
             | Self::RotateSecret(_)
             | Self::WithdrawPreviousSecret
             | Self::SetActive(_) => true,
@@ -55,6 +58,7 @@ impl TenantCommand {
                 }
             }
             Self::SetValue(it) => read(Read::TenantValue(tenant, it.key.clone())),
+            Self::AppendValue(it) => read(Read::TenantValue(tenant, it.key.clone())),
             Self::RotateSecret(_) | Self::WithdrawPreviousSecret | Self::SetActive(_) => {
                 read(Read::Tenant(tenant));
             }

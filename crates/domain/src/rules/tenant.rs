@@ -6,7 +6,8 @@ use crate::context::Context;
 use crate::reply::Outcome;
 use crate::state::State;
 use crate::tenant::{
-    CreateTenant, PROBE, PreviousSecret, RotateTenantSecret, SetTenantValue, Tenant, TenantValue,
+    AppendTenantValue, CreateTenant, PROBE, PreviousSecret, RotateTenantSecret, SetTenantValue,
+    Tenant, TenantValue, VALUE_SEPARATOR, VALUES_BYTES_MAX, VALUES_PER_KEY_MAX, is_reserved_key,
 };
 use crate::{Accepted, Event, Rejection, Reply, Revision, TenantNo, TenantRejection};
 
@@ -50,25 +51,60 @@ pub(crate) fn set_value(state: &State, it: &SetTenantValue, cx: &mut Context) ->
     if it.value.is_none() && before.is_none_or(|value| value.value.is_none()) {
         return Ok(Accepted::now(Reply::Done));
     }
-    let value = match before {
-        Some(before) => TenantValue {
-            value: it.value.clone(),
-            revision: before.revision.next(cx.seq),
-            ..before.clone()
-        },
-        None => TenantValue {
-            tenant: cx.tenant,
-            id: cx.mint(),
-            key: it.key.clone(),
-            value: it.value.clone(),
-            revision: Revision::first(cx.seq),
-        },
-    };
-    if value.value.is_some() {
-        cx.event(Event::TenantConfigChanged { value: value.id, key: value.key.clone() });
+    let value = stored(before, &it.key, it.value.clone(), cx);
+    let (id, key) = (value.id, value.key.clone());
+    match value.value {
+        Some(_) => cx.event(Event::TenantConfigChanged { value: id, key }),
+        None if is_reserved_key(&key) => {
+            cx.event(Event::TenantConfigDeleted { value: id, key });
+        }
+        None => {}
     }
     cx.change(TenantChange::Value(value));
     Ok(Accepted::now(Reply::Done))
+}
+
+/// As in Kill Bill, what a client stores under a key of its own is no event.
+pub(crate) fn append_value(state: &State, it: &AppendTenantValue, cx: &mut Context) -> Outcome {
+    if it.value.contains(VALUE_SEPARATOR) {
+        return Err(Rejection::invalid("value", "must not have the character U+001E"));
+    }
+    let before = state.tenant_value(cx.tenant, &it.key);
+    if before.is_some_and(|before| before.values().count() >= VALUES_PER_KEY_MAX) {
+        return Err(Rejection::invalid("value", "the key has 100 values already"));
+    }
+    let held = before.and_then(|before| before.value.as_ref());
+    let all = match held {
+        Some(held) => format!("{held}{VALUE_SEPARATOR}{}", it.value),
+        None => it.value.clone(),
+    };
+    if all.len() > VALUES_BYTES_MAX {
+        return Err(Rejection::invalid("value", "the key's values would have more than 256 KiB"));
+    }
+    let value = stored(before, &it.key, Some(all), cx);
+    cx.change(TenantChange::Value(value));
+    Ok(Accepted::now(Reply::Done))
+}
+
+/// The next revision of what is stored under a key.
+fn stored(
+    before: Option<&TenantValue>,
+    key: &str,
+    value: Option<String>,
+    cx: &mut Context,
+) -> TenantValue {
+    match before {
+        Some(before) => {
+            TenantValue { value, revision: before.revision.next(cx.seq), ..before.clone() }
+        }
+        None => TenantValue {
+            tenant: cx.tenant,
+            id: cx.mint(),
+            key: key.to_owned(),
+            value,
+            revision: Revision::first(cx.seq),
+        },
+    }
 }
 
 pub(crate) fn rotate_secret(state: &State, it: &RotateTenantSecret, cx: &mut Context) -> Outcome {
@@ -143,5 +179,30 @@ mod tests {
         let refused = Rejection::invalid("tenantId", "it must not be all zeros");
         assert_eq!(create(0), Err(refused));
         create(1).expect("an id that is not zero");
+    }
+
+    #[test]
+    fn values_of_a_key_are_appended_up_to_a_bound_and_deleted_together() {
+        let mut rows = Rows::new();
+        let append = |rows: &mut Rows, value: &str| {
+            let it = AppendTenantValue { key: "colour".to_owned(), value: value.to_owned() };
+            rows.run(Command::Tenant(TenantCommand::AppendValue(it)))
+        };
+        let refused = |reason: &str| Err(Rejection::invalid("value", reason));
+        assert_eq!(
+            append(&mut rows, "blue\u{1e}red"),
+            refused("must not have the character U+001E")
+        );
+        let large = "x".repeat(VALUES_BYTES_MAX);
+        append(&mut rows, "").expect("an empty value");
+        let too_large = refused("the key's values would have more than 256 KiB");
+        assert_eq!(append(&mut rows, &large), too_large);
+        for n in 1..VALUES_PER_KEY_MAX {
+            append(&mut rows, &n.to_string()).expect("there is room");
+        }
+        assert_eq!(append(&mut rows, "100"), refused("the key has 100 values already"));
+        let delete = SetTenantValue { key: "colour".to_owned(), value: None };
+        rows.run(Command::Tenant(TenantCommand::SetValue(delete))).expect("it is there");
+        append(&mut rows, &large).expect("it is the only one");
     }
 }

@@ -25,6 +25,13 @@ pub trait TenantQueries: Send + Sync {
     fn tenant_count(&self) -> Result<i64, StoreError>;
     /// A tenant's stored value.
     fn tenant_value(&self, no: TenantNo, key: &str) -> Result<Option<TenantValue>, StoreError>;
+    /// What a tenant has stored under keys that begin with `prefix`, by key, at most so many.
+    fn tenant_values(
+        &self,
+        no: TenantNo,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<TenantValue>, StoreError>;
     /// Whether any tenant has a value under `key`.
     fn is_value_in_use(&self, key: &str) -> Result<bool, StoreError>;
 }

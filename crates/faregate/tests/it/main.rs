@@ -29,6 +29,7 @@ mod iso8583;
 mod killbill_bad_input;
 mod killbill_requests;
 mod killbill_tags;
+mod killbill_tenant_values;
 mod lifecycle;
 mod limits;
 mod logs;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::tag::ControlTag;
-use domain::{AccountId, AmountMinor, Currency, Event, TagId};
+use domain::{AccountId, AmountMinor, Currency, Event, TagId, TenantValueId};
 use engine::time::rfc3339_second;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -14,13 +14,12 @@ pub fn body(event: &Event) -> Option<Bytes> {
     let notification = match event {
         Event::AccountCreated { account } => Notification::of_account("ACCOUNT_CREATION", account),
         Event::AccountChanged { account } => Notification::of_account("ACCOUNT_CHANGE", account),
-        Event::TenantConfigChanged { value, key } => Notification {
-            event_type: "TENANT_CONFIG_CHANGE",
-            account_id: None,
-            object_type: "TENANT_KVS",
-            object_id: value.to_string(),
-            meta_data: Some(json(&ConfigMetaData { key })),
-        },
+        Event::TenantConfigChanged { value, key } => {
+            Notification::of_config("TENANT_CONFIG_CHANGE", value, key)
+        }
+        Event::TenantConfigDeleted { value, key } => {
+            Notification::of_config("TENANT_CONFIG_DELETION", value, key)
+        }
         Event::TagAdded { account, tag, definition } => {
             Notification::of_tag("TAG_CREATION", account, (tag, *definition))
         }
@@ -142,6 +141,16 @@ impl Notification {
             object_type: "ACCOUNT",
             object_id: account.to_string(),
             meta_data: None,
+        }
+    }
+
+    fn of_config(event_type: &'static str, value: &TenantValueId, key: &str) -> Self {
+        Self {
+            event_type,
+            account_id: None,
+            object_type: "TENANT_KVS",
+            object_id: value.to_string(),
+            meta_data: Some(json(&ConfigMetaData { key })),
         }
     }
 

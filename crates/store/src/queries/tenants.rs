@@ -63,6 +63,31 @@ impl TenantQueries for SqlQueries {
         })
     }
 
+    fn tenant_values(
+        &self,
+        no: TenantNo,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<TenantValue>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                tables::TENANT_VALUE.select(
+                    "WHERE tenant = ?1 AND name >= ?2 AND name < ?3 AND value IS NOT NULL \
+                     ORDER BY name LIMIT ?4",
+                )
+            });
+            // Names are compared by their bytes, and no character has larger ones.
+            let end = format!("{prefix}\u{10ffff}");
+            let parameters = [
+                no.into(),
+                prefix.into(),
+                (&end).into(),
+                i64::try_from(limit).unwrap_or(i64::MAX).into(),
+            ];
+            reader.query(&SQL, &parameters, rows::tenant_value)
+        })
+    }
+
     fn is_value_in_use(&self, key: &str) -> Result<bool, StoreError> {
         self.read(|reader| {
             let sql = "SELECT count(*) FROM (SELECT 1 FROM tenant_value \

@@ -1,6 +1,7 @@
 //! The rows of Kill Bill's API.
 
 use super::row::{Needs, Row, row};
+use super::world::{PLUGIN, USER_KEY};
 
 const fn may(permission: &'static str) -> Needs {
     Needs::OperatorAndTenant(Some(permission))
@@ -39,6 +40,22 @@ fn tenants() -> Vec<Row> {
             .at("/1.0/kb/tenants/registerNotificationCallback?cb=http://127.0.0.1:9/other"),
         row("GET /1.0/kb/tenants/registerNotificationCallback", READ),
         row("DELETE /1.0/kb/tenants/registerNotificationCallback", may("tenant_kvs:delete")),
+        row("POST /1.0/kb/tenants/uploadPerTenantConfig", may("tenant_kvs:add")).text("{}"),
+        row("GET /1.0/kb/tenants/uploadPerTenantConfig", READ),
+        row("DELETE /1.0/kb/tenants/uploadPerTenantConfig", may("tenant_kvs:delete")),
+        row("GET /1.0/kb/tenants/uploadPerTenantConfig/{keyPrefix}/search", READ)
+            .at("/1.0/kb/tenants/uploadPerTenantConfig/P/search"),
+        row("POST /1.0/kb/tenants/uploadPluginConfig/{pluginName}", may("tenant_kvs:add"))
+            .at(PLUGIN)
+            .text("a=b"),
+        row("GET /1.0/kb/tenants/uploadPluginConfig/{pluginName}", READ).at(PLUGIN),
+        row("DELETE /1.0/kb/tenants/uploadPluginConfig/{pluginName}", may("tenant_kvs:delete"))
+            .at(PLUGIN),
+        row("POST /1.0/kb/tenants/userKeyValue/{keyName}", may("tenant_kvs:add"))
+            .at(USER_KEY)
+            .text("blue"),
+        row("GET /1.0/kb/tenants/userKeyValue/{keyName}", READ).at(USER_KEY),
+        row("DELETE /1.0/kb/tenants/userKeyValue/{keyName}", may("tenant_kvs:delete")).at(USER_KEY),
     ]
 }
 

@@ -58,6 +58,8 @@ pub struct Row {
     target: Option<&'static str>,
     body: &'static str,
     message: Option<fn(&Objects) -> Vec<u8>>,
+    /// Whether the body is text and not JSON.
+    pub is_text: bool,
     /// The status for credentials of another tenant; none: that tenant's own data is shown.
     pub foreign: Option<u16>,
     /// A further status for a caller who may, where the request is a wrong one.
@@ -77,6 +79,7 @@ pub fn row(route: &'static str, needs: Needs) -> Row {
         target: None,
         body: "",
         message: None,
+        is_text: false,
         foreign: None,
         or: None,
         customer: "email",
@@ -94,6 +97,12 @@ impl Row {
 
     pub fn body(mut self, json: &'static str) -> Self {
         self.body = json;
+        self
+    }
+
+    /// The body, as plain text.
+    pub fn text(mut self, text: &'static str) -> Self {
+        (self.body, self.is_text) = (text, true);
         self
     }
 

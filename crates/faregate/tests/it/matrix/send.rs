@@ -46,6 +46,10 @@ impl Sender {
         self.sent += 1;
         let [_, a, b, c] = (self.sent + 1).to_be_bytes();
         let client = client.clone().from(&format!("127.{a}.{b}.{c}"));
+        let client = match row.is_text {
+            true => client.header("Content-Type", "text/plain"),
+            false => client,
+        };
         let content = row.content(&world.objects);
         match row.method() {
             "RPC" => {

@@ -15,6 +15,10 @@ use crate::signup::{PASSWORD, launch, mailed_token};
 /// In every text of tenant `a` that no request of the matrix names: no other tenant may see it.
 pub const CANARY: &str = "canary";
 
+/// What tenant `a` has stored.
+pub const PLUGIN: &str = "/1.0/kb/tenants/uploadPluginConfig/stripe";
+pub const USER_KEY: &str = "/1.0/kb/tenants/userKeyValue/PRIVATE";
+
 /// The environment, and the user whose permission is the one that a route needs.
 const ENVIRONMENT: &str = "env-of-a";
 pub const PERMITTED: &str = "permitted";
@@ -245,6 +249,10 @@ impl World {
         let tag = text(&admin.get(&tags).json()[0], "tagId").to_owned();
         let callback = "/1.0/kb/tenants/registerNotificationCallback?cb=http://127.0.0.1:9/canary";
         assert_eq!(admin.send("POST", callback, None).status, 201);
+        for path in [PLUGIN, USER_KEY] {
+            let text = admin.clone().header("Content-Type", "text/plain");
+            assert_eq!(text.send("POST", path, Some(CANARY.as_bytes())).status, 201);
+        }
         let transaction = text(&payment["transactions"][0], "transactionId");
         let objects = &mut self.objects;
         objects.add("accountId", account);

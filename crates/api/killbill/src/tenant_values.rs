@@ -1,0 +1,309 @@
+//! What a tenant stores: its settings, configurations of plugins, and values under keys of its own.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use domain::Command;
+use domain::command::TenantCommand;
+use domain::tenant::{
+    AppendTenantValue, PLUGIN_CONFIGURATION, SETTINGS, SetTenantValue, TenantValue,
+    VALUES_BYTES_MAX, is_reserved_key,
+};
+use http::StatusCode;
+use secrets::{Purpose, Sealer};
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
+use crate::reply;
+use crate::request::printable;
+use crate::tenants::TenantValueJson;
+
+/// The longest key, in characters (Kill Bill's column).
+const KEY_CHARS_MAX: usize = 255;
+/// How many keys a search finds at most.
+const FOUND_MAX: usize = 1_000;
+
+/// What stores values, and reads configurations of plugins whole.
+const ADD: &str = "tenant_kvs:add";
+/// What others read in place of a plugin's configuration.
+const MASKED: &str = "***";
+
+/// Kill Bill's setting for the days after which a failed payment is tried again.
+const RETRY_DAYS: &str = "org.killbill.payment.retry.days";
+/// How many days it names at most.
+const RETRY_DAYS_MAX: usize = 100;
+/// The latest of them.
+const RETRY_DAY_MAX: u32 = 3_650;
+
+/// Stores the tenant's settings, in place of those before: a JSON object of names with texts.
+#[utoipa::path(post, path = "/1.0/kb/tenants/uploadPerTenantConfig", tag = "Tenant",
+    operation_id = "set_settings",
+    request_body(content = String, content_type = "text/plain"),
+    responses((status = 201, description = "Stored"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn set_settings(call: Call) -> HandlerResult {
+    let text = text(&call, "perTenantConfig")?;
+    check_settings(&text)
+        .map_err(|reason| Failure::illegal(format!("perTenantConfig {reason}")))?;
+    set(&call, SETTINGS.to_owned(), Some(text)).await?;
+    Ok(created(&call))
+}
+
+/// Reads the tenant's settings.
+#[utoipa::path(get, path = "/1.0/kb/tenants/uploadPerTenantConfig", tag = "Tenant",
+    operation_id = "settings",
+    responses((status = 200, body = TenantValueJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn settings(call: Call) -> HandlerResult {
+    read(call, SETTINGS.to_owned()).await
+}
+
+/// Deletes the tenant's settings.
+#[utoipa::path(delete, path = "/1.0/kb/tenants/uploadPerTenantConfig", tag = "Tenant",
+    operation_id = "delete_settings",
+    responses((status = 204, description = "There are none now"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn delete_settings(call: Call) -> HandlerResult {
+    delete(call, SETTINGS.to_owned()).await
+}
+
+/// Lists what is stored under keys that begin so, at most 1,000 keys.
+#[utoipa::path(get, path = "/1.0/kb/tenants/uploadPerTenantConfig/{keyPrefix}/search", tag = "Tenant",
+    operation_id = "search_values",
+    params(("keyPrefix" = String, Path)),
+    responses((status = 200, body = [TenantValueJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn search(call: Call) -> HandlerResult {
+    let prefix = call.param("keyPrefix")?.into_owned();
+    let tenant = call.tenant();
+    let found = call.read(move |queries| queries.tenant_values(tenant, &prefix, FOUND_MAX)).await?;
+    let found: Vec<_> = found.iter().map(|it| json(&call, it)).collect::<Result<_, _>>()?;
+    Ok(reply::ok(&found))
+}
+
+/// Stores the configuration of a plugin, encrypted, in place of the one before. Any name is taken, also of
+/// a plugin that is not here.
+#[utoipa::path(post, path = "/1.0/kb/tenants/uploadPluginConfig/{pluginName}", tag = "Tenant",
+    operation_id = "set_plugin_configuration",
+    params(("pluginName" = String, Path)),
+    request_body(content = String, content_type = "text/plain"),
+    responses((status = 201, description = "Stored"),
+        (status = "4XX", body = ErrorJson<'static>),
+        (status = 501, body = ErrorJson<'static>, description = "There is no key to encrypt it with")))]
+pub(crate) async fn set_plugin(call: Call) -> HandlerResult {
+    let key = plugin_key(&call)?;
+    let text = text(&call, "pluginConfig")?;
+    let tenant = call.tenant.as_ref().expect("the route requires a tenant").id.uuid();
+    // With the key, so that it opens under no other.
+    let bound = format!("{key}\n{text}");
+    let sealed = sealer(&call)?.seal(Purpose::PluginConfiguration, tenant, bound.as_bytes());
+    let it = SetTenantValue { key, value: Some(sealed) };
+    call.submit_secret(Command::Tenant(TenantCommand::SetValue(it)), ()).await?;
+    Ok(created(&call))
+}
+
+/// Reads the configuration of a plugin: whole with `tenant_kvs:add`, `***` without.
+#[utoipa::path(get, path = "/1.0/kb/tenants/uploadPluginConfig/{pluginName}", tag = "Tenant",
+    operation_id = "plugin_configuration",
+    params(("pluginName" = String, Path)),
+    responses((status = 200, body = TenantValueJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn plugin(call: Call) -> HandlerResult {
+    let key = plugin_key(&call)?;
+    read(call, key).await
+}
+
+/// Deletes the configuration of a plugin.
+#[utoipa::path(delete, path = "/1.0/kb/tenants/uploadPluginConfig/{pluginName}", tag = "Tenant",
+    operation_id = "delete_plugin_configuration",
+    params(("pluginName" = String, Path)),
+    responses((status = 204, description = "There is none now"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn delete_plugin(call: Call) -> HandlerResult {
+    let key = plugin_key(&call)?;
+    delete(call, key).await
+}
+
+/// Stores a value under a key of the tenant's own, after those that are there: at most 100, together at most
+/// 256 KiB.
+#[utoipa::path(post, path = "/1.0/kb/tenants/userKeyValue/{keyName}", tag = "Tenant",
+    operation_id = "append_value",
+    params(("keyName" = String, Path)),
+    request_body(content = String, content_type = "text/plain"),
+    responses((status = 201, description = "Stored"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn append(call: Call) -> HandlerResult {
+    let it = AppendTenantValue { key: user_key(&call)?, value: text(&call, "value")? };
+    call.submit_change(Command::Tenant(TenantCommand::AppendValue(it))).await?;
+    Ok(created(&call))
+}
+
+/// Reads the values under a key of the tenant's own, the oldest first.
+#[utoipa::path(get, path = "/1.0/kb/tenants/userKeyValue/{keyName}", tag = "Tenant",
+    operation_id = "values_of_key",
+    params(("keyName" = String, Path)),
+    responses((status = 200, body = TenantValueJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn of_key(call: Call) -> HandlerResult {
+    let key = user_key(&call)?;
+    read(call, key).await
+}
+
+/// Deletes the values under a key of the tenant's own.
+#[utoipa::path(delete, path = "/1.0/kb/tenants/userKeyValue/{keyName}", tag = "Tenant",
+    operation_id = "delete_values",
+    params(("keyName" = String, Path)),
+    responses((status = 204, description = "There are none now"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn delete_key(call: Call) -> HandlerResult {
+    let key = user_key(&call)?;
+    delete(call, key).await
+}
+
+async fn set(call: &Call, key: String, value: Option<String>) -> Result<(), Failure> {
+    let it = SetTenantValue { key, value };
+    call.submit_change(Command::Tenant(TenantCommand::SetValue(it))).await
+}
+
+async fn delete(call: Call, key: String) -> HandlerResult {
+    set(&call, key, None).await?;
+    Ok(reply::no_content())
+}
+
+async fn read(call: Call, key: String) -> HandlerResult {
+    let (tenant, name) = (call.tenant(), key.clone());
+    match call.read(move |queries| queries.tenant_value(tenant, &name)).await? {
+        Some(found) => Ok(reply::ok(&json(&call, &found)?)),
+        None => Ok(reply::ok(&TenantValueJson::new(&key, vec![]))),
+    }
+}
+
+fn json<'a>(call: &Call, found: &'a TenantValue) -> Result<TenantValueJson<'a>, Failure> {
+    let values = match found.value.as_deref() {
+        Some(_) if found.key.starts_with(PLUGIN_CONFIGURATION) && !call.caller.may(ADD) => {
+            vec![MASKED.into()]
+        }
+        Some(sealed) if found.key.starts_with(PLUGIN_CONFIGURATION) => {
+            vec![open(call, &found.key, sealed)?.into()]
+        }
+        Some(_) | None => found.values().map(Cow::from).collect(),
+    };
+    Ok(TenantValueJson::new(&found.key, values))
+}
+
+/// The sealed configuration of a plugin.
+fn open(call: &Call, key: &str, sealed: &str) -> Result<String, Failure> {
+    let tenant = call.tenant.as_ref().expect("the route requires a tenant").id.uuid();
+    let bound = sealer(call)?.open(Purpose::PluginConfiguration, tenant, sealed).ok();
+    let bound = bound.and_then(|it| String::from_utf8(it).ok());
+    let text = bound.and_then(|it| Some(it.strip_prefix(key)?.strip_prefix('\n')?.to_owned()));
+    text.ok_or_else(|| {
+        tracing::error!(key, "failed to decrypt a plugin's configuration: was the key replaced?");
+        let code = code::plain(StatusCode::INTERNAL_SERVER_ERROR, class::ILLEGAL_STATE);
+        Failure::coded(code, "the configuration was stored with another key than `flags.key_file`")
+    })
+}
+
+fn sealer(call: &Call) -> Result<&Sealer, Failure> {
+    call.api.settings().sealer.as_deref().ok_or_else(|| {
+        let code = code::plain(StatusCode::NOT_IMPLEMENTED, class::UNSUPPORTED);
+        Failure::coded(code, "configurations of plugins are encrypted: set `flags.key_file`")
+    })
+}
+
+/// The body, as text of at most [`VALUES_BYTES_MAX`].
+fn text(call: &Call, name: &str) -> Result<String, Failure> {
+    let invalid = |reason: &str| Failure::illegal(format!("{name} {reason}"));
+    if call.body.is_empty() {
+        return Err(invalid("needs to be set"));
+    }
+    if call.body.len() > VALUES_BYTES_MAX {
+        return Err(invalid("has more than 256 KiB"));
+    }
+    let text = std::str::from_utf8(&call.body).map_err(|_| invalid("is not valid UTF-8"))?;
+    match text.contains('\0') {
+        true => Err(invalid("has a character U+0000")),
+        false => Ok(text.to_owned()),
+    }
+}
+
+fn plugin_key(call: &Call) -> Result<String, Failure> {
+    Ok(format!("{PLUGIN_CONFIGURATION}{}", name(call, "pluginName")?))
+}
+
+fn user_key(call: &Call) -> Result<String, Failure> {
+    let key = name(call, "keyName")?;
+    match is_reserved_key(&key) {
+        true => Err(Failure::illegal(format!("keyName: {key} is reserved"))),
+        false => Ok(key),
+    }
+}
+
+/// A name in the path.
+fn name(call: &Call, parameter: &'static str) -> Result<String, Failure> {
+    let name = call.param(parameter)?;
+    let room = KEY_CHARS_MAX - PLUGIN_CONFIGURATION.len();
+    let is_valid = name.chars().count() <= room && !name.chars().any(char::is_control);
+    match is_valid {
+        true => Ok(name.into_owned()),
+        false => Err(Failure::illegal(format!(
+            "{parameter} has more than {room} characters, or control characters: {}",
+            printable(&name)
+        ))),
+    }
+}
+
+fn created(call: &Call) -> axum::response::Response {
+    let path = call.parts.uri.path();
+    reply::created(call.location(&[path.strip_suffix('/').unwrap_or(path)]))
+}
+
+/// Why a text cannot be a tenant's settings.
+fn check_settings(text: &str) -> Result<(), String> {
+    let all: BTreeMap<String, Value> = serde_json::from_str(text)
+        .map_err(|_| "should be a JSON object of names with texts".to_owned())?;
+    for (name, value) in &all {
+        if value.is_array() || value.is_object() || value.is_null() {
+            return Err(format!("{}: should be a text", printable(name)));
+        }
+    }
+    match all.get(RETRY_DAYS) {
+        Some(days) if !are_retry_days(days.as_str().unwrap_or_default()) => Err(format!(
+            "{RETRY_DAYS}: should be at most {RETRY_DAYS_MAX} days from 0 to {RETRY_DAY_MAX}, such as 8,8,8"
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn are_retry_days(text: &str) -> bool {
+    let is_day = |it: &str| it.trim().parse().is_ok_and(|day: u32| day <= RETRY_DAY_MAX);
+    text.is_empty() || (text.split(',').count() <= RETRY_DAYS_MAX && text.split(',').all(is_day))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_an_object_of_texts_with_days_that_can_be() {
+        let with = |days: &str| format!("{{\"{RETRY_DAYS}\":\"{days}\"}}");
+        for valid in ["{}", r#"{"a":"b","n":1,"t":true}"#, &with("8,8, 8"), &with(""), &with("0")] {
+            assert_eq!(check_settings(valid), Ok(()), "{valid}");
+        }
+        let many = with(&["1"; RETRY_DAYS_MAX + 1].join(","));
+        let days = "org.killbill.payment.retry.days: should be at most 100 days from 0 to 3650, such as 8,8,8";
+        for (text, reason) in [
+            ("", "should be a JSON object of names with texts"),
+            ("a=b", "should be a JSON object of names with texts"),
+            ("[]", "should be a JSON object of names with texts"),
+            (r#"{"a":{}}"#, "a: should be a text"),
+            (&with("-1"), days),
+            (&with("3651"), days),
+            (&with("8,,8"), days),
+            (&many, days),
+        ] {
+            assert_eq!(check_settings(text), Err(reason.to_owned()), "{text}");
+        }
+    }
+}
