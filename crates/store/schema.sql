@@ -555,3 +555,4 @@ CREATE INDEX operation_waiting ON operation (id, status) WHERE status = 1;
 CREATE INDEX operation_to_notify ON operation (notify_at_us, id) WHERE notify_at_us IS NOT NULL;
 CREATE INDEX operation_settled ON operation (settled_at_us, id) WHERE settled_at_us IS NOT NULL;
 
+CREATE INDEX account_by_parent ON account (tenant, parent_account_id, id) WHERE parent_account_id IS NOT NULL;

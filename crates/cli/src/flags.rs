@@ -2,6 +2,7 @@
 
 mod compare;
 mod create;
+mod current;
 mod exchange;
 mod explain;
 mod history;

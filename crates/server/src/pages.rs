@@ -200,6 +200,7 @@ mod tests {
             }
         }
         expect_test::expect![[r#"
+            put /1.0/kb/accounts/{accountId}/cbaRebalancing takes no body
             put /1.0/kb/accounts/{accountId}/paymentMethods/refresh takes no body
             put /1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault takes no body
             post /1.0/kb/tenants/registerNotificationCallback takes no body

@@ -17,13 +17,21 @@ struct Migration {
     sql: fn(&Dialect) -> String,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration { version: 1, sql: founding }];
+const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, sql: founding }, Migration { version: 2, sql: accounts_by_parent }];
 
 /// The version that this code writes.
 pub const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
 fn founding(dialect: &Dialect) -> String {
     tables::ddl(TABLES, dialect)
+}
+
+/// Finds the children of an account.
+fn accounts_by_parent(_: &Dialect) -> String {
+    "CREATE INDEX account_by_parent ON account (tenant, parent_account_id, id) \
+     WHERE parent_account_id IS NOT NULL;\n"
+        .to_owned()
 }
 
 /// The whole schema of an empty database, step by step.
@@ -181,8 +189,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["9eb0fe94639791d45ea4979cff070ea1"].assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["f77aa3843d78d05f62a8e3e746b0db14"]
+        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf"]
+            .assert_eq(&checksums(&crate::sqlite::DIALECT));
+        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

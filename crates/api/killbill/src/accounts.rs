@@ -251,7 +251,7 @@ impl AccountBody<'_> {
 
 /// What a response includes beside the account.
 #[derive(Clone, Copy)]
-struct ReadOptions {
+pub(crate) struct ReadOptions {
     audit: AuditLevel,
     balance: bool,
     cba: bool,

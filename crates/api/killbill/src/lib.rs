@@ -4,12 +4,15 @@
 //! calls the handler that the table in `routes` names. The handler decodes one command or one query,
 //! gives it to the engine, and encodes the result. Business rules are in the domain.
 
+mod account_related;
 mod accounts;
 mod adapter;
 mod admin;
 mod amount;
 mod audit;
 mod call;
+#[cfg(test)]
+mod compatibility;
 mod date;
 mod dispatch;
 mod error;

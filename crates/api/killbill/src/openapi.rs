@@ -12,8 +12,8 @@ use crate::payments::{follow_up, read};
 use crate::route::{Credentials, Route};
 use crate::routes;
 use crate::{
-    accounts, admin, audit, payment_methods, payments, security, system, tags, tenant_values,
-    tenants, test_clock, transactions,
+    account_related, accounts, admin, audit, payment_methods, payments, security, system, tags,
+    tenant_values, tenants, test_clock, transactions,
 };
 
 #[derive(OpenApi)]
@@ -40,6 +40,14 @@ use crate::{
     accounts::update,
     accounts::list,
     accounts::search,
+    account_related::children,
+    account_related::timeline,
+    account_related::bundles,
+    account_related::bundles_page,
+    account_related::invoices,
+    account_related::invoices_page,
+    account_related::invoice_payments,
+    account_related::rebalance_credit,
     audit::account,
     audit::account_history,
     audit::payment_method_history,
@@ -170,7 +178,7 @@ fn complete(operation: &mut Operation, route: &Route) {
 }
 
 /// Parameters that mean the same on every route.
-const PARAMETERS: [(&str, &str); 40] = [
+const PARAMETERS: [(&str, &str); 41] = [
     ("accountId", "The account's id"),
     ("accountWithBalance", "Fills `accountBalance`, 0 as there are no invoices"),
     (
@@ -195,6 +203,7 @@ const PARAMETERS: [(&str, &str); 40] = [
     ("months", "Months to move by"),
     ("objectType", "Only tags of this type of object"),
     ("offset", "How many to skip; 1,000,000 at most"),
+    ("parallel", "Taken for Kill Bill's clients, and has no effect"),
     ("paymentId", "The payment's id"),
     ("paymentMethodId", "The payment method's id; the account's default without it"),
     ("paymentTransactionId", "The transaction's id"),

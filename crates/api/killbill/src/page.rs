@@ -208,6 +208,13 @@ fn response<S: RowFormat>(
     response
 }
 
+/// A page of a list that has no rows.
+pub(crate) fn empty(page: Page) -> axum::response::Response {
+    let mut response = reply::ok(&[(); 0]);
+    write_headers(response.headers_mut(), (0, 0), page, ("", &[]));
+    response
+}
+
 fn write_headers(
     headers: &mut HeaderMap,
     (matching, all): (u64, u64),

@@ -25,7 +25,7 @@ use response::{TransactionResponses, UnknownResponses};
 use view::{PaymentJson, ReadOptions};
 
 /// The most payments in the list of an account.
-const PAYMENTS_OF_ACCOUNT_MAX: u64 = 10_000;
+pub(crate) const PAYMENTS_OF_ACCOUNT_MAX: u64 = 10_000;
 
 /// Starts a payment of an account.
 #[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/payments", tag = "Account", operation_id = "start_payment",

@@ -8,8 +8,8 @@ use crate::payments::{follow_up, read as payment_reads};
 use crate::route::{Credentials, Handler, Resource, Route, Takes};
 use crate::unserved::UNSERVED;
 use crate::{
-    accounts, admin, audit, payment_methods, payments, security, system, tags, tenant_values,
-    tenants, test_clock, transactions,
+    account_related, accounts, admin, audit, payment_methods, payments, security, system, tags,
+    tenant_values, tenants, test_clock, transactions,
 };
 
 const fn read(path: &'static str, handler: Handler) -> Route {
@@ -123,6 +123,23 @@ static ROUTES: &[Route] = &[
     read("/1.0/kb/accounts/{accountId}/auditLogsWithHistory", |it| {
         Box::pin(audit::account_history(it))
     }),
+    read("/1.0/kb/accounts/{accountId}/children", |it| Box::pin(account_related::children(it))),
+    read("/1.0/kb/accounts/{accountId}/timeline", |it| Box::pin(account_related::timeline(it))),
+    read("/1.0/kb/accounts/{accountId}/bundles", |it| Box::pin(account_related::bundles(it))),
+    read("/1.0/kb/accounts/{accountId}/bundles/pagination", |it| {
+        Box::pin(account_related::bundles_page(it))
+    }),
+    read("/1.0/kb/accounts/{accountId}/invoices", |it| Box::pin(account_related::invoices(it))),
+    read("/1.0/kb/accounts/{accountId}/invoices/pagination", |it| {
+        Box::pin(account_related::invoices_page(it))
+    }),
+    read("/1.0/kb/accounts/{accountId}/invoicePayments", |it| {
+        Box::pin(account_related::invoice_payments(it))
+    }),
+    put("/1.0/kb/accounts/{accountId}/cbaRebalancing", "account:credit", |it| {
+        Box::pin(account_related::rebalance_credit(it))
+    })
+    .without_body(),
     read(TAGS_OF_ACCOUNT, |it| Box::pin(tags::list_of_account(it))),
     post(TAGS_OF_ACCOUNT, "tag:add", |it| Box::pin(tags::add(it))),
     delete(TAGS_OF_ACCOUNT, "tag:delete", |it| Box::pin(tags::remove(it))).without_body(),

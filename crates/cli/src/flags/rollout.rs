@@ -3,15 +3,14 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use bytes::Bytes;
 use evaluation::{Flag, RolloutVariation};
-use hyper::Method;
 use serde_json::{Value, json};
 
+use super::current::Current;
 use super::shown::{has_exceptions, value};
 use crate::client::NOT_JSON;
 use crate::output::{self, plain};
-use crate::remote::{ReasonArgs, RemoteArgs, block_on, encoded, succeeded};
+use crate::remote::{ReasonArgs, RemoteArgs, block_on};
 
 /// Options of `faregate flags rollout`.
 #[derive(Debug, clap::Args)]
@@ -63,12 +62,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Returns the value that the part gets, and the flag as it is now.
 async fn roll_out(args: &Args) -> anyhow::Result<(String, Value)> {
-    let mut remote = args.remote.connect().await?;
-    remote.set_reason(&args.reason)?;
-    let path = format!("/v1/flags/{}?{}", encoded(&args.key), args.remote.parameters());
-    let found = remote.get(&path).await?;
-    let version = found.etag.clone().context("the server's answer has no version")?;
-    let flag: Flag = found.json()?;
+    let current = Current::read(&args.remote, &args.key, &args.reason).await?;
+    let flag = current.flag()?;
     let (id, value) = variation(&flag, args.value.as_deref())?;
     let share = args.percent / 100.0;
     let part = |id: &str, from, to| RolloutVariation {
@@ -80,10 +75,8 @@ async fn roll_out(args: &Args) -> anyhow::Result<(String, Value)> {
     fallthrough.variations =
         vec![part(&id, 0.0, share), part(&flag.disabled_variation_id, share, 1.0)];
     fallthrough.variations.retain(|it| it.rollout[0] < it.rollout[1]);
-    let patch = json!({ "isEnabled": true, "fallthrough": fallthrough });
-    let body = Bytes::from(patch.to_string());
-    let answer = remote.send(Method::PATCH, &path, Some(&version), body).await?;
-    Ok((value, succeeded(answer)?.json()?))
+    let fields = json!({ "isEnabled": true, "fallthrough": fallthrough });
+    Ok((value, current.patch(&fields).await?))
 }
 
 /// The id and the value of the variation that is rolled out.

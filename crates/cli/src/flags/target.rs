@@ -3,15 +3,14 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use bytes::Bytes;
 use evaluation::{Flag, TargetUsers};
-use hyper::Method;
 use serde_json::{Value, json};
 
+use super::current::Current;
 use super::shown::value;
 use crate::client::NOT_JSON;
 use crate::output::{self, plain};
-use crate::remote::{ReasonArgs, RemoteArgs, block_on, encoded, succeeded};
+use crate::remote::{ReasonArgs, RemoteArgs, block_on};
 
 /// Options of `faregate flags target`.
 #[derive(Debug, clap::Args)]
@@ -59,18 +58,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Returns the flag as it is now.
 async fn target(args: &Args) -> anyhow::Result<Value> {
-    let mut remote = args.remote.connect().await?;
-    remote.set_reason(&args.reason)?;
-    let path = format!("/v1/flags/{}?{}", encoded(&args.key), args.remote.parameters());
-    let found = remote.get(&path).await?;
-    let version = found.etag.clone().context("the server's answer has no version")?;
-    let flag: Flag = found.json()?;
+    let current = Current::read(&args.remote, &args.key, &args.reason).await?;
+    let flag = current.flag()?;
     let targets = targets(&flag, args.value.as_deref(), &args.users)?;
-    if targets == flag.target_users {
-        return found.json();
+    match targets == flag.target_users {
+        true => Ok(current.document),
+        false => current.patch(&json!({ "targetUsers": targets })).await,
     }
-    let body = Bytes::from(json!({ "targetUsers": targets }).to_string());
-    succeeded(remote.send(Method::PATCH, &path, Some(&version), body).await?)?.json()
 }
 
 /// The flag's targets with these users at the variation of `wanted`, or at none.

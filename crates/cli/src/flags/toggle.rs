@@ -3,13 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use bytes::Bytes;
-use hyper::Method;
 use serde_json::{Value, json};
 
+use super::current::Current;
 use super::shown::state;
 use crate::output::{self, plain};
-use crate::remote::{ReasonArgs, RemoteArgs, block_on, encoded, succeeded};
+use crate::remote::{ReasonArgs, RemoteArgs, block_on};
 
 /// Options of `faregate flags toggle`.
 #[derive(Debug, clap::Args)]
@@ -49,24 +48,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Returns whether the flag was on, and the flag as it is now.
 async fn switch(args: &Args) -> anyhow::Result<(bool, Value)> {
-    let mut remote = args.remote.connect().await?;
-    remote.set_reason(&args.reason)?;
-    let path = format!("/v1/flags/{}?{}", encoded(&args.key), args.remote.parameters());
-    let found = remote.get(&path).await?;
-    let flag: Value = found.json()?;
-    let before = is_enabled(&flag)?;
+    let current = Current::read(&args.remote, &args.key, &args.reason).await?;
+    let before = is_enabled(&current.document)?;
     let wanted = match (args.on, args.off) {
         (true, _) => true,
         (_, true) => false,
         (false, false) => !before,
     };
-    if wanted == before {
-        return Ok((before, flag));
+    match wanted == before {
+        true => Ok((before, current.document)),
+        false => Ok((before, current.patch(&json!({ "isEnabled": wanted })).await?)),
     }
-    let version = found.etag.context("the server's answer has no version")?;
-    let body = Bytes::from(json!({ "isEnabled": wanted }).to_string());
-    let answer = remote.send(Method::PATCH, &path, Some(&version), body).await?;
-    Ok((before, succeeded(answer)?.json()?))
 }
 
 fn is_enabled(flag: &Value) -> anyhow::Result<bool> {

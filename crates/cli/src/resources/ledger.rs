@@ -3,9 +3,6 @@
 use super::{Action, Field, Request, Resource, Rows};
 use crate::remote::Scope;
 
-const ACCOUNT: Field =
-    Field::query_text("account", "account", "Only this billing account's, by its id");
-
 pub(super) static LEDGER: Resource = Resource {
     name: "ledger",
     about: "Show the ledger: balances of its accounts, and entries",
@@ -53,3 +50,6 @@ pub(super) static LEDGER: Resource = Resource {
         },
     ],
 };
+
+const ACCOUNT: Field =
+    Field::query_text("account", "account", "Only this billing account's, by its id");

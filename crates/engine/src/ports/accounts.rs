@@ -19,6 +19,13 @@ pub trait AccountQueries: Send + Sync {
     fn quarantined_by_id(&self, id: AccountId) -> Result<Vec<TenantNo>, StoreError>;
     /// All accounts, oldest first.
     fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError>;
+    /// The accounts whose parent it is, oldest first.
+    fn children(
+        &self,
+        no: TenantNo,
+        parent: AccountId,
+        page: Page,
+    ) -> Result<Vec<AccountView>, StoreError>;
     /// Accounts whose id, external key or e-mail address is `text`; of the address, ASCII letters in
     /// any case. Found by indexes.
     fn accounts_named(

@@ -60,6 +60,25 @@ impl AccountQueries for SqlQueries {
         })
     }
 
+    fn children(
+        &self,
+        no: TenantNo,
+        parent: AccountId,
+        page: Page,
+    ) -> Result<Vec<AccountView>, StoreError> {
+        self.read(|reader| {
+            // Found by `account_by_parent`, of the schema's version 2.
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                let window = tables::ACCOUNT.select(
+                    "WHERE tenant = ?1 AND parent_account_id = ?2 ORDER BY id LIMIT ?3 OFFSET ?4",
+                );
+                select(&format!("({window})"), "ORDER BY a.id")
+            });
+            let [limit, offset] = window::limit_offset(page);
+            reader.query(&SQL, &[no.into(), parent.into(), limit, offset], view)
+        })
+    }
+
     fn accounts_named(
         &self,
         no: TenantNo,

@@ -41,6 +41,17 @@ fn outcomes_due_are_ranges_of_their_index() {
 }
 
 #[test]
+fn children_of_an_account_are_a_range_of_their_index() {
+    let world = World::at(Home::embedded(), 41);
+    let reader = Reader::open(&database_path(world.home.path()), &Options::default()).unwrap();
+    check(
+        &reader,
+        "SELECT * FROM account WHERE tenant = ?1 AND parent_account_id = ?2 ORDER BY id LIMIT ?3",
+        &["SEARCH account USING INDEX account_by_parent (tenant=? AND parent_account_id=?)"],
+    );
+}
+
+#[test]
 fn insights_are_ranges_of_their_key_and_old_ones_of_an_index() {
     let world = World::at(Home::embedded(), 41);
     let path = database_path(world.home.path());

@@ -73,6 +73,14 @@ fn accounts() -> Vec<Row> {
             .of_object(),
         row("GET /1.0/kb/accounts/{accountId}/auditLogs", READ).of_object(),
         row("GET /1.0/kb/accounts/{accountId}/auditLogsWithHistory", READ).of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/children", READ).of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/timeline", READ).of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/bundles", READ).of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/bundles/pagination", READ).of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/invoices", READ).of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/invoices/pagination", READ).of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/invoicePayments", READ).of_object(),
+        row("PUT /1.0/kb/accounts/{accountId}/cbaRebalancing", may("account:credit")).of_object(),
         row("GET /1.0/kb/accounts/{accountId}/tags", READ).of_object(),
         row("POST /1.0/kb/accounts/{accountId}/tags", may("tag:add"))
             .body(r#"["00000000-0000-0000-0000-000000000002"]"#)
