@@ -24,15 +24,25 @@ pub const SETTINGS: &str = "PER_TENANT_CONFIG";
 /// Bill's name for it).
 pub const PLUGIN_CONFIGURATION: &str = "PLUGIN_CONFIG_";
 
-/// What keys begin with that Kill Bill keeps for itself, and that no command of this version stores.
-const KEPT_BY_KILL_BILL: [&str; 2] = ["CATALOG", "PLUGIN_PAYMENT_STATE_MACHINE_"];
+/// Keys that Kill Bill keeps for itself, and that no command of this version stores (its `TenantKV.TenantKey`).
+const KEYS_OF_KILL_BILL: [&str; 2] = ["CATALOG", "OVERDUE_CONFIG"];
+
+/// What other keys of Kill Bill's begin with: a locale or the name of a plugin follows.
+const KEY_PREFIXES_OF_KILL_BILL: [&str; 5] = [
+    "CATALOG_TRANSLATION_",
+    "INVOICE_MP_TEMPLATE_",
+    "INVOICE_TEMPLATE_",
+    "INVOICE_TRANSLATION_",
+    "PLUGIN_PAYMENT_STATE_MACHINE_",
+];
 
 /// Whether the key means something here or in Kill Bill, so that a client cannot store what it likes there.
 #[must_use]
 pub fn is_reserved_key(key: &str) -> bool {
     [PUSH_CALLBACK, MAIL_TEMPLATES, NUMERIC_KEYS, SETTINGS].contains(&key)
         || key.starts_with(PLUGIN_CONFIGURATION)
-        || KEPT_BY_KILL_BILL.iter().any(|it| key.starts_with(it))
+        || KEYS_OF_KILL_BILL.contains(&key)
+        || KEY_PREFIXES_OF_KILL_BILL.iter().any(|it| key.starts_with(it))
 }
 
 /// What stands between the values of a key that has several; no value has it.

@@ -15,6 +15,7 @@ use engine::periodic::{Pass, Periodic};
 use engine::{CHECK_AGE_MAX, Engine, Reason};
 use feature_flags::FlagCache;
 use http::StatusCode;
+use killbill::Rotation;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -40,6 +41,8 @@ pub struct Health {
     last: Arc<ArcSwap<Probe>>,
     flags: Option<Arc<FlagCache>>,
     stopping: watch::Receiver<bool>,
+    /// Whether an operator has taken the process out of rotation.
+    rotation: Rotation,
 }
 
 /// The outcome of a probe.
@@ -58,6 +61,7 @@ enum NotReady {
     Silent,
     Stopping,
     FlagsUnread,
+    OutOfRotation,
 }
 
 impl NotReady {
@@ -66,6 +70,7 @@ impl NotReady {
             Self::Store => "the database is not available",
             Self::Silent => "the core does not answer",
             Self::Stopping => "the server is shutting down",
+            Self::OutOfRotation => "an operator has taken the server out of rotation",
             Self::FlagsUnread => "the feature flags are not read yet",
         }
     }
@@ -84,7 +89,9 @@ impl Health {
         let first = probe(&engine, &disk).await;
         let last = Arc::new(ArcSwap::from_pointee(first));
         let last_shown = Arc::clone(&last);
-        let health = Self { warning: None, last: last_shown, flags, stopping: stopping.clone() };
+        let (warning, rotation) = (None, Rotation::default());
+        let stopped = stopping.clone();
+        let health = Self { warning, last: last_shown, flags, stopping: stopped, rotation };
         tokio::spawn(async move {
             let job = || async {
                 last.store(Arc::new(probe(&engine, &disk).await));
@@ -103,6 +110,12 @@ impl Health {
             tracing::warn!("{warning}");
         }
         Self { warning, ..self }
+    }
+
+    /// What operators set by Kill Bill's API.
+    #[must_use]
+    pub fn rotation(&self) -> Rotation {
+        self.rotation.clone()
     }
 
     /// Whether the server can answer; reads suffice.
@@ -128,6 +141,8 @@ impl Health {
         let last = **self.last.load();
         if *self.stopping.borrow() {
             Some(NotReady::Stopping)
+        } else if self.rotation.is_out() {
+            Some(NotReady::OutOfRotation)
         } else if last.failure.is_none() && last.at.elapsed() > CHECK_AGE_MAX {
             Some(NotReady::Silent)
         } else {
@@ -184,7 +199,7 @@ pub async fn live(State(health): State<Health>) -> Response {
     summary = "Whether requests can be taken",
     responses(
         (status = 200, description = "They can; with degraded, the disk is full, reads are served and writes are refused; warning names a dangerous configuration"),
-        (status = 503, description = "Stopping, the core does not answer, or the feature flags are not read yet")), security(()))]
+        (status = 503, description = "Stopping, out of rotation, the core does not answer, or the feature flags are not read yet")), security(()))]
 pub async fn ready(State(health): State<Health>) -> Response {
     match health.failure() {
         None => health.well("ready"),
@@ -205,8 +220,13 @@ mod tests {
         let (stop, stopping) = watch::channel(false);
         let last_swap = Arc::new(ArcSwap::from_pointee(last));
         let cache = Arc::<FlagCache>::default();
-        let health =
-            Health { warning: None, last: last_swap, flags: Some(Arc::clone(&cache)), stopping };
+        let health = Health {
+            warning: None,
+            last: last_swap,
+            flags: Some(Arc::clone(&cache)),
+            stopping,
+            rotation: Rotation::default(),
+        };
         assert_eq!(health.failure(), Some(NotReady::FlagsUnread));
         let without = Health { flags: None, ..health.clone() };
         assert!(without.is_ready(), "a server without flag APIs does not wait for flags");

@@ -203,6 +203,7 @@ mod tests {
             put /1.0/kb/accounts/{accountId}/cbaRebalancing takes no body
             put /1.0/kb/accounts/{accountId}/paymentMethods/refresh takes no body
             put /1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault takes no body
+            put /1.0/kb/admin/healthcheck takes no body
             post /1.0/kb/tenants/registerNotificationCallback takes no body
             post /1.0/kb/test/clock takes no body
             put /1.0/kb/test/clock takes no body

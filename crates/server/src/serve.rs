@@ -354,6 +354,7 @@ impl Web<'_> {
             public_url: self.config.public_url.clone(),
             check_callback,
             sealer: self.node.sealer.clone(),
+            rotation: self.health.rotation(),
             ..killbill::Settings::default()
         };
         let kill_bill = killbill::KillBillApi::new(engine.clone(), access.clone(), settings);

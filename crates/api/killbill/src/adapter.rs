@@ -1,6 +1,7 @@
 //! The state of the API: the engine, the credential checks, and the settings.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::Timestamp;
 use engine::Engine;
@@ -24,6 +25,22 @@ struct Inner {
 /// delivers notifications decides which addresses it connects to.
 pub type CallbackCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
+/// Whether load balancers are to send requests to this process. Clones share it; a start puts it into
+/// rotation.
+#[derive(Clone, Debug, Default)]
+pub struct Rotation(Arc<AtomicBool>);
+
+impl Rotation {
+    #[must_use]
+    pub fn is_out(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_out(&self, is_out: bool) {
+        self.0.store(is_out, Ordering::Relaxed);
+    }
+}
+
 /// The settings of the API. The engine decides whether there is a test clock.
 #[derive(Clone)]
 pub struct Settings {
@@ -37,6 +54,8 @@ pub struct Settings {
     pub check_callback: CallbackCheck,
     /// Encrypts the configurations of plugins; without one they are not stored.
     pub sealer: Option<Arc<Sealer>>,
+    /// Set by `/1.0/kb/admin/healthcheck`.
+    pub rotation: Rotation,
 }
 
 impl Default for Settings {
@@ -47,6 +66,7 @@ impl Default for Settings {
             node_name: "faregate".to_owned(),
             check_callback: Arc::new(|_| Ok(())),
             sealer: None,
+            rotation: Rotation::default(),
         }
     }
 }

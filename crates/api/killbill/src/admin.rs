@@ -1,4 +1,5 @@
-//! Sets the status of a transaction whose outcome the gateway does not report.
+//! What operators do: set the status of a transaction whose outcome the gateway does not report, and take this
+//! process out of rotation.
 
 use domain::Command;
 use domain::command::PaymentCommand;
@@ -60,5 +61,29 @@ pub(crate) async fn fix_transaction(call: Call) -> HandlerResult {
         status,
     };
     call.submit_change(Command::Payment(PaymentCommand::FixTransaction(it))).await?;
+    Ok(reply::no_content())
+}
+
+/// Takes this process out of rotation: `/health/ready` is 503 and `/1.0/healthcheck` 500 until it is put back
+/// or started again. It serves on.
+#[utoipa::path(delete, path = "/1.0/kb/admin/healthcheck", tag = "Admin", operation_id = "leave_rotation",
+    responses((status = 204, description = "It is out of rotation"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn leave_rotation(call: Call) -> HandlerResult {
+    rotate(&call, true)
+}
+
+/// Puts this process back into rotation.
+#[utoipa::path(put, path = "/1.0/kb/admin/healthcheck", tag = "Admin", operation_id = "join_rotation",
+    responses((status = 204, description = "It is in rotation"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn join_rotation(call: Call) -> HandlerResult {
+    rotate(&call, false)
+}
+
+fn rotate(call: &Call, is_out: bool) -> HandlerResult {
+    let user = call.caller.username.as_str();
+    tracing::warn!(user, is_out, "the process was taken out of rotation or put back");
+    call.api.settings().rotation.set_out(is_out);
     Ok(reply::no_content())
 }

@@ -42,7 +42,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::any;
 
-pub use adapter::{CallbackCheck, KillBillApi, Settings};
+pub use adapter::{CallbackCheck, KillBillApi, Rotation, Settings};
 pub use openapi::openapi;
 
 use route::Resource;

@@ -92,6 +92,8 @@ use crate::{
     transactions::get_by_key,
     transactions::notify,
     admin::fix_transaction,
+    admin::leave_rotation,
+    admin::join_rotation,
     security::create_user,
     security::update_password,
     security::update_roles,

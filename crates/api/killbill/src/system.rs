@@ -132,12 +132,13 @@ pub(crate) async fn health(call: Call) -> HandlerResult {
         Err(full @ Unhealthy::Failed(Reason::DiskFull)) => (Ok(()), Some(full.to_string())),
         health => (health, None),
     };
+    let server = match (call.api.settings().rotation.is_out(), health.is_ok()) {
+        (true, _) => failed("out of rotation".to_owned()),
+        (false, healthy) => CheckJson { healthy, message: healthy.then(|| "OK".to_owned()) },
+    };
     let body = HealthJson {
         database: health.err().map_or_else(passed, |unhealthy| failed(unhealthy.to_string())),
-        server: CheckJson {
-            healthy: health.is_ok(),
-            message: health.is_ok().then(|| "OK".to_owned()),
-        },
+        server,
         gateways: room(engine.gateways_have_room(), Reason::GatewayFull),
         queues: room(engine.has_room(), Reason::QueueFull),
         degraded: degraded.map(|message| CheckJson { healthy: true, message: Some(message) }),

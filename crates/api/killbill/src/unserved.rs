@@ -22,7 +22,6 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/admin/cache", &[Method::DELETE]),
     ("/1.0/kb/admin/cache/accounts/{accountId}", &[Method::DELETE]),
     ("/1.0/kb/admin/cache/tenants", &[Method::DELETE]),
-    ("/1.0/kb/admin/healthcheck", &[Method::DELETE, Method::PUT]),
     ("/1.0/kb/admin/invoices", &[Method::POST]),
     ("/1.0/kb/admin/queues", &[Method::GET]),
     ("/1.0/kb/bundles", &[Method::GET]),

@@ -182,6 +182,16 @@ mod tests {
     }
 
     #[test]
+    fn keys_with_a_meaning_are_reserved() {
+        for key in ["PUSH_NOTIFICATION_CB", "PLUGIN_CONFIG_", "CATALOG", "INVOICE_TEMPLATE_en_US"] {
+            assert!(is_reserved_key(key), "{key}");
+        }
+        for key in ["CATALOG_URL", "colour", "", "push_notification_cb", "PLUGIN"] {
+            assert!(!is_reserved_key(key), "{key}");
+        }
+    }
+
+    #[test]
     fn values_of_a_key_are_appended_up_to_a_bound_and_deleted_together() {
         let mut rows = Rows::new();
         let append = |rows: &mut Rows, value: &str| {

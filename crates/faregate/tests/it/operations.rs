@@ -267,3 +267,28 @@ fn unknown_path_is_a_problem() {
         (405, Some("application/problem+json"))
     );
 }
+
+#[test]
+fn a_server_is_taken_out_of_rotation_and_put_back_while_it_serves() {
+    let server = Server::start();
+    let client = server.client();
+    let rotation = "/1.0/kb/admin/healthcheck";
+    let health = || {
+        let status = |path: &str| client.get(path).status;
+        [status("/health/live"), status("/health/ready"), status("/1.0/healthcheck")]
+    };
+    assert_eq!(health(), [200, 200, 200]);
+    assert_eq!(client.delete(rotation).status, 204);
+    assert_eq!(health(), [200, 503, 500]);
+    let reason = client.get("/health/ready").json()["reason"].clone();
+    assert_eq!(reason, "an operator has taken the server out of rotation");
+    server.tenant().create("/1.0/kb/accounts", &serde_json::json!({}));
+    assert_eq!(client.send("PUT", rotation, None).status, 204);
+    assert_eq!(health(), [200, 200, 200]);
+    let clerk = serde_json::json!({ "role": "clerks", "permissions": ["admin:update"] });
+    assert_eq!(client.post("/1.0/kb/security/roles", &clerk).status, 201);
+    let user = serde_json::json!({ "username": "joe", "password": "joes", "roles": ["clerks"] });
+    assert_eq!(client.post("/1.0/kb/security/users", &user).status, 201);
+    assert_eq!(client.clone().user("joe", "joes").delete(rotation).status, 401);
+    assert_eq!(health(), [200, 200, 200]);
+}

@@ -179,6 +179,8 @@ fn transactions() -> Vec<Row> {
             .or(404),
         row("GET /1.0/kb/paymentTransactions/{transactionId}/auditLogsWithHistory", READ)
             .of_object(),
+        row("DELETE /1.0/kb/admin/healthcheck", installation("admin:*")),
+        row("PUT /1.0/kb/admin/healthcheck", installation("admin:*")),
         row(
             "PUT /1.0/kb/admin/payments/{paymentId}/transactions/{paymentTransactionId}",
             may("admin:update"),

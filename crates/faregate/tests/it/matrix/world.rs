@@ -200,7 +200,7 @@ impl World {
             let role = json!({ "role": role, "permissions": permissions });
             assert_eq!(admin.post("/1.0/kb/security/roles", &role).status, 201);
         };
-        for permission in PERMISSIONS {
+        for permission in PERMISSIONS.iter().chain(&["admin:*"]) {
             let others = PERMISSIONS.iter().filter(|it| *it != permission);
             let others: Vec<&str> = others.copied().collect();
             add_role(&format!("{PERMITTED} {permission}"), &[permission]);
