@@ -383,9 +383,10 @@ fn utf8_pair((name, value): (std::ffi::OsString, std::ffi::OsString)) -> Option<
 struct Draft {
     config: Config,
     table: Table,
-    /// Where each setting's value is from, by its name; none of a default.
-    /// Of each setting that was set: when, as a number, and by what.
+    /// Where each setting's value is from, and after how many others it was set, by its name; none of a default.
     origins: BTreeMap<String, (usize, Origin)>,
+    /// How many were set so far.
+    sets: usize,
     unknown_variables: Vec<String>,
 }
 
@@ -393,7 +394,7 @@ impl Draft {
     fn new() -> Self {
         let config = Config::default();
         let table = Table::try_from(&config).expect("the defaults can be written as TOML");
-        Self { config, table, origins: BTreeMap::new(), unknown_variables: Vec::new() }
+        Self { config, table, origins: BTreeMap::new(), sets: 0, unknown_variables: Vec::new() }
     }
 
     /// Where a setting's value is from. A default conflicts with what was set: last in its section, or else last
@@ -537,7 +538,8 @@ impl Draft {
             let reason = error.message().to_owned();
             Error::Invalid { origin: origin.clone(), key, reason }
         })?;
-        self.origins.insert(path.join("."), (self.origins.len(), origin.clone()));
+        self.sets += 1;
+        self.origins.insert(path.join("."), (self.sets, origin.clone()));
         Ok(())
     }
 }

@@ -214,6 +214,13 @@ fn mail_by_smtp_is_set_up_whole() {
             "environment variable FAREGATE_MAIL_SMTP_HOST: setting `mail.from`: must be an address of yours where `mail.transport` is `smtp`"
         ],
     );
+    // What was set last is from another section.
+    with(
+        &[transport, host, ("FAREGATE_LISTEN", "127.0.0.1:1")],
+        expect![
+            "environment variable FAREGATE_MAIL_SMTP_HOST: setting `mail.from`: must be an address of yours where `mail.transport` is `smtp`"
+        ],
+    );
     let from = ("FAREGATE_MAIL_FROM", "billing@example.org");
     let clear = ("FAREGATE_MAIL_SMTP_SECURITY", "none");
     with(

@@ -83,7 +83,10 @@ pub(crate) async fn join_rotation(call: Call) -> HandlerResult {
 
 fn rotate(call: &Call, is_out: bool) -> HandlerResult {
     let user = call.caller.username.as_str();
-    tracing::warn!(user, is_out, "the process was taken out of rotation or put back");
+    match is_out {
+        true => tracing::warn!(user, "this process is taken out of rotation, until it is put back"),
+        false => tracing::warn!(user, "this process is put back into rotation"),
+    }
     call.api.settings().rotation.set_out(is_out);
     Ok(reply::no_content())
 }

@@ -139,8 +139,9 @@ async fn roll_back(args: &Rollback) -> anyhow::Result<(i64, bool, Value)> {
     let current = remote.get(&at).await?;
     let version = current.etag.clone().context("the server's answer has no version")?;
     let flag: Value = current.json()?;
-    let wanted = find(&mut remote, args, &content(flag.clone())).await?;
-    if content(wanted.document.clone()) == content(flag.clone()) {
+    let now = content(flag.clone());
+    let wanted = find(&mut remote, args, &now).await?;
+    if content(wanted.document.clone()) == now {
         return Ok((wanted.version, false, flag));
     }
     let body = Bytes::from(wanted.document.to_string());
