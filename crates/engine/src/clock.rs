@@ -1,8 +1,8 @@
-//! Domain time and real time. They are the same but for the test clock's offset.
+//! Domain time and real time, which are the same but for the test clock's offset, and deadlines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use domain::Timestamp;
 
@@ -80,6 +80,46 @@ impl Clock {
     /// Makes domain time real time again.
     pub fn reset(&self) {
         self.inner.offset_us.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The real time until which something may leave this process. It also passes while the process or
+/// its machine stands still.
+#[derive(Clone, Debug)]
+pub struct Deadline {
+    clock: Clock,
+    at: Timestamp,
+}
+
+impl Deadline {
+    /// So long after `began`.
+    #[must_use]
+    pub fn after(clock: &Clock, began: Timestamp, limit: Duration) -> Self {
+        let limit_us = i64::try_from(limit.as_micros()).unwrap_or(i64::MAX);
+        Self { clock: clock.clone(), at: began.plus_us(limit_us) }
+    }
+
+    /// So long after now.
+    #[must_use]
+    pub fn within(clock: &Clock, limit: Duration) -> Self {
+        Self::after(clock, clock.real_now(), limit)
+    }
+
+    #[must_use]
+    pub const fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// The time that is left; zero once it is over.
+    #[must_use]
+    pub fn left(&self) -> Duration {
+        let left_us = self.at.0.saturating_sub(self.clock.real_now().0);
+        Duration::from_micros(u64::try_from(left_us).unwrap_or(0))
+    }
+
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.left().is_zero()
     }
 }
 

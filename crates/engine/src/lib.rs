@@ -22,7 +22,7 @@ mod scans;
 pub mod time;
 mod unavailable;
 
-pub use clock::Clock;
+pub use clock::{Clock, Deadline};
 pub use handle::{CHECK_AGE_MAX, Engine, FrontParts, Options, Parts, Running, Unhealthy};
 pub use partition::{Answer, has_open_transaction};
 pub use scans::SCANS_MAX;

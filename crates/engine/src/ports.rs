@@ -15,6 +15,8 @@ use domain::{
     Reply, RequestId, Seq, Sequences, TenantNo, Timestamp, TransactionId,
 };
 
+use crate::Deadline;
+
 mod access;
 mod accounts;
 mod change_requests;
@@ -320,8 +322,9 @@ pub trait Gateway: Send + Sync {
     fn settings(&self) -> GatewaySettings;
 
     /// Performs a call. The transaction's id is the idempotency key: a gateway that got it before
-    /// must not charge again. The engine enforces the deadline.
-    fn call(&self, call: GatewayCall) -> BoxFuture<'_, GatewayAnswer>;
+    /// must not charge again. The engine stops waiting at the deadline. Nothing of the call may leave
+    /// later: another process may ask about it then, and believe that it was never sent.
+    fn call(&self, call: GatewayCall, deadline: Deadline) -> BoxFuture<'_, GatewayAnswer>;
 
     /// Asks for the outcome of a transaction.
     fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge>;

@@ -2,6 +2,7 @@
 
 use domain::payment::{GatewayAnswer, GatewayKnowledge};
 use domain::{GatewayCall, GatewaySettings};
+use engine::Deadline;
 use engine::ports::{BoxFuture, Gateway, Inquiry};
 
 /// The gateway of external payments. It is never called: the domain settles its transactions at once.
@@ -13,7 +14,7 @@ impl Gateway for External {
         GatewaySettings { settles_at_once: true, timeout_us: 0, settle_after_us: 0 }
     }
 
-    fn call(&self, _call: GatewayCall) -> BoxFuture<'_, GatewayAnswer> {
+    fn call(&self, _: GatewayCall, _: Deadline) -> BoxFuture<'_, GatewayAnswer> {
         let message = "external payments are not sent anywhere".to_owned();
         Box::pin(std::future::ready(GatewayAnswer::NotSent { message }))
     }

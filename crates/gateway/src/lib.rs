@@ -3,6 +3,7 @@
 
 mod error;
 pub mod external;
+mod fence;
 pub mod mail;
 mod multiplexed;
 mod outbound;

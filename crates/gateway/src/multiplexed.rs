@@ -1,9 +1,10 @@
 //! A client that sends all concurrent requests to a host over one HTTP/2 connection without TLS. Its
-//! errors say whether a request may have been sent.
+//! errors say whether a request may have been sent, and nothing of a request leaves after its deadline.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use engine::{Clock, Deadline};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use http::{Request, Response};
@@ -13,6 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
+use crate::fence::{Fence, Fenced};
 use crate::outbound::{Body, SendError};
 
 /// The timeout of connecting.
@@ -40,12 +42,16 @@ type Opened = Result<SendRequest<Body>, Arc<str>>;
 /// A client of one host.
 pub(crate) struct Multiplexed {
     authority: String,
+    clock: Clock,
+    /// How long the kernel offers bytes that the host does not acknowledge.
+    unacknowledged_max: Duration,
     current: Mutex<Option<Current>>,
 }
 
 /// A connection that is being opened, is open, or could not be opened.
 struct Current {
     opened: Shared<BoxFuture<'static, Opened>>,
+    fence: Arc<Fence>,
     since: Instant,
 }
 
@@ -53,9 +59,10 @@ struct Current {
 type Failed = (SendError, Option<Request<Body>>);
 
 impl Multiplexed {
-    /// A client of `HOST:PORT`. It connects with the first request.
-    pub(crate) const fn new(authority: String) -> Self {
-        Self { authority, current: Mutex::new(None) }
+    /// A client of `HOST:PORT`, whose requests have deadlines of at most `timeout`. It connects with the
+    /// first request.
+    pub(crate) const fn new(authority: String, clock: Clock, timeout: Duration) -> Self {
+        Self { authority, clock, unacknowledged_max: timeout, current: Mutex::new(None) }
     }
 
     /// `HOST:PORT`.
@@ -65,23 +72,32 @@ impl Multiplexed {
 
     /// Sends a request with an absolute URI. If the connection had ended before the request was sent,
     /// it is sent once more over a new connection. The response's body is still unread. Dropping it,
-    /// or this future, cancels the request and leaves the connection open.
+    /// or this future, cancels the request and leaves the connection open. Nothing of a request with a
+    /// deadline leaves after it; the caller ends the waiting.
     pub(crate) async fn send(
         &self,
         request: Request<Body>,
+        deadline: Option<&Deadline>,
     ) -> Result<Response<Incoming>, SendError> {
-        let result = match self.attempt(request).await {
-            Err((_, Some(unsent))) => self.attempt(unsent).await,
+        let result = match self.attempt(request, deadline).await {
+            Err((_, Some(unsent))) => self.attempt(unsent, deadline).await,
             result => result,
         };
         result.map_err(|(error, _)| error)
     }
 
-    async fn attempt(&self, request: Request<Body>) -> Result<Response<Incoming>, Failed> {
-        let mut sender = match self.current().await {
+    async fn attempt(
+        &self,
+        request: Request<Body>,
+        deadline: Option<&Deadline>,
+    ) -> Result<Response<Incoming>, Failed> {
+        let (opened, fence) = self.current();
+        let mut sender = match opened.await {
             Ok(sender) => sender,
             Err(error) => return Err((SendError::NotSent(error.to_string()), None)),
         };
+        // Until the response begins, or the request is given up.
+        let _open = deadline.map(|deadline| fence.open(deadline));
         if let Err(error) = sender.ready().await {
             return Err((SendError::NotSent(error.to_string()), Some(request)));
         }
@@ -92,28 +108,34 @@ impl Multiplexed {
     }
 
     /// The current connection. Concurrent callers share the opening of a new one.
-    fn current(&self) -> Shared<BoxFuture<'static, Opened>> {
+    fn current(&self) -> (Shared<BoxFuture<'static, Opened>>, Arc<Fence>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*current {
-            Some(current) if current.is_usable() => current.opened.clone(),
-            Some(_) | None => current.insert(Current::open(self.authority.clone())).opened.clone(),
-        }
+        let usable = match current.take().filter(Current::is_usable) {
+            Some(usable) => usable,
+            None => self.open(),
+        };
+        let usable = current.insert(usable);
+        (usable.opened.clone(), Arc::clone(&usable.fence))
     }
-}
 
-impl Current {
     /// Opens in a task of its own, so that a cancelled caller does not cancel it for the others.
-    fn open(authority: String) -> Self {
+    fn open(&self) -> Current {
+        let (authority, unacknowledged_max) = (self.authority.clone(), self.unacknowledged_max);
+        let fence = Fence::new(self.clock.clone());
+        let fenced = Arc::clone(&fence);
         let opening = tokio::spawn(async move {
-            match timeout(CONNECT_TIMEOUT, connect(&authority)).await {
+            let connecting = connect(&authority, unacknowledged_max, fenced);
+            match timeout(CONNECT_TIMEOUT, connecting).await {
                 Ok(connected) => connected.map_err(Arc::from),
                 Err(_) => Err(Arc::from("connecting timed out")),
             }
         });
         let opened = opening.map(|ended| ended.unwrap_or_else(|_| Err(Arc::from("not connected"))));
-        Self { opened: opened.boxed().shared(), since: Instant::now() }
+        Current { opened: opened.boxed().shared(), fence, since: Instant::now() }
     }
+}
 
+impl Current {
     fn is_usable(&self) -> bool {
         let is_open = match self.opened.peek() {
             None => true,
@@ -124,7 +146,11 @@ impl Current {
     }
 }
 
-async fn connect(authority: &str) -> Result<SendRequest<Body>, String> {
+async fn connect(
+    authority: &str,
+    unacknowledged_max: Duration,
+    fence: Arc<Fence>,
+) -> Result<SendRequest<Body>, String> {
     let mut addresses = tokio::net::lookup_host(authority)
         .await
         .map_err(|error| format!("{authority}: {error}"))?;
@@ -132,6 +158,10 @@ async fn connect(authority: &str) -> Result<SendRequest<Body>, String> {
     let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     // Otherwise Nagle's algorithm delays small requests. An error costs only latency.
     drop(stream.set_nodelay(true));
+    // The kernel goes on sending what a network has lost, also where this process stands still.
+    let unacknowledged_ms = u32::try_from(unacknowledged_max.as_millis()).unwrap_or(u32::MAX);
+    rustix::net::sockopt::set_tcp_user_timeout(&stream, unacknowledged_ms)
+        .map_err(|error| format!("TCP_USER_TIMEOUT: {error}"))?;
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_INTERVAL)
@@ -139,10 +169,60 @@ async fn connect(authority: &str) -> Result<SendRequest<Body>, String> {
         .initial_connection_window_size(WINDOW_BYTES)
         .max_concurrent_reset_streams(CANCELLED_MAX)
         .max_local_error_reset_streams(CANCELLED_MAX)
-        .handshake(TokioIo::new(stream))
+        .handshake(TokioIo::new(Fenced::new(stream, fence)))
         .await
         .map_err(|error| error.to_string())?;
     // The open requests receive the error of the connection.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Answers each request of each connection with an empty response, and says its path.
+    async fn serve(listener: TcpListener, seen: tokio::sync::mpsc::UnboundedSender<String>) {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            let seen = seen.clone();
+            tokio::spawn(async move {
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    seen.send(request.uri().path().to_owned()).unwrap();
+                    drop(respond.send_response(Response::new(()), true));
+                }
+            });
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_handed_over_too_late_is_not_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let authority = listener.local_addr().unwrap().to_string();
+        let (seen, mut arrived) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(serve(listener, seen));
+        let clock = Clock::new(false);
+        let client = Multiplexed::new(authority.clone(), clock.clone(), Duration::from_secs(30));
+        let request = |path: &str| {
+            let uri = format!("http://{authority}{path}");
+            Request::builder().uri(uri).body(Body::new(Bytes::new())).unwrap()
+        };
+        let in_time = Deadline::within(&clock, Duration::from_secs(60));
+        client.send(request("/first"), Some(&in_time)).await.unwrap();
+        // As for a process that was stopped since it looked at the deadline.
+        let an_hour_ago = clock.real_now().plus_us(-3_600_000_000);
+        let over = Deadline::after(&clock, an_hour_ago, Duration::from_secs(30));
+        client.send(request("/late"), Some(&over)).await.unwrap_err();
+        client.send(request("/next"), Some(&in_time)).await.unwrap();
+        drop(client);
+        let mut paths = Vec::new();
+        while let Ok(path) = arrived.try_recv() {
+            paths.push(path);
+        }
+        assert_eq!(paths, ["/first", "/next"]);
+    }
 }

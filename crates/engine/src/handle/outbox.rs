@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use domain::command::PaymentCommand;
 use domain::payment::{GatewayAnswer, GatewayReplied};
-use domain::{Command, GatewayCall, Request, TransactionId};
+use domain::{Command, GatewayCall, Request, Timestamp, TransactionId};
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::partition::Performing;
 use crate::periodic::Backoff;
 use crate::ports::Gateway;
-use crate::{Engine, Reason};
+use crate::{Deadline, Engine, Reason};
 
 /// How long to wait before the store is offered again what it could not take.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(100);
@@ -78,15 +78,17 @@ pub(crate) async fn perform(
     engine: Engine,
     performing: Performing,
     permit: OwnedSemaphorePermit,
-    began: Instant,
+    began: Timestamp,
 ) {
     let Performing { call, actor } = performing;
+    let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
+    let deadline = Deadline::after(engine.clock(), began, timeout);
     let (tenant, payment, transaction) = (call.tenant, call.payment, call.transaction);
     let gateway = engine.shared().gateways.get(&call.gateway).cloned();
     let name = call.gateway.clone();
     let started = Instant::now();
     let answer = match gateway {
-        Some(gateway) => call_within(&*gateway, call, began).await,
+        Some(gateway) => call_within(&*gateway, call, deadline).await,
         None => GatewayAnswer::NotSent { message: "there is no such gateway".to_owned() },
     };
     metrics::histogram!("faregate_gateway_seconds", "gateway" => name.clone())
@@ -111,18 +113,22 @@ pub(crate) async fn perform(
 
 /// Calls a gateway, within the time that the call had when its commit began. A process that stood
 /// still meanwhile does not send what another owner of its partition may have given up by now.
-async fn call_within(gateway: &dyn Gateway, call: GatewayCall, began: Instant) -> GatewayAnswer {
-    let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
-    if began.elapsed() >= timeout {
+async fn call_within(
+    gateway: &dyn Gateway,
+    call: GatewayCall,
+    deadline: Deadline,
+) -> GatewayAnswer {
+    let left = deadline.left();
+    if left.is_zero() {
         let message = "its time was over before it was sent".to_owned();
         return GatewayAnswer::NotSent { message };
     }
-    let guarded = AssertUnwindSafe(async move { gateway.call(call).await }).catch_unwind();
+    let guarded = AssertUnwindSafe(async move { gateway.call(call, deadline).await });
     tokio::select! {
         // First, so that nothing more is sent once the time is over.
         biased;
-        () = tokio::time::sleep_until((began + timeout).into()) => GatewayAnswer::TimedOut,
-        answered = guarded => answered.unwrap_or_else(|_| GatewayAnswer::Failed {
+        () = tokio::time::sleep(left) => GatewayAnswer::TimedOut,
+        answered = guarded.catch_unwind() => answered.unwrap_or_else(|_| GatewayAnswer::Failed {
             message: "the gateway's code failed".to_owned(),
         }),
     }
@@ -168,6 +174,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::Clock;
     use crate::ports::{BoxFuture, Inquiry};
 
     /// Counts what reaches it, and never answers.
@@ -178,7 +185,7 @@ mod tests {
         fn settings(&self) -> GatewaySettings {
             GatewaySettings { settles_at_once: false, timeout_us: 1, settle_after_us: 0 }
         }
-        fn call(&self, _: GatewayCall) -> BoxFuture<'_, GatewayAnswer> {
+        fn call(&self, _: GatewayCall, _: Deadline) -> BoxFuture<'_, GatewayAnswer> {
             self.0.fetch_add(1, Ordering::Relaxed);
             Box::pin(std::future::pending())
         }
@@ -206,13 +213,14 @@ mod tests {
 
     #[tokio::test]
     async fn an_expired_call_is_not_sent() {
-        let gateway = Silent::default();
-        let began = Instant::now().checked_sub(Duration::from_secs(31)).unwrap();
-        let answer = call_within(&gateway, call(30_000_000), began).await;
+        let (gateway, clock) = (Silent::default(), Clock::new(false));
+        let began = clock.real_now().plus_us(-31_000_000);
+        let deadline = |limit_us| Deadline::after(&clock, began, Duration::from_micros(limit_us));
+        let answer = call_within(&gateway, call(30_000_000), deadline(30_000_000)).await;
         assert!(matches!(answer, GatewayAnswer::NotSent { .. }), "{answer:?}");
         assert_eq!(gateway.0.load(Ordering::Relaxed), 0, "nothing reached the gateway");
         // What has some time left is sent, and waited for until that is over.
-        let answer = call_within(&gateway, call(31_010_000), began).await;
+        let answer = call_within(&gateway, call(31_100_000), deadline(31_100_000)).await;
         assert!(matches!(answer, GatewayAnswer::TimedOut), "{answer:?}");
         assert_eq!(gateway.0.load(Ordering::Relaxed), 1);
     }

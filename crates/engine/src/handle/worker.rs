@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use domain::{PaymentId, PaymentReply, PaymentResult, Reply, TransactionId};
+use domain::{PaymentId, PaymentReply, PaymentResult, Reply, Timestamp, TransactionId};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::outbox::{self, RETRY_AFTER, RETRY_AFTER_MAX};
@@ -110,7 +110,7 @@ impl<S: Store> Worker<S> {
         let (mut backoff, mut keys_taken) = (Backoff::new(RETRY_AFTER, RETRY_AFTER_MAX), 0);
         let (processed, granted, began) = loop {
             // Before the commit: who takes the partition over counts from there too.
-            let began = Instant::now();
+            let began = self.engine.clock().real_now();
             let (processed, granted) = self.process(&batch.works);
             let may_succeed_later = read_on.is_some() && !self.engine.is_stopping();
             match processed.commit {
@@ -177,7 +177,7 @@ impl<S: Store> Worker<S> {
         (processed, granted)
     }
 
-    fn perform(&self, performing: Performing, permit: OwnedSemaphorePermit, began: Instant) {
+    fn perform(&self, performing: Performing, permit: OwnedSemaphorePermit, began: Timestamp) {
         self.engine.shared.calls.begin(performing.call.transaction);
         self.runtime.spawn(outbox::perform(self.engine.clone(), performing, permit, began));
     }

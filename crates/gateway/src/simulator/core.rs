@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome, GatewayStatus};
 use domain::{GatewayCall, GatewaySettings, PaymentId, TenantNo, TransactionId};
-use engine::Clock;
 use engine::ports::{BoxFuture, Gateway, Inquiry};
+use engine::{Clock, Deadline};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -121,6 +121,11 @@ impl Simulator {
         receiver
     }
 
+    /// The real time of its journal.
+    pub(super) fn clock(&self) -> &Clock {
+        &self.core.options.clock
+    }
+
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.core.journal
@@ -132,7 +137,7 @@ impl Gateway for Simulator {
         self.core.options.settings()
     }
 
-    fn call(&self, call: GatewayCall) -> BoxFuture<'_, GatewayAnswer> {
+    fn call(&self, call: GatewayCall, _: Deadline) -> BoxFuture<'_, GatewayAnswer> {
         // A task of its own, because a gateway completes a charge even if its caller times out.
         let charging = tokio::spawn(Arc::clone(&self.core).perform(call));
         Box::pin(async move {

@@ -8,6 +8,7 @@ use bytes::{Buf, Bytes};
 use domain::payment::{GatewayAnswer, GatewayKnowledge};
 use domain::{GatewayCall, GatewaySettings};
 use engine::ports::{BoxFuture, Gateway, Inquiry};
+use engine::{Clock, Deadline};
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use serde::de::DeserializeOwned;
@@ -51,7 +52,7 @@ impl Remote {
     /// # Errors
     /// The URL is not `http://HOST:PORT`.
     pub fn new(url: &str, options: Options) -> Result<Self, Error> {
-        Ok(Self { client: Arc::new(Client::new(url)?), options })
+        Ok(Self { client: Arc::new(Client::new(url, &options)?), options })
     }
 
     /// The simulator's notifications. The client polls for them until the receiver is dropped.
@@ -68,17 +69,16 @@ impl Gateway for Remote {
         self.options.settings()
     }
 
-    fn call(&self, call: GatewayCall) -> BoxFuture<'_, GatewayAnswer> {
+    fn call(&self, call: GatewayCall, deadline: Deadline) -> BoxFuture<'_, GatewayAnswer> {
         Box::pin(async move {
-            let limit = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
-            let deadline = Instant::now() + limit;
-            let Ok(Ok(_permit)) = timeout_at(deadline, self.client.permits.acquire()).await else {
+            let until = Instant::now() + deadline.left();
+            let Ok(Ok(_permit)) = timeout_at(until, self.client.permits.acquire()).await else {
                 let message = "too many calls to the simulator".to_owned();
                 return GatewayAnswer::NotSent { message };
             };
             let body = serde_json::to_vec(&call).expect("a call has no map keys but strings");
             let request = self.client.request(Method::POST, "/charges", body.into());
-            match timeout_at(deadline, self.client.exchange(request)).await {
+            match timeout_at(until, self.client.exchange(request, Some(&deadline))).await {
                 Ok(Ok(response)) => answer_of(&response),
                 Ok(Err(SendError::NotSent(message))) => GatewayAnswer::NotSent { message },
                 Ok(Err(SendError::Unknown(message))) => GatewayAnswer::Failed { message },
@@ -92,7 +92,7 @@ impl Gateway for Remote {
             let Inquiry { tenant, payment, transaction } = inquiry;
             let path = format!("/charges/{transaction}?tenant={}&payment={payment}", tenant.0);
             let request = self.client.request(Method::GET, &path, Bytes::new());
-            match timeout(INQUIRE_TIMEOUT, self.client.exchange(request)).await {
+            match timeout(INQUIRE_TIMEOUT, self.client.exchange(request, None)).await {
                 Ok(Ok(response)) => parse(&response).unwrap_or(GatewayKnowledge::Unreachable),
                 Ok(Err(SendError::NotSent(_) | SendError::Unknown(_))) | Err(_) => {
                     GatewayKnowledge::Unreachable
@@ -103,8 +103,9 @@ impl Gateway for Remote {
 }
 
 impl Client {
-    fn new(url: &str) -> Result<Self, Error> {
-        let connection = Multiplexed::new(authority(url)?);
+    fn new(url: &str, options: &Options) -> Result<Self, Error> {
+        let (clock, timeout) = (options.clock.clone(), options.timeout);
+        let connection = Multiplexed::new(authority(url)?, clock, timeout);
         Ok(Self { connection, permits: Semaphore::new(CALLS_MAX as usize) })
     }
 
@@ -117,8 +118,12 @@ impl Client {
             .expect("the path consists of ids and numbers, and the authority is valid")
     }
 
-    async fn exchange(&self, request: Request<Body>) -> Result<HttpResponse, SendError> {
-        let (head, body) = self.connection.send(request).await?.into_parts();
+    async fn exchange(
+        &self,
+        request: Request<Body>,
+        deadline: Option<&Deadline>,
+    ) -> Result<HttpResponse, SendError> {
+        let (head, body) = self.connection.send(request, deadline).await?.into_parts();
         let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await;
         let body =
             body.map_err(|error| SendError::Unknown(format!("the answer's body: {error}")))?;
@@ -131,9 +136,9 @@ impl Client {
 /// # Errors
 /// The journal cannot be read completely.
 pub async fn charges(url: &str, mut each: impl FnMut(Record)) -> Result<(), Error> {
-    let client = Client::new(url)?;
+    let client = Client::new(url, &Options::new(Clock::new(false)))?;
     let request = client.request(Method::GET, "/journal", Bytes::new());
-    let response = match client.connection.send(request).await {
+    let response = match client.connection.send(request, None).await {
         Ok(response) => response,
         Err(SendError::NotSent(error) | SendError::Unknown(error)) => {
             return Err(Error::Remote(error));
@@ -218,7 +223,7 @@ async fn poll(client: Arc<Client>, sender: mpsc::Sender<Notification>) {
             Some(after) => format!("/notifications?after={after}"),
         };
         let request = client.request(Method::GET, &path, Bytes::new());
-        let polling = timeout(LONG_POLL + INQUIRE_TIMEOUT, client.exchange(request));
+        let polling = timeout(LONG_POLL + INQUIRE_TIMEOUT, client.exchange(request, None));
         let polled = tokio::select! {
             () = sender.closed() => return,
             polled = polling => polled,

@@ -19,6 +19,7 @@ use axum::routing::{get, post};
 use bytes::Bytes;
 use domain::payment::{GatewayAnswer, GatewayKnowledge};
 use domain::{GatewayCall, TransactionId};
+use engine::Deadline;
 use engine::ports::{Gateway, Inquiry};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
@@ -182,7 +183,9 @@ async fn charge(State(ServerState { simulator, .. }): State<ServerState>, body: 
         Ok(call) => call,
         Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
     };
-    match simulator.call(call).await {
+    let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
+    let deadline = Deadline::within(simulator.clock(), timeout);
+    match simulator.call(call, deadline).await {
         // The client has timed out as well.
         GatewayAnswer::TimedOut => StatusCode::GATEWAY_TIMEOUT.into_response(),
         answer @ (GatewayAnswer::Outcome(_)

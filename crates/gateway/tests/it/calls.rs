@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome, TransactionType};
 use domain::{AccountId, AmountMinor, Currency, GatewayCall, PaymentId, TenantNo, TransactionId};
-use engine::Clock;
-use engine::ports::Inquiry;
+use engine::ports::{Gateway, Inquiry};
+use engine::{Clock, Deadline};
 use gateway::simulator::journal::{FILE, read};
 use gateway::simulator::record::Record;
 use gateway::simulator::{Options, Simulator};
@@ -81,6 +81,13 @@ pub fn inquiry(number: u128) -> Inquiry {
 
 pub fn options() -> Options {
     Options::new(Clock::new(false))
+}
+
+/// Performs a call that begins now.
+pub async fn perform(gateway: &impl Gateway, call: GatewayCall) -> GatewayAnswer {
+    let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap());
+    let deadline = Deadline::within(&Clock::new(false), timeout);
+    gateway.call(call, deadline).await
 }
 
 /// Opens a simulator. Its predecessor may still hold the journal.

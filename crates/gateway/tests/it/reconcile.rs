@@ -4,12 +4,11 @@ use domain::payment::{Transaction, TransactionStatus, TransactionType};
 use domain::{
     AccountId, AmountMinor, Currency, PaymentId, Revision, Seq, TenantNo, Timestamp, TransactionId,
 };
-use engine::ports::Gateway;
 use expect_test::{Expect, expect};
 use gateway::reconcile::Charges;
 use gateway::simulator::record::Record;
 
-use crate::calls::{Scratch, id, open, purchase, records, usd};
+use crate::calls::{Scratch, id, open, perform, purchase, records, usd};
 
 fn booked(number: u128, status: TransactionStatus, minor: i64) -> Transaction {
     Transaction {
@@ -41,7 +40,7 @@ async fn journal(cases: &[&str]) -> Vec<Record> {
     let dir = Scratch::new();
     let simulator = open(dir.path());
     for (number, properties) in (1..).zip(cases) {
-        simulator.call(purchase(number, properties)).await;
+        perform(&simulator, purchase(number, properties)).await;
     }
     records(dir.path())
 }
@@ -112,7 +111,7 @@ async fn a_reversed_charge_is_not_a_success() {
     let dir = Scratch::new();
     let simulator = open(dir.path());
     let mut notifications = simulator.notifications();
-    simulator.call(purchase(1, "reverseAfterMs=5")).await;
+    perform(&simulator, purchase(1, "reverseAfterMs=5")).await;
     notifications.recv().await.unwrap();
     let journal = records(dir.path());
     check(

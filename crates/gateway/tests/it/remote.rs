@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::calls::{
-    Scratch, TIMEOUT, answer, inquiry, knowledge, options, purchase, records, retry, shown,
+    Scratch, TIMEOUT, answer, inquiry, knowledge, options, perform, purchase, records, retry, shown,
 };
 
 struct Server {
@@ -54,7 +54,7 @@ fn remote(url: &str) -> Remote {
 }
 
 async fn call(remote: &Remote, call: GatewayCall) -> String {
-    answer(&remote.call(call).await)
+    answer(&perform(remote, call).await)
 }
 
 async fn next(notifications: &mut mpsc::Receiver<Notification>) -> String {

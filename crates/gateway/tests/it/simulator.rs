@@ -13,10 +13,12 @@ use gateway::simulator::record::Effect;
 use gateway::simulator::{Notification, Simulator};
 use tokio::sync::mpsc;
 
-use crate::calls::{Scratch, answer, inquiry, knowledge, open, options, purchase, records, shown};
+use crate::calls::{
+    Scratch, answer, inquiry, knowledge, open, options, perform, purchase, records, shown,
+};
 
 async fn call(simulator: &Simulator, call: GatewayCall) -> String {
-    answer(&simulator.call(call).await)
+    answer(&perform(simulator, call).await)
 }
 
 async fn inquire(simulator: &Simulator, number: u128) -> String {
@@ -34,7 +36,7 @@ async fn next(notifications: &mut mpsc::Receiver<Notification>) -> String {
 #[tokio::test]
 async fn external_payments_are_never_sent() {
     assert!(External.settings().settles_at_once);
-    assert_eq!(answer(&External.call(purchase(1, "")).await), "not sent");
+    assert_eq!(answer(&perform(&External, purchase(1, "")).await), "not sent");
     assert_eq!(knowledge(&External.inquire(inquiry(1)).await), "not found");
 }
 
@@ -167,7 +169,7 @@ async fn a_charge_continues_after_a_timeout_and_is_notified() {
     let simulator = open(dir.path());
     let mut notifications = simulator.notifications();
     let late = GatewayCall { timeout_us: 1_000_000, ..purchase(1, "chargeAfterMs=2000") };
-    let result = tokio::time::timeout(Duration::from_secs(1), simulator.call(late)).await;
+    let result = tokio::time::timeout(Duration::from_secs(1), perform(&simulator, late)).await;
     result.expect_err("the charge takes longer than the timeout");
     assert_eq!(inquire(&simulator, 1).await, "not found");
     assert_eq!(next(&mut notifications).await, "1 Processed 1000");
