@@ -105,7 +105,7 @@ const GAUGES: [(&str, &str); 28] = [
     ("faregate_integrity_verified_timestamp_seconds", "When it ended, in seconds since 1970."),
     (
         "faregate_outstanding_transactions",
-        "Transactions without an outcome, calls in flight included.",
+        "Transactions that gateways are asked about, calls in flight included.",
     ),
     (
         "faregate_unresolved_transactions",

@@ -178,7 +178,6 @@ impl Gateway {
     /// A call arrives: books it, unless its id is booked already. Gives what follows from it.
     pub fn arrive(&mut self, call: &Call, deed: Deed, now: i64) -> Vec<(i64, Later)> {
         let random = &mut self.random;
-        let is_late = now > call.deadline;
         // The contract: what arrived before the deadline is found before "not found" is final.
         let found_by = (call.deadline + call.settle_after_us - now).max(1);
         let found_from = if self.behaves { now } else { now + random.between(0, found_by - 1) };
@@ -212,8 +211,8 @@ impl Gateway {
             Deed::Cancel => line.turn(Stand::Canceled),
             Deed::Wait => {}
         }
-        let mut later = self.turns_later(call.transaction, is_late, now);
-        if is_late || self.random.chance(80) {
+        let mut later = self.turns_later(call.transaction, now);
+        if self.random.chance(80) {
             later.push((
                 now + self.random.between(1, 30 * SECOND_US),
                 Later::Notify(call.transaction),
@@ -223,7 +222,7 @@ impl Gateway {
     }
 
     /// What becomes of a line after hours: what is pending ends, a few ends are taken back.
-    fn turns_later(&mut self, transaction: Uid, is_late: bool, now: i64) -> Vec<(i64, Later)> {
+    fn turns_later(&mut self, transaction: Uid, now: i64) -> Vec<(i64, Later)> {
         let random = &mut self.random;
         let stand = self.book[&transaction].stand;
         let (at, to) = (now + random.between(600, 90_000) * SECOND_US, random.below(100));
@@ -246,7 +245,7 @@ impl Gateway {
         };
         let mut later = vec![(at, Later::Turn(transaction, stand, turned))];
         // An outcome that no one expects is reported; one that is awaited need not be.
-        if stand != Stand::Pending || is_late || random.chance(500) {
+        if stand != Stand::Pending || random.chance(500) {
             later.push((at + random.between(1, 600) * SECOND_US, Later::Notify(transaction)));
         }
         later

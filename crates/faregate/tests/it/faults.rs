@@ -255,7 +255,8 @@ fn deadline_of_a_fast_clock_does_not_delay_the_outcome_query() {
     let client = server.client().tenant("bob", "lazar");
     wait_for_status(&client, "PLUGIN_FAILURE");
     let metrics = server.metrics();
-    assert!(metrics.contains("faregate_outstanding_transactions 0\n"), "{metrics}");
+    let unresolved = "faregate_unresolved_transactions{status=\"unknown\"} 0\n";
+    assert!(metrics.contains(unresolved), "{metrics}");
 }
 
 #[test]

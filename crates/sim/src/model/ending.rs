@@ -8,8 +8,15 @@ type Place = (u32, Uid, Uid);
 
 impl Model {
     pub(super) fn replied(&mut self, place: Place, heard: Heard, when: When) -> Expected {
-        self.touch(place, Some(when), |payment, at, _| {
+        let told = matches!(heard, Heard::Said(_) | Heard::NotSent);
+        self.touch(place, Some((when, told)), |payment, at, _| {
             let it = &mut payment.moves[at];
+            // It may have left as late as now.
+            if it.status == Status::Running
+                && let Some(open) = &mut it.open
+            {
+                open.deadline = open.deadline.max(when.real);
+            }
             if heard == Heard::NotSent && it.status == Status::Running {
                 it.called = it.called_before;
             }
@@ -49,7 +56,8 @@ impl Model {
         let open = self.find(place).and_then(|it| it.open);
         let waits_on =
             open.is_some_and(|it| it.asked == 0 && it.ask_at.is_none() && asked_at < it.deadline);
-        self.touch(place, (!waits_on).then_some(when), |payment, at, rules| {
+        let told = matches!(known, Known::Found(_));
+        self.touch(place, (!waits_on).then_some((when, told)), |payment, at, rules| {
             // Nothing is planned further off than the longest delay, unless by a clock that has been
             // set back since: then it is due.
             let delays = rules.unknown_delays_us.iter().chain(&rules.pending_delays_us);
@@ -98,7 +106,7 @@ impl Model {
             let how = How::Is(Status::Pending);
             return Expected::Said(Said::Paid { payment: place.1, transaction: place.2, how });
         };
-        self.touch(place, Some(when), |payment, at, _| {
+        self.touch(place, Some((when, true)), |payment, at, _| {
             let asked = payment.moves[at].called.unwrap_or(0);
             let (status, processed) =
                 if worked { (Status::Success, asked) } else { (Status::Declined, 0) };
@@ -131,7 +139,7 @@ impl Model {
         if !no.is_empty() {
             return Expected::Refused(no);
         }
-        self.touch(place, Some(when), |payment, at, _| {
+        self.touch(place, Some((when, true)), |payment, at, _| {
             let asked = payment.moves[at].called.unwrap_or(0);
             let processed = if status == Status::Success { asked } else { 0 };
             payment.settle(at, status, processed);
@@ -153,12 +161,12 @@ impl Model {
         payment.moves.iter().find(|it| it.id == transaction)
     }
 
-    /// Does something to a transaction, then ends the waiting for it or plans the next question;
-    /// `when` is `None` where the waiting goes on as it is.
+    /// Does something to a transaction, then ends the waiting for it or plans the next question: when
+    /// that is, and whether somebody told an outcome. `None`: the waiting goes on as it is.
     fn touch(
         &mut self,
         place: Place,
-        when: Option<When>,
+        ending: Option<(When, bool)>,
         change: impl FnOnce(&mut Payment, usize, &Rules) -> Said,
     ) -> Expected {
         let (tenant, id, transaction) = place;
@@ -179,8 +187,8 @@ impl Model {
         {
             tenant.key_owners.insert(key.clone(), id);
         }
-        if let Some(when) = when
-            && let Some(key) = it.close_or_ask(&rules, (when, changed))
+        if let Some((when, told)) = ending
+            && let Some(key) = it.close_or_ask(&rules, when, (changed, told))
             && let Some(kept) = self.replies.get_mut(&key)
         {
             kept.said = Some(reported);
@@ -248,29 +256,40 @@ impl Move {
         }
     }
 
-    /// Gives the stored reply that can be given now.
-    fn close_or_ask(&mut self, rules: &Rules, (when, changed): (When, bool)) -> Option<Uid> {
+    /// Gives the stored reply that can be given now. Of what has failed because nobody told an outcome,
+    /// the gateway is asked again until the schedule ends.
+    fn close_or_ask(
+        &mut self,
+        rules: &Rules,
+        when: When,
+        (changed, told): (bool, bool),
+    ) -> Option<Uid> {
         let open = self.open.as_mut()?;
-        let delays = match self.status {
-            Status::Running | Status::Unknown => &rules.unknown_delays_us,
-            Status::Pending => &rules.pending_delays_us,
+        let believed_lost = self.status == Status::Failed && !told;
+        let (delays, is_open) = match self.status {
+            Status::Running | Status::Unknown => (&rules.unknown_delays_us, true),
+            Status::Pending => (&rules.pending_delays_us, true),
             Status::Success | Status::Declined | Status::Failed => {
-                let reply = open.reply;
-                self.open = None;
-                return reply;
+                (&rules.unknown_delays_us, believed_lost)
             }
         };
         // A new status begins a new schedule, and so does the end of a call; a question out of turn
         // uses none of it up.
-        if changed || (open.asked == 0 && open.ask_at.is_none()) {
-            open.asked = 0;
-        } else if open.ask_at.is_none_or(|at| at > when.domain) {
+        let begins = changed || (open.asked == 0 && open.ask_at.is_none());
+        if is_open && !begins && open.ask_at.is_none_or(|at| at > when.domain) {
             return None;
         }
-        let delay = delays.get(open.asked as usize);
+        let asked = if begins { 0 } else { open.asked };
+        let delay = delays.get(asked as usize);
+        if !is_open || (believed_lost && delay.is_none()) {
+            let reply = open.reply;
+            self.open = None;
+            return reply;
+        }
         open.ask_at = delay.map(|delay| when.domain + delay);
-        open.asked += 1;
-        if self.status == Status::Pending { open.reply.take() } else { None }
+        open.asked = asked + 1;
+        let is_known = self.status == Status::Pending || believed_lost;
+        if is_known { open.reply.take() } else { None }
     }
 }
 

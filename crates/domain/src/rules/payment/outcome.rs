@@ -147,10 +147,10 @@ pub(super) fn transaction_of<'s>(
 
 pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Context) -> Outcome {
     let (file, transaction) = transaction_of(state, (it.payment, it.transaction), cx)?;
-    let outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
+    let mut outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
     let (settled, failure) = match &it.answer {
         GatewayAnswer::Outcome(outcome) => {
-            (read_outcome(transaction, outcome, Heard::FromTheCall), None)
+            (read_outcome(transaction, outcome, Told::ByTheCall), None)
         }
         GatewayAnswer::Failed { message } => (
             Settled::failed_with(TransactionStatus::Unknown, None, message),
@@ -174,8 +174,18 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
             (Settled { unsent: true, ..settled }, None)
         }
     };
+    let heard = match &it.answer {
+        GatewayAnswer::Outcome(_) | GatewayAnswer::NotSent { .. } => Heard::Outcome,
+        GatewayAnswer::Failed { .. } | GatewayAnswer::Nothing | GatewayAnswer::TimedOut => {
+            Heard::Nothing
+        }
+    };
     // Only a call that runs can end by not answering; what is settled stays settled.
     let in_flight = transaction.status == TransactionStatus::InFlight;
+    if let Some(outstanding) = outstanding.as_mut().filter(|_| in_flight) {
+        // A process that stood still may have sent it as late as now.
+        outstanding.deadline = outstanding.deadline.max(cx.real_now);
+    }
     let mut file = file.clone();
     let books = in_flight || worth_booking(transaction.status, settled.status);
     if books {
@@ -186,7 +196,7 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
     if books && let (Some(failure), Reply::Payment(payment)) = (failure, &mut reply) {
         payment.result = failure;
     }
-    close_or_ask(&transaction, outstanding, &reply, cx);
+    close_or_ask(&transaction, (outstanding, heard), &reply, cx);
     if books {
         write(file, it.transaction, cx);
     }
@@ -197,7 +207,7 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     let (file, transaction) = transaction_of(state, (it.payment, it.transaction), cx)?;
     let outstanding = outstanding_today(state, it.transaction, cx);
     let settled = match &it.knowledge {
-        GatewayKnowledge::Found(outcome) => Some(read_outcome(transaction, outcome, Heard::Later)),
+        GatewayKnowledge::Found(outcome) => Some(read_outcome(transaction, outcome, Told::Later)),
         GatewayKnowledge::NotFound
             if not_found_is_final(transaction, outstanding.as_ref(), it.asked_at, cx) =>
         {
@@ -205,6 +215,10 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
             Some(Settled::failed_with(TransactionStatus::PluginFailure, None, message))
         }
         GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => None,
+    };
+    let heard = match &it.knowledge {
+        GatewayKnowledge::Found(_) => Heard::Outcome,
+        GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => Heard::Nothing,
     };
     let call_may_run = outstanding.as_ref().is_some_and(|open| may_run(open, it.asked_at));
     let mut file = file.clone();
@@ -225,7 +239,7 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     let transaction = file.transaction(it.transaction).expect("it was found before").clone();
     let reply = payment_reply(&file, &transaction);
     if !call_may_run {
-        close_or_ask(&transaction, outstanding, &reply, cx);
+        close_or_ask(&transaction, (outstanding, heard), &reply, cx);
     }
     if was_settled || transaction.revision.seq == cx.seq {
         write(file, it.transaction, cx);
@@ -295,17 +309,17 @@ const fn worth_booking(now: TransactionStatus, said: TransactionStatus) -> bool 
     }
 }
 
-/// How a gateway's outcome was heard.
+/// When a gateway told an outcome.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Heard {
+enum Told {
     /// As the answer to the call. It may be offered twice: again after a commit in doubt.
-    FromTheCall,
+    ByTheCall,
     /// As the answer to a question, or unasked.
     Later,
 }
 
 /// A gateway's answer is untrusted: amounts and currencies are compared, texts are cut.
-fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, heard: Heard) -> Settled {
+fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, told: Told) -> Settled {
     let status = match said.status {
         GatewayStatus::Processed => TransactionStatus::Success,
         GatewayStatus::Pending => TransactionStatus::Pending,
@@ -314,9 +328,9 @@ fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, heard: Heard) 
         GatewayStatus::Undefined => TransactionStatus::Unknown,
     };
     // The answer to a call is older than what was reported since.
-    let reopens = heard == Heard::Later && transaction.status.is_failed();
+    let reopens = told == Told::Later && transaction.status.is_failed();
     let processed = match status {
-        TransactionStatus::Success => processed(transaction, said, heard),
+        TransactionStatus::Success => processed(transaction, said, told),
         TransactionStatus::Pending if reopens => {
             let message = "the gateway says that it is pending, after it had failed";
             let settled = Settled::failed_with(TransactionStatus::Unknown, None, message);
@@ -349,11 +363,7 @@ fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, heard: Heard) 
 /// said. Where the call is over and the gateway tells later, it may be anything up to what was asked
 /// for first, because a completion for less may have reached it or not; never nothing, and never
 /// more. `None` where it is anything else.
-fn processed(
-    transaction: &Transaction,
-    said: &GatewayOutcome,
-    heard: Heard,
-) -> Option<AmountMinor> {
+fn processed(transaction: &Transaction, said: &GatewayOutcome, told: Told) -> Option<AmountMinor> {
     // A void moves nothing, whatever the gateway echoes.
     let Some(most) = transaction.amount else { return Some(AmountMinor::ZERO) };
     if said.currency.is_some() && said.currency != transaction.currency {
@@ -363,7 +373,7 @@ fn processed(
     let called = if in_flight { transaction.processed_amount } else { transaction.called_amount };
     let asked = called.unwrap_or(most);
     let amount = said.amount.unwrap_or(asked);
-    let may_differ = heard == Heard::Later && !in_flight;
+    let may_differ = told == Told::Later && !in_flight;
     let fits = amount == asked || (may_differ && amount <= most);
     (fits && amount > AmountMinor::ZERO).then_some(amount)
 }
@@ -481,25 +491,34 @@ pub(super) fn write(file: PaymentFile, id: TransactionId, cx: &mut Context) {
     cx.change(PaymentChange::Transaction(changed));
 }
 
-/// Ends the waiting for an outcome that is known, or plans the next question.
+/// What ends the waiting for an outcome.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// An outcome, by whoever decides: the gateway, an operator, or the process that did not send.
+    Outcome,
+    /// No outcome: nobody answered, or the gateway has no record.
+    Nothing,
+}
+
+/// Ends the waiting for an outcome that is known, or plans the next question. That the gateway has no
+/// record of a transaction ends the doubt, and is asked again on the same schedule: a process or a network
+/// that stood still may deliver what was believed lost.
 pub(super) fn close_or_ask(
     transaction: &Transaction,
-    outstanding: Option<Outstanding>,
+    (outstanding, heard): (Option<Outstanding>, Heard),
     reply: &Reply,
     cx: &mut Context,
 ) {
     let Some(mut outstanding) = outstanding else { return };
+    let believed_lost =
+        transaction.status == TransactionStatus::PluginFailure && heard == Heard::Nothing;
     let delays = match transaction.status {
         TransactionStatus::Unknown | TransactionStatus::InFlight => &cx.settings.unknown_delays_us,
         TransactionStatus::Pending => &cx.settings.pending_delays_us,
+        TransactionStatus::PluginFailure if believed_lost => &cx.settings.unknown_delays_us,
         TransactionStatus::Success
         | TransactionStatus::PaymentFailure
-        | TransactionStatus::PluginFailure => {
-            let id = outstanding.transaction_id;
-            cx.change(PaymentChange::OutstandingClosed { transaction: id });
-            settle_reply(&outstanding, reply, cx);
-            return;
-        }
+        | TransactionStatus::PluginFailure => return close(outstanding, reply, cx),
     };
     // A schedule starts when the status does. Questions out of turn (a client that reads, a gateway
     // that tells unasked) use none of it up.
@@ -510,13 +529,22 @@ pub(super) fn close_or_ask(
         return;
     }
     let delay_us = delays.get(usize::try_from(outstanding.asked).unwrap_or(usize::MAX)).copied();
+    if believed_lost && delay_us.is_none() {
+        return close(outstanding, reply, cx);
+    }
     outstanding.ask_at = delay_us.map(|delay_us| cx.now.plus_us(delay_us));
     outstanding.asked = outstanding.asked.saturating_add(1);
-    if transaction.status == TransactionStatus::Pending {
+    if transaction.status == TransactionStatus::Pending || believed_lost {
         settle_reply(&outstanding, reply, cx);
         outstanding.reply = None;
     }
     cx.change(PaymentChange::Outstanding(outstanding));
+}
+
+fn close(outstanding: Outstanding, reply: &Reply, cx: &mut Context) {
+    let transaction = outstanding.transaction_id;
+    cx.change(PaymentChange::OutstandingClosed { transaction });
+    settle_reply(&outstanding, reply, cx);
 }
 
 fn settle_reply(outstanding: &Outstanding, reply: &Reply, cx: &mut Context) {

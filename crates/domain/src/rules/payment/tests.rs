@@ -612,7 +612,7 @@ fn unknown_outcomes() {
     check(&format!("{unknown} | found-declined p"), expect!["Purchase PaymentFailure; "]);
     check(&format!("{unknown} | found-pending p"), expect!["Purchase Pending, open; "]);
     check(&format!("{unknown} | not-found p"), expect!["Purchase Unknown, open;  (in doubt)"]);
-    check(&format!("{unknown} | wait 36 | not-found p"), expect!["Purchase PluginFailure; "]);
+    check(&format!("{unknown} | wait 36 | not-found p"), expect!["Purchase PluginFailure, open; "]);
     check(
         &format!("{unknown} | wait 36 | unreachable p"),
         expect!["Purchase Unknown, open;  (in doubt)"],
@@ -630,6 +630,54 @@ fn unknown_outcomes() {
 }
 
 #[test]
+fn what_a_gateway_has_no_record_of_is_asked_about_until_the_schedule_ends() {
+    let lost = "purchase p 10 | timeout p | wait 36 | not-found p";
+    check(
+        &format!("{lost} | wait 2 | found-paid p"),
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(&format!("{lost} | wait 2 | found-declined p"), expect!["Purchase PluginFailure; "]);
+    check(
+        &format!("{lost} | wait 2 | found-pending p"),
+        expect!["Purchase Unknown, open;  (in doubt)"],
+    );
+    // Whether the gateway can be reached does not matter: it said what is believed.
+    for again in ["not-found", "unreachable"] {
+        let once = format!("{lost} | wait 2 | {again} p");
+        check(&once, expect!["Purchase PluginFailure, open; "]);
+        let early = format!("{once} | wait 59 | {again} p | {again} p");
+        check(&early, expect!["Purchase PluginFailure, open; "]);
+        check(&format!("{once} | wait 60 | {again} p"), expect!["Purchase PluginFailure; "]);
+    }
+    check(
+        &format!("{lost} | fix p success"),
+        expect![
+            "refused: X-Killbill-Reason: needs to be set: the transaction has an outcome, and this changes it"
+        ],
+    );
+    check(
+        &format!("{lost} | fix p success reason"),
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    // The payment may be attempted again meanwhile.
+    check(
+        &format!("{lost} | purchase p 10 | approve p"),
+        expect!["Purchase Success, purchased 1000, open; gateway>customer 1000"],
+    );
+}
+
+#[test]
+fn a_call_that_ends_late_may_have_left_late() {
+    let late = "purchase p 10 | wait 600 | timeout p";
+    check(&format!("{late} | not-found p"), expect!["Purchase Unknown, open;  (in doubt)"]);
+    check(
+        &format!("{late} | wait 4 | not-found p"),
+        expect!["Purchase Unknown, open;  (in doubt)"],
+    );
+    check(&format!("{late} | wait 5 | not-found p"), expect!["Purchase PluginFailure, open; "]);
+}
+
+#[test]
 fn a_clock_that_was_set_back_delays_no_answer() {
     for begun in ["purchase p 10", "purchase p 10 | timeout p"] {
         let asked = format!("{begun} | wait -86400 | unreachable p");
@@ -637,7 +685,10 @@ fn a_clock_that_was_set_back_delays_no_answer() {
             &format!("{asked} | wait 31 | not-found p"),
             expect!["Purchase Unknown, open;  (in doubt)"],
         );
-        check(&format!("{asked} | wait 36 | not-found p"), expect!["Purchase PluginFailure; "]);
+        check(
+            &format!("{asked} | wait 36 | not-found p"),
+            expect!["Purchase PluginFailure, open; "],
+        );
     }
 }
 

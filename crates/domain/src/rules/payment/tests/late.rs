@@ -411,7 +411,7 @@ fn a_failure_that_may_be_none_is_asked_about() {
         &format!("{reopened} | wait 4 | not-found p"),
         expect!["Purchase Unknown, open;  (in doubt)"],
     );
-    check(&format!("{reopened} | wait 5 | not-found p"), expect!["Purchase PluginFailure; "]);
+    check(&format!("{reopened} | wait 5 | not-found p"), expect!["Purchase PluginFailure, open; "]);
     check(&format!("{reopened} | purchase p 10"), expect!["refused: Payment(InDoubt"]);
     check(&format!("{reopened} | purchase q 10 key=t"), expect!["refused: Payment(InDoubt"]);
     check(
