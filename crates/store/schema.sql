@@ -556,3 +556,39 @@ CREATE INDEX operation_to_notify ON operation (notify_at_us, id) WHERE notify_at
 CREATE INDEX operation_settled ON operation (settled_at_us, id) WHERE settled_at_us IS NOT NULL;
 
 CREATE INDEX account_by_parent ON account (tenant, parent_account_id, id) WHERE parent_account_id IS NOT NULL;
+CREATE TABLE custom_field (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    object_kind INTEGER NOT NULL,
+    object_id BLOB NOT NULL,
+    object_payment_id BLOB,
+    name TEXT,
+    value TEXT,
+    ordinal INTEGER NOT NULL,
+    active INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    updated_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX custom_field_by_object ON custom_field (tenant, object_kind, object_id) WHERE active = 1 AND value IS NOT NULL;
+CREATE INDEX custom_field_by_account ON custom_field (tenant, account_id);
+CREATE INDEX custom_field_by_creation ON custom_field (tenant, created_at_us, ordinal, id) WHERE active = 1 AND value IS NOT NULL;
+CREATE INDEX custom_field_by_name ON custom_field (tenant, object_kind, name, value) WHERE active = 1 AND value IS NOT NULL;
+CREATE INDEX custom_field_by_value ON custom_field (tenant, value) WHERE active = 1 AND value IS NOT NULL;
+
+CREATE TABLE custom_field_value (
+    tenant INTEGER NOT NULL,
+    field_id BLOB NOT NULL,
+    seq INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    value TEXT NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, field_id, seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX custom_field_value_by_account ON custom_field_value (tenant, account_id);
+

@@ -6,6 +6,7 @@ use crate::access::{Role, User};
 use crate::account::{Account, Person};
 use crate::change_request::ChangeRequest;
 use crate::claim::{Claim, ClaimKey};
+use crate::custom_field::CustomField;
 use crate::customer::{Customer, Session};
 use crate::definition::Definition;
 use crate::environment::{Environment, Secret};
@@ -86,12 +87,14 @@ pub enum AccountChange {
         person: Box<Person>,
     },
     /// Personal data is erased: all revisions of it, what its payment methods' rows have beside the
-    /// journal, and the texts of who changed it.
+    /// journal, its custom fields, and the texts of who changed it.
     PersonErased {
         account: AccountId,
     },
     /// A tag on the account.
     Tag(Tag),
+    /// A custom field of the account or of what belongs to it.
+    CustomField(CustomField),
     PaymentMethod(PaymentMethod),
 }
 
@@ -169,6 +172,7 @@ impl Change {
             Self::Account(it) => match it {
                 AccountChange::Account(it) => Some(it.revision),
                 AccountChange::Tag(it) => Some(it.revision),
+                AccountChange::CustomField(it) => Some(it.revision),
                 AccountChange::PaymentMethod(it) => Some(it.revision),
                 AccountChange::Person { .. } | AccountChange::PersonErased { .. } => None,
             },
@@ -211,6 +215,7 @@ impl Change {
             Self::Account(it) => match it {
                 AccountChange::Account(it) => Some(&mut it.revision),
                 AccountChange::Tag(it) => Some(&mut it.revision),
+                AccountChange::CustomField(it) => Some(&mut it.revision),
                 AccountChange::PaymentMethod(it) => Some(&mut it.revision),
                 AccountChange::Person { .. } | AccountChange::PersonErased { .. } => None,
             },

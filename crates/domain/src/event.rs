@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::payment::{TransactionStatus, TransactionType};
 use crate::tag::ControlTag;
 use crate::{
-    AccountId, AmountMinor, Currency, CustomerId, EnvironmentId, PaymentId, TagId, TenantValueId,
-    Timestamp, TransactionId,
+    AccountId, AmountMinor, Currency, CustomFieldId, CustomerId, EnvironmentId, PaymentId, TagId,
+    TenantValueId, Timestamp, TransactionId,
 };
 
 /// A fact, written in the journal row of the command that made it. Durable format: additive only.
@@ -27,6 +27,10 @@ pub enum Event {
         /// What it said.
         definition: ControlTag,
     },
+    /// An account, or what belongs to it, has a custom field more.
+    CustomFieldAdded { account: AccountId, field: CustomFieldId },
+    /// A custom field was removed.
+    CustomFieldRemoved { account: AccountId, field: CustomFieldId },
     /// A transaction reached a status.
     TransactionChanged {
         /// The account that pays.
@@ -95,6 +99,8 @@ impl Event {
             | Self::CustomerErased { account, .. }
             | Self::TagAdded { account, .. }
             | Self::TagRemoved { account, .. }
+            | Self::CustomFieldAdded { account, .. }
+            | Self::CustomFieldRemoved { account, .. }
             | Self::TransactionChanged { account, .. } => Some(*account),
             Self::TenantConfigChanged { .. }
             | Self::TenantConfigDeleted { .. }

@@ -9,8 +9,8 @@ use crate::context::{Context, Done, Sequences, Stamp};
 use crate::payment::TransactionType;
 use crate::reply::{Outcome, Reply};
 use crate::rules::{
-    access, account, change_request, customer, definition, environment, operation, payment,
-    payment_method, tag, tenant,
+    access, account, change_request, custom_field, customer, definition, environment, operation,
+    payment, payment_method, tag, tenant,
 };
 use crate::state::State;
 
@@ -89,6 +89,9 @@ fn of_account(state: &State, command: &AccountCommand, cx: &mut Context) -> Outc
         AccountCommand::Release(it) => account::release(it, cx),
         AccountCommand::AddTags(it) => tag::add(state, it, cx),
         AccountCommand::RemoveTags(it) => tag::remove(state, it, cx),
+        AccountCommand::AddCustomFields(it) => custom_field::add(state, it, cx),
+        AccountCommand::UpdateCustomFields(it) => custom_field::update(state, it, cx),
+        AccountCommand::RemoveCustomFields(it) => custom_field::remove(state, it, cx),
         AccountCommand::CreatePaymentMethod(it) => payment_method::create(state, it, cx),
         AccountCommand::SetDefaultPaymentMethod(it) => payment_method::set_default(state, it, cx),
         AccountCommand::DeletePaymentMethod(it) => payment_method::delete(state, it, cx),

@@ -22,6 +22,8 @@ pub mod kind {
     pub enum Tag {}
     /// What a tag says.
     pub enum TagDefinition {}
+    /// A name and a value on an account or on what belongs to it.
+    pub enum CustomField {}
     /// A payment: one or more transactions under one key.
     pub enum Payment {}
     /// One operation on a payment.
@@ -57,6 +59,8 @@ pub type PaymentMethodId = Id<kind::PaymentMethod>;
 pub type TagId = Id<kind::Tag>;
 /// Names what a tag says.
 pub type TagDefinitionId = Id<kind::TagDefinition>;
+/// Names a custom field.
+pub type CustomFieldId = Id<kind::CustomField>;
 /// Names a payment.
 pub type PaymentId = Id<kind::Payment>;
 /// Names a payment transaction; also the idempotency key towards the gateway.

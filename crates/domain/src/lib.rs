@@ -11,6 +11,7 @@ pub mod change_request;
 pub mod claim;
 pub mod command;
 pub mod context;
+pub mod custom_field;
 pub mod customer;
 pub mod definition;
 mod effect;
@@ -45,9 +46,9 @@ pub use effect::{Effect, GatewayCall};
 pub use event::Event;
 pub use execute::{Executed, execute};
 pub use id::{
-    AccountId, ChangeRequestId, CustomerId, DefinitionId, EnvironmentId, Id, MailId, OperationId,
-    PaymentId, PaymentMethodId, RequestId, SecretId, SessionId, TagDefinitionId, TagId, TenantId,
-    TenantNo, TenantValueId, TokenId, TransactionId, kind, mix,
+    AccountId, ChangeRequestId, CustomFieldId, CustomerId, DefinitionId, EnvironmentId, Id, MailId,
+    OperationId, PaymentId, PaymentMethodId, RequestId, SecretId, SessionId, TagDefinitionId,
+    TagId, TenantId, TenantNo, TenantValueId, TokenId, TransactionId, kind, mix,
 };
 pub use money::{AmountError, AmountMinor, Currency};
 pub use partition::PartitionNo;

@@ -1,6 +1,7 @@
 //! The rows that a command may look at, by their keys.
 
 use crate::claim::ClaimKey;
+use crate::custom_field::FieldObject;
 use crate::definition::DefinitionKey;
 use crate::tag::TagKey;
 use crate::{
@@ -17,6 +18,8 @@ pub enum Read {
     Account(TenantNo, AccountId),
     PaymentMethod(TenantNo, PaymentMethodId),
     Tag(TenantNo, TagKey),
+    /// All custom fields that an object has.
+    CustomFields(TenantNo, FieldObject),
     Payment(TenantNo, PaymentId),
     /// A transaction by id; it comes with its payment.
     Transaction(TenantNo, TransactionId),

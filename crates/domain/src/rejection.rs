@@ -7,7 +7,7 @@ use crate::change_request::ChangeStatus;
 use crate::customer::CustomerRejection;
 use crate::payment::{PaymentState, TransactionType};
 use crate::{
-    AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, SecretId,
+    AccountId, ChangeRequestId, CustomFieldId, EnvironmentId, PaymentId, PaymentMethodId, SecretId,
     TagDefinitionId,
 };
 
@@ -111,6 +111,19 @@ pub enum AccountRejection {
         /// The tag's name.
         name: String,
     },
+    /// The object has no such custom field, or none any more.
+    #[error("there is no custom field {id}")]
+    CustomFieldNotFound { id: CustomFieldId },
+    /// A custom field's name cannot change.
+    #[error("the custom field {id} keeps its name")]
+    CustomFieldNameIsFixed {
+        id: CustomFieldId,
+        /// The name that was asked for.
+        name: String,
+    },
+    /// The object would have more than [`crate::custom_field::FIELDS_PER_OBJECT_MAX`].
+    #[error("there are 100 custom fields at most")]
+    TooManyCustomFields,
     /// No such payment method on the account, or deleted.
     #[error("there is no payment method {id}")]
     PaymentMethodNotFound { id: PaymentMethodId },
@@ -211,15 +224,19 @@ pub enum FlagRejection {
 }
 
 impl AccountRejection {
-    /// Whether its text has an account's key, which may say something of a person.
-    const fn names_account_key(&self) -> bool {
+    /// Whether its text has an account's key or a field's name, which may say something of a person.
+    const fn is_personal(&self) -> bool {
         match self {
-            Self::AlreadyExists { .. } | Self::KeyIsFixed { .. } => true,
+            Self::AlreadyExists { .. }
+            | Self::KeyIsFixed { .. }
+            | Self::CustomFieldNameIsFixed { .. } => true,
             Self::NotFound { .. }
             | Self::FieldIsFixed { .. }
             | Self::TagDefinitionNotFound { .. }
             | Self::TagNotFound { .. }
             | Self::TagNotApplicable { .. }
+            | Self::CustomFieldNotFound { .. }
+            | Self::TooManyCustomFields
             | Self::PaymentMethodNotFound { .. }
             | Self::ExternalPaymentMethodExists { .. }
             | Self::DefaultPaymentMethodInUse { .. } => false,
@@ -233,7 +250,7 @@ impl Rejection {
     #[must_use]
     pub const fn is_personal(&self) -> bool {
         match self {
-            Self::Account(it) => it.names_account_key(),
+            Self::Account(it) => it.is_personal(),
             Self::Tenant(_)
             | Self::Access(_)
             | Self::Flag(_)

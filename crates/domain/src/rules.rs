@@ -4,6 +4,7 @@
 pub(crate) mod access;
 pub(crate) mod account;
 pub(crate) mod change_request;
+pub(crate) mod custom_field;
 pub(crate) mod customer;
 pub(crate) mod definition;
 pub(crate) mod environment;

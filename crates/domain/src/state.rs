@@ -12,6 +12,7 @@ use crate::change::{
 };
 use crate::change_request::ChangeRequest;
 use crate::claim::{Claim, ClaimKey};
+use crate::custom_field::{CustomField, FieldObject};
 use crate::customer::{Customer, CustomerFile, Session};
 use crate::definition::{Definition, DefinitionKey};
 use crate::environment::{Environment, Secret};
@@ -21,8 +22,8 @@ use crate::payment_method::PaymentMethod;
 use crate::tag::{Tag, TagKey};
 use crate::tenant::{Tenant, TenantValue};
 use crate::{
-    AccountId, ChangeRequestId, CustomerId, EnvironmentId, OperationId, PaymentId, PaymentMethodId,
-    SecretId, TenantNo, TransactionId,
+    AccountId, ChangeRequestId, CustomFieldId, CustomerId, EnvironmentId, OperationId, PaymentId,
+    PaymentMethodId, SecretId, TenantNo, TransactionId,
 };
 
 /// The rows of a batch. A row that was looked for and is not there is present as `None`; a look at
@@ -36,6 +37,8 @@ pub struct State {
     pub payment_methods: BTreeMap<(TenantNo, PaymentMethodId), Option<PaymentMethod>>,
     /// Tags on accounts by key.
     pub tags: BTreeMap<(TenantNo, TagKey), Option<Tag>>,
+    /// The custom fields that objects have, by object.
+    pub custom_fields: BTreeMap<(TenantNo, FieldObject), BTreeMap<CustomFieldId, CustomField>>,
     pub payments: BTreeMap<(TenantNo, PaymentId), Option<PaymentFile>>,
     /// The payments of transactions that were looked for by id.
     pub transactions: BTreeMap<(TenantNo, TransactionId), Option<PaymentId>>,
@@ -92,6 +95,14 @@ impl State {
 
     pub(crate) fn tag(&self, tenant: TenantNo, key: TagKey) -> Option<&Tag> {
         self.tags.get(&(tenant, key)).expect(LOADED).as_ref()
+    }
+
+    pub(crate) fn custom_fields(
+        &self,
+        tenant: TenantNo,
+        object: FieldObject,
+    ) -> &BTreeMap<CustomFieldId, CustomField> {
+        self.custom_fields.get(&(tenant, object)).expect(LOADED)
     }
 
     pub(crate) fn payment(&self, tenant: TenantNo, id: PaymentId) -> Option<&PaymentFile> {
@@ -248,9 +259,19 @@ impl State {
                 methods
                     .filter(|it| (it.tenant, it.account_id) == (tenant, *account))
                     .for_each(PaymentMethod::erase);
+                for ((of, _), fields) in &mut self.custom_fields {
+                    fields.retain(|_, it| (*of, it.account) != (tenant, *account));
+                }
             }
             AccountChange::Tag(it) => {
                 self.tags.insert((it.tenant, it.key), Some(it.clone()));
+            }
+            AccountChange::CustomField(it) => {
+                let of_object = self.custom_fields.entry((it.tenant, it.object)).or_default();
+                of_object.remove(&it.id);
+                if it.active {
+                    of_object.insert(it.id, it.clone());
+                }
             }
             AccountChange::PaymentMethod(it) => {
                 self.payment_methods.insert((it.tenant, it.id), Some(it.clone()));

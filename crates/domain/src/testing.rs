@@ -91,6 +91,9 @@ impl Rows {
                 state.transactions.insert((tenant, id), payment);
             }
             Read::Tag(tenant, key) => drop(state.tags.entry((tenant, key)).or_default()),
+            Read::CustomFields(tenant, object) => {
+                state.custom_fields.entry((tenant, object)).or_default();
+            }
             Read::Claim(key) => drop(state.claims.entry(key).or_default()),
             Read::Tenant(no) => drop(state.tenants.entry(no).or_default()),
             Read::TenantValue(tenant, key) => {

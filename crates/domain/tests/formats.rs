@@ -5,6 +5,10 @@ use domain::change_request::{
     ApplyChange, ChangeRequest, ChangeStatus, DecideChange, Decision, Judged, RequestChange, Seen,
 };
 use domain::command::{AccountCommand, FlagCommand};
+use domain::custom_field::{
+    AddCustomFields, CustomField, FieldObject, NewCustomField, NewValue, RemoveCustomFields,
+    UpdateCustomFields,
+};
 use domain::definition::{Definition, DefinitionKey, DefinitionKind};
 use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
 use domain::payment::{PaymentState, TransactionStatus, TransactionType};
@@ -244,6 +248,22 @@ fn rejections_of_accounts() {
         expect![[r#"{"Account":{"TagNotFound":{"name":"x"}}}"#]],
     );
     check(
+        &Rejection::Account(AccountRejection::CustomFieldNotFound { id: id(1) }),
+        expect![[
+            r#"{"Account":{"CustomFieldNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}}"#
+        ]],
+    );
+    check(
+        &Rejection::Account(AccountRejection::CustomFieldNameIsFixed { id: id(1), name: text() }),
+        expect![[
+            r#"{"Account":{"CustomFieldNameIsFixed":{"id":"00000000-0000-0000-0000-000000000001","name":"x"}}}"#
+        ]],
+    );
+    check(
+        &Rejection::Account(AccountRejection::TooManyCustomFields),
+        expect![[r#"{"Account":"TooManyCustomFields"}"#]],
+    );
+    check(
         &Rejection::Account(AccountRejection::TagNotApplicable { name: text() }),
         expect![[r#"{"Account":{"TagNotApplicable":{"name":"x"}}}"#]],
     );
@@ -313,6 +333,92 @@ fn rejections_of_feature_flags() {
         &Rejection::Flag(FlagRejection::WithdrawalByAnother { id: id(1) }),
         expect![[
             r#"{"Flag":{"WithdrawalByAnother":{"id":"00000000-0000-0000-0000-000000000001"}}}"#
+        ]],
+    );
+}
+
+#[test]
+fn custom_fields() {
+    let account = id(1);
+    check(
+        &Event::CustomFieldAdded { account, field: id(9) },
+        expect![[
+            r#"{"CustomFieldAdded":{"account":"00000000-0000-0000-0000-000000000001","field":"00000000-0000-0000-0000-000000000009"}}"#
+        ]],
+    );
+    check(
+        &Event::CustomFieldRemoved { account, field: id(9) },
+        expect![[
+            r#"{"CustomFieldRemoved":{"account":"00000000-0000-0000-0000-000000000001","field":"00000000-0000-0000-0000-000000000009"}}"#
+        ]],
+    );
+    let objects = [
+        FieldObject::Account(account),
+        FieldObject::PaymentMethod(id(2)),
+        FieldObject::Payment(id(3)),
+    ];
+    for (object, expected) in objects.into_iter().zip([
+        expect![[r#"{"Account":"00000000-0000-0000-0000-000000000001"}"#]],
+        expect![[r#"{"PaymentMethod":"00000000-0000-0000-0000-000000000002"}"#]],
+        expect![[r#"{"Payment":"00000000-0000-0000-0000-000000000003"}"#]],
+    ]) {
+        check(&object, expected);
+    }
+    let object = FieldObject::Transaction { payment: id(3), id: id(4) };
+    check(
+        &Change::Account(AccountChange::CustomField(CustomField {
+            tenant: TenantNo(1),
+            id: id(5),
+            account,
+            object,
+            // Neither is written.
+            name: String::new(),
+            value: String::new(),
+            ordinal: 1,
+            active: true,
+            created_at: Timestamp(1),
+            updated_at: Timestamp(2),
+            revision: Revision::first(Seq(9)),
+        })),
+        expect![[
+            r#"{"Account":{"CustomField":{"tenant":1,"id":"00000000-0000-0000-0000-000000000005","account":"00000000-0000-0000-0000-000000000001","object":{"Transaction":{"payment":"00000000-0000-0000-0000-000000000003","id":"00000000-0000-0000-0000-000000000004"}},"ordinal":1,"active":true,"created_at":1,"updated_at":2,"revision":{"seq":9,"previous":null}}}}"#
+        ]],
+    );
+}
+
+#[test]
+fn commands_about_custom_fields() {
+    let (account, object) = (id(1), FieldObject::Payment(id(3)));
+    let fields = vec![NewCustomField { name: "x".to_owned(), value: "x".to_owned() }];
+    check(
+        &Command::Account(AccountCommand::AddCustomFields(AddCustomFields {
+            account,
+            object,
+            fields,
+        })),
+        expect![[
+            r#"{"Account":{"AddCustomFields":{"account":"00000000-0000-0000-0000-000000000001","object":{"Payment":"00000000-0000-0000-0000-000000000003"},"fields":[{"name":"x","value":"x"}]}}}"#
+        ]],
+    );
+    let fields = vec![NewValue { id: id(5), name: Some("x".to_owned()), value: "x".to_owned() }];
+    check(
+        &Command::Account(AccountCommand::UpdateCustomFields(UpdateCustomFields {
+            account,
+            object,
+            fields,
+        })),
+        expect![[
+            r#"{"Account":{"UpdateCustomFields":{"account":"00000000-0000-0000-0000-000000000001","object":{"Payment":"00000000-0000-0000-0000-000000000003"},"fields":[{"id":"00000000-0000-0000-0000-000000000005","name":"x","value":"x"}]}}}"#
+        ]],
+    );
+    check(
+        &Command::Account(AccountCommand::RemoveCustomFields(RemoveCustomFields {
+            account,
+            object,
+            fields: vec![id(5)],
+        })),
+        expect![[
+            r#"{"Account":{"RemoveCustomFields":{"account":"00000000-0000-0000-0000-000000000001","object":{"Payment":"00000000-0000-0000-0000-000000000003"},"fields":["00000000-0000-0000-0000-000000000005"]}}}"#
         ]],
     );
 }

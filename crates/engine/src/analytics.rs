@@ -185,6 +185,8 @@ impl Deltas {
             | Event::AccountReleased { .. }
             | Event::TagAdded { .. }
             | Event::TagRemoved { .. }
+            | Event::CustomFieldAdded { .. }
+            | Event::CustomFieldRemoved { .. }
             | Event::TenantConfigChanged { .. }
             | Event::TenantConfigDeleted { .. }
             | Event::EnvironmentChanged { .. }

@@ -689,6 +689,7 @@ impl Run<'_> {
                 Read::Account(..)
                 | Read::PaymentMethod(..)
                 | Read::Tag(..)
+                | Read::CustomFields(..)
                 | Read::Tenant(_)
                 | Read::TenantValue(..)
                 | Read::User(_)

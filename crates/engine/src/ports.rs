@@ -20,6 +20,7 @@ use crate::Deadline;
 mod access;
 mod accounts;
 mod change_requests;
+mod custom_fields;
 mod customers;
 mod flags;
 mod followers;
@@ -37,6 +38,7 @@ mod tenants;
 pub use self::access::AccessQueries;
 pub use self::accounts::{AccountQueries, AccountView};
 pub use self::change_requests::ChangeRequestQueries;
+pub use self::custom_fields::{CustomFieldQueries, FieldSearch};
 pub use self::customers::CustomerQueries;
 pub use self::flags::{Audience, EnvironmentFile, FlagQueries};
 pub use self::followers::{Delivery, DeliveryId, FollowerQueries, JournalRow};
@@ -236,6 +238,7 @@ pub trait Queries:
     + MailQueries
     + OperationQueries
     + AccountQueries
+    + CustomFieldQueries
     + PaymentMethodQueries
     + PaymentQueries
     + OutcomeQueries

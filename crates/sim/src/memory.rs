@@ -10,6 +10,7 @@ use domain::change::{
 };
 use domain::change_request::ChangeRequest;
 use domain::claim::{Claim, ClaimKey, ClaimKind};
+use domain::custom_field::CustomField;
 use domain::customer::{Customer, CustomerFile, Session};
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
@@ -21,9 +22,9 @@ use domain::state::State;
 use domain::tag::{Tag, TagKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, ChangeRequestId, CustomerId, EnvironmentId, MailId, OperationId,
-    PartitionNo, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision, SecretId, Seq,
-    Sequences, SessionId, TenantNo, Timestamp, TransactionId,
+    Account, AccountId, ChangeRequestId, CustomFieldId, CustomerId, EnvironmentId, MailId,
+    OperationId, PartitionNo, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision,
+    SecretId, Seq, Sequences, SessionId, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{
     Batch, Bookkeeping, Entry, HistoryOf, LedgerEntry, Loaded, Opened, Store, StoreError,
@@ -85,6 +86,7 @@ struct Tables {
     accounts: BTreeMap<(TenantNo, AccountId), Account>,
     people: BTreeMap<(TenantNo, AccountId), Person>,
     tags: BTreeMap<(TenantNo, TagKey), Tag>,
+    custom_fields: BTreeMap<(TenantNo, CustomFieldId), CustomField>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), PaymentMethod>,
     payments: BTreeMap<(TenantNo, PaymentId), Payment>,
     transactions: BTreeMap<(TenantNo, PaymentId), Vec<Transaction>>,
@@ -293,7 +295,8 @@ impl Tables {
             | Change::Account(
                 AccountChange::Person { .. }
                 | AccountChange::PersonErased { .. }
-                | AccountChange::Tag(_),
+                | AccountChange::Tag(_)
+                | AccountChange::CustomField(_),
             )
             | Change::Payment(
                 PaymentChange::Posting(_)
@@ -403,10 +406,15 @@ impl Tables {
                 methods
                     .filter(|it| (it.tenant, it.account_id) == (tenant, account))
                     .for_each(PaymentMethod::erase);
+                self.custom_fields.retain(|_, it| (it.tenant, it.account) != (tenant, account));
             }
             AccountChange::Tag(mut it) => {
                 tabled(&mut it.revision);
                 self.tags.insert((it.tenant, it.key), it);
+            }
+            AccountChange::CustomField(mut it) => {
+                tabled(&mut it.revision);
+                self.custom_fields.insert((it.tenant, it.id), it);
             }
             AccountChange::PaymentMethod(mut it) => {
                 tabled(&mut it.revision);
@@ -482,6 +490,14 @@ impl Tables {
             Read::Tag(tenant, key) => {
                 let key = (*tenant, *key);
                 state.tags.insert(key, self.tags.get(&key).cloned());
+            }
+            Read::CustomFields(tenant, object) => {
+                let of_object = self
+                    .custom_fields
+                    .values()
+                    .filter(|it| it.active && (it.tenant, it.object) == (*tenant, *object));
+                let fields = of_object.map(|it| (it.id, it.clone())).collect();
+                state.custom_fields.insert((*tenant, *object), fields);
             }
             Read::Claim(key) => self.read_claim(key, state),
             Read::Tenant(no) => {

@@ -323,7 +323,11 @@ fn account_reason(rejection: &AccountRejection) -> Reason {
         R::TagNotFound { .. } => Reason::NoTag,
         R::TagDefinitionNotFound { .. } => Reason::NoTagDefinition,
         R::TagNotApplicable { .. } => Reason::UnfitTag,
-        R::KeyIsFixed { .. } | R::FieldIsFixed { .. } => Reason::Other(format!("{rejection:?}")),
+        R::KeyIsFixed { .. }
+        | R::FieldIsFixed { .. }
+        | R::CustomFieldNotFound { .. }
+        | R::CustomFieldNameIsFixed { .. }
+        | R::TooManyCustomFields => Reason::Other(format!("{rejection:?}")),
     }
 }
 
@@ -384,7 +388,8 @@ pub fn created(entry: &Entry) -> Created {
             | Change::Account(
                 AccountChange::Person { .. }
                 | AccountChange::PersonErased { .. }
-                | AccountChange::Tag(_),
+                | AccountChange::Tag(_)
+                | AccountChange::CustomField(_),
             )
             | Change::Payment(
                 PaymentChange::Posting(_)

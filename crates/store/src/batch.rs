@@ -9,6 +9,7 @@ use domain::change::{
     AccessChange, AccountChange, Change, ClaimChange, FlagChange, PaymentChange, TenantChange,
 };
 use domain::change_request::ChangeRequest;
+use domain::custom_field::CustomField;
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::ledger::Posting;
@@ -16,8 +17,8 @@ use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
 use domain::tag::{Tag, TagKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethod, PaymentMethodId,
-    Person, Reply, Revision, SecretId, Seq, TenantNo, Timestamp, TransactionId,
+    Account, AccountId, ChangeRequestId, CustomFieldId, EnvironmentId, PaymentId, PaymentMethod,
+    PaymentMethodId, Person, Reply, Revision, SecretId, Seq, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{Batch, Entry, StoreError};
 
@@ -57,6 +58,9 @@ pub(crate) struct Rows<'a> {
     accounts: BTreeMap<(TenantNo, AccountId), Newest<'a, Account>>,
     people: Vec<(TenantNo, AccountId, Seq, &'a Person)>,
     tags: BTreeMap<(TenantNo, TagKey), Newest<'a, Tag>>,
+    custom_fields: BTreeMap<(TenantNo, CustomFieldId), Newest<'a, CustomField>>,
+    /// The values that custom fields got, with the fields.
+    field_values: Vec<&'a CustomField>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), Newest<'a, PaymentMethod>>,
     payments: BTreeMap<(TenantNo, PaymentId), Newest<'a, Payment>>,
     transactions: BTreeMap<(TenantNo, PaymentId, TransactionId), Newest<'a, Transaction>>,
@@ -180,8 +184,20 @@ impl<'a> Rows<'a> {
             AccountChange::Tag(it) => {
                 newest(&mut self.tags, (it.tenant, it.key), it, (it.revision, seq));
             }
+            AccountChange::CustomField(it) => self.take_field(it, seq),
             AccountChange::PaymentMethod(it) => self.take_method(it, seq),
         }
+    }
+
+    fn take_field(&mut self, it: &'a CustomField, seq: Seq) {
+        let is_new = made_here(it.revision, seq);
+        if is_new || !it.active {
+            self.deltas.count(it.tenant, Counted::CustomFields, if is_new { 1 } else { -1 });
+        }
+        if it.active {
+            self.field_values.push(it);
+        }
+        newest(&mut self.custom_fields, (it.tenant, it.id), it, (it.revision, seq));
     }
 
     fn take_method(&mut self, it: &'a PaymentMethod, seq: Seq) {
@@ -244,6 +260,7 @@ impl<'a> Rows<'a> {
         }
         self.customers.write(db)?;
         put_all(db, &tables::TAG, self.tags.values(), |put, it| put.row(&rows::tag_row(it.image)))?;
+        self.write_fields(db)?;
         put_all(db, &tables::PAYMENT_METHOD, self.methods.values(), |put, it| {
             let properties = rows::properties_text(it.image);
             put.row(&rows::payment_method_row(it.image, properties.as_deref()))
@@ -263,6 +280,39 @@ impl<'a> Rows<'a> {
             for &(seq, ordinal, posting) in &self.postings {
                 put.row(&rows::posting_row(seq, ordinal, posting))?;
             }
+        }
+        Ok(())
+    }
+
+    fn write_fields(&self, db: &Database) -> Result<(), StoreError> {
+        put_all(db, &tables::CUSTOM_FIELD, self.custom_fields.values(), |put, it| {
+            put.row(&rows::custom_field_row(it.image))
+        })?;
+        if !self.field_values.is_empty() {
+            let mut put = db.insert(&tables::CUSTOM_FIELD_VALUE)?;
+            for it in &self.field_values {
+                put.row(&rows::custom_field_value_row(it))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Erases the custom fields of people, once the rows are written. Those that came after the erasure
+    /// stay.
+    pub(crate) fn erase_fields(&mut self, db: &Database) -> Result<(), StoreError> {
+        for (tenant, account, seq) in self.erased.clone() {
+            let these = [tenant.into(), account.into(), seq.into()];
+            let of_account = "WHERE tenant = ?1 AND account_id = ?2 AND seq < ?3";
+            let sql =
+                format!("SELECT count(*) FROM custom_field {of_account} AND {}", tables::SHOWN);
+            let shown = db.reader().query_one(&sql, &these, |cells| cells.int())?.unwrap_or(0);
+            if shown > 0 {
+                self.deltas.count(tenant, Counted::CustomFields, -shown);
+            }
+            let sql = format!("UPDATE custom_field SET name = NULL, value = NULL {of_account}");
+            db.exec(&sql, &these)?;
+            db.check_again(&tables::CUSTOM_FIELD, of_account, &these)?;
+            db.exec(&format!("DELETE FROM custom_field_value {of_account}"), &these)?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use domain::change_request::ChangeStatus;
 use domain::claim::ClaimKind;
+use domain::custom_field::FieldObjectKind;
 use domain::customer::CustomerStatus;
 use domain::definition::DefinitionKind;
 use domain::environment::SecretKind;
@@ -38,6 +39,21 @@ pub const fn operation(code: i64) -> Option<TransactionType> {
         8 => TransactionType::ChargebackReversal,
         _ => return None,
     })
+}
+
+/// Codes of what has custom fields in the column `object_kind`.
+pub(crate) const fn field_object_kind_code(kind: FieldObjectKind) -> i64 {
+    match kind {
+        FieldObjectKind::Account => 1,
+        FieldObjectKind::PaymentMethod => 2,
+        FieldObjectKind::Payment => 3,
+        FieldObjectKind::Transaction => 4,
+    }
+}
+
+/// The opposite of [`field_object_kind_code`].
+pub(crate) fn field_object_kind(code: i64) -> Option<FieldObjectKind> {
+    FieldObjectKind::ALL.into_iter().find(|kind| field_object_kind_code(*kind) == code)
 }
 
 /// Codes of statuses in the column `status`.

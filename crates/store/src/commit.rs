@@ -216,7 +216,7 @@ impl SqlStore {
     fn write(
         &self,
         batch: &Batch,
-        rows: &Rows<'_>,
+        rows: &mut Rows<'_>,
         actors: &Named,
         owned: &mut Owned,
     ) -> Result<Stored, StoreError> {
@@ -224,6 +224,7 @@ impl SqlStore {
         self.write_partition(*owned, &claims)?;
         owned.link = self.write_journal(batch, actors, owned.link)?;
         rows.write(&self.db, actors, self.share)?;
+        rows.erase_fields(&self.db)?;
         rows.deltas.write(&self.totals, &self.db, self.share.partition)?;
         self.write_replies(batch, rows)?;
         for it in &batch.bookkeeping {
@@ -466,12 +467,12 @@ impl Store for SqlStore {
         }
         let owned = self.owned.ok_or(StoreError::NotOwner)?;
         let mut after = owned.after(batch)?;
-        let rows = Rows::of(batch, &self.batch.gateways);
+        let mut rows = Rows::of(batch, &self.batch.gateways);
         let erases = rows.erased().next().is_some();
         let named =
             self.overwrite_free_pages(erases).and_then(|()| self.actors.name(&self.db, batch));
         let written = named.and_then(|actors| {
-            let claims = self.write(batch, &rows, &actors, &mut after)?;
+            let claims = self.write(batch, &mut rows, &actors, &mut after)?;
             Ok((claims, actors))
         });
         let (claims, actors) = match written {

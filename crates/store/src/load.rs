@@ -7,6 +7,7 @@ use std::hash::Hash;
 use std::sync::LazyLock;
 
 use domain::claim::{Claim, ClaimKey, ClaimKind};
+use domain::custom_field::FieldObject;
 use domain::definition::DefinitionKey;
 use domain::payment::{PaymentFile, ReplyKey, Transaction};
 use domain::read::Read;
@@ -23,9 +24,9 @@ use crate::driver::{Reader, Value};
 use crate::recent::{AccountEntry, Cache, PaymentEntry, Recent};
 use crate::rows;
 use crate::tables::{
-    ACCOUNT, ACCOUNT_PERSON, APP_USER, CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET,
-    OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE, TAG, TENANT,
-    TENANT_VALUE, Table,
+    ACCOUNT, ACCOUNT_PERSON, APP_USER, CHANGE_REQUEST, CUSTOM_FIELD, DEFINITION, ENVIRONMENT,
+    ENVIRONMENT_SECRET, OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE,
+    TAG, TENANT, TENANT_VALUE, Table,
 };
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
@@ -34,6 +35,10 @@ const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
 pub(crate) const BY_KEY: &str =
     "WHERE tenant = ?1 AND environment_id = ?2 AND kind = ?3 AND key = ?4";
 
+/// The custom fields that an object has.
+pub(crate) const FIELDS_OF_OBJECT: &str = "WHERE tenant = ?1 AND object_kind = ?2 AND object_id = ?3 \
+     AND active = 1 AND value IS NOT NULL";
+
 static SELECT_ACCOUNT: LazyLock<String> = LazyLock::new(|| ACCOUNT.select(BY_ID));
 static SELECT_PERSON: LazyLock<String> = LazyLock::new(|| {
     ACCOUNT_PERSON.select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY seq DESC LIMIT 1")
@@ -41,6 +46,8 @@ static SELECT_PERSON: LazyLock<String> = LazyLock::new(|| {
 static SELECT_METHOD: LazyLock<String> = LazyLock::new(|| PAYMENT_METHOD.select(BY_ID));
 static SELECT_TAG: LazyLock<String> =
     LazyLock::new(|| TAG.select("WHERE tenant = ?1 AND account_id = ?2 AND definition = ?3"));
+static SELECT_CUSTOM_FIELDS: LazyLock<String> =
+    LazyLock::new(|| CUSTOM_FIELD.select(FIELDS_OF_OBJECT));
 static SELECT_PAYMENT: LazyLock<String> = LazyLock::new(|| PAYMENT.select(BY_ID));
 static SELECT_TRANSACTIONS: LazyLock<String> =
     LazyLock::new(|| PAYMENT_TRANSACTION.select("WHERE tenant = ?1 AND payment_id = ?2"));
@@ -89,6 +96,7 @@ pub(crate) fn state(
     // They belong to accounts that are loaded already.
     load_methods(reader, &defaults, &mut state, recent)?;
     load_tags(reader, &wanted, &mut state)?;
+    load_custom_fields(reader, &wanted, &mut state)?;
     load_named(reader, &wanted, &mut state)?;
     load_flags(reader, &wanted, &mut state)?;
     customers::customers(reader, &wanted.customers, &mut state)?;
@@ -118,6 +126,7 @@ struct Wanted<'a> {
     payments: BTreeSet<(TenantNo, PaymentId)>,
     transactions: Vec<(TenantNo, TransactionId)>,
     tags: Vec<(TenantNo, TagKey)>,
+    custom_fields: Vec<(TenantNo, FieldObject)>,
     claims: Vec<&'a ClaimKey>,
     tenants: Vec<TenantNo>,
     values: Vec<(TenantNo, &'a str)>,
@@ -139,6 +148,7 @@ impl<'a> Wanted<'a> {
             Read::Payment(tenant, id) => drop(self.payments.insert((*tenant, *id))),
             Read::Transaction(tenant, id) => self.transactions.push((*tenant, *id)),
             Read::Tag(tenant, key) => self.tags.push((*tenant, *key)),
+            Read::CustomFields(tenant, object) => self.custom_fields.push((*tenant, *object)),
             Read::Claim(key) => self.claims.push(key),
             Read::Tenant(no) => self.tenants.push(*no),
             Read::TenantValue(tenant, key) => self.values.push((*tenant, key)),
@@ -354,6 +364,21 @@ fn load_tags(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<
         state.tags.insert((it.tenant, it.key), Some(it));
         Ok(())
     })
+}
+
+/// As seldom changed as tags, and never asked for by payments.
+fn load_custom_fields(
+    reader: &Reader,
+    wanted: &Wanted<'_>,
+    state: &mut State,
+) -> Result<(), StoreError> {
+    for &(tenant, object) in &wanted.custom_fields {
+        let key = rows::field_object_key(tenant, object);
+        let fields = reader.query(&SELECT_CUSTOM_FIELDS, &key, rows::custom_field)?;
+        let fields = fields.into_iter().map(|it| (it.id, it)).collect();
+        state.custom_fields.insert((tenant, object), fields);
+    }
+    Ok(())
 }
 
 fn load_named(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<(), StoreError> {

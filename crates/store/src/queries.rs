@@ -5,6 +5,7 @@
 mod access;
 mod accounts;
 mod changes;
+mod custom_fields;
 mod customers;
 mod flags;
 mod followers;

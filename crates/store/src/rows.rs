@@ -27,11 +27,16 @@ use crate::driver::{Cells, Value};
 use crate::tables::{self, CHECKS};
 
 mod claims;
+mod custom_fields;
 mod quarantine;
 mod tags;
 
 pub use claims::claim_hash;
 pub(crate) use claims::{ClaimHash, Claimed, claim, claim_row, recent_claim, recent_claim_row};
+pub use custom_fields::custom_field;
+pub(crate) use custom_fields::{
+    custom_field_row, custom_field_value, custom_field_value_row, field_object_key,
+};
 pub(crate) use quarantine::{quarantined, quarantined_row};
 pub use tags::tag;
 pub(crate) use tags::{tag_key, tag_row};

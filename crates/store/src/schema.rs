@@ -8,7 +8,7 @@ use ring::digest::{SHA256, digest};
 
 use crate::Error;
 use crate::driver::{Database, Reader, Value, new_installation};
-use crate::tables::{self, Dialect, MIGRATION, TABLES};
+use crate::tables::{self, Dialect, MIGRATION, TABLES, Table};
 
 /// One step from a version to the next. From the release of 0.1.0 on steps only add, and what a step did is
 /// never edited: a table that changes then leaves the statements of its step as they are.
@@ -17,14 +17,19 @@ struct Migration {
     sql: fn(&Dialect) -> String,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, sql: founding }, Migration { version: 2, sql: accounts_by_parent }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, sql: founding },
+    Migration { version: 2, sql: accounts_by_parent },
+    Migration { version: 3, sql: custom_fields },
+];
 
 /// The version that this code writes.
 pub const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
 fn founding(dialect: &Dialect) -> String {
-    tables::ddl(TABLES, dialect)
+    let is_later = |table: &Table| tables::CUSTOM_FIELDS.iter().any(|it| it.name == table.name);
+    let of_then: Vec<&Table> = TABLES.iter().copied().filter(|it| !is_later(it)).collect();
+    tables::ddl(&of_then, dialect)
 }
 
 /// Finds the children of an account.
@@ -32,6 +37,10 @@ fn accounts_by_parent(_: &Dialect) -> String {
     "CREATE INDEX account_by_parent ON account (tenant, parent_account_id, id) \
      WHERE parent_account_id IS NOT NULL;\n"
         .to_owned()
+}
+
+fn custom_fields(dialect: &Dialect) -> String {
+    tables::ddl(&tables::CUSTOM_FIELDS, dialect)
 }
 
 /// The whole schema of an empty database, step by step.
@@ -189,9 +198,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf"]
+        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf a4ceb4f7cea4502d38f69fd6e5286a25"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf"]
+        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf f3fb39b1d8767365963f1387aa753c4a"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

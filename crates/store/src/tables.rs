@@ -509,6 +509,65 @@ pub static TAG: Table = Table {
     indexes: &[unique("tag_by_id", "tenant, id")],
 };
 
+/// Custom fields, those that were removed too. `name` and `value` are NULL once the account's person is
+/// erased. Of a transaction `object_payment_id` is its payment.
+pub static CUSTOM_FIELD: Table = Table {
+    name: "custom_field",
+    columns: &[
+        int("tenant"),
+        id("id"),
+        id("account_id").fixed(),
+        int("object_kind").fixed(),
+        id("object_id").fixed(),
+        id("object_payment_id").null().fixed(),
+        text("name").null(),
+        text("value").null(),
+        int("ordinal").fixed(),
+        int("active"),
+        int("created_at_us").fixed(),
+        int("updated_at_us"),
+        int("seq"),
+        CHECK_MADE,
+        CHECK_NOW,
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[
+        shown("custom_field_by_object", "tenant, object_kind, object_id"),
+        index("custom_field_by_account", "tenant, account_id"),
+        shown("custom_field_by_creation", "tenant, created_at_us, ordinal, id"),
+        shown("custom_field_by_name", "tenant, object_kind, name, value"),
+        shown("custom_field_by_value", "tenant, value"),
+    ],
+};
+
+/// The values that custom fields had, each from the journal row `seq` on.
+pub static CUSTOM_FIELD_VALUE: Table = Table {
+    name: "custom_field_value",
+    columns: &[
+        int("tenant"),
+        id("field_id"),
+        int("seq"),
+        id("account_id").fixed(),
+        text("value").fixed(),
+        CHECK_MADE,
+        CHECK_NOW,
+    ],
+    key_columns: 3,
+    layout: Layout::Clustered,
+    indexes: &[index("custom_field_value_by_account", "tenant, account_id")],
+};
+
+/// Which custom fields are shown.
+pub(crate) const SHOWN: &str = "active = 1 AND value IS NOT NULL";
+
+const fn shown(name: &'static str, columns: &'static str) -> Index {
+    Index { name, columns, unique: false, only: Some(SHOWN) }
+}
+
+/// The tables of custom fields, which came with the schema's version 3.
+pub(crate) static CUSTOM_FIELDS: [&Table; 2] = [&CUSTOM_FIELD, &CUSTOM_FIELD_VALUE];
+
 /// Every table.
 pub static TABLES: &[&Table] = &[
     &MIGRATION,
@@ -546,6 +605,8 @@ pub static TABLES: &[&Table] = &[
     &SESSION,
     &MAIL,
     &OPERATION,
+    &CUSTOM_FIELD,
+    &CUSTOM_FIELD_VALUE,
 ];
 
 /// The tables of insights.

@@ -21,6 +21,8 @@ pub enum Counted {
     PaymentMethods,
     /// Payments: all, and by the gateway they go through now.
     Payments,
+    /// Custom fields that are shown.
+    CustomFields,
 }
 
 impl Counted {
@@ -31,11 +33,12 @@ impl Counted {
             Self::Accounts => "accounts",
             Self::PaymentMethods => "payment_methods",
             Self::Payments => "payments",
+            Self::CustomFields => "custom_fields",
         }
     }
 
     fn parse(name: &str) -> Option<Self> {
-        [Self::Accounts, Self::PaymentMethods, Self::Payments]
+        [Self::Accounts, Self::PaymentMethods, Self::Payments, Self::CustomFields]
             .into_iter()
             .find(|counted| counted.name() == name)
     }

@@ -280,6 +280,11 @@ const fn wire_account(rejection: &AccountRejection) -> (Code, &'static str) {
         R::TagDefinitionNotFound { .. } => (Code::NotFound, "TAG_DEFINITION_NOT_FOUND"),
         R::TagNotFound { .. } => (Code::NotFound, "TAG_NOT_FOUND"),
         R::TagNotApplicable { .. } => (Code::FailedPrecondition, "TAG_NOT_APPLICABLE"),
+        R::CustomFieldNotFound { .. } => (Code::NotFound, "CUSTOM_FIELD_NOT_FOUND"),
+        R::CustomFieldNameIsFixed { .. } => {
+            (Code::FailedPrecondition, "CUSTOM_FIELD_NAME_IS_FIXED")
+        }
+        R::TooManyCustomFields => (Code::FailedPrecondition, "TOO_MANY_CUSTOM_FIELDS"),
         R::PaymentMethodNotFound { .. } => (Code::NotFound, "PAYMENT_METHOD_NOT_FOUND"),
         R::ExternalPaymentMethodExists { .. } => {
             (Code::AlreadyExists, "EXTERNAL_PAYMENT_METHOD_EXISTS")

@@ -4,11 +4,12 @@ mod history;
 
 use domain::account::Person;
 use domain::change::{AccountChange, Change, PaymentChange};
+use domain::custom_field::CustomField;
 use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, TransactionType};
 use domain::tag::Tag;
 use domain::{
-    Account, AccountRejection, EXTERNAL_PAYMENT, PaymentId, PaymentMethod, PaymentRejection,
-    Rejection, TagId, TenantNo, TransactionId,
+    Account, AccountRejection, CustomFieldId, EXTERNAL_PAYMENT, PaymentId, PaymentMethod,
+    PaymentRejection, Rejection, TagId, TenantNo, TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
 use engine::time::rfc3339_second;
@@ -17,7 +18,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::call::Call;
-use crate::error::{ErrorJson, Failure, HandlerResult};
+use crate::error::{ErrorJson, Failure, HandlerResult, no_such_object};
 use crate::reply;
 use crate::request::{Query, printable};
 
@@ -131,6 +132,7 @@ enum Stage {
 enum Image<'a> {
     Account(&'a Account, Option<&'a Person>),
     Tag(&'a Tag),
+    CustomField(&'a CustomField),
     PaymentMethod(&'a PaymentMethod),
     Payment(&'a Payment),
     Transaction(&'a Transaction),
@@ -143,6 +145,7 @@ impl<'a> Image<'a> {
                 Self::Account(account, row.person.as_ref())
             }
             Change::Account(AccountChange::Tag(tag)) => Self::Tag(tag),
+            Change::Account(AccountChange::CustomField(field)) => Self::CustomField(field),
             Change::Account(AccountChange::PaymentMethod(method)) => Self::PaymentMethod(method),
             Change::Payment(PaymentChange::Payment(payment)) => Self::Payment(payment),
             Change::Payment(PaymentChange::Transaction(transaction)) => {
@@ -168,6 +171,7 @@ impl<'a> Image<'a> {
         match self {
             Self::Account(it, _) => ("ACCOUNT", it.id.uuid()),
             Self::Tag(it) => ("TAG", it.id.uuid()),
+            Self::CustomField(it) => ("CUSTOM_FIELD", it.id.uuid()),
             Self::PaymentMethod(it) => ("PAYMENT_METHOD", it.id.uuid()),
             Self::Payment(it) => ("PAYMENT", it.id.uuid()),
             Self::Transaction(it) => ("TRANSACTION", it.id.uuid()),
@@ -178,9 +182,11 @@ impl<'a> Image<'a> {
         match self {
             Self::PaymentMethod(method) if !method.active => "DELETE",
             Self::Tag(tag) if !tag.active => "DELETE",
+            Self::CustomField(field) if !field.active => "DELETE",
             // Adding a removed tag again activates its row.
             Self::Tag(_) => "INSERT",
             Self::Account(..)
+            | Self::CustomField(_)
             | Self::PaymentMethod(_)
             | Self::Payment(_)
             | Self::Transaction(_) => {
@@ -204,7 +210,9 @@ impl<'a> Image<'a> {
         const ENDED: &[Stage] = &[Stage::AsWritten];
         const OPENED_AND_ENDED: &[Stage] = &[Stage::Opened, Stage::AsWritten];
         match self {
-            Self::Account(..) | Self::Tag(_) | Self::PaymentMethod(_) => ENDED,
+            Self::Account(..) | Self::Tag(_) | Self::CustomField(_) | Self::PaymentMethod(_) => {
+                ENDED
+            }
             Self::Payment(it) if it.state.status == TransactionStatus::InFlight => OPENED,
             Self::Payment(it) if it.gateway == EXTERNAL_PAYMENT => OPENED_AND_ENDED,
             Self::Payment(it) => match it.state.operation {
@@ -332,6 +340,22 @@ pub(crate) async fn tag_history(call: Call) -> HandlerResult {
     let id: TagId = call.param_id("tagId")?;
     let absent = Rejection::Account(AccountRejection::TagNotFound { name: id.to_string() });
     history(call, HistoryOf::Tag(id), absent).await
+}
+
+/// The audit of a custom field, with its history.
+#[utoipa::path(get, path = "/1.0/kb/customFields/{customFieldId}/auditLogsWithHistory",
+    tag = "CustomField", operation_id = "history", params(("customFieldId" = Uuid, Path)),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn custom_field_history(call: Call) -> HandlerResult {
+    let id: CustomFieldId = call.param_id("customFieldId")?;
+    let tenant = call.tenant();
+    let of = HistoryOf::CustomField(id);
+    let rows = call.read(move |queries| queries.history(tenant, of)).await?;
+    if rows.is_empty() {
+        return Err(no_such_object("CUSTOM_FIELD", &id));
+    }
+    Ok(reply::ok(&with_history(&rows)))
 }
 
 /// The audit of a payment, with its history.

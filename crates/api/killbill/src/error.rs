@@ -26,6 +26,10 @@ pub(crate) mod class {
     pub(crate) const TAG: &str = "org.killbill.billing.util.api.TagApiException";
     pub(crate) const TAG_DEFINITION: &str =
         "org.killbill.billing.util.api.TagDefinitionApiException";
+    pub(crate) const CUSTOM_FIELD: &str = "org.killbill.billing.util.api.CustomFieldApiException";
+    /// An object that is not there, of those that have tags or custom fields.
+    pub(crate) const NO_SUCH_OBJECT: &str =
+        "org.killbill.billing.util.callcontext.InternalCallContextFactory$ObjectDoesNotExist";
     pub(crate) const TENANT: &str = "org.killbill.billing.tenant.api.TenantApiException";
     /// Users and roles.
     pub(crate) const SECURITY: &str = "org.killbill.billing.security.SecurityApiException";
@@ -103,6 +107,10 @@ pub(crate) mod code {
     pub(crate) const NO_SUCH_TAG_DEFINITION: Code =
         coded(StatusCode::NOT_FOUND, 3902, class::TAG_DEFINITION);
     pub(crate) const NO_SUCH_TAG: Code = coded(StatusCode::NOT_FOUND, 3950, class::TAG);
+    pub(crate) const NO_SUCH_CUSTOM_FIELD: Code =
+        coded(StatusCode::BAD_REQUEST, 9001, class::CUSTOM_FIELD);
+    pub(crate) const CUSTOM_FIELD_NAME_IS_FIXED: Code =
+        coded(StatusCode::BAD_REQUEST, 9002, class::CUSTOM_FIELD);
     pub(crate) const NO_SUCH_PAYMENT_METHOD: Code =
         coded(StatusCode::NOT_FOUND, 7000, class::PAYMENT);
     pub(crate) const INTERNAL_PAYMENT_ERROR: Code =
@@ -190,6 +198,11 @@ fn wire_account(rejection: &AccountRejection) -> (Code, String) {
             (code::NO_SUCH_TAG, format!("The tag does not exist (name: {name})"))
         }
         R::TagNotApplicable { name } => (code::TAG_NOT_APPLICABLE, not_applicable(name)),
+        R::CustomFieldNotFound { id } => (code::NO_SUCH_CUSTOM_FIELD, no_custom_field(id)),
+        R::CustomFieldNameIsFixed { id, name } => {
+            (code::CUSTOM_FIELD_NAME_IS_FIXED, field_name_is_fixed(id, name))
+        }
+        R::TooManyCustomFields => (code::ILLEGAL_ARGUMENT, rejection.to_string()),
         R::PaymentMethodNotFound { id } => {
             (code::NO_SUCH_PAYMENT_METHOD, format!("Payment method {id} does not exist"))
         }
@@ -241,6 +254,20 @@ fn field_is_fixed(field: &str) -> String {
 
 pub(crate) fn no_tag_definition(id: &impl std::fmt::Display) -> String {
     format!("The tag definition {id} does not exist")
+}
+
+pub(crate) fn no_custom_field(id: &impl std::fmt::Display) -> String {
+    format!("The custom field does not exists for id {id}")
+}
+
+fn field_name_is_fixed(id: &impl std::fmt::Display, name: &str) -> String {
+    format!("Failed to update custom field {id}: Invalid value {name} for field FieldName")
+}
+
+/// The refusal of a request about an object that is not there, of those that have custom fields or tags.
+pub(crate) fn no_such_object(kind: &str, id: &impl std::fmt::Display) -> Failure {
+    let code = code::plain(StatusCode::NOT_FOUND, class::NO_SUCH_OBJECT);
+    Failure::coded(code, format!("Object id={id} type={kind} doesn't exist!"))
 }
 
 fn not_applicable(name: &str) -> String {

@@ -340,6 +340,22 @@ impl Json {
 
     /// The whole body: an array of ids.
     pub(crate) fn ids<K>(self, field: &str, body: &[u8]) -> Result<Vec<Id<K>>, Failure> {
+        let items = self.array(field, body)?;
+        let id = |item| self.id(field, item)?.ok_or_else(|| self.missing(field));
+        items.into_iter().map(id).collect()
+    }
+
+    /// A body that is an array of objects.
+    pub(crate) fn objects<'a, T: Deserialize<'a>>(self, body: &'a [u8]) -> Result<Vec<T>, Failure> {
+        let items = self.array(self.0, body)?.into_iter().flatten();
+        let object = |item: &'a RawValue| {
+            parse(self, item.get().as_bytes())?.ok_or_else(|| self.missing_body())
+        };
+        items.map(object).collect()
+    }
+
+    /// The elements of a body that is an array.
+    fn array<'a>(self, field: &str, body: &'a [u8]) -> Result<Vec<Raw<'a>>, Failure> {
         let text = std::str::from_utf8(body)
             .map_err(|_| self.malformed("the body is not valid UTF-8"))?
             .trim_ascii();
@@ -348,9 +364,7 @@ impl Json {
         }
         let raw: Raw<'_> =
             serde_json::from_str(text).map_err(|error| self.malformed(&error.to_string()))?;
-        let items = self.items(field, raw)?.ok_or_else(|| self.missing_body())?;
-        let id = |item| self.id(field, item)?.ok_or_else(|| self.missing(field));
-        items.into_iter().map(id).collect()
+        self.items(field, raw)?.ok_or_else(|| self.missing_body())
     }
 
     /// A currency's code.

@@ -13,6 +13,7 @@ mod audit;
 mod call;
 #[cfg(test)]
 mod compatibility;
+mod custom_fields;
 mod date;
 mod dispatch;
 mod error;

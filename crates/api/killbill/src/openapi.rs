@@ -12,8 +12,8 @@ use crate::payments::{follow_up, read};
 use crate::route::{Credentials, Route};
 use crate::routes;
 use crate::{
-    account_related, accounts, admin, audit, payment_methods, payments, security, system, tags,
-    tenant_values, tenants, test_clock, transactions,
+    account_related, accounts, admin, audit, custom_fields, payment_methods, payments, security,
+    system, tags, tenant_values, tenants, test_clock, transactions,
 };
 
 #[derive(OpenApi)]
@@ -58,6 +58,27 @@ use crate::{
     tags::list_of_all,
     tags::add,
     tags::remove,
+    custom_fields::of_account::list,
+    custom_fields::of_account::add,
+    custom_fields::of_account::update,
+    custom_fields::of_account::remove,
+    custom_fields::list_of_all,
+    custom_fields::of_payment_method::list,
+    custom_fields::of_payment_method::add,
+    custom_fields::of_payment_method::update,
+    custom_fields::of_payment_method::remove,
+    custom_fields::of_payment::list,
+    custom_fields::of_payment::add,
+    custom_fields::of_payment::update,
+    custom_fields::of_payment::remove,
+    custom_fields::of_transaction::list,
+    custom_fields::of_transaction::add,
+    custom_fields::of_transaction::update,
+    custom_fields::of_transaction::remove,
+    custom_fields::page,
+    custom_fields::search_by_name,
+    custom_fields::search,
+    audit::custom_field_history,
     tags::definitions,
     tags::definition,
     payment_methods::create,
@@ -180,7 +201,7 @@ fn complete(operation: &mut Operation, route: &Route) {
 }
 
 /// Parameters that mean the same on every route.
-const PARAMETERS: [(&str, &str); 41] = [
+const PARAMETERS: [(&str, &str); 45] = [
     ("accountId", "The account's id"),
     ("accountWithBalance", "Fills `accountBalance`, 0 as there are no invoices"),
     (
@@ -190,7 +211,11 @@ const PARAMETERS: [(&str, &str); 41] = [
     ("apiKey", "The tenant's API key"),
     ("audit", "`NONE` (default), `MINIMAL` or `FULL`: fills `auditLogs`"),
     ("cb", "The URL that events are sent to"),
+    ("customField", "A field's id; repeatable"),
+    ("customFieldId", "The custom field's id"),
     ("days", "Days to move by"),
+    ("fieldName", "The field's name"),
+    ("fieldValue", "The field's value"),
     (
         "deleteDefaultPmWithAutoPayOff",
         "Deletes a default method and tags its account `AUTO_PAY_OFF`",

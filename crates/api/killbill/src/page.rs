@@ -112,6 +112,22 @@ pub(crate) async fn list_of_account<S: RowFormat>(
     Ok(reply::ok(&found.iter().map(|it| format.json(it)).collect::<Vec<_>>()))
 }
 
+/// A list that has no pages, as a bare array.
+///
+/// # Errors
+/// [`Failure::Unavailable`]: the store cannot be read.
+pub(crate) async fn whole<S: RowFormat>(
+    call: &Call,
+    format: S,
+    find: impl FnOnce(&dyn Queries) -> Result<Vec<S::Row>, StoreError> + Send + 'static,
+) -> HandlerResult {
+    let found = call.read(move |queries| {
+        let with_audit = |row| format.with_audit(queries, row);
+        find(queries)?.into_iter().map(with_audit).collect::<Result<Vec<_>, _>>()
+    });
+    Ok(reply::ok(&found.await?.iter().map(|it| format.json(it)).collect::<Vec<_>>()))
+}
+
 /// One page of a list as a bare array. `path` is that of the list, `more` are its other parameters,
 /// which the URL of the next page repeats in this order.
 ///

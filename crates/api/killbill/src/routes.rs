@@ -8,8 +8,8 @@ use crate::payments::{follow_up, read as payment_reads};
 use crate::route::{Credentials, Handler, Resource, Route, Takes};
 use crate::unserved::UNSERVED;
 use crate::{
-    account_related, accounts, admin, audit, payment_methods, payments, security, system, tags,
-    tenant_values, tenants, test_clock, transactions,
+    account_related, accounts, admin, audit, custom_fields, payment_methods, payments, security,
+    system, tags, tenant_values, tenants, test_clock, transactions,
 };
 
 const fn read(path: &'static str, handler: Handler) -> Route {
@@ -144,6 +144,55 @@ static ROUTES: &[Route] = &[
     post(TAGS_OF_ACCOUNT, "tag:add", |it| Box::pin(tags::add(it))),
     delete(TAGS_OF_ACCOUNT, "tag:delete", |it| Box::pin(tags::remove(it))).without_body(),
     read("/1.0/kb/accounts/{accountId}/allTags", |it| Box::pin(tags::list_of_all(it))),
+    read(FIELDS_OF_ACCOUNT, |it| Box::pin(custom_fields::of_account::list(it))),
+    post(FIELDS_OF_ACCOUNT, "custom_field:add", |it| Box::pin(custom_fields::of_account::add(it))),
+    put(FIELDS_OF_ACCOUNT, "custom_field:update", |it| {
+        Box::pin(custom_fields::of_account::update(it))
+    }),
+    delete(FIELDS_OF_ACCOUNT, "custom_field:delete", |it| {
+        Box::pin(custom_fields::of_account::remove(it))
+    })
+    .without_body(),
+    read("/1.0/kb/accounts/{accountId}/allCustomFields", |it| {
+        Box::pin(custom_fields::list_of_all(it))
+    }),
+    read(FIELDS_OF_METHOD, |it| Box::pin(custom_fields::of_payment_method::list(it))),
+    post(FIELDS_OF_METHOD, "custom_field:add", |it| {
+        Box::pin(custom_fields::of_payment_method::add(it))
+    }),
+    put(FIELDS_OF_METHOD, "custom_field:update", |it| {
+        Box::pin(custom_fields::of_payment_method::update(it))
+    }),
+    delete(FIELDS_OF_METHOD, "custom_field:delete", |it| {
+        Box::pin(custom_fields::of_payment_method::remove(it))
+    })
+    .without_body(),
+    read(FIELDS_OF_PAYMENT, |it| Box::pin(custom_fields::of_payment::list(it))),
+    post(FIELDS_OF_PAYMENT, "custom_field:add", |it| Box::pin(custom_fields::of_payment::add(it))),
+    put(FIELDS_OF_PAYMENT, "custom_field:update", |it| {
+        Box::pin(custom_fields::of_payment::update(it))
+    }),
+    delete(FIELDS_OF_PAYMENT, "custom_field:delete", |it| {
+        Box::pin(custom_fields::of_payment::remove(it))
+    })
+    .without_body(),
+    read(FIELDS_OF_TRANSACTION, |it| Box::pin(custom_fields::of_transaction::list(it))),
+    post(FIELDS_OF_TRANSACTION, "custom_field:add", |it| {
+        Box::pin(custom_fields::of_transaction::add(it))
+    }),
+    put(FIELDS_OF_TRANSACTION, "custom_field:update", |it| {
+        Box::pin(custom_fields::of_transaction::update(it))
+    }),
+    delete(FIELDS_OF_TRANSACTION, "custom_field:delete", |it| {
+        Box::pin(custom_fields::of_transaction::remove(it))
+    })
+    .without_body(),
+    read("/1.0/kb/customFields/pagination", |it| Box::pin(custom_fields::page(it))),
+    read("/1.0/kb/customFields/search", |it| Box::pin(custom_fields::search_by_name(it))),
+    read("/1.0/kb/customFields/search/{searchKey}", |it| Box::pin(custom_fields::search(it))),
+    read("/1.0/kb/customFields/{customFieldId}/auditLogsWithHistory", |it| {
+        Box::pin(audit::custom_field_history(it))
+    }),
     read("/1.0/kb/tagDefinitions", |it| Box::pin(tags::definitions(it))),
     read("/1.0/kb/tagDefinitions/{tagDefinitionId}", |it| Box::pin(tags::definition(it))),
     read("/1.0/kb/tags/{tagId}/auditLogsWithHistory", |it| Box::pin(audit::tag_history(it))),
@@ -259,6 +308,10 @@ static TEST_ROUTES: &[Route] = &[
 
 const ACCOUNT: &str = "/1.0/kb/accounts/{accountId}";
 const TAGS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/tags";
+const FIELDS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/customFields";
+const FIELDS_OF_METHOD: &str = "/1.0/kb/paymentMethods/{paymentMethodId}/customFields";
+const FIELDS_OF_PAYMENT: &str = "/1.0/kb/payments/{paymentId}/customFields";
+const FIELDS_OF_TRANSACTION: &str = "/1.0/kb/paymentTransactions/{transactionId}/customFields";
 const METHODS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/paymentMethods";
 const PAYMENTS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/payments";
 const METHOD: &str = "/1.0/kb/paymentMethods/{paymentMethodId}";

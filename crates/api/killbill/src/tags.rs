@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::audit::{AuditLevel, AuditLogJson};
 use crate::call::{Call, read_id};
-use crate::error::{ErrorJson, Failure, HandlerResult, code, no_tag_definition};
+use crate::error::{ErrorJson, Failure, HandlerResult, code, no_such_object, no_tag_definition};
 use crate::json::Json;
 use crate::reply;
 use crate::request::{Query, printable};
@@ -116,7 +116,7 @@ pub(crate) async fn list_of_all(call: Call) -> HandlerResult {
 }
 
 /// Parses `objectType=`, which is case-insensitive; `None` if it is absent or empty.
-fn object_type(query: Query<'_>) -> Result<Option<&'static str>, Failure> {
+pub(crate) fn object_type(query: Query<'_>) -> Result<Option<&'static str>, Failure> {
     let text = query.text("objectType")?.unwrap_or_default();
     if text.is_empty() {
         return Ok(None);
@@ -160,8 +160,12 @@ async fn list(call: Call, of_account: bool) -> HandlerResult {
 pub(crate) async fn add(call: Call) -> HandlerResult {
     let account: AccountId = call.param_id("accountId")?;
     let definitions = JSON.ids("tagDefinitionId", &call.body)?;
-    call.submit_change(Command::Account(AccountCommand::AddTags(AddTags { account, definitions })))
-        .await?;
+    let command = AccountCommand::AddTags(AddTags { account, definitions });
+    call.submit_change(Command::Account(command)).await.map_err(|failure| {
+        let no_account = Rejection::Account(AccountRejection::NotFound { id: account });
+        let is_missing = matches!(&failure, Failure::Refused(refused) if **refused == no_account);
+        if is_missing { no_such_object("ACCOUNT", &account) } else { failure }
+    })?;
     Ok(reply::created(call.location(&["/1.0/kb/accounts/", &account.to_string(), "/tags"])))
 }
 

@@ -7,12 +7,7 @@ use http::Method;
 pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/accounts/block/{blockingId}/auditLogsWithHistory", &[Method::GET]),
     ("/1.0/kb/accounts/{accountId}", &[Method::DELETE]),
-    ("/1.0/kb/accounts/{accountId}/allCustomFields", &[Method::GET]),
     ("/1.0/kb/accounts/{accountId}/block", &[Method::GET, Method::POST]),
-    (
-        "/1.0/kb/accounts/{accountId}/customFields",
-        &[Method::DELETE, Method::GET, Method::POST, Method::PUT],
-    ),
     ("/1.0/kb/accounts/{accountId}/emails", &[Method::GET, Method::POST]),
     ("/1.0/kb/accounts/{accountId}/emails/{accountEmailId}/auditLogsWithHistory", &[Method::GET]),
     ("/1.0/kb/accounts/{accountId}/emails/{email}", &[Method::DELETE]),
@@ -51,10 +46,6 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/catalog/xml/validate", &[Method::POST]),
     ("/1.0/kb/credits", &[Method::POST]),
     ("/1.0/kb/credits/{creditId}", &[Method::GET]),
-    ("/1.0/kb/customFields/pagination", &[Method::GET]),
-    ("/1.0/kb/customFields/search", &[Method::GET]),
-    ("/1.0/kb/customFields/search/{searchKey}", &[Method::GET]),
-    ("/1.0/kb/customFields/{customFieldId}/auditLogsWithHistory", &[Method::GET]),
     ("/1.0/kb/export/{accountId}", &[Method::GET]),
     ("/1.0/kb/invoiceItems/{invoiceItemId}/auditLogsWithHistory", &[Method::GET]),
     (
@@ -107,24 +98,12 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/paymentGateways/hosted/form/{accountId}", &[Method::POST]),
     ("/1.0/kb/paymentGateways/notification/{pluginName}", &[Method::POST]),
     (
-        "/1.0/kb/paymentMethods/{paymentMethodId}/customFields",
-        &[Method::DELETE, Method::GET, Method::POST, Method::PUT],
-    ),
-    (
-        "/1.0/kb/paymentTransactions/{transactionId}/customFields",
-        &[Method::DELETE, Method::GET, Method::POST, Method::PUT],
-    ),
-    (
         "/1.0/kb/paymentTransactions/{transactionId}/tags",
         &[Method::DELETE, Method::GET, Method::POST],
     ),
     ("/1.0/kb/payments/attempts/{paymentAttemptId}/auditLogsWithHistory", &[Method::GET]),
     ("/1.0/kb/payments/cancelScheduledPaymentTransaction", &[Method::DELETE]),
     ("/1.0/kb/payments/combo", &[Method::POST]),
-    (
-        "/1.0/kb/payments/{paymentId}/customFields",
-        &[Method::DELETE, Method::GET, Method::POST, Method::PUT],
-    ),
     ("/1.0/kb/payments/{paymentId}/tags", &[Method::DELETE, Method::GET, Method::POST]),
     (
         "/1.0/kb/payments/{paymentTransactionId}/cancelScheduledPaymentTransaction",

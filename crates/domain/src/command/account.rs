@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::{CreateAccount, EraseAccount, ReleaseAccount, UpdateAccount};
 use crate::claim::{ClaimKey, ClaimKind};
+use crate::custom_field::{AddCustomFields, FieldObject, RemoveCustomFields, UpdateCustomFields};
 use crate::partition::Subject;
 use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use crate::read::Read;
@@ -19,6 +20,9 @@ pub enum AccountCommand {
     Release(ReleaseAccount),
     AddTags(AddTags),
     RemoveTags(RemoveTags),
+    AddCustomFields(AddCustomFields),
+    UpdateCustomFields(UpdateCustomFields),
+    RemoveCustomFields(RemoveCustomFields),
     CreatePaymentMethod(CreatePaymentMethod),
     SetDefaultPaymentMethod(SetDefaultPaymentMethod),
     DeletePaymentMethod(DeletePaymentMethod),
@@ -35,6 +39,9 @@ impl AccountCommand {
             Self::Release(_) => "ReleaseAccount",
             Self::AddTags(_) => "AddTags",
             Self::RemoveTags(_) => "RemoveTags",
+            Self::AddCustomFields(_) => "AddCustomFields",
+            Self::UpdateCustomFields(_) => "UpdateCustomFields",
+            Self::RemoveCustomFields(_) => "RemoveCustomFields",
             Self::CreatePaymentMethod(_) => "CreatePaymentMethod",
             Self::SetDefaultPaymentMethod(_) => "SetDefaultPaymentMethod",
             Self::DeletePaymentMethod(_) => "DeletePaymentMethod",
@@ -51,6 +58,9 @@ impl AccountCommand {
             Self::Release(it) => Some(it.account),
             Self::AddTags(it) => Some(it.account),
             Self::RemoveTags(it) => Some(it.account),
+            Self::AddCustomFields(it) => Some(it.account),
+            Self::UpdateCustomFields(it) => Some(it.account),
+            Self::RemoveCustomFields(it) => Some(it.account),
             Self::CreatePaymentMethod(it) => Some(it.account),
             Self::SetDefaultPaymentMethod(it) => Some(it.account),
             Self::DeletePaymentMethod(it) => it.auto_pay_off,
@@ -66,6 +76,9 @@ impl AccountCommand {
             Self::Release(it) => Subject::Account(it.account),
             Self::AddTags(it) => Subject::Account(it.account),
             Self::RemoveTags(it) => Subject::Account(it.account),
+            Self::AddCustomFields(it) => Subject::Account(it.account),
+            Self::UpdateCustomFields(it) => Subject::Account(it.account),
+            Self::RemoveCustomFields(it) => Subject::Account(it.account),
             Self::CreatePaymentMethod(it) => Subject::Account(it.account),
             Self::SetDefaultPaymentMethod(it) => Subject::Account(it.account),
             Self::DeletePaymentMethod(it) => Subject::PaymentMethod(it.payment_method),
@@ -80,6 +93,9 @@ impl AccountCommand {
             | Self::Release(_)
             | Self::AddTags(_)
             | Self::RemoveTags(_)
+            | Self::AddCustomFields(_)
+            | Self::UpdateCustomFields(_)
+            | Self::RemoveCustomFields(_)
             | Self::SetDefaultPaymentMethod(_)
             | Self::DeletePaymentMethod(_) => true,
             Self::Create(_) | Self::CreatePaymentMethod(_) => false,
@@ -101,6 +117,9 @@ impl AccountCommand {
             Self::Release(_) => {}
             Self::AddTags(it) => read_tags((it.account, &it.definitions), tenant, read),
             Self::RemoveTags(it) => read_tags((it.account, &it.definitions), tenant, read),
+            Self::AddCustomFields(it) => read_fields((it.account, it.object), tenant, read),
+            Self::UpdateCustomFields(it) => read_fields((it.account, it.object), tenant, read),
+            Self::RemoveCustomFields(it) => read_fields((it.account, it.object), tenant, read),
             Self::CreatePaymentMethod(it) => {
                 read(Read::Account(tenant, it.account));
                 if let Some(key) = &it.external_key {
@@ -137,5 +156,21 @@ fn read_tags(
     read(Read::Account(tenant, account));
     for it in definitions.iter().filter_map(|id| TagDefinition::find(*id)) {
         read(Read::Tag(tenant, TagKey { account, definition: it.tag }));
+    }
+}
+
+fn read_fields(
+    (account, object): (AccountId, FieldObject),
+    tenant: TenantNo,
+    read: &mut impl FnMut(Read),
+) {
+    read(Read::Account(tenant, account));
+    read(Read::CustomFields(tenant, object));
+    match object {
+        FieldObject::Account(_) => {}
+        FieldObject::PaymentMethod(id) => read(Read::PaymentMethod(tenant, id)),
+        FieldObject::Payment(payment) | FieldObject::Transaction { payment, .. } => {
+            read(Read::Payment(tenant, payment));
+        }
     }
 }

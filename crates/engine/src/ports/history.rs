@@ -3,7 +3,8 @@
 use domain::change::Change;
 use domain::payment::Actor;
 use domain::{
-    AccountId, PaymentId, PaymentMethodId, Person, Seq, TagId, TenantNo, Timestamp, TransactionId,
+    AccountId, CustomFieldId, PaymentId, PaymentMethodId, Person, Seq, TagId, TenantNo, Timestamp,
+    TransactionId,
 };
 
 use super::StoreError;
@@ -30,6 +31,7 @@ pub trait HistoryQueries: Send + Sync {
 pub enum HistoryOf {
     Account(AccountId),
     Tag(TagId),
+    CustomField(CustomFieldId),
     PaymentMethod(PaymentMethodId),
     Payment(PaymentId),
     Transaction(TransactionId),
@@ -42,7 +44,7 @@ pub struct HistoryRow {
     pub seq: Seq,
     pub at: Timestamp,
     pub actor: Actor,
-    /// The entity as it was: `Account`, `PaymentMethod`, `Payment`, `Transaction` or `Definition`, with the
+    /// The entity as it was: `Account`, `Tag`, `CustomField`, `PaymentMethod`, `Payment`, `Transaction` or `Definition`, with the
     /// fields that are kept out of the journal filled in from its table.
     pub image: Change,
     /// For an account: what was known of the person then.

@@ -47,7 +47,11 @@ pub fn erase(server: &Server, people: &People) {
         assert_eq!(read.json()["externalKey"], *id, "the key is gone");
         assert_eq!(read.json()["auditLogs"][0]["changedBy"], "admin", "who acted stays");
         assert!(!read.text().contains(CANARY), "{}", read.text());
+        let fields = client.get(&format!("/1.0/kb/accounts/{id}/allCustomFields"));
+        assert_eq!(fields.json(), json!([]));
     }
+    let fields = client.get("/1.0/kb/customFields/pagination");
+    assert_eq!(fields.header("x-killbill-pagination-maxnbrecords"), Some("0"));
     let taken = json!({ "externalKey": format!("{CANARY}@example.com") });
     assert_eq!(client.post("/1.0/kb/accounts", &taken).status, 409, "nobody else gets the key");
     assert_eq!(people.customer.get("/user/auth/me").status, 401, "the customer is erased too");

@@ -81,7 +81,7 @@ fn list_with_an_invalid_tag_is_refused_as_a_whole() {
     assert_eq!(code(&client.get(&format!("{all}?objectType=NONE"))), "400 null");
     let missing = format!("/1.0/kb/accounts/{NOTHING}/tags");
     assert_eq!(code(&client.get(&missing)), "404 3002");
-    assert_eq!(code(&client.post(&missing, &json!([TEST]))), "404 3002");
+    assert_eq!(code(&client.post(&missing, &json!([TEST]))), "404 null");
     assert_eq!(code(&client.delete(&format!("{missing}?tagDef={TEST}"))), "404 3002");
     let history = format!("/1.0/kb/tags/{NOTHING}/auditLogsWithHistory");
     assert_eq!(code(&client.get(&history)), "404 3950");

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::tag::ControlTag;
-use domain::{AccountId, AmountMinor, Currency, Event, TagId, TenantValueId};
+use domain::{AccountId, AmountMinor, Currency, CustomFieldId, Event, TagId, TenantValueId};
 use engine::time::rfc3339_second;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -25,6 +25,12 @@ pub fn body(event: &Event) -> Option<Bytes> {
         }
         Event::TagRemoved { account, tag, definition } => {
             Notification::of_tag("TAG_DELETION", account, (tag, *definition))
+        }
+        Event::CustomFieldAdded { account, field } => {
+            Notification::of_custom_field("CUSTOM_FIELD_CREATION", account, field)
+        }
+        Event::CustomFieldRemoved { account, field } => {
+            Notification::of_custom_field("CUSTOM_FIELD_DELETION", account, field)
         }
         Event::TransactionChanged { .. } => of_transaction(event)?,
         // Kill Bill does not have these events.
@@ -166,6 +172,21 @@ impl Notification {
             object_type: "TAG",
             object_id: tag.to_string(),
             meta_data: Some(json(&TagMetaData { tag_definition_name })),
+        }
+    }
+
+    /// Without the field's name, which may say something of a person.
+    fn of_custom_field(
+        event_type: &'static str,
+        account: &AccountId,
+        field: &CustomFieldId,
+    ) -> Self {
+        Self {
+            event_type,
+            account_id: Some(account.to_string()),
+            object_type: "CUSTOM_FIELD",
+            object_id: field.to_string(),
+            meta_data: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::change::{AccountChange, Change, FlagChange, PaymentChange};
+use domain::custom_field::CustomField;
 use domain::definition::DefinitionKey;
 use domain::payment::Actor;
 use domain::{
@@ -11,7 +12,7 @@ use domain::{
 use engine::ports::{HistoryOf, HistoryQueries, HistoryRow, Page, ROWS_MAX, StoreError};
 use uuid::Uuid;
 
-use super::{SqlQueries, accounts, tags, window};
+use super::{SqlQueries, accounts, custom_fields, tags, window};
 use crate::driver::{Load, Reader};
 use crate::load::BY_KEY;
 use crate::{rows, tables};
@@ -37,6 +38,10 @@ fn of_entity(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Vec<History
     let limit = window::bounded(usize::MAX);
     match of {
         HistoryOf::Account(id) => walker.account(id, limit),
+        HistoryOf::CustomField(id) => match custom_fields::by_id(reader, no, id)? {
+            Some(now) => walker.custom_field(&now, limit),
+            None => Ok(vec![]),
+        },
         HistoryOf::Tag(_)
         | HistoryOf::PaymentMethod(_)
         | HistoryOf::Payment(_)
@@ -88,6 +93,10 @@ fn of_all_of_account(
         let left = limit - all.len();
         all.extend(walker.walk(HistoryOf::Tag(tag.id), Some(tag.revision.seq), left)?);
     }
+    for field in custom_fields::of_account(reader, no, account, limit - all.len())? {
+        let left = limit - all.len();
+        all.extend(walker.custom_field(&field, left)?);
+    }
     let sql =
         "SELECT id, seq FROM payment_method WHERE tenant = ?1 AND account_id = ?2 ORDER BY id";
     let methods: Vec<(PaymentMethodId, Seq)> =
@@ -137,6 +146,9 @@ fn newest(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Option<Seq>, S
             ("SELECT seq FROM account WHERE tenant = ?1 AND id = ?2", id.uuid())
         }
         HistoryOf::Tag(id) => ("SELECT seq FROM tag WHERE tenant = ?1 AND id = ?2", id.uuid()),
+        HistoryOf::CustomField(id) => {
+            ("SELECT seq FROM custom_field WHERE tenant = ?1 AND id = ?2", id.uuid())
+        }
         HistoryOf::PaymentMethod(id) => {
             ("SELECT seq FROM payment_method WHERE tenant = ?1 AND id = ?2", id.uuid())
         }
@@ -191,6 +203,25 @@ impl<'r> Walker<'r> {
             }
             let known = people.iter().rev().find(|(since, _)| *since <= state.seq);
             state.person = Some(known.map(|(_, person)| person.clone()).unwrap_or_default());
+        }
+        Ok(states)
+    }
+
+    /// A field's states, with what its tables know of each.
+    fn custom_field(
+        &mut self,
+        now: &CustomField,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>, StoreError> {
+        let newest = Some(now.revision.seq);
+        let mut states = self.walk(HistoryOf::CustomField(now.id), newest, limit)?;
+        let values = custom_fields::values(self.reader, self.no, now.id)?;
+        for state in &mut states {
+            if let Change::Account(AccountChange::CustomField(image)) = &mut state.image {
+                image.name.clone_from(&now.name);
+                let value = values.range(..=state.seq).next_back();
+                image.value = value.map(|(_, value)| value.clone()).unwrap_or_default();
+            }
         }
         Ok(states)
     }
@@ -274,6 +305,9 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
     match (of, change) {
         (HistoryOf::Account(id), Change::Account(AccountChange::Account(it))) => it.id == id,
         (HistoryOf::Tag(id), Change::Account(AccountChange::Tag(it))) => it.id == id,
+        (HistoryOf::CustomField(id), Change::Account(AccountChange::CustomField(it))) => {
+            it.id == id
+        }
         (HistoryOf::PaymentMethod(id), Change::Account(AccountChange::PaymentMethod(it))) => {
             it.id == id
         }
@@ -284,6 +318,7 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
         (
             HistoryOf::Account(_)
             | HistoryOf::Tag(_)
+            | HistoryOf::CustomField(_)
             | HistoryOf::PaymentMethod(_)
             | HistoryOf::Payment(_)
             | HistoryOf::Transaction(_),

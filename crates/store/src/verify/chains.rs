@@ -19,9 +19,9 @@ use crate::journal;
 use crate::load::BY_KEY;
 use crate::rows;
 use crate::tables::{
-    ACCOUNT, APP_USER, CHANGE_REQUEST, CUSTOMER, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET,
-    JOURNAL, OPERATION, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, POSTING, ROLE, TAG, TENANT,
-    TENANT_VALUE, Table,
+    ACCOUNT, APP_USER, CHANGE_REQUEST, CUSTOM_FIELD, CUSTOMER, DEFINITION, ENVIRONMENT,
+    ENVIRONMENT_SECRET, JOURNAL, OPERATION, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, POSTING,
+    ROLE, TAG, TENANT, TENANT_VALUE, Table,
 };
 
 static RECORDS: LazyLock<String> = LazyLock::new(|| JOURNAL.select("ORDER BY seq"));
@@ -107,6 +107,13 @@ pub(super) const ENTITIES: &[Entity] = &[
         })))
     }),
     (&TAG, |cells| Ok(Change::Account(AccountChange::Tag(rows::tag(cells)?)))),
+    (&CUSTOM_FIELD, |cells| {
+        Ok(Change::Account(AccountChange::CustomField(domain::custom_field::CustomField {
+            name: String::new(),
+            value: String::new(),
+            ..rows::custom_field(cells)?
+        })))
+    }),
     (&PAYMENT_METHOD, |cells| {
         let mut method = rows::payment_method(cells)?;
         method.erase();
@@ -408,6 +415,7 @@ impl<'c> NewestSeq<'c> {
             (&OPERATION, by_id),
             (&ACCOUNT, by_id),
             (&TAG, by_id),
+            (&CUSTOM_FIELD, by_id),
             (&PAYMENT_METHOD, by_id),
             (&PAYMENT, by_id),
             (&PAYMENT_TRANSACTION, by_id),
@@ -454,6 +462,9 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
         }
         Change::Account(AccountChange::Account(it)) => by_id(&ACCOUNT, it.tenant, it.id.uuid()),
         Change::Account(AccountChange::Tag(it)) => by_id(&TAG, it.tenant, it.id.uuid()),
+        Change::Account(AccountChange::CustomField(it)) => {
+            by_id(&CUSTOM_FIELD, it.tenant, it.id.uuid())
+        }
         Change::Account(AccountChange::PaymentMethod(it)) => {
             by_id(&PAYMENT_METHOD, it.tenant, it.id.uuid())
         }
@@ -508,6 +519,7 @@ fn name(change: &Change) -> String {
         Change::Customer(CustomerChange::Operation(it)) => format!("operation {}", it.id),
         Change::Account(AccountChange::Account(it)) => format!("account {}", it.id),
         Change::Account(AccountChange::Tag(it)) => format!("tag {}", it.id),
+        Change::Account(AccountChange::CustomField(it)) => format!("custom field {}", it.id),
         Change::Account(AccountChange::PaymentMethod(it)) => format!("payment method {}", it.id),
         Change::Payment(PaymentChange::Payment(it)) => format!("payment {}", it.id),
         Change::Payment(PaymentChange::Transaction(it)) => format!("transaction {}", it.id),

@@ -32,6 +32,11 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         Counted::Payments,
         "SELECT tenant, gateway, count(*) FROM payment GROUP BY tenant, gateway",
     )?;
+    let sql = format!(
+        "SELECT tenant, '', count(*) FROM custom_field WHERE {} GROUP BY tenant",
+        crate::tables::SHOWN
+    );
+    count(reader, &mut counted, Counted::CustomFields, &sql)?;
     each_row(reader, report, (&POSTING, &POSTING.select("")), |cells, _| {
         let (_, it) = rows::posting(cells)?;
         let amount = i128::from(it.amount.0);

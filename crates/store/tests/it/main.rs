@@ -21,6 +21,8 @@ mod commits;
 #[cfg(test)]
 mod copies;
 #[cfg(test)]
+mod custom_fields;
+#[cfg(test)]
 mod customers;
 #[cfg(test)]
 mod damage;

@@ -52,6 +52,45 @@ fn children_of_an_account_are_a_range_of_their_index() {
 }
 
 #[test]
+fn custom_fields_are_ranges_of_their_indexes() {
+    let world = World::at(Home::embedded(), 41);
+    let reader = Reader::open(&database_path(world.home.path()), &Options::default()).unwrap();
+    let shown = "active = 1 AND value IS NOT NULL";
+    let order = "ORDER BY created_at_us, ordinal, id";
+    let check = |rest: &str, expected: &[&str]| {
+        check(
+            &reader,
+            &format!("SELECT * FROM custom_field WHERE tenant = ?1 AND {rest}"),
+            expected,
+        );
+    };
+    check(
+        &format!("object_kind = ?2 AND object_id = ?3 AND {shown}"),
+        &[
+            "SEARCH custom_field USING INDEX custom_field_by_object (tenant=? AND object_kind=? AND object_id=?)",
+        ],
+    );
+    check(
+        &format!("{shown} {order} LIMIT ?2 OFFSET ?3"),
+        &["SEARCH custom_field USING INDEX custom_field_by_creation (tenant=?)"],
+    );
+    check(
+        &format!("object_kind = ?2 AND name = ?3 AND value = ?5 AND {shown}"),
+        &[
+            "SEARCH custom_field USING INDEX custom_field_by_name (tenant=? AND object_kind=? AND name=? AND value=?)",
+        ],
+    );
+    check(
+        &format!("value = ?2 AND {shown}"),
+        &["SEARCH custom_field USING INDEX custom_field_by_value (tenant=? AND value=?)"],
+    );
+    check(
+        "account_id = ?2",
+        &["SEARCH custom_field USING INDEX custom_field_by_account (tenant=? AND account_id=?)"],
+    );
+}
+
+#[test]
 fn insights_are_ranges_of_their_key_and_old_ones_of_an_index() {
     let world = World::at(Home::embedded(), 41);
     let path = database_path(world.home.path());

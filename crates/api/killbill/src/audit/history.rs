@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use domain::account::Person;
+use domain::custom_field::CustomField;
 use domain::payment::{Payment, Transaction, TransactionStatus};
 use domain::tag::Tag;
 use domain::{Account, AccountId, Currency, PaymentMethod, PaymentMethodId, TenantNo, Timestamp};
@@ -36,6 +37,7 @@ pub(super) struct HistoryJson<'a> {
 enum Columns<'a> {
     Account(Box<AccountColumns<'a>>),
     Tag(TagColumns),
+    CustomField(CustomFieldColumns<'a>),
     PaymentMethod(PaymentMethodColumns<'a>),
     Payment(PaymentColumns<'a>),
     Transaction(Box<TransactionColumns<'a>>),
@@ -91,6 +93,17 @@ struct TagColumns {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+struct CustomFieldColumns<'a> {
+    field_name: &'a str,
+    field_value: &'a str,
+    object_id: Uuid,
+    object_type: &'static str,
+    is_active: bool,
+    active: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct PaymentColumns<'a> {
     account_id: Uuid,
     /// Always null, as in Kill Bill.
@@ -130,6 +143,10 @@ impl<'a> HistoryJson<'a> {
                 (columns, "ACCOUNT_HISTORY", "ACCOUNT")
             }
             Image::Tag(tag) => (Columns::Tag(tag_columns(tag)), "TAG_HISTORY", "TAG"),
+            Image::CustomField(field) => {
+                let columns = Columns::CustomField(custom_field_columns(field));
+                (columns, "CUSTOM_FIELD_HISTORY", "CUSTOM_FIELD")
+            }
             Image::PaymentMethod(method) => {
                 let columns = Columns::PaymentMethod(payment_method_columns(method));
                 (columns, "PAYMENT_METHOD_HISTORY", "PAYMENT_METHODS")
@@ -162,6 +179,7 @@ const fn owner(image: Image<'_>) -> (TenantNo, AccountId, Timestamp) {
     match image {
         Image::Account(it, _) => (it.tenant, it.id, it.created_at),
         Image::Tag(it) => (it.tenant, it.key.account, it.created_at),
+        Image::CustomField(it) => (it.tenant, it.account, it.created_at),
         Image::PaymentMethod(it) => (it.tenant, it.account_id, it.created_at),
         Image::Payment(it) => (it.tenant, it.account_id, it.created_at),
         Image::Transaction(it) => (it.tenant, it.account_id, it.effective_at),
@@ -207,6 +225,17 @@ fn tag_columns(tag: &Tag) -> TagColumns {
         object_type: tag.key.definition.definition().applies_to.name(),
         is_active: tag.active,
         active: tag.active,
+    }
+}
+
+fn custom_field_columns(field: &CustomField) -> CustomFieldColumns<'_> {
+    CustomFieldColumns {
+        field_name: &field.name,
+        field_value: &field.value,
+        object_id: field.object.id(),
+        object_type: field.object.kind().name(),
+        is_active: field.active,
+        active: field.active,
     }
 }
 

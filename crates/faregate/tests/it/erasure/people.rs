@@ -87,10 +87,32 @@ pub fn killbill_account(client: &Client) -> String {
     let name = json!({ "name": format!("{CANARY} 2") });
     let renamed = again.put(&format!("/1.0/kb/accounts/{id}"), &name);
     assert_eq!(renamed.status, 204, "{}", renamed.text());
-    add_method(&client, &id, "__EXTERNAL_PAYMENT__", "isDefault=true");
+    let method = add_method(&client, &id, "__EXTERNAL_PAYMENT__", "isDefault=true");
     let path = format!("/1.0/kb/accounts/{id}/payments");
-    client.create(&path, &json!({ "transactionType": "PURCHASE", "amount": "10" }));
+    let purchase = json!({ "transactionType": "PURCHASE", "amount": "10" });
+    let payment = client.create(&path, &purchase);
+    let payment_id = payment["paymentId"].as_str().unwrap();
+    let transaction = payment["transactions"][0]["transactionId"].as_str().unwrap();
+    for object in [
+        format!("accounts/{id}"),
+        format!("paymentMethods/{method}"),
+        format!("payments/{payment_id}"),
+        format!("paymentTransactions/{transaction}"),
+    ] {
+        put_fields(&client, &format!("/1.0/kb/{object}/customFields"));
+    }
     id
+}
+
+/// Custom fields of an object: one that has another value later, and one that is removed.
+fn put_fields(client: &Client, path: &str) {
+    let field = json!({ "name": CANARY, "value": CANARY });
+    assert_eq!(client.post(path, &json!([field, field])).status, 201);
+    let fields = client.get(path).json();
+    let id = |at: usize| fields[at]["customFieldId"].as_str().unwrap().to_owned();
+    let other = json!([{ "customFieldId": id(0), "value": format!("{CANARY} later") }]);
+    assert_eq!(client.put(path, &other).status, 204);
+    assert_eq!(client.delete(&format!("{path}?customField={}", id(1))).status, 204);
 }
 
 fn person() -> Value {

@@ -24,10 +24,19 @@ const CHARGEBACK: Needs = may("payment:chargeback");
 const BY_KEY: &str = r#"{"paymentExternalKey":"{paymentKey}","amount":"1"}"#;
 
 pub fn rows() -> Vec<Row> {
-    [tenants(), accounts(), methods(), payments(), transactions(), security(), others()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        tenants(),
+        accounts(),
+        custom_fields(),
+        methods(),
+        payments(),
+        transactions(),
+        security(),
+        others(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn tenants() -> Vec<Row> {
@@ -92,6 +101,54 @@ fn accounts() -> Vec<Row> {
         row("GET /1.0/kb/tagDefinitions", READ),
         row("GET /1.0/kb/tagDefinitions/{tagDefinitionId}", READ),
         row("GET /1.0/kb/tags/{tagId}/auditLogsWithHistory", READ).of_object(),
+    ]
+}
+
+fn custom_fields() -> Vec<Row> {
+    const NEW: &str = r#"[{"name":"n","value":"v"}]"#;
+    const CHANGED: &str = r#"[{"customFieldId":"{customFieldId}","value":"v"}]"#;
+    let add = may("custom_field:add");
+    let update = may("custom_field:update");
+    let delete = may("custom_field:delete");
+    vec![
+        row("GET /1.0/kb/accounts/{accountId}/customFields", READ).of_object(),
+        row("POST /1.0/kb/accounts/{accountId}/customFields", add).body(NEW).of_object(),
+        row("PUT /1.0/kb/accounts/{accountId}/customFields", update).body(CHANGED).of_object(),
+        row("DELETE /1.0/kb/accounts/{accountId}/customFields", delete)
+            .at("/1.0/kb/accounts/{accountId}/customFields?customField={accountId}")
+            .of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/allCustomFields", READ).of_object(),
+        row("GET /1.0/kb/paymentMethods/{paymentMethodId}/customFields", READ).of_object(),
+        row("POST /1.0/kb/paymentMethods/{paymentMethodId}/customFields", add)
+            .body(NEW)
+            .of_object(),
+        // The field is the account's.
+        row("PUT /1.0/kb/paymentMethods/{paymentMethodId}/customFields", update)
+            .body(CHANGED)
+            .of_object()
+            .or(400),
+        row("DELETE /1.0/kb/paymentMethods/{paymentMethodId}/customFields", delete).of_object(),
+        row("GET /1.0/kb/payments/{paymentId}/customFields", READ).of_object(),
+        row("POST /1.0/kb/payments/{paymentId}/customFields", add).body(NEW).of_object(),
+        row("PUT /1.0/kb/payments/{paymentId}/customFields", update)
+            .body(CHANGED)
+            .of_object()
+            .or(400),
+        row("DELETE /1.0/kb/payments/{paymentId}/customFields", delete).of_object(),
+        row("GET /1.0/kb/paymentTransactions/{transactionId}/customFields", READ).of_object(),
+        row("POST /1.0/kb/paymentTransactions/{transactionId}/customFields", add)
+            .body(NEW)
+            .of_object(),
+        row("PUT /1.0/kb/paymentTransactions/{transactionId}/customFields", update)
+            .body(CHANGED)
+            .of_object()
+            .or(400),
+        row("DELETE /1.0/kb/paymentTransactions/{transactionId}/customFields", delete).of_object(),
+        row("GET /1.0/kb/customFields/pagination", READ),
+        row("GET /1.0/kb/customFields/search", READ)
+            .at("/1.0/kb/customFields/search?objectType=ACCOUNT&fieldName=canary"),
+        row("GET /1.0/kb/customFields/search/{searchKey}", READ),
+        row("GET /1.0/kb/customFields/{customFieldId}/auditLogsWithHistory", READ).of_object(),
     ]
 }
 

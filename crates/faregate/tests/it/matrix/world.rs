@@ -134,6 +134,7 @@ impl World {
         let paths = [
             "/1.0/kb/accounts/pagination",
             "/1.0/kb/accounts/{accountId}/allTags",
+            "/1.0/kb/accounts/{accountId}/allCustomFields",
             "/1.0/kb/accounts/{accountId}/paymentMethods",
             "/1.0/kb/accounts/{accountId}/payments",
             "/1.0/kb/accounts/{accountId}/auditLogs",
@@ -246,6 +247,10 @@ impl World {
         let tags = format!("/1.0/kb/accounts/{account}/tags");
         let added = admin.post(&tags, &json!(["00000000-0000-0000-0000-000000000001"]));
         assert_eq!(added.status, 201, "{}", added.text());
+        let fields = format!("/1.0/kb/accounts/{account}/customFields");
+        let added = admin.post(&fields, &json!([{ "name": CANARY, "value": CANARY }]));
+        assert_eq!(added.status, 201, "{added:?}");
+        let field = text(&admin.get(&fields).json()[0], "customFieldId").to_owned();
         let tag = text(&admin.get(&tags).json()[0], "tagId").to_owned();
         let callback = "/1.0/kb/tenants/registerNotificationCallback?cb=http://127.0.0.1:9/canary";
         assert_eq!(admin.send("POST", callback, None).status, 201);
@@ -255,6 +260,7 @@ impl World {
         }
         let transaction = text(&payment["transactions"][0], "transactionId");
         let objects = &mut self.objects;
+        objects.add("customFieldId", field);
         objects.add("accountId", account);
         objects.add("accountKey", "account-of-a");
         objects.add("paymentMethodId", text(&method, "paymentMethodId"));

@@ -1,0 +1,366 @@
+//! Custom fields of accounts, payment methods, payments and transactions.
+
+use domain::command::AccountCommand;
+use domain::custom_field::{
+    AddCustomFields, CustomField, FIELD_CHARS_MAX, FieldObject, FieldObjectKind, NewCustomField,
+    NewValue, RemoveCustomFields, UpdateCustomFields,
+};
+use domain::{AccountId, Command, CustomFieldId, Id};
+use engine::ports::{FieldSearch, HistoryOf, HistoryRow, Queries, StoreError};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::audit::{AuditLevel, AuditLogJson};
+use crate::call::{Call, read_id};
+use crate::error::{ErrorJson, Failure, HandlerResult, no_such_object};
+use crate::json::{Json, Raw};
+use crate::page::{self, RowFormat};
+use crate::reply;
+use crate::request::{Query, printable};
+use crate::tags::object_type;
+
+const JSON: Json = Json("CustomFieldJson");
+
+/// Kill Bill's `CustomFieldJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CustomFieldJson<'a> {
+    custom_field_id: Uuid,
+    object_id: Uuid,
+    object_type: &'static str,
+    name: &'a str,
+    value: &'a str,
+    audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = CustomFieldRequest)]
+pub(crate) struct CustomFieldBody<'a> {
+    /// Which field gets another value.
+    #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
+    custom_field_id: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
+    object_id: Raw<'a>,
+    /// Ignored: the path tells.
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    object_type: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    name: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = String)]
+    value: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    audit_logs: Raw<'a>,
+}
+
+impl CustomFieldBody<'_> {
+    fn new_field(&self) -> Result<NewCustomField, Failure> {
+        self.check_ignored()?;
+        let (name, value) = (self.name()?, self.value()?);
+        Ok(NewCustomField { name: name.ok_or_else(|| JSON.missing("name"))?, value })
+    }
+
+    fn new_value(&self) -> Result<NewValue, Failure> {
+        self.check_ignored()?;
+        let id = JSON.id("customFieldId", self.custom_field_id)?;
+        let id = id.ok_or_else(|| JSON.missing("id"))?;
+        Ok(NewValue { id, name: self.name()?, value: self.value()? })
+    }
+
+    fn name(&self) -> Result<Option<String>, Failure> {
+        Ok(JSON.text("name", self.name, FIELD_CHARS_MAX)?.filter(|name| !name.is_empty()))
+    }
+
+    fn value(&self) -> Result<String, Failure> {
+        let value = JSON.lines("value", self.value, FIELD_CHARS_MAX)?;
+        value.filter(|value| !value.is_empty()).ok_or_else(|| JSON.missing("value"))
+    }
+
+    fn check_ignored(&self) -> Result<(), Failure> {
+        let _of = JSON.id::<()>("objectId", self.object_id)?;
+        let _kind = JSON.text("objectType", self.object_type, FIELD_CHARS_MAX)?;
+        let _logs = self.audit_logs;
+        Ok(())
+    }
+}
+
+/// How a field is read and encoded.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadOptions {
+    audit: AuditLevel,
+}
+
+impl RowFormat for ReadOptions {
+    type Row = CustomField;
+    type Audited = (CustomField, Vec<HistoryRow>);
+    type Json<'a> = CustomFieldJson<'a>;
+
+    fn of(call: &Call) -> Result<Self, Failure> {
+        Ok(Self { audit: AuditLevel::of(call.query())? })
+    }
+
+    fn with_audit(
+        self,
+        queries: &dyn Queries,
+        field: CustomField,
+    ) -> Result<Self::Audited, StoreError> {
+        let rows = self.audit.read(queries, field.tenant, HistoryOf::CustomField(field.id))?;
+        Ok((field, rows))
+    }
+
+    fn json(self, (field, rows): &Self::Audited) -> CustomFieldJson<'_> {
+        CustomFieldJson {
+            custom_field_id: field.id.uuid(),
+            object_id: field.object.id(),
+            object_type: field.object.kind().name(),
+            name: &field.name,
+            value: &field.value,
+            audit_logs: self.audit.logs(rows),
+        }
+    }
+}
+
+/// The routes of one kind of object.
+macro_rules! of_object {
+    ($module:ident, $path:tt, $parameter:tt, $tag:tt, $kind:expr) => {
+        pub(crate) mod $module {
+            use super::*;
+
+            /// Lists the custom fields, the oldest first.
+            #[utoipa::path(get, path = $path, tag = $tag, operation_id = "custom_fields",
+                params(($parameter = Uuid, Path), ("audit" = Option<String>, Query)),
+                responses((status = 200, body = [CustomFieldJson<'static>]),
+                    (status = "4XX", body = ErrorJson<'static>)))]
+            pub(crate) async fn list(call: Call) -> HandlerResult {
+                super::list(call, $kind, $parameter).await
+            }
+
+            /// Adds custom fields: all, or none. Names may repeat.
+            #[utoipa::path(post, path = $path, tag = $tag, operation_id = "add_custom_fields",
+                params(($parameter = Uuid, Path)), request_body = [CustomFieldBody<'static>],
+                responses((status = 201, description = "They are there; Location lists them"),
+                    (status = "4XX", body = ErrorJson<'static>)))]
+            pub(crate) async fn add(call: Call) -> HandlerResult {
+                super::add(call, $kind, $parameter).await
+            }
+
+            /// Gives custom fields other values: all, or none. Names do not change.
+            #[utoipa::path(put, path = $path, tag = $tag, operation_id = "update_custom_fields",
+                params(($parameter = Uuid, Path)), request_body = [CustomFieldBody<'static>],
+                responses((status = 204, description = "They have them"),
+                    (status = "4XX", body = ErrorJson<'static>)))]
+            pub(crate) async fn update(call: Call) -> HandlerResult {
+                super::update(call, $kind, $parameter).await
+            }
+
+            /// Removes custom fields: those that are named, or all. Those that are not there are passed over.
+            #[utoipa::path(delete, path = $path, tag = $tag, operation_id = "remove_custom_fields",
+                params(($parameter = Uuid, Path), ("customField" = Option<Vec<Uuid>>, Query)),
+                responses((status = 204, description = "They are gone"),
+                    (status = "4XX", body = ErrorJson<'static>)))]
+            pub(crate) async fn remove(call: Call) -> HandlerResult {
+                super::remove(call, $kind, $parameter).await
+            }
+        }
+    };
+}
+
+of_object!(
+    of_account,
+    "/1.0/kb/accounts/{accountId}/customFields",
+    "accountId",
+    "Account",
+    FieldObjectKind::Account
+);
+of_object!(
+    of_payment_method,
+    "/1.0/kb/paymentMethods/{paymentMethodId}/customFields",
+    "paymentMethodId",
+    "PaymentMethod",
+    FieldObjectKind::PaymentMethod
+);
+of_object!(
+    of_payment,
+    "/1.0/kb/payments/{paymentId}/customFields",
+    "paymentId",
+    "Payment",
+    FieldObjectKind::Payment
+);
+of_object!(
+    of_transaction,
+    "/1.0/kb/paymentTransactions/{transactionId}/customFields",
+    "transactionId",
+    "PaymentTransaction",
+    FieldObjectKind::Transaction
+);
+
+/// The object that a path names, and its account.
+async fn find(
+    call: &Call,
+    kind: FieldObjectKind,
+    parameter: &'static str,
+) -> Result<(AccountId, FieldObject), Failure> {
+    let id: Uuid = call.param_id::<()>(parameter)?.uuid();
+    let tenant = call.tenant();
+    let found = call.read(move |queries| {
+        Ok(match kind {
+            FieldObjectKind::Account => {
+                let id = AccountId::new(id);
+                queries.account(tenant, id)?.map(|_| (id, FieldObject::Account(id)))
+            }
+            FieldObjectKind::PaymentMethod => {
+                let found = queries.payment_method(tenant, Id::new(id))?;
+                found.map(|it| (it.method.account_id, FieldObject::PaymentMethod(it.method.id)))
+            }
+            FieldObjectKind::Payment => {
+                let found = queries.payment(tenant, Id::new(id))?.map(|it| it.payment);
+                found.map(|it| (it.account_id, FieldObject::Payment(it.id)))
+            }
+            FieldObjectKind::Transaction => {
+                let id = Id::new(id);
+                let found = queries.payment_of_transaction(tenant, id)?.map(|it| it.payment);
+                found.map(|it| (it.account_id, FieldObject::Transaction { payment: it.id, id }))
+            }
+        })
+    });
+    found.await?.ok_or_else(|| no_such_object(kind.name(), &id))
+}
+
+async fn list(call: Call, kind: FieldObjectKind, parameter: &'static str) -> HandlerResult {
+    let format = ReadOptions::of(&call)?;
+    let (_, object) = find(&call, kind, parameter).await?;
+    let tenant = call.tenant();
+    page::whole(&call, format, move |queries| queries.custom_fields_of(tenant, object)).await
+}
+
+async fn add(call: Call, kind: FieldObjectKind, parameter: &'static str) -> HandlerResult {
+    let bodies: Vec<CustomFieldBody<'_>> = JSON.objects(&call.body)?;
+    let fields = bodies.iter().map(CustomFieldBody::new_field).collect::<Result<_, _>>()?;
+    let (account, object) = find(&call, kind, parameter).await?;
+    let command = AddCustomFields { account, object, fields };
+    call.submit_change(Command::Account(AccountCommand::AddCustomFields(command))).await?;
+    Ok(reply::created(call.location(&[call.parts.uri.path()])))
+}
+
+async fn update(call: Call, kind: FieldObjectKind, parameter: &'static str) -> HandlerResult {
+    let bodies: Vec<CustomFieldBody<'_>> = JSON.objects(&call.body)?;
+    let fields = bodies.iter().map(CustomFieldBody::new_value).collect::<Result<_, _>>()?;
+    let (account, object) = find(&call, kind, parameter).await?;
+    let command = UpdateCustomFields { account, object, fields };
+    call.submit_change(Command::Account(AccountCommand::UpdateCustomFields(command))).await?;
+    Ok(reply::no_content())
+}
+
+async fn remove(call: Call, kind: FieldObjectKind, parameter: &'static str) -> HandlerResult {
+    let named = call.query().all("customField").map(|text| read_id("customField", &text?));
+    let fields = named.collect::<Result<Vec<CustomFieldId>, _>>()?;
+    let (account, object) = find(&call, kind, parameter).await?;
+    let command = RemoveCustomFields { account, object, fields };
+    call.submit_change(Command::Account(AccountCommand::RemoveCustomFields(command))).await?;
+    Ok(reply::no_content())
+}
+
+/// Lists the custom fields of an account and of all that belongs to it, at most 10,000.
+#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/allCustomFields", tag = "Account",
+    operation_id = "all_custom_fields",
+    params(("accountId" = Uuid, Path), ("objectType" = Option<String>, Query),
+        ("audit" = Option<String>, Query)),
+    responses((status = 200, body = [CustomFieldJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn list_of_all(call: Call) -> HandlerResult {
+    let format = ReadOptions::of(&call)?;
+    let wanted = object_type(call.query())?;
+    let (account, _) = find(&call, FieldObjectKind::Account, "accountId").await?;
+    let tenant = call.tenant();
+    page::whole(&call, format, move |queries| {
+        let mut fields = queries.custom_fields_of_account(tenant, account)?;
+        fields.retain(|it| wanted.is_none_or(|wanted| it.object.kind().name() == wanted));
+        Ok(fields)
+    })
+    .await
+}
+
+/// Lists custom fields.
+#[utoipa::path(get, path = "/1.0/kb/customFields/pagination", tag = "CustomField", operation_id = "list",
+    params(("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query),
+        ("audit" = Option<String>, Query)),
+    responses((status = 200, body = [CustomFieldJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn page(call: Call) -> HandlerResult {
+    let (window, format) = (page::parse(call.query())?, ReadOptions::of(&call)?);
+    let audit = [("audit", format.audit.name())];
+    let url = ("/1.0/kb/customFields/pagination", &audit[..]);
+    page::list(&call, format, window, url, |queries, tenant, page| {
+        queries.custom_fields(tenant, page)
+    })
+    .await
+}
+
+/// Finds custom fields of a type of objects by name, and by value where one is given.
+#[utoipa::path(get, path = "/1.0/kb/customFields/search", tag = "CustomField",
+    operation_id = "search_by_name",
+    params(("objectType" = String, Query), ("fieldName" = String, Query),
+        ("fieldValue" = Option<String>, Query), ("offset" = Option<u64>, Query),
+        ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query)),
+    responses((status = 200, body = [CustomFieldJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn search_by_name(call: Call) -> HandlerResult {
+    let (window, format) = (page::parse(call.query())?, ReadOptions::of(&call)?);
+    let kind = named_kind(call.query())?;
+    let text = |name| -> Result<Option<String>, Failure> {
+        Ok(call.query().text(name)?.map(|text| text.into_owned()))
+    };
+    let (name, value) = (text("fieldName")?, text("fieldValue")?);
+    let name = name.ok_or_else(|| Failure::illegal("fieldName needs to be set"))?;
+    let value = value.filter(|value| !value.is_empty());
+    let mut others = vec![("objectType", kind.name()), ("fieldName", &*name)];
+    others.extend(value.as_deref().map(|value| ("fieldValue", value)));
+    others.push(("audit", format.audit.name()));
+    let search = FieldSearch::Value { kind, name: name.clone(), value: value.clone() };
+    page::list(&call, format, window, ("/1.0/kb/customFields/search", &others), {
+        move |queries, tenant, page| queries.custom_fields_named(tenant, &search, page)
+    })
+    .await
+}
+
+/// The type of objects whose fields are looked for.
+fn named_kind(query: Query<'_>) -> Result<FieldObjectKind, Failure> {
+    let name = object_type(query)?.ok_or_else(|| Failure::illegal("objectType needs to be set"))?;
+    let kind = FieldObjectKind::ALL.into_iter().find(|kind| kind.name() == name);
+    let message = || format!("objectType={}: it has no custom fields here", printable(name));
+    kind.ok_or_else(|| Failure::illegal(message()))
+}
+
+/// Searches custom fields.
+///
+/// Finds those whose name or value is the text. Where there are none, finds all whose name or value contains
+/// it, which looks at every field of the tenant.
+#[utoipa::path(get, path = "/1.0/kb/customFields/search/{searchKey}", tag = "CustomField",
+    operation_id = "search",
+    params(("searchKey" = String, Path), ("offset" = Option<u64>, Query),
+        ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query)),
+    responses((status = 200, body = [CustomFieldJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn search(call: Call) -> HandlerResult {
+    let text = call.param("searchKey")?.into_owned();
+    let (window, format) = (page::parse(call.query())?, ReadOptions::of(&call)?);
+    let path = format!("/1.0/kb/customFields/search/{}", reply::segment(&text));
+    let audit = [("audit", format.audit.name())];
+    let named = FieldSearch::Text(text.clone());
+    let find = (
+        move |queries: &dyn Queries, tenant, page| {
+            queries.custom_fields_named(tenant, &named, page)
+        },
+        move |queries: &dyn Queries, tenant, page| {
+            queries.search_custom_fields(tenant, &text, page)
+        },
+    );
+    page::search(&call, format, window, (&path, &audit), find).await
+}

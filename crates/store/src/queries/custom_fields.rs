@@ -1,0 +1,159 @@
+//! Reads of custom fields.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use domain::custom_field::{CustomField, FieldObject, FieldObjectKind};
+use domain::{AccountId, CustomFieldId, Seq, TenantNo};
+use engine::ports::{CustomFieldQueries, FieldSearch, Page, Paged, ROWS_MAX, StoreError};
+
+use super::window::MATCHES_MAX;
+use super::{SqlQueries, window};
+use crate::codes::field_object_kind_code;
+use crate::driver::{Reader, Value};
+use crate::load::FIELDS_OF_OBJECT;
+use crate::rows;
+use crate::tables::{CUSTOM_FIELD, CUSTOM_FIELD_VALUE, SHOWN};
+use crate::totals::Counted;
+
+/// Fields in the order in which they were made.
+const ORDER: &str = "ORDER BY created_at_us, ordinal, id";
+
+impl CustomFieldQueries for SqlQueries {
+    fn custom_fields_of(
+        &self,
+        no: TenantNo,
+        object: FieldObject,
+    ) -> Result<Vec<CustomField>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> =
+                LazyLock::new(|| CUSTOM_FIELD.select(&format!("{FIELDS_OF_OBJECT} {ORDER}")));
+            reader.query(&SQL, &rows::field_object_key(no, object), rows::custom_field)
+        })
+    }
+
+    fn custom_fields_of_account(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+    ) -> Result<Vec<CustomField>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                let rest = "WHERE tenant = ?1 AND account_id = ?2";
+                CUSTOM_FIELD.select(&format!("{rest} AND {SHOWN} {ORDER} LIMIT ?3"))
+            });
+            let parameters = [no.into(), account.into(), window::limit(ROWS_MAX)];
+            reader.query(&SQL, &parameters, rows::custom_field)
+        })
+    }
+
+    fn custom_fields(&self, no: TenantNo, page: Page) -> Result<Paged<CustomField>, StoreError> {
+        self.snapshot(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                let rest = format!("WHERE tenant = ?1 AND {SHOWN} {ORDER} LIMIT ?2 OFFSET ?3");
+                CUSTOM_FIELD.select(&rest)
+            });
+            let [limit, offset] = window::limit_offset(page);
+            let items = reader.query(&SQL, &[no.into(), limit, offset], rows::custom_field)?;
+            let all = window::total(reader, no, Counted::CustomFields, None)?;
+            Ok(Paged { items, matching: all, all })
+        })
+    }
+
+    fn custom_fields_named(
+        &self,
+        no: TenantNo,
+        search: &FieldSearch,
+        page: Page,
+    ) -> Result<Paged<CustomField>, StoreError> {
+        self.snapshot(|reader| match search {
+            FieldSearch::Value { kind, name, value } => {
+                let kind = field_object_kind_code(*kind).into();
+                let of_value = if value.is_some() { "AND value = ?5" } else { "AND ?5 IS NULL" };
+                let sql = format!(
+                    "SELECT id FROM custom_field WHERE tenant = ?1 AND object_kind = ?2 \
+                     AND name = ?3 {of_value} AND {SHOWN} {ORDER} LIMIT ?4"
+                );
+                let value = value.as_deref().map_or(Value::Null, Into::into);
+                let parameters = [no.into(), kind, name.into(), MATCHES_MAX.into(), value];
+                find(reader, no, (&sql, &parameters), page)
+            }
+            FieldSearch::Text(text) => {
+                let kinds = FieldObjectKind::ALL.map(|it| field_object_kind_code(it).to_string());
+                let sql = format!(
+                    "SELECT id FROM (SELECT id, created_at_us, ordinal FROM custom_field \
+                     WHERE tenant = ?1 AND value = ?2 AND {SHOWN} \
+                     UNION SELECT id, created_at_us, ordinal FROM custom_field \
+                     WHERE tenant = ?1 AND object_kind IN ({}) AND name = ?2 AND {SHOWN}) f \
+                     {ORDER} LIMIT ?3",
+                    kinds.join(", ")
+                );
+                find(reader, no, (&sql, &[no.into(), text.into(), MATCHES_MAX.into()]), page)
+            }
+        })
+    }
+
+    fn search_custom_fields(
+        &self,
+        no: TenantNo,
+        text: &str,
+        page: Page,
+    ) -> Result<Paged<CustomField>, StoreError> {
+        self.snapshot(|reader| {
+            let sql = format!(
+                "SELECT id FROM custom_field WHERE tenant = ?1 AND (lower(name) LIKE ?2 ESCAPE '\\' \
+                 OR lower(value) LIKE ?2 ESCAPE '\\') AND {SHOWN} {ORDER} LIMIT ?3"
+            );
+            let pattern = window::containing(text);
+            find(reader, no, (&sql, &[no.into(), (&pattern).into(), MATCHES_MAX.into()]), page)
+        })
+    }
+}
+
+fn find(
+    reader: &Reader,
+    no: TenantNo,
+    search: (&str, &[Value<'_>]),
+    page: Page,
+) -> Result<Paged<CustomField>, StoreError> {
+    let all = window::total(reader, no, Counted::CustomFields, None)?;
+    window::find(reader, search, page, all, |id| by_id(reader, no, CustomFieldId::new(id)))
+}
+
+pub(super) fn by_id(
+    reader: &Reader,
+    no: TenantNo,
+    id: CustomFieldId,
+) -> Result<Option<CustomField>, StoreError> {
+    static SQL: LazyLock<String> =
+        LazyLock::new(|| CUSTOM_FIELD.select("WHERE tenant = ?1 AND id = ?2"));
+    reader.query_one(&SQL, &[no.into(), id.into()], rows::custom_field)
+}
+
+/// The values that a field had, each from a journal row on.
+pub(super) fn values(
+    reader: &Reader,
+    no: TenantNo,
+    id: CustomFieldId,
+) -> Result<BTreeMap<Seq, String>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        CUSTOM_FIELD_VALUE.select("WHERE tenant = ?1 AND field_id = ?2 ORDER BY seq")
+    });
+    let all = reader.query(&SQL, &[no.into(), id.into()], rows::custom_field_value)?;
+    Ok(all.into_iter().map(|(_, since, value)| (since, value)).collect())
+}
+
+/// The fields of an account and of all that belongs to it, those that were removed too.
+pub(super) fn of_account(
+    reader: &Reader,
+    no: TenantNo,
+    account: AccountId,
+    limit: usize,
+) -> Result<Vec<CustomField>, StoreError> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let rest = "WHERE tenant = ?1 AND account_id = ?2";
+        CUSTOM_FIELD.select(&format!("{rest} {ORDER} LIMIT ?3"))
+    });
+    let parameters = [no.into(), account.into(), window::limit(limit as u64)];
+    reader.query(&SQL, &parameters, rows::custom_field)
+}

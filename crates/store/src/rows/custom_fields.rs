@@ -1,0 +1,100 @@
+//! Rows of [`tables::CUSTOM_FIELD`] and [`tables::CUSTOM_FIELD_VALUE`].
+
+use domain::custom_field::{CustomField, FieldObject, FieldObjectKind};
+use domain::{CustomFieldId, Seq, TenantNo};
+use engine::ports::StoreError;
+
+use crate::codes::{field_object_kind, field_object_kind_code};
+use crate::driver::{Cells, Value};
+use crate::tables;
+
+/// What finds the fields of an object.
+pub(crate) fn field_object_key(tenant: TenantNo, object: FieldObject) -> [Value<'static>; 3] {
+    [tenant.into(), field_object_kind_code(object.kind()).into(), object.id().into()]
+}
+
+/// A text that is NULL once it is erased.
+fn text(text: &str) -> Value<'_> {
+    if text.is_empty() { Value::Null } else { text.into() }
+}
+
+pub(crate) fn custom_field_row(it: &CustomField) -> [Value<'_>; 13] {
+    let payment = match it.object {
+        FieldObject::Transaction { payment, .. } => Some(payment),
+        FieldObject::Account(_) | FieldObject::PaymentMethod(_) | FieldObject::Payment(_) => None,
+    };
+    let [tenant, kind, object] = field_object_key(it.tenant, it.object);
+    [
+        tenant,
+        it.id.into(),
+        it.account.into(),
+        kind,
+        object,
+        payment.into(),
+        text(&it.name),
+        text(&it.value),
+        i64::from(it.ordinal).into(),
+        it.active.into(),
+        it.created_at.into(),
+        it.updated_at.into(),
+        it.revision.seq.into(),
+    ]
+}
+
+/// Reads a row of [`tables::CUSTOM_FIELD`].
+///
+/// # Errors
+/// See [`super::tenant`].
+pub fn custom_field(cells: &mut Cells<'_>) -> Result<CustomField, StoreError> {
+    cells.of(&tables::CUSTOM_FIELD);
+    let (tenant, id, account) = (cells.tenant()?, cells.entity()?, cells.entity()?);
+    let (kind, object) = (cells.code(field_object_kind)?, cells.id()?);
+    let payment = cells.opt_entity()?;
+    let object = match (kind, payment) {
+        (FieldObjectKind::Account, None) => FieldObject::Account(domain::Id::new(object)),
+        (FieldObjectKind::PaymentMethod, None) => {
+            FieldObject::PaymentMethod(domain::Id::new(object))
+        }
+        (FieldObjectKind::Payment, None) => FieldObject::Payment(domain::Id::new(object)),
+        (FieldObjectKind::Transaction, Some(payment)) => {
+            FieldObject::Transaction { payment, id: domain::Id::new(object) }
+        }
+        (
+            FieldObjectKind::Account
+            | FieldObjectKind::PaymentMethod
+            | FieldObjectKind::Payment
+            | FieldObjectKind::Transaction,
+            _,
+        ) => return Err(cells.corrupt("is of a payment if its object is a transaction")),
+    };
+    let (name, value) = (cells.opt_string()?, cells.opt_string()?);
+    let ordinal = u8::try_from(cells.int()?).map_err(|_| cells.corrupt("is no ordinal"))?;
+    Ok(CustomField {
+        tenant,
+        id,
+        account,
+        object,
+        name: name.unwrap_or_default(),
+        value: value.unwrap_or_default(),
+        ordinal,
+        active: cells.flag()?,
+        created_at: cells.time()?,
+        updated_at: cells.time()?,
+        revision: cells.revision()?,
+    })
+}
+
+pub(crate) fn custom_field_value_row(it: &CustomField) -> [Value<'_>; 5] {
+    [it.tenant.into(), it.id.into(), it.revision.seq.into(), it.account.into(), (&it.value).into()]
+}
+
+/// What a field's value was, and from which journal row on.
+pub(crate) fn custom_field_value(
+    cells: &mut Cells<'_>,
+) -> Result<(CustomFieldId, Seq, String), StoreError> {
+    cells.of(&tables::CUSTOM_FIELD_VALUE);
+    cells.skip(1);
+    let (id, since) = (cells.entity()?, cells.seq()?);
+    cells.skip(1);
+    Ok((id, since, cells.string()?))
+}
