@@ -560,7 +560,7 @@ CREATE TABLE custom_field (
     tenant INTEGER NOT NULL,
     id BLOB NOT NULL,
     account_id BLOB NOT NULL,
-    object_kind INTEGER NOT NULL,
+    object_type INTEGER NOT NULL,
     object_id BLOB NOT NULL,
     object_payment_id BLOB,
     name TEXT,
@@ -574,10 +574,10 @@ CREATE TABLE custom_field (
     check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX custom_field_by_object ON custom_field (tenant, object_kind, object_id) WHERE active = 1 AND value IS NOT NULL;
+CREATE INDEX custom_field_by_object ON custom_field (tenant, object_type, object_id) WHERE active = 1 AND value IS NOT NULL;
 CREATE INDEX custom_field_by_account ON custom_field (tenant, account_id);
 CREATE INDEX custom_field_by_creation ON custom_field (tenant, created_at_us, ordinal, id) WHERE active = 1 AND value IS NOT NULL;
-CREATE INDEX custom_field_by_name ON custom_field (tenant, object_kind, name, value) WHERE active = 1 AND value IS NOT NULL;
+CREATE INDEX custom_field_by_name ON custom_field (tenant, object_type, name, value) WHERE active = 1 AND value IS NOT NULL;
 CREATE INDEX custom_field_by_value ON custom_field (tenant, value) WHERE active = 1 AND value IS NOT NULL;
 
 CREATE TABLE custom_field_value (

@@ -1,75 +1,15 @@
 //! Custom fields: names and values that a tenant's clients put on accounts and on what belongs to them.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
-use crate::{
-    AccountId, CustomFieldId, PaymentId, PaymentMethodId, Revision, TenantNo, Timestamp,
-    TransactionId,
-};
+use crate::object::Object;
+use crate::{AccountId, CustomFieldId, Revision, TenantNo, Timestamp};
 
 /// How many fields an object has at most.
 pub const FIELDS_PER_OBJECT_MAX: usize = 100;
 
 /// How many characters a name or a value has at most.
 pub const FIELD_CHARS_MAX: usize = 255;
-
-/// What has custom fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum FieldObject {
-    Account(AccountId),
-    PaymentMethod(PaymentMethodId),
-    Payment(PaymentId),
-    Transaction { payment: PaymentId, id: TransactionId },
-}
-
-/// The kinds of [`FieldObject`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FieldObjectKind {
-    Account,
-    PaymentMethod,
-    Payment,
-    Transaction,
-}
-
-impl FieldObjectKind {
-    /// All of them, in the order of Kill Bill's names.
-    pub const ALL: [Self; 4] =
-        [Self::Account, Self::Payment, Self::PaymentMethod, Self::Transaction];
-
-    /// The name in the API's spelling.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Account => "ACCOUNT",
-            Self::PaymentMethod => "PAYMENT_METHOD",
-            Self::Payment => "PAYMENT",
-            Self::Transaction => "TRANSACTION",
-        }
-    }
-}
-
-impl FieldObject {
-    #[must_use]
-    pub const fn kind(self) -> FieldObjectKind {
-        match self {
-            Self::Account(_) => FieldObjectKind::Account,
-            Self::PaymentMethod(_) => FieldObjectKind::PaymentMethod,
-            Self::Payment(_) => FieldObjectKind::Payment,
-            Self::Transaction { .. } => FieldObjectKind::Transaction,
-        }
-    }
-
-    #[must_use]
-    pub const fn id(self) -> Uuid {
-        match self {
-            Self::Account(id) => id.uuid(),
-            Self::PaymentMethod(id) => id.uuid(),
-            Self::Payment(id) => id.uuid(),
-            Self::Transaction { id, .. } => id.uuid(),
-        }
-    }
-}
 
 /// A custom field. Several of an object may have the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +18,7 @@ pub struct CustomField {
     pub id: CustomFieldId,
     /// The account that the object is, or belongs to.
     pub account: AccountId,
-    pub object: FieldObject,
+    pub object: Object,
     /// It never changes. Kept out of the journal, as the value is: both may say something of a person.
     #[serde(skip)]
     pub name: String,
@@ -98,7 +38,7 @@ pub struct CustomField {
 pub struct AddCustomFields {
     /// The account that the object is, or belongs to.
     pub account: AccountId,
-    pub object: FieldObject,
+    pub object: Object,
     pub fields: Vec<NewCustomField>,
 }
 
@@ -114,7 +54,7 @@ pub struct NewCustomField {
 pub struct UpdateCustomFields {
     /// The account that the object is, or belongs to.
     pub account: AccountId,
-    pub object: FieldObject,
+    pub object: Object,
     /// Of several for one field the last counts.
     pub fields: Vec<NewValue>,
 }
@@ -133,7 +73,7 @@ pub struct NewValue {
 pub struct RemoveCustomFields {
     /// The account that the object is, or belongs to.
     pub account: AccountId,
-    pub object: FieldObject,
+    pub object: Object,
     /// Empty: all of them.
     pub fields: Vec<CustomFieldId>,
 }

@@ -22,6 +22,7 @@ mod id;
 pub mod ledger;
 pub mod mail;
 mod money;
+pub mod object;
 pub mod operation;
 pub mod partition;
 pub mod payment;

@@ -1,8 +1,8 @@
 //! The rows that a command may look at, by their keys.
 
 use crate::claim::ClaimKey;
-use crate::custom_field::FieldObject;
 use crate::definition::DefinitionKey;
+use crate::object::Object;
 use crate::tag::TagKey;
 use crate::{
     AccountId, ChangeRequestId, CustomerId, EnvironmentId, OperationId, PaymentId, PaymentMethodId,
@@ -19,7 +19,7 @@ pub enum Read {
     PaymentMethod(TenantNo, PaymentMethodId),
     Tag(TenantNo, TagKey),
     /// All custom fields that an object has.
-    CustomFields(TenantNo, FieldObject),
+    CustomFields(TenantNo, Object),
     Payment(TenantNo, PaymentId),
     /// A transaction by id; it comes with its payment.
     Transaction(TenantNo, TransactionId),

@@ -12,10 +12,11 @@ use crate::change::{
 };
 use crate::change_request::ChangeRequest;
 use crate::claim::{Claim, ClaimKey};
-use crate::custom_field::{CustomField, FieldObject};
+use crate::custom_field::CustomField;
 use crate::customer::{Customer, CustomerFile, Session};
 use crate::definition::{Definition, DefinitionKey};
 use crate::environment::{Environment, Secret};
+use crate::object::Object;
 use crate::operation::Operation;
 use crate::payment::{Outstanding, Payment, PaymentFile, Transaction};
 use crate::payment_method::PaymentMethod;
@@ -38,7 +39,7 @@ pub struct State {
     /// Tags on accounts by key.
     pub tags: BTreeMap<(TenantNo, TagKey), Option<Tag>>,
     /// The custom fields that objects have, by object.
-    pub custom_fields: BTreeMap<(TenantNo, FieldObject), BTreeMap<CustomFieldId, CustomField>>,
+    pub custom_fields: BTreeMap<(TenantNo, Object), BTreeMap<CustomFieldId, CustomField>>,
     pub payments: BTreeMap<(TenantNo, PaymentId), Option<PaymentFile>>,
     /// The payments of transactions that were looked for by id.
     pub transactions: BTreeMap<(TenantNo, TransactionId), Option<PaymentId>>,
@@ -100,7 +101,7 @@ impl State {
     pub(crate) fn custom_fields(
         &self,
         tenant: TenantNo,
-        object: FieldObject,
+        object: Object,
     ) -> &BTreeMap<CustomFieldId, CustomField> {
         self.custom_fields.get(&(tenant, object)).expect(LOADED)
     }

@@ -6,11 +6,11 @@ use domain::change_request::{
 };
 use domain::command::{AccountCommand, FlagCommand};
 use domain::custom_field::{
-    AddCustomFields, CustomField, FieldObject, NewCustomField, NewValue, RemoveCustomFields,
-    UpdateCustomFields,
+    AddCustomFields, CustomField, NewCustomField, NewValue, RemoveCustomFields, UpdateCustomFields,
 };
 use domain::definition::{Definition, DefinitionKey, DefinitionKind};
 use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
+use domain::object::Object;
 use domain::payment::{PaymentState, TransactionStatus, TransactionType};
 use domain::payment_method::DeletePaymentMethod;
 use domain::reply::{AccessReply, AccountReply, FlagReply};
@@ -352,11 +352,7 @@ fn custom_fields() {
             r#"{"CustomFieldRemoved":{"account":"00000000-0000-0000-0000-000000000001","field":"00000000-0000-0000-0000-000000000009"}}"#
         ]],
     );
-    let objects = [
-        FieldObject::Account(account),
-        FieldObject::PaymentMethod(id(2)),
-        FieldObject::Payment(id(3)),
-    ];
+    let objects = [Object::Account(account), Object::PaymentMethod(id(2)), Object::Payment(id(3))];
     for (object, expected) in objects.into_iter().zip([
         expect![[r#"{"Account":"00000000-0000-0000-0000-000000000001"}"#]],
         expect![[r#"{"PaymentMethod":"00000000-0000-0000-0000-000000000002"}"#]],
@@ -364,7 +360,7 @@ fn custom_fields() {
     ]) {
         check(&object, expected);
     }
-    let object = FieldObject::Transaction { payment: id(3), id: id(4) };
+    let object = Object::Transaction { payment: id(3), id: id(4) };
     check(
         &Change::Account(AccountChange::CustomField(CustomField {
             tenant: TenantNo(1),
@@ -388,7 +384,7 @@ fn custom_fields() {
 
 #[test]
 fn commands_about_custom_fields() {
-    let (account, object) = (id(1), FieldObject::Payment(id(3)));
+    let (account, object) = (id(1), Object::Payment(id(3)));
     let fields = vec![NewCustomField { name: "x".to_owned(), value: "x".to_owned() }];
     check(
         &Command::Account(AccountCommand::AddCustomFields(AddCustomFields {

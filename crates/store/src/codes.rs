@@ -2,12 +2,12 @@
 
 use domain::change_request::ChangeStatus;
 use domain::claim::ClaimKind;
-use domain::custom_field::FieldObjectKind;
 use domain::customer::CustomerStatus;
 use domain::definition::DefinitionKind;
 use domain::environment::SecretKind;
 use domain::ledger::LedgerAccount;
 use domain::mail::MailKind;
+use domain::object::ObjectType;
 use domain::payment::{TransactionStatus, TransactionType};
 
 /// Codes of operations in the column `operation` and `kind`.
@@ -41,19 +41,19 @@ pub const fn operation(code: i64) -> Option<TransactionType> {
     })
 }
 
-/// Codes of what has custom fields in the column `object_kind`.
-pub(crate) const fn field_object_kind_code(kind: FieldObjectKind) -> i64 {
+/// Codes of what has custom fields in the column `object_type`.
+pub(crate) const fn object_type_code(kind: ObjectType) -> i64 {
     match kind {
-        FieldObjectKind::Account => 1,
-        FieldObjectKind::PaymentMethod => 2,
-        FieldObjectKind::Payment => 3,
-        FieldObjectKind::Transaction => 4,
+        ObjectType::Account => 1,
+        ObjectType::PaymentMethod => 2,
+        ObjectType::Payment => 3,
+        ObjectType::Transaction => 4,
     }
 }
 
-/// The opposite of [`field_object_kind_code`].
-pub(crate) fn field_object_kind(code: i64) -> Option<FieldObjectKind> {
-    FieldObjectKind::ALL.into_iter().find(|kind| field_object_kind_code(*kind) == code)
+/// The opposite of [`object_type_code`].
+pub(crate) fn object_type_of(code: i64) -> Option<ObjectType> {
+    ObjectType::ALL.into_iter().find(|kind| object_type_code(*kind) == code)
 }
 
 /// Codes of statuses in the column `status`.

@@ -7,8 +7,8 @@ use std::hash::Hash;
 use std::sync::LazyLock;
 
 use domain::claim::{Claim, ClaimKey, ClaimKind};
-use domain::custom_field::FieldObject;
 use domain::definition::DefinitionKey;
+use domain::object::Object;
 use domain::payment::{PaymentFile, ReplyKey, Transaction};
 use domain::read::Read;
 use domain::state::State;
@@ -36,7 +36,7 @@ pub(crate) const BY_KEY: &str =
     "WHERE tenant = ?1 AND environment_id = ?2 AND kind = ?3 AND key = ?4";
 
 /// The custom fields that an object has.
-pub(crate) const FIELDS_OF_OBJECT: &str = "WHERE tenant = ?1 AND object_kind = ?2 AND object_id = ?3 \
+pub(crate) const FIELDS_OF_OBJECT: &str = "WHERE tenant = ?1 AND object_type = ?2 AND object_id = ?3 \
      AND active = 1 AND value IS NOT NULL";
 
 static SELECT_ACCOUNT: LazyLock<String> = LazyLock::new(|| ACCOUNT.select(BY_ID));
@@ -126,7 +126,7 @@ struct Wanted<'a> {
     payments: BTreeSet<(TenantNo, PaymentId)>,
     transactions: Vec<(TenantNo, TransactionId)>,
     tags: Vec<(TenantNo, TagKey)>,
-    custom_fields: Vec<(TenantNo, FieldObject)>,
+    custom_fields: Vec<(TenantNo, Object)>,
     claims: Vec<&'a ClaimKey>,
     tenants: Vec<TenantNo>,
     values: Vec<(TenantNo, &'a str)>,
@@ -373,7 +373,7 @@ fn load_custom_fields(
     state: &mut State,
 ) -> Result<(), StoreError> {
     for &(tenant, object) in &wanted.custom_fields {
-        let key = rows::field_object_key(tenant, object);
+        let key = rows::object_key(tenant, object);
         let fields = reader.query(&SELECT_CUSTOM_FIELDS, &key, rows::custom_field)?;
         let fields = fields.into_iter().map(|it| (it.id, it)).collect();
         state.custom_fields.insert((tenant, object), fields);

@@ -35,7 +35,7 @@ pub use claims::claim_hash;
 pub(crate) use claims::{ClaimHash, Claimed, claim, claim_row, recent_claim, recent_claim_row};
 pub use custom_fields::custom_field;
 pub(crate) use custom_fields::{
-    custom_field_row, custom_field_value, custom_field_value_row, field_object_key,
+    custom_field_row, custom_field_value, custom_field_value_row, object_key,
 };
 pub(crate) use quarantine::{quarantined, quarantined_row};
 pub use tags::tag;

@@ -517,7 +517,7 @@ pub static CUSTOM_FIELD: Table = Table {
         int("tenant"),
         id("id"),
         id("account_id").fixed(),
-        int("object_kind").fixed(),
+        int("object_type").fixed(),
         id("object_id").fixed(),
         id("object_payment_id").null().fixed(),
         text("name").null(),
@@ -533,10 +533,10 @@ pub static CUSTOM_FIELD: Table = Table {
     key_columns: 2,
     layout: Layout::Clustered,
     indexes: &[
-        shown("custom_field_by_object", "tenant, object_kind, object_id"),
+        shown("custom_field_by_object", "tenant, object_type, object_id"),
         index("custom_field_by_account", "tenant, account_id"),
         shown("custom_field_by_creation", "tenant, created_at_us, ordinal, id"),
-        shown("custom_field_by_name", "tenant, object_kind, name, value"),
+        shown("custom_field_by_name", "tenant, object_type, name, value"),
         shown("custom_field_by_value", "tenant, value"),
     ],
 };

@@ -2,9 +2,10 @@
 
 use domain::command::AccountCommand;
 use domain::custom_field::{
-    AddCustomFields, CustomField, FIELD_CHARS_MAX, FieldObject, FieldObjectKind, NewCustomField,
-    NewValue, RemoveCustomFields, UpdateCustomFields,
+    AddCustomFields, CustomField, FIELD_CHARS_MAX, NewCustomField, NewValue, RemoveCustomFields,
+    UpdateCustomFields,
 };
+use domain::object::{Object, ObjectType};
 use domain::{AccountId, Command, CustomFieldId, Id};
 use engine::ports::{FieldSearch, HistoryOf, HistoryRow, Queries, StoreError};
 use serde::{Deserialize, Serialize};
@@ -177,70 +178,70 @@ of_object!(
     "/1.0/kb/accounts/{accountId}/customFields",
     "accountId",
     "Account",
-    FieldObjectKind::Account
+    ObjectType::Account
 );
 of_object!(
     of_payment_method,
     "/1.0/kb/paymentMethods/{paymentMethodId}/customFields",
     "paymentMethodId",
     "PaymentMethod",
-    FieldObjectKind::PaymentMethod
+    ObjectType::PaymentMethod
 );
 of_object!(
     of_payment,
     "/1.0/kb/payments/{paymentId}/customFields",
     "paymentId",
     "Payment",
-    FieldObjectKind::Payment
+    ObjectType::Payment
 );
 of_object!(
     of_transaction,
     "/1.0/kb/paymentTransactions/{transactionId}/customFields",
     "transactionId",
     "PaymentTransaction",
-    FieldObjectKind::Transaction
+    ObjectType::Transaction
 );
 
 /// The object that a path names, and its account.
 async fn find(
     call: &Call,
-    kind: FieldObjectKind,
+    kind: ObjectType,
     parameter: &'static str,
-) -> Result<(AccountId, FieldObject), Failure> {
+) -> Result<(AccountId, Object), Failure> {
     let id: Uuid = call.param_id::<()>(parameter)?.uuid();
     let tenant = call.tenant();
     let found = call.read(move |queries| {
         Ok(match kind {
-            FieldObjectKind::Account => {
+            ObjectType::Account => {
                 let id = AccountId::new(id);
-                queries.account(tenant, id)?.map(|_| (id, FieldObject::Account(id)))
+                queries.account(tenant, id)?.map(|_| (id, Object::Account(id)))
             }
-            FieldObjectKind::PaymentMethod => {
+            ObjectType::PaymentMethod => {
                 let found = queries.payment_method(tenant, Id::new(id))?;
-                found.map(|it| (it.method.account_id, FieldObject::PaymentMethod(it.method.id)))
+                found.map(|it| (it.method.account_id, Object::PaymentMethod(it.method.id)))
             }
-            FieldObjectKind::Payment => {
+            ObjectType::Payment => {
                 let found = queries.payment(tenant, Id::new(id))?.map(|it| it.payment);
-                found.map(|it| (it.account_id, FieldObject::Payment(it.id)))
+                found.map(|it| (it.account_id, Object::Payment(it.id)))
             }
-            FieldObjectKind::Transaction => {
+            ObjectType::Transaction => {
                 let id = Id::new(id);
                 let found = queries.payment_of_transaction(tenant, id)?.map(|it| it.payment);
-                found.map(|it| (it.account_id, FieldObject::Transaction { payment: it.id, id }))
+                found.map(|it| (it.account_id, Object::Transaction { payment: it.id, id }))
             }
         })
     });
     found.await?.ok_or_else(|| no_such_object(kind.name(), &id))
 }
 
-async fn list(call: Call, kind: FieldObjectKind, parameter: &'static str) -> HandlerResult {
+async fn list(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
     let format = ReadOptions::of(&call)?;
     let (_, object) = find(&call, kind, parameter).await?;
     let tenant = call.tenant();
     page::whole(&call, format, move |queries| queries.custom_fields_of(tenant, object)).await
 }
 
-async fn add(call: Call, kind: FieldObjectKind, parameter: &'static str) -> HandlerResult {
+async fn add(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
     let bodies: Vec<CustomFieldBody<'_>> = JSON.objects(&call.body)?;
     let fields = bodies.iter().map(CustomFieldBody::new_field).collect::<Result<_, _>>()?;
     let (account, object) = find(&call, kind, parameter).await?;
@@ -249,7 +250,7 @@ async fn add(call: Call, kind: FieldObjectKind, parameter: &'static str) -> Hand
     Ok(reply::created(call.location(&[call.parts.uri.path()])))
 }
 
-async fn update(call: Call, kind: FieldObjectKind, parameter: &'static str) -> HandlerResult {
+async fn update(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
     let bodies: Vec<CustomFieldBody<'_>> = JSON.objects(&call.body)?;
     let fields = bodies.iter().map(CustomFieldBody::new_value).collect::<Result<_, _>>()?;
     let (account, object) = find(&call, kind, parameter).await?;
@@ -258,7 +259,7 @@ async fn update(call: Call, kind: FieldObjectKind, parameter: &'static str) -> H
     Ok(reply::no_content())
 }
 
-async fn remove(call: Call, kind: FieldObjectKind, parameter: &'static str) -> HandlerResult {
+async fn remove(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
     let named = call.query().all("customField").map(|text| read_id("customField", &text?));
     let fields = named.collect::<Result<Vec<CustomFieldId>, _>>()?;
     let (account, object) = find(&call, kind, parameter).await?;
@@ -277,7 +278,7 @@ async fn remove(call: Call, kind: FieldObjectKind, parameter: &'static str) -> H
 pub(crate) async fn list_of_all(call: Call) -> HandlerResult {
     let format = ReadOptions::of(&call)?;
     let wanted = object_type(call.query())?;
-    let (account, _) = find(&call, FieldObjectKind::Account, "accountId").await?;
+    let (account, _) = find(&call, ObjectType::Account, "accountId").await?;
     let tenant = call.tenant();
     page::whole(&call, format, move |queries| {
         let mut fields = queries.custom_fields_of_account(tenant, account)?;
@@ -331,9 +332,9 @@ pub(crate) async fn search_by_name(call: Call) -> HandlerResult {
 }
 
 /// The type of objects whose fields are looked for.
-fn named_kind(query: Query<'_>) -> Result<FieldObjectKind, Failure> {
+fn named_kind(query: Query<'_>) -> Result<ObjectType, Failure> {
     let name = object_type(query)?.ok_or_else(|| Failure::illegal("objectType needs to be set"))?;
-    let kind = FieldObjectKind::ALL.into_iter().find(|kind| kind.name() == name);
+    let kind = ObjectType::ALL.into_iter().find(|kind| kind.name() == name);
     let message = || format!("objectType={}: it has no custom fields here", printable(name));
     kind.ok_or_else(|| Failure::illegal(message()))
 }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::{CreateAccount, EraseAccount, ReleaseAccount, UpdateAccount};
 use crate::claim::{ClaimKey, ClaimKind};
-use crate::custom_field::{AddCustomFields, FieldObject, RemoveCustomFields, UpdateCustomFields};
+use crate::custom_field::{AddCustomFields, RemoveCustomFields, UpdateCustomFields};
+use crate::object::Object;
 use crate::partition::Subject;
 use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use crate::read::Read;
@@ -160,16 +161,16 @@ fn read_tags(
 }
 
 fn read_fields(
-    (account, object): (AccountId, FieldObject),
+    (account, object): (AccountId, Object),
     tenant: TenantNo,
     read: &mut impl FnMut(Read),
 ) {
     read(Read::Account(tenant, account));
     read(Read::CustomFields(tenant, object));
     match object {
-        FieldObject::Account(_) => {}
-        FieldObject::PaymentMethod(id) => read(Read::PaymentMethod(tenant, id)),
-        FieldObject::Payment(payment) | FieldObject::Transaction { payment, .. } => {
+        Object::Account(_) => {}
+        Object::PaymentMethod(id) => read(Read::PaymentMethod(tenant, id)),
+        Object::Payment(payment) | Object::Transaction { payment, .. } => {
             read(Read::Payment(tenant, payment));
         }
     }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use crate::change::AccountChange;
 use crate::context::Context;
 use crate::custom_field::{
-    AddCustomFields, CustomField, FIELD_CHARS_MAX, FIELDS_PER_OBJECT_MAX, FieldObject,
-    NewCustomField, RemoveCustomFields, UpdateCustomFields,
+    AddCustomFields, CustomField, FIELD_CHARS_MAX, FIELDS_PER_OBJECT_MAX, NewCustomField,
+    RemoveCustomFields, UpdateCustomFields,
 };
+use crate::object::Object;
 use crate::reply::Outcome;
 use crate::state::State;
 use crate::{
@@ -88,7 +89,7 @@ pub(crate) fn remove(state: &State, it: &RemoveCustomFields, cx: &mut Context) -
 /// Refuses an object that is not there, or not of the account.
 fn find(
     state: &State,
-    (account, object): (AccountId, FieldObject),
+    (account, object): (AccountId, Object),
     cx: &Context,
 ) -> Result<(), Rejection> {
     if state.account(cx.tenant, account).is_none() {
@@ -99,15 +100,15 @@ fn find(
         file.ok_or_else(|| PaymentRejection::NotFound { payment: id.to_string() })
     };
     match object {
-        FieldObject::Account(id) if id == account => Ok(()),
-        FieldObject::Account(id) => Err(AccountRejection::NotFound { id }.into()),
-        FieldObject::PaymentMethod(id) => {
+        Object::Account(id) if id == account => Ok(()),
+        Object::Account(id) => Err(AccountRejection::NotFound { id }.into()),
+        Object::PaymentMethod(id) => {
             let method = state.payment_method(cx.tenant, id);
             let own = method.filter(|it| it.account_id == account && it.active);
             own.map(|_| ()).ok_or_else(|| AccountRejection::PaymentMethodNotFound { id }.into())
         }
-        FieldObject::Payment(id) => Ok(payment(id).map(|_| ())?),
-        FieldObject::Transaction { payment: of, id } => {
+        Object::Payment(id) => Ok(payment(id).map(|_| ())?),
+        Object::Transaction { payment: of, id } => {
             payment(of)?.transaction(id).map(|_| ()).ok_or_else(|| {
                 PaymentRejection::TransactionNotFound { transaction: id.to_string() }.into()
             })
@@ -159,8 +160,8 @@ mod tests {
             world
         }
 
-        fn object(&self) -> FieldObject {
-            FieldObject::Account(self.account)
+        fn object(&self) -> Object {
+            Object::Account(self.account)
         }
 
         fn add(&mut self, fields: &[(&str, &str)]) -> Result<Executed, Rejection> {
@@ -170,7 +171,7 @@ mod tests {
 
         fn add_to(
             &mut self,
-            object: FieldObject,
+            object: Object,
             fields: &[(&str, &str)],
         ) -> Result<Executed, Rejection> {
             let new = |(name, value): &(&str, &str)| NewCustomField {
@@ -297,19 +298,19 @@ mod tests {
         let method = PaymentMethodId::new(Uuid::nil());
         let fields = [("a", "b")];
         check(
-            world.add_to(FieldObject::Account(AccountId::new(Uuid::nil())), &fields),
+            world.add_to(Object::Account(AccountId::new(Uuid::nil())), &fields),
             expect!["there is no account 00000000-0000-0000-0000-000000000000"],
         );
         check(
-            world.add_to(FieldObject::PaymentMethod(method), &fields),
+            world.add_to(Object::PaymentMethod(method), &fields),
             expect!["there is no payment method 00000000-0000-0000-0000-000000000000"],
         );
         check(
-            world.add_to(FieldObject::Payment(of), &fields),
+            world.add_to(Object::Payment(of), &fields),
             expect!["there is no payment 00000000-0000-0000-0000-000000000000"],
         );
         check(
-            world.add_to(FieldObject::Transaction { payment: of, id }, &fields),
+            world.add_to(Object::Transaction { payment: of, id }, &fields),
             expect!["there is no payment 00000000-0000-0000-0000-000000000000"],
         );
     }

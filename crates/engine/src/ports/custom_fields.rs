@@ -1,6 +1,7 @@
 //! Reads of custom fields.
 
-use domain::custom_field::{CustomField, FieldObject, FieldObjectKind};
+use domain::custom_field::CustomField;
+use domain::object::{Object, ObjectType};
 use domain::{AccountId, TenantNo};
 
 use super::{Page, Paged, StoreError};
@@ -15,7 +16,7 @@ pub trait CustomFieldQueries: Send + Sync {
     fn custom_fields_of(
         &self,
         no: TenantNo,
-        object: FieldObject,
+        object: Object,
     ) -> Result<Vec<CustomField>, StoreError>;
     /// The fields of an account and of all that belongs to it, at most `ROWS_MAX`.
     fn custom_fields_of_account(
@@ -46,7 +47,7 @@ pub trait CustomFieldQueries: Send + Sync {
 #[derive(Clone, Debug)]
 pub enum FieldSearch {
     /// The fields of a name on objects of a kind; of a value, where one is given.
-    Value { kind: FieldObjectKind, name: String, value: Option<String> },
+    Value { kind: ObjectType, name: String, value: Option<String> },
     /// The fields whose name or value this is.
     Text(String),
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use domain::custom_field::{CustomField, FieldObject, FieldObjectKind};
+use domain::custom_field::CustomField;
+use domain::object::{Object, ObjectType};
 use domain::{AccountId, CustomFieldId, Seq, TenantNo};
 use engine::ports::{CustomFieldQueries, FieldSearch, Page, Paged, ROWS_MAX, StoreError};
 
 use super::window::MATCHES_MAX;
 use super::{SqlQueries, window};
-use crate::codes::field_object_kind_code;
+use crate::codes::object_type_code;
 use crate::driver::{Reader, Value};
 use crate::load::FIELDS_OF_OBJECT;
 use crate::rows;
@@ -23,12 +24,12 @@ impl CustomFieldQueries for SqlQueries {
     fn custom_fields_of(
         &self,
         no: TenantNo,
-        object: FieldObject,
+        object: Object,
     ) -> Result<Vec<CustomField>, StoreError> {
         self.read(|reader| {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| CUSTOM_FIELD.select(&format!("{FIELDS_OF_OBJECT} {ORDER}")));
-            reader.query(&SQL, &rows::field_object_key(no, object), rows::custom_field)
+            reader.query(&SQL, &rows::object_key(no, object), rows::custom_field)
         })
     }
 
@@ -68,10 +69,10 @@ impl CustomFieldQueries for SqlQueries {
     ) -> Result<Paged<CustomField>, StoreError> {
         self.snapshot(|reader| match search {
             FieldSearch::Value { kind, name, value } => {
-                let kind = field_object_kind_code(*kind).into();
+                let kind = object_type_code(*kind).into();
                 let of_value = if value.is_some() { "AND value = ?5" } else { "AND ?5 IS NULL" };
                 let sql = format!(
-                    "SELECT id FROM custom_field WHERE tenant = ?1 AND object_kind = ?2 \
+                    "SELECT id FROM custom_field WHERE tenant = ?1 AND object_type = ?2 \
                      AND name = ?3 {of_value} AND {SHOWN} {ORDER} LIMIT ?4"
                 );
                 let value = value.as_deref().map_or(Value::Null, Into::into);
@@ -79,12 +80,12 @@ impl CustomFieldQueries for SqlQueries {
                 find(reader, no, (&sql, &parameters), page)
             }
             FieldSearch::Text(text) => {
-                let kinds = FieldObjectKind::ALL.map(|it| field_object_kind_code(it).to_string());
+                let kinds = ObjectType::ALL.map(|it| object_type_code(it).to_string());
                 let sql = format!(
                     "SELECT id FROM (SELECT id, created_at_us, ordinal FROM custom_field \
                      WHERE tenant = ?1 AND value = ?2 AND {SHOWN} \
                      UNION SELECT id, created_at_us, ordinal FROM custom_field \
-                     WHERE tenant = ?1 AND object_kind IN ({}) AND name = ?2 AND {SHOWN}) f \
+                     WHERE tenant = ?1 AND object_type IN ({}) AND name = ?2 AND {SHOWN}) f \
                      {ORDER} LIMIT ?3",
                     kinds.join(", ")
                 );

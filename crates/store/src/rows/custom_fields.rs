@@ -1,16 +1,17 @@
 //! Rows of [`tables::CUSTOM_FIELD`] and [`tables::CUSTOM_FIELD_VALUE`].
 
-use domain::custom_field::{CustomField, FieldObject, FieldObjectKind};
+use domain::custom_field::CustomField;
+use domain::object::{Object, ObjectType};
 use domain::{CustomFieldId, Seq, TenantNo};
 use engine::ports::StoreError;
 
-use crate::codes::{field_object_kind, field_object_kind_code};
+use crate::codes::{object_type_code, object_type_of};
 use crate::driver::{Cells, Value};
 use crate::tables;
 
 /// What finds the fields of an object.
-pub(crate) fn field_object_key(tenant: TenantNo, object: FieldObject) -> [Value<'static>; 3] {
-    [tenant.into(), field_object_kind_code(object.kind()).into(), object.id().into()]
+pub(crate) fn object_key(tenant: TenantNo, object: Object) -> [Value<'static>; 3] {
+    [tenant.into(), object_type_code(object.kind()).into(), object.id().into()]
 }
 
 /// A text that is NULL once it is erased.
@@ -20,10 +21,10 @@ fn text(text: &str) -> Value<'_> {
 
 pub(crate) fn custom_field_row(it: &CustomField) -> [Value<'_>; 13] {
     let payment = match it.object {
-        FieldObject::Transaction { payment, .. } => Some(payment),
-        FieldObject::Account(_) | FieldObject::PaymentMethod(_) | FieldObject::Payment(_) => None,
+        Object::Transaction { payment, .. } => Some(payment),
+        Object::Account(_) | Object::PaymentMethod(_) | Object::Payment(_) => None,
     };
-    let [tenant, kind, object] = field_object_key(it.tenant, it.object);
+    let [tenant, kind, object] = object_key(it.tenant, it.object);
     [
         tenant,
         it.id.into(),
@@ -48,22 +49,20 @@ pub(crate) fn custom_field_row(it: &CustomField) -> [Value<'_>; 13] {
 pub fn custom_field(cells: &mut Cells<'_>) -> Result<CustomField, StoreError> {
     cells.of(&tables::CUSTOM_FIELD);
     let (tenant, id, account) = (cells.tenant()?, cells.entity()?, cells.entity()?);
-    let (kind, object) = (cells.code(field_object_kind)?, cells.id()?);
+    let (kind, object) = (cells.code(object_type_of)?, cells.id()?);
     let payment = cells.opt_entity()?;
     let object = match (kind, payment) {
-        (FieldObjectKind::Account, None) => FieldObject::Account(domain::Id::new(object)),
-        (FieldObjectKind::PaymentMethod, None) => {
-            FieldObject::PaymentMethod(domain::Id::new(object))
-        }
-        (FieldObjectKind::Payment, None) => FieldObject::Payment(domain::Id::new(object)),
-        (FieldObjectKind::Transaction, Some(payment)) => {
-            FieldObject::Transaction { payment, id: domain::Id::new(object) }
+        (ObjectType::Account, None) => Object::Account(domain::Id::new(object)),
+        (ObjectType::PaymentMethod, None) => Object::PaymentMethod(domain::Id::new(object)),
+        (ObjectType::Payment, None) => Object::Payment(domain::Id::new(object)),
+        (ObjectType::Transaction, Some(payment)) => {
+            Object::Transaction { payment, id: domain::Id::new(object) }
         }
         (
-            FieldObjectKind::Account
-            | FieldObjectKind::PaymentMethod
-            | FieldObjectKind::Payment
-            | FieldObjectKind::Transaction,
+            ObjectType::Account
+            | ObjectType::PaymentMethod
+            | ObjectType::Payment
+            | ObjectType::Transaction,
             _,
         ) => return Err(cells.corrupt("is of a payment if its object is a transaction")),
     };

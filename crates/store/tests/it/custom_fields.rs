@@ -4,9 +4,9 @@ use domain::account::EraseAccount;
 use domain::change::{AccountChange, Change};
 use domain::command::AccountCommand;
 use domain::custom_field::{
-    AddCustomFields, CustomField, FieldObject, FieldObjectKind, NewCustomField, NewValue,
-    RemoveCustomFields, UpdateCustomFields,
+    AddCustomFields, CustomField, NewCustomField, NewValue, RemoveCustomFields, UpdateCustomFields,
 };
+use domain::object::{Object, ObjectType};
 use domain::reply::AccountReply;
 use domain::{AccountId, Command, CustomFieldId, Person, Reply, TenantNo};
 use engine::ports::{FieldSearch, HistoryOf, Page, Store};
@@ -33,7 +33,7 @@ fn add<S: Store>(
         value: (*value).to_owned(),
     };
     workload.now = workload.now.plus_us(1);
-    let (object, fields) = (FieldObject::Account(account), fields.iter().map(new).collect());
+    let (object, fields) = (Object::Account(account), fields.iter().map(new).collect());
     let command = AccountCommand::AddCustomFields(AddCustomFields { account, object, fields });
     let request = workload.request(TENANT, Command::Account(command));
     let ids = [0, 1, 2].map(|ordinal| request.id.entity(ordinal));
@@ -47,7 +47,7 @@ pub fn fill<S: Store>(workload: &mut Workload<S>) -> (AccountId, [CustomFieldId;
     let Reply::Account(AccountReply::Created(account)) = reply else { panic!("{reply:?}") };
     let made = add(workload, account, &[("color", "blue"), ("size", "L"), ("shape", "round")]);
     let [color, size, _] = made;
-    let object = FieldObject::Account(account);
+    let object = Object::Account(account);
     let fields = vec![NewValue { id: color, name: None, value: "green".to_owned() }];
     let command = UpdateCustomFields { account, object, fields };
     run(workload, AccountCommand::UpdateCustomFields(command));
@@ -75,7 +75,7 @@ fn fields_are_read_in_their_order_with_their_history() {
     let mut world = World::new(197);
     let (account, [color, size, shape]) = fill(&mut world.workload);
     let queries = &*world.queries;
-    let object = FieldObject::Account(account);
+    let object = Object::Account(account);
     let expected = ["color=green", "shape=round"];
     assert_eq!(shown(&queries.custom_fields_of(TENANT, object).unwrap()), expected);
     assert_eq!(shown(&queries.custom_fields_of_account(TENANT, account).unwrap()), expected);
@@ -102,7 +102,7 @@ fn fields_are_found_by_what_they_are() {
         shown(&queries.custom_fields_named(TENANT, &search, ALL).unwrap().items)
     };
     let of_name = |name: &str, value: Option<&str>| {
-        let (kind, value) = (FieldObjectKind::Account, value.map(str::to_owned));
+        let (kind, value) = (ObjectType::Account, value.map(str::to_owned));
         find(FieldSearch::Value { kind, name: name.to_owned(), value })
     };
     assert_eq!(of_name("color", None), ["color=green"]);
@@ -122,7 +122,7 @@ fn fields_are_erased_with_the_person_also_within_a_batch() {
     let (account, [color, ..]) = fill(&mut world.workload);
     let (other, _) = fill(&mut world.workload);
     let fields = vec![NewCustomField { name: "late".to_owned(), value: "one".to_owned() }];
-    let object = FieldObject::Account(account);
+    let object = Object::Account(account);
     let add = AccountCommand::AddCustomFields(AddCustomFields { account, object, fields });
     let erase = AccountCommand::Erase(EraseAccount { account });
     let batch = [add.clone(), erase, add].map(|it| world.workload.request(TENANT, it.into()));

@@ -65,9 +65,9 @@ fn custom_fields_are_ranges_of_their_indexes() {
         );
     };
     check(
-        &format!("object_kind = ?2 AND object_id = ?3 AND {shown}"),
+        &format!("object_type = ?2 AND object_id = ?3 AND {shown}"),
         &[
-            "SEARCH custom_field USING INDEX custom_field_by_object (tenant=? AND object_kind=? AND object_id=?)",
+            "SEARCH custom_field USING INDEX custom_field_by_object (tenant=? AND object_type=? AND object_id=?)",
         ],
     );
     check(
@@ -75,9 +75,9 @@ fn custom_fields_are_ranges_of_their_indexes() {
         &["SEARCH custom_field USING INDEX custom_field_by_creation (tenant=?)"],
     );
     check(
-        &format!("object_kind = ?2 AND name = ?3 AND value = ?5 AND {shown}"),
+        &format!("object_type = ?2 AND name = ?3 AND value = ?5 AND {shown}"),
         &[
-            "SEARCH custom_field USING INDEX custom_field_by_name (tenant=? AND object_kind=? AND name=? AND value=?)",
+            "SEARCH custom_field USING INDEX custom_field_by_name (tenant=? AND object_type=? AND name=? AND value=?)",
         ],
     );
     check(

@@ -1,0 +1,63 @@
+//! What custom fields and tags are on: an account, or what belongs to one.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{AccountId, PaymentId, PaymentMethodId, TransactionId};
+
+/// What has custom fields and tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Object {
+    Account(AccountId),
+    PaymentMethod(PaymentMethodId),
+    Payment(PaymentId),
+    Transaction { payment: PaymentId, id: TransactionId },
+}
+
+/// The kinds of [`Object`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ObjectType {
+    Account,
+    PaymentMethod,
+    Payment,
+    Transaction,
+}
+
+impl ObjectType {
+    /// All of them, in the order of Kill Bill's names.
+    pub const ALL: [Self; 4] =
+        [Self::Account, Self::Payment, Self::PaymentMethod, Self::Transaction];
+
+    /// The name in the API's spelling.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Account => "ACCOUNT",
+            Self::PaymentMethod => "PAYMENT_METHOD",
+            Self::Payment => "PAYMENT",
+            Self::Transaction => "TRANSACTION",
+        }
+    }
+}
+
+impl Object {
+    #[must_use]
+    pub const fn kind(self) -> ObjectType {
+        match self {
+            Self::Account(_) => ObjectType::Account,
+            Self::PaymentMethod(_) => ObjectType::PaymentMethod,
+            Self::Payment(_) => ObjectType::Payment,
+            Self::Transaction { .. } => ObjectType::Transaction,
+        }
+    }
+
+    #[must_use]
+    pub const fn id(self) -> Uuid {
+        match self {
+            Self::Account(id) => id.uuid(),
+            Self::PaymentMethod(id) => id.uuid(),
+            Self::Payment(id) => id.uuid(),
+            Self::Transaction { id, .. } => id.uuid(),
+        }
+    }
+}
