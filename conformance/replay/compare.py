@@ -171,7 +171,8 @@ class Comparison:
                     self.differ(f"{path}/message", message, said)
             else:
                 # Where Kill Bill does not say which field is wrong, ours does, behind its words.
-                self.text(message, re.sub(r" \([^()]*\)$", "", said), f"{path}/message")
+                ours = said if said == message else re.sub(r" \([^()]*\)$", "", said)
+                self.text(message, ours, f"{path}/message")
         if expected["code"] is not None and actual["className"] != expected["className"]:
             self.differ(f"{path}/className", expected["className"], actual["className"])
         if not isinstance(actual["stackTrace"], list):

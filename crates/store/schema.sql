@@ -592,3 +592,35 @@ CREATE TABLE custom_field_value (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX custom_field_value_by_account ON custom_field_value (tenant, account_id);
 
+CREATE TABLE object_tag (
+    tenant INTEGER NOT NULL,
+    object_id BLOB NOT NULL,
+    definition_id BLOB NOT NULL,
+    object_type INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    object_payment_id BLOB,
+    id BLOB NOT NULL,
+    active INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, object_id, definition_id)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX object_tag_by_id ON object_tag (tenant, id);
+CREATE INDEX object_tag_by_account ON object_tag (tenant, account_id);
+CREATE INDEX object_tag_by_creation ON object_tag (tenant, created_at_us, definition_id, id) WHERE active = 1;
+CREATE INDEX object_tag_by_definition ON object_tag (tenant, definition_id, created_at_us, id) WHERE active = 1;
+
+CREATE TABLE tag_definition (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    description TEXT NOT NULL,
+    applies_to TEXT NOT NULL,
+    active INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO object_tag (tenant, object_id, definition_id, object_type, account_id, id, active, created_at_us, seq) SELECT tenant, account_id, CASE definition WHEN 1 THEN x'00000000000000000000000000000001' WHEN 2 THEN x'00000000000000000000000000000002' WHEN 3 THEN x'00000000000000000000000000000003' WHEN 4 THEN x'00000000000000000000000000000004' WHEN 5 THEN x'00000000000000000000000000000005' WHEN 6 THEN x'00000000000000000000000000000006' WHEN 7 THEN x'00000000000000000000000000000007' WHEN 8 THEN x'00000000000000000000000000000008' WHEN 9 THEN x'00000000000000000000000000000009' END, 1, account_id, id, active, created_at_us, seq FROM tag;
+DROP TABLE tag;

@@ -16,7 +16,7 @@ use crate::operation::Operation;
 use crate::payment::{Outstanding, Payment, ReplyKey, Transaction};
 use crate::payment_method::PaymentMethod;
 use crate::reply::Reply;
-use crate::tag::Tag;
+use crate::tag::{Tag, TagDefinition};
 use crate::tenant::{Tenant, TenantValue};
 use crate::{AccountId, CustomerId, Revision, SessionId, Timestamp, TransactionId};
 
@@ -54,6 +54,8 @@ pub enum TenantChange {
     Tenant(Tenant),
     /// A stored value.
     Value(TenantValue),
+    /// A definition of tags.
+    TagDefinition(TagDefinition),
 }
 
 /// A row of access control.
@@ -91,7 +93,7 @@ pub enum AccountChange {
     PersonErased {
         account: AccountId,
     },
-    /// A tag on the account.
+    /// A tag on the account or on what belongs to it.
     Tag(Tag),
     /// A custom field of the account or of what belongs to it.
     CustomField(CustomField),
@@ -158,6 +160,7 @@ impl Change {
             Self::Tenant(it) => match it {
                 TenantChange::Tenant(it) => Some(it.revision),
                 TenantChange::Value(it) => Some(it.revision),
+                TenantChange::TagDefinition(it) => Some(it.revision),
             },
             Self::Access(it) => match it {
                 AccessChange::User(it) => Some(it.revision),
@@ -201,6 +204,7 @@ impl Change {
             Self::Tenant(it) => match it {
                 TenantChange::Tenant(it) => Some(&mut it.revision),
                 TenantChange::Value(it) => Some(&mut it.revision),
+                TenantChange::TagDefinition(it) => Some(&mut it.revision),
             },
             Self::Access(it) => match it {
                 AccessChange::User(it) => Some(&mut it.revision),

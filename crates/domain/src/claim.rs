@@ -24,6 +24,8 @@ pub enum ClaimKind {
     Environment,
     /// A customer's e-mail address.
     CustomerEmail,
+    /// The name of a tenant's definition of tags.
+    TagDefinition,
 }
 
 /// A name that at most one thing of a tenant may have.

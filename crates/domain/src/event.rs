@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::payment::{TransactionStatus, TransactionType};
-use crate::tag::ControlTag;
+use crate::tag::NamedDefinition;
 use crate::{
     AccountId, AmountMinor, Currency, CustomFieldId, CustomerId, EnvironmentId, PaymentId, TagId,
     TenantValueId, Timestamp, TransactionId,
@@ -18,14 +18,14 @@ pub enum Event {
     AccountChanged { account: AccountId },
     /// An account that was out of service is in service again.
     AccountReleased { account: AccountId },
-    /// An account has a tag that it did not have.
-    TagAdded { account: AccountId, tag: TagId, definition: ControlTag },
-    /// An account has a tag no more.
+    /// An account, or what belongs to it, has a tag that it did not have.
+    TagAdded { account: AccountId, tag: TagId, definition: NamedDefinition },
+    /// An account, or what belongs to it, has a tag no more.
     TagRemoved {
         account: AccountId,
         tag: TagId,
         /// What it said.
-        definition: ControlTag,
+        definition: NamedDefinition,
     },
     /// An account, or what belongs to it, has a custom field more.
     CustomFieldAdded { account: AccountId, field: CustomFieldId },

@@ -52,6 +52,8 @@ fn of_tenant(state: &State, command: &TenantCommand, cx: &mut Context) -> Outcom
         TenantCommand::Create(it) => tenant::create(state, it, cx),
         TenantCommand::SetValue(it) => tenant::set_value(state, it, cx),
         TenantCommand::AppendValue(it) => tenant::append_value(state, it, cx),
+        TenantCommand::DefineTag(it) => tag::define(state, it, cx),
+        TenantCommand::UndefineTag(id) => tag::undefine(state, *id, cx),
         TenantCommand::RotateSecret(it) => tenant::rotate_secret(state, it, cx),
         TenantCommand::WithdrawPreviousSecret => tenant::withdraw_previous_secret(state, cx),
         TenantCommand::SetActive(is_active) => tenant::set_active(state, *is_active, cx),

@@ -14,8 +14,8 @@ pub enum Object {
     Transaction { payment: PaymentId, id: TransactionId },
 }
 
-/// The kinds of [`Object`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The types of [`Object`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ObjectType {
     Account,
     PaymentMethod,
@@ -27,6 +27,11 @@ impl ObjectType {
     /// All of them, in the order of Kill Bill's names.
     pub const ALL: [Self; 4] =
         [Self::Account, Self::Payment, Self::PaymentMethod, Self::Transaction];
+
+    /// What a refusal was about before other objects had tags.
+    pub(crate) const fn account() -> Self {
+        Self::Account
+    }
 
     /// The name in the API's spelling.
     #[must_use]

@@ -93,6 +93,6 @@ pub struct DeletePaymentMethod {
 impl DeletePaymentMethod {
     /// The tag that the account gets where this was its default.
     pub(crate) fn tag(&self) -> Option<TagKey> {
-        self.auto_pay_off.map(|account| TagKey { account, definition: ControlTag::AutoPayOff })
+        self.auto_pay_off.map(|account| TagKey::of_account(account, ControlTag::AutoPayOff))
     }
 }

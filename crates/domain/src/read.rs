@@ -6,7 +6,7 @@ use crate::object::Object;
 use crate::tag::TagKey;
 use crate::{
     AccountId, ChangeRequestId, CustomerId, EnvironmentId, OperationId, PaymentId, PaymentMethodId,
-    SecretId, TenantNo, TransactionId,
+    SecretId, TagDefinitionId, TenantNo, TransactionId,
 };
 
 /// A row that a command may look at. Loading one loads what belongs to it: an account comes with
@@ -18,6 +18,9 @@ pub enum Read {
     Account(TenantNo, AccountId),
     PaymentMethod(TenantNo, PaymentMethodId),
     Tag(TenantNo, TagKey),
+    TagDefinition(TenantNo, TagDefinitionId),
+    /// Whether anything is tagged with a definition.
+    TagDefinitionUse(TenantNo, TagDefinitionId),
     /// All custom fields that an object has.
     CustomFields(TenantNo, Object),
     Payment(TenantNo, PaymentId),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change_request::ChangeStatus;
 use crate::customer::CustomerRejection;
+use crate::object::ObjectType;
 use crate::payment::{PaymentState, TransactionType};
 use crate::{
     AccountId, ChangeRequestId, CustomFieldId, EnvironmentId, PaymentId, PaymentMethodId, SecretId,
@@ -50,6 +51,21 @@ pub enum TenantRejection {
         /// The tenant's external key, as Kill Bill names it here.
         key: String,
     },
+    /// There is a definition of tags of this name.
+    #[error("there is a tag definition {name} already")]
+    TagDefinitionExists { name: String },
+    /// The name is a control tag's.
+    #[error("the name {name} is a control tag's")]
+    TagDefinitionReserved { name: String },
+    /// Names of definitions are in lower case.
+    #[error("the name {name} has to be in lower case")]
+    TagDefinitionNotLowercase { name: String },
+    /// Something is tagged with it.
+    #[error("the tag definition {id} is in use")]
+    TagDefinitionInUse { id: TagDefinitionId },
+    /// No such definition of the tenant.
+    #[error("there is no tag definition {id}")]
+    TagDefinitionNotFound { id: TagDefinitionId },
 }
 
 /// Why a command about users and roles is refused.
@@ -99,17 +115,20 @@ pub enum AccountRejection {
     /// There is no such definition of a tag.
     #[error("there is no tag definition {id}")]
     TagDefinitionNotFound { id: TagDefinitionId },
-    /// The account does not have that tag.
-    #[error("the account has no tag {name}")]
+    /// The object does not have that tag.
+    #[error("there is no tag {name}")]
     TagNotFound {
         /// The tag's name.
         name: String,
     },
-    /// An account cannot have that tag.
-    #[error("an account cannot have the tag {name}")]
+    /// An object of this type cannot have that tag.
+    #[error("an object of the type {} cannot have the tag {name}", on.name())]
     TagNotApplicable {
         /// The tag's name.
         name: String,
+        /// The object's type.
+        #[serde(default = "ObjectType::account")]
+        on: ObjectType,
     },
     /// The object has no such custom field, or none any more.
     #[error("there is no custom field {id}")]

@@ -6,7 +6,7 @@ use crate::customer::CustomerReply;
 use crate::payment::TransactionStatus;
 use crate::{
     AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, Rejection, SecretId,
-    TenantId, TransactionId,
+    TagDefinitionId, TenantId, TransactionId,
 };
 
 /// An answer to an accepted command, grouped as the commands are.
@@ -16,6 +16,8 @@ pub enum Reply {
     Done,
     /// A tenant was created.
     TenantCreated(TenantId),
+    /// A definition of tags was made.
+    TagDefinitionCreated(TagDefinitionId),
     /// To a command about users and roles.
     Access(AccessReply),
     /// To a command about feature flags.
@@ -103,6 +105,7 @@ impl Reply {
             },
             Self::Done
             | Self::TenantCreated(_)
+            | Self::TagDefinitionCreated(_)
             | Self::Access(_)
             | Self::Flag(_)
             | Self::Account(_)

@@ -10,6 +10,7 @@ pub(crate) mod definition;
 pub(crate) mod environment;
 mod ledger;
 mod mail;
+mod object;
 pub(crate) mod operation;
 pub(crate) mod payment;
 pub(crate) mod payment_method;

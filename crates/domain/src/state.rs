@@ -20,11 +20,11 @@ use crate::object::Object;
 use crate::operation::Operation;
 use crate::payment::{Outstanding, Payment, PaymentFile, Transaction};
 use crate::payment_method::PaymentMethod;
-use crate::tag::{Tag, TagKey};
+use crate::tag::{DefinitionRef, Tag, TagDefinition, TagKey};
 use crate::tenant::{Tenant, TenantValue};
 use crate::{
     AccountId, ChangeRequestId, CustomFieldId, CustomerId, EnvironmentId, OperationId, PaymentId,
-    PaymentMethodId, SecretId, TenantNo, TransactionId,
+    PaymentMethodId, SecretId, TagDefinitionId, TenantNo, TransactionId,
 };
 
 /// The rows of a batch. A row that was looked for and is not there is present as `None`; a look at
@@ -36,8 +36,12 @@ pub struct State {
     pub people: BTreeMap<(TenantNo, AccountId), Person>,
     /// Payment methods by id.
     pub payment_methods: BTreeMap<(TenantNo, PaymentMethodId), Option<PaymentMethod>>,
-    /// Tags on accounts by key.
+    /// Tags by key.
     pub tags: BTreeMap<(TenantNo, TagKey), Option<Tag>>,
+    /// Tenants' definitions of tags by id.
+    pub tag_definitions: BTreeMap<(TenantNo, TagDefinitionId), Option<TagDefinition>>,
+    /// Whether anything is tagged with a definition.
+    pub tag_definition_uses: BTreeMap<(TenantNo, TagDefinitionId), bool>,
     /// The custom fields that objects have, by object.
     pub custom_fields: BTreeMap<(TenantNo, Object), BTreeMap<CustomFieldId, CustomField>>,
     pub payments: BTreeMap<(TenantNo, PaymentId), Option<PaymentFile>>,
@@ -96,6 +100,18 @@ impl State {
 
     pub(crate) fn tag(&self, tenant: TenantNo, key: TagKey) -> Option<&Tag> {
         self.tags.get(&(tenant, key)).expect(LOADED).as_ref()
+    }
+
+    pub(crate) fn tag_definition(
+        &self,
+        tenant: TenantNo,
+        id: TagDefinitionId,
+    ) -> Option<&TagDefinition> {
+        self.tag_definitions.get(&(tenant, id)).expect(LOADED).as_ref()
+    }
+
+    pub(crate) fn is_tag_definition_used(&self, tenant: TenantNo, id: TagDefinitionId) -> bool {
+        *self.tag_definition_uses.get(&(tenant, id)).expect(LOADED)
     }
 
     pub(crate) fn custom_fields(
@@ -212,6 +228,9 @@ impl State {
             TenantChange::Value(it) => {
                 self.tenant_values.insert((it.tenant, it.key.clone()), Some(it.clone()));
             }
+            TenantChange::TagDefinition(it) => {
+                self.tag_definitions.insert((it.tenant, it.id), Some(it.clone()));
+            }
             TenantChange::Tenant(it) => {
                 self.tenants.insert(it.no, Some(it.clone()));
             }
@@ -266,6 +285,11 @@ impl State {
             }
             AccountChange::Tag(it) => {
                 self.tags.insert((it.tenant, it.key), Some(it.clone()));
+                if let DefinitionRef::Own(id) = it.key.definition
+                    && let Some(is_used) = self.tag_definition_uses.get_mut(&(it.tenant, id))
+                {
+                    *is_used |= it.active;
+                }
             }
             AccountChange::CustomField(it) => {
                 let of_object = self.custom_fields.entry((it.tenant, it.object)).or_default();

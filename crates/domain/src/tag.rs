@@ -1,12 +1,20 @@
-//! Tags on accounts: marks that say how an account is to be treated, of definitions that are given.
+//! Tags: marks on accounts and on what belongs to them. Control tags say how an account is to be treated;
+//! a tenant defines others.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::object::Object;
 use crate::{AccountId, Revision, TagDefinitionId, TagId, TenantNo, Timestamp};
 
 /// How many definitions one request names at most.
 pub const TAGS_PER_REQUEST_MAX: usize = 100;
+
+/// How many characters the name or the description of a definition has at most.
+pub const DEFINITION_CHARS_MAX: usize = 255;
+
+/// How many types of objects a definition names at most.
+pub const DEFINITION_TYPES_MAX: usize = 32;
 
 /// A definition that everybody has and that means something to a billing system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -31,105 +39,90 @@ pub enum ControlTag {
     AutoInvoicingReuseDraft,
 }
 
-/// What a tag can be attached to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaggedKind {
-    Account,
-    Invoice,
-}
-
-impl TaggedKind {
-    /// The name in the API's spelling.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Account => "ACCOUNT",
-            Self::Invoice => "INVOICE",
-        }
-    }
-}
+const ACCOUNT: &str = "ACCOUNT";
+const INVOICE: &str = "INVOICE";
 
 /// What is known of a [`ControlTag`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TagDefinition {
+pub struct ControlTagDefinition {
     pub tag: ControlTag,
     /// Its id is this number.
     pub number: u8,
     /// What it is called.
     pub name: &'static str,
     pub description: &'static str,
-    /// What it can be on.
-    pub applies_to: TaggedKind,
+    /// The type of objects that it can be on.
+    pub applies_to: &'static str,
 }
 
 /// All there are, by number. Clients know Kill Bill's ids and names by heart, so they are the same.
-pub const CONTROL_TAGS: [TagDefinition; 9] = [
-    TagDefinition {
+pub const CONTROL_TAGS: [ControlTagDefinition; 9] = [
+    ControlTagDefinition {
         tag: ControlTag::AutoPayOff,
         number: 1,
         name: "AUTO_PAY_OFF",
         description: "Suspends payments until removed.",
-        applies_to: TaggedKind::Account,
+        applies_to: ACCOUNT,
     },
-    TagDefinition {
+    ControlTagDefinition {
         tag: ControlTag::AutoInvoicingOff,
         number: 2,
         name: "AUTO_INVOICING_OFF",
         description: "Suspends invoicing until removed.",
-        applies_to: TaggedKind::Account,
+        applies_to: ACCOUNT,
     },
-    TagDefinition {
+    ControlTagDefinition {
         tag: ControlTag::OverdueEnforcementOff,
         number: 3,
         name: "OVERDUE_ENFORCEMENT_OFF",
         description: "Suspends overdue enforcement behaviour until removed.",
-        applies_to: TaggedKind::Account,
+        applies_to: ACCOUNT,
     },
-    TagDefinition {
+    ControlTagDefinition {
         tag: ControlTag::WrittenOff,
         number: 4,
         name: "WRITTEN_OFF",
         description: "Indicates that an invoice is written off. No billing or payment effect.",
-        applies_to: TaggedKind::Invoice,
+        applies_to: INVOICE,
     },
-    TagDefinition {
+    ControlTagDefinition {
         tag: ControlTag::ManualPay,
         number: 5,
         name: "MANUAL_PAY",
         description: "Indicates that Killbill doesn't process payments for that account (external payments only)",
-        applies_to: TaggedKind::Account,
+        applies_to: ACCOUNT,
     },
-    TagDefinition {
+    ControlTagDefinition {
         tag: ControlTag::Test,
         number: 6,
         name: "TEST",
         description: "Indicates that this is a test account",
-        applies_to: TaggedKind::Account,
+        applies_to: ACCOUNT,
     },
-    TagDefinition {
+    ControlTagDefinition {
         tag: ControlTag::Partner,
         number: 7,
         name: "PARTNER",
         description: "Indicates that this is a partner account",
-        applies_to: TaggedKind::Account,
+        applies_to: ACCOUNT,
     },
-    TagDefinition {
+    ControlTagDefinition {
         tag: ControlTag::AutoInvoicingDraft,
         number: 8,
         name: "AUTO_INVOICING_DRAFT",
         description: "Generate account invoices in DRAFT mode.",
-        applies_to: TaggedKind::Account,
+        applies_to: ACCOUNT,
     },
-    TagDefinition {
+    ControlTagDefinition {
         tag: ControlTag::AutoInvoicingReuseDraft,
         number: 9,
         name: "AUTO_INVOICING_REUSE_DRAFT",
         description: "Use existing draft invoice if exists.",
-        applies_to: TaggedKind::Account,
+        applies_to: ACCOUNT,
     },
 ];
 
-impl TagDefinition {
+impl ControlTagDefinition {
     /// The id that clients name it by.
     #[must_use]
     pub fn id(&self) -> TagDefinitionId {
@@ -149,21 +142,105 @@ impl ControlTag {
     /// # Panics
     /// Never: a test goes through them all.
     #[must_use]
-    pub fn definition(self) -> &'static TagDefinition {
+    pub fn definition(self) -> &'static ControlTagDefinition {
         let found = CONTROL_TAGS.iter().find(|it| it.tag == self);
         found.expect("each has its row in the table")
     }
 }
 
-/// What tells a tag from the others of its tenant: an account has at most one of a definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct TagKey {
-    /// What it is on.
-    pub account: AccountId,
-    pub definition: ControlTag,
+/// A definition of a tag that a tenant made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagDefinition {
+    pub tenant: TenantNo,
+    pub id: TagDefinitionId,
+    /// Unique among the tenant's definitions, in lower case.
+    pub name: String,
+    pub description: String,
+    /// The types of objects that it can be on, by Kill Bill's names: also of those that are not here.
+    pub applies_to: Vec<String>,
+    /// False once it was deleted: tags of it can still be read and removed.
+    pub active: bool,
+    pub created_at: Timestamp,
+    pub revision: Revision,
 }
 
-/// A tag on an account.
+/// The definition of a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum DefinitionRef {
+    Control(ControlTag),
+    /// One of the tenant's own.
+    Own(TagDefinitionId),
+}
+
+impl DefinitionRef {
+    /// What an id names: where it is no control tag's, the tenant may have a definition of it.
+    #[must_use]
+    pub fn of(id: TagDefinitionId) -> Self {
+        ControlTagDefinition::find(id).map_or(Self::Own(id), |it| Self::Control(it.tag))
+    }
+
+    /// The id that clients name it by.
+    #[must_use]
+    pub fn id(self) -> TagDefinitionId {
+        match self {
+            Self::Control(tag) => tag.definition().id(),
+            Self::Own(id) => id,
+        }
+    }
+}
+
+/// The definition of a tag with its name, as events have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum NamedDefinition {
+    Control(ControlTag),
+    Own { id: TagDefinitionId, name: String },
+}
+
+impl NamedDefinition {
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Control(tag) => tag.definition().name,
+            Self::Own { name, .. } => name,
+        }
+    }
+}
+
+/// What tells a tag from the others of its tenant: an object has at most one of a definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TagKey {
+    /// The account that the tagged object is, or belongs to.
+    pub account: AccountId,
+    /// The tagged object, where it is not the account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    part: Option<Object>,
+    pub definition: DefinitionRef,
+}
+
+impl TagKey {
+    /// The tag of a definition on an object of an account.
+    #[must_use]
+    pub fn new(account: AccountId, object: Object, definition: DefinitionRef) -> Self {
+        let part = Some(object).filter(|object| *object != Object::Account(account));
+        Self { account, part, definition }
+    }
+
+    /// A control tag of an account.
+    #[must_use]
+    pub const fn of_account(account: AccountId, tag: ControlTag) -> Self {
+        Self { account, part: None, definition: DefinitionRef::Control(tag) }
+    }
+
+    /// What it is on.
+    #[must_use]
+    pub fn object(&self) -> Object {
+        self.part.unwrap_or(Object::Account(self.account))
+    }
+}
+
+/// A tag on an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tag {
     pub tenant: TenantNo,
@@ -179,18 +256,35 @@ pub struct Tag {
     pub revision: Revision,
 }
 
-/// Puts tags on an account: all, or none. Those that are there already stay as they are.
+/// Makes a definition of the tenant's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateTagDefinition {
+    pub name: String,
+    pub description: String,
+    /// Names of types of objects, as the API knows them; at most [`DEFINITION_TYPES_MAX`].
+    pub applies_to: Vec<String>,
+}
+
+/// Puts tags on an object: all, or none. Those that are there already stay as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddTags {
+    /// The account that the object is, or belongs to.
     pub account: AccountId,
+    /// The object, where it is not the account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Object>,
     /// At most [`TAGS_PER_REQUEST_MAX`].
     pub definitions: Vec<TagDefinitionId>,
 }
 
-/// Takes tags off an account: all, or none. Each must be there.
+/// Takes tags off an object: all, or none. Each must be there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveTags {
+    /// The account that the object is, or belongs to.
     pub account: AccountId,
+    /// The object, where it is not the account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Object>,
     /// At most [`TAGS_PER_REQUEST_MAX`].
     pub definitions: Vec<TagDefinitionId>,
 }

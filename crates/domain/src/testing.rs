@@ -91,6 +91,16 @@ impl Rows {
                 state.transactions.insert((tenant, id), payment);
             }
             Read::Tag(tenant, key) => drop(state.tags.entry((tenant, key)).or_default()),
+            Read::TagDefinition(tenant, id) => {
+                state.tag_definitions.entry((tenant, id)).or_default();
+            }
+            Read::TagDefinitionUse(tenant, id) => {
+                let is_used =
+                    state.tags.values().flatten().any(|it| {
+                        it.active && it.key.definition == crate::tag::DefinitionRef::Own(id)
+                    });
+                state.tag_definition_uses.insert((tenant, id), is_used);
+            }
             Read::CustomFields(tenant, object) => {
                 state.custom_fields.entry((tenant, object)).or_default();
             }

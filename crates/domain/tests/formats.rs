@@ -5,16 +5,13 @@ use domain::change_request::{
     ApplyChange, ChangeRequest, ChangeStatus, DecideChange, Decision, Judged, RequestChange, Seen,
 };
 use domain::command::{AccountCommand, FlagCommand};
-use domain::custom_field::{
-    AddCustomFields, CustomField, NewCustomField, NewValue, RemoveCustomFields, UpdateCustomFields,
-};
 use domain::definition::{Definition, DefinitionKey, DefinitionKind};
 use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
-use domain::object::Object;
+use domain::object::{Object, ObjectType};
 use domain::payment::{PaymentState, TransactionStatus, TransactionType};
 use domain::payment_method::DeletePaymentMethod;
 use domain::reply::{AccessReply, AccountReply, FlagReply};
-use domain::tag::{AddTags, ControlTag, RemoveTags, Tag, TagKey};
+use domain::tag::{AddTags, ControlTag, NamedDefinition, RemoveTags, Tag, TagKey};
 use domain::{
     AccessRejection, AccountId, AccountRejection, AmountMinor, Command, Currency, Event,
     FlagRejection, PaymentId, PaymentRejection, PaymentReply, PaymentResult, Rejection, Reply,
@@ -26,6 +23,8 @@ use uuid::Uuid;
 
 #[path = "formats/customers.rs"]
 mod customers;
+#[path = "formats/objects.rs"]
+mod objects;
 
 /// The value is written as expected, and what is written reads as the value.
 fn check<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T, text: Expect) {
@@ -72,13 +71,21 @@ fn events() {
         expect![[r#"{"AccountReleased":{"account":"00000000-0000-0000-0000-000000000001"}}"#]],
     );
     check(
-        &Event::TagAdded { account, tag: id(9), definition: ControlTag::AutoPayOff },
+        &Event::TagAdded {
+            account,
+            tag: id(9),
+            definition: NamedDefinition::Control(ControlTag::AutoPayOff),
+        },
         expect![[
             r#"{"TagAdded":{"account":"00000000-0000-0000-0000-000000000001","tag":"00000000-0000-0000-0000-000000000009","definition":"AutoPayOff"}}"#
         ]],
     );
     check(
-        &Event::TagRemoved { account, tag: id(9), definition: ControlTag::ManualPay },
+        &Event::TagRemoved {
+            account,
+            tag: id(9),
+            definition: NamedDefinition::Control(ControlTag::ManualPay),
+        },
         expect![[
             r#"{"TagRemoved":{"account":"00000000-0000-0000-0000-000000000001","tag":"00000000-0000-0000-0000-000000000009","definition":"ManualPay"}}"#
         ]],
@@ -264,8 +271,11 @@ fn rejections_of_accounts() {
         expect![[r#"{"Account":"TooManyCustomFields"}"#]],
     );
     check(
-        &Rejection::Account(AccountRejection::TagNotApplicable { name: text() }),
-        expect![[r#"{"Account":{"TagNotApplicable":{"name":"x"}}}"#]],
+        &Rejection::Account(AccountRejection::TagNotApplicable {
+            name: text(),
+            on: ObjectType::Payment,
+        }),
+        expect![[r#"{"Account":{"TagNotApplicable":{"name":"x","on":"Payment"}}}"#]],
     );
     check(
         &Rejection::Account(AccountRejection::PaymentMethodNotFound { id: id(1) }),
@@ -338,94 +348,12 @@ fn rejections_of_feature_flags() {
 }
 
 #[test]
-fn custom_fields() {
-    let account = id(1);
-    check(
-        &Event::CustomFieldAdded { account, field: id(9) },
-        expect![[
-            r#"{"CustomFieldAdded":{"account":"00000000-0000-0000-0000-000000000001","field":"00000000-0000-0000-0000-000000000009"}}"#
-        ]],
-    );
-    check(
-        &Event::CustomFieldRemoved { account, field: id(9) },
-        expect![[
-            r#"{"CustomFieldRemoved":{"account":"00000000-0000-0000-0000-000000000001","field":"00000000-0000-0000-0000-000000000009"}}"#
-        ]],
-    );
-    let objects = [Object::Account(account), Object::PaymentMethod(id(2)), Object::Payment(id(3))];
-    for (object, expected) in objects.into_iter().zip([
-        expect![[r#"{"Account":"00000000-0000-0000-0000-000000000001"}"#]],
-        expect![[r#"{"PaymentMethod":"00000000-0000-0000-0000-000000000002"}"#]],
-        expect![[r#"{"Payment":"00000000-0000-0000-0000-000000000003"}"#]],
-    ]) {
-        check(&object, expected);
-    }
-    let object = Object::Transaction { payment: id(3), id: id(4) };
-    check(
-        &Change::Account(AccountChange::CustomField(CustomField {
-            tenant: TenantNo(1),
-            id: id(5),
-            account,
-            object,
-            // Neither is written.
-            name: String::new(),
-            value: String::new(),
-            ordinal: 1,
-            active: true,
-            created_at: Timestamp(1),
-            updated_at: Timestamp(2),
-            revision: Revision::first(Seq(9)),
-        })),
-        expect![[
-            r#"{"Account":{"CustomField":{"tenant":1,"id":"00000000-0000-0000-0000-000000000005","account":"00000000-0000-0000-0000-000000000001","object":{"Transaction":{"payment":"00000000-0000-0000-0000-000000000003","id":"00000000-0000-0000-0000-000000000004"}},"ordinal":1,"active":true,"created_at":1,"updated_at":2,"revision":{"seq":9,"previous":null}}}}"#
-        ]],
-    );
-}
-
-#[test]
-fn commands_about_custom_fields() {
-    let (account, object) = (id(1), Object::Payment(id(3)));
-    let fields = vec![NewCustomField { name: "x".to_owned(), value: "x".to_owned() }];
-    check(
-        &Command::Account(AccountCommand::AddCustomFields(AddCustomFields {
-            account,
-            object,
-            fields,
-        })),
-        expect![[
-            r#"{"Account":{"AddCustomFields":{"account":"00000000-0000-0000-0000-000000000001","object":{"Payment":"00000000-0000-0000-0000-000000000003"},"fields":[{"name":"x","value":"x"}]}}}"#
-        ]],
-    );
-    let fields = vec![NewValue { id: id(5), name: Some("x".to_owned()), value: "x".to_owned() }];
-    check(
-        &Command::Account(AccountCommand::UpdateCustomFields(UpdateCustomFields {
-            account,
-            object,
-            fields,
-        })),
-        expect![[
-            r#"{"Account":{"UpdateCustomFields":{"account":"00000000-0000-0000-0000-000000000001","object":{"Payment":"00000000-0000-0000-0000-000000000003"},"fields":[{"id":"00000000-0000-0000-0000-000000000005","name":"x","value":"x"}]}}}"#
-        ]],
-    );
-    check(
-        &Command::Account(AccountCommand::RemoveCustomFields(RemoveCustomFields {
-            account,
-            object,
-            fields: vec![id(5)],
-        })),
-        expect![[
-            r#"{"Account":{"RemoveCustomFields":{"account":"00000000-0000-0000-0000-000000000001","object":{"Payment":"00000000-0000-0000-0000-000000000003"},"fields":["00000000-0000-0000-0000-000000000005"]}}}"#
-        ]],
-    );
-}
-
-#[test]
 fn tags() {
     let (account, definitions) = (id(1), vec![id(2)]);
     check(
         &Change::Account(AccountChange::Tag(Tag {
             tenant: TenantNo(1),
-            key: TagKey { account, definition: ControlTag::AutoPayOff },
+            key: TagKey::of_account(account, ControlTag::AutoPayOff),
             id: id(3),
             active: true,
             created_at: Timestamp(1),
@@ -438,6 +366,7 @@ fn tags() {
     check(
         &Command::Account(AccountCommand::AddTags(AddTags {
             account,
+            part: None,
             definitions: definitions.clone(),
         })),
         expect![[
@@ -445,9 +374,13 @@ fn tags() {
         ]],
     );
     check(
-        &Command::Account(AccountCommand::RemoveTags(RemoveTags { account, definitions })),
+        &Command::Account(AccountCommand::RemoveTags(RemoveTags {
+            account,
+            part: Some(Object::Payment(id(3))),
+            definitions,
+        })),
         expect![[
-            r#"{"Account":{"RemoveTags":{"account":"00000000-0000-0000-0000-000000000001","definitions":["00000000-0000-0000-0000-000000000002"]}}}"#
+            r#"{"Account":{"RemoveTags":{"account":"00000000-0000-0000-0000-000000000001","part":{"Payment":"00000000-0000-0000-0000-000000000003"},"definitions":["00000000-0000-0000-0000-000000000002"]}}}"#
         ]],
     );
     for it in domain::tag::CONTROL_TAGS {

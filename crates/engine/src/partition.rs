@@ -689,6 +689,8 @@ impl Run<'_> {
                 Read::Account(..)
                 | Read::PaymentMethod(..)
                 | Read::Tag(..)
+                | Read::TagDefinition(..)
+                | Read::TagDefinitionUse(..)
                 | Read::CustomFields(..)
                 | Read::Tenant(_)
                 | Read::TenantValue(..)

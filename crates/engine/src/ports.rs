@@ -33,6 +33,7 @@ mod operations;
 mod outcomes;
 mod payment_methods;
 mod payments;
+mod tags;
 mod tenants;
 
 pub use self::access::AccessQueries;
@@ -51,6 +52,7 @@ pub use self::operations::{Backlog, OperationQueries, Over};
 pub use self::outcomes::{OutcomeQueries, Unresolved, UnresolvedCount};
 pub use self::payment_methods::{MethodView, PaymentMethodQueries};
 pub use self::payments::PaymentQueries;
+pub use self::tags::{NamedTag, TagQueries};
 pub use self::tenants::TenantQueries;
 
 /// The commits of one partition. Called from the partition's own thread, one call at a time.
@@ -238,6 +240,7 @@ pub trait Queries:
     + MailQueries
     + OperationQueries
     + AccountQueries
+    + TagQueries
     + CustomFieldQueries
     + PaymentMethodQueries
     + PaymentQueries

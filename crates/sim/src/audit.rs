@@ -116,6 +116,7 @@ fn name(tenant: u32, of: HistoryOf) -> (u32, u8, Uid) {
         HistoryOf::Payment(id) => (tenant, 2, id.uuid().as_u128()),
         HistoryOf::Transaction(id) => (tenant, 3, id.uuid().as_u128()),
         HistoryOf::Tag(id) => (tenant, 4, id.uuid().as_u128()),
+        HistoryOf::TagDefinition(id) => (tenant, 6, id.uuid().as_u128()),
         HistoryOf::CustomField(id) => (tenant, 5, id.uuid().as_u128()),
     }
 }

@@ -15,16 +15,17 @@ use domain::customer::{Customer, CustomerFile, Session};
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::mail::Mail;
+use domain::object::Object;
 use domain::operation::Operation;
 use domain::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
 use domain::read::Read;
 use domain::state::State;
-use domain::tag::{Tag, TagKey};
+use domain::tag::{DefinitionRef, Tag, TagDefinition, TagKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
     Account, AccountId, ChangeRequestId, CustomFieldId, CustomerId, EnvironmentId, MailId,
     OperationId, PartitionNo, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision,
-    SecretId, Seq, Sequences, SessionId, TenantNo, Timestamp, TransactionId,
+    SecretId, Seq, Sequences, SessionId, TagDefinitionId, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{
     Batch, Bookkeeping, Entry, HistoryOf, LedgerEntry, Loaded, Opened, Store, StoreError,
@@ -86,6 +87,7 @@ struct Tables {
     accounts: BTreeMap<(TenantNo, AccountId), Account>,
     people: BTreeMap<(TenantNo, AccountId), Person>,
     tags: BTreeMap<(TenantNo, TagKey), Tag>,
+    tag_definitions: BTreeMap<(TenantNo, TagDefinitionId), TagDefinition>,
     custom_fields: BTreeMap<(TenantNo, CustomFieldId), CustomField>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), PaymentMethod>,
     payments: BTreeMap<(TenantNo, PaymentId), Payment>,
@@ -363,6 +365,10 @@ impl Tables {
     fn change_tenant(&mut self, change: TenantChange) {
         match change {
             TenantChange::Tenant(it) => drop(self.tenants.insert(it.no, it)),
+            TenantChange::TagDefinition(mut it) => {
+                tabled(&mut it.revision);
+                self.tag_definitions.insert((it.tenant, it.id), it);
+            }
             TenantChange::Value(it) => {
                 self.tenant_values.insert((it.tenant, it.key.clone()), it);
             }
@@ -491,12 +497,16 @@ impl Tables {
                 let key = (*tenant, *key);
                 state.tags.insert(key, self.tags.get(&key).cloned());
             }
+            Read::TagDefinition(tenant, id) => {
+                let key = (*tenant, *id);
+                state.tag_definitions.insert(key, self.tag_definitions.get(&key).cloned());
+            }
+            Read::TagDefinitionUse(tenant, id) => {
+                let is_used = self.is_tag_definition_used(*tenant, *id);
+                state.tag_definition_uses.insert((*tenant, *id), is_used);
+            }
             Read::CustomFields(tenant, object) => {
-                let of_object = self
-                    .custom_fields
-                    .values()
-                    .filter(|it| it.active && (it.tenant, it.object) == (*tenant, *object));
-                let fields = of_object.map(|it| (it.id, it.clone())).collect();
+                let fields = self.fields_of(*tenant, *object);
                 state.custom_fields.insert((*tenant, *object), fields);
             }
             Read::Claim(key) => self.read_claim(key, state),
@@ -582,6 +592,17 @@ impl Tables {
         state.payments.insert((tenant, id), file);
     }
 
+    fn is_tag_definition_used(&self, tenant: TenantNo, id: TagDefinitionId) -> bool {
+        let of_definition = (tenant, DefinitionRef::Own(id));
+        self.tags.values().any(|it| it.active && (it.tenant, it.key.definition) == of_definition)
+    }
+
+    fn fields_of(&self, tenant: TenantNo, object: Object) -> BTreeMap<CustomFieldId, CustomField> {
+        let of_object = |it: &&CustomField| it.active && (it.tenant, it.object) == (tenant, object);
+        let fields = self.custom_fields.values().filter(of_object);
+        fields.map(|it| (it.id, it.clone())).collect()
+    }
+
     fn read_claim(&self, key: &ClaimKey, state: &mut State) {
         let claim = self.claims.get(key).copied();
         state.claims.insert(key.clone(), claim);
@@ -599,7 +620,8 @@ impl Tables {
             ClaimKind::TenantApiKey
             | ClaimKind::TenantId
             | ClaimKind::CustomerEmail
-            | ClaimKind::Environment => {}
+            | ClaimKind::Environment
+            | ClaimKind::TagDefinition => {}
         }
     }
 

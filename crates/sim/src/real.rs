@@ -232,7 +232,8 @@ impl RealDisk {
             for view in queries.accounts(no, ALL)?.items {
                 let methods = queries.payment_methods_of(no, view.account.id)?;
                 books.methods.extend(methods.into_iter().map(|view| view.method));
-                books.tags.extend(queries.tags_of(no, view.account.id)?);
+                let tags = queries.tags_of_account(no, view.account.id)?;
+                books.tags.extend(tags.into_iter().map(|it| it.tag));
                 books.accounts.push((view.account, view.person));
             }
             books.payments.extend(queries.payments(no, None, ALL)?.items);

@@ -280,7 +280,10 @@ pub fn said(verdict: &Verdict) -> Said {
 fn said_by(reply: &Reply) -> Said {
     match reply {
         // The model knows tenants by number, and names by what it gave them.
-        Reply::Done | Reply::TenantCreated(_) | Reply::Access(_) => Said::Done,
+        Reply::Done
+        | Reply::TenantCreated(_)
+        | Reply::TagDefinitionCreated(_)
+        | Reply::Access(_) => Said::Done,
         // The workload asks for none of these.
         Reply::Flag(_) => Said::Done,
         Reply::Customer(it) => signing::said_by(it),
@@ -308,7 +311,9 @@ pub fn reason(rejection: &Rejection) -> Reason {
         Rejection::Payment(it) => payment_reason(it),
         Rejection::Customer(why) => Reason::Customer(format!("{why:?}")),
         Rejection::InvalidParameter { field, .. } => Reason::Field(field.clone()),
-        Rejection::Access(_) | Rejection::Flag(_) => Reason::Other(format!("{rejection:?}")),
+        Rejection::Tenant(_) | Rejection::Access(_) | Rejection::Flag(_) => {
+            Reason::Other(format!("{rejection:?}"))
+        }
     }
 }
 
@@ -375,6 +380,7 @@ pub fn created(entry: &Entry) -> Created {
                 created.token = it.token.map(|id| id.uuid().as_u128()).or(created.token);
             }
             Change::Tenant(TenantChange::Value(_))
+            | Change::Tenant(TenantChange::TagDefinition(_))
             | Change::Access(_)
             | Change::Flag(_)
             | Change::Customer(

@@ -14,11 +14,12 @@ use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::ledger::Posting;
 use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
-use domain::tag::{Tag, TagKey};
+use domain::tag::{Tag, TagDefinition, TagKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
     Account, AccountId, ChangeRequestId, CustomFieldId, EnvironmentId, PaymentId, PaymentMethod,
-    PaymentMethodId, Person, Reply, Revision, SecretId, Seq, TenantNo, Timestamp, TransactionId,
+    PaymentMethodId, Person, Reply, Revision, SecretId, Seq, TagDefinitionId, TenantNo, Timestamp,
+    TransactionId,
 };
 use engine::ports::{Batch, Entry, StoreError};
 
@@ -48,6 +49,7 @@ struct Newest<'a, T> {
 pub(crate) struct Rows<'a> {
     tenants: BTreeMap<TenantNo, Newest<'a, Tenant>>,
     values: BTreeMap<(TenantNo, &'a str), Newest<'a, TenantValue>>,
+    tag_definitions: BTreeMap<(TenantNo, TagDefinitionId), Newest<'a, TagDefinition>>,
     users: BTreeMap<&'a str, Newest<'a, User>>,
     roles: BTreeMap<&'a str, Newest<'a, Role>>,
     environments: BTreeMap<(TenantNo, EnvironmentId), Newest<'a, Environment>>,
@@ -134,6 +136,9 @@ impl<'a> Rows<'a> {
     fn take_tenant(&mut self, change: &'a TenantChange, seq: Seq) {
         match change {
             TenantChange::Tenant(it) => newest(&mut self.tenants, it.no, it, (it.revision, seq)),
+            TenantChange::TagDefinition(it) => {
+                newest(&mut self.tag_definitions, (it.tenant, it.id), it, (it.revision, seq));
+            }
             TenantChange::Value(it) => {
                 newest(&mut self.values, (it.tenant, &it.key), it, (it.revision, seq));
             }
@@ -389,6 +394,9 @@ impl<'a> Rows<'a> {
         })?;
         put_all(db, &tables::TENANT_VALUE, self.values.values(), |put, it| {
             put.row(&rows::tenant_value_row(it.image))
+        })?;
+        put_all(db, &tables::TAG_DEFINITION, self.tag_definitions.values(), |put, it| {
+            put.row(&rows::tag_definition_row(it.image, &json(&it.image.applies_to)))
         })?;
         put_all(db, &tables::APP_USER, self.users.values(), |put, it| {
             put.row(&rows::user_row(it.image, &json(&it.image.roles)))

@@ -116,6 +116,7 @@ pub(crate) const fn claim_kind_code(kind: ClaimKind) -> i64 {
         ClaimKind::Transaction => 6,
         ClaimKind::Environment => 7,
         ClaimKind::CustomerEmail => 8,
+        ClaimKind::TagDefinition => 9,
     }
 }
 
@@ -131,6 +132,7 @@ pub const fn claim_kind(code: i64) -> Option<ClaimKind> {
         6 => ClaimKind::Transaction,
         7 => ClaimKind::Environment,
         8 => ClaimKind::CustomerEmail,
+        9 => ClaimKind::TagDefinition,
         _ => return None,
     })
 }

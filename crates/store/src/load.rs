@@ -15,7 +15,7 @@ use domain::state::State;
 use domain::tag::TagKey;
 use domain::{
     AccountId, ChangeRequestId, CustomerId, EnvironmentId, Id, OperationId, PaymentId,
-    PaymentMethodId, SecretId, Seq, TenantNo, TransactionId,
+    PaymentMethodId, SecretId, Seq, TagDefinitionId, TenantNo, TransactionId,
 };
 use engine::ports::{StoreError, StoredReply};
 
@@ -26,7 +26,7 @@ use crate::rows;
 use crate::tables::{
     ACCOUNT, ACCOUNT_PERSON, APP_USER, CHANGE_REQUEST, CUSTOM_FIELD, DEFINITION, ENVIRONMENT,
     ENVIRONMENT_SECRET, OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE,
-    TAG, TENANT, TENANT_VALUE, Table,
+    TAG, TAG_DEFINITION, TENANT, TENANT_VALUE, Table,
 };
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
@@ -45,7 +45,8 @@ static SELECT_PERSON: LazyLock<String> = LazyLock::new(|| {
 });
 static SELECT_METHOD: LazyLock<String> = LazyLock::new(|| PAYMENT_METHOD.select(BY_ID));
 static SELECT_TAG: LazyLock<String> =
-    LazyLock::new(|| TAG.select("WHERE tenant = ?1 AND account_id = ?2 AND definition = ?3"));
+    LazyLock::new(|| TAG.select("WHERE tenant = ?1 AND object_id = ?2 AND definition_id = ?3"));
+static SELECT_TAG_DEFINITION: LazyLock<String> = LazyLock::new(|| TAG_DEFINITION.select(BY_ID));
 static SELECT_CUSTOM_FIELDS: LazyLock<String> =
     LazyLock::new(|| CUSTOM_FIELD.select(FIELDS_OF_OBJECT));
 static SELECT_PAYMENT: LazyLock<String> = LazyLock::new(|| PAYMENT.select(BY_ID));
@@ -126,6 +127,8 @@ struct Wanted<'a> {
     payments: BTreeSet<(TenantNo, PaymentId)>,
     transactions: Vec<(TenantNo, TransactionId)>,
     tags: Vec<(TenantNo, TagKey)>,
+    tag_definitions: Vec<(TenantNo, TagDefinitionId)>,
+    tag_definition_uses: Vec<(TenantNo, TagDefinitionId)>,
     custom_fields: Vec<(TenantNo, Object)>,
     claims: Vec<&'a ClaimKey>,
     tenants: Vec<TenantNo>,
@@ -148,6 +151,8 @@ impl<'a> Wanted<'a> {
             Read::Payment(tenant, id) => drop(self.payments.insert((*tenant, *id))),
             Read::Transaction(tenant, id) => self.transactions.push((*tenant, *id)),
             Read::Tag(tenant, key) => self.tags.push((*tenant, *key)),
+            Read::TagDefinition(tenant, id) => self.tag_definitions.push((*tenant, *id)),
+            Read::TagDefinitionUse(tenant, id) => self.tag_definition_uses.push((*tenant, *id)),
             Read::CustomFields(tenant, object) => self.custom_fields.push((*tenant, *object)),
             Read::Claim(key) => self.claims.push(key),
             Read::Tenant(no) => self.tenants.push(*no),
@@ -176,7 +181,8 @@ impl<'a> Wanted<'a> {
             ClaimKind::TenantApiKey
             | ClaimKind::TenantId
             | ClaimKind::Environment
-            | ClaimKind::CustomerEmail => {}
+            | ClaimKind::CustomerEmail
+            | ClaimKind::TagDefinition => {}
         }
     }
 }
@@ -363,7 +369,19 @@ fn load_tags(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<
         let it = rows::tag(cells)?;
         state.tags.insert((it.tenant, it.key), Some(it));
         Ok(())
-    })
+    })?;
+    for &(tenant, id) in &wanted.tag_definitions {
+        let key = [tenant.into(), id.into()];
+        let found = reader.query_one(&SELECT_TAG_DEFINITION, &key, rows::tag_definition)?;
+        state.tag_definitions.insert((tenant, id), found);
+    }
+    for &(tenant, id) in &wanted.tag_definition_uses {
+        let sql = "SELECT 1 FROM object_tag WHERE tenant = ?1 AND definition_id = ?2 \
+                   AND active = 1 LIMIT 1";
+        let used = reader.query_one(sql, &[tenant.into(), id.into()], |cells| cells.int())?;
+        state.tag_definition_uses.insert((tenant, id), used.is_some());
+    }
+    Ok(())
 }
 
 /// As seldom changed as tags, and never asked for by payments.

@@ -28,18 +28,18 @@ use crate::tables::{self, CHECKS};
 
 mod claims;
 mod custom_fields;
+mod objects;
 mod quarantine;
 mod tags;
 
 pub use claims::claim_hash;
 pub(crate) use claims::{ClaimHash, Claimed, claim, claim_row, recent_claim, recent_claim_row};
 pub use custom_fields::custom_field;
-pub(crate) use custom_fields::{
-    custom_field_row, custom_field_value, custom_field_value_row, object_key,
-};
+pub(crate) use custom_fields::{custom_field_row, custom_field_value, custom_field_value_row};
+pub(crate) use objects::object_key;
 pub(crate) use quarantine::{quarantined, quarantined_row};
-pub use tags::tag;
-pub(crate) use tags::{tag_key, tag_row};
+pub use tags::{tag, tag_definition};
+pub(crate) use tags::{tag_definition_row, tag_key, tag_row};
 
 /// A currency borrowed by a row.
 fn currency(currency: Option<&Currency>) -> Value<'_> {

@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
+use domain::object::ObjectType;
+use domain::tag::CONTROL_TAGS;
 use domain::{AccountId, PartitionNo, TenantNo, TransactionId};
 use engine::ports::StoreError;
 use ring::digest::{SHA256, digest};
 
 use crate::Error;
+use crate::codes::object_type_code;
 use crate::driver::{Database, Reader, Value, new_installation};
 use crate::tables::{self, Dialect, MIGRATION, TABLES, Table};
 
-/// One step from a version to the next. From the release of 0.1.0 on steps only add, and what a step did is
-/// never edited: a table that changes then leaves the statements of its step as they are.
+/// One step from a version to the next. From the release of 0.1.0 on steps add, or move a table's rows into the
+/// one that takes its place, and what a step did is never edited: a table that changes then leaves the statements of its step as they are.
 struct Migration {
     version: i64,
     sql: fn(&Dialect) -> String,
@@ -20,16 +23,19 @@ struct Migration {
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: founding },
     Migration { version: 2, sql: accounts_by_parent },
-    Migration { version: 3, sql: custom_fields },
+    Migration { version: 3, sql: fields_and_tags },
 ];
 
 /// The version that this code writes.
 pub const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
 fn founding(dialect: &Dialect) -> String {
-    let is_later = |table: &Table| tables::CUSTOM_FIELDS.iter().any(|it| it.name == table.name);
-    let of_then: Vec<&Table> = TABLES.iter().copied().filter(|it| !is_later(it)).collect();
-    tables::ddl(&of_then, dialect)
+    let then = |table: &&'static Table| match table.name {
+        name if name == tables::TAG.name => Some(&tables::CONTROL_TAG_BEFORE_3),
+        name if tables::OF_VERSION_3.iter().any(|it| it.name == name) => None,
+        _ => Some(*table),
+    };
+    tables::ddl(&TABLES.iter().filter_map(then).collect::<Vec<_>>(), dialect)
 }
 
 /// Finds the children of an account.
@@ -39,8 +45,22 @@ fn accounts_by_parent(_: &Dialect) -> String {
         .to_owned()
 }
 
-fn custom_fields(dialect: &Dialect) -> String {
-    tables::ddl(&tables::CUSTOM_FIELDS, dialect)
+/// Custom fields, and tags of tenants' own definitions on all objects that have fields.
+fn fields_and_tags(dialect: &Dialect) -> String {
+    let mut sql = tables::ddl(&tables::OF_VERSION_3, dialect);
+    sql.push_str(
+        "INSERT INTO object_tag (tenant, object_id, definition_id, object_type, account_id, id, active, \
+         created_at_us, seq) SELECT tenant, account_id, CASE definition",
+    );
+    for tag in CONTROL_TAGS {
+        let definition = dialect.id_literal(tag.id().uuid());
+        sql.push_str(&format!(" WHEN {} THEN {definition}", tag.number));
+    }
+    let account = object_type_code(ObjectType::Account);
+    sql.push_str(&format!(
+        " END, {account}, account_id, id, active, created_at_us, seq FROM tag;\nDROP TABLE tag;\n"
+    ));
+    sql
 }
 
 /// The whole schema of an empty database, step by step.
@@ -198,9 +218,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf a4ceb4f7cea4502d38f69fd6e5286a25"]
+        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf 532e4a81c51e23ea4ab33e68c5faac04"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf f3fb39b1d8767365963f1387aa753c4a"]
+        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 163746cc15115f14e4685cf2b5ec82dc"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 mod customers;
 mod flags;
 mod insights;
+mod objects;
 mod payments;
 
 pub use customers::{CUSTOMER, MAIL, OPERATION, SESSION};
@@ -17,6 +18,8 @@ pub(crate) use customers::{EXPIRING, GIVEN_UP, SETTLED, TO_NOTIFY, TO_SEND, WAIT
 pub(crate) use flags::DUE;
 pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 pub use insights::{FLAG_INSIGHT, METRIC_INSIGHT};
+pub use objects::{CUSTOM_FIELD, CUSTOM_FIELD_VALUE, TAG, TAG_DEFINITION};
+pub(crate) use objects::{OF_VERSION_3, SHOWN};
 pub(crate) use payments::{IN_RARE_STATE, UNRESOLVED};
 pub use payments::{OUTSTANDING, PAYMENT, PAYMENT_TRANSACTION, POSTING, QUARANTINE};
 
@@ -86,6 +89,8 @@ pub struct Dialect {
     pub text: &'static str,
     /// The type of [`Kind::Id`].
     pub id: &'static str,
+    /// What is before and behind the hexadecimal digits of an id in a statement.
+    pub id_literal: (&'static str, &'static str),
     /// The type of [`Kind::Real`].
     pub real: &'static str,
     /// What follows a table definition of [`Layout::Clustered`].
@@ -94,6 +99,14 @@ pub struct Dialect {
     pub appended: &'static str,
     /// What a parameter's number follows.
     pub parameter: char,
+}
+
+impl Dialect {
+    /// An id in a statement.
+    pub(crate) fn id_literal(&self, id: uuid::Uuid) -> String {
+        let (before, behind) = self.id_literal;
+        format!("{before}{}{behind}", id.simple())
+    }
 }
 
 pub(crate) const fn int(name: &'static str) -> Column {
@@ -129,7 +142,7 @@ impl Column {
 pub(crate) const fn index(name: &'static str, columns: &'static str) -> Index {
     Index { name, columns, unique: false, only: None }
 }
-const fn unique(name: &'static str, columns: &'static str) -> Index {
+pub(super) const fn unique(name: &'static str, columns: &'static str) -> Index {
     Index { name, columns, unique: true, only: None }
 }
 
@@ -492,8 +505,8 @@ pub static MIGRATION: Table = Table {
     indexes: &[],
 };
 
-/// Tags on accounts, those that were removed too. `definition` is the number of a control tag.
-pub static TAG: Table = Table {
+/// Control tags of accounts, as the schema's first two versions had them. [`TAG`] took their place.
+pub(crate) static CONTROL_TAG_BEFORE_3: Table = Table {
     name: "tag",
     columns: &[
         int("tenant"),
@@ -508,65 +521,6 @@ pub static TAG: Table = Table {
     layout: Layout::Clustered,
     indexes: &[unique("tag_by_id", "tenant, id")],
 };
-
-/// Custom fields, those that were removed too. `name` and `value` are NULL once the account's person is
-/// erased. Of a transaction `object_payment_id` is its payment.
-pub static CUSTOM_FIELD: Table = Table {
-    name: "custom_field",
-    columns: &[
-        int("tenant"),
-        id("id"),
-        id("account_id").fixed(),
-        int("object_type").fixed(),
-        id("object_id").fixed(),
-        id("object_payment_id").null().fixed(),
-        text("name").null(),
-        text("value").null(),
-        int("ordinal").fixed(),
-        int("active"),
-        int("created_at_us").fixed(),
-        int("updated_at_us"),
-        int("seq"),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
-    key_columns: 2,
-    layout: Layout::Clustered,
-    indexes: &[
-        shown("custom_field_by_object", "tenant, object_type, object_id"),
-        index("custom_field_by_account", "tenant, account_id"),
-        shown("custom_field_by_creation", "tenant, created_at_us, ordinal, id"),
-        shown("custom_field_by_name", "tenant, object_type, name, value"),
-        shown("custom_field_by_value", "tenant, value"),
-    ],
-};
-
-/// The values that custom fields had, each from the journal row `seq` on.
-pub static CUSTOM_FIELD_VALUE: Table = Table {
-    name: "custom_field_value",
-    columns: &[
-        int("tenant"),
-        id("field_id"),
-        int("seq"),
-        id("account_id").fixed(),
-        text("value").fixed(),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
-    key_columns: 3,
-    layout: Layout::Clustered,
-    indexes: &[index("custom_field_value_by_account", "tenant, account_id")],
-};
-
-/// Which custom fields are shown.
-pub(crate) const SHOWN: &str = "active = 1 AND value IS NOT NULL";
-
-const fn shown(name: &'static str, columns: &'static str) -> Index {
-    Index { name, columns, unique: false, only: Some(SHOWN) }
-}
-
-/// The tables of custom fields, which came with the schema's version 3.
-pub(crate) static CUSTOM_FIELDS: [&Table; 2] = [&CUSTOM_FIELD, &CUSTOM_FIELD_VALUE];
 
 /// Every table.
 pub static TABLES: &[&Table] = &[
@@ -607,6 +561,7 @@ pub static TABLES: &[&Table] = &[
     &OPERATION,
     &CUSTOM_FIELD,
     &CUSTOM_FIELD_VALUE,
+    &TAG_DEFINITION,
 ];
 
 /// The tables of insights.

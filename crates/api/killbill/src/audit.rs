@@ -3,10 +3,10 @@
 mod history;
 
 use domain::account::Person;
-use domain::change::{AccountChange, Change, PaymentChange};
+use domain::change::{AccountChange, Change, PaymentChange, TenantChange};
 use domain::custom_field::CustomField;
 use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, TransactionType};
-use domain::tag::Tag;
+use domain::tag::{Tag, TagDefinition};
 use domain::{
     Account, AccountRejection, CustomFieldId, EXTERNAL_PAYMENT, PaymentId, PaymentMethod,
     PaymentRejection, Rejection, TagId, TenantNo, TransactionId,
@@ -132,6 +132,7 @@ enum Stage {
 enum Image<'a> {
     Account(&'a Account, Option<&'a Person>),
     Tag(&'a Tag),
+    TagDefinition(&'a TagDefinition),
     CustomField(&'a CustomField),
     PaymentMethod(&'a PaymentMethod),
     Payment(&'a Payment),
@@ -145,13 +146,14 @@ impl<'a> Image<'a> {
                 Self::Account(account, row.person.as_ref())
             }
             Change::Account(AccountChange::Tag(tag)) => Self::Tag(tag),
+            Change::Tenant(TenantChange::TagDefinition(it)) => Self::TagDefinition(it),
             Change::Account(AccountChange::CustomField(field)) => Self::CustomField(field),
             Change::Account(AccountChange::PaymentMethod(method)) => Self::PaymentMethod(method),
             Change::Payment(PaymentChange::Payment(payment)) => Self::Payment(payment),
             Change::Payment(PaymentChange::Transaction(transaction)) => {
                 Self::Transaction(transaction)
             }
-            Change::Tenant(_)
+            Change::Tenant(TenantChange::Tenant(_) | TenantChange::Value(_))
             | Change::Access(_)
             | Change::Flag(_)
             | Change::Customer(_)
@@ -171,6 +173,7 @@ impl<'a> Image<'a> {
         match self {
             Self::Account(it, _) => ("ACCOUNT", it.id.uuid()),
             Self::Tag(it) => ("TAG", it.id.uuid()),
+            Self::TagDefinition(it) => ("TAG_DEFINITION", it.id.uuid()),
             Self::CustomField(it) => ("CUSTOM_FIELD", it.id.uuid()),
             Self::PaymentMethod(it) => ("PAYMENT_METHOD", it.id.uuid()),
             Self::Payment(it) => ("PAYMENT", it.id.uuid()),
@@ -182,10 +185,12 @@ impl<'a> Image<'a> {
         match self {
             Self::PaymentMethod(method) if !method.active => "DELETE",
             Self::Tag(tag) if !tag.active => "DELETE",
+            Self::TagDefinition(it) if !it.active => "DELETE",
             Self::CustomField(field) if !field.active => "DELETE",
             // Adding a removed tag again activates its row.
             Self::Tag(_) => "INSERT",
             Self::Account(..)
+            | Self::TagDefinition(_)
             | Self::CustomField(_)
             | Self::PaymentMethod(_)
             | Self::Payment(_)
@@ -210,9 +215,11 @@ impl<'a> Image<'a> {
         const ENDED: &[Stage] = &[Stage::AsWritten];
         const OPENED_AND_ENDED: &[Stage] = &[Stage::Opened, Stage::AsWritten];
         match self {
-            Self::Account(..) | Self::Tag(_) | Self::CustomField(_) | Self::PaymentMethod(_) => {
-                ENDED
-            }
+            Self::Account(..)
+            | Self::Tag(_)
+            | Self::TagDefinition(_)
+            | Self::CustomField(_)
+            | Self::PaymentMethod(_) => ENDED,
             Self::Payment(it) if it.state.status == TransactionStatus::InFlight => OPENED,
             Self::Payment(it) if it.gateway == EXTERNAL_PAYMENT => OPENED_AND_ENDED,
             Self::Payment(it) => match it.state.operation {

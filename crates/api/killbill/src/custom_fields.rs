@@ -5,8 +5,8 @@ use domain::custom_field::{
     AddCustomFields, CustomField, FIELD_CHARS_MAX, NewCustomField, NewValue, RemoveCustomFields,
     UpdateCustomFields,
 };
-use domain::object::{Object, ObjectType};
-use domain::{AccountId, Command, CustomFieldId, Id};
+use domain::object::ObjectType;
+use domain::{Command, CustomFieldId};
 use engine::ports::{FieldSearch, HistoryOf, HistoryRow, Queries, StoreError};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -14,12 +14,12 @@ use uuid::Uuid;
 
 use crate::audit::{AuditLevel, AuditLogJson};
 use crate::call::{Call, read_id};
-use crate::error::{ErrorJson, Failure, HandlerResult, no_such_object};
+use crate::error::{ErrorJson, Failure, HandlerResult};
 use crate::json::{Json, Raw};
+use crate::objects;
 use crate::page::{self, RowFormat};
 use crate::reply;
 use crate::request::{Query, printable};
-use crate::tags::object_type;
 
 const JSON: Json = Json("CustomFieldJson");
 
@@ -202,41 +202,9 @@ of_object!(
     ObjectType::Transaction
 );
 
-/// The object that a path names, and its account.
-async fn find(
-    call: &Call,
-    kind: ObjectType,
-    parameter: &'static str,
-) -> Result<(AccountId, Object), Failure> {
-    let id: Uuid = call.param_id::<()>(parameter)?.uuid();
-    let tenant = call.tenant();
-    let found = call.read(move |queries| {
-        Ok(match kind {
-            ObjectType::Account => {
-                let id = AccountId::new(id);
-                queries.account(tenant, id)?.map(|_| (id, Object::Account(id)))
-            }
-            ObjectType::PaymentMethod => {
-                let found = queries.payment_method(tenant, Id::new(id))?;
-                found.map(|it| (it.method.account_id, Object::PaymentMethod(it.method.id)))
-            }
-            ObjectType::Payment => {
-                let found = queries.payment(tenant, Id::new(id))?.map(|it| it.payment);
-                found.map(|it| (it.account_id, Object::Payment(it.id)))
-            }
-            ObjectType::Transaction => {
-                let id = Id::new(id);
-                let found = queries.payment_of_transaction(tenant, id)?.map(|it| it.payment);
-                found.map(|it| (it.account_id, Object::Transaction { payment: it.id, id }))
-            }
-        })
-    });
-    found.await?.ok_or_else(|| no_such_object(kind.name(), &id))
-}
-
 async fn list(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
     let format = ReadOptions::of(&call)?;
-    let (_, object) = find(&call, kind, parameter).await?;
+    let (_, object) = objects::find(&call, kind, parameter).await?;
     let tenant = call.tenant();
     page::whole(&call, format, move |queries| queries.custom_fields_of(tenant, object)).await
 }
@@ -244,7 +212,7 @@ async fn list(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerR
 async fn add(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
     let bodies: Vec<CustomFieldBody<'_>> = JSON.objects(&call.body)?;
     let fields = bodies.iter().map(CustomFieldBody::new_field).collect::<Result<_, _>>()?;
-    let (account, object) = find(&call, kind, parameter).await?;
+    let (account, object) = objects::find(&call, kind, parameter).await?;
     let command = AddCustomFields { account, object, fields };
     call.submit_change(Command::Account(AccountCommand::AddCustomFields(command))).await?;
     Ok(reply::created(call.location(&[call.parts.uri.path()])))
@@ -253,7 +221,7 @@ async fn add(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerRe
 async fn update(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
     let bodies: Vec<CustomFieldBody<'_>> = JSON.objects(&call.body)?;
     let fields = bodies.iter().map(CustomFieldBody::new_value).collect::<Result<_, _>>()?;
-    let (account, object) = find(&call, kind, parameter).await?;
+    let (account, object) = objects::find(&call, kind, parameter).await?;
     let command = UpdateCustomFields { account, object, fields };
     call.submit_change(Command::Account(AccountCommand::UpdateCustomFields(command))).await?;
     Ok(reply::no_content())
@@ -262,7 +230,7 @@ async fn update(call: Call, kind: ObjectType, parameter: &'static str) -> Handle
 async fn remove(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
     let named = call.query().all("customField").map(|text| read_id("customField", &text?));
     let fields = named.collect::<Result<Vec<CustomFieldId>, _>>()?;
-    let (account, object) = find(&call, kind, parameter).await?;
+    let (account, object) = objects::find(&call, kind, parameter).await?;
     let command = RemoveCustomFields { account, object, fields };
     call.submit_change(Command::Account(AccountCommand::RemoveCustomFields(command))).await?;
     Ok(reply::no_content())
@@ -277,8 +245,8 @@ async fn remove(call: Call, kind: ObjectType, parameter: &'static str) -> Handle
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list_of_all(call: Call) -> HandlerResult {
     let format = ReadOptions::of(&call)?;
-    let wanted = object_type(call.query())?;
-    let (account, _) = find(&call, ObjectType::Account, "accountId").await?;
+    let wanted = objects::type_of(call.query())?;
+    let (account, _) = objects::find(&call, ObjectType::Account, "accountId").await?;
     let tenant = call.tenant();
     page::whole(&call, format, move |queries| {
         let mut fields = queries.custom_fields_of_account(tenant, account)?;
@@ -333,7 +301,8 @@ pub(crate) async fn search_by_name(call: Call) -> HandlerResult {
 
 /// The type of objects whose fields are looked for.
 fn named_kind(query: Query<'_>) -> Result<ObjectType, Failure> {
-    let name = object_type(query)?.ok_or_else(|| Failure::illegal("objectType needs to be set"))?;
+    let name =
+        objects::type_of(query)?.ok_or_else(|| Failure::illegal("objectType needs to be set"))?;
     let kind = ObjectType::ALL.into_iter().find(|kind| kind.name() == name);
     let message = || format!("objectType={}: it has no custom fields here", printable(name));
     kind.ok_or_else(|| Failure::illegal(message()))

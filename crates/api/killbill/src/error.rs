@@ -106,6 +106,14 @@ pub(crate) mod code {
     pub(crate) const NO_DEFINITION_FOR_TAG: Code = coded(StatusCode::BAD_REQUEST, 3902, class::TAG);
     pub(crate) const NO_SUCH_TAG_DEFINITION: Code =
         coded(StatusCode::NOT_FOUND, 3902, class::TAG_DEFINITION);
+    pub(crate) const TAG_DEFINITION_RESERVED: Code =
+        coded(StatusCode::BAD_REQUEST, 3900, class::TAG_DEFINITION);
+    pub(crate) const TAG_DEFINITION_EXISTS: Code =
+        coded(StatusCode::CONFLICT, 3901, class::TAG_DEFINITION);
+    pub(crate) const TAG_DEFINITION_IN_USE: Code =
+        coded(StatusCode::BAD_REQUEST, 3903, class::TAG_DEFINITION);
+    pub(crate) const TAG_DEFINITION_HAS_UPPERCASE: Code =
+        coded(StatusCode::BAD_REQUEST, 3904, class::TAG_DEFINITION);
     pub(crate) const NO_SUCH_TAG: Code = coded(StatusCode::NOT_FOUND, 3950, class::TAG);
     pub(crate) const NO_SUCH_CUSTOM_FIELD: Code =
         coded(StatusCode::BAD_REQUEST, 9001, class::CUSTOM_FIELD);
@@ -149,9 +157,7 @@ pub(crate) mod code {
 /// The table from the domain's refusals to Kill Bill's errors.
 fn wire(rejection: &Rejection) -> (Code, String) {
     match rejection {
-        Rejection::Tenant(TenantRejection::AlreadyExists { key }) => {
-            (code::TENANT_ALREADY_EXISTS, format!("Tenant already exists for key {key}"))
-        }
+        Rejection::Tenant(it) => wire_tenant(it),
         Rejection::Access(it) => wire_access(it),
         Rejection::Account(it) => wire_account(it),
         Rejection::Payment(it) => wire_payment(it),
@@ -161,6 +167,28 @@ fn wire(rejection: &Rejection) -> (Code, String) {
         // No route of this API returns these.
         Rejection::Flag(_) | Rejection::Customer(_) => {
             (code::ILLEGAL_ARGUMENT, rejection.to_string())
+        }
+    }
+}
+
+fn wire_tenant(rejection: &TenantRejection) -> (Code, String) {
+    use TenantRejection as R;
+    match rejection {
+        R::AlreadyExists { key } => {
+            (code::TENANT_ALREADY_EXISTS, format!("Tenant already exists for key {key}"))
+        }
+        R::TagDefinitionReserved { name } => {
+            (code::TAG_DEFINITION_RESERVED, reserved_definition(name))
+        }
+        R::TagDefinitionExists { name } => {
+            (code::TAG_DEFINITION_EXISTS, format!("The tag definition {name} already exists "))
+        }
+        R::TagDefinitionNotFound { id } => (code::NO_SUCH_TAG_DEFINITION, no_tag_definition(id)),
+        R::TagDefinitionInUse { id } => {
+            (code::TAG_DEFINITION_IN_USE, format!("The tag definition {id} is currently in use"))
+        }
+        R::TagDefinitionNotLowercase { name } => {
+            (code::TAG_DEFINITION_HAS_UPPERCASE, not_lowercase(name))
         }
     }
 }
@@ -197,7 +225,9 @@ fn wire_account(rejection: &AccountRejection) -> (Code, String) {
         R::TagNotFound { name } => {
             (code::NO_SUCH_TAG, format!("The tag does not exist (name: {name})"))
         }
-        R::TagNotApplicable { name } => (code::TAG_NOT_APPLICABLE, not_applicable(name)),
+        R::TagNotApplicable { name, on } => {
+            (code::TAG_NOT_APPLICABLE, not_applicable(name, on.name()))
+        }
         R::CustomFieldNotFound { id } => (code::NO_SUCH_CUSTOM_FIELD, no_custom_field(id)),
         R::CustomFieldNameIsFixed { id, name } => {
             (code::CUSTOM_FIELD_NAME_IS_FIXED, field_name_is_fixed(id, name))
@@ -270,8 +300,16 @@ pub(crate) fn no_such_object(kind: &str, id: &impl std::fmt::Display) -> Failure
     Failure::coded(code, format!("Object id={id} type={kind} doesn't exist!"))
 }
 
-fn not_applicable(name: &str) -> String {
-    format!("Invalid control tag '{name}' for object type 'ACCOUNT'")
+fn reserved_definition(name: &str) -> String {
+    format!("The tag definition name conflicts with a reserved {name}")
+}
+
+fn not_lowercase(name: &str) -> String {
+    format!("The tag definition name must be in lowercase {name}")
+}
+
+fn not_applicable(name: &str, kind: &str) -> String {
+    format!("Invalid control tag '{name}' for object type '{kind}'")
 }
 
 fn external_method_exists(account: &impl std::fmt::Display) -> String {
@@ -690,7 +728,10 @@ mod tests {
             expect!["404 3950 TagApiException: The tag does not exist (name: n)"],
         );
         check(
-            AccountRejection::TagNotApplicable { name: name() },
+            AccountRejection::TagNotApplicable {
+                name: name(),
+                on: domain::object::ObjectType::Account,
+            },
             expect![
                 "400 null IllegalStateException: Invalid control tag 'n' for object type 'ACCOUNT'"
             ],

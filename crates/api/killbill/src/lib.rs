@@ -20,6 +20,7 @@ mod error;
 mod json;
 mod log;
 mod metrics;
+mod objects;
 mod openapi;
 mod page;
 mod payment_methods;

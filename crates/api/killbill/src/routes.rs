@@ -140,9 +140,20 @@ static ROUTES: &[Route] = &[
         Box::pin(account_related::rebalance_credit(it))
     })
     .without_body(),
-    read(TAGS_OF_ACCOUNT, |it| Box::pin(tags::list_of_account(it))),
-    post(TAGS_OF_ACCOUNT, "tag:add", |it| Box::pin(tags::add(it))),
-    delete(TAGS_OF_ACCOUNT, "tag:delete", |it| Box::pin(tags::remove(it))).without_body(),
+    read(TAGS_OF_ACCOUNT, |it| Box::pin(tags::of_account::list(it))),
+    post(TAGS_OF_ACCOUNT, "tag:add", |it| Box::pin(tags::of_account::add(it))),
+    delete(TAGS_OF_ACCOUNT, "tag:delete", |it| Box::pin(tags::of_account::remove(it)))
+        .without_body(),
+    read(TAGS_OF_PAYMENT, |it| Box::pin(tags::of_payment::list(it))),
+    post(TAGS_OF_PAYMENT, "tag:add", |it| Box::pin(tags::of_payment::add(it))),
+    delete(TAGS_OF_PAYMENT, "tag:delete", |it| Box::pin(tags::of_payment::remove(it)))
+        .without_body(),
+    read(TAGS_OF_TRANSACTION, |it| Box::pin(tags::of_transaction::list(it))),
+    post(TAGS_OF_TRANSACTION, "tag:add", |it| Box::pin(tags::of_transaction::add(it))),
+    delete(TAGS_OF_TRANSACTION, "tag:delete", |it| Box::pin(tags::of_transaction::remove(it)))
+        .without_body(),
+    read("/1.0/kb/tags/pagination", |it| Box::pin(tags::page(it))),
+    read("/1.0/kb/tags/search/{searchKey}", |it| Box::pin(tags::search(it))),
     read("/1.0/kb/accounts/{accountId}/allTags", |it| Box::pin(tags::list_of_all(it))),
     read(FIELDS_OF_ACCOUNT, |it| Box::pin(custom_fields::of_account::list(it))),
     post(FIELDS_OF_ACCOUNT, "custom_field:add", |it| Box::pin(custom_fields::of_account::add(it))),
@@ -194,7 +205,13 @@ static ROUTES: &[Route] = &[
         Box::pin(audit::custom_field_history(it))
     }),
     read("/1.0/kb/tagDefinitions", |it| Box::pin(tags::definitions(it))),
-    read("/1.0/kb/tagDefinitions/{tagDefinitionId}", |it| Box::pin(tags::definition(it))),
+    post("/1.0/kb/tagDefinitions", "tag:create_tag_definition", |it| Box::pin(tags::define(it))),
+    read(TAG_DEFINITION, |it| Box::pin(tags::definition(it))),
+    delete(TAG_DEFINITION, "tag:delete_tag_definition", |it| Box::pin(tags::undefine(it)))
+        .without_body(),
+    read("/1.0/kb/tagDefinitions/{tagDefinitionId}/auditLogsWithHistory", |it| {
+        Box::pin(tags::definition_history(it))
+    }),
     read("/1.0/kb/tags/{tagId}/auditLogsWithHistory", |it| Box::pin(audit::tag_history(it))),
     post(METHODS_OF_ACCOUNT, "payment_method:create", |it| Box::pin(payment_methods::create(it))),
     read(METHODS_OF_ACCOUNT, |it| Box::pin(payment_methods::list_of_account(it))),
@@ -308,6 +325,9 @@ static TEST_ROUTES: &[Route] = &[
 
 const ACCOUNT: &str = "/1.0/kb/accounts/{accountId}";
 const TAGS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/tags";
+const TAGS_OF_PAYMENT: &str = "/1.0/kb/payments/{paymentId}/tags";
+const TAGS_OF_TRANSACTION: &str = "/1.0/kb/paymentTransactions/{transactionId}/tags";
+const TAG_DEFINITION: &str = "/1.0/kb/tagDefinitions/{tagDefinitionId}";
 const FIELDS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/customFields";
 const FIELDS_OF_METHOD: &str = "/1.0/kb/paymentMethods/{paymentMethodId}/customFields";
 const FIELDS_OF_PAYMENT: &str = "/1.0/kb/payments/{paymentId}/customFields";

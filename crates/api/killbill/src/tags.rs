@@ -1,44 +1,33 @@
-//! Tags of accounts, and the definitions of tags.
+//! Tags of accounts, payments and transactions, and the definitions of tags.
 
-use domain::command::AccountCommand;
-use domain::tag::{AddTags, CONTROL_TAGS, RemoveTags, Tag, TagDefinition};
-use domain::{AccountId, AccountRejection, Command, Rejection, TagDefinitionId};
-use engine::ports::{HistoryOf, HistoryRow};
-use serde::Serialize;
+use std::collections::BTreeSet;
+
+use domain::command::{AccountCommand, TenantCommand};
+use domain::object::{Object, ObjectType};
+use domain::tag::{
+    AddTags, CONTROL_TAGS, ControlTagDefinition, CreateTagDefinition, DEFINITION_CHARS_MAX,
+    RemoveTags, TagDefinition,
+};
+use domain::{AccountId, Command, Reply, TagDefinitionId};
+use engine::ports::{HistoryOf, HistoryRow, NamedTag, Queries, StoreError};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::audit::{AuditLevel, AuditLogJson};
-use crate::call::{Call, read_id};
-use crate::error::{ErrorJson, Failure, HandlerResult, code, no_such_object, no_tag_definition};
-use crate::json::Json;
+use crate::audit::{AuditLevel, AuditLogJson, with_history};
+use crate::call::{Call, read_id, unexpected};
+use crate::error::{ErrorJson, Failure, HandlerResult, code, no_tag_definition};
+use crate::json::{Json, Raw};
+use crate::objects;
+use crate::page::{self, RowFormat};
 use crate::reply;
-use crate::request::{Query, printable};
+use crate::request::printable;
 
 const JSON: Json = Json("TagJson");
+const DEFINITION: Json = Json("TagDefinition");
 
-/// Kill Bill's types of tagged objects.
-const OBJECT_TYPES: [&str; 19] = [
-    "ACCOUNT",
-    "ACCOUNT_EMAIL",
-    "BLOCKING_STATES",
-    "BUNDLE",
-    "CUSTOM_FIELD",
-    "INVOICE",
-    "INVOICE_ITEM",
-    "INVOICE_PAYMENT",
-    "PAYMENT",
-    "PAYMENT_ATTEMPT",
-    "PAYMENT_METHOD",
-    "SERVICE_BROADCAST",
-    "SUBSCRIPTION",
-    "SUBSCRIPTION_EVENT",
-    "TAG",
-    "TAG_DEFINITION",
-    "TENANT",
-    "TENANT_KVS",
-    "TRANSACTION",
-];
+/// How many characters the name of a type of objects has at most.
+const TYPE_CHARS_MAX: usize = 64;
 
 /// Kill Bill's `TagJson`.
 #[derive(Serialize, ToSchema)]
@@ -48,212 +37,386 @@ pub(crate) struct TagJson<'a> {
     object_type: &'static str,
     object_id: Uuid,
     tag_definition_id: Uuid,
-    tag_definition_name: &'static str,
+    tag_definition_name: &'a str,
     audit_logs: Vec<AuditLogJson<'a>>,
-}
-
-impl<'a> TagJson<'a> {
-    fn new((tag, rows): &'a (Tag, Vec<HistoryRow>), audit: AuditLevel) -> Self {
-        let definition = tag.key.definition.definition();
-        Self {
-            tag_id: tag.id.uuid(),
-            object_type: definition.applies_to.name(),
-            object_id: tag.key.account.uuid(),
-            tag_definition_id: definition.id().uuid(),
-            tag_definition_name: definition.name,
-            audit_logs: audit.logs(rows),
-        }
-    }
 }
 
 /// Kill Bill's `TagDefinitionJson`.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct TagDefinitionJson {
+pub(crate) struct TagDefinitionJson<'a> {
     id: Uuid,
     is_control_tag: bool,
-    name: &'static str,
-    description: &'static str,
-    #[schema(value_type = Vec<String>)]
-    applicable_object_types: [&'static str; 1],
-    /// Always empty: the definitions are built in.
-    #[schema(value_type = Vec<Object>)]
-    audit_logs: [(); 0],
+    name: &'a str,
+    description: &'a str,
+    applicable_object_types: Vec<&'a str>,
+    /// Empty for control tags, which are built in.
+    audit_logs: Vec<AuditLogJson<'a>>,
 }
 
-impl TagDefinitionJson {
-    fn new(it: &TagDefinition) -> Self {
-        Self {
-            id: it.id().uuid(),
-            is_control_tag: true,
-            name: it.name,
-            description: it.description,
-            applicable_object_types: [it.applies_to.name()],
-            audit_logs: [],
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = TagDefinitionRequest)]
+pub(crate) struct TagDefinitionBody<'a> {
+    /// Ignored: the id is made here.
+    #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
+    id: Raw<'a>,
+    /// Ignored: it is never one.
+    #[serde(borrow)]
+    #[schema(value_type = Option<bool>)]
+    is_control_tag: Raw<'a>,
+    /// In lower case.
+    #[serde(borrow)]
+    #[schema(value_type = String)]
+    name: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = String)]
+    description: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Vec<String>)]
+    applicable_object_types: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    audit_logs: Raw<'a>,
+}
+
+impl TagDefinitionBody<'_> {
+    fn create(&self) -> Result<CreateTagDefinition, Failure> {
+        let _id = DEFINITION.id::<()>("id", self.id)?;
+        let _is_control = DEFINITION.boolean("isControlTag", self.is_control_tag)?;
+        let _logs = self.audit_logs;
+        let text = |field, raw| {
+            let text = DEFINITION.text(field, raw, DEFINITION_CHARS_MAX)?;
+            text.filter(|it| !it.is_empty()).ok_or_else(|| DEFINITION.missing(field))
+        };
+        let (name, description) =
+            (text("name", self.name)?, text("description", self.description)?);
+        let field = "applicableObjectTypes";
+        let types = DEFINITION.texts(field, self.applicable_object_types, TYPE_CHARS_MAX)?;
+        let types = types.filter(|types| !types.is_empty());
+        let types = types.ok_or_else(|| Failure::illegal("Applicable object types must be set"))?;
+        let known = |name: &String| {
+            objects::named(name).ok_or_else(|| {
+                Failure::illegal(format!("{field}: there is no type {}", printable(name)))
+            })
+        };
+        let applies_to = types.iter().map(known).collect::<Result<BTreeSet<_>, _>>()?;
+        let applies_to = applies_to.into_iter().map(str::to_owned).collect();
+        Ok(CreateTagDefinition { name, description, applies_to })
+    }
+}
+
+/// How a tag is read and encoded.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadOptions {
+    audit: AuditLevel,
+}
+
+impl RowFormat for ReadOptions {
+    type Row = NamedTag;
+    type Audited = (NamedTag, Vec<HistoryRow>);
+    type Json<'a> = TagJson<'a>;
+
+    fn of(call: &Call) -> Result<Self, Failure> {
+        Ok(Self { audit: AuditLevel::of(call.query())? })
+    }
+
+    fn with_audit(
+        self,
+        queries: &dyn Queries,
+        named: NamedTag,
+    ) -> Result<Self::Audited, StoreError> {
+        let rows = self.audit.read(queries, named.tag.tenant, HistoryOf::Tag(named.tag.id))?;
+        Ok((named, rows))
+    }
+
+    fn json(self, (named, rows): &Self::Audited) -> TagJson<'_> {
+        let (tag, object) = (&named.tag, named.tag.key.object());
+        TagJson {
+            tag_id: tag.id.uuid(),
+            object_type: object.kind().name(),
+            object_id: object.id(),
+            tag_definition_id: tag.key.definition.id().uuid(),
+            tag_definition_name: named.definition.name(),
+            audit_logs: self.audit.logs(rows),
         }
     }
 }
 
-/// Lists an account's tags.
-#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/tags", tag = "Account", operation_id = "tags",
-    params(("accountId" = Uuid, Path), ("includedDeleted" = Option<bool>, Query),
-        ("audit" = Option<String>, Query)),
-    responses((status = 200, body = [TagJson<'static>]),
-        (status = "4XX", body = ErrorJson<'static>)))]
-pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
-    list(call, true).await
+/// The routes of one type of objects.
+macro_rules! of_object {
+    ($module:ident, $path:tt, $parameter:tt, $tag:tt, $kind:expr) => {
+        pub(crate) mod $module {
+            use super::*;
+
+            /// Lists the tags, the oldest first.
+            #[utoipa::path(get, path = $path, tag = $tag, operation_id = "tags",
+                params(($parameter = Uuid, Path), ("includedDeleted" = Option<bool>, Query),
+                    ("audit" = Option<String>, Query)),
+                responses((status = 200, body = [TagJson<'static>]),
+                    (status = "4XX", body = ErrorJson<'static>)))]
+            pub(crate) async fn list(call: Call) -> HandlerResult {
+                super::list(call, $kind, $parameter).await
+            }
+
+            /// Adds tags: all, or none.
+            #[utoipa::path(post, path = $path, tag = $tag, operation_id = "add_tags",
+                params(($parameter = Uuid, Path)), request_body = [Uuid],
+                responses((status = 201, description = "They are there; Location lists them"),
+                    (status = "4XX", body = ErrorJson<'static>)))]
+            pub(crate) async fn add(call: Call) -> HandlerResult {
+                super::add(call, $kind, $parameter).await
+            }
+
+            /// Removes tags: all, or none.
+            #[utoipa::path(delete, path = $path, tag = $tag, operation_id = "remove_tags",
+                params(($parameter = Uuid, Path), ("tagDef" = Option<Vec<Uuid>>, Query)),
+                responses((status = 204, description = "They are gone"),
+                    (status = "4XX", body = ErrorJson<'static>)))]
+            pub(crate) async fn remove(call: Call) -> HandlerResult {
+                super::remove(call, $kind, $parameter).await
+            }
+        }
+    };
 }
 
-/// Lists the tags of an account and of its resources: only accounts have tags.
+of_object!(
+    of_account,
+    "/1.0/kb/accounts/{accountId}/tags",
+    "accountId",
+    "Account",
+    ObjectType::Account
+);
+of_object!(
+    of_payment,
+    "/1.0/kb/payments/{paymentId}/tags",
+    "paymentId",
+    "Payment",
+    ObjectType::Payment
+);
+of_object!(
+    of_transaction,
+    "/1.0/kb/paymentTransactions/{transactionId}/tags",
+    "transactionId",
+    "PaymentTransaction",
+    ObjectType::Transaction
+);
+
+async fn list(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
+    let format = ReadOptions::of(&call)?;
+    let includes_deleted = call.query().flag("includedDeleted");
+    let (_, object) = objects::find(&call, kind, parameter).await?;
+    let tenant = call.tenant();
+    page::whole(&call, format, move |queries| {
+        let mut tags = queries.tags_of(tenant, object)?;
+        tags.retain(|it| it.tag.active || includes_deleted);
+        Ok(tags)
+    })
+    .await
+}
+
+async fn add(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
+    let definitions = JSON.ids("tagDefinitionId", &call.body)?;
+    let (account, part) = part_of(objects::find(&call, kind, parameter).await?);
+    let command = AccountCommand::AddTags(AddTags { account, part, definitions });
+    call.submit_change(Command::Account(command)).await?;
+    Ok(reply::created(call.location(&[call.parts.uri.path()])))
+}
+
+async fn remove(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
+    let named = call.query().all("tagDef").map(|text| read_id("tagDef", &text?));
+    let definitions = named.collect::<Result<Vec<TagDefinitionId>, _>>()?;
+    let (account, part) = part_of(objects::find(&call, kind, parameter).await?);
+    let command = AccountCommand::RemoveTags(RemoveTags { account, part, definitions });
+    call.submit_change(Command::Account(command)).await?;
+    Ok(reply::no_content())
+}
+
+/// An object as commands about tags name it.
+fn part_of((account, object): (AccountId, Object)) -> (AccountId, Option<Object>) {
+    (account, Some(object).filter(|object| *object != Object::Account(account)))
+}
+
+/// Lists the tags of an account and of all that belongs to it, at most 10,000.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/allTags", tag = "Account", operation_id = "all_tags",
     params(("accountId" = Uuid, Path), ("objectType" = Option<String>, Query),
         ("includedDeleted" = Option<bool>, Query), ("audit" = Option<String>, Query)),
     responses((status = 200, body = [TagJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list_of_all(call: Call) -> HandlerResult {
-    let wanted = object_type(call.query())?;
-    list(call, wanted.is_none_or(|it| it == "ACCOUNT")).await
-}
-
-/// Parses `objectType=`, which is case-insensitive; `None` if it is absent or empty.
-pub(crate) fn object_type(query: Query<'_>) -> Result<Option<&'static str>, Failure> {
-    let text = query.text("objectType")?.unwrap_or_default();
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let known = OBJECT_TYPES.iter().find(|it| text.eq_ignore_ascii_case(it));
-    known.copied().map(Some).ok_or_else(|| {
-        Failure::illegal(format!("objectType={}: there is no such type", printable(&text)))
-    })
-}
-
-async fn list(call: Call, of_account: bool) -> HandlerResult {
-    let account: AccountId = call.param_id("accountId")?;
-    let (audit, tenant) = (AuditLevel::of(call.query())?, call.tenant());
+    let (format, wanted) = (ReadOptions::of(&call)?, objects::type_of(call.query())?);
     let includes_deleted = call.query().flag("includedDeleted");
-    let found = call.read(move |queries| {
-        if queries.account(tenant, account)?.is_none() {
-            return Ok(None);
-        }
-        let mut tags = queries.tags_of(tenant, account)?;
-        tags.retain(|tag| of_account && (tag.active || includes_deleted));
-        let with_rows = |tag: Tag| {
-            let rows = audit.read(queries, tenant, HistoryOf::Tag(tag.id))?;
-            Ok((tag, rows))
-        };
-        tags.into_iter().map(with_rows).collect::<Result<Vec<_>, _>>().map(Some)
-    });
-    let Some(found) = found.await? else {
-        return Err(Failure::Refused(Box::new(Rejection::Account(AccountRejection::NotFound {
-            id: account,
-        }))));
-    };
-    let body: Vec<_> = found.iter().map(|it| TagJson::new(it, audit)).collect();
-    Ok(reply::ok(&body))
+    let (account, _) = objects::find(&call, ObjectType::Account, "accountId").await?;
+    let tenant = call.tenant();
+    page::whole(&call, format, move |queries| {
+        let mut tags = queries.tags_of_account(tenant, account)?;
+        tags.retain(|NamedTag { tag, .. }| {
+            let name = tag.key.object().kind().name();
+            wanted.is_none_or(|wanted| wanted == name) && (tag.active || includes_deleted)
+        });
+        Ok(tags)
+    })
+    .await
 }
 
-/// Adds tags to an account: all, or none.
-#[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/tags", tag = "Account", operation_id = "add_tags",
-    params(("accountId" = Uuid, Path)), request_body = [Uuid],
-    responses((status = 201, description = "They are there; Location lists them"),
+/// Lists tags. They are counted up to 100,000.
+#[utoipa::path(get, path = "/1.0/kb/tags/pagination", tag = "Tag", operation_id = "list",
+    params(("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query),
+        ("audit" = Option<String>, Query)),
+    responses((status = 200, body = [TagJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
-pub(crate) async fn add(call: Call) -> HandlerResult {
-    let account: AccountId = call.param_id("accountId")?;
-    let definitions = JSON.ids("tagDefinitionId", &call.body)?;
-    let command = AccountCommand::AddTags(AddTags { account, definitions });
-    call.submit_change(Command::Account(command)).await.map_err(|failure| {
-        let no_account = Rejection::Account(AccountRejection::NotFound { id: account });
-        let is_missing = matches!(&failure, Failure::Refused(refused) if **refused == no_account);
-        if is_missing { no_such_object("ACCOUNT", &account) } else { failure }
-    })?;
-    Ok(reply::created(call.location(&["/1.0/kb/accounts/", &account.to_string(), "/tags"])))
+pub(crate) async fn page(call: Call) -> HandlerResult {
+    let (window, format) = (page::parse(call.query())?, ReadOptions::of(&call)?);
+    let audit = [("audit", format.audit.name())];
+    let url = ("/1.0/kb/tags/pagination", &audit[..]);
+    page::list(&call, format, window, url, |queries, tenant, page| queries.tags(tenant, page)).await
 }
 
-/// Removes tags from an account: all, or none.
-#[utoipa::path(delete, path = "/1.0/kb/accounts/{accountId}/tags", tag = "Account", operation_id = "remove_tags",
-    params(("accountId" = Uuid, Path), ("tagDef" = Option<Vec<Uuid>>, Query)),
-    responses((status = 204, description = "They are gone"),
+/// Searches tags: those of definitions whose name contains the text.
+#[utoipa::path(get, path = "/1.0/kb/tags/search/{searchKey}", tag = "Tag", operation_id = "search",
+    params(("searchKey" = String, Path), ("offset" = Option<u64>, Query),
+        ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query)),
+    responses((status = 200, body = [TagJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
-pub(crate) async fn remove(call: Call) -> HandlerResult {
-    let account: AccountId = call.param_id("accountId")?;
-    let named = call.query().all("tagDef").map(|text| read_id("tagDef", &text?));
-    let definitions = named.collect::<Result<Vec<TagDefinitionId>, _>>()?;
-    call.submit_change(Command::Account(AccountCommand::RemoveTags(RemoveTags {
-        account,
-        definitions,
-    })))
-    .await?;
-    Ok(reply::no_content())
+pub(crate) async fn search(call: Call) -> HandlerResult {
+    let text = call.param("searchKey")?.into_owned();
+    let (window, format) = (page::parse(call.query())?, ReadOptions::of(&call)?);
+    let path = format!("/1.0/kb/tags/search/{}", reply::segment(&text));
+    let audit = [("audit", format.audit.name())];
+    let wanted = text.to_ascii_lowercase();
+    page::list(&call, format, window, (&path, &audit), move |queries, tenant, page| {
+        let own = queries.tag_definitions(tenant)?;
+        let own = own.iter().map(|it| (it.id, it.name.as_str()));
+        let control = CONTROL_TAGS.iter().map(|it| (it.id(), it.name));
+        let found = own.chain(control).filter(|(_, it)| it.to_ascii_lowercase().contains(&wanted));
+        queries.tags_named(tenant, &found.map(|(id, _)| id).collect::<Vec<_>>(), page)
+    })
+    .await
 }
 
-/// Lists the definitions of tags: those of every tenant.
+/// Lists the definitions of tags: the tenant's own, and the control tags of every tenant.
 #[utoipa::path(get, path = "/1.0/kb/tagDefinitions", tag = "TagDefinition", operation_id = "list",
     params(("audit" = Option<String>, Query)),
-    responses((status = 200, body = [TagDefinitionJson]),
+    responses((status = 200, body = [TagDefinitionJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn definitions(call: Call) -> HandlerResult {
-    AuditLevel::of(call.query())?;
-    Ok(reply::ok(&CONTROL_TAGS.map(|it| TagDefinitionJson::new(&it))))
+    let (audit, tenant) = (AuditLevel::of(call.query())?, call.tenant());
+    let own = call.read(move |queries| {
+        let with_audit = |it: TagDefinition| {
+            let rows = audit.read(queries, tenant, HistoryOf::TagDefinition(it.id))?;
+            Ok((it, rows))
+        };
+        let own = queries.tag_definitions(tenant)?;
+        own.into_iter().map(with_audit).collect::<Result<Vec<_>, StoreError>>()
+    });
+    let own = own.await?;
+    let mut shown: Vec<_> = own.iter().map(|(it, rows)| of_tenant(it, audit.logs(rows))).collect();
+    shown.extend(CONTROL_TAGS.iter().map(of_control));
+    Ok(reply::ok(&shown))
 }
 
 /// Reads the definition of a tag.
 #[utoipa::path(get, path = "/1.0/kb/tagDefinitions/{tagDefinitionId}", tag = "TagDefinition", operation_id = "get",
     params(("tagDefinitionId" = Uuid, Path), ("audit" = Option<String>, Query)),
-    responses((status = 200, body = TagDefinitionJson),
+    responses((status = 200, body = TagDefinitionJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn definition(call: Call) -> HandlerResult {
     let id: TagDefinitionId = call.param_id("tagDefinitionId")?;
-    AuditLevel::of(call.query())?;
-    let found = TagDefinition::find(id)
-        .ok_or_else(|| Failure::coded(code::NO_SUCH_TAG_DEFINITION, no_tag_definition(&id)))?;
-    Ok(reply::ok(&TagDefinitionJson::new(found)))
+    let (audit, tenant) = (AuditLevel::of(call.query())?, call.tenant());
+    if let Some(control) = ControlTagDefinition::find(id) {
+        return Ok(reply::ok(&of_control(control)));
+    }
+    let found = call.read(move |queries| {
+        let found = queries.tag_definition(tenant, id)?.filter(|it| it.active);
+        let rows = audit.read(queries, tenant, HistoryOf::TagDefinition(id))?;
+        Ok(found.map(|found| (found, rows)))
+    });
+    let (found, rows) = found.await?.ok_or_else(|| missing(id))?;
+    Ok(reply::ok(&of_tenant(&found, audit.logs(&rows))))
+}
+
+/// Makes a definition of tags.
+#[utoipa::path(post, path = "/1.0/kb/tagDefinitions", tag = "TagDefinition", operation_id = "create",
+    request_body = TagDefinitionBody<'static>,
+    responses((status = 201, description = "Location names it"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn define(call: Call) -> HandlerResult {
+    let body: TagDefinitionBody<'_> = call.body(DEFINITION)?;
+    let command = Command::Tenant(TenantCommand::DefineTag(body.create()?));
+    let Reply::TagDefinitionCreated(id) = call.submit(command).await? else { unexpected() };
+    Ok(reply::created(call.location(&["/1.0/kb/tagDefinitions/", &id.to_string()])))
+}
+
+/// Deletes a definition of tags that nothing is tagged with.
+#[utoipa::path(delete, path = "/1.0/kb/tagDefinitions/{tagDefinitionId}", tag = "TagDefinition",
+    operation_id = "delete", params(("tagDefinitionId" = Uuid, Path)),
+    responses((status = 204, description = "It is gone"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn undefine(call: Call) -> HandlerResult {
+    let id: TagDefinitionId = call.param_id("tagDefinitionId")?;
+    if ControlTagDefinition::find(id).is_some() {
+        return Err(Failure::illegal("a control tag cannot be deleted"));
+    }
+    call.submit_change(Command::Tenant(TenantCommand::UndefineTag(id))).await?;
+    Ok(reply::no_content())
+}
+
+/// The audit of a definition of tags, with its history. Control tags have none.
+#[utoipa::path(get, path = "/1.0/kb/tagDefinitions/{tagDefinitionId}/auditLogsWithHistory",
+    tag = "TagDefinition", operation_id = "history", params(("tagDefinitionId" = Uuid, Path)),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn definition_history(call: Call) -> HandlerResult {
+    let id: TagDefinitionId = call.param_id("tagDefinitionId")?;
+    let tenant = call.tenant();
+    let of = HistoryOf::TagDefinition(id);
+    let rows = call.read(move |queries| queries.history(tenant, of)).await?;
+    if rows.is_empty() && ControlTagDefinition::find(id).is_none() {
+        return Err(missing(id));
+    }
+    Ok(reply::ok(&with_history(&rows)))
+}
+
+fn missing(id: TagDefinitionId) -> Failure {
+    Failure::coded(code::NO_SUCH_TAG_DEFINITION, no_tag_definition(&id))
+}
+
+fn of_control(it: &ControlTagDefinition) -> TagDefinitionJson<'_> {
+    TagDefinitionJson {
+        id: it.id().uuid(),
+        is_control_tag: true,
+        name: it.name,
+        description: it.description,
+        applicable_object_types: vec![it.applies_to],
+        audit_logs: vec![],
+    }
+}
+
+fn of_tenant<'a>(
+    it: &'a TagDefinition,
+    audit_logs: Vec<AuditLogJson<'a>>,
+) -> TagDefinitionJson<'a> {
+    TagDefinitionJson {
+        id: it.id.uuid(),
+        is_control_tag: false,
+        name: &it.name,
+        description: &it.description,
+        applicable_object_types: it.applies_to.iter().map(String::as_str).collect(),
+        audit_logs,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use expect_test::{Expect, expect};
+    use expect_test::expect;
 
     use super::*;
-
-    fn check_type(query: &str, expected: Expect) {
-        expected.assert_eq(&format!("{:?}", object_type(Query::new(query))));
-    }
-
-    #[test]
-    fn an_unknown_object_type_is_refused() {
-        check_type("", expect!["Ok(None)"]);
-        check_type("objectType=", expect!["Ok(None)"]);
-        check_type("objectType=account", expect![[r#"Ok(Some("ACCOUNT"))"#]]);
-        check_type("objectType=PAYMENT&audit=FULL", expect![[r#"Ok(Some("PAYMENT"))"#]]);
-        let Err(Failure::Problem(problem)) = object_type(Query::new("objectType=NONE")) else {
-            panic!("accepted")
-        };
-        assert_eq!(problem.message, "objectType=NONE: there is no such type");
-    }
-
-    #[test]
-    fn a_tag_has_kill_bills_json() {
-        use domain::tag::{ControlTag, TagKey};
-        let tag = Tag {
-            tenant: domain::TenantNo(1),
-            key: TagKey {
-                account: AccountId::new(Uuid::from_u128(7)),
-                definition: ControlTag::AutoPayOff,
-            },
-            id: domain::TagId::new(Uuid::from_u128(8)),
-            active: true,
-            created_at: domain::Timestamp(0),
-            revision: domain::Revision::first(domain::Seq(1)),
-        };
-        let found = (tag, vec![]);
-        let json = serde_json::to_string(&TagJson::new(&found, AuditLevel::Full)).unwrap();
-        expect![[r#"{"tagId":"00000000-0000-0000-0000-000000000008","objectType":"ACCOUNT","objectId":"00000000-0000-0000-0000-000000000007","tagDefinitionId":"00000000-0000-0000-0000-000000000001","tagDefinitionName":"AUTO_PAY_OFF","auditLogs":[]}"#]].assert_eq(&json);
-    }
 
     #[test]
     fn a_tag_definition_has_kill_bills_json() {
         let written_off = CONTROL_TAGS.iter().find(|it| it.number == 4).unwrap();
-        let json = serde_json::to_string(&TagDefinitionJson::new(written_off)).unwrap();
+        let json = serde_json::to_string(&of_control(written_off)).unwrap();
         expect![[r#"{"id":"00000000-0000-0000-0000-000000000004","isControlTag":true,"name":"WRITTEN_OFF","description":"Indicates that an invoice is written off. No billing or payment effect.","applicableObjectTypes":["INVOICE"],"auditLogs":[]}"#]].assert_eq(&json);
     }
 }

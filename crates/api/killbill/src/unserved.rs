@@ -97,14 +97,9 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/paymentGateways/hosted/form", &[Method::POST]),
     ("/1.0/kb/paymentGateways/hosted/form/{accountId}", &[Method::POST]),
     ("/1.0/kb/paymentGateways/notification/{pluginName}", &[Method::POST]),
-    (
-        "/1.0/kb/paymentTransactions/{transactionId}/tags",
-        &[Method::DELETE, Method::GET, Method::POST],
-    ),
     ("/1.0/kb/payments/attempts/{paymentAttemptId}/auditLogsWithHistory", &[Method::GET]),
     ("/1.0/kb/payments/cancelScheduledPaymentTransaction", &[Method::DELETE]),
     ("/1.0/kb/payments/combo", &[Method::POST]),
-    ("/1.0/kb/payments/{paymentId}/tags", &[Method::DELETE, Method::GET, Method::POST]),
     (
         "/1.0/kb/payments/{paymentTransactionId}/cancelScheduledPaymentTransaction",
         &[Method::DELETE],
@@ -125,11 +120,6 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/subscriptions/{subscriptionId}/tags", &[Method::DELETE, Method::GET, Method::POST]),
     ("/1.0/kb/subscriptions/{subscriptionId}/uncancel", &[Method::PUT]),
     ("/1.0/kb/subscriptions/{subscriptionId}/undoChangePlan", &[Method::PUT]),
-    ("/1.0/kb/tagDefinitions", &[Method::POST]),
-    ("/1.0/kb/tagDefinitions/{tagDefinitionId}", &[Method::DELETE]),
-    ("/1.0/kb/tagDefinitions/{tagDefinitionId}/auditLogsWithHistory", &[Method::GET]),
-    ("/1.0/kb/tags/pagination", &[Method::GET]),
-    ("/1.0/kb/tags/search/{searchKey}", &[Method::GET]),
     (
         "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}",
         &[Method::DELETE, Method::GET, Method::POST],

@@ -172,7 +172,8 @@ const fn wire_rejection(rejection: &Rejection) -> (StatusCode, &'static str) {
         Rejection::Tenant(TenantRejection::AlreadyExists { .. }) => {
             (StatusCode::CONFLICT, "already-exists")
         }
-        Rejection::Access(_)
+        Rejection::Tenant(_)
+        | Rejection::Access(_)
         | Rejection::Account(_)
         | Rejection::Customer(_)
         | Rejection::Payment(_) => (StatusCode::BAD_REQUEST, "refused"),

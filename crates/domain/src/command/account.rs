@@ -9,7 +9,7 @@ use crate::object::Object;
 use crate::partition::Subject;
 use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use crate::read::Read;
-use crate::tag::{AddTags, RemoveTags, TagDefinition, TagKey};
+use crate::tag::{AddTags, DefinitionRef, RemoveTags, TagKey};
 use crate::{AccountId, RequestId, TagDefinitionId, TenantNo};
 
 /// A command about an account.
@@ -116,8 +116,10 @@ impl AccountCommand {
             Self::Erase(it) => read(Read::Account(tenant, it.account)),
             // Its rows may be what cannot be read.
             Self::Release(_) => {}
-            Self::AddTags(it) => read_tags((it.account, &it.definitions), tenant, read),
-            Self::RemoveTags(it) => read_tags((it.account, &it.definitions), tenant, read),
+            Self::AddTags(it) => read_tags((it.account, it.part), &it.definitions, tenant, read),
+            Self::RemoveTags(it) => {
+                read_tags((it.account, it.part), &it.definitions, tenant, read);
+            }
             Self::AddCustomFields(it) => read_fields((it.account, it.object), tenant, read),
             Self::UpdateCustomFields(it) => read_fields((it.account, it.object), tenant, read),
             Self::RemoveCustomFields(it) => read_fields((it.account, it.object), tenant, read),
@@ -150,13 +152,18 @@ fn read_account(it: &CreateAccount, tenant: TenantNo, read: &mut impl FnMut(Read
 }
 
 fn read_tags(
-    (account, definitions): (AccountId, &[TagDefinitionId]),
+    (account, part): (AccountId, Option<Object>),
+    definitions: &[TagDefinitionId],
     tenant: TenantNo,
     read: &mut impl FnMut(Read),
 ) {
-    read(Read::Account(tenant, account));
-    for it in definitions.iter().filter_map(|id| TagDefinition::find(*id)) {
-        read(Read::Tag(tenant, TagKey { account, definition: it.tag }));
+    let object = part.unwrap_or(Object::Account(account));
+    read_object((account, object), tenant, read);
+    for definition in definitions.iter().map(|id| DefinitionRef::of(*id)) {
+        read(Read::Tag(tenant, TagKey::new(account, object, definition)));
+        if let DefinitionRef::Own(id) = definition {
+            read(Read::TagDefinition(tenant, id));
+        }
     }
 }
 
@@ -165,8 +172,16 @@ fn read_fields(
     tenant: TenantNo,
     read: &mut impl FnMut(Read),
 ) {
-    read(Read::Account(tenant, account));
+    read_object((account, object), tenant, read);
     read(Read::CustomFields(tenant, object));
+}
+
+fn read_object(
+    (account, object): (AccountId, Object),
+    tenant: TenantNo,
+    read: &mut impl FnMut(Read),
+) {
+    read(Read::Account(tenant, account));
     match object {
         Object::Account(_) => {}
         Object::PaymentMethod(id) => read(Read::PaymentMethod(tenant, id)),

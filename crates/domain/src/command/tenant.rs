@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::TenantNo;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::read::Read;
+use crate::tag::CreateTagDefinition;
 use crate::tenant::{AppendTenantValue, CreateTenant, RotateTenantSecret, SetTenantValue};
+use crate::{TagDefinitionId, TenantNo};
 
 /// A command about a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +15,9 @@ pub enum TenantCommand {
     SetValue(SetTenantValue),
     AppendValue(AppendTenantValue),
     RotateSecret(RotateTenantSecret),
+    DefineTag(CreateTagDefinition),
+    /// Deletes a definition of tags.
+    UndefineTag(TagDefinitionId),
     /// Refuses the secret that was replaced from now on.
     WithdrawPreviousSecret,
     /// Serves or refuses requests with the tenant's credentials.
@@ -28,6 +32,8 @@ impl TenantCommand {
             Self::Create(_) => "CreateTenant",
             Self::SetValue(_) => "SetTenantValue",
             Self::AppendValue(_) => "AppendTenantValue",
+            Self::DefineTag(_) => "CreateTagDefinition",
+            Self::UndefineTag(_) => "DeleteTagDefinition",
             Self::RotateSecret(_) => "RotateTenantSecret",
             Self::WithdrawPreviousSecret => "WithdrawPreviousTenantSecret",
             Self::SetActive(_) => "SetTenantActive",
@@ -39,6 +45,8 @@ impl TenantCommand {
         match self {
             Self::SetValue(_)
             | Self::AppendValue(_)
+            | Self::DefineTag(_)
+            | Self::UndefineTag(_)
             | Self::RotateSecret(_)
             | Self::WithdrawPreviousSecret
             | Self::SetActive(_) => true,
@@ -59,6 +67,13 @@ impl TenantCommand {
             }
             Self::SetValue(it) => read(Read::TenantValue(tenant, it.key.clone())),
             Self::AppendValue(it) => read(Read::TenantValue(tenant, it.key.clone())),
+            Self::DefineTag(it) => {
+                read(Read::Claim(ClaimKey::new(tenant, ClaimKind::TagDefinition, &it.name)));
+            }
+            Self::UndefineTag(id) => {
+                read(Read::TagDefinition(tenant, *id));
+                read(Read::TagDefinitionUse(tenant, *id));
+            }
             Self::RotateSecret(_) | Self::WithdrawPreviousSecret | Self::SetActive(_) => {
                 read(Read::Tenant(tenant));
             }

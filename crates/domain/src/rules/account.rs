@@ -6,10 +6,11 @@ use crate::account::{CreateAccount, EraseAccount, ReleaseAccount, UpdateAccount}
 use crate::change::AccountChange;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
+use crate::object::ObjectType;
 use crate::reply::{AccountReply, Outcome};
 use crate::rules::tag;
 use crate::state::State;
-use crate::tag::TagKey;
+use crate::tag::{ControlTag, DefinitionRef};
 use crate::{
     Accepted, Account, AccountId, AccountRejection, Event, Person, Rejection, Reply, Revision,
     Timestamp,
@@ -29,7 +30,9 @@ pub(crate) fn create(state: &State, it: &CreateAccount, cx: &mut Context) -> Out
     {
         return Err(AccountRejection::NotFound { id: parent }.into());
     }
-    it.tags.iter().try_for_each(|tag| tag::fits(*tag))?;
+    let fits =
+        |tag: &ControlTag| tag::fits(state, DefinitionRef::Control(*tag), ObjectType::Account, cx);
+    it.tags.iter().try_for_each(fits)?;
     cx.change(AccountChange::Account(Account {
         tenant: cx.tenant,
         id,
@@ -53,7 +56,7 @@ pub(crate) fn create(state: &State, it: &CreateAccount, cx: &mut Context) -> Out
     }
     cx.event(Event::AccountCreated { account: id });
     for definition in it.tags.iter().copied().collect::<BTreeSet<_>>() {
-        tag::put(TagKey { account: id, definition }, None, cx);
+        tag::put_control((id, definition), None, cx);
     }
     Ok(Accepted::now(Reply::Account(AccountReply::Created(id))))
 }

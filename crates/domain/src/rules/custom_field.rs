@@ -8,16 +8,13 @@ use crate::custom_field::{
     AddCustomFields, CustomField, FIELD_CHARS_MAX, FIELDS_PER_OBJECT_MAX, NewCustomField,
     RemoveCustomFields, UpdateCustomFields,
 };
-use crate::object::Object;
 use crate::reply::Outcome;
+use crate::rules::object;
 use crate::state::State;
-use crate::{
-    Accepted, AccountId, AccountRejection, CustomFieldId, Event, PaymentRejection, Rejection,
-    Reply, Revision,
-};
+use crate::{Accepted, AccountRejection, CustomFieldId, Event, Rejection, Reply, Revision};
 
 pub(crate) fn add(state: &State, it: &AddCustomFields, cx: &mut Context) -> Outcome {
-    find(state, (it.account, it.object), cx)?;
+    object::find(state, (it.account, it.object), cx)?;
     let known = state.custom_fields(cx.tenant, it.object).len();
     if known + it.fields.len() > FIELDS_PER_OBJECT_MAX {
         return Err(AccountRejection::TooManyCustomFields.into());
@@ -47,7 +44,7 @@ pub(crate) fn add(state: &State, it: &AddCustomFields, cx: &mut Context) -> Outc
 }
 
 pub(crate) fn update(state: &State, it: &UpdateCustomFields, cx: &mut Context) -> Outcome {
-    find(state, (it.account, it.object), cx)?;
+    object::find(state, (it.account, it.object), cx)?;
     let fields = state.custom_fields(cx.tenant, it.object);
     let mut values = BTreeMap::new();
     for new in &it.fields {
@@ -71,7 +68,7 @@ pub(crate) fn update(state: &State, it: &UpdateCustomFields, cx: &mut Context) -
 }
 
 pub(crate) fn remove(state: &State, it: &RemoveCustomFields, cx: &mut Context) -> Outcome {
-    find(state, (it.account, it.object), cx)?;
+    object::find(state, (it.account, it.object), cx)?;
     let is_meant = |id: &CustomFieldId| it.fields.is_empty() || it.fields.contains(id);
     let fields = state.custom_fields(cx.tenant, it.object);
     for (id, known) in fields.iter().filter(|(id, _)| is_meant(id)) {
@@ -84,36 +81,6 @@ pub(crate) fn remove(state: &State, it: &RemoveCustomFields, cx: &mut Context) -
         cx.event(Event::CustomFieldRemoved { account: it.account, field: *id });
     }
     Ok(Accepted::now(Reply::Done))
-}
-
-/// Refuses an object that is not there, or not of the account.
-fn find(
-    state: &State,
-    (account, object): (AccountId, Object),
-    cx: &Context,
-) -> Result<(), Rejection> {
-    if state.account(cx.tenant, account).is_none() {
-        return Err(AccountRejection::NotFound { id: account }.into());
-    }
-    let payment = |id| {
-        let file = state.payment(cx.tenant, id).filter(|it| it.payment.account_id == account);
-        file.ok_or_else(|| PaymentRejection::NotFound { payment: id.to_string() })
-    };
-    match object {
-        Object::Account(id) if id == account => Ok(()),
-        Object::Account(id) => Err(AccountRejection::NotFound { id }.into()),
-        Object::PaymentMethod(id) => {
-            let method = state.payment_method(cx.tenant, id);
-            let own = method.filter(|it| it.account_id == account && it.active);
-            own.map(|_| ()).ok_or_else(|| AccountRejection::PaymentMethodNotFound { id }.into())
-        }
-        Object::Payment(id) => Ok(payment(id).map(|_| ())?),
-        Object::Transaction { payment: of, id } => {
-            payment(of)?.transaction(id).map(|_| ()).ok_or_else(|| {
-                PaymentRejection::TransactionNotFound { transaction: id.to_string() }.into()
-            })
-        }
-    }
 }
 
 fn check_text(field: &str, text: &str) -> Result<(), Rejection> {
@@ -135,9 +102,10 @@ mod tests {
     use crate::change::Change;
     use crate::command::AccountCommand;
     use crate::custom_field::NewValue;
+    use crate::object::Object;
     use crate::reply::AccountReply;
     use crate::testing::{Rows, TENANT};
-    use crate::{Command, Executed, PaymentId, PaymentMethodId, TransactionId};
+    use crate::{AccountId, Command, Executed, PaymentId, PaymentMethodId, TransactionId};
 
     /// An account with the fields `color=blue`, `size=L` and `color=red`, in this order.
     struct World {

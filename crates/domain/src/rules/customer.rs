@@ -19,7 +19,7 @@ use crate::operation::OperationStatus;
 use crate::reply::Outcome;
 use crate::rules::{account, mail, operation, tag};
 use crate::state::State;
-use crate::tag::{ControlTag, TagKey};
+use crate::tag::ControlTag;
 use crate::{
     Accepted, Account, AccountId, AccountRejection, CustomerId, Event, Person, Rejection, Reply,
     Revision,
@@ -118,7 +118,7 @@ fn open_account(it: &Register, (account, id): (AccountId, CustomerId), cx: &mut 
     let person = named(it.person.clone(), &it.profile);
     cx.change(AccountChange::Person { account, person: Box::new(person) });
     cx.event(Event::AccountCreated { account });
-    tag::put(TagKey { account, definition: ControlTag::AutoPayOff }, None, cx);
+    tag::put_control((account, ControlTag::AutoPayOff), None, cx);
 }
 
 /// What an account says of a person with this name and address.

@@ -8,6 +8,7 @@ use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefault
 use crate::reply::{AccountReply, Outcome};
 use crate::rules::tag;
 use crate::state::State;
+use crate::tag::ControlTag;
 use crate::{
     Accepted, Account, AccountRejection, Event, PaymentMethod, PaymentMethodId, PaymentRejection,
     Rejection, Reply, Revision,
@@ -106,7 +107,8 @@ pub(crate) fn delete(state: &State, it: &DeletePaymentMethod, cx: &mut Context) 
     if is_default {
         change_default(account, None, cx);
         if let Some(key) = tag {
-            tag::put(key, state.tag(cx.tenant, key), cx);
+            let control = (key.account, ControlTag::AutoPayOff);
+            tag::put_control(control, state.tag(cx.tenant, key), cx);
         }
     } else if external {
         cx.change(AccountChange::Account(account));
@@ -232,7 +234,7 @@ mod tests {
         assert_eq!(tags(&of_spare.done.events), 0, "it was no default");
         let done = rows.run(with_tag(id, account)).unwrap();
         assert_eq!(tags(&done.done.events), 1);
-        let key = TagKey { account, definition: ControlTag::AutoPayOff };
+        let key = TagKey::of_account(account, ControlTag::AutoPayOff);
         assert!(rows.state.tag(TENANT, key).unwrap().active);
         let (again, _) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
         let done = rows.run(with_tag(again, account)).unwrap();

@@ -1,59 +1,141 @@
-//! Tags on accounts: added and removed.
+//! Tags: defined, added and removed.
 
 use std::collections::BTreeSet;
 
-use crate::change::AccountChange;
+use crate::change::{AccountChange, ClaimChange, TenantChange};
+use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
+use crate::object::{Object, ObjectType};
 use crate::reply::Outcome;
+use crate::rules::object;
 use crate::state::State;
 use crate::tag::{
-    AddTags, ControlTag, RemoveTags, TAGS_PER_REQUEST_MAX, Tag, TagDefinition, TagKey, TaggedKind,
+    AddTags, CONTROL_TAGS, ControlTag, CreateTagDefinition, DEFINITION_CHARS_MAX,
+    DEFINITION_TYPES_MAX, DefinitionRef, NamedDefinition, RemoveTags, TAGS_PER_REQUEST_MAX, Tag,
+    TagDefinition, TagKey,
 };
 use crate::{
     Accepted, AccountId, AccountRejection, Event, Rejection, Reply, Revision, TagDefinitionId,
+    TenantRejection,
 };
 
 pub(crate) fn add(state: &State, it: &AddTags, cx: &mut Context) -> Outcome {
-    for tag in named(state, (it.account, &it.definitions), cx)? {
-        fits(tag)?;
-        let key = TagKey { account: it.account, definition: tag };
-        put(key, state.tag(cx.tenant, key), cx);
+    let object = it.part.unwrap_or(Object::Account(it.account));
+    for definition in named(state, (it.account, object), &it.definitions, cx)? {
+        fits(state, definition, object.kind(), cx)?;
+        let key = TagKey::new(it.account, object, definition);
+        let named = with_name(state, definition, cx);
+        put((key, named), state.tag(cx.tenant, key), cx);
     }
     Ok(Accepted::now(Reply::Done))
 }
 
 pub(crate) fn remove(state: &State, it: &RemoveTags, cx: &mut Context) -> Outcome {
-    for tag in named(state, (it.account, &it.definitions), cx)? {
-        let key = TagKey { account: it.account, definition: tag };
+    let object = it.part.unwrap_or(Object::Account(it.account));
+    for definition in named(state, (it.account, object), &it.definitions, cx)? {
+        let key = TagKey::new(it.account, object, definition);
+        let named = with_name(state, definition, cx);
         let Some(known) = state.tag(cx.tenant, key).filter(|it| it.active) else {
-            return Err(
-                AccountRejection::TagNotFound { name: tag.definition().name.to_owned() }.into()
-            );
+            return Err(AccountRejection::TagNotFound { name: named.name().to_owned() }.into());
         };
         cx.change(AccountChange::Tag(Tag {
             active: false,
             revision: known.revision.next(cx.seq),
             ..known.clone()
         }));
-        cx.event(Event::TagRemoved { account: it.account, tag: known.id, definition: tag });
+        cx.event(Event::TagRemoved { account: it.account, tag: known.id, definition: named });
     }
     Ok(Accepted::now(Reply::Done))
 }
 
-/// Whether an account can have it.
-pub(crate) fn fits(tag: ControlTag) -> Result<(), Rejection> {
-    let definition = tag.definition();
-    match definition.applies_to {
-        TaggedKind::Account => Ok(()),
-        TaggedKind::Invoice => {
-            Err(AccountRejection::TagNotApplicable { name: definition.name.to_owned() }.into())
-        }
+/// Makes a definition of the tenant's own.
+pub(crate) fn define(state: &State, it: &CreateTagDefinition, cx: &mut Context) -> Outcome {
+    let name = || it.name.clone();
+    if it.name.is_empty() || it.name.chars().count() > DEFINITION_CHARS_MAX {
+        return Err(Rejection::invalid("name", "should have 1 to 255 characters"));
     }
+    if it.description.is_empty() || it.description.chars().count() > DEFINITION_CHARS_MAX {
+        return Err(Rejection::invalid("description", "should have 1 to 255 characters"));
+    }
+    if it.applies_to.is_empty() || it.applies_to.len() > DEFINITION_TYPES_MAX {
+        return Err(Rejection::invalid("applicableObjectTypes", "should be 1 to 32"));
+    }
+    if it.name.chars().any(char::is_uppercase) {
+        return Err(TenantRejection::TagDefinitionNotLowercase { name: name() }.into());
+    }
+    if CONTROL_TAGS.iter().any(|tag| tag.name.eq_ignore_ascii_case(&it.name)) {
+        return Err(TenantRejection::TagDefinitionReserved { name: name() }.into());
+    }
+    let claim = ClaimKey::new(cx.tenant, ClaimKind::TagDefinition, &it.name);
+    if state.claim(&claim).is_some() {
+        return Err(TenantRejection::TagDefinitionExists { name: name() }.into());
+    }
+    let id: TagDefinitionId = cx.mint();
+    cx.claim(claim, id.uuid(), None);
+    cx.change(TenantChange::TagDefinition(TagDefinition {
+        tenant: cx.tenant,
+        id,
+        name: name(),
+        description: it.description.clone(),
+        applies_to: it.applies_to.clone(),
+        active: true,
+        created_at: cx.now,
+        revision: Revision::first(cx.seq),
+    }));
+    Ok(Accepted::now(Reply::TagDefinitionCreated(id)))
 }
 
-/// Puts a tag where [`fits`] allows it, within whatever command there is. `known` is the row of that
-/// key; an account that the same command makes has none.
-pub(crate) fn put(key: TagKey, known: Option<&Tag>, cx: &mut Context) {
+/// Deletes a definition that nothing is tagged with. Where another partition tags with it at the same
+/// moment, that tag can be read and removed.
+pub(crate) fn undefine(state: &State, id: TagDefinitionId, cx: &mut Context) -> Outcome {
+    let known = state.tag_definition(cx.tenant, id).filter(|it| it.active);
+    let known = known.ok_or(TenantRejection::TagDefinitionNotFound { id })?;
+    if state.is_tag_definition_used(cx.tenant, id) {
+        return Err(TenantRejection::TagDefinitionInUse { id }.into());
+    }
+    let key = ClaimKey::new(cx.tenant, ClaimKind::TagDefinition, &known.name);
+    cx.change(ClaimChange::Released { key });
+    cx.change(TenantChange::TagDefinition(TagDefinition {
+        active: false,
+        revision: known.revision.next(cx.seq),
+        ..known.clone()
+    }));
+    Ok(Accepted::now(Reply::Done))
+}
+
+/// Whether an object of a type can have it.
+pub(crate) fn fits(
+    state: &State,
+    definition: DefinitionRef,
+    on: ObjectType,
+    cx: &Context,
+) -> Result<(), Rejection> {
+    let own = |id| state.tag_definition(cx.tenant, id).filter(|it| it.active);
+    let (applies, name) = match definition {
+        DefinitionRef::Control(tag) => {
+            let definition = tag.definition();
+            (definition.applies_to == on.name(), definition.name.to_owned())
+        }
+        DefinitionRef::Own(id) => {
+            let known = own(id).ok_or(AccountRejection::TagDefinitionNotFound { id })?;
+            (known.applies_to.iter().any(|it| it == on.name()), known.name.clone())
+        }
+    };
+    if applies { Ok(()) } else { Err(AccountRejection::TagNotApplicable { name, on }.into()) }
+}
+
+/// Puts a control tag on an account, which it has to be for, within whatever command there is. `known` is
+/// the row of that key; an account that the same command makes has none.
+pub(crate) fn put_control(
+    (account, tag): (AccountId, ControlTag),
+    known: Option<&Tag>,
+    cx: &mut Context,
+) {
+    put((TagKey::of_account(account, tag), NamedDefinition::Control(tag)), known, cx);
+}
+
+/// Puts a tag where [`fits`] allows it.
+fn put((key, definition): (TagKey, NamedDefinition), known: Option<&Tag>, cx: &mut Context) {
     let (id, revision) = match known {
         Some(known) if known.active => return,
         Some(known) => (known.id, known.revision.next(cx.seq)),
@@ -61,33 +143,45 @@ pub(crate) fn put(key: TagKey, known: Option<&Tag>, cx: &mut Context) {
     };
     let (tenant, created_at) = (cx.tenant, cx.now);
     cx.change(AccountChange::Tag(Tag { tenant, key, id, active: true, created_at, revision }));
-    cx.event(Event::TagAdded { account: key.account, tag: id, definition: key.definition });
+    cx.event(Event::TagAdded { account: key.account, tag: id, definition });
 }
 
-/// The definitions that a request names, each once, and of an account that is there.
+fn with_name(state: &State, definition: DefinitionRef, cx: &Context) -> NamedDefinition {
+    match definition {
+        DefinitionRef::Control(tag) => NamedDefinition::Control(tag),
+        DefinitionRef::Own(id) => {
+            let known = state.tag_definition(cx.tenant, id);
+            let name = known.map(|it| it.name.clone()).unwrap_or_default();
+            NamedDefinition::Own { id, name }
+        }
+    }
+}
+
+/// The definitions that a request names, each once, for an object that is there.
 fn named(
     state: &State,
-    (account, definitions): (AccountId, &[TagDefinitionId]),
+    object: (AccountId, Object),
+    definitions: &[TagDefinitionId],
     cx: &Context,
-) -> Result<Vec<ControlTag>, Rejection> {
-    if state.account(cx.tenant, account).is_none() {
-        return Err(AccountRejection::NotFound { id: account }.into());
-    }
+) -> Result<Vec<DefinitionRef>, Rejection> {
+    object::find(state, object, cx)?;
     if definitions.len() > TAGS_PER_REQUEST_MAX {
         return Err(Rejection::invalid("tagDefinitions", "are too many"));
     }
     let mut seen = BTreeSet::new();
-    let mut tags = vec![];
+    let mut found = vec![];
     for id in definitions {
-        let found = TagDefinition::find(*id);
-        let tag = found
-            .ok_or(Rejection::Account(AccountRejection::TagDefinitionNotFound { id: *id }))?
-            .tag;
-        if seen.insert(tag) {
-            tags.push(tag);
+        let definition = DefinitionRef::of(*id);
+        if let DefinitionRef::Own(id) = definition
+            && state.tag_definition(cx.tenant, id).is_none()
+        {
+            return Err(AccountRejection::TagDefinitionNotFound { id }.into());
+        }
+        if seen.insert(definition) {
+            found.push(definition);
         }
     }
-    Ok(tags)
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -99,9 +193,9 @@ mod tests {
     use super::*;
     use crate::account::CreateAccount;
     use crate::change::Change;
-    use crate::command::AccountCommand;
+    use crate::command::{AccountCommand, TenantCommand};
     use crate::reply::AccountReply;
-    use crate::tag::CONTROL_TAGS;
+    use crate::tag::ControlTagDefinition;
     use crate::testing::{Rows, TENANT};
     use crate::{Command, Executed};
 
@@ -124,12 +218,17 @@ mod tests {
     }
 
     fn add(account: AccountId, numbers: &[u8]) -> Command {
-        Command::Account(AccountCommand::AddTags(AddTags { account, definitions: ids(numbers) }))
+        Command::Account(AccountCommand::AddTags(AddTags {
+            account,
+            part: None,
+            definitions: ids(numbers),
+        }))
     }
 
     fn remove(account: AccountId, numbers: &[u8]) -> Command {
         Command::Account(AccountCommand::RemoveTags(RemoveTags {
             account,
+            part: None,
             definitions: ids(numbers),
         }))
     }
@@ -142,9 +241,9 @@ mod tests {
         };
         let name = |it: &Event| {
             if let Event::TagAdded { definition, .. } = it {
-                format!("+{definition:?}")
+                format!("+{}", definition.name())
             } else if let Event::TagRemoved { definition, .. } = it {
-                format!("-{definition:?}")
+                format!("-{}", definition.name())
             } else {
                 format!("{it:?}")
             }
@@ -164,26 +263,26 @@ mod tests {
     fn every_tag_has_its_definition_and_its_id() {
         for (at, it) in CONTROL_TAGS.iter().enumerate() {
             assert_eq!((usize::from(it.number), it.tag.definition()), (at + 1, it));
-            assert_eq!(TagDefinition::find(it.id()), Some(it));
+            assert_eq!(ControlTagDefinition::find(it.id()), Some(it));
         }
         let last = ControlTag::AutoInvoicingReuseDraft.definition().id();
         assert_eq!(last.to_string(), "00000000-0000-0000-0000-000000000009");
-        assert_eq!(TagDefinition::find(TagDefinitionId::new(Uuid::nil())), None);
+        assert_eq!(ControlTagDefinition::find(TagDefinitionId::new(Uuid::nil())), None);
     }
 
     #[test]
     fn tags_are_added() {
-        check(|id| add(id, &[2, 5]), expect!["+AutoInvoicingOff +ManualPay"]);
-        check(|id| add(id, &[9, 9]), expect!["+AutoInvoicingReuseDraft"]);
+        check(|id| add(id, &[2, 5]), expect!["+AUTO_INVOICING_OFF +MANUAL_PAY"]);
+        check(|id| add(id, &[9, 9]), expect!["+AUTO_INVOICING_REUSE_DRAFT"]);
         check(|id| add(id, &[1]), expect![""]);
-        check(|id| add(id, &[1, 6, 1]), expect!["+Test"]);
+        check(|id| add(id, &[1, 6, 1]), expect!["+TEST"]);
         check(|id| add(id, &[]), expect![""]);
-        check(|id| add(id, &[6; 100]), expect!["+Test"]);
+        check(|id| add(id, &[6; 100]), expect!["+TEST"]);
     }
 
     #[test]
     fn tags_are_removed() {
-        check(|id| remove(id, &[1, 1]), expect!["-AutoPayOff"]);
+        check(|id| remove(id, &[1, 1]), expect!["-AUTO_PAY_OFF"]);
         check(|id| remove(id, &[]), expect![""]);
     }
 
@@ -195,7 +294,7 @@ mod tests {
         );
         check(
             |id| add(id, &[2, 4]),
-            expect![[r#"Account(TagNotApplicable { name: "WRITTEN_OFF" })"#]],
+            expect![[r#"Account(TagNotApplicable { name: "WRITTEN_OFF", on: Account })"#]],
         );
         check(
             |id| add(id, &[6; 101]),
@@ -225,7 +324,7 @@ mod tests {
     fn a_tag_that_comes_back_is_the_same_one() {
         let mut rows = Rows::new();
         let account = create(&mut rows, &[]);
-        let key = TagKey { account, definition: ControlTag::Test };
+        let key = TagKey::of_account(account, ControlTag::Test);
         rows.run(add(account, &[6])).unwrap();
         let first = rows.state.tag(TENANT, key).unwrap().clone();
         rows.run(remove(account, &[6])).unwrap();
@@ -250,11 +349,92 @@ mod tests {
             .count();
         assert_eq!((changes.len(), tags), (2, 1));
         let account = create(&mut rows, &[ControlTag::Test]);
-        assert_eq!(shown(rows.run(remove(account, &[6]))), "-Test");
+        assert_eq!(shown(rows.run(remove(account, &[6]))), "-TEST");
         let refused = rows.run(new_account(&[ControlTag::Test, ControlTag::WrittenOff]));
         assert_eq!(
             refused,
-            Err(AccountRejection::TagNotApplicable { name: "WRITTEN_OFF".to_owned() }.into())
+            Err(AccountRejection::TagNotApplicable {
+                name: "WRITTEN_OFF".to_owned(),
+                on: ObjectType::Account
+            }
+            .into())
         );
+    }
+
+    fn define(rows: &mut Rows, name: &str, types: &[&str]) -> Result<TagDefinitionId, Rejection> {
+        let applies_to = types.iter().map(|it| (*it).to_owned()).collect();
+        let description = "what it means".to_owned();
+        let command = CreateTagDefinition { name: name.to_owned(), description, applies_to };
+        match rows.run(Command::Tenant(TenantCommand::DefineTag(command)))?.reply {
+            Some(Reply::TagDefinitionCreated(id)) => Ok(id),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn undefine(rows: &mut Rows, id: TagDefinitionId) -> Result<Executed, Rejection> {
+        rows.run(Command::Tenant(TenantCommand::UndefineTag(id)))
+    }
+
+    fn add_own(account: AccountId, id: TagDefinitionId) -> Command {
+        let definitions = vec![id];
+        Command::Account(AccountCommand::AddTags(AddTags { account, part: None, definitions }))
+    }
+
+    fn remove_own(account: AccountId, id: TagDefinitionId) -> Command {
+        let definitions = vec![id];
+        let command = RemoveTags { account, part: None, definitions };
+        Command::Account(AccountCommand::RemoveTags(command))
+    }
+
+    #[test]
+    fn a_definition_is_made_used_and_deleted_once_nothing_is_tagged_with_it() {
+        let mut rows = Rows::new();
+        let account = create(&mut rows, &[]);
+        let vip = define(&mut rows, "vip", &["ACCOUNT"]).unwrap();
+        let of_payments = define(&mut rows, "odd", &["PAYMENT", "INVOICE"]).unwrap();
+        assert_eq!(shown(rows.run(add_own(account, vip))), "+vip");
+        assert_eq!(shown(rows.run(add_own(account, vip))), "");
+        let unfit = rows.run(add_own(account, of_payments));
+        let on = ObjectType::Account;
+        let expected = AccountRejection::TagNotApplicable { name: "odd".to_owned(), on };
+        assert_eq!(unfit, Err(expected.into()));
+        let in_use = Err(TenantRejection::TagDefinitionInUse { id: vip }.into());
+        assert_eq!(undefine(&mut rows, vip), in_use);
+        assert_eq!(shown(rows.run(remove_own(account, vip))), "-vip");
+        undefine(&mut rows, vip).unwrap();
+        let not_found = || Err(TenantRejection::TagDefinitionNotFound { id: vip }.into());
+        assert_eq!(undefine(&mut rows, vip), not_found());
+        let deleted = Err(AccountRejection::TagDefinitionNotFound { id: vip }.into());
+        assert_eq!(rows.run(add_own(account, vip)), deleted);
+        define(&mut rows, "vip", &["ACCOUNT"]).expect("the name is free again");
+    }
+
+    #[test]
+    fn a_tag_whose_definition_was_deleted_meanwhile_can_be_removed() {
+        let mut rows = Rows::new();
+        let account = create(&mut rows, &[]);
+        let vip = define(&mut rows, "vip", &["ACCOUNT"]).unwrap();
+        rows.run(add_own(account, vip)).unwrap();
+        let definition = rows.state.tag_definitions.get_mut(&(TENANT, vip)).unwrap();
+        definition.as_mut().unwrap().active = false;
+        assert_eq!(shown(rows.run(remove_own(account, vip))), "-vip");
+    }
+
+    #[test]
+    fn names_of_definitions() {
+        let mut rows = Rows::new();
+        define(&mut rows, "vip", &["ACCOUNT"]).unwrap();
+        let mut check = |name: &str, types: &[&str], expected: Expect| {
+            let refused = define(&mut rows, name, types).unwrap_err();
+            expected.assert_eq(&refused.to_string());
+        };
+        let account = &["ACCOUNT"][..];
+        check("vip", account, expect!["there is a tag definition vip already"]);
+        check("Vip", account, expect!["the name Vip has to be in lower case"]);
+        check("auto_pay_off", account, expect!["the name auto_pay_off is a control tag's"]);
+        check("", account, expect!["name: should have 1 to 255 characters"]);
+        check(&"x".repeat(256), account, expect!["name: should have 1 to 255 characters"]);
+        check("new", &[], expect!["applicableObjectTypes: should be 1 to 32"]);
+        check("new", &["X"; 33], expect!["applicableObjectTypes: should be 1 to 32"]);
     }
 }

@@ -1,11 +1,10 @@
-//! Reads of accounts and their tags.
+//! Reads of accounts.
 
-use domain::tag::Tag;
 use domain::{Account, AccountId, Person, TenantId, TenantNo};
 
 use super::{Page, Paged, Quarantined, StoreError};
 
-/// Reads of accounts and their tags.
+/// Reads of accounts.
 pub trait AccountQueries: Send + Sync {
     ///
     /// # Errors
@@ -43,8 +42,6 @@ pub trait AccountQueries: Send + Sync {
         text: &str,
         page: Page,
     ) -> Result<Paged<AccountView>, StoreError>;
-    /// An account's tags, those that were removed too, by when they were added.
-    fn tags_of(&self, no: TenantNo, account: AccountId) -> Result<Vec<Tag>, StoreError>;
 }
 
 /// An account with what is known of the person.

@@ -3,8 +3,8 @@
 use domain::change::Change;
 use domain::payment::Actor;
 use domain::{
-    AccountId, CustomFieldId, PaymentId, PaymentMethodId, Person, Seq, TagId, TenantNo, Timestamp,
-    TransactionId,
+    AccountId, CustomFieldId, PaymentId, PaymentMethodId, Person, Seq, TagDefinitionId, TagId,
+    TenantNo, Timestamp, TransactionId,
 };
 
 use super::StoreError;
@@ -31,6 +31,7 @@ pub trait HistoryQueries: Send + Sync {
 pub enum HistoryOf {
     Account(AccountId),
     Tag(TagId),
+    TagDefinition(TagDefinitionId),
     CustomField(CustomFieldId),
     PaymentMethod(PaymentMethodId),
     Payment(PaymentId),

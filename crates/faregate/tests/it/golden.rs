@@ -44,6 +44,8 @@ fn what_a_release_wrote_is_migrated_verified_and_served() {
         let payments = client.get("/1.0/kb/payments/pagination?limit=10000").json();
         assert_eq!(json!(payments.as_array().unwrap().len()), totals["payments"]);
         assert_eq!(client.get("/v1/ledger/accounts").json()["accounts"], totals["ledger"]);
+        let tags = client.get("/1.0/kb/tags/pagination").json();
+        assert_eq!(tags[0]["objectType"], "ACCOUNT", "tags came along: {tags}");
         assert!(server.stop().0.success());
         let verified = run(&["verify", "--data-dir", data.to_str().unwrap()]);
         let said = String::from_utf8_lossy(&verified.stdout).into_owned();

@@ -12,7 +12,7 @@ const NOTHING: &str = "00000000-0000-0000-0000-00000000000a";
 
 /// The path of a new account's tags.
 fn tags_of_account(client: &Client) -> String {
-    let account = client.create("/1.0/kb/accounts", &json!({}));
+    let account = client.create("/1.0/kb/accounts", &json!({ "currency": "USD" }));
     format!("/1.0/kb/accounts/{}/tags", account["accountId"].as_str().unwrap())
 }
 
@@ -80,9 +80,9 @@ fn list_with_an_invalid_tag_is_refused_as_a_whole() {
     let all = path.replace("/tags", "/allTags");
     assert_eq!(code(&client.get(&format!("{all}?objectType=NONE"))), "400 null");
     let missing = format!("/1.0/kb/accounts/{NOTHING}/tags");
-    assert_eq!(code(&client.get(&missing)), "404 3002");
+    assert_eq!(code(&client.get(&missing)), "404 null");
     assert_eq!(code(&client.post(&missing, &json!([TEST]))), "404 null");
-    assert_eq!(code(&client.delete(&format!("{missing}?tagDef={TEST}"))), "404 3002");
+    assert_eq!(code(&client.delete(&format!("{missing}?tagDef={TEST}"))), "404 null");
     let history = format!("/1.0/kb/tags/{NOTHING}/auditLogsWithHistory");
     assert_eq!(code(&client.get(&history)), "404 3950");
     assert_eq!(names(&client.get(&format!("{path}?includedDeleted=true"))), [""; 0]);
@@ -98,8 +98,6 @@ fn the_definitions_are_the_control_tags() {
     assert_eq!((one.status, one.json()), (200, all[0].clone()));
     let nothing = format!("/1.0/kb/tagDefinitions/{NOTHING}");
     assert_eq!(code(&client.get(&nothing)), "404 3902");
-    let new = json!({ "name": "mine", "description": "d", "applicableObjectTypes": ["ACCOUNT"] });
-    assert_eq!(client.post("/1.0/kb/tagDefinitions", &new).status, 501);
 }
 
 #[test]
@@ -120,4 +118,102 @@ fn tags_need_a_permission_of_their_own() {
     refused(joe.post(&path, &json!([TEST])), "tag:add");
     refused(joe.delete(&format!("{path}?tagDef={TEST}")), "tag:delete");
     assert_eq!(joe.get(&path).status, 200);
+}
+
+/// Makes a definition, and gives its id.
+fn define(client: &Client, name: &str, types: &[&str]) -> String {
+    let body = json!({ "name": name, "description": "d", "applicableObjectTypes": types });
+    let made = client.post("/1.0/kb/tagDefinitions", &body);
+    assert_eq!(made.status, 201, "{}", made.text());
+    made.header("location").unwrap().rsplit('/').next().unwrap().to_owned()
+}
+
+#[test]
+fn definitions_of_a_tenants_own_are_for_the_objects_that_they_name() {
+    let server = Server::start();
+    let client = server.tenant();
+    let of_account = tags_of_account(&client);
+    let account = of_account.split('/').nth(4).unwrap().to_owned();
+    let method = json!({ "pluginName": "__EXTERNAL_PAYMENT__", "pluginInfo": {} });
+    client.create(&format!("/1.0/kb/accounts/{account}/paymentMethods?isDefault=true"), &method);
+    let payment = crate::native::purchase(&client, &account, "5", "");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let of_payment = format!("/1.0/kb/payments/{}/tags", text(&payment["paymentId"]));
+    let transaction = text(&payment["transactions"][0]["transactionId"]);
+    let of_transaction = format!("/1.0/kb/paymentTransactions/{transaction}/tags");
+    let everywhere = define(&client, "seen", &["ACCOUNT", "PAYMENT", "TRANSACTION"]);
+    let of_invoices = define(&client, "late", &["INVOICE"]);
+    for path in [&of_account, &of_payment, &of_transaction] {
+        assert_eq!(client.post(path, &json!([everywhere])).status, 201);
+        assert_eq!(names(&client.get(path)), ["seen"]);
+        assert_eq!(code(&client.post(path, &json!([of_invoices]))), "400 null");
+    }
+    assert_eq!(code(&client.post(&of_payment, &json!([AUTO_PAY_OFF]))), "400 null");
+    assert_eq!(client.post(&of_account, &json!([AUTO_PAY_OFF])).status, 201);
+    let all = of_account.replace("/tags", "/allTags");
+    assert_eq!(names(&client.get(&all)), ["seen", "seen", "seen", "AUTO_PAY_OFF"]);
+    assert_eq!(names(&client.get(&format!("{all}?objectType=TRANSACTION"))), ["seen"]);
+    let page = client.get("/1.0/kb/tags/pagination?limit=3");
+    assert_eq!(names(&page), ["seen"; 3]);
+    assert_eq!(page.header("x-killbill-pagination-maxnbrecords"), Some("4"));
+    assert_eq!(names(&client.get("/1.0/kb/tags/search/SEE")), ["seen"; 3]);
+    assert_eq!(names(&client.get("/1.0/kb/tags/search/pay_off?limit=1")), ["AUTO_PAY_OFF"]);
+    assert_eq!(names(&client.get("/1.0/kb/tags/search/nothing")), [""; 0]);
+    let definition = format!("/1.0/kb/tagDefinitions/{everywhere}");
+    assert_eq!(code(&client.delete(&definition)), "400 3903");
+    for path in [&of_account, &of_payment, &of_transaction] {
+        assert_eq!(client.delete(&format!("{path}?tagDef={everywhere}")).status, 204);
+        assert_eq!(code(&client.delete(&format!("{path}?tagDef={everywhere}"))), "404 3950");
+    }
+    assert_eq!(client.delete(&definition).status, 204);
+    assert_eq!(code(&client.get(&definition)), "404 3902");
+    assert_eq!(code(&client.delete(&definition)), "404 3902");
+    let history = client.get(&format!("{definition}/auditLogsWithHistory")).json();
+    assert_eq!(
+        (&history[0]["changeType"], &history[1]["changeType"]),
+        (&json!("INSERT"), &json!("DELETE"))
+    );
+    let removed = client.get(&format!("{of_payment}?includedDeleted=true"));
+    assert_eq!(names(&removed), ["seen"], "its definition is gone, and still has its name");
+}
+
+#[test]
+fn wrong_definition_is_refused_by_name() {
+    let server = Server::start();
+    let client = server.tenant();
+    define(&client, "vip", &["account"]);
+    let refused = |body: Value| {
+        let answer = client.post("/1.0/kb/tagDefinitions", &body);
+        format!("{} {}", code(&answer), answer.json()["message"].as_str().unwrap())
+    };
+    let with = |name: &str, description: &str, types: Value| {
+        refused(json!({
+            "name": name, "description": description, "applicableObjectTypes": types,
+        }))
+    };
+    let types = || json!(["ACCOUNT"]);
+    assert_eq!(with("vip", "d", types()), "409 3901 The tag definition vip already exists ");
+    assert_eq!(
+        with("Vip", "d", types()),
+        "400 3904 The tag definition name must be in lowercase Vip"
+    );
+    assert_eq!(
+        with("manual_pay", "d", types()),
+        "400 3900 The tag definition name conflicts with a reserved manual_pay"
+    );
+    assert_eq!(with("", "d", types()), "400 null TagDefinition name needs to be set");
+    assert_eq!(with("x", "", types()), "400 null TagDefinition description needs to be set");
+    assert_eq!(with("x", "d", json!([])), "400 null Applicable object types must be set");
+    assert_eq!(
+        with("x", "d", json!(["HOUSE"])),
+        "400 null applicableObjectTypes: there is no type HOUSE"
+    );
+    assert!(with(&"n".repeat(256), "d", types()).starts_with("400 null"));
+    assert!(refused(json!({ "name": "x", "colour": "y" })).starts_with("400 null"));
+    let control = format!("/1.0/kb/tagDefinitions/{TEST}");
+    assert_eq!(code(&client.delete(&control)), "400 null");
+    assert_eq!(client.get(&format!("{control}/auditLogsWithHistory")).json(), json!([]));
+    let other = json!({ "apiKey": "eve", "apiSecret": "secret of eve" });
+    assert_eq!(server.client().post("/1.0/kb/tenants", &other).status, 201);
+    define(&server.client().tenant("eve", "secret of eve"), "vip", &["ACCOUNT"]);
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use domain::payment::{TransactionStatus, TransactionType};
-use domain::tag::ControlTag;
+use domain::tag::NamedDefinition;
 use domain::{AccountId, AmountMinor, Currency, CustomFieldId, Event, TagId, TenantValueId};
 use engine::time::rfc3339_second;
 use serde::Serialize;
@@ -21,10 +21,10 @@ pub fn body(event: &Event) -> Option<Bytes> {
             Notification::of_config("TENANT_CONFIG_DELETION", value, key)
         }
         Event::TagAdded { account, tag, definition } => {
-            Notification::of_tag("TAG_CREATION", account, (tag, *definition))
+            Notification::of_tag("TAG_CREATION", account, (tag, definition))
         }
         Event::TagRemoved { account, tag, definition } => {
-            Notification::of_tag("TAG_DELETION", account, (tag, *definition))
+            Notification::of_tag("TAG_DELETION", account, (tag, definition))
         }
         Event::CustomFieldAdded { account, field } => {
             Notification::of_custom_field("CUSTOM_FIELD_CREATION", account, field)
@@ -163,9 +163,9 @@ impl Notification {
     fn of_tag(
         event_type: &'static str,
         account: &AccountId,
-        (tag, definition): (&TagId, ControlTag),
+        (tag, definition): (&TagId, &NamedDefinition),
     ) -> Self {
-        let tag_definition_name = definition.definition().name;
+        let tag_definition_name = definition.name();
         Self {
             event_type,
             account_id: Some(account.to_string()),
@@ -198,8 +198,8 @@ struct ConfigMetaData<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct TagMetaData {
-    tag_definition_name: &'static str,
+struct TagMetaData<'a> {
+    tag_definition_name: &'a str,
 }
 
 #[derive(Serialize)]
@@ -276,15 +276,16 @@ mod tests {
                 r#"{"eventType":"ACCOUNT_CHANGE","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"ACCOUNT","objectId":"0192aabb-ccdd-7000-8000-000000000001","metaData":null}"#
             ]],
         );
-        let (tag, definition) = (TagId::new(id(8)), ControlTag::AutoPayOff);
+        let tag = TagId::new(id(8));
+        let definition = || NamedDefinition::Control(domain::tag::ControlTag::AutoPayOff);
         check(
-            &Event::TagAdded { account, tag, definition },
+            &Event::TagAdded { account, tag, definition: definition() },
             expect![[
                 r#"{"eventType":"TAG_CREATION","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"TAG","objectId":"0192aabb-ccdd-7000-8000-000000000008","metaData":"{\"tagDefinitionName\":\"AUTO_PAY_OFF\"}"}"#
             ]],
         );
         check(
-            &Event::TagRemoved { account, tag, definition },
+            &Event::TagRemoved { account, tag, definition: definition() },
             expect![[
                 r#"{"eventType":"TAG_DELETION","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"TAG","objectId":"0192aabb-ccdd-7000-8000-000000000008","metaData":"{\"tagDefinitionName\":\"AUTO_PAY_OFF\"}"}"#
             ]],

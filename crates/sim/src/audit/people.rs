@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::TenantNo;
 use domain::customer::{CustomerFile, CustomerStatus, Issued};
 use domain::operation::OperationStatus;
-use domain::tag::ControlTag;
+use domain::tag::{ControlTag, DefinitionRef};
 
 use super::Wrong;
 use crate::ask::Uid;
@@ -50,7 +50,8 @@ fn accounts(books: &Books) -> Result<(), Wrong> {
             by_key.entry((it.tenant, key)).or_default().push(it.id.uuid().as_u128());
         }
     }
-    let tagged = books.tags.iter().filter(|it| it.key.definition == ControlTag::AutoPayOff);
+    let auto_pay_off = DefinitionRef::Control(ControlTag::AutoPayOff);
+    let tagged = books.tags.iter().filter(|it| it.key.definition == auto_pay_off);
     let tagged: BTreeSet<_> = tagged.map(|it| (it.tenant, it.key.account)).collect();
     for it in books.customers.iter().map(|file| &file.customer) {
         let key = it.id.to_string();
@@ -196,7 +197,8 @@ fn tags(books: &Books, model: &Model) -> Result<(), Wrong> {
     };
     let mut stored: Vec<String> = vec![];
     for it in &books.tags {
-        let number = it.key.definition.definition().number;
+        let DefinitionRef::Control(tag) = it.key.definition else { continue };
+        let number = tag.definition().number;
         stored.push(line(it.tenant.0, it.key.account.uuid().as_u128(), number, it.active));
     }
     let mut expected: Vec<String> = vec![];

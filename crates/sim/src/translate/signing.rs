@@ -118,8 +118,14 @@ fn tag(account: Uid, numbers: &[u8], off: bool) -> Command {
     let number = |number: &u8| TagDefinitionId::new(Uuid::from_u128(u128::from(*number)));
     let (account, definitions) = (id(account), numbers.iter().map(number).collect());
     match off {
-        false => Command::Account(AccountCommand::AddTags(AddTags { account, definitions })),
-        true => Command::Account(AccountCommand::RemoveTags(RemoveTags { account, definitions })),
+        false => {
+            Command::Account(AccountCommand::AddTags(AddTags { account, part: None, definitions }))
+        }
+        true => Command::Account(AccountCommand::RemoveTags(RemoveTags {
+            account,
+            part: None,
+            definitions,
+        })),
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     int: "BIGINT",
     text: "TEXT COLLATE \"C\"",
     id: "UUID",
+    id_literal: ("'", "'::uuid"),
     real: "DOUBLE PRECISION",
     clustered: "",
     appended: "",

@@ -19,6 +19,7 @@ pub const DIALECT: Dialect = Dialect {
     int: "INTEGER",
     text: "TEXT",
     id: "BLOB",
+    id_literal: ("x'", "'"),
     real: "REAL",
     clustered: " STRICT, WITHOUT ROWID",
     appended: " STRICT",

@@ -3,13 +3,12 @@
 use std::sync::LazyLock;
 
 use domain::claim::ClaimKind;
-use domain::tag::Tag;
 use domain::{AccountId, Person, TenantId, TenantNo};
 use engine::ports::{AccountQueries, AccountView, Page, Paged, Quarantined, StoreError};
 use uuid::Uuid;
 
 use super::window::{Key, MATCHES_MAX};
-use super::{SqlQueries, tags, window};
+use super::{SqlQueries, window};
 use crate::driver::{Cells, Reader};
 use crate::totals::Counted;
 use crate::{rows, tables};
@@ -122,10 +121,6 @@ impl AccountQueries for SqlQueries {
                 by_id(reader, no, AccountId::new(id))
             })
         })
-    }
-
-    fn tags_of(&self, no: TenantNo, account: AccountId) -> Result<Vec<Tag>, StoreError> {
-        self.read(|reader| tags::of_account(reader, no, account))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::change::{AccountChange, Change, FlagChange, PaymentChange};
+use domain::change::{AccountChange, Change, FlagChange, PaymentChange, TenantChange};
 use domain::custom_field::CustomField;
 use domain::definition::DefinitionKey;
 use domain::payment::Actor;
@@ -43,6 +43,7 @@ fn of_entity(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Vec<History
             None => Ok(vec![]),
         },
         HistoryOf::Tag(_)
+        | HistoryOf::TagDefinition(_)
         | HistoryOf::PaymentMethod(_)
         | HistoryOf::Payment(_)
         | HistoryOf::Transaction(_) => {
@@ -89,7 +90,7 @@ fn of_all_of_account(
         return Ok(all);
     }
     let parameters = [no.into(), account.into()];
-    for tag in tags::of_account(reader, no, account)? {
+    for tag in tags::of_account(reader, no, account, limit - all.len())? {
         let left = limit - all.len();
         all.extend(walker.walk(HistoryOf::Tag(tag.id), Some(tag.revision.seq), left)?);
     }
@@ -145,7 +146,12 @@ fn newest(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Option<Seq>, S
         HistoryOf::Account(id) => {
             ("SELECT seq FROM account WHERE tenant = ?1 AND id = ?2", id.uuid())
         }
-        HistoryOf::Tag(id) => ("SELECT seq FROM tag WHERE tenant = ?1 AND id = ?2", id.uuid()),
+        HistoryOf::Tag(id) => {
+            ("SELECT seq FROM object_tag WHERE tenant = ?1 AND id = ?2", id.uuid())
+        }
+        HistoryOf::TagDefinition(id) => {
+            ("SELECT seq FROM tag_definition WHERE tenant = ?1 AND id = ?2", id.uuid())
+        }
         HistoryOf::CustomField(id) => {
             ("SELECT seq FROM custom_field WHERE tenant = ?1 AND id = ?2", id.uuid())
         }
@@ -305,6 +311,9 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
     match (of, change) {
         (HistoryOf::Account(id), Change::Account(AccountChange::Account(it))) => it.id == id,
         (HistoryOf::Tag(id), Change::Account(AccountChange::Tag(it))) => it.id == id,
+        (HistoryOf::TagDefinition(id), Change::Tenant(TenantChange::TagDefinition(it))) => {
+            it.id == id
+        }
         (HistoryOf::CustomField(id), Change::Account(AccountChange::CustomField(it))) => {
             it.id == id
         }
@@ -319,6 +328,7 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
             HistoryOf::Account(_)
             | HistoryOf::Tag(_)
             | HistoryOf::CustomField(_)
+            | HistoryOf::TagDefinition(_)
             | HistoryOf::PaymentMethod(_)
             | HistoryOf::Payment(_)
             | HistoryOf::Transaction(_),

@@ -1,23 +1,159 @@
-//! Reads of tags.
+//! Reads of tags and of tenants' definitions of them.
 
 use std::sync::LazyLock;
 
-use domain::tag::Tag;
-use domain::{AccountId, TenantNo};
-use engine::ports::StoreError;
+use domain::object::Object;
+use domain::tag::{DefinitionRef, NamedDefinition, Tag, TagDefinition};
+use domain::{AccountId, TagDefinitionId, TenantNo};
+use engine::ports::{NamedTag, Page, Paged, ROWS_MAX, StoreError, TagQueries};
 
-use crate::driver::Reader;
+use super::window::MATCHES_MAX;
+use super::{SqlQueries, window};
+use crate::driver::{Reader, Value};
 use crate::rows;
-use crate::tables::TAG;
+use crate::tables::{TAG, TAG_DEFINITION};
 
-/// An account has at most one of each definition, so that they are few.
+/// Tags in the order in which they were added; those of one request by their definitions.
+const ORDER: &str = "ORDER BY created_at_us, definition_id, id";
+
+impl TagQueries for SqlQueries {
+    fn tags_of(&self, no: TenantNo, object: Object) -> Result<Vec<NamedTag>, StoreError> {
+        self.snapshot(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                let rest = "WHERE tenant = ?1 AND object_id = ?2 AND object_type = ?3";
+                TAG.select(&format!("{rest} {ORDER} LIMIT ?4"))
+            });
+            let [tenant, kind, id] = rows::object_key(no, object);
+            let parameters = [tenant, id, kind, window::limit(ROWS_MAX)];
+            named(reader, no, reader.query(&SQL, &parameters, rows::tag)?)
+        })
+    }
+
+    fn tags_of_account(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+    ) -> Result<Vec<NamedTag>, StoreError> {
+        self.snapshot(|reader| {
+            let limit = usize::try_from(ROWS_MAX).unwrap_or(usize::MAX);
+            named(reader, no, of_account(reader, no, account, limit)?)
+        })
+    }
+
+    fn tags(&self, no: TenantNo, page: Page) -> Result<Paged<NamedTag>, StoreError> {
+        self.snapshot(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                TAG.select(&format!("WHERE tenant = ?1 AND active = 1 {ORDER} LIMIT ?2 OFFSET ?3"))
+            });
+            let [limit, offset] = window::limit_offset(page);
+            let items = reader.query(&SQL, &[no.into(), limit, offset], rows::tag)?;
+            let all = count(reader, no, None)?;
+            Ok(Paged { items: named(reader, no, items)?, matching: all, all })
+        })
+    }
+
+    fn tags_named(
+        &self,
+        no: TenantNo,
+        definitions: &[TagDefinitionId],
+        page: Page,
+    ) -> Result<Paged<NamedTag>, StoreError> {
+        self.snapshot(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                let rest = "WHERE tenant = ?1 AND definition_id = ?2 AND active = 1";
+                TAG.select(&format!("{rest} {ORDER} LIMIT ?3 OFFSET ?4"))
+            });
+            let (mut items, mut matching) = (vec![], 0);
+            let window = page.offset..page.offset.saturating_add(page.limit.min(ROWS_MAX));
+            for definition in definitions {
+                let of_definition = count(reader, no, Some(*definition))?;
+                let skipped = window.start.saturating_sub(matching);
+                let wanted = window.end.saturating_sub(matching.max(window.start));
+                let [limit, offset] = window::limit_offset(Page { offset: skipped, limit: wanted });
+                if skipped < of_definition && wanted > 0 {
+                    let parameters = [no.into(), (*definition).into(), limit, offset];
+                    items.extend(reader.query(&SQL, &parameters, rows::tag)?);
+                }
+                matching += of_definition;
+            }
+            let all = count(reader, no, None)?;
+            Ok(Paged { items: named(reader, no, items)?, matching, all })
+        })
+    }
+
+    fn tag_definitions(&self, no: TenantNo) -> Result<Vec<TagDefinition>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                let order = "ORDER BY created_at_us, id";
+                TAG_DEFINITION.select(&format!("WHERE tenant = ?1 AND active = 1 {order} LIMIT ?2"))
+            });
+            let parameters = [no.into(), window::limit(ROWS_MAX)];
+            reader.query(&SQL, &parameters, rows::tag_definition)
+        })
+    }
+
+    fn tag_definition(
+        &self,
+        no: TenantNo,
+        id: TagDefinitionId,
+    ) -> Result<Option<TagDefinition>, StoreError> {
+        self.read(|reader| definition(reader, no, id))
+    }
+}
+
+/// How many tags there are, of a definition if one is named: counted as far as a search goes.
+fn count(
+    reader: &Reader,
+    no: TenantNo,
+    definition: Option<TagDefinitionId>,
+) -> Result<u64, StoreError> {
+    let (of_definition, id) = match definition {
+        Some(id) => ("definition_id = ?3", Value::from(id)),
+        None => ("?3 IS NULL", Value::Null),
+    };
+    let sql = format!(
+        "SELECT count(*) FROM (SELECT 1 FROM object_tag WHERE tenant = ?1 AND {of_definition} \
+         AND active = 1 LIMIT ?2) t"
+    );
+    let found = window::count(reader, &sql, &[no.into(), MATCHES_MAX.into(), id])?;
+    Ok(u64::try_from(found).unwrap_or(0))
+}
+
+/// Tags with the names of their definitions.
+fn named(reader: &Reader, no: TenantNo, tags: Vec<Tag>) -> Result<Vec<NamedTag>, StoreError> {
+    let with_name = |tag: Tag| {
+        let definition = match tag.key.definition {
+            DefinitionRef::Control(control) => NamedDefinition::Control(control),
+            DefinitionRef::Own(id) => {
+                let name = definition(reader, no, id)?.map(|it| it.name).unwrap_or_default();
+                NamedDefinition::Own { id, name }
+            }
+        };
+        Ok(NamedTag { tag, definition })
+    };
+    tags.into_iter().map(with_name).collect()
+}
+
+pub(super) fn definition(
+    reader: &Reader,
+    no: TenantNo,
+    id: TagDefinitionId,
+) -> Result<Option<TagDefinition>, StoreError> {
+    static SQL: LazyLock<String> =
+        LazyLock::new(|| TAG_DEFINITION.select("WHERE tenant = ?1 AND id = ?2"));
+    reader.query_one(&SQL, &[no.into(), id.into()], rows::tag_definition)
+}
+
+/// The tags of an account and of all that belongs to it, those that were removed too.
 pub(super) fn of_account(
     reader: &Reader,
     no: TenantNo,
     account: AccountId,
+    limit: usize,
 ) -> Result<Vec<Tag>, StoreError> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
-        TAG.select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY created_at_us, definition")
+        TAG.select(&format!("WHERE tenant = ?1 AND account_id = ?2 {ORDER} LIMIT ?3"))
     });
-    reader.query(&SQL, &[no.into(), account.into()], rows::tag)
+    let parameters = [no.into(), account.into(), window::limit(limit as u64)];
+    reader.query(&SQL, &parameters, rows::tag)
 }

@@ -1,18 +1,13 @@
 //! Rows of [`tables::CUSTOM_FIELD`] and [`tables::CUSTOM_FIELD_VALUE`].
 
 use domain::custom_field::CustomField;
-use domain::object::{Object, ObjectType};
-use domain::{CustomFieldId, Seq, TenantNo};
+use domain::{CustomFieldId, Seq};
 use engine::ports::StoreError;
 
-use crate::codes::{object_type_code, object_type_of};
+use super::objects::{object_key, object_of, payment_of};
+use crate::codes::object_type_of;
 use crate::driver::{Cells, Value};
 use crate::tables;
-
-/// What finds the fields of an object.
-pub(crate) fn object_key(tenant: TenantNo, object: Object) -> [Value<'static>; 3] {
-    [tenant.into(), object_type_code(object.kind()).into(), object.id().into()]
-}
 
 /// A text that is NULL once it is erased.
 fn text(text: &str) -> Value<'_> {
@@ -20,10 +15,6 @@ fn text(text: &str) -> Value<'_> {
 }
 
 pub(crate) fn custom_field_row(it: &CustomField) -> [Value<'_>; 13] {
-    let payment = match it.object {
-        Object::Transaction { payment, .. } => Some(payment),
-        Object::Account(_) | Object::PaymentMethod(_) | Object::Payment(_) => None,
-    };
     let [tenant, kind, object] = object_key(it.tenant, it.object);
     [
         tenant,
@@ -31,7 +22,7 @@ pub(crate) fn custom_field_row(it: &CustomField) -> [Value<'_>; 13] {
         it.account.into(),
         kind,
         object,
-        payment.into(),
+        payment_of(it.object),
         text(&it.name),
         text(&it.value),
         i64::from(it.ordinal).into(),
@@ -51,21 +42,7 @@ pub fn custom_field(cells: &mut Cells<'_>) -> Result<CustomField, StoreError> {
     let (tenant, id, account) = (cells.tenant()?, cells.entity()?, cells.entity()?);
     let (kind, object) = (cells.code(object_type_of)?, cells.id()?);
     let payment = cells.opt_entity()?;
-    let object = match (kind, payment) {
-        (ObjectType::Account, None) => Object::Account(domain::Id::new(object)),
-        (ObjectType::PaymentMethod, None) => Object::PaymentMethod(domain::Id::new(object)),
-        (ObjectType::Payment, None) => Object::Payment(domain::Id::new(object)),
-        (ObjectType::Transaction, Some(payment)) => {
-            Object::Transaction { payment, id: domain::Id::new(object) }
-        }
-        (
-            ObjectType::Account
-            | ObjectType::PaymentMethod
-            | ObjectType::Payment
-            | ObjectType::Transaction,
-            _,
-        ) => return Err(cells.corrupt("is of a payment if its object is a transaction")),
-    };
+    let object = object_of(cells, (kind, object, payment))?;
     let (name, value) = (cells.opt_string()?, cells.opt_string()?);
     let ordinal = u8::try_from(cells.int()?).map_err(|_| cells.corrupt("is no ordinal"))?;
     Ok(CustomField {

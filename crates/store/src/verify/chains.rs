@@ -21,7 +21,7 @@ use crate::rows;
 use crate::tables::{
     ACCOUNT, APP_USER, CHANGE_REQUEST, CUSTOM_FIELD, CUSTOMER, DEFINITION, ENVIRONMENT,
     ENVIRONMENT_SECRET, JOURNAL, OPERATION, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, POSTING,
-    ROLE, TAG, TENANT, TENANT_VALUE, Table,
+    ROLE, TAG, TAG_DEFINITION, TENANT, TENANT_VALUE, Table,
 };
 
 static RECORDS: LazyLock<String> = LazyLock::new(|| JOURNAL.select("ORDER BY seq"));
@@ -107,6 +107,9 @@ pub(super) const ENTITIES: &[Entity] = &[
         })))
     }),
     (&TAG, |cells| Ok(Change::Account(AccountChange::Tag(rows::tag(cells)?)))),
+    (&TAG_DEFINITION, |cells| {
+        Ok(Change::Tenant(TenantChange::TagDefinition(rows::tag_definition(cells)?)))
+    }),
     (&CUSTOM_FIELD, |cells| {
         Ok(Change::Account(AccountChange::CustomField(domain::custom_field::CustomField {
             name: String::new(),
@@ -415,6 +418,7 @@ impl<'c> NewestSeq<'c> {
             (&OPERATION, by_id),
             (&ACCOUNT, by_id),
             (&TAG, by_id),
+            (&TAG_DEFINITION, by_id),
             (&CUSTOM_FIELD, by_id),
             (&PAYMENT_METHOD, by_id),
             (&PAYMENT, by_id),
@@ -462,6 +466,9 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
         }
         Change::Account(AccountChange::Account(it)) => by_id(&ACCOUNT, it.tenant, it.id.uuid()),
         Change::Account(AccountChange::Tag(it)) => by_id(&TAG, it.tenant, it.id.uuid()),
+        Change::Tenant(TenantChange::TagDefinition(it)) => {
+            by_id(&TAG_DEFINITION, it.tenant, it.id.uuid())
+        }
         Change::Account(AccountChange::CustomField(it)) => {
             by_id(&CUSTOM_FIELD, it.tenant, it.id.uuid())
         }
@@ -507,6 +514,7 @@ fn name(change: &Change) -> String {
         Change::Tenant(TenantChange::Value(it)) => {
             format!("value {} of tenant {}", it.key, it.tenant.0)
         }
+        Change::Tenant(TenantChange::TagDefinition(it)) => format!("tag definition {}", it.id),
         Change::Access(AccessChange::User(it)) => format!("user {}", it.username),
         Change::Access(AccessChange::Role(it)) => format!("role {}", it.name),
         Change::Flag(FlagChange::Environment(it)) => format!("environment {}", it.id),

@@ -13,7 +13,7 @@ use crate::rows::Claimed;
 use crate::rows::{self, ClaimHash, claim_hash};
 use crate::tables::{
     ACCOUNT, CLAIM, CLAIM_RECENT, CUSTOMER, ENVIRONMENT, PAYMENT, PAYMENT_METHOD,
-    PAYMENT_TRANSACTION, TENANT, Table,
+    PAYMENT_TRANSACTION, TAG_DEFINITION, TENANT, Table,
 };
 
 static CLAIMS: LazyLock<String> = LazyLock::new(|| CLAIM.select("ORDER BY key_hash"));
@@ -31,6 +31,8 @@ const ENVIRONMENT_KEYS: &str =
     "SELECT NULL, project || '/' || key FROM environment WHERE tenant = ?1 AND id = ?2";
 const CUSTOMER_KEYS: &str =
     "SELECT account_id, email_key FROM customer WHERE tenant = ?1 AND id = ?2";
+const TAG_DEFINITION_KEYS: &str =
+    "SELECT NULL, name FROM tag_definition WHERE tenant = ?1 AND id = ?2 AND active = 1";
 const TENANT_KEYS: &str = "SELECT NULL, api_key, id FROM tenant WHERE id = ?2 AND ?1 = 0";
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
@@ -71,6 +73,7 @@ fn owner_has_key(
         ClaimKind::Transaction => TRANSACTION_KEYS,
         ClaimKind::Environment => ENVIRONMENT_KEYS,
         ClaimKind::CustomerEmail => CUSTOMER_KEYS,
+        ClaimKind::TagDefinition => TAG_DEFINITION_KEYS,
         ClaimKind::TenantApiKey | ClaimKind::TenantId => TENANT_KEYS,
     };
     let mut found = false;
@@ -97,7 +100,7 @@ fn verify_keys(
     recent: &RecentClaims,
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let sources: [(ClaimKind, &Table, &str); 7] = [
+    let sources: [(ClaimKind, &Table, &str); 8] = [
         (
             ClaimKind::Account,
             &ACCOUNT,
@@ -130,6 +133,11 @@ fn verify_keys(
             ClaimKind::CustomerEmail,
             &CUSTOMER,
             "SELECT tenant, id, email_key, id FROM customer WHERE email_key <> ''",
+        ),
+        (
+            ClaimKind::TagDefinition,
+            &TAG_DEFINITION,
+            "SELECT tenant, id, name, id FROM tag_definition WHERE active = 1",
         ),
     ];
     for (kind, table, sql) in sources {

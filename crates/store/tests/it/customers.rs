@@ -10,7 +10,7 @@ use domain::customer::{
     RequestToken, SetPassword, Taken, TokenPurpose, UpdateCustomer, Verification, VerifyEmail,
 };
 use domain::operation::{FailOperation, QueueRegistration};
-use domain::tag::ControlTag;
+use domain::tag::{ControlTag, NamedDefinition};
 use domain::{
     Command, OperationId, Person, Rejection, Reply, Request, SessionId, TenantNo, Timestamp,
 };
@@ -225,9 +225,9 @@ fn registered_customers_are_read() {
     assert_eq!(account.person.name.as_deref(), Some("Ada Adason"));
     assert_eq!(account.person.email.as_deref(), Some("Ada@Example.org"));
     assert_eq!(account.person.phone.as_deref(), Some("phone of Ada"));
-    let tags = queries.tags_of(TENANT, ada.account).unwrap();
-    let tags: Vec<_> = tags.iter().map(|it| (it.key.definition, it.active)).collect();
-    assert_eq!(tags, [(ControlTag::AutoPayOff, true)]);
+    let tags = queries.tags_of_account(TENANT, ada.account).unwrap();
+    let tags: Vec<_> = tags.iter().map(|it| (it.definition.clone(), it.tag.active)).collect();
+    assert_eq!(tags, [(NamedDefinition::Control(ControlTag::AutoPayOff), true)]);
 
     let bob = verified(workload, queries, "Bob");
     let there = sign_up(workload, OTHER, "Ada");
@@ -505,7 +505,7 @@ fn damage_is_found() {
         customer it is not what journal row N says"#]]
     .assert_eq(&damaged("UPDATE customer SET is_verified = 1 - is_verified WHERE status = 1"));
     expect![[r#"
-        claim CustomerEmail 018df974-d500-770e-b1fe-3fae437653af does not have this key
+        claim CustomerEmail 018df974-d500-7d86-a17a-ce5decfd8aab does not have this key
         customer is not what was written
         customer its key is not claimed for it"#]]
     .assert_eq(&damaged("UPDATE customer SET email_key = 'x' WHERE email_key LIKE 'bob%'"));

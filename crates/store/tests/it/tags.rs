@@ -2,13 +2,15 @@
 
 use domain::account::CreateAccount;
 use domain::change::{AccountChange, Change};
-use domain::command::AccountCommand;
+use domain::command::{AccountCommand, TenantCommand};
+use domain::object::Object;
 use domain::read::Read;
 use domain::reply::AccountReply;
-use domain::tag::{AddTags, ControlTag, RemoveTags, Tag, TagKey};
+use domain::tag::{AddTags, ControlTag, CreateTagDefinition, RemoveTags, TagKey};
 use domain::{AccountId, Command, Person, Reply, TagDefinitionId, TenantNo};
-use engine::ports::{HistoryOf, HistoryRow, Store};
+use engine::ports::{HistoryOf, HistoryRow, NamedTag, Page, Store};
 use expect_test::expect;
+use store::verify::verify_dir;
 use uuid::Uuid;
 
 use crate::flags::damaged;
@@ -25,7 +27,7 @@ fn add<S: Store>(workload: &mut Workload<S>, account: AccountId, numbers: &[u128
     let definitions = ids(numbers);
     workload.accepted(
         TENANT,
-        Command::Account(AccountCommand::AddTags(AddTags { account, definitions })),
+        Command::Account(AccountCommand::AddTags(AddTags { account, part: None, definitions })),
     );
 }
 
@@ -33,7 +35,11 @@ fn remove<S: Store>(workload: &mut Workload<S>, account: AccountId, numbers: &[u
     let definitions = ids(numbers);
     workload.accepted(
         TENANT,
-        Command::Account(AccountCommand::RemoveTags(RemoveTags { account, definitions })),
+        Command::Account(AccountCommand::RemoveTags(RemoveTags {
+            account,
+            part: None,
+            definitions,
+        })),
     );
 }
 
@@ -50,11 +56,27 @@ pub fn fill<S: Store>(workload: &mut Workload<S>) -> AccountId {
     remove(workload, account, &[6]);
     add(workload, account, &[1, 6]);
     remove(workload, account, &[9]);
+    define(workload, account);
     account
 }
 
-fn shown(tags: &[Tag]) -> Vec<(ControlTag, bool)> {
-    tags.iter().map(|it| (it.key.definition, it.active)).collect()
+/// A definition of the tenant's own, `vip`, with which the account is tagged.
+fn define<S: Store>(workload: &mut Workload<S>, account: AccountId) -> TagDefinitionId {
+    let command = TenantCommand::DefineTag(CreateTagDefinition {
+        name: "vip".to_owned(),
+        description: "pays at once".to_owned(),
+        applies_to: vec!["ACCOUNT".to_owned(), "PAYMENT".to_owned()],
+    });
+    let reply = workload.accepted(TENANT, Command::Tenant(command));
+    let Reply::TagDefinitionCreated(id) = reply else { panic!("{reply:?}") };
+    let command = AddTags { account, part: None, definitions: vec![id] };
+    workload.now = workload.now.plus_us(1);
+    workload.accepted(TENANT, Command::Account(AccountCommand::AddTags(command)));
+    id
+}
+
+fn shown(tags: &[NamedTag]) -> Vec<(&str, bool)> {
+    tags.iter().map(|it| (it.definition.name(), it.tag.active)).collect()
 }
 
 fn was_active(rows: &[HistoryRow]) -> Vec<bool> {
@@ -67,15 +89,17 @@ fn tags_are_read_with_their_history() {
     let mut world = World::new(97);
     let account = fill(&mut world.workload);
     let queries = &*world.queries;
-    let tags = queries.tags_of(TENANT, account).unwrap();
+    let tags = queries.tags_of_account(TENANT, account).unwrap();
     let expected = [
-        (ControlTag::AutoPayOff, true),
-        (ControlTag::AutoInvoicingReuseDraft, false),
-        (ControlTag::Test, true),
+        ("AUTO_PAY_OFF", true),
+        ("AUTO_INVOICING_REUSE_DRAFT", false),
+        ("TEST", true),
+        ("vip", true),
     ];
     assert_eq!(shown(&tags), expected);
-    assert_eq!(queries.tags_of(TenantNo(2), account).unwrap(), []);
-    let history = |tenant, tag: &Tag| queries.history(tenant, HistoryOf::Tag(tag.id)).unwrap();
+    assert_eq!(queries.tags_of_account(TenantNo(2), account).unwrap(), []);
+    let history =
+        |tenant, it: &NamedTag| queries.history(tenant, HistoryOf::Tag(it.tag.id)).unwrap();
     assert_eq!(was_active(&history(TENANT, &tags[0])), [true]);
     assert_eq!(was_active(&history(TENANT, &tags[1])), [true, false]);
     assert_eq!(was_active(&history(TENANT, &tags[2])), [true, false, true]);
@@ -85,14 +109,50 @@ fn tags_are_read_with_their_history() {
         .iter()
         .filter(|row| matches!(row.image, Change::Account(AccountChange::Tag(_))))
         .count();
-    assert_eq!((all.len(), images), (7, 6));
+    assert_eq!((all.len(), images), (8, 7));
+}
+
+#[test]
+fn tags_of_a_tenants_own_definition_are_found_and_keep_it_in_use() {
+    let mut world = World::new(96);
+    let account = fill(&mut world.workload);
+    let queries = &*world.queries;
+    let all = Page { offset: 0, limit: 100 };
+    let definitions = queries.tag_definitions(TENANT).unwrap();
+    let [vip] = &definitions[..] else { panic!("{definitions:?}") };
+    assert_eq!(
+        (vip.name.as_str(), &vip.applies_to[..]),
+        ("vip", &["ACCOUNT".to_owned(), "PAYMENT".to_owned()][..])
+    );
+    assert_eq!(queries.tag_definitions(TenantNo(2)).unwrap(), []);
+    let page = queries.tags(TENANT, all).unwrap();
+    assert_eq!((page.items.len(), page.matching, page.all), (3, 3, 3));
+    let test = ids(&[6])[0];
+    let found = queries.tags_named(TENANT, &[vip.id, test], all).unwrap();
+    assert_eq!(shown(&found.items), [("vip", true), ("TEST", true)]);
+    let second = queries.tags_named(TENANT, &[vip.id, test], Page { offset: 1, limit: 1 }).unwrap();
+    assert_eq!((shown(&second.items), second.matching, second.all), (vec![("TEST", true)], 2, 3));
+    let states = queries.history(TENANT, HistoryOf::TagDefinition(vip.id)).unwrap();
+    assert_eq!(states.len(), 1);
+    let id = vip.id;
+    let undefine = || Command::Tenant(TenantCommand::UndefineTag(id));
+    let refused = world.workload.one(TENANT, undefine());
+    assert!(format!("{refused:?}").contains("TagDefinitionInUse"), "{refused:?}");
+    let command = RemoveTags { account, part: None, definitions: vec![id] };
+    world.workload.accepted(TENANT, Command::Account(AccountCommand::RemoveTags(command)));
+    world.workload.accepted(TENANT, undefine());
+    let queries = &*world.queries;
+    assert_eq!(queries.tag_definitions(TENANT).unwrap(), []);
+    let gone = queries.tags_of(TENANT, Object::Account(account)).unwrap();
+    assert_eq!(shown(&gone)[3], ("vip", false), "it still has its name");
+    assert!(verify_dir(world.home.path()).unwrap().is_sound());
 }
 
 #[test]
 fn a_tag_that_is_not_there_is_loaded_as_absent() {
     let mut world = World::new(98);
     let account = fill(&mut world.workload);
-    let key = |definition| TagKey { account, definition };
+    let key = |tag| TagKey::of_account(account, tag);
     let (there, not_there) = (key(ControlTag::Test), key(ControlTag::ManualPay));
     let reads =
         [Read::Tag(TENANT, there), Read::Tag(TENANT, not_there), Read::Tag(TenantNo(2), there)];
@@ -104,8 +164,9 @@ fn a_tag_that_is_not_there_is_loaded_as_absent() {
 
 #[test]
 fn damage_is_found() {
-    expect!["tag it is not what journal row N says"]
-        .assert_eq(&damaged("UPDATE tag SET active = 0 WHERE definition = 1"));
-    let lost = damaged("DELETE FROM tag WHERE definition = 1");
+    expect!["object_tag it is not what journal row N says"].assert_eq(&damaged(
+        "UPDATE object_tag SET active = 0 WHERE seq = (SELECT min(seq) FROM object_tag)",
+    ));
+    let lost = damaged("DELETE FROM object_tag WHERE seq = (SELECT min(seq) FROM object_tag)");
     assert!(lost.starts_with("journal tag ") && lost.ends_with(" is on no chain"), "{lost}");
 }

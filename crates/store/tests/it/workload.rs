@@ -217,7 +217,7 @@ impl<S: Store> Workload<S> {
                 self.learn_transaction(tenant, it.payment, it.transaction);
                 self.payers.extend(account.map(|account| (it.payment, account)));
             }
-            Reply::TenantCreated(_) => {
+            Reply::TenantCreated(_) | Reply::TagDefinitionCreated(_) => {
                 let no = u32::try_from(self.tenants.len()).unwrap() + 1;
                 self.tenants.push(TenantNo(no));
             }

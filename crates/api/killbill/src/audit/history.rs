@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use domain::account::Person;
 use domain::custom_field::CustomField;
 use domain::payment::{Payment, Transaction, TransactionStatus};
-use domain::tag::Tag;
+use domain::tag::{Tag, TagDefinition};
 use domain::{Account, AccountId, Currency, PaymentMethod, PaymentMethodId, TenantNo, Timestamp};
 use engine::time::rfc3339_second;
 use serde::Serialize;
@@ -37,6 +37,7 @@ pub(super) struct HistoryJson<'a> {
 enum Columns<'a> {
     Account(Box<AccountColumns<'a>>),
     Tag(TagColumns),
+    TagDefinition(TagDefinitionColumns<'a>),
     CustomField(CustomFieldColumns<'a>),
     PaymentMethod(PaymentMethodColumns<'a>),
     Payment(PaymentColumns<'a>),
@@ -93,6 +94,16 @@ struct TagColumns {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+struct TagDefinitionColumns<'a> {
+    name: &'a str,
+    description: &'a str,
+    applicable_object_types: String,
+    is_active: bool,
+    active: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct CustomFieldColumns<'a> {
     field_name: &'a str,
     field_value: &'a str,
@@ -143,6 +154,10 @@ impl<'a> HistoryJson<'a> {
                 (columns, "ACCOUNT_HISTORY", "ACCOUNT")
             }
             Image::Tag(tag) => (Columns::Tag(tag_columns(tag)), "TAG_HISTORY", "TAG"),
+            Image::TagDefinition(it) => {
+                let columns = Columns::TagDefinition(tag_definition_columns(it));
+                (columns, "TAG_DEFINITION_HISTORY", "TAG_DEFINITIONS")
+            }
             Image::CustomField(field) => {
                 let columns = Columns::CustomField(custom_field_columns(field));
                 (columns, "CUSTOM_FIELD_HISTORY", "CUSTOM_FIELD")
@@ -179,6 +194,8 @@ const fn owner(image: Image<'_>) -> (TenantNo, AccountId, Timestamp) {
     match image {
         Image::Account(it, _) => (it.tenant, it.id, it.created_at),
         Image::Tag(it) => (it.tenant, it.key.account, it.created_at),
+        // It belongs to no account.
+        Image::TagDefinition(it) => (it.tenant, AccountId::new(Uuid::nil()), it.created_at),
         Image::CustomField(it) => (it.tenant, it.account, it.created_at),
         Image::PaymentMethod(it) => (it.tenant, it.account_id, it.created_at),
         Image::Payment(it) => (it.tenant, it.account_id, it.created_at),
@@ -218,11 +235,21 @@ fn account_columns<'a>(account: &'a Account, person: Option<&'a Person>) -> Acco
     }
 }
 
+fn tag_definition_columns(it: &TagDefinition) -> TagDefinitionColumns<'_> {
+    TagDefinitionColumns {
+        name: &it.name,
+        description: &it.description,
+        applicable_object_types: it.applies_to.join(","),
+        is_active: it.active,
+        active: it.active,
+    }
+}
+
 fn tag_columns(tag: &Tag) -> TagColumns {
     TagColumns {
-        tag_definition_id: tag.key.definition.definition().id().uuid(),
-        object_id: tag.key.account.uuid(),
-        object_type: tag.key.definition.definition().applies_to.name(),
+        tag_definition_id: tag.key.definition.id().uuid(),
+        object_id: tag.key.object().id(),
+        object_type: tag.key.object().kind().name(),
         is_active: tag.active,
         active: tag.active,
     }

@@ -71,6 +71,7 @@ pub(crate) fn of(call: &Call, reply: Reply) -> HandlerResult {
         }
         Reply::Done => Ok(reply::no_content()),
         Reply::TenantCreated(_)
+        | Reply::TagDefinitionCreated(_)
         | Reply::Access(_)
         | Reply::Account(_)
         | Reply::Flag(_)

@@ -181,6 +181,7 @@ pub async fn create(
         }
         Reply::Done
         | Reply::TenantCreated(_)
+        | Reply::TagDefinitionCreated(_)
         | Reply::Access(_)
         | Reply::Account(_)
         | Reply::Flag(

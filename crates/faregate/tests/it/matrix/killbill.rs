@@ -98,8 +98,28 @@ fn accounts() -> Vec<Row> {
             .at("/1.0/kb/accounts/{accountId}/tags?tagDef=00000000-0000-0000-0000-000000000001")
             .of_object(),
         row("GET /1.0/kb/accounts/{accountId}/allTags", READ).of_object(),
+        row("GET /1.0/kb/payments/{paymentId}/tags", READ).of_object(),
+        row("POST /1.0/kb/payments/{paymentId}/tags", may("tag:add"))
+            .body(r#"["{tagDefinitionId}"]"#)
+            .of_object(),
+        row("DELETE /1.0/kb/payments/{paymentId}/tags", may("tag:delete")).of_object(),
+        row("GET /1.0/kb/paymentTransactions/{transactionId}/tags", READ).of_object(),
+        row("POST /1.0/kb/paymentTransactions/{transactionId}/tags", may("tag:add"))
+            .body(r#"["{tagDefinitionId}"]"#)
+            .of_object(),
+        row("DELETE /1.0/kb/paymentTransactions/{transactionId}/tags", may("tag:delete"))
+            .of_object(),
+        row("GET /1.0/kb/tags/pagination", READ),
+        row("GET /1.0/kb/tags/search/{searchKey}", READ),
         row("GET /1.0/kb/tagDefinitions", READ),
-        row("GET /1.0/kb/tagDefinitions/{tagDefinitionId}", READ),
+        row("POST /1.0/kb/tagDefinitions", may("tag:create_tag_definition"))
+            .body(r#"{"name":"new","description":"d","applicableObjectTypes":["ACCOUNT"]}"#),
+        row("GET /1.0/kb/tagDefinitions/{tagDefinitionId}", READ).of_object(),
+        row("DELETE /1.0/kb/tagDefinitions/{tagDefinitionId}", may("tag:delete_tag_definition"))
+            .of_object()
+            // Something is tagged with it.
+            .or(400),
+        row("GET /1.0/kb/tagDefinitions/{tagDefinitionId}/auditLogsWithHistory", READ).of_object(),
         row("GET /1.0/kb/tags/{tagId}/auditLogsWithHistory", READ).of_object(),
     ]
 }

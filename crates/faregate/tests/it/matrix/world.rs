@@ -135,6 +135,7 @@ impl World {
             "/1.0/kb/accounts/pagination",
             "/1.0/kb/accounts/{accountId}/allTags",
             "/1.0/kb/accounts/{accountId}/allCustomFields",
+            "/1.0/kb/tagDefinitions",
             "/1.0/kb/accounts/{accountId}/paymentMethods",
             "/1.0/kb/accounts/{accountId}/payments",
             "/1.0/kb/accounts/{accountId}/auditLogs",
@@ -247,6 +248,13 @@ impl World {
         let tags = format!("/1.0/kb/accounts/{account}/tags");
         let added = admin.post(&tags, &json!(["00000000-0000-0000-0000-000000000001"]));
         assert_eq!(added.status, 201, "{}", added.text());
+        let definition = json!({
+            "name": CANARY, "description": CANARY,
+            "applicableObjectTypes": ["ACCOUNT", "PAYMENT", "TRANSACTION"],
+        });
+        let made = admin.post("/1.0/kb/tagDefinitions", &definition);
+        let definition = made.header("location").unwrap().rsplit('/').next().unwrap().to_owned();
+        assert_eq!(admin.post(&tags, &json!([definition])).status, 201);
         let fields = format!("/1.0/kb/accounts/{account}/customFields");
         let added = admin.post(&fields, &json!([{ "name": CANARY, "value": CANARY }]));
         assert_eq!(added.status, 201, "{added:?}");
@@ -260,6 +268,7 @@ impl World {
         }
         let transaction = text(&payment["transactions"][0], "transactionId");
         let objects = &mut self.objects;
+        objects.add("tagDefinitionId", definition);
         objects.add("customFieldId", field);
         objects.add("accountId", account);
         objects.add("accountKey", "account-of-a");
@@ -271,7 +280,6 @@ impl World {
         objects.add("paymentTransactionId", transaction);
         objects.add("transactionKey", "transaction-of-a");
         objects.add("tagId", tag);
-        objects.add("tagDefinitionId", "00000000-0000-0000-0000-000000000001");
         objects.add("searchKey", "of-a");
     }
 

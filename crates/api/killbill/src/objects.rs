@@ -1,0 +1,106 @@
+//! Objects that have custom fields and tags, as paths and parameters name them.
+
+use domain::object::{Object, ObjectType};
+use domain::{AccountId, Id};
+use uuid::Uuid;
+
+use crate::call::Call;
+use crate::error::{Failure, no_such_object};
+use crate::request::{Query, printable};
+
+/// Kill Bill's types of objects.
+const OBJECT_TYPES: [&str; 19] = [
+    "ACCOUNT",
+    "ACCOUNT_EMAIL",
+    "BLOCKING_STATES",
+    "BUNDLE",
+    "CUSTOM_FIELD",
+    "INVOICE",
+    "INVOICE_ITEM",
+    "INVOICE_PAYMENT",
+    "PAYMENT",
+    "PAYMENT_ATTEMPT",
+    "PAYMENT_METHOD",
+    "SERVICE_BROADCAST",
+    "SUBSCRIPTION",
+    "SUBSCRIPTION_EVENT",
+    "TAG",
+    "TAG_DEFINITION",
+    "TENANT",
+    "TENANT_KVS",
+    "TRANSACTION",
+];
+
+/// The type of this name, whatever the case of its letters.
+pub(crate) fn named(text: &str) -> Option<&'static str> {
+    OBJECT_TYPES.into_iter().find(|it| text.eq_ignore_ascii_case(it))
+}
+
+/// Parses `objectType=`, which is case-insensitive; `None` if it is absent or empty.
+pub(crate) fn type_of(query: Query<'_>) -> Result<Option<&'static str>, Failure> {
+    let text = query.text("objectType")?.unwrap_or_default();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    named(&text).map(Some).ok_or_else(|| {
+        Failure::illegal(format!("objectType={}: there is no such type", printable(&text)))
+    })
+}
+
+/// The object that a path names, and its account.
+///
+/// # Errors
+/// 404 if there is none.
+pub(crate) async fn find(
+    call: &Call,
+    kind: ObjectType,
+    parameter: &'static str,
+) -> Result<(AccountId, Object), Failure> {
+    let id: Uuid = call.param_id::<()>(parameter)?.uuid();
+    let tenant = call.tenant();
+    let found = call.read(move |queries| {
+        Ok(match kind {
+            ObjectType::Account => {
+                let id = AccountId::new(id);
+                queries.account(tenant, id)?.map(|_| (id, Object::Account(id)))
+            }
+            ObjectType::PaymentMethod => {
+                let found = queries.payment_method(tenant, Id::new(id))?;
+                found.map(|it| (it.method.account_id, Object::PaymentMethod(it.method.id)))
+            }
+            ObjectType::Payment => {
+                let found = queries.payment(tenant, Id::new(id))?.map(|it| it.payment);
+                found.map(|it| (it.account_id, Object::Payment(it.id)))
+            }
+            ObjectType::Transaction => {
+                let id = Id::new(id);
+                let found = queries.payment_of_transaction(tenant, id)?.map(|it| it.payment);
+                found.map(|it| (it.account_id, Object::Transaction { payment: it.id, id }))
+            }
+        })
+    });
+    found.await?.ok_or_else(|| no_such_object(kind.name(), &id))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check_type(query: &str, expected: Expect) {
+        expected.assert_eq(&format!("{:?}", type_of(Query::new(query))));
+    }
+
+    #[test]
+    fn an_unknown_object_type_is_refused() {
+        check_type("", expect!["Ok(None)"]);
+        check_type("objectType=", expect!["Ok(None)"]);
+        check_type("objectType=account", expect![[r#"Ok(Some("ACCOUNT"))"#]]);
+        check_type("objectType=PAYMENT&audit=FULL", expect![[r#"Ok(Some("PAYMENT"))"#]]);
+        let Err(Failure::Problem(problem)) = type_of(Query::new("objectType=NONE")) else {
+            panic!("accepted")
+        };
+        assert_eq!(problem.message, "objectType=NONE: there is no such type");
+    }
+}

@@ -1,0 +1,110 @@
+//! Custom fields and tags: the tables that came with the schema's version 3.
+
+use super::{CHECK_MADE, CHECK_NOW, Index, Layout, Table, id, index, int, text, unique};
+
+/// Tags on objects, those that were removed too. Of a transaction `object_payment_id` is its payment.
+pub static TAG: Table = Table {
+    name: "object_tag",
+    columns: &[
+        int("tenant"),
+        id("object_id"),
+        id("definition_id"),
+        int("object_type").fixed(),
+        id("account_id").fixed(),
+        id("object_payment_id").null().fixed(),
+        id("id").fixed(),
+        int("active"),
+        int("created_at_us"),
+        int("seq"),
+    ],
+    key_columns: 3,
+    layout: Layout::Clustered,
+    indexes: &[
+        unique("object_tag_by_id", "tenant, id"),
+        index("object_tag_by_account", "tenant, account_id"),
+        only("object_tag_by_creation", "tenant, created_at_us, definition_id, id", "active = 1"),
+        only("object_tag_by_definition", "tenant, definition_id, created_at_us, id", "active = 1"),
+    ],
+};
+
+/// A tenant's own definitions of tags, those that were deleted too. `applies_to` is a JSON array of names.
+pub static TAG_DEFINITION: Table = Table {
+    name: "tag_definition",
+    columns: &[
+        int("tenant"),
+        id("id"),
+        text("name").fixed(),
+        text("description").fixed(),
+        text("applies_to").fixed(),
+        int("active"),
+        int("created_at_us").fixed(),
+        int("seq"),
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
+/// Custom fields, those that were removed too. `name` and `value` are NULL once the account's person is
+/// erased. Of a transaction `object_payment_id` is its payment.
+pub static CUSTOM_FIELD: Table = Table {
+    name: "custom_field",
+    columns: &[
+        int("tenant"),
+        id("id"),
+        id("account_id").fixed(),
+        int("object_type").fixed(),
+        id("object_id").fixed(),
+        id("object_payment_id").null().fixed(),
+        text("name").null(),
+        text("value").null(),
+        int("ordinal").fixed(),
+        int("active"),
+        int("created_at_us").fixed(),
+        int("updated_at_us"),
+        int("seq"),
+        CHECK_MADE,
+        CHECK_NOW,
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[
+        shown("custom_field_by_object", "tenant, object_type, object_id"),
+        index("custom_field_by_account", "tenant, account_id"),
+        shown("custom_field_by_creation", "tenant, created_at_us, ordinal, id"),
+        shown("custom_field_by_name", "tenant, object_type, name, value"),
+        shown("custom_field_by_value", "tenant, value"),
+    ],
+};
+
+/// The values that custom fields had, each from the journal row `seq` on.
+pub static CUSTOM_FIELD_VALUE: Table = Table {
+    name: "custom_field_value",
+    columns: &[
+        int("tenant"),
+        id("field_id"),
+        int("seq"),
+        id("account_id").fixed(),
+        text("value").fixed(),
+        CHECK_MADE,
+        CHECK_NOW,
+    ],
+    key_columns: 3,
+    layout: Layout::Clustered,
+    indexes: &[index("custom_field_value_by_account", "tenant, account_id")],
+};
+
+/// Which custom fields are shown.
+pub(crate) const SHOWN: &str = "active = 1 AND value IS NOT NULL";
+
+const fn shown(name: &'static str, columns: &'static str) -> Index {
+    only(name, columns, SHOWN)
+}
+
+const fn only(name: &'static str, columns: &'static str, only: &'static str) -> Index {
+    Index { name, columns, unique: false, only: Some(only) }
+}
+
+/// The tables that came with the schema's version 3.
+pub(crate) static OF_VERSION_3: [&Table; 4] =
+    [&CUSTOM_FIELD, &CUSTOM_FIELD_VALUE, &TAG, &TAG_DEFINITION];
