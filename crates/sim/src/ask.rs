@@ -340,6 +340,8 @@ pub enum Reason {
     NoTag,
     /// There is no such definition of a tag.
     NoTagDefinition,
+    /// The object has no such field.
+    NoField,
     /// No account can have that tag.
     UnfitTag,
     /// A field cannot be.

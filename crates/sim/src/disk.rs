@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::change::{AccountChange, Change, PaymentChange};
+use domain::custom_field::CustomField;
 use domain::customer::CustomerFile;
 use domain::mail::Mail;
 use domain::operation::Operation;
@@ -68,6 +69,8 @@ pub struct Books {
     pub operations: Vec<Operation>,
     /// Tags on accounts, those that were removed too.
     pub tags: Vec<Tag>,
+    /// Custom fields that are shown.
+    pub custom_fields: Vec<CustomField>,
     /// Payment methods, deleted ones too.
     pub methods: Vec<PaymentMethod>,
     /// Payments with their transactions.

@@ -175,8 +175,14 @@ impl Gateway {
         }
     }
 
-    /// A call arrives: books it, unless its id is booked already. Gives what follows from it.
-    pub fn arrive(&mut self, call: &Call, deed: Deed, now: i64) -> Vec<(i64, Later)> {
+    /// A call arrives: books it, unless its id is booked already. Gives what follows from it. What came
+    /// late is reported, unless somebody still asks about it.
+    pub fn arrive(
+        &mut self,
+        call: &Call,
+        (deed, is_awaited): (Deed, bool),
+        now: i64,
+    ) -> Vec<(i64, Later)> {
         let random = &mut self.random;
         // The contract: what arrived before the deadline is found before "not found" is final.
         let found_by = (call.deadline + call.settle_after_us - now).max(1);
@@ -212,7 +218,7 @@ impl Gateway {
             Deed::Wait => {}
         }
         let mut later = self.turns_later(call.transaction, now);
-        if self.random.chance(80) {
+        if !is_awaited || self.random.chance(80) {
             later.push((
                 now + self.random.between(1, 30 * SECOND_US),
                 Later::Notify(call.transaction),

@@ -699,6 +699,7 @@ impl Disk for MemoryDisk {
             mails: tables.mails.values().cloned().collect(),
             operations: tables.operations.values().cloned().collect(),
             tags: tables.tags.values().cloned().collect(),
+            custom_fields: tables.custom_fields.values().filter(|it| it.active).cloned().collect(),
             accounts: accounts.map(|(key, account)| (account.clone(), person(key))).collect(),
             methods: tables.methods.values().cloned().collect(),
             payments: files.collect(),

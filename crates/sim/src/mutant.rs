@@ -83,6 +83,8 @@ pub enum Mutant {
     LosesMail,
     /// The store loses tags.
     LosesTag,
+    /// The store loses changes of custom fields.
+    LosesField,
     /// The store loses how what was kept for later ended.
     KeepsOperation,
     /// The process sends calls through another gateway.
@@ -149,6 +151,7 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("keeps-session", Mutant::KeepsSession),
     ("loses-mail", Mutant::LosesMail),
     ("loses-tag", Mutant::LosesTag),
+    ("loses-field", Mutant::LosesField),
     ("keeps-operation", Mutant::KeepsOperation),
     ("sends-elsewhere", Mutant::SendsElsewhere),
     ("ignores-pending", Mutant::IgnoresPending),
@@ -222,7 +225,8 @@ impl Mutant {
             | (Self::KeepsPerson, Change::Account(AccountChange::PersonErased { .. }))
             | (Self::KeepsSession, Change::Customer(CustomerChange::SessionEnded { .. }))
             | (Self::LosesMail, Change::Customer(CustomerChange::Mail(_)))
-            | (Self::LosesTag, Change::Account(AccountChange::Tag(_))) => return vec![],
+            | (Self::LosesTag, Change::Account(AccountChange::Tag(_)))
+            | (Self::LosesField, Change::Account(AccountChange::CustomField(_))) => return vec![],
             (Self::LosesAddress, Change::Claim(ClaimChange::Taken { key, .. }))
                 if key.kind == ClaimKind::CustomerEmail =>
             {

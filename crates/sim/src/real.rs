@@ -236,6 +236,7 @@ impl RealDisk {
                 books.tags.extend(tags.into_iter().map(|it| it.tag));
                 books.accounts.push((view.account, view.person));
             }
+            books.custom_fields.extend(queries.custom_fields(no, ALL)?.items);
             books.payments.extend(queries.payments(no, None, ALL)?.items);
             let entries = queries.ledger_entries(no, &LedgerFilter::default(), ALL)?;
             books.entries.extend(entries.into_iter().map(|entry| (no, entry)));

@@ -328,9 +328,9 @@ fn account_reason(rejection: &AccountRejection) -> Reason {
         R::TagNotFound { .. } => Reason::NoTag,
         R::TagDefinitionNotFound { .. } => Reason::NoTagDefinition,
         R::TagNotApplicable { .. } => Reason::UnfitTag,
+        R::CustomFieldNotFound { .. } => Reason::NoField,
         R::KeyIsFixed { .. }
         | R::FieldIsFixed { .. }
-        | R::CustomFieldNotFound { .. }
         | R::CustomFieldNameIsFixed { .. }
         | R::TooManyCustomFields => Reason::Other(format!("{rejection:?}")),
     }

@@ -207,8 +207,16 @@ fn nothing_personal_is_left_of_erased_people_on_a_server() {
         .env("FAREGATE_SIGNUP_KEY_FILE", &key_file(&dir, "signup.key"));
     let server = Server::start_in(dir.path(), launch);
     let mut people = people::enter(&server, &dir);
-    let personal =
-        ["account", "account_person", "actor", "customer", "outstanding", "payment_method"];
+    let personal = [
+        "account",
+        "account_person",
+        "actor",
+        "custom_field",
+        "custom_field_value",
+        "customer",
+        "outstanding",
+        "payment_method",
+    ];
     assert_eq!(scratch.tables_with(people::CANARY), personal, "they are there before");
     let dumped = scratch.dump().map(|it| it.contains(people::CANARY));
     assert_ne!(dumped, Some(false), "and in a dump");

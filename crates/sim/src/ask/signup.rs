@@ -1,4 +1,4 @@
-//! Requests about customers and the tags of their accounts, and the replies.
+//! Requests about customers, the tags of their accounts and custom fields, and the replies.
 
 use super::{Code, Uid};
 
@@ -84,6 +84,19 @@ pub enum Wish {
         /// Whether the tags are removed.
         off: bool,
     },
+    /// Custom fields of an account, or of a payment of it.
+    Fields { account: Uid, payment: Option<Uid>, change: FieldChange },
+}
+
+/// What is done to custom fields.
+#[derive(Clone, Debug)]
+pub enum FieldChange {
+    /// Names and values.
+    Add(Vec<(String, String)>),
+    /// The first field that a request made gets another value.
+    Set { made_by: Uid, value: String },
+    /// All are removed.
+    Clear,
 }
 
 /// A request to register a customer.

@@ -24,6 +24,7 @@ pub fn all(books: &Books, model: &Model) -> Vec<Result<(), Wrong>> {
         mails(books, model),
         operations(books, model),
         tags(books, model),
+        fields(books, model),
     ]
 }
 
@@ -207,6 +208,24 @@ fn tags(books: &Books, model: &Model) -> Result<(), Wrong> {
         expected.extend(all.map(|((account, number), it)| line(*no, *account, *number, *it)));
     }
     same("tags are what the model says", &mut stored, &mut expected)
+}
+
+fn fields(books: &Books, model: &Model) -> Result<(), Wrong> {
+    let line = |tenant: u32, object: Uid, name: &str, value: &str| {
+        format!("{tenant} {object:x} {name}={value}")
+    };
+    let mut stored: Vec<String> = vec![];
+    for it in &books.custom_fields {
+        stored.push(line(it.tenant.0, it.object.id().as_u128(), &it.name, &it.value));
+    }
+    let mut expected: Vec<String> = vec![];
+    for (no, tenant) in &model.tenants {
+        for ((account, payment), fields) in &tenant.people.fields {
+            let object = payment.unwrap_or(*account);
+            expected.extend(fields.iter().map(|it| line(*no, object, &it.name, &it.value)));
+        }
+    }
+    same("custom fields are what the model says", &mut stored, &mut expected)
 }
 
 fn same(check: &'static str, stored: &mut [String], expected: &mut [String]) -> Result<(), Wrong> {

@@ -156,6 +156,11 @@ impl Model {
         found.map(|it| it.status).ok_or(Reason::NoTransaction)
     }
 
+    /// Whether it failed because its gateway has no record of it, and the gateway is still asked.
+    pub fn believes_lost(&self, place: Place) -> bool {
+        self.find(place).is_some_and(|it| it.status == Status::Failed && it.open.is_some())
+    }
+
     fn find(&self, (tenant, payment, transaction): Place) -> Option<&Move> {
         let payment = self.payment(tenant, payment)?;
         payment.moves.iter().find(|it| it.id == transaction)

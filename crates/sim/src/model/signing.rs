@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Account, Expected, Tenant};
-use crate::ask::signup::{GRACE_US, Join, Letter, Proof, SESSION_US, TOKEN_US, Who, Wish, Word};
+use crate::ask::signup::{
+    FieldChange, GRACE_US, Join, Letter, Proof, SESSION_US, TOKEN_US, Who, Wish, Word,
+};
 use crate::ask::{Created, Reason, Said, Uid};
 
 /// How many sessions somebody has.
@@ -29,6 +31,17 @@ pub struct People {
     pub mails: BTreeSet<(Uid, Letter, Option<Uid>, Uid)>,
     /// Tags on accounts, those that were taken off too.
     pub tags: BTreeMap<(Uid, u8), bool>,
+    /// Custom fields of accounts and of their payments: name, value, and which request made it as its first.
+    pub fields: BTreeMap<(Uid, Option<Uid>), Vec<Field>>,
+}
+
+/// A custom field.
+#[derive(Clone, Debug)]
+pub struct Field {
+    pub name: String,
+    pub value: String,
+    /// The request whose first field it is.
+    pub first_of: Option<Uid>,
 }
 
 /// A customer who signed up.
@@ -110,6 +123,9 @@ impl Tenant {
                 Some(Operation::Made(_) | Operation::Failed) => no("OperationSettled"),
             },
             Wish::Tag { account, numbers, off } => self.tag(*account, numbers, *off),
+            Wish::Fields { account, payment, change } => {
+                self.fields((*account, *payment), change, request)
+            }
             Wish::Verify { who, .. }
             | Wish::NewToken { who, .. }
             | Wish::NewPassword { who, .. }
@@ -172,7 +188,11 @@ impl Tenant {
                 self.forget(who, it);
                 done()
             }
-            Wish::Join(_) | Wish::Queue | Wish::Fail { .. } | Wish::Tag { .. } => {
+            Wish::Join(_)
+            | Wish::Queue
+            | Wish::Fail { .. }
+            | Wish::Tag { .. }
+            | Wish::Fields { .. } => {
                 unreachable!("{wish:?} is not about somebody who is there")
             }
         }
@@ -304,7 +324,44 @@ impl Tenant {
         it.expires = None;
         it.sessions.clear();
         self.people.mails.retain(|(to, ..)| *to != who.id);
+        self.people.fields.retain(|(account, _), _| *account != who.account);
         self.named(who.account, None);
+    }
+
+    fn fields(
+        &mut self,
+        object: (Uid, Option<Uid>),
+        change: &FieldChange,
+        request: Uid,
+    ) -> Expected {
+        let (account, payment) = object;
+        if !self.accounts.contains_key(&account) {
+            return Expected::refused(Reason::NoAccount);
+        }
+        let is_there = |id| self.payments.get(&id).is_some_and(|it| it.account == account);
+        if payment.is_some_and(|id| !is_there(id)) {
+            return Expected::refused(Reason::NoPayment);
+        }
+        let fields = self.people.fields.entry(object).or_default();
+        match change {
+            FieldChange::Add(new) => {
+                let made = new.iter().enumerate().map(|(at, (name, value))| Field {
+                    name: name.clone(),
+                    value: value.clone(),
+                    first_of: (at == 0).then_some(request),
+                });
+                fields.extend(made);
+            }
+            FieldChange::Set { made_by, value } => {
+                let of_request = |it: &&mut Field| it.first_of == Some(*made_by);
+                match fields.iter_mut().find(of_request) {
+                    Some(field) => field.value.clone_from(value),
+                    None => return Expected::refused(Reason::NoField),
+                }
+            }
+            FieldChange::Clear => fields.clear(),
+        }
+        done()
     }
 
     fn tag(&mut self, account: Uid, numbers: &[u8], off: bool) -> Expected {

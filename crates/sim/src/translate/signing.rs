@@ -1,19 +1,25 @@
 //! Customers, in the code's words and in the simulation's.
 
 use domain::command::{AccountCommand, CustomerCommand};
+use domain::custom_field::{
+    AddCustomFields, NewCustomField, NewValue, RemoveCustomFields, UpdateCustomFields,
+};
 use domain::customer::{
     CloseSessions, CustomerRef, CustomerReply, EraseCustomer, OpenSession, PasswordProof, Profile,
     RefreshSession, Register, RequestToken, SetPassword, Taken, TokenPurpose, UpdateCustomer,
     Verification, VerifyEmail,
 };
 use domain::mail::MailKind;
+use domain::object::Object;
 use domain::operation::{FailOperation, QueueRegistration};
 use domain::tag::{AddTags, RemoveTags};
-use domain::{Command, Id, Person, TagDefinitionId};
+use domain::{Command, Id, Person, RequestId, TagDefinitionId};
 use uuid::Uuid;
 
 use super::{currency_of, id};
-use crate::ask::signup::{GRACE_US, Join, Letter, Proof, SESSION_US, TOKEN_US, Who, Wish, Word};
+use crate::ask::signup::{
+    FieldChange, GRACE_US, Join, Letter, Proof, SESSION_US, TOKEN_US, Who, Wish, Word,
+};
 use crate::ask::{Said, Uid};
 
 /// No run lasts so long.
@@ -86,6 +92,7 @@ pub(super) fn command(wish: &Wish, request: Uid) -> Command {
             explanation: "no".to_owned(),
         }),
         Wish::Tag { account, numbers, off } => return tag(*account, numbers, *off),
+        Wish::Fields { account, payment, change } => return fields(*account, *payment, change),
     })
 }
 
@@ -127,6 +134,31 @@ fn tag(account: Uid, numbers: &[u8], off: bool) -> Command {
             definitions,
         })),
     }
+}
+
+fn fields(account: Uid, payment: Option<Uid>, change: &FieldChange) -> Command {
+    let account = id(account);
+    let object = payment.map_or(Object::Account(account), |it| Object::Payment(id(it)));
+    Command::Account(match change {
+        FieldChange::Add(fields) => {
+            let new = |(name, value): &(String, String)| NewCustomField {
+                name: name.clone(),
+                value: value.clone(),
+            };
+            let fields = fields.iter().map(new).collect();
+            AccountCommand::AddCustomFields(AddCustomFields { account, object, fields })
+        }
+        FieldChange::Set { made_by, value } => {
+            let id = RequestId(Uuid::from_u128(*made_by)).entity(0);
+            let fields = vec![NewValue { id, name: None, value: value.clone() }];
+            AccountCommand::UpdateCustomFields(UpdateCustomFields { account, object, fields })
+        }
+        FieldChange::Clear => AccountCommand::RemoveCustomFields(RemoveCustomFields {
+            account,
+            object,
+            fields: vec![],
+        }),
+    })
 }
 
 const fn named(who: &Who) -> CustomerRef {

@@ -1,7 +1,7 @@
 //! What clients want of customers: few addresses, so that they meet, and now and then expired ones.
 
 use super::Workload;
-use crate::ask::signup::{Join, Proof, Who, Wish};
+use crate::ask::signup::{FieldChange, Join, Proof, Who, Wish};
 use crate::ask::{CURRENCIES, Uid, What};
 use crate::model::{Customer, Tenant};
 
@@ -36,7 +36,8 @@ impl Workload {
             76..=83 => Wish::Erase { who, if_expired: self.random.chance(400) },
             84..=88 => Wish::Queue,
             89..=90 => self.fail(tenant),
-            _ => self.tag(tenant),
+            91..=94 => self.tag(tenant),
+            _ => self.fields(tenant),
         })
     }
 
@@ -112,6 +113,35 @@ impl Workload {
             *self.random.pick(&kept)
         };
         Wish::Fail { operation }
+    }
+
+    /// Mostly of objects that have fields already, so that these change.
+    fn fields(&mut self, tenant: &Tenant) -> Wish {
+        let known: Vec<(Uid, Option<Uid>)> = tenant.people.fields.keys().copied().collect();
+        let (account, payment) = if known.is_empty() || self.random.chance(400) {
+            let account = self.account(tenant);
+            let of_account = tenant.payments.iter().filter(|(_, it)| it.account == account);
+            let payments: Vec<Uid> = of_account.map(|(id, _)| *id).collect();
+            let is_of_payment = !payments.is_empty() && self.random.chance(500);
+            (account, is_of_payment.then(|| *self.random.pick(&payments)))
+        } else {
+            *self.random.pick(&known)
+        };
+        let first = tenant.people.fields.get(&(account, payment)).into_iter().flatten();
+        let first: Vec<Uid> = first.filter_map(|it| it.first_of).collect();
+        let change = match self.random.below(10) {
+            0 => FieldChange::Clear,
+            1..=4 if !first.is_empty() => {
+                FieldChange::Set { made_by: *self.random.pick(&first), value: self.name() }
+            }
+            5 => FieldChange::Set { made_by: self.mint(0), value: self.name() },
+            _ => {
+                let count = 1 + self.random.below(2);
+                let new = (0..count).map(|at| (format!("n{at}"), self.name()));
+                FieldChange::Add(new.collect())
+            }
+        };
+        Wish::Fields { account, payment, change }
     }
 
     fn tag(&mut self, tenant: &Tenant) -> Wish {

@@ -127,7 +127,8 @@ impl<D: Disk> World<D> {
             | Wish::Change { .. }
             | Wish::Queue
             | Wish::Fail { .. }
-            | Wish::Tag { .. } => None,
+            | Wish::Tag { .. }
+            | Wish::Fields { .. } => None,
         };
         let address = address.filter(|_| self.random.chance(500))?;
         let tell = self.random.chance(700);

@@ -36,7 +36,9 @@ impl<D: Disk> World<D> {
         match event {
             Event::Arrive(call, fate) => {
                 self.note(format!("arrives: {:x} {:?}", call.transaction, fate.deed));
-                let later = self.gateway.arrive(&call, fate.deed, self.real);
+                let place = (call.tenant, call.payment, call.transaction);
+                let is_awaited = self.real <= call.deadline || self.model.believes_lost(place);
+                let later = self.gateway.arrive(&call, (fate.deed, is_awaited), self.real);
                 for (at, event) in later {
                     self.at(at, Event::Gateway(event));
                 }

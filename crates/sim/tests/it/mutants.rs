@@ -52,6 +52,7 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
     ("mails are those that were asked for", &[Mutant::LosesMail]),
     ("what was kept for later is what the model says", &[Mutant::KeepsOperation]),
     ("tags are what the model says", &[Mutant::LosesTag]),
+    ("custom fields are what the model says", &[Mutant::LosesField]),
     ("postings balance", &[Mutant::PostsOneSided]),
     (
         "no payment without its postings",
