@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::{Role, User};
 use crate::account::{Account, Person};
+use crate::account_email::AccountEmail;
 use crate::change_request::ChangeRequest;
 use crate::claim::{Claim, ClaimKey};
 use crate::custom_field::CustomField;
@@ -89,10 +90,12 @@ pub enum AccountChange {
         person: Box<Person>,
     },
     /// Personal data is erased: all revisions of it, what its payment methods' rows have beside the
-    /// journal, its custom fields, and the texts of who changed it.
+    /// journal, its custom fields and further addresses, and the texts of who changed it.
     PersonErased {
         account: AccountId,
     },
+    /// A further e-mail address.
+    Email(AccountEmail),
     /// A tag on the account or on what belongs to it.
     Tag(Tag),
     /// A custom field of the account or of what belongs to it.
@@ -174,6 +177,7 @@ impl Change {
             },
             Self::Account(it) => match it {
                 AccountChange::Account(it) => Some(it.revision),
+                AccountChange::Email(it) => Some(it.revision),
                 AccountChange::Tag(it) => Some(it.revision),
                 AccountChange::CustomField(it) => Some(it.revision),
                 AccountChange::PaymentMethod(it) => Some(it.revision),
@@ -218,6 +222,7 @@ impl Change {
             },
             Self::Account(it) => match it {
                 AccountChange::Account(it) => Some(&mut it.revision),
+                AccountChange::Email(it) => Some(&mut it.revision),
                 AccountChange::Tag(it) => Some(&mut it.revision),
                 AccountChange::CustomField(it) => Some(&mut it.revision),
                 AccountChange::PaymentMethod(it) => Some(&mut it.revision),

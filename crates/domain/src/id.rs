@@ -16,6 +16,8 @@ pub mod kind {
     pub enum Tenant {}
     /// A customer's billing account.
     pub enum Account {}
+    /// A further e-mail address of an account.
+    pub enum AccountEmail {}
     /// A means of payment on an account.
     pub enum PaymentMethod {}
     /// A tag on an account.
@@ -53,6 +55,8 @@ pub mod kind {
 pub type TenantId = Id<kind::Tenant>;
 /// Names an account.
 pub type AccountId = Id<kind::Account>;
+/// Names a further e-mail address of an account.
+pub type AccountEmailId = Id<kind::AccountEmail>;
 /// Names a payment method.
 pub type PaymentMethodId = Id<kind::PaymentMethod>;
 /// Names a tag.

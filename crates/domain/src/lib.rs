@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod account;
+pub mod account_email;
 pub mod card_data;
 pub mod change;
 pub mod change_request;
@@ -47,9 +48,10 @@ pub use effect::{Effect, GatewayCall};
 pub use event::Event;
 pub use execute::{Executed, execute};
 pub use id::{
-    AccountId, ChangeRequestId, CustomFieldId, CustomerId, DefinitionId, EnvironmentId, Id, MailId,
-    OperationId, PaymentId, PaymentMethodId, RequestId, SecretId, SessionId, TagDefinitionId,
-    TagId, TenantId, TenantNo, TenantValueId, TokenId, TransactionId, kind, mix,
+    AccountEmailId, AccountId, ChangeRequestId, CustomFieldId, CustomerId, DefinitionId,
+    EnvironmentId, Id, MailId, OperationId, PaymentId, PaymentMethodId, RequestId, SecretId,
+    SessionId, TagDefinitionId, TagId, TenantId, TenantNo, TenantValueId, TokenId, TransactionId,
+    kind, mix,
 };
 pub use money::{AmountError, AmountMinor, Currency};
 pub use partition::PartitionNo;

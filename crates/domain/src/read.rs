@@ -16,6 +16,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Read {
     Account(TenantNo, AccountId),
+    /// The further e-mail addresses that an account has.
+    AccountEmails(TenantNo, AccountId),
     PaymentMethod(TenantNo, PaymentMethodId),
     Tag(TenantNo, TagKey),
     TagDefinition(TenantNo, TagDefinitionId),

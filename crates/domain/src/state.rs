@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use crate::access::{Role, User};
 use crate::account::{Account, Person};
+use crate::account_email::AccountEmail;
 use crate::change::{
     AccessChange, AccountChange, Change, ClaimChange, CustomerChange, FlagChange, PaymentChange,
     TenantChange,
@@ -23,8 +24,8 @@ use crate::payment_method::PaymentMethod;
 use crate::tag::{DefinitionRef, Tag, TagDefinition, TagKey};
 use crate::tenant::{Tenant, TenantValue};
 use crate::{
-    AccountId, ChangeRequestId, CustomFieldId, CustomerId, EnvironmentId, OperationId, PaymentId,
-    PaymentMethodId, SecretId, TagDefinitionId, TenantNo, TransactionId,
+    AccountEmailId, AccountId, ChangeRequestId, CustomFieldId, CustomerId, EnvironmentId,
+    OperationId, PaymentId, PaymentMethodId, SecretId, TagDefinitionId, TenantNo, TransactionId,
 };
 
 /// The rows of a batch. A row that was looked for and is not there is present as `None`; a look at
@@ -34,6 +35,8 @@ pub struct State {
     pub accounts: BTreeMap<(TenantNo, AccountId), Option<Account>>,
     /// Personal data by account.
     pub people: BTreeMap<(TenantNo, AccountId), Person>,
+    /// The further e-mail addresses that accounts have, by account.
+    pub account_emails: BTreeMap<(TenantNo, AccountId), BTreeMap<AccountEmailId, AccountEmail>>,
     /// Payment methods by id.
     pub payment_methods: BTreeMap<(TenantNo, PaymentMethodId), Option<PaymentMethod>>,
     /// Tags by key.
@@ -88,6 +91,14 @@ impl State {
 
     pub(crate) fn person(&self, tenant: TenantNo, id: AccountId) -> Person {
         self.people.get(&(tenant, id)).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn account_emails(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> &BTreeMap<AccountEmailId, AccountEmail> {
+        self.account_emails.get(&(tenant, account)).expect(LOADED)
     }
 
     pub(crate) fn payment_method(
@@ -279,6 +290,7 @@ impl State {
                 methods
                     .filter(|it| (it.tenant, it.account_id) == (tenant, *account))
                     .for_each(PaymentMethod::erase);
+                self.account_emails.entry((tenant, *account)).and_modify(BTreeMap::clear);
                 for ((of, _), fields) in &mut self.custom_fields {
                     fields.retain(|_, it| (*of, it.account) != (tenant, *account));
                 }
@@ -289,6 +301,13 @@ impl State {
                     && let Some(is_used) = self.tag_definition_uses.get_mut(&(it.tenant, id))
                 {
                     *is_used |= it.active;
+                }
+            }
+            AccountChange::Email(it) => {
+                let of_account = self.account_emails.entry((it.tenant, it.account)).or_default();
+                of_account.remove(&it.id);
+                if it.active {
+                    of_account.insert(it.id, it.clone());
                 }
             }
             AccountChange::CustomField(it) => {

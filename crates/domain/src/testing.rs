@@ -91,6 +91,9 @@ impl Rows {
                 state.transactions.insert((tenant, id), payment);
             }
             Read::Tag(tenant, key) => drop(state.tags.entry((tenant, key)).or_default()),
+            Read::AccountEmails(tenant, id) => {
+                state.account_emails.entry((tenant, id)).or_default();
+            }
             Read::TagDefinition(tenant, id) => {
                 state.tag_definitions.entry((tenant, id)).or_default();
             }

@@ -687,6 +687,7 @@ impl Run<'_> {
                     claim.map(|claim| PaymentId::new(claim.owner))
                 }
                 Read::Account(..)
+                | Read::AccountEmails(..)
                 | Read::PaymentMethod(..)
                 | Read::Tag(..)
                 | Read::TagDefinition(..)

@@ -102,6 +102,7 @@ pub fn entity(image: &Change) -> Option<HistoryOf> {
     match image {
         Change::Account(AccountChange::Account(it)) => Some(HistoryOf::Account(it.id)),
         Change::Account(AccountChange::Tag(it)) => Some(HistoryOf::Tag(it.id)),
+        Change::Account(AccountChange::Email(it)) => Some(HistoryOf::AccountEmail(it.id)),
         Change::Account(AccountChange::CustomField(it)) => Some(HistoryOf::CustomField(it.id)),
         Change::Account(AccountChange::PaymentMethod(it)) => Some(HistoryOf::PaymentMethod(it.id)),
         Change::Payment(PaymentChange::Payment(it)) => Some(HistoryOf::Payment(it.id)),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::access::{Role, User};
+use domain::account_email::AccountEmail;
 use domain::change::{
     AccessChange, AccountChange, Change, ClaimChange, CustomerChange, FlagChange, PaymentChange,
     TenantChange,
@@ -23,8 +24,8 @@ use domain::state::State;
 use domain::tag::{DefinitionRef, Tag, TagDefinition, TagKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, ChangeRequestId, CustomFieldId, CustomerId, EnvironmentId, MailId,
-    OperationId, PartitionNo, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision,
+    Account, AccountEmailId, AccountId, ChangeRequestId, CustomFieldId, CustomerId, EnvironmentId,
+    MailId, OperationId, PartitionNo, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision,
     SecretId, Seq, Sequences, SessionId, TagDefinitionId, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{
@@ -88,6 +89,7 @@ struct Tables {
     people: BTreeMap<(TenantNo, AccountId), Person>,
     tags: BTreeMap<(TenantNo, TagKey), Tag>,
     tag_definitions: BTreeMap<(TenantNo, TagDefinitionId), TagDefinition>,
+    emails: BTreeMap<(TenantNo, AccountEmailId), AccountEmail>,
     custom_fields: BTreeMap<(TenantNo, CustomFieldId), CustomField>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), PaymentMethod>,
     payments: BTreeMap<(TenantNo, PaymentId), Payment>,
@@ -298,7 +300,8 @@ impl Tables {
                 AccountChange::Person { .. }
                 | AccountChange::PersonErased { .. }
                 | AccountChange::Tag(_)
-                | AccountChange::CustomField(_),
+                | AccountChange::CustomField(_)
+                | AccountChange::Email(_),
             )
             | Change::Payment(
                 PaymentChange::Posting(_)
@@ -412,11 +415,16 @@ impl Tables {
                 methods
                     .filter(|it| (it.tenant, it.account_id) == (tenant, account))
                     .for_each(PaymentMethod::erase);
+                self.emails.retain(|_, it| (it.tenant, it.account) != (tenant, account));
                 self.custom_fields.retain(|_, it| (it.tenant, it.account) != (tenant, account));
             }
             AccountChange::Tag(mut it) => {
                 tabled(&mut it.revision);
                 self.tags.insert((it.tenant, it.key), it);
+            }
+            AccountChange::Email(mut it) => {
+                tabled(&mut it.revision);
+                self.emails.insert((it.tenant, it.id), it);
             }
             AccountChange::CustomField(mut it) => {
                 tabled(&mut it.revision);
@@ -504,6 +512,10 @@ impl Tables {
             Read::TagDefinitionUse(tenant, id) => {
                 let is_used = self.is_tag_definition_used(*tenant, *id);
                 state.tag_definition_uses.insert((*tenant, *id), is_used);
+            }
+            Read::AccountEmails(tenant, account) => {
+                let emails = self.emails_of(*tenant, *account);
+                state.account_emails.insert((*tenant, *account), emails);
             }
             Read::CustomFields(tenant, object) => {
                 let fields = self.fields_of(*tenant, *object);
@@ -595,6 +607,15 @@ impl Tables {
     fn is_tag_definition_used(&self, tenant: TenantNo, id: TagDefinitionId) -> bool {
         let of_definition = (tenant, DefinitionRef::Own(id));
         self.tags.values().any(|it| it.active && (it.tenant, it.key.definition) == of_definition)
+    }
+
+    fn emails_of(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> BTreeMap<AccountEmailId, AccountEmail> {
+        let own = |it: &&AccountEmail| it.active && (it.tenant, it.account) == (tenant, account);
+        self.emails.values().filter(own).map(|it| (it.id, it.clone())).collect()
     }
 
     fn fields_of(&self, tenant: TenantNo, object: Object) -> BTreeMap<CustomFieldId, CustomField> {

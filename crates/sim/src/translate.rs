@@ -395,7 +395,8 @@ pub fn created(entry: &Entry) -> Created {
                 AccountChange::Person { .. }
                 | AccountChange::PersonErased { .. }
                 | AccountChange::Tag(_)
-                | AccountChange::CustomField(_),
+                | AccountChange::CustomField(_)
+                | AccountChange::Email(_),
             )
             | Change::Payment(
                 PaymentChange::Posting(_)

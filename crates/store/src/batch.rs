@@ -5,6 +5,7 @@ mod customers;
 use std::collections::BTreeMap;
 
 use domain::access::{Role, User};
+use domain::account_email::AccountEmail;
 use domain::change::{
     AccessChange, AccountChange, Change, ClaimChange, FlagChange, PaymentChange, TenantChange,
 };
@@ -17,9 +18,9 @@ use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
 use domain::tag::{Tag, TagDefinition, TagKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountId, ChangeRequestId, CustomFieldId, EnvironmentId, PaymentId, PaymentMethod,
-    PaymentMethodId, Person, Reply, Revision, SecretId, Seq, TagDefinitionId, TenantNo, Timestamp,
-    TransactionId,
+    Account, AccountEmailId, AccountId, ChangeRequestId, CustomFieldId, EnvironmentId, PaymentId,
+    PaymentMethod, PaymentMethodId, Person, Reply, Revision, SecretId, Seq, TagDefinitionId,
+    TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{Batch, Entry, StoreError};
 
@@ -60,6 +61,7 @@ pub(crate) struct Rows<'a> {
     accounts: BTreeMap<(TenantNo, AccountId), Newest<'a, Account>>,
     people: Vec<(TenantNo, AccountId, Seq, &'a Person)>,
     tags: BTreeMap<(TenantNo, TagKey), Newest<'a, Tag>>,
+    emails: BTreeMap<(TenantNo, AccountEmailId), Newest<'a, AccountEmail>>,
     custom_fields: BTreeMap<(TenantNo, CustomFieldId), Newest<'a, CustomField>>,
     /// The values that custom fields got, with the fields.
     field_values: Vec<&'a CustomField>,
@@ -189,6 +191,9 @@ impl<'a> Rows<'a> {
             AccountChange::Tag(it) => {
                 newest(&mut self.tags, (it.tenant, it.key), it, (it.revision, seq));
             }
+            AccountChange::Email(it) => {
+                newest(&mut self.emails, (it.tenant, it.id), it, (it.revision, seq));
+            }
             AccountChange::CustomField(it) => self.take_field(it, seq),
             AccountChange::PaymentMethod(it) => self.take_method(it, seq),
         }
@@ -290,6 +295,9 @@ impl<'a> Rows<'a> {
     }
 
     fn write_fields(&self, db: &Database) -> Result<(), StoreError> {
+        put_all(db, &tables::ACCOUNT_EMAIL, self.emails.values(), |put, it| {
+            put.row(&rows::account_email_row(it.image))
+        })?;
         put_all(db, &tables::CUSTOM_FIELD, self.custom_fields.values(), |put, it| {
             put.row(&rows::custom_field_row(it.image))
         })?;
@@ -302,7 +310,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// Erases the custom fields of people, once the rows are written. Those that came after the erasure
+    /// Erases the custom fields and further addresses of people, once the rows are written. Those that came after the erasure
     /// stay.
     pub(crate) fn erase_fields(&mut self, db: &Database) -> Result<(), StoreError> {
         for (tenant, account, seq) in self.erased.clone() {
@@ -318,6 +326,8 @@ impl<'a> Rows<'a> {
             db.exec(&sql, &these)?;
             db.check_again(&tables::CUSTOM_FIELD, of_account, &these)?;
             db.exec(&format!("DELETE FROM custom_field_value {of_account}"), &these)?;
+            db.exec(&format!("UPDATE account_email SET email = NULL {of_account}"), &these)?;
+            db.check_again(&tables::ACCOUNT_EMAIL, of_account, &these)?;
         }
         Ok(())
     }

@@ -24,9 +24,9 @@ use crate::driver::{Reader, Value};
 use crate::recent::{AccountEntry, Cache, PaymentEntry, Recent};
 use crate::rows;
 use crate::tables::{
-    ACCOUNT, ACCOUNT_PERSON, APP_USER, CHANGE_REQUEST, CUSTOM_FIELD, DEFINITION, ENVIRONMENT,
-    ENVIRONMENT_SECRET, OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE,
-    TAG, TAG_DEFINITION, TENANT, TENANT_VALUE, Table,
+    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, APP_USER, CHANGE_REQUEST, CUSTOM_FIELD, DEFINITION,
+    ENVIRONMENT, ENVIRONMENT_SECRET, OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION,
+    REPLY, ROLE, TAG, TAG_DEFINITION, TENANT, TENANT_VALUE, Table,
 };
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
@@ -34,6 +34,10 @@ const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
 /// A definition by its key.
 pub(crate) const BY_KEY: &str =
     "WHERE tenant = ?1 AND environment_id = ?2 AND kind = ?3 AND key = ?4";
+
+/// The further addresses that an account has.
+pub(crate) const EMAILS_OF_ACCOUNT: &str = "WHERE tenant = ?1 AND account_id = ?2 AND active = 1 \
+     AND email IS NOT NULL ORDER BY created_at_us, id";
 
 /// The custom fields that an object has.
 pub(crate) const FIELDS_OF_OBJECT: &str = "WHERE tenant = ?1 AND object_type = ?2 AND object_id = ?3 \
@@ -47,6 +51,7 @@ static SELECT_METHOD: LazyLock<String> = LazyLock::new(|| PAYMENT_METHOD.select(
 static SELECT_TAG: LazyLock<String> =
     LazyLock::new(|| TAG.select("WHERE tenant = ?1 AND object_id = ?2 AND definition_id = ?3"));
 static SELECT_TAG_DEFINITION: LazyLock<String> = LazyLock::new(|| TAG_DEFINITION.select(BY_ID));
+static SELECT_EMAILS: LazyLock<String> = LazyLock::new(|| ACCOUNT_EMAIL.select(EMAILS_OF_ACCOUNT));
 static SELECT_CUSTOM_FIELDS: LazyLock<String> =
     LazyLock::new(|| CUSTOM_FIELD.select(FIELDS_OF_OBJECT));
 static SELECT_PAYMENT: LazyLock<String> = LazyLock::new(|| PAYMENT.select(BY_ID));
@@ -97,7 +102,7 @@ pub(crate) fn state(
     // They belong to accounts that are loaded already.
     load_methods(reader, &defaults, &mut state, recent)?;
     load_tags(reader, &wanted, &mut state)?;
-    load_custom_fields(reader, &wanted, &mut state)?;
+    load_personal(reader, &wanted, &mut state)?;
     load_named(reader, &wanted, &mut state)?;
     load_flags(reader, &wanted, &mut state)?;
     customers::customers(reader, &wanted.customers, &mut state)?;
@@ -126,6 +131,8 @@ struct Wanted<'a> {
     methods: BTreeSet<(TenantNo, PaymentMethodId)>,
     payments: BTreeSet<(TenantNo, PaymentId)>,
     transactions: Vec<(TenantNo, TransactionId)>,
+    /// Accounts whose further addresses are wanted.
+    emails: Vec<(TenantNo, AccountId)>,
     tags: Vec<(TenantNo, TagKey)>,
     tag_definitions: Vec<(TenantNo, TagDefinitionId)>,
     tag_definition_uses: Vec<(TenantNo, TagDefinitionId)>,
@@ -147,6 +154,7 @@ impl<'a> Wanted<'a> {
     fn add(&mut self, read: &'a Read) {
         match read {
             Read::Account(tenant, id) => drop(self.accounts.insert((*tenant, *id))),
+            Read::AccountEmails(tenant, id) => self.emails.push((*tenant, *id)),
             Read::PaymentMethod(tenant, id) => drop(self.methods.insert((*tenant, *id))),
             Read::Payment(tenant, id) => drop(self.payments.insert((*tenant, *id))),
             Read::Transaction(tenant, id) => self.transactions.push((*tenant, *id)),
@@ -384,12 +392,18 @@ fn load_tags(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<
     Ok(())
 }
 
-/// As seldom changed as tags, and never asked for by payments.
-fn load_custom_fields(
+/// Custom fields and further addresses: as seldom changed as tags, and never asked for by payments.
+fn load_personal(
     reader: &Reader,
     wanted: &Wanted<'_>,
     state: &mut State,
 ) -> Result<(), StoreError> {
+    for &(tenant, account) in &wanted.emails {
+        let key = [tenant.into(), account.into()];
+        let emails = reader.query(&SELECT_EMAILS, &key, rows::account_email)?;
+        let emails = emails.into_iter().map(|it| (it.id, it)).collect();
+        state.account_emails.insert((tenant, account), emails);
+    }
     for &(tenant, object) in &wanted.custom_fields {
         let key = rows::object_key(tenant, object);
         let fields = reader.query(&SELECT_CUSTOM_FIELDS, &key, rows::custom_field)?;

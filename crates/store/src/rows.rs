@@ -26,12 +26,15 @@ use crate::codes::{
 use crate::driver::{Cells, Value};
 use crate::tables::{self, CHECKS};
 
+mod account_emails;
 mod claims;
 mod custom_fields;
 mod objects;
 mod quarantine;
 mod tags;
 
+pub use account_emails::account_email;
+pub(crate) use account_emails::account_email_row;
 pub use claims::claim_hash;
 pub(crate) use claims::{ClaimHash, Claimed, claim, claim_row, recent_claim, recent_claim_row};
 pub use custom_fields::custom_field;
@@ -40,6 +43,11 @@ pub(crate) use objects::object_key;
 pub(crate) use quarantine::{quarantined, quarantined_row};
 pub use tags::{tag, tag_definition};
 pub(crate) use tags::{tag_definition_row, tag_key, tag_row};
+
+/// A text that is never empty, and NULL once it is erased.
+fn erasable(text: &str) -> Value<'_> {
+    if text.is_empty() { Value::Null } else { text.into() }
+}
 
 /// A currency borrowed by a row.
 fn currency(currency: Option<&Currency>) -> Value<'_> {

@@ -218,9 +218,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf 532e4a81c51e23ea4ab33e68c5faac04"]
+        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 163746cc15115f14e4685cf2b5ec82dc"]
+        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

@@ -18,7 +18,7 @@ pub(crate) use customers::{EXPIRING, GIVEN_UP, SETTLED, TO_NOTIFY, TO_SEND, WAIT
 pub(crate) use flags::DUE;
 pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 pub use insights::{FLAG_INSIGHT, METRIC_INSIGHT};
-pub use objects::{CUSTOM_FIELD, CUSTOM_FIELD_VALUE, TAG, TAG_DEFINITION};
+pub use objects::{ACCOUNT_EMAIL, CUSTOM_FIELD, CUSTOM_FIELD_VALUE, TAG, TAG_DEFINITION};
 pub(crate) use objects::{OF_VERSION_3, SHOWN};
 pub(crate) use payments::{IN_RARE_STATE, UNRESOLVED};
 pub use payments::{OUTSTANDING, PAYMENT, PAYMENT_TRANSACTION, POSTING, QUARANTINE};
@@ -562,6 +562,7 @@ pub static TABLES: &[&Table] = &[
     &CUSTOM_FIELD,
     &CUSTOM_FIELD_VALUE,
     &TAG_DEFINITION,
+    &ACCOUNT_EMAIL,
 ];
 
 /// The tables of insights.

@@ -3,13 +3,14 @@
 mod history;
 
 use domain::account::Person;
+use domain::account_email::AccountEmail;
 use domain::change::{AccountChange, Change, PaymentChange, TenantChange};
 use domain::custom_field::CustomField;
 use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, TransactionType};
 use domain::tag::{Tag, TagDefinition};
 use domain::{
-    Account, AccountRejection, CustomFieldId, EXTERNAL_PAYMENT, PaymentId, PaymentMethod,
-    PaymentRejection, Rejection, TagId, TenantNo, TransactionId,
+    Account, AccountId, AccountRejection, CustomFieldId, EXTERNAL_PAYMENT, PaymentId,
+    PaymentMethod, PaymentRejection, Rejection, TagId, TenantNo, TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
 use engine::time::rfc3339_second;
@@ -132,6 +133,7 @@ enum Stage {
 enum Image<'a> {
     Account(&'a Account, Option<&'a Person>),
     Tag(&'a Tag),
+    Email(&'a AccountEmail),
     TagDefinition(&'a TagDefinition),
     CustomField(&'a CustomField),
     PaymentMethod(&'a PaymentMethod),
@@ -147,6 +149,7 @@ impl<'a> Image<'a> {
             }
             Change::Account(AccountChange::Tag(tag)) => Self::Tag(tag),
             Change::Tenant(TenantChange::TagDefinition(it)) => Self::TagDefinition(it),
+            Change::Account(AccountChange::Email(it)) => Self::Email(it),
             Change::Account(AccountChange::CustomField(field)) => Self::CustomField(field),
             Change::Account(AccountChange::PaymentMethod(method)) => Self::PaymentMethod(method),
             Change::Payment(PaymentChange::Payment(payment)) => Self::Payment(payment),
@@ -173,6 +176,7 @@ impl<'a> Image<'a> {
         match self {
             Self::Account(it, _) => ("ACCOUNT", it.id.uuid()),
             Self::Tag(it) => ("TAG", it.id.uuid()),
+            Self::Email(it) => ("ACCOUNT_EMAIL", it.id.uuid()),
             Self::TagDefinition(it) => ("TAG_DEFINITION", it.id.uuid()),
             Self::CustomField(it) => ("CUSTOM_FIELD", it.id.uuid()),
             Self::PaymentMethod(it) => ("PAYMENT_METHOD", it.id.uuid()),
@@ -185,11 +189,13 @@ impl<'a> Image<'a> {
         match self {
             Self::PaymentMethod(method) if !method.active => "DELETE",
             Self::Tag(tag) if !tag.active => "DELETE",
+            Self::Email(it) if !it.active => "DELETE",
             Self::TagDefinition(it) if !it.active => "DELETE",
             Self::CustomField(field) if !field.active => "DELETE",
             // Adding a removed tag again activates its row.
             Self::Tag(_) => "INSERT",
             Self::Account(..)
+            | Self::Email(_)
             | Self::TagDefinition(_)
             | Self::CustomField(_)
             | Self::PaymentMethod(_)
@@ -217,6 +223,7 @@ impl<'a> Image<'a> {
         match self {
             Self::Account(..)
             | Self::Tag(_)
+            | Self::Email(_)
             | Self::TagDefinition(_)
             | Self::CustomField(_)
             | Self::PaymentMethod(_) => ENDED,
@@ -275,6 +282,11 @@ impl<'a> Entry<'a> {
             history,
         }
     }
+}
+
+/// The account of a resource.
+pub(crate) fn account_of(row: &HistoryRow) -> AccountId {
+    history::owner(Image::of(row)).1
 }
 
 /// All entries of one resource, each with the resource's values.

@@ -4,6 +4,7 @@
 //! calls the handler that the table in `routes` names. The handler decodes one command or one query,
 //! gives it to the engine, and encodes the result. Business rules are in the domain.
 
+mod account_emails;
 mod account_related;
 mod accounts;
 mod adapter;

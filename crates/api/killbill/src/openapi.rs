@@ -12,8 +12,8 @@ use crate::payments::{follow_up, read};
 use crate::route::{Credentials, Route};
 use crate::routes;
 use crate::{
-    account_related, accounts, admin, audit, custom_fields, payment_methods, payments, security,
-    system, tags, tenant_values, tenants, test_clock, transactions,
+    account_emails, account_related, accounts, admin, audit, custom_fields, payment_methods,
+    payments, security, system, tags, tenant_values, tenants, test_clock, transactions,
 };
 
 #[derive(OpenApi)]
@@ -69,6 +69,10 @@ use crate::{
     tags::define,
     tags::undefine,
     tags::definition_history,
+    account_emails::list,
+    account_emails::add,
+    account_emails::remove,
+    account_emails::history,
     custom_fields::of_account::list,
     custom_fields::of_account::add,
     custom_fields::of_account::update,
@@ -212,7 +216,8 @@ fn complete(operation: &mut Operation, route: &Route) {
 }
 
 /// Parameters that mean the same on every route.
-const PARAMETERS: [(&str, &str); 45] = [
+const PARAMETERS: [(&str, &str); 47] = [
+    ("accountEmailId", "The id of the further e-mail address"),
     ("accountId", "The account's id"),
     ("accountWithBalance", "Fills `accountBalance`, 0 as there are no invoices"),
     (
@@ -225,6 +230,7 @@ const PARAMETERS: [(&str, &str); 45] = [
     ("customField", "A field's id; repeatable"),
     ("customFieldId", "The custom field's id"),
     ("days", "Days to move by"),
+    ("email", "The further e-mail address"),
     ("fieldName", "The field's name"),
     ("fieldValue", "The field's value"),
     (

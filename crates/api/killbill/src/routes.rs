@@ -8,8 +8,8 @@ use crate::payments::{follow_up, read as payment_reads};
 use crate::route::{Credentials, Handler, Resource, Route, Takes};
 use crate::unserved::UNSERVED;
 use crate::{
-    account_related, accounts, admin, audit, custom_fields, payment_methods, payments, security,
-    system, tags, tenant_values, tenants, test_clock, transactions,
+    account_emails, account_related, accounts, admin, audit, custom_fields, payment_methods,
+    payments, security, system, tags, tenant_values, tenants, test_clock, transactions,
 };
 
 const fn read(path: &'static str, handler: Handler) -> Route {
@@ -155,6 +155,15 @@ static ROUTES: &[Route] = &[
     read("/1.0/kb/tags/pagination", |it| Box::pin(tags::page(it))),
     read("/1.0/kb/tags/search/{searchKey}", |it| Box::pin(tags::search(it))),
     read("/1.0/kb/accounts/{accountId}/allTags", |it| Box::pin(tags::list_of_all(it))),
+    read(EMAILS, |it| Box::pin(account_emails::list(it))),
+    post(EMAILS, "account:add_emails", |it| Box::pin(account_emails::add(it))),
+    delete("/1.0/kb/accounts/{accountId}/emails/{email}", "account:delete_emails", |it| {
+        Box::pin(account_emails::remove(it))
+    })
+    .without_body(),
+    read("/1.0/kb/accounts/{accountId}/emails/{accountEmailId}/auditLogsWithHistory", |it| {
+        Box::pin(account_emails::history(it))
+    }),
     read(FIELDS_OF_ACCOUNT, |it| Box::pin(custom_fields::of_account::list(it))),
     post(FIELDS_OF_ACCOUNT, "custom_field:add", |it| Box::pin(custom_fields::of_account::add(it))),
     put(FIELDS_OF_ACCOUNT, "custom_field:update", |it| {
@@ -328,6 +337,7 @@ const TAGS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/tags";
 const TAGS_OF_PAYMENT: &str = "/1.0/kb/payments/{paymentId}/tags";
 const TAGS_OF_TRANSACTION: &str = "/1.0/kb/paymentTransactions/{transactionId}/tags";
 const TAG_DEFINITION: &str = "/1.0/kb/tagDefinitions/{tagDefinitionId}";
+const EMAILS: &str = "/1.0/kb/accounts/{accountId}/emails";
 const FIELDS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/customFields";
 const FIELDS_OF_METHOD: &str = "/1.0/kb/paymentMethods/{paymentMethodId}/customFields";
 const FIELDS_OF_PAYMENT: &str = "/1.0/kb/payments/{paymentId}/customFields";

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::account::{CreateAccount, EraseAccount, ReleaseAccount, UpdateAccount};
+use crate::account_email::ChangeAccountEmail;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::custom_field::{AddCustomFields, RemoveCustomFields, UpdateCustomFields};
 use crate::object::Object;
@@ -19,6 +20,8 @@ pub enum AccountCommand {
     Update(Box<UpdateAccount>),
     Erase(EraseAccount),
     Release(ReleaseAccount),
+    AddEmail(ChangeAccountEmail),
+    RemoveEmail(ChangeAccountEmail),
     AddTags(AddTags),
     RemoveTags(RemoveTags),
     AddCustomFields(AddCustomFields),
@@ -38,6 +41,8 @@ impl AccountCommand {
             Self::Update(_) => "UpdateAccount",
             Self::Erase(_) => "EraseAccount",
             Self::Release(_) => "ReleaseAccount",
+            Self::AddEmail(_) => "AddAccountEmail",
+            Self::RemoveEmail(_) => "RemoveAccountEmail",
             Self::AddTags(_) => "AddTags",
             Self::RemoveTags(_) => "RemoveTags",
             Self::AddCustomFields(_) => "AddCustomFields",
@@ -57,6 +62,8 @@ impl AccountCommand {
             Self::Update(it) => Some(it.account),
             Self::Erase(it) => Some(it.account),
             Self::Release(it) => Some(it.account),
+            Self::AddEmail(it) => Some(it.account),
+            Self::RemoveEmail(it) => Some(it.account),
             Self::AddTags(it) => Some(it.account),
             Self::RemoveTags(it) => Some(it.account),
             Self::AddCustomFields(it) => Some(it.account),
@@ -75,6 +82,8 @@ impl AccountCommand {
             Self::Update(it) => Subject::Account(it.account),
             Self::Erase(it) => Subject::Account(it.account),
             Self::Release(it) => Subject::Account(it.account),
+            Self::AddEmail(it) => Subject::Account(it.account),
+            Self::RemoveEmail(it) => Subject::Account(it.account),
             Self::AddTags(it) => Subject::Account(it.account),
             Self::RemoveTags(it) => Subject::Account(it.account),
             Self::AddCustomFields(it) => Subject::Account(it.account),
@@ -92,6 +101,8 @@ impl AccountCommand {
             Self::Update(_)
             | Self::Erase(_)
             | Self::Release(_)
+            | Self::AddEmail(_)
+            | Self::RemoveEmail(_)
             | Self::AddTags(_)
             | Self::RemoveTags(_)
             | Self::AddCustomFields(_)
@@ -116,6 +127,8 @@ impl AccountCommand {
             Self::Erase(it) => read(Read::Account(tenant, it.account)),
             // Its rows may be what cannot be read.
             Self::Release(_) => {}
+            Self::AddEmail(it) => read_emails(it.account, tenant, read),
+            Self::RemoveEmail(it) => read_emails(it.account, tenant, read),
             Self::AddTags(it) => read_tags((it.account, it.part), &it.definitions, tenant, read),
             Self::RemoveTags(it) => {
                 read_tags((it.account, it.part), &it.definitions, tenant, read);
@@ -149,6 +162,11 @@ fn read_account(it: &CreateAccount, tenant: TenantNo, read: &mut impl FnMut(Read
         }
     }
     it.parent_account_id.into_iter().for_each(|id| read(Read::Account(tenant, id)));
+}
+
+fn read_emails(account: AccountId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::Account(tenant, account));
+    read(Read::AccountEmails(tenant, account));
 }
 
 fn read_tags(

@@ -1,5 +1,6 @@
 //! Custom fields, and tags of a tenant's own definitions.
 
+use domain::account_email::{AccountEmail, ChangeAccountEmail};
 use domain::change::{AccountChange, Change, TenantChange};
 use domain::command::{AccountCommand, TenantCommand};
 use domain::custom_field::{
@@ -176,4 +177,37 @@ fn refusals_about_definitions_of_tags() {
     for (rejection, expected) in rejections {
         check(&rejection, expected);
     }
+}
+
+#[test]
+fn further_addresses_of_accounts() {
+    let account = id(1);
+    check(
+        &Change::Account(AccountChange::Email(AccountEmail {
+            tenant: TenantNo(1),
+            id: id(2),
+            account,
+            // It is not written.
+            email: String::new(),
+            active: true,
+            created_at: Timestamp(1),
+            revision: Revision::first(Seq(9)),
+        })),
+        expect![[
+            r#"{"Account":{"Email":{"tenant":1,"id":"00000000-0000-0000-0000-000000000002","account":"00000000-0000-0000-0000-000000000001","active":true,"created_at":1,"revision":{"seq":9,"previous":null}}}}"#
+        ]],
+    );
+    let email = ChangeAccountEmail { account, email: "x".to_owned() };
+    check(
+        &Command::Account(AccountCommand::AddEmail(email.clone())),
+        expect![[
+            r#"{"Account":{"AddEmail":{"account":"00000000-0000-0000-0000-000000000001","email":"x"}}}"#
+        ]],
+    );
+    check(
+        &Command::Account(AccountCommand::RemoveEmail(email)),
+        expect![[
+            r#"{"Account":{"RemoveEmail":{"account":"00000000-0000-0000-0000-000000000001","email":"x"}}}"#
+        ]],
+    );
 }

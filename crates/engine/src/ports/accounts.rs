@@ -1,5 +1,6 @@
 //! Reads of accounts.
 
+use domain::account_email::AccountEmail;
 use domain::{Account, AccountId, Person, TenantId, TenantNo};
 
 use super::{Page, Paged, Quarantined, StoreError};
@@ -16,6 +17,12 @@ pub trait AccountQueries: Send + Sync {
     fn quarantined(&self, page: Page) -> Result<Vec<(TenantId, Quarantined)>, StoreError>;
     /// The tenants of whose accounts one with this id is out of service.
     fn quarantined_by_id(&self, id: AccountId) -> Result<Vec<TenantNo>, StoreError>;
+    /// The further e-mail addresses that an account has, oldest first.
+    fn account_emails(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+    ) -> Result<Vec<AccountEmail>, StoreError>;
     /// All accounts, oldest first.
     fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError>;
     /// The accounts whose parent it is, oldest first.

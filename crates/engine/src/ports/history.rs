@@ -3,8 +3,8 @@
 use domain::change::Change;
 use domain::payment::Actor;
 use domain::{
-    AccountId, CustomFieldId, PaymentId, PaymentMethodId, Person, Seq, TagDefinitionId, TagId,
-    TenantNo, Timestamp, TransactionId,
+    AccountEmailId, AccountId, CustomFieldId, PaymentId, PaymentMethodId, Person, Seq,
+    TagDefinitionId, TagId, TenantNo, Timestamp, TransactionId,
 };
 
 use super::StoreError;
@@ -30,6 +30,7 @@ pub trait HistoryQueries: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryOf {
     Account(AccountId),
+    AccountEmail(AccountEmailId),
     Tag(TagId),
     TagDefinition(TagDefinitionId),
     CustomField(CustomFieldId),

@@ -47,8 +47,10 @@ pub fn erase(server: &Server, people: &People) {
         assert_eq!(read.json()["externalKey"], *id, "the key is gone");
         assert_eq!(read.json()["auditLogs"][0]["changedBy"], "admin", "who acted stays");
         assert!(!read.text().contains(CANARY), "{}", read.text());
-        let fields = client.get(&format!("/1.0/kb/accounts/{id}/allCustomFields"));
-        assert_eq!(fields.json(), json!([]));
+        for path in ["allCustomFields", "emails"] {
+            let read = client.get(&format!("/1.0/kb/accounts/{id}/{path}"));
+            assert_eq!(read.json(), json!([]));
+        }
     }
     let fields = client.get("/1.0/kb/customFields/pagination");
     assert_eq!(fields.header("x-killbill-pagination-maxnbrecords"), Some("0"));

@@ -209,6 +209,7 @@ fn nothing_personal_is_left_of_erased_people_on_a_server() {
     let mut people = people::enter(&server, &dir);
     let personal = [
         "account",
+        "account_email",
         "account_person",
         "actor",
         "custom_field",

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use domain::account_email::AccountEmail;
 use domain::claim::ClaimKind;
 use domain::{AccountId, Person, TenantId, TenantNo};
 use engine::ports::{AccountQueries, AccountView, Page, Paged, Quarantined, StoreError};
@@ -10,6 +11,7 @@ use uuid::Uuid;
 use super::window::{Key, MATCHES_MAX};
 use super::{SqlQueries, window};
 use crate::driver::{Cells, Reader};
+use crate::load::EMAILS_OF_ACCOUNT;
 use crate::totals::Counted;
 use crate::{rows, tables};
 
@@ -42,6 +44,17 @@ impl AccountQueries for SqlQueries {
     fn quarantined_by_id(&self, id: AccountId) -> Result<Vec<TenantNo>, StoreError> {
         let sql = "SELECT tenant FROM quarantine WHERE account_id = ?1 ORDER BY tenant";
         self.read(|reader| reader.query(sql, &[id.into()], |cells| cells.tenant()))
+    }
+
+    fn account_emails(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+    ) -> Result<Vec<AccountEmail>, StoreError> {
+        static SQL: LazyLock<String> =
+            LazyLock::new(|| tables::ACCOUNT_EMAIL.select(EMAILS_OF_ACCOUNT));
+        let of_account = [no.into(), account.into()];
+        self.read(|reader| reader.query(&SQL, &of_account, rows::account_email))
     }
 
     fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError> {

@@ -7,7 +7,8 @@ use domain::custom_field::CustomField;
 use domain::definition::DefinitionKey;
 use domain::payment::Actor;
 use domain::{
-    AccountId, PaymentId, PaymentMethodId, Person, Seq, TenantNo, Timestamp, TransactionId,
+    AccountEmailId, AccountId, PaymentId, PaymentMethodId, Person, Seq, TenantNo, Timestamp,
+    TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryQueries, HistoryRow, Page, ROWS_MAX, StoreError};
 use uuid::Uuid;
@@ -38,6 +39,7 @@ fn of_entity(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Vec<History
     let limit = window::bounded(usize::MAX);
     match of {
         HistoryOf::Account(id) => walker.account(id, limit),
+        HistoryOf::AccountEmail(id) => walker.account_email(id, limit),
         HistoryOf::CustomField(id) => match custom_fields::by_id(reader, no, id)? {
             Some(now) => walker.custom_field(&now, limit),
             None => Ok(vec![]),
@@ -93,6 +95,12 @@ fn of_all_of_account(
     for tag in tags::of_account(reader, no, account, limit - all.len())? {
         let left = limit - all.len();
         all.extend(walker.walk(HistoryOf::Tag(tag.id), Some(tag.revision.seq), left)?);
+    }
+    let sql = "SELECT id FROM account_email WHERE tenant = ?1 AND account_id = ?2 ORDER BY created_at_us, id";
+    let emails: Vec<AccountEmailId> = reader.query(sql, &parameters, |cells| cells.entity())?;
+    for id in emails {
+        let left = limit - all.len();
+        all.extend(walker.account_email(id, left)?);
     }
     for field in custom_fields::of_account(reader, no, account, limit - all.len())? {
         let left = limit - all.len();
@@ -152,6 +160,9 @@ fn newest(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Option<Seq>, S
         HistoryOf::TagDefinition(id) => {
             ("SELECT seq FROM tag_definition WHERE tenant = ?1 AND id = ?2", id.uuid())
         }
+        HistoryOf::AccountEmail(id) => {
+            ("SELECT seq FROM account_email WHERE tenant = ?1 AND id = ?2", id.uuid())
+        }
         HistoryOf::CustomField(id) => {
             ("SELECT seq FROM custom_field WHERE tenant = ?1 AND id = ?2", id.uuid())
         }
@@ -209,6 +220,27 @@ impl<'r> Walker<'r> {
             }
             let known = people.iter().rev().find(|(since, _)| *since <= state.seq);
             state.person = Some(known.map(|(_, person)| person.clone()).unwrap_or_default());
+        }
+        Ok(states)
+    }
+
+    /// A further address's states, with the address.
+    fn account_email(
+        &mut self,
+        id: AccountEmailId,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>, StoreError> {
+        let sql = tables::ACCOUNT_EMAIL.select("WHERE tenant = ?1 AND id = ?2");
+        let key = [self.no.into(), id.into()];
+        let Some(now) = self.reader.query_one(&sql, &key, rows::account_email)? else {
+            return Ok(vec![]);
+        };
+        let newest = Some(now.revision.seq);
+        let mut states = self.walk(HistoryOf::AccountEmail(id), newest, limit)?;
+        for state in &mut states {
+            if let Change::Account(AccountChange::Email(image)) = &mut state.image {
+                image.email.clone_from(&now.email);
+            }
         }
         Ok(states)
     }
@@ -314,6 +346,7 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
         (HistoryOf::TagDefinition(id), Change::Tenant(TenantChange::TagDefinition(it))) => {
             it.id == id
         }
+        (HistoryOf::AccountEmail(id), Change::Account(AccountChange::Email(it))) => it.id == id,
         (HistoryOf::CustomField(id), Change::Account(AccountChange::CustomField(it))) => {
             it.id == id
         }
@@ -327,6 +360,7 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
         (
             HistoryOf::Account(_)
             | HistoryOf::Tag(_)
+            | HistoryOf::AccountEmail(_)
             | HistoryOf::CustomField(_)
             | HistoryOf::TagDefinition(_)
             | HistoryOf::PaymentMethod(_)

@@ -4,15 +4,11 @@ use domain::custom_field::CustomField;
 use domain::{CustomFieldId, Seq};
 use engine::ports::StoreError;
 
+use super::erasable;
 use super::objects::{object_key, object_of, payment_of};
 use crate::codes::object_type_of;
 use crate::driver::{Cells, Value};
 use crate::tables;
-
-/// A text that is NULL once it is erased.
-fn text(text: &str) -> Value<'_> {
-    if text.is_empty() { Value::Null } else { text.into() }
-}
 
 pub(crate) fn custom_field_row(it: &CustomField) -> [Value<'_>; 13] {
     let [tenant, kind, object] = object_key(it.tenant, it.object);
@@ -23,8 +19,8 @@ pub(crate) fn custom_field_row(it: &CustomField) -> [Value<'_>; 13] {
         kind,
         object,
         payment_of(it.object),
-        text(&it.name),
-        text(&it.value),
+        erasable(&it.name),
+        erasable(&it.value),
         i64::from(it.ordinal).into(),
         it.active.into(),
         it.created_at.into(),

@@ -1,4 +1,4 @@
-//! Custom fields and tags: the tables that came with the schema's version 3.
+//! Custom fields, tags and further e-mail addresses: the tables that came with the schema's version 3.
 
 use super::{CHECK_MADE, CHECK_NOW, Index, Layout, Table, id, index, int, text, unique};
 
@@ -94,6 +94,25 @@ pub static CUSTOM_FIELD_VALUE: Table = Table {
     indexes: &[index("custom_field_value_by_account", "tenant, account_id")],
 };
 
+/// Further e-mail addresses of accounts, those that were removed too. `email` is NULL once the person is erased.
+pub static ACCOUNT_EMAIL: Table = Table {
+    name: "account_email",
+    columns: &[
+        int("tenant"),
+        id("id"),
+        id("account_id").fixed(),
+        text("email").null(),
+        int("active"),
+        int("created_at_us").fixed(),
+        int("seq"),
+        CHECK_MADE,
+        CHECK_NOW,
+    ],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[index("account_email_by_account", "tenant, account_id, created_at_us")],
+};
+
 /// Which custom fields are shown.
 pub(crate) const SHOWN: &str = "active = 1 AND value IS NOT NULL";
 
@@ -106,5 +125,5 @@ const fn only(name: &'static str, columns: &'static str, only: &'static str) -> 
 }
 
 /// The tables that came with the schema's version 3.
-pub(crate) static OF_VERSION_3: [&Table; 4] =
-    [&CUSTOM_FIELD, &CUSTOM_FIELD_VALUE, &TAG, &TAG_DEFINITION];
+pub(crate) static OF_VERSION_3: [&Table; 5] =
+    [&CUSTOM_FIELD, &CUSTOM_FIELD_VALUE, &TAG, &TAG_DEFINITION, &ACCOUNT_EMAIL];

@@ -19,9 +19,9 @@ use crate::journal;
 use crate::load::BY_KEY;
 use crate::rows;
 use crate::tables::{
-    ACCOUNT, APP_USER, CHANGE_REQUEST, CUSTOM_FIELD, CUSTOMER, DEFINITION, ENVIRONMENT,
-    ENVIRONMENT_SECRET, JOURNAL, OPERATION, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, POSTING,
-    ROLE, TAG, TAG_DEFINITION, TENANT, TENANT_VALUE, Table,
+    ACCOUNT, ACCOUNT_EMAIL, APP_USER, CHANGE_REQUEST, CUSTOM_FIELD, CUSTOMER, DEFINITION,
+    ENVIRONMENT, ENVIRONMENT_SECRET, JOURNAL, OPERATION, PAYMENT, PAYMENT_METHOD,
+    PAYMENT_TRANSACTION, POSTING, ROLE, TAG, TAG_DEFINITION, TENANT, TENANT_VALUE, Table,
 };
 
 static RECORDS: LazyLock<String> = LazyLock::new(|| JOURNAL.select("ORDER BY seq"));
@@ -109,6 +109,12 @@ pub(super) const ENTITIES: &[Entity] = &[
     (&TAG, |cells| Ok(Change::Account(AccountChange::Tag(rows::tag(cells)?)))),
     (&TAG_DEFINITION, |cells| {
         Ok(Change::Tenant(TenantChange::TagDefinition(rows::tag_definition(cells)?)))
+    }),
+    (&ACCOUNT_EMAIL, |cells| {
+        Ok(Change::Account(AccountChange::Email(domain::account_email::AccountEmail {
+            email: String::new(),
+            ..rows::account_email(cells)?
+        })))
     }),
     (&CUSTOM_FIELD, |cells| {
         Ok(Change::Account(AccountChange::CustomField(domain::custom_field::CustomField {
@@ -419,6 +425,7 @@ impl<'c> NewestSeq<'c> {
             (&ACCOUNT, by_id),
             (&TAG, by_id),
             (&TAG_DEFINITION, by_id),
+            (&ACCOUNT_EMAIL, by_id),
             (&CUSTOM_FIELD, by_id),
             (&PAYMENT_METHOD, by_id),
             (&PAYMENT, by_id),
@@ -469,6 +476,7 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
         Change::Tenant(TenantChange::TagDefinition(it)) => {
             by_id(&TAG_DEFINITION, it.tenant, it.id.uuid())
         }
+        Change::Account(AccountChange::Email(it)) => by_id(&ACCOUNT_EMAIL, it.tenant, it.id.uuid()),
         Change::Account(AccountChange::CustomField(it)) => {
             by_id(&CUSTOM_FIELD, it.tenant, it.id.uuid())
         }
@@ -527,6 +535,7 @@ fn name(change: &Change) -> String {
         Change::Customer(CustomerChange::Operation(it)) => format!("operation {}", it.id),
         Change::Account(AccountChange::Account(it)) => format!("account {}", it.id),
         Change::Account(AccountChange::Tag(it)) => format!("tag {}", it.id),
+        Change::Account(AccountChange::Email(it)) => format!("address {}", it.id),
         Change::Account(AccountChange::CustomField(it)) => format!("custom field {}", it.id),
         Change::Account(AccountChange::PaymentMethod(it)) => format!("payment method {}", it.id),
         Change::Payment(PaymentChange::Payment(it)) => format!("payment {}", it.id),

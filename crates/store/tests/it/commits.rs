@@ -98,6 +98,7 @@ fn expected(entries: &[Entry]) -> (State, BTreeSet<Read>) {
     reads.extend(state.accounts.keys().map(|(tenant, id)| Read::Account(*tenant, *id)));
     reads.extend(state.payment_methods.keys().map(|(no, id)| Read::PaymentMethod(*no, *id)));
     reads.extend(state.tags.keys().map(|(tenant, key)| Read::Tag(*tenant, *key)));
+    reads.extend(state.account_emails.keys().map(|(no, id)| Read::AccountEmails(*no, *id)));
     let definitions = state.tag_definitions.keys();
     reads.extend(definitions.map(|(no, id)| Read::TagDefinition(*no, *id)));
     reads.extend(state.custom_fields.keys().map(|(no, of)| Read::CustomFields(*no, *of)));
@@ -129,6 +130,8 @@ fn assert_same(expected: &mut State, loaded: State) {
     expected.payment_methods.values_mut().flatten().for_each(|it| forget(&mut it.revision));
     expected.tags.values_mut().flatten().for_each(|it| forget(&mut it.revision));
     expected.tag_definitions.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    let emails = expected.account_emails.values_mut().flat_map(BTreeMap::values_mut);
+    emails.for_each(|it| forget(&mut it.revision));
     let fields = expected.custom_fields.values_mut().flat_map(BTreeMap::values_mut);
     fields.for_each(|it| forget(&mut it.revision));
     expected.tenant_values.values_mut().flatten().for_each(|it| forget(&mut it.revision));
@@ -150,6 +153,7 @@ fn assert_same(expected: &mut State, loaded: State) {
     assert_eq!(expected.payment_methods, loaded.payment_methods);
     assert_eq!(expected.tags, loaded.tags);
     assert_eq!(expected.tag_definitions, loaded.tag_definitions);
+    assert_eq!(expected.account_emails, loaded.account_emails);
     assert_eq!(expected.custom_fields, loaded.custom_fields);
     assert_eq!(expected.payments, loaded.payments);
     assert_eq!(expected.outstanding, loaded.outstanding);

@@ -1,6 +1,7 @@
 //! Custom fields: committed, read back, searched, with their history, and erased with the person.
 
 use domain::account::EraseAccount;
+use domain::account_email::ChangeAccountEmail;
 use domain::change::{AccountChange, Change};
 use domain::command::AccountCommand;
 use domain::custom_field::{
@@ -41,7 +42,8 @@ fn add<S: Store>(
     ids
 }
 
-/// An account with the fields `color=green`, which was blue, and `shape=round`; `size=L` was removed.
+/// An account with the fields `color=green`, which was blue, and `shape=round`; `size=L` was removed. Its further
+/// addresses are `b@x.org` and, until it was removed, `a@x.org`.
 pub fn fill<S: Store>(workload: &mut Workload<S>) -> (AccountId, [CustomFieldId; 3]) {
     let reply = workload.accepted(TENANT, create_account(None, Person::default()));
     let Reply::Account(AccountReply::Created(account)) = reply else { panic!("{reply:?}") };
@@ -53,6 +55,12 @@ pub fn fill<S: Store>(workload: &mut Workload<S>) -> (AccountId, [CustomFieldId;
     run(workload, AccountCommand::UpdateCustomFields(command));
     let command = RemoveCustomFields { account, object, fields: vec![size] };
     run(workload, AccountCommand::RemoveCustomFields(command));
+    for email in ["a@x.org", "b@x.org"] {
+        let email = ChangeAccountEmail { account, email: email.to_owned() };
+        run(workload, AccountCommand::AddEmail(email));
+    }
+    let email = ChangeAccountEmail { account, email: "a@x.org".to_owned() };
+    run(workload, AccountCommand::RemoveEmail(email));
     (account, made)
 }
 
@@ -90,7 +98,7 @@ fn fields_are_read_in_their_order_with_their_history() {
     assert_eq!(states(&world, size), ["size=L true", "size=L false"]);
     assert_eq!(states(&world, shape), ["shape=round true"]);
     let all = queries.account_histories(TENANT, account, 100).unwrap();
-    assert_eq!(all.len(), 6, "the account and five states of fields");
+    assert_eq!(all.len(), 9, "the account, five states of fields and three of addresses");
 }
 
 #[test]
@@ -131,6 +139,8 @@ fn fields_are_erased_with_the_person_also_within_a_batch() {
     assert_eq!(shown(&queries.custom_fields_of(TENANT, object).unwrap()), ["late=one"]);
     assert_eq!(queries.custom_fields(TENANT, ALL).unwrap().all, 3, "two of the other account");
     assert_eq!(queries.custom_fields_of_account(TENANT, other).unwrap().len(), 2);
+    let emails = |account| queries.account_emails(TENANT, account).unwrap().len();
+    assert_eq!((emails(account), emails(other)), (0, 1));
     assert_eq!(states(&world, color), ["= true", "= true"], "what happened stays");
     let found = queries.search_custom_fields(TENANT, "green", ALL).unwrap();
     assert_eq!(found.matching, 1, "the other account's");

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use domain::account::Person;
+use domain::account_email::AccountEmail;
 use domain::custom_field::CustomField;
 use domain::payment::{Payment, Transaction, TransactionStatus};
 use domain::tag::{Tag, TagDefinition};
@@ -37,6 +38,7 @@ pub(super) struct HistoryJson<'a> {
 enum Columns<'a> {
     Account(Box<AccountColumns<'a>>),
     Tag(TagColumns),
+    Email(EmailColumns<'a>),
     TagDefinition(TagDefinitionColumns<'a>),
     CustomField(CustomFieldColumns<'a>),
     PaymentMethod(PaymentMethodColumns<'a>),
@@ -88,6 +90,15 @@ struct TagColumns {
     tag_definition_id: Uuid,
     object_id: Uuid,
     object_type: &'static str,
+    is_active: bool,
+    active: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EmailColumns<'a> {
+    account_id: Uuid,
+    email: &'a str,
     is_active: bool,
     active: bool,
 }
@@ -154,6 +165,9 @@ impl<'a> HistoryJson<'a> {
                 (columns, "ACCOUNT_HISTORY", "ACCOUNT")
             }
             Image::Tag(tag) => (Columns::Tag(tag_columns(tag)), "TAG_HISTORY", "TAG"),
+            Image::Email(it) => {
+                (Columns::Email(email_columns(it)), "ACCOUNT_EMAIL_HISTORY", "ACCOUNT_EMAIL")
+            }
             Image::TagDefinition(it) => {
                 let columns = Columns::TagDefinition(tag_definition_columns(it));
                 (columns, "TAG_DEFINITION_HISTORY", "TAG_DEFINITIONS")
@@ -190,12 +204,13 @@ impl<'a> HistoryJson<'a> {
     }
 }
 
-const fn owner(image: Image<'_>) -> (TenantNo, AccountId, Timestamp) {
+pub(super) fn owner(image: Image<'_>) -> (TenantNo, AccountId, Timestamp) {
     match image {
         Image::Account(it, _) => (it.tenant, it.id, it.created_at),
         Image::Tag(it) => (it.tenant, it.key.account, it.created_at),
         // It belongs to no account.
         Image::TagDefinition(it) => (it.tenant, AccountId::new(Uuid::nil()), it.created_at),
+        Image::Email(it) => (it.tenant, it.account, it.created_at),
         Image::CustomField(it) => (it.tenant, it.account, it.created_at),
         Image::PaymentMethod(it) => (it.tenant, it.account_id, it.created_at),
         Image::Payment(it) => (it.tenant, it.account_id, it.created_at),
@@ -232,6 +247,15 @@ fn account_columns<'a>(account: &'a Account, person: Option<&'a Person>) -> Acco
         phone: of(|it| &it.phone),
         notes: of(|it| &it.notes),
         migrated: account.is_migrated,
+    }
+}
+
+const fn email_columns(it: &AccountEmail) -> EmailColumns<'_> {
+    EmailColumns {
+        account_id: it.account.uuid(),
+        email: it.email.as_str(),
+        is_active: it.active,
+        active: it.active,
     }
 }
 

@@ -93,6 +93,11 @@ pub fn killbill_account(client: &Client) -> String {
     let payment = client.create(&path, &purchase);
     let payment_id = payment["paymentId"].as_str().unwrap();
     let transaction = payment["transactions"][0]["transactionId"].as_str().unwrap();
+    let emails = format!("/1.0/kb/accounts/{id}/emails");
+    for email in [CANARY, "removed-canary-7f3a"] {
+        assert_eq!(client.post(&emails, &json!({ "email": email })).status, 201);
+    }
+    assert_eq!(client.delete(&format!("{emails}/removed-{CANARY}")).status, 204);
     for object in [
         format!("accounts/{id}"),
         format!("paymentMethods/{method}"),

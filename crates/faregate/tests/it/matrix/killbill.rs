@@ -27,6 +27,7 @@ pub fn rows() -> Vec<Row> {
     [
         tenants(),
         accounts(),
+        emails(),
         custom_fields(),
         methods(),
         payments(),
@@ -121,6 +122,20 @@ fn accounts() -> Vec<Row> {
             .or(400),
         row("GET /1.0/kb/tagDefinitions/{tagDefinitionId}/auditLogsWithHistory", READ).of_object(),
         row("GET /1.0/kb/tags/{tagId}/auditLogsWithHistory", READ).of_object(),
+    ]
+}
+
+fn emails() -> Vec<Row> {
+    vec![
+        row("GET /1.0/kb/accounts/{accountId}/emails", READ).of_object(),
+        row("POST /1.0/kb/accounts/{accountId}/emails", may("account:add_emails"))
+            .body(r#"{"email":"new@x.org"}"#)
+            .of_object(),
+        row("DELETE /1.0/kb/accounts/{accountId}/emails/{email}", may("account:delete_emails"))
+            .at("/1.0/kb/accounts/{accountId}/emails/new@x.org")
+            .of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/emails/{accountEmailId}/auditLogsWithHistory", READ)
+            .of_object(),
     ]
 }
 

@@ -135,6 +135,7 @@ impl World {
             "/1.0/kb/accounts/pagination",
             "/1.0/kb/accounts/{accountId}/allTags",
             "/1.0/kb/accounts/{accountId}/allCustomFields",
+            "/1.0/kb/accounts/{accountId}/emails",
             "/1.0/kb/tagDefinitions",
             "/1.0/kb/accounts/{accountId}/paymentMethods",
             "/1.0/kb/accounts/{accountId}/payments",
@@ -255,6 +256,13 @@ impl World {
         let made = admin.post("/1.0/kb/tagDefinitions", &definition);
         let definition = made.header("location").unwrap().rsplit('/').next().unwrap().to_owned();
         assert_eq!(admin.post(&tags, &json!([definition])).status, 201);
+        let further = json!({ "email": "canary@further.example" });
+        let emails = format!("/1.0/kb/accounts/{account}/emails");
+        assert_eq!(admin.post(&emails, &further).status, 201);
+        let logs = admin.get(&format!("/1.0/kb/accounts/{account}/auditLogs")).json();
+        let logs = logs.as_array().unwrap();
+        let email = logs.iter().find(|it| it["objectType"] == "ACCOUNT_EMAIL").unwrap();
+        let email = text(email, "objectId").to_owned();
         let fields = format!("/1.0/kb/accounts/{account}/customFields");
         let added = admin.post(&fields, &json!([{ "name": CANARY, "value": CANARY }]));
         assert_eq!(added.status, 201, "{added:?}");
@@ -268,6 +276,7 @@ impl World {
         }
         let transaction = text(&payment["transactions"][0], "transactionId");
         let objects = &mut self.objects;
+        objects.add("accountEmailId", email);
         objects.add("tagDefinitionId", definition);
         objects.add("customFieldId", field);
         objects.add("accountId", account);
