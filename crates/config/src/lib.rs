@@ -139,6 +139,9 @@ pub struct Arguments {
     pub workers: Option<i64>,
 }
 
+/// A call may leave so long after its deadline, and "not found" may not be final before.
+const SETTLE_AFTER_MIN: std::time::Duration = std::time::Duration::from_secs(1);
+
 impl Config {
     /// Reads the configuration for these arguments and the process's environment.
     ///
@@ -194,6 +197,9 @@ impl Config {
         ];
         if let Some((key, _)) = some_time.iter().find(|(_, period)| period.0.is_zero()) {
             return invalid(key, "must be more than nothing");
+        }
+        if self.gateway.simulator.settle_after.0 < SETTLE_AFTER_MIN {
+            return invalid("gateway.simulator.settle_after", "must be at least 1s");
         }
         if !is_base_url(&self.public_url) {
             return invalid("public_url", "is no URL such as https://pay.example.com");

@@ -329,7 +329,7 @@ pub trait Gateway: Send + Sync {
 
     /// Performs a call. The transaction's id is the idempotency key: a gateway that got it before
     /// must not charge again. The engine stops waiting at the deadline. Nothing of the call may leave
-    /// later: another process may ask about it then, and believe that it was never sent.
+    /// later, but for a part of `settle_after`: another process may ask about it then, and believe that it was never sent.
     fn call(&self, call: GatewayCall, deadline: Deadline) -> BoxFuture<'_, GatewayAnswer>;
 
     /// Asks for the outcome of a transaction.

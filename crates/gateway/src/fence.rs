@@ -31,7 +31,9 @@ pub(crate) struct Fence {
 struct State {
     /// How many open calls have which deadline.
     open: BTreeMap<Timestamp, usize>,
-    /// Whether a call was given up that late: it may be among the bytes that are not written yet.
+    /// Whether the stream did not take what was written to it last.
+    is_blocked: bool,
+    /// Whether a call was given up that may be among the bytes that are not written yet.
     is_closed: bool,
 }
 
@@ -66,6 +68,16 @@ impl Fence {
         Ok(())
     }
 
+    /// Whether nothing more may be written.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    /// Keeps whether the stream took what was written.
+    fn written(&self, result: &Poll<io::Result<usize>>) {
+        self.lock().is_blocked = result.is_pending();
+    }
+
     fn is_late(&self, deadline: Timestamp) -> bool {
         Deadline::after(&self.clock, deadline, LATE_MAX).is_over()
     }
@@ -84,7 +96,8 @@ impl Drop for Open {
                 state.open.remove(&self.deadline);
             }
         }
-        state.is_closed |= self.fence.is_late(self.deadline);
+        let is_over = Deadline::after(&self.fence.clock, self.deadline, Duration::ZERO).is_over();
+        state.is_closed |= self.fence.is_late(self.deadline) || (is_over && state.is_blocked);
     }
 }
 
@@ -118,7 +131,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Fenced<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.fence.check()?;
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.fence.written(&written);
+        written
     }
 
     fn poll_write_vectored(
@@ -127,7 +142,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Fenced<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.fence.check()?;
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.fence.written(&written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -175,6 +192,23 @@ mod tests {
         let mut received = Vec::new();
         far.read_to_end(&mut received).await.unwrap();
         assert_eq!(received, b"in time");
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_given_up_while_the_stream_is_blocked_closes_it() {
+        let clock = Clock::new(false);
+        let fence = Fence::new(clock.clone());
+        let (near, mut far) = duplex(8);
+        let mut fenced = Fenced::new(near, Arc::clone(&fence));
+        let open = fence.open(&over_since(&clock, Duration::ZERO));
+        let blocked = fenced.write_all(b"more than it takes");
+        futures_util::future::poll_immediate(blocked).await.ok_or(()).unwrap_err();
+        drop(open);
+        fenced.write_all(b"later").await.expect_err("the call may be among what is not written");
+        drop(fenced);
+        let mut received = Vec::new();
+        far.read_to_end(&mut received).await.unwrap();
+        assert_eq!(received, b"more tha");
     }
 
     #[tokio::test]

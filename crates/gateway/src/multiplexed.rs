@@ -59,10 +59,10 @@ struct Current {
 type Failed = (SendError, Option<Request<Body>>);
 
 impl Multiplexed {
-    /// A client of `HOST:PORT`, whose requests have deadlines of at most `timeout`. It connects with the
-    /// first request.
-    pub(crate) const fn new(authority: String, clock: Clock, timeout: Duration) -> Self {
-        Self { authority, clock, unacknowledged_max: timeout, current: Mutex::new(None) }
+    /// A client of `HOST:PORT`, for which the kernel offers bytes for so long that the host does not
+    /// acknowledge. It connects with the first request.
+    pub(crate) const fn new(authority: String, clock: Clock, unacknowledged_max: Duration) -> Self {
+        Self { authority, clock, unacknowledged_max, current: Mutex::new(None) }
     }
 
     /// `HOST:PORT`.
@@ -100,6 +100,10 @@ impl Multiplexed {
         let _open = deadline.map(|deadline| fence.open(deadline));
         if let Err(error) = sender.ready().await {
             return Err((SendError::NotSent(error.to_string()), Some(request)));
+        }
+        if fence.is_closed() {
+            let error = "the connection stood still".to_owned();
+            return Err((SendError::NotSent(error), Some(request)));
         }
         sender.try_send_request(request).await.map_err(|mut error| match error.take_message() {
             Some(request) => (SendError::NotSent(error.into_error().to_string()), Some(request)),
@@ -142,7 +146,7 @@ impl Current {
             Some(Ok(sender)) => !sender.is_closed(),
             Some(Err(_)) => false,
         };
-        is_open && self.since.elapsed() < AGE_MAX
+        is_open && !self.fence.is_closed() && self.since.elapsed() < AGE_MAX
     }
 }
 

@@ -509,18 +509,9 @@ impl Tables {
                 let key = (*tenant, *id);
                 state.tag_definitions.insert(key, self.tag_definitions.get(&key).cloned());
             }
-            Read::TagDefinitionUse(tenant, id) => {
-                let is_used = self.is_tag_definition_used(*tenant, *id);
-                state.tag_definition_uses.insert((*tenant, *id), is_used);
-            }
-            Read::AccountEmails(tenant, account) => {
-                let emails = self.emails_of(*tenant, *account);
-                state.account_emails.insert((*tenant, *account), emails);
-            }
-            Read::CustomFields(tenant, object) => {
-                let fields = self.fields_of(*tenant, *object);
-                state.custom_fields.insert((*tenant, *object), fields);
-            }
+            Read::TagDefinitionUse(tenant, id) => self.read_tag_use((*tenant, *id), state),
+            Read::AccountEmails(tenant, account) => self.read_emails((*tenant, *account), state),
+            Read::CustomFields(tenant, object) => self.read_fields((*tenant, *object), state),
             Read::Claim(key) => self.read_claim(key, state),
             Read::Tenant(no) => {
                 state.tenants.insert(*no, self.tenants.get(no).cloned());
@@ -604,24 +595,23 @@ impl Tables {
         state.payments.insert((tenant, id), file);
     }
 
-    fn is_tag_definition_used(&self, tenant: TenantNo, id: TagDefinitionId) -> bool {
+    fn read_tag_use(&self, (tenant, id): (TenantNo, TagDefinitionId), state: &mut State) {
         let of_definition = (tenant, DefinitionRef::Own(id));
-        self.tags.values().any(|it| it.active && (it.tenant, it.key.definition) == of_definition)
+        let mut tags = self.tags.values();
+        let is_used = tags.any(|it| it.active && (it.tenant, it.key.definition) == of_definition);
+        state.tag_definition_uses.insert((tenant, id), is_used);
     }
 
-    fn emails_of(
-        &self,
-        tenant: TenantNo,
-        account: AccountId,
-    ) -> BTreeMap<AccountEmailId, AccountEmail> {
-        let own = |it: &&AccountEmail| it.active && (it.tenant, it.account) == (tenant, account);
-        self.emails.values().filter(own).map(|it| (it.id, it.clone())).collect()
+    fn read_emails(&self, of: (TenantNo, AccountId), state: &mut State) {
+        let own = |it: &&AccountEmail| it.active && (it.tenant, it.account) == of;
+        let emails = self.emails.values().filter(own).map(|it| (it.id, it.clone()));
+        state.account_emails.insert(of, emails.collect());
     }
 
-    fn fields_of(&self, tenant: TenantNo, object: Object) -> BTreeMap<CustomFieldId, CustomField> {
-        let of_object = |it: &&CustomField| it.active && (it.tenant, it.object) == (tenant, object);
-        let fields = self.custom_fields.values().filter(of_object);
-        fields.map(|it| (it.id, it.clone())).collect()
+    fn read_fields(&self, of: (TenantNo, Object), state: &mut State) {
+        let own = |it: &&CustomField| it.active && (it.tenant, it.object) == of;
+        let fields = self.custom_fields.values().filter(own).map(|it| (it.id, it.clone()));
+        state.custom_fields.insert(of, fields.collect());
     }
 
     fn read_claim(&self, key: &ClaimKey, state: &mut State) {

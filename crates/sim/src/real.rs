@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use domain::object::ObjectType;
 use domain::payment::{Outstanding, PaymentFile};
 use domain::{PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
 use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, StoreError};
@@ -232,7 +233,8 @@ impl RealDisk {
             for view in queries.accounts(no, ALL)?.items {
                 let methods = queries.payment_methods_of(no, view.account.id)?;
                 books.methods.extend(methods.into_iter().map(|view| view.method));
-                let tags = queries.tags_of_account(no, view.account.id)?;
+                let tags =
+                    queries.tags_of_account(no, view.account.id, (&ObjectType::ALL, true))?;
                 books.tags.extend(tags.into_iter().map(|it| it.tag));
                 books.accounts.push((view.account, view.person));
             }

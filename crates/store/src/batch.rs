@@ -189,6 +189,9 @@ impl<'a> Rows<'a> {
                 self.erased.push((tenant, *account, seq));
             }
             AccountChange::Tag(it) => {
+                // Each change of a tag puts it there or takes it off.
+                let delta = if it.active { 1 } else { -1 };
+                self.deltas.count(it.tenant, Counted::Tags, delta);
                 newest(&mut self.tags, (it.tenant, it.key), it, (it.revision, seq));
             }
             AccountChange::Email(it) => {

@@ -1,5 +1,6 @@
 //! The schema's versions: making a database, and bringing an older one up to date.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use domain::object::ObjectType;
@@ -12,9 +13,11 @@ use crate::Error;
 use crate::codes::object_type_code;
 use crate::driver::{Database, Reader, Value, new_installation};
 use crate::tables::{self, Dialect, MIGRATION, TABLES, Table};
+use crate::totals::Counted;
 
-/// One step from a version to the next. From the release of 0.1.0 on steps add, or move a table's rows into the
-/// one that takes its place, and what a step did is never edited: a table that changes then leaves the statements of its step as they are.
+/// One step from a version to the next. From the release of 0.1.0 on steps only add, and what a step did is
+/// never edited: a table that changes then leaves the statements of its step as they are. Step 3, made before
+/// that release, moves tags to another table.
 struct Migration {
     version: i64,
     sql: fn(&Dialect) -> String,
@@ -136,9 +139,32 @@ fn run_after(version: i64, db: &Database) -> Result<(), StoreError> {
         let checksum = checksum(&sql);
         db.insert(&MIGRATION)?.row(&[migration.version.into(), (&checksum).into()])?;
     }
+    if (1..3).contains(&version) {
+        count_tags(db)?;
+    }
     if version == 0 {
         db.insert(&tables::INSTALLATION)?.row(&new_installation())?;
         add_partition(db, PartitionNo::FIRST)?;
+    }
+    Ok(())
+}
+
+/// Keeps the totals of the tags that step 3 moved, each with the partition of its account.
+fn count_tags(db: &Database) -> Result<(), StoreError> {
+    let partitions = partitions(db.reader())?;
+    let sql = "SELECT tenant, account_id, count(*) FROM object_tag WHERE active = 1 \
+               GROUP BY tenant, account_id";
+    let mut totals: BTreeMap<(TenantNo, PartitionNo), i64> = BTreeMap::new();
+    db.reader().for_each(sql, &[], |cells| {
+        let (tenant, account) = (cells.tenant()?, cells.entity()?);
+        let partition = PartitionNo::of(tenant, account, partitions);
+        *totals.entry((tenant, partition)).or_default() += cells.int()?;
+        Ok(())
+    })?;
+    let mut put = db.insert(&tables::COUNTER)?;
+    for ((tenant, partition), count) in totals {
+        let name = Counted::Tags.name().into();
+        put.row(&[tenant.into(), name, "".into(), partition.number().into(), count.into()])?;
     }
     Ok(())
 }

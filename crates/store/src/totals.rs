@@ -23,6 +23,8 @@ pub enum Counted {
     Payments,
     /// Custom fields that are shown.
     CustomFields,
+    /// Tags that were not removed.
+    Tags,
 }
 
 impl Counted {
@@ -34,11 +36,12 @@ impl Counted {
             Self::PaymentMethods => "payment_methods",
             Self::Payments => "payments",
             Self::CustomFields => "custom_fields",
+            Self::Tags => "tags",
         }
     }
 
     fn parse(name: &str) -> Option<Self> {
-        [Self::Accounts, Self::PaymentMethods, Self::Payments, Self::CustomFields]
+        [Self::Accounts, Self::PaymentMethods, Self::Payments, Self::CustomFields, Self::Tags]
             .into_iter()
             .find(|counted| counted.name() == name)
     }

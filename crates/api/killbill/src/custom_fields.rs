@@ -245,13 +245,14 @@ async fn remove(call: Call, kind: ObjectType, parameter: &'static str) -> Handle
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list_of_all(call: Call) -> HandlerResult {
     let format = ReadOptions::of(&call)?;
-    let wanted = objects::type_of(call.query())?;
+    let wanted = objects::types_of(call.query())?;
     let (account, _) = objects::find(&call, ObjectType::Account, "accountId").await?;
     let tenant = call.tenant();
     page::whole(&call, format, move |queries| {
-        let mut fields = queries.custom_fields_of_account(tenant, account)?;
-        fields.retain(|it| wanted.is_none_or(|wanted| it.object.kind().name() == wanted));
-        Ok(fields)
+        if wanted.is_empty() {
+            return Ok(vec![]);
+        }
+        queries.custom_fields_of_account(tenant, account, &wanted)
     })
     .await
 }
@@ -293,10 +294,10 @@ pub(crate) async fn search_by_name(call: Call) -> HandlerResult {
     others.extend(value.as_deref().map(|value| ("fieldValue", value)));
     others.push(("audit", format.audit.name()));
     let search = FieldSearch::Value { kind, name: name.clone(), value: value.clone() };
-    page::list(&call, format, window, ("/1.0/kb/customFields/search", &others), {
-        move |queries, tenant, page| queries.custom_fields_named(tenant, &search, page)
-    })
-    .await
+    let find = move |queries: &dyn Queries, tenant, page| {
+        queries.custom_fields_named(tenant, &search, page)
+    };
+    page::scan(&call, format, window, ("/1.0/kb/customFields/search", &others), find).await
 }
 
 /// The type of objects whose fields are looked for.
@@ -310,8 +311,8 @@ fn named_kind(query: Query<'_>) -> Result<ObjectType, Failure> {
 
 /// Searches custom fields.
 ///
-/// Finds those whose name or value is the text. Where there are none, finds all whose name or value contains
-/// it, which looks at every field of the tenant.
+/// Finds those whose name or value is the text, and those of an id or of an object's id. Where there are none,
+/// finds all whose name or value contains it, which looks at every field of the tenant.
 #[utoipa::path(get, path = "/1.0/kb/customFields/search/{searchKey}", tag = "CustomField",
     operation_id = "search",
     params(("searchKey" = String, Path), ("offset" = Option<u64>, Query),

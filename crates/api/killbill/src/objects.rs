@@ -47,6 +47,17 @@ pub(crate) fn type_of(query: Query<'_>) -> Result<Option<&'static str>, Failure>
     })
 }
 
+/// The types of objects that `objectType=` lists: all, the one that is named, or none where there are no such
+/// objects here.
+///
+/// # Errors
+/// 400 if there is no such type.
+pub(crate) fn types_of(query: Query<'_>) -> Result<Vec<ObjectType>, Failure> {
+    let wanted = type_of(query)?;
+    let is_wanted = |it: &ObjectType| wanted.is_none_or(|wanted| wanted == it.name());
+    Ok(ObjectType::ALL.into_iter().filter(is_wanted).collect())
+}
+
 /// The object that a path names, and its account.
 ///
 /// # Errors

@@ -245,22 +245,20 @@ fn part_of((account, object): (AccountId, Object)) -> (AccountId, Option<Object>
     responses((status = 200, body = [TagJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list_of_all(call: Call) -> HandlerResult {
-    let (format, wanted) = (ReadOptions::of(&call)?, objects::type_of(call.query())?);
+    let (format, wanted) = (ReadOptions::of(&call)?, objects::types_of(call.query())?);
     let includes_deleted = call.query().flag("includedDeleted");
     let (account, _) = objects::find(&call, ObjectType::Account, "accountId").await?;
     let tenant = call.tenant();
     page::whole(&call, format, move |queries| {
-        let mut tags = queries.tags_of_account(tenant, account)?;
-        tags.retain(|NamedTag { tag, .. }| {
-            let name = tag.key.object().kind().name();
-            wanted.is_none_or(|wanted| wanted == name) && (tag.active || includes_deleted)
-        });
-        Ok(tags)
+        if wanted.is_empty() {
+            return Ok(vec![]);
+        }
+        queries.tags_of_account(tenant, account, (&wanted, includes_deleted))
     })
     .await
 }
 
-/// Lists tags. They are counted up to 100,000.
+/// Lists tags.
 #[utoipa::path(get, path = "/1.0/kb/tags/pagination", tag = "Tag", operation_id = "list",
     params(("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query),
         ("audit" = Option<String>, Query)),
@@ -273,7 +271,7 @@ pub(crate) async fn page(call: Call) -> HandlerResult {
     page::list(&call, format, window, url, |queries, tenant, page| queries.tags(tenant, page)).await
 }
 
-/// Searches tags: those of definitions whose name contains the text.
+/// Searches tags: those of definitions whose name or description contains the text.
 #[utoipa::path(get, path = "/1.0/kb/tags/search/{searchKey}", tag = "Tag", operation_id = "search",
     params(("searchKey" = String, Path), ("offset" = Option<u64>, Query),
         ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query)),
@@ -285,14 +283,16 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
     let path = format!("/1.0/kb/tags/search/{}", reply::segment(&text));
     let audit = [("audit", format.audit.name())];
     let wanted = text.to_ascii_lowercase();
-    page::list(&call, format, window, (&path, &audit), move |queries, tenant, page| {
+    let find = move |queries: &dyn Queries, tenant, page| {
         let own = queries.tag_definitions(tenant)?;
-        let own = own.iter().map(|it| (it.id, it.name.as_str()));
-        let control = CONTROL_TAGS.iter().map(|it| (it.id(), it.name));
-        let found = own.chain(control).filter(|(_, it)| it.to_ascii_lowercase().contains(&wanted));
-        queries.tags_named(tenant, &found.map(|(id, _)| id).collect::<Vec<_>>(), page)
-    })
-    .await
+        let own = own.iter().map(|it| (it.id, it.name.as_str(), it.description.as_str()));
+        let control = CONTROL_TAGS.iter().map(|it| (it.id(), it.name, it.description));
+        let contains = |text: &str| text.to_ascii_lowercase().contains(&wanted);
+        let found = own.chain(control).filter(|it| contains(it.1) || contains(it.2));
+        let definitions: Vec<TagDefinitionId> = found.map(|(id, ..)| id).collect();
+        queries.tags_named(tenant, &definitions, page)
+    };
+    page::scan(&call, format, window, (&path, &audit), find).await
 }
 
 /// Lists the definitions of tags: the tenant's own, and the control tags of every tenant.

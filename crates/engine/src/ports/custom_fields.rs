@@ -18,15 +18,18 @@ pub trait CustomFieldQueries: Send + Sync {
         no: TenantNo,
         object: Object,
     ) -> Result<Vec<CustomField>, StoreError>;
-    /// The fields of an account and of all that belongs to it, at most `ROWS_MAX`.
+    /// The fields of an account and of all that belongs to it, on objects of these types, of which there is
+    /// at least one; at most `ROWS_MAX`.
     fn custom_fields_of_account(
         &self,
         no: TenantNo,
         account: AccountId,
+        kinds: &[ObjectType],
     ) -> Result<Vec<CustomField>, StoreError>;
     /// All fields of a tenant.
     fn custom_fields(&self, no: TenantNo, page: Page) -> Result<Paged<CustomField>, StoreError>;
-    /// Fields that a search finds by indexes.
+    /// Fields that a search finds by indexes. Many may have the same name: without a value, for
+    /// `Engine::scan`.
     fn custom_fields_named(
         &self,
         no: TenantNo,
@@ -48,6 +51,6 @@ pub trait CustomFieldQueries: Send + Sync {
 pub enum FieldSearch {
     /// The fields of a name on objects of a kind; of a value, where one is given.
     Value { kind: ObjectType, name: String, value: Option<String> },
-    /// The fields whose name or value this is.
+    /// The fields whose name or value this is, and those of an id or of an object's id.
     Text(String),
 }

@@ -46,7 +46,7 @@ pub struct HistoryRow {
     pub seq: Seq,
     pub at: Timestamp,
     pub actor: Actor,
-    /// The entity as it was: `Account`, `Tag`, `CustomField`, `PaymentMethod`, `Payment`, `Transaction` or `Definition`, with the
+    /// The entity as it was: `Account`, `AccountEmail`, `Tag`, `TagDefinition`, `CustomField`, `PaymentMethod`, `Payment`, `Transaction` or `Definition`, with the
     /// fields that are kept out of the journal filled in from its table.
     pub image: Change,
     /// For an account: what was known of the person then.

@@ -1,6 +1,6 @@
 //! Reads of tags and of tenants' definitions of them.
 
-use domain::object::Object;
+use domain::object::{Object, ObjectType};
 use domain::tag::{NamedDefinition, Tag, TagDefinition};
 use domain::{AccountId, TagDefinitionId, TenantNo};
 
@@ -13,16 +13,18 @@ pub trait TagQueries: Send + Sync {
     /// # Errors
     /// [`StoreError`], here and below.
     fn tags_of(&self, no: TenantNo, object: Object) -> Result<Vec<NamedTag>, StoreError>;
-    /// The tags of an account and of all that belongs to it, those that were removed too; at most
-    /// `ROWS_MAX`.
+    /// The tags of an account and of all that belongs to it, on objects of these types, of which there is at
+    /// least one, and whether those that were removed are among them; at most `ROWS_MAX`.
     fn tags_of_account(
         &self,
         no: TenantNo,
         account: AccountId,
+        which: (&[ObjectType], bool),
     ) -> Result<Vec<NamedTag>, StoreError>;
-    /// All tags of a tenant that were not removed. Counted up to 100,000.
+    /// All tags of a tenant that were not removed.
     fn tags(&self, no: TenantNo, page: Page) -> Result<Paged<NamedTag>, StoreError>;
-    /// The tags of these definitions that were not removed, definition by definition.
+    /// The tags of these definitions that were not removed, definition by definition. There may be any number
+    /// of them: for `Engine::scan`.
     fn tags_named(
         &self,
         no: TenantNo,

@@ -104,8 +104,9 @@ impl Gateway for Remote {
 
 impl Client {
     fn new(url: &str, options: &Options) -> Result<Self, Error> {
-        let (clock, timeout) = (options.clock.clone(), options.timeout);
-        let connection = Multiplexed::new(authority(url)?, clock, timeout);
+        // What is acknowledged later than that could arrive after "not found" is final.
+        let (clock, late_max) = (options.clock.clone(), options.settle_after);
+        let connection = Multiplexed::new(authority(url)?, clock, late_max);
         Ok(Self { connection, permits: Semaphore::new(CALLS_MAX as usize) })
     }
 

@@ -56,7 +56,7 @@ impl Model {
         let open = self.find(place).and_then(|it| it.open);
         let waits_on =
             open.is_some_and(|it| it.asked == 0 && it.ask_at.is_none() && asked_at < it.deadline);
-        let told = matches!(known, Known::Found(_));
+        let told = matches!(known, Known::Found(it) if it.end != End::Undefined);
         self.touch(place, (!waits_on).then_some((when, told)), |payment, at, rules| {
             // Nothing is planned further off than the longest delay, unless by a clock that has been
             // set back since: then it is due.

@@ -7,6 +7,7 @@ use domain::custom_field::CustomField;
 use domain::object::{Object, ObjectType};
 use domain::{AccountId, CustomFieldId, Seq, TenantNo};
 use engine::ports::{CustomFieldQueries, FieldSearch, Page, Paged, ROWS_MAX, StoreError};
+use uuid::Uuid;
 
 use super::window::MATCHES_MAX;
 use super::{SqlQueries, window};
@@ -37,14 +38,17 @@ impl CustomFieldQueries for SqlQueries {
         &self,
         no: TenantNo,
         account: AccountId,
+        kinds: &[ObjectType],
     ) -> Result<Vec<CustomField>, StoreError> {
         self.read(|reader| {
-            static SQL: LazyLock<String> = LazyLock::new(|| {
-                let rest = "WHERE tenant = ?1 AND account_id = ?2";
-                CUSTOM_FIELD.select(&format!("{rest} AND {SHOWN} {ORDER} LIMIT ?3"))
-            });
+            let kinds: Vec<_> = kinds.iter().map(|it| object_type_code(*it).to_string()).collect();
+            let sql = CUSTOM_FIELD.select(&format!(
+                "WHERE tenant = ?1 AND account_id = ?2 AND object_type IN ({}) AND {SHOWN} \
+                 {ORDER} LIMIT ?3",
+                kinds.join(", ")
+            ));
             let parameters = [no.into(), account.into(), window::limit(ROWS_MAX)];
-            reader.query(&SQL, &parameters, rows::custom_field)
+            reader.query(&sql, &parameters, rows::custom_field)
         })
     }
 
@@ -69,28 +73,22 @@ impl CustomFieldQueries for SqlQueries {
     ) -> Result<Paged<CustomField>, StoreError> {
         self.snapshot(|reader| match search {
             FieldSearch::Value { kind, name, value } => {
-                let kind = object_type_code(*kind).into();
-                let of_value = if value.is_some() { "AND value = ?5" } else { "AND ?5 IS NULL" };
+                let mut parameters = vec![
+                    no.into(),
+                    object_type_code(*kind).into(),
+                    name.into(),
+                    MATCHES_MAX.into(),
+                ];
+                // PostgreSQL gives no type to a parameter that is only compared with NULL.
+                let of_value = if value.is_some() { "AND value = ?5" } else { "" };
+                parameters.extend(value.as_ref().map(Value::from));
                 let sql = format!(
                     "SELECT id FROM custom_field WHERE tenant = ?1 AND object_type = ?2 \
                      AND name = ?3 {of_value} AND {SHOWN} {ORDER} LIMIT ?4"
                 );
-                let value = value.as_deref().map_or(Value::Null, Into::into);
-                let parameters = [no.into(), kind, name.into(), MATCHES_MAX.into(), value];
                 find(reader, no, (&sql, &parameters), page)
             }
-            FieldSearch::Text(text) => {
-                let kinds = ObjectType::ALL.map(|it| object_type_code(it).to_string());
-                let sql = format!(
-                    "SELECT id FROM (SELECT id, created_at_us, ordinal FROM custom_field \
-                     WHERE tenant = ?1 AND value = ?2 AND {SHOWN} \
-                     UNION SELECT id, created_at_us, ordinal FROM custom_field \
-                     WHERE tenant = ?1 AND object_type IN ({}) AND name = ?2 AND {SHOWN}) f \
-                     {ORDER} LIMIT ?3",
-                    kinds.join(", ")
-                );
-                find(reader, no, (&sql, &[no.into(), text.into(), MATCHES_MAX.into()]), page)
-            }
+            FieldSearch::Text(text) => find_text(reader, no, text, page),
         })
     }
 
@@ -109,6 +107,33 @@ impl CustomFieldQueries for SqlQueries {
             find(reader, no, (&sql, &[no.into(), (&pattern).into(), MATCHES_MAX.into()]), page)
         })
     }
+}
+
+/// Fields whose id, or whose object's id, a text is, or whose name or value it is.
+fn find_text(
+    reader: &Reader,
+    no: TenantNo,
+    text: &str,
+    page: Page,
+) -> Result<Paged<CustomField>, StoreError> {
+    let types = ObjectType::ALL.map(|it| object_type_code(it).to_string()).join(", ");
+    let one = |condition: &str| {
+        format!(
+            "SELECT id, created_at_us, ordinal FROM custom_field WHERE tenant = ?1 AND {condition} \
+             AND {SHOWN}"
+        )
+    };
+    let mut found =
+        vec![one("value = ?2"), one(&format!("object_type IN ({types}) AND name = ?2"))];
+    let mut parameters = vec![no.into(), text.into(), MATCHES_MAX.into()];
+    if let Ok(id) = Uuid::try_parse(text) {
+        found.push(one("id = ?4"));
+        found.push(one(&format!("object_type IN ({types}) AND object_id = ?4")));
+        parameters.push(id.into());
+    }
+    let all = found.join(" UNION ");
+    let sql = format!("SELECT id FROM ({all}) f {ORDER} LIMIT ?3");
+    find(reader, no, (&sql, &parameters), page)
 }
 
 fn find(

@@ -2,16 +2,17 @@
 
 use std::sync::LazyLock;
 
-use domain::object::Object;
+use domain::object::{Object, ObjectType};
 use domain::tag::{DefinitionRef, NamedDefinition, Tag, TagDefinition};
 use domain::{AccountId, TagDefinitionId, TenantNo};
 use engine::ports::{NamedTag, Page, Paged, ROWS_MAX, StoreError, TagQueries};
 
-use super::window::MATCHES_MAX;
 use super::{SqlQueries, window};
-use crate::driver::{Reader, Value};
+use crate::codes::object_type_code;
+use crate::driver::Reader;
 use crate::rows;
 use crate::tables::{TAG, TAG_DEFINITION};
+use crate::totals::Counted;
 
 /// Tags in the order in which they were added; those of one request by their definitions.
 const ORDER: &str = "ORDER BY created_at_us, definition_id, id";
@@ -33,10 +34,18 @@ impl TagQueries for SqlQueries {
         &self,
         no: TenantNo,
         account: AccountId,
+        (kinds, includes_removed): (&[ObjectType], bool),
     ) -> Result<Vec<NamedTag>, StoreError> {
         self.snapshot(|reader| {
-            let limit = usize::try_from(ROWS_MAX).unwrap_or(usize::MAX);
-            named(reader, no, of_account(reader, no, account, limit)?)
+            let kinds: Vec<_> = kinds.iter().map(|it| object_type_code(*it).to_string()).collect();
+            let active = if includes_removed { "" } else { "AND active = 1" };
+            let sql = TAG.select(&format!(
+                "WHERE tenant = ?1 AND account_id = ?2 AND object_type IN ({}) {active} {ORDER} \
+                 LIMIT ?3",
+                kinds.join(", ")
+            ));
+            let parameters = [no.into(), account.into(), window::limit(ROWS_MAX)];
+            named(reader, no, reader.query(&sql, &parameters, rows::tag)?)
         })
     }
 
@@ -47,7 +56,7 @@ impl TagQueries for SqlQueries {
             });
             let [limit, offset] = window::limit_offset(page);
             let items = reader.query(&SQL, &[no.into(), limit, offset], rows::tag)?;
-            let all = count(reader, no, None)?;
+            let all = window::total(reader, no, Counted::Tags, None)?;
             Ok(Paged { items: named(reader, no, items)?, matching: all, all })
         })
     }
@@ -66,17 +75,19 @@ impl TagQueries for SqlQueries {
             let (mut items, mut matching) = (vec![], 0);
             let window = page.offset..page.offset.saturating_add(page.limit.min(ROWS_MAX));
             for definition in definitions {
-                let of_definition = count(reader, no, Some(*definition))?;
-                let skipped = window.start.saturating_sub(matching);
-                let wanted = window.end.saturating_sub(matching.max(window.start));
-                let [limit, offset] = window::limit_offset(Page { offset: skipped, limit: wanted });
-                if skipped < of_definition && wanted > 0 {
+                let of_definition = count(reader, no, *definition)?;
+                let skipped = window.start.saturating_sub(matching).min(of_definition);
+                let room = window.end.saturating_sub(matching + skipped);
+                let wanted = room.min(of_definition - skipped);
+                if wanted > 0 && matching + skipped >= window.start {
+                    let [limit, offset] =
+                        window::limit_offset(Page { offset: skipped, limit: wanted });
                     let parameters = [no.into(), (*definition).into(), limit, offset];
                     items.extend(reader.query(&SQL, &parameters, rows::tag)?);
                 }
                 matching += of_definition;
             }
-            let all = count(reader, no, None)?;
+            let all = window::total(reader, no, Counted::Tags, None)?;
             Ok(Paged { items: named(reader, no, items)?, matching, all })
         })
     }
@@ -101,21 +112,11 @@ impl TagQueries for SqlQueries {
     }
 }
 
-/// How many tags there are, of a definition if one is named: counted as far as a search goes.
-fn count(
-    reader: &Reader,
-    no: TenantNo,
-    definition: Option<TagDefinitionId>,
-) -> Result<u64, StoreError> {
-    let (of_definition, id) = match definition {
-        Some(id) => ("definition_id = ?3", Value::from(id)),
-        None => ("?3 IS NULL", Value::Null),
-    };
-    let sql = format!(
-        "SELECT count(*) FROM (SELECT 1 FROM object_tag WHERE tenant = ?1 AND {of_definition} \
-         AND active = 1 LIMIT ?2) t"
-    );
-    let found = window::count(reader, &sql, &[no.into(), MATCHES_MAX.into(), id])?;
+/// How many tags there are of a definition.
+fn count(reader: &Reader, no: TenantNo, definition: TagDefinitionId) -> Result<u64, StoreError> {
+    let sql = "SELECT count(*) FROM object_tag WHERE tenant = ?1 AND definition_id = ?2 \
+               AND active = 1";
+    let found = window::count(reader, sql, &[no.into(), definition.into()])?;
     Ok(u64::try_from(found).unwrap_or(0))
 }
 

@@ -32,6 +32,12 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         Counted::Payments,
         "SELECT tenant, gateway, count(*) FROM payment GROUP BY tenant, gateway",
     )?;
+    count(
+        reader,
+        &mut counted,
+        Counted::Tags,
+        "SELECT tenant, '', count(*) FROM object_tag WHERE active = 1 GROUP BY tenant",
+    )?;
     let sql = format!(
         "SELECT tenant, '', count(*) FROM custom_field WHERE {} GROUP BY tenant",
         crate::tables::SHOWN

@@ -11,7 +11,7 @@ use domain::object::{Object, ObjectType};
 use domain::reply::AccountReply;
 use domain::{AccountId, Command, CustomFieldId, Person, Reply, TenantNo};
 use engine::ports::{FieldSearch, HistoryOf, Page, Store};
-use store::verify::verify_dir;
+use store::verify::verify_source;
 
 use crate::workload::{Workload, World, create_account};
 
@@ -86,7 +86,10 @@ fn fields_are_read_in_their_order_with_their_history() {
     let object = Object::Account(account);
     let expected = ["color=green", "shape=round"];
     assert_eq!(shown(&queries.custom_fields_of(TENANT, object).unwrap()), expected);
-    assert_eq!(shown(&queries.custom_fields_of_account(TENANT, account).unwrap()), expected);
+    assert_eq!(
+        shown(&queries.custom_fields_of_account(TENANT, account, &ObjectType::ALL).unwrap()),
+        expected
+    );
     let all = queries.custom_fields(TENANT, ALL).unwrap();
     assert_eq!(
         (shown(&all.items), all.matching, all.all),
@@ -104,7 +107,7 @@ fn fields_are_read_in_their_order_with_their_history() {
 #[test]
 fn fields_are_found_by_what_they_are() {
     let mut world = World::new(198);
-    fill(&mut world.workload);
+    let (account, [_, _, shape]) = fill(&mut world.workload);
     let queries = &*world.queries;
     let find = |search: FieldSearch| {
         shown(&queries.custom_fields_named(TENANT, &search, ALL).unwrap().items)
@@ -120,6 +123,8 @@ fn fields_are_found_by_what_they_are() {
     assert_eq!(find(FieldSearch::Text("round".to_owned())), ["shape=round"]);
     assert_eq!(find(FieldSearch::Text("shape".to_owned())), ["shape=round"]);
     assert_eq!(find(FieldSearch::Text("ROUND".to_owned())), [""; 0]);
+    assert_eq!(find(FieldSearch::Text(shape.to_string())), ["shape=round"]);
+    assert_eq!(find(FieldSearch::Text(account.to_string())), ["color=green", "shape=round"]);
     let part = queries.search_custom_fields(TENANT, "OUN", ALL).unwrap();
     assert_eq!(shown(&part.items), ["shape=round"]);
 }
@@ -138,12 +143,12 @@ fn fields_are_erased_with_the_person_also_within_a_batch() {
     let queries = &*world.queries;
     assert_eq!(shown(&queries.custom_fields_of(TENANT, object).unwrap()), ["late=one"]);
     assert_eq!(queries.custom_fields(TENANT, ALL).unwrap().all, 3, "two of the other account");
-    assert_eq!(queries.custom_fields_of_account(TENANT, other).unwrap().len(), 2);
+    assert_eq!(queries.custom_fields_of_account(TENANT, other, &ObjectType::ALL).unwrap().len(), 2);
     let emails = |account| queries.account_emails(TENANT, account).unwrap().len();
     assert_eq!((emails(account), emails(other)), (0, 1));
     assert_eq!(states(&world, color), ["= true", "= true"], "what happened stays");
     let found = queries.search_custom_fields(TENANT, "green", ALL).unwrap();
     assert_eq!(found.matching, 1, "the other account's");
-    let report = verify_dir(world.home.path()).unwrap();
+    let report = verify_source(&world.home.source()).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);
 }

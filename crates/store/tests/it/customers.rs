@@ -9,6 +9,7 @@ use domain::customer::{
     EraseCustomer, NewSecondFactor, OpenSession, PasswordProof, Profile, RefreshSession, Register,
     RequestToken, SetPassword, Taken, TokenPurpose, UpdateCustomer, Verification, VerifyEmail,
 };
+use domain::object::ObjectType;
 use domain::operation::{FailOperation, QueueRegistration};
 use domain::tag::{ControlTag, NamedDefinition};
 use domain::{
@@ -225,7 +226,7 @@ fn registered_customers_are_read() {
     assert_eq!(account.person.name.as_deref(), Some("Ada Adason"));
     assert_eq!(account.person.email.as_deref(), Some("Ada@Example.org"));
     assert_eq!(account.person.phone.as_deref(), Some("phone of Ada"));
-    let tags = queries.tags_of_account(TENANT, ada.account).unwrap();
+    let tags = queries.tags_of_account(TENANT, ada.account, (&ObjectType::ALL, true)).unwrap();
     let tags: Vec<_> = tags.iter().map(|it| (it.definition.clone(), it.tag.active)).collect();
     assert_eq!(tags, [(NamedDefinition::Control(ControlTag::AutoPayOff), true)]);
 

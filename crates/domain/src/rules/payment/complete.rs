@@ -1,7 +1,7 @@
 //! Pending transactions: completed through the gateway, resolved by what a client reports, or fixed by an operator.
 
 use super::amounts::positive_amount;
-use super::outcome::{self, Asked, Heard, Settled};
+use super::outcome::{self, Asked, Evidence, Settled};
 use super::route::{in_doubt, refuse_superseded};
 use crate::context::Context;
 use crate::payment::{
@@ -145,7 +145,7 @@ fn resolve(
     outcome::settle(&mut file, id, settled, cx);
     let transaction = file.transaction(id).expect("it was settled there").clone();
     let reply = outcome::payment_reply(&file, &transaction);
-    outcome::close_or_ask(&transaction, (outstanding, Heard::Outcome), &reply, cx);
+    outcome::close_or_ask(&transaction, (outstanding, Evidence::Outcome), &reply, cx);
     outcome::write(file, id, cx);
     Accepted::now(reply)
 }

@@ -150,7 +150,7 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
     let mut outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
     let (settled, failure) = match &it.answer {
         GatewayAnswer::Outcome(outcome) => {
-            (read_outcome(transaction, outcome, Told::ByTheCall), None)
+            (read_outcome(transaction, outcome, Source::CallReply), None)
         }
         GatewayAnswer::Failed { message } => (
             Settled::failed_with(TransactionStatus::Unknown, None, message),
@@ -174,10 +174,10 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
             (Settled { unsent: true, ..settled }, None)
         }
     };
-    let heard = match &it.answer {
-        GatewayAnswer::Outcome(_) | GatewayAnswer::NotSent { .. } => Heard::Outcome,
+    let evidence = match &it.answer {
+        GatewayAnswer::Outcome(_) | GatewayAnswer::NotSent { .. } => Evidence::Outcome,
         GatewayAnswer::Failed { .. } | GatewayAnswer::Nothing | GatewayAnswer::TimedOut => {
-            Heard::Nothing
+            Evidence::None
         }
     };
     // Only a call that runs can end by not answering; what is settled stays settled.
@@ -196,7 +196,7 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
     if books && let (Some(failure), Reply::Payment(payment)) = (failure, &mut reply) {
         payment.result = failure;
     }
-    close_or_ask(&transaction, (outstanding, heard), &reply, cx);
+    close_or_ask(&transaction, (outstanding, evidence), &reply, cx);
     if books {
         write(file, it.transaction, cx);
     }
@@ -207,7 +207,7 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     let (file, transaction) = transaction_of(state, (it.payment, it.transaction), cx)?;
     let outstanding = outstanding_today(state, it.transaction, cx);
     let settled = match &it.knowledge {
-        GatewayKnowledge::Found(outcome) => Some(read_outcome(transaction, outcome, Told::Later)),
+        GatewayKnowledge::Found(outcome) => Some(read_outcome(transaction, outcome, Source::Later)),
         GatewayKnowledge::NotFound
             if not_found_is_final(transaction, outstanding.as_ref(), it.asked_at, cx) =>
         {
@@ -216,9 +216,13 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
         }
         GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => None,
     };
-    let heard = match &it.knowledge {
-        GatewayKnowledge::Found(_) => Heard::Outcome,
-        GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => Heard::Nothing,
+    let evidence = match &it.knowledge {
+        GatewayKnowledge::Found(said) if said.status != GatewayStatus::Undefined => {
+            Evidence::Outcome
+        }
+        GatewayKnowledge::Found(_) | GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => {
+            Evidence::None
+        }
     };
     let call_may_run = outstanding.as_ref().is_some_and(|open| may_run(open, it.asked_at));
     let mut file = file.clone();
@@ -239,7 +243,7 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     let transaction = file.transaction(it.transaction).expect("it was found before").clone();
     let reply = payment_reply(&file, &transaction);
     if !call_may_run {
-        close_or_ask(&transaction, (outstanding, heard), &reply, cx);
+        close_or_ask(&transaction, (outstanding, evidence), &reply, cx);
     }
     if was_settled || transaction.revision.seq == cx.seq {
         write(file, it.transaction, cx);
@@ -309,17 +313,17 @@ const fn worth_booking(now: TransactionStatus, said: TransactionStatus) -> bool 
     }
 }
 
-/// When a gateway told an outcome.
+/// Where an outcome comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
-    /// As the answer to the call. It may be offered twice: again after a commit in doubt.
-    ByTheCall,
-    /// As the answer to a question, or unasked.
+enum Source {
+    /// The answer to the call. It may be offered twice: again after a commit in doubt.
+    CallReply,
+    /// The answer to a question, or a report without one.
     Later,
 }
 
 /// A gateway's answer is untrusted: amounts and currencies are compared, texts are cut.
-fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, told: Told) -> Settled {
+fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, source: Source) -> Settled {
     let status = match said.status {
         GatewayStatus::Processed => TransactionStatus::Success,
         GatewayStatus::Pending => TransactionStatus::Pending,
@@ -328,9 +332,9 @@ fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, told: Told) ->
         GatewayStatus::Undefined => TransactionStatus::Unknown,
     };
     // The answer to a call is older than what was reported since.
-    let reopens = told == Told::Later && transaction.status.is_failed();
+    let reopens = source == Source::Later && transaction.status.is_failed();
     let processed = match status {
-        TransactionStatus::Success => processed(transaction, said, told),
+        TransactionStatus::Success => processed(transaction, said, source),
         TransactionStatus::Pending if reopens => {
             let message = "the gateway says that it is pending, after it had failed";
             let settled = Settled::failed_with(TransactionStatus::Unknown, None, message);
@@ -363,7 +367,11 @@ fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, told: Told) ->
 /// said. Where the call is over and the gateway tells later, it may be anything up to what was asked
 /// for first, because a completion for less may have reached it or not; never nothing, and never
 /// more. `None` where it is anything else.
-fn processed(transaction: &Transaction, said: &GatewayOutcome, told: Told) -> Option<AmountMinor> {
+fn processed(
+    transaction: &Transaction,
+    said: &GatewayOutcome,
+    source: Source,
+) -> Option<AmountMinor> {
     // A void moves nothing, whatever the gateway echoes.
     let Some(most) = transaction.amount else { return Some(AmountMinor::ZERO) };
     if said.currency.is_some() && said.currency != transaction.currency {
@@ -373,7 +381,7 @@ fn processed(transaction: &Transaction, said: &GatewayOutcome, told: Told) -> Op
     let called = if in_flight { transaction.processed_amount } else { transaction.called_amount };
     let asked = called.unwrap_or(most);
     let amount = said.amount.unwrap_or(asked);
-    let may_differ = told == Told::Later && !in_flight;
+    let may_differ = source == Source::Later && !in_flight;
     let fits = amount == asked || (may_differ && amount <= most);
     (fits && amount > AmountMinor::ZERO).then_some(amount)
 }
@@ -491,13 +499,13 @@ pub(super) fn write(file: PaymentFile, id: TransactionId, cx: &mut Context) {
     cx.change(PaymentChange::Transaction(changed));
 }
 
-/// What ends the waiting for an outcome.
+/// What a command brings about an outcome.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Evidence {
     /// An outcome, by whoever decides: the gateway, an operator, or the process that did not send.
     Outcome,
-    /// No outcome: nobody answered, or the gateway has no record.
-    Nothing,
+    /// No outcome: no answer, no record, or a record that is undecided.
+    None,
 }
 
 /// Ends the waiting for an outcome that is known, or plans the next question. That the gateway has no
@@ -505,13 +513,13 @@ pub(super) enum Heard {
 /// that stood still may deliver what was believed lost.
 pub(super) fn close_or_ask(
     transaction: &Transaction,
-    (outstanding, heard): (Option<Outstanding>, Heard),
+    (outstanding, evidence): (Option<Outstanding>, Evidence),
     reply: &Reply,
     cx: &mut Context,
 ) {
     let Some(mut outstanding) = outstanding else { return };
     let believed_lost =
-        transaction.status == TransactionStatus::PluginFailure && heard == Heard::Nothing;
+        transaction.status == TransactionStatus::PluginFailure && evidence == Evidence::None;
     let delays = match transaction.status {
         TransactionStatus::Unknown | TransactionStatus::InFlight => &cx.settings.unknown_delays_us,
         TransactionStatus::Pending => &cx.settings.pending_delays_us,

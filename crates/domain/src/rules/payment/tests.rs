@@ -321,6 +321,7 @@ impl World {
             "unsent" => replied(GatewayAnswer::NotSent { message: "refused".to_owned() }),
             "found-paid" => found(GatewayStatus::Processed),
             "found-declined" => found(GatewayStatus::Error),
+            "found-undecided" => found(GatewayStatus::Undefined),
             "found-pending" => found(GatewayStatus::Pending),
             "not-found" => inquired(GatewayKnowledge::NotFound),
             "unreachable" => inquired(GatewayKnowledge::Unreachable),
@@ -641,8 +642,8 @@ fn what_a_gateway_has_no_record_of_is_asked_about_until_the_schedule_ends() {
         &format!("{lost} | wait 2 | found-pending p"),
         expect!["Purchase Unknown, open;  (in doubt)"],
     );
-    // Whether the gateway can be reached does not matter: it said what is believed.
-    for again in ["not-found", "unreachable"] {
+    // Whether the gateway can be reached does not matter, nor that it has a record without an end.
+    for again in ["not-found", "unreachable", "found-undecided"] {
         let once = format!("{lost} | wait 2 | {again} p");
         check(&once, expect!["Purchase PluginFailure, open; "]);
         let early = format!("{once} | wait 59 | {again} p | {again} p");
