@@ -272,6 +272,18 @@ impl Tables {
             Change::Account(AccountChange::PaymentMethod(it)) => {
                 ("payment_method", it.id.uuid(), self.methods.contains_key(&(it.tenant, it.id)))
             }
+            Change::Account(AccountChange::CustomField(it)) => {
+                let is_there = self.custom_fields.contains_key(&(it.tenant, it.id));
+                ("custom_field", it.id.uuid(), is_there)
+            }
+            Change::Account(AccountChange::Email(it)) => {
+                let is_there = self.emails.contains_key(&(it.tenant, it.id));
+                ("account_email", it.id.uuid(), is_there)
+            }
+            Change::Tenant(TenantChange::TagDefinition(it)) => {
+                let is_there = self.tag_definitions.contains_key(&(it.tenant, it.id));
+                ("tag_definition", it.id.uuid(), is_there)
+            }
             Change::Payment(PaymentChange::Payment(it)) => {
                 ("payment", it.id.uuid(), self.payments.contains_key(&(it.tenant, it.id)))
             }
@@ -286,7 +298,7 @@ impl Tables {
                 let is_there = of_payment.is_some_and(|all| all.iter().any(|own| own.id == it.id));
                 ("payment_transaction", it.id.uuid(), is_there)
             }
-            Change::Tenant(_)
+            Change::Tenant(TenantChange::Tenant(_) | TenantChange::Value(_))
             | Change::Access(_)
             | Change::Flag(_)
             | Change::Customer(
@@ -299,9 +311,7 @@ impl Tables {
             | Change::Account(
                 AccountChange::Person { .. }
                 | AccountChange::PersonErased { .. }
-                | AccountChange::Tag(_)
-                | AccountChange::CustomField(_)
-                | AccountChange::Email(_),
+                | AccountChange::Tag(_),
             )
             | Change::Payment(
                 PaymentChange::Posting(_)
@@ -415,8 +425,15 @@ impl Tables {
                 methods
                     .filter(|it| (it.tenant, it.account_id) == (tenant, account))
                     .for_each(PaymentMethod::erase);
-                self.emails.retain(|_, it| (it.tenant, it.account) != (tenant, account));
-                self.custom_fields.retain(|_, it| (it.tenant, it.account) != (tenant, account));
+                // The rows stay, without what they said.
+                let own = |it: (TenantNo, AccountId)| it == (tenant, account);
+                let emails = self.emails.values_mut().filter(|it| own((it.tenant, it.account)));
+                emails.for_each(|it| it.email.clear());
+                let fields = self.custom_fields.values_mut();
+                for it in fields.filter(|it| own((it.tenant, it.account))) {
+                    it.name.clear();
+                    it.value.clear();
+                }
             }
             AccountChange::Tag(mut it) => {
                 tabled(&mut it.revision);
@@ -603,13 +620,15 @@ impl Tables {
     }
 
     fn read_emails(&self, of: (TenantNo, AccountId), state: &mut State) {
-        let own = |it: &&AccountEmail| it.active && (it.tenant, it.account) == of;
+        let own =
+            |it: &&AccountEmail| is_shown(it.active, &it.email) && (it.tenant, it.account) == of;
         let emails = self.emails.values().filter(own).map(|it| (it.id, it.clone()));
         state.account_emails.insert(of, emails.collect());
     }
 
     fn read_fields(&self, of: (TenantNo, Object), state: &mut State) {
-        let own = |it: &&CustomField| it.active && (it.tenant, it.object) == of;
+        let own =
+            |it: &&CustomField| is_shown(it.active, &it.value) && (it.tenant, it.object) == of;
         let fields = self.custom_fields.values().filter(own).map(|it| (it.id, it.clone()));
         state.custom_fields.insert(of, fields.collect());
     }
@@ -703,6 +722,8 @@ impl Disk for MemoryDisk {
         let mut journal: Vec<i64> = tables.journal.iter().map(|entry| entry.seq.0).collect();
         journal.sort_unstable();
         let followed = tables.followed.iter().filter(|((no, _), seq)| **seq > no.start());
+        let fields = tables.custom_fields.values();
+        let shown_fields = fields.filter(|it| is_shown(it.active, &it.value));
         Books {
             heads: tables.parts.iter().map(|(no, part)| (*no, part.head.0)).collect(),
             journal,
@@ -710,7 +731,7 @@ impl Disk for MemoryDisk {
             mails: tables.mails.values().cloned().collect(),
             operations: tables.operations.values().cloned().collect(),
             tags: tables.tags.values().cloned().collect(),
-            custom_fields: tables.custom_fields.values().filter(|it| it.active).cloned().collect(),
+            custom_fields: shown_fields.cloned().collect(),
             accounts: accounts.map(|(key, account)| (account.clone(), person(key))).collect(),
             methods: tables.methods.values().cloned().collect(),
             payments: files.collect(),
@@ -719,4 +740,9 @@ impl Disk for MemoryDisk {
             followed: followed.map(|((no, _), seq)| (*no, seq.0)).collect(),
         }
     }
+}
+
+/// Whether a row is neither removed nor erased.
+const fn is_shown(active: bool, text: &str) -> bool {
+    active && !text.is_empty()
 }

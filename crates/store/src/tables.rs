@@ -406,13 +406,16 @@ pub static CLAIM_RECENT: Table = Table {
 };
 
 /// Tables whose rows have their id from the request that makes them.
-pub(crate) static MADE_BY_REQUESTS: [&str; 6] = [
+pub(crate) static MADE_BY_REQUESTS: [&str; 9] = [
     ACCOUNT.name,
     PAYMENT_METHOD.name,
     PAYMENT.name,
     PAYMENT_TRANSACTION.name,
     MAIL.name,
     OPERATION.name,
+    CUSTOM_FIELD.name,
+    ACCOUNT_EMAIL.name,
+    TAG_DEFINITION.name,
 ];
 
 /// Stored replies; `answer` is NULL while the request runs or its outcome is in doubt.
