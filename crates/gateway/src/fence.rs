@@ -2,7 +2,7 @@
 //!
 //! Between the check of a call's deadline and the write of its bytes a process may stand still: it is
 //! stopped, its machine is moved or suspended. When it goes on, another process may have asked about the
-//! call and been told that there is none, so the bytes may not leave any more. A [`Fenced`] stream looks
+//! call, and the gateway had no record of it: the bytes may not leave any more. A [`Fenced`] stream looks
 //! at the deadlines of the calls on it before each write.
 
 use std::collections::BTreeMap;

@@ -46,7 +46,7 @@ pub(crate) struct CustomFieldBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = Option<Uuid>)]
     object_id: Raw<'a>,
-    /// Ignored: the path tells.
+    /// Ignored: the path names the type.
     #[serde(borrow)]
     #[schema(value_type = Option<String>)]
     object_type: Raw<'a>,
@@ -325,13 +325,13 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
     let path = format!("/1.0/kb/customFields/search/{}", reply::segment(&text));
     let audit = [("audit", format.audit.name())];
     let named = FieldSearch::Text(text.clone());
-    let find = (
-        move |queries: &dyn Queries, tenant, page| {
-            queries.custom_fields_named(tenant, &named, page)
-        },
-        move |queries: &dyn Queries, tenant, page| {
-            queries.search_custom_fields(tenant, &text, page)
-        },
-    );
-    page::search(&call, format, window, (&path, &audit), find).await
+    // Both on the readers for searches: thousands of fields may have one name.
+    let find = move |queries: &dyn Queries, tenant, page| {
+        let found = queries.custom_fields_named(tenant, &named, page)?;
+        if found.matching > 0 {
+            return Ok(found);
+        }
+        queries.search_custom_fields(tenant, &text, page)
+    };
+    page::scan(&call, format, window, (&path, &audit), find).await
 }

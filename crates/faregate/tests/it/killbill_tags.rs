@@ -1,4 +1,4 @@
-//! Control tags through Kill Bill's API: what is answered, and who may.
+//! Tags and tag definitions through Kill Bill's API: what is answered, and who may.
 
 use serde_json::{Value, json};
 

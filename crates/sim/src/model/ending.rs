@@ -8,8 +8,8 @@ type Place = (u32, Uid, Uid);
 
 impl Model {
     pub(super) fn replied(&mut self, place: Place, heard: Heard, when: When) -> Expected {
-        let told = matches!(heard, Heard::Said(_) | Heard::NotSent);
-        self.touch(place, Some((when, told)), |payment, at, _| {
+        let has_outcome = matches!(heard, Heard::Said(_) | Heard::NotSent);
+        self.touch(place, Some((when, has_outcome)), |payment, at, _| {
             let it = &mut payment.moves[at];
             // It may have left as late as now.
             if it.status == Status::Running
@@ -56,8 +56,8 @@ impl Model {
         let open = self.find(place).and_then(|it| it.open);
         let waits_on =
             open.is_some_and(|it| it.asked == 0 && it.ask_at.is_none() && asked_at < it.deadline);
-        let told = matches!(known, Known::Found(it) if it.end != End::Undefined);
-        self.touch(place, (!waits_on).then_some((when, told)), |payment, at, rules| {
+        let has_outcome = matches!(known, Known::Found(it) if it.end != End::Undefined);
+        self.touch(place, (!waits_on).then_some((when, has_outcome)), |payment, at, rules| {
             // Nothing is planned further off than the longest delay, unless by a clock that has been
             // set back since: then it is due.
             let delays = rules.unknown_delays_us.iter().chain(&rules.pending_delays_us);
@@ -167,7 +167,7 @@ impl Model {
     }
 
     /// Does something to a transaction, then ends the waiting for it or plans the next question: when
-    /// that is, and whether somebody told an outcome. `None`: the waiting goes on as it is.
+    /// that is, and whether an outcome was reported. `None`: the waiting goes on as it is.
     fn touch(
         &mut self,
         place: Place,
@@ -192,8 +192,8 @@ impl Model {
         {
             tenant.key_owners.insert(key.clone(), id);
         }
-        if let Some((when, told)) = ending
-            && let Some(key) = it.close_or_ask(&rules, when, (changed, told))
+        if let Some((when, has_outcome)) = ending
+            && let Some(key) = it.close_or_ask(&rules, when, (changed, has_outcome))
             && let Some(kept) = self.replies.get_mut(&key)
         {
             kept.said = Some(reported);
@@ -261,16 +261,16 @@ impl Move {
         }
     }
 
-    /// Gives the stored reply that can be given now. Of what has failed because nobody told an outcome,
+    /// Gives the stored reply that can be given now. Of what has failed because no outcome was reported,
     /// the gateway is asked again until the schedule ends.
     fn close_or_ask(
         &mut self,
         rules: &Rules,
         when: When,
-        (changed, told): (bool, bool),
+        (changed, has_outcome): (bool, bool),
     ) -> Option<Uid> {
         let open = self.open.as_mut()?;
-        let believed_lost = self.status == Status::Failed && !told;
+        let believed_lost = self.status == Status::Failed && !has_outcome;
         let (delays, is_open) = match self.status {
             Status::Running | Status::Unknown => (&rules.unknown_delays_us, true),
             Status::Pending => (&rules.pending_delays_us, true),

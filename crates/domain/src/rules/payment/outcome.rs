@@ -217,7 +217,7 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
         GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => None,
     };
     let evidence = match &it.knowledge {
-        GatewayKnowledge::Found(said) if said.status != GatewayStatus::Undefined => {
+        GatewayKnowledge::Found(outcome) if outcome.status != GatewayStatus::Undefined => {
             Evidence::Outcome
         }
         GatewayKnowledge::Found(_) | GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => {
@@ -502,7 +502,7 @@ pub(super) fn write(file: PaymentFile, id: TransactionId, cx: &mut Context) {
 /// What a command brings about an outcome.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evidence {
-    /// An outcome, by whoever decides: the gateway, an operator, or the process that did not send.
+    /// An outcome: the gateway's, an operator's, or that the call was not sent.
     Outcome,
     /// No outcome: no answer, no record, or a record that is undecided.
     None,
