@@ -218,15 +218,6 @@ fn is_empty(batch: &Batch) -> bool {
 }
 
 fn followed(row: &Bookkeeping) -> Option<i64> {
-    match row {
-        Bookkeeping::Followed { upto, .. } => Some(upto.0),
-        Bookkeeping::DeliveryPostponed(_)
-        | Bookkeeping::DeliveryClosed { .. }
-        | Bookkeeping::MailPostponed(_)
-        | Bookkeeping::MailClosed { .. }
-        | Bookkeeping::OperationNotified { .. }
-        | Bookkeeping::Quarantined(_)
-        | Bookkeeping::Released { .. }
-        | Bookkeeping::Over(_) => None,
-    }
+    let Bookkeeping::Followed { upto, .. } = row else { return None };
+    Some(upto.0)
 }

@@ -333,18 +333,8 @@ impl Tables {
             self.replies.insert(reply.key, reply.clone());
         }
         for row in &batch.bookkeeping {
-            match row {
-                Bookkeeping::Followed { follower, upto } => {
-                    self.followed.insert((no, follower), *upto);
-                }
-                Bookkeeping::DeliveryPostponed(_)
-                | Bookkeeping::DeliveryClosed { .. }
-                | Bookkeeping::MailPostponed(_)
-                | Bookkeeping::MailClosed { .. }
-                | Bookkeeping::OperationNotified { .. }
-                | Bookkeeping::Quarantined(_)
-                | Bookkeeping::Released { .. }
-                | Bookkeeping::Over(_) => {}
+            if let Bookkeeping::Followed { follower, upto } = row {
+                self.followed.insert((no, follower), *upto);
             }
         }
         let part = self.part(no);

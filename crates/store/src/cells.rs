@@ -29,21 +29,16 @@ impl From<ReplyKey> for Value<'_> {
         Self::from(key.0)
     }
 }
-impl From<Timestamp> for Value<'_> {
-    fn from(at: Timestamp) -> Self {
-        Self::Int(at.0)
-    }
+macro_rules! from_int {
+    ($($wrapper:ty),+) => {$(
+        impl From<$wrapper> for Value<'_> {
+            fn from(it: $wrapper) -> Self {
+                Self::Int(it.0)
+            }
+        }
+    )+};
 }
-impl From<Seq> for Value<'_> {
-    fn from(seq: Seq) -> Self {
-        Self::Int(seq.0)
-    }
-}
-impl From<AmountMinor> for Value<'_> {
-    fn from(amount: AmountMinor) -> Self {
-        Self::Int(amount.0)
-    }
-}
+from_int!(Timestamp, Seq, AmountMinor);
 impl From<bool> for Value<'_> {
     fn from(value: bool) -> Self {
         Self::Int(i64::from(value))

@@ -146,6 +146,10 @@ pub(super) const fn unique(name: &'static str, columns: &'static str) -> Index {
     Index { name, columns, unique: true, only: None }
 }
 
+/// What most tables have in common: two columns are the key, and rows lie in its order.
+const CLUSTERED: Table =
+    Table { name: "", columns: &[], key_columns: 2, layout: Layout::Clustered, indexes: &[] };
+
 /// The one row of what belongs to the installation: the key of `driver/check.rs`.
 pub static INSTALLATION: Table = Table {
     name: "installation",
@@ -256,12 +260,11 @@ pub static TENANT_VALUE: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[Index {
         only: Some("value IS NOT NULL"),
         ..index("tenant_value_in_use", "name, tenant")
     }],
+    ..CLUSTERED
 };
 
 pub static APP_USER: Table = Table {
@@ -317,9 +320,7 @@ pub static ACCOUNT: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
-    indexes: &[],
+    ..CLUSTERED
 };
 
 /// Personal data: a row for each revision of the account that changed it. The newest one holds.
@@ -371,12 +372,11 @@ pub static PAYMENT_METHOD: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[
         index("payment_method_by_account", "tenant, account_id, id"),
         index("payment_method_by_gateway", "tenant, gateway, active, id"),
     ],
+    ..CLUSTERED
 };
 
 /// Taken keys, by hash (see [`crate::rows::claim_hash`]): uniqueness is decided here.
@@ -438,9 +438,7 @@ pub static REPLY: Table = Table {
 pub static FOLLOWER: Table = Table {
     name: "follower",
     columns: &[text("name"), int("partition"), int("upto"), CHECK_MADE, CHECK_NOW],
-    key_columns: 2,
-    layout: Layout::Clustered,
-    indexes: &[],
+    ..CLUSTERED
 };
 
 /// Push notifications to be tried again.
@@ -456,9 +454,8 @@ pub static DELIVERY: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[index("delivery_by_due_at", "due_at_us")],
+    ..CLUSTERED
 };
 
 /// Totals of lists, kept: see [`crate::totals::Counted`] for the names. `gateway` is empty where

@@ -388,23 +388,10 @@ async fn deliver(poster: Poster, destination: Destination, job: Job) -> Finished
 /// unwritten closing would repeat its delivery.
 async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
     while let Err(error) = engine.record(rows.clone()).await {
-        match error.reason {
-            Reason::Stopping | Reason::NotOwner => break,
-            Reason::QueueFull
-            | Reason::QueueAway
-            | Reason::MessageTooLarge
-            | Reason::GatewayFull
-            | Reason::Expired
-            | Reason::ReadersFull
-            | Reason::ReadTooLong
-            | Reason::HashersFull
-            | Reason::DiskFull
-            | Reason::Store
-            | Reason::CommitInDoubt
-            | Reason::Repeated
-            | Reason::Quarantined
-            | Reason::Bug => sleep(RETRY_DELAY).await,
+        if matches!(error.reason, Reason::Stopping | Reason::NotOwner) {
+            break;
         }
+        sleep(RETRY_DELAY).await;
     }
     rows
 }

@@ -1,7 +1,6 @@
-//! Calls for the tests, and temporary directories.
+//! Calls for the tests.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 use std::time::Duration;
 
 use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome, TransactionType};
@@ -16,30 +15,6 @@ use uuid::Uuid;
 
 /// The timeout of a test that waits for an event.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
-
-/// A directory that is removed at the end of the test.
-pub struct Scratch(PathBuf);
-
-impl Scratch {
-    pub fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("faregate-gateway-{}-{number}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&dir).unwrap();
-        Self(dir)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
-}
 
 pub fn usd() -> Currency {
     Currency::parse("USD").unwrap()

@@ -10,8 +10,9 @@ use expect_test::expect;
 use gateway::Error;
 use gateway::simulator::journal::{FILE, Journal};
 use gateway::simulator::record::{Effect, LINE_BYTES_MAX, Record, RecordedOutcome};
+use tempfile::tempdir;
 
-use crate::calls::{Scratch, id, purchase, records, retry, shown};
+use crate::calls::{id, purchase, records, retry, shown};
 
 fn record(number: u128, notifications: u8) -> Record {
     let call = purchase(number, "");
@@ -42,7 +43,7 @@ async fn write(dir: &Path, numbers: std::ops::Range<u128>) {
 
 #[tokio::test]
 async fn records_survive_a_restart_and_a_second_process_is_refused() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let journal = reopen(dir.path()).unwrap();
     journal.append(&record(1, 0)).await.unwrap();
     assert!(matches!(Journal::open(dir.path()), Err(Error::JournalInUse { .. })));
@@ -61,12 +62,12 @@ async fn records_survive_a_restart_and_a_second_process_is_refused() {
 
 #[tokio::test]
 async fn a_record_that_is_truncated_anywhere_is_removed() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     write(dir.path(), 1..3).await;
     let whole = read_bytes(dir.path().join(FILE)).unwrap();
     let second = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     for end in (second..whole.len()).step_by(7).chain([whole.len() - 1, whole.len()]) {
-        let copy = Scratch::new();
+        let copy = tempdir().unwrap();
         write_bytes(copy.path().join(FILE), &whole[..end]).unwrap();
         let complete = if end == whole.len() { 2 } else { 1 };
         assert_eq!(records(copy.path()).len(), complete, "read, truncated at {end}");
@@ -81,7 +82,7 @@ async fn a_record_that_is_truncated_anywhere_is_removed() {
 #[tokio::test]
 async fn garbage_at_the_end_is_removed() {
     for garbage in [&b"\n\n\n"[..], &[0; 5_000], &[b'x'; LINE_BYTES_MAX * 2], b"00000000 "] {
-        let dir = Scratch::new();
+        let dir = tempdir().unwrap();
         write(dir.path(), 1..2).await;
         let path = dir.path().join(FILE);
         let clean = read_bytes(&path).unwrap();
@@ -93,7 +94,7 @@ async fn garbage_at_the_end_is_removed() {
 
 #[tokio::test]
 async fn a_changed_durable_record_is_reported_and_not_removed() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     write(dir.path(), 1..4).await;
     let path = dir.path().join(FILE);
     let mut bytes = read_bytes(&path).unwrap();
@@ -109,7 +110,7 @@ async fn a_changed_durable_record_is_reported_and_not_removed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_appends_are_all_durable_and_keep_their_notification_numbers() {
     const MANY: u128 = 2_000;
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let journal = Arc::new(reopen(dir.path()).unwrap());
     let writers: Vec<_> = (0..MANY)
         .map(|number| {

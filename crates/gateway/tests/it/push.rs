@@ -18,13 +18,14 @@ use expect_test::expect;
 use gateway::external::External;
 use gateway::push::{self, RETRY_DELAYS, Reach};
 use gateway::simulator::{self, Simulator};
+use tempfile::tempdir;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
 use uuid::Uuid;
 
 use crate::callback_stub::{CallbackStub, StubResponse};
-use crate::calls::{Scratch, TIMEOUT, options, usd};
+use crate::calls::{TIMEOUT, options, usd};
 
 struct World {
     engine: Engine,
@@ -189,7 +190,7 @@ fn meta_data(posted: &crate::callback_stub::Posted) -> serde_json::Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_arrive_in_kill_bills_format() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
     let mut receiver = CallbackStub::start().await;
     let tenant = world.tenant("a", &receiver.url).await;
@@ -251,7 +252,7 @@ async fn events_arrive_in_kill_bills_format() {
 async fn every_event_arrives_once_and_in_order_per_account() {
     const ACCOUNTS: usize = 40;
     const PAYMENTS: u64 = 25;
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = Arc::new(World::start(dir.path(), Reach::PublicAndPrivate));
     let mut receiver = CallbackStub::start().await;
     let tenant = world.tenant("a", &receiver.url).await;
@@ -293,7 +294,7 @@ async fn every_event_arrives_once_and_in_order_per_account() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_delivery_is_retried_on_schedule_and_then_dropped() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
     let mut receiver = CallbackStub::start().await;
     receiver.respond_with(StubResponse::Status(500));
@@ -325,7 +326,7 @@ async fn a_failed_delivery_is_retried_on_schedule_and_then_dropped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_does_not_delay_later_events_and_is_retried() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
     let mut receiver = CallbackStub::start().await;
     let tenant = world.tenant("a", &receiver.url).await;
@@ -347,7 +348,7 @@ async fn a_failure_does_not_delay_later_events_and_is_retried() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn redirects_are_failures_and_not_followed() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
     let (mut receiver, mut elsewhere) = (CallbackStub::start().await, CallbackStub::start().await);
     receiver.respond_with(StubResponse::RedirectTo(elsewhere.url.clone()));
@@ -361,7 +362,7 @@ async fn redirects_are_failures_and_not_followed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn internal_addresses_are_not_connected_to() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path(), Reach::Public);
     let mut receiver = CallbackStub::start().await;
     let port = receiver.url[7..].split(['/', ':']).nth(1).unwrap().to_owned();
@@ -402,7 +403,7 @@ async fn tls_certificates_are_validated() {
         .with_root_certificates(roots)
         .with_no_client_auth();
 
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let options =
         push::Options { tls: Arc::new(trusting), ..push::Options::new(Reach::PublicAndPrivate) };
     let world = World::start_with(dir.path(), options);
@@ -415,7 +416,7 @@ async fn tls_certificates_are_validated() {
     world.stop().await;
 
     // The default authorities do not include the certificate.
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
     world.tenant("named", &receiver.url.replace("127.0.0.1", "localhost")).await;
     let error = world.postponed(1).await.remove(0).error;
@@ -426,7 +427,7 @@ async fn tls_certificates_are_validated() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unresponsive_or_unreachable_callback_does_not_delay_others() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
     let (mut hanging, mut healthy) = (CallbackStub::start().await, CallbackStub::start().await);
     hanging.respond_with(StubResponse::Never);
@@ -454,7 +455,7 @@ async fn an_unresponsive_or_unreachable_callback_does_not_delay_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_continues_from_the_cursor() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let mut receiver = CallbackStub::start().await;
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
     let tenant = world.tenant("a", &receiver.url).await;

@@ -7,8 +7,9 @@ use domain::{
 use expect_test::{Expect, expect};
 use gateway::reconcile::Charges;
 use gateway::simulator::record::Record;
+use tempfile::tempdir;
 
-use crate::calls::{Scratch, id, open, perform, purchase, records, usd};
+use crate::calls::{id, open, perform, purchase, records, usd};
 
 fn booked(number: u128, status: TransactionStatus, minor: i64) -> Transaction {
     Transaction {
@@ -37,7 +38,7 @@ fn booked(number: u128, status: TransactionStatus, minor: i64) -> Transaction {
 }
 
 async fn journal(cases: &[&str]) -> Vec<Record> {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let simulator = open(dir.path());
     for (number, properties) in (1..).zip(cases) {
         perform(&simulator, purchase(number, properties)).await;
@@ -108,7 +109,7 @@ async fn each_kind_of_mismatch_is_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reversed_charge_is_not_a_success() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let simulator = open(dir.path());
     let mut notifications = simulator.notifications();
     perform(&simulator, purchase(1, "reverseAfterMs=5")).await;

@@ -15,11 +15,12 @@ use gateway::simulator::record::Record;
 use gateway::simulator::{Notification, Remote, bind, charges};
 use h2::server::{Connection, SendResponse};
 use http::{Request, Response};
+use tempfile::tempdir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::calls::{
-    Scratch, TIMEOUT, answer, inquiry, knowledge, options, perform, purchase, records, retry, shown,
+    TIMEOUT, answer, inquiry, knowledge, options, perform, purchase, records, retry, shown,
 };
 
 struct Server {
@@ -68,7 +69,7 @@ async fn next(notifications: &mut mpsc::Receiver<Notification>) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_answers_like_the_simulator_in_process() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let server = Server::start(dir.path(), "127.0.0.1:0");
     let remote = remote(&server.url());
     let cases =
@@ -101,7 +102,7 @@ async fn a_process_answers_like_the_simulator_in_process() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_journal_is_streamed_completely() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let server = Server::start(dir.path(), "127.0.0.1:0");
     let remote = remote(&server.url());
     let calls: Vec<_> = (0..1_000)
@@ -120,7 +121,7 @@ async fn a_long_journal_is_streamed_completely() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn notifications_continue_after_a_restart_of_the_process() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let server = Server::start(dir.path(), "127.0.0.1:0");
     let (address, url) = (server.address.to_string(), server.url());
     let remote = remote(&url);
@@ -300,7 +301,7 @@ async fn counting(server: SocketAddr) -> (String, Arc<AtomicUsize>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_calls_share_a_connection_and_can_all_be_cancelled() {
     const CALLS: u128 = 10_000;
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let server = Server::start(dir.path(), "127.0.0.1:0");
     let (url, connections) = counting(server.address).await;
     let remote = remote(&url);
@@ -331,7 +332,7 @@ async fn ten_thousand_calls_share_a_connection_and_can_all_be_cancelled() {
 #[tokio::test]
 async fn a_process_supports_http_1() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let server = Server::start(dir.path(), "127.0.0.1:0");
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let request = b"GET /health HTTP/1.1\r\nHost: simulator\r\nConnection: close\r\n\r\n";

@@ -11,11 +11,10 @@ use gateway::external::External;
 use gateway::simulator::journal::FILE;
 use gateway::simulator::record::Effect;
 use gateway::simulator::{Notification, Simulator};
+use tempfile::tempdir;
 use tokio::sync::mpsc;
 
-use crate::calls::{
-    Scratch, answer, inquiry, knowledge, open, options, perform, purchase, records, shown,
-};
+use crate::calls::{answer, inquiry, knowledge, open, options, perform, purchase, records, shown};
 
 async fn call(simulator: &Simulator, call: GatewayCall) -> String {
     answer(&perform(simulator, call).await)
@@ -42,7 +41,7 @@ async fn external_payments_are_never_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn each_outcome_is_answered_and_recorded() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let simulator = open(dir.path());
     let cases = [
         "",
@@ -91,7 +90,7 @@ async fn each_outcome_is_answered_and_recorded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_calls_of_a_transaction_charge_once() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let simulator = open(dir.path());
     let calls: Vec<_> = (0..200)
         .map(|number| {
@@ -112,7 +111,7 @@ async fn concurrent_calls_of_a_transaction_charge_once() {
 
 #[tokio::test]
 async fn another_amount_for_a_charged_transaction_is_an_attempt_without_effect() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let simulator = open(dir.path());
     call(&simulator, purchase(1, "")).await;
     let more = GatewayCall { amount: Some(AmountMinor(5_000)), ..purchase(1, "") };
@@ -133,7 +132,7 @@ async fn another_amount_for_a_charged_transaction_is_an_attempt_without_effect()
 
 #[tokio::test]
 async fn a_pending_transaction_is_completed_by_a_second_call() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let simulator = open(dir.path());
     assert_eq!(call(&simulator, purchase(1, "outcome=PENDING")).await, "Pending 1000");
     assert_eq!(call(&simulator, purchase(1, "outcome=PENDING")).await, "Pending 1000");
@@ -154,7 +153,7 @@ async fn a_pending_transaction_is_completed_by_a_second_call() {
 
 #[tokio::test]
 async fn transactions_of_other_tenants_and_payments_are_not_found() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let simulator = open(dir.path());
     call(&simulator, purchase(1, "")).await;
     let other = Inquiry { tenant: TenantNo(2), ..inquiry(1) };
@@ -165,7 +164,7 @@ async fn transactions_of_other_tenants_and_payments_are_not_found() {
 
 #[tokio::test(start_paused = true)]
 async fn a_charge_continues_after_a_timeout_and_is_notified() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let simulator = open(dir.path());
     let mut notifications = simulator.notifications();
     let late = GatewayCall { timeout_us: 1_000_000, ..purchase(1, "chargeAfterMs=2000") };
@@ -178,7 +177,7 @@ async fn a_charge_continues_after_a_timeout_and_is_notified() {
 
 #[tokio::test(start_paused = true)]
 async fn late_outcomes_are_notified() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let simulator = open(dir.path());
     let mut notifications = simulator.notifications();
     call(&simulator, purchase(1, "outcome=PENDING lateMs=2000")).await;
@@ -210,7 +209,7 @@ async fn late_outcomes_are_notified() {
 
 #[tokio::test(start_paused = true)]
 async fn a_completion_cancels_the_scheduled_outcome() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let simulator = open(dir.path());
     let mut notifications = simulator.notifications();
     call(&simulator, purchase(1, "outcome=PENDING lateMs=5000 truth=ERROR")).await;
@@ -222,7 +221,7 @@ async fn a_completion_cancels_the_scheduled_outcome() {
 
 #[test]
 fn scheduled_outcomes_survive_a_restart_and_are_notified_again() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let run = |test: &dyn Fn(&tokio::runtime::Runtime)| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -257,7 +256,7 @@ fn scheduled_outcomes_survive_a_restart_and_are_notified_again() {
 /// A copy of the file is what a killed process would leave.
 #[tokio::test(flavor = "multi_thread")]
 async fn answered_calls_are_durable_after_a_kill() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let simulator = open(dir.path());
     let (answered, mut answers) = mpsc::unbounded_channel();
     let callers: Vec<_> = (0..8)
@@ -277,7 +276,7 @@ async fn answered_calls_are_durable_after_a_kill() {
     while let Some(number) = answers.recv().await {
         received.push(number);
         if received.len() % 100 == 0 {
-            let left = Scratch::new();
+            let left = tempdir().unwrap();
             std::fs::copy(dir.path().join(FILE), left.path().join(FILE)).unwrap();
             let after = Simulator::open(left.path(), options()).unwrap();
             for number in &received {
@@ -298,7 +297,7 @@ async fn answered_calls_are_durable_after_a_kill() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_calls_run_concurrently() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let simulator = open(dir.path());
     let started = tokio::time::Instant::now();
     let calls: Vec<_> = (0..3_000)

@@ -1,6 +1,6 @@
 //! The tables of customers: who they are, their sessions, and what is still to be done for them.
 
-use super::{CHECK_MADE, CHECK_NOW, Index, Layout, Table, id, index, int, text};
+use super::{CHECK_MADE, CHECK_NOW, CLUSTERED, Index, Table, id, index, int, text};
 
 /// Customers that are forgotten unless they verify their address in time. A query is answered from
 /// the index where it has these very words.
@@ -49,9 +49,8 @@ pub static CUSTOMER: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[Index { only: Some(EXPIRING), ..index("customer_expiring", "expires_at_us, id") }],
+    ..CLUSTERED
 };
 
 /// Customers who are logged in.
@@ -70,12 +69,11 @@ pub static SESSION: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[
         index("customer_session_by_customer", "customer_id, tenant, id"),
         index("customer_session_ending", "refresh_until_us, id"),
     ],
+    ..CLUSTERED
 };
 
 /// Mails until they are sent, and those that were given up.
@@ -94,13 +92,12 @@ pub static MAIL: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[
         Index { only: Some(TO_SEND), ..index("mail_due", "due_at_us, id") },
         index("mail_by_customer", "customer_id, tenant"),
         Index { only: Some(GIVEN_UP), ..index("mail_given_up", "created_at_us, id") },
     ],
+    ..CLUSTERED
 };
 
 /// Operations. `sealed` and `callback` are encrypted; one is empty once an operation has come to its
@@ -123,11 +120,10 @@ pub static OPERATION: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[
         Index { only: Some(WAITING), ..index("operation_waiting", "id, status") },
         Index { only: Some(TO_NOTIFY), ..index("operation_to_notify", "notify_at_us, id") },
         Index { only: Some(SETTLED), ..index("operation_settled", "settled_at_us, id") },
     ],
+    ..CLUSTERED
 };

@@ -1,6 +1,6 @@
 //! The tables of feature flags, all but those of insights (`insights.rs`).
 
-use super::{CHECK_MADE, CHECK_NOW, Index, Layout, Table, id, index, int, text};
+use super::{CHECK_MADE, CHECK_NOW, CLUSTERED, Index, Layout, Table, id, index, int, text};
 
 /// Environments of feature flags. `version` is that of their last change.
 pub static ENVIRONMENT: Table = Table {
@@ -19,9 +19,8 @@ pub static ENVIRONMENT: Table = Table {
         int("changes_need_approval"),
         int("changes_waiting"),
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[index("environment_by_seq", "seq")],
+    ..CLUSTERED
 };
 
 /// Secrets of environments, those that ended too. `sealed` is encrypted.
@@ -40,9 +39,8 @@ pub static ENVIRONMENT_SECRET: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[index("environment_secret_by_environment", "tenant, environment_id, id")],
+    ..CLUSTERED
 };
 
 /// Feature flags and segments: `body` is a document.
@@ -93,8 +91,6 @@ pub static CHANGE_REQUEST: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[
         index("change_request_by_environment", "tenant, environment_id, id"),
         Index {
@@ -104,4 +100,5 @@ pub static CHANGE_REQUEST: Table = Table {
             only: Some(DUE),
         },
     ],
+    ..CLUSTERED
 };

@@ -1,6 +1,6 @@
 //! Custom fields, tags and further e-mail addresses: the tables that came with the schema's version 3.
 
-use super::{CHECK_MADE, CHECK_NOW, Index, Layout, Table, id, index, int, text, unique};
+use super::{CHECK_MADE, CHECK_NOW, CLUSTERED, Index, Layout, Table, id, index, int, text, unique};
 
 /// Tags on objects, those that were removed too. Of a transaction `object_payment_id` is its payment.
 pub static TAG: Table = Table {
@@ -40,9 +40,7 @@ pub static TAG_DEFINITION: Table = Table {
         int("created_at_us").fixed(),
         int("seq"),
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
-    indexes: &[],
+    ..CLUSTERED
 };
 
 /// Custom fields, those that were removed too. `name` and `value` are NULL once the account's person is
@@ -66,8 +64,6 @@ pub static CUSTOM_FIELD: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[
         shown("custom_field_by_object", "tenant, object_type, object_id"),
         index("custom_field_by_account", "tenant, account_id"),
@@ -75,6 +71,7 @@ pub static CUSTOM_FIELD: Table = Table {
         shown("custom_field_by_name", "tenant, object_type, name, value"),
         shown("custom_field_by_value", "tenant, value"),
     ],
+    ..CLUSTERED
 };
 
 /// The values that custom fields had, each from the journal row `seq` on.
@@ -108,9 +105,8 @@ pub static ACCOUNT_EMAIL: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[index("account_email_by_account", "tenant, account_id, created_at_us")],
+    ..CLUSTERED
 };
 
 /// Which custom fields are shown.

@@ -1,6 +1,6 @@
 //! The tables of payments: attempts, the ledger's postings, and outcomes that are awaited.
 
-use super::{CHECK_MADE, CHECK_NOW, Index, Layout, Table, id, index, int, text, unique};
+use super::{CHECK_MADE, CHECK_NOW, CLUSTERED, Index, Layout, Table, id, index, int, text, unique};
 
 /// Payments in a state that few stay in: all but those that were authorized, captured or purchased,
 /// and those about to be. The index `payment_by_rare_state` has only these, so that an ordinary
@@ -32,8 +32,6 @@ pub static PAYMENT: Table = Table {
         int("updated_at_us"),
         int("seq"),
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[
         index("payment_by_account", "tenant, account_id, id"),
         index("payment_by_gateway", "tenant, gateway, id"),
@@ -42,6 +40,7 @@ pub static PAYMENT: Table = Table {
             ..index("payment_by_rare_state", "tenant, operation, status, id")
         },
     ],
+    ..CLUSTERED
 };
 
 /// Transactions whose outcome nobody knows although their call has ended: pending and unknown. A
@@ -104,12 +103,11 @@ pub static POSTING: Table = Table {
         text("currency"),
         int("at_us"),
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[
         index("posting_by_payment", "tenant, account_id, payment_id"),
         index("posting_by_time", "tenant, at_us"),
     ],
+    ..CLUSTERED
 };
 
 /// Accounts that are out of service, each since a command that could not be carried out.
@@ -125,9 +123,7 @@ pub static QUARANTINE: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
-    indexes: &[],
+    ..CLUSTERED
 };
 
 /// Outcomes that are awaited; the owner of the partition inquires about them.
@@ -152,8 +148,6 @@ pub static OUTSTANDING: Table = Table {
         CHECK_MADE,
         CHECK_NOW,
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
     indexes: &[
         // Not by tenant first: while the table is nearly empty, PostgreSQL would as soon use it for a
         // transaction, and go on reading all of a tenant's rows as they become many.
@@ -165,4 +159,5 @@ pub static OUTSTANDING: Table = Table {
             only: Some("ask_at_us IS NOT NULL"),
         },
     ],
+    ..CLUSTERED
 };

@@ -7,15 +7,15 @@ use domain::TenantNo;
 use engine::ports::Store;
 use store::verify::{verify_dir, verify_file};
 use store::{Error, Options, backup, open_dir, restore};
+use tempfile::tempdir;
 
 use crate::commits::two_tenants;
-use crate::scratch::Scratch;
 use crate::sqlite::open;
 use crate::workload::Workload;
 
 #[test]
 fn a_backup_under_writes_is_one_commit_and_restores() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let (data, file) = (scratch.path().join("data"), scratch.path().join("backup"));
     let mut workload = two_tenants(open(&data), 21);
     workload.run(3_000);
@@ -55,7 +55,7 @@ fn a_backup_under_writes_is_one_commit_and_restores() {
 
 #[test]
 fn nothing_is_overwritten_and_nothing_half_made_stays() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let (data, file) = (scratch.path().join("data"), scratch.path().join("backup"));
     drop(open(&data));
     std::fs::write(&file, "mine").unwrap();
@@ -84,7 +84,7 @@ fn nothing_is_overwritten_and_nothing_half_made_stays() {
 
 #[test]
 fn leftovers_of_another_history_are_not_restored() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let (data, file) = (scratch.path().join("data"), scratch.path().join("backup"));
     drop(open(&data));
     backup(&data, &file).unwrap();

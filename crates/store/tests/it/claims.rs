@@ -15,9 +15,9 @@ use domain::{AccountId, Reply, Seq, TenantNo};
 use engine::ports::{Batch, Entry, Queries, Store, StoreError};
 use store::verify::verify_dir;
 use store::{SqlQueries, SqlStore, database_path};
+use tempfile::tempdir;
 
 use crate::commits::{account_created, account_id, batch, two_tenants};
-use crate::scratch::Scratch;
 use crate::sqlite::{OPTIONS, number, open};
 use crate::workload::{Workload, create_account, person};
 
@@ -57,7 +57,7 @@ fn owner(queries: &dyn Queries, key: &str) -> Option<AccountId> {
 /// beside it, and after a kill, of which a copy of the files is the same.
 #[test]
 fn a_claim_is_found_at_every_step_of_a_merge() {
-    let (scratch, killed) = (Scratch::new(), Scratch::new());
+    let (scratch, killed) = (tempdir().unwrap(), tempdir().unwrap());
     let mut workload = two_tenants(open(scratch.path()), 3);
     let queries = workload.partition.store().queries(2).unwrap();
     let mut keys: Vec<(String, AccountId)> = vec![];
@@ -106,7 +106,7 @@ fn copy(from: &Path, to: &Path) {
 /// Readers ask for what was committed while it moves: they never miss it.
 #[test]
 fn readers_never_miss_a_claim_that_moves() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let mut workload = two_tenants(open(scratch.path()), 4);
     let queries = workload.partition.store().queries(3).unwrap();
     let committed: Mutex<Vec<(String, AccountId)>> = Mutex::new(vec![]);
@@ -145,7 +145,7 @@ fn readers_never_miss_a_claim_that_moves() {
 /// A process that is killed goes on with the merge where the last one was.
 #[test]
 fn unmerged_claims_stay_bounded_across_kills() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     drop(two_tenants(open(scratch.path()), 5));
     let mut most = 0;
     for n in 0..12 * OPTIONS.claims_held {
@@ -163,7 +163,7 @@ fn unmerged_claims_stay_bounded_across_kills() {
 /// A commit that fails leaves memory as it was, whatever it had merged.
 #[test]
 fn a_commit_that_fails_merges_nothing() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let mut workload = two_tenants(open(scratch.path()), 6);
     for n in 0..OPTIONS.claims_held + 2 {
         add_account(&mut workload, &format!("key-{n}"));
@@ -195,7 +195,7 @@ fn a_commit_that_fails_merges_nothing() {
 /// after it, and when both are.
 #[test]
 fn the_last_claim_on_a_key_holds() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     drop(two_tenants(open(scratch.path()), 7));
     let mut store = open(scratch.path());
     let mut next = store.open().unwrap().next_seq;
@@ -222,7 +222,7 @@ fn the_last_claim_on_a_key_holds() {
 /// A commit can be read before the writer has added it to memory: what a reader sees holds.
 #[test]
 fn a_reader_ahead_of_memory_goes_by_what_it_sees() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let mut workload = two_tenants(open(scratch.path()), 8);
     let [first, second] = ["first", "second"].map(|key| add_account(&mut workload, key));
     let store = workload.partition.store();

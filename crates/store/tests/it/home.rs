@@ -6,12 +6,11 @@ use std::path::Path;
 use store::driver::Database;
 use store::tables::TABLES;
 use store::{Options, Reader, Source, SqlStore, database_path};
-
-use crate::scratch::Scratch;
+use tempfile::{TempDir, tempdir};
 
 /// A store's data with a directory beside it, removed when the test is over.
 pub struct Home {
-    dir: Scratch,
+    dir: TempDir,
     server: Option<crate::postgres::Scratch>,
 }
 
@@ -19,14 +18,14 @@ impl Home {
     /// On a server, where the tests have one.
     pub fn new() -> Self {
         Self {
-            dir: Scratch::new(),
+            dir: tempdir().unwrap(),
             server: crate::postgres::is_there().then(crate::postgres::Scratch::new),
         }
     }
 
     /// In a directory, for what only SQLite can show.
     pub fn embedded() -> Self {
-        Self { dir: Scratch::new(), server: None }
+        Self { dir: tempdir().unwrap(), server: None }
     }
 
     /// The directory, of SQLite or of what lies beside a server's database.

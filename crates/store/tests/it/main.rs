@@ -47,7 +47,6 @@ mod refused;
 #[cfg(test)]
 mod scans;
 #[cfg(test)]
-mod scratch;
 #[cfg(test)]
 mod sqlite;
 #[cfg(test)]

@@ -15,9 +15,9 @@ use store::driver::Value;
 use store::sqlite::DIALECT;
 use store::verify::verify;
 use store::{Error, Options, SqlStore, open_dir};
+use tempfile::tempdir;
 
 use crate::commits::{self, account_created, account_id, batch, entry, two_tenants};
-use crate::scratch::Scratch;
 use crate::workload::{person, rename};
 
 /// As usual, but with memtables of claims so small that each history compacts many.
@@ -42,7 +42,7 @@ fn committed_rows_are_loaded() {
     let usual = Options::default();
     for (entities_held, claims_held) in [(usual.entities_held, usual.claims_held), (5, 40), (0, 1)]
     {
-        let scratch = Scratch::new();
+        let scratch = tempdir().unwrap();
         let options = Options { entities_held, claims_held, ..usual };
         commits::committed_rows_are_loaded(|| open_dir(scratch.path(), &options).unwrap());
         // A command that had been given something stale would have broken a chain.
@@ -52,19 +52,19 @@ fn committed_rows_are_loaded() {
 
 #[test]
 fn a_read_loads_what_belongs_to_it() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     commits::a_read_loads_what_belongs_to_it(|| open(scratch.path()));
 }
 
 #[test]
 fn an_older_epoch_does_not_commit() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     commits::an_older_epoch_does_not_commit(|| open(scratch.path()));
 }
 
 #[test]
 fn a_failed_commit_leaves_nothing() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     commits::a_failed_commit_leaves_nothing(|| open(scratch.path()));
     let mut store = open(scratch.path());
     store.open().unwrap();
@@ -73,25 +73,25 @@ fn a_failed_commit_leaves_nothing() {
 
 #[test]
 fn an_abandoned_batch_is_given_up() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     commits::an_abandoned_batch_is_given_up(|| open(scratch.path()));
 }
 
 #[test]
 fn replies_are_kept() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     commits::replies_are_kept(|| open(scratch.path()));
 }
 
 #[test]
 fn bookkeeping_is_kept() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     commits::bookkeeping_is_kept(|| open(scratch.path()));
 }
 
 #[test]
 fn totals_move_only_with_the_commit_and_survive_it() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let mut workload = two_tenants(open(scratch.path()), 11);
     workload.run(300);
     let store = workload.partition.store();
@@ -123,7 +123,7 @@ fn totals_move_only_with_the_commit_and_survive_it() {
 /// An entity that changes twice in a batch is written once; the journal has both images.
 #[test]
 fn a_batch_writes_the_newest_image_once() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let mut store = open(scratch.path());
     let first = store.open().unwrap().next_seq;
     let made = account_created(first, account_id(1));
@@ -149,7 +149,7 @@ fn a_batch_writes_the_newest_image_once() {
 
 #[test]
 fn a_full_disk_refuses_writes_serves_reads_and_ends() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let mut workload = two_tenants(open(scratch.path()), 5);
     workload.run(50);
     let store = workload.partition.store();
@@ -184,7 +184,7 @@ fn a_full_disk_refuses_writes_serves_reads_and_ends() {
 
 #[test]
 fn a_damaged_row_fails_only_what_needs_it() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let mut workload = two_tenants(open(scratch.path()), 5);
     workload.run(50);
     let (tenant, damaged) = workload.accounts[0];
@@ -216,7 +216,7 @@ fn a_damaged_row_fails_only_what_needs_it() {
 
 #[test]
 fn a_journal_with_a_hole_at_its_end_does_not_open() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let mut workload = two_tenants(open(scratch.path()), 3);
     workload.run(20);
     let head = workload.head();
@@ -228,7 +228,7 @@ fn a_journal_with_a_hole_at_its_end_does_not_open() {
 
 #[test]
 fn personal_data_and_secrets_stay_out_of_the_journal() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let mut workload = two_tenants(open(scratch.path()), 3);
     workload.run(200);
     let store = workload.partition.store();
@@ -244,7 +244,7 @@ fn personal_data_and_secrets_stay_out_of_the_journal() {
 
 #[test]
 fn a_directory_has_one_owner_and_nobody_else_looks_in() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let dir = scratch.path().join("data");
     let store = open(&dir);
     let refused = open_dir(&dir, &Options::default()).err().unwrap();
@@ -260,7 +260,7 @@ fn a_directory_has_one_owner_and_nobody_else_looks_in() {
 
 #[test]
 fn a_database_of_another_kind_or_version_is_refused() {
-    let scratch = Scratch::new();
+    let scratch = tempdir().unwrap();
     let check = |sql: &str, parameters: &[Value<'_>]| {
         let store = open(scratch.path());
         store.database().exec(sql, parameters).unwrap();

@@ -20,11 +20,12 @@ use ring::hmac;
 use serde_json::{Value, json};
 use sign_up::operations::{Callback, CallbackCheck, Deliver, Delivery, Disclosure, NotDelivered};
 use sign_up::service::{RegistrationForm, RequestContext};
+use tempfile::tempdir;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use crate::world::{PASSWORD, Response, Scratch, TENANT, TIMEOUT, World, form};
+use crate::world::{PASSWORD, Response, TENANT, TIMEOUT, World, form};
 
 const ADA: &str = "ada@example.com";
 const SECRET: [u8; 32] = [9; 32];
@@ -60,7 +61,7 @@ fn location(answered: &Response) -> String {
 
 #[tokio::test]
 async fn a_stored_registration_survives_a_restart_and_is_executed_once() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let queued = queue(&world, &[], form(ADA)).await;
     let waiting = show(&world, &location(&queued)).await;
@@ -92,7 +93,7 @@ async fn a_stored_registration_survives_a_restart_and_is_executed_once() {
 
 #[tokio::test]
 async fn a_worker_executes_the_registrations_of_its_own_partition_only() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let mut world = World::start(dir.path()).await;
     let of = |tenant, account| domain::PartitionNo::of(tenant, account, 3);
     // Two of different partitions; the first one is not executed.
@@ -117,7 +118,7 @@ async fn a_worker_executes_the_registrations_of_its_own_partition_only() {
 
 #[tokio::test]
 async fn repeating_a_request_with_its_key_returns_the_same_operation() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let key = [("idempotency-key", "one")];
     let first = queue(&world, &key, form(ADA)).await;
@@ -136,7 +137,7 @@ async fn repeating_a_request_with_its_key_returns_the_same_operation() {
 
 #[tokio::test]
 async fn registrations_above_the_maximum_are_refused_but_repetitions_are_answered() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let key = [("idempotency-key", "one")];
     let first = queue(&world, &key, form(ADA)).await;
@@ -173,7 +174,7 @@ async fn registrations_above_the_maximum_are_refused_but_repetitions_are_answere
 
 #[tokio::test]
 async fn operations_of_another_tenant_are_not_found() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let path = location(&queue(&world, &[], form(ADA)).await);
     let own = world.call((Method::GET, &path), &TENANT, Value::Null).await;
@@ -201,7 +202,7 @@ fn new(email: &str) -> RegistrationForm {
 
 #[tokio::test]
 async fn only_open_registrations_disclose_customers() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let mut world = World::start(dir.path()).await;
     let (tenant, engine) = (world.no, world.engine.clone());
     let context = || RequestContext {
@@ -246,7 +247,7 @@ fn receiver() -> (Deliver, mpsc::UnboundedReceiver<Delivery>) {
 
 #[tokio::test]
 async fn a_callback_is_signed_and_delivered_once() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let mut world = World::start(dir.path()).await;
     let mut body = form(ADA);
     body["callback"] = json!({"url": "https://example.com/hook", "secret": BASE64.encode(SECRET)});
@@ -300,7 +301,7 @@ async fn queue_calling(world: &World, email: &str, url: &str) -> String {
 
 #[tokio::test]
 async fn a_host_that_does_not_answer_holds_up_nobody_else() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let mut world = World::start(dir.path()).await;
     // More than are read at once.
     for number in 0..150 {
@@ -332,7 +333,7 @@ async fn a_host_that_does_not_answer_holds_up_nobody_else() {
 
 #[tokio::test]
 async fn a_host_that_timed_out_is_left_alone_for_a_while() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let mut world = World::start(dir.path()).await;
     for email in ["first@example.com", "second@example.com", "third@example.com"] {
         queue_calling(&world, email, "https://slow.example.com:8443/hook").await;
@@ -362,7 +363,7 @@ async fn a_host_that_timed_out_is_left_alone_for_a_while() {
 
 #[tokio::test]
 async fn a_call_that_panics_gives_its_place_back_and_is_retried() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let mut world = World::start(dir.path()).await;
     for number in 0..3 {
         let email = format!("ann-{number}@example.com");
@@ -384,7 +385,7 @@ async fn a_call_that_panics_gives_its_place_back_and_is_retried() {
 
 #[tokio::test]
 async fn a_callback_without_the_tenants_secret_is_refused() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let (context, check) = (
         RequestContext {
@@ -409,7 +410,7 @@ async fn a_callback_without_the_tenants_secret_is_refused() {
 
 #[tokio::test]
 async fn a_failed_callback_is_retried_later() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let mut world = World::start(dir.path()).await;
     let mut body = form(ADA);
     body["callback"] = json!({"url": "https://example.com/hook", "secret": BASE64.encode(SECRET)});
@@ -445,7 +446,7 @@ async fn a_failed_callback_is_retried_later() {
 
 #[tokio::test]
 async fn an_invalid_callback_is_refused_before_anything_is_stored() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let prefer = [("prefer", "respond-async")];
     for (url, secret, field) in [

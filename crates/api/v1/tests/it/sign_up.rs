@@ -10,15 +10,16 @@ use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use sign_up::passwords::{Cost, Hasher, Options};
 use sign_up::totp::Secret;
+use tempfile::tempdir;
 use tower::ServiceExt as _;
 
-use crate::world::{ADMIN, CLERK, PASSWORD, Scratch, TENANT, World, form, login};
+use crate::world::{ADMIN, CLERK, PASSWORD, TENANT, World, form, login};
 
 const ADA: &str = "ada@example.com";
 
 #[tokio::test]
 async fn registering_does_not_reveal_whether_an_address_has_a_customer() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let mut new = form(ADA);
     new["company"] = json!("Analytical Engines");
@@ -52,7 +53,7 @@ async fn registering_does_not_reveal_whether_an_address_has_a_customer() {
 #[tokio::test]
 async fn logging_in_does_not_reveal_whether_an_address_had_a_customer() {
     const FREE: &str = "grace@example.com";
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     world.logged_in(ADA).await;
     let mut answers = vec![];
@@ -72,7 +73,7 @@ async fn logging_in_does_not_reveal_whether_an_address_had_a_customer() {
 /// Commits are attempted only where the address has a customer, so that a failure must not show.
 #[tokio::test]
 async fn requesting_a_mail_has_the_same_response_where_commits_fail() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     world.post("/v1/registrations", form(ADA)).await;
     let router = world.router.clone();
@@ -90,7 +91,7 @@ async fn requesting_a_mail_has_the_same_response_where_commits_fail() {
 
 #[tokio::test]
 async fn all_invalid_fields_are_reported_at_once_without_their_values() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let wrong = json!({
         "email": "malformed", "password": "short", "firstName": "", "lastName": "L",
@@ -148,7 +149,7 @@ async fn all_invalid_fields_are_reported_at_once_without_their_values() {
 
 #[tokio::test]
 async fn a_request_with_an_idempotency_key_is_repeatable() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let key = [("idempotency-key", "one")];
     let post = |path: &'static str, body: Value| world.call((Method::POST, path), &key, body);
@@ -178,7 +179,7 @@ async fn a_request_with_an_idempotency_key_is_repeatable() {
 
 #[tokio::test]
 async fn sessions_are_renewed_listed_and_ended() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let first = world.logged_in(ADA).await;
     assert_eq!(first.headers["cache-control"], "no-store");
@@ -236,7 +237,7 @@ async fn sessions_are_renewed_listed_and_ended() {
 async fn passwords_are_set_by_a_mailed_token_or_the_current_password() {
     const NEXT: &str = "Battery-Staple-8";
     const LAST: &str = "Paper-Clip-Box-9";
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let token = world.logged_in(ADA).await.text("accessToken");
     for email in [ADA, "unknown@example.com"] {
@@ -274,7 +275,7 @@ async fn passwords_are_set_by_a_mailed_token_or_the_current_password() {
 #[tokio::test]
 async fn tokens_that_are_expired_or_of_another_tenant_are_refused() {
     const LATER_US: i64 = 2 * Timestamp::DAY_US;
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     world.logged_in(ADA).await;
     world.post("/v1/password-resets", json!({"email": ADA})).await;
@@ -304,7 +305,7 @@ async fn tokens_that_are_expired_or_of_another_tenant_are_refused() {
 
 #[tokio::test]
 async fn logging_in_replaces_hashes_of_other_algorithms_or_parameters() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     world.logged_in(ADA).await;
     let stored = async || world.customer(ADA).await.unwrap().credentials.password_hash;
@@ -330,7 +331,7 @@ async fn logging_in_replaces_hashes_of_other_algorithms_or_parameters() {
 
 #[tokio::test]
 async fn customers_read_change_and_erase_their_data() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let token = world.logged_in(ADA).await.text("accessToken");
     let me = async |method, body| world.as_customer(&token, (method, "/v1/me"), body).await;
@@ -377,7 +378,7 @@ async fn customers_read_change_and_erase_their_data() {
 
 #[tokio::test]
 async fn concurrent_changes_of_preferences_are_merged() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let token = world.logged_in(ADA).await.text("accessToken");
     let put = async |name: String| {
@@ -406,7 +407,7 @@ async fn concurrent_changes_of_preferences_are_merged() {
 
 #[tokio::test]
 async fn preferences_that_cannot_be_read_are_not_overwritten() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let token = world.logged_in(ADA).await.text("accessToken");
     let change = json!({"preferences": {"theme": "dark"}});
@@ -420,7 +421,7 @@ async fn preferences_that_cannot_be_read_are_not_overwritten() {
 
 #[tokio::test]
 async fn the_time_zone_is_stored_in_the_preferences() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let mut new = form(ADA);
     new["timeZone"] = json!("Africa/Harare");
@@ -438,7 +439,7 @@ async fn the_time_zone_is_stored_in_the_preferences() {
 
 #[tokio::test]
 async fn a_second_factor_is_offered_activated_required_and_removed() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let token = world.logged_in(ADA).await.text("accessToken");
     let factor = async |method, body| {
@@ -483,7 +484,7 @@ async fn a_second_factor_is_offered_activated_required_and_removed() {
 
 #[tokio::test]
 async fn wrong_codes_do_not_lock_out_a_recovery_code() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let limits = sign_up::limits::Settings { codes_per_hour: 1, ..sign_up::limits::Settings::OFF };
     let world = World::start_with(dir.path(), limits).await;
     let token = world.logged_in(ADA).await.text("accessToken");
@@ -512,7 +513,7 @@ async fn with_second_factor(world: &World, token: &str) -> (String, Value) {
 /// A stolen access token and password are not enough to erase somebody with a second factor.
 #[tokio::test]
 async fn erasure_needs_a_code_of_an_active_second_factor() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let token = world.logged_in(ADA).await.text("accessToken");
     let (code, recovery) = with_second_factor(&world, &token).await;
@@ -529,7 +530,7 @@ async fn erasure_needs_a_code_of_an_active_second_factor() {
 /// A stolen access token and password are not enough to replace the second factor.
 #[tokio::test]
 async fn a_second_factor_stays_active_until_another_one_is_activated() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let token = world.logged_in(ADA).await.text("accessToken");
     let factor = async |method, body| {
@@ -576,7 +577,7 @@ async fn a_second_factor_stays_active_until_another_one_is_activated() {
 /// A client that did not receive the response repeats the request and gets the same session.
 #[tokio::test]
 async fn a_login_with_a_code_is_repeatable_with_its_idempotency_key() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let token = world.logged_in(ADA).await.text("accessToken");
     let factor = async |method, body| {
@@ -621,7 +622,7 @@ fn code_now(world: &World, secret: &Secret) -> String {
 
 #[tokio::test]
 async fn operators_read_deactivate_and_erase_customers_of_their_tenant() {
-    let dir = Scratch::new();
+    let dir = tempdir().unwrap();
     let world = World::start(dir.path()).await;
     let token = world.logged_in(ADA).await.text("accessToken");
     let id = world.customer(ADA).await.unwrap().id.to_string();

@@ -1,9 +1,8 @@
 //! The API with one tenant, on a store in a temporary directory.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -39,30 +38,6 @@ pub const CLERK: &str = "Basic Y2xlcms6cGFzc3dvcmQ=";
 /// The credentials of the tenant.
 pub const TENANT: [(&str, &str); 2] =
     [("x-faregate-apikey", "bob"), ("x-faregate-apisecret", "lazar")];
-
-/// A temporary directory.
-pub struct Scratch(PathBuf);
-
-impl Scratch {
-    pub fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let dir =
-            std::env::temp_dir().join(format!("faregate-signup-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        Self(dir)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
-}
 
 pub struct World {
     pub sign_up: SignUp,

@@ -7,9 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use expect_test::{Expect, expect};
 use store::{Reader, Server};
+use tempfile::tempdir;
 
 use super::Scratch;
-use crate::scratch;
 
 /// Gives the server a certificate of these names, and yields it.
 fn enable(scratch: &Scratch, names: &[&str]) -> String {
@@ -33,7 +33,7 @@ fn enable(scratch: &Scratch, names: &[&str]) -> String {
         scratch.run(sql);
     }
     // The server takes its settings over when it comes to it.
-    let files = scratch::Scratch::new();
+    let files = tempdir().unwrap();
     let root = files.path().join("root.pem");
     fs::write(&root, &cert).unwrap();
     let trusting = format!("{} sslmode=verify-ca sslrootcert={}", scratch.server, root.display());
@@ -72,7 +72,7 @@ fn check(scratch: &Scratch, options: &str, expected: Expect) {
 #[ignore = "needs PostgreSQL: conformance/run"]
 fn a_servers_certificate_is_believed_as_far_as_the_url_says() {
     let scratch = Scratch::new();
-    let files = scratch::Scratch::new();
+    let files = tempdir().unwrap();
     let path = |name: &str| files.path().join(name).display().to_string();
     let cert = enable(&scratch, &["127.0.0.1"]);
     fs::write(path("right.pem"), &cert).unwrap();
