@@ -127,7 +127,7 @@ impl Command {
         match self {
             Self::Account(it) => it.subject(request),
             Self::Customer(it) => Subject::Account(it.account(request)),
-            Self::Payment(it) => it.subject(),
+            Self::Payment(it) => it.subject(request),
             Self::Tenant(_) | Self::Access(_) | Self::Flag(_) => Subject::System,
         }
     }

@@ -108,6 +108,7 @@ fn of_payment(state: &State, command: &PaymentCommand, cx: &mut Context) -> Outc
         PaymentCommand::Authorize(it) => payment::initiate(state, T::Authorize, it, cx),
         PaymentCommand::Purchase(it) => payment::initiate(state, T::Purchase, it, cx),
         PaymentCommand::Credit(it) => payment::initiate(state, T::Credit, it, cx),
+        PaymentCommand::InitiateCombo(it) => payment::initiate_combo(state, it, cx),
         PaymentCommand::Capture(it) => payment::follow_up(state, T::Capture, it, cx),
         PaymentCommand::Refund(it) => payment::follow_up(state, T::Refund, it, cx),
         PaymentCommand::Void(it) => payment::follow_up(state, T::Void, it, cx),

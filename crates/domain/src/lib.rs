@@ -10,6 +10,7 @@ pub mod card_data;
 pub mod change;
 pub mod change_request;
 pub mod claim;
+pub mod combo;
 pub mod command;
 pub mod context;
 pub mod custom_field;

@@ -21,6 +21,8 @@ use expect_test::{Expect, expect};
 use serde::{Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
+#[path = "formats/combo.rs"]
+mod combo;
 #[path = "formats/customers.rs"]
 mod customers;
 #[path = "formats/objects.rs"]

@@ -117,7 +117,7 @@ impl AccountCommand {
     /// The rows that executing it may look at.
     pub(super) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
         match self {
-            Self::Create(it) => read_account(it, tenant, read),
+            Self::Create(it) => read_new_account(it, tenant, read),
             Self::Update(it) => {
                 read(Read::Account(tenant, it.account));
                 it.parent_account_id.into_iter().for_each(|id| read(Read::Account(tenant, id)));
@@ -154,7 +154,8 @@ impl AccountCommand {
     }
 }
 
-fn read_account(it: &CreateAccount, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+/// What an account that is made may look at.
+pub(super) fn read_new_account(it: &CreateAccount, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     if let Some(key) = &it.external_key {
         read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Account, key)));
         if let Ok(id) = uuid::Uuid::try_parse(key) {

@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::account::read_new_account;
 use crate::claim::{ClaimKey, ClaimKind};
+use crate::combo::{ComboAccount, ComboMethod, InitiateCombo};
 use crate::partition::Subject;
 use crate::payment::{
     Complete, FixTransaction, FollowUp, GatewayInquired, GatewayReplied, Initiate, ResolvePending,
 };
 use crate::read::Read;
-use crate::{AccountId, PaymentId, TenantNo, TransactionId};
+use crate::{AccountId, PaymentId, PaymentMethodId, RequestId, TenantNo, TransactionId};
 
 /// A command about a payment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +28,7 @@ pub enum PaymentCommand {
     FixTransaction(FixTransaction),
     GatewayReplied(GatewayReplied),
     GatewayInquired(GatewayInquired),
+    InitiateCombo(Box<InitiateCombo>),
 }
 
 impl PaymentCommand {
@@ -46,23 +49,42 @@ impl PaymentCommand {
             Self::FixTransaction(_) => "FixTransaction",
             Self::GatewayReplied(_) => "GatewayReplied",
             Self::GatewayInquired(_) => "GatewayInquired",
+            Self::InitiateCombo(_) => "InitiateCombo",
         }
     }
 
-    /// The account that it names; all but those that start a payment name the payment alone.
+    /// The account that it names: only those that start a payment do, and one that is new has no id yet.
     #[must_use]
     pub const fn account(&self) -> Option<AccountId> {
-        match self.subject() {
-            Subject::Account(account) => Some(account),
-            Subject::System | Subject::PaymentMethod(_) | Subject::Payment(_) => None,
+        match self {
+            Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => Some(it.account),
+            Self::InitiateCombo(it) => match &it.account {
+                ComboAccount::Existing(named) => Some(named.id),
+                ComboAccount::New(_) => None,
+            },
+            Self::Capture(_)
+            | Self::Refund(_)
+            | Self::Void(_)
+            | Self::Chargeback(_)
+            | Self::ReverseChargeback(_)
+            | Self::Complete(_)
+            | Self::ResolvePending(_)
+            | Self::FixTransaction(_)
+            | Self::GatewayReplied(_)
+            | Self::GatewayInquired(_) => None,
         }
     }
 
-    pub(super) const fn subject(&self) -> Subject {
+    pub(super) fn subject(&self, request: RequestId) -> Subject {
         match self {
             Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => {
                 Subject::Account(it.account)
             }
+            Self::InitiateCombo(it) => Subject::Account(match &it.account {
+                ComboAccount::Existing(named) => named.id,
+                // The first id that the request mints.
+                ComboAccount::New(_) => request.entity(0),
+            }),
             Self::Capture(it)
             | Self::Refund(it)
             | Self::Void(it)
@@ -91,7 +113,8 @@ impl PaymentCommand {
             | Self::ReverseChargeback(_)
             | Self::Complete(_)
             | Self::ResolvePending(_)
-            | Self::FixTransaction(_) => None,
+            | Self::FixTransaction(_)
+            | Self::InitiateCombo(_) => None,
         }
     }
 
@@ -111,7 +134,8 @@ impl PaymentCommand {
             | Self::Complete(_)
             | Self::ResolvePending(_)
             | Self::FixTransaction(_)
-            | Self::GatewayInquired(_) => None,
+            | Self::GatewayInquired(_)
+            | Self::InitiateCombo(_) => None,
         }
     }
 
@@ -128,6 +152,7 @@ impl PaymentCommand {
             | Self::Void(_)
             | Self::Chargeback(_)
             | Self::ReverseChargeback(_)
+            | Self::InitiateCombo(_)
             | Self::GatewayReplied(_)
             | Self::GatewayInquired(_) => false,
         }
@@ -139,6 +164,7 @@ impl PaymentCommand {
             Self::Authorize(it) | Self::Purchase(it) | Self::Credit(it) => {
                 read_initiate(it, tenant, read);
             }
+            Self::InitiateCombo(it) => read_combo(it, tenant, read),
             Self::Capture(it)
             | Self::Refund(it)
             | Self::Void(it)
@@ -159,14 +185,40 @@ impl PaymentCommand {
 fn read_initiate(it: &Initiate, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     read(Read::Account(tenant, it.account));
     it.payment_method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
-    it.payment.into_iter().for_each(|id| read(Read::Payment(tenant, id)));
-    if let Some(key) = &it.payment_key {
-        read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Payment, key)));
-        if let Ok(id) = uuid::Uuid::try_parse(key) {
-            read(Read::Payment(tenant, PaymentId::new(id)));
-        }
-    }
+    read_payment((it.payment, it.payment_key.as_deref()), tenant, read);
     read_transaction_key(it.transaction_key.as_deref(), tenant, read);
+}
+
+fn read_combo(it: &InitiateCombo, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    match &it.account {
+        ComboAccount::Existing(named) => read(Read::Account(tenant, named.id)),
+        ComboAccount::New(new) => read_new_account(new, tenant, read),
+    }
+    it.payment_method.iter().for_each(|wanted| read_method(wanted, tenant, read));
+    read_payment((it.payment, it.payment_key.as_deref()), tenant, read);
+    read_transaction_key(it.transaction_key.as_deref(), tenant, read);
+}
+
+fn read_method(wanted: &ComboMethod, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    wanted.id.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
+    let Some(key) = &wanted.external_key else { return };
+    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::PaymentMethod, key)));
+    if let Ok(id) = uuid::Uuid::try_parse(key) {
+        read(Read::PaymentMethod(tenant, PaymentMethodId::new(id)));
+    }
+}
+
+fn read_payment(
+    (id, key): (Option<PaymentId>, Option<&str>),
+    tenant: TenantNo,
+    read: &mut impl FnMut(Read),
+) {
+    id.into_iter().for_each(|id| read(Read::Payment(tenant, id)));
+    let Some(key) = key else { return };
+    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Payment, key)));
+    if let Ok(id) = uuid::Uuid::try_parse(key) {
+        read(Read::Payment(tenant, PaymentId::new(id)));
+    }
 }
 
 fn read_transaction_key(key: Option<&str>, tenant: TenantNo, read: &mut impl FnMut(Read)) {

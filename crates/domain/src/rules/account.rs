@@ -17,6 +17,18 @@ use crate::{
 };
 
 pub(crate) fn create(state: &State, it: &CreateAccount, cx: &mut Context) -> Outcome {
+    let account = make(state, it, cx)?;
+    let id = account.id;
+    write_new(account, it, cx);
+    Ok(Accepted::now(Reply::Account(AccountReply::Created(id))))
+}
+
+/// A new account: its id is minted and its key claimed. The caller writes it, with [`write_new`].
+pub(crate) fn make(
+    state: &State,
+    it: &CreateAccount,
+    cx: &mut Context,
+) -> Result<Account, Rejection> {
     let id: AccountId = cx.mint();
     if let Some(key) = &it.external_key {
         let claim = ClaimKey::new(cx.tenant, ClaimKind::Account, key);
@@ -33,7 +45,7 @@ pub(crate) fn create(state: &State, it: &CreateAccount, cx: &mut Context) -> Out
     let fits =
         |tag: &ControlTag| tag::fits(state, DefinitionRef::Control(*tag), ObjectType::Account, cx);
     it.tags.iter().try_for_each(fits)?;
-    cx.change(AccountChange::Account(Account {
+    Ok(Account {
         tenant: cx.tenant,
         id,
         external_key: it.external_key.clone(),
@@ -50,7 +62,13 @@ pub(crate) fn create(state: &State, it: &CreateAccount, cx: &mut Context) -> Out
         updated_at: cx.now,
         erased_at: None,
         revision: Revision::first(cx.seq),
-    }));
+    })
+}
+
+/// Writes a new account with its person and its tags.
+pub(crate) fn write_new(account: Account, it: &CreateAccount, cx: &mut Context) {
+    let id = account.id;
+    cx.change(AccountChange::Account(account));
     if it.person != Person::default() {
         cx.change(AccountChange::Person { account: id, person: Box::new(it.person.clone()) });
     }
@@ -58,7 +76,6 @@ pub(crate) fn create(state: &State, it: &CreateAccount, cx: &mut Context) -> Out
     for definition in it.tags.iter().copied().collect::<BTreeSet<_>>() {
         tag::put_control((id, definition), None, cx);
     }
-    Ok(Accepted::now(Reply::Account(AccountReply::Created(id))))
 }
 
 pub(crate) fn update(state: &State, it: &UpdateAccount, cx: &mut Context) -> Outcome {

@@ -1,6 +1,7 @@
 //! Payments: the machine that says which transaction may follow which.
 
 mod amounts;
+mod combo;
 mod complete;
 mod follow_up;
 mod initiate;
@@ -9,6 +10,7 @@ mod route;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use combo::initiate_combo;
 pub(crate) use complete::{complete, fix, resolve_pending};
 pub(crate) use follow_up::{follow_up, reverse_chargeback};
 pub(crate) use initiate::initiate;

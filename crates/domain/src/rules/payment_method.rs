@@ -15,9 +15,30 @@ use crate::{
 };
 
 pub(crate) fn create(state: &State, it: &CreatePaymentMethod, cx: &mut Context) -> Outcome {
-    let Some(account) = state.account(cx.tenant, it.account) else {
+    let Some(before) = state.account(cx.tenant, it.account) else {
         return Err(AccountRejection::NotFound { id: it.account }.into());
     };
+    let mut account = before.clone();
+    let method = make(state, &mut account, it, cx)?;
+    let id = method.id;
+    cx.change(AccountChange::PaymentMethod(method));
+    if it.is_default {
+        cx.event(Event::AccountChanged { account: account.id });
+    }
+    if account != *before {
+        cx.change(AccountChange::Account(account));
+    }
+    Ok(Accepted::now(Reply::Account(AccountReply::PaymentMethodCreated(id))))
+}
+
+/// A new payment method of an account, which changes with it: the method's id is minted and its key
+/// claimed. The caller writes both.
+pub(crate) fn make(
+    state: &State,
+    account: &mut Account,
+    it: &CreatePaymentMethod,
+    cx: &mut Context,
+) -> Result<PaymentMethod, Rejection> {
     if cx.settings.gateway(&it.gateway).is_none() {
         return Err(PaymentRejection::GatewayNotRegistered { gateway: it.gateway.clone() }.into());
     }
@@ -36,7 +57,13 @@ pub(crate) fn create(state: &State, it: &CreatePaymentMethod, cx: &mut Context) 
         }
         cx.claim(claim, id.uuid(), Some(account.id));
     }
-    cx.change(AccountChange::PaymentMethod(PaymentMethod {
+    if external {
+        account.external_payment_method = Some(id);
+    }
+    if it.is_default {
+        set_default_of(account, Some(id), cx);
+    }
+    Ok(PaymentMethod {
         tenant: cx.tenant,
         id,
         account_id: account.id,
@@ -48,17 +75,7 @@ pub(crate) fn create(state: &State, it: &CreatePaymentMethod, cx: &mut Context) 
         created_at: cx.now,
         updated_at: cx.now,
         revision: Revision::first(cx.seq),
-    }));
-    let mut account = account.clone();
-    if external {
-        account.external_payment_method = Some(id);
-    }
-    if it.is_default {
-        change_default(account, Some(id), cx);
-    } else if external {
-        cx.change(AccountChange::Account(account));
-    }
-    Ok(Accepted::now(Reply::Account(AccountReply::PaymentMethodCreated(id))))
+    })
 }
 
 pub(crate) fn set_default(
@@ -116,10 +133,14 @@ pub(crate) fn delete(state: &State, it: &DeletePaymentMethod, cx: &mut Context) 
     Ok(Accepted::now(Reply::Done))
 }
 
-fn change_default(mut account: Account, method: Option<PaymentMethodId>, cx: &mut Context) {
+fn set_default_of(account: &mut Account, method: Option<PaymentMethodId>, cx: &Context) {
     account.payment_method_id = method;
     account.updated_at = cx.now;
     account.revision = account.revision.next(cx.seq);
+}
+
+fn change_default(mut account: Account, method: Option<PaymentMethodId>, cx: &mut Context) {
+    set_default_of(&mut account, method, cx);
     cx.event(Event::AccountChanged { account: account.id });
     cx.change(AccountChange::Account(account));
 }

@@ -4,7 +4,6 @@
 use std::pin::Pin;
 
 use domain::command::PaymentCommand;
-use domain::payment::Initiate;
 use domain::{Command, PaymentId, PaymentRejection, Rejection, Request};
 
 use crate::partition::{Answer, has_open_transaction};
@@ -72,7 +71,9 @@ impl Engine {
         }
         let tenant = request.tenant;
         let (id, payment_key, transaction_key) = match start(&request.command) {
-            Some(it) => (it.payment, it.payment_key.clone(), it.transaction_key.clone()),
+            Some(Started { payment, payment_key, transaction_key }) => {
+                (payment, payment_key.cloned(), transaction_key.cloned())
+            }
             None => (continued(&request.command), None, None),
         };
         let find = self.read(move |queries| {
@@ -92,13 +93,32 @@ impl Engine {
     }
 }
 
+/// The names that the start of a payment has for it.
+struct Started<'a> {
+    payment: Option<PaymentId>,
+    payment_key: Option<&'a String>,
+    transaction_key: Option<&'a String>,
+}
+
 /// The start of a payment that a command is.
-const fn start(command: &Command) -> Option<&Initiate> {
-    if let Command::Payment(
-        PaymentCommand::Authorize(it) | PaymentCommand::Purchase(it) | PaymentCommand::Credit(it),
-    ) = command
+const fn start(command: &Command) -> Option<Started<'_>> {
+    let Command::Payment(command) = command else { return None };
+    if let PaymentCommand::Authorize(it)
+    | PaymentCommand::Purchase(it)
+    | PaymentCommand::Credit(it) = command
     {
-        return Some(it);
+        return Some(Started {
+            payment: it.payment,
+            payment_key: it.payment_key.as_ref(),
+            transaction_key: it.transaction_key.as_ref(),
+        });
+    }
+    if let PaymentCommand::InitiateCombo(it) = command {
+        return Some(Started {
+            payment: it.payment,
+            payment_key: it.payment_key.as_ref(),
+            transaction_key: it.transaction_key.as_ref(),
+        });
     }
     None
 }

@@ -81,7 +81,7 @@ pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcom
     file.payment.revision = file.payment.revision.next(cx.seq);
     file.transactions.push(transaction);
     let asked = Asked { amount, properties: &it.properties };
-    outcome::submit(state, file, asked, cx)
+    outcome::submit(outcome::method_of(state, &file, cx), file, asked, cx)
 }
 
 pub(crate) fn resolve_pending(state: &State, it: &ResolvePending, cx: &mut Context) -> Outcome {

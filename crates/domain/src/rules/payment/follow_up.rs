@@ -64,7 +64,7 @@ pub(crate) fn follow_up(
     if kind == TransactionType::Chargeback {
         return Ok(outcome::settle_at_once(file, asked, cx));
     }
-    outcome::submit(state, file, asked, cx)
+    outcome::submit(outcome::method_of(state, &file, cx), file, asked, cx)
 }
 
 pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context) -> Outcome {

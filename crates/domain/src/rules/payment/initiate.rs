@@ -26,6 +26,17 @@ pub(crate) fn initiate(
     let Some(account) = state.account(cx.tenant, it.account) else {
         return Err(AccountRejection::NotFound { id: it.account }.into());
     };
+    start(state, kind, it, (account, None), cx)
+}
+
+/// Starts a payment of an account. `made` is its payment method where that is made by the same command.
+pub(super) fn start(
+    state: &State,
+    kind: TransactionType,
+    it: &Initiate,
+    (account, made): (&Account, Option<&PaymentMethod>),
+    cx: &mut Context,
+) -> Outcome {
     let existing = existing_payment(state, it, account, cx)?;
     if let Some(key) = &it.transaction_key {
         let target = existing.map(|file| file.payment.id);
@@ -49,7 +60,10 @@ pub(crate) fn initiate(
             return Err(Rejection::invalid("paymentId", "has too many transactions"));
         }
     }
-    let method = payment_method(state, it, account, cx)?;
+    let method = match made {
+        Some(made) => made,
+        None => payment_method(state, it, account, cx)?,
+    };
     let currency = it.currency.or(account.currency).ok_or_else(|| {
         Rejection::invalid("currency", "should not be null: neither request nor account has one")
     })?;
@@ -57,7 +71,7 @@ pub(crate) fn initiate(
     let amount = positive_amount(it.amount.as_deref(), currency)?;
     let file = open(existing, (account, method), it, (kind, amount, currency), cx);
     let asked = Asked { amount: Some(amount), properties: &it.properties };
-    outcome::submit(state, file, asked, cx)
+    outcome::submit(Some(method), file, asked, cx)
 }
 
 /// A payment has one currency: an earlier attempt may still turn out to have succeeded.

@@ -14,8 +14,9 @@ use crate::reply::Outcome;
 use crate::rules::ledger;
 use crate::state::State;
 use crate::{
-    Accepted, AmountMinor, Currency, Effect, Event, GatewayCall, PaymentId, PaymentRejection,
-    PaymentReply, PaymentResult, Properties, Rejection, Reply, Timestamp, TransactionId,
+    Accepted, AmountMinor, Currency, Effect, Event, GatewayCall, PaymentId, PaymentMethod,
+    PaymentRejection, PaymentReply, PaymentResult, Properties, Rejection, Reply, Timestamp,
+    TransactionId,
 };
 
 /// What a request wants of the transaction it put in flight.
@@ -66,8 +67,23 @@ impl Settled {
     }
 }
 
-/// Sends the last transaction of `file`, which is in flight, to its gateway.
-pub(super) fn submit(state: &State, file: PaymentFile, asked: Asked, cx: &mut Context) -> Outcome {
+/// The payment method of the last transaction of `file`.
+pub(super) fn method_of<'s>(
+    state: &'s State,
+    file: &PaymentFile,
+    cx: &Context,
+) -> Option<&'s PaymentMethod> {
+    let transaction = file.transactions.last()?;
+    state.payment_method(cx.tenant, transaction.payment_method_id)
+}
+
+/// Sends the last transaction of `file`, which is in flight, to its gateway. `method` is its payment method.
+pub(super) fn submit(
+    method: Option<&PaymentMethod>,
+    file: PaymentFile,
+    asked: Asked,
+    cx: &mut Context,
+) -> Outcome {
     let transaction = file.transactions.last().expect("one is in flight").clone();
     let gateway = transaction.gateway.clone();
     let Some(settings) = cx.settings.gateway(&gateway) else {
@@ -77,7 +93,6 @@ pub(super) fn submit(state: &State, file: PaymentFile, asked: Asked, cx: &mut Co
         return Ok(settle_at_once(file, asked, cx));
     }
     let timeout_us = settings.timeout_us;
-    let method = state.payment_method(cx.tenant, transaction.payment_method_id);
     let deadline = cx.real_now.plus_us(timeout_us);
     cx.change(PaymentChange::Outstanding(outcome_of(&transaction, deadline, cx)));
     cx.effect(Effect::CallGateway(Box::new(GatewayCall {
