@@ -162,6 +162,25 @@ async function pages() {
   assert.deepEqual(all.map((one) => one.paymentId), own.map((one) => one.paymentId));
 }
 
+async function combo() {
+  const body = {
+    account: { externalKey: `npm-combo-${run}`, currency: 'EUR' },
+    paymentMethod: { externalKey: `npm-combo-${run}`, pluginName: TEST, pluginInfo: {} },
+    transaction: { transactionType: 'PURCHASE', amount: 4, paymentExternalKey: `npm-combo-${run}` },
+    transactionPluginProperties: [{ key: 'ACTION_RETURN_PLUGIN_STATUS_ERROR', value: '*' }],
+  };
+  await refused(402, null, () => payments.createComboPayment(body, BY));
+  const failed = (await payments.getPaymentByExternalKey(`npm-combo-${run}`)).data;
+  const again = (await payments.createComboPayment({ ...body, transactionPluginProperties: [] }, BY)).data;
+  assert.equal(again.paymentId, failed.paymentId);
+  assert.equal(again.paymentMethodId, failed.paymentMethodId);
+  assert.equal(again.purchasedAmount, 4);
+  const payer = (await accounts.getAccountByKey(`npm-combo-${run}`)).data;
+  assert.equal(again.accountId, payer.accountId);
+  const other = { ...body, account: { accountId: payer.accountId, currency: 'USD' } };
+  await refused(400, 7031, () => payments.createComboPayment(other, BY));
+}
+
 async function history() {
   const logs = (await accounts.getAccountAuditLogsWithHistory(account.accountId)).data;
   assert.equal(logs[0].changeType, 'INSERT');
@@ -180,6 +199,7 @@ async function main() {
   await step('a declined payment is tried again', decline);
   await step('lists are paged, with audit', pages);
   await step('history shows each state', history);
+  await step('a combo payment makes account and method', combo);
   console.log(`${counts.passed} passed, ${counts.failed} failed`);
   process.exitCode = counts.failed === 0 && counts.passed > 0 ? 0 : 1;
 }

@@ -19,7 +19,7 @@ use crate::page::{self, RowFormat};
 use crate::reply;
 use crate::request::printable;
 
-const JSON: Json = Json("AccountJson");
+pub(crate) const JSON: Json = Json("AccountJson");
 
 /// The lengths of Kill Bill's columns, in characters. Ours are at least as long, so no value that Kill
 /// Bill accepts is refused.
@@ -70,11 +70,11 @@ pub(crate) struct AccountJson<'a> {
     audit_logs: Vec<AuditLogJson<'a>>,
 }
 
-/// `AccountJson` of a request. The id and the balances are ignored.
+/// `AccountJson` of a request. The balances are ignored, and so is the id, except in a combo payment.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = AccountRequest)]
-struct AccountBody<'a> {
+pub(crate) struct AccountBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = Option<Uuid>)]
     account_id: Raw<'a>,
@@ -200,14 +200,18 @@ impl AccountBody<'_> {
 
     /// Validates the ignored fields: an invalid id or number is refused.
     fn check_ignored(&self) -> Result<(), Failure> {
-        JSON.id::<domain::kind::Account>("accountId", self.account_id)?;
+        self.id()?;
         JSON.amount("accountBalance", self.account_balance)?;
         JSON.amount("accountCBA", self.account_cba)?;
         let _audit_logs = self.audit_logs;
         Ok(())
     }
 
-    fn create(&self) -> Result<CreateAccount, Failure> {
+    pub(crate) fn id(&self) -> Result<Option<AccountId>, Failure> {
+        JSON.id("accountId", self.account_id)
+    }
+
+    pub(crate) fn create(&self) -> Result<CreateAccount, Failure> {
         self.check_ignored()?;
         JSON.id::<domain::kind::PaymentMethod>("paymentMethodId", self.payment_method_id)?;
         let delegated =

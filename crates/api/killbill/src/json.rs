@@ -465,6 +465,20 @@ impl Json {
         Ok(properties)
     }
 
+    /// A field that is an object of another class; `None` if it is absent or null.
+    pub(crate) fn object<'a, T: Deserialize<'a>>(
+        self,
+        field: &str,
+        raw: Raw<'a>,
+        json: Self,
+    ) -> Result<Option<T>, Failure> {
+        let Some(text) = raw.map(RawValue::get) else { return Ok(None) };
+        if !text.starts_with('{') {
+            return Err(self.mismatched(&format!("{field} should be an object")));
+        }
+        parse(json, text.as_bytes())
+    }
+
     fn items<'a>(self, field: &str, raw: Raw<'a>) -> Result<Option<Vec<Raw<'a>>>, Failure> {
         let Some(raw) = raw else { return Ok(None) };
         let items: Vec<Raw<'a>> = serde_json::from_str(raw.get())

@@ -1,11 +1,12 @@
 //! Payment methods: how an account pays. Add, read, list, search, make the default, delete.
 
+use domain::combo::ComboMethod;
 use domain::command::AccountCommand;
 use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use domain::reply::AccountReply;
 use domain::{
     AccountId, AccountRejection, Command, EXTERNAL_PAYMENT, PaymentMethodId, PaymentRejection,
-    Rejection, Reply, TenantNo,
+    Properties, Rejection, Reply, TenantNo,
 };
 use engine::ports::{HistoryOf, HistoryRow, MethodView, Queries, StoreError};
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use crate::page::{self, RowFormat};
 use crate::reply;
 use crate::request::{check_properties, plugin_properties, refuse_control_plugins};
 
-const JSON: Json = Json("PaymentMethodJson");
+pub(crate) const JSON: Json = Json("PaymentMethodJson");
 const DETAIL_JSON: Json = Json("PaymentMethodPluginDetailJson");
 
 /// The longest name of a gateway, in characters.
@@ -52,7 +53,7 @@ pub(crate) struct PluginDetailJson {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = PaymentMethodRequest)]
-struct PaymentMethodBody<'a> {
+pub(crate) struct PaymentMethodBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = Option<Uuid>)]
     payment_method_id: Raw<'a>,
@@ -65,8 +66,9 @@ struct PaymentMethodBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = Option<bool>)]
     is_default: Raw<'a>,
+    /// Required where the method is made.
     #[serde(borrow)]
-    #[schema(value_type = String)]
+    #[schema(value_type = Option<String>)]
     plugin_name: Raw<'a>,
     #[serde(borrow)]
     #[schema(value_type = Option<PluginDetailBody<'static>>)]
@@ -94,14 +96,10 @@ struct PluginDetailBody<'a> {
 impl PaymentMethodBody<'_> {
     /// The method stores the plugin properties of the body, then those of the query.
     fn create(&self, call: &Call) -> Result<CreatePaymentMethod, Failure> {
-        // These ids are ignored, but an invalid one is refused.
-        JSON.id::<domain::kind::PaymentMethod>("paymentMethodId", self.payment_method_id)?;
-        JSON.id::<domain::kind::Account>("accountId", self.account_id)?;
-        JSON.boolean("isDefault", self.is_default)?;
-        let _audit_logs = self.audit_logs;
-        let gateway = JSON.text("pluginName", self.plugin_name, PLUGIN_NAME_CHARS_MAX)?;
-        let gateway = gateway
-            .filter(|name| !name.is_empty())
+        self.check_ignored()?;
+        self.id()?;
+        let gateway = self
+            .gateway()?
             .ok_or_else(|| Failure::illegal("PaymentMethodJson pluginName should be specified"))?;
         let query = call.query();
         let (external_payment_method_id, mut properties) = self.detail()?;
@@ -109,7 +107,7 @@ impl PaymentMethodBody<'_> {
         check_properties("pluginInfo.properties", &properties)?;
         Ok(CreatePaymentMethod {
             account: call.param_id("accountId")?,
-            external_key: JSON.key("externalKey", self.external_key, class::PAYMENT)?,
+            external_key: self.key()?,
             gateway,
             external_payment_method_id,
             properties,
@@ -117,7 +115,43 @@ impl PaymentMethodBody<'_> {
         })
     }
 
-    fn detail(&self) -> Result<(Option<String>, domain::Properties), Failure> {
+    /// The method of a combo payment, which stores the plugin properties of the body, then `more`.
+    pub(crate) fn combo(&self, more: Properties) -> Result<ComboMethod, Failure> {
+        self.check_ignored()?;
+        let (external_payment_method_id, mut properties) = self.detail()?;
+        properties.extend(more);
+        check_properties("pluginInfo.properties", &properties)?;
+        Ok(ComboMethod {
+            id: self.id()?,
+            external_key: self.key()?,
+            gateway: self.gateway()?,
+            external_payment_method_id,
+            properties,
+        })
+    }
+
+    /// Validates the ignored fields: an invalid id or flag is refused.
+    fn check_ignored(&self) -> Result<(), Failure> {
+        JSON.id::<domain::kind::Account>("accountId", self.account_id)?;
+        JSON.boolean("isDefault", self.is_default)?;
+        let _audit_logs = self.audit_logs;
+        Ok(())
+    }
+
+    fn id(&self) -> Result<Option<PaymentMethodId>, Failure> {
+        JSON.id("paymentMethodId", self.payment_method_id)
+    }
+
+    fn key(&self) -> Result<Option<String>, Failure> {
+        JSON.key("externalKey", self.external_key, class::PAYMENT)
+    }
+
+    fn gateway(&self) -> Result<Option<String>, Failure> {
+        let name = JSON.text("pluginName", self.plugin_name, PLUGIN_NAME_CHARS_MAX)?;
+        Ok(name.filter(|name| !name.is_empty()))
+    }
+
+    fn detail(&self) -> Result<(Option<String>, Properties), Failure> {
         let Some(raw) = self.plugin_info else { return Ok((None, vec![])) };
         let Some(it) = parse::<PluginDetailBody<'_>>(DETAIL_JSON, raw.get().as_bytes())? else {
             return Ok((None, vec![]));

@@ -1,6 +1,7 @@
 //! Payments of an account: the start of one (authorize, purchase, credit), and the account's list.
 
 pub(crate) mod body;
+pub(crate) mod combo;
 pub(crate) mod follow_up;
 pub(crate) mod read;
 pub(crate) mod response;

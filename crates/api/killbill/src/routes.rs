@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::Method;
 
-use crate::payments::{follow_up, read as payment_reads};
+use crate::payments::{combo, follow_up, read as payment_reads};
 use crate::route::{Credentials, Handler, Resource, Route, Takes};
 use crate::unserved::UNSERVED;
 use crate::{
@@ -254,6 +254,7 @@ static ROUTES: &[Route] = &[
     delete(PAYMENTS, "payment:trigger", |it| Box::pin(follow_up::void_by_key(it))),
     read("/1.0/kb/payments/pagination", |it| Box::pin(payment_reads::list(it))),
     read("/1.0/kb/payments/search/{searchKey}", |it| Box::pin(payment_reads::search(it))),
+    post("/1.0/kb/payments/combo", "payment:trigger", |it| Box::pin(combo::start(it))),
     post("/1.0/kb/payments/refunds", "payment:refund", |it| Box::pin(follow_up::refund_by_key(it))),
     post("/1.0/kb/payments/chargebacks", "payment:chargeback", |it| {
         Box::pin(follow_up::chargeback_by_key(it))

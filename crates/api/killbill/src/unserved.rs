@@ -96,7 +96,6 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/paymentGateways/notification/{pluginName}", &[Method::POST]),
     ("/1.0/kb/payments/attempts/{paymentAttemptId}/auditLogsWithHistory", &[Method::GET]),
     ("/1.0/kb/payments/cancelScheduledPaymentTransaction", &[Method::DELETE]),
-    ("/1.0/kb/payments/combo", &[Method::POST]),
     (
         "/1.0/kb/payments/{paymentTransactionId}/cancelScheduledPaymentTransaction",
         &[Method::DELETE],

@@ -27,6 +27,7 @@ mod grpc;
 mod in_progress;
 mod iso8583;
 mod killbill_bad_input;
+mod killbill_combo;
 mod killbill_custom_fields;
 mod killbill_related;
 mod killbill_requests;

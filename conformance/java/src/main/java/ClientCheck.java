@@ -22,6 +22,7 @@ import org.killbill.billing.client.model.Payments;
 import org.killbill.billing.client.model.gen.Account;
 import org.killbill.billing.client.model.gen.AdminPayment;
 import org.killbill.billing.client.model.gen.AuditLog;
+import org.killbill.billing.client.model.gen.ComboPaymentTransaction;
 import org.killbill.billing.client.model.gen.Payment;
 import org.killbill.billing.client.model.gen.PaymentMethod;
 import org.killbill.billing.client.model.gen.PaymentMethodPluginDetail;
@@ -88,6 +89,7 @@ public class ClientCheck {
         step("refusals carry Kill Bill's codes", this::refusals);
         step("lists are paged, with audit", this::pages);
         step("history shows each state", this::history);
+        step("a combo payment makes account and method", this::combo);
         step("a user may do what the roles say", this::roles);
     }
 
@@ -311,6 +313,36 @@ public class ClientCheck {
         equal("then", "UPDATE", audited.getAuditLogs().get(audited.getAuditLogs().size() - 1).getChangeType());
         equal("transaction", "INSERT",
                 audited.getTransactions().get(0).getAuditLogs().get(0).getChangeType());
+    }
+
+    private void combo() throws KillBillClientException {
+        Account payer = new Account();
+        payer.setExternalKey("combo-" + run);
+        payer.setCurrency(Currency.EUR);
+        PaymentMethod method = new PaymentMethod();
+        method.setExternalKey("combo-" + run);
+        method.setPluginName(TEST);
+        method.setPluginInfo(new PaymentMethodPluginDetail());
+        PaymentTransaction wanted = new PaymentTransaction();
+        wanted.setTransactionType(TransactionType.PURCHASE);
+        wanted.setAmount(new BigDecimal("4.00"));
+        wanted.setPaymentExternalKey("combo-" + run);
+        ComboPaymentTransaction combo = new ComboPaymentTransaction();
+        combo.setAccount(payer);
+        combo.setPaymentMethod(method);
+        combo.setTransaction(wanted);
+        Payment payment = payments.createComboPayment(combo, null, options);
+        amount("paid", "4", payment.getPurchasedAmount());
+        equal("the account", accounts.getAccountByKey("combo-" + run, options).getAccountId(), payment.getAccountId());
+        equal("its method", payment.getPaymentMethodId(),
+                accounts.getAccount(payment.getAccountId(), options).getPaymentMethodId());
+        wanted.setPaymentExternalKey("combo-again-" + run);
+        Payment again = payments.createComboPayment(combo, null, options);
+        equal("the same account", payment.getAccountId(), again.getAccountId());
+        equal("the same method", payment.getPaymentMethodId(), again.getPaymentMethodId());
+        payer.setCurrency(Currency.USD);
+        refused("another currency than the account's", 400, 7031,
+                () -> payments.createComboPayment(combo, null, options));
     }
 
     private void roles() throws KillBillClientException {

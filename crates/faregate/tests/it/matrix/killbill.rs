@@ -241,6 +241,9 @@ fn payments() -> Vec<Row> {
         row("POST /1.0/kb/payments/chargebackReversals", CHARGEBACK)
             .body(r#"{"paymentExternalKey":"{paymentKey}","transactionExternalKey":"first"}"#)
             .of_object(),
+        row("POST /1.0/kb/payments/combo", TRIGGER)
+            .body(r#"{"account":{"accountId":"{accountId}"},"transaction":{"transactionType":"PURCHASE","amount":"1"}}"#)
+            .of_object(),
         row("GET /1.0/kb/payments/{paymentId}", READ).of_object(),
         row("POST /1.0/kb/payments/{paymentId}", TRIGGER).body(r#"{"amount":"1"}"#).of_object(),
         row("PUT /1.0/kb/payments/{paymentId}", TRIGGER).body(r#"{"amount":"1"}"#).of_object(),

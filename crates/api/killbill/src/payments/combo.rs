@@ -1,0 +1,171 @@
+//! Combo payments: a payment whose account and payment method are made with it where they are new.
+
+use domain::account::CreateAccount;
+use domain::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
+use domain::command::PaymentCommand;
+use domain::{AccountId, AccountRejection, Rejection, Reply};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::body::{JSON as TRANSACTION_JSON, TransactionBody};
+use super::not_a_start;
+use super::response::{self, TransactionResponses, UnknownResponses};
+use crate::accounts::{self, AccountBody};
+use crate::call::Call;
+use crate::error::{Failure, HandlerResult};
+use crate::json::{Json, PropertyBody, Raw};
+use crate::payment_methods::{self, PaymentMethodBody};
+use crate::request::refuse_control_plugins;
+
+const JSON: Json = Json("ComboPaymentTransactionJson");
+
+/// The permission to make an account.
+const CREATE_ACCOUNT: &str = "account:create";
+/// The permission to make a payment method.
+const CREATE_METHOD: &str = "payment_method:create";
+
+/// Kill Bill's `ComboPaymentTransactionJson`.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = ComboPaymentRequest)]
+pub(crate) struct ComboBody<'a> {
+    #[serde(borrow)]
+    #[schema(value_type = AccountBody<'static>)]
+    account: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<PaymentMethodBody<'static>>)]
+    payment_method: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<PropertyBody<'static>>>)]
+    payment_method_plugin_properties: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = TransactionBody<'static>)]
+    transaction: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<PropertyBody<'static>>>)]
+    transaction_plugin_properties: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    audit_logs: Raw<'a>,
+}
+
+/// The account of a request: the id that it names, and what is to be made where it names none.
+struct Named {
+    id: Option<AccountId>,
+    new: CreateAccount,
+}
+
+impl<'a> ComboBody<'a> {
+    fn account(&self) -> Result<Named, Failure> {
+        let body: Option<AccountBody<'_>> = JSON.object("account", self.account, accounts::JSON)?;
+        let body = body.ok_or_else(|| JSON.missing("account"))?;
+        Ok(Named { id: body.id()?, new: body.create()? })
+    }
+
+    fn payment_method(&self) -> Result<Option<ComboMethod>, Failure> {
+        let field = "paymentMethodPluginProperties";
+        let properties = JSON.properties(field, self.payment_method_plugin_properties)?;
+        let body: Option<PaymentMethodBody<'_>> =
+            JSON.object("paymentMethod", self.payment_method, payment_methods::JSON)?;
+        body.map(|body| body.combo(properties)).transpose()
+    }
+
+    fn transaction(&self) -> Result<TransactionBody<'a>, Failure> {
+        let body = JSON.object("transaction", self.transaction, TRANSACTION_JSON)?;
+        body.ok_or_else(|| JSON.missing("transaction"))
+    }
+
+    fn transaction_properties(&self) -> Result<domain::Properties, Failure> {
+        let _audit_logs = self.audit_logs;
+        JSON.properties("transactionPluginProperties", self.transaction_plugin_properties)
+    }
+}
+
+/// Starts a payment, and makes its account and its payment method where they are new.
+///
+/// An account or a payment method that exists is named by its id or its key. The caller needs `account:create`
+/// and `payment_method:create` too where they are made. A declined payment leaves both, a refused one neither.
+#[utoipa::path(post, path = "/1.0/kb/payments/combo", tag = "Payment", operation_id = "start_combo_payment",
+    request_body = ComboBody<'static>,
+    responses(TransactionResponses, UnknownResponses))]
+pub(crate) async fn start(call: Call) -> HandlerResult {
+    refuse_control_plugins(call.query())?;
+    let body: ComboBody<'_> = call.body(JSON)?;
+    let named = body.account()?;
+    let mut payment_method = body.payment_method()?;
+    let transaction = body.transaction()?;
+    let kind = transaction.transaction_type()?;
+    let kind = kind.ok_or_else(|| TRANSACTION_JSON.missing("transactionType"))?;
+    if !kind.is_initial() {
+        return Ok(not_a_start(kind));
+    }
+    transaction.check_ignored()?;
+    let mut properties = transaction.properties()?;
+    properties.extend(body.transaction_properties()?);
+    if let Some(payment_method) = &mut payment_method {
+        bind_permission(&call, payment_method).await?;
+    }
+    let combo = InitiateCombo {
+        kind,
+        account: account_of(&call, &named).await?,
+        payment_method,
+        payment: transaction.payment_id()?,
+        payment_key: transaction.payment_key()?,
+        transaction_key: transaction.transaction_key()?,
+        amount: transaction.amount()?,
+        currency: transaction.currency()?,
+        properties,
+    };
+    let reply = submit(&call, combo, &named).await?;
+    response::of(&call, reply)
+}
+
+/// Submits the payment; a second time where another request has made its account since it was looked for.
+async fn submit(call: &Call, mut combo: InitiateCombo, named: &Named) -> Result<Reply, Failure> {
+    let command = |combo: &InitiateCombo| PaymentCommand::InitiateCombo(Box::new(combo.clone()));
+    let reply = call.submit(command(&combo).into()).await;
+    if let (ComboAccount::New(_), Err(Failure::Refused(why))) = (&combo.account, &reply)
+        && matches!(**why, Rejection::Account(AccountRejection::AlreadyExists { .. }))
+    {
+        combo.account = account_of(call, named).await?;
+        return call.submit(command(&combo).into()).await;
+    }
+    reply
+}
+
+/// The account that the request names by id or by key; a new one where it names none that exists.
+async fn account_of(call: &Call, named: &Named) -> Result<ComboAccount, Failure> {
+    let Named { id, new } = named;
+    if let Some(id) = *id {
+        let (external_key, currency) = (new.external_key.clone(), new.currency);
+        return Ok(ComboAccount::Existing(ExistingAccount { id, external_key, currency }));
+    }
+    if let Some(key) = new.external_key.clone() {
+        let tenant = call.tenant();
+        let found = call.read(move |queries| queries.account_by_key(tenant, &key)).await?;
+        if let Some(found) = found {
+            let (id, currency) = (found.account.id, new.currency);
+            let existing = ExistingAccount { id, external_key: None, currency };
+            return Ok(ComboAccount::Existing(existing));
+        }
+    }
+    if !call.caller.may(CREATE_ACCOUNT) {
+        return Err(Failure::forbidden(CREATE_ACCOUNT));
+    }
+    Ok(ComboAccount::New(Box::new(new.clone())))
+}
+
+/// A caller who may make no payment method pays with the one that was found here, or not at all.
+async fn bind_permission(call: &Call, method: &mut ComboMethod) -> Result<(), Failure> {
+    if method.id.is_some() || call.caller.may(CREATE_METHOD) {
+        return Ok(());
+    }
+    let Some(key) = method.external_key.clone() else {
+        return Err(Failure::forbidden(CREATE_METHOD));
+    };
+    let tenant = call.tenant();
+    let found = call.read(move |queries| queries.payment_method_by_key(tenant, &key)).await?;
+    let found = found.ok_or_else(|| Failure::forbidden(CREATE_METHOD))?;
+    method.id = Some(found.method.id);
+    Ok(())
+}
