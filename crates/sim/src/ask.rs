@@ -136,6 +136,8 @@ pub enum What {
     },
     /// Authorize, purchase or credit.
     Start(Start),
+    /// The same, with an account and a payment method that may be made for it.
+    Combo(Combo),
     /// Capture, refund, void, chargeback or reversal.
     Follow(Follow),
     /// The completion of something pending.
@@ -191,6 +193,41 @@ pub struct Start {
     pub amount: Option<String>,
     /// `None`: the account's.
     pub currency: Option<Code>,
+}
+
+/// A payment with its account and its payment method.
+#[derive(Clone, Debug)]
+pub struct Combo {
+    pub payer: Payer,
+    /// `None`: the account's default.
+    pub means: Option<Means>,
+    /// Its account and its method are those above.
+    pub start: Start,
+}
+
+/// The account of a combo payment.
+#[derive(Clone, Debug)]
+pub enum Payer {
+    Known {
+        account: Uid,
+        /// Which currency it is said to have.
+        currency: Option<Code>,
+    },
+    New {
+        key: Option<String>,
+        currency: Option<Code>,
+    },
+}
+
+/// The payment method of a combo payment.
+#[derive(Clone, Debug)]
+pub enum Means {
+    Known(Uid),
+    /// The account's method of this key; without one, a new one.
+    Named {
+        key: Option<String>,
+        gateway: &'static str,
+    },
 }
 
 /// What follows on a payment.

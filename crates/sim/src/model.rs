@@ -1,6 +1,7 @@
 //! A second, naive telling of what ought to happen. It shares no code and no type with `domain`:
 //! it scans lists and adds up plain numbers, and it is slow on purpose.
 
+mod combo;
 mod ending;
 mod paying;
 mod signing;
@@ -9,7 +10,7 @@ mod sums;
 use std::collections::BTreeMap;
 
 use crate::ask::{
-    Ask, Code, Created, Dropped, Kind, Reason, Repeat, Said, Status, Uid, What, When,
+    Ask, Code, Combo, Created, Dropped, Kind, Reason, Repeat, Said, Status, Uid, What, When,
 };
 
 pub use signing::{Customer, Operation, People};
@@ -231,6 +232,7 @@ impl Model {
                 self.tenant(ask.tenant).wish(wish, (ask.id, when.domain, created))
             }
             What::Start(it) => self.start((ask.tenant, it), (when, reply), created),
+            What::Combo(it) => self.combo((ask.tenant, it), (when, reply), created),
             What::Follow(it) => self.follow((ask.tenant, it), (when, reply), created),
             What::Complete(it) => self.complete((ask.tenant, it), (when, reply)),
             What::Hearsay { payment, transaction, worked } => {
@@ -255,7 +257,11 @@ impl Model {
             Said::Unavailable(_) | Said::StillRunning | Said::AnotherRequest => return,
             Said::Refused(Reason::InDoubt) => return,
             // It names the account's key, which erasure would not find in what is stored.
-            Said::Refused(Reason::Taken) if matches!(ask.what, What::NewAccount { .. }) => return,
+            Said::Refused(Reason::Taken)
+                if matches!(ask.what, What::NewAccount { .. } | What::Combo(_)) =>
+            {
+                return;
+            }
             Said::Refused(_) if self.looks_at_what_is_open(ask) => return,
             Said::Waits(_) => None,
             Said::Done
@@ -283,7 +289,7 @@ impl Model {
             payments.find(|(_, it)| it.moves.iter().any(|it| it.id == id)).map(|(id, _)| *id)
         };
         let payments = match &ask.what {
-            What::Start(it) => {
+            What::Start(it) | What::Combo(Combo { start: it, .. }) => {
                 let by_key = it.payment_key.as_ref().and_then(|key| tenant.payment_of_key(key));
                 // A key may be an id; the payment is then looked at, whatever its own key is.
                 let meant = it.payment_key.as_ref().and_then(|key| uuid::Uuid::try_parse(key).ok());

@@ -29,6 +29,8 @@ pub enum Mutant {
     LiesAboutCommit,
     /// The store writes only the first entry of a batch.
     TearsBatch,
+    /// The store writes payments without the payment method that is made with them.
+    TearsCombo,
     /// The store loads payments as they were before their last transaction.
     LoadsStale,
     /// The store loads transactions as if whatever is reported now were older.
@@ -124,6 +126,7 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("loses-reply", Mutant::LosesReply),
     ("lies-about-commit", Mutant::LiesAboutCommit),
     ("tears-batch", Mutant::TearsBatch),
+    ("tears-combo", Mutant::TearsCombo),
     ("loads-stale", Mutant::LoadsStale),
     ("forgets-order", Mutant::ForgetsOrder),
     ("skips-journal-row", Mutant::SkipsJournalRow),
@@ -210,7 +213,10 @@ impl Mutant {
     }
 
     fn spoil_entry(self, entry: &mut Entry) {
-        let changes = std::mem::take(&mut entry.changes);
+        let mut changes = std::mem::take(&mut entry.changes);
+        if self == Self::TearsCombo && changes.iter().any(is_payment) {
+            changes.retain(|it| !matches!(it, Change::Account(AccountChange::PaymentMethod(_))));
+        }
         let spoilt = changes.into_iter().flat_map(|change| self.spoil_change(change));
         entry.changes = spoilt.collect();
     }
@@ -307,6 +313,10 @@ impl Mutant {
             }
         }
     }
+}
+
+const fn is_payment(change: &Change) -> bool {
+    matches!(change, Change::Payment(PaymentChange::Payment(_)))
 }
 
 fn reword(reply: &mut Reply) {

@@ -4,6 +4,7 @@
 mod signing;
 
 use domain::change::{AccountChange, Change, CustomerChange, PaymentChange, TenantChange};
+use domain::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::payment::{
     Actor, Complete, FixTransaction, FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge,
@@ -24,8 +25,8 @@ use engine::ports::Entry;
 use uuid::Uuid;
 
 use crate::ask::{
-    Ask, CURRENCIES, Code, Created, Dropped, End, Follow, Heard, How, Kind, Known, Outcome, Reason,
-    Said, Start, Status, Uid, What,
+    Ask, CURRENCIES, Code, Combo, Created, Dropped, End, Follow, Heard, How, Kind, Known, Means,
+    Outcome, Payer, Reason, Said, Start, Status, Uid, What,
 };
 use crate::model::Rules;
 
@@ -117,6 +118,7 @@ fn command(what: &What, request: Uid) -> Command {
         }
         What::Customers(wish) => signing::command(wish, request),
         What::Start(it) => start(it),
+        What::Combo(it) => combo(it),
         What::Follow(it) => follow(it),
         What::Complete(it) => Command::Payment(PaymentCommand::Complete(Complete {
             payment: id(it.payment),
@@ -178,6 +180,7 @@ fn ending(what: &What) -> Command {
         | What::DropMethod { .. }
         | What::Customers(_)
         | What::Start(_)
+        | What::Combo(_)
         | What::Follow(_)
         | What::Complete(_) => unreachable!("{what:?} ends no transaction"),
     }
@@ -213,6 +216,39 @@ fn start(it: &Start) -> Command {
             unreachable!("a payment does not start with a {:?}", it.kind)
         }
     }
+}
+
+fn combo(it: &Combo) -> Command {
+    let account = match &it.payer {
+        Payer::Known { account, currency } => ComboAccount::Existing(ExistingAccount {
+            id: id(*account),
+            external_key: None,
+            currency: currency.map(currency_of),
+        }),
+        Payer::New { key, currency } => {
+            ComboAccount::New(Box::new(new_account(key.clone(), currency.map(currency_of))))
+        }
+    };
+    let payment_method = it.means.as_ref().map(|means| match means {
+        Means::Known(method) => ComboMethod { id: Some(id(*method)), ..ComboMethod::default() },
+        Means::Named { key, gateway } => ComboMethod {
+            external_key: key.clone(),
+            gateway: Some((*gateway).to_owned()),
+            ..ComboMethod::default()
+        },
+    });
+    let start = &it.start;
+    Command::Payment(PaymentCommand::InitiateCombo(Box::new(InitiateCombo {
+        kind: kind_of(start.kind),
+        account,
+        payment_method,
+        payment: start.payment.map(id),
+        payment_key: start.payment_key.clone(),
+        transaction_key: start.key.clone(),
+        amount: start.amount.clone(),
+        currency: start.currency.map(currency_of),
+        properties: vec![],
+    })))
 }
 
 fn follow(it: &Follow) -> Command {

@@ -1,6 +1,7 @@
 //! What the simulated clients ask for: everything, in every order, often about the same payment,
 //! and now and then what cannot be.
 
+mod combo;
 mod signing;
 
 use crate::ask::{
@@ -83,7 +84,8 @@ impl Workload {
             10 => self.rename(tenant),
             11..=12 => self.set_default(tenant),
             13..=14 => self.drop_method(tenant),
-            15..=44 => self.start(model, no),
+            15..=37 => self.start(model, no),
+            38..=44 => self.combo(model, no),
             45..=84 => self.follow(model, no),
             85..=91 => self.complete(tenant),
             92..=97 => self.try_again(tenant).unwrap_or_else(|| self.start(model, no)),

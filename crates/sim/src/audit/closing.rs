@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::TenantNo;
 use domain::ledger::LedgerAccount;
 use domain::payment::{PaymentFile, Transaction, TransactionStatus, TransactionType};
+use domain::{AccountId, PaymentMethodId, TenantNo};
 use engine::ports::HistoryOf;
 
 use super::{Ledgers, Wrong, name, payment, people};
@@ -28,6 +28,7 @@ pub fn everything<D: Disk>(
         verification(disk),
         histories(disk, books, ledgers),
         directory(books, model),
+        payers(books),
         balance(books),
         postings(books, model),
         acknowledged((books, model), ledgers),
@@ -177,6 +178,26 @@ fn directory(books: &Books, model: &Model) -> Result<(), Wrong> {
         return Err(Wrong::new("accounts and methods are what the model says", &context));
     }
     Ok(())
+}
+
+/// Each transaction is of an account, and of a method of that account.
+fn payers(books: &Books) -> Result<(), Wrong> {
+    let accounts: BTreeSet<(TenantNo, AccountId)> =
+        books.accounts.iter().map(|(it, _)| (it.tenant, it.id)).collect();
+    let methods: BTreeSet<(TenantNo, AccountId, PaymentMethodId)> =
+        books.methods.iter().map(|it| (it.tenant, it.account_id, it.id)).collect();
+    let has_its_payer = |it: &&Transaction| {
+        accounts.contains(&(it.tenant, it.account_id))
+            && methods.contains(&(it.tenant, it.account_id, it.payment_method_id))
+    };
+    let mut all = books.payments.iter().flat_map(|file| &file.transactions);
+    match all.find(|it| !has_its_payer(it)) {
+        Some(it) => {
+            let context = format!("{} of {} by {}", it.id, it.account_id, it.payment_method_id);
+            Err(Wrong::new("no payment without its account and its method", &context))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Every posting moves something from one side to another, in its own tenant.

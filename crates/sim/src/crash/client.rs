@@ -98,6 +98,10 @@ impl Client {
     /// One customer: an account, a method, a payment, and what follows on it.
     fn story(&mut self) -> Option<()> {
         let is_called = self.random.chance(650);
+        if self.random.chance(300) {
+            self.pay_as_new(is_called);
+            return Some(());
+        }
         let account = self.make_account()?;
         self.make_method(&account, if is_called { SIMULATOR } else { EXTERNAL })?;
         for _ in 0..self.random.between(1, 3) {
@@ -155,6 +159,34 @@ impl Client {
 
     /// A payment and what follows on it.
     fn pay(&mut self, account: &str, is_called: bool) {
+        let (operation, body) = self.start(is_called);
+        let target = format!("/1.0/kb/accounts/{account}/payments?{}", self.behaviour(is_called));
+        let request = self.identity.request("POST", target, body.to_string());
+        self.begin(&operation, request);
+    }
+
+    /// A combo payment of a new account with a new method, and what follows on it.
+    fn pay_as_new(&mut self, is_called: bool) {
+        let (operation, transaction) = self.start(is_called);
+        let (account, method) = (self.key("a"), self.key("m"));
+        let gateway = if is_called { SIMULATOR } else { EXTERNAL };
+        let properties = self.properties(is_called);
+        let pairs = properties.split('&').filter_map(|pair| pair.split_once('='));
+        let properties: Vec<Value> =
+            pairs.map(|(key, value)| json!({ "key": key, "value": value })).collect();
+        let body = json!({
+            "account": { "externalKey": account, "currency": "USD", "name": account },
+            "paymentMethod": { "externalKey": method, "pluginName": gateway, "pluginInfo": {} },
+            "transaction": transaction,
+            "transactionPluginProperties": properties,
+        });
+        let target = "/1.0/kb/payments/combo".to_owned();
+        let request = self.identity.request("POST", target, body.to_string());
+        self.begin(&operation, request);
+    }
+
+    /// What starts a payment, with the body that asks for it.
+    fn start(&mut self, is_called: bool) -> (Operation, Value) {
         let kind = *self.random.pick(&[Kind::Purchase, Kind::Authorize, Kind::Credit]);
         let amount = self.random.between(100, 50_000);
         let payment_key = self.key("p");
@@ -163,16 +195,21 @@ impl Client {
             "transactionType": name(kind), "amount": decimal(amount, "USD"), "currency": "USD",
             "paymentExternalKey": payment_key, "transactionExternalKey": operation.key,
         });
-        let target = format!("/1.0/kb/accounts/{account}/payments?{}", self.behaviour(is_called));
-        let request = self.identity.request("POST", target, body.to_string());
-        if self.perform(&operation, request) != Ended::Worked {
+        (operation, body)
+    }
+
+    /// Starts a payment and goes on with it.
+    fn begin(&mut self, operation: &Operation, request: Request) {
+        if self.perform(operation, request) != Ended::Worked {
             return;
         }
+        let Operation { payment_key, kind, minor, is_called, .. } = operation;
+        let (kind, amount, is_called) = (*kind, minor.unwrap_or_default(), *is_called);
         let target = format!("/1.0/kb/payments?externalKey={payment_key}");
         let found = self.insist(&self.identity.request("GET", target, String::new()));
         let id = found.and_then(|it| it.json()["paymentId"].as_str().map(str::to_owned));
         let Some(id) = id else { return };
-        let payment = Payment { id, key: payment_key, is_called };
+        let payment = Payment { id, key: payment_key.clone(), is_called };
         match kind {
             Kind::Authorize if self.random.chance(200) => {
                 self.follow(&payment, Kind::Void, 0);
@@ -226,13 +263,21 @@ impl Client {
         if self.perform(&operation, request) == Ended::Worked { amount } else { 0 }
     }
 
-    /// What the simulated gateway is to do with a call: mostly what it should.
+    /// What the simulated gateway is to do with a call, as the query of a request.
     fn behaviour(&mut self, is_called: bool) -> String {
+        let properties = self.properties(is_called);
+        let pairs = properties.split('&').filter(|pair| !pair.is_empty());
+        let pairs = pairs.map(|pair| format!("pluginProperty={}", pair.replace('=', "%3D")));
+        pairs.collect::<Vec<_>>().join("&")
+    }
+
+    /// What the simulated gateway is to do with a call: mostly what it should.
+    fn properties(&mut self, is_called: bool) -> String {
         if !is_called {
             return String::new();
         }
         let (late, delay) = (self.random.between(50, 1_500), self.random.between(0, 300));
-        let properties = match self.random.below(100) {
+        match self.random.below(100) {
             0..=54 => format!("delayMs={delay}"),
             55..=62 => format!("delayMs={delay}&chargeAfterMs={delay}"),
             63..=69 => format!("outcome=ERROR&delayMs={delay}"),
@@ -243,11 +288,7 @@ impl Client {
             90..=92 => "outcome=TIMEOUT".to_owned(),
             93..=95 => "outcome=EXCEPTION&truth=PROCESSED".to_owned(),
             _ => "duplicate=true".to_owned(),
-        };
-        let pairs = properties
-            .split('&')
-            .map(|pair| format!("pluginProperty={}", pair.replace('=', "%3D")));
-        pairs.collect::<Vec<_>>().join("&")
+        }
     }
 
     /// Asks for an operation until it is known how it ended.

@@ -6,7 +6,7 @@ use crate::ask::{
 };
 
 /// When a request is judged, and the stored reply that waits for it.
-type Moment = (When, Option<Uid>);
+pub(super) type Moment = (When, Option<Uid>);
 
 /// One transaction of a payment, and what is asked of its completion.
 struct Completing<'a> {
@@ -329,7 +329,7 @@ impl Tenant {
         no
     }
 
-    fn method_is_wrong(&self, account: Uid, method: Option<Uid>) -> Option<Reason> {
+    pub(super) fn method_is_wrong(&self, account: Uid, method: Option<Uid>) -> Option<Reason> {
         let Some(id) = method else { return Some(field("paymentMethodId")) };
         let own = |it: &&Method| it.active && it.account == account;
         self.methods.get(&id).filter(own).is_none().then_some(Reason::NoMethod)
@@ -552,6 +552,6 @@ fn positive(amount: Option<&str>, currency: Code) -> Option<i64> {
     minor(amount?, currency).filter(|minor| *minor > 0)
 }
 
-fn field(name: &str) -> Reason {
+pub(super) fn field(name: &str) -> Reason {
     Reason::Field(name.to_owned())
 }

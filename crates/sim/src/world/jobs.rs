@@ -9,7 +9,9 @@ use engine::ports::{Bookkeeping, Store};
 use super::owners::{LIVES, Owner, OwnerId, Reading};
 use super::{Caller, Event, FOLLOWER, From, Job, SECOND_US, World};
 use crate::ask::signup::{Join, Wish};
-use crate::ask::{Ask, Created, How, Known, Reason, Said, Start, Status, Uid, What, When};
+use crate::ask::{
+    Ask, Combo, Created, How, Known, Payer, Reason, Said, Start, Status, Uid, What, When,
+};
 use crate::audit::{self, Wrong};
 use crate::disk::Disk;
 use crate::faulty::{Seen, Trouble};
@@ -98,6 +100,9 @@ impl<D: Disk> World<D> {
     fn twin(&mut self, tenant: u32, what: &What) -> Option<What> {
         if let What::Customers(wish) = what {
             return self.twin_address(tenant, wish);
+        }
+        if let What::Combo(Combo { payer: Payer::New { key: Some(_), .. }, .. }) = what {
+            return self.random.chance(300).then(|| what.clone());
         }
         let What::Start(it) = what else { return None };
         let accounts: Vec<Uid> = self.model.tenants[&tenant].accounts.keys().copied().collect();

@@ -59,6 +59,7 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
         &[Mutant::ForgetsPosting, Mutant::PostsTwice, Mutant::PostsAnotherAmount],
     ),
     ("no posting without its payment", &[Mutant::PostsElsewhere]),
+    ("no payment without its account and its method", &[Mutant::TearsCombo]),
     (
         "what is open is waited for, and nothing else",
         &[Mutant::DropsOutstanding, Mutant::KeepsOutstanding, Mutant::ClockRunsAhead],
