@@ -1,4 +1,4 @@
-//! One flow: a new account, a payment method on it, a purchase with it.
+//! One flow: a new account, a payment method on it, a purchase with it; in three requests or in one.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,8 +27,17 @@ pub enum Step {
     Account,
     /// `POST /1.0/kb/accounts/{id}/paymentMethods`
     PaymentMethod,
-    /// `POST /1.0/kb/accounts/{id}/payments`
+    /// `POST /1.0/kb/accounts/{id}/payments`, or `POST /1.0/kb/payments/combo`
     Payment,
+}
+
+/// The requests of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requests {
+    /// One for each step.
+    Three,
+    /// One combo payment.
+    Combo,
 }
 
 impl Step {
@@ -69,6 +78,16 @@ impl Gateway {
             Self::Simulator(delay) => format!("?pluginProperty=delayMs%3D{}", delay.as_millis()),
         }
     }
+
+    /// The plugin properties of a combo payment.
+    fn properties(self) -> String {
+        match self {
+            Self::External => "[]".to_owned(),
+            Self::Simulator(delay) => {
+                format!(r#"[{{"key":"delayMs","value":"{}"}}]"#, delay.as_millis())
+            }
+        }
+    }
 }
 
 /// The settings and templates that all clients of a run share.
@@ -79,7 +98,8 @@ pub struct Plan {
     pub timeout: Duration,
     /// Whether a refused request is retried after its `Retry-After`.
     pub honours_retry_after: bool,
-    templates: [Template; 3],
+    /// The steps that have a request, in order.
+    templates: Vec<(Step, Template)>,
     run: u64,
     flows: AtomicU64,
     connecting: Semaphore,
@@ -90,7 +110,7 @@ impl Plan {
     pub fn new(
         target: Target,
         identity: &Identity,
-        gateway: Gateway,
+        (gateway, requests): (Gateway, Requests),
         timeout: Duration,
     ) -> Result<Self, Unsendable> {
         let account = r#"{"name":"Bench {key}","externalKey":"a-{key}","email":"{key}@example.com","currency":"USD"}"#;
@@ -101,11 +121,19 @@ impl Plan {
         let payment = r#"{"transactionType":"PURCHASE","amount":"10.00","currency":"USD","paymentExternalKey":"p-{key}","transactionExternalKey":"t-{key}"}"#;
         let payments = format!("/1.0/kb/accounts/{{account}}/payments{}", gateway.query());
         let methods = "/1.0/kb/accounts/{account}/paymentMethods?isDefault=true";
-        let templates = [
-            Template::new(identity, &target, "/1.0/kb/accounts", account)?,
-            Template::new(identity, &target, methods, &method)?,
-            Template::new(identity, &target, &payments, payment)?,
-        ];
+        let combo = format!(
+            r#"{{"account":{account},"paymentMethod":{method},"transaction":{payment},"transactionPluginProperties":{}}}"#,
+            gateway.properties()
+        );
+        let template = |path: &str, body: &str| Template::new(identity, &target, path, body);
+        let templates = match requests {
+            Requests::Three => vec![
+                (Step::Account, template("/1.0/kb/accounts", account)?),
+                (Step::PaymentMethod, template(methods, &method)?),
+                (Step::Payment, template(&payments, payment)?),
+            ],
+            Requests::Combo => vec![(Step::Payment, template("/1.0/kb/payments/combo", &combo)?)],
+        };
         Ok(Self {
             target,
             timeout,
@@ -128,7 +156,7 @@ impl Plan {
 /// The result of a flow.
 #[derive(Debug)]
 pub enum Outcome {
-    /// All three steps were answered with 201.
+    /// All requests were answered with 201.
     Done(Done),
     /// A step had another answer, or none.
     Failed(Problem),
@@ -139,8 +167,8 @@ pub enum Outcome {
 /// A flow that succeeded.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// How long each step took.
-    pub took: [Duration; 3],
+    /// How long the request of each step took, where it has one.
+    pub took: [Option<Duration>; 3],
     /// The rows that it created.
     pub created: Created,
 }
@@ -196,10 +224,11 @@ impl<'a> Client<'a> {
         self.flow_number = plan.flows.fetch_add(1, Ordering::Relaxed);
         let key = flow_key(plan.run, self.flow_number);
         let mut created = Created { key, account: [b'0'; ID_BYTES], payment: [b'0'; ID_BYTES] };
-        let mut took = [Duration::ZERO; 3];
+        let mut took = [None; 3];
         let mut started = due;
-        for (index, step) in Step::ALL.into_iter().enumerate() {
-            plan.templates[index].fill(&created.key, &created.account, &mut self.request);
+        for (step, template) in &plan.templates {
+            let step = *step;
+            template.fill(&created.key, &created.account, &mut self.request);
             match self.step(step, until).await {
                 Ok(id) => match step {
                     Step::Account => created.account = id,
@@ -210,7 +239,7 @@ impl<'a> Client<'a> {
                 Err(Stop::Problem(problem)) => return Outcome::Failed(problem),
             }
             let answered = Instant::now();
-            took[index] = answered.saturating_duration_since(started);
+            took[step as usize] = Some(answered.saturating_duration_since(started));
             started = answered;
         }
         Outcome::Done(Done { took, created })
@@ -305,6 +334,14 @@ mod tests {
     /// Runs one flow against a server that answers with `script`, one response per request, and
     /// shows the requests' targets and the outcome.
     async fn check(script: &'static [&'static str], honours: bool, expected: Expect) {
+        check_requests(Requests::Three, (script, honours), expected).await;
+    }
+
+    async fn check_requests(
+        requests: Requests,
+        (script, honours): (&'static [&'static str], bool),
+        expected: Expect,
+    ) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(async move {
@@ -333,7 +370,8 @@ mod tests {
         };
         let target = Target { authority: address.to_string(), address };
         let gateway = Gateway::Simulator(Duration::from_secs(1));
-        let mut plan = Plan::new(target, &identity, gateway, Duration::from_secs(20)).unwrap();
+        let timeout = Duration::from_secs(20);
+        let mut plan = Plan::new(target, &identity, (gateway, requests), timeout).unwrap();
         plan.honours_retry_after = honours;
         let tally = Mutex::new(Tally::new(Counted::ByEnd));
         let start = Instant::now();
@@ -342,7 +380,7 @@ mod tests {
         let outcome = Client::new(&plan, &tally).flow(start, end).await;
         let shown = match outcome {
             Outcome::Done(done) => {
-                assert!(done.took.iter().sum::<Duration>() <= start.elapsed());
+                assert!(done.took.iter().flatten().sum::<Duration>() <= start.elapsed());
                 format!("made payment {}", String::from_utf8_lossy(&done.created.payment))
             }
             Outcome::Failed(problem) => format!("failed: {} {:?}", problem.kind, problem.answer),
@@ -361,6 +399,20 @@ mod tests {
             POST /1.0/kb/accounts/01890a5d-ac96-774b-bcce-b302099a8057/payments?pluginProperty=delayMs%3D1000 HTTP/1.1
             made payment 01890a5d-ac96-774b-bcce-b302099a8057, 0 refused
         "#]]).await;
+    }
+
+    #[tokio::test]
+    async fn combo_flow_is_one_request() {
+        check_requests(
+            Requests::Combo,
+            (&[REFUSED, LAST], true),
+            expect![[r#"
+            POST /1.0/kb/payments/combo HTTP/1.1
+            POST /1.0/kb/payments/combo HTTP/1.1
+            made payment 01890a5d-ac96-774b-bcce-b302099a8057, 1 refused
+        "#]],
+        )
+        .await;
     }
 
     #[tokio::test]

@@ -1,4 +1,5 @@
-//! `faregate bench payments`: each flow creates an account, a payment method and a payment.
+//! `faregate bench payments`: each flow creates an account, a payment method and a payment, in three
+//! requests or in one combo payment.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use anyhow::Context as _;
 use tokio::sync::watch;
 
 use super::connection::Failure;
-use super::flow::{Client, Gateway, Outcome, Plan, Problem};
+use super::flow::{Client, Gateway, Outcome, Plan, Problem, Requests};
 use super::monitor::{Measured, Monitor};
 use super::reads::write_sample;
 use super::report::{BacklogReport, Circumstances, Report};
@@ -58,6 +59,9 @@ pub struct Args {
     /// The gateway of the payments.
     #[arg(long, value_enum, default_value_t = GatewayName::External)]
     gateway: GatewayName,
+    /// Create account, payment method and payment by one request each, a combo payment.
+    #[arg(long, conflicts_with = "sample")]
+    combo: bool,
     /// How long the simulator takes to answer.
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     gateway_delay: Option<Duration>,
@@ -130,7 +134,9 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         }
     };
     let target = args.common.target()?;
-    let mut plan = Plan::new(target, &args.common.identity(), gateway, args.timeout)?;
+    let requests = if args.combo { Requests::Combo } else { Requests::Three };
+    let flows = (gateway, requests);
+    let mut plan = Plan::new(target, &args.common.identity(), flows, args.timeout)?;
     plan.honours_retry_after = !args.ignore_retry_after;
     Ok(plan)
 }
@@ -356,9 +362,10 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
             GatewayName::External => "external",
             GatewayName::Simulator => "simulator",
         };
+        let requests = if args.combo { "combo payments" } else { "three requests per flow" };
         writeln!(
             out,
-            "{} connections, {loop_kind}, gateway {gateway}, {:?}",
+            "{} connections, {loop_kind}, gateway {gateway}, {requests}, {:?}",
             args.concurrency, args.duration
         )?;
         write!(out, "{report}")?;

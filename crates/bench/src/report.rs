@@ -207,7 +207,7 @@ mod tests {
         let mut tally = Tally::new(Counted::ByDue);
         tally.set_times(Times { start, measured_from: start, end });
         for ms in 1..=100 {
-            let took = [ms, 2 * ms, 3 * ms].map(Duration::from_millis);
+            let took = [ms, 2 * ms, 3 * ms].map(Duration::from_millis).map(Some);
             let done = Outcome::Done(Done { took, created });
             tally.flow_ended(start, start + Duration::from_millis(6 * ms), done);
         }

@@ -195,7 +195,7 @@ impl Tally {
         }
         self.flow.record(flow);
         for (latencies, took) in self.steps.iter_mut().zip(done.took) {
-            latencies.record(took);
+            took.into_iter().for_each(|took| latencies.record(took));
         }
     }
 
@@ -239,7 +239,7 @@ mod tests {
     fn done() -> Outcome {
         let [account, payment] = [[b'0'; ID_BYTES]; 2];
         let created = Created { key: [b'0'; KEY_BYTES], account, payment };
-        Outcome::Done(Done { took: [Duration::from_millis(1); 3], created })
+        Outcome::Done(Done { took: [Some(Duration::from_millis(1)); 3], created })
     }
 
     fn failed(kind: &str) -> Outcome {

@@ -12,7 +12,7 @@ use tokio::task::{JoinSet, LocalSet};
 
 use super::closed_loop::{Counts, Exchange, TIMEOUT, error_lines, exit_code, print, send};
 use crate::connection::Connection;
-use crate::flow::{Client, Gateway, Outcome, Plan, Step};
+use crate::flow::{Client, Gateway, Outcome, Plan, Requests, Step};
 use crate::report::{Quantiles, per_second};
 use crate::request::Identity;
 use crate::tally::{Counted, Tally, count_kind};
@@ -177,7 +177,8 @@ impl Args {
         let tenant = self.bystander_api_key.clone().zip(self.bystander_api_secret.clone());
         let Some((api_key, api_secret)) = tenant else { return Ok(None) };
         let identity = Identity { api_key, api_secret, ..self.common.identity() };
-        let plan = Plan::new(target.clone(), &identity, Gateway::External, TIMEOUT)?;
+        let flows = (Gateway::External, Requests::Three);
+        let plan = Plan::new(target.clone(), &identity, flows, TIMEOUT)?;
         Ok(Some(tokio::task::spawn_local(pay(plan, from, end))))
     }
 }
@@ -197,7 +198,10 @@ async fn pay(plan: Plan, from: Instant, end: Instant) -> Counts {
             continue;
         }
         match outcome {
-            Outcome::Done(done) => counts.latencies.record(done.took[Step::Payment as usize]),
+            Outcome::Done(done) => {
+                let took = done.took[Step::Payment as usize];
+                took.into_iter().for_each(|took| counts.latencies.record(took));
+            }
             Outcome::Failed(problem) => count_kind(&mut counts.errors, &problem.kind, 1),
             Outcome::Abandoned(_) => {}
         }
