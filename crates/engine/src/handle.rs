@@ -6,6 +6,7 @@ mod health;
 mod outbox;
 mod repair;
 mod resolver;
+mod stopped;
 mod turns;
 mod worker;
 
@@ -24,6 +25,7 @@ use self::balances::Balances;
 use self::health::LastCheck;
 pub use self::health::{CHECK_AGE_MAX, Unhealthy};
 use self::outbox::Calls;
+pub use self::stopped::StoppedGateways;
 use self::turns::Turns;
 use self::worker::Worker;
 
@@ -81,6 +83,8 @@ pub struct Options {
     pub flags: Arc<watch::Sender<()>>,
     /// The same, of each commit that queues mails.
     pub mails: Arc<watch::Sender<()>>,
+    /// Gateways that an operator has stopped; all engines of a process share them.
+    pub stopped_gateways: Arc<StoppedGateways>,
     /// Whether reads of balances take the simulated time that their clients request, for benchmarks.
     pub simulates_work: bool,
 }
@@ -96,6 +100,7 @@ impl Default for Options {
             inquiries_max: 64,
             flags: Arc::default(),
             mails: Arc::default(),
+            stopped_gateways: Arc::default(),
             simulates_work: false,
         }
     }
@@ -525,6 +530,12 @@ impl Engine {
     pub async fn pay_attention(&self) {
         self.shared.attention.notify_waiters();
         tokio::task::yield_now().await;
+    }
+
+    /// The gateways that an operator has stopped in this process.
+    #[must_use]
+    pub fn stopped_gateways(&self) -> &StoppedGateways {
+        &self.shared.options.stopped_gateways
     }
 
     /// Whether another command would find room in the queue.

@@ -23,7 +23,9 @@ pub mod time;
 mod unavailable;
 
 pub use clock::{Clock, Deadline};
-pub use handle::{CHECK_AGE_MAX, Engine, FrontParts, Options, Parts, Running, Unhealthy};
+pub use handle::{
+    CHECK_AGE_MAX, Engine, FrontParts, Options, Parts, Running, StoppedGateways, Unhealthy,
+};
 pub use partition::{Answer, has_open_transaction};
 pub use scans::SCANS_MAX;
 pub use unavailable::{Reason, Unavailable};

@@ -219,7 +219,7 @@ impl<S: Store> Partition<S> {
         &mut self,
         works: &[Work],
         times: Times,
-        permit: &mut dyn FnMut(&str) -> bool,
+        permit: &mut dyn FnMut(&str) -> Result<(), Reason>,
     ) -> Processed {
         let count = works.len();
         let tried = self.reopen().and_then(|()| {
@@ -284,7 +284,7 @@ impl<S: Store> Partition<S> {
         works: &[Work],
         refused: Option<(usize, Reason)>,
         times: Times,
-        permit: &mut dyn FnMut(&str) -> bool,
+        permit: &mut dyn FnMut(&str) -> Result<(), Reason>,
     ) -> Result<Processed, StoreError> {
         let (loaded, unreadable) = self.load(works, refused.map(|(at, _)| at))?;
         let mut run = Run {
@@ -570,7 +570,7 @@ struct Run<'a> {
     next_seq: Seq,
     sequences: Sequences,
     times: Times,
-    permit: &'a mut dyn FnMut(&str) -> bool,
+    permit: &'a mut dyn FnMut(&str) -> Result<(), Reason>,
 }
 
 impl Run<'_> {
@@ -596,8 +596,8 @@ impl Run<'_> {
         let mut waits = None;
         for effect in done.effects {
             let Effect::CallGateway(call) = effect;
-            if !(self.permit)(&call.gateway) {
-                return Verdict::Unavailable(Reason::GatewayFull);
+            if let Err(reason) = (self.permit)(&call.gateway) {
+                return Verdict::Unavailable(reason);
             }
             waits = Some(call.transaction);
             self.calls.push(Performing { call: *call, actor: request.actor.clone() });

@@ -127,6 +127,7 @@ pub trait Processor: Send + Sync + 'static {
 pub const fn is_settled(reason: Reason) -> bool {
     match reason {
         Reason::GatewayFull
+        | Reason::GatewayStopped
         | Reason::Expired
         | Reason::Repeated
         | Reason::Quarantined

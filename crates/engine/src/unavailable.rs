@@ -25,6 +25,9 @@ pub enum Reason {
     /// Too many calls of this gateway are in flight already.
     #[error("too many calls of the payment gateway are in flight")]
     GatewayFull,
+    /// An operator has stopped the calls of this gateway.
+    #[error("the payment gateway is stopped on this node")]
+    GatewayStopped,
     /// The queue to the processors cannot be reached; nothing was sent.
     #[error("the message queue is not available")]
     QueueAway,
@@ -80,7 +83,7 @@ impl From<Reason> for Unavailable {
             | Reason::Store
             | Reason::NotOwner => Some(Duration::from_secs(1)),
             Reason::ReadTooLong => Some(Duration::from_secs(5)),
-            Reason::DiskFull => Some(Duration::from_secs(10)),
+            Reason::DiskFull | Reason::GatewayStopped => Some(Duration::from_secs(10)),
             Reason::CommitInDoubt
             | Reason::Repeated
             | Reason::MessageTooLarge
@@ -110,10 +113,11 @@ impl From<&StoreError> for Reason {
 
 impl Reason {
     /// Every reason, as metrics list them from the start.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::QueueFull,
         Self::MessageTooLarge,
         Self::GatewayFull,
+        Self::GatewayStopped,
         Self::QueueAway,
         Self::Expired,
         Self::ReadersFull,
@@ -142,6 +146,7 @@ impl Reason {
             Self::QueueFull
             | Self::MessageTooLarge
             | Self::GatewayFull
+            | Self::GatewayStopped
             | Self::Expired
             | Self::NotOwner
             | Self::Repeated
@@ -168,6 +173,7 @@ impl Reason {
         match self {
             Self::QueueFull
             | Self::GatewayFull
+            | Self::GatewayStopped
             | Self::QueueAway
             | Self::Expired
             | Self::ReadersFull
@@ -189,6 +195,7 @@ impl Reason {
             Self::QueueFull => "queue_full",
             Self::MessageTooLarge => "message_too_large",
             Self::GatewayFull => "gateway_full",
+            Self::GatewayStopped => "gateway_stopped",
             Self::QueueAway => "queue_away",
             Self::Expired => "expired",
             Self::ReadersFull => "readers_full",

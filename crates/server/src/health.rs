@@ -172,6 +172,7 @@ const fn failure(checked: Result<(), Reason>) -> Option<NotReady> {
             | Reason::QueueAway
             | Reason::MessageTooLarge
             | Reason::GatewayFull
+            | Reason::GatewayStopped
             | Reason::Expired
             | Reason::ReadersFull
             | Reason::ReadTooLong

@@ -129,7 +129,8 @@ impl Bench {
         let works: Vec<Work> =
             commands.into_iter().map(|it| Work::Request(Box::new(request(tenant, it)))).collect();
         let now = Timestamp(1_700_000_000 * Timestamp::SECOND_US);
-        let processed = self.partition.process(&works, Times { now, real_now: now }, &mut |_| true);
+        let processed =
+            self.partition.process(&works, Times { now, real_now: now }, &mut |_| Ok(()));
         let replies = processed.verdicts.into_iter().map(|verdict| {
             let Verdict::Answered(Answer::Replied(reply)) = verdict else { panic!("{verdict:?}") };
             reply

@@ -163,7 +163,8 @@ impl Bench {
             commands.into_iter().map(|it| Work::Request(Box::new(request(tenant, it)))).collect();
         let now = Timestamp(1_700_000_000 * Timestamp::SECOND_US);
         let began = Instant::now();
-        let processed = self.partition.process(&works, Times { now, real_now: now }, &mut |_| true);
+        let processed =
+            self.partition.process(&works, Times { now, real_now: now }, &mut |_| Ok(()));
         commits.push(began.elapsed());
         let replies = processed.verdicts.into_iter().map(|verdict| {
             let Verdict::Answered(Answer::Replied(reply)) = verdict else { panic!("{verdict:?}") };

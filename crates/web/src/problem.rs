@@ -184,6 +184,7 @@ impl From<&Unavailable> for Problem {
             Reason::QueueFull | Reason::GatewayFull | Reason::ReadersFull | Reason::HashersFull => {
                 (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
             }
+            Reason::GatewayStopped => (StatusCode::SERVICE_UNAVAILABLE, "gateway-stopped"),
             Reason::ReadTooLong => (StatusCode::SERVICE_UNAVAILABLE, "read-too-long"),
             Reason::QueueAway => (StatusCode::SERVICE_UNAVAILABLE, "queue-unavailable"),
             Reason::MessageTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "message-too-large"),

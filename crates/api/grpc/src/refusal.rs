@@ -318,6 +318,7 @@ const fn wire_unavailable(reason: Reason) -> (Code, &'static str) {
         Reason::QueueFull | Reason::GatewayFull | Reason::ReadersFull | Reason::HashersFull => {
             (Code::ResourceExhausted, "OVERLOADED")
         }
+        Reason::GatewayStopped => (Code::Unavailable, "GATEWAY_STOPPED"),
         Reason::ReadTooLong => (Code::ResourceExhausted, "READ_TOO_LONG"),
         Reason::Stopping => (Code::Unavailable, "STOPPING"),
         Reason::MessageTooLarge => (Code::InvalidArgument, "MESSAGE_TOO_LARGE"),

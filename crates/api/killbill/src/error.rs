@@ -398,6 +398,7 @@ fn unavailable_response(unavailable: &Unavailable) -> Response {
         | Reason::QueueAway
         | Reason::GatewayFull
         | Reason::Expired
+        | Reason::GatewayStopped
         | Reason::ReadersFull
         | Reason::ReadTooLong
         | Reason::HashersFull

@@ -167,10 +167,14 @@ impl<S: Store> Worker<S> {
         let clock = self.engine.clock();
         let times = Times { now: clock.now(), real_now: clock.real_now() };
         let mut granted: Vec<OwnedSemaphorePermit> = Vec::new();
-        let permits = &self.engine.shared.permits;
+        let shared = &self.engine.shared;
         let mut permit = |gateway: &str| {
-            let taken = permits.get(gateway).map(|it| Arc::clone(it).try_acquire_owned());
-            taken.and_then(Result::ok).map(|taken| granted.push(taken)).is_some()
+            if shared.options.stopped_gateways.contains(gateway) {
+                return Err(Reason::GatewayStopped);
+            }
+            let taken = shared.permits.get(gateway).map(|it| Arc::clone(it).try_acquire_owned());
+            granted.push(taken.and_then(Result::ok).ok_or(Reason::GatewayFull)?);
+            Ok(())
         };
         let processed = self.partition.process(works, times, &mut permit);
         self.observe(works.len(), started, &processed);

@@ -154,7 +154,7 @@ impl Scene {
     }
 
     fn process(&mut self, works: &[Work]) -> Processed {
-        self.partition.process(works, self.times, &mut |_| true)
+        self.partition.process(works, self.times, &mut |_| Ok(()))
     }
 }
 

@@ -721,7 +721,7 @@ pub(super) fn process<S: Store>(owner: &mut Owner<S>, offer: &mut Offer) -> Proc
     let (is_scarce, refused) = (offer.is_scarce, &mut offer.refused_permits);
     let mut permit = |_: &str| {
         *refused += u32::from(is_scarce);
-        !is_scarce
+        if is_scarce { Err(engine::Reason::GatewayFull) } else { Ok(()) }
     };
     owner.partition.process(&works, offer.times, &mut permit)
 }

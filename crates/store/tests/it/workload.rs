@@ -186,7 +186,7 @@ impl<S: Store> Workload<S> {
             requests.iter().map(|it| (it.tenant, it.command.account())).collect();
         let works: Vec<Work> = requests.into_iter().map(|it| Work::Request(Box::new(it))).collect();
         let times = Times { now: self.now, real_now: self.now };
-        let processed = self.partition.process(&works, times, &mut |_| true);
+        let processed = self.partition.process(&works, times, &mut |_| Ok(()));
         assert!(processed.is_committed(), "{:?}", processed.verdicts);
         for Performing { call, .. } in processed.calls {
             self.learn_transaction(call.tenant, call.payment, call.transaction);
