@@ -17,6 +17,10 @@ pub const NUMERIC_KEYS: &str = "NUMERIC_KEYS";
 /// The value of [`NUMERIC_KEYS`] that allows them.
 pub const NUMERIC_KEYS_ALLOWED: &str = "allowed";
 
+/// The key under which the installation stores the latest request to drop what is remembered of credentials:
+/// each process that remembers them follows the revisions of values.
+pub const CREDENTIALS_DROPPED: &str = "CREDENTIALS_DROPPED";
+
 /// The key under which a tenant's settings are stored, as a JSON object (Kill Bill's name for it).
 pub const SETTINGS: &str = "PER_TENANT_CONFIG";
 
@@ -24,8 +28,11 @@ pub const SETTINGS: &str = "PER_TENANT_CONFIG";
 /// Bill's name for it).
 pub const PLUGIN_CONFIGURATION: &str = "PLUGIN_CONFIG_";
 
-/// Keys that Kill Bill keeps for itself, and that no command of this version stores (its `TenantKV.TenantKey`).
-const KEYS_OF_KILL_BILL: [&str; 2] = ["CATALOG", "OVERDUE_CONFIG"];
+/// The key under which the versions of a tenant's catalog are stored, in XML (Kill Bill's name for it).
+pub const CATALOG: &str = "CATALOG";
+
+/// A key that Kill Bill keeps for itself, and that no command of this version stores (its `TenantKV.TenantKey`).
+const OVERDUE_CONFIG: &str = "OVERDUE_CONFIG";
 
 /// What other keys of Kill Bill's begin with: a locale or the name of a plugin follows.
 const KEY_PREFIXES_OF_KILL_BILL: [&str; 5] = [
@@ -39,9 +46,8 @@ const KEY_PREFIXES_OF_KILL_BILL: [&str; 5] = [
 /// Whether the key means something here or in Kill Bill, so that a client cannot store what it likes there.
 #[must_use]
 pub fn is_reserved_key(key: &str) -> bool {
-    [PUSH_CALLBACK, MAIL_TEMPLATES, NUMERIC_KEYS, SETTINGS].contains(&key)
+    [PUSH_CALLBACK, MAIL_TEMPLATES, NUMERIC_KEYS, SETTINGS, CATALOG, OVERDUE_CONFIG].contains(&key)
         || key.starts_with(PLUGIN_CONFIGURATION)
-        || KEYS_OF_KILL_BILL.contains(&key)
         || KEY_PREFIXES_OF_KILL_BILL.iter().any(|it| key.starts_with(it))
 }
 

@@ -22,6 +22,7 @@ mod accounts;
 mod change_requests;
 mod custom_fields;
 mod customers;
+mod export;
 mod flags;
 mod followers;
 mod history;
@@ -41,8 +42,11 @@ pub use self::accounts::{AccountQueries, AccountView};
 pub use self::change_requests::ChangeRequestQueries;
 pub use self::custom_fields::{CustomFieldQueries, FieldSearch};
 pub use self::customers::CustomerQueries;
+pub use self::export::{ExportKey, ExportPart, ExportPoint, ExportQueries};
 pub use self::flags::{Audience, EnvironmentFile, FlagQueries};
-pub use self::followers::{Delivery, DeliveryId, FollowerQueries, JournalRow};
+pub use self::followers::{
+    Delivery, DeliveryId, FollowerQueries, JournalRow, QueueWindow, WaitingDelivery,
+};
 pub use self::history::{HistoryOf, HistoryQueries, HistoryRow};
 pub use self::insights::InsightQueries;
 pub use self::ledger::{LedgerEntry, LedgerFilter, LedgerQueries, LedgerTotal};
@@ -248,6 +252,7 @@ pub trait Queries:
     + HistoryQueries
     + LedgerQueries
     + FollowerQueries
+    + ExportQueries
 {
     /// The same reads, each of which ends with [`StoreError::ReadTooLong`] once these limits are
     /// passed.

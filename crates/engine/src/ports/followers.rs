@@ -1,6 +1,7 @@
 //! Reads for followers of the journal: its rows, their progress, and deliveries.
 
-use domain::{Event, Seq, TenantNo, Timestamp};
+use domain::{AccountId, Event, Seq, TenantNo, Timestamp};
+use uuid::Uuid;
 
 use super::StoreError;
 
@@ -23,6 +24,35 @@ pub trait FollowerQueries: Send + Sync {
     fn deliveries_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Delivery>, StoreError>;
     /// How many deliveries wait for another attempt.
     fn deliveries_waiting(&self) -> Result<i64, StoreError>;
+    /// A tenant's deliveries that wait for another attempt, in the order of the journal. Looks at those of
+    /// all tenants: for `Engine::scan`.
+    fn deliveries_of(
+        &self,
+        no: TenantNo,
+        account: Option<AccountId>,
+        window: QueueWindow<DeliveryId>,
+    ) -> Result<Vec<WaitingDelivery>, StoreError>;
+}
+
+/// A part of what a tenant has in a queue.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueWindow<K> {
+    /// The last row before it; `None`: it begins with the first row.
+    pub after: Option<K>,
+    /// The first and the last time of its rows.
+    pub times: (Timestamp, Timestamp),
+    pub limit: u64,
+}
+
+/// A delivery that waits for another attempt, with its event.
+#[derive(Clone, Debug)]
+pub struct WaitingDelivery {
+    pub delivery: Delivery,
+    /// Domain time of the event's batch.
+    pub at: Timestamp,
+    /// Names the event's request to its caller.
+    pub token: Uuid,
+    pub event: Event,
 }
 
 /// A journal row, as followers see it.

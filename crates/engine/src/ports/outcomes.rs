@@ -1,9 +1,9 @@
 //! Reads of transactions without a final outcome.
 
 use domain::payment::{Outstanding, Transaction, TransactionStatus};
-use domain::{PaymentId, TenantNo, Timestamp};
+use domain::{AccountId, PaymentId, TenantNo, Timestamp, TransactionId};
 
-use super::{Page, StoreError};
+use super::{Page, QueueWindow, StoreError};
 
 /// Reads of transactions without a final outcome.
 pub trait OutcomeQueries: Send + Sync {
@@ -30,6 +30,14 @@ pub trait OutcomeQueries: Send + Sync {
     ) -> Result<Vec<Outstanding>, StoreError>;
     /// Outcomes waited for, oldest deadline first.
     fn outstanding(&self, limit: usize) -> Result<Vec<Outstanding>, StoreError>;
+    /// A tenant's outcomes that are waited for, in the order of their transactions. The time of each is that of
+    /// its next inquiry, or while its call runs that until which it may run.
+    fn outstanding_of_tenant(
+        &self,
+        no: TenantNo,
+        account: Option<AccountId>,
+        window: QueueWindow<TransactionId>,
+    ) -> Result<Vec<Outstanding>, StoreError>;
     /// How many outcomes are waited for.
     fn outstanding_count(&self) -> Result<i64, StoreError>;
     /// Transactions that are unknown or pending after their call ended, oldest first. Whatever

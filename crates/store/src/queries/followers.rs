@@ -3,13 +3,15 @@
 
 use std::sync::LazyLock;
 
-use domain::{PartitionNo, Seq, Timestamp};
-use engine::ports::{Delivery, FollowerQueries, JournalRow, StoreError};
+use domain::{AccountId, Event, PartitionNo, Seq, TenantNo, Timestamp};
+use engine::ports::{
+    Delivery, DeliveryId, FollowerQueries, JournalRow, QueueWindow, StoreError, WaitingDelivery,
+};
 
 use super::window::count;
 use super::{SqlQueries, window};
 use crate::chain::Link;
-use crate::driver::{Cells, Reader};
+use crate::driver::{Cells, Reader, Value};
 use crate::{rows, tables};
 
 impl FollowerQueries for SqlQueries {
@@ -77,6 +79,44 @@ impl FollowerQueries for SqlQueries {
     fn deliveries_waiting(&self) -> Result<i64, StoreError> {
         self.read(|reader| count(reader, "SELECT count(*) FROM delivery", &[]))
     }
+
+    fn deliveries_of(
+        &self,
+        no: TenantNo,
+        account: Option<AccountId>,
+        window: QueueWindow<DeliveryId>,
+    ) -> Result<Vec<WaitingDelivery>, StoreError> {
+        let of_account = account.map_or("", |_| "AND j.account_id = ?7");
+        let sql = format!(
+            "SELECT {}, j.at_us, j.token, j.events FROM delivery d JOIN journal j ON j.seq = d.seq \
+             WHERE d.tenant = ?1 AND (d.seq, d.ordinal) > (?2, ?3) \
+             AND j.at_us >= ?4 AND j.at_us <= ?5 {of_account} ORDER BY d.seq, d.ordinal LIMIT ?6",
+            tables::DELIVERY.select_list("d.")
+        );
+        let after = window.after.map_or((Value::Int(-1), 0), |it| (it.seq.into(), it.ordinal));
+        let (from, to) = window.times;
+        let mut parameters = vec![
+            no.into(),
+            after.0,
+            i64::from(after.1).into(),
+            from.into(),
+            to.into(),
+            window::limit(window.limit),
+        ];
+        parameters.extend(account.map(Value::from));
+        self.read(|reader| reader.query(&sql, &parameters, waiting_delivery))
+    }
+}
+
+fn waiting_delivery(cells: &mut Cells<'_>) -> Result<WaitingDelivery, StoreError> {
+    let delivery = rows::delivery(cells)?;
+    cells.skip(tables::CHECKS);
+    cells.of(&tables::JOURNAL);
+    let (at, token) = (cells.time()?, cells.id()?);
+    let events: Vec<Event> = cells.opt_json()?.unwrap_or_default();
+    let event = events.into_iter().nth(usize::from(delivery.id.ordinal));
+    let event = event.ok_or_else(|| cells.corrupt("has no event of a delivery"))?;
+    Ok(WaitingDelivery { delivery, at, token, event })
 }
 
 fn journal(cells: &mut Cells<'_>) -> Result<JournalRow, StoreError> {

@@ -3,12 +3,14 @@
 use std::sync::LazyLock;
 
 use domain::payment::{Outstanding, TransactionStatus};
-use domain::{PaymentId, TenantNo, Timestamp};
-use engine::ports::{OutcomeQueries, Page, StoreError, Unresolved, UnresolvedCount};
+use domain::{AccountId, PaymentId, TenantNo, Timestamp, TransactionId};
+use engine::ports::{OutcomeQueries, Page, QueueWindow, StoreError, Unresolved, UnresolvedCount};
+use uuid::Uuid;
 
 use super::window::count;
 use super::{SqlQueries, window};
 use crate::codes::status_code;
+use crate::driver::Value;
 use crate::tables::UNRESOLVED;
 use crate::{rows, tables};
 
@@ -77,6 +79,26 @@ impl OutcomeQueries for SqlQueries {
             });
             reader.query(&SQL, &[window::limit(limit as u64)], rows::outstanding)
         })
+    }
+
+    fn outstanding_of_tenant(
+        &self,
+        no: TenantNo,
+        account: Option<AccountId>,
+        window: QueueWindow<TransactionId>,
+    ) -> Result<Vec<Outstanding>, StoreError> {
+        let of_account = account.map_or("", |_| "AND account_id = ?6");
+        let sql = tables::OUTSTANDING.select(&format!(
+            "WHERE tenant = ?1 AND transaction_id > ?2 AND coalesce(ask_at_us, deadline_us) >= ?3 \
+             AND coalesce(ask_at_us, deadline_us) <= ?4 {of_account} \
+             ORDER BY transaction_id LIMIT ?5"
+        ));
+        let after = window.after.unwrap_or(TransactionId::new(Uuid::nil()));
+        let (from, to) = window.times;
+        let mut parameters =
+            vec![no.into(), after.into(), from.into(), to.into(), window::limit(window.limit)];
+        parameters.extend(account.map(Value::from));
+        self.read(|reader| reader.query(&sql, &parameters, rows::outstanding))
     }
 
     fn outstanding_count(&self) -> Result<i64, StoreError> {

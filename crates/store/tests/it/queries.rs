@@ -1,6 +1,6 @@
 //! Reads, each compared with what a plain look through everything committed finds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::access::{CreateUser, PutRole};
 use domain::change::{AccountChange, Change, PaymentChange};
@@ -8,14 +8,14 @@ use domain::command::{AccessCommand, TenantCommand};
 use domain::ledger::{LedgerAccount, Posting};
 use domain::payment::{Outstanding, PaymentFile, PaymentState, TransactionStatus};
 use domain::reply::AccountReply;
-use domain::tenant::SetTenantValue;
+use domain::tenant::{CREDENTIALS_DROPPED, SetTenantValue};
 use domain::{
     AccountId, Command, Currency, Event, PaymentId, PaymentMethodId, Person, Reply, Seq, TenantNo,
     Timestamp, TransactionId,
 };
 use engine::ports::{
-    AccountView, JournalRow, LedgerFilter, LedgerTotal, MethodView, Page, Paged, Queries,
-    Unresolved, UnresolvedCount,
+    AccountView, ExportPoint, JournalRow, LedgerFilter, LedgerTotal, MethodView, Page, Paged,
+    Queries, QueueWindow, Unresolved, UnresolvedCount,
 };
 use uuid::Uuid;
 
@@ -434,6 +434,15 @@ fn access_is_read_back() {
     let user = world.queries.user("ada").unwrap().unwrap();
     assert_eq!((user.roles, user.active), (vec!["a-role".to_owned()], true));
     assert!(world.queries.user("nobody").unwrap().is_none());
+
+    let head = world.queries.access_head().unwrap();
+    let (key, value) = (CREDENTIALS_DROPPED.to_owned(), Some("a request".to_owned()));
+    for _ in 0..2 {
+        let drop = SetTenantValue { key: key.clone(), value: value.clone() };
+        let drop = Command::Tenant(TenantCommand::SetValue(drop));
+        world.workload.accepted(TenantNo::SYSTEM, drop);
+    }
+    assert_eq!(world.queries.access_head().unwrap(), Seq(head.0 + 2), "each process follows it");
 }
 
 #[test]
@@ -622,6 +631,7 @@ fn awaited_outcomes_are_sorted_by_next_inquiry() {
         assert!(queries.outstanding_of(STRANGER, it.payment_id).unwrap().is_empty());
     }
     assert_eq!(queries.outstanding(3).unwrap(), listed[..3]);
+    check_of_tenants(queries, &listed);
     // A time in the middle of those that are planned.
     let mut planned: Vec<Timestamp> = listed.iter().filter_map(|it| it.ask_at).collect();
     planned.sort();
@@ -641,4 +651,70 @@ fn awaited_outcomes_are_sorted_by_next_inquiry() {
     let orphans = queries.outstanding_orphans().unwrap();
     assert_eq!(orphans, newest.outstanding.into_values().collect::<Vec<_>>());
     assert!(!orphans.is_empty());
+}
+
+/// Windows on what each tenant has in the queue of outcomes, put together.
+fn check_of_tenants(queries: &dyn Queries, all: &[Outstanding]) {
+    let times = (Timestamp(i64::MIN), Timestamp(i64::MAX));
+    let tenants: BTreeSet<TenantNo> = all.iter().map(|it| it.tenant).collect();
+    for no in tenants {
+        let find = |account, window| queries.outstanding_of_tenant(no, account, window).unwrap();
+        let (mut found, mut after) = (vec![], None);
+        while let page = find(None, QueueWindow { after, times, limit: 2 })
+            && let Some(last) = page.last()
+        {
+            after = Some(last.transaction_id);
+            found.extend(page);
+        }
+        let mut expected: Vec<_> = all.iter().filter(|it| it.tenant == no).cloned().collect();
+        expected.sort_by_key(|it| it.transaction_id);
+        assert_eq!(found, expected);
+        let account = expected[0].account_id;
+        let window = QueueWindow { after: None, times, limit: u64::MAX };
+        let of_account = find(Some(account), window);
+        expected.retain(|it| it.account_id == account);
+        assert_eq!(of_account, expected);
+        let at = |it: &Outstanding| it.ask_at.unwrap_or(it.deadline);
+        let first = at(&expected[0]);
+        let of_time = find(Some(account), QueueWindow { times: (first, first), ..window });
+        expected.retain(|it| at(it) == first);
+        assert_eq!(of_time, expected);
+    }
+}
+
+#[test]
+fn an_export_has_every_row_of_the_account_whatever_the_size_of_its_parts() {
+    let world = World::after(29, 1500);
+    let newest = Newest::of(&world);
+    let queries = &*world.queries;
+    let of_account = |no: TenantNo, account: AccountId, limit: u64| {
+        let mut rows: BTreeMap<&str, Vec<Vec<Option<String>>>> = BTreeMap::new();
+        let mut from = Some(ExportPoint::default());
+        while let Some(at) = from {
+            let part = queries.export(no, account, at, limit).unwrap();
+            assert!(part.rows.iter().all(|row| row.len() == part.columns.len()));
+            rows.entry(part.table).or_default().extend(part.rows);
+            from = part.next;
+        }
+        rows
+    };
+    let owned = newest.payments.values().map(|it| (it.payment.tenant, it.payment.account_id));
+    let (no, account) = owned
+        .max_by_key(|of| {
+            let is_of = |it: &&PaymentFile| (it.payment.tenant, it.payment.account_id) == *of;
+            newest.payments.values().filter(is_of).count()
+        })
+        .unwrap();
+    let all = of_account(no, account, 10_000);
+    for limit in [1, 3] {
+        assert_eq!(of_account(no, account, limit), all, "{limit}");
+    }
+    let payments = newest.payments.values();
+    let payments: Vec<_> = payments.filter(|it| it.payment.account_id == account).collect();
+    let transactions: usize = payments.iter().map(|it| it.transactions.len()).sum();
+    let postings = newest.postings.iter().filter(|it| it.1.account_id == account).count();
+    let counts = ["payment", "payment_transaction", "posting"].map(|it| all[it].len());
+    assert_eq!(counts, [payments.len(), transactions, postings]);
+    assert_eq!(all["account"].len(), 1);
+    assert!(of_account(STRANGER, account, 10).values().all(Vec::is_empty));
 }

@@ -1,0 +1,197 @@
+//! Reads of all that is stored about an account: each table is walked in the order of an index that begins
+//! with the account.
+
+use domain::ledger::LedgerAccount;
+use domain::payment::TransactionStatus;
+use domain::{AccountId, TenantNo, Timestamp};
+use engine::ports::{ExportKey, ExportPart, ExportPoint, ExportQueries, ROWS_MAX, StoreError};
+use engine::time::rfc3339;
+use uuid::Uuid;
+
+use super::{SqlQueries, window};
+use crate::codes;
+use crate::driver::{Cell, Cells, Value};
+use crate::tables::{
+    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, ACTOR, CUSTOM_FIELD, CUSTOM_FIELD_VALUE, Column,
+    PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, POSTING, TAG, Table,
+};
+
+/// A table of the export. Its rows are those whose `account` is the account's, in the order of `order`.
+struct Section {
+    table: &'static Table,
+    account: &'static str,
+    /// Columns that name a row of the account.
+    order: &'static [&'static str],
+    /// What the table is joined with, where it has no index by account.
+    join: Option<Join>,
+}
+
+/// A table with an index by account, whose first column of `order` is that of the joined one.
+struct Join {
+    sql: &'static str,
+    /// Bounds the walk by the index: it says no more than the comparison of the whole order.
+    bound: &'static str,
+}
+
+const fn section(table: &'static Table, order: &'static [&'static str]) -> Section {
+    Section { table, account: "t.account_id", order, join: None }
+}
+
+static SECTIONS: [Section; 11] = [
+    Section { table: &ACCOUNT, account: "t.id", order: &["t.id"], join: None },
+    section(&ACCOUNT_PERSON, &["t.seq"]),
+    section(&ACCOUNT_EMAIL, &["t.id"]),
+    section(&PAYMENT_METHOD, &["t.id"]),
+    section(&PAYMENT, &["t.id"]),
+    Section {
+        table: &PAYMENT_TRANSACTION,
+        account: "p.tenant = ?1 AND p.account_id",
+        order: &["p.id", "t.id"],
+        join: Some(Join {
+            sql: "payment p JOIN payment_transaction t ON t.tenant = p.tenant AND t.payment_id = p.id",
+            bound: "AND p.id >= ?3",
+        }),
+    },
+    section(&POSTING, &["t.payment_id", "t.seq", "t.ordinal"]),
+    section(&TAG, &["t.object_id", "t.definition_id"]),
+    section(&CUSTOM_FIELD, &["t.id"]),
+    section(&CUSTOM_FIELD_VALUE, &["t.field_id", "t.seq"]),
+    section(&ACTOR, &["t.id"]),
+];
+
+/// Whether the export has a column. It has no tenant, which is the request's, no check values, and no hash of an
+/// actor with its salt.
+fn is_exported(table: &Table, column: &Column) -> bool {
+    let is_hash = table.name == ACTOR.name && column.name == "id";
+    !is_hash
+        && !["tenant", "check_made", "check_now", "salt", "actor", "actor_salt"]
+            .contains(&column.name)
+}
+
+impl ExportQueries for SqlQueries {
+    fn export(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+        from: ExportPoint,
+        limit: u64,
+    ) -> Result<ExportPart, StoreError> {
+        let section = &SECTIONS[from.table.min(SECTIONS.len() - 1)];
+        let columns: Vec<&Column> =
+            section.table.columns.iter().filter(|it| is_exported(section.table, it)).collect();
+        let sql = section.select(&columns, !from.after.is_empty());
+        let mut parameters = vec![no.into(), account.into()];
+        parameters.extend(from.after.iter().map(key_value));
+        parameters.push(window::limit(limit));
+        let mut last = vec![];
+        let rows = self.read(|reader| {
+            reader.query(&sql, &parameters, |cells| {
+                cells.of(section.table);
+                let row = columns.iter().map(|it| shown(it, cells)).collect::<Result<_, _>>()?;
+                last = section.order.iter().map(|it| key(it, cells)).collect::<Result<_, _>>()?;
+                Ok(row)
+            })
+        })?;
+        let is_full = u64::try_from(rows.len()).is_ok_and(|rows| rows >= limit.min(ROWS_MAX));
+        let next = match is_full {
+            true => Some(ExportPoint { table: from.table, after: last }),
+            false => Some(ExportPoint { table: from.table + 1, after: vec![] }),
+        };
+        Ok(ExportPart {
+            table: section.table.name,
+            columns: columns.iter().map(|it| name(it)).collect(),
+            rows,
+            next: next.filter(|it| it.table < SECTIONS.len()),
+        })
+    }
+}
+
+impl Section {
+    /// The columns, and behind them those of the order.
+    fn select(&self, columns: &[&Column], goes_on: bool) -> String {
+        let columns: Vec<String> = columns.iter().map(|it| format!("t.{}", it.name)).collect();
+        let (columns, order) = (columns.join(", "), self.order.join(", "));
+        let from = match &self.join {
+            Some(join) => join.sql.to_owned(),
+            None => format!("{} t", self.table.name),
+        };
+        let (behind, limit) = match goes_on {
+            true => {
+                let keys: Vec<String> =
+                    (3..3 + self.order.len()).map(|n| format!("?{n}")).collect();
+                let bound = self.join.as_ref().map_or("", |join| join.bound);
+                let behind = format!("AND ({order}) > ({}) {bound}", keys.join(", "));
+                (behind, 3 + self.order.len())
+            }
+            false => (String::new(), 3),
+        };
+        let account = self.account;
+        format!(
+            "SELECT {columns}, {order} FROM {from} WHERE t.tenant = ?1 AND {account} = ?2 {behind} \
+             ORDER BY {order} LIMIT ?{limit}"
+        )
+    }
+}
+
+/// The name of a column: times have no unit, because they are shown as dates.
+fn name(column: &Column) -> &'static str {
+    column.name.strip_suffix("_us").unwrap_or(column.name)
+}
+
+/// A cell: ids and dates in their usual spelling, codes by their names, amounts in minor units.
+fn shown(column: &Column, cells: &mut Cells<'_>) -> Result<Option<String>, StoreError> {
+    Ok(match Cell::read(column.kind, cells)? {
+        Cell::Null => None,
+        Cell::Int(at) if column.name.ends_with("_us") => Some(rfc3339(Timestamp(at))),
+        Cell::Int(number) => Some(named(column.name, number)),
+        Cell::Text(text) => Some(text),
+        Cell::Id(bytes) => Some(Uuid::from_bytes(bytes).to_string()),
+        Cell::Real(bits) => Some(f64::from_bits(bits).to_string()),
+    })
+}
+
+/// A code by its name; another number as it is.
+fn named(column: &str, number: i64) -> String {
+    let name = match column {
+        "kind" | "operation" | "success_operation" => codes::operation(number).map(|it| it.name()),
+        "status" | "success_status" => codes::status(number).map(status_name),
+        "object_type" => codes::object_type_of(number).map(|it| it.name()),
+        "debit" | "credit" => codes::ledger_account(number).map(ledger_name),
+        _ => None,
+    };
+    name.map_or_else(|| number.to_string(), str::to_owned)
+}
+
+const fn status_name(status: TransactionStatus) -> &'static str {
+    match status {
+        TransactionStatus::InFlight => "IN_FLIGHT",
+        TransactionStatus::Success => "SUCCESS",
+        TransactionStatus::Pending => "PENDING",
+        TransactionStatus::PaymentFailure => "PAYMENT_FAILURE",
+        TransactionStatus::PluginFailure => "PLUGIN_FAILURE",
+        TransactionStatus::Unknown => "UNKNOWN",
+    }
+}
+
+const fn ledger_name(account: LedgerAccount) -> &'static str {
+    match account {
+        LedgerAccount::Customer => "CUSTOMER",
+        LedgerAccount::Gateway => "GATEWAY",
+        LedgerAccount::Refunds => "REFUNDS",
+        LedgerAccount::Disputes => "DISPUTES",
+    }
+}
+
+fn key(column: &str, cells: &mut Cells<'_>) -> Result<ExportKey, StoreError> {
+    match column {
+        "t.seq" | "t.ordinal" => cells.int().map(ExportKey::Int),
+        _ => cells.id().map(|id| ExportKey::Id(id.into_bytes())),
+    }
+}
+
+const fn key_value(key: &ExportKey) -> Value<'static> {
+    match key {
+        ExportKey::Int(number) => Value::Int(*number),
+        ExportKey::Id(bytes) => Value::Id(*bytes),
+    }
+}
