@@ -26,7 +26,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("sign-up", &["domain", "engine", "secrets"]),
     // Tokens are sign-up's, transports the gateway's: the queue needs both.
     ("mail", &["domain", "engine", "gateway", "sign-up"]),
-    ("killbill", &["domain", "engine", "secrets", "web"]),
+    // The JSON of an event is what is pushed.
+    ("killbill", &["domain", "engine", "gateway", "secrets", "web"]),
     ("grpc", &["domain", "engine", "evaluation", "feature-flags", "web"]),
     ("flags", &["evaluation", "feature-flags", "web"]),
     ("signup", &["domain", "engine", "sign-up", "web"]),

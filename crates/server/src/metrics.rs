@@ -311,10 +311,16 @@ impl Process {
         })
     }
 
+    fn gauges(&self) -> [(&'static str, f64); 3] {
+        [
+            ("process_resident_memory_bytes", self.resident_bytes),
+            ("process_open_fds", self.open_files),
+            ("process_threads", self.threads),
+        ]
+    }
+
     fn gauge(&self) {
-        metrics::gauge!("process_resident_memory_bytes").set(self.resident_bytes);
-        metrics::gauge!("process_open_fds").set(self.open_files);
-        metrics::gauge!("process_threads").set(self.threads);
+        self.gauges().into_iter().for_each(|(name, value)| metrics::gauge!(name).set(value));
     }
 
     /// A counter with a fraction, in Prometheus' text format: those of the recorder are whole numbers.
@@ -325,6 +331,13 @@ impl Process {
             "# HELP {name} CPU time, user and system.\n# TYPE {name} counter\n{name} {seconds}\n"
         )
     }
+}
+
+/// Figures of the process for `/1.0/metrics`; none elsewhere than on Linux.
+pub fn process_figures() -> Vec<(&'static str, f64)> {
+    let Some(process) = Process::look() else { return vec![] };
+    let cpu_seconds = ("process_cpu_seconds_total", process.cpu_seconds);
+    process.gauges().into_iter().chain([cpu_seconds]).collect()
 }
 
 /// Tells when the process started and how many files it may open.

@@ -355,6 +355,8 @@ impl Web<'_> {
             check_callback,
             sealer: self.node.sealer.clone(),
             rotation: self.health.rotation(),
+            calls_gateways: self.config.role != Role::Front,
+            process_figures: Arc::new(metrics::process_figures),
             ..killbill::Settings::default()
         };
         let kill_bill = killbill::KillBillApi::new(engine.clone(), access.clone(), settings);

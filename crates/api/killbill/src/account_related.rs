@@ -157,8 +157,12 @@ async fn empty_page(call: Call) -> HandlerResult {
 }
 
 /// Refuses an account that the tenant does not have.
-async fn check_account(call: &Call) -> Result<(), Failure> {
-    let account: AccountId = call.param_id("accountId")?;
+pub(crate) async fn check_account(call: &Call) -> Result<(), Failure> {
+    check_account_of(call, call.param_id("accountId")?).await
+}
+
+/// The same, of an account that the path does not name.
+pub(crate) async fn check_account_of(call: &Call, account: AccountId) -> Result<(), Failure> {
     let tenant = call.tenant();
     let found = call.read(move |queries| queries.account(tenant, account)).await?;
     found.map(|_| ()).ok_or_else(|| not_found(account))

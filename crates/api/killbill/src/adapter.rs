@@ -25,6 +25,9 @@ struct Inner {
 /// delivers notifications decides which addresses it connects to.
 pub type CallbackCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
+/// Returns figures of the process by name. The server provides them, because it reads them for `/metrics` too.
+pub type ProcessFigures = Arc<dyn Fn() -> Vec<(&'static str, f64)> + Send + Sync>;
+
 /// Whether load balancers are to send requests to this process. Clones share it; a start puts it into
 /// rotation.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +59,10 @@ pub struct Settings {
     pub sealer: Option<Arc<Sealer>>,
     /// Set by `/1.0/kb/admin/healthcheck`.
     pub rotation: Rotation,
+    /// Whether this process calls gateways; a front leaves that to processors.
+    pub calls_gateways: bool,
+    /// The gauges of `/1.0/metrics`.
+    pub process_figures: ProcessFigures,
 }
 
 impl Default for Settings {
@@ -67,6 +74,8 @@ impl Default for Settings {
             check_callback: Arc::new(|_| Ok(())),
             sealer: None,
             rotation: Rotation::default(),
+            calls_gateways: true,
+            process_figures: Arc::new(Vec::new),
         }
     }
 }

@@ -305,6 +305,11 @@ fn of_account(rows: &[HistoryRow]) -> Vec<AuditLogJson<'_>> {
     logs
 }
 
+/// The number that stands for Kill Bill's record of an object.
+pub(crate) fn record_id(id: Uuid) -> u64 {
+    id.as_u64_pair().1 & 0xffff_ffff
+}
+
 /// The audit of an account and all that belongs to it.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/auditLogs", tag = "Account", operation_id = "audit_logs",
     params(("accountId" = Uuid, Path)),

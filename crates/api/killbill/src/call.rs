@@ -126,7 +126,7 @@ impl Call {
     /// # Errors
     /// The engine's refusal, or [`Failure::Unavailable`].
     pub(crate) async fn submit(&self, command: Command) -> Result<Reply, Failure> {
-        self.submit_as(command, &self.body).await
+        self.submit_as(self.tenant_no(), command, &self.body).await
     }
 
     /// Submits a command whose body contains a secret. `rest` is the body without the secret; only it
@@ -140,7 +140,7 @@ impl Call {
         rest: impl Serialize,
     ) -> Result<Reply, Failure> {
         let rest = serde_json::to_vec(&rest).expect("values decoded from JSON can be encoded");
-        self.submit_as(command, &rest).await
+        self.submit_as(self.tenant_no(), command, &rest).await
     }
 
     /// Submits a command whose reply carries no data.
@@ -148,8 +148,26 @@ impl Call {
     /// # Errors
     /// See [`Call::submit`].
     pub(crate) async fn submit_change(&self, command: Command) -> Result<(), Failure> {
-        let Reply::Done = self.submit(command).await? else { unexpected() };
+        self.submit_change_of(self.tenant_no(), command).await
+    }
+
+    /// As [`Call::submit_change`], for a tenant that need not be the request's.
+    ///
+    /// # Errors
+    /// See [`Call::submit`].
+    pub(crate) async fn submit_change_of(
+        &self,
+        tenant: TenantNo,
+        command: Command,
+    ) -> Result<(), Failure> {
+        let reply = self.submit_as(tenant, command, &self.body).await?;
+        let Reply::Done = reply else { unexpected() };
         Ok(())
+    }
+
+    /// The tenant that the request is about: the installation's own where it names none.
+    fn tenant_no(&self) -> TenantNo {
+        self.tenant.as_ref().map_or(TenantNo::SYSTEM, |tenant| tenant.no)
     }
 
     /// Whether the request can be sent again without doing its work twice: it has an idempotency key.
@@ -157,8 +175,12 @@ impl Call {
         self.parts.method == Method::POST && has_idempotency_key(&self.parts.headers)
     }
 
-    async fn submit_as(&self, command: Command, body: &[u8]) -> Result<Reply, Failure> {
-        let tenant = self.tenant.as_ref().map_or(TenantNo::SYSTEM, |tenant| tenant.no);
+    async fn submit_as(
+        &self,
+        tenant: TenantNo,
+        command: Command,
+        body: &[u8],
+    ) -> Result<Reply, Failure> {
         let idempotency = if self.parts.method == Method::POST {
             let uri = &self.parts.uri;
             let identity = RequestIdentity {

@@ -32,6 +32,7 @@ pub(crate) mod class {
     /// An object that is not there, of those that have tags or custom fields.
     pub(crate) const NO_SUCH_OBJECT: &str =
         "org.killbill.billing.util.callcontext.InternalCallContextFactory$ObjectDoesNotExist";
+    pub(crate) const CATALOG: &str = "org.killbill.billing.catalog.api.CatalogApiException";
     pub(crate) const TENANT: &str = "org.killbill.billing.tenant.api.TenantApiException";
     /// Users and roles.
     pub(crate) const SECURITY: &str = "org.killbill.billing.security.SecurityApiException";
@@ -397,8 +398,8 @@ fn unavailable_response(unavailable: &Unavailable) -> Response {
         Reason::QueueFull
         | Reason::QueueAway
         | Reason::GatewayFull
-        | Reason::Expired
         | Reason::GatewayStopped
+        | Reason::Expired
         | Reason::ReadersFull
         | Reason::ReadTooLong
         | Reason::HashersFull

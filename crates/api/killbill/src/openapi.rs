@@ -9,11 +9,13 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Header, RefOr, Required, Response};
 
 use crate::payments::{combo, follow_up, read};
+use crate::request::Audited;
 use crate::route::{Credentials, Route};
 use crate::routes;
 use crate::{
-    account_emails, account_related, accounts, admin, audit, custom_fields, payment_methods,
-    payments, security, system, tags, tenant_values, tenants, test_clock, transactions,
+    account_emails, account_related, accounts, admin, audit, caches, catalog, custom_fields,
+    export, node_commands, payment_methods, payments, queues, security, system, tags,
+    tenant_values, tenants, test_clock, transactions,
 };
 
 #[derive(OpenApi)]
@@ -131,6 +133,10 @@ use crate::{
     admin::fix_transaction,
     admin::leave_rotation,
     admin::join_rotation,
+    queues::list,
+    caches::drop_all,
+    caches::drop_of_account,
+    caches::drop_of_tenant,
     security::create_user,
     security::update_password,
     security::update_roles,
@@ -142,9 +148,17 @@ use crate::{
     security::roles,
     security::subject,
     security::permissions,
+    export::account,
+    catalog::upload,
+    catalog::versions,
+    catalog::delete,
+    catalog::upload_xml,
+    catalog::xml,
     system::nodes,
+    node_commands::execute,
     system::plugins,
     system::health,
+    system::metrics,
     test_clock::get,
     test_clock::set,
     test_clock::advance,
@@ -217,7 +231,7 @@ fn complete(operation: &mut Operation, route: &Route) {
 }
 
 /// Parameters that mean the same on every route.
-const PARAMETERS: [(&str, &str); 47] = [
+const PARAMETERS: [(&str, &str); 57] = [
     ("accountEmailId", "The id of the further e-mail address"),
     ("accountId", "The account's id"),
     ("accountWithBalance", "Fills `accountBalance`, 0 as there are no invoices"),
@@ -227,6 +241,7 @@ const PARAMETERS: [(&str, &str); 47] = [
     ),
     ("apiKey", "The tenant's API key"),
     ("audit", "`NONE` (default), `MINIMAL` or `FULL`: fills `auditLogs`"),
+    ("cacheName", "`credentials`, which is the only one; all without it"),
     ("cb", "The URL that events are sent to"),
     ("customField", "A field's id; repeatable"),
     ("customFieldId", "The custom field's id"),
@@ -245,6 +260,9 @@ const PARAMETERS: [(&str, &str); 47] = [
     ("keyName", "A key of the tenant's own"),
     ("keyPrefix", "What the keys begin with"),
     ("limit", "100 by default, 10,000 at most"),
+    ("localNodeOnly", "Taken for Kill Bill's clients: the command is for this node in any case"),
+    ("maxDate", "Nothing later than this date, or date and time (ISO 8601)"),
+    ("minDate", "Nothing earlier than this date, or date and time (ISO 8601)"),
     ("months", "Months to move by"),
     ("objectType", "Only tags of this type of object"),
     ("offset", "How many to skip; 1,000,000 at most"),
@@ -254,9 +272,11 @@ const PARAMETERS: [(&str, &str); 47] = [
     ("paymentTransactionId", "The transaction's id"),
     ("pluginName", "Only those of this gateway"),
     ("pluginProperty", "key=value, for the gateway; repeatable"),
+    ("queueName", "Only notifications of this queue: `janitor` is the only one"),
     ("requestedDate", "A date, or a date and time (ISO 8601)"),
     ("role", "The role's name"),
     ("searchKey", "The text to search for"),
+    ("serviceName", "Only notifications of this service: `payment-service` is the only one"),
     ("tagDef", "A definition's id; repeatable"),
     ("tagDefinitionId", "The definition's id"),
     ("tagId", "The tag's id"),
@@ -268,6 +288,10 @@ const PARAMETERS: [(&str, &str); 47] = [
     ("treatNullAsReset", "Fields that are `null` or absent are emptied"),
     ("username", "The user's name"),
     ("weeks", "Weeks to move by"),
+    ("withBusEvents", "`false` leaves `busEvents` empty"),
+    ("withHistory", "Taken for Kill Bill's clients, and has no effect: what is done is not listed"),
+    ("withInProcessing", "`false` leaves out transactions whose gateway call runs"),
+    ("withNotifications", "`false` leaves `notifications` empty"),
     ("withAttempts", "Fills `paymentAttempts`, with an empty list: there are no control plugins"),
     (
         "withPluginInfo",
@@ -306,16 +330,21 @@ fn headers(route: &Route) -> Vec<Parameter> {
         "Repeated in the response; a UUID becomes the audit's userToken",
         Required::False,
     )];
-    if route.audited {
-        headers.push(header(
-            "X-Killbill-CreatedBy",
-            "The author of the change, for the audit",
-            Required::True,
-        ));
+    let is_audited = route.audited != Audited::Not;
+    if is_audited {
+        let (text, required) = match route.audited {
+            Audited::ByHeaderOrUser => {
+                ("The author of the change, for the audit; the user without it", Required::False)
+            }
+            Audited::ByHeader | Audited::Not => {
+                ("The author of the change, for the audit", Required::True)
+            }
+        };
+        headers.push(header("X-Killbill-CreatedBy", text, required));
         headers.push(header("X-Killbill-Reason", "The reason, for the audit", Required::False));
         headers.push(header("X-Killbill-Comment", "A comment for the audit", Required::False));
     }
-    if route.audited && route.method == Method::POST {
+    if is_audited && route.method == Method::POST {
         let text = "A retry with the same key returns the first response";
         headers.push(header("Idempotency-Key", text, Required::False));
     }

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use domain::Properties;
 use domain::card_data::{contains_pan, find_card_data};
 use domain::payment::{Actor, ReplyKey};
-use domain::{Idempotency, RequestId, TenantNo};
+use domain::{Idempotency, RequestId, TenantNo, Timestamp};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use uuid::Uuid;
 use web::fingerprint;
 
+use crate::date;
 use crate::error::Failure;
 
 /// The tenant's API key.
@@ -63,6 +64,16 @@ impl<'a> Query<'a> {
     pub(crate) fn flag(self, name: &'static str) -> bool {
         let value = web::query::values(self.0, name).next().and_then(Result::ok);
         value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// The date in the first parameter of this name; `None` if it is empty.
+    ///
+    /// # Errors
+    /// 400 if it is no date.
+    pub(crate) fn date(self, name: &'static str) -> Result<Option<Timestamp>, Failure> {
+        let Some(text) = self.text(name)?.filter(|it| !it.is_empty()) else { return Ok(None) };
+        let invalid = || Failure::illegal(format!("{name}: {} is no date", printable(&text)));
+        date::parse(&text).map(Some).ok_or_else(invalid)
     }
 
     /// The values of all parameters of this name.
@@ -159,22 +170,41 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
     is_valid.then_some(id)
 }
 
-/// The actor that the audit records.
+/// Whether a request is audited, and who its author is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audited {
+    Not,
+    /// The author is `X-Killbill-CreatedBy`, which is mandatory.
+    ByHeader,
+    /// The same, and without the header the user.
+    ByHeaderOrUser,
+}
+
+/// The actor that the audit records; `None` on a route that is not audited.
 ///
 /// # Errors
-/// 400 if `X-Killbill-CreatedBy` is missing, or a header is too long or not UTF-8.
-pub(crate) fn actor(headers: &HeaderMap, user: &str, id: RequestId) -> Result<Actor, Failure> {
-    let Some(created_by) = header(headers, &CREATED_BY, CREATED_BY_CHARS_MAX)? else {
-        return Err(Failure::illegal("Header X-Killbill-CreatedBy needs to be set"));
+/// 400 if `X-Killbill-CreatedBy` is mandatory and missing, or a header is too long or not UTF-8.
+pub(crate) fn actor(
+    audited: Audited,
+    headers: &HeaderMap,
+    user: &str,
+    id: RequestId,
+) -> Result<Option<Actor>, Failure> {
+    let author = || header(headers, &CREATED_BY, CREATED_BY_CHARS_MAX);
+    let created_by = match audited {
+        Audited::Not => return Ok(None),
+        Audited::ByHeader => author()?
+            .ok_or_else(|| Failure::illegal("Header X-Killbill-CreatedBy needs to be set"))?,
+        Audited::ByHeaderOrUser => author()?.unwrap_or_else(|| user.to_owned()),
     };
     let token = request_id(headers).and_then(|it| Uuid::try_parse_ascii(it.as_bytes()).ok());
-    Ok(Actor {
+    Ok(Some(Actor {
         user: user.to_owned(),
         created_by,
         reason: header(headers, &REASON, REASON_CHARS_MAX)?,
         comments: header(headers, &COMMENT, COMMENT_CHARS_MAX)?,
         token: token.unwrap_or(id.0),
-    })
+    }))
 }
 
 fn header(
@@ -296,7 +326,11 @@ mod tests {
     #[test]
     fn the_actor_is_read_from_the_audit_headers() {
         let id = RequestId(Uuid::from_u128(9));
-        let read = |headers: &HeaderMap| actor(headers, "admin", id);
+        let of = |audited, headers: &HeaderMap| actor(audited, headers, "admin", id);
+        let read = |headers: &HeaderMap| of(Audited::ByHeader, headers).map(Option::unwrap);
+        let by_user = of(Audited::ByHeaderOrUser, &HeaderMap::new()).unwrap().unwrap();
+        assert_eq!(by_user.created_by, "admin");
+        assert_eq!(of(Audited::Not, &HeaderMap::new()).unwrap(), None);
         assert_refused(read(&HeaderMap::new()), "Header X-Killbill-CreatedBy needs to be set");
         // Clients send empty and blank names, and Kill Bill accepts them.
         assert_eq!(read(&with(CREATED_BY, "")).unwrap().created_by, "");

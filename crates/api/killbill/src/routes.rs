@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use http::Method;
 
 use crate::payments::{combo, follow_up, read as payment_reads};
-use crate::route::{Credentials, Handler, Resource, Route, Takes};
+use crate::request::Audited;
+use crate::route::{Credentials, Gives, Handler, Resource, Route, Takes};
 use crate::unserved::UNSERVED;
 use crate::{
-    account_emails, account_related, accounts, admin, audit, custom_fields, payment_methods,
-    payments, security, system, tags, tenant_values, tenants, test_clock, transactions,
+    account_emails, account_related, accounts, admin, audit, caches, catalog, custom_fields,
+    export, node_commands, payment_methods, payments, queues, security, system, tags,
+    tenant_values, tenants, test_clock, transactions,
 };
 
 const fn read(path: &'static str, handler: Handler) -> Route {
@@ -23,8 +25,9 @@ const fn plain(method: Method, path: &'static str, handler: Handler) -> Route {
         credentials: Credentials::UserAndTenant,
         permission: None,
         is_open_to_its_user: false,
-        audited: false,
+        audited: Audited::Not,
         takes: Takes::Nothing,
+        gives: Gives::Json,
         handler,
     }
 }
@@ -53,8 +56,9 @@ const fn write(
         credentials: Credentials::UserAndTenant,
         permission: Some(permission),
         is_open_to_its_user: false,
-        audited: true,
+        audited: Audited::ByHeader,
         takes: Takes::Json,
+        gives: Gives::Json,
         handler,
     }
 }
@@ -72,6 +76,12 @@ impl Route {
         self
     }
 
+    /// Without `X-Killbill-CreatedBy` the operator is the author: Kill Bill's clients do not send it here.
+    const fn authored_by_its_user(mut self) -> Self {
+        self.audited = Audited::ByHeaderOrUser;
+        self
+    }
+
     const fn without_credentials(mut self) -> Self {
         self.credentials = Credentials::None;
         self
@@ -80,6 +90,22 @@ impl Route {
     /// The request has no body, so its media type is not checked.
     const fn without_body(mut self) -> Self {
         self.takes = Takes::Nothing;
+        self
+    }
+
+    const fn giving(mut self, gives: Gives) -> Self {
+        self.gives = gives;
+        self
+    }
+
+    /// The permission that a read needs.
+    const fn needing(mut self, permission: &'static str) -> Self {
+        self.permission = Some(permission);
+        self
+    }
+
+    const fn with_xml(mut self) -> Self {
+        self.takes = Takes::Xml;
         self
     }
 
@@ -291,10 +317,28 @@ static ROUTES: &[Route] = &[
     ),
     delete(ROTATION, "admin:*", |it| Box::pin(admin::leave_rotation(it)))
         .of_installation()
-        .without_body(),
+        .without_body()
+        .authored_by_its_user(),
     put(ROTATION, "admin:*", |it| Box::pin(admin::join_rotation(it)))
         .of_installation()
-        .without_body(),
+        .without_body()
+        .authored_by_its_user(),
+    delete("/1.0/kb/admin/cache", "admin:*", |it| Box::pin(caches::drop_all(it)))
+        .of_installation()
+        .without_body()
+        .authored_by_its_user(),
+    delete("/1.0/kb/admin/cache/accounts/{accountId}", "admin:*", |it| {
+        Box::pin(caches::drop_of_account(it))
+    })
+    .without_body()
+    .authored_by_its_user(),
+    delete("/1.0/kb/admin/cache/tenants", "admin:*", |it| Box::pin(caches::drop_of_tenant(it)))
+        .without_body()
+        .authored_by_its_user(),
+    read("/1.0/kb/admin/queues", |it| Box::pin(queues::list(it)))
+        .needing("admin:*")
+        .giving(Gives::Octets),
+    read("/1.0/metrics", |it| Box::pin(system::metrics(it))).of_installation().needing("admin:*"),
     post("/1.0/kb/security/users", "user:create", |it| Box::pin(security::create_user(it)))
         .of_installation(),
     put("/1.0/kb/security/users/{username}/password", "user:create", |it| {
@@ -320,7 +364,17 @@ static ROUTES: &[Route] = &[
     read("/1.0/kb/security/subject", |it| Box::pin(security::subject(it))).of_installation(),
     read("/1.0/kb/security/permissions", |it| Box::pin(security::permissions(it)))
         .of_installation(),
+    read("/1.0/kb/export/{accountId}", |it| Box::pin(export::account(it)))
+        .needing("admin:export")
+        .giving(Gives::Text),
+    post(CATALOG, "catalog:config_upload", |it| Box::pin(catalog::upload(it))).with_xml(),
+    read(CATALOG, |it| Box::pin(catalog::versions(it))).giving(Gives::JsonOrXml),
+    delete(CATALOG, "catalog:delete", |it| Box::pin(catalog::delete(it))).without_body(),
+    post(CATALOG_XML, "catalog:config_upload", |it| Box::pin(catalog::upload_xml(it))).with_xml(),
+    read(CATALOG_XML, |it| Box::pin(catalog::xml(it))).giving(Gives::Xml),
     read("/1.0/kb/nodesInfo", |it| Box::pin(system::nodes(it))).of_installation(),
+    post("/1.0/kb/nodesInfo", "admin:*", |it| Box::pin(node_commands::execute(it)))
+        .of_installation(),
     read("/1.0/kb/pluginsInfo", |it| Box::pin(system::plugins(it))).of_installation(),
     read("/1.0/healthcheck", |it| Box::pin(system::health(it))).without_credentials(),
 ];
@@ -355,6 +409,8 @@ const PLUGIN: &str = "/1.0/kb/tenants/uploadPluginConfig/{pluginName}";
 const USER_KEY: &str = "/1.0/kb/tenants/userKeyValue/{keyName}";
 const ROTATION: &str = "/1.0/kb/admin/healthcheck";
 const ROLES: &str = "/1.0/kb/security/roles";
+const CATALOG: &str = "/1.0/kb/catalog";
+const CATALOG_XML: &str = "/1.0/kb/catalog/xml";
 const CLOCK: &str = "/1.0/kb/test/clock";
 
 /// Every served route, including those of the test clock.
@@ -396,7 +452,8 @@ mod tests {
                 }
                 None => assert_eq!(route.method, Method::GET, "{name}"),
             }
-            assert_eq!(route.audited, route.method != Method::GET, "{name}");
+            let is_audited = route.audited != Audited::Not;
+            assert_eq!(is_audited, route.method != Method::GET, "{name}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! The installation: its health, its node, and its gateways, which replace Kill Bill's plugins.
 
+use std::collections::BTreeMap;
+
 use engine::time::rfc3339_second;
 use engine::{Reason, Unhealthy};
 use http::StatusCode;
@@ -8,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::KillBillApi;
 use crate::call::Call;
-use crate::error::HandlerResult;
+use crate::error::{ErrorJson, HandlerResult};
 use crate::reply;
 
 /// Kill Bill's `NodeInfoJson`.
@@ -71,6 +73,23 @@ pub(crate) struct HealthJson {
     degraded: Option<CheckJson>,
 }
 
+/// The maps of Dropwizard's metrics (its version 4.0.0).
+#[derive(Serialize, ToSchema)]
+pub(crate) struct MetricsJson {
+    version: &'static str,
+    gauges: BTreeMap<&'static str, GaugeJson>,
+    counters: BTreeMap<&'static str, GaugeJson>,
+    histograms: BTreeMap<&'static str, GaugeJson>,
+    meters: BTreeMap<&'static str, GaugeJson>,
+    timers: BTreeMap<&'static str, GaugeJson>,
+}
+
+/// A figure of the process.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct GaugeJson {
+    value: f64,
+}
+
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Reads the node.
@@ -101,12 +120,13 @@ pub(crate) async fn plugins(call: Call) -> HandlerResult {
 
 fn gateways(api: &KillBillApi) -> Vec<PluginInfoJson> {
     let names = api.engine().settings().gateways.keys();
+    let stopped = api.engine().stopped_gateways();
     let info = |name: &String| PluginInfoJson {
         bundle_symbolic_name: name.clone(),
         plugin_key: None,
         plugin_name: name.clone(),
         version: VERSION,
-        state: "RUNNING",
+        state: if stopped.contains(name) { "STOPPED" } else { "RUNNING" },
         is_selected_for_start: true,
         services: vec![PluginServiceJson {
             service_type_name: "org.killbill.billing.payment.plugin.api.PaymentPluginApi",
@@ -147,4 +167,21 @@ pub(crate) async fn health(call: Call) -> HandlerResult {
     let healthy = checks.iter().all(|check| check.healthy);
     let status = if healthy { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
     Ok(reply::json(status, &body))
+}
+
+/// Shows figures of the process in the form of Dropwizard's metrics. Those of payments and of routes are in
+/// `/metrics` (Prometheus).
+#[utoipa::path(get, path = "/1.0/metrics", tag = "Health", operation_id = "process_metrics",
+    responses((status = 200, body = MetricsJson),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn metrics(call: Call) -> HandlerResult {
+    let figures = (call.api.settings().process_figures)();
+    Ok(reply::ok(&MetricsJson {
+        version: "4.0.0",
+        gauges: figures.into_iter().map(|(name, value)| (name, GaugeJson { value })).collect(),
+        counters: BTreeMap::new(),
+        histograms: BTreeMap::new(),
+        meters: BTreeMap::new(),
+        timers: BTreeMap::new(),
+    }))
 }

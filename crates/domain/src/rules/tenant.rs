@@ -82,6 +82,9 @@ pub(crate) fn append_value(state: &State, it: &AppendTenantValue, cx: &mut Conte
         return Err(Rejection::invalid("value", "the key's values would have more than 256 KiB"));
     }
     let value = stored(before, &it.key, Some(all), cx);
+    if is_reserved_key(&it.key) {
+        cx.event(Event::TenantConfigChanged { value: value.id, key: value.key.clone() });
+    }
     cx.change(TenantChange::Value(value));
     Ok(Accepted::now(Reply::Done))
 }
@@ -188,6 +191,17 @@ mod tests {
         }
         for key in ["CATALOG_URL", "colour", "", "push_notification_cb", "PLUGIN"] {
             assert!(!is_reserved_key(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_value_appended_under_a_key_with_a_meaning_is_an_event() {
+        let mut rows = Rows::new();
+        for (key, expected) in [("CATALOG", 1), ("colour", 0)] {
+            let it = AppendTenantValue { key: key.to_owned(), value: "x".to_owned() };
+            let appended = rows.run(Command::Tenant(TenantCommand::AppendValue(it)));
+            let done = appended.expect("there is room").done;
+            assert_eq!(done.events.len(), expected, "{key}: {:?}", done.events);
         }
     }
 

@@ -111,12 +111,14 @@ fn every_text_of_every_documented_route_refuses_a_card_number() {
             let is_customers = ["/v1/me", "/v1/sessions"].iter().any(|it| path.starts_with(it));
             let client = if is_customers { &customer } else { &operator };
             let content = &operation["requestBody"]["content"];
-            let is_text = content.get("text/plain").is_some();
-            let client = &match is_text {
-                true => client.clone().header("Content-Type", "text/plain"),
-                false => client.clone(),
+            let mut text_types = ["text/plain", "text/xml"].into_iter();
+            let text_type = text_types.find(|it| content.get(*it).is_some());
+            let client = client.clone().header("Accept", "*/*");
+            let client = &match text_type {
+                Some(text_type) => client.header("Content-Type", text_type),
+                None => client,
             };
-            for text in TEXTS.iter().filter(|_| is_text) {
+            for text in TEXTS.iter().filter(|_| text_type.is_some()) {
                 let answer = client.send(&method, &plain, Some(text.as_bytes()));
                 failed.extend(wrong(&what, "body", &answer));
                 checked += 1;

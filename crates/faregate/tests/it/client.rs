@@ -129,12 +129,16 @@ impl Client {
         connection: &str,
     ) -> Vec<u8> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.address);
-        head += &format!("Connection: {connection}\r\nAccept: application/json\r\n");
+        let has = |wanted: &str| self.headers.iter().any(|it| it.0.eq_ignore_ascii_case(wanted));
+        head += &format!("Connection: {connection}\r\n");
+        if !has("accept") {
+            head += "Accept: application/json\r\n";
+        }
         for (name, value) in &self.headers {
             head += &format!("{name}: {value}\r\n");
         }
         if let Some(body) = body {
-            if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+            if !has("content-type") {
                 head += "Content-Type: application/json\r\n";
             }
             head += &format!("Content-Length: {}\r\n", body.len());

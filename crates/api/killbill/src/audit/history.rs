@@ -12,7 +12,7 @@ use engine::time::rfc3339_second;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{Entry, Image, Stage};
+use super::{Entry, Image, Stage, record_id};
 use crate::amount::Decimal;
 use crate::payment_states::{state_name, status_name};
 
@@ -195,7 +195,7 @@ impl<'a> HistoryJson<'a> {
             created_date: rfc3339_second(created_at),
             updated_date: rfc3339_second(entry.row.at),
             record_id: entry.row.seq.0,
-            account_record_id: account.uuid().as_u64_pair().1 & 0xffff_ffff,
+            account_record_id: record_id(account.uuid()),
             tenant_record_id: tenant.0,
             columns,
             history_table_name,

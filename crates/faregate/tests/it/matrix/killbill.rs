@@ -23,6 +23,11 @@ const CHARGEBACK: Needs = may("payment:chargeback");
 /// The body of a request about a payment that it names by its key.
 const BY_KEY: &str = r#"{"paymentExternalKey":"{paymentKey}","amount":"1"}"#;
 
+const CATALOG: &str = "<catalog><effectiveDate>2020-01-01T00:00:00Z</effectiveDate>\
+    <catalogName>of-a</catalogName></catalog>";
+const LATER_CATALOG: &str = "<catalog><effectiveDate>2021-01-01T00:00:00Z</effectiveDate>\
+    <catalogName>of-a</catalogName></catalog>";
+
 pub fn rows() -> Vec<Row> {
     [
         tenants(),
@@ -276,6 +281,14 @@ fn transactions() -> Vec<Row> {
             .of_object(),
         row("DELETE /1.0/kb/admin/healthcheck", installation("admin:*")),
         row("PUT /1.0/kb/admin/healthcheck", installation("admin:*")),
+        row("GET /1.0/kb/admin/queues", may("admin:*"))
+            .at("/1.0/kb/admin/queues?accountId={accountId}")
+            .accepting("*/*")
+            .of_object(),
+        row("GET /1.0/metrics", installation("admin:*")),
+        row("DELETE /1.0/kb/admin/cache", installation("admin:*")),
+        row("DELETE /1.0/kb/admin/cache/accounts/{accountId}", may("admin:*")).of_object(),
+        row("DELETE /1.0/kb/admin/cache/tenants", may("admin:*")),
         row(
             "PUT /1.0/kb/admin/payments/{paymentId}/transactions/{paymentTransactionId}",
             may("admin:update"),
@@ -307,7 +320,21 @@ fn security() -> Vec<Row> {
 /// it are wrong ones.
 fn others() -> Vec<Row> {
     vec![
+        row("GET /1.0/kb/export/{accountId}", may("admin:export"))
+            .accepting("text/plain")
+            .of_object(),
+        row("POST /1.0/kb/catalog", may("catalog:config_upload")).xml(CATALOG),
+        row("GET /1.0/kb/catalog", READ).at("/1.0/kb/catalog?accountId={accountId}").of_object(),
+        row("DELETE /1.0/kb/catalog", may("catalog:delete")),
+        row("POST /1.0/kb/catalog/xml", may("catalog:config_upload")).xml(LATER_CATALOG),
+        row("GET /1.0/kb/catalog/xml", READ)
+            .at("/1.0/kb/catalog/xml?accountId={accountId}")
+            .accepting("text/xml")
+            .of_object(),
         row("GET /1.0/kb/nodesInfo", ANY),
+        row("POST /1.0/kb/nodesInfo", installation("admin:*")).body(
+            r#"{"nodeCommandType":"START_PLUGIN","nodeCommandProperties":[{"key":"pluginName","value":"faregate-simulator"}]}"#,
+        ),
         row("GET /1.0/kb/pluginsInfo", ANY),
         row("GET /1.0/healthcheck", Needs::Nothing("load balancers have no credentials")),
         row("GET /1.0/kb/test/clock", READ),

@@ -58,8 +58,10 @@ pub struct Row {
     target: Option<&'static str>,
     body: &'static str,
     message: Option<fn(&Objects) -> Vec<u8>>,
-    /// Whether the body is text and not JSON.
-    pub is_text: bool,
+    /// The media type of the body.
+    pub media_type: &'static str,
+    /// What the request accepts.
+    pub accept: &'static str,
     /// The status for credentials of another tenant; none: that tenant's own data is shown.
     pub foreign: Option<u16>,
     /// A further status for a caller who may, where the request is a wrong one.
@@ -79,7 +81,8 @@ pub fn row(route: &'static str, needs: Needs) -> Row {
         target: None,
         body: "",
         message: None,
-        is_text: false,
+        media_type: "application/json",
+        accept: "application/json",
         foreign: None,
         or: None,
         customer: "email",
@@ -102,7 +105,18 @@ impl Row {
 
     /// The body, as plain text.
     pub fn text(mut self, text: &'static str) -> Self {
-        (self.body, self.is_text) = (text, true);
+        (self.body, self.media_type) = (text, "text/plain");
+        self
+    }
+
+    pub fn xml(mut self, xml: &'static str) -> Self {
+        (self.body, self.media_type) = (xml, "text/xml");
+        self
+    }
+
+    /// The media type that the response has.
+    pub fn accepting(mut self, media_type: &'static str) -> Self {
+        self.accept = media_type;
         self
     }
 

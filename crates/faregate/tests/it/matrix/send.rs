@@ -46,9 +46,9 @@ impl Sender {
         self.sent += 1;
         let [_, a, b, c] = (self.sent + 1).to_be_bytes();
         let client = client.clone().from(&format!("127.{a}.{b}.{c}"));
-        let client = match row.is_text {
-            true => client.header("Content-Type", "text/plain"),
-            false => client,
+        let client = match row.method() {
+            "RPC" => client,
+            _ => client.header("Content-Type", row.media_type).header("Accept", row.accept),
         };
         let content = row.content(&world.objects);
         match row.method() {

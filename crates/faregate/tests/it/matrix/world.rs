@@ -78,6 +78,7 @@ impl World {
         world.add_tenants();
         world.add_operators();
         world.add_payments();
+        world.add_catalog();
         world.add_flags();
         world.add_changes();
         world.add_customers();
@@ -290,6 +291,13 @@ impl World {
         objects.add("transactionKey", "transaction-of-a");
         objects.add("tagId", tag);
         objects.add("searchKey", "of-a");
+    }
+
+    fn add_catalog(&self) {
+        let catalog = b"<catalog><effectiveDate>2019-01-01T00:00:00Z</effectiveDate>\
+            <catalogName>of-a</catalogName><plan>canary</plan></catalog>";
+        let xml = self.admin().header("Content-Type", "text/xml");
+        assert_eq!(xml.send("POST", "/1.0/kb/catalog", Some(catalog)).status, 201);
     }
 
     fn add_flags(&mut self) {
