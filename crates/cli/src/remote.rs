@@ -402,14 +402,19 @@ impl Secret {
                 format!("set {variable}, name a file: {option}, or set {in_profile} in a profile")
             });
         };
-        let name = file.display();
-        let length = std::fs::metadata(file).with_context(|| format!("cannot read {name}"))?.len();
-        anyhow::ensure!(
-            length <= SECRET_BYTES_MAX,
-            "{name} has more than {SECRET_BYTES_MAX} bytes"
-        );
-        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
-        let text = text.strip_suffix('\n').unwrap_or(&text);
-        Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
+        read_secret(file)
     }
+}
+
+/// The secret that a file has, without a line break at its end.
+///
+/// # Errors
+/// If it cannot be read, or is too long for a secret.
+pub(crate) fn read_secret(file: &Path) -> anyhow::Result<String> {
+    let name = file.display();
+    let length = std::fs::metadata(file).with_context(|| format!("cannot read {name}"))?.len();
+    anyhow::ensure!(length <= SECRET_BYTES_MAX, "{name} has more than {SECRET_BYTES_MAX} bytes");
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
 }

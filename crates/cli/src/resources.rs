@@ -3,14 +3,21 @@
 //! a request. What they do is the same for all, and is here.
 
 mod accounts;
+mod clock;
 mod environments;
 mod events;
+mod explain;
+mod fields;
 mod ledger;
 mod payment_methods;
 mod payments;
+mod roles;
+mod tags;
 mod tenants;
+mod users;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -23,17 +30,25 @@ use uuid::Uuid;
 
 use crate::client::{NOT_JSON, Response};
 use crate::output::{self, plain, table};
-use crate::remote::{ReasonArgs, Remote, Scope, ServerArgs, block_on, encoded, succeeded};
+use crate::remote::{
+    ReasonArgs, Remote, Scope, ServerArgs, block_on, encoded, read_secret, succeeded,
+};
 
 /// The resources.
-static RESOURCES: [&Resource; 7] = [
+static RESOURCES: [&Resource; 13] = [
     &tenants::TENANTS,
+    &users::USERS,
+    &roles::ROLES,
     &accounts::ACCOUNTS,
     &payment_methods::PAYMENT_METHODS,
     &payments::PAYMENTS,
+    &explain::EXPLAIN,
+    &tags::TAGS,
+    &fields::FIELDS,
     &ledger::LEDGER,
     &environments::ENVIRONMENTS,
     &events::EVENTS,
+    &clock::CLOCK,
 ];
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -57,6 +72,8 @@ const HISTORY: &[(&str, &str)] = &[
 struct Resource {
     /// Of the command, in the plural.
     name: &'static str,
+    /// A second name of it.
+    alias: Option<&'static str>,
     about: &'static str,
     scope: Scope,
     actions: &'static [Action],
@@ -90,6 +107,14 @@ enum Request {
         /// Fields that the body always has.
         constants: &'static [(&'static str, &'static str)],
     },
+    /// Sends the options as the only element of an array.
+    SendList { method: Method, path: &'static str },
+    /// Sends an array of the one id that this operand is.
+    SendId { path: &'static str, operand: &'static str },
+    /// Advances the test clock by the period that the operand is.
+    Advance { path: &'static str },
+    /// Prints what happened to a payment.
+    Explain,
     /// Sends the options, and the answer has a tenant's credentials, which are shown this once.
     Credentials { path: &'static str },
     /// Prints rows as they come, until it is interrupted.
@@ -99,8 +124,34 @@ enum Request {
 impl Request {
     /// Whether the server takes a key that makes it repeatable: Kill Bill's API, for each `POST`.
     fn is_repeatable(&self) -> bool {
-        matches!(self, Self::Send { method, path, .. }
-            if *method == Method::POST && path.starts_with("/1.0/kb/"))
+        match self {
+            Self::Send { method, path, .. } | Self::SendList { method, path } => {
+                let is_test = path.starts_with("/1.0/kb/test/");
+                *method == Method::POST && path.starts_with("/1.0/kb/") && !is_test
+            }
+            Self::SendId { .. } => true,
+            Self::List { .. }
+            | Self::Show { .. }
+            | Self::Advance { .. }
+            | Self::Explain
+            | Self::Credentials { .. }
+            | Self::Tail { .. } => false,
+        }
+    }
+
+    /// Whether it changes something that has a history.
+    const fn has_reason(&self) -> bool {
+        match self {
+            Self::Send { .. }
+            | Self::SendList { .. }
+            | Self::SendId { .. }
+            | Self::Credentials { .. } => true,
+            Self::List { .. }
+            | Self::Show { .. }
+            | Self::Advance { .. }
+            | Self::Explain
+            | Self::Tail { .. } => false,
+        }
     }
 }
 
@@ -154,6 +205,10 @@ enum Kind {
     /// A decimal number, sent as a text so that no digit is lost.
     Decimal,
     Integer,
+    /// Texts with commas between them, sent as an array.
+    Texts,
+    /// A file whose text is sent: a secret, which is no argument, because `ps` shows those.
+    SecretFile,
     /// A text in the query.
     QueryText,
     /// `true` in the query, where the option is given.
@@ -163,6 +218,14 @@ enum Kind {
 impl Field {
     const fn text(option: &'static str, name: &'static str, help: &'static str) -> Self {
         Self { option, name, help, kind: Kind::Text, is_required: false }
+    }
+
+    const fn texts(option: &'static str, name: &'static str, help: &'static str) -> Self {
+        Self { kind: Kind::Texts, ..Self::text(option, name, help) }
+    }
+
+    const fn secret_file(option: &'static str, name: &'static str, help: &'static str) -> Self {
+        Self { kind: Kind::SecretFile, ..Self::text(option, name, help) }
     }
 
     const fn decimal(option: &'static str, name: &'static str, help: &'static str) -> Self {
@@ -205,6 +268,8 @@ fn command(resource: &Resource) -> Command {
                 Kind::QueryFlag => arg = arg.action(ArgAction::SetTrue),
                 // What is below zero is refused with a word about numbers.
                 Kind::Decimal | Kind::Integer => arg = arg.allow_hyphen_values(true),
+                Kind::SecretFile => arg = arg.value_name("FILE"),
+                Kind::Texts => arg = arg.value_name("A,B"),
                 Kind::Text | Kind::QueryText => {}
             }
             command = command.arg(arg);
@@ -216,7 +281,7 @@ fn command(resource: &Resource) -> Command {
                     "Do it once, however often it is sent with this key [default: a random one]",
                 ));
         }
-        if matches!(action.request, Request::Send { .. } | Request::Credentials { .. }) {
+        if action.request.has_reason() {
             command = ReasonArgs::augment_args(command).about(action.about);
         }
         if matches!(action.request, Request::Credentials { .. }) {
@@ -236,6 +301,7 @@ fn command(resource: &Resource) -> Command {
         command
     });
     Command::new(resource.name)
+        .visible_aliases(resource.alias)
         .about(resource.about)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -276,17 +342,24 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
             print_answer(&remote.get(&path).await?, server.json)?;
         }
         Request::Send { method, path, constants } => {
-            let path = filled(&mut remote, path, action, matches).await?;
-            let body = body(action, constants, matches)?;
-            let body = Bytes::from(Value::from(body).to_string());
-            remote.set_reason(&ReasonArgs::from_arg_matches(matches)?)?;
-            if action.request.is_repeatable() {
-                let given = matches.get_one::<String>(IDEMPOTENCY_KEY).cloned();
-                remote.set_idempotency_key(given.unwrap_or_else(|| Uuid::now_v7().to_string()))?;
-            }
-            let answer = remote.send(method.clone(), &path, None, body).await?;
-            print_sent(&mut remote, succeeded(answer)?, server.json).await?;
+            let body = body(action, constants, matches)?.into();
+            send(&mut remote, action, matches, (method, path, body)).await?;
         }
+        Request::SendList { method, path } => {
+            let body = Value::Array(vec![body(action, &[], matches)?.into()]);
+            send(&mut remote, action, matches, (method, path, body)).await?;
+        }
+        Request::SendId { path, operand } => {
+            let operand = action.operands.iter().find(|it| it.name == *operand);
+            let id = match operand {
+                Some(operand) => operand.value(&mut remote, matches).await?,
+                None => String::new(),
+            };
+            let body = Value::Array(vec![id.into()]);
+            send(&mut remote, action, matches, (&Method::POST, path, body)).await?;
+        }
+        Request::Advance { path } => clock::advance(&mut remote, path, matches).await?,
+        Request::Explain => explain::explain(&mut remote, matches, server.json).await?,
         Request::Credentials { path } => {
             let path = filled(&mut remote, path, action, matches).await?;
             let body = Bytes::from(Value::from(body(action, &[], matches)?).to_string());
@@ -309,6 +382,24 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
         }
     }
     Ok(())
+}
+
+/// Sends a change, and prints what it made.
+async fn send(
+    remote: &mut Remote,
+    action: &Action,
+    matches: &ArgMatches,
+    (method, path, body): (&Method, &str, Value),
+) -> anyhow::Result<()> {
+    let path = filled(remote, path, action, matches).await?;
+    remote.set_reason(&ReasonArgs::from_arg_matches(matches)?)?;
+    if action.request.is_repeatable() {
+        let given = matches.get_one::<String>(IDEMPOTENCY_KEY).cloned();
+        remote.set_idempotency_key(given.unwrap_or_else(|| Uuid::now_v7().to_string()))?;
+    }
+    let answer = remote.send(method.clone(), &path, None, Bytes::from(body.to_string())).await?;
+    let json = ServerArgs::from_arg_matches(matches)?.json;
+    print_sent(remote, succeeded(answer)?, json).await
 }
 
 /// The rows of a list, and whether there are more than `limit`; all if it is 0.
@@ -369,16 +460,15 @@ async fn filled(
 ) -> anyhow::Result<String> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let mut path = path.to_owned();
-    for Operand { name, by_key, .. } in action.operands {
-        let mut value = text(name).unwrap_or_default().to_owned();
-        if let Some(by_key) = by_key.as_ref().filter(|_| Uuid::parse_str(&value).is_err()) {
-            value = by_key.find(remote, &value).await?.unwrap_or(value);
+    for operand in action.operands {
+        let name = format!("{{{}}}", operand.name);
+        if path.contains(&name) {
+            path = path.replace(&name, &encoded(&operand.value(remote, matches).await?));
         }
-        path = path.replace(&format!("{{{name}}}"), &encoded(&value));
     }
     for Field { option, name, kind, .. } in action.options {
         let value = match kind {
-            Kind::Text | Kind::Decimal | Kind::Integer => None,
+            Kind::Text | Kind::Texts | Kind::SecretFile | Kind::Decimal | Kind::Integer => None,
             Kind::QueryText => text(option).map(encoded),
             Kind::QueryFlag => matches.get_flag(option).then(|| "true".to_owned()),
         };
@@ -388,6 +478,17 @@ async fn filled(
         }
     }
     Ok(path)
+}
+
+impl Operand {
+    /// What stands on the command line, or the id of what it names by its key.
+    async fn value(&self, remote: &mut Remote, matches: &ArgMatches) -> anyhow::Result<String> {
+        let value = matches.get_one::<String>(self.name).cloned().unwrap_or_default();
+        match self.by_key.as_ref().filter(|_| Uuid::parse_str(&value).is_err()) {
+            Some(by_key) => Ok(by_key.find(remote, &value).await?.unwrap_or(value)),
+            None => Ok(value),
+        }
+    }
 }
 
 impl ByKey {
@@ -431,6 +532,8 @@ fn body(
             Kind::Decimal if !is_decimal(text) => {
                 anyhow::bail!("--{option} {text}: a number was expected, such as 12.50")
             }
+            Kind::Texts => text.split(',').map(str::trim).collect(),
+            Kind::SecretFile => read_secret(Path::new(text))?.into(),
             Kind::Text | Kind::Decimal | Kind::QueryText | Kind::QueryFlag => text.as_str().into(),
         };
         body.insert((*name).to_owned(), value);

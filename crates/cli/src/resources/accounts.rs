@@ -17,6 +17,7 @@ const COLUMNS: &[(&str, &str)] = &[
 
 pub(super) static ACCOUNTS: Resource = Resource {
     name: "accounts",
+    alias: None,
     about: "List, find and create billing accounts",
     scope: Scope::Tenant,
     actions: &[

@@ -8,6 +8,7 @@ const PROJECT: Field =
 
 pub(super) static ENVIRONMENTS: Resource = Resource {
     name: "environments",
+    alias: None,
     about: "List environments of feature flags and show their secrets, which SDKs log in with",
     scope: Scope::Tenant,
     actions: &[

@@ -21,6 +21,7 @@ const TAIL_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) static EVENTS: Resource = Resource {
     name: "events",
+    alias: None,
     about: "Follow the events of a tenant",
     scope: Scope::Tenant,
     actions: &[Action {

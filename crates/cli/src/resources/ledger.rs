@@ -5,6 +5,7 @@ use crate::remote::Scope;
 
 pub(super) static LEDGER: Resource = Resource {
     name: "ledger",
+    alias: None,
     about: "Show the ledger: balances of its accounts, and entries",
     scope: Scope::Tenant,
     actions: &[

@@ -3,12 +3,15 @@
 use hyper::Method;
 
 use super::accounts::ACCOUNT;
-use super::{Action, Field, Request, Resource, Rows};
+use super::{Action, Field, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
+
+const METHOD: Operand = Operand::id("method", "The payment method's id");
 
 pub(super) static PAYMENT_METHODS: Resource = Resource {
     name: "payment-methods",
-    about: "List and create payment methods of an account",
+    alias: Some("methods"),
+    about: "List, create and delete payment methods of an account",
     scope: Scope::Tenant,
     actions: &[
         Action {
@@ -24,6 +27,39 @@ pub(super) static PAYMENT_METHODS: Resource = Resource {
                     ("GATEWAY", "/pluginName"),
                     ("DEFAULT", "/isDefault"),
                 ],
+            },
+        },
+        Action {
+            name: "show",
+            about: "Show a payment method",
+            operands: &[METHOD],
+            options: &[],
+            request: Request::Show { path: "/1.0/kb/paymentMethods/{method}" },
+        },
+        Action {
+            name: "set-default",
+            about: "Make a payment method the account's default",
+            operands: &[ACCOUNT, METHOD],
+            options: &[],
+            request: Request::Send {
+                method: Method::PUT,
+                path: "/1.0/kb/accounts/{account}/paymentMethods/{method}/setDefault",
+                constants: &[],
+            },
+        },
+        Action {
+            name: "delete",
+            about: "Delete a payment method",
+            operands: &[METHOD],
+            options: &[Field::query_flag(
+                "even-if-default",
+                "forceDefaultPmDeletion",
+                "Delete it although it is the account's default",
+            )],
+            request: Request::Send {
+                method: Method::DELETE,
+                path: "/1.0/kb/paymentMethods/{method}",
+                constants: &[],
             },
         },
         Action {

@@ -6,7 +6,7 @@ use super::accounts::ACCOUNT;
 use super::{Action, Field, HISTORY, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
-const PAYMENT: Operand = Operand::id("payment", "The payment's id");
+pub(super) const PAYMENT: Operand = Operand::id("payment", "The payment's id");
 
 const AMOUNT: Field = Field::decimal("amount", "amount", "The amount, such as 12.50");
 const CURRENCY: Field = Field::text("currency", "currency", "The currency, such as USD");
@@ -68,7 +68,8 @@ const fn start(
 
 pub(super) static PAYMENTS: Resource = Resource {
     name: "payments",
-    about: "List, find and make payments: create, authorize, capture, refund, void",
+    alias: None,
+    about: "List, find and make payments: create, authorize, capture, refund, void, resolve",
     scope: Scope::Tenant,
     actions: &[
         Action {
@@ -131,6 +132,25 @@ pub(super) static PAYMENTS: Resource = Resource {
             request: Request::Send {
                 method: Method::DELETE,
                 path: "/1.0/kb/payments/{payment}",
+                constants: &[],
+            },
+        },
+        Action {
+            name: "resolve",
+            about: "Give a transaction its status where the gateway does not report it",
+            operands: &[
+                PAYMENT,
+                Operand::id("transaction", "The transaction's id, as `payments show` prints it"),
+            ],
+            options: &[Field::text(
+                "status",
+                "transactionStatus",
+                "SUCCESS, PAYMENT_FAILURE (declined) or PLUGIN_FAILURE (it never reached the gateway)",
+            )
+            .required()],
+            request: Request::Send {
+                method: Method::PUT,
+                path: "/1.0/kb/admin/payments/{payment}/transactions/{transaction}",
                 constants: &[],
             },
         },

@@ -18,6 +18,7 @@ const TENANT: Operand = Operand {
 
 pub(super) static TENANTS: Resource = Resource {
     name: "tenants",
+    alias: None,
     about: "List and create tenants, replace their secrets",
     scope: Scope::Installation,
     actions: &[

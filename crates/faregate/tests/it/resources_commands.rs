@@ -116,6 +116,139 @@ fn the_ledger_is_shown() {
     assert!(code == Some(1) && said.contains(advice), "{said}");
 }
 
+#[test]
+fn users_and_roles_are_made_by_a_new_password_in_a_file() {
+    let server = Server::start();
+    let dir = TempDir::new();
+    let file = dir.path().join("password");
+    std::fs::write(&file, "joes password\n").unwrap();
+    let file = file.to_str().unwrap();
+    let run = |arguments: &[&str]| ended(&command(&server, arguments).output().unwrap());
+    let done = |arguments: &[&str]| {
+        let (code, said) = run(arguments);
+        assert_eq!(code, Some(0), "{arguments:?}: {said}");
+        said
+    };
+    done(&["roles", "create", "--name", "clerks", "--permissions", "payment:trigger, tag"]);
+    assert!(done(&["roles", "ls"]).contains("clerks"), "it is listed");
+    let role = done(&["roles", "show", "clerks", "--json"]);
+    assert!(role.contains(r#"["payment:trigger","tag:*"]"#), "{role}");
+    done(&["roles", "set", "--name", "clerks", "--permissions", "payment:refund"]);
+    let create = ["users", "create", "--name", "joe", "--new-password-file", file];
+    done(&[&create[..], &["--roles", "clerks"]].concat());
+    let shown = done(&["users", "show", "joe"]);
+    assert!(shown.contains(r#"["clerks"]"#), "{shown}");
+    done(&["users", "set-roles", "joe", "--roles", "clerks,others"]);
+    std::fs::write(file, "another password").unwrap();
+    done(&["users", "set-password", "joe", "--new-password-file", file]);
+    let joe = server.client().user("joe", "another password").get("/1.0/kb/security/permissions");
+    assert_eq!(joe.text(), r#"["payment:refund"]"#);
+    done(&["users", "delete", "joe"]);
+    assert_eq!(run(&["users", "show", "joe"]).0, Some(1));
+    let (code, said) = run(&["users", "set-password", "joe", "--new-password-file", "/nowhere"]);
+    assert!(code == Some(2) && said.contains("cannot read /nowhere"), "{said}");
+}
+
+#[test]
+fn tags_fields_and_methods_of_an_account_are_listed_and_changed() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    let account = &paying_account(&tenant);
+    let done = |arguments: &[&str]| {
+        let (code, said) = tenant.run(arguments);
+        assert_eq!(code, Some(0), "{arguments:?}: {said}");
+        said
+    };
+    let vip = ["--name", "vip", "--description", "good customer", "--applies-to", "ACCOUNT"];
+    tenant.json(&[&["tags", "create"][..], &vip].concat());
+    for definition in ["AUTO_PAY_OFF", "vip"] {
+        done(&["tags", "add", account, definition, "--reason", "by phone"]);
+    }
+    assert_eq!(tenant.json(&["tags", "show", account]).as_array().unwrap().len(), 2);
+    assert_eq!(tenant.json(&["tags", "ls"]).as_array().unwrap().len(), 2);
+    assert!(done(&["tags", "definitions"]).contains("good customer"));
+    done(&["tags", "remove", account, "vip"]);
+    assert!(!done(&["tags", "show", account]).contains("vip"));
+    done(&["tags", "delete", "vip"]);
+
+    done(&["fields", "create", account, "--name", "colour", "--value", "light blue"]);
+    let field = tenant.json(&["fields", "show", account])[0]["customFieldId"].clone();
+    let field = field.as_str().unwrap();
+    done(&["fields", "set", account, "--field", field, "--value", "red"]);
+    assert!(done(&["fields", "ls"]).contains("red"));
+    assert_eq!(tenant.json(&["fields", "find", "red"]).as_array().unwrap().len(), 1);
+    done(&["fields", "delete", account, field]);
+    assert_eq!(tenant.json(&["fields", "show", account]), serde_json::json!([]));
+
+    let methods = tenant.json(&["methods", "ls", account]);
+    let method = methods[0]["paymentMethodId"].as_str().unwrap();
+    assert_eq!(tenant.json(&["methods", "show", method])["isDefault"], true);
+    assert_eq!(tenant.run(&["methods", "delete", method]).0, Some(1), "it is the default");
+    done(&["methods", "set-default", account, method]);
+    done(&["methods", "delete", method, "--even-if-default"]);
+    assert_eq!(tenant.json(&["methods", "ls", account]), serde_json::json!([]));
+}
+
+#[test]
+fn the_test_clock_is_set_and_advanced() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    let now = |arguments: &[&str]| {
+        let clock = tenant.json(&[&["clock"][..], arguments].concat());
+        clock["currentUtcTime"].as_str().unwrap()[..10].to_owned()
+    };
+    assert_eq!(now(&["set", "2030-01-31"]), "2030-01-31");
+    assert_eq!(now(&["advance", "30d"]), "2030-03-02");
+    assert_eq!(now(&["advance", "1y"]), "2031-03-02");
+    assert_eq!(now(&["show"]), "2031-03-02");
+    assert!(now(&["reset"]).as_str() < "2030", "the real time");
+    let (code, said) = tenant.run(&["clock", "advance", "30"]);
+    let expected = "30: a number with d, w, m or y was expected, such as 30d for 30 days";
+    assert!(code == Some(2) && said.contains(expected), "{said}");
+}
+
+#[test]
+fn a_payment_in_doubt_is_resolved_and_explained() {
+    let launch = Launch::usual().env("FAREGATE_RESOLVER_UNKNOWN_DELAYS", "1h");
+    let server = Server::start_with(launch);
+    let tenant = tenant(&server);
+    let account = tenant.json(&["accounts", "create", "--name", "Ada", "--currency", "USD"]);
+    let account = account["accountId"].as_str().unwrap();
+    let gateway = ["--gateway", "killbill-payment-test", "--default"];
+    tenant.json(&[&["methods", "create", account][..], &gateway].concat());
+    let client = server.client().tenant("shop", &tenant.secret);
+    let path = format!("/1.0/kb/accounts/{account}/payments?pluginProperty=outcome%3DUNDEFINED");
+    let purchase = serde_json::json!({ "transactionType": "PURCHASE", "amount": "12.50" });
+    assert_eq!(client.post(&path, &purchase).status, 503);
+    let payment = tenant.json(&["payments", "ls"])[0].clone();
+    let id = payment["paymentId"].as_str().unwrap();
+    let transaction = payment["transactions"][0]["transactionId"].as_str().unwrap();
+    let resolve = ["payments", "resolve", id, transaction, "--status", "SUCCESS"];
+    let (code, said) = tenant.run(&[&resolve[..], &["--reason", "on the bank statement"]].concat());
+    assert_eq!((code, said.as_str()), (Some(0), "done\n"));
+
+    let (code, said) = tenant.run(&["explain", "payment", id]);
+    assert_eq!(code, Some(0), "{said}");
+    let explained = tenant.json(&["explain", "payment", id]);
+    let steps = explained["steps"].as_array().unwrap();
+    let journal: Vec<i64> = steps.iter().map(|it| it["journal"].as_i64().unwrap()).collect();
+    assert!(journal.is_sorted() && journal[0] > 0, "{journal:?}");
+    let what: Vec<&str> = steps.iter().map(|it| it["what"].as_str().unwrap()).collect();
+    expect![[r#"
+        payment begins
+        PURCHASE 12.50 USD begins
+        payment is PURCHASE_ERRORED
+        PURCHASE 12.50 USD is UNKNOWN
+        payment is PURCHASE_SUCCESS
+        PURCHASE 12.50 USD is SUCCESS
+        ledger: 12.50 USD from customer:ACCOUNT to gateway:killbill-payment-test"#]]
+    .assert_eq(&what.join("\n").replace(account, "ACCOUNT"));
+    let last = steps.iter().rfind(|it| it["reason"] != "").unwrap();
+    assert_eq!(last["reason"], "on the bank statement");
+    assert!(said.ends_with("now: PURCHASE is SUCCESS\n"), "{said}");
+    assert_eq!(tenant.run(&["explain", "payment", account]).0, Some(1), "there is no such payment");
+}
+
 /// The server takes the request, and is gone before it answers.
 #[test]
 fn a_payment_whose_answer_is_lost_is_sent_again_without_a_second_charge() {

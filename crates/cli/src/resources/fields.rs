@@ -1,0 +1,80 @@
+//! Custom fields: what a tenant stores of an account.
+
+use hyper::Method;
+
+use super::accounts::ACCOUNT;
+use super::{Action, Field, Operand, Request, Resource, Rows};
+use crate::remote::Scope;
+
+const COLUMNS: &[(&str, &str)] = &[
+    ("ID", "/customFieldId"),
+    ("NAME", "/name"),
+    ("VALUE", "/value"),
+    ("OF", "/objectType"),
+    ("OBJECT", "/objectId"),
+];
+
+const OF_ACCOUNT: &str = "/1.0/kb/accounts/{account}/customFields";
+
+const fn list(
+    name: &'static str,
+    about: &'static str,
+    operands: &'static [Operand],
+    (path, rows): (&'static str, Rows),
+) -> Action {
+    let request = Request::List { path, rows, columns: COLUMNS };
+    Action { name, about, operands, options: &[], request }
+}
+
+pub(super) static FIELDS: Resource = Resource {
+    name: "fields",
+    alias: None,
+    about: "List, find, create and delete custom fields",
+    scope: Scope::Tenant,
+    actions: &[
+        list(
+            "ls",
+            "List the fields of all objects",
+            &[],
+            ("/1.0/kb/customFields/pagination", Rows::All),
+        ),
+        list(
+            "find",
+            "Find fields by a part of the name or the value",
+            &[Operand::id("text", "A part of the name or the value")],
+            ("/1.0/kb/customFields/search/{text}", Rows::All),
+        ),
+        list("show", "Show the fields of an account", &[ACCOUNT], (OF_ACCOUNT, Rows::Whole)),
+        Action {
+            name: "create",
+            about: "Create a field of an account",
+            operands: &[ACCOUNT],
+            options: &[
+                Field::text("name", "name", "The field's name").required(),
+                Field::text("value", "value", "The field's value").required(),
+            ],
+            request: Request::SendList { method: Method::POST, path: OF_ACCOUNT },
+        },
+        Action {
+            name: "set",
+            about: "Give a field of an account another value",
+            operands: &[ACCOUNT],
+            options: &[
+                Field::text("field", "customFieldId", "The field's id").required(),
+                Field::text("value", "value", "The new value").required(),
+            ],
+            request: Request::SendList { method: Method::PUT, path: OF_ACCOUNT },
+        },
+        Action {
+            name: "delete",
+            about: "Delete a field of an account",
+            operands: &[ACCOUNT, Operand::id("field", "The field's id")],
+            options: &[],
+            request: Request::Send {
+                method: Method::DELETE,
+                path: "/1.0/kb/accounts/{account}/customFields?customField={field}",
+                constants: &[],
+            },
+        },
+    ],
+};
