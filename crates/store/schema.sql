@@ -638,3 +638,22 @@ CREATE INDEX account_email_by_account ON account_email (tenant, account_id, crea
 
 INSERT INTO object_tag (tenant, object_id, definition_id, object_type, account_id, id, active, created_at_us, seq) SELECT tenant, account_id, CASE definition WHEN 1 THEN x'00000000000000000000000000000001' WHEN 2 THEN x'00000000000000000000000000000002' WHEN 3 THEN x'00000000000000000000000000000003' WHEN 4 THEN x'00000000000000000000000000000004' WHEN 5 THEN x'00000000000000000000000000000005' WHEN 6 THEN x'00000000000000000000000000000006' WHEN 7 THEN x'00000000000000000000000000000007' WHEN 8 THEN x'00000000000000000000000000000008' WHEN 9 THEN x'00000000000000000000000000000009' END, 1, account_id, id, active, created_at_us, seq FROM tag;
 DROP TABLE tag;
+CREATE TABLE blocking_state (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    ordinal INTEGER NOT NULL,
+    service TEXT NOT NULL,
+    name TEXT NOT NULL,
+    blocks_change INTEGER NOT NULL,
+    blocks_entitlement INTEGER NOT NULL,
+    blocks_billing INTEGER NOT NULL,
+    effective_at_us INTEGER NOT NULL,
+    active INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX blocking_state_by_account ON blocking_state (tenant, account_id, ordinal);
+CREATE INDEX blocking_state_closing ON blocking_state (tenant, account_id, ordinal) WHERE service = 'account-service';
+

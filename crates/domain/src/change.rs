@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::{Role, User};
 use crate::account::{Account, Person};
 use crate::account_email::AccountEmail;
+use crate::blocking_state::BlockingState;
 use crate::change_request::ChangeRequest;
 use crate::claim::{Claim, ClaimKey};
 use crate::custom_field::CustomField;
@@ -96,6 +97,8 @@ pub enum AccountChange {
     },
     /// A further e-mail address.
     Email(AccountEmail),
+    /// A state that a service recorded for the account.
+    BlockingState(BlockingState),
     /// A tag on the account or on what belongs to it.
     Tag(Tag),
     /// A custom field of the account or of what belongs to it.
@@ -178,6 +181,7 @@ impl Change {
             Self::Account(it) => match it {
                 AccountChange::Account(it) => Some(it.revision),
                 AccountChange::Email(it) => Some(it.revision),
+                AccountChange::BlockingState(it) => Some(it.revision),
                 AccountChange::Tag(it) => Some(it.revision),
                 AccountChange::CustomField(it) => Some(it.revision),
                 AccountChange::PaymentMethod(it) => Some(it.revision),
@@ -223,6 +227,7 @@ impl Change {
             Self::Account(it) => match it {
                 AccountChange::Account(it) => Some(&mut it.revision),
                 AccountChange::Email(it) => Some(&mut it.revision),
+                AccountChange::BlockingState(it) => Some(&mut it.revision),
                 AccountChange::Tag(it) => Some(&mut it.revision),
                 AccountChange::CustomField(it) => Some(&mut it.revision),
                 AccountChange::PaymentMethod(it) => Some(&mut it.revision),

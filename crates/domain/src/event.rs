@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::blocking_state::Blocks;
 use crate::payment::{TransactionStatus, TransactionType};
 use crate::tag::NamedDefinition;
 use crate::{
-    AccountId, AmountMinor, Currency, CustomFieldId, CustomerId, EnvironmentId, PaymentId, TagId,
-    TenantValueId, Timestamp, TransactionId,
+    AccountId, AmountMinor, BlockingStateId, Currency, CustomFieldId, CustomerId, EnvironmentId,
+    PaymentId, TagId, TenantValueId, Timestamp, TransactionId,
 };
 
 /// A fact, written in the journal row of the command that made it. Durable format: additive only.
@@ -31,6 +32,21 @@ pub enum Event {
     CustomFieldAdded { account: AccountId, field: CustomFieldId },
     /// A custom field was removed.
     CustomFieldRemoved { account: AccountId, field: CustomFieldId },
+    /// A service recorded a state for an account.
+    BlockingStateAdded {
+        account: AccountId,
+        state: BlockingStateId,
+        /// The service that recorded it.
+        service: String,
+        /// The name of the state.
+        name: String,
+        /// From when on it holds.
+        effective_at: Timestamp,
+        /// What the states of the account blocked together until then.
+        before: Blocks,
+        /// What they block together from then on.
+        after: Blocks,
+    },
     /// A transaction reached a status.
     TransactionChanged {
         /// The account that pays.
@@ -101,6 +117,7 @@ impl Event {
             | Self::TagRemoved { account, .. }
             | Self::CustomFieldAdded { account, .. }
             | Self::CustomFieldRemoved { account, .. }
+            | Self::BlockingStateAdded { account, .. }
             | Self::TransactionChanged { account, .. } => Some(*account),
             Self::TenantConfigChanged { .. }
             | Self::TenantConfigDeleted { .. }

@@ -9,8 +9,8 @@ use crate::context::{Context, Done, Sequences, Stamp};
 use crate::payment::TransactionType;
 use crate::reply::{Outcome, Reply};
 use crate::rules::{
-    access, account, account_email, change_request, custom_field, customer, definition,
-    environment, operation, payment, payment_method, tag, tenant,
+    access, account, account_email, blocking_state, change_request, custom_field, customer,
+    definition, environment, operation, payment, payment_method, tag, tenant,
 };
 use crate::state::State;
 
@@ -91,6 +91,8 @@ fn of_account(state: &State, command: &AccountCommand, cx: &mut Context) -> Outc
         AccountCommand::Release(it) => account::release(it, cx),
         AccountCommand::AddEmail(it) => account_email::add(state, it, cx),
         AccountCommand::RemoveEmail(it) => account_email::remove(state, it, cx),
+        AccountCommand::Close(it) => blocking_state::close(state, it, cx),
+        AccountCommand::AddBlockingState(it) => blocking_state::add(state, it, cx),
         AccountCommand::AddTags(it) => tag::add(state, it, cx),
         AccountCommand::RemoveTags(it) => tag::remove(state, it, cx),
         AccountCommand::AddCustomFields(it) => custom_field::add(state, it, cx),

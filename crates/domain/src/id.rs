@@ -18,6 +18,8 @@ pub mod kind {
     pub enum Account {}
     /// A further e-mail address of an account.
     pub enum AccountEmail {}
+    /// A state that a service recorded for an account.
+    pub enum BlockingState {}
     /// A means of payment on an account.
     pub enum PaymentMethod {}
     /// A tag on an account.
@@ -57,6 +59,8 @@ pub type TenantId = Id<kind::Tenant>;
 pub type AccountId = Id<kind::Account>;
 /// Names a further e-mail address of an account.
 pub type AccountEmailId = Id<kind::AccountEmail>;
+/// Names a blocking state.
+pub type BlockingStateId = Id<kind::BlockingState>;
 /// Names a payment method.
 pub type PaymentMethodId = Id<kind::PaymentMethod>;
 /// Names a tag.

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod account;
 pub mod account_email;
+pub mod blocking_state;
 pub mod card_data;
 pub mod change;
 pub mod change_request;
@@ -49,10 +50,10 @@ pub use effect::{Effect, GatewayCall};
 pub use event::Event;
 pub use execute::{Executed, execute};
 pub use id::{
-    AccountEmailId, AccountId, ChangeRequestId, CustomFieldId, CustomerId, DefinitionId,
-    EnvironmentId, Id, MailId, OperationId, PaymentId, PaymentMethodId, RequestId, SecretId,
-    SessionId, TagDefinitionId, TagId, TenantId, TenantNo, TenantValueId, TokenId, TransactionId,
-    kind, mix,
+    AccountEmailId, AccountId, BlockingStateId, ChangeRequestId, CustomFieldId, CustomerId,
+    DefinitionId, EnvironmentId, Id, MailId, OperationId, PaymentId, PaymentMethodId, RequestId,
+    SecretId, SessionId, TagDefinitionId, TagId, TenantId, TenantNo, TenantValueId, TokenId,
+    TransactionId, kind, mix,
 };
 pub use money::{AmountError, AmountMinor, Currency};
 pub use partition::PartitionNo;

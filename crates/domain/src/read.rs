@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// A row that a command may look at. Loading one loads what belongs to it: an account comes with
-/// its person and default payment method; a payment method with its account; a payment with its
+/// its person and default payment method, and with whether it is closed; a payment method with its account; a payment with its
 /// transactions, their outstanding outcomes and payment methods, its account and its payment method; a
 /// claim with what its owner is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +18,8 @@ pub enum Read {
     Account(TenantNo, AccountId),
     /// The further e-mail addresses that an account has.
     AccountEmails(TenantNo, AccountId),
+    /// The active blocking states of an account.
+    BlockingStates(TenantNo, AccountId),
     PaymentMethod(TenantNo, PaymentMethodId),
     Tag(TenantNo, TagKey),
     TagDefinition(TenantNo, TagDefinitionId),

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::blocking_state::ClosedTo;
 use crate::change_request::ChangeStatus;
 use crate::customer::CustomerRejection;
 use crate::object::ObjectType;
@@ -152,6 +153,13 @@ pub enum AccountRejection {
     /// The default payment method is deleted only when the request says so.
     #[error("it is the default payment method of the account {account}")]
     DefaultPaymentMethodInUse { account: AccountId },
+    /// The account is closed: no payment starts on it, and it gets no payment method.
+    #[error("the account {account} is closed to {}", to.name())]
+    Closed {
+        account: AccountId,
+        /// What was refused.
+        to: ClosedTo,
+    },
 }
 
 /// Why a command about a payment is refused.
@@ -258,7 +266,8 @@ impl AccountRejection {
             | Self::TooManyCustomFields
             | Self::PaymentMethodNotFound { .. }
             | Self::ExternalPaymentMethodExists { .. }
-            | Self::DefaultPaymentMethodInUse { .. } => false,
+            | Self::DefaultPaymentMethodInUse { .. }
+            | Self::Closed { .. } => false,
         }
     }
 }

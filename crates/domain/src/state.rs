@@ -1,12 +1,13 @@
 //! What commands look at: the rows that a batch loaded, with what its commands changed since.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
 use crate::access::{Role, User};
 use crate::account::{Account, Person};
 use crate::account_email::AccountEmail;
+use crate::blocking_state::BlockingState;
 use crate::change::{
     AccessChange, AccountChange, Change, ClaimChange, CustomerChange, FlagChange, PaymentChange,
     TenantChange,
@@ -24,8 +25,9 @@ use crate::payment_method::PaymentMethod;
 use crate::tag::{DefinitionRef, Tag, TagDefinition, TagKey};
 use crate::tenant::{Tenant, TenantValue};
 use crate::{
-    AccountEmailId, AccountId, ChangeRequestId, CustomFieldId, CustomerId, EnvironmentId,
-    OperationId, PaymentId, PaymentMethodId, SecretId, TagDefinitionId, TenantNo, TransactionId,
+    AccountEmailId, AccountId, BlockingStateId, ChangeRequestId, CustomFieldId, CustomerId,
+    EnvironmentId, OperationId, PaymentId, PaymentMethodId, SecretId, TagDefinitionId, TenantNo,
+    TransactionId,
 };
 
 /// The rows of a batch. A row that was looked for and is not there is present as `None`; a look at
@@ -37,6 +39,10 @@ pub struct State {
     pub people: BTreeMap<(TenantNo, AccountId), Person>,
     /// The further e-mail addresses that accounts have, by account.
     pub account_emails: BTreeMap<(TenantNo, AccountId), BTreeMap<AccountEmailId, AccountEmail>>,
+    /// The accounts that are closed.
+    pub closed_accounts: BTreeSet<(TenantNo, AccountId)>,
+    /// The active blocking states of accounts, by account.
+    pub blocking_states: BTreeMap<(TenantNo, AccountId), BTreeMap<BlockingStateId, BlockingState>>,
     /// Payment methods by id.
     pub payment_methods: BTreeMap<(TenantNo, PaymentMethodId), Option<PaymentMethod>>,
     /// Tags by key.
@@ -99,6 +105,19 @@ impl State {
         account: AccountId,
     ) -> &BTreeMap<AccountEmailId, AccountEmail> {
         self.account_emails.get(&(tenant, account)).expect(LOADED)
+    }
+
+    /// Whether an account that is loaded is closed.
+    pub(crate) fn is_closed(&self, tenant: TenantNo, account: AccountId) -> bool {
+        self.closed_accounts.contains(&(tenant, account))
+    }
+
+    pub(crate) fn blocking_states(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> &BTreeMap<BlockingStateId, BlockingState> {
+        self.blocking_states.get(&(tenant, account)).expect(LOADED)
     }
 
     pub(crate) fn payment_method(
@@ -310,6 +329,7 @@ impl State {
                     of_account.insert(it.id, it.clone());
                 }
             }
+            AccountChange::BlockingState(it) => self.apply_blocking_state(it),
             AccountChange::CustomField(it) => {
                 let of_object = self.custom_fields.entry((it.tenant, it.object)).or_default();
                 of_object.remove(&it.id);
@@ -320,6 +340,20 @@ impl State {
             AccountChange::PaymentMethod(it) => {
                 self.payment_methods.insert((it.tenant, it.id), Some(it.clone()));
             }
+        }
+    }
+
+    fn apply_blocking_state(&mut self, it: &BlockingState) {
+        let key = (it.tenant, it.account);
+        match it.closes().filter(|_| it.active) {
+            Some(true) => drop(self.closed_accounts.insert(key)),
+            Some(false) => drop(self.closed_accounts.remove(&key)),
+            None => {}
+        }
+        let of_account = self.blocking_states.entry(key).or_default();
+        of_account.remove(&it.id);
+        if it.active {
+            of_account.insert(it.id, it.clone());
         }
     }
 

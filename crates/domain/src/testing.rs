@@ -94,6 +94,9 @@ impl Rows {
             Read::AccountEmails(tenant, id) => {
                 state.account_emails.entry((tenant, id)).or_default();
             }
+            Read::BlockingStates(tenant, id) => {
+                state.blocking_states.entry((tenant, id)).or_default();
+            }
             Read::TagDefinition(tenant, id) => {
                 state.tag_definitions.entry((tenant, id)).or_default();
             }

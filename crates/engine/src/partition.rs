@@ -688,6 +688,7 @@ impl Run<'_> {
                 }
                 Read::Account(..)
                 | Read::AccountEmails(..)
+                | Read::BlockingStates(..)
                 | Read::PaymentMethod(..)
                 | Read::Tag(..)
                 | Read::TagDefinition(..)

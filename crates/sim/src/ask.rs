@@ -134,6 +134,16 @@ pub enum What {
         /// Where it is the default.
         if_default: Dropped,
     },
+    /// Closes an account.
+    Close {
+        account: Uid,
+    },
+    /// A service records a state for an account.
+    Record {
+        account: Uid,
+        service: &'static str,
+        state: &'static str,
+    },
     /// Authorize, purchase or credit.
     Start(Start),
     /// The same, with an account and a payment method that may be made for it.
@@ -355,6 +365,8 @@ pub enum Reason {
     SecondExternal,
     /// It is the default.
     DefaultInUse,
+    /// The account is closed.
+    Closed,
     /// No such payment.
     NoPayment,
     /// No such transaction.

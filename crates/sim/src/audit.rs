@@ -118,6 +118,7 @@ fn name(tenant: u32, of: HistoryOf) -> (u32, u8, Uid) {
         HistoryOf::Tag(id) => (tenant, 4, id.uuid().as_u128()),
         HistoryOf::TagDefinition(id) => (tenant, 6, id.uuid().as_u128()),
         HistoryOf::AccountEmail(id) => (tenant, 7, id.uuid().as_u128()),
+        HistoryOf::BlockingState(id) => (tenant, 8, id.uuid().as_u128()),
         HistoryOf::CustomField(id) => (tenant, 5, id.uuid().as_u128()),
     }
 }

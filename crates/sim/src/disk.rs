@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::blocking_state::BlockingState;
 use domain::change::{AccountChange, Change, PaymentChange};
 use domain::custom_field::CustomField;
 use domain::customer::CustomerFile;
@@ -71,6 +72,8 @@ pub struct Books {
     pub tags: Vec<Tag>,
     /// Custom fields that are shown.
     pub custom_fields: Vec<CustomField>,
+    /// Active blocking states of accounts.
+    pub blocking_states: Vec<BlockingState>,
     /// Payment methods, deleted ones too.
     pub methods: Vec<PaymentMethod>,
     /// Payments with their transactions.
@@ -103,6 +106,7 @@ pub fn entity(image: &Change) -> Option<HistoryOf> {
         Change::Account(AccountChange::Account(it)) => Some(HistoryOf::Account(it.id)),
         Change::Account(AccountChange::Tag(it)) => Some(HistoryOf::Tag(it.id)),
         Change::Account(AccountChange::Email(it)) => Some(HistoryOf::AccountEmail(it.id)),
+        Change::Account(AccountChange::BlockingState(it)) => Some(HistoryOf::BlockingState(it.id)),
         Change::Account(AccountChange::CustomField(it)) => Some(HistoryOf::CustomField(it.id)),
         Change::Account(AccountChange::PaymentMethod(it)) => Some(HistoryOf::PaymentMethod(it.id)),
         Change::Payment(PaymentChange::Payment(it)) => Some(HistoryOf::Payment(it.id)),

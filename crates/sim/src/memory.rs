@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::access::{Role, User};
 use domain::account_email::AccountEmail;
+use domain::blocking_state::BlockingState;
 use domain::change::{
     AccessChange, AccountChange, Change, ClaimChange, CustomerChange, FlagChange, PaymentChange,
     TenantChange,
@@ -24,9 +25,10 @@ use domain::state::State;
 use domain::tag::{DefinitionRef, Tag, TagDefinition, TagKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountEmailId, AccountId, ChangeRequestId, CustomFieldId, CustomerId, EnvironmentId,
-    MailId, OperationId, PartitionNo, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision,
-    SecretId, Seq, Sequences, SessionId, TagDefinitionId, TenantNo, Timestamp, TransactionId,
+    Account, AccountEmailId, AccountId, BlockingStateId, ChangeRequestId, CustomFieldId,
+    CustomerId, EnvironmentId, MailId, OperationId, PartitionNo, PaymentId, PaymentMethod,
+    PaymentMethodId, Person, Revision, SecretId, Seq, Sequences, SessionId, TagDefinitionId,
+    TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{
     Batch, Bookkeeping, Entry, HistoryOf, LedgerEntry, Loaded, Opened, Store, StoreError,
@@ -90,6 +92,7 @@ struct Tables {
     tags: BTreeMap<(TenantNo, TagKey), Tag>,
     tag_definitions: BTreeMap<(TenantNo, TagDefinitionId), TagDefinition>,
     emails: BTreeMap<(TenantNo, AccountEmailId), AccountEmail>,
+    blocking_states: BTreeMap<(TenantNo, BlockingStateId), BlockingState>,
     custom_fields: BTreeMap<(TenantNo, CustomFieldId), CustomField>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), PaymentMethod>,
     payments: BTreeMap<(TenantNo, PaymentId), Payment>,
@@ -280,6 +283,10 @@ impl Tables {
                 let is_there = self.emails.contains_key(&(it.tenant, it.id));
                 ("account_email", it.id.uuid(), is_there)
             }
+            Change::Account(AccountChange::BlockingState(it)) => {
+                let is_there = self.blocking_states.contains_key(&(it.tenant, it.id));
+                ("blocking_state", it.id.uuid(), is_there)
+            }
             Change::Tenant(TenantChange::TagDefinition(it)) => {
                 let is_there = self.tag_definitions.contains_key(&(it.tenant, it.id));
                 ("tag_definition", it.id.uuid(), is_there)
@@ -433,6 +440,10 @@ impl Tables {
                 tabled(&mut it.revision);
                 self.emails.insert((it.tenant, it.id), it);
             }
+            AccountChange::BlockingState(mut it) => {
+                tabled(&mut it.revision);
+                self.blocking_states.insert((it.tenant, it.id), it);
+            }
             AccountChange::CustomField(mut it) => {
                 tabled(&mut it.revision);
                 self.custom_fields.insert((it.tenant, it.id), it);
@@ -518,6 +529,10 @@ impl Tables {
             }
             Read::TagDefinitionUse(tenant, id) => self.read_tag_use((*tenant, *id), state),
             Read::AccountEmails(tenant, account) => self.read_emails((*tenant, *account), state),
+            Read::BlockingStates(tenant, account) => {
+                let states = self.states_of((*tenant, *account)).map(|it| (it.id, it.clone()));
+                state.blocking_states.insert((*tenant, *account), states.collect());
+            }
             Read::CustomFields(tenant, object) => self.read_fields((*tenant, *object), state),
             Read::Claim(key) => self.read_claim(key, state),
             Read::Tenant(no) => {
@@ -576,6 +591,10 @@ impl Tables {
             let method = self.methods.get(&(tenant, default)).cloned();
             state.payment_methods.insert((tenant, default), method);
         }
+        let closing = self.states_of((tenant, id)).filter(|it| it.closes().is_some());
+        if closing.max_by_key(|it| it.ordinal).is_some_and(|it| it.closes() == Some(true)) {
+            state.closed_accounts.insert((tenant, id));
+        }
         state.accounts.insert((tenant, id), account);
     }
 
@@ -607,6 +626,11 @@ impl Tables {
         let mut tags = self.tags.values();
         let is_used = tags.any(|it| it.active && (it.tenant, it.key.definition) == of_definition);
         state.tag_definition_uses.insert((tenant, id), is_used);
+    }
+
+    fn states_of(&self, of: (TenantNo, AccountId)) -> impl Iterator<Item = &BlockingState> {
+        let states = self.blocking_states.values();
+        states.filter(move |it| it.active && (it.tenant, it.account) == of)
     }
 
     fn read_emails(&self, of: (TenantNo, AccountId), state: &mut State) {
@@ -721,6 +745,12 @@ impl Disk for MemoryDisk {
             mails: tables.mails.values().cloned().collect(),
             operations: tables.operations.values().cloned().collect(),
             tags: tables.tags.values().cloned().collect(),
+            blocking_states: tables
+                .blocking_states
+                .values()
+                .filter(|it| it.active)
+                .cloned()
+                .collect(),
             custom_fields: shown_fields.cloned().collect(),
             accounts: accounts.map(|(key, account)| (account.clone(), person(key))).collect(),
             methods: tables.methods.values().cloned().collect(),

@@ -100,6 +100,20 @@ pub struct Account {
     pub default: Option<Uid>,
     /// The person's name.
     pub name: Option<String>,
+    /// The states that services recorded, with their services, oldest first.
+    pub states: Vec<(&'static str, &'static str)>,
+}
+
+impl Account {
+    /// Whether nothing new begins on it.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.newest_of("account-service") == Some("CLOSE_ACCOUNT")
+    }
+
+    fn newest_of(&self, service: &str) -> Option<&'static str> {
+        self.states.iter().rev().find(|(own, _)| *own == service).map(|(_, state)| *state)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -228,6 +242,12 @@ impl Model {
             What::DropMethod { method, if_default } => {
                 self.tenant(ask.tenant).drop_method(*method, *if_default)
             }
+            What::Close { account } => {
+                self.tenant(ask.tenant).record(*account, ("account-service", "CLOSE_ACCOUNT"))
+            }
+            What::Record { account, service, state } => {
+                self.tenant(ask.tenant).record(*account, (service, state))
+            }
             What::Customers(wish) => {
                 self.tenant(ask.tenant).wish(wish, (ask.id, when.domain, created))
             }
@@ -309,6 +329,8 @@ impl Model {
             | What::NewMethod { .. }
             | What::SetDefault { .. }
             | What::DropMethod { .. }
+            | What::Close { .. }
+            | What::Record { .. }
             | What::Customers(_) => vec![],
         };
         let found = payments.iter().flatten().filter_map(|id| tenant.payments.get(id));
@@ -353,7 +375,8 @@ impl Tenant {
             return Expected::refused(Reason::Taken);
         }
         let id = created.account.unwrap_or_default();
-        let account = Account { key: key.cloned(), currency, default: None, name: None };
+        let account =
+            Account { key: key.cloned(), currency, default: None, name: None, states: vec![] };
         self.accounts.insert(id, account);
         Expected::Said(Said::Made(id))
     }
@@ -377,6 +400,9 @@ impl Tenant {
             return Expected::refused(Reason::NoAccount);
         };
         let mut no = vec![];
+        if owner.is_closed() {
+            no.push(Reason::Closed);
+        }
         let mut methods = self.methods.values();
         if gateway == EXTERNAL
             && methods.any(|it| it.account == account && it.active && it.gateway == EXTERNAL)
@@ -395,6 +421,17 @@ impl Tenant {
         }
         self.methods.insert(id, Method { account, key: key.cloned(), gateway, active: true });
         Expected::Said(Said::Made(id))
+    }
+
+    /// A state that the service is in already is not recorded again.
+    fn record(&mut self, account: Uid, new: (&'static str, &'static str)) -> Expected {
+        let Some(account) = self.accounts.get_mut(&account) else {
+            return Expected::refused(Reason::NoAccount);
+        };
+        if account.newest_of(new.0) != Some(new.1) {
+            account.states.push(new);
+        }
+        Expected::Said(Said::Done)
     }
 
     fn set_default(&mut self, account: Uid, method: Uid) -> Expected {

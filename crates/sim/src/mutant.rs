@@ -87,6 +87,10 @@ pub enum Mutant {
     LosesTag,
     /// The store loses changes of custom fields.
     LosesField,
+    /// The store loses the blocking states of accounts.
+    LosesState,
+    /// The store loads closed accounts as open.
+    ForgetsClosing,
     /// The store loses how what was kept for later ended.
     KeepsOperation,
     /// The process sends calls through another gateway.
@@ -155,6 +159,8 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("loses-mail", Mutant::LosesMail),
     ("loses-tag", Mutant::LosesTag),
     ("loses-field", Mutant::LosesField),
+    ("loses-state", Mutant::LosesState),
+    ("forgets-closing", Mutant::ForgetsClosing),
     ("keeps-operation", Mutant::KeepsOperation),
     ("sends-elsewhere", Mutant::SendsElsewhere),
     ("ignores-pending", Mutant::IgnoresPending),
@@ -232,7 +238,8 @@ impl Mutant {
             | (Self::KeepsSession, Change::Customer(CustomerChange::SessionEnded { .. }))
             | (Self::LosesMail, Change::Customer(CustomerChange::Mail(_)))
             | (Self::LosesTag, Change::Account(AccountChange::Tag(_)))
-            | (Self::LosesField, Change::Account(AccountChange::CustomField(_))) => return vec![],
+            | (Self::LosesField, Change::Account(AccountChange::CustomField(_)))
+            | (Self::LosesState, Change::Account(AccountChange::BlockingState(_))) => return vec![],
             (Self::LosesAddress, Change::Claim(ClaimChange::Taken { key, .. }))
                 if key.kind == ClaimKind::CustomerEmail =>
             {
@@ -294,6 +301,9 @@ impl Mutant {
     pub fn spoil_load(self, loaded: &mut Loaded) {
         if self == Self::LoadsWithoutAccount && !loaded.state.payments.is_empty() {
             loaded.state.accounts.clear();
+        }
+        if self == Self::ForgetsClosing {
+            loaded.state.closed_accounts.clear();
         }
         if self == Self::FindsNoIds {
             loaded.state.transactions.values_mut().for_each(|found| *found = None);

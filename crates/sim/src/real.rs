@@ -236,6 +236,7 @@ impl RealDisk {
                 let tags =
                     queries.tags_of_account(no, view.account.id, (&ObjectType::ALL, true))?;
                 books.tags.extend(tags.into_iter().map(|it| it.tag));
+                books.blocking_states.extend(queries.blocking_states(no, view.account.id)?);
                 books.accounts.push((view.account, view.person));
             }
             books.custom_fields.extend(queries.custom_fields(no, ALL)?.items);

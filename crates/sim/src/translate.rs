@@ -3,6 +3,7 @@
 
 mod signing;
 
+use domain::blocking_state::{AddBlockingState, Blocks, CloseAccount};
 use domain::change::{AccountChange, Change, CustomerChange, PaymentChange, TenantChange};
 use domain::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
@@ -116,6 +117,20 @@ fn command(what: &What, request: Uid) -> Command {
             let it = DeletePaymentMethod { payment_method, even_if_default, auto_pay_off };
             Command::Account(AccountCommand::DeletePaymentMethod(it))
         }
+        What::Close { account } => Command::Account(AccountCommand::Close(CloseAccount {
+            account: id(*account),
+            remove_future_notifications: true,
+        })),
+        What::Record { account, service, state } => {
+            Command::Account(AccountCommand::AddBlockingState(AddBlockingState {
+                account: id(*account),
+                service: (*service).to_owned(),
+                name: (*state).to_owned(),
+                // As closing does.
+                blocks: Blocks { change: *state == "CLOSE_ACCOUNT", ..Blocks::default() },
+                effective_at: None,
+            }))
+        }
         What::Customers(wish) => signing::command(wish, request),
         What::Start(it) => start(it),
         What::Combo(it) => combo(it),
@@ -178,6 +193,8 @@ fn ending(what: &What) -> Command {
         | What::NewMethod { .. }
         | What::SetDefault { .. }
         | What::DropMethod { .. }
+        | What::Close { .. }
+        | What::Record { .. }
         | What::Customers(_)
         | What::Start(_)
         | What::Combo(_)
@@ -361,6 +378,7 @@ fn account_reason(rejection: &AccountRejection) -> Reason {
         R::PaymentMethodNotFound { .. } => Reason::NoMethod,
         R::ExternalPaymentMethodExists { .. } => Reason::SecondExternal,
         R::DefaultPaymentMethodInUse { .. } => Reason::DefaultInUse,
+        R::Closed { .. } => Reason::Closed,
         R::TagNotFound { .. } => Reason::NoTag,
         R::TagDefinitionNotFound { .. } => Reason::NoTagDefinition,
         R::TagNotApplicable { .. } => Reason::UnfitTag,
@@ -432,7 +450,8 @@ pub fn created(entry: &Entry) -> Created {
                 | AccountChange::PersonErased { .. }
                 | AccountChange::Tag(_)
                 | AccountChange::CustomField(_)
-                | AccountChange::Email(_),
+                | AccountChange::Email(_)
+                | AccountChange::BlockingState(_),
             )
             | Change::Payment(
                 PaymentChange::Posting(_)

@@ -82,7 +82,8 @@ impl Workload {
             2..=4 => self.new_account(tenant),
             5..=9 => self.new_method(tenant),
             10 => self.rename(tenant),
-            11..=12 => self.set_default(tenant),
+            11 => self.set_default(tenant),
+            12 => self.state(tenant),
             13..=14 => self.drop_method(tenant),
             15..=37 => self.start(model, no),
             38..=44 => self.combo(model, no),
@@ -119,6 +120,22 @@ impl Workload {
 
     fn set_default(&mut self, tenant: &Tenant) -> What {
         What::SetDefault { account: self.account(tenant), method: self.method(tenant) }
+    }
+
+    /// Accounts are closed, mostly those that pay, and opened again. States of another service change nothing.
+    fn state(&mut self, tenant: &Tenant) -> What {
+        let account = self.payer(tenant);
+        let is_closed = tenant.accounts.get(&account).is_some_and(|it| it.is_closed());
+        match self.random.below(10) {
+            0..=4 if !is_closed => What::Close { account },
+            0..=4 => What::Record { account, service: "account-service", state: "OPEN" },
+            5 => What::Close { account },
+            6 => What::Record { account, service: "account-service", state: "CLOSE_ACCOUNT" },
+            _ => {
+                let state = *self.random.pick(&["OD1", "OD2", "CLOSE_ACCOUNT"]);
+                What::Record { account, service: "overdue-service", state }
+            }
+        }
     }
 
     fn drop_method(&mut self, tenant: &Tenant) -> What {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use domain::access::{Role, User};
 use domain::account_email::AccountEmail;
+use domain::blocking_state::BlockingState;
 use domain::change::{
     AccessChange, AccountChange, Change, ClaimChange, FlagChange, PaymentChange, TenantChange,
 };
@@ -18,9 +19,9 @@ use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
 use domain::tag::{Tag, TagDefinition, TagKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::{
-    Account, AccountEmailId, AccountId, ChangeRequestId, CustomFieldId, EnvironmentId, PaymentId,
-    PaymentMethod, PaymentMethodId, Person, Reply, Revision, SecretId, Seq, TagDefinitionId,
-    TenantNo, Timestamp, TransactionId,
+    Account, AccountEmailId, AccountId, BlockingStateId, ChangeRequestId, CustomFieldId,
+    EnvironmentId, PaymentId, PaymentMethod, PaymentMethodId, Person, Reply, Revision, SecretId,
+    Seq, TagDefinitionId, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{Batch, Entry, StoreError};
 
@@ -62,6 +63,9 @@ pub(crate) struct Rows<'a> {
     people: Vec<(TenantNo, AccountId, Seq, &'a Person)>,
     tags: BTreeMap<(TenantNo, TagKey), Newest<'a, Tag>>,
     emails: BTreeMap<(TenantNo, AccountEmailId), Newest<'a, AccountEmail>>,
+    blocking_states: BTreeMap<(TenantNo, BlockingStateId), Newest<'a, BlockingState>>,
+    /// Whether accounts whose newest state of the account service the batch made are closed.
+    closed: BTreeMap<(TenantNo, AccountId), bool>,
     custom_fields: BTreeMap<(TenantNo, CustomFieldId), Newest<'a, CustomField>>,
     /// The values that custom fields got, with the fields.
     field_values: Vec<&'a CustomField>,
@@ -197,6 +201,12 @@ impl<'a> Rows<'a> {
             AccountChange::Email(it) => {
                 newest(&mut self.emails, (it.tenant, it.id), it, (it.revision, seq));
             }
+            AccountChange::BlockingState(it) => {
+                if let Some(is_closed) = it.closes().filter(|_| it.active) {
+                    self.closed.insert((it.tenant, it.account), is_closed);
+                }
+                newest(&mut self.blocking_states, (it.tenant, it.id), it, (it.revision, seq));
+            }
             AccountChange::CustomField(it) => self.take_field(it, seq),
             AccountChange::PaymentMethod(it) => self.take_method(it, seq),
         }
@@ -273,7 +283,7 @@ impl<'a> Rows<'a> {
         }
         self.customers.write(db)?;
         put_all(db, &tables::TAG, self.tags.values(), |put, it| put.row(&rows::tag_row(it.image)))?;
-        self.write_fields(db)?;
+        self.write_parts(db)?;
         put_all(db, &tables::PAYMENT_METHOD, self.methods.values(), |put, it| {
             let properties = rows::properties_text(it.image);
             put.row(&rows::payment_method_row(it.image, properties.as_deref()))
@@ -297,9 +307,12 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    fn write_fields(&self, db: &Database) -> Result<(), StoreError> {
+    fn write_parts(&self, db: &Database) -> Result<(), StoreError> {
         put_all(db, &tables::ACCOUNT_EMAIL, self.emails.values(), |put, it| {
             put.row(&rows::account_email_row(it.image))
+        })?;
+        put_all(db, &tables::BLOCKING_STATE, self.blocking_states.values(), |put, it| {
+            put.row(&rows::blocking_state_row(it.image))
         })?;
         put_all(db, &tables::CUSTOM_FIELD, self.custom_fields.values(), |put, it| {
             put.row(&rows::custom_field_row(it.image))
@@ -363,6 +376,9 @@ impl<'a> Rows<'a> {
     pub(crate) fn hold(&self, recent: &mut Recent) {
         for it in self.accounts.values() {
             recent.account_changed(it.image, it.made_by.is_some());
+        }
+        for (&(tenant, account), &is_closed) in &self.closed {
+            recent.account_closed(tenant, account, is_closed);
         }
         for (tenant, account) in self.erased() {
             recent.person_changed(tenant, account, None);

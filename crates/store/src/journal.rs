@@ -116,6 +116,7 @@ pub(crate) fn account(entry: &Entry) -> Option<AccountId> {
         Change::Account(AccountChange::Tag(it)) => Some(it.key.account),
         Change::Account(AccountChange::CustomField(it)) => Some(it.account),
         Change::Account(AccountChange::Email(it)) => Some(it.account),
+        Change::Account(AccountChange::BlockingState(it)) => Some(it.account),
         Change::Account(AccountChange::PaymentMethod(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Payment(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Transaction(it)) => Some(it.account_id),

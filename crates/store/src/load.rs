@@ -24,9 +24,10 @@ use crate::driver::{Reader, Value};
 use crate::recent::{AccountEntry, Cache, PaymentEntry, Recent};
 use crate::rows;
 use crate::tables::{
-    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, APP_USER, CHANGE_REQUEST, CUSTOM_FIELD, DEFINITION,
-    ENVIRONMENT, ENVIRONMENT_SECRET, OUTSTANDING, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION,
-    REPLY, ROLE, TAG, TAG_DEFINITION, TENANT, TENANT_VALUE, Table,
+    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, APP_USER, BLOCKING_STATE, CHANGE_REQUEST, CLOSING,
+    CUSTOM_FIELD, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET, OUTSTANDING, PAYMENT,
+    PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE, TAG, TAG_DEFINITION, TENANT, TENANT_VALUE,
+    Table,
 };
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
@@ -38,6 +39,10 @@ pub(crate) const BY_KEY: &str =
 /// The further addresses that an account has.
 pub(crate) const EMAILS_OF_ACCOUNT: &str = "WHERE tenant = ?1 AND account_id = ?2 AND active = 1 \
      AND email IS NOT NULL ORDER BY created_at_us, id";
+
+/// The active blocking states of an account.
+pub(crate) const STATES_OF_ACCOUNT: &str =
+    "WHERE tenant = ?1 AND account_id = ?2 AND active = 1 ORDER BY effective_at_us, ordinal";
 
 /// The custom fields that an object has.
 pub(crate) const FIELDS_OF_OBJECT: &str = "WHERE tenant = ?1 AND object_type = ?2 AND object_id = ?3 \
@@ -52,6 +57,12 @@ static SELECT_TAG: LazyLock<String> =
     LazyLock::new(|| TAG.select("WHERE tenant = ?1 AND object_id = ?2 AND definition_id = ?3"));
 static SELECT_TAG_DEFINITION: LazyLock<String> = LazyLock::new(|| TAG_DEFINITION.select(BY_ID));
 static SELECT_EMAILS: LazyLock<String> = LazyLock::new(|| ACCOUNT_EMAIL.select(EMAILS_OF_ACCOUNT));
+static SELECT_STATES: LazyLock<String> = LazyLock::new(|| BLOCKING_STATE.select(STATES_OF_ACCOUNT));
+static SELECT_CLOSING: LazyLock<String> = LazyLock::new(|| {
+    let newest = "ORDER BY ordinal DESC LIMIT 1";
+    let of_account = format!("WHERE tenant = ?1 AND account_id = ?2 AND {CLOSING} {newest}");
+    BLOCKING_STATE.select(&of_account)
+});
 static SELECT_CUSTOM_FIELDS: LazyLock<String> =
     LazyLock::new(|| CUSTOM_FIELD.select(FIELDS_OF_OBJECT));
 static SELECT_PAYMENT: LazyLock<String> = LazyLock::new(|| PAYMENT.select(BY_ID));
@@ -102,7 +113,7 @@ pub(crate) fn state(
     // They belong to accounts that are loaded already.
     load_methods(reader, &defaults, &mut state, recent)?;
     load_tags(reader, &wanted, &mut state)?;
-    load_personal(reader, &wanted, &mut state)?;
+    load_parts(reader, &wanted, &mut state)?;
     load_named(reader, &wanted, &mut state)?;
     load_flags(reader, &wanted, &mut state)?;
     customers::customers(reader, &wanted.customers, &mut state)?;
@@ -133,6 +144,8 @@ struct Wanted<'a> {
     transactions: Vec<(TenantNo, TransactionId)>,
     /// Accounts whose further addresses are wanted.
     emails: Vec<(TenantNo, AccountId)>,
+    /// Accounts whose blocking states are wanted.
+    states: Vec<(TenantNo, AccountId)>,
     tags: Vec<(TenantNo, TagKey)>,
     tag_definitions: Vec<(TenantNo, TagDefinitionId)>,
     tag_definition_uses: Vec<(TenantNo, TagDefinitionId)>,
@@ -155,6 +168,7 @@ impl<'a> Wanted<'a> {
         match read {
             Read::Account(tenant, id) => drop(self.accounts.insert((*tenant, *id))),
             Read::AccountEmails(tenant, id) => self.emails.push((*tenant, *id)),
+            Read::BlockingStates(tenant, id) => self.states.push((*tenant, *id)),
             Read::PaymentMethod(tenant, id) => drop(self.methods.insert((*tenant, *id))),
             Read::Payment(tenant, id) => drop(self.payments.insert((*tenant, *id))),
             Read::Transaction(tenant, id) => self.transactions.push((*tenant, *id)),
@@ -318,8 +332,9 @@ fn load_accounts(
         found.insert(key, entry);
     }
     for &key in keys {
-        let account = found.remove(&key).map(|AccountEntry { account, person }| {
+        let account = found.remove(&key).map(|AccountEntry { account, person, is_closed }| {
             state.people.extend(person.map(|person| (key, person)));
+            state.closed_accounts.extend(is_closed.then_some(key));
             account
         });
         state.accounts.insert(key, account);
@@ -342,14 +357,15 @@ fn split<K: Copy + Ord + Hash, V: Clone>(
     (found, unknown)
 }
 
-/// Those accounts that exist, each with what is known of the person.
+/// Those accounts that exist, each with what is known of the person and whether it is closed.
 fn read_accounts(
     reader: &Reader,
     keys: &[(TenantNo, AccountId)],
 ) -> Result<BTreeMap<(TenantNo, AccountId), AccountEntry>, StoreError> {
     let mut found = BTreeMap::new();
     reader.for_keys(&SELECT_ACCOUNT, &values(keys), |at, cells| {
-        found.insert(keys[at], AccountEntry { account: rows::account(cells)?, person: None });
+        let account = rows::account(cells)?;
+        found.insert(keys[at], AccountEntry { account, person: None, is_closed: false });
         Ok(())
     })?;
     let keys: Vec<(TenantNo, AccountId)> = found.keys().copied().collect();
@@ -357,6 +373,13 @@ fn read_accounts(
         let (.., person) = rows::person(cells)?;
         if let Some(entry) = found.get_mut(&keys[at]) {
             entry.person = Some(person);
+        }
+        Ok(())
+    })?;
+    reader.for_keys(&SELECT_CLOSING, &values(&keys), |at, cells| {
+        let newest = rows::blocking_state(cells)?;
+        if let Some(entry) = found.get_mut(&keys[at]) {
+            entry.is_closed = newest.closes() == Some(true);
         }
         Ok(())
     })?;
@@ -392,17 +415,20 @@ fn load_tags(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<
     Ok(())
 }
 
-/// Custom fields and further addresses: as seldom changed as tags, and never asked for by payments.
-fn load_personal(
-    reader: &Reader,
-    wanted: &Wanted<'_>,
-    state: &mut State,
-) -> Result<(), StoreError> {
+/// Custom fields, further addresses and blocking states: as seldom changed as tags, and never asked for by
+/// payments.
+fn load_parts(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<(), StoreError> {
     for &(tenant, account) in &wanted.emails {
         let key = [tenant.into(), account.into()];
         let emails = reader.query(&SELECT_EMAILS, &key, rows::account_email)?;
         let emails = emails.into_iter().map(|it| (it.id, it)).collect();
         state.account_emails.insert((tenant, account), emails);
+    }
+    for &(tenant, account) in &wanted.states {
+        let key = [tenant.into(), account.into()];
+        let states = reader.query(&SELECT_STATES, &key, rows::blocking_state)?;
+        let states = states.into_iter().map(|it| (it.id, it)).collect();
+        state.blocking_states.insert((tenant, account), states);
     }
     for &(tenant, object) in &wanted.custom_fields {
         let key = rows::object_key(tenant, object);

@@ -21,6 +21,7 @@ use crate::share::Share;
 pub(crate) struct AccountEntry {
     pub(crate) account: Account,
     pub(crate) person: Option<Person>,
+    pub(crate) is_closed: bool,
 }
 
 /// A payment with what belongs to it.
@@ -116,7 +117,10 @@ impl Recent {
         let account = Account { revision: stored(it.revision), ..it.clone() };
         match self.accounts.get(key) {
             Some(held) => held.account = account,
-            None if was_made => self.accounts.insert(key, AccountEntry { account, person: None }),
+            None if was_made => {
+                let entry = AccountEntry { account, person: None, is_closed: false };
+                self.accounts.insert(key, entry);
+            }
             None => {}
         }
     }
@@ -130,6 +134,13 @@ impl Recent {
     ) {
         if let Some(held) = self.accounts.get((tenant, id)) {
             held.person = person.cloned();
+        }
+    }
+
+    /// Whether an account is closed now.
+    pub(crate) fn account_closed(&mut self, tenant: TenantNo, id: AccountId, is_closed: bool) {
+        if let Some(held) = self.accounts.get((tenant, id)) {
+            held.is_closed = is_closed;
         }
     }
 

@@ -27,6 +27,7 @@ use crate::driver::{Cells, Value};
 use crate::tables::{self, CHECKS};
 
 mod account_emails;
+mod blocking_states;
 mod claims;
 mod custom_fields;
 mod objects;
@@ -35,6 +36,8 @@ mod tags;
 
 pub use account_emails::account_email;
 pub(crate) use account_emails::account_email_row;
+pub use blocking_states::blocking_state;
+pub(crate) use blocking_states::blocking_state_row;
 pub use claims::claim_hash;
 pub(crate) use claims::{ClaimHash, Claimed, claim, claim_row, recent_claim, recent_claim_row};
 pub use custom_fields::custom_field;

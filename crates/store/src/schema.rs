@@ -27,6 +27,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: founding },
     Migration { version: 2, sql: accounts_by_parent },
     Migration { version: 3, sql: fields_and_tags },
+    Migration { version: 4, sql: blocking_states },
 ];
 
 /// The version that this code writes.
@@ -35,10 +36,15 @@ pub const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 fn founding(dialect: &Dialect) -> String {
     let then = |table: &&'static Table| match table.name {
         name if name == tables::TAG.name => Some(&tables::CONTROL_TAG_BEFORE_3),
-        name if tables::OF_VERSION_3.iter().any(|it| it.name == name) => None,
+        name if later().any(|it| it.name == name) => None,
         _ => Some(*table),
     };
     tables::ddl(&TABLES.iter().filter_map(then).collect::<Vec<_>>(), dialect)
+}
+
+/// The tables of later versions.
+fn later() -> impl Iterator<Item = &'static Table> {
+    tables::OF_VERSION_3.into_iter().chain(tables::OF_VERSION_4)
 }
 
 /// Finds the children of an account.
@@ -64,6 +70,11 @@ fn fields_and_tags(dialect: &Dialect) -> String {
         " END, {account}, account_id, id, active, created_at_us, seq FROM tag;\nDROP TABLE tag;\n"
     ));
     sql
+}
+
+/// Blocking states of accounts.
+fn blocking_states(dialect: &Dialect) -> String {
+    tables::ddl(&tables::OF_VERSION_4, dialect)
 }
 
 /// The whole schema of an empty database, step by step.
@@ -244,9 +255,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6"]
+        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2"]
+        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

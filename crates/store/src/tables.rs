@@ -18,8 +18,10 @@ pub(crate) use customers::{EXPIRING, GIVEN_UP, SETTLED, TO_NOTIFY, TO_SEND, WAIT
 pub(crate) use flags::DUE;
 pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 pub use insights::{FLAG_INSIGHT, METRIC_INSIGHT};
-pub use objects::{ACCOUNT_EMAIL, CUSTOM_FIELD, CUSTOM_FIELD_VALUE, TAG, TAG_DEFINITION};
-pub(crate) use objects::{OF_VERSION_3, SHOWN};
+pub use objects::{
+    ACCOUNT_EMAIL, BLOCKING_STATE, CUSTOM_FIELD, CUSTOM_FIELD_VALUE, TAG, TAG_DEFINITION,
+};
+pub(crate) use objects::{CLOSING, OF_VERSION_3, OF_VERSION_4, SHOWN};
 pub(crate) use payments::{IN_RARE_STATE, UNRESOLVED};
 pub use payments::{OUTSTANDING, PAYMENT, PAYMENT_TRANSACTION, POSTING, QUARANTINE};
 
@@ -406,7 +408,7 @@ pub static CLAIM_RECENT: Table = Table {
 };
 
 /// Tables whose rows have their id from the request that makes them.
-pub(crate) static MADE_BY_REQUESTS: [&str; 9] = [
+pub(crate) static MADE_BY_REQUESTS: [&str; 10] = [
     ACCOUNT.name,
     PAYMENT_METHOD.name,
     PAYMENT.name,
@@ -415,6 +417,7 @@ pub(crate) static MADE_BY_REQUESTS: [&str; 9] = [
     OPERATION.name,
     CUSTOM_FIELD.name,
     ACCOUNT_EMAIL.name,
+    BLOCKING_STATE.name,
     TAG_DEFINITION.name,
 ];
 
@@ -563,6 +566,7 @@ pub static TABLES: &[&Table] = &[
     &CUSTOM_FIELD_VALUE,
     &TAG_DEFINITION,
     &ACCOUNT_EMAIL,
+    &BLOCKING_STATE,
 ];
 
 /// The tables of insights.

@@ -292,6 +292,7 @@ const fn wire_account(rejection: &AccountRejection) -> (Code, &'static str) {
         R::DefaultPaymentMethodInUse { .. } => {
             (Code::FailedPrecondition, "DEFAULT_PAYMENT_METHOD_IN_USE")
         }
+        R::Closed { .. } => (Code::FailedPrecondition, "ACCOUNT_CLOSED"),
     }
 }
 

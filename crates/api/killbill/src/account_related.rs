@@ -168,6 +168,6 @@ pub(crate) async fn check_account_of(call: &Call, account: AccountId) -> Result<
     found.map(|_| ()).ok_or_else(|| not_found(account))
 }
 
-fn not_found(account: AccountId) -> Failure {
+pub(crate) fn not_found(account: AccountId) -> Failure {
     Failure::Refused(Box::new(Rejection::Account(AccountRejection::NotFound { id: account })))
 }

@@ -4,6 +4,7 @@ mod history;
 
 use domain::account::Person;
 use domain::account_email::AccountEmail;
+use domain::blocking_state::BlockingState;
 use domain::change::{AccountChange, Change, PaymentChange, TenantChange};
 use domain::custom_field::CustomField;
 use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, TransactionType};
@@ -134,6 +135,7 @@ enum Image<'a> {
     Account(&'a Account, Option<&'a Person>),
     Tag(&'a Tag),
     Email(&'a AccountEmail),
+    BlockingState(&'a BlockingState),
     TagDefinition(&'a TagDefinition),
     CustomField(&'a CustomField),
     PaymentMethod(&'a PaymentMethod),
@@ -150,6 +152,7 @@ impl<'a> Image<'a> {
             Change::Account(AccountChange::Tag(tag)) => Self::Tag(tag),
             Change::Tenant(TenantChange::TagDefinition(it)) => Self::TagDefinition(it),
             Change::Account(AccountChange::Email(it)) => Self::Email(it),
+            Change::Account(AccountChange::BlockingState(it)) => Self::BlockingState(it),
             Change::Account(AccountChange::CustomField(field)) => Self::CustomField(field),
             Change::Account(AccountChange::PaymentMethod(method)) => Self::PaymentMethod(method),
             Change::Payment(PaymentChange::Payment(payment)) => Self::Payment(payment),
@@ -177,6 +180,7 @@ impl<'a> Image<'a> {
             Self::Account(it, _) => ("ACCOUNT", it.id.uuid()),
             Self::Tag(it) => ("TAG", it.id.uuid()),
             Self::Email(it) => ("ACCOUNT_EMAIL", it.id.uuid()),
+            Self::BlockingState(it) => ("BLOCKING_STATES", it.id.uuid()),
             Self::TagDefinition(it) => ("TAG_DEFINITION", it.id.uuid()),
             Self::CustomField(it) => ("CUSTOM_FIELD", it.id.uuid()),
             Self::PaymentMethod(it) => ("PAYMENT_METHOD", it.id.uuid()),
@@ -190,12 +194,14 @@ impl<'a> Image<'a> {
             Self::PaymentMethod(method) if !method.active => "DELETE",
             Self::Tag(tag) if !tag.active => "DELETE",
             Self::Email(it) if !it.active => "DELETE",
+            Self::BlockingState(it) if !it.active => "DELETE",
             Self::TagDefinition(it) if !it.active => "DELETE",
             Self::CustomField(field) if !field.active => "DELETE",
             // Adding a removed tag again activates its row.
             Self::Tag(_) => "INSERT",
             Self::Account(..)
             | Self::Email(_)
+            | Self::BlockingState(_)
             | Self::TagDefinition(_)
             | Self::CustomField(_)
             | Self::PaymentMethod(_)
@@ -224,6 +230,7 @@ impl<'a> Image<'a> {
             Self::Account(..)
             | Self::Tag(_)
             | Self::Email(_)
+            | Self::BlockingState(_)
             | Self::TagDefinition(_)
             | Self::CustomField(_)
             | Self::PaymentMethod(_) => ENDED,

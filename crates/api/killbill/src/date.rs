@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use domain::Timestamp;
-use jiff::civil::DateTime;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
 /// The last year with four digits.
@@ -24,6 +24,19 @@ pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     };
     let year = TimeZone::UTC.to_datetime(at).year();
     (1..=YEAR_MAX).contains(&year).then(|| Timestamp(at.as_microsecond()))
+}
+
+/// A date without a time.
+pub(crate) fn day(text: &str) -> Option<Date> {
+    text.parse().ok().filter(|day: &Date| day.to_string() == text)
+}
+
+/// The time of day that `reference` has in a zone, on another day; with the zone's offset of then.
+pub(crate) fn on_day(day: Date, reference: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    let reference = jiff::Timestamp::from_microsecond(reference.0).ok()?;
+    let offset = zone.to_offset(reference);
+    let at = day.to_datetime(offset.to_datetime(reference).time());
+    offset.to_timestamp(at).ok().map(|at| Timestamp(at.as_microsecond()))
 }
 
 /// The zone with this IANA name, or a fixed offset such as `+02:00`.
@@ -65,6 +78,21 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
+
+    #[test]
+    fn a_day_has_the_time_of_day_of_the_reference() {
+        let reference = parse("2026-01-15T23:30:00Z").unwrap();
+        let on = |text, zone_name| {
+            let zone = zone(zone_name).unwrap();
+            day(text).and_then(|day| on_day(day, reference, &zone)).map(rfc3339_millis)
+        };
+        let expected = |text: &str| Some(text.to_owned());
+        assert_eq!(on("2026-07-01", "UTC"), expected("2026-07-01T23:30:00.000Z"));
+        // It is the next day there already, and the offset stays that of the winter.
+        assert_eq!(on("2026-07-01", "Europe/Paris"), expected("2026-06-30T23:30:00.000Z"));
+        assert_eq!(on("2026-07-01T00:00:00Z", "UTC"), None, "it has a time");
+        assert_eq!(on("20260701", "UTC"), None);
+    }
 
     fn check(text: &str, expected: Expect) {
         let parsed = parse(text).map_or("refused".to_owned(), rfc3339_millis);

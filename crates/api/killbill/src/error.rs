@@ -23,6 +23,9 @@ use crate::reply::{empty, json};
 /// Java's class names, which some clients use to distinguish errors.
 pub(crate) mod class {
     pub(crate) const ACCOUNT: &str = "org.killbill.billing.account.api.AccountApiException";
+    /// What is blocked.
+    pub(crate) const ENTITLEMENT: &str =
+        "org.killbill.billing.entitlement.api.EntitlementApiException";
     /// Payments and payment methods.
     pub(crate) const PAYMENT: &str = "org.killbill.billing.payment.api.PaymentApiException";
     pub(crate) const TAG: &str = "org.killbill.billing.util.api.TagApiException";
@@ -118,6 +121,7 @@ pub(crate) mod code {
     pub(crate) const TAG_DEFINITION_HAS_UPPERCASE: Code =
         coded(StatusCode::BAD_REQUEST, 3904, class::TAG_DEFINITION);
     pub(crate) const NO_SUCH_TAG: Code = coded(StatusCode::NOT_FOUND, 3950, class::TAG);
+    pub(crate) const BLOCKED: Code = coded(StatusCode::BAD_REQUEST, 6000, class::ENTITLEMENT);
     pub(crate) const NO_SUCH_CUSTOM_FIELD: Code =
         coded(StatusCode::BAD_REQUEST, 9001, class::CUSTOM_FIELD);
     pub(crate) const CUSTOM_FIELD_NAME_IS_FIXED: Code =

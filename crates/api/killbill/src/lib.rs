@@ -11,6 +11,7 @@ mod adapter;
 mod admin;
 mod amount;
 mod audit;
+mod blocking_states;
 mod caches;
 mod call;
 mod catalog;

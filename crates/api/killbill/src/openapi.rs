@@ -13,9 +13,9 @@ use crate::request::Audited;
 use crate::route::{Credentials, Route};
 use crate::routes;
 use crate::{
-    account_emails, account_related, accounts, admin, audit, caches, catalog, custom_fields,
-    export, node_commands, payment_methods, payments, queues, security, system, tags,
-    tenant_values, tenants, test_clock, transactions,
+    account_emails, account_related, accounts, admin, audit, blocking_states, caches, catalog,
+    custom_fields, export, node_commands, payment_methods, payments, queues, security, system,
+    tags, tenant_values, tenants, test_clock, transactions,
 };
 
 #[derive(OpenApi)]
@@ -71,6 +71,10 @@ use crate::{
     tags::define,
     tags::undefine,
     tags::definition_history,
+    blocking_states::close,
+    blocking_states::list,
+    blocking_states::add,
+    blocking_states::history,
     account_emails::list,
     account_emails::add,
     account_emails::remove,
@@ -231,7 +235,7 @@ fn complete(operation: &mut Operation, route: &Route) {
 }
 
 /// Parameters that mean the same on every route.
-const PARAMETERS: [(&str, &str); 57] = [
+const PARAMETERS: [(&str, &str); 62] = [
     ("accountEmailId", "The id of the further e-mail address"),
     ("accountId", "The account's id"),
     ("accountWithBalance", "Fills `accountBalance`, 0 as there are no invoices"),
@@ -241,7 +245,11 @@ const PARAMETERS: [(&str, &str); 57] = [
     ),
     ("apiKey", "The tenant's API key"),
     ("audit", "`NONE` (default), `MINIMAL` or `FULL`: fills `auditLogs`"),
+    ("blockingId", "The id of the blocking state"),
+    ("blockingStateSvcs", "A service whose states are listed; repeatable"),
+    ("blockingStateTypes", "`ACCOUNT`, `SUBSCRIPTION_BUNDLE` or `SUBSCRIPTION`; repeatable"),
     ("cacheName", "`credentials`, which is the only one; all without it"),
+    ("cancelAllSubscriptions", "Taken for Kill Bill's clients: there are no subscriptions"),
     ("cb", "The URL that events are sent to"),
     ("customField", "A field's id; repeatable"),
     ("customFieldId", "The custom field's id"),
@@ -257,6 +265,7 @@ const PARAMETERS: [(&str, &str); 57] = [
     ("forceDefaultPmDeletion", "Deletes a default method"),
     ("includedDeleted", "Deleted ones too"),
     ("isDefault", "Makes it the account's default"),
+    ("itemAdjustUnpaidInvoices", "Taken for Kill Bill's clients: there are no invoices"),
     ("keyName", "A key of the tenant's own"),
     ("keyPrefix", "What the keys begin with"),
     ("limit", "100 by default, 10,000 at most"),
@@ -273,6 +282,7 @@ const PARAMETERS: [(&str, &str); 57] = [
     ("pluginName", "Only those of this gateway"),
     ("pluginProperty", "key=value, for the gateway; repeatable"),
     ("queueName", "Only notifications of this queue: `janitor` is the only one"),
+    ("removeFutureNotifications", "Cancels what is scheduled for the account; `true` by default"),
     ("requestedDate", "A date, or a date and time (ISO 8601)"),
     ("role", "The role's name"),
     ("searchKey", "The text to search for"),
@@ -298,6 +308,7 @@ const PARAMETERS: [(&str, &str); 57] = [
         "Asks the gateway about what is unknown or pending, and shows its references",
     ),
     ("years", "Years to move by"),
+    ("writeOffUnpaidInvoices", "Taken for Kill Bill's clients: there are no invoices"),
 ];
 
 /// `PaymentMethod` as `payment_method`.

@@ -9,9 +9,9 @@ use crate::request::Audited;
 use crate::route::{Credentials, Gives, Handler, Resource, Route, Takes};
 use crate::unserved::UNSERVED;
 use crate::{
-    account_emails, account_related, accounts, admin, audit, caches, catalog, custom_fields,
-    export, node_commands, payment_methods, payments, queues, security, system, tags,
-    tenant_values, tenants, test_clock, transactions,
+    account_emails, account_related, accounts, admin, audit, blocking_states, caches, catalog,
+    custom_fields, export, node_commands, payment_methods, payments, queues, security, system,
+    tags, tenant_values, tenants, test_clock, transactions,
 };
 
 const fn read(path: &'static str, handler: Handler) -> Route {
@@ -145,6 +145,13 @@ static ROUTES: &[Route] = &[
     read("/1.0/kb/accounts/search/{searchKey}", |it| Box::pin(accounts::search(it))),
     read(ACCOUNT, |it| Box::pin(accounts::get(it))),
     put(ACCOUNT, "account:update", |it| Box::pin(accounts::update(it))),
+    delete(ACCOUNT, "entitlement:pause_resume", |it| Box::pin(blocking_states::close(it)))
+        .without_body(),
+    read(STATES_OF_ACCOUNT, |it| Box::pin(blocking_states::list(it))),
+    post(STATES_OF_ACCOUNT, "entitlement:pause_resume", |it| Box::pin(blocking_states::add(it))),
+    read("/1.0/kb/accounts/block/{blockingId}/auditLogsWithHistory", |it| {
+        Box::pin(blocking_states::history(it))
+    }),
     read("/1.0/kb/accounts/{accountId}/auditLogs", |it| Box::pin(audit::account(it))),
     read("/1.0/kb/accounts/{accountId}/auditLogsWithHistory", |it| {
         Box::pin(audit::account_history(it))
@@ -388,6 +395,7 @@ static TEST_ROUTES: &[Route] = &[
 ];
 
 const ACCOUNT: &str = "/1.0/kb/accounts/{accountId}";
+const STATES_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/block";
 const TAGS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/tags";
 const TAGS_OF_PAYMENT: &str = "/1.0/kb/payments/{paymentId}/tags";
 const TAGS_OF_TRANSACTION: &str = "/1.0/kb/paymentTransactions/{transactionId}/tags";
@@ -476,7 +484,7 @@ mod tests {
         assert_eq!(account.allow(), "DELETE,GET,OPTIONS,PUT");
         assert_eq!(account.options(), "HEAD,DELETE,GET,OPTIONS,PUT");
         assert!(matches!(account.find(&Method::HEAD), RouteMatch::Route(_)));
-        assert!(matches!(account.find(&Method::DELETE), RouteMatch::Unserved));
+        assert!(matches!(account.find(&Method::DELETE), RouteMatch::Route(_)));
         assert!(matches!(account.find(&Method::PATCH), RouteMatch::OtherMethods));
         assert!(resources.iter().all(|it| it.path != CLOCK));
         let refunds = resources.iter().find(|it| it.path == "/1.0/kb/payments/refunds").unwrap();

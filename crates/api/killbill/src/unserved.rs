@@ -5,9 +5,6 @@ use http::Method;
 
 /// Paths with their methods.
 pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
-    ("/1.0/kb/accounts/block/{blockingId}/auditLogsWithHistory", &[Method::GET]),
-    ("/1.0/kb/accounts/{accountId}", &[Method::DELETE]),
-    ("/1.0/kb/accounts/{accountId}/block", &[Method::GET, Method::POST]),
     ("/1.0/kb/accounts/{accountId}/invoicePayments", &[Method::POST]),
     ("/1.0/kb/accounts/{accountId}/overdue", &[Method::GET]),
     ("/1.0/kb/accounts/{childAccountId}/transferCredit", &[Method::PUT]),

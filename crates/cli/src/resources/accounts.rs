@@ -18,7 +18,7 @@ const COLUMNS: &[(&str, &str)] = &[
 pub(super) static ACCOUNTS: Resource = Resource {
     name: "accounts",
     alias: None,
-    about: "List, find and create billing accounts",
+    about: "List, find, create and close billing accounts",
     scope: Scope::Tenant,
     actions: &[
         Action {
@@ -76,6 +76,17 @@ pub(super) static ACCOUNTS: Resource = Resource {
             request: Request::Send {
                 method: Method::POST,
                 path: "/1.0/kb/accounts",
+                constants: &[],
+            },
+        },
+        Action {
+            name: "close",
+            about: "Close an account: nothing new begins on it",
+            operands: &[ACCOUNT],
+            options: &[],
+            request: Request::Send {
+                method: Method::DELETE,
+                path: "/1.0/kb/accounts/{account}",
                 constants: &[],
             },
         },

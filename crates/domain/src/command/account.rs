@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::{CreateAccount, EraseAccount, ReleaseAccount, UpdateAccount};
 use crate::account_email::ChangeAccountEmail;
+use crate::blocking_state::{AddBlockingState, CloseAccount};
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::custom_field::{AddCustomFields, RemoveCustomFields, UpdateCustomFields};
 use crate::object::Object;
@@ -22,6 +23,8 @@ pub enum AccountCommand {
     Release(ReleaseAccount),
     AddEmail(ChangeAccountEmail),
     RemoveEmail(ChangeAccountEmail),
+    Close(CloseAccount),
+    AddBlockingState(AddBlockingState),
     AddTags(AddTags),
     RemoveTags(RemoveTags),
     AddCustomFields(AddCustomFields),
@@ -43,6 +46,8 @@ impl AccountCommand {
             Self::Release(_) => "ReleaseAccount",
             Self::AddEmail(_) => "AddAccountEmail",
             Self::RemoveEmail(_) => "RemoveAccountEmail",
+            Self::Close(_) => "CloseAccount",
+            Self::AddBlockingState(_) => "AddBlockingState",
             Self::AddTags(_) => "AddTags",
             Self::RemoveTags(_) => "RemoveTags",
             Self::AddCustomFields(_) => "AddCustomFields",
@@ -64,6 +69,8 @@ impl AccountCommand {
             Self::Release(it) => Some(it.account),
             Self::AddEmail(it) => Some(it.account),
             Self::RemoveEmail(it) => Some(it.account),
+            Self::Close(it) => Some(it.account),
+            Self::AddBlockingState(it) => Some(it.account),
             Self::AddTags(it) => Some(it.account),
             Self::RemoveTags(it) => Some(it.account),
             Self::AddCustomFields(it) => Some(it.account),
@@ -84,6 +91,8 @@ impl AccountCommand {
             Self::Release(it) => Subject::Account(it.account),
             Self::AddEmail(it) => Subject::Account(it.account),
             Self::RemoveEmail(it) => Subject::Account(it.account),
+            Self::Close(it) => Subject::Account(it.account),
+            Self::AddBlockingState(it) => Subject::Account(it.account),
             Self::AddTags(it) => Subject::Account(it.account),
             Self::RemoveTags(it) => Subject::Account(it.account),
             Self::AddCustomFields(it) => Subject::Account(it.account),
@@ -103,6 +112,8 @@ impl AccountCommand {
             | Self::Release(_)
             | Self::AddEmail(_)
             | Self::RemoveEmail(_)
+            | Self::Close(_)
+            | Self::AddBlockingState(_)
             | Self::AddTags(_)
             | Self::RemoveTags(_)
             | Self::AddCustomFields(_)
@@ -129,6 +140,8 @@ impl AccountCommand {
             Self::Release(_) => {}
             Self::AddEmail(it) => read_emails(it.account, tenant, read),
             Self::RemoveEmail(it) => read_emails(it.account, tenant, read),
+            Self::Close(it) => read_blocking_states(it.account, tenant, read),
+            Self::AddBlockingState(it) => read_blocking_states(it.account, tenant, read),
             Self::AddTags(it) => read_tags((it.account, it.part), &it.definitions, tenant, read),
             Self::RemoveTags(it) => {
                 read_tags((it.account, it.part), &it.definitions, tenant, read);
@@ -168,6 +181,11 @@ pub(super) fn read_new_account(it: &CreateAccount, tenant: TenantNo, read: &mut 
 fn read_emails(account: AccountId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     read(Read::Account(tenant, account));
     read(Read::AccountEmails(tenant, account));
+}
+
+fn read_blocking_states(account: AccountId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::Account(tenant, account));
+    read(Read::BlockingStates(tenant, account));
 }
 
 fn read_tags(

@@ -1,12 +1,13 @@
 //! Payment methods: created, made the default, deleted.
 
+use crate::blocking_state::ClosedTo;
 use crate::change::AccountChange;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::payment::EXTERNAL_PAYMENT;
 use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use crate::reply::{AccountReply, Outcome};
-use crate::rules::tag;
+use crate::rules::{blocking_state, tag};
 use crate::state::State;
 use crate::tag::ControlTag;
 use crate::{
@@ -39,6 +40,7 @@ pub(crate) fn make(
     it: &CreatePaymentMethod,
     cx: &mut Context,
 ) -> Result<PaymentMethod, Rejection> {
+    blocking_state::refuse_closed(state, account.id, ClosedTo::PaymentMethod, cx)?;
     if cx.settings.gateway(&it.gateway).is_none() {
         return Err(PaymentRejection::GatewayNotRegistered { gateway: it.gateway.clone() }.into());
     }
@@ -213,6 +215,20 @@ mod tests {
         let it = SetDefaultPaymentMethod { account, payment_method: foreign };
         let refused = rows.run(Command::Account(AccountCommand::SetDefaultPaymentMethod(it)));
         assert_eq!(refused, Err(AccountRejection::PaymentMethodNotFound { id: foreign }.into()));
+    }
+
+    #[test]
+    fn a_closed_account_gets_no_method() {
+        let mut rows = Rows::new();
+        let account = account(&mut rows);
+        let (method, _) = add(&mut rows, account, ("remote", None, false)).unwrap();
+        rows.state.closed_accounts.insert((TENANT, account));
+        let refused = add(&mut rows, account, ("remote", None, false));
+        let to = ClosedTo::PaymentMethod;
+        assert_eq!(refused, Err(AccountRejection::Closed { account, to }.into()));
+        let it = SetDefaultPaymentMethod { account, payment_method: method };
+        rows.run(Command::Account(AccountCommand::SetDefaultPaymentMethod(it))).unwrap();
+        rows.run(delete(method, true)).unwrap();
     }
 
     #[test]

@@ -1,14 +1,19 @@
 //! Custom fields, and tags of a tenant's own definitions.
 
 use domain::account_email::{AccountEmail, ChangeAccountEmail};
+use domain::blocking_state::{AddBlockingState, BlockingState, Blocks, CloseAccount, ClosedTo};
 use domain::change::{AccountChange, Change, TenantChange};
 use domain::command::{AccountCommand, TenantCommand};
 use domain::custom_field::{
     AddCustomFields, CustomField, NewCustomField, NewValue, RemoveCustomFields, UpdateCustomFields,
 };
 use domain::object::Object;
+use domain::payment::TransactionType;
 use domain::tag::{CreateTagDefinition, DefinitionRef, NamedDefinition, TagDefinition, TagKey};
-use domain::{Command, Event, Reply, Revision, Seq, TenantNo, TenantRejection, Timestamp};
+use domain::{
+    AccountRejection, Command, Event, Rejection, Reply, Revision, Seq, TenantNo, TenantRejection,
+    Timestamp,
+};
 use expect_test::expect;
 
 use crate::{check, id};
@@ -210,4 +215,75 @@ fn further_addresses_of_accounts() {
             r#"{"Account":{"RemoveEmail":{"account":"00000000-0000-0000-0000-000000000001","email":"x"}}}"#
         ]],
     );
+}
+
+#[test]
+fn blocking_states_of_accounts() {
+    let account = id(1);
+    let blocks = Blocks { change: true, entitlement: false, billing: true };
+    let [service, name] = ["s", "n"].map(str::to_owned);
+    let state = BlockingState {
+        tenant: TenantNo(1),
+        id: id(2),
+        account,
+        ordinal: 3,
+        service: service.clone(),
+        name: name.clone(),
+        blocks,
+        effective_at: Timestamp(5),
+        active: true,
+        created_at: Timestamp(6),
+        revision: Revision::first(Seq(9)),
+    };
+    check(
+        &Change::Account(AccountChange::BlockingState(state)),
+        expect![[
+            r#"{"Account":{"BlockingState":{"tenant":1,"id":"00000000-0000-0000-0000-000000000002","account":"00000000-0000-0000-0000-000000000001","ordinal":3,"service":"s","name":"n","blocks":{"change":true,"entitlement":false,"billing":true},"effective_at":5,"active":true,"created_at":6,"revision":{"seq":9,"previous":null}}}}"#
+        ]],
+    );
+    check(
+        &Event::BlockingStateAdded {
+            account,
+            state: id(2),
+            service: service.clone(),
+            name: name.clone(),
+            effective_at: Timestamp(5),
+            before: Blocks::default(),
+            after: blocks,
+        },
+        expect![[
+            r#"{"BlockingStateAdded":{"account":"00000000-0000-0000-0000-000000000001","state":"00000000-0000-0000-0000-000000000002","service":"s","name":"n","effective_at":5,"before":{"change":false,"entitlement":false,"billing":false},"after":{"change":true,"entitlement":false,"billing":true}}}"#
+        ]],
+    );
+    let close = CloseAccount { account, remove_future_notifications: true };
+    check(
+        &Command::Account(AccountCommand::Close(close)),
+        expect![[
+            r#"{"Account":{"Close":{"account":"00000000-0000-0000-0000-000000000001","remove_future_notifications":true}}}"#
+        ]],
+    );
+    let effective_at = Some(Timestamp(5));
+    let add = AddBlockingState { account, service, name, blocks, effective_at };
+    check(
+        &Command::Account(AccountCommand::AddBlockingState(add)),
+        expect![[
+            r#"{"Account":{"AddBlockingState":{"account":"00000000-0000-0000-0000-000000000001","service":"s","name":"n","blocks":{"change":true,"entitlement":false,"billing":true},"effective_at":5}}}"#
+        ]],
+    );
+    for (to, expected) in [
+        (
+            ClosedTo::Payment(TransactionType::Purchase),
+            expect![[
+                r#"{"Account":{"Closed":{"account":"00000000-0000-0000-0000-000000000001","to":{"Payment":"Purchase"}}}}"#
+            ]],
+        ),
+        (
+            ClosedTo::PaymentMethod,
+            expect![[
+                r#"{"Account":{"Closed":{"account":"00000000-0000-0000-0000-000000000001","to":"PaymentMethod"}}}"#
+            ]],
+        ),
+    ] {
+        check(&Rejection::Account(AccountRejection::Closed { account, to }), expected);
+    }
 }

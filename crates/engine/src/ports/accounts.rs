@@ -1,6 +1,7 @@
 //! Reads of accounts.
 
 use domain::account_email::AccountEmail;
+use domain::blocking_state::BlockingState;
 use domain::{Account, AccountId, Person, TenantId, TenantNo};
 
 use super::{Page, Paged, Quarantined, StoreError};
@@ -23,6 +24,12 @@ pub trait AccountQueries: Send + Sync {
         no: TenantNo,
         account: AccountId,
     ) -> Result<Vec<AccountEmail>, StoreError>;
+    /// The active blocking states of an account, in the order in which they begin.
+    fn blocking_states(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+    ) -> Result<Vec<BlockingState>, StoreError>;
     /// All accounts, oldest first.
     fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError>;
     /// The accounts whose parent it is, oldest first.

@@ -3,8 +3,8 @@
 use domain::change::Change;
 use domain::payment::Actor;
 use domain::{
-    AccountEmailId, AccountId, CustomFieldId, PaymentId, PaymentMethodId, Person, Seq,
-    TagDefinitionId, TagId, TenantNo, Timestamp, TransactionId,
+    AccountEmailId, AccountId, BlockingStateId, CustomFieldId, PaymentId, PaymentMethodId, Person,
+    Seq, TagDefinitionId, TagId, TenantNo, Timestamp, TransactionId,
 };
 
 use super::StoreError;
@@ -31,6 +31,7 @@ pub trait HistoryQueries: Send + Sync {
 pub enum HistoryOf {
     Account(AccountId),
     AccountEmail(AccountEmailId),
+    BlockingState(BlockingStateId),
     Tag(TagId),
     TagDefinition(TagDefinitionId),
     CustomField(CustomFieldId),
@@ -46,7 +47,7 @@ pub struct HistoryRow {
     pub seq: Seq,
     pub at: Timestamp,
     pub actor: Actor,
-    /// The entity as it was: `Account`, `AccountEmail`, `Tag`, `TagDefinition`, `CustomField`, `PaymentMethod`, `Payment`, `Transaction` or `Definition`, with the
+    /// The entity as it was: `Account`, `AccountEmail`, `BlockingState`, `Tag`, `TagDefinition`, `CustomField`, `PaymentMethod`, `Payment`, `Transaction` or `Definition`, with the
     /// fields that are kept out of the journal filled in from its table.
     pub image: Change,
     /// For an account: what was known of the person then.

@@ -46,6 +46,10 @@ fn what_a_release_wrote_is_migrated_verified_and_served() {
         assert_eq!(client.get("/v1/ledger/accounts").json()["accounts"], totals["ledger"]);
         let tags = client.get("/1.0/kb/tags/pagination").json();
         assert_eq!(tags[0]["objectType"], "ACCOUNT", "tags came along: {tags}");
+        let accounts = client.get("/1.0/kb/accounts/pagination?limit=1").json();
+        let account = format!("/1.0/kb/accounts/{}", accounts[0]["accountId"].as_str().unwrap());
+        assert_eq!(client.delete(&account).status, 204, "an account can be closed");
+        assert_eq!(client.get(&format!("{account}/block")).json().as_array().unwrap().len(), 1);
         assert!(server.stop().0.success());
         let verified = run(&["verify", "--data-dir", data.to_str().unwrap()]);
         let said = String::from_utf8_lossy(&verified.stdout).into_owned();

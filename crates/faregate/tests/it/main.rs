@@ -28,6 +28,7 @@ mod in_progress;
 mod iso8583;
 mod killbill_admin;
 mod killbill_bad_input;
+mod killbill_blocking_states;
 mod killbill_catalog;
 mod killbill_combo;
 mod killbill_custom_fields;

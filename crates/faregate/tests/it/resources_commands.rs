@@ -76,6 +76,10 @@ fn a_payment_is_taken_and_refunded_without_another_client() {
         (&refunded["purchasedAmount"], &refunded["refundedAmount"]),
         (&12.5.into(), &2.5.into())
     );
+    assert_eq!(tenant.run(&["accounts", "close", account]).0, Some(0));
+    let (code, said) = tenant.run(&["payments", "create", account, "--amount", "1"]);
+    assert_ne!(code, Some(0), "the account is closed");
+    assert!(said.contains("is block on this account"), "{said}");
     let (code, said) = tenant.run(&["payments", "ls"]);
     let shown = said.replace(payment, "PAYMENT").replace(account, "ACCOUNT");
     assert_eq!(code, Some(0), "{said}");

@@ -32,6 +32,7 @@ pub fn body(event: &Event) -> Option<Bytes> {
         Event::CustomFieldRemoved { account, field } => {
             Notification::of_custom_field("CUSTOM_FIELD_DELETION", account, field)
         }
+        Event::BlockingStateAdded { .. } => of_blocking_state(event)?,
         Event::TransactionChanged { .. } => of_transaction(event)?,
         // Kill Bill does not have these events.
         Event::AccountReleased { .. }
@@ -43,6 +44,29 @@ pub fn body(event: &Event) -> Option<Bytes> {
         | Event::DefinitionsChanged { .. } => return None,
     };
     Some(json(&notification).into())
+}
+
+fn of_blocking_state(event: &Event) -> Option<Notification> {
+    let Event::BlockingStateAdded { account, service, name, effective_at, before, after, .. } =
+        event
+    else {
+        return None;
+    };
+    let meta_data = BlockingStateMetaData {
+        blockable_id: account.to_string(),
+        service,
+        state_name: name,
+        blocking_type: "ACCOUNT",
+        effective_date: rfc3339_second(*effective_at),
+        is_transitioned_to_blocked_billing: !before.billing && after.billing,
+        is_transitioned_to_unblocked_billing: before.billing && !after.billing,
+        is_transitioned_to_blocked_entitlement: !before.entitlement && after.entitlement,
+        is_transitioned_to_unblocked_entitlement: before.entitlement && !after.entitlement,
+    };
+    Some(Notification {
+        meta_data: Some(json(&meta_data)),
+        ..Notification::of_account("BLOCKING_STATE", account)
+    })
 }
 
 fn of_transaction(event: &Event) -> Option<Notification> {
@@ -213,9 +237,24 @@ struct TransactionMetaData<'a> {
     effective_date: String,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BlockingStateMetaData<'a> {
+    blockable_id: String,
+    service: &'a str,
+    state_name: &'a str,
+    blocking_type: &'static str,
+    effective_date: String,
+    is_transitioned_to_blocked_billing: bool,
+    is_transitioned_to_unblocked_billing: bool,
+    is_transitioned_to_blocked_entitlement: bool,
+    is_transitioned_to_unblocked_entitlement: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::blocking_state::Blocks;
     use domain::{PaymentId, TenantValueId, Timestamp, TransactionId};
     use expect_test::{Expect, expect};
     use uuid::Uuid;
@@ -288,6 +327,28 @@ mod tests {
             &Event::TagRemoved { account, tag, definition: definition() },
             expect![[
                 r#"{"eventType":"TAG_DELETION","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"TAG","objectId":"0192aabb-ccdd-7000-8000-000000000008","metaData":"{\"tagDefinitionName\":\"AUTO_PAY_OFF\"}"}"#
+            ]],
+        );
+        let block = |before, after| Event::BlockingStateAdded {
+            account,
+            state: domain::BlockingStateId::new(id(7)),
+            service: "overdue-service".to_owned(),
+            name: "OD1".to_owned(),
+            effective_at: Timestamp(1_795_174_252_987_654),
+            before,
+            after,
+        };
+        let blocks = |entitlement, billing| Blocks { change: false, entitlement, billing };
+        check(
+            &block(blocks(false, true), blocks(true, true)),
+            expect![[
+                r#"{"eventType":"BLOCKING_STATE","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"ACCOUNT","objectId":"0192aabb-ccdd-7000-8000-000000000001","metaData":"{\"blockableId\":\"0192aabb-ccdd-7000-8000-000000000001\",\"service\":\"overdue-service\",\"stateName\":\"OD1\",\"blockingType\":\"ACCOUNT\",\"effectiveDate\":\"2026-11-20T11:30:52.000Z\",\"isTransitionedToBlockedBilling\":false,\"isTransitionedToUnblockedBilling\":false,\"isTransitionedToBlockedEntitlement\":true,\"isTransitionedToUnblockedEntitlement\":false}"}"#
+            ]],
+        );
+        check(
+            &block(blocks(true, false), blocks(false, true)),
+            expect![[
+                r#"{"eventType":"BLOCKING_STATE","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"ACCOUNT","objectId":"0192aabb-ccdd-7000-8000-000000000001","metaData":"{\"blockableId\":\"0192aabb-ccdd-7000-8000-000000000001\",\"service\":\"overdue-service\",\"stateName\":\"OD1\",\"blockingType\":\"ACCOUNT\",\"effectiveDate\":\"2026-11-20T11:30:52.000Z\",\"isTransitionedToBlockedBilling\":true,\"isTransitionedToUnblockedBilling\":false,\"isTransitionedToBlockedEntitlement\":false,\"isTransitionedToUnblockedEntitlement\":true}"}"#
             ]],
         );
         let value = TenantValueId::new(id(9));

@@ -25,6 +25,7 @@ pub fn all(books: &Books, model: &Model) -> Vec<Result<(), Wrong>> {
         operations(books, model),
         tags(books, model),
         fields(books, model),
+        states(books, model),
     ]
 }
 
@@ -226,6 +227,27 @@ fn fields(books: &Books, model: &Model) -> Result<(), Wrong> {
         }
     }
     same("custom fields are what the model says", &mut stored, &mut expected)
+}
+
+fn states(books: &Books, model: &Model) -> Result<(), Wrong> {
+    let line = |tenant: u32, account: Uid, at: usize, service: &str, state: &str| {
+        format!("{tenant} {account:x} {at} {service}={state}")
+    };
+    let mut stored: Vec<String> = vec![];
+    for it in &books.blocking_states {
+        let (account, at) = (it.account.uuid().as_u128(), it.ordinal as usize);
+        stored.push(line(it.tenant.0, account, at, &it.service, &it.name));
+    }
+    let mut expected: Vec<String> = vec![];
+    for (no, tenant) in &model.tenants {
+        for (account, it) in &tenant.accounts {
+            let states = it.states.iter().zip(1..);
+            expected.extend(
+                states.map(|((service, state), at)| line(*no, *account, at, service, state)),
+            );
+        }
+    }
+    same("blocking states are what the model says", &mut stored, &mut expected)
 }
 
 fn same(check: &'static str, stored: &mut [String], expected: &mut [String]) -> Result<(), Wrong> {

@@ -56,6 +56,9 @@ impl Model {
             }
             no.extend(payment.cannot_start_again(transactions_max));
         }
+        if account.is_closed() {
+            no.push(Reason::Closed);
+        }
         let method = it.method.or(account.default);
         no.extend(tenant.method_is_wrong(it.account, method));
         let currency = it.currency.or(account.currency);

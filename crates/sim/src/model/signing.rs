@@ -230,7 +230,8 @@ impl Tenant {
             (created.customer.unwrap_or_default(), created.account.unwrap_or_default());
         let key = Some(uuid::Uuid::from_u128(id).to_string());
         let (currency, default) = (it.currency, None);
-        self.accounts.insert(account, Account { key, currency, default, name: None });
+        self.accounts
+            .insert(account, Account { key, currency, default, name: None, states: vec![] });
         self.named(account, Some(&it.name));
         self.people.tags.insert((account, NOT_PAID_FROM), true);
         let until = now + TOKEN_US;

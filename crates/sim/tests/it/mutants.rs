@@ -15,6 +15,7 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
         &[
             Mutant::AnswersDeclineAsSuccess,
             Mutant::FindsNoIds,
+            Mutant::ForgetsClosing,
             Mutant::KeepsAddress,
             Mutant::LoadsStale,
             Mutant::LosesClaim,
@@ -53,6 +54,7 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
     ("what was kept for later is what the model says", &[Mutant::KeepsOperation]),
     ("tags are what the model says", &[Mutant::LosesTag]),
     ("custom fields are what the model says", &[Mutant::LosesField]),
+    ("blocking states are what the model says", &[Mutant::LosesState]),
     ("postings balance", &[Mutant::PostsOneSided]),
     (
         "no payment without its postings",

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use domain::account_email::AccountEmail;
+use domain::blocking_state::BlockingState;
 use domain::claim::ClaimKind;
 use domain::{AccountId, Person, TenantId, TenantNo};
 use engine::ports::{AccountQueries, AccountView, Page, Paged, Quarantined, StoreError};
@@ -11,7 +12,7 @@ use uuid::Uuid;
 use super::window::{Key, MATCHES_MAX};
 use super::{SqlQueries, window};
 use crate::driver::{Cells, Reader};
-use crate::load::EMAILS_OF_ACCOUNT;
+use crate::load::{EMAILS_OF_ACCOUNT, STATES_OF_ACCOUNT};
 use crate::totals::Counted;
 use crate::{rows, tables};
 
@@ -55,6 +56,17 @@ impl AccountQueries for SqlQueries {
             LazyLock::new(|| tables::ACCOUNT_EMAIL.select(EMAILS_OF_ACCOUNT));
         let of_account = [no.into(), account.into()];
         self.read(|reader| reader.query(&SQL, &of_account, rows::account_email))
+    }
+
+    fn blocking_states(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+    ) -> Result<Vec<BlockingState>, StoreError> {
+        static SQL: LazyLock<String> =
+            LazyLock::new(|| tables::BLOCKING_STATE.select(STATES_OF_ACCOUNT));
+        let of_account = [no.into(), account.into()];
+        self.read(|reader| reader.query(&SQL, &of_account, rows::blocking_state))
     }
 
     fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError> {

@@ -7,8 +7,8 @@ use domain::custom_field::CustomField;
 use domain::definition::DefinitionKey;
 use domain::payment::Actor;
 use domain::{
-    AccountEmailId, AccountId, PaymentId, PaymentMethodId, Person, Seq, TenantNo, Timestamp,
-    TransactionId,
+    AccountEmailId, AccountId, BlockingStateId, PaymentId, PaymentMethodId, Person, Seq, TenantNo,
+    Timestamp, TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryQueries, HistoryRow, Page, ROWS_MAX, StoreError};
 use uuid::Uuid;
@@ -45,6 +45,7 @@ fn of_entity(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Vec<History
             None => Ok(vec![]),
         },
         HistoryOf::Tag(_)
+        | HistoryOf::BlockingState(_)
         | HistoryOf::TagDefinition(_)
         | HistoryOf::PaymentMethod(_)
         | HistoryOf::Payment(_)
@@ -101,6 +102,14 @@ fn of_all_of_account(
     for id in emails {
         let left = limit - all.len();
         all.extend(walker.account_email(id, left)?);
+    }
+    let sql =
+        "SELECT id, seq FROM blocking_state WHERE tenant = ?1 AND account_id = ?2 ORDER BY ordinal";
+    let states: Vec<(BlockingStateId, Seq)> =
+        reader.query(sql, &parameters, |cells| Ok((cells.entity()?, cells.seq()?)))?;
+    for (id, newest) in states {
+        let left = limit - all.len();
+        all.extend(walker.walk(HistoryOf::BlockingState(id), Some(newest), left)?);
     }
     for field in custom_fields::of_account(reader, no, account, limit - all.len())? {
         let left = limit - all.len();
@@ -162,6 +171,9 @@ fn newest(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Option<Seq>, S
         }
         HistoryOf::AccountEmail(id) => {
             ("SELECT seq FROM account_email WHERE tenant = ?1 AND id = ?2", id.uuid())
+        }
+        HistoryOf::BlockingState(id) => {
+            ("SELECT seq FROM blocking_state WHERE tenant = ?1 AND id = ?2", id.uuid())
         }
         HistoryOf::CustomField(id) => {
             ("SELECT seq FROM custom_field WHERE tenant = ?1 AND id = ?2", id.uuid())
@@ -347,6 +359,9 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
             it.id == id
         }
         (HistoryOf::AccountEmail(id), Change::Account(AccountChange::Email(it))) => it.id == id,
+        (HistoryOf::BlockingState(id), Change::Account(AccountChange::BlockingState(it))) => {
+            it.id == id
+        }
         (HistoryOf::CustomField(id), Change::Account(AccountChange::CustomField(it))) => {
             it.id == id
         }
@@ -361,6 +376,7 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
             HistoryOf::Account(_)
             | HistoryOf::Tag(_)
             | HistoryOf::AccountEmail(_)
+            | HistoryOf::BlockingState(_)
             | HistoryOf::CustomField(_)
             | HistoryOf::TagDefinition(_)
             | HistoryOf::PaymentMethod(_)

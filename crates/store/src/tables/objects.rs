@@ -1,4 +1,5 @@
-//! Custom fields, tags and further e-mail addresses: the tables that came with the schema's version 3.
+//! Custom fields, tags and further e-mail addresses: the tables that came with the schema's version 3; and
+//! blocking states, which came with version 4.
 
 use super::{CHECK_MADE, CHECK_NOW, CLUSTERED, Index, Layout, Table, id, index, int, text, unique};
 
@@ -109,6 +110,35 @@ pub static ACCOUNT_EMAIL: Table = Table {
     ..CLUSTERED
 };
 
+/// Blocking states of accounts, those that are no longer needed too.
+pub static BLOCKING_STATE: Table = Table {
+    name: "blocking_state",
+    columns: &[
+        int("tenant"),
+        id("id"),
+        id("account_id").fixed(),
+        int("ordinal").fixed(),
+        text("service").fixed(),
+        text("name").fixed(),
+        int("blocks_change").fixed(),
+        int("blocks_entitlement").fixed(),
+        int("blocks_billing").fixed(),
+        int("effective_at_us").fixed(),
+        int("active"),
+        int("created_at_us").fixed(),
+        int("seq"),
+    ],
+    indexes: &[
+        index("blocking_state_by_account", "tenant, account_id, ordinal"),
+        // Each account that is loaded is looked for here.
+        only("blocking_state_closing", "tenant, account_id, ordinal", CLOSING),
+    ],
+    ..CLUSTERED
+};
+
+/// Which blocking states close accounts, or open them again.
+pub(crate) const CLOSING: &str = "service = 'account-service'";
+
 /// Which custom fields are shown.
 pub(crate) const SHOWN: &str = "active = 1 AND value IS NOT NULL";
 
@@ -123,3 +153,6 @@ const fn only(name: &'static str, columns: &'static str, only: &'static str) -> 
 /// The tables that came with the schema's version 3.
 pub(crate) static OF_VERSION_3: [&Table; 5] =
     [&CUSTOM_FIELD, &CUSTOM_FIELD_VALUE, &TAG, &TAG_DEFINITION, &ACCOUNT_EMAIL];
+
+/// The tables that came with the schema's version 4.
+pub(crate) static OF_VERSION_4: [&Table; 1] = [&BLOCKING_STATE];

@@ -19,8 +19,8 @@ use crate::journal;
 use crate::load::BY_KEY;
 use crate::rows;
 use crate::tables::{
-    ACCOUNT, ACCOUNT_EMAIL, APP_USER, CHANGE_REQUEST, CUSTOM_FIELD, CUSTOMER, DEFINITION,
-    ENVIRONMENT, ENVIRONMENT_SECRET, JOURNAL, OPERATION, PAYMENT, PAYMENT_METHOD,
+    ACCOUNT, ACCOUNT_EMAIL, APP_USER, BLOCKING_STATE, CHANGE_REQUEST, CUSTOM_FIELD, CUSTOMER,
+    DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET, JOURNAL, OPERATION, PAYMENT, PAYMENT_METHOD,
     PAYMENT_TRANSACTION, POSTING, ROLE, TAG, TAG_DEFINITION, TENANT, TENANT_VALUE, Table,
 };
 
@@ -115,6 +115,9 @@ pub(super) const ENTITIES: &[Entity] = &[
             email: String::new(),
             ..rows::account_email(cells)?
         })))
+    }),
+    (&BLOCKING_STATE, |cells| {
+        Ok(Change::Account(AccountChange::BlockingState(rows::blocking_state(cells)?)))
     }),
     (&CUSTOM_FIELD, |cells| {
         Ok(Change::Account(AccountChange::CustomField(domain::custom_field::CustomField {
@@ -426,6 +429,7 @@ impl<'c> NewestSeq<'c> {
             (&TAG, by_id),
             (&TAG_DEFINITION, by_id),
             (&ACCOUNT_EMAIL, by_id),
+            (&BLOCKING_STATE, by_id),
             (&CUSTOM_FIELD, by_id),
             (&PAYMENT_METHOD, by_id),
             (&PAYMENT, by_id),
@@ -477,6 +481,9 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
             by_id(&TAG_DEFINITION, it.tenant, it.id.uuid())
         }
         Change::Account(AccountChange::Email(it)) => by_id(&ACCOUNT_EMAIL, it.tenant, it.id.uuid()),
+        Change::Account(AccountChange::BlockingState(it)) => {
+            by_id(&BLOCKING_STATE, it.tenant, it.id.uuid())
+        }
         Change::Account(AccountChange::CustomField(it)) => {
             by_id(&CUSTOM_FIELD, it.tenant, it.id.uuid())
         }
@@ -536,6 +543,7 @@ fn name(change: &Change) -> String {
         Change::Account(AccountChange::Account(it)) => format!("account {}", it.id),
         Change::Account(AccountChange::Tag(it)) => format!("tag {}", it.id),
         Change::Account(AccountChange::Email(it)) => format!("address {}", it.id),
+        Change::Account(AccountChange::BlockingState(it)) => format!("blocking state {}", it.id),
         Change::Account(AccountChange::CustomField(it)) => format!("custom field {}", it.id),
         Change::Account(AccountChange::PaymentMethod(it)) => format!("payment method {}", it.id),
         Change::Payment(PaymentChange::Payment(it)) => format!("payment {}", it.id),

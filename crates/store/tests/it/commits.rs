@@ -76,6 +76,7 @@ fn fill_access<S: Store>(workload: &mut Workload<S>) {
     flags::fill(workload);
     crate::tags::fill(workload);
     crate::custom_fields::fill(workload);
+    crate::blocking_states::fill(workload);
     crate::customers::fill(workload);
     for value in [Some("http://localhost/"), None, Some("http://[::1]/")] {
         workload.accepted(
@@ -99,6 +100,7 @@ fn expected(entries: &[Entry]) -> (State, BTreeSet<Read>) {
     reads.extend(state.payment_methods.keys().map(|(no, id)| Read::PaymentMethod(*no, *id)));
     reads.extend(state.tags.keys().map(|(tenant, key)| Read::Tag(*tenant, *key)));
     reads.extend(state.account_emails.keys().map(|(no, id)| Read::AccountEmails(*no, *id)));
+    reads.extend(state.blocking_states.keys().map(|(no, id)| Read::BlockingStates(*no, *id)));
     let definitions = state.tag_definitions.keys();
     reads.extend(definitions.map(|(no, id)| Read::TagDefinition(*no, *id)));
     reads.extend(state.custom_fields.keys().map(|(no, of)| Read::CustomFields(*no, *of)));
@@ -132,6 +134,8 @@ fn assert_same(expected: &mut State, loaded: State) {
     expected.tag_definitions.values_mut().flatten().for_each(|it| forget(&mut it.revision));
     let emails = expected.account_emails.values_mut().flat_map(BTreeMap::values_mut);
     emails.for_each(|it| forget(&mut it.revision));
+    let states = expected.blocking_states.values_mut().flat_map(BTreeMap::values_mut);
+    states.for_each(|it| forget(&mut it.revision));
     let fields = expected.custom_fields.values_mut().flat_map(BTreeMap::values_mut);
     fields.for_each(|it| forget(&mut it.revision));
     expected.tenant_values.values_mut().flatten().for_each(|it| forget(&mut it.revision));
@@ -154,6 +158,9 @@ fn assert_same(expected: &mut State, loaded: State) {
     assert_eq!(expected.tags, loaded.tags);
     assert_eq!(expected.tag_definitions, loaded.tag_definitions);
     assert_eq!(expected.account_emails, loaded.account_emails);
+    assert_eq!(expected.closed_accounts, loaded.closed_accounts);
+    assert!(!loaded.closed_accounts.is_empty(), "some account is closed");
+    assert_eq!(expected.blocking_states, loaded.blocking_states);
     assert_eq!(expected.custom_fields, loaded.custom_fields);
     assert_eq!(expected.payments, loaded.payments);
     assert_eq!(expected.outstanding, loaded.outstanding);

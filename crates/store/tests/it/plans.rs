@@ -91,6 +91,26 @@ fn custom_fields_are_ranges_of_their_indexes() {
 }
 
 #[test]
+fn blocking_states_are_ranges_of_their_indexes() {
+    let world = World::at(Home::embedded(), 41);
+    let reader = Reader::open(&database_path(world.home.path()), &Options::default()).unwrap();
+    let of_account = "SELECT * FROM blocking_state WHERE tenant = ?1 AND account_id = ?2";
+    check(
+        &reader,
+        &format!("{of_account} AND active = 1 ORDER BY effective_at_us, ordinal"),
+        &[
+            "SEARCH blocking_state USING INDEX blocking_state_by_account (tenant=? AND account_id=?)",
+            "USE TEMP B-TREE FOR ORDER BY",
+        ],
+    );
+    check(
+        &reader,
+        &format!("{of_account} AND service = 'account-service' ORDER BY ordinal DESC LIMIT 1"),
+        &["SEARCH blocking_state USING INDEX blocking_state_closing (tenant=? AND account_id=?)"],
+    );
+}
+
+#[test]
 fn insights_are_ranges_of_their_key_and_old_ones_of_an_index() {
     let world = World::at(Home::embedded(), 41);
     let path = database_path(world.home.path());

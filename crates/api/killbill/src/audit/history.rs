@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use domain::account::Person;
 use domain::account_email::AccountEmail;
+use domain::blocking_state::BlockingState;
 use domain::custom_field::CustomField;
 use domain::payment::{Payment, Transaction, TransactionStatus};
 use domain::tag::{Tag, TagDefinition};
@@ -39,6 +40,7 @@ enum Columns<'a> {
     Account(Box<AccountColumns<'a>>),
     Tag(TagColumns),
     Email(EmailColumns<'a>),
+    BlockingState(BlockingStateColumns<'a>),
     TagDefinition(TagDefinitionColumns<'a>),
     CustomField(CustomFieldColumns<'a>),
     PaymentMethod(PaymentMethodColumns<'a>),
@@ -99,6 +101,22 @@ struct TagColumns {
 struct EmailColumns<'a> {
     account_id: Uuid,
     email: &'a str,
+    is_active: bool,
+    active: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BlockingStateColumns<'a> {
+    blockable_id: Uuid,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    state: &'a str,
+    service: &'a str,
+    block_change: bool,
+    block_entitlement: bool,
+    block_billing: bool,
+    effective_date: String,
     is_active: bool,
     active: bool,
 }
@@ -168,6 +186,10 @@ impl<'a> HistoryJson<'a> {
             Image::Email(it) => {
                 (Columns::Email(email_columns(it)), "ACCOUNT_EMAIL_HISTORY", "ACCOUNT_EMAIL")
             }
+            Image::BlockingState(it) => {
+                let columns = Columns::BlockingState(blocking_state_columns(it));
+                (columns, "BLOCKING_STATES_HISTORY", "BLOCKING_STATES")
+            }
             Image::TagDefinition(it) => {
                 let columns = Columns::TagDefinition(tag_definition_columns(it));
                 (columns, "TAG_DEFINITION_HISTORY", "TAG_DEFINITIONS")
@@ -211,6 +233,7 @@ pub(super) fn owner(image: Image<'_>) -> (TenantNo, AccountId, Timestamp) {
         // It belongs to no account.
         Image::TagDefinition(it) => (it.tenant, AccountId::new(Uuid::nil()), it.created_at),
         Image::Email(it) => (it.tenant, it.account, it.created_at),
+        Image::BlockingState(it) => (it.tenant, it.account, it.created_at),
         Image::CustomField(it) => (it.tenant, it.account, it.created_at),
         Image::PaymentMethod(it) => (it.tenant, it.account_id, it.created_at),
         Image::Payment(it) => (it.tenant, it.account_id, it.created_at),
@@ -254,6 +277,21 @@ const fn email_columns(it: &AccountEmail) -> EmailColumns<'_> {
     EmailColumns {
         account_id: it.account.uuid(),
         email: it.email.as_str(),
+        is_active: it.active,
+        active: it.active,
+    }
+}
+
+fn blocking_state_columns(it: &BlockingState) -> BlockingStateColumns<'_> {
+    BlockingStateColumns {
+        blockable_id: it.account.uuid(),
+        kind: "ACCOUNT",
+        state: &it.name,
+        service: &it.service,
+        block_change: it.blocks.change,
+        block_entitlement: it.blocks.entitlement,
+        block_billing: it.blocks.billing,
+        effective_date: rfc3339_second(it.effective_at),
         is_active: it.active,
         active: it.active,
     }

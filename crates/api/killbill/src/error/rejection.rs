@@ -1,6 +1,8 @@
 //! The table from [`Rejection`] to Kill Bill's status, code, class and message.
 
-use domain::{AccessRejection, AccountRejection, PaymentRejection, Rejection, TenantRejection};
+use domain::{
+    AccessRejection, AccountId, AccountRejection, PaymentRejection, Rejection, TenantRejection,
+};
 
 use super::{Code, code};
 use crate::payment_states::{START_STATE, state_name};
@@ -92,6 +94,7 @@ fn wire_account(rejection: &AccountRejection) -> (Code, String) {
         R::DefaultPaymentMethodInUse { account } => {
             (code::DEFAULT_PAYMENT_METHOD, default_method_in_use(account))
         }
+        R::Closed { account, to } => (code::BLOCKED, blocked(to.name(), account)),
     }
 }
 
@@ -118,6 +121,10 @@ fn wire_payment(rejection: &PaymentRejection) -> (Code, String) {
             (code::INVALID_OPERATION, invalid_transition(operation.killbill_name(), "UNKNOWN"))
         }
     }
+}
+
+fn blocked(action: &str, account: &AccountId) -> String {
+    format!("The action {action} is block on this account with id={account}")
 }
 
 fn missing(what: &str, name: &str) -> String {
@@ -186,6 +193,7 @@ pub(super) fn invalid_parameter(field: &str, reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use domain::blocking_state::ClosedTo;
     use domain::object::ObjectType;
     use domain::payment::{PaymentState, TransactionStatus, TransactionType};
     use domain::{
@@ -273,6 +281,27 @@ mod tests {
                 "400 7022 PaymentApiException: Cannot delete default payment method for account 00000000-0000-0000-0000-000000000000"
             ],
         );
+    }
+
+    #[test]
+    fn closed_accounts_have_kill_bills_code() {
+        let account = AccountId::new(Uuid::nil());
+        for (to, expected) in [
+            (
+                ClosedTo::Payment(TransactionType::Purchase),
+                expect![
+                    "400 6000 EntitlementApiException: The action PURCHASE is block on this account with id=00000000-0000-0000-0000-000000000000"
+                ],
+            ),
+            (
+                ClosedTo::PaymentMethod,
+                expect![
+                    "400 6000 EntitlementApiException: The action ADD_PAYMENT_METHOD is block on this account with id=00000000-0000-0000-0000-000000000000"
+                ],
+            ),
+        ] {
+            check(AccountRejection::Closed { account, to }, expected);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::amounts::positive_amount;
 use super::complete;
 use super::outcome::{self, Asked};
 use super::route::in_doubt;
+use crate::blocking_state::ClosedTo;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::payment::{
@@ -11,6 +12,7 @@ use crate::payment::{
     TransactionStatus, TransactionType,
 };
 use crate::reply::Outcome;
+use crate::rules::blocking_state::refuse_closed;
 use crate::state::State;
 use crate::{
     Account, AccountRejection, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId,
@@ -60,6 +62,7 @@ pub(super) fn start(
             return Err(Rejection::invalid("paymentId", "has too many transactions"));
         }
     }
+    refuse_closed(state, account.id, ClosedTo::Payment(kind), cx)?;
     let method = match made {
         Some(made) => made,
         None => payment_method(state, it, account, cx)?,

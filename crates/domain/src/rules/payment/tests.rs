@@ -1,5 +1,6 @@
 //! Each transition and each refusal of a payment, one line each.
 
+mod closed;
 mod late;
 
 use std::collections::BTreeMap;

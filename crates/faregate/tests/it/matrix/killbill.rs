@@ -86,6 +86,14 @@ fn accounts() -> Vec<Row> {
         row("PUT /1.0/kb/accounts/{accountId}", may("account:update"))
             .body(r#"{"company":"changed"}"#)
             .of_object(),
+        row("DELETE /1.0/kb/accounts/{accountId}", may("entitlement:pause_resume"))
+            .at("/1.0/kb/accounts/{spareAccountId}")
+            .of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/block", READ).of_object(),
+        row("POST /1.0/kb/accounts/{accountId}/block", may("entitlement:pause_resume"))
+            .body(r#"{"stateName":"OD2","service":"overdue-service"}"#)
+            .of_object(),
+        row("GET /1.0/kb/accounts/block/{blockingId}/auditLogsWithHistory", READ).of_object(),
         row("GET /1.0/kb/accounts/{accountId}/auditLogs", READ).of_object(),
         row("GET /1.0/kb/accounts/{accountId}/auditLogsWithHistory", READ).of_object(),
         row("GET /1.0/kb/accounts/{accountId}/children", READ).of_object(),

@@ -137,6 +137,8 @@ impl World {
             "/1.0/kb/accounts/{accountId}/allTags",
             "/1.0/kb/accounts/{accountId}/allCustomFields",
             "/1.0/kb/accounts/{accountId}/emails",
+            "/1.0/kb/accounts/{accountId}/block",
+            "/1.0/kb/accounts/{spareAccountId}/block",
             "/1.0/kb/tagDefinitions",
             "/1.0/kb/accounts/{accountId}/paymentMethods",
             "/1.0/kb/accounts/{accountId}/payments",
@@ -257,13 +259,6 @@ impl World {
         let made = admin.post("/1.0/kb/tagDefinitions", &definition);
         let definition = made.header("location").unwrap().rsplit('/').next().unwrap().to_owned();
         assert_eq!(admin.post(&tags, &json!([definition])).status, 201);
-        let further = json!({ "email": "canary@further.example" });
-        let emails = format!("/1.0/kb/accounts/{account}/emails");
-        assert_eq!(admin.post(&emails, &further).status, 201);
-        let logs = admin.get(&format!("/1.0/kb/accounts/{account}/auditLogs")).json();
-        let logs = logs.as_array().unwrap();
-        let email = logs.iter().find(|it| it["objectType"] == "ACCOUNT_EMAIL").unwrap();
-        let email = text(email, "objectId").to_owned();
         let fields = format!("/1.0/kb/accounts/{account}/customFields");
         let added = admin.post(&fields, &json!([{ "name": CANARY, "value": CANARY }]));
         assert_eq!(added.status, 201, "{added:?}");
@@ -277,7 +272,6 @@ impl World {
         }
         let transaction = text(&payment["transactions"][0], "transactionId");
         let objects = &mut self.objects;
-        objects.add("accountEmailId", email);
         objects.add("tagDefinitionId", definition);
         objects.add("customFieldId", field);
         objects.add("accountId", account);
@@ -291,6 +285,27 @@ impl World {
         objects.add("transactionKey", "transaction-of-a");
         objects.add("tagId", tag);
         objects.add("searchKey", "of-a");
+        self.add_parts_of_account();
+    }
+
+    /// What the audit alone names, and an account that a row may close.
+    fn add_parts_of_account(&mut self) {
+        let admin = self.admin();
+        let account = self.objects.fill("/1.0/kb/accounts/{accountId}");
+        let further = json!({ "email": "canary@further.example" });
+        assert_eq!(admin.post(&format!("{account}/emails"), &further).status, 201);
+        let state = json!({ "stateName": "OD1", "service": "overdue-service" });
+        assert_eq!(admin.post(&format!("{account}/block"), &state).status, 201);
+        let logs = admin.get(&format!("{account}/auditLogs")).json();
+        let logs = logs.as_array().unwrap();
+        let named = |kind: &str| {
+            let log = logs.iter().find(|it| it["objectType"] == kind).unwrap();
+            text(log, "objectId").to_owned()
+        };
+        let spare = admin.create("/1.0/kb/accounts", &json!({ "currency": "USD" }));
+        self.objects.add("accountEmailId", named("ACCOUNT_EMAIL"));
+        self.objects.add("blockingId", named("BLOCKING_STATES"));
+        self.objects.add("spareAccountId", text(&spare, "accountId"));
     }
 
     fn add_catalog(&self) {

@@ -1,0 +1,269 @@
+//! Blocking states of accounts, and the closing of an account by one of them.
+
+use std::borrow::Cow;
+
+use domain::blocking_state::{
+    AddBlockingState, BlockingState, Blocks, CloseAccount, NAME_CHARS_MAX, SERVICE_CHARS_MAX,
+};
+use domain::command::AccountCommand;
+use domain::{AccountId, BlockingStateId, Command, Timestamp};
+use engine::ports::{HistoryOf, StoreError};
+use engine::time::rfc3339_second;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::account_related;
+use crate::audit::{AuditLevel, AuditLogJson, with_history};
+use crate::call::Call;
+use crate::date;
+use crate::error::{ErrorJson, Failure, HandlerResult, no_such_object};
+use crate::json::{Json, Raw};
+use crate::reply;
+use crate::request::{Query, printable};
+
+const JSON: Json = Json("BlockingStateJson");
+
+/// What the states here are of.
+const ACCOUNT: &str = "ACCOUNT";
+
+/// What Kill Bill's states are of.
+const TYPES: [&str; 3] = [ACCOUNT, "SUBSCRIPTION_BUNDLE", "SUBSCRIPTION"];
+
+/// Kill Bill's `BlockingStateJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BlockingStateJson<'a> {
+    blocked_id: Uuid,
+    state_name: &'a str,
+    service: &'a str,
+    is_block_change: bool,
+    is_block_entitlement: bool,
+    is_block_billing: bool,
+    effective_date: String,
+    /// Always `ACCOUNT`: there are no subscriptions.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = BlockingStateRequest)]
+pub(crate) struct BlockingStateBody<'a> {
+    /// The account of the path, where it is given.
+    #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
+    blocked_id: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = String)]
+    state_name: Raw<'a>,
+    /// The service that records the state.
+    #[serde(borrow)]
+    #[schema(value_type = String)]
+    service: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<bool>)]
+    is_block_change: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<bool>)]
+    is_block_entitlement: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<bool>)]
+    is_block_billing: Raw<'a>,
+    /// Has no effect, as in Kill Bill: the date is `requestedDate`.
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    effective_date: Raw<'a>,
+    /// `ACCOUNT`, where it is given.
+    #[serde(borrow, rename = "type")]
+    #[schema(value_type = Option<String>)]
+    kind: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    audit_logs: Raw<'a>,
+}
+
+impl BlockingStateBody<'_> {
+    fn add(
+        &self,
+        account: AccountId,
+        effective_at: Option<Timestamp>,
+    ) -> Result<AddBlockingState, Failure> {
+        let _logs = self.audit_logs;
+        let of = JSON.id("blockedId", self.blocked_id)?;
+        if of.is_some_and(|of: AccountId| of != account) {
+            return Err(Failure::illegal(
+                "BlockingStateJson blockedId is not the account of the path",
+            ));
+        }
+        JSON.time("effectiveDate", self.effective_date)?;
+        let kind = JSON.text("type", self.kind, NAME_CHARS_MAX)?;
+        if kind.is_some_and(|kind| kind != ACCOUNT) {
+            return Err(Failure::illegal("BlockingStateJson type should be ACCOUNT"));
+        }
+        let text = |field, raw, chars_max| {
+            let text = JSON.text(field, raw, chars_max)?.filter(|it| !it.is_empty());
+            text.ok_or_else(|| JSON.missing(field))
+        };
+        let flag = |field, raw| JSON.boolean(field, raw).map(Option::unwrap_or_default);
+        Ok(AddBlockingState {
+            account,
+            service: text("service", self.service, SERVICE_CHARS_MAX)?,
+            name: text("stateName", self.state_name, NAME_CHARS_MAX)?,
+            blocks: Blocks {
+                change: flag("isBlockChange", self.is_block_change)?,
+                entitlement: flag("isBlockEntitlement", self.is_block_entitlement)?,
+                billing: flag("isBlockBilling", self.is_block_billing)?,
+            },
+            effective_at,
+        })
+    }
+}
+
+/// The states that a request lists.
+struct Filter {
+    /// Whether states of accounts are listed.
+    of_accounts: bool,
+    /// The services whose states are listed; all where there is none.
+    services: Vec<String>,
+}
+
+impl Filter {
+    /// Parses `blockingStateTypes=` and `blockingStateSvcs=`, each repeatable.
+    fn of(query: Query<'_>) -> Result<Self, Failure> {
+        let mut types = query.all("blockingStateTypes").peekable();
+        let mut of_accounts = types.peek().is_none();
+        for text in types {
+            let text = text?;
+            let kind = TYPES.into_iter().find(|it| text.eq_ignore_ascii_case(it));
+            let kind = kind.ok_or_else(|| {
+                let value = printable(&text);
+                let message =
+                    format!("blockingStateTypes={value}: should be one of {}", TYPES.join(", "));
+                Failure::illegal(message)
+            })?;
+            of_accounts |= kind == ACCOUNT;
+        }
+        let services = query.all("blockingStateSvcs").map(|it| it.map(Cow::into_owned));
+        Ok(Self { of_accounts, services: services.collect::<Result<_, Failure>>()? })
+    }
+
+    fn lists(&self, state: &BlockingState) -> bool {
+        self.of_accounts && (self.services.is_empty() || self.services.contains(&state.service))
+    }
+}
+
+/// Lists the states of an account, in the order in which they begin.
+#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/block", tag = "Account", operation_id = "blocking_states",
+    params(("accountId" = Uuid, Path), ("blockingStateTypes" = Option<Vec<String>>, Query),
+        ("blockingStateSvcs" = Option<Vec<String>>, Query), ("audit" = Option<String>, Query)),
+    responses((status = 200, body = [BlockingStateJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn list(call: Call) -> HandlerResult {
+    let audit = AuditLevel::of(call.query())?;
+    let filter = Filter::of(call.query())?;
+    let account: AccountId = call.param_id("accountId")?;
+    let tenant = call.tenant();
+    let found = call.read(move |queries| {
+        if queries.account(tenant, account)?.is_none() {
+            return Ok(None);
+        }
+        let states = queries.blocking_states(tenant, account)?;
+        let listed = states.into_iter().filter(|it| filter.lists(it));
+        let with_audit = listed.map(|it| {
+            let rows = audit.read(queries, tenant, HistoryOf::BlockingState(it.id))?;
+            Ok((it, rows))
+        });
+        with_audit.collect::<Result<Vec<_>, StoreError>>().map(Some)
+    });
+    let found = found.await?.ok_or_else(|| account_related::not_found(account))?;
+    let shown: Vec<_> = found
+        .iter()
+        .map(|(it, rows)| BlockingStateJson {
+            blocked_id: it.account.uuid(),
+            state_name: &it.name,
+            service: &it.service,
+            is_block_change: it.blocks.change,
+            is_block_entitlement: it.blocks.entitlement,
+            is_block_billing: it.blocks.billing,
+            effective_date: rfc3339_second(it.effective_at),
+            kind: ACCOUNT,
+            audit_logs: audit.logs(rows),
+        })
+        .collect();
+    Ok(reply::ok(&shown))
+}
+
+/// Records a state of a service for an account.
+///
+/// States block no payment. The exception are those of `account-service`: the account is closed while its newest
+/// one is `CLOSE_ACCOUNT`, and open again after another one. A state that the service has at that time already stays.
+#[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/block", tag = "Account", operation_id = "add_blocking_state",
+    params(("accountId" = Uuid, Path), ("requestedDate" = Option<String>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = BlockingStateBody<'static>,
+    responses((status = 201, description = "It is recorded; Location lists the states"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn add(call: Call) -> HandlerResult {
+    let account: AccountId = call.param_id("accountId")?;
+    let body: BlockingStateBody<'_> = call.body(JSON)?;
+    let effective_at = requested_date(&call, account).await?;
+    let it = body.add(account, effective_at)?;
+    call.submit_change(Command::Account(AccountCommand::AddBlockingState(it))).await?;
+    let of_account = ["/1.0/kb/accounts/", &account.to_string(), "/block"].concat();
+    Ok(reply::created(call.location(&[&of_account, "?blockingStateTypes=ACCOUNT"])))
+}
+
+/// The time of `requestedDate`. A date without a time is one of the account's: it begins at the time of day
+/// that the account's reference time has.
+async fn requested_date(call: &Call, account: AccountId) -> Result<Option<Timestamp>, Failure> {
+    let Some(text) = call.query().text("requestedDate")? else { return Ok(None) };
+    let invalid =
+        || Failure::illegal(format!("Invalid format: \"{}\" (requestedDate)", printable(&text)));
+    let at = date::parse(&text).ok_or_else(invalid)?;
+    let Some(day) = date::day(&text) else { return Ok(Some(at)) };
+    let tenant = call.tenant();
+    let found = call.read(move |queries| queries.account(tenant, account)).await?;
+    // The command is refused where there is no such account.
+    let Some(found) = found else { return Ok(Some(at)) };
+    let zone = date::zone(&found.account.time_zone).unwrap_or(jiff::tz::TimeZone::UTC);
+    date::on_day(day, found.account.reference_time, &zone).map(Some).ok_or_else(invalid)
+}
+
+/// Closes an account.
+///
+/// Nothing is deleted: no payment starts on it, and it gets no payment method. What was begun goes on: captures,
+/// voids, refunds, chargebacks and completions. An account that is closed stays so.
+#[utoipa::path(delete, path = "/1.0/kb/accounts/{accountId}", tag = "Account", operation_id = "close_account",
+    params(("accountId" = Uuid, Path), ("cancelAllSubscriptions" = Option<bool>, Query),
+        ("writeOffUnpaidInvoices" = Option<bool>, Query), ("itemAdjustUnpaidInvoices" = Option<bool>, Query),
+        ("removeFutureNotifications" = Option<bool>, Query)),
+    responses((status = 204, description = "It is closed"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn close(call: Call) -> HandlerResult {
+    let account: AccountId = call.param_id("accountId")?;
+    let removes = call.query().text("removeFutureNotifications")?;
+    let command = AccountCommand::Close(CloseAccount {
+        account,
+        remove_future_notifications: removes.is_none_or(|it| it.eq_ignore_ascii_case("true")),
+    });
+    call.submit_change(Command::Account(command)).await?;
+    Ok(reply::no_content())
+}
+
+/// The audit of a state, with its history.
+#[utoipa::path(get, path = "/1.0/kb/accounts/block/{blockingId}/auditLogsWithHistory", tag = "Account",
+    operation_id = "blocking_state_history", params(("blockingId" = Uuid, Path)),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn history(call: Call) -> HandlerResult {
+    let id: BlockingStateId = call.param_id("blockingId")?;
+    let tenant = call.tenant();
+    let of = HistoryOf::BlockingState(id);
+    let rows = call.read(move |queries| queries.history(tenant, of)).await?;
+    if rows.is_empty() {
+        return Err(no_such_object("BLOCKING_STATES", &id));
+    }
+    Ok(reply::ok(&with_history(&rows)))
+}
