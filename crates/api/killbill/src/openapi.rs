@@ -235,7 +235,7 @@ fn complete(operation: &mut Operation, route: &Route) {
 }
 
 /// Parameters that mean the same on every route.
-const PARAMETERS: [(&str, &str); 62] = [
+const PARAMETERS: [(&str, &str); 64] = [
     ("accountEmailId", "The id of the further e-mail address"),
     ("accountId", "The account's id"),
     ("accountWithBalance", "Fills `accountBalance`, 0 as there are no invoices"),
