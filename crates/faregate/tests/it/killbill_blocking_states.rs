@@ -68,6 +68,12 @@ fn a_closed_account_ends_what_was_begun_and_begins_nothing() {
     let method = json!({ "pluginName": "killbill-payment-test", "pluginInfo": {} });
     let methods = format!("{account}/paymentMethods");
     assert_eq!(code(&client.post(&methods, &method)), "400 6000");
+    let combo = json!({
+        "account": { "accountId": account.rsplit('/').next().unwrap() },
+        "paymentMethod": method,
+        "transaction": { "transactionType": "PURCHASE", "amount": "10" },
+    });
+    assert_eq!(code(&client.post("/1.0/kb/payments/combo", &combo)), "400 6000");
     assert_eq!(client.get(&methods).json().as_array().unwrap().len(), 1, "nothing is half-written");
     let part = json!({ "amount": "4" });
     let [first, second] = [first, second].map(|id| format!("/1.0/kb/payments/{id}"));

@@ -45,6 +45,7 @@ fn account(client: &Client) -> (String, String) {
     post("tags", json!(["00000000-0000-0000-0000-000000000001"]));
     post("customFields", json!([{ "name": "colour", "value": "blue" }]));
     post("emails", json!({ "email": "further@example.org" }));
+    post("block", json!({ "stateName": "OD1", "service": "overdue-service" }));
     for amount in ["10.00", "20.5"] {
         purchase(client, &id, amount, "");
     }
@@ -69,6 +70,7 @@ fn an_account_is_exported_table_by_table() {
         ("account_email", 1),
         ("account_person", 1),
         ("actor", 0),
+        ("blocking_state", 1),
         ("custom_field", 1),
         ("custom_field_value", 1),
         ("object_tag", 1),

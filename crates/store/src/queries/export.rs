@@ -12,8 +12,8 @@ use super::{SqlQueries, window};
 use crate::codes;
 use crate::driver::{Cell, Cells, Value};
 use crate::tables::{
-    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, ACTOR, CUSTOM_FIELD, CUSTOM_FIELD_VALUE, Column,
-    PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, POSTING, TAG, Table,
+    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, ACTOR, BLOCKING_STATE, CUSTOM_FIELD,
+    CUSTOM_FIELD_VALUE, Column, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, POSTING, TAG, Table,
 };
 
 /// A table of the export. Its rows are those whose `account` is the account's, in the order of `order`.
@@ -37,10 +37,11 @@ const fn section(table: &'static Table, order: &'static [&'static str]) -> Secti
     Section { table, account: "t.account_id", order, join: None }
 }
 
-static SECTIONS: [Section; 11] = [
+static SECTIONS: [Section; 12] = [
     Section { table: &ACCOUNT, account: "t.id", order: &["t.id"], join: None },
     section(&ACCOUNT_PERSON, &["t.seq"]),
     section(&ACCOUNT_EMAIL, &["t.id"]),
+    section(&BLOCKING_STATE, &["t.ordinal"]),
     section(&PAYMENT_METHOD, &["t.id"]),
     section(&PAYMENT, &["t.id"]),
     Section {
