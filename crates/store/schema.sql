@@ -656,4 +656,51 @@ CREATE TABLE blocking_state (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX blocking_state_by_account ON blocking_state (tenant, account_id, ordinal);
 CREATE INDEX blocking_state_closing ON blocking_state (tenant, account_id, ordinal) WHERE service = 'account-service';
+CREATE TABLE payment_rules (
+    tenant INTEGER NOT NULL,
+    retries TEXT,
+    limits TEXT,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE payment_attempt (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    payment_id BLOB,
+    transaction_id BLOB,
+    payment_key TEXT,
+    transaction_key TEXT,
+    payment_method_id BLOB,
+    kind INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    amount_minor INTEGER NOT NULL,
+    currency TEXT NOT NULL,
+    plugins TEXT NOT NULL,
+    properties TEXT,
+    rules INTEGER,
+    counted_on INTEGER,
+    retries INTEGER NOT NULL,
+    tries INTEGER NOT NULL,
+    due_at_us INTEGER,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX payment_attempt_by_payment ON payment_attempt (payment_id) WHERE payment_id IS NOT NULL;
+CREATE INDEX payment_attempt_by_account ON payment_attempt (tenant, account_id, id);
+
+CREATE TABLE payment_velocity (
+    tenant INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    day INTEGER NOT NULL,
+    payments INTEGER NOT NULL,
+    amounts TEXT NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, account_id)
+) STRICT, WITHOUT ROWID;
 

@@ -16,7 +16,9 @@ use crate::ledger::Posting;
 use crate::mail::Mail;
 use crate::operation::Operation;
 use crate::payment::{Outstanding, Payment, ReplyKey, Transaction};
+use crate::payment_attempt::{PaymentAttempt, PaymentVelocity};
 use crate::payment_method::PaymentMethod;
+use crate::payment_rules::PaymentRules;
 use crate::reply::Reply;
 use crate::tag::{Tag, TagDefinition};
 use crate::tenant::{Tenant, TenantValue};
@@ -58,6 +60,8 @@ pub enum TenantChange {
     Value(TenantValue),
     /// A definition of tags.
     TagDefinition(TagDefinition),
+    /// Its rules for payments.
+    PaymentRules(PaymentRules),
 }
 
 /// A row of access control.
@@ -90,8 +94,8 @@ pub enum AccountChange {
         /// All of its personal data.
         person: Box<Person>,
     },
-    /// Personal data is erased: all revisions of it, what its payment methods' rows have beside the
-    /// journal, its custom fields and further addresses, and the texts of who changed it.
+    /// Personal data is erased: all revisions of it, what its payment methods' and
+    /// attempts' rows have beside the journal, its custom fields and further addresses, and the texts of who changed it.
     PersonErased {
         account: AccountId,
     },
@@ -134,6 +138,10 @@ pub enum PaymentChange {
     /// The payment itself.
     Payment(Payment),
     Transaction(Transaction),
+    /// The attempt of a controlled call.
+    Attempt(PaymentAttempt),
+    /// What the account started in a day.
+    Velocity(PaymentVelocity),
     /// A posting; only ever added.
     Posting(Posting),
     /// The outcome of a transaction is awaited.
@@ -167,6 +175,7 @@ impl Change {
                 TenantChange::Tenant(it) => Some(it.revision),
                 TenantChange::Value(it) => Some(it.revision),
                 TenantChange::TagDefinition(it) => Some(it.revision),
+                TenantChange::PaymentRules(it) => Some(it.revision),
             },
             Self::Access(it) => match it {
                 AccessChange::User(it) => Some(it.revision),
@@ -198,7 +207,9 @@ impl Change {
             Self::Payment(it) => match it {
                 PaymentChange::Payment(it) => Some(it.revision),
                 PaymentChange::Transaction(it) => Some(it.revision),
-                PaymentChange::Posting(_)
+                PaymentChange::Attempt(it) => Some(it.revision),
+                PaymentChange::Velocity(_)
+                | PaymentChange::Posting(_)
                 | PaymentChange::Outstanding(_)
                 | PaymentChange::OutstandingClosed { .. } => None,
             },
@@ -213,6 +224,7 @@ impl Change {
                 TenantChange::Tenant(it) => Some(&mut it.revision),
                 TenantChange::Value(it) => Some(&mut it.revision),
                 TenantChange::TagDefinition(it) => Some(&mut it.revision),
+                TenantChange::PaymentRules(it) => Some(&mut it.revision),
             },
             Self::Access(it) => match it {
                 AccessChange::User(it) => Some(&mut it.revision),
@@ -244,7 +256,9 @@ impl Change {
             Self::Payment(it) => match it {
                 PaymentChange::Payment(it) => Some(&mut it.revision),
                 PaymentChange::Transaction(it) => Some(&mut it.revision),
-                PaymentChange::Posting(_)
+                PaymentChange::Attempt(it) => Some(&mut it.revision),
+                PaymentChange::Velocity(_)
+                | PaymentChange::Posting(_)
                 | PaymentChange::Outstanding(_)
                 | PaymentChange::OutstandingClosed { .. } => None,
             },

@@ -28,6 +28,9 @@ pub struct InitiateCombo {
     /// `None`: the account's.
     pub currency: Option<Currency>,
     pub properties: Properties,
+    /// The control plugins that the call names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub control: Vec<String>,
 }
 
 /// The account of a combo payment.
@@ -80,6 +83,7 @@ impl InitiateCombo {
             amount: self.amount.clone(),
             currency: self.currency,
             properties: self.properties.clone(),
+            control: self.control.clone(),
         }
     }
 }

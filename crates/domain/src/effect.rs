@@ -33,6 +33,9 @@ pub struct GatewayCall {
     pub payment_method_properties: Properties,
     /// What came with the request.
     pub properties: Properties,
+    /// Whether the transaction has an attempt: its outcome changes that too.
+    #[serde(default)]
+    pub is_controlled: bool,
     /// How long to wait for the answer, in microseconds of real time.
     pub timeout_us: i64,
 }

@@ -106,7 +106,7 @@ fn of_account(state: &State, command: &AccountCommand, cx: &mut Context) -> Outc
 
 fn of_payment(state: &State, command: &PaymentCommand, cx: &mut Context) -> Outcome {
     use TransactionType as T;
-    match command {
+    let accepted = match command {
         PaymentCommand::Authorize(it) => payment::initiate(state, T::Authorize, it, cx),
         PaymentCommand::Purchase(it) => payment::initiate(state, T::Purchase, it, cx),
         PaymentCommand::Credit(it) => payment::initiate(state, T::Credit, it, cx),
@@ -121,7 +121,9 @@ fn of_payment(state: &State, command: &PaymentCommand, cx: &mut Context) -> Outc
         PaymentCommand::FixTransaction(it) => payment::fix(state, it, cx),
         PaymentCommand::GatewayReplied(it) => payment::gateway_replied(state, it, cx),
         PaymentCommand::GatewayInquired(it) => payment::gateway_inquired(state, it, cx),
-    }
+    }?;
+    payment::follow(state, cx);
+    Ok(accepted)
 }
 
 fn of_customer(state: &State, command: &CustomerCommand, cx: &mut Context) -> Outcome {

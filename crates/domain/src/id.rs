@@ -32,6 +32,8 @@ pub mod kind {
     pub enum Payment {}
     /// One operation on a payment.
     pub enum Transaction {}
+    /// A controlled call that starts a payment.
+    pub enum Attempt {}
     /// A stored value of a tenant, such as its notification callback.
     pub enum TenantValue {}
     /// An environment of feature flags.
@@ -73,6 +75,8 @@ pub type CustomFieldId = Id<kind::CustomField>;
 pub type PaymentId = Id<kind::Payment>;
 /// Names a payment transaction; also the idempotency key towards the gateway.
 pub type TransactionId = Id<kind::Transaction>;
+/// Names the attempt of a controlled call.
+pub type AttemptId = Id<kind::Attempt>;
 /// Names one stored value of a tenant.
 pub type TenantValueId = Id<kind::TenantValue>;
 /// Names an environment; in its secrets, and as FeatBit's `envId`.

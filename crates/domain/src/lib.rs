@@ -29,7 +29,9 @@ pub mod object;
 pub mod operation;
 pub mod partition;
 pub mod payment;
+pub mod payment_attempt;
 pub mod payment_method;
+pub mod payment_rules;
 mod properties;
 pub mod read;
 mod rejection;
@@ -50,10 +52,10 @@ pub use effect::{Effect, GatewayCall};
 pub use event::Event;
 pub use execute::{Executed, execute};
 pub use id::{
-    AccountEmailId, AccountId, BlockingStateId, ChangeRequestId, CustomFieldId, CustomerId,
-    DefinitionId, EnvironmentId, Id, MailId, OperationId, PaymentId, PaymentMethodId, RequestId,
-    SecretId, SessionId, TagDefinitionId, TagId, TenantId, TenantNo, TenantValueId, TokenId,
-    TransactionId, kind, mix,
+    AccountEmailId, AccountId, AttemptId, BlockingStateId, ChangeRequestId, CustomFieldId,
+    CustomerId, DefinitionId, EnvironmentId, Id, MailId, OperationId, PaymentId, PaymentMethodId,
+    RequestId, SecretId, SessionId, TagDefinitionId, TagId, TenantId, TenantNo, TenantValueId,
+    TokenId, TransactionId, kind, mix,
 };
 pub use money::{AmountError, AmountMinor, Currency};
 pub use partition::PartitionNo;

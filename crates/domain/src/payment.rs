@@ -335,6 +335,9 @@ pub struct Initiate {
     /// `None`: the account's.
     pub currency: Option<Currency>,
     pub properties: Properties,
+    /// The control plugins that the call names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub control: Vec<String>,
 }
 
 /// Goes on with a payment: capture, refund, void, chargeback, reversal.
@@ -465,6 +468,9 @@ pub struct GatewayReplied {
     pub payment: PaymentId,
     pub transaction: TransactionId,
     pub answer: GatewayAnswer,
+    /// See [`crate::GatewayCall::is_controlled`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_controlled: bool,
 }
 
 /// A gateway's answer to an inquiry about a transaction, or its notification.

@@ -12,7 +12,7 @@ use crate::{
 /// A row that a command may look at. Loading one loads what belongs to it: an account comes with
 /// its person and default payment method, and with whether it is closed; a payment method with its account; a payment with its
 /// transactions, their outstanding outcomes and payment methods, its account and its payment method; a
-/// claim with what its owner is.
+/// payment's attempts with the velocity of its account; a claim with what its owner is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Read {
     Account(TenantNo, AccountId),
@@ -30,6 +30,14 @@ pub enum Read {
     Payment(TenantNo, PaymentId),
     /// A transaction by id; it comes with its payment.
     Transaction(TenantNo, TransactionId),
+    /// The attempts of a payment that have a transaction.
+    PaymentAttempts(TenantNo, PaymentId),
+    /// What an account started in a day.
+    PaymentVelocity(TenantNo, AccountId),
+    /// A tenant's rules for payments.
+    PaymentRules(TenantNo),
+    /// A tenant's rules for a payment of an account: with its velocity, where they are for every payment.
+    RulesForPayment(TenantNo, AccountId),
     Claim(ClaimKey),
     Tenant(TenantNo),
     TenantValue(TenantNo, String),

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::customer::CustomerReply;
 use crate::payment::TransactionStatus;
 use crate::{
-    AccountId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, Rejection, SecretId,
-    TagDefinitionId, TenantId, TransactionId,
+    AccountId, AttemptId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, Rejection,
+    SecretId, TagDefinitionId, TenantId, TransactionId,
 };
 
 /// An answer to an accepted command, grouped as the commands are.
@@ -28,6 +28,8 @@ pub enum Reply {
     Customer(CustomerReply),
     /// A payment transaction reached a status.
     Payment(PaymentReply),
+    /// A control plugin aborted the start of a payment: nothing was begun.
+    PaymentAborted(PaymentAborted),
 }
 
 /// The answer to a command about users and roles.
@@ -72,6 +74,17 @@ pub struct PaymentReply {
     pub result: PaymentResult,
 }
 
+/// Why the start of a payment was aborted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaymentAborted {
+    /// The row of the call.
+    pub attempt: AttemptId,
+    /// The name of the control plugin.
+    pub plugin: String,
+    /// What was exceeded, or is not allowed.
+    pub reason: String,
+}
+
 /// The status of a payment transaction, and how the gateway failed where it did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PaymentResult {
@@ -109,7 +122,8 @@ impl Reply {
             | Self::Access(_)
             | Self::Flag(_)
             | Self::Account(_)
-            | Self::Customer(_) => false,
+            | Self::Customer(_)
+            | Self::PaymentAborted(_) => false,
         }
     }
 }

@@ -21,7 +21,9 @@ use crate::environment::{Environment, Secret};
 use crate::object::Object;
 use crate::operation::Operation;
 use crate::payment::{Outstanding, Payment, PaymentFile, Transaction};
+use crate::payment_attempt::{PaymentAttempt, PaymentVelocity};
 use crate::payment_method::PaymentMethod;
+use crate::payment_rules::PaymentRules;
 use crate::tag::{DefinitionRef, Tag, TagDefinition, TagKey};
 use crate::tenant::{Tenant, TenantValue};
 use crate::{
@@ -58,6 +60,14 @@ pub struct State {
     pub transactions: BTreeMap<(TenantNo, TransactionId), Option<PaymentId>>,
     /// Outcomes waited for, of the payments here.
     pub outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
+    /// The attempts of payments that have a transaction, by payment.
+    pub payment_attempts: BTreeMap<(TenantNo, PaymentId), Vec<PaymentAttempt>>,
+    /// What accounts started in a day.
+    pub payment_velocities: BTreeMap<(TenantNo, AccountId), Option<PaymentVelocity>>,
+    /// Tenants' rules for payments, as they were when the batch began: so they hold for all its payments.
+    pub payment_rules: BTreeMap<TenantNo, Option<PaymentRules>>,
+    /// The rules that the batch changed.
+    pub changed_payment_rules: BTreeMap<TenantNo, PaymentRules>,
     /// Claims by key.
     pub claims: BTreeMap<ClaimKey, Option<Claim>>,
     /// Tenants by number.
@@ -183,6 +193,30 @@ impl State {
         self.outstanding.get(&(tenant, id))
     }
 
+    /// The attempt of a transaction, where the attempts of its payment were loaded and it has one.
+    pub(crate) fn attempt_of(&self, it: &Transaction) -> Option<&PaymentAttempt> {
+        let of_payment = self.payment_attempts.get(&(it.tenant, it.payment_id))?;
+        of_payment.iter().find(|attempt| attempt.transaction_id == Some(it.id))
+    }
+
+    pub(crate) fn payment_velocity(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> Option<&PaymentVelocity> {
+        self.payment_velocities.get(&(tenant, account)).expect(LOADED).as_ref()
+    }
+
+    /// The rules for the payments of the batch.
+    pub(crate) fn payment_rules(&self, tenant: TenantNo) -> Option<&PaymentRules> {
+        self.payment_rules.get(&tenant).expect(LOADED).as_ref()
+    }
+
+    /// The rules for the payments of the batches to come.
+    pub(crate) fn newest_payment_rules(&self, tenant: TenantNo) -> Option<&PaymentRules> {
+        self.changed_payment_rules.get(&tenant).or_else(|| self.payment_rules(tenant))
+    }
+
     pub(crate) fn claim(&self, key: &ClaimKey) -> Option<&Claim> {
         self.claims.get(key).expect(LOADED).as_ref()
     }
@@ -261,6 +295,9 @@ impl State {
             TenantChange::TagDefinition(it) => {
                 self.tag_definitions.insert((it.tenant, it.id), Some(it.clone()));
             }
+            TenantChange::PaymentRules(it) => {
+                self.changed_payment_rules.insert(it.tenant, it.clone());
+            }
             TenantChange::Tenant(it) => {
                 self.tenants.insert(it.no, Some(it.clone()));
             }
@@ -309,6 +346,10 @@ impl State {
                 methods
                     .filter(|it| (it.tenant, it.account_id) == (tenant, *account))
                     .for_each(PaymentMethod::erase);
+                let attempts = self.payment_attempts.values_mut().flatten();
+                attempts
+                    .filter(|it| (it.tenant, it.account_id) == (tenant, *account))
+                    .for_each(PaymentAttempt::erase);
                 self.account_emails.entry((tenant, *account)).and_modify(BTreeMap::clear);
                 for ((of, _), fields) in &mut self.custom_fields {
                     fields.retain(|_, it| (*of, it.account) != (tenant, *account));
@@ -377,6 +418,10 @@ impl State {
         match change {
             PaymentChange::Payment(it) => self.apply_payment(it),
             PaymentChange::Transaction(it) => self.apply_transaction(it),
+            PaymentChange::Attempt(it) => self.apply_attempt(it),
+            PaymentChange::Velocity(it) => {
+                self.payment_velocities.insert((it.tenant, it.account_id), Some(it.clone()));
+            }
             PaymentChange::Outstanding(it) => {
                 self.outstanding.insert((it.tenant, it.transaction_id), it.clone());
             }
@@ -384,6 +429,15 @@ impl State {
                 self.outstanding.remove(&(tenant, *transaction));
             }
             PaymentChange::Posting(_) => {}
+        }
+    }
+
+    fn apply_attempt(&mut self, attempt: &PaymentAttempt) {
+        let Some((payment, _)) = attempt.payment_id.zip(attempt.transaction_id) else { return };
+        let of_payment = self.payment_attempts.entry((attempt.tenant, payment)).or_default();
+        match of_payment.iter_mut().find(|it| it.id == attempt.id) {
+            Some(known) => *known = attempt.clone(),
+            None => of_payment.push(attempt.clone()),
         }
     }
 

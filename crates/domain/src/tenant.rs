@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::payment_rules::{ControlPlugin, RulesPart};
 use crate::{Revision, TenantId, TenantNo, TenantValueId, Timestamp};
 
 /// The key under which a tenant's push callback is stored (Kill Bill's name for it).
@@ -49,6 +50,27 @@ pub fn is_reserved_key(key: &str) -> bool {
     [PUSH_CALLBACK, MAIL_TEMPLATES, NUMERIC_KEYS, SETTINGS, CATALOG, OVERDUE_CONFIG].contains(&key)
         || key.starts_with(PLUGIN_CONFIGURATION)
         || KEY_PREFIXES_OF_KILL_BILL.iter().any(|it| key.starts_with(it))
+}
+
+/// The stored values that have a part of the tenant's payment rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RulesSource {
+    /// The tenant's settings.
+    Settings,
+    /// The configuration of [`ControlPlugin::FaregateRules`].
+    FaregateRules,
+}
+
+impl RulesSource {
+    /// What a key of a tenant's stored values is a source of.
+    #[must_use]
+    pub fn of(key: &str) -> Option<Self> {
+        if key == SETTINGS {
+            return Some(Self::Settings);
+        }
+        let plugin = key.strip_prefix(PLUGIN_CONFIGURATION)?;
+        (plugin == ControlPlugin::FaregateRules.name()).then_some(Self::FaregateRules)
+    }
 }
 
 /// What stands between the values of a key that has several; no value has it.
@@ -147,6 +169,18 @@ pub struct RotateTenantSecret {
 pub struct SetTenantValue {
     pub key: String,
     pub value: Option<String>,
+    /// The part of the tenant's payment rules that the value says, where its key has one; `None` removes
+    /// that part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<RulesPart>,
+}
+
+impl SetTenantValue {
+    /// Stores a value that says nothing of payment rules.
+    #[must_use]
+    pub const fn new(key: String, value: Option<String>) -> Self {
+        Self { key, value, rules: None }
+    }
 }
 
 /// Stores a value under a key of the request's tenant, after those that are there.

@@ -110,6 +110,17 @@ impl Rows {
             Read::CustomFields(tenant, object) => {
                 state.custom_fields.entry((tenant, object)).or_default();
             }
+            Read::PaymentAttempts(tenant, id) => {
+                state.payment_attempts.entry((tenant, id)).or_default();
+            }
+            Read::PaymentVelocity(tenant, id) => {
+                state.payment_velocities.entry((tenant, id)).or_default();
+            }
+            Read::PaymentRules(tenant) => load_rules(state, tenant),
+            Read::RulesForPayment(tenant, account) => {
+                load_rules(state, tenant);
+                state.payment_velocities.entry((tenant, account)).or_default();
+            }
             Read::Claim(key) => drop(state.claims.entry(key).or_default()),
             Read::Tenant(no) => drop(state.tenants.entry(no).or_default()),
             Read::TenantValue(tenant, key) => {
@@ -133,4 +144,11 @@ impl Rows {
             }
         });
     }
+}
+
+/// What an earlier batch changed holds now.
+fn load_rules(state: &mut State, tenant: TenantNo) {
+    let changed = state.changed_payment_rules.remove(&tenant);
+    let known = state.payment_rules.entry(tenant).or_default();
+    *known = changed.or(known.take());
 }

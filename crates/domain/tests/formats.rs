@@ -23,6 +23,8 @@ use uuid::Uuid;
 
 #[path = "formats/combo.rs"]
 mod combo;
+#[path = "formats/control.rs"]
+mod control;
 #[path = "formats/customers.rs"]
 mod customers;
 #[path = "formats/objects.rs"]

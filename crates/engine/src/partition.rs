@@ -14,8 +14,8 @@ use domain::read::Read;
 use domain::state::State;
 use domain::{
     AccountId, AccountRejection, Command, Effect, Event, Executed, GatewayCall, Idempotency,
-    PaymentId, PaymentRejection, Rejection, Reply, Request, Seq, Sequences, Settings, Stamp,
-    Timestamp, TransactionId, execute,
+    PaymentId, PaymentRejection, Rejection, Reply, Request, RequestId, Seq, Sequences, Settings,
+    Stamp, Timestamp, TransactionId, execute,
 };
 
 use self::quarantine::Quarantine;
@@ -291,6 +291,7 @@ impl<S: Store> Partition<S> {
             loaded,
             batch: Batch::default(),
             calls: vec![],
+            aborted: BTreeSet::new(),
             next_seq: self.next_seq,
             sequences: self.sequences,
             times,
@@ -567,6 +568,8 @@ struct Run<'a> {
     loaded: Loaded,
     batch: Batch,
     calls: Vec<Performing>,
+    /// Requests whose payments control plugins aborted: an attempt is all that they made.
+    aborted: BTreeSet<RequestId>,
     next_seq: Seq,
     sequences: Sequences,
     times: Times,
@@ -601,6 +604,9 @@ impl Run<'_> {
             }
             waits = Some(call.transaction);
             self.calls.push(Performing { call: *call, actor: request.actor.clone() });
+        }
+        if matches!(reply, Some(Reply::PaymentAborted(_))) {
+            self.aborted.insert(request.id);
         }
         let kept = reply.as_ref().filter(|reply| !reply.is_in_doubt()).cloned();
         self.keep(request, kept.map(Ok), reply_keep_us);
@@ -663,7 +669,8 @@ impl Run<'_> {
         let (state, tenant) = (&self.loaded.state, request.tenant);
         let mut is_there = is_some(&state.accounts, (tenant, request.id.entity(0)))
             || is_some(&state.payment_methods, (tenant, request.id.entity(0)))
-            || is_some(&state.payments, (tenant, request.id.entity(0)));
+            || is_some(&state.payments, (tenant, request.id.entity(0)))
+            || self.aborted.contains(&request.id);
         if let Command::Customer(it) = &request.command {
             is_there |= it.has_made(request.id, tenant, state);
         }
@@ -694,6 +701,10 @@ impl Run<'_> {
                 | Read::TagDefinition(..)
                 | Read::TagDefinitionUse(..)
                 | Read::CustomFields(..)
+                | Read::PaymentAttempts(..)
+                | Read::PaymentVelocity(..)
+                | Read::PaymentRules(_)
+                | Read::RulesForPayment(..)
                 | Read::Tenant(_)
                 | Read::TenantValue(..)
                 | Read::User(_)

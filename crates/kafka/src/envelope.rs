@@ -436,6 +436,7 @@ mod tests {
             domain::Command::Tenant(domain::command::TenantCommand::SetValue(SetTenantValue {
                 key: "k".to_owned(),
                 value: Some("v".to_owned()),
+                rules: None,
             }));
         let id = RequestId(id(1));
         Request { id, tenant: TenantNo(3), actor, idempotency: None, command }

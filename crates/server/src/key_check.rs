@@ -87,7 +87,7 @@ async fn store_once(engine: &Engine, check: &CheckValue) -> Result<(), Unavailab
     }
     let id = engine.mint();
     let actor = Actor::new(USER, USER, id.0);
-    let set = SetTenantValue { key: NAME.to_owned(), value: Some(check.value.clone()) };
+    let set = SetTenantValue::new(NAME.to_owned(), Some(check.value.clone()));
     let command = Command::Tenant(TenantCommand::SetValue(set));
     let request = Request { id, tenant: TenantNo::SYSTEM, actor, idempotency: None, command };
     match engine.submit_own(request).await? {

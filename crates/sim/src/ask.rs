@@ -106,6 +106,10 @@ pub enum What {
         /// `None` deletes.
         value: Option<String>,
     },
+    /// Sets what payments of a tenant may be; `None` lifts it.
+    SetLimits {
+        limits: Option<Limits>,
+    },
     NewAccount {
         key: Option<String>,
         /// The default currency.
@@ -172,6 +176,8 @@ pub enum What {
         payment: Uid,
         transaction: Uid,
         heard: Heard,
+        /// What the call said of its control.
+        is_controlled: bool,
     },
     /// Something about customers.
     Customers(signup::Wish),
@@ -185,6 +191,22 @@ pub enum What {
         asked_at: i64,
     },
 }
+
+/// What payments of a tenant may be; amounts are of payments in [`LIMITED`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// For every payment, or only for those that ask for it.
+    pub every: bool,
+    /// How many an account has in a day.
+    pub a_day: u32,
+    /// The largest amount of one.
+    pub amount: Option<i64>,
+    /// The largest amount of all of an account in a day.
+    pub amount_a_day: Option<i64>,
+}
+
+/// The currency of amounts that are limited.
+pub const LIMITED: Code = CURRENCIES[0].0;
 
 /// The start of a payment.
 #[derive(Clone, Debug)]
@@ -203,6 +225,8 @@ pub struct Start {
     pub amount: Option<String>,
     /// `None`: the account's.
     pub currency: Option<Code>,
+    /// Whether it asks for the limits to be checked.
+    pub is_controlled: bool,
 }
 
 /// A payment with its account and its payment method.
@@ -326,6 +350,8 @@ pub enum Said {
         transaction: Uid,
         how: How,
     },
+    /// Its payment would have passed a limit: nothing was begun.
+    Aborted,
     /// The reply to a request about a customer.
     Customer(signup::Word),
     Refused(Reason),

@@ -1,6 +1,7 @@
 //! The checks: what the store holds against what the model says it ought to hold.
 
 mod closing;
+mod control;
 mod people;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,6 +121,7 @@ fn name(tenant: u32, of: HistoryOf) -> (u32, u8, Uid) {
         HistoryOf::AccountEmail(id) => (tenant, 7, id.uuid().as_u128()),
         HistoryOf::BlockingState(id) => (tenant, 8, id.uuid().as_u128()),
         HistoryOf::CustomField(id) => (tenant, 5, id.uuid().as_u128()),
+        HistoryOf::PaymentAttempt(id) => (tenant, 8, id.uuid().as_u128()),
     }
 }
 

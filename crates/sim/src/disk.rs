@@ -9,6 +9,7 @@ use domain::customer::CustomerFile;
 use domain::mail::Mail;
 use domain::operation::Operation;
 use domain::payment::{Outstanding, PaymentFile};
+use domain::payment_attempt::{PaymentAttempt, PaymentVelocity};
 use domain::tag::Tag;
 use domain::{Account, PartitionNo, PaymentId, PaymentMethod, Person, TenantNo, Timestamp};
 use engine::ports::{Entry, HistoryOf, LedgerEntry, Store};
@@ -76,6 +77,10 @@ pub struct Books {
     pub blocking_states: Vec<BlockingState>,
     /// Payment methods, deleted ones too.
     pub methods: Vec<PaymentMethod>,
+    /// Attempts of controlled calls, aborted ones too.
+    pub attempts: Vec<PaymentAttempt>,
+    /// What accounts started in a day.
+    pub velocities: Vec<PaymentVelocity>,
     /// Payments with their transactions.
     pub payments: Vec<PaymentFile>,
     pub entries: Vec<(TenantNo, LedgerEntry)>,
@@ -111,6 +116,7 @@ pub fn entity(image: &Change) -> Option<HistoryOf> {
         Change::Account(AccountChange::PaymentMethod(it)) => Some(HistoryOf::PaymentMethod(it.id)),
         Change::Payment(PaymentChange::Payment(it)) => Some(HistoryOf::Payment(it.id)),
         Change::Payment(PaymentChange::Transaction(it)) => Some(HistoryOf::Transaction(it.id)),
+        Change::Payment(PaymentChange::Attempt(it)) => Some(HistoryOf::PaymentAttempt(it.id)),
         Change::Tenant(_)
         | Change::Access(_)
         | Change::Flag(_)
@@ -118,7 +124,8 @@ pub fn entity(image: &Change) -> Option<HistoryOf> {
         | Change::Claim(_)
         | Change::Account(AccountChange::Person { .. } | AccountChange::PersonErased { .. })
         | Change::Payment(
-            PaymentChange::Posting(_)
+            PaymentChange::Velocity(_)
+            | PaymentChange::Posting(_)
             | PaymentChange::Outstanding(_)
             | PaymentChange::OutstandingClosed { .. },
         )

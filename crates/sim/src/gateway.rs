@@ -24,6 +24,8 @@ pub struct Call {
     pub deadline: i64,
     /// How long after that the gateway may take to find what it took, in microseconds.
     pub settle_after_us: i64,
+    /// What its answer says of its control.
+    pub is_controlled: bool,
 }
 
 /// What happens to a call and to its answer on the way.

@@ -1,5 +1,7 @@
 //! A store in memory: maps and lists, written as plainly as the port's promises read.
 
+mod control;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -37,6 +39,7 @@ use engine::ports::{
 use store::Share;
 use uuid::Uuid;
 
+use self::control::ControlTables;
 use crate::disk::{Books, Disk, Image, entity, is_made};
 use crate::mutant::Mutant;
 
@@ -97,6 +100,7 @@ struct Tables {
     methods: BTreeMap<(TenantNo, PaymentMethodId), PaymentMethod>,
     payments: BTreeMap<(TenantNo, PaymentId), Payment>,
     transactions: BTreeMap<(TenantNo, PaymentId), Vec<Transaction>>,
+    control: ControlTables,
     claims: BTreeMap<ClaimKey, Claim>,
     outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
     replies: BTreeMap<ReplyKey, StoredReply>,
@@ -305,7 +309,12 @@ impl Tables {
                 let is_there = of_payment.is_some_and(|all| all.iter().any(|own| own.id == it.id));
                 ("payment_transaction", it.id.uuid(), is_there)
             }
-            Change::Tenant(TenantChange::Tenant(_) | TenantChange::Value(_))
+            Change::Payment(PaymentChange::Attempt(it)) => {
+                ("payment_attempt", it.id.uuid(), self.control.has_attempt(it))
+            }
+            Change::Tenant(
+                TenantChange::Tenant(_) | TenantChange::Value(_) | TenantChange::PaymentRules(_),
+            )
             | Change::Access(_)
             | Change::Flag(_)
             | Change::Customer(
@@ -321,7 +330,8 @@ impl Tables {
                 | AccountChange::Tag(_),
             )
             | Change::Payment(
-                PaymentChange::Posting(_)
+                PaymentChange::Velocity(_)
+                | PaymentChange::Posting(_)
                 | PaymentChange::Outstanding(_)
                 | PaymentChange::OutstandingClosed { .. },
             )
@@ -379,6 +389,7 @@ impl Tables {
                 tabled(&mut it.revision);
                 self.tag_definitions.insert((it.tenant, it.id), it);
             }
+            TenantChange::PaymentRules(it) => self.control.put_rules(it),
             TenantChange::Value(it) => {
                 self.tenant_values.insert((it.tenant, it.key.clone()), it);
             }
@@ -422,6 +433,7 @@ impl Tables {
                 methods
                     .filter(|it| (it.tenant, it.account_id) == (tenant, account))
                     .for_each(PaymentMethod::erase);
+                self.control.erase((tenant, account));
                 // The rows stay, without what they said.
                 let own = |it: (TenantNo, AccountId)| it == (tenant, account);
                 let emails = self.emails.values_mut().filter(|it| own((it.tenant, it.account)));
@@ -483,6 +495,8 @@ impl Tables {
                 self.payments.insert((it.tenant, it.id), it);
             }
             PaymentChange::Transaction(it) => self.put_transaction(it),
+            PaymentChange::Attempt(it) => self.control.put_attempt(it),
+            PaymentChange::Velocity(it) => self.control.put_velocity(it),
             PaymentChange::Posting(posting) => {
                 self.entries.push((entry.tenant, LedgerEntry { seq: entry.seq, posting }));
             }
@@ -534,6 +548,12 @@ impl Tables {
                 state.blocking_states.insert((*tenant, *account), states.collect());
             }
             Read::CustomFields(tenant, object) => self.read_fields((*tenant, *object), state),
+            Read::PaymentAttempts(tenant, id) => self.control.read_attempts((*tenant, *id), state),
+            Read::PaymentVelocity(tenant, id) => self.control.read_velocity((*tenant, *id), state),
+            Read::PaymentRules(tenant) => self.control.read_rules(*tenant, state),
+            Read::RulesForPayment(tenant, id) => {
+                self.control.read_for_payment((*tenant, *id), state);
+            }
             Read::Claim(key) => self.read_claim(key, state),
             Read::Tenant(no) => {
                 state.tenants.insert(*no, self.tenants.get(no).cloned());
@@ -754,6 +774,8 @@ impl Disk for MemoryDisk {
             custom_fields: shown_fields.cloned().collect(),
             accounts: accounts.map(|(key, account)| (account.clone(), person(key))).collect(),
             methods: tables.methods.values().cloned().collect(),
+            attempts: tables.control.attempts.values().cloned().collect(),
+            velocities: tables.control.velocities.values().cloned().collect(),
             payments: files.collect(),
             entries: tables.entries.clone(),
             outstanding: tables.outstanding.values().cloned().collect(),

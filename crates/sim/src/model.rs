@@ -2,6 +2,7 @@
 //! it scans lists and adds up plain numbers, and it is slow on purpose.
 
 mod combo;
+mod control;
 mod ending;
 mod paying;
 mod signing;
@@ -13,6 +14,7 @@ use crate::ask::{
     Ask, Code, Combo, Created, Dropped, Kind, Reason, Repeat, Said, Status, Uid, What, When,
 };
 
+pub use control::{Aborted, Control, Most};
 pub use signing::{Customer, Operation, People};
 pub use sums::Sums;
 
@@ -90,6 +92,7 @@ pub struct Tenant {
     /// Which payment has a transaction key.
     pub key_owners: BTreeMap<String, Uid>,
     pub people: People,
+    pub control: Control,
 }
 
 #[derive(Clone, Debug)]
@@ -167,6 +170,8 @@ pub struct Move {
     pub reported: u64,
     /// Whether the gateway has had it for some time.
     pub was_pending: bool,
+    /// The day that it counts in, where limits were checked for it.
+    pub counted_on: Option<i64>,
     /// Whether its status was just written.
     pub changed: bool,
     /// Whether that was the end of a failure: it worked, or may have.
@@ -228,6 +233,10 @@ impl Model {
                 self.tenant(ask.tenant).values.insert(key.clone(), value.clone());
                 Expected::Said(Said::Done)
             }
+            What::SetLimits { limits } => {
+                self.tenant(ask.tenant).control.set(*limits);
+                Expected::Said(Said::Done)
+            }
             What::NewAccount { key, currency } => {
                 self.tenant(ask.tenant).new_account(key.as_ref(), *currency, created)
             }
@@ -261,7 +270,7 @@ impl Model {
             What::Fix { payment, transaction, status, has_reason } => {
                 self.fix((ask.tenant, *payment, *transaction), (*status, *has_reason), when)
             }
-            What::Replied { payment, transaction, heard } => {
+            What::Replied { payment, transaction, heard, is_controlled: _ } => {
                 self.replied((ask.tenant, *payment, *transaction), *heard, when)
             }
             What::Inquired { payment, transaction, known, asked_at } => {
@@ -287,6 +296,7 @@ impl Model {
             Said::Done
             | Said::Made(_)
             | Said::Paid { .. }
+            | Said::Aborted
             | Said::Customer(_)
             | Said::Refused(_) => Some(said.clone()),
         };
@@ -324,6 +334,7 @@ impl Model {
             | What::Inquired { payment, .. } => vec![Some(*payment)],
             What::NewTenant { .. }
             | What::SetValue { .. }
+            | What::SetLimits { .. }
             | What::NewAccount { .. }
             | What::Rename { .. }
             | What::NewMethod { .. }

@@ -17,6 +17,10 @@ pub enum Mutant {
     PostsTwice,
     /// The store writes a posting with another amount.
     PostsAnotherAmount,
+    /// The store forgets what accounts started in a day.
+    ForgetsVelocity,
+    /// The store forgets how attempts ended.
+    ForgetsAttempt,
     /// The store loses the claims on transaction keys.
     LosesClaim,
     /// The store drops the rows of outcomes to wait for.
@@ -144,6 +148,8 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("miscounts-sums", Mutant::MiscountsSums),
     ("forgets-follower", Mutant::ForgetsFollower),
     ("forgets-epochs", Mutant::ForgetsEpochs),
+    ("forgets-velocity", Mutant::ForgetsVelocity),
+    ("forgets-attempt", Mutant::ForgetsAttempt),
     ("forgets-keys", Mutant::ForgetsKeys),
     ("forgets-offset", Mutant::ForgetsOffset),
     ("skips-record", Mutant::SkipsRecord),
@@ -228,6 +234,9 @@ impl Mutant {
     }
 
     fn spoil_change(self, mut change: Change) -> Vec<Change> {
+        if self.forgets_control(&change) {
+            return vec![];
+        }
         match (self, &mut change) {
             (Self::ForgetsPosting, Change::Payment(PaymentChange::Posting(_)))
             | (Self::DropsOutstanding, Change::Payment(PaymentChange::Outstanding(_)))
@@ -295,6 +304,15 @@ impl Mutant {
             _ => {}
         }
         vec![change]
+    }
+
+    /// Whether the store forgets what control of payments writes: how an attempt ended, or what was started.
+    fn forgets_control(self, change: &Change) -> bool {
+        if let Change::Payment(PaymentChange::Attempt(it)) = change {
+            return self == Self::ForgetsAttempt && it.revision.previous.is_some();
+        }
+        let is_velocity = matches!(change, Change::Payment(PaymentChange::Velocity(_)));
+        self == Self::ForgetsVelocity && is_velocity
     }
 
     /// What the store loads instead.

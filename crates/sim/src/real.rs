@@ -8,7 +8,7 @@ use domain::object::ObjectType;
 use domain::payment::{Outstanding, PaymentFile};
 use domain::{PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
 use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, StoreError};
-use store::tables::OPERATION;
+use store::tables::{OPERATION, PAYMENT_ATTEMPT, PAYMENT_VELOCITY};
 use store::{Options, Reader, Server, Share, Source, SqlQueries, SqlStore, rows};
 
 use crate::disk::{Books, Disk, Image, ROWS_MAX};
@@ -225,6 +225,10 @@ impl RealDisk {
             self.source().read().map_err(|error| StoreError::Database(error.to_string()))?;
         let operations = OPERATION.select("ORDER BY tenant, id");
         books.operations = reader.query(&operations, &[], rows::customers::operation)?;
+        let attempts = PAYMENT_ATTEMPT.select("ORDER BY tenant, id");
+        books.attempts = reader.query(&attempts, &[], rows::payment_attempt)?;
+        let velocities = PAYMENT_VELOCITY.select("ORDER BY tenant, account_id");
+        books.velocities = reader.query(&velocities, &[], rows::payment_velocity)?;
         for no in self.tenants() {
             for it in queries.customers(no, ALL)? {
                 books.customers.extend(queries.customer_file(no, it.id)?);

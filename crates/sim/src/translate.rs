@@ -13,8 +13,9 @@ use domain::payment::{
     TransactionStatus, TransactionType,
 };
 use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
+use domain::payment_rules::{AmountLimits, ControlPlugin, Limits, RulesPart};
 use domain::reply::AccountReply;
-use domain::tenant::{CreateTenant, SetTenantValue};
+use domain::tenant::{CreateTenant, PLUGIN_CONFIGURATION, SetTenantValue};
 use domain::{
     AccountRejection, AmountMinor, Command, Currency, GatewayCall, GatewaySettings, Id,
     Idempotency, PaymentRejection, PaymentResult, Person, Rejection, Reply, Request, RequestId,
@@ -26,8 +27,8 @@ use engine::ports::Entry;
 use uuid::Uuid;
 
 use crate::ask::{
-    Ask, CURRENCIES, Code, Combo, Created, Dropped, End, Follow, Heard, How, Kind, Known, Means,
-    Outcome, Payer, Reason, Said, Start, Status, Uid, What,
+    self, Ask, CURRENCIES, Code, Combo, Created, Dropped, End, Follow, Heard, How, Kind, Known,
+    Means, Outcome, Payer, Reason, Said, Start, Status, Uid, What,
 };
 use crate::model::Rules;
 
@@ -87,7 +88,9 @@ fn command(what: &What, request: Uid) -> Command {
         What::SetValue { key, value } => Command::Tenant(TenantCommand::SetValue(SetTenantValue {
             key: key.clone(),
             value: value.clone(),
+            rules: None,
         })),
+        What::SetLimits { limits } => Command::Tenant(TenantCommand::SetValue(set_limits(*limits))),
         What::NewAccount { key, currency } => Command::Account(AccountCommand::Create(Box::new(
             new_account(key.clone(), currency.map(currency_of)),
         ))),
@@ -167,11 +170,12 @@ fn ending(what: &What) -> Command {
                 status: status_of(*status),
             }))
         }
-        What::Replied { payment, transaction, heard } => {
+        What::Replied { payment, transaction, heard, is_controlled } => {
             Command::Payment(PaymentCommand::GatewayReplied(GatewayReplied {
                 payment: id(*payment),
                 transaction: id(*transaction),
                 answer: answer_of(*heard),
+                is_controlled: *is_controlled,
             }))
         }
         What::Inquired { payment, transaction, known, asked_at } => {
@@ -188,6 +192,7 @@ fn ending(what: &What) -> Command {
         }
         What::NewTenant { .. }
         | What::SetValue { .. }
+        | What::SetLimits { .. }
         | What::NewAccount { .. }
         | What::Rename { .. }
         | What::NewMethod { .. }
@@ -201,6 +206,28 @@ fn ending(what: &What) -> Command {
         | What::Follow(_)
         | What::Complete(_) => unreachable!("{what:?} ends no transaction"),
     }
+}
+
+/// The control plugin that checks limits.
+const RULES: &str = ControlPlugin::FaregateRules.name();
+
+fn control(it: &Start) -> Vec<String> {
+    it.is_controlled.then(|| RULES.to_owned()).into_iter().collect()
+}
+
+fn set_limits(limits: Option<ask::Limits>) -> SetTenantValue {
+    let rules = limits.map(|it| {
+        let amount = |minor: Option<i64>| minor.map(AmountMinor);
+        let amounts = AmountLimits { payment: amount(it.amount), day: amount(it.amount_a_day) };
+        RulesPart::Limits(Limits {
+            every_payment: it.every,
+            amounts: [(currency_of(ask::LIMITED), amounts)].into(),
+            payments_per_day: Some(it.a_day),
+            ..Limits::default()
+        })
+    });
+    let value = rules.as_ref().map(|_| "limits".to_owned());
+    SetTenantValue { key: format!("{PLUGIN_CONFIGURATION}{RULES}"), value, rules }
 }
 
 fn new_account(key: Option<String>, currency: Option<Currency>) -> account::CreateAccount {
@@ -224,6 +251,7 @@ fn start(it: &Start) -> Command {
         amount: it.amount.clone(),
         currency: it.currency.map(currency_of),
         properties: vec![],
+        control: control(it),
     };
     match it.kind {
         Kind::Authorize => Command::Payment(PaymentCommand::Authorize(initiate)),
@@ -265,6 +293,7 @@ fn combo(it: &Combo) -> Command {
         amount: start.amount.clone(),
         currency: start.currency.map(currency_of),
         properties: vec![],
+        control: control(start),
     })))
 }
 
@@ -340,6 +369,7 @@ fn said_by(reply: &Reply) -> Said {
         // The workload asks for none of these.
         Reply::Flag(_) => Said::Done,
         Reply::Customer(it) => signing::said_by(it),
+        Reply::PaymentAborted(_) => Said::Aborted,
         Reply::Account(AccountReply::Created(id)) => Said::Made(id.uuid().as_u128()),
         Reply::Account(AccountReply::PaymentMethodCreated(id)) => Said::Made(id.uuid().as_u128()),
         Reply::Payment(paid) => Said::Paid {
@@ -434,7 +464,7 @@ pub fn created(entry: &Entry) -> Created {
                 created.token = it.token.map(|id| id.uuid().as_u128()).or(created.token);
             }
             Change::Tenant(TenantChange::Value(_))
-            | Change::Tenant(TenantChange::TagDefinition(_))
+            | Change::Tenant(TenantChange::TagDefinition(_) | TenantChange::PaymentRules(_))
             | Change::Access(_)
             | Change::Flag(_)
             | Change::Customer(
@@ -454,7 +484,9 @@ pub fn created(entry: &Entry) -> Created {
                 | AccountChange::BlockingState(_),
             )
             | Change::Payment(
-                PaymentChange::Posting(_)
+                PaymentChange::Attempt(_)
+                | PaymentChange::Velocity(_)
+                | PaymentChange::Posting(_)
                 | PaymentChange::Outstanding(_)
                 | PaymentChange::OutstandingClosed { .. },
             )
@@ -477,6 +509,7 @@ pub fn call(it: &GatewayCall, (no, now, settle_after_us): (u64, i64, i64)) -> cr
         currency: code(it.currency),
         deadline: now + it.timeout_us,
         settle_after_us,
+        is_controlled: it.is_controlled,
     }
 }
 

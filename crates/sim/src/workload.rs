@@ -5,8 +5,8 @@ mod combo;
 mod signing;
 
 use crate::ask::{
-    Ask, CURRENCIES, Code, Completion, Dropped, Follow, Kind, Repeat, Start, Status, Uid, What,
-    decimal,
+    Ask, CURRENCIES, Code, Completion, Dropped, Follow, Kind, Limits, Repeat, Start, Status, Uid,
+    What, decimal,
 };
 use crate::model::{EXTERNAL, Model, Payment, Tenant};
 use crate::random::Random;
@@ -18,6 +18,9 @@ pub const WALLET: &str = "wallet";
 
 /// How much of what is wanted is about customers: payments are what matters.
 const CUSTOMERS_PERMILLE: u64 = 90;
+
+/// How many starts of payments name the control plugin.
+const CONTROLLED_PERMILLE: u64 = 250;
 
 /// The simulated clients.
 #[derive(Debug)]
@@ -81,7 +84,8 @@ impl Workload {
             },
             2..=4 => self.new_account(tenant),
             5..=9 => self.new_method(tenant),
-            10 => self.rename(tenant),
+            10 if self.random.chance(500) => self.rename(tenant),
+            10 => self.set_limits(no),
             11 => self.set_default(tenant),
             12 => self.state(tenant),
             13..=14 => self.drop_method(tenant),
@@ -116,6 +120,17 @@ impl Workload {
             account: self.account(tenant),
             name: format!("name {}", self.random.below(5)),
         }
+    }
+
+    /// Limits of a tenant: how many payments is its own for ever, and seldom are they lifted.
+    fn set_limits(&mut self, no: u32) -> What {
+        let limits = Limits {
+            every: self.random.chance(300),
+            a_day: 2 + no % 2,
+            amount: self.random.chance(300).then_some(80_000),
+            amount_a_day: self.random.chance(500).then_some(150_000),
+        };
+        What::SetLimits { limits: self.random.chance(950).then_some(limits) }
     }
 
     fn set_default(&mut self, tenant: &Tenant) -> What {
@@ -190,6 +205,7 @@ impl Workload {
             key: self.transaction_key(tenant),
             amount: self.amount(amount, code),
             currency,
+            is_controlled: self.random.chance(CONTROLLED_PERMILLE),
         })
     }
 
@@ -234,6 +250,7 @@ impl Workload {
             key: if self.random.chance(700) { last.key.clone() } else { None },
             amount: self.amount(minor, payment.currency),
             currency,
+            is_controlled: self.random.chance(CONTROLLED_PERMILLE),
         }))
     }
 

@@ -172,7 +172,7 @@ impl Shop {
                     second_reference: None,
                 });
                 let (payment, transaction) = (performing.call.payment, performing.call.transaction);
-                let replied = GatewayReplied { payment, transaction, answer };
+                let replied = GatewayReplied { payment, transaction, answer, is_controlled: false };
                 self.request(TENANT, Command::Payment(PaymentCommand::GatewayReplied(replied)))
             })
             .collect();
@@ -218,6 +218,7 @@ impl Shop {
             amount: Some(format!("{}.99", 1 + self.random.below(200))),
             currency: Currency::parse("USD"),
             properties: vec![],
+            control: vec![],
         }
     }
 

@@ -200,6 +200,7 @@ impl Bench {
             amount: Some("10.00".to_owned()),
             currency: Currency::parse("USD"),
             properties: vec![],
+            control: vec![],
         }))
     }
 }

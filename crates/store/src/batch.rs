@@ -1,5 +1,6 @@
 //! The rows that a batch writes: each entity's newest image once, however often it was changed.
 
+mod control;
 mod customers;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use domain::{
 };
 use engine::ports::{Batch, Entry, StoreError};
 
+use self::control::ControlRows;
 use self::customers::CustomerRows;
 use crate::actors::{self, Named};
 use crate::cells::json;
@@ -59,6 +61,7 @@ pub(crate) struct Rows<'a> {
     definitions: BTreeMap<(TenantNo, &'a DefinitionKey), Newest<'a, Definition>>,
     change_requests: BTreeMap<(TenantNo, ChangeRequestId), Newest<'a, ChangeRequest>>,
     customers: CustomerRows<'a>,
+    control: ControlRows<'a>,
     accounts: BTreeMap<(TenantNo, AccountId), Newest<'a, Account>>,
     people: Vec<(TenantNo, AccountId, Seq, &'a Person)>,
     tags: BTreeMap<(TenantNo, TagKey), Newest<'a, Tag>>,
@@ -115,6 +118,8 @@ impl<'a> Rows<'a> {
                 let key = (it.tenant, it.payment_id, it.id);
                 newest(&mut self.transactions, key, it, (it.revision, seq));
             }
+            Change::Payment(PaymentChange::Attempt(it)) => self.control.take_attempt(it, seq),
+            Change::Payment(PaymentChange::Velocity(it)) => self.control.take_velocity(it),
             Change::Payment(PaymentChange::Posting(it)) => {
                 self.postings.push((seq, *ordinal, it));
                 *ordinal += 1;
@@ -145,6 +150,7 @@ impl<'a> Rows<'a> {
             TenantChange::TagDefinition(it) => {
                 newest(&mut self.tag_definitions, (it.tenant, it.id), it, (it.revision, seq));
             }
+            TenantChange::PaymentRules(it) => self.control.take_rules(it, seq),
             TenantChange::Value(it) => {
                 newest(&mut self.values, (it.tenant, &it.key), it, (it.revision, seq));
             }
@@ -288,6 +294,7 @@ impl<'a> Rows<'a> {
             let properties = rows::properties_text(it.image);
             put.row(&rows::payment_method_row(it.image, properties.as_deref()))
         })?;
+        self.control.write(db)?;
         self.write_outstanding(db, share)?;
         self.erase_texts(db)?;
         put_all(db, &tables::PAYMENT, self.payments.values(), |put, it| {
@@ -357,6 +364,10 @@ impl<'a> Rows<'a> {
             let of_account = [tenant.into(), account.into()];
             let rest = "WHERE tenant = ?1 AND account_id = ?2";
             db.check_again(&tables::PAYMENT_METHOD, rest, &of_account)?;
+            let sql = "UPDATE payment_attempt SET properties = NULL \
+                       WHERE tenant = ?1 AND account_id = ?2 AND seq < ?3";
+            db.exec(sql, &[tenant.into(), account.into(), seq.into()])?;
+            db.check_again(&tables::PAYMENT_ATTEMPT, rest, &of_account)?;
             // An outcome is written in the name of who asked for the transaction.
             let sql = "UPDATE outstanding SET created_by = user_name, reason = NULL, comments = NULL \
                        WHERE tenant = ?1 AND account_id = ?2";

@@ -9,6 +9,7 @@ use domain::ledger::LedgerAccount;
 use domain::mail::MailKind;
 use domain::object::ObjectType;
 use domain::payment::{TransactionStatus, TransactionType};
+use domain::payment_attempt::AttemptState;
 
 /// Codes of operations in the column `operation` and `kind`.
 #[must_use]
@@ -81,6 +82,22 @@ pub const fn status(code: i64) -> Option<TransactionStatus> {
         6 => TransactionStatus::Unknown,
         _ => return None,
     })
+}
+
+/// Codes of attempts' states in the column `state`.
+pub(crate) const fn attempt_state_code(state: AttemptState) -> i64 {
+    match state {
+        AttemptState::Init => 1,
+        AttemptState::Success => 2,
+        AttemptState::Aborted => 3,
+        AttemptState::Scheduled => 4,
+        AttemptState::Retried => 5,
+    }
+}
+
+/// The opposite of [`attempt_state_code`].
+pub(crate) fn attempt_state(code: i64) -> Option<AttemptState> {
+    AttemptState::ALL.into_iter().find(|state| attempt_state_code(*state) == code)
 }
 
 /// Codes of the chart's accounts in the columns `debit`, `credit` and `account`.

@@ -120,6 +120,8 @@ pub(crate) fn account(entry: &Entry) -> Option<AccountId> {
         Change::Account(AccountChange::PaymentMethod(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Payment(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Transaction(it)) => Some(it.account_id),
+        Change::Payment(PaymentChange::Attempt(it)) => Some(it.account_id),
+        Change::Payment(PaymentChange::Velocity(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Posting(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Outstanding(it)) => Some(it.account_id),
         Change::Tenant(_)

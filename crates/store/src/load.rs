@@ -1,5 +1,6 @@
 //! Loads what a batch of commands may look at: each row with what belongs to it.
 
+mod control;
 mod customers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ use domain::{
 };
 use engine::ports::{StoreError, StoredReply};
 
+use self::control::WantedControl;
 use crate::claims::RecentClaims;
 use crate::driver::{Reader, Value};
 use crate::recent::{AccountEntry, Cache, PaymentEntry, Recent};
@@ -118,6 +120,7 @@ pub(crate) fn state(
     load_flags(reader, &wanted, &mut state)?;
     customers::customers(reader, &wanted.customers, &mut state)?;
     customers::operations(reader, &wanted.operations, &mut state)?;
+    wanted.control.load(reader, &mut state)?;
     Ok(state)
 }
 
@@ -161,6 +164,7 @@ struct Wanted<'a> {
     change_requests: Vec<(TenantNo, ChangeRequestId)>,
     customers: Vec<(TenantNo, CustomerId)>,
     operations: Vec<(TenantNo, OperationId)>,
+    control: WantedControl,
 }
 
 impl<'a> Wanted<'a> {
@@ -176,6 +180,10 @@ impl<'a> Wanted<'a> {
             Read::TagDefinition(tenant, id) => self.tag_definitions.push((*tenant, *id)),
             Read::TagDefinitionUse(tenant, id) => self.tag_definition_uses.push((*tenant, *id)),
             Read::CustomFields(tenant, object) => self.custom_fields.push((*tenant, *object)),
+            Read::PaymentAttempts(tenant, id) => self.control.add_attempts(*tenant, *id),
+            Read::PaymentVelocity(tenant, id) => self.control.add_velocity(*tenant, *id),
+            Read::PaymentRules(tenant) => self.control.add_rules(*tenant),
+            Read::RulesForPayment(tenant, id) => self.control.add_start(*tenant, *id),
             Read::Claim(key) => self.claims.push(key),
             Read::Tenant(no) => self.tenants.push(*no),
             Read::TenantValue(tenant, key) => self.values.push((*tenant, key)),

@@ -29,6 +29,7 @@ use crate::tables::{self, CHECKS};
 mod account_emails;
 mod blocking_states;
 mod claims;
+mod control;
 mod custom_fields;
 mod objects;
 mod quarantine;
@@ -40,6 +41,10 @@ pub use blocking_states::blocking_state;
 pub(crate) use blocking_states::blocking_state_row;
 pub use claims::claim_hash;
 pub(crate) use claims::{ClaimHash, Claimed, claim, claim_row, recent_claim, recent_claim_row};
+pub(crate) use control::{
+    AttemptTexts, payment_attempt_row, payment_rules_row, payment_velocity_row,
+};
+pub use control::{payment_attempt, payment_rules, payment_velocity};
 pub use custom_fields::custom_field;
 pub(crate) use custom_fields::{custom_field_row, custom_field_value, custom_field_value_row};
 pub(crate) use objects::object_key;

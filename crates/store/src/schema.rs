@@ -28,6 +28,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, sql: accounts_by_parent },
     Migration { version: 3, sql: fields_and_tags },
     Migration { version: 4, sql: blocking_states },
+    Migration { version: 5, sql: payment_control },
 ];
 
 /// The version that this code writes.
@@ -44,7 +45,8 @@ fn founding(dialect: &Dialect) -> String {
 
 /// The tables of later versions.
 fn later() -> impl Iterator<Item = &'static Table> {
-    tables::OF_VERSION_3.into_iter().chain(tables::OF_VERSION_4)
+    let of_3_and_4 = tables::OF_VERSION_3.into_iter().chain(tables::OF_VERSION_4);
+    of_3_and_4.chain(tables::OF_VERSION_5)
 }
 
 /// Finds the children of an account.
@@ -75,6 +77,11 @@ fn fields_and_tags(dialect: &Dialect) -> String {
 /// Blocking states of accounts.
 fn blocking_states(dialect: &Dialect) -> String {
     tables::ddl(&tables::OF_VERSION_4, dialect)
+}
+
+/// Tenants' rules for payments, attempts of controlled calls, and what accounts started in a day.
+fn payment_control(dialect: &Dialect) -> String {
+    tables::ddl(&tables::OF_VERSION_5, dialect)
 }
 
 /// The whole schema of an empty database, step by step.

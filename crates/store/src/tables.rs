@@ -7,12 +7,15 @@
 
 use std::fmt::Write as _;
 
+mod control;
 mod customers;
 mod flags;
 mod insights;
 mod objects;
 mod payments;
 
+pub(crate) use control::OF_VERSION_5;
+pub use control::{PAYMENT_ATTEMPT, PAYMENT_RULES, PAYMENT_VELOCITY};
 pub use customers::{CUSTOMER, MAIL, OPERATION, SESSION};
 pub(crate) use customers::{EXPIRING, GIVEN_UP, SETTLED, TO_NOTIFY, TO_SEND, WAITING};
 pub(crate) use flags::DUE;
@@ -408,7 +411,7 @@ pub static CLAIM_RECENT: Table = Table {
 };
 
 /// Tables whose rows have their id from the request that makes them.
-pub(crate) static MADE_BY_REQUESTS: [&str; 10] = [
+pub(crate) static MADE_BY_REQUESTS: [&str; 11] = [
     ACCOUNT.name,
     PAYMENT_METHOD.name,
     PAYMENT.name,
@@ -419,6 +422,7 @@ pub(crate) static MADE_BY_REQUESTS: [&str; 10] = [
     ACCOUNT_EMAIL.name,
     BLOCKING_STATE.name,
     TAG_DEFINITION.name,
+    PAYMENT_ATTEMPT.name,
 ];
 
 /// Stored replies; `answer` is NULL while the request runs or its outcome is in doubt.
@@ -567,6 +571,9 @@ pub static TABLES: &[&Table] = &[
     &TAG_DEFINITION,
     &ACCOUNT_EMAIL,
     &BLOCKING_STATE,
+    &PAYMENT_RULES,
+    &PAYMENT_ATTEMPT,
+    &PAYMENT_VELOCITY,
 ];
 
 /// The tables of insights.

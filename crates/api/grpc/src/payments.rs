@@ -61,6 +61,7 @@ impl Payments {
             amount: Some(amount),
             currency: Some(currency),
             properties: fields::properties(it.properties)?,
+            control: vec![],
         });
         outcome(call, call.submit(command.into(), idempotency).await?).await
     }
@@ -264,7 +265,19 @@ fn read_token(token: &str, account: Option<AccountId>) -> Result<u64, Refusal> {
 
 /// The outcome of a transaction. The reply does not contain the gateway's error code, so it is read.
 async fn outcome(call: &Call<'_>, reply: Reply) -> Result<Outcome, Refusal> {
-    let Reply::Payment(reply) = reply else { unreachable!("the reply belongs to the command") };
+    let reply = match reply {
+        Reply::Payment(reply) => reply,
+        Reply::PaymentAborted(it) => {
+            return Err(Refusal::Aborted { plugin: it.plugin, reason: it.reason });
+        }
+        Reply::Done
+        | Reply::TenantCreated(_)
+        | Reply::TagDefinitionCreated(_)
+        | Reply::Access(_)
+        | Reply::Flag(_)
+        | Reply::Account(_)
+        | Reply::Customer(_) => unreachable!("the reply belongs to the command"),
+    };
     let PaymentReply { payment, transaction, result } = reply;
     let (status, message, fault) = match result {
         PaymentResult::Status { status, message } => {

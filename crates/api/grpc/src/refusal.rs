@@ -42,6 +42,9 @@ pub enum Refusal {
     /// The engine's refusal.
     #[error("{}", rejection_message(.0))]
     Rejected(Box<Rejection>),
+    /// A control plugin aborted the start of a payment: nothing was begun.
+    #[error("the control plugin {plugin} aborted the call: {reason}")]
+    Aborted { plugin: String, reason: String },
     /// The engine cannot process the call now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -124,6 +127,7 @@ impl Refusal {
             },
             Self::Rejected(rejection) => wire_rejection(rejection),
             Self::Unavailable(it) => wire_unavailable(it.reason),
+            Self::Aborted { .. } => (Code::FailedPrecondition, "PAYMENT_ABORTED"),
             Self::StillRunning => (Code::Aborted, "IDEMPOTENCY_KEY_IN_PROGRESS"),
             Self::AnotherCall => (Code::FailedPrecondition, "IDEMPOTENCY_KEY_REUSED"),
             Self::Full => (Code::ResourceExhausted, "OVERLOADED"),
@@ -152,6 +156,7 @@ impl Refusal {
             | Self::TenantMissing
             | Self::Access(_)
             | Self::Rejected(_)
+            | Self::Aborted { .. }
             | Self::StillRunning
             | Self::AnotherCall
             | Self::Full
@@ -179,6 +184,7 @@ impl Refusal {
             | Self::TenantMissing
             | Self::Access(_)
             | Self::Rejected(_)
+            | Self::Aborted { .. }
             | Self::AnotherCall
             | Self::DeadlineExceeded
             | Self::BalanceTooLarge(_)
@@ -204,6 +210,7 @@ impl Refusal {
             | Self::TenantMissing
             | Self::Access(_)
             | Self::Rejected(_)
+            | Self::Aborted { .. }
             | Self::AnotherCall
             | Self::Full
             | Self::TooManyRequests(_)
@@ -241,6 +248,7 @@ impl Refusal {
             | Self::Forbidden(_)
             | Self::TenantMissing
             | Self::Access(_)
+            | Self::Aborted { .. }
             | Self::Unavailable(_)
             | Self::StillRunning
             | Self::AnotherCall

@@ -8,9 +8,10 @@ use domain::blocking_state::BlockingState;
 use domain::change::{AccountChange, Change, PaymentChange, TenantChange};
 use domain::custom_field::CustomField;
 use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, TransactionType};
+use domain::payment_attempt::PaymentAttempt;
 use domain::tag::{Tag, TagDefinition};
 use domain::{
-    Account, AccountId, AccountRejection, CustomFieldId, EXTERNAL_PAYMENT, PaymentId,
+    Account, AccountId, AccountRejection, AttemptId, CustomFieldId, EXTERNAL_PAYMENT, PaymentId,
     PaymentMethod, PaymentRejection, Rejection, TagId, TenantNo, TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
@@ -141,6 +142,7 @@ enum Image<'a> {
     PaymentMethod(&'a PaymentMethod),
     Payment(&'a Payment),
     Transaction(&'a Transaction),
+    Attempt(&'a PaymentAttempt),
 }
 
 impl<'a> Image<'a> {
@@ -159,14 +161,18 @@ impl<'a> Image<'a> {
             Change::Payment(PaymentChange::Transaction(transaction)) => {
                 Self::Transaction(transaction)
             }
-            Change::Tenant(TenantChange::Tenant(_) | TenantChange::Value(_))
+            Change::Payment(PaymentChange::Attempt(attempt)) => Self::Attempt(attempt),
+            Change::Tenant(
+                TenantChange::Tenant(_) | TenantChange::Value(_) | TenantChange::PaymentRules(_),
+            )
             | Change::Access(_)
             | Change::Flag(_)
             | Change::Customer(_)
             | Change::Claim(_)
             | Change::Account(AccountChange::Person { .. } | AccountChange::PersonErased { .. })
             | Change::Payment(
-                PaymentChange::Posting(_)
+                PaymentChange::Velocity(_)
+                | PaymentChange::Posting(_)
                 | PaymentChange::Outstanding(_)
                 | PaymentChange::OutstandingClosed { .. },
             )
@@ -186,6 +192,7 @@ impl<'a> Image<'a> {
             Self::PaymentMethod(it) => ("PAYMENT_METHOD", it.id.uuid()),
             Self::Payment(it) => ("PAYMENT", it.id.uuid()),
             Self::Transaction(it) => ("TRANSACTION", it.id.uuid()),
+            Self::Attempt(it) => ("PAYMENT_ATTEMPT", it.id.uuid()),
         }
     }
 
@@ -206,6 +213,7 @@ impl<'a> Image<'a> {
             | Self::CustomField(_)
             | Self::PaymentMethod(_)
             | Self::Payment(_)
+            | Self::Attempt(_)
             | Self::Transaction(_) => {
                 if first {
                     "INSERT"
@@ -233,6 +241,7 @@ impl<'a> Image<'a> {
             | Self::BlockingState(_)
             | Self::TagDefinition(_)
             | Self::CustomField(_)
+            | Self::Attempt(_)
             | Self::PaymentMethod(_) => ENDED,
             Self::Payment(it) if it.state.status == TransactionStatus::InFlight => OPENED,
             Self::Payment(it) if it.gateway == EXTERNAL_PAYMENT => OPENED_AND_ENDED,
@@ -398,6 +407,21 @@ pub(crate) async fn payment_history(call: Call) -> HandlerResult {
     let id: PaymentId = call.param_id("paymentId")?;
     let absent = Rejection::Payment(PaymentRejection::NotFound { payment: id.to_string() });
     history(call, HistoryOf::Payment(id), absent).await
+}
+
+/// The audit of the attempt of a controlled call, with its history.
+#[utoipa::path(get, path = "/1.0/kb/payments/attempts/{paymentAttemptId}/auditLogsWithHistory",
+    tag = "Payment", operation_id = "attempt_history", params(("paymentAttemptId" = Uuid, Path)),
+    responses((status = 200, body = [AuditLogJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn attempt_history(call: Call) -> HandlerResult {
+    let id: AttemptId = call.param_id("paymentAttemptId")?;
+    let (tenant, of) = (call.tenant(), HistoryOf::PaymentAttempt(id));
+    let rows = call.read(move |queries| queries.history(tenant, of)).await?;
+    if rows.is_empty() {
+        return Err(no_such_object("PAYMENT_ATTEMPT", &id));
+    }
+    Ok(reply::ok(&with_history(&rows)))
 }
 
 /// The audit of a transaction, with its history.

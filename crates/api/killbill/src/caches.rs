@@ -53,8 +53,7 @@ pub(crate) async fn drop_of_tenant(call: Call) -> HandlerResult {
 
 /// Writes a new revision of a value of the installation: each process that remembers credentials follows those.
 async fn drop_credentials(call: &Call) -> HandlerResult {
-    let it =
-        SetTenantValue { key: CREDENTIALS_DROPPED.to_owned(), value: Some(call.id.0.to_string()) };
+    let it = SetTenantValue::new(CREDENTIALS_DROPPED.to_owned(), Some(call.id.0.to_string()));
     call.submit_change_of(TenantNo::SYSTEM, Command::Tenant(TenantCommand::SetValue(it))).await?;
     Ok(reply::no_content())
 }

@@ -101,7 +101,7 @@ pub(crate) async fn xml(call: Call) -> HandlerResult {
     responses((status = 204, description = "There are none now"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn delete(call: Call) -> HandlerResult {
-    let it = SetTenantValue { key: CATALOG.to_owned(), value: None };
+    let it = SetTenantValue::new(CATALOG.to_owned(), None);
     call.submit_change(Command::Tenant(TenantCommand::SetValue(it))).await?;
     Ok(reply::no_content())
 }

@@ -144,6 +144,8 @@ pub(crate) mod code {
     pub(crate) const DIFFERENT_ACCOUNT: Code = coded(StatusCode::BAD_REQUEST, 7034, class::PAYMENT);
     pub(crate) const PLUGIN_TIMEOUT: Code =
         coded(StatusCode::GATEWAY_TIMEOUT, 7100, class::PAYMENT);
+    pub(crate) const CONTROL_ABORTED: Code =
+        coded(StatusCode::UNPROCESSABLE_ENTITY, 7106, class::PAYMENT);
     pub(crate) const PLUGIN_EXCEPTION: Code = coded(StatusCode::BAD_REQUEST, 7199, class::PAYMENT);
     /// A key of more than 255 characters.
     pub(crate) const fn key_too_long(class: &'static str) -> Code {

@@ -491,6 +491,22 @@ impl Json {
     }
 }
 
+/// Kill Bill's `PluginPropertyJson`.
+#[derive(serde::Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PropertyJson<'a> {
+    key: &'a str,
+    value: &'a str,
+    is_updatable: bool,
+}
+
+impl<'a> PropertyJson<'a> {
+    pub(crate) fn all(properties: &'a Properties) -> Vec<Self> {
+        let all = properties.iter();
+        all.map(|(key, value)| Self { key, value, is_updatable: false }).collect()
+    }
+}
+
 /// Kill Bill's `PluginPropertyJson`, of a request.
 #[derive(serde::Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -31,6 +31,7 @@ mod objects;
 mod openapi;
 mod page;
 mod payment_methods;
+mod payment_rules;
 mod payment_states;
 mod payments;
 mod queues;

@@ -55,6 +55,7 @@ use crate::{
     audit::payment_method_history,
     audit::payment_history,
     audit::transaction_history,
+    audit::attempt_history,
     audit::tag_history,
     tags::of_account::list,
     tags::of_account::add,
@@ -235,7 +236,7 @@ fn complete(operation: &mut Operation, route: &Route) {
 }
 
 /// Parameters that mean the same on every route.
-const PARAMETERS: [(&str, &str); 64] = [
+const PARAMETERS: [(&str, &str); 66] = [
     ("accountEmailId", "The id of the further e-mail address"),
     ("accountId", "The account's id"),
     ("accountWithBalance", "Fills `accountBalance`, 0 as there are no invoices"),
@@ -251,6 +252,7 @@ const PARAMETERS: [(&str, &str); 64] = [
     ("cacheName", "`credentials`, which is the only one; all without it"),
     ("cancelAllSubscriptions", "Taken for Kill Bill's clients: there are no subscriptions"),
     ("cb", "The URL that events are sent to"),
+    ("controlPluginName", "A control plugin that decides about the call; repeatable"),
     ("customField", "A field's id; repeatable"),
     ("customFieldId", "The custom field's id"),
     ("days", "Days to move by"),
@@ -276,6 +278,7 @@ const PARAMETERS: [(&str, &str); 64] = [
     ("objectType", "Only tags of this type of object"),
     ("offset", "How many to skip; 1,000,000 at most"),
     ("parallel", "Taken for Kill Bill's clients, and has no effect"),
+    ("paymentAttemptId", "The attempt's id"),
     ("paymentId", "The payment's id"),
     ("paymentMethodId", "The payment method's id; the account's default without it"),
     ("paymentTransactionId", "The transaction's id"),
@@ -302,7 +305,7 @@ const PARAMETERS: [(&str, &str); 64] = [
     ("withHistory", "Taken for Kill Bill's clients, and has no effect: what is done is not listed"),
     ("withInProcessing", "`false` leaves out transactions whose gateway call runs"),
     ("withNotifications", "`false` leaves `notifications` empty"),
-    ("withAttempts", "Fills `paymentAttempts`, with an empty list: there are no control plugins"),
+    ("withAttempts", "Fills `paymentAttempts`, the calls that control plugins decided about"),
     (
         "withPluginInfo",
         "Asks the gateway about what is unknown or pending, and shows its references",

@@ -18,8 +18,9 @@ use crate::call::{Call, unexpected};
 use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
 use crate::json::{Json, PropertyBody, Raw, parse};
 use crate::page::{self, RowFormat};
+use crate::payment_rules::control_plugins;
 use crate::reply;
-use crate::request::{check_properties, plugin_properties, refuse_control_plugins};
+use crate::request::{check_properties, plugin_properties};
 
 pub(crate) const JSON: Json = Json("PaymentMethodJson");
 const DETAIL_JSON: Json = Json("PaymentMethodPluginDetailJson");
@@ -224,12 +225,13 @@ fn no_payment_method(name: &str) -> Failure {
 /// Adds a payment method to an account.
 #[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/paymentMethods", tag = "Account", operation_id = "add_payment_method",
     params(("accountId" = Uuid, Path), ("isDefault" = Option<bool>, Query),
+        ("controlPluginName" = Option<Vec<String>>, Query),
         ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = PaymentMethodBody<'static>,
     responses((status = 201, description = "Created; Location names it"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn create(call: Call) -> HandlerResult {
-    refuse_control_plugins(call.query())?;
+    control_plugins(call.query())?;
     let it = call.body::<PaymentMethodBody<'_>>(JSON)?.create(&call)?;
     let Reply::Account(AccountReply::PaymentMethodCreated(id)) =
         call.submit(Command::Account(AccountCommand::CreatePaymentMethod(it))).await?
@@ -357,7 +359,8 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
 /// Makes a payment method the account's default.
 #[utoipa::path(put, tag = "Account", operation_id = "set_default_payment_method",
     path = "/1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault",
-    params(("accountId" = Uuid, Path), ("paymentMethodId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    params(("accountId" = Uuid, Path), ("paymentMethodId" = Uuid, Path), ("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
     responses((status = 204, description = "It is the default"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn set_default(call: Call) -> HandlerResult {
@@ -372,7 +375,8 @@ pub(crate) async fn set_default(call: Call) -> HandlerResult {
 
 /// Imports payment methods from the gateways: no gateway stores any.
 #[utoipa::path(put, path = "/1.0/kb/accounts/{accountId}/paymentMethods/refresh", tag = "Account", operation_id = "refresh_payment_methods",
-    params(("accountId" = Uuid, Path), ("pluginName" = Option<String>, Query), ("pluginProperty" = Option<Vec<String>>, Query)),
+    params(("accountId" = Uuid, Path), ("pluginName" = Option<String>, Query), ("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
     responses((status = 204, description = "Nothing had to change"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn refresh(call: Call) -> HandlerResult {
@@ -402,7 +406,8 @@ pub(crate) async fn refresh(call: Call) -> HandlerResult {
 #[utoipa::path(delete, path = "/1.0/kb/paymentMethods/{paymentMethodId}", tag = "PaymentMethod",
     params(("paymentMethodId" = Uuid, Path),
         ("deleteDefaultPmWithAutoPayOff" = Option<bool>, Query),
-        ("forceDefaultPmDeletion" = Option<bool>, Query), ("pluginProperty" = Option<Vec<String>>, Query)),
+        ("forceDefaultPmDeletion" = Option<bool>, Query), ("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
     responses((status = 204, description = "Deleted"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn delete(call: Call) -> HandlerResult {

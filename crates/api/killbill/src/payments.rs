@@ -1,5 +1,6 @@
 //! Payments of an account: the start of one (authorize, purchase, credit), and the account's list.
 
+pub(crate) mod attempt;
 pub(crate) mod body;
 pub(crate) mod combo;
 pub(crate) mod follow_up;
@@ -18,8 +19,9 @@ use crate::accounts::no_account_with_key;
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult};
 use crate::page;
+use crate::payment_rules::control_plugins;
 use crate::reply;
-use crate::request::{plugin_properties, refuse_control_plugins};
+use crate::request::plugin_properties;
 
 use body::{JSON, TransactionBody};
 use response::{TransactionResponses, UnknownResponses};
@@ -31,6 +33,7 @@ pub(crate) const PAYMENTS_OF_ACCOUNT_MAX: u64 = 10_000;
 /// Starts a payment of an account.
 #[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/payments", tag = "Account", operation_id = "start_payment",
     params(("accountId" = Uuid, Path), ("paymentMethodId" = Option<Uuid>, Query),
+        ("controlPluginName" = Option<Vec<String>>, Query),
         ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = TransactionBody<'static>,
     responses(TransactionResponses, UnknownResponses))]
@@ -42,6 +45,7 @@ pub(crate) async fn start(call: Call) -> HandlerResult {
 /// Starts a payment of an account that is named by its key.
 #[utoipa::path(post, path = "/1.0/kb/accounts/payments", tag = "Account", operation_id = "start_payment_by_key",
     params(("externalKey" = String, Query), ("paymentMethodId" = Option<Uuid>, Query),
+        ("controlPluginName" = Option<Vec<String>>, Query),
         ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = TransactionBody<'static>,
     responses(TransactionResponses, UnknownResponses))]
@@ -55,7 +59,7 @@ pub(crate) async fn start_by_account_key(call: Call) -> HandlerResult {
 }
 
 async fn start_on(call: &Call, account: AccountId) -> HandlerResult {
-    refuse_control_plugins(call.query())?;
+    let control = control_plugins(call.query())?;
     let body: TransactionBody<'_> = call.body(JSON)?;
     let kind = body.transaction_type()?.ok_or_else(|| JSON.missing("transactionType"))?;
     let command: fn(Initiate) -> PaymentCommand = match kind {
@@ -68,14 +72,14 @@ async fn start_on(call: &Call, account: AccountId) -> HandlerResult {
         | TransactionType::Chargeback
         | TransactionType::ChargebackReversal => return Ok(not_a_start(kind)),
     };
-    let reply = call.submit(command(initiate(call, &body, account)?).into()).await?;
+    let reply = call.submit(command(initiate(call, &body, (account, control))?).into()).await?;
     response::of(call, reply)
 }
 
 fn initiate(
     call: &Call,
     body: &TransactionBody<'_>,
-    account: AccountId,
+    (account, control): (AccountId, Vec<String>),
 ) -> Result<Initiate, Failure> {
     body.check_ignored()?;
     let mut properties = body.properties()?;
@@ -89,6 +93,7 @@ fn initiate(
         amount: body.amount()?,
         currency: body.currency()?,
         properties,
+        control,
     })
 }
 

@@ -137,21 +137,6 @@ pub(crate) fn check_properties(field: &str, properties: &Properties) -> Result<(
     }
 }
 
-/// Refuses a request that names a control plugin: there are none, and ignoring the name would change
-/// the meaning of the request.
-///
-/// # Errors
-/// 400 if a control plugin is named.
-pub(crate) fn refuse_control_plugins(query: Query<'_>) -> Result<(), Failure> {
-    match query.text("controlPluginName")? {
-        Some(name) if !name.is_empty() => {
-            let reason = format!("there is no control plugin {}", printable(&name));
-            Err(Failure::parameter("controlPluginName", &reason))
-        }
-        Some(_) | None => Ok(()),
-    }
-}
-
 /// A refused value for a message: truncated, and masked if it looks like a card number.
 pub(crate) fn printable(value: &str) -> Cow<'_, str> {
     if contains_pan(value) {

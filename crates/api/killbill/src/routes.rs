@@ -311,6 +311,9 @@ static ROUTES: &[Route] = &[
     read("/1.0/kb/payments/{paymentId}/auditLogsWithHistory", |it| {
         Box::pin(audit::payment_history(it))
     }),
+    read("/1.0/kb/payments/attempts/{paymentAttemptId}/auditLogsWithHistory", |it| {
+        Box::pin(audit::attempt_history(it))
+    }),
     read("/1.0/kb/paymentTransactions", |it| Box::pin(transactions::get_by_key(it))),
     read(TRANSACTION, |it| Box::pin(transactions::get(it))),
     post(TRANSACTION, "payment:transition", |it| Box::pin(transactions::notify(it))),

@@ -1,20 +1,20 @@
 //! What a tenant stores: its settings, configurations of plugins, and values under keys of its own.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use domain::Command;
 use domain::command::TenantCommand;
+use domain::payment_rules::RulesPart;
 use domain::tenant::{
-    AppendTenantValue, PLUGIN_CONFIGURATION, SETTINGS, SetTenantValue, TenantValue,
+    AppendTenantValue, PLUGIN_CONFIGURATION, RulesSource, SETTINGS, SetTenantValue, TenantValue,
     VALUES_BYTES_MAX, is_reserved_key,
 };
 use http::StatusCode;
 use secrets::{Purpose, Sealer};
-use serde_json::Value;
 
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
+use crate::payment_rules;
 use crate::reply;
 use crate::request::printable;
 use crate::tenants::TenantValueJson;
@@ -29,13 +29,6 @@ const ADD: &str = "tenant_kvs:add";
 /// What others read in place of a plugin's configuration.
 const MASKED: &str = "***";
 
-/// Kill Bill's setting for the days after which a failed payment is tried again.
-const RETRY_DAYS: &str = "org.killbill.payment.retry.days";
-/// How many days it names at most.
-const RETRY_DAYS_MAX: usize = 100;
-/// The latest of them.
-const RETRY_DAY_MAX: u32 = 3_650;
-
 /// Stores the tenant's settings, in place of those before: a JSON object of names with texts.
 #[utoipa::path(post, path = "/1.0/kb/tenants/uploadPerTenantConfig", tag = "Tenant",
     operation_id = "set_settings",
@@ -44,9 +37,10 @@ const RETRY_DAY_MAX: u32 = 3_650;
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn set_settings(call: Call) -> HandlerResult {
     let text = text(&call, "perTenantConfig")?;
-    check_settings(&text)
+    let retries = payment_rules::retry_settings(&text)
         .map_err(|reason| Failure::illegal(format!("perTenantConfig {reason}")))?;
-    set(&call, SETTINGS.to_owned(), Some(text)).await?;
+    let rules = retries.map(RulesPart::Retries);
+    set(&call, SetTenantValue { key: SETTINGS.to_owned(), value: Some(text), rules }).await?;
     Ok(created(&call))
 }
 
@@ -83,7 +77,7 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
 }
 
 /// Stores the configuration of a plugin, encrypted, in place of the one before. Any name is taken, also of
-/// a plugin that is not here.
+/// a plugin that is not here. That of `faregate-rules` holds from the next payments on.
 #[utoipa::path(post, path = "/1.0/kb/tenants/uploadPluginConfig/{pluginName}", tag = "Tenant",
     operation_id = "set_plugin_configuration",
     params(("pluginName" = String, Path)),
@@ -94,11 +88,15 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
 pub(crate) async fn set_plugin(call: Call) -> HandlerResult {
     let key = plugin_key(&call)?;
     let text = text(&call, "pluginConfig")?;
+    let rules = match RulesSource::of(&key) {
+        Some(RulesSource::FaregateRules) => Some(RulesPart::Limits(payment_rules::limits(&text)?)),
+        Some(RulesSource::Settings) | None => None,
+    };
     let tenant = call.tenant.as_ref().expect("the route requires a tenant").id.uuid();
     // With the key, so that it opens under no other.
     let bound = format!("{key}\n{text}");
     let sealed = sealer(&call)?.seal(Purpose::PluginConfiguration, tenant, bound.as_bytes());
-    let it = SetTenantValue { key, value: Some(sealed) };
+    let it = SetTenantValue { key, value: Some(sealed), rules };
     call.submit_secret(Command::Tenant(TenantCommand::SetValue(it)), ()).await?;
     Ok(created(&call))
 }
@@ -161,13 +159,12 @@ pub(crate) async fn delete_key(call: Call) -> HandlerResult {
     delete(call, key).await
 }
 
-async fn set(call: &Call, key: String, value: Option<String>) -> Result<(), Failure> {
-    let it = SetTenantValue { key, value };
+async fn set(call: &Call, it: SetTenantValue) -> Result<(), Failure> {
     call.submit_change(Command::Tenant(TenantCommand::SetValue(it))).await
 }
 
 async fn delete(call: Call, key: String) -> HandlerResult {
-    set(&call, key, None).await?;
+    set(&call, SetTenantValue::new(key, None)).await?;
     Ok(reply::no_content())
 }
 
@@ -257,53 +254,4 @@ fn name(call: &Call, parameter: &'static str) -> Result<String, Failure> {
 fn created(call: &Call) -> axum::response::Response {
     let path = call.parts.uri.path();
     reply::created(call.location(&[path.strip_suffix('/').unwrap_or(path)]))
-}
-
-/// Why a text cannot be a tenant's settings.
-fn check_settings(text: &str) -> Result<(), String> {
-    let all: BTreeMap<String, Value> = serde_json::from_str(text)
-        .map_err(|_| "should be a JSON object of names with texts".to_owned())?;
-    for (name, value) in &all {
-        if value.is_array() || value.is_object() || value.is_null() {
-            return Err(format!("{}: should be a text", printable(name)));
-        }
-    }
-    match all.get(RETRY_DAYS) {
-        Some(days) if !are_retry_days(days.as_str().unwrap_or_default()) => Err(format!(
-            "{RETRY_DAYS}: should be at most {RETRY_DAYS_MAX} days from 0 to {RETRY_DAY_MAX}, such as 8,8,8"
-        )),
-        Some(_) | None => Ok(()),
-    }
-}
-
-fn are_retry_days(text: &str) -> bool {
-    let is_day = |it: &str| it.trim().parse().is_ok_and(|day: u32| day <= RETRY_DAY_MAX);
-    text.is_empty() || (text.split(',').count() <= RETRY_DAYS_MAX && text.split(',').all(is_day))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_are_an_object_of_texts_with_days_that_can_be() {
-        let with = |days: &str| format!("{{\"{RETRY_DAYS}\":\"{days}\"}}");
-        for valid in ["{}", r#"{"a":"b","n":1,"t":true}"#, &with("8,8, 8"), &with(""), &with("0")] {
-            assert_eq!(check_settings(valid), Ok(()), "{valid}");
-        }
-        let many = with(&["1"; RETRY_DAYS_MAX + 1].join(","));
-        let days = "org.killbill.payment.retry.days: should be at most 100 days from 0 to 3650, such as 8,8,8";
-        for (text, reason) in [
-            ("", "should be a JSON object of names with texts"),
-            ("a=b", "should be a JSON object of names with texts"),
-            ("[]", "should be a JSON object of names with texts"),
-            (r#"{"a":{}}"#, "a: should be a text"),
-            (&with("-1"), days),
-            (&with("3651"), days),
-            (&with("8,,8"), days),
-            (&many, days),
-        ] {
-            assert_eq!(check_settings(text), Err(reason.to_owned()), "{text}");
-        }
-    }
 }

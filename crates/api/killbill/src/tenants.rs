@@ -194,7 +194,7 @@ pub(crate) async fn delete_callback(call: Call) -> HandlerResult {
 }
 
 async fn set_callback(call: &Call, value: Option<String>) -> Result<(), Failure> {
-    let it = SetTenantValue { key: PUSH_CALLBACK.to_owned(), value };
+    let it = SetTenantValue::new(PUSH_CALLBACK.to_owned(), value);
     call.submit_change(Command::Tenant(TenantCommand::SetValue(it))).await
 }
 

@@ -6,12 +6,13 @@ use domain::{Command, PaymentId, PaymentRejection, Rejection, TransactionId};
 
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, code};
+use crate::payment_rules::control_plugins;
 use crate::payment_states as state;
 use crate::payments::body::{JSON, TransactionBody};
 use crate::payments::read;
 use crate::payments::view::PaymentJson;
 use crate::reply;
-use crate::request::{printable, refuse_control_plugins};
+use crate::request::printable;
 
 /// Reads the payment of a transaction.
 #[utoipa::path(get, path = "/1.0/kb/paymentTransactions/{transactionId}",
@@ -46,12 +47,13 @@ pub(crate) async fn get_by_key(call: Call) -> HandlerResult {
 
 /// Reports the outcome of a pending transaction: `SUCCESS` or `PAYMENT_FAILURE`.
 #[utoipa::path(post, path = "/1.0/kb/paymentTransactions/{transactionId}",
-    tag = "PaymentTransaction", params(("transactionId" = Uuid, Path)),
+    tag = "PaymentTransaction", params(("transactionId" = Uuid, Path),
+        ("controlPluginName" = Option<Vec<String>>, Query)),
     request_body = TransactionBody<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn notify(call: Call) -> HandlerResult {
-    refuse_control_plugins(call.query())?;
+    control_plugins(call.query())?;
     let transaction: TransactionId = call.param_id("transactionId")?;
     let body: TransactionBody<'_> = call.body(JSON)?;
     body.check_ignored()?;

@@ -83,7 +83,7 @@ pub async fn patch(Call { api, context, .. }: Call, body: Body) -> Result<Json<T
             NumericKeysChoice::Checked => None,
             NumericKeysChoice::Allowed => Some(NUMERIC_KEYS_ALLOWED.to_owned()),
         };
-        let set = SetTenantValue { key: NUMERIC_KEYS.to_owned(), value };
+        let set = SetTenantValue::new(NUMERIC_KEYS.to_owned(), value);
         context.submit(&api, Command::Tenant(TenantCommand::SetValue(set))).await?;
     }
     Ok(Json(TenantView { tenant_id: context.tenant.id.uuid(), numeric_keys }))

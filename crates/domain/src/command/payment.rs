@@ -173,26 +173,54 @@ impl PaymentCommand {
                 read(Read::Payment(tenant, it.payment));
                 read_transaction_key(it.transaction_key.as_deref(), tenant, read);
             }
-            Self::Complete(it) => read(Read::Payment(tenant, it.payment)),
-            Self::ResolvePending(it) => read(Read::Payment(tenant, it.payment)),
-            Self::FixTransaction(it) => read(Read::Payment(tenant, it.payment)),
+            Self::Complete(it) => read_with_attempts(it.payment, tenant, read),
+            Self::ResolvePending(it) => read_with_attempts(it.payment, tenant, read),
+            Self::FixTransaction(it) => read_with_attempts(it.payment, tenant, read),
+            Self::GatewayInquired(it) => read_with_attempts(it.payment, tenant, read),
+            // On the path of every payment, so that attempts are read only where there is one.
+            Self::GatewayReplied(it) if it.is_controlled => {
+                read_with_attempts(it.payment, tenant, read);
+            }
             Self::GatewayReplied(it) => read(Read::Payment(tenant, it.payment)),
-            Self::GatewayInquired(it) => read(Read::Payment(tenant, it.payment)),
         }
     }
 }
 
+fn read_with_attempts(payment: PaymentId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::Payment(tenant, payment));
+    read(Read::PaymentAttempts(tenant, payment));
+}
+
 fn read_initiate(it: &Initiate, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     read(Read::Account(tenant, it.account));
+    read_rules(it.account, &it.control, tenant, read);
     it.payment_method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
     read_payment((it.payment, it.payment_key.as_deref()), tenant, read);
     read_transaction_key(it.transaction_key.as_deref(), tenant, read);
 }
 
+fn read_rules(
+    account: AccountId,
+    control: &[String],
+    tenant: TenantNo,
+    read: &mut impl FnMut(Read),
+) {
+    read(Read::RulesForPayment(tenant, account));
+    if !control.is_empty() {
+        read(Read::PaymentVelocity(tenant, account));
+    }
+}
+
 fn read_combo(it: &InitiateCombo, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     match &it.account {
-        ComboAccount::Existing(named) => read(Read::Account(tenant, named.id)),
-        ComboAccount::New(new) => read_new_account(new, tenant, read),
+        ComboAccount::Existing(named) => {
+            read(Read::Account(tenant, named.id));
+            read_rules(named.id, &it.control, tenant, read);
+        }
+        ComboAccount::New(new) => {
+            read_new_account(new, tenant, read);
+            read(Read::PaymentRules(tenant));
+        }
     }
     it.payment_method.iter().for_each(|wanted| read_method(wanted, tenant, read));
     read_payment((it.payment, it.payment_key.as_deref()), tenant, read);

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::read::Read;
 use crate::tag::CreateTagDefinition;
-use crate::tenant::{AppendTenantValue, CreateTenant, RotateTenantSecret, SetTenantValue};
+use crate::tenant::{
+    AppendTenantValue, CreateTenant, RotateTenantSecret, RulesSource, SetTenantValue,
+};
 use crate::{TagDefinitionId, TenantNo};
 
 /// A command about a tenant.
@@ -65,7 +67,12 @@ impl TenantCommand {
                     read(Read::Claim(key));
                 }
             }
-            Self::SetValue(it) => read(Read::TenantValue(tenant, it.key.clone())),
+            Self::SetValue(it) => {
+                read(Read::TenantValue(tenant, it.key.clone()));
+                if RulesSource::of(&it.key).is_some() {
+                    read(Read::PaymentRules(tenant));
+                }
+            }
             Self::AppendValue(it) => read(Read::TenantValue(tenant, it.key.clone())),
             Self::DefineTag(it) => {
                 read(Read::Claim(ClaimKey::new(tenant, ClaimKind::TagDefinition, &it.name)));

@@ -3,6 +3,7 @@
 mod amounts;
 mod combo;
 mod complete;
+mod control;
 mod follow_up;
 mod initiate;
 mod outcome;
@@ -12,6 +13,7 @@ mod tests;
 
 pub(crate) use combo::initiate_combo;
 pub(crate) use complete::{complete, fix, resolve_pending};
+pub(crate) use control::follow;
 pub(crate) use follow_up::{follow_up, reverse_chargeback};
 pub(crate) use initiate::initiate;
 pub(crate) use outcome::{gateway_inquired, gateway_replied};

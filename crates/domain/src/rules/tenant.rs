@@ -3,11 +3,13 @@
 use crate::change::TenantChange;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
+use crate::payment_rules::{PaymentRules, RulesPart};
 use crate::reply::Outcome;
 use crate::state::State;
 use crate::tenant::{
-    AppendTenantValue, CreateTenant, PROBE, PreviousSecret, RotateTenantSecret, SetTenantValue,
-    Tenant, TenantValue, VALUE_SEPARATOR, VALUES_BYTES_MAX, VALUES_PER_KEY_MAX, is_reserved_key,
+    AppendTenantValue, CreateTenant, PROBE, PreviousSecret, RotateTenantSecret, RulesSource,
+    SetTenantValue, Tenant, TenantValue, VALUE_SEPARATOR, VALUES_BYTES_MAX, VALUES_PER_KEY_MAX,
+    is_reserved_key,
 };
 use crate::{Accepted, Event, Rejection, Reply, Revision, TenantNo, TenantRejection};
 
@@ -61,7 +63,39 @@ pub(crate) fn set_value(state: &State, it: &SetTenantValue, cx: &mut Context) ->
         None => {}
     }
     cx.change(TenantChange::Value(value));
+    if let Some(rules) = changed_rules(state, it, cx) {
+        cx.change(TenantChange::PaymentRules(rules));
+    }
     Ok(Accepted::now(Reply::Done))
+}
+
+/// The tenant's payment rules as a stored value changes them; `None` where it changes nothing of them.
+fn changed_rules(state: &State, it: &SetTenantValue, cx: &Context) -> Option<PaymentRules> {
+    let source = RulesSource::of(&it.key)?;
+    let before = state.newest_payment_rules(cx.tenant);
+    let mut rules = match before {
+        Some(before) => before.clone(),
+        None => PaymentRules {
+            tenant: cx.tenant,
+            retries: None,
+            limits: None,
+            revision: Revision::first(cx.seq),
+        },
+    };
+    match (source, it.rules.clone()) {
+        (RulesSource::Settings, Some(RulesPart::Retries(retries))) => rules.retries = Some(retries),
+        (RulesSource::Settings, Some(RulesPart::Limits(_)) | None) => rules.retries = None,
+        (RulesSource::FaregateRules, Some(RulesPart::Limits(limits))) => {
+            rules.limits = Some(limits)
+        }
+        (RulesSource::FaregateRules, Some(RulesPart::Retries(_)) | None) => rules.limits = None,
+    }
+    let is_same = match before {
+        Some(before) => *before == rules,
+        None => rules.retries.is_none() && rules.limits.is_none(),
+    };
+    rules.revision = before.map_or(rules.revision, |before| before.revision.next(cx.seq));
+    (!is_same).then_some(rules)
 }
 
 /// As in Kill Bill, what a client stores under a key of its own is no event.
@@ -225,7 +259,7 @@ mod tests {
             append(&mut rows, &n.to_string()).expect("there is room");
         }
         assert_eq!(append(&mut rows, "100"), refused("the key has 100 values already"));
-        let delete = SetTenantValue { key: "colour".to_owned(), value: None };
+        let delete = SetTenantValue::new("colour".to_owned(), None);
         rows.run(Command::Tenant(TenantCommand::SetValue(delete))).expect("it is there");
         append(&mut rows, &large).expect("it is the only one");
     }

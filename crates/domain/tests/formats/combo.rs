@@ -19,6 +19,7 @@ fn combo(account: ComboAccount, payment_method: Option<ComboMethod>) -> Command 
         amount: Some("5.00".to_owned()),
         currency: None,
         properties: vec![("k".to_owned(), "v".to_owned())],
+        control: vec![],
     }))
     .into()
 }

@@ -84,6 +84,7 @@ pub(crate) async fn perform(
     let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
     let deadline = Deadline::after(engine.clock(), began, timeout);
     let (tenant, payment, transaction) = (call.tenant, call.payment, call.transaction);
+    let is_controlled = call.is_controlled;
     let gateway = engine.shared().gateways.get(&call.gateway).cloned();
     let name = call.gateway.clone();
     let started = Instant::now();
@@ -104,6 +105,7 @@ pub(crate) async fn perform(
             payment,
             transaction,
             answer,
+            is_controlled,
         })),
     };
     commit_outcome(&engine, request).await;
@@ -207,6 +209,7 @@ mod tests {
             external_payment_method_id: None,
             payment_method_properties: Properties::default(),
             properties: Properties::default(),
+            is_controlled: false,
             timeout_us,
         }
     }

@@ -3,8 +3,8 @@
 use domain::change::Change;
 use domain::payment::Actor;
 use domain::{
-    AccountEmailId, AccountId, BlockingStateId, CustomFieldId, PaymentId, PaymentMethodId, Person,
-    Seq, TagDefinitionId, TagId, TenantNo, Timestamp, TransactionId,
+    AccountEmailId, AccountId, AttemptId, BlockingStateId, CustomFieldId, PaymentId,
+    PaymentMethodId, Person, Seq, TagDefinitionId, TagId, TenantNo, Timestamp, TransactionId,
 };
 
 use super::StoreError;
@@ -17,7 +17,7 @@ pub trait HistoryQueries: Send + Sync {
     /// [`StoreError`], here and below.
     fn history(&self, no: TenantNo, of: HistoryOf) -> Result<Vec<HistoryRow>, StoreError>;
     /// The histories of an account and of all that belongs to it, each oldest first: the account,
-    /// its payment methods, its payments, their transactions; at most `limit` rows.
+    /// its payment methods, its payments, their transactions, its attempts; at most `limit` rows.
     fn account_histories(
         &self,
         no: TenantNo,
@@ -38,6 +38,7 @@ pub enum HistoryOf {
     PaymentMethod(PaymentMethodId),
     Payment(PaymentId),
     Transaction(TransactionId),
+    PaymentAttempt(AttemptId),
 }
 
 /// One state that an entity had.
@@ -47,7 +48,7 @@ pub struct HistoryRow {
     pub seq: Seq,
     pub at: Timestamp,
     pub actor: Actor,
-    /// The entity as it was: `Account`, `AccountEmail`, `BlockingState`, `Tag`, `TagDefinition`, `CustomField`, `PaymentMethod`, `Payment`, `Transaction` or `Definition`, with the
+    /// The entity as it was: `Account`, `AccountEmail`, `BlockingState`, `Tag`, `TagDefinition`, `CustomField`, `PaymentMethod`, `Payment`, `Transaction`, `PaymentAttempt` or `Definition`, with the
     /// fields that are kept out of the journal filled in from its table.
     pub image: Change,
     /// For an account: what was known of the person then.

@@ -1,6 +1,7 @@
 //! Reads of payments.
 
 use domain::payment::{PaymentFile, PaymentState};
+use domain::payment_attempt::PaymentAttempt;
 use domain::{AccountId, PaymentId, TenantNo, TransactionId};
 
 use super::{Page, Paged, StoreError};
@@ -28,6 +29,12 @@ pub trait PaymentQueries: Send + Sync {
         no: TenantNo,
         key: &str,
     ) -> Result<Option<PaymentFile>, StoreError>;
+    /// The attempts of a payment, oldest first; those without a transaction too.
+    fn payment_attempts(
+        &self,
+        no: TenantNo,
+        payment: PaymentId,
+    ) -> Result<Vec<PaymentAttempt>, StoreError>;
     /// An account's payments, oldest first.
     fn payments_of(
         &self,

@@ -75,8 +75,10 @@ fn an_account_is_exported_table_by_table() {
         ("custom_field_value", 1),
         ("object_tag", 1),
         ("payment", 2),
+        ("payment_attempt", 0),
         ("payment_method", 1),
         ("payment_transaction", 2),
+        ("payment_velocity", 0),
         ("posting", 2),
     ];
     assert_eq!(counts, expected, "{text}");

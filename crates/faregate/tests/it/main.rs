@@ -33,6 +33,7 @@ mod killbill_catalog;
 mod killbill_combo;
 mod killbill_custom_fields;
 mod killbill_export;
+mod killbill_payment_control;
 mod killbill_related;
 mod killbill_requests;
 mod killbill_tags;

@@ -100,7 +100,7 @@ impl World {
 
     async fn register(&self, tenant: TenantNo, url: Option<&str>) {
         let key = PUSH_CALLBACK.to_owned();
-        let set = SetTenantValue { key, value: url.map(str::to_owned) };
+        let set = SetTenantValue::new(key, url.map(str::to_owned));
         self.submit(tenant, Command::Tenant(TenantCommand::SetValue(set))).await;
     }
 
@@ -131,6 +131,7 @@ impl World {
             amount: Some(amount.to_owned()),
             currency: None,
             properties: property.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect(),
+            control: vec![],
         };
         let reply = self.submit(tenant, Command::Payment(PaymentCommand::Purchase(initiate))).await;
         let Reply::Payment(payment) = reply else { panic!("{reply:?}") };

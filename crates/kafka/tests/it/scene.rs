@@ -275,6 +275,7 @@ pub fn request(key: &str) -> Request {
         command: DomainCommand::Tenant(TenantCommand::SetValue(SetTenantValue {
             key: key.to_owned(),
             value,
+            rules: None,
         })),
     }
 }

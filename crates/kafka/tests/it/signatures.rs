@@ -40,6 +40,7 @@ fn gateway_answer(settings: &Settings) -> Vec<u8> {
         payment: PaymentId::new(Uuid::nil()),
         transaction: TransactionId::new(Uuid::nil()),
         answer: GatewayAnswer::Nothing,
+        is_controlled: false,
     };
     let command = PaymentCommand::GatewayReplied(replied).into();
     self::command(settings, Request { command, ..scene::request("k") })

@@ -7,7 +7,7 @@ use domain::payment::{PaymentFile, Transaction, TransactionStatus, TransactionTy
 use domain::{AccountId, PaymentMethodId, TenantNo};
 use engine::ports::HistoryOf;
 
-use super::{Ledgers, Wrong, name, payment, people};
+use super::{Ledgers, Wrong, control, name, payment, people};
 use crate::ask::signup::Word;
 use crate::ask::{How, Said, Status, Uid};
 use crate::disk::{Books, Disk, Image};
@@ -37,6 +37,7 @@ pub fn everything<D: Disk>(
         charges((books, model), gateway, ledgers),
     ];
     found.extend(people::all(books, model));
+    found.extend(control::all(books, model));
     for (tenant, payments) in model.tenants.iter().map(|(no, tenant)| (*no, &tenant.payments)) {
         for id in payments.keys() {
             found.extend(payment(disk, model, (tenant, *id)).into_iter().map(Err));
@@ -97,7 +98,9 @@ fn histories<D: Disk>(disk: &D, books: &Books, ledgers: &Ledgers) -> Result<(), 
             transactions.map(|it| (it.tenant, HistoryOf::Transaction(it.id), it.revision));
         std::iter::once(own).chain(transactions)
     });
-    for (tenant, of, newest) in accounts.chain(methods).chain(payments) {
+    let attempts =
+        books.attempts.iter().map(|it| (it.tenant, HistoryOf::PaymentAttempt(it.id), it.revision));
+    for (tenant, of, newest) in accounts.chain(methods).chain(payments).chain(attempts) {
         let wrong = |text: String| {
             Wrong::new("histories are complete", &format!("{of:?} of {}: {text}", tenant.0))
         };
@@ -280,6 +283,7 @@ fn acknowledged((books, model): (&Books, &Model), ledgers: &Ledgers) -> Result<(
         Said::Customer(Word::Joined(who)) => !customers.contains(&(TenantNo(*tenant), who.id)),
         Said::Done
         | Said::Paid { .. }
+        | Said::Aborted
         | Said::Customer(_)
         | Said::Refused(_)
         | Said::StillRunning

@@ -250,7 +250,11 @@ fn states(books: &Books, model: &Model) -> Result<(), Wrong> {
     same("blocking states are what the model says", &mut stored, &mut expected)
 }
 
-fn same(check: &'static str, stored: &mut [String], expected: &mut [String]) -> Result<(), Wrong> {
+pub(super) fn same(
+    check: &'static str,
+    stored: &mut [String],
+    expected: &mut [String],
+) -> Result<(), Wrong> {
     stored.sort_unstable();
     expected.sort_unstable();
     let differs = stored.iter().zip(expected.iter()).find(|(stored, expected)| stored != expected);

@@ -1,6 +1,6 @@
 //! What may be asked of a payment, and what it becomes.
 
-use super::{EXTERNAL, Expected, Method, Model, Move, Open, Payment, Tenant};
+use super::{Aborted, EXTERNAL, Expected, Method, Model, Move, Open, Payment, Tenant};
 use crate::ask::{
     Code, Completion, Created, Follow, How, Kind, Reason, Said, Start, Status, Uid, When, minor,
 };
@@ -76,9 +76,17 @@ impl Model {
         if !no.is_empty() {
             return Expected::Refused(no);
         }
-        let payment = target.or(created.payment).unwrap_or_default();
         let paid = (method.unwrap_or_default(), currency.unwrap_or_default());
+        let counted_on = tenant.day_to_count_in(it, when);
+        if counted_on
+            .is_some_and(|day| tenant.passes_a_limit(it, (minor.unwrap_or(0), paid.1), day))
+        {
+            tenant.control.aborted.push(Aborted { account: it.account, kind: it.kind, minor });
+            return Expected::Said(Said::Aborted);
+        }
+        let payment = target.or(created.payment).unwrap_or_default();
         let at = tenant.open(it, (payment, created), paid);
+        tenant.count(it.account, (payment, at), counted_on);
         self.send((tenant_no, payment, at), (when, reply))
     }
 
@@ -153,6 +161,7 @@ impl Model {
             changed: false,
             revived: false,
             was_revived: false,
+            counted_on: None,
             open: None,
         });
         let at = payment.moves.len() - 1;
@@ -288,6 +297,7 @@ impl Tenant {
             changed: false,
             revived: false,
             was_revived: false,
+            counted_on: None,
             open: None,
         });
         opened.moves.len() - 1

@@ -447,6 +447,7 @@ impl<D: Disk> World<D> {
         offer: &Offer,
         (seen, answers): (&Seen, &Answers<'_>),
     ) -> Result<(), Wrong> {
+        self.model.begin_batch();
         let mut created = created_by(seen);
         for (at, job) in offer.jobs.iter().enumerate() {
             let verdict = &answers.verdicts[at];
@@ -603,7 +604,7 @@ impl<D: Disk> World<D> {
     fn same_words(&mut self, ask: &Ask, said: &Said, verdict: &Verdict) -> Result<(), Wrong> {
         let Some(repeat) = ask.repeat else { return Ok(()) };
         let is_final = match said {
-            Said::Done | Said::Made(_) | Said::Customer(_) => true,
+            Said::Done | Said::Made(_) | Said::Customer(_) | Said::Aborted => true,
             Said::Refused(reason) => *reason != Reason::InDoubt,
             Said::Paid { how, .. } => matches!(how, How::Is(status) if !status.is_doubtful()),
             Said::StillRunning | Said::AnotherRequest | Said::Waits(_) | Said::Unavailable(_) => {

@@ -15,6 +15,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use domain::change::{Change, PaymentChange};
 use domain::command::Subject;
 use domain::{PartitionNo, RequestId, TenantNo};
 use engine::partition::{Partition, Processed};
@@ -428,6 +429,7 @@ impl<D: Disk> World<D> {
     fn explains(&self, order: [&Batch; 2]) -> bool {
         let mut model = self.model.clone();
         order.into_iter().all(|Batch { offer, processed, seen }| {
+            model.begin_batch();
             let created = created_by(seen);
             offer.jobs.iter().zip(&processed.verdicts).all(|(job, verdict)| {
                 let said = translate::said(verdict);
@@ -442,10 +444,26 @@ impl<D: Disk> World<D> {
                 let expected = model.judge(&job.ask, offer.when, created);
                 model.keep(&job.ask, &said, offer.when);
                 let is_stored = seen.replies.iter().any(|it| Some(it.key.0.as_u128()) == key);
-                expected.admits(&said) && (kept_until(&model) != before) == is_stored
+                expected.admits(&said)
+                    && (kept_until(&model) != before) == is_stored
+                    && is_controlled_alike(&model, seen, request)
             })
         })
     }
+}
+
+/// Whether the transaction that a request made, if it made one, has an attempt where the model counts it:
+/// its answer does not say which rules held.
+fn is_controlled_alike(model: &Model, seen: &Seen, request: RequestId) -> bool {
+    let made = seen.entries.iter().filter(|entry| entry.request == request);
+    let changes: Vec<&Change> = made.flat_map(|entry| &entry.changes).collect();
+    let has_attempt =
+        changes.iter().any(|it| matches!(it, Change::Payment(PaymentChange::Attempt(_))));
+    changes.iter().all(|change| {
+        let Change::Payment(PaymentChange::Transaction(it)) = change else { return true };
+        let is_new = it.revision.previous.is_none();
+        !is_new || model.counts(it.id.uuid().as_u128()) == has_attempt
+    })
 }
 
 fn put<T>(slot: &Slot<T>, it: T) {

@@ -88,7 +88,9 @@ impl<D: Disk> World<D> {
 
     /// A call ended: its outcome is offered to the partition until it is written.
     fn call_ended(&mut self, id: OwnerId, call: &Call, heard: crate::ask::Heard) {
-        let what = What::Replied { payment: call.payment, transaction: call.transaction, heard };
+        let (payment, transaction) = (call.payment, call.transaction);
+        let is_controlled = call.is_controlled;
+        let what = What::Replied { payment, transaction, heard, is_controlled };
         let times = if self.random.chance(30) { 2 } else { 1 };
         self.owners.get_mut(&id).expect(LIVES).running.remove(&call.transaction);
         for _ in 0..times {

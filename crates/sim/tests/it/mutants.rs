@@ -55,6 +55,9 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
     ("tags are what the model says", &[Mutant::LosesTag]),
     ("custom fields are what the model says", &[Mutant::LosesField]),
     ("blocking states are what the model says", &[Mutant::LosesState]),
+    ("attempts are what the model says", &[Mutant::ForgetsAttempt]),
+    ("velocities are what the model says", &[Mutant::ForgetsVelocity]),
+    ("velocity is never exceeded", &[Mutant::ForgetsVelocity]),
     ("postings balance", &[Mutant::PostsOneSided]),
     (
         "no payment without its postings",

@@ -3,6 +3,7 @@
 
 use domain::ledger::LedgerAccount;
 use domain::payment::TransactionStatus;
+use domain::payment_attempt::AttemptState;
 use domain::{AccountId, TenantNo, Timestamp};
 use engine::ports::{ExportKey, ExportPart, ExportPoint, ExportQueries, ROWS_MAX, StoreError};
 use engine::time::rfc3339;
@@ -13,7 +14,8 @@ use crate::codes;
 use crate::driver::{Cell, Cells, Value};
 use crate::tables::{
     ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, ACTOR, BLOCKING_STATE, CUSTOM_FIELD,
-    CUSTOM_FIELD_VALUE, Column, PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, POSTING, TAG, Table,
+    CUSTOM_FIELD_VALUE, Column, PAYMENT, PAYMENT_ATTEMPT, PAYMENT_METHOD, PAYMENT_TRANSACTION,
+    PAYMENT_VELOCITY, POSTING, TAG, Table,
 };
 
 /// A table of the export. Its rows are those whose `account` is the account's, in the order of `order`.
@@ -37,7 +39,7 @@ const fn section(table: &'static Table, order: &'static [&'static str]) -> Secti
     Section { table, account: "t.account_id", order, join: None }
 }
 
-static SECTIONS: [Section; 12] = [
+static SECTIONS: [Section; 14] = [
     Section { table: &ACCOUNT, account: "t.id", order: &["t.id"], join: None },
     section(&ACCOUNT_PERSON, &["t.seq"]),
     section(&ACCOUNT_EMAIL, &["t.id"]),
@@ -53,6 +55,8 @@ static SECTIONS: [Section; 12] = [
             bound: "AND p.id >= ?3",
         }),
     },
+    section(&PAYMENT_ATTEMPT, &["t.id"]),
+    section(&PAYMENT_VELOCITY, &["t.account_id"]),
     section(&POSTING, &["t.payment_id", "t.seq", "t.ordinal"]),
     section(&TAG, &["t.object_id", "t.definition_id"]),
     section(&CUSTOM_FIELD, &["t.id"]),
@@ -156,6 +160,7 @@ fn named(column: &str, number: i64) -> String {
     let name = match column {
         "kind" | "operation" | "success_operation" => codes::operation(number).map(|it| it.name()),
         "status" | "success_status" => codes::status(number).map(status_name),
+        "state" => codes::attempt_state(number).map(AttemptState::name),
         "object_type" => codes::object_type_of(number).map(|it| it.name()),
         "debit" | "credit" => codes::ledger_account(number).map(ledger_name),
         _ => None,

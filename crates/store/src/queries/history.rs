@@ -7,8 +7,8 @@ use domain::custom_field::CustomField;
 use domain::definition::DefinitionKey;
 use domain::payment::Actor;
 use domain::{
-    AccountEmailId, AccountId, BlockingStateId, PaymentId, PaymentMethodId, Person, Seq, TenantNo,
-    Timestamp, TransactionId,
+    AccountEmailId, AccountId, AttemptId, BlockingStateId, PaymentId, PaymentMethodId, Person, Seq,
+    TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryQueries, HistoryRow, Page, ROWS_MAX, StoreError};
 use uuid::Uuid;
@@ -40,6 +40,7 @@ fn of_entity(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Vec<History
     match of {
         HistoryOf::Account(id) => walker.account(id, limit),
         HistoryOf::AccountEmail(id) => walker.account_email(id, limit),
+        HistoryOf::PaymentAttempt(id) => walker.payment_attempt(id, limit),
         HistoryOf::CustomField(id) => match custom_fields::by_id(reader, no, id)? {
             Some(now) => walker.custom_field(&now, limit),
             None => Ok(vec![]),
@@ -144,6 +145,15 @@ fn of_all_of_account(
     all.append(&mut of_payments);
     of_transactions.truncate(limit - all.len());
     all.append(&mut of_transactions);
+    let sql =
+        "SELECT id FROM payment_attempt WHERE tenant = ?1 AND account_id = ?2 ORDER BY id LIMIT ?3";
+    let left = i64::try_from(limit - all.len()).unwrap_or(i64::MAX);
+    let attempts: Vec<AttemptId> =
+        reader.query(sql, &[no.into(), account.into(), left.into()], |cells| cells.entity())?;
+    for id in attempts {
+        let left = limit - all.len();
+        all.extend(walker.payment_attempt(id, left)?);
+    }
     Ok(all)
 }
 
@@ -180,6 +190,9 @@ fn newest(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Option<Seq>, S
         }
         HistoryOf::PaymentMethod(id) => {
             ("SELECT seq FROM payment_method WHERE tenant = ?1 AND id = ?2", id.uuid())
+        }
+        HistoryOf::PaymentAttempt(id) => {
+            ("SELECT seq FROM payment_attempt WHERE tenant = ?1 AND id = ?2", id.uuid())
         }
         HistoryOf::Payment(id) => {
             ("SELECT seq FROM payment WHERE tenant = ?1 AND id = ?2", id.uuid())
@@ -252,6 +265,27 @@ impl<'r> Walker<'r> {
         for state in &mut states {
             if let Change::Account(AccountChange::Email(image)) = &mut state.image {
                 image.email.clone_from(&now.email);
+            }
+        }
+        Ok(states)
+    }
+
+    /// An attempt's states, with the properties of its call.
+    fn payment_attempt(
+        &mut self,
+        id: AttemptId,
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>, StoreError> {
+        let sql = tables::PAYMENT_ATTEMPT.select("WHERE tenant = ?1 AND id = ?2");
+        let key = [self.no.into(), id.into()];
+        let Some(now) = self.reader.query_one(&sql, &key, rows::payment_attempt)? else {
+            return Ok(vec![]);
+        };
+        let newest = Some(now.revision.seq);
+        let mut states = self.walk(HistoryOf::PaymentAttempt(id), newest, limit)?;
+        for state in &mut states {
+            if let Change::Payment(PaymentChange::Attempt(image)) = &mut state.image {
+                image.properties.clone_from(&now.properties);
             }
         }
         Ok(states)
@@ -368,6 +402,7 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
         (HistoryOf::PaymentMethod(id), Change::Account(AccountChange::PaymentMethod(it))) => {
             it.id == id
         }
+        (HistoryOf::PaymentAttempt(id), Change::Payment(PaymentChange::Attempt(it))) => it.id == id,
         (HistoryOf::Payment(id), Change::Payment(PaymentChange::Payment(it))) => it.id == id,
         (HistoryOf::Transaction(id), Change::Payment(PaymentChange::Transaction(it))) => {
             it.id == id
@@ -381,6 +416,7 @@ fn is_of(change: &Change, of: HistoryOf) -> bool {
             | HistoryOf::TagDefinition(_)
             | HistoryOf::PaymentMethod(_)
             | HistoryOf::Payment(_)
+            | HistoryOf::PaymentAttempt(_)
             | HistoryOf::Transaction(_),
             _,
         ) => false,

@@ -4,8 +4,9 @@ use std::sync::LazyLock;
 
 use domain::claim::ClaimKind;
 use domain::payment::{Payment, PaymentFile, PaymentState, TransactionStatus, TransactionType};
+use domain::payment_attempt::PaymentAttempt;
 use domain::{AccountId, PaymentId, TenantNo, TransactionId};
-use engine::ports::{Page, Paged, PaymentQueries, StoreError};
+use engine::ports::{Page, Paged, PaymentQueries, ROWS_MAX, StoreError};
 use uuid::Uuid;
 
 use super::window::{Key, MATCHES_MAX};
@@ -56,6 +57,22 @@ impl PaymentQueries for SqlQueries {
                 },
             };
             Ok(found.filter(|file| file.named(key.text).next().is_some()))
+        })
+    }
+
+    fn payment_attempts(
+        &self,
+        no: TenantNo,
+        payment: PaymentId,
+    ) -> Result<Vec<PaymentAttempt>, StoreError> {
+        self.read(|reader| {
+            // By the payment's index alone, as they are loaded.
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                tables::PAYMENT_ATTEMPT
+                    .select("WHERE payment_id = ?2 AND tenant + 0 = ?1 ORDER BY id LIMIT ?3")
+            });
+            let limit = i64::try_from(ROWS_MAX).unwrap_or(i64::MAX).into();
+            reader.query(&SQL, &[no.into(), payment.into(), limit], rows::payment_attempt)
         })
     }
 

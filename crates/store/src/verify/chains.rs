@@ -20,8 +20,9 @@ use crate::load::BY_KEY;
 use crate::rows;
 use crate::tables::{
     ACCOUNT, ACCOUNT_EMAIL, APP_USER, BLOCKING_STATE, CHANGE_REQUEST, CUSTOM_FIELD, CUSTOMER,
-    DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET, JOURNAL, OPERATION, PAYMENT, PAYMENT_METHOD,
-    PAYMENT_TRANSACTION, POSTING, ROLE, TAG, TAG_DEFINITION, TENANT, TENANT_VALUE, Table,
+    DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET, JOURNAL, OPERATION, PAYMENT, PAYMENT_ATTEMPT,
+    PAYMENT_METHOD, PAYMENT_RULES, PAYMENT_TRANSACTION, POSTING, ROLE, TAG, TAG_DEFINITION, TENANT,
+    TENANT_VALUE, Table,
 };
 
 static RECORDS: LazyLock<String> = LazyLock::new(|| JOURNAL.select("ORDER BY seq"));
@@ -125,6 +126,14 @@ pub(super) const ENTITIES: &[Entity] = &[
             value: String::new(),
             ..rows::custom_field(cells)?
         })))
+    }),
+    (&PAYMENT_RULES, |cells| {
+        Ok(Change::Tenant(TenantChange::PaymentRules(rows::payment_rules(cells)?)))
+    }),
+    (&PAYMENT_ATTEMPT, |cells| {
+        let mut attempt = rows::payment_attempt(cells)?;
+        attempt.erase();
+        Ok(Change::Payment(PaymentChange::Attempt(attempt)))
     }),
     (&PAYMENT_METHOD, |cells| {
         let mut method = rows::payment_method(cells)?;
@@ -432,6 +441,8 @@ impl<'c> NewestSeq<'c> {
             (&BLOCKING_STATE, by_id),
             (&CUSTOM_FIELD, by_id),
             (&PAYMENT_METHOD, by_id),
+            (&PAYMENT_RULES, "WHERE tenant = ?1"),
+            (&PAYMENT_ATTEMPT, by_id),
             (&PAYMENT, by_id),
             (&PAYMENT_TRANSACTION, by_id),
         ];
@@ -490,6 +501,12 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
         Change::Account(AccountChange::PaymentMethod(it)) => {
             by_id(&PAYMENT_METHOD, it.tenant, it.id.uuid())
         }
+        Change::Tenant(TenantChange::PaymentRules(it)) => {
+            Some((PAYMENT_RULES.name, vec![it.tenant.into()]))
+        }
+        Change::Payment(PaymentChange::Attempt(it)) => {
+            by_id(&PAYMENT_ATTEMPT, it.tenant, it.id.uuid())
+        }
         Change::Payment(PaymentChange::Payment(it)) => by_id(&PAYMENT, it.tenant, it.id.uuid()),
         Change::Payment(PaymentChange::Transaction(it)) => {
             by_id(&PAYMENT_TRANSACTION, it.tenant, it.id.uuid())
@@ -502,7 +519,8 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
             | CustomerChange::Mail(_),
         )
         | Change::Payment(
-            PaymentChange::Posting(_)
+            PaymentChange::Velocity(_)
+            | PaymentChange::Posting(_)
             | PaymentChange::Outstanding(_)
             | PaymentChange::OutstandingClosed { .. },
         )
@@ -530,6 +548,9 @@ fn name(change: &Change) -> String {
             format!("value {} of tenant {}", it.key, it.tenant.0)
         }
         Change::Tenant(TenantChange::TagDefinition(it)) => format!("tag definition {}", it.id),
+        Change::Tenant(TenantChange::PaymentRules(it)) => {
+            format!("payment rules of tenant {}", it.tenant.0)
+        }
         Change::Access(AccessChange::User(it)) => format!("user {}", it.username),
         Change::Access(AccessChange::Role(it)) => format!("role {}", it.name),
         Change::Flag(FlagChange::Environment(it)) => format!("environment {}", it.id),
@@ -546,6 +567,7 @@ fn name(change: &Change) -> String {
         Change::Account(AccountChange::BlockingState(it)) => format!("blocking state {}", it.id),
         Change::Account(AccountChange::CustomField(it)) => format!("custom field {}", it.id),
         Change::Account(AccountChange::PaymentMethod(it)) => format!("payment method {}", it.id),
+        Change::Payment(PaymentChange::Attempt(it)) => format!("attempt {}", it.id),
         Change::Payment(PaymentChange::Payment(it)) => format!("payment {}", it.id),
         Change::Payment(PaymentChange::Transaction(it)) => format!("transaction {}", it.id),
         // `row_of` lists these.

@@ -78,12 +78,14 @@ fn fill_access<S: Store>(workload: &mut Workload<S>) {
     crate::custom_fields::fill(workload);
     crate::blocking_states::fill(workload);
     crate::customers::fill(workload);
+    crate::control::fill(workload);
     for value in [Some("http://localhost/"), None, Some("http://[::1]/")] {
         workload.accepted(
             TenantNo(1),
             Command::Tenant(TenantCommand::SetValue(SetTenantValue {
                 key: "PUSH_NOTIFICATION_CB".to_owned(),
                 value: value.map(str::to_owned),
+                rules: None,
             })),
         );
     }
@@ -105,6 +107,9 @@ fn expected(entries: &[Entry]) -> (State, BTreeSet<Read>) {
     reads.extend(definitions.map(|(no, id)| Read::TagDefinition(*no, *id)));
     reads.extend(state.custom_fields.keys().map(|(no, of)| Read::CustomFields(*no, *of)));
     reads.extend(state.payments.keys().map(|(tenant, id)| Read::Payment(*tenant, *id)));
+    reads.extend(state.payment_attempts.keys().map(|(no, id)| Read::PaymentAttempts(*no, *id)));
+    reads.extend(state.payment_velocities.keys().map(|(no, id)| Read::PaymentVelocity(*no, *id)));
+    reads.extend(state.changed_payment_rules.keys().map(|no| Read::PaymentRules(*no)));
     reads.extend(state.claims.keys().cloned().map(Read::Claim));
     reads.extend(state.tenant_values.keys().map(|(no, key)| Read::TenantValue(*no, key.clone())));
     reads.extend(state.users.keys().cloned().map(Read::User));
@@ -152,6 +157,18 @@ fn assert_same(expected: &mut State, loaded: State) {
         forget(&mut file.payment.revision);
         file.transactions.iter_mut().for_each(|it| forget(&mut it.revision));
     }
+    let attempts = expected.payment_attempts.values_mut().flatten();
+    attempts.for_each(|it| forget(&mut it.revision));
+    let changed = std::mem::take(&mut expected.changed_payment_rules);
+    expected.payment_rules.extend(changed.into_iter().map(|(no, it)| (no, Some(it))));
+    expected.payment_rules.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    let in_order = |mut state: State| {
+        state.payment_attempts.values_mut().for_each(|all| all.sort_by_key(|it| it.id));
+        state.payment_attempts
+    };
+    assert_eq!(in_order(expected.clone()), in_order(loaded.clone()));
+    assert_eq!(expected.payment_velocities, loaded.payment_velocities);
+    assert_eq!(expected.payment_rules, loaded.payment_rules);
     assert_eq!(expected.accounts, loaded.accounts);
     assert_eq!(expected.people, loaded.people);
     assert_eq!(expected.payment_methods, loaded.payment_methods);

@@ -35,7 +35,7 @@ fn role(permissions: &[&str], create: bool) -> Command {
 
 fn value(value: &str) -> Command {
     let (key, value) = ("PUSH_NOTIFICATION_CB".to_owned(), Some(value.to_owned()));
-    Command::Tenant(TenantCommand::SetValue(SetTenantValue { key, value }))
+    Command::Tenant(TenantCommand::SetValue(SetTenantValue::new(key, value)))
 }
 
 /// Carries a request out; false where it had been carried out before.

@@ -29,6 +29,9 @@ fn named(change: &Change) -> Option<(Key, Revision)> {
         Change::Payment(PaymentChange::Transaction(it)) => {
             ((it.tenant, "transaction", it.id.uuid()), it.revision)
         }
+        Change::Payment(PaymentChange::Attempt(it)) => {
+            ((it.tenant, "attempt", it.id.uuid()), it.revision)
+        }
         _ => return None,
     })
 }
@@ -37,6 +40,7 @@ fn of(key: Key) -> HistoryOf {
     use domain::Id;
     match key.1 {
         "account" => HistoryOf::Account(Id::new(key.2)),
+        "attempt" => HistoryOf::PaymentAttempt(Id::new(key.2)),
         "tag" => HistoryOf::Tag(Id::new(key.2)),
         "method" => HistoryOf::PaymentMethod(Id::new(key.2)),
         "payment" => HistoryOf::Payment(Id::new(key.2)),
@@ -104,7 +108,7 @@ fn histories_are_the_states_that_were_committed() {
         let longest = longest.entry(key.1).or_default();
         *longest = states.len().max(*longest);
     }
-    for kind in ["account", "method", "payment", "transaction"] {
+    for kind in ["account", "method", "payment", "transaction", "attempt"] {
         assert!(longest[kind] > 1, "{kind}: no history longer than {}", longest[kind]);
     }
 }
@@ -127,8 +131,12 @@ fn an_accounts_histories_are_those_of_all_that_belongs_to_it() {
         let mut transactions: Vec<HistoryRow> =
             belongs("transaction").flat_map(|(_, states)| states.clone()).collect();
         let found = world.queries.account_histories(*no, *account, usize::MAX).unwrap();
-        let (entities, of_transactions) = found.split_at(all.len());
+        let (entities, rest) = found.split_at(all.len());
         assert_eq!(show(entities), show(&all));
+        let (of_transactions, of_attempts) = rest.split_at(transactions.len());
+        let attempts: Vec<HistoryRow> =
+            belongs("attempt").flat_map(|(_, states)| states.clone()).collect();
+        assert_eq!(show(of_attempts), show(&attempts));
         // Transactions come in the order of their payments, and there as they were asked for.
         let sorted = |rows: &mut [HistoryRow]| {
             rows.sort_by_key(|row| named(&row.image).map(|(key, _)| (key.2, row.seq)));
@@ -155,6 +163,7 @@ fn owner(change: &Change) -> Option<AccountId> {
         Change::Account(AccountChange::PaymentMethod(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Payment(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Transaction(it)) => Some(it.account_id),
+        Change::Payment(PaymentChange::Attempt(it)) => Some(it.account_id),
         _ => None,
     }
 }

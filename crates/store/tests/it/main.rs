@@ -21,6 +21,8 @@ mod claims;
 #[cfg(test)]
 mod commits;
 #[cfg(test)]
+mod control;
+#[cfg(test)]
 mod copies;
 #[cfg(test)]
 mod custom_fields;

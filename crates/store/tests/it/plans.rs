@@ -52,6 +52,22 @@ fn children_of_an_account_are_a_range_of_their_index() {
 }
 
 #[test]
+fn attempts_are_ranges_of_their_indexes() {
+    let world = World::at(Home::embedded(), 41);
+    let reader = Reader::open(&database_path(world.home.path()), &Options::default()).unwrap();
+    let by_payment = "SELECT * FROM payment_attempt WHERE payment_id = ?2 AND tenant + 0 = ?1";
+    let of_index = "SEARCH payment_attempt USING INDEX payment_attempt_by_payment (payment_id=?)";
+    check(&reader, &format!("{by_payment} AND transaction_id IS NOT NULL"), &[of_index]);
+    check(
+        &reader,
+        "SELECT id FROM payment_attempt WHERE tenant = ?1 AND account_id = ?2 ORDER BY id LIMIT ?3",
+        &[
+            "SEARCH payment_attempt USING COVERING INDEX payment_attempt_by_account (tenant=? AND account_id=?)",
+        ],
+    );
+}
+
+#[test]
 fn custom_fields_are_ranges_of_their_indexes() {
     let world = World::at(Home::embedded(), 41);
     let reader = Reader::open(&database_path(world.home.path()), &Options::default()).unwrap();

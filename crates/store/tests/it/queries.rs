@@ -411,6 +411,7 @@ fn access_is_read_back() {
         Command::Tenant(TenantCommand::SetValue(SetTenantValue {
             key: "callback".to_owned(),
             value,
+            rules: None,
         }))
     };
     world.workload.accepted(no, set(Some("https://example.org")));
@@ -438,7 +439,7 @@ fn access_is_read_back() {
     let head = world.queries.access_head().unwrap();
     let (key, value) = (CREDENTIALS_DROPPED.to_owned(), Some("a request".to_owned()));
     for _ in 0..2 {
-        let drop = SetTenantValue { key: key.clone(), value: value.clone() };
+        let drop = SetTenantValue::new(key.clone(), value.clone());
         let drop = Command::Tenant(TenantCommand::SetValue(drop));
         world.workload.accepted(TenantNo::SYSTEM, drop);
     }

@@ -290,6 +290,7 @@ fn purchase(account: AccountId) -> Command {
         amount: Some("10".to_owned()),
         currency: None,
         properties: vec![],
+        control: vec![],
     }))
 }
 

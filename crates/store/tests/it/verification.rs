@@ -95,6 +95,7 @@ fn initiate(account: AccountId, n: i32) -> Initiate {
         amount: Some("10.00".to_owned()),
         currency: None,
         properties: vec![],
+        control: vec![],
     }
 }
 

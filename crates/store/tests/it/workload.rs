@@ -221,7 +221,11 @@ impl<S: Store> Workload<S> {
                 let no = u32::try_from(self.tenants.len()).unwrap() + 1;
                 self.tenants.push(TenantNo(no));
             }
-            Reply::Done | Reply::Access(_) | Reply::Flag(_) | Reply::Customer(_) => {}
+            Reply::Done
+            | Reply::Access(_)
+            | Reply::Flag(_)
+            | Reply::Customer(_)
+            | Reply::PaymentAborted(_) => {}
         }
     }
 
@@ -323,6 +327,8 @@ impl<S: Store> Workload<S> {
             let own = self.methods.iter().filter(|it| it.1 == account);
             method = self.random.pick(&own.copied().collect::<Vec<_>>())?.2;
         }
+        // Of every fourth there is an attempt.
+        let is_controlled = self.transactions.len().is_multiple_of(4);
         let it = Initiate {
             account,
             payment: again.map(|(_, payment, _)| payment),
@@ -333,6 +339,7 @@ impl<S: Store> Workload<S> {
             amount: Some(format!("{}.50", 1 + self.random.below(300))),
             currency: self.random.chance(30).then(|| currency("EUR")),
             properties: vec![],
+            control: is_controlled.then(|| "faregate-rules".to_owned()).into_iter().collect(),
         };
         Some((
             tenant,
@@ -394,6 +401,7 @@ impl<S: Store> Workload<S> {
                 payment,
                 transaction,
                 answer,
+                is_controlled: call.is_controlled,
             })),
         ))
     }

@@ -7,14 +7,19 @@ use domain::account_email::AccountEmail;
 use domain::blocking_state::BlockingState;
 use domain::custom_field::CustomField;
 use domain::payment::{Payment, Transaction, TransactionStatus};
+use domain::payment_attempt::PaymentAttempt;
 use domain::tag::{Tag, TagDefinition};
-use domain::{Account, AccountId, Currency, PaymentMethod, PaymentMethodId, TenantNo, Timestamp};
+use domain::{
+    Account, AccountId, Currency, PaymentMethod, PaymentMethodId, TenantNo, Timestamp,
+    TransactionId,
+};
 use engine::time::rfc3339_second;
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::{Entry, Image, Stage, record_id};
 use crate::amount::Decimal;
+use crate::json::PropertyJson;
 use crate::payment_states::{state_name, status_name};
 
 /// One row of a history table.
@@ -46,6 +51,7 @@ enum Columns<'a> {
     PaymentMethod(PaymentMethodColumns<'a>),
     Payment(PaymentColumns<'a>),
     Transaction(Box<TransactionColumns<'a>>),
+    Attempt(Box<AttemptColumns<'a>>),
 }
 
 #[derive(Serialize)]
@@ -156,8 +162,24 @@ struct PaymentColumns<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+struct AttemptColumns<'a> {
+    account_id: Uuid,
+    payment_method_id: Option<Uuid>,
+    payment_external_key: Option<&'a str>,
+    transaction_id: Option<Uuid>,
+    transaction_external_key: Option<&'a str>,
+    transaction_type: &'static str,
+    state_name: &'static str,
+    amount: Decimal,
+    currency: &'a str,
+    plugin_name: String,
+    plugin_properties: Vec<PropertyJson<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct TransactionColumns<'a> {
-    /// Always null: there are no attempts without control plugins.
+    /// Always null: an attempt names its transaction.
     attempt_id: Option<Uuid>,
     payment_id: Uuid,
     transaction_external_key: Cow<'a, str>,
@@ -206,6 +228,10 @@ impl<'a> HistoryJson<'a> {
                 let columns = Columns::Payment(payment_columns(payment, entry));
                 (columns, "PAYMENT_HISTORY", "PAYMENTS")
             }
+            Image::Attempt(attempt) => {
+                let columns = Columns::Attempt(Box::new(attempt_columns(attempt)));
+                (columns, "PAYMENT_ATTEMPT_HISTORY", "PAYMENT_ATTEMPTS")
+            }
             Image::Transaction(transaction) => {
                 let columns = transaction_columns(transaction, entry.stage);
                 let columns = Columns::Transaction(Box::new(columns));
@@ -238,6 +264,7 @@ pub(super) fn owner(image: Image<'_>) -> (TenantNo, AccountId, Timestamp) {
         Image::PaymentMethod(it) => (it.tenant, it.account_id, it.created_at),
         Image::Payment(it) => (it.tenant, it.account_id, it.created_at),
         Image::Transaction(it) => (it.tenant, it.account_id, it.effective_at),
+        Image::Attempt(it) => (it.tenant, it.account_id, it.created_at),
     }
 }
 
@@ -354,6 +381,22 @@ fn payment_columns<'a>(payment: &'a Payment, entry: &Entry<'a>) -> PaymentColumn
         external_key: key_or_id(payment.external_key.as_ref(), payment.id.uuid()),
         state_name: state.map(state_name),
         last_success_state_name: last_success.map(state_name),
+    }
+}
+
+fn attempt_columns(it: &PaymentAttempt) -> AttemptColumns<'_> {
+    AttemptColumns {
+        account_id: it.account_id.uuid(),
+        payment_method_id: it.payment_method_id.map(PaymentMethodId::uuid),
+        payment_external_key: it.payment_key.as_deref(),
+        transaction_id: it.transaction_id.map(TransactionId::uuid),
+        transaction_external_key: it.transaction_key.as_deref(),
+        transaction_type: it.kind.killbill_name(),
+        state_name: it.state.name(),
+        amount: Decimal::new(it.amount, Some(it.currency)),
+        currency: it.currency.code(),
+        plugin_name: it.plugins.join(","),
+        plugin_properties: PropertyJson::all(&it.properties),
     }
 }
 

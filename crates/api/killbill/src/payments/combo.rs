@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::error::{Failure, HandlerResult};
 use crate::json::{Json, PropertyBody, Raw};
 use crate::payment_methods::{self, PaymentMethodBody};
-use crate::request::refuse_control_plugins;
+use crate::payment_rules::control_plugins;
 
 const JSON: Json = Json("ComboPaymentTransactionJson");
 
@@ -84,12 +84,14 @@ impl<'a> ComboBody<'a> {
 /// Starts a payment, and makes its account and its payment method where they are new.
 ///
 /// An account or a payment method that exists is named by its id or its key. The caller needs `account:create`
-/// and `payment_method:create` too where they are made. A declined payment leaves both, a refused one neither.
+/// and `payment_method:create` too where they are made. A declined payment leaves both, and so does one that
+/// a control plugin aborts; a refused one leaves neither.
 #[utoipa::path(post, path = "/1.0/kb/payments/combo", tag = "Payment", operation_id = "start_combo_payment",
+    params(("controlPluginName" = Option<Vec<String>>, Query)),
     request_body = ComboBody<'static>,
     responses(TransactionResponses, UnknownResponses))]
 pub(crate) async fn start(call: Call) -> HandlerResult {
-    refuse_control_plugins(call.query())?;
+    let control = control_plugins(call.query())?;
     let body: ComboBody<'_> = call.body(JSON)?;
     let named = body.account()?;
     let mut payment_method = body.payment_method()?;
@@ -115,6 +117,7 @@ pub(crate) async fn start(call: Call) -> HandlerResult {
         amount: transaction.amount()?,
         currency: transaction.currency()?,
         properties,
+        control,
     };
     let reply = submit(&call, combo, &named).await?;
     response::of(&call, reply)

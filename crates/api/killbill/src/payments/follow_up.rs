@@ -9,7 +9,8 @@ use super::body::{JSON, TransactionBody};
 use super::response::{self, TransactionResponses, UnknownResponses};
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, code, no_such_payment};
-use crate::request::{plugin_properties, refuse_control_plugins};
+use crate::payment_rules::control_plugins;
+use crate::request::plugin_properties;
 
 /// The permission to refund, and to complete a refund.
 const REFUND: &str = "payment:refund";
@@ -34,7 +35,8 @@ enum NamedIn {
 
 /// Captures an authorization.
 #[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}", tag = "Payment",
-    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    params(("paymentId" = Uuid, Path), ("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = TransactionBody<'static>,
     responses(TransactionResponses, UnknownResponses))]
 pub(crate) async fn capture(call: Call) -> HandlerResult {
@@ -43,7 +45,8 @@ pub(crate) async fn capture(call: Call) -> HandlerResult {
 
 /// Captures an authorization, by the payment's key.
 #[utoipa::path(post, path = "/1.0/kb/payments", tag = "Payment",
-    params(("pluginProperty" = Option<Vec<String>>, Query)),
+    params(("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = TransactionBody<'static>,
     responses(TransactionResponses, UnknownResponses))]
 pub(crate) async fn capture_by_key(call: Call) -> HandlerResult {
@@ -52,7 +55,8 @@ pub(crate) async fn capture_by_key(call: Call) -> HandlerResult {
 
 /// Refunds a payment.
 #[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}/refunds", tag = "Payment",
-    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    params(("paymentId" = Uuid, Path), ("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = TransactionBody<'static>,
     responses(TransactionResponses, UnknownResponses))]
 pub(crate) async fn refund(call: Call) -> HandlerResult {
@@ -61,7 +65,8 @@ pub(crate) async fn refund(call: Call) -> HandlerResult {
 
 /// Refunds a payment, by its key.
 #[utoipa::path(post, path = "/1.0/kb/payments/refunds", tag = "Payment",
-    params(("pluginProperty" = Option<Vec<String>>, Query)),
+    params(("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = TransactionBody<'static>,
     responses(TransactionResponses, UnknownResponses))]
 pub(crate) async fn refund_by_key(call: Call) -> HandlerResult {
@@ -70,7 +75,8 @@ pub(crate) async fn refund_by_key(call: Call) -> HandlerResult {
 
 /// Voids an authorization.
 #[utoipa::path(delete, path = "/1.0/kb/payments/{paymentId}", tag = "Payment",
-    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    params(("paymentId" = Uuid, Path), ("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = Option<TransactionBody<'static>>,
     responses((status = 204, description = "Done, or declined: read the payment"), UnknownResponses))]
 pub(crate) async fn void(call: Call) -> HandlerResult {
@@ -79,7 +85,8 @@ pub(crate) async fn void(call: Call) -> HandlerResult {
 
 /// Voids an authorization, by the payment's key.
 #[utoipa::path(delete, path = "/1.0/kb/payments", tag = "Payment",
-    params(("pluginProperty" = Option<Vec<String>>, Query)),
+    params(("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = Option<TransactionBody<'static>>,
     responses((status = 204, description = "Done, or declined: read the payment"), UnknownResponses))]
 pub(crate) async fn void_by_key(call: Call) -> HandlerResult {
@@ -88,7 +95,8 @@ pub(crate) async fn void_by_key(call: Call) -> HandlerResult {
 
 /// Records a chargeback.
 #[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}/chargebacks", tag = "Payment",
-    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    params(("paymentId" = Uuid, Path), ("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = TransactionBody<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
@@ -98,7 +106,8 @@ pub(crate) async fn chargeback(call: Call) -> HandlerResult {
 
 /// Records a chargeback, by the payment's key.
 #[utoipa::path(post, path = "/1.0/kb/payments/chargebacks", tag = "Payment",
-    params(("pluginProperty" = Option<Vec<String>>, Query)), request_body = TransactionBody<'static>,
+    params(("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)), request_body = TransactionBody<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn chargeback_by_key(call: Call) -> HandlerResult {
@@ -107,7 +116,8 @@ pub(crate) async fn chargeback_by_key(call: Call) -> HandlerResult {
 
 /// Records that a chargeback was reversed.
 #[utoipa::path(post, path = "/1.0/kb/payments/{paymentId}/chargebackReversals", tag = "Payment",
-    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    params(("paymentId" = Uuid, Path), ("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = TransactionBody<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
@@ -117,7 +127,8 @@ pub(crate) async fn reverse_chargeback(call: Call) -> HandlerResult {
 
 /// Records that a chargeback was reversed, by the payment's key.
 #[utoipa::path(post, path = "/1.0/kb/payments/chargebackReversals", tag = "Payment",
-    params(("pluginProperty" = Option<Vec<String>>, Query)), request_body = TransactionBody<'static>,
+    params(("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)), request_body = TransactionBody<'static>,
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn reverse_chargeback_by_key(call: Call) -> HandlerResult {
@@ -128,7 +139,8 @@ pub(crate) async fn reverse_chargeback_by_key(call: Call) -> HandlerResult {
 ///
 /// A refund needs `payment:refund` too.
 #[utoipa::path(put, path = "/1.0/kb/payments/{paymentId}", tag = "Payment",
-    params(("paymentId" = Uuid, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    params(("paymentId" = Uuid, Path), ("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = Option<TransactionBody<'static>>,
     responses((status = 204, description = "Done, or declined: read the payment"), UnknownResponses))]
 pub(crate) async fn complete(call: Call) -> HandlerResult {
@@ -139,7 +151,8 @@ pub(crate) async fn complete(call: Call) -> HandlerResult {
 ///
 /// A refund needs `payment:refund` too.
 #[utoipa::path(put, path = "/1.0/kb/payments", tag = "Payment",
-    params(("pluginProperty" = Option<Vec<String>>, Query)),
+    params(("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = Option<TransactionBody<'static>>,
     responses((status = 204, description = "Done, or declined: read the payment"), UnknownResponses))]
 pub(crate) async fn complete_by_key(call: Call) -> HandlerResult {
@@ -147,7 +160,7 @@ pub(crate) async fn complete_by_key(call: Call) -> HandlerResult {
 }
 
 async fn perform(call: &Call, operation: Operation, named_in: NamedIn) -> HandlerResult {
-    refuse_control_plugins(call.query())?;
+    control_plugins(call.query())?;
     let body: Option<TransactionBody<'_>> = call.optional_body(JSON)?;
     let optional = matches!(operation, Operation::Void | Operation::Complete);
     if body.is_none() && !optional {

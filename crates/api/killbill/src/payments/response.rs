@@ -23,6 +23,8 @@ pub(crate) enum TransactionResponses {
     Created,
     #[response(status = 402, description = "Declined: no money moved")]
     Declined(ErrorJson<'static>),
+    #[response(status = 422, description = "Aborted by a control plugin: nothing was begun")]
+    Aborted(ErrorJson<'static>),
     #[response(status = 502, description = "Not accepted by the gateway: no money moved")]
     NotAccepted(ErrorJson<'static>),
 }
@@ -68,6 +70,10 @@ pub(crate) fn of(call: &Call, reply: Reply) -> HandlerResult {
                 problem.retry_after = Some(RETRY_AFTER_UNKNOWN);
             }
             result
+        }
+        Reply::PaymentAborted(it) => {
+            let message = format!("Control plugin aborted call: {}: {}", it.plugin, it.reason);
+            Err(Failure::coded(code::CONTROL_ABORTED, message))
         }
         Reply::Done => Ok(reply::no_content()),
         Reply::TenantCreated(_)

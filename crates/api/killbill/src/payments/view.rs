@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use domain::payment::{PaymentFile, Transaction};
+use domain::payment_attempt::PaymentAttempt;
 use domain::{Currency, EXTERNAL_PAYMENT};
 use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
 use engine::time::rfc3339_second;
@@ -10,6 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::attempt::AttemptJson;
 use crate::amount::Decimal;
 use crate::audit::{AuditLevel, AuditLogJson};
 use crate::call::Call;
@@ -39,9 +41,8 @@ pub(crate) struct PaymentJson<'a> {
     currency: &'a str,
     payment_method_id: Uuid,
     transactions: Vec<TransactionJson<'a>>,
-    /// Null, or empty if the request asks for them: only control plugins make attempts.
-    #[schema(value_type = Option<Vec<Object>>)]
-    payment_attempts: Option<[(); 0]>,
+    /// Null if the request does not ask for them. Only controlled calls make attempts.
+    payment_attempts: Option<Vec<AttemptJson<'a>>>,
     audit_logs: Vec<AuditLogJson<'a>>,
 }
 
@@ -79,6 +80,8 @@ pub(crate) struct Audited {
     payment_rows: Vec<HistoryRow>,
     /// One per transaction, in order; empty if the response includes none.
     transaction_rows: Vec<Vec<HistoryRow>>,
+    /// Each with the rows of its audit; empty if the response includes none.
+    attempts: Vec<(PaymentAttempt, Vec<HistoryRow>)>,
 }
 
 /// What a response includes beside the payment.
@@ -110,7 +113,16 @@ impl RowFormat for ReadOptions {
         let transaction_rows = transactions
             .map(|it| self.audit.read(queries, tenant, HistoryOf::Transaction(it.id)))
             .collect::<Result<_, _>>()?;
-        Ok(Audited { file, payment_rows, transaction_rows })
+        let attempts = match self.attempts {
+            true => queries.payment_attempts(tenant, file.payment.id)?,
+            false => vec![],
+        };
+        let with_rows = |it: PaymentAttempt| {
+            let rows = self.audit.read(queries, tenant, HistoryOf::PaymentAttempt(it.id))?;
+            Ok((it, rows))
+        };
+        let attempts = attempts.into_iter().map(with_rows).collect::<Result<_, StoreError>>()?;
+        Ok(Audited { file, payment_rows, transaction_rows, attempts })
     }
 
     fn json(self, audited: &Audited) -> PaymentJson<'_> {
@@ -136,7 +148,10 @@ impl RowFormat for ReadOptions {
             currency: payment.currency.code(),
             payment_method_id: payment.payment_method_id.uuid(),
             transactions,
-            payment_attempts: self.attempts.then_some([]),
+            payment_attempts: self.attempts.then(|| {
+                let attempts = audited.attempts.iter();
+                attempts.map(|(it, rows)| AttemptJson::of(it, self.audit, rows)).collect()
+            }),
             audit_logs: self.audit.logs(&audited.payment_rows),
         }
     }
@@ -248,7 +263,7 @@ mod tests {
         };
         let transaction_rows = transactions.iter().map(|_| vec![]).collect();
         let file = PaymentFile { payment, transactions };
-        Audited { file, payment_rows: vec![], transaction_rows }
+        Audited { file, payment_rows: vec![], transaction_rows, attempts: vec![] }
     }
 
     fn check(transactions: Vec<Transaction>, plugin_info: bool, expected: Expect) {

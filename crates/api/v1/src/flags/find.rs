@@ -190,7 +190,8 @@ pub async fn create(
             | FlagReply::ChangeRequested(_),
         )
         | Reply::Customer(_)
-        | Reply::Payment(_) => Err(bug()),
+        | Reply::Payment(_)
+        | Reply::PaymentAborted(_) => Err(bug()),
     }
 }
 

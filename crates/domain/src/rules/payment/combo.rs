@@ -142,11 +142,13 @@ mod tests {
     use super::*;
     use crate::account::CreateAccount;
     use crate::change::{Change, PaymentChange};
-    use crate::command::PaymentCommand;
+    use crate::command::{PaymentCommand, TenantCommand};
     use crate::payment::{
         EXTERNAL_PAYMENT, GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus,
         TransactionType,
     };
+    use crate::payment_rules::{Limits, RulesPart};
+    use crate::tenant::{PLUGIN_CONFIGURATION, SetTenantValue};
     use crate::testing::{Rows, TENANT};
     use crate::{
         AccountId, Command, Currency, Effect, Executed, PaymentId, PaymentReply, Person, Reply,
@@ -190,6 +192,7 @@ mod tests {
             amount: Some("5".to_owned()),
             currency: None,
             properties: vec![],
+            control: vec![],
         }
     }
 
@@ -242,6 +245,7 @@ mod tests {
                 first_reference: None,
                 second_reference: None,
             }),
+            is_controlled: false,
         })));
         let reply = reply.unwrap().reply;
         assert!(matches!(reply, Some(Reply::Payment(PaymentReply { .. }))), "{reply:?}");
@@ -459,5 +463,32 @@ mod tests {
             },
             expect![[r#"Payment(TransactionOfAnotherAccount { key: "t" })"#]],
         );
+    }
+
+    #[test]
+    fn an_aborted_combo_payment_leaves_its_account_and_its_method() {
+        let mut rows = Rows::new();
+        let limits = Limits { payments_per_day: Some(1), every_payment: true, ..Limits::default() };
+        let key = format!("{PLUGIN_CONFIGURATION}faregate-rules");
+        let rules = Some(RulesPart::Limits(limits));
+        let set = SetTenantValue { key, value: Some("sealed".to_owned()), rules };
+        rows.run(Command::Tenant(TenantCommand::SetValue(set))).unwrap();
+        let first = run(&mut rows, purchase()).unwrap();
+        let account = first.done.changes.iter().find_map(|it| {
+            let Change::Account(AccountChange::Account(it)) = it else { return None };
+            Some(it.id)
+        });
+        let existing = ExistingAccount { id: account.unwrap(), external_key: None, currency: None };
+        let again = InitiateCombo {
+            account: ComboAccount::Existing(existing),
+            payment_method: method("remote", Some("n")),
+            payment_key: None,
+            transaction_key: None,
+            ..purchase()
+        };
+        let aborted = run(&mut rows, again).unwrap();
+        assert!(matches!(aborted.reply, Some(Reply::PaymentAborted(_))), "{:?}", aborted.reply);
+        let changes: Vec<String> = aborted.done.changes.iter().map(kind).collect();
+        expect![""].assert_eq(&changes.join(" "));
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn follow_up(
     let currency = file.payment.currency;
     let key = it.transaction_key.clone();
     append(&mut file, (kind, key), via, amount.map(|amount| (amount, currency)), cx);
-    let asked = Asked { amount, properties: &it.properties };
+    let asked = Asked { amount, properties: &it.properties, is_controlled: false };
     if kind == TransactionType::Chargeback {
         return Ok(outcome::settle_at_once(file, asked, cx));
     }
@@ -100,7 +100,7 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
     let amount = Some((open, file.payment.currency));
     let reversal = (TransactionType::ChargebackReversal, Some(key.clone()));
     append(&mut file, reversal, via, amount, cx);
-    let asked = Asked { amount: Some(open), properties: &it.properties };
+    let asked = Asked { amount: Some(open), properties: &it.properties, is_controlled: false };
     Ok(outcome::settle_at_once(file, asked, cx))
 }
 

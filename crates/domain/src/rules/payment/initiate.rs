@@ -2,6 +2,7 @@
 
 use super::amounts::positive_amount;
 use super::complete;
+use super::control::{Control, Start};
 use super::outcome::{self, Asked};
 use super::route::in_doubt;
 use crate::blocking_state::ClosedTo;
@@ -39,6 +40,7 @@ pub(super) fn start(
     (account, made): (&Account, Option<&PaymentMethod>),
     cx: &mut Context,
 ) -> Outcome {
+    let control = Control::of(state, it, cx)?;
     let existing = existing_payment(state, it, account, cx)?;
     if let Some(key) = &it.transaction_key {
         let target = existing.map(|file| file.payment.id);
@@ -72,9 +74,20 @@ pub(super) fn start(
     })?;
     refuse_other_currency(existing, currency)?;
     let amount = positive_amount(it.amount.as_deref(), currency)?;
+    let start = Start { call: it, kind, amount, currency, account, method, existing };
+    if let Some(control) = &control
+        && let Some(aborted) = control.prior(state, &start, cx)
+    {
+        return Ok(aborted);
+    }
     let file = open(existing, (account, method), it, (kind, amount, currency), cx);
-    let asked = Asked { amount: Some(amount), properties: &it.properties };
-    outcome::submit(Some(method), file, asked, cx)
+    let is_controlled = control.is_some();
+    let asked = Asked { amount: Some(amount), properties: &it.properties, is_controlled };
+    let accepted = outcome::submit(Some(method), file, asked, cx)?;
+    if let Some(control) = &control {
+        control.begun(state, &start, cx);
+    }
+    Ok(accepted)
 }
 
 /// A payment has one currency: an earlier attempt may still turn out to have succeeded.

@@ -23,6 +23,8 @@ use crate::{
 pub(super) struct Asked<'a> {
     pub(super) amount: Option<AmountMinor>,
     pub(super) properties: &'a Properties,
+    /// Whether it has an attempt, or may have one.
+    pub(super) is_controlled: bool,
 }
 
 /// What is to be written of a transaction's outcome.
@@ -107,6 +109,7 @@ pub(super) fn submit(
         external_payment_method_id: method.and_then(|it| it.external_payment_method_id.clone()),
         payment_method_properties: method.map(|it| it.properties.clone()).unwrap_or_default(),
         properties: asked.properties.clone(),
+        is_controlled: asked.is_controlled,
         timeout_us,
     })));
     let before = transaction.revision.previous.map(|_| Before::PENDING);

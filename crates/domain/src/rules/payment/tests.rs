@@ -1,6 +1,7 @@
 //! Each transition and each refusal of a payment, one line each.
 
 mod closed;
+mod control;
 mod late;
 
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ use crate::{
 /// `found-paid|found-declined|found-pending|not-found PAYMENT`, `paid|unpaid PAYMENT` (hearsay on
 /// what is pending), `fix PAYMENT STATUS`, `wait SECONDS` (fewer than 0: the clock is set back).
 /// Options: `key=` (transaction), `in=` (currency), `external` (settles at once), `other` (goes
-/// through another gateway), `reason` (the operator gives one), `#N` (not the open or last, but the N-th transaction), `key=@PAYMENT` (the
+/// through another gateway), `control` (names `faregate-rules`), `reason` (the operator gives one), `#N` (not the open or last, but the N-th transaction), `key=@PAYMENT` (the
 /// id of that payment's first transaction).
 fn check(script: &str, expected: Expect) {
     expected.assert_eq(&run(script));
@@ -127,6 +128,9 @@ impl World {
 
     fn run(&mut self, name: &str, command: Command) -> String {
         match self.rows.run(command) {
+            Ok(Executed { reply: Some(Reply::PaymentAborted(it)), .. }) => {
+                format!("{} aborted: {}", it.plugin, it.reason)
+            }
             Ok(Executed { reply, done, .. }) => {
                 let show = |effect: &Effect| {
                     let Effect::CallGateway(call) = effect;
@@ -145,33 +149,19 @@ impl World {
     }
 
     fn note(&mut self, name: &str, change: &Change) {
-        match change {
-            Change::Payment(PaymentChange::Payment(payment)) => {
-                self.payments.insert(name.to_owned(), payment.id);
-            }
-            Change::Payment(PaymentChange::Posting(posting)) => {
-                let side = |account| match account {
-                    LedgerAccount::Customer => "customer",
-                    LedgerAccount::Gateway => "gateway",
-                    LedgerAccount::Refunds => "refunds",
-                    LedgerAccount::Disputes => "disputes",
-                };
-                let (from, to) = (side(posting.debit), side(posting.credit));
-                let line = format!("{from}>{to} {}", posting.amount.0);
-                self.postings.entry(posting.payment_id).or_default().push(line);
-            }
-            Change::Customer(_)
-            | Change::Claim(_)
-            | Change::Tenant(_)
-            | Change::Access(_)
-            | Change::Flag(_)
-            | Change::Account(_)
-            | Change::Payment(
-                PaymentChange::Transaction(_)
-                | PaymentChange::Outstanding(_)
-                | PaymentChange::OutstandingClosed { .. },
-            )
-            | Change::ReplySettled { .. } => {}
+        if let Change::Payment(PaymentChange::Payment(payment)) = change {
+            self.payments.insert(name.to_owned(), payment.id);
+        }
+        if let Change::Payment(PaymentChange::Posting(posting)) = change {
+            let side = |account| match account {
+                LedgerAccount::Customer => "customer",
+                LedgerAccount::Gateway => "gateway",
+                LedgerAccount::Refunds => "refunds",
+                LedgerAccount::Disputes => "disputes",
+            };
+            let (from, to) = (side(posting.debit), side(posting.credit));
+            let line = format!("{from}>{to} {}", posting.amount.0);
+            self.postings.entry(posting.payment_id).or_default().push(line);
         }
     }
 
@@ -196,12 +186,13 @@ impl World {
             .filter(|(_, amount)| amount.0 != 0)
             .map(|(what, amount)| format!(", {what} {}", amount.0))
             .collect();
-        let asks = self.rows.state.outstanding.values().filter(|it| it.payment_id == id).count();
+        let own = self.rows.state.outstanding.values().filter(|it| it.payment_id == id);
+        let asks = own.clone().count();
         let is_running = |it: &Outstanding| {
             file.transaction(it.transaction_id).unwrap().status == TransactionStatus::InFlight
         };
         let forgotten = |it: &&Outstanding| it.ask_at.is_none() && !is_running(it);
-        let open = match self.rows.state.outstanding.values().find(forgotten) {
+        let open = match own.clone().find(forgotten) {
             Some(_) => ", open and not asked about",
             None if asks > 0 => ", open",
             None => "",
@@ -234,6 +225,8 @@ impl World {
         let gateways = [("external", EXTERNAL_PAYMENT), ("other", "other")];
         let mut gateways = gateways.iter().filter(|(option, _)| options.contains(option));
         if matches!(verb, "authorize" | "purchase" | "credit") {
+            let is_named = options.contains(&"control");
+            let control = is_named.then(|| "faregate-rules".to_owned()).into_iter().collect();
             let initiate = Initiate {
                 account: account_id(),
                 payment: None,
@@ -243,6 +236,7 @@ impl World {
                 amount,
                 currency,
                 properties: vec![],
+                control,
             };
             return match verb {
                 "authorize" => Command::Payment(PaymentCommand::Authorize(initiate)),
@@ -285,6 +279,7 @@ impl World {
                 payment,
                 transaction,
                 answer,
+                is_controlled: true,
             }))
         };
         let inquired = |knowledge| {

@@ -19,6 +19,9 @@ use crate::signup;
 /// What every personal field has. In lower case, because addresses are compared in lower case.
 pub const CANARY: &str = "canary-7f3a";
 
+/// Has a call leave an attempt, with a property that says something of the person.
+const CONTROLLED: &str = "controlPluginName=faregate-rules&pluginProperty=note%3Dcanary-7f3a";
+
 /// A port of this machine without a listener.
 const CLOSED: &str = "http://127.0.0.1:65535";
 
@@ -88,7 +91,7 @@ pub fn killbill_account(client: &Client) -> String {
     let renamed = again.put(&format!("/1.0/kb/accounts/{id}"), &name);
     assert_eq!(renamed.status, 204, "{}", renamed.text());
     let method = add_method(&client, &id, "__EXTERNAL_PAYMENT__", "isDefault=true");
-    let path = format!("/1.0/kb/accounts/{id}/payments");
+    let path = format!("/1.0/kb/accounts/{id}/payments?{CONTROLLED}");
     let purchase = json!({ "transactionType": "PURCHASE", "amount": "10" });
     let payment = client.create(&path, &purchase);
     let payment_id = payment["paymentId"].as_str().unwrap();
@@ -150,7 +153,7 @@ fn add_method(client: &Client, account: &str, gateway: &str, query: &str) -> Str
 fn awaited_payments(client: &Client, account: &str) -> TcpStream {
     let client = marked(client);
     let method = add_method(&client, account, "faregate-simulator", "isDefault=false");
-    let path = format!("/1.0/kb/accounts/{account}/payments?paymentMethodId={method}");
+    let path = format!("/1.0/kb/accounts/{account}/payments?paymentMethodId={method}&{CONTROLLED}");
     let purchase = json!({ "transactionType": "PURCHASE", "amount": "10" });
     client.create(&format!("{path}&pluginProperty=outcome%3DPENDING"), &purchase);
     let path = format!("{path}&pluginProperty=delayMs%3D3000");

@@ -270,6 +270,8 @@ fn payments() -> Vec<Row> {
         row("POST /1.0/kb/payments/{paymentId}/chargebackReversals", CHARGEBACK)
             .body(r#"{"transactionExternalKey":"second"}"#)
             .of_object(),
+        row("GET /1.0/kb/payments/attempts/{paymentAttemptId}/auditLogsWithHistory", READ)
+            .of_object(),
         row("GET /1.0/kb/payments/{paymentId}/auditLogsWithHistory", READ).of_object(),
     ]
 }

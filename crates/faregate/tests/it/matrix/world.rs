@@ -246,7 +246,8 @@ impl World {
             "paymentExternalKey": "payment-of-a",
             "transactionExternalKey": "transaction-of-a",
         });
-        let payments = format!("/1.0/kb/accounts/{account}/payments");
+        let payments =
+            format!("/1.0/kb/accounts/{account}/payments?controlPluginName=faregate-rules");
         let payment = admin.create(&payments, &authorization);
         native::purchase(&admin, &account, "7.77", "");
         let tags = format!("/1.0/kb/accounts/{account}/tags");
@@ -304,6 +305,7 @@ impl World {
         };
         let spare = admin.create("/1.0/kb/accounts", &json!({ "currency": "USD" }));
         self.objects.add("accountEmailId", named("ACCOUNT_EMAIL"));
+        self.objects.add("paymentAttemptId", named("PAYMENT_ATTEMPT"));
         self.objects.add("blockingId", named("BLOCKING_STATES"));
         self.objects.add("spareAccountId", text(&spare, "accountId"));
     }

@@ -10,7 +10,7 @@ use super::{Scene, to};
 
 async fn say(scene: &Scene, value: Option<&str>) {
     let (key, value) = (MAIL_TEMPLATES.to_owned(), value.map(str::to_owned));
-    let set = Command::Tenant(TenantCommand::SetValue(SetTenantValue { key, value }));
+    let set = Command::Tenant(TenantCommand::SetValue(SetTenantValue::new(key, value)));
     assert_eq!(scene.submit(set).await, Answer::Replied(Reply::Done));
 }
 

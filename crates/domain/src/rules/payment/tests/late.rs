@@ -496,7 +496,7 @@ fn a_gateways_texts_are_bounded_and_hold_no_card_number() {
         world.step("purchase p 10");
         let payment = world.payments["p"];
         let transaction = world.meant_transaction(payment, &[]);
-        let replied = GatewayReplied { payment, transaction, answer };
+        let replied = GatewayReplied { payment, transaction, answer, is_controlled: false };
         let executed =
             world.rows.run(Command::Payment(PaymentCommand::GatewayReplied(replied))).unwrap();
         let it = world.file(payment).transaction(transaction).unwrap();

@@ -1,0 +1,249 @@
+//! Control of payments: what plugins decide before a payment starts, and what its outcome changes.
+
+use std::collections::BTreeSet;
+
+use crate::change::{Change, PaymentChange};
+use crate::context::Context;
+use crate::payment::{Initiate, PaymentFile, Transaction, TransactionStatus, TransactionType};
+use crate::payment_attempt::{AttemptState, PaymentAttempt, PaymentVelocity};
+use crate::payment_rules::{ControlPlugin, Limits, PaymentRules, RetrySettings};
+use crate::reply::PaymentAborted;
+use crate::state::State;
+use crate::{
+    Accepted, Account, AmountMinor, Currency, PaymentMethod, Properties, Rejection, Reply, Revision,
+};
+
+/// The property of a request that asks for retries (Kill Bill's name).
+const RETRIES: (&str, &str) = ("IPCD_RETRIES", "true");
+
+/// The plugins that decide about a call, with the rules that they decide by.
+pub(super) struct Control<'s> {
+    plugins: BTreeSet<ControlPlugin>,
+    rules: Option<&'s PaymentRules>,
+}
+
+/// A payment that is about to start.
+pub(super) struct Start<'a> {
+    pub(super) call: &'a Initiate,
+    pub(super) kind: TransactionType,
+    pub(super) amount: AmountMinor,
+    pub(super) currency: Currency,
+    pub(super) account: &'a Account,
+    pub(super) method: &'a PaymentMethod,
+    /// The payment that it is another try at.
+    pub(super) existing: Option<&'a PaymentFile>,
+}
+
+impl<'s> Control<'s> {
+    /// The control of a call; `None` where it names no plugin and no plugin is for every payment.
+    ///
+    /// # Errors
+    /// The refusal of a name that no plugin has.
+    pub(super) fn of(
+        state: &'s State,
+        call: &Initiate,
+        cx: &Context,
+    ) -> Result<Option<Self>, Rejection> {
+        let named = call.control.iter().map(|name| ControlPlugin::named(name));
+        let mut plugins = named.collect::<Result<BTreeSet<_>, _>>()?;
+        let rules = state.payment_rules(cx.tenant);
+        if rules.and_then(|it| it.limits.as_ref()).is_some_and(|it| it.every_payment) {
+            plugins.insert(ControlPlugin::FaregateRules);
+        }
+        Ok((!plugins.is_empty()).then_some(Self { plugins, rules }))
+    }
+
+    /// Asks the plugins before the payment starts. Where one aborts, its attempt is all that is written.
+    pub(super) fn prior(&self, state: &State, start: &Start, cx: &mut Context) -> Option<Accepted> {
+        let velocity = velocity(state, start, cx);
+        let (plugin, reason) = self.plugins.iter().find_map(|plugin| {
+            let refused = match plugin {
+                ControlPlugin::FaregateRules => {
+                    let limits = self.rules?.limits.as_ref()?;
+                    exceeded(limits, start, &velocity)?
+                }
+            };
+            Some((plugin, refused))
+        })?;
+        let attempt = self.attempt(start, None, cx);
+        let reply =
+            PaymentAborted { attempt: attempt.id, plugin: plugin.name().to_owned(), reason };
+        cx.change(PaymentChange::Attempt(attempt));
+        Some(Accepted::now(Reply::PaymentAborted(reply)))
+    }
+
+    /// Writes the attempt of the payment that has started, and counts it.
+    pub(super) fn begun(&self, state: &State, start: &Start, cx: &mut Context) {
+        let started = cx.done.changes.iter().rev().find_map(transaction_of);
+        let transaction = started.expect("a payment starts with a transaction").clone();
+        let mut velocity = velocity(state, start, cx);
+        velocity.add(start.amount, start.currency);
+        let attempt = self.attempt(start, Some((&transaction, velocity.day)), cx);
+        cx.change(PaymentChange::Attempt(attempt));
+        cx.change(PaymentChange::Velocity(velocity));
+    }
+
+    fn attempt(
+        &self,
+        start: &Start,
+        started: Option<(&Transaction, i64)>,
+        cx: &mut Context,
+    ) -> PaymentAttempt {
+        let transaction = started.map(|(transaction, _)| transaction);
+        let state = match transaction {
+            Some(it) => state_after(AttemptState::Init, it.status),
+            None => AttemptState::Aborted,
+        };
+        let existing = start.existing.map(|file| file.payment.id);
+        PaymentAttempt {
+            tenant: cx.tenant,
+            id: cx.mint(),
+            account_id: start.account.id,
+            payment_id: transaction.map(|it| it.payment_id).or(existing),
+            transaction_id: transaction.map(|it| it.id),
+            payment_key: start.call.payment_key.clone(),
+            transaction_key: start.call.transaction_key.clone(),
+            payment_method_id: Some(start.method.id),
+            kind: start.kind,
+            state,
+            amount: start.amount,
+            currency: start.currency,
+            plugins: self.plugins.iter().map(|it| it.name().to_owned()).collect(),
+            properties: start.call.properties.clone(),
+            rules: self.rules.map(|it| it.revision.seq),
+            counted_on: started.map(|(_, day)| day),
+            retries: self.retries(start.kind, &start.call.properties),
+            tries: 0,
+            due_at: None,
+            created_at: cx.now,
+            revision: Revision::first(cx.seq),
+        }
+    }
+
+    /// Whether the call is retried if it fails.
+    fn retries(&self, kind: TransactionType, properties: &Properties) -> bool {
+        let is_retried = match kind {
+            TransactionType::Authorize | TransactionType::Purchase => true,
+            TransactionType::Credit
+            | TransactionType::Capture
+            | TransactionType::Refund
+            | TransactionType::Void
+            | TransactionType::Chargeback
+            | TransactionType::ChargebackReversal => false,
+        };
+        let is_setting = |it: &RetrySettings| it.api;
+        let by_tenant = self.rules.and_then(|it| it.retries.as_ref()).is_some_and(is_setting);
+        let (key, value) = RETRIES;
+        is_retried && (by_tenant || properties.iter().any(|it| it.0 == key && it.1 == value))
+    }
+}
+
+/// Changes the attempts of the transactions that a command changed, and what they count.
+pub(crate) fn follow(state: &State, cx: &mut Context) {
+    let changed = cx.done.changes.iter().filter_map(transaction_of);
+    let outcomes: Vec<(&PaymentAttempt, AttemptState)> = changed
+        .filter_map(|transaction| {
+            let attempt = state.attempt_of(transaction)?;
+            Some((attempt, state_after(attempt.state, transaction.status)))
+        })
+        .filter(|(attempt, after)| attempt.state != *after)
+        .collect();
+    for (attempt, after) in outcomes {
+        let revision = attempt.revision.next(cx.seq);
+        cx.change(PaymentChange::Attempt(PaymentAttempt {
+            state: after,
+            revision,
+            ..attempt.clone()
+        }));
+        count_again(state, attempt, after, cx);
+    }
+}
+
+/// Gives back what an attempt counted, or counts it again, while its day's row is there.
+fn count_again(state: &State, attempt: &PaymentAttempt, after: AttemptState, cx: &mut Context) {
+    if attempt.state.is_counted() == after.is_counted() {
+        return;
+    }
+    let known = state.payment_velocity(attempt.tenant, attempt.account_id);
+    let Some(known) = known.filter(|it| attempt.counted_on == Some(it.day)) else { return };
+    let mut velocity = known.clone();
+    match after.is_counted() {
+        true => velocity.add(attempt.amount, attempt.currency),
+        false => velocity.give_back(attempt.amount, attempt.currency),
+    }
+    cx.change(PaymentChange::Velocity(velocity));
+}
+
+/// What a transaction's status makes of its attempt. One that failed and is to be retried, or was, stays
+/// so until its transaction turns out not to have failed.
+const fn state_after(before: AttemptState, status: TransactionStatus) -> AttemptState {
+    match status {
+        TransactionStatus::Success => AttemptState::Success,
+        TransactionStatus::InFlight | TransactionStatus::Pending | TransactionStatus::Unknown => {
+            AttemptState::Init
+        }
+        TransactionStatus::PaymentFailure | TransactionStatus::PluginFailure => match before {
+            AttemptState::Scheduled | AttemptState::Retried => before,
+            AttemptState::Init | AttemptState::Success | AttemptState::Aborted => {
+                AttemptState::Aborted
+            }
+        },
+    }
+}
+
+fn transaction_of(change: &Change) -> Option<&Transaction> {
+    match change {
+        Change::Payment(PaymentChange::Transaction(it)) => Some(it),
+        Change::Payment(
+            PaymentChange::Payment(_)
+            | PaymentChange::Attempt(_)
+            | PaymentChange::Velocity(_)
+            | PaymentChange::Posting(_)
+            | PaymentChange::Outstanding(_)
+            | PaymentChange::OutstandingClosed { .. },
+        )
+        | Change::Tenant(_)
+        | Change::Access(_)
+        | Change::Flag(_)
+        | Change::Account(_)
+        | Change::Customer(_)
+        | Change::Claim(_)
+        | Change::ReplySettled { .. } => None,
+    }
+}
+
+fn velocity(state: &State, start: &Start, cx: &Context) -> PaymentVelocity {
+    let of_account = (cx.tenant, start.account.id);
+    // What this command makes has started nothing yet.
+    let is_new = start.account.revision == Revision::first(cx.seq);
+    let known = if is_new { None } else { state.payment_velocity(of_account.0, of_account.1) };
+    PaymentVelocity::today(known, of_account, cx.now)
+}
+
+/// What of the limits a payment would exceed.
+fn exceeded(limits: &Limits, start: &Start, velocity: &PaymentVelocity) -> Option<String> {
+    let (amount, currency) = (start.amount, start.currency);
+    let decimal = |amount: AmountMinor| format!("{} {currency}", amount.decimal(currency));
+    if limits.currencies.as_ref().is_some_and(|it| !it.contains(&currency)) {
+        return Some(format!("the currency {currency} is not allowed"));
+    }
+    let gateway = &start.method.gateway;
+    if limits.gateways.as_ref().is_some_and(|it| !it.contains(gateway)) {
+        return Some(format!("the gateway {gateway} is not allowed"));
+    }
+    let of_currency = limits.amounts.get(&currency).copied().unwrap_or_default();
+    if let Some(limit) = of_currency.payment.filter(|limit| amount > *limit) {
+        let (amount, limit) = (decimal(amount), decimal(limit));
+        return Some(format!("{amount} exceeds the limit of {limit} for a payment"));
+    }
+    if let Some(limit) = limits.payments_per_day.filter(|limit| velocity.count >= *limit) {
+        return Some(format!("the account has had {limit} payments this day, the limit"));
+    }
+    let started = velocity.amount(currency);
+    let is_exceeded =
+        |limit: &AmountMinor| started.checked_add(amount).is_none_or(|sum| sum > *limit);
+    of_currency.day.filter(is_exceeded).map(|limit| {
+        let (amount, started, limit) = (decimal(amount), decimal(started), decimal(limit));
+        format!("{amount} exceeds the limit of {limit} for a day, of which {started} are used")
+    })
+}

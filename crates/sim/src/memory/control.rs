@@ -1,0 +1,73 @@
+//! What control of payments stores: tenants' rules, attempts and velocities.
+
+use std::collections::BTreeMap;
+
+use domain::payment_attempt::{PaymentAttempt, PaymentVelocity};
+use domain::payment_rules::PaymentRules;
+use domain::state::State;
+use domain::{AccountId, AttemptId, PaymentId, TenantNo};
+
+use super::tabled;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct ControlTables {
+    rules: BTreeMap<TenantNo, PaymentRules>,
+    pub(super) attempts: BTreeMap<(TenantNo, AttemptId), PaymentAttempt>,
+    pub(super) velocities: BTreeMap<(TenantNo, AccountId), PaymentVelocity>,
+}
+
+impl ControlTables {
+    pub(super) fn has_attempt(&self, it: &PaymentAttempt) -> bool {
+        self.attempts.contains_key(&(it.tenant, it.id))
+    }
+
+    pub(super) fn put_rules(&mut self, mut it: PaymentRules) {
+        tabled(&mut it.revision);
+        self.rules.insert(it.tenant, it);
+    }
+
+    pub(super) fn put_attempt(&mut self, mut it: PaymentAttempt) {
+        tabled(&mut it.revision);
+        self.attempts.insert((it.tenant, it.id), it);
+    }
+
+    pub(super) fn put_velocity(&mut self, it: PaymentVelocity) {
+        self.velocities.insert((it.tenant, it.account_id), it);
+    }
+
+    pub(super) fn erase(&mut self, of: (TenantNo, AccountId)) {
+        let own = self.attempts.values_mut().filter(|it| (it.tenant, it.account_id) == of);
+        own.for_each(PaymentAttempt::erase);
+    }
+
+    pub(super) fn read_rules(&self, tenant: TenantNo, state: &mut State) {
+        state.payment_rules.insert(tenant, self.rules.get(&tenant).cloned());
+    }
+
+    pub(super) fn read_velocity(&self, of: (TenantNo, AccountId), state: &mut State) {
+        state.payment_velocities.insert(of, self.velocities.get(&of).cloned());
+    }
+
+    pub(super) fn read_for_payment(&self, of: (TenantNo, AccountId), state: &mut State) {
+        self.read_rules(of.0, state);
+        let limits = self.rules.get(&of.0).and_then(|it| it.limits.as_ref());
+        if limits.is_some_and(|it| it.every_payment) {
+            self.read_velocity(of, state);
+        }
+    }
+
+    pub(super) fn read_attempts(
+        &self,
+        (tenant, payment): (TenantNo, PaymentId),
+        state: &mut State,
+    ) {
+        let of_payment = self.attempts.values().filter(|it| {
+            (it.tenant, it.payment_id) == (tenant, Some(payment)) && it.transaction_id.is_some()
+        });
+        let found: Vec<PaymentAttempt> = of_payment.cloned().collect();
+        for it in &found {
+            self.read_velocity((tenant, it.account_id), state);
+        }
+        state.payment_attempts.insert((tenant, payment), found);
+    }
+}

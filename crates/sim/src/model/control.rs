@@ -1,0 +1,120 @@
+//! What payments may be: limits of a tenant, and what an account started in a day.
+
+use std::collections::BTreeMap;
+
+use super::{Model, Move, Tenant};
+use crate::ask::{Code, Kind, LIMITED, Limits, Start, Uid, When};
+
+/// A day in microseconds.
+const DAY_US: i64 = 86_400_000_000;
+
+/// What a tenant has of limits.
+#[derive(Clone, Debug, Default)]
+pub struct Control {
+    /// The limits that hold.
+    limits: Option<Limits>,
+    /// The limits that hold from the next batch on.
+    next: Option<Limits>,
+    /// Whether limits were ever set, and never lifted.
+    pub most_a_day: Most,
+    /// The latest day in which each account counted something.
+    days: BTreeMap<Uid, i64>,
+    /// What was aborted.
+    pub aborted: Vec<Aborted>,
+}
+
+/// How many payments an account can have started in a day under the limits so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Most {
+    /// No limits were set so far.
+    #[default]
+    None,
+    So(u32),
+    /// Limits were lifted: any number.
+    Any,
+}
+
+/// A payment that would have passed a limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Aborted {
+    pub account: Uid,
+    pub kind: Kind,
+    /// Its amount.
+    pub minor: Option<i64>,
+}
+
+impl Control {
+    pub(super) fn set(&mut self, limits: Option<Limits>) {
+        self.next = limits;
+        self.most_a_day = match (self.most_a_day, limits) {
+            (Most::Any, _) | (_, None) => Most::Any,
+            (Most::None, Some(limits)) => Most::So(limits.a_day),
+            (Most::So(most), Some(limits)) => Most::So(most.max(limits.a_day)),
+        };
+    }
+}
+
+impl Model {
+    /// A batch begins: limits that were set before hold for all of it.
+    pub fn begin_batch(&mut self) {
+        for tenant in self.tenants.values_mut() {
+            tenant.control.limits = tenant.control.next;
+        }
+    }
+
+    /// Whether a transaction counts in its account's day, or did.
+    #[must_use]
+    pub fn counts(&self, transaction: Uid) -> bool {
+        let payments = self.tenants.values().flat_map(|tenant| tenant.payments.values());
+        let mut moves = payments.flat_map(|payment| &payment.moves);
+        moves.any(|it| it.id == transaction && it.counted_on.is_some())
+    }
+}
+
+impl Tenant {
+    /// The day in which a payment counts that is about to start; `None` where nothing is checked.
+    pub(super) fn day_to_count_in(&self, it: &Start, when: When) -> Option<i64> {
+        let is_checked = it.is_controlled || self.control.limits.is_some_and(|it| it.every);
+        let today = when.domain.div_euclid(DAY_US);
+        // A clock that was set back does not begin a day once more.
+        let day = self.control.days.get(&it.account).copied().unwrap_or(today).max(today);
+        is_checked.then_some(day)
+    }
+
+    pub(super) fn passes_a_limit(
+        &self,
+        it: &Start,
+        (minor, currency): (i64, Code),
+        day: i64,
+    ) -> bool {
+        let Some(limits) = self.control.limits else { return false };
+        let counted = self.counted(it.account, day);
+        let is_limited = currency == LIMITED;
+        let sum: i64 =
+            counted.iter().filter(|it| it.currency == currency).filter_map(|it| it.asked).sum();
+        counted.len() >= limits.a_day as usize
+            || (is_limited && limits.amount.is_some_and(|most| minor > most))
+            || (is_limited && limits.amount_a_day.is_some_and(|most| sum + minor > most))
+    }
+
+    pub(super) fn count(&mut self, account: Uid, (id, at): (Uid, usize), day: Option<i64>) {
+        let Some(day) = day else { return };
+        self.control.days.insert(account, day);
+        let payment = self.payments.get_mut(&id).expect("it was just opened");
+        payment.moves[at].counted_on = Some(day);
+    }
+
+    /// What an account started in a day and what worked or still may.
+    #[must_use]
+    pub fn counted(&self, account: Uid, day: i64) -> Vec<&Move> {
+        let own = self.payments.values().filter(|payment| payment.account == account);
+        let counted = own.flat_map(|payment| &payment.moves);
+        counted.filter(|it| it.counted_on == Some(day) && !it.status.came_to_nothing()).collect()
+    }
+
+    /// The latest day in which each account counted something.
+    #[must_use]
+    pub const fn days(&self) -> &BTreeMap<Uid, i64> {
+        &self.control.days
+    }
+}

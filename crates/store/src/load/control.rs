@@ -1,0 +1,91 @@
+//! Loads what control of payments looks at: tenants' rules, attempts and velocities.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use domain::state::State;
+use domain::{AccountId, PaymentId, TenantNo};
+use engine::ports::StoreError;
+
+use super::values;
+use crate::driver::{Reader, Value};
+use crate::rows;
+use crate::tables::{PAYMENT_ATTEMPT, PAYMENT_RULES, PAYMENT_VELOCITY};
+
+/// The attempts of a payment that have a transaction, by the payment's index alone.
+pub(crate) const ATTEMPTS_WITH_TRANSACTION: &str =
+    "WHERE payment_id = ?2 AND tenant + 0 = ?1 AND transaction_id IS NOT NULL";
+
+static SELECT_RULES: LazyLock<String> = LazyLock::new(|| PAYMENT_RULES.select("WHERE tenant = ?1"));
+static SELECT_ATTEMPTS: LazyLock<String> =
+    LazyLock::new(|| PAYMENT_ATTEMPT.select(ATTEMPTS_WITH_TRANSACTION));
+static SELECT_VELOCITY: LazyLock<String> =
+    LazyLock::new(|| PAYMENT_VELOCITY.select("WHERE tenant = ?1 AND account_id = ?2"));
+
+/// What a batch wants of it.
+#[derive(Default)]
+pub(super) struct WantedControl {
+    rules: BTreeSet<TenantNo>,
+    /// Accounts whose velocity is wanted where the tenant's rules are for every payment.
+    started: Vec<(TenantNo, AccountId)>,
+    velocities: BTreeSet<(TenantNo, AccountId)>,
+    attempts: Vec<(TenantNo, PaymentId)>,
+}
+
+impl WantedControl {
+    pub(super) fn add_rules(&mut self, tenant: TenantNo) {
+        self.rules.insert(tenant);
+    }
+
+    pub(super) fn add_start(&mut self, tenant: TenantNo, account: AccountId) {
+        self.rules.insert(tenant);
+        self.started.push((tenant, account));
+    }
+
+    pub(super) fn add_velocity(&mut self, tenant: TenantNo, account: AccountId) {
+        self.velocities.insert((tenant, account));
+    }
+
+    pub(super) fn add_attempts(&mut self, tenant: TenantNo, payment: PaymentId) {
+        self.attempts.push((tenant, payment));
+    }
+
+    /// Loads it. The rules come first: they say which velocities are looked at.
+    pub(super) fn load(mut self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
+        load_rules(reader, &self.rules, state)?;
+        let rules = &state.payment_rules;
+        let is_every = |tenant: TenantNo| {
+            let limits =
+                rules.get(&tenant).and_then(Option::as_ref).and_then(|it| it.limits.as_ref());
+            limits.is_some_and(|it| it.every_payment)
+        };
+        self.velocities.extend(self.started.iter().filter(|(tenant, _)| is_every(*tenant)));
+        state.payment_attempts.extend(self.attempts.iter().map(|key| (*key, vec![])));
+        reader.for_keys(&SELECT_ATTEMPTS, &values(&self.attempts), |at, cells| {
+            let it = rows::payment_attempt(cells)?;
+            self.velocities.insert((it.tenant, it.account_id));
+            state.payment_attempts.entry(self.attempts[at]).or_default().push(it);
+            Ok(())
+        })?;
+        let accounts: Vec<(TenantNo, AccountId)> = self.velocities.into_iter().collect();
+        state.payment_velocities.extend(accounts.iter().map(|key| (*key, None)));
+        reader.for_keys(&SELECT_VELOCITY, &values(&accounts), |at, cells| {
+            state.payment_velocities.insert(accounts[at], Some(rows::payment_velocity(cells)?));
+            Ok(())
+        })
+    }
+}
+
+fn load_rules(
+    reader: &Reader,
+    tenants: &BTreeSet<TenantNo>,
+    state: &mut State,
+) -> Result<(), StoreError> {
+    let keys: Vec<[Value<'_>; 1]> = tenants.iter().map(|tenant| [(*tenant).into()]).collect();
+    state.payment_rules.extend(tenants.iter().map(|tenant| (*tenant, None)));
+    reader.for_keys(&SELECT_RULES, &keys, |_, cells| {
+        let it = rows::payment_rules(cells)?;
+        state.payment_rules.insert(it.tenant, Some(it));
+        Ok(())
+    })
+}

@@ -1,0 +1,218 @@
+//! Payment control: rules, attempts and velocities are committed, loaded, read and erased.
+
+use domain::account::EraseAccount;
+use domain::change::{Change, PaymentChange};
+use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
+use domain::payment::{GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus, Initiate};
+use domain::payment_attempt::PaymentAttempt;
+use domain::payment_method::CreatePaymentMethod;
+use domain::payment_rules::{AmountLimits, Limits, RulesPart};
+use domain::reply::AccountReply;
+use domain::tenant::{PLUGIN_CONFIGURATION, SetTenantValue};
+use domain::{AccountId, AmountMinor, AttemptId, Command, Person, Reply, TenantNo};
+use engine::Reason;
+use engine::partition::{Answer, Times, Verdict, Work};
+use engine::ports::{HistoryOf, Store};
+use store::verify::verify_source;
+
+use crate::workload::{Workload, World, create_account, currency};
+
+const TENANT: TenantNo = TenantNo(1);
+
+fn set(limits: Option<Limits>) -> Command {
+    let rules = limits.map(RulesPart::Limits);
+    let value = rules.as_ref().map(|_| "sealed".to_owned());
+    let key = format!("{PLUGIN_CONFIGURATION}faregate-rules");
+    Command::Tenant(TenantCommand::SetValue(SetTenantValue { key, value, rules }))
+}
+
+/// Two payments a day, and at most 20 USD each.
+fn limits(every_payment: bool) -> Limits {
+    let amounts = AmountLimits { payment: Some(AmountMinor(2_000)), day: None };
+    Limits {
+        every_payment,
+        amounts: [(currency("USD"), amounts)].into(),
+        payments_per_day: Some(2),
+        ..Limits::default()
+    }
+}
+
+fn account<S: Store>(workload: &mut Workload<S>) -> AccountId {
+    let reply = workload.accepted(TENANT, create_account(None, Person::default()));
+    let Reply::Account(AccountReply::Created(account)) = reply else { panic!("{reply:?}") };
+    let method = CreatePaymentMethod::default_of(account, "alpha".to_owned());
+    workload.accepted(TENANT, Command::Account(AccountCommand::CreatePaymentMethod(method)));
+    account
+}
+
+fn purchase(account: AccountId, amount: &str, is_named: bool) -> Command {
+    Command::Payment(PaymentCommand::Purchase(Initiate {
+        account,
+        payment: None,
+        payment_method: None,
+        payment_key: None,
+        transaction_key: None,
+        amount: Some(amount.to_owned()),
+        currency: Some(currency("USD")),
+        properties: vec![("note".to_owned(), "of ann".to_owned())],
+        control: is_named.then(|| "faregate-rules".to_owned()).into_iter().collect(),
+    }))
+}
+
+/// The gateway answers the call that was made last.
+fn answer<S: Store>(workload: &mut Workload<S>, status: GatewayStatus) {
+    let call = workload.calls.pop().unwrap();
+    let outcome = GatewayOutcome {
+        status,
+        amount: None,
+        currency: None,
+        error_code: None,
+        error_message: None,
+        first_reference: None,
+        second_reference: None,
+    };
+    let (payment, transaction) = (call.payment, call.transaction);
+    let (answer, is_controlled) = (GatewayAnswer::Outcome(outcome), call.is_controlled);
+    let replied = GatewayReplied { payment, transaction, answer, is_controlled };
+    workload.accepted(TENANT, Command::Payment(PaymentCommand::GatewayReplied(replied)));
+}
+
+/// Ids are in the order of their milliseconds.
+fn later<S: Store>(workload: &mut Workload<S>) {
+    workload.now = workload.now.plus_us(1_000);
+}
+
+/// An account with a payment that worked, one that was declined, one that runs, and one that was aborted.
+pub fn fill<S: Store>(workload: &mut Workload<S>) -> AccountId {
+    workload.accepted(TENANT, set(Some(limits(false))));
+    let account = account(workload);
+    for status in [GatewayStatus::Processed, GatewayStatus::Error] {
+        later(workload);
+        workload.one(TENANT, purchase(account, "12", true));
+        answer(workload, status);
+    }
+    later(workload);
+    workload.one(TENANT, purchase(account, "7.50", true));
+    later(workload);
+    let aborted = workload.accepted(TENANT, purchase(account, "5", true));
+    assert!(matches!(aborted, Reply::PaymentAborted(_)), "{aborted:?}");
+    account
+}
+
+/// The attempts of an account, by what its histories have.
+fn attempts(world: &World, account: AccountId) -> Vec<PaymentAttempt> {
+    let rows = world.queries.account_histories(TENANT, account, 1_000).unwrap();
+    let mut newest: Vec<PaymentAttempt> = vec![];
+    for row in rows {
+        if let Change::Payment(PaymentChange::Attempt(it)) = row.image {
+            newest.retain(|known| known.id != it.id);
+            newest.push(it);
+        }
+    }
+    newest
+}
+
+fn shown(attempts: &[PaymentAttempt]) -> Vec<String> {
+    attempts.iter().map(|it| format!("{} {}", it.state.name(), it.amount.0)).collect()
+}
+
+#[test]
+fn attempts_are_read_with_their_history_and_erased_with_the_person() {
+    let mut world = World::new(98);
+    let account = fill(&mut world.workload);
+    let all = attempts(&world, account);
+    assert_eq!(shown(&all), ["SUCCESS 1200", "ABORTED 1200", "INIT 750", "ABORTED 500"]);
+    let aborted = all.last().unwrap();
+    assert_eq!((aborted.payment_id, aborted.counted_on), (None, None));
+    let declined = &all[1];
+    let payment = declined.payment_id.unwrap();
+    let of_payment = world.queries.payment_attempts(TENANT, payment).unwrap();
+    assert_eq!(shown(&of_payment), ["ABORTED 1200"]);
+    assert_eq!(world.queries.payment_attempts(TenantNo(2), payment).unwrap(), []);
+    let states = |id: AttemptId| {
+        let rows = world.queries.history(TENANT, HistoryOf::PaymentAttempt(id)).unwrap();
+        let state = rows.into_iter().map(|row| {
+            let Change::Payment(PaymentChange::Attempt(it)) = row.image else { panic!("{row:?}") };
+            format!("{} {}", it.state.name(), it.properties.len())
+        });
+        state.collect::<Vec<_>>()
+    };
+    assert_eq!(states(declined.id), ["INIT 1", "ABORTED 1"]);
+    let erase = Command::Account(AccountCommand::Erase(EraseAccount { account }));
+    let request = world.workload.request(TENANT, erase);
+    // One that ends after the erasure, in the same batch, brings no property back.
+    let call = world.workload.calls.pop().unwrap();
+    let replied = GatewayReplied {
+        payment: call.payment,
+        transaction: call.transaction,
+        answer: GatewayAnswer::TimedOut,
+        is_controlled: call.is_controlled,
+    };
+    let replied = Command::Payment(PaymentCommand::GatewayReplied(replied));
+    let replied = world.workload.request(TENANT, replied);
+    world.workload.batch(vec![request, replied]);
+    let states = |id: AttemptId| {
+        let rows = world.queries.history(TENANT, HistoryOf::PaymentAttempt(id)).unwrap();
+        rows.iter().map(|row| format!("{:?}", row.image)).collect::<String>()
+    };
+    assert!(all.iter().all(|it| !states(it.id).contains("ann")));
+    let report = verify_source(&world.home.source()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+}
+
+#[test]
+fn rules_that_are_set_hold_from_the_next_batch_on() {
+    let mut world = World::new(99);
+    let workload = &mut world.workload;
+    let account = account(workload);
+    let set_now = workload.request(TENANT, set(Some(limits(true))));
+    let too_much = workload.request(TENANT, purchase(account, "20.01", false));
+    let verdicts = workload.batch(vec![set_now, too_much]);
+    assert!(matches!(verdicts[1], Verdict::Waits(_)), "{verdicts:?}");
+    let aborted = workload.accepted(TENANT, purchase(account, "20.01", false));
+    assert!(matches!(aborted, Reply::PaymentAborted(_)), "{aborted:?}");
+    // Of another tenant they say nothing.
+    let lifted = workload.request(TENANT, set(None));
+    let still = workload.request(TENANT, purchase(account, "20.01", false));
+    let verdicts = workload.batch(vec![lifted, still]);
+    let is_aborted = |verdict: &Verdict| {
+        matches!(verdict, Verdict::Answered(Answer::Replied(Reply::PaymentAborted(_))))
+    };
+    assert!(is_aborted(&verdicts[1]), "{verdicts:?}");
+    let verdict = workload.one(TENANT, purchase(account, "20.01", false));
+    assert!(matches!(verdict, Verdict::Waits(_)), "{verdict:?}");
+}
+
+#[test]
+fn calls_of_one_batch_do_not_exceed_a_limit_together() {
+    let mut world = World::new(100);
+    let workload = &mut world.workload;
+    workload.accepted(TENANT, set(Some(limits(true))));
+    let account = account(workload);
+    let requests = (0..5).map(|_| workload.request(TENANT, purchase(account, "1", false)));
+    let requests = requests.collect();
+    let verdicts = workload.batch(requests);
+    let begun = verdicts.iter().filter(|it| matches!(it, Verdict::Waits(_))).count();
+    assert_eq!(begun, 2, "{verdicts:?}");
+}
+
+#[test]
+fn an_aborted_call_that_comes_twice_is_aborted_once() {
+    let mut world = World::new(101);
+    let account = fill(&mut world.workload);
+    let before = attempts(&world, account).len();
+    let workload = &mut world.workload;
+    let request = workload.request(TENANT, purchase(account, "50", true));
+    let times = Times { now: workload.now, real_now: workload.now };
+    let mut deliver = |count: usize| {
+        let work = || Work::Request(Box::new(request.clone()));
+        let works: Vec<Work> = std::iter::repeat_with(work).take(count).collect();
+        workload.partition.process(&works, times, &mut |_| Ok(())).verdicts
+    };
+    let repeated = |verdict: &Verdict| matches!(verdict, Verdict::Unavailable(Reason::Repeated));
+    let at_once = deliver(2);
+    assert!(!repeated(&at_once[0]) && repeated(&at_once[1]), "{at_once:?}");
+    let later = deliver(1);
+    assert!(repeated(&later[0]), "{later:?}");
+    assert_eq!(attempts(&world, account).len(), before + 1);
+}
