@@ -22,6 +22,7 @@ use crate::payment_rules::PaymentRules;
 use crate::reply::Reply;
 use crate::tag::{Tag, TagDefinition};
 use crate::tenant::{Tenant, TenantValue};
+use crate::timer::{Timer, TimerKey};
 use crate::{AccountId, CustomerId, Revision, SessionId, Timestamp, TransactionId};
 
 /// One row written. Most rows are after-images: the whole entity as it is now.
@@ -41,6 +42,8 @@ pub enum Change {
     Payment(PaymentChange),
     /// To a unique name.
     Claim(ClaimChange),
+    /// To a timer.
+    Timer(TimerChange),
     /// The final reply to an earlier request.
     ReplySettled {
         /// Names the stored reply.
@@ -165,6 +168,15 @@ pub enum ClaimChange {
     Released { key: ClaimKey },
 }
 
+/// A row of the timers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimerChange {
+    /// A timer is set, or set for another time.
+    Set(Timer),
+    /// A timer has fired, or is no longer needed.
+    Cleared(TimerKey),
+}
+
 impl Change {
     /// The revision of an entity that has a history in the journal. Personal data, sessions, claims and
     /// bookkeeping have none, and stay out of the journal.
@@ -213,7 +225,7 @@ impl Change {
                 | PaymentChange::Outstanding(_)
                 | PaymentChange::OutstandingClosed { .. } => None,
             },
-            Self::Claim(_) | Self::ReplySettled { .. } => None,
+            Self::Claim(_) | Self::Timer(_) | Self::ReplySettled { .. } => None,
         }
     }
 
@@ -262,7 +274,7 @@ impl Change {
                 | PaymentChange::Outstanding(_)
                 | PaymentChange::OutstandingClosed { .. } => None,
             },
-            Self::Claim(_) | Self::ReplySettled { .. } => None,
+            Self::Claim(_) | Self::Timer(_) | Self::ReplySettled { .. } => None,
         }
     }
 }
@@ -300,6 +312,12 @@ impl From<CustomerChange> for Change {
 impl From<PaymentChange> for Change {
     fn from(change: PaymentChange) -> Self {
         Self::Payment(change)
+    }
+}
+
+impl From<TimerChange> for Change {
+    fn from(change: TimerChange) -> Self {
+        Self::Timer(change)
     }
 }
 

@@ -121,6 +121,8 @@ fn of_payment(state: &State, command: &PaymentCommand, cx: &mut Context) -> Outc
         PaymentCommand::FixTransaction(it) => payment::fix(state, it, cx),
         PaymentCommand::GatewayReplied(it) => payment::gateway_replied(state, it, cx),
         PaymentCommand::GatewayInquired(it) => payment::gateway_inquired(state, it, cx),
+        PaymentCommand::Retry(it) => payment::retry(state, it, cx),
+        PaymentCommand::CancelRetries(it) => payment::cancel_retries(state, it, cx),
     }?;
     payment::follow(state, cx);
     Ok(accepted)

@@ -44,6 +44,7 @@ pub mod tenant;
 #[cfg(test)]
 mod testing;
 mod time;
+pub mod timer;
 
 pub use account::{Account, Person};
 pub use command::{Command, Idempotency, Request};

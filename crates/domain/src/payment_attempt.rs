@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::payment::TransactionType;
+use crate::tag::ControlTag;
 use crate::{
     AccountId, AmountMinor, AttemptId, Currency, PaymentId, PaymentMethodId, Properties, Revision,
     Seq, TenantNo, Timestamp, TransactionId,
@@ -94,6 +95,31 @@ impl AttemptState {
             Self::Aborted | Self::Scheduled | Self::Retried => false,
         }
     }
+}
+
+/// The tags of an account that suspend its retries: they wait until neither is there.
+pub const SUSPENDING_TAGS: [ControlTag; 2] = [ControlTag::AutoPayOff, ControlTag::ManualPay];
+
+/// Tries a failed payment again, where the timer of its attempt is due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryPayment {
+    pub account: AccountId,
+    pub payment: PaymentId,
+    /// The attempt that failed.
+    pub attempt: AttemptId,
+    /// The attempt's.
+    pub transaction_key: Option<String>,
+    /// Whether the gateway answered what became of the attempt. Where it did not, the retry is put off.
+    pub is_asked: bool,
+    /// When the timer is due.
+    pub due: Timestamp,
+}
+
+/// Cancels the retry of a transaction that failed; does nothing where none is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelRetries {
+    pub payment: PaymentId,
+    pub transaction: TransactionId,
 }
 
 /// How many payments an account started in a day and what they add up to: those of controlled calls that

@@ -4,10 +4,14 @@ use crate::claim::ClaimKey;
 use crate::definition::DefinitionKey;
 use crate::object::Object;
 use crate::tag::TagKey;
+use crate::timer::TimerKey;
 use crate::{
     AccountId, ChangeRequestId, CustomerId, EnvironmentId, OperationId, PaymentId, PaymentMethodId,
     SecretId, TagDefinitionId, TenantNo, TransactionId,
 };
+
+/// How many scheduled attempts of an account are looked at.
+pub const SCHEDULED_MAX: u32 = 1_000;
 
 /// A row that a command may look at. Loading one loads what belongs to it: an account comes with
 /// its person and default payment method, and with whether it is closed; a payment method with its account; a payment with its
@@ -32,6 +36,8 @@ pub enum Read {
     Transaction(TenantNo, TransactionId),
     /// The attempts of a payment that have a transaction.
     PaymentAttempts(TenantNo, PaymentId),
+    /// The attempts of an account whose retries are due some day; at most [`SCHEDULED_MAX`].
+    ScheduledAttempts(TenantNo, AccountId),
     /// What an account started in a day.
     PaymentVelocity(TenantNo, AccountId),
     /// A tenant's rules for payments.
@@ -50,4 +56,5 @@ pub enum Read {
     /// By id; with their sessions.
     Customer(TenantNo, CustomerId),
     Operation(TenantNo, OperationId),
+    Timer(TenantNo, TimerKey),
 }

@@ -4,6 +4,7 @@
 pub(crate) mod access;
 pub(crate) mod account;
 pub(crate) mod account_email;
+mod attempt;
 pub(crate) mod blocking_state;
 pub(crate) mod change_request;
 pub(crate) mod custom_field;
@@ -18,3 +19,4 @@ pub(crate) mod payment;
 pub(crate) mod payment_method;
 pub(crate) mod tag;
 pub(crate) mod tenant;
+mod timer;

@@ -10,7 +10,7 @@ use crate::account_email::AccountEmail;
 use crate::blocking_state::BlockingState;
 use crate::change::{
     AccessChange, AccountChange, Change, ClaimChange, CustomerChange, FlagChange, PaymentChange,
-    TenantChange,
+    TenantChange, TimerChange,
 };
 use crate::change_request::ChangeRequest;
 use crate::claim::{Claim, ClaimKey};
@@ -21,11 +21,12 @@ use crate::environment::{Environment, Secret};
 use crate::object::Object;
 use crate::operation::Operation;
 use crate::payment::{Outstanding, Payment, PaymentFile, Transaction};
-use crate::payment_attempt::{PaymentAttempt, PaymentVelocity};
+use crate::payment_attempt::{AttemptState, PaymentAttempt, PaymentVelocity};
 use crate::payment_method::PaymentMethod;
 use crate::payment_rules::PaymentRules;
 use crate::tag::{DefinitionRef, Tag, TagDefinition, TagKey};
 use crate::tenant::{Tenant, TenantValue};
+use crate::timer::{Timer, TimerKey};
 use crate::{
     AccountEmailId, AccountId, BlockingStateId, ChangeRequestId, CustomFieldId, CustomerId,
     EnvironmentId, OperationId, PaymentId, PaymentMethodId, SecretId, TagDefinitionId, TenantNo,
@@ -62,6 +63,8 @@ pub struct State {
     pub outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
     /// The attempts of payments that have a transaction, by payment.
     pub payment_attempts: BTreeMap<(TenantNo, PaymentId), Vec<PaymentAttempt>>,
+    /// The attempts of accounts whose retries are due some day, in the order of their due times.
+    pub scheduled_attempts: BTreeMap<(TenantNo, AccountId), Vec<PaymentAttempt>>,
     /// What accounts started in a day.
     pub payment_velocities: BTreeMap<(TenantNo, AccountId), Option<PaymentVelocity>>,
     /// Tenants' rules for payments, as they were when the batch began: so they hold for all its payments.
@@ -90,6 +93,8 @@ pub struct State {
     pub customers: BTreeMap<(TenantNo, CustomerId), Option<CustomerFile>>,
     /// Operations by id.
     pub operations: BTreeMap<(TenantNo, OperationId), Option<Operation>>,
+    /// Timers by key.
+    pub timers: BTreeMap<(TenantNo, TimerKey), Option<Timer>>,
 }
 
 const LOADED: &str = "a command's reads are loaded before it is executed";
@@ -199,6 +204,19 @@ impl State {
         of_payment.iter().find(|attempt| attempt.transaction_id == Some(it.id))
     }
 
+    /// The attempts of a payment that have a transaction; none where they were not loaded.
+    pub(crate) fn attempts(&self, tenant: TenantNo, payment: PaymentId) -> &[PaymentAttempt] {
+        self.payment_attempts.get(&(tenant, payment)).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn scheduled_attempts(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> &[PaymentAttempt] {
+        self.scheduled_attempts.get(&(tenant, account)).expect(LOADED)
+    }
+
     pub(crate) fn payment_velocity(
         &self,
         tenant: TenantNo,
@@ -266,6 +284,10 @@ impl State {
         self.operations.get(&(tenant, id)).expect(LOADED).as_ref()
     }
 
+    pub(crate) fn timer(&self, tenant: TenantNo, key: TimerKey) -> Option<&Timer> {
+        self.timers.get(&(tenant, key)).expect(LOADED).as_ref()
+    }
+
     /// Makes a command's changes visible to the commands after it in the batch.
     pub fn apply(&mut self, tenant: TenantNo, changes: &[Change]) {
         for change in changes {
@@ -281,6 +303,12 @@ impl State {
                 }
                 Change::Claim(ClaimChange::Released { key }) => {
                     self.claims.insert(key.clone(), None);
+                }
+                Change::Timer(TimerChange::Set(timer)) => {
+                    self.timers.insert((tenant, timer.key), Some(timer.clone()));
+                }
+                Change::Timer(TimerChange::Cleared(key)) => {
+                    self.timers.insert((tenant, *key), None);
                 }
                 Change::ReplySettled { .. } => {}
             }
@@ -433,6 +461,14 @@ impl State {
     }
 
     fn apply_attempt(&mut self, attempt: &PaymentAttempt) {
+        let key = (attempt.tenant, attempt.account_id);
+        if let Some(scheduled) = self.scheduled_attempts.get_mut(&key) {
+            scheduled.retain(|it| it.id != attempt.id);
+            if attempt.state == AttemptState::Scheduled {
+                scheduled.push(attempt.clone());
+                scheduled.sort_by_key(|it| it.due_at);
+            }
+        }
         let Some((payment, _)) = attempt.payment_id.zip(attempt.transaction_id) else { return };
         let of_payment = self.payment_attempts.entry((attempt.tenant, payment)).or_default();
         match of_payment.iter_mut().find(|it| it.id == attempt.id) {

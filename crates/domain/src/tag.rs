@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::object::Object;
+use crate::payment_attempt::SUSPENDING_TAGS;
 use crate::{AccountId, Revision, TagDefinitionId, TagId, TenantNo, Timestamp};
 
 /// How many definitions one request names at most.
@@ -287,4 +288,16 @@ pub struct RemoveTags {
     pub part: Option<Object>,
     /// At most [`TAGS_PER_REQUEST_MAX`].
     pub definitions: Vec<TagDefinitionId>,
+}
+
+impl RemoveTags {
+    /// Whether retries of the account's payments may go on afterwards.
+    #[must_use]
+    pub fn resumes_retries(&self) -> bool {
+        let suspends = |id: &TagDefinitionId| {
+            let found = ControlTagDefinition::find(*id);
+            found.is_some_and(|it| SUSPENDING_TAGS.contains(&it.tag))
+        };
+        self.part.is_none() && self.definitions.iter().any(suspends)
+    }
 }

@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use crate::context::{GatewaySettings, Sequences, Settings, Stamp};
 use crate::payment::{Actor, PaymentFile};
+use crate::payment_attempt::{AttemptState, PaymentAttempt};
 use crate::read::Read;
 use crate::state::State;
 use crate::{
@@ -116,6 +117,16 @@ impl Rows {
             Read::PaymentVelocity(tenant, id) => {
                 state.payment_velocities.entry((tenant, id)).or_default();
             }
+            Read::ScheduledAttempts(tenant, id) => {
+                let all = state.payment_attempts.values().flatten();
+                let is_its = |it: &&PaymentAttempt| {
+                    (it.tenant, it.account_id) == (tenant, id)
+                        && it.state == AttemptState::Scheduled
+                };
+                let mut found: Vec<_> = all.filter(is_its).cloned().collect();
+                found.sort_by_key(|it| it.due_at);
+                state.scheduled_attempts.insert((tenant, id), found);
+            }
             Read::PaymentRules(tenant) => load_rules(state, tenant),
             Read::RulesForPayment(tenant, account) => {
                 load_rules(state, tenant);
@@ -142,6 +153,7 @@ impl Rows {
             Read::Operation(tenant, id) => {
                 state.operations.entry((tenant, id)).or_default();
             }
+            Read::Timer(tenant, key) => drop(state.timers.entry((tenant, key)).or_default()),
         });
     }
 }

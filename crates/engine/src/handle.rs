@@ -7,6 +7,7 @@ mod outbox;
 mod repair;
 mod resolver;
 mod stopped;
+mod timers;
 mod turns;
 mod worker;
 
@@ -208,6 +209,7 @@ impl Engine {
             })
             .expect("the system gives one more thread");
         tokio::spawn(resolver::run(engine.clone(), orphans));
+        tokio::spawn(timers::run(engine.clone()));
         Ok((engine.clone(), Running { engine, thread, queue_offset }))
     }
 
@@ -496,8 +498,8 @@ impl Engine {
         self.shared.followers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the followers have caught up with the journal and no outcome is due to be asked
-    /// about; false where that takes longer than `timeout`.
+    /// Waits until the followers have caught up with the journal, no timer is due and no outcome is due to be
+    /// asked about; false where that takes longer than `timeout`.
     pub async fn quiesce(&self, timeout: Duration) -> bool {
         self.pay_attention().await;
         let deadline = Instant::now() + timeout;
@@ -520,7 +522,8 @@ impl Engine {
         }
         let now = self.clock().now();
         let due = self.read(move |queries| {
-            Ok(queries.outstanding_due(now, 1)?.is_empty()
+            Ok(queries.timers_due(now, None, 1)?.is_empty()
+                && queries.outstanding_due(now, 1)?.is_empty()
                 && queries.deliveries_due(now, 1)?.is_empty())
         });
         due.await.unwrap_or(false)

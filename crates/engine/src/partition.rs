@@ -703,6 +703,7 @@ impl Run<'_> {
                 | Read::CustomFields(..)
                 | Read::PaymentAttempts(..)
                 | Read::PaymentVelocity(..)
+                | Read::ScheduledAttempts(..)
                 | Read::PaymentRules(_)
                 | Read::RulesForPayment(..)
                 | Read::Tenant(_)
@@ -714,7 +715,8 @@ impl Run<'_> {
                 | Read::Definition(..)
                 | Read::ChangeRequest(..)
                 | Read::Customer(..)
-                | Read::Operation(..) => None,
+                | Read::Operation(..)
+                | Read::Timer(..) => None,
             };
             let file = payment.and_then(|id| state.payments.get(&(request.tenant, id)));
             file.and_then(Option::as_ref).into_iter().for_each(&mut look);

@@ -36,6 +36,7 @@ mod payment_methods;
 mod payments;
 mod tags;
 mod tenants;
+mod timers;
 
 pub use self::access::AccessQueries;
 pub use self::accounts::{AccountQueries, AccountView};
@@ -58,6 +59,7 @@ pub use self::payment_methods::{MethodView, PaymentMethodQueries};
 pub use self::payments::PaymentQueries;
 pub use self::tags::{NamedTag, TagQueries};
 pub use self::tenants::TenantQueries;
+pub use self::timers::TimerQueries;
 
 /// The commits of one partition. Called from the partition's own thread, one call at a time.
 pub trait Store: Send {
@@ -249,6 +251,7 @@ pub trait Queries:
     + PaymentMethodQueries
     + PaymentQueries
     + OutcomeQueries
+    + TimerQueries
     + HistoryQueries
     + LedgerQueries
     + FollowerQueries

@@ -179,6 +179,8 @@ pub enum What {
         /// What the call said of its control.
         is_controlled: bool,
     },
+    /// A timer is due: a payment that failed is tried again.
+    Retry(Again),
     /// Something about customers.
     Customers(signup::Wish),
     /// A gateway's answer to a question, or its notification.
@@ -208,6 +210,23 @@ pub struct Limits {
 /// The currency of amounts that are limited.
 pub const LIMITED: Code = CURRENCIES[0].0;
 
+/// One more try at a payment that failed.
+#[derive(Clone, Debug)]
+pub struct Again {
+    pub account: Uid,
+    pub payment: Uid,
+    /// The transaction that failed.
+    pub transaction: Uid,
+    /// Its attempt.
+    pub attempt: Uid,
+    /// Its key.
+    pub key: Option<String>,
+    /// Whether the gateway answered what became of it.
+    pub is_asked: bool,
+    /// When the timer is due, in domain time.
+    pub due: i64,
+}
+
 /// The start of a payment.
 #[derive(Clone, Debug)]
 pub struct Start {
@@ -227,6 +246,8 @@ pub struct Start {
     pub currency: Option<Code>,
     /// Whether it asks for the limits to be checked.
     pub is_controlled: bool,
+    /// Whether it asks to be retried where it fails.
+    pub asks_for_retries: bool,
 }
 
 /// A payment with its account and its payment method.

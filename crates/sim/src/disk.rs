@@ -11,7 +11,10 @@ use domain::operation::Operation;
 use domain::payment::{Outstanding, PaymentFile};
 use domain::payment_attempt::{PaymentAttempt, PaymentVelocity};
 use domain::tag::Tag;
-use domain::{Account, PartitionNo, PaymentId, PaymentMethod, Person, TenantNo, Timestamp};
+use domain::timer::Timer;
+use domain::{
+    Account, AttemptId, PartitionNo, PaymentId, PaymentMethod, Person, TenantNo, Timestamp,
+};
 use engine::ports::{Entry, HistoryOf, LedgerEntry, Store};
 use store::Share;
 
@@ -41,6 +44,12 @@ pub trait Disk {
 
     /// The outcomes of one payment that are waited for.
     fn outstanding_of(&self, tenant: TenantNo, payment: PaymentId) -> Vec<Outstanding>;
+
+    /// The timers that are due at a domain time.
+    fn timers_due(&self, now: Timestamp) -> Vec<Timer>;
+
+    /// An attempt by id.
+    fn attempt(&self, tenant: TenantNo, id: AttemptId) -> Option<PaymentAttempt>;
 
     fn payment(&self, tenant: TenantNo, payment: PaymentId) -> Option<PaymentFile>;
 
@@ -79,6 +88,7 @@ pub struct Books {
     pub methods: Vec<PaymentMethod>,
     /// Attempts of controlled calls, aborted ones too.
     pub attempts: Vec<PaymentAttempt>,
+    pub timers: Vec<Timer>,
     /// What accounts started in a day.
     pub velocities: Vec<PaymentVelocity>,
     /// Payments with their transactions.
@@ -122,6 +132,7 @@ pub fn entity(image: &Change) -> Option<HistoryOf> {
         | Change::Flag(_)
         | Change::Customer(_)
         | Change::Claim(_)
+        | Change::Timer(_)
         | Change::Account(AccountChange::Person { .. } | AccountChange::PersonErased { .. })
         | Change::Payment(
             PaymentChange::Velocity(_)

@@ -10,7 +10,7 @@ use domain::account_email::AccountEmail;
 use domain::blocking_state::BlockingState;
 use domain::change::{
     AccessChange, AccountChange, Change, ClaimChange, CustomerChange, FlagChange, PaymentChange,
-    TenantChange,
+    TenantChange, TimerChange,
 };
 use domain::change_request::ChangeRequest;
 use domain::claim::{Claim, ClaimKey, ClaimKind};
@@ -22,12 +22,14 @@ use domain::mail::Mail;
 use domain::object::Object;
 use domain::operation::Operation;
 use domain::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
+use domain::payment_attempt::PaymentAttempt;
 use domain::read::Read;
 use domain::state::State;
 use domain::tag::{DefinitionRef, Tag, TagDefinition, TagKey};
 use domain::tenant::{Tenant, TenantValue};
+use domain::timer::{Timer, TimerKey};
 use domain::{
-    Account, AccountEmailId, AccountId, BlockingStateId, ChangeRequestId, CustomFieldId,
+    Account, AccountEmailId, AccountId, AttemptId, BlockingStateId, ChangeRequestId, CustomFieldId,
     CustomerId, EnvironmentId, MailId, OperationId, PartitionNo, PaymentId, PaymentMethod,
     PaymentMethodId, Person, Revision, SecretId, Seq, Sequences, SessionId, TagDefinitionId,
     TenantNo, Timestamp, TransactionId,
@@ -103,6 +105,7 @@ struct Tables {
     control: ControlTables,
     claims: BTreeMap<ClaimKey, Claim>,
     outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
+    timers: BTreeMap<(TenantNo, TimerKey), Timer>,
     replies: BTreeMap<ReplyKey, StoredReply>,
     entries: Vec<(TenantNo, LedgerEntry)>,
     journal: Vec<Entry>,
@@ -324,6 +327,7 @@ impl Tables {
                 | CustomerChange::MailsErased { .. },
             )
             | Change::Claim(_)
+            | Change::Timer(_)
             | Change::Account(
                 AccountChange::Person { .. }
                 | AccountChange::PersonErased { .. }
@@ -373,6 +377,10 @@ impl Tables {
                 self.claims.insert(key, claim);
             }
             Change::Claim(ClaimChange::Released { key }) => drop(self.claims.remove(&key)),
+            Change::Timer(TimerChange::Set(timer)) => {
+                self.timers.insert((timer.tenant, timer.key), timer);
+            }
+            Change::Timer(TimerChange::Cleared(key)) => drop(self.timers.remove(&(tenant, key))),
             Change::ReplySettled { key, reply, expires_at } => {
                 if let Some(stored) = self.replies.get_mut(&key) {
                     stored.expires_at = expires_at;
@@ -549,6 +557,9 @@ impl Tables {
             }
             Read::CustomFields(tenant, object) => self.read_fields((*tenant, *object), state),
             Read::PaymentAttempts(tenant, id) => self.control.read_attempts((*tenant, *id), state),
+            Read::ScheduledAttempts(tenant, id) => {
+                self.control.read_scheduled((*tenant, *id), state);
+            }
             Read::PaymentVelocity(tenant, id) => self.control.read_velocity((*tenant, *id), state),
             Read::PaymentRules(tenant) => self.control.read_rules(*tenant, state),
             Read::RulesForPayment(tenant, id) => {
@@ -584,6 +595,10 @@ impl Tables {
             Read::Customer(tenant, id) => {
                 let key = (*tenant, *id);
                 state.customers.insert(key, self.customer(key));
+            }
+            Read::Timer(tenant, key) => {
+                let key = (*tenant, *key);
+                state.timers.insert(key, self.timers.get(&key).cloned());
             }
             Read::Operation(tenant, id) => {
                 let key = (*tenant, *id);
@@ -718,6 +733,18 @@ impl Disk for MemoryDisk {
         due
     }
 
+    fn timers_due(&self, now: Timestamp) -> Vec<Timer> {
+        let tables = self.tables();
+        let mut due: Vec<Timer> =
+            tables.timers.values().filter(|it| it.due <= now).cloned().collect();
+        due.sort_by_key(|it| (it.due, it.tenant, it.key));
+        due
+    }
+
+    fn attempt(&self, tenant: TenantNo, id: AttemptId) -> Option<PaymentAttempt> {
+        self.tables().control.attempts.get(&(tenant, id)).cloned()
+    }
+
     fn orphans(&self) -> Vec<Outstanding> {
         let tables = self.tables();
         let orphaned = |it: &&Outstanding| it.ask_at.is_none() && it.asked == 0;
@@ -775,6 +802,7 @@ impl Disk for MemoryDisk {
             accounts: accounts.map(|(key, account)| (account.clone(), person(key))).collect(),
             methods: tables.methods.values().cloned().collect(),
             attempts: tables.control.attempts.values().cloned().collect(),
+            timers: tables.timers.values().cloned().collect(),
             velocities: tables.control.velocities.values().cloned().collect(),
             payments: files.collect(),
             entries: tables.entries.clone(),

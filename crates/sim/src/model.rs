@@ -5,6 +5,7 @@ mod combo;
 mod control;
 mod ending;
 mod paying;
+mod retrying;
 mod signing;
 mod sums;
 
@@ -15,6 +16,7 @@ use crate::ask::{
 };
 
 pub use control::{Aborted, Control, Most};
+pub use retrying::{Due, Retry};
 pub use signing::{Customer, Operation, People};
 pub use sums::Sums;
 
@@ -103,6 +105,8 @@ pub struct Account {
     pub default: Option<Uid>,
     /// The person's name.
     pub name: Option<String>,
+    /// When its person was forgotten last, in domain time.
+    pub forgotten: Option<i64>,
     /// The states that services recorded, with their services, oldest first.
     pub states: Vec<(&'static str, &'static str)>,
 }
@@ -172,6 +176,11 @@ pub struct Move {
     pub was_pending: bool,
     /// The day that it counts in, where limits were checked for it.
     pub counted_on: Option<i64>,
+    /// When it was begun, in domain time.
+    pub begun: i64,
+    /// Whether it is to be retried where it fails.
+    pub asks_for_retries: bool,
+    pub retry: Retry,
     /// Whether its status was just written.
     pub changed: bool,
     /// Whether that was the end of a failure: it worked, or may have.
@@ -251,9 +260,7 @@ impl Model {
             What::DropMethod { method, if_default } => {
                 self.tenant(ask.tenant).drop_method(*method, *if_default)
             }
-            What::Close { account } => {
-                self.tenant(ask.tenant).record(*account, ("account-service", "CLOSE_ACCOUNT"))
-            }
+            What::Close { account } => self.tenant(ask.tenant).close(*account),
             What::Record { account, service, state } => {
                 self.tenant(ask.tenant).record(*account, (service, state))
             }
@@ -262,6 +269,7 @@ impl Model {
             }
             What::Start(it) => self.start((ask.tenant, it), (when, reply), created),
             What::Combo(it) => self.combo((ask.tenant, it), (when, reply), created),
+            What::Retry(it) => self.retry((ask.tenant, it), (when, reply), created),
             What::Follow(it) => self.follow((ask.tenant, it), (when, reply), created),
             What::Complete(it) => self.complete((ask.tenant, it), (when, reply)),
             What::Hearsay { payment, transaction, worked } => {
@@ -332,6 +340,7 @@ impl Model {
             | What::Fix { payment, .. }
             | What::Replied { payment, .. }
             | What::Inquired { payment, .. } => vec![Some(*payment)],
+            What::Retry(it) => vec![Some(it.payment)],
             What::NewTenant { .. }
             | What::SetValue { .. }
             | What::SetLimits { .. }
@@ -386,8 +395,14 @@ impl Tenant {
             return Expected::refused(Reason::Taken);
         }
         let id = created.account.unwrap_or_default();
-        let account =
-            Account { key: key.cloned(), currency, default: None, name: None, states: vec![] };
+        let account = Account {
+            key: key.cloned(),
+            currency,
+            default: None,
+            name: None,
+            states: vec![],
+            forgotten: None,
+        };
         self.accounts.insert(id, account);
         Expected::Said(Said::Made(id))
     }

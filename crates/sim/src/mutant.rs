@@ -1,7 +1,9 @@
 //! Bugs planted at the ports that the simulation owns, to prove that each check can fail. None of
 //! this is in the code under test.
 
-use domain::change::{AccountChange, Change, ClaimChange, CustomerChange, PaymentChange};
+use domain::change::{
+    AccountChange, Change, ClaimChange, CustomerChange, PaymentChange, TimerChange,
+};
 use domain::claim::ClaimKind;
 use domain::payment::{Transaction, TransactionStatus};
 use domain::{AmountMinor, PaymentResult, Reply};
@@ -27,6 +29,10 @@ pub enum Mutant {
     DropsOutstanding,
     /// The store keeps the rows of outcomes that came.
     KeepsOutstanding,
+    /// The store forgets to set timers.
+    DropsTimer,
+    /// The store keeps timers that have fired.
+    KeepsTimer,
     /// The store does not write replies.
     LosesReply,
     /// The store says that it committed and did not.
@@ -131,6 +137,8 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("loses-claim", Mutant::LosesClaim),
     ("drops-outstanding", Mutant::DropsOutstanding),
     ("keeps-outstanding", Mutant::KeepsOutstanding),
+    ("drops-timer", Mutant::DropsTimer),
+    ("keeps-timer", Mutant::KeepsTimer),
     ("loses-reply", Mutant::LosesReply),
     ("lies-about-commit", Mutant::LiesAboutCommit),
     ("tears-batch", Mutant::TearsBatch),
@@ -241,6 +249,8 @@ impl Mutant {
             (Self::ForgetsPosting, Change::Payment(PaymentChange::Posting(_)))
             | (Self::DropsOutstanding, Change::Payment(PaymentChange::Outstanding(_)))
             | (Self::KeepsOutstanding, Change::Payment(PaymentChange::OutstandingClosed { .. }))
+            | (Self::DropsTimer, Change::Timer(TimerChange::Set(_)))
+            | (Self::KeepsTimer, Change::Timer(TimerChange::Cleared(_)))
             | (Self::LosesReply, Change::ReplySettled { .. })
             | (Self::KeepsAddress, Change::Claim(ClaimChange::Released { .. }))
             | (Self::KeepsPerson, Change::Account(AccountChange::PersonErased { .. }))

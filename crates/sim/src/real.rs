@@ -6,9 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 use domain::object::ObjectType;
 use domain::payment::{Outstanding, PaymentFile};
-use domain::{PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
+use domain::payment_attempt::PaymentAttempt;
+use domain::timer::Timer;
+use domain::{AttemptId, PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
 use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, StoreError};
-use store::tables::{OPERATION, PAYMENT_ATTEMPT, PAYMENT_VELOCITY};
+use store::tables::{OPERATION, PAYMENT_ATTEMPT, PAYMENT_VELOCITY, TIMER};
 use store::{Options, Reader, Server, Share, Source, SqlQueries, SqlStore, rows};
 
 use crate::disk::{Books, Disk, Image, ROWS_MAX};
@@ -187,6 +189,17 @@ impl Disk for RealDisk {
         self.queries().outstanding_of(tenant, payment).expect(READS)
     }
 
+    fn timers_due(&self, now: Timestamp) -> Vec<Timer> {
+        let due = |(_, it): (_, Box<dyn Queries>)| it.timers_due(now, None, ROWS_MAX).expect(READS);
+        let mut due: Vec<Timer> = self.partitions().flat_map(due).collect();
+        due.sort_by_key(|it| (it.due, it.tenant, it.key));
+        due
+    }
+
+    fn attempt(&self, tenant: TenantNo, id: AttemptId) -> Option<PaymentAttempt> {
+        self.queries().payment_attempt(tenant, id).expect(READS)
+    }
+
     fn payment(&self, tenant: TenantNo, payment: PaymentId) -> Option<PaymentFile> {
         self.queries().payment(tenant, payment).expect(READS)
     }
@@ -227,6 +240,7 @@ impl RealDisk {
         books.operations = reader.query(&operations, &[], rows::customers::operation)?;
         let attempts = PAYMENT_ATTEMPT.select("ORDER BY tenant, id");
         books.attempts = reader.query(&attempts, &[], rows::payment_attempt)?;
+        books.timers = reader.query(&TIMER.select(""), &[], rows::timer)?;
         let velocities = PAYMENT_VELOCITY.select("ORDER BY tenant, account_id");
         books.velocities = reader.query(&velocities, &[], rows::payment_velocity)?;
         for no in self.tenants() {

@@ -12,6 +12,7 @@ use domain::payment::{
     GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, ReplyKey, ResolvePending,
     TransactionStatus, TransactionType,
 };
+use domain::payment_attempt::RetryPayment;
 use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use domain::payment_rules::{AmountLimits, ControlPlugin, Limits, RulesPart};
 use domain::reply::AccountReply;
@@ -27,8 +28,8 @@ use engine::ports::Entry;
 use uuid::Uuid;
 
 use crate::ask::{
-    self, Ask, CURRENCIES, Code, Combo, Created, Dropped, End, Follow, Heard, How, Kind, Known,
-    Means, Outcome, Payer, Reason, Said, Start, Status, Uid, What,
+    self, Again, Ask, CURRENCIES, Code, Combo, Created, Dropped, End, Follow, Heard, How, Kind,
+    Known, Means, Outcome, Payer, Reason, Said, Start, Status, Uid, What,
 };
 use crate::model::Rules;
 
@@ -137,6 +138,7 @@ fn command(what: &What, request: Uid) -> Command {
         What::Customers(wish) => signing::command(wish, request),
         What::Start(it) => start(it),
         What::Combo(it) => combo(it),
+        What::Retry(it) => again(it),
         What::Follow(it) => follow(it),
         What::Complete(it) => Command::Payment(PaymentCommand::Complete(Complete {
             payment: id(it.payment),
@@ -203,6 +205,7 @@ fn ending(what: &What) -> Command {
         | What::Customers(_)
         | What::Start(_)
         | What::Combo(_)
+        | What::Retry(_)
         | What::Follow(_)
         | What::Complete(_) => unreachable!("{what:?} ends no transaction"),
     }
@@ -241,6 +244,22 @@ fn rename(account: Uid, name: String) -> account::UpdateAccount {
     }
 }
 
+/// The property that asks for retries.
+fn retries() -> (String, String) {
+    ("IPCD_RETRIES".to_owned(), "true".to_owned())
+}
+
+fn again(it: &Again) -> Command {
+    Command::Payment(PaymentCommand::Retry(RetryPayment {
+        account: id(it.account),
+        payment: id(it.payment),
+        attempt: id(it.attempt),
+        transaction_key: it.key.clone(),
+        is_asked: it.is_asked,
+        due: domain::Timestamp(it.due),
+    }))
+}
+
 fn start(it: &Start) -> Command {
     let initiate = Initiate {
         account: id(it.account),
@@ -250,7 +269,7 @@ fn start(it: &Start) -> Command {
         transaction_key: it.key.clone(),
         amount: it.amount.clone(),
         currency: it.currency.map(currency_of),
-        properties: vec![],
+        properties: it.asks_for_retries.then(retries).into_iter().collect(),
         control: control(it),
     };
     match it.kind {
@@ -292,7 +311,7 @@ fn combo(it: &Combo) -> Command {
         transaction_key: start.key.clone(),
         amount: start.amount.clone(),
         currency: start.currency.map(currency_of),
-        properties: vec![],
+        properties: start.asks_for_retries.then(retries).into_iter().collect(),
         control: control(start),
     })))
 }
@@ -475,6 +494,7 @@ pub fn created(entry: &Entry) -> Created {
                 | CustomerChange::MailsErased { .. },
             )
             | Change::Claim(_)
+            | Change::Timer(_)
             | Change::Account(
                 AccountChange::Person { .. }
                 | AccountChange::PersonErased { .. }

@@ -22,6 +22,9 @@ const CUSTOMERS_PERMILLE: u64 = 90;
 /// How many starts of payments name the control plugin.
 const CONTROLLED_PERMILLE: u64 = 250;
 
+/// How many ask to be retried, which only controlled ones are.
+const RETRIED_PERMILLE: u64 = 500;
+
 /// The simulated clients.
 #[derive(Debug)]
 pub struct Workload {
@@ -206,6 +209,7 @@ impl Workload {
             amount: self.amount(amount, code),
             currency,
             is_controlled: self.random.chance(CONTROLLED_PERMILLE),
+            asks_for_retries: self.random.chance(RETRIED_PERMILLE),
         })
     }
 
@@ -251,6 +255,7 @@ impl Workload {
             amount: self.amount(minor, payment.currency),
             currency,
             is_controlled: self.random.chance(CONTROLLED_PERMILLE),
+            asks_for_retries: self.random.chance(RETRIED_PERMILLE),
         }))
     }
 

@@ -10,6 +10,7 @@ use domain::account_email::AccountEmail;
 use domain::blocking_state::BlockingState;
 use domain::change::{
     AccessChange, AccountChange, Change, ClaimChange, FlagChange, PaymentChange, TenantChange,
+    TimerChange,
 };
 use domain::change_request::ChangeRequest;
 use domain::custom_field::CustomField;
@@ -19,6 +20,7 @@ use domain::ledger::Posting;
 use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
 use domain::tag::{Tag, TagDefinition, TagKey};
 use domain::tenant::{Tenant, TenantValue};
+use domain::timer::{Timer, TimerKey};
 use domain::{
     Account, AccountEmailId, AccountId, BlockingStateId, ChangeRequestId, CustomFieldId,
     EnvironmentId, PaymentId, PaymentMethod, PaymentMethodId, Person, Reply, Revision, SecretId,
@@ -31,6 +33,7 @@ use self::customers::CustomerRows;
 use crate::actors::{self, Named};
 use crate::cells::json;
 use crate::claims::Memtable;
+use crate::codes::timer_kind_code;
 use crate::driver::{Database, Value};
 use crate::recent::Recent;
 use crate::rows::{self, Claimed};
@@ -80,6 +83,7 @@ pub(crate) struct Rows<'a> {
     erased: Vec<(TenantNo, AccountId, Seq)>,
     pub(crate) claims: Memtable,
     outstanding: BTreeMap<(TenantNo, TransactionId), Option<&'a Outstanding>>,
+    timers: BTreeMap<(TenantNo, TimerKey), Option<&'a Timer>>,
     /// The final replies to earlier requests.
     pub(crate) settled: BTreeMap<ReplyKey, (&'a Reply, Timestamp)>,
     /// What the batch does to the totals.
@@ -137,6 +141,12 @@ impl<'a> Rows<'a> {
             }
             Change::Claim(ClaimChange::Released { key }) => {
                 self.claims.insert(rows::claim_hash(key), Claimed::released(key));
+            }
+            Change::Timer(TimerChange::Set(it)) => {
+                self.timers.insert((it.tenant, it.key), Some(it));
+            }
+            Change::Timer(TimerChange::Cleared(key)) => {
+                self.timers.insert((entry.tenant, *key), None);
             }
             Change::ReplySettled { key, reply, expires_at } => {
                 self.settled.insert(*key, (reply, *expires_at));
@@ -296,6 +306,7 @@ impl<'a> Rows<'a> {
         })?;
         self.control.write(db)?;
         self.write_outstanding(db, share)?;
+        self.write_timers(db, share)?;
         self.erase_texts(db)?;
         put_all(db, &tables::PAYMENT, self.payments.values(), |put, it| {
             put.row(&rows::payment_row(it.image))
@@ -459,6 +470,23 @@ impl<'a> Rows<'a> {
         put_all(db, &tables::CHANGE_REQUEST, self.change_requests.values(), |put, it| {
             put.row(&rows::change_request_row(it.image))
         })
+    }
+
+    fn write_timers(&self, db: &Database, share: Share) -> Result<(), StoreError> {
+        let set: Vec<&Timer> = self.timers.values().copied().flatten().collect();
+        if !set.is_empty() {
+            let mut put = db.upsert(&tables::TIMER)?;
+            for it in set {
+                put.row(&rows::timer_row(it, share.partition))?;
+            }
+        }
+        let sql = "DELETE FROM timer WHERE tenant = ?1 AND kind = ?2 AND object_id = ?3";
+        let cleared = self.timers.iter().filter(|(_, it)| it.is_none());
+        for ((tenant, key), _) in cleared {
+            let kind = timer_kind_code(key.kind).into();
+            db.exec(sql, &[(*tenant).into(), kind, key.object.into()])?;
+        }
+        Ok(())
     }
 
     fn write_outstanding(&self, db: &Database, share: Share) -> Result<(), StoreError> {

@@ -10,6 +10,7 @@ use domain::mail::MailKind;
 use domain::object::ObjectType;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::payment_attempt::AttemptState;
+use domain::timer::TimerKind;
 
 /// Codes of operations in the column `operation` and `kind`.
 #[must_use]
@@ -55,6 +56,18 @@ pub(crate) const fn object_type_code(kind: ObjectType) -> i64 {
 /// The opposite of [`object_type_code`].
 pub(crate) fn object_type_of(code: i64) -> Option<ObjectType> {
     ObjectType::ALL.into_iter().find(|kind| object_type_code(*kind) == code)
+}
+
+/// Codes of what timers are for in the column `kind`.
+pub(crate) const fn timer_kind_code(kind: TimerKind) -> i64 {
+    match kind {
+        TimerKind::PaymentRetry => 1,
+    }
+}
+
+/// The opposite of [`timer_kind_code`].
+pub(crate) fn timer_kind_of(code: i64) -> Option<TimerKind> {
+    TimerKind::ALL.into_iter().find(|kind| timer_kind_code(*kind) == code)
 }
 
 /// Codes of statuses in the column `status`.

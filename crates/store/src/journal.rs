@@ -1,6 +1,6 @@
 //! Journal rows: what of a command's changes is history, and how it is written down.
 
-use domain::change::{AccountChange, Change, CustomerChange, PaymentChange};
+use domain::change::{AccountChange, Change, CustomerChange, PaymentChange, TimerChange};
 use domain::{AccountId, Event, RequestId, Seq, TenantNo, Timestamp};
 use engine::ports::{Entry, StoreError};
 use uuid::Uuid;
@@ -124,6 +124,7 @@ pub(crate) fn account(entry: &Entry) -> Option<AccountId> {
         Change::Payment(PaymentChange::Velocity(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Posting(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Outstanding(it)) => Some(it.account_id),
+        Change::Timer(TimerChange::Set(it)) => Some(it.account),
         Change::Tenant(_)
         | Change::Access(_)
         | Change::Flag(_)
@@ -135,6 +136,7 @@ pub(crate) fn account(entry: &Entry) -> Option<AccountId> {
             | CustomerChange::Operation(_),
         )
         | Change::Claim(_)
+        | Change::Timer(TimerChange::Cleared(_))
         | Change::Payment(PaymentChange::OutstandingClosed { .. })
         | Change::ReplySettled { .. } => None,
     });

@@ -14,6 +14,7 @@ use domain::payment::{PaymentFile, ReplyKey, Transaction};
 use domain::read::Read;
 use domain::state::State;
 use domain::tag::TagKey;
+use domain::timer::TimerKey;
 use domain::{
     AccountId, ChangeRequestId, CustomerId, EnvironmentId, Id, OperationId, PaymentId,
     PaymentMethodId, SecretId, Seq, TagDefinitionId, TenantNo, TransactionId,
@@ -22,6 +23,7 @@ use engine::ports::{StoreError, StoredReply};
 
 use self::control::WantedControl;
 use crate::claims::RecentClaims;
+use crate::codes::timer_kind_code;
 use crate::driver::{Reader, Value};
 use crate::recent::{AccountEntry, Cache, PaymentEntry, Recent};
 use crate::rows;
@@ -29,7 +31,7 @@ use crate::tables::{
     ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, APP_USER, BLOCKING_STATE, CHANGE_REQUEST, CLOSING,
     CUSTOM_FIELD, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET, OUTSTANDING, PAYMENT,
     PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE, TAG, TAG_DEFINITION, TENANT, TENANT_VALUE,
-    Table,
+    TIMER, Table,
 };
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
@@ -83,6 +85,8 @@ static SELECT_ENVIRONMENT: LazyLock<String> = LazyLock::new(|| ENVIRONMENT.selec
 static SELECT_SECRET: LazyLock<String> = LazyLock::new(|| ENVIRONMENT_SECRET.select(BY_ID));
 static SELECT_DEFINITION: LazyLock<String> = LazyLock::new(|| DEFINITION.select(BY_KEY));
 static SELECT_CHANGE_REQUEST: LazyLock<String> = LazyLock::new(|| CHANGE_REQUEST.select(BY_ID));
+static SELECT_TIMER: LazyLock<String> =
+    LazyLock::new(|| TIMER.select("WHERE tenant = ?1 AND kind = ?2 AND object_id = ?3"));
 static SELECT_REPLY: LazyLock<String> = LazyLock::new(|| REPLY.select("WHERE key = ?1"));
 
 /// The rows, each with what belongs to it; those that are not there as `None`.
@@ -121,6 +125,7 @@ pub(crate) fn state(
     customers::customers(reader, &wanted.customers, &mut state)?;
     customers::operations(reader, &wanted.operations, &mut state)?;
     wanted.control.load(reader, &mut state)?;
+    load_timers(reader, &wanted.timers, &mut state)?;
     Ok(state)
 }
 
@@ -165,6 +170,7 @@ struct Wanted<'a> {
     customers: Vec<(TenantNo, CustomerId)>,
     operations: Vec<(TenantNo, OperationId)>,
     control: WantedControl,
+    timers: Vec<(TenantNo, TimerKey)>,
 }
 
 impl<'a> Wanted<'a> {
@@ -181,6 +187,7 @@ impl<'a> Wanted<'a> {
             Read::TagDefinitionUse(tenant, id) => self.tag_definition_uses.push((*tenant, *id)),
             Read::CustomFields(tenant, object) => self.custom_fields.push((*tenant, *object)),
             Read::PaymentAttempts(tenant, id) => self.control.add_attempts(*tenant, *id),
+            Read::ScheduledAttempts(tenant, id) => self.control.add_scheduled(*tenant, *id),
             Read::PaymentVelocity(tenant, id) => self.control.add_velocity(*tenant, *id),
             Read::PaymentRules(tenant) => self.control.add_rules(*tenant),
             Read::RulesForPayment(tenant, id) => self.control.add_start(*tenant, *id),
@@ -195,6 +202,7 @@ impl<'a> Wanted<'a> {
             Read::ChangeRequest(tenant, id) => self.change_requests.push((*tenant, *id)),
             Read::Customer(tenant, id) => self.customers.push((*tenant, *id)),
             Read::Operation(tenant, id) => self.operations.push((*tenant, *id)),
+            Read::Timer(tenant, key) => self.timers.push((*tenant, *key)),
         }
     }
 
@@ -421,6 +429,25 @@ fn load_tags(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<
         state.tag_definition_uses.insert((tenant, id), used.is_some());
     }
     Ok(())
+}
+
+fn load_timers(
+    reader: &Reader,
+    keys: &[(TenantNo, TimerKey)],
+    state: &mut State,
+) -> Result<(), StoreError> {
+    state.timers.extend(keys.iter().map(|key| (*key, None)));
+    let keys: Vec<[Value<'_>; 3]> = keys
+        .iter()
+        .map(|(tenant, key)| {
+            [(*tenant).into(), timer_kind_code(key.kind).into(), key.object.into()]
+        })
+        .collect();
+    reader.for_keys(&SELECT_TIMER, &keys, |_, cells| {
+        let it = rows::timer(cells)?;
+        state.timers.insert((it.tenant, it.key), Some(it));
+        Ok(())
+    })
 }
 
 /// Custom fields, further addresses and blocking states: as seldom changed as tags, and never asked for by

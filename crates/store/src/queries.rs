@@ -20,6 +20,7 @@ mod payment_methods;
 mod payments;
 mod tags;
 mod tenants;
+mod timers;
 mod window;
 
 use std::path::Path;

@@ -8,6 +8,7 @@ use domain::tag::CONTROL_TAGS;
 use domain::{AccountId, PartitionNo, TenantNo, TransactionId};
 use engine::ports::StoreError;
 use ring::digest::{SHA256, digest};
+use uuid::Uuid;
 
 use crate::Error;
 use crate::codes::object_type_code;
@@ -29,6 +30,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, sql: fields_and_tags },
     Migration { version: 4, sql: blocking_states },
     Migration { version: 5, sql: payment_control },
+    Migration { version: 6, sql: timers },
 ];
 
 /// The version that this code writes.
@@ -46,7 +48,7 @@ fn founding(dialect: &Dialect) -> String {
 /// The tables of later versions.
 fn later() -> impl Iterator<Item = &'static Table> {
     let of_3_and_4 = tables::OF_VERSION_3.into_iter().chain(tables::OF_VERSION_4);
-    of_3_and_4.chain(tables::OF_VERSION_5)
+    of_3_and_4.chain(tables::OF_VERSION_5).chain(tables::OF_VERSION_6)
 }
 
 /// Finds the children of an account.
@@ -82,6 +84,11 @@ fn blocking_states(dialect: &Dialect) -> String {
 /// Tenants' rules for payments, attempts of controlled calls, and what accounts started in a day.
 fn payment_control(dialect: &Dialect) -> String {
     tables::ddl(&tables::OF_VERSION_5, dialect)
+}
+
+/// Timers.
+fn timers(dialect: &Dialect) -> String {
+    tables::ddl(&tables::OF_VERSION_6, dialect)
 }
 
 /// The whole schema of an empty database, step by step.
@@ -220,7 +227,7 @@ pub(crate) fn grow(db: &Database, path: &Path, wanted: u16) -> Result<(), Error>
     })
 }
 
-/// Gives outcomes that are waited for to the partitions of their accounts.
+/// Gives outcomes that are waited for, and timers, to the partitions of their accounts.
 fn spread(db: &Database, partitions: u16) -> Result<(), StoreError> {
     let sql = "SELECT tenant, transaction_id, account_id FROM outstanding";
     let all: Vec<(TenantNo, TransactionId, AccountId)> = db
@@ -232,7 +239,19 @@ fn spread(db: &Database, partitions: u16) -> Result<(), StoreError> {
         let partition = PartitionNo::of(tenant, account, partitions);
         update.row(&[tenant.into(), transaction.into(), partition.number().into()])?;
     }
-    db.check_again(&tables::OUTSTANDING, "", &[])
+    db.check_again(&tables::OUTSTANDING, "", &[])?;
+    let sql = "SELECT tenant, kind, object_id, account_id FROM timer";
+    let all: Vec<(TenantNo, i64, Uuid, AccountId)> = db.reader().query(sql, &[], |cells| {
+        Ok((cells.tenant()?, cells.int()?, cells.id()?, cells.entity()?))
+    })?;
+    let sql = "UPDATE timer SET partition = ?4 WHERE tenant = ?1 AND kind = ?2 AND object_id = ?3";
+    let mut update = db.prepare(sql)?;
+    for (tenant, kind, object, account) in all {
+        let partition = PartitionNo::of(tenant, account, partitions);
+        let key = [tenant.into(), kind.into(), object.into(), partition.number().into()];
+        update.row(&key)?;
+    }
+    db.check_again(&tables::TIMER, "", &[])
 }
 
 /// Makes a partition that nobody has owned yet.

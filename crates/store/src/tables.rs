@@ -26,7 +26,8 @@ pub use objects::{
 };
 pub(crate) use objects::{CLOSING, OF_VERSION_3, OF_VERSION_4, SHOWN};
 pub(crate) use payments::{IN_RARE_STATE, UNRESOLVED};
-pub use payments::{OUTSTANDING, PAYMENT, PAYMENT_TRANSACTION, POSTING, QUARANTINE};
+pub(crate) use payments::OF_VERSION_6;
+pub use payments::{OUTSTANDING, PAYMENT, PAYMENT_TRANSACTION, POSTING, QUARANTINE, TIMER};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -549,6 +550,7 @@ pub static TABLES: &[&Table] = &[
     &CLAIM,
     &CLAIM_RECENT,
     &OUTSTANDING,
+    &TIMER,
     &QUARANTINE,
     &REPLY,
     &FOLLOWER,

@@ -169,6 +169,7 @@ impl<'a> Image<'a> {
             | Change::Flag(_)
             | Change::Customer(_)
             | Change::Claim(_)
+            | Change::Timer(_)
             | Change::Account(AccountChange::Person { .. } | AccountChange::PersonErased { .. })
             | Change::Payment(
                 PaymentChange::Velocity(_)

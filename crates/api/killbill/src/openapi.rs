@@ -8,7 +8,7 @@ use utoipa::openapi::schema::{ArrayBuilder, Object, Type};
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Header, RefOr, Required, Response};
 
-use crate::payments::{combo, follow_up, read};
+use crate::payments::{combo, follow_up, read, retries};
 use crate::request::Audited;
 use crate::route::{Credentials, Route};
 use crate::routes;
@@ -116,6 +116,8 @@ use crate::{
     payments::start_by_account_key,
     payments::list_of_account,
     combo::start,
+    retries::cancel,
+    retries::cancel_by_key,
     follow_up::capture,
     follow_up::capture_by_key,
     follow_up::refund,

@@ -6,6 +6,7 @@ pub(crate) mod combo;
 pub(crate) mod follow_up;
 pub(crate) mod read;
 pub(crate) mod response;
+pub(crate) mod retries;
 pub(crate) mod view;
 
 use axum::response::Response;

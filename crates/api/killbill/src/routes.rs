@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::Method;
 
-use crate::payments::{combo, follow_up, read as payment_reads};
+use crate::payments::{combo, follow_up, read as payment_reads, retries};
 use crate::request::Audited;
 use crate::route::{Credentials, Gives, Handler, Resource, Route, Takes};
 use crate::unserved::UNSERVED;
@@ -311,6 +311,16 @@ static ROUTES: &[Route] = &[
     read("/1.0/kb/payments/{paymentId}/auditLogsWithHistory", |it| {
         Box::pin(audit::payment_history(it))
     }),
+    delete(
+        "/1.0/kb/payments/{paymentTransactionId}/cancelScheduledPaymentTransaction",
+        "payment:trigger",
+        |it| Box::pin(retries::cancel(it)),
+    )
+    .without_body(),
+    delete("/1.0/kb/payments/cancelScheduledPaymentTransaction", "payment:trigger", |it| {
+        Box::pin(retries::cancel_by_key(it))
+    })
+    .without_body(),
     read("/1.0/kb/payments/attempts/{paymentAttemptId}/auditLogsWithHistory", |it| {
         Box::pin(audit::attempt_history(it))
     }),

@@ -83,11 +83,6 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/paymentGateways/hosted/form", &[Method::POST]),
     ("/1.0/kb/paymentGateways/hosted/form/{accountId}", &[Method::POST]),
     ("/1.0/kb/paymentGateways/notification/{pluginName}", &[Method::POST]),
-    ("/1.0/kb/payments/cancelScheduledPaymentTransaction", &[Method::DELETE]),
-    (
-        "/1.0/kb/payments/{paymentTransactionId}/cancelScheduledPaymentTransaction",
-        &[Method::DELETE],
-    ),
     ("/1.0/kb/subscriptions", &[Method::GET, Method::POST]),
     ("/1.0/kb/subscriptions/createSubscriptionWithAddOns", &[Method::POST]),
     ("/1.0/kb/subscriptions/createSubscriptionsWithAddOns", &[Method::POST]),

@@ -140,11 +140,19 @@ impl AccountCommand {
             Self::Release(_) => {}
             Self::AddEmail(it) => read_emails(it.account, tenant, read),
             Self::RemoveEmail(it) => read_emails(it.account, tenant, read),
-            Self::Close(it) => read_blocking_states(it.account, tenant, read),
+            Self::Close(it) => {
+                read_blocking_states(it.account, tenant, read);
+                if it.remove_future_notifications {
+                    read(Read::ScheduledAttempts(tenant, it.account));
+                }
+            }
             Self::AddBlockingState(it) => read_blocking_states(it.account, tenant, read),
             Self::AddTags(it) => read_tags((it.account, it.part), &it.definitions, tenant, read),
             Self::RemoveTags(it) => {
                 read_tags((it.account, it.part), &it.definitions, tenant, read);
+                if it.resumes_retries() {
+                    read(Read::ScheduledAttempts(tenant, it.account));
+                }
             }
             Self::AddCustomFields(it) => read_fields((it.account, it.object), tenant, read),
             Self::UpdateCustomFields(it) => read_fields((it.account, it.object), tenant, read),

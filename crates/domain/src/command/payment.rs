@@ -9,7 +9,10 @@ use crate::partition::Subject;
 use crate::payment::{
     Complete, FixTransaction, FollowUp, GatewayInquired, GatewayReplied, Initiate, ResolvePending,
 };
+use crate::payment_attempt::{CancelRetries, RetryPayment, SUSPENDING_TAGS};
 use crate::read::Read;
+use crate::tag::TagKey;
+use crate::timer::{TimerKey, TimerKind};
 use crate::{AccountId, PaymentId, PaymentMethodId, RequestId, TenantNo, TransactionId};
 
 /// A command about a payment.
@@ -29,6 +32,8 @@ pub enum PaymentCommand {
     GatewayReplied(GatewayReplied),
     GatewayInquired(GatewayInquired),
     InitiateCombo(Box<InitiateCombo>),
+    Retry(RetryPayment),
+    CancelRetries(CancelRetries),
 }
 
 impl PaymentCommand {
@@ -50,6 +55,8 @@ impl PaymentCommand {
             Self::GatewayReplied(_) => "GatewayReplied",
             Self::GatewayInquired(_) => "GatewayInquired",
             Self::InitiateCombo(_) => "InitiateCombo",
+            Self::Retry(_) => "RetryPayment",
+            Self::CancelRetries(_) => "CancelRetries",
         }
     }
 
@@ -71,7 +78,9 @@ impl PaymentCommand {
             | Self::ResolvePending(_)
             | Self::FixTransaction(_)
             | Self::GatewayReplied(_)
-            | Self::GatewayInquired(_) => None,
+            | Self::GatewayInquired(_)
+            | Self::CancelRetries(_) => None,
+            Self::Retry(it) => Some(it.account),
         }
     }
 
@@ -95,6 +104,8 @@ impl PaymentCommand {
             Self::FixTransaction(it) => Subject::Payment(it.payment),
             Self::GatewayReplied(it) => Subject::Payment(it.payment),
             Self::GatewayInquired(it) => Subject::Payment(it.payment),
+            Self::Retry(it) => Subject::Payment(it.payment),
+            Self::CancelRetries(it) => Subject::Payment(it.payment),
         }
     }
 
@@ -114,7 +125,9 @@ impl PaymentCommand {
             | Self::Complete(_)
             | Self::ResolvePending(_)
             | Self::FixTransaction(_)
-            | Self::InitiateCombo(_) => None,
+            | Self::InitiateCombo(_)
+            | Self::Retry(_)
+            | Self::CancelRetries(_) => None,
         }
     }
 
@@ -135,15 +148,20 @@ impl PaymentCommand {
             | Self::ResolvePending(_)
             | Self::FixTransaction(_)
             | Self::GatewayInquired(_)
-            | Self::InitiateCombo(_) => None,
+            | Self::InitiateCombo(_)
+            | Self::Retry(_)
+            | Self::CancelRetries(_) => None,
         }
     }
 
     /// See [`super::Command::is_marked`].
     pub(super) const fn is_marked(&self) -> bool {
         match self {
-            Self::Complete(_) | Self::ResolvePending(_) | Self::FixTransaction(_) => true,
-            // The first ones make a transaction; a gateway's answer comes from no queue.
+            Self::Complete(_)
+            | Self::ResolvePending(_)
+            | Self::FixTransaction(_)
+            | Self::CancelRetries(_) => true,
+            // The first ones make a transaction; a gateway's answer and a timer's retry come from no queue.
             Self::Authorize(_)
             | Self::Purchase(_)
             | Self::Credit(_)
@@ -154,7 +172,8 @@ impl PaymentCommand {
             | Self::ReverseChargeback(_)
             | Self::InitiateCombo(_)
             | Self::GatewayReplied(_)
-            | Self::GatewayInquired(_) => false,
+            | Self::GatewayInquired(_)
+            | Self::Retry(_) => false,
         }
     }
 
@@ -182,13 +201,28 @@ impl PaymentCommand {
                 read_with_attempts(it.payment, tenant, read);
             }
             Self::GatewayReplied(it) => read(Read::Payment(tenant, it.payment)),
+            Self::Retry(it) => read_retry(it, tenant, read),
+            Self::CancelRetries(it) => read_with_attempts(it.payment, tenant, read),
         }
+    }
+}
+
+fn read_retry(it: &RetryPayment, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    let object = it.attempt.uuid();
+    read(Read::Timer(tenant, TimerKey { kind: TimerKind::PaymentRetry, object }));
+    read(Read::Account(tenant, it.account));
+    read(Read::PaymentVelocity(tenant, it.account));
+    read_with_attempts(it.payment, tenant, read);
+    read_transaction_key(it.transaction_key.as_deref(), tenant, read);
+    for tag in SUSPENDING_TAGS {
+        read(Read::Tag(tenant, TagKey::of_account(it.account, tag)));
     }
 }
 
 fn read_with_attempts(payment: PaymentId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     read(Read::Payment(tenant, payment));
     read(Read::PaymentAttempts(tenant, payment));
+    read(Read::PaymentRules(tenant));
 }
 
 fn read_initiate(it: &Initiate, tenant: TenantNo, read: &mut impl FnMut(Read)) {

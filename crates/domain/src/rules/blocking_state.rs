@@ -9,6 +9,7 @@ use crate::blocking_state::{
 use crate::change::AccountChange;
 use crate::context::Context;
 use crate::reply::Outcome;
+use crate::rules::attempt;
 use crate::state::State;
 use crate::{
     Accepted, AccountId, AccountRejection, BlockingStateId, Event, Rejection, Reply, Revision,
@@ -32,8 +33,11 @@ pub(crate) fn close(state: &State, it: &CloseAccount, cx: &mut Context) -> Outco
             record(known, &closing, place, cx);
         }
     }
-    // `remove_future_notifications`: nothing is scheduled for an account. What will be is cancelled here,
-    // whether the account was closed before or not.
+    if it.remove_future_notifications {
+        for attempt in state.scheduled_attempts(cx.tenant, it.account) {
+            attempt::cancel(attempt, cx);
+        }
+    }
     Ok(Accepted::now(Reply::Done))
 }
 

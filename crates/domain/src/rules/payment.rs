@@ -7,6 +7,7 @@ mod control;
 mod follow_up;
 mod initiate;
 mod outcome;
+mod retry;
 mod route;
 #[cfg(test)]
 mod tests;
@@ -17,3 +18,4 @@ pub(crate) use control::follow;
 pub(crate) use follow_up::{follow_up, reverse_chargeback};
 pub(crate) use initiate::initiate;
 pub(crate) use outcome::{gateway_inquired, gateway_replied};
+pub(crate) use retry::{cancel_retries, retry};

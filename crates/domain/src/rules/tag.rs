@@ -7,7 +7,7 @@ use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::object::{Object, ObjectType};
 use crate::reply::Outcome;
-use crate::rules::object;
+use crate::rules::{attempt, object};
 use crate::state::State;
 use crate::tag::{
     AddTags, CONTROL_TAGS, ControlTag, CreateTagDefinition, DEFINITION_CHARS_MAX,
@@ -44,6 +44,9 @@ pub(crate) fn remove(state: &State, it: &RemoveTags, cx: &mut Context) -> Outcom
             ..known.clone()
         }));
         cx.event(Event::TagRemoved { account: it.account, tag: known.id, definition: named });
+    }
+    if it.resumes_retries() {
+        attempt::resume(state.scheduled_attempts(cx.tenant, it.account), cx);
     }
     Ok(Accepted::now(Reply::Done))
 }

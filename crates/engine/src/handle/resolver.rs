@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::command::PaymentCommand;
-use domain::payment::{GatewayInquired, GatewayKnowledge, Outstanding};
-use domain::{Command, PaymentId, Request, TenantNo, Timestamp, TransactionId};
+use domain::payment::{Actor, GatewayInquired, GatewayKnowledge, Outstanding};
+use domain::{Command, PaymentId, Request, TenantNo, TransactionId};
 use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 
@@ -146,8 +146,19 @@ pub(crate) async fn ask(engine: &Engine, outstanding: Outstanding) -> Result<(),
         payment: outstanding.payment_id,
         transaction: outstanding.transaction_id,
     };
+    inquire(engine, (&outstanding.gateway, inquiry), outstanding.actor).await.map(drop)
+}
+
+/// Asks a gateway about a transaction, commits what it answers in the name of `actor`, and returns whether it
+/// answered.
+pub(crate) async fn inquire(
+    engine: &Engine,
+    (gateway, inquiry): (&str, Inquiry),
+    actor: Actor,
+) -> Result<bool, Unavailable> {
+    let (tenant, payment, transaction) = (inquiry.tenant, inquiry.payment, inquiry.transaction);
     let asked_at = engine.clock().real_now();
-    let knowledge = match engine.shared().gateways.get(&outstanding.gateway) {
+    let knowledge = match engine.shared().gateways.get(gateway) {
         Some(gateway) => {
             let guarded = AssertUnwindSafe(gateway.inquire(inquiry)).catch_unwind();
             match tokio::time::timeout(INQUIRY_TIMEOUT, guarded).await {
@@ -157,22 +168,15 @@ pub(crate) async fn ask(engine: &Engine, outstanding: Outstanding) -> Result<(),
         }
         None => GatewayKnowledge::Unreachable,
     };
-    commit_knowledge(engine, outstanding, (knowledge, asked_at)).await
-}
-
-async fn commit_knowledge(
-    engine: &Engine,
-    outstanding: Outstanding,
-    (knowledge, asked_at): (GatewayKnowledge, Timestamp),
-) -> Result<(), Unavailable> {
+    let has_answered = !matches!(knowledge, GatewayKnowledge::Unreachable);
     let request = Request {
         id: engine.mint(),
-        tenant: outstanding.tenant,
-        actor: outstanding.actor,
+        tenant,
+        actor,
         idempotency: None,
         command: Command::Payment(PaymentCommand::GatewayInquired(GatewayInquired {
-            payment: outstanding.payment_id,
-            transaction: outstanding.transaction_id,
+            payment,
+            transaction,
             knowledge,
             asked_at,
         })),
@@ -183,7 +187,7 @@ async fn commit_knowledge(
             tracing::error!("an inquiry's answer was refused");
         }
     }
-    Ok(())
+    Ok(has_answered)
 }
 
 impl Engine {
@@ -204,7 +208,7 @@ impl Engine {
             knowledge,
             asked_at,
         }));
-        let actor = domain::payment::Actor::new("gateway", "gateway notification", self.mint().0);
+        let actor = Actor::new("gateway", "gateway notification", self.mint().0);
         let request = Request { id: self.mint(), tenant, actor, idempotency: None, command };
         self.submit_own(request).await.map(|_| ())
     }

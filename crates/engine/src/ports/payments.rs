@@ -2,7 +2,7 @@
 
 use domain::payment::{PaymentFile, PaymentState};
 use domain::payment_attempt::PaymentAttempt;
-use domain::{AccountId, PaymentId, TenantNo, TransactionId};
+use domain::{AccountId, AttemptId, PaymentId, TenantNo, TransactionId};
 
 use super::{Page, Paged, StoreError};
 
@@ -35,6 +35,12 @@ pub trait PaymentQueries: Send + Sync {
         no: TenantNo,
         payment: PaymentId,
     ) -> Result<Vec<PaymentAttempt>, StoreError>;
+    /// An attempt by id.
+    fn payment_attempt(
+        &self,
+        no: TenantNo,
+        id: AttemptId,
+    ) -> Result<Option<PaymentAttempt>, StoreError>;
     /// An account's payments, oldest first.
     fn payments_of(
         &self,

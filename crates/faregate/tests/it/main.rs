@@ -36,6 +36,7 @@ mod killbill_export;
 mod killbill_payment_control;
 mod killbill_related;
 mod killbill_requests;
+mod killbill_retries;
 mod killbill_tags;
 mod killbill_tenant_values;
 mod lifecycle;

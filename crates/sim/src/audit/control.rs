@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use domain::payment_attempt::AttemptState;
+use domain::payment_attempt::{AttemptState, PaymentAttempt};
 
 use super::Wrong;
 use super::people::same;
 use crate::ask::Status;
 use crate::disk::Books;
-use crate::model::{Model, Most};
+use crate::model::{Model, Most, Retry};
 use crate::translate;
 
 /// All checks of payment control.
 pub fn all(books: &Books, model: &Model) -> Vec<Result<(), Wrong>> {
-    vec![attempts(books, model), velocities(books, model), limits(books, model)]
+    let timers = timers(books, model);
+    vec![attempts(books, model), timers, velocities(books, model), limits(books, model)]
 }
 
 fn attempts(books: &Books, model: &Model) -> Result<(), Wrong> {
@@ -34,7 +35,11 @@ fn attempts(books: &Books, model: &Model) -> Result<(), Wrong> {
                 let state = match it.status {
                     Status::Success => AttemptState::Success,
                     Status::Running | Status::Pending | Status::Unknown => AttemptState::Init,
-                    Status::Declined | Status::Failed => AttemptState::Aborted,
+                    Status::Declined | Status::Failed => match it.retry {
+                        Retry::None => AttemptState::Aborted,
+                        Retry::Due(_) | Retry::Suspended(_) => AttemptState::Scheduled,
+                        Retry::Made => AttemptState::Retried,
+                    },
                 };
                 let (account, transaction) = (payment.account, Some(it.id));
                 expected.push(format!(
@@ -56,6 +61,21 @@ fn attempts(books: &Books, model: &Model) -> Result<(), Wrong> {
         }
     }
     same("attempts are what the model says", &mut stored, &mut expected)
+}
+
+/// A timer is set for each attempt that is to be retried, for its time, and no other.
+fn timers(books: &Books, model: &Model) -> Result<(), Wrong> {
+    let mut stored: Vec<String> = vec![];
+    for timer in &books.timers {
+        let of_timer = |it: &&PaymentAttempt| it.id.uuid() == timer.key.object;
+        let attempt = books.attempts.iter().find(of_timer);
+        let transaction = attempt.and_then(|it| it.transaction_id).map(|it| it.uuid().as_u128());
+        stored.push(format!("{} {transaction:x?} {}", timer.tenant.0, timer.due.0));
+    }
+    let expected = model.timers().into_iter();
+    let mut expected: Vec<String> =
+        expected.map(|(tenant, _, it, due)| format!("{tenant} {:x?} {due}", Some(it))).collect();
+    same("timers are what the model says", &mut stored, &mut expected)
 }
 
 fn velocities(books: &Books, model: &Model) -> Result<(), Wrong> {

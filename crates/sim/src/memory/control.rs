@@ -44,6 +44,13 @@ impl ControlTables {
         state.payment_rules.insert(tenant, self.rules.get(&tenant).cloned());
     }
 
+    pub(super) fn read_scheduled(&self, of: (TenantNo, AccountId), state: &mut State) {
+        let is_its = |it: &&PaymentAttempt| (it.tenant, it.account_id) == of && it.due_at.is_some();
+        let mut found: Vec<_> = self.attempts.values().filter(is_its).cloned().collect();
+        found.sort_by_key(|it| (it.due_at, it.id));
+        state.scheduled_attempts.insert(of, found);
+    }
+
     pub(super) fn read_velocity(&self, of: (TenantNo, AccountId), state: &mut State) {
         state.payment_velocities.insert(of, self.velocities.get(&of).cloned());
     }

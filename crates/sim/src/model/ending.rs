@@ -9,7 +9,7 @@ type Place = (u32, Uid, Uid);
 impl Model {
     pub(super) fn replied(&mut self, place: Place, heard: Heard, when: When) -> Expected {
         let has_outcome = matches!(heard, Heard::Said(_) | Heard::NotSent);
-        self.touch(place, Some((when, has_outcome)), |payment, at, _| {
+        self.touch(place, (when, Some(has_outcome)), |payment, at, _| {
             let it = &mut payment.moves[at];
             // It may have left as late as now.
             if it.status == Status::Running
@@ -57,7 +57,7 @@ impl Model {
         let waits_on =
             open.is_some_and(|it| it.asked == 0 && it.ask_at.is_none() && asked_at < it.deadline);
         let has_outcome = matches!(known, Known::Found(it) if it.end != End::Undefined);
-        self.touch(place, (!waits_on).then_some((when, has_outcome)), |payment, at, rules| {
+        self.touch(place, (when, (!waits_on).then_some(has_outcome)), |payment, at, rules| {
             // Nothing is planned further off than the longest delay, unless by a clock that has been
             // set back since: then it is due.
             let delays = rules.unknown_delays_us.iter().chain(&rules.pending_delays_us);
@@ -106,7 +106,7 @@ impl Model {
             let how = How::Is(Status::Pending);
             return Expected::Said(Said::Paid { payment: place.1, transaction: place.2, how });
         };
-        self.touch(place, Some((when, true)), |payment, at, _| {
+        self.touch(place, (when, Some(true)), |payment, at, _| {
             let asked = payment.moves[at].called.unwrap_or(0);
             let (status, processed) =
                 if worked { (Status::Success, asked) } else { (Status::Declined, 0) };
@@ -139,7 +139,7 @@ impl Model {
         if !no.is_empty() {
             return Expected::Refused(no);
         }
-        self.touch(place, Some((when, true)), |payment, at, _| {
+        self.touch(place, (when, Some(true)), |payment, at, _| {
             let asked = payment.moves[at].called.unwrap_or(0);
             let processed = if status == Status::Success { asked } else { 0 };
             payment.settle(at, status, processed);
@@ -171,7 +171,7 @@ impl Model {
     fn touch(
         &mut self,
         place: Place,
-        ending: Option<(When, bool)>,
+        (when, ending): (When, Option<bool>),
         change: impl FnOnce(&mut Payment, usize, &Rules) -> Said,
     ) -> Expected {
         let (tenant, id, transaction) = place;
@@ -183,7 +183,9 @@ impl Model {
         let Some(at) = payment.moves.iter().position(|it| it.id == transaction) else {
             return Expected::refused(Reason::NoTransaction);
         };
+        let before = payment.moves[at].status;
         let said = change(payment, at, &rules);
+        payment.reschedule(at, before, when.domain);
         let it = &mut payment.moves[at];
         let reported = it.reported(place);
         let changed = std::mem::take(&mut it.changed);
@@ -192,7 +194,7 @@ impl Model {
         {
             tenant.key_owners.insert(key.clone(), id);
         }
-        if let Some((when, has_outcome)) = ending
+        if let Some(has_outcome) = ending
             && let Some(key) = it.close_or_ask(&rules, when, (changed, has_outcome))
             && let Some(kept) = self.replies.get_mut(&key)
         {

@@ -1,5 +1,6 @@
 //! What may be asked of a payment, and what it becomes.
 
+use super::retrying::{Retry, is_retried};
 use super::{Aborted, EXTERNAL, Expected, Method, Model, Move, Open, Payment, Tenant};
 use crate::ask::{
     Code, Completion, Created, Follow, How, Kind, Reason, Said, Start, Status, Uid, When, minor,
@@ -85,7 +86,7 @@ impl Model {
             return Expected::Said(Said::Aborted);
         }
         let payment = target.or(created.payment).unwrap_or_default();
-        let at = tenant.open(it, (payment, created), paid);
+        let at = tenant.open(it, (payment, created, when), paid);
         tenant.count(it.account, (payment, at), counted_on);
         self.send((tenant_no, payment, at), (when, reply))
     }
@@ -162,6 +163,9 @@ impl Model {
             revived: false,
             was_revived: false,
             counted_on: None,
+            begun: when.domain,
+            asks_for_retries: false,
+            retry: Retry::None,
             open: None,
         });
         let at = payment.moves.len() - 1;
@@ -259,7 +263,7 @@ impl Tenant {
     fn open(
         &mut self,
         it: &Start,
-        (payment, created): (Uid, Created),
+        (payment, created, when): (Uid, Created, When),
         (method, currency): (Uid, Code),
     ) -> usize {
         let gateway = self.methods[&method].gateway;
@@ -298,6 +302,9 @@ impl Tenant {
             revived: false,
             was_revived: false,
             counted_on: None,
+            begun: when.domain,
+            asks_for_retries: it.asks_for_retries && is_retried(it.kind),
+            retry: Retry::None,
             open: None,
         });
         opened.moves.len() - 1

@@ -14,6 +14,9 @@ const SESSIONS_MAX: usize = 20;
 /// The tag of a new customer's account: nothing is paid from it by itself.
 pub(super) const NOT_PAID_FROM: u8 = 1;
 
+/// The tags of an account that suspend retries of its payments.
+pub(super) const SUSPENDING: [u8; 2] = [NOT_PAID_FROM, 5];
+
 /// The tag that is for invoices only.
 const FOR_INVOICES: u8 = 4;
 
@@ -185,7 +188,7 @@ impl Tenant {
                 if *if_expired && it.expires.is_none_or(|at| at > asked.1) {
                     return no("NotExpired");
                 }
-                self.forget(who, it);
+                self.forget(who, it, asked.1);
                 done()
             }
             Wish::Join(_)
@@ -230,8 +233,10 @@ impl Tenant {
             (created.customer.unwrap_or_default(), created.account.unwrap_or_default());
         let key = Some(uuid::Uuid::from_u128(id).to_string());
         let (currency, default) = (it.currency, None);
-        self.accounts
-            .insert(account, Account { key, currency, default, name: None, states: vec![] });
+        self.accounts.insert(
+            account,
+            Account { key, currency, default, name: None, states: vec![], forgotten: None },
+        );
         self.named(account, Some(&it.name));
         self.people.tags.insert((account, NOT_PAID_FROM), true);
         let until = now + TOKEN_US;
@@ -317,7 +322,7 @@ impl Tenant {
         done()
     }
 
-    fn forget(&mut self, who: &Who, it: &mut Customer) {
+    fn forget(&mut self, who: &Who, it: &mut Customer, now: i64) {
         it.address = None;
         it.name = String::new();
         it.verification = None;
@@ -327,6 +332,8 @@ impl Tenant {
         self.people.mails.retain(|(to, ..)| *to != who.id);
         self.people.fields.retain(|(account, _), _| *account != who.account);
         self.named(who.account, None);
+        let account = self.accounts.get_mut(&who.account).expect("an account is never deleted");
+        account.forgotten = Some(now);
     }
 
     fn fields(
@@ -385,6 +392,9 @@ impl Tenant {
             return Expected::Refused(refused);
         }
         tags.extend(numbers.iter().map(|number| ((account, *number), !off)));
+        if off && numbers.iter().any(|number| SUSPENDING.contains(number)) {
+            self.resume_retries(account);
+        }
         done()
     }
 }

@@ -3,10 +3,11 @@
 
 use domain::Timestamp;
 use domain::payment::Outstanding;
+use domain::timer::Timer;
 
 use super::owners::{LIVES, Owner, OwnerId};
 use super::{Event, From, Job, SECOND_US, World};
-use crate::ask::{Known, Status, Uid, What};
+use crate::ask::{Again, Known, Status, Uid, What};
 use crate::audit::Wrong;
 use crate::disk::Disk;
 use crate::gateway::{Call, Later, Stand};
@@ -160,6 +161,47 @@ impl<D: Disk> World<D> {
         due.extend(self.disk.orphans());
         for outstanding in due {
             self.inquire(&outstanding);
+        }
+        for timer in self.disk.timers_due(now) {
+            self.fire(&timer);
+        }
+    }
+
+    /// A timer is due: the gateway is asked once more, and the payment is tried again. Now and then it fires
+    /// twice, also where a partition was lost.
+    fn fire(&mut self, timer: &Timer) {
+        let attempt = self.disk.attempt(timer.tenant, domain::AttemptId::new(timer.key.object));
+        let attempt = attempt.expect("a timer is set for an attempt");
+        let transaction = attempt.transaction_id.expect("it has one").uuid().as_u128();
+        let payment = attempt.payment_id.expect("it has one").uuid().as_u128();
+        let tenant = timer.tenant.0;
+        let owner = self.owner_of(tenant, payment);
+        let is_about =
+            |job: &Job| matches!(&job.ask.what, What::Retry(it) if it.transaction == transaction);
+        if self.owners[&owner].inbox.iter().any(is_about) {
+            return;
+        }
+        let called = self.called(transaction);
+        let known = self.gateway.inquire(transaction, called, self.real);
+        self.note(format!("fires: {transaction:x} {known:?}"));
+        let is_asked = known != Known::Unreachable;
+        let inquired = What::Inquired { payment, transaction, known, asked_at: self.real };
+        let again = What::Retry(Again {
+            account: timer.account.uuid().as_u128(),
+            payment,
+            transaction,
+            attempt: timer.key.object.as_u128(),
+            key: attempt.transaction_key,
+            is_asked,
+            due: timer.due.0,
+        });
+        self.tell(owner, tenant, inquired, From::Resolver);
+        let no = self.owners[&owner].no;
+        let others = self.owners.iter().filter(|(id, it)| **id != owner && it.no == no);
+        let other = others.map(|(id, _)| *id).next();
+        self.tell(owner, tenant, again.clone(), From::Resolver);
+        if self.random.chance(200) {
+            self.tell(other.unwrap_or(owner), tenant, again, From::Resolver);
         }
     }
 
@@ -320,6 +362,8 @@ impl<D: Disk> World<D> {
         let question = due.iter().find(|it| !runs(it.transaction_id)).and_then(|it| it.ask_at);
         let question = question.map(|at| (at.0 - self.offset).max(self.real));
         let orphan = (!self.disk.orphans().is_empty()).then_some(self.real + SECOND_US);
-        [event, question, orphan].into_iter().flatten().min()
+        let timer =
+            self.disk.timers_due(far).first().map(|it| (it.due.0 - self.offset).max(self.real));
+        [event, question, orphan, timer].into_iter().flatten().min()
     }
 }

@@ -56,6 +56,7 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
     ("custom fields are what the model says", &[Mutant::LosesField]),
     ("blocking states are what the model says", &[Mutant::LosesState]),
     ("attempts are what the model says", &[Mutant::ForgetsAttempt]),
+    ("timers are what the model says", &[Mutant::DropsTimer, Mutant::KeepsTimer]),
     ("velocities are what the model says", &[Mutant::ForgetsVelocity]),
     ("velocity is never exceeded", &[Mutant::ForgetsVelocity]),
     ("postings balance", &[Mutant::PostsOneSided]),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use domain::read::SCHEDULED_MAX;
 use domain::state::State;
 use domain::{AccountId, PaymentId, TenantNo};
 use engine::ports::StoreError;
@@ -19,6 +20,12 @@ pub(crate) const ATTEMPTS_WITH_TRANSACTION: &str =
 static SELECT_RULES: LazyLock<String> = LazyLock::new(|| PAYMENT_RULES.select("WHERE tenant = ?1"));
 static SELECT_ATTEMPTS: LazyLock<String> =
     LazyLock::new(|| PAYMENT_ATTEMPT.select(ATTEMPTS_WITH_TRANSACTION));
+static SELECT_SCHEDULED: LazyLock<String> = LazyLock::new(|| {
+    PAYMENT_ATTEMPT.select(
+        "WHERE tenant = ?1 AND account_id = ?2 AND due_at_us IS NOT NULL \
+         ORDER BY due_at_us, id LIMIT ?3",
+    )
+});
 static SELECT_VELOCITY: LazyLock<String> =
     LazyLock::new(|| PAYMENT_VELOCITY.select("WHERE tenant = ?1 AND account_id = ?2"));
 
@@ -30,6 +37,8 @@ pub(super) struct WantedControl {
     started: Vec<(TenantNo, AccountId)>,
     velocities: BTreeSet<(TenantNo, AccountId)>,
     attempts: Vec<(TenantNo, PaymentId)>,
+    /// Accounts whose scheduled attempts are wanted.
+    scheduled: Vec<(TenantNo, AccountId)>,
 }
 
 impl WantedControl {
@@ -50,6 +59,10 @@ impl WantedControl {
         self.attempts.push((tenant, payment));
     }
 
+    pub(super) fn add_scheduled(&mut self, tenant: TenantNo, account: AccountId) {
+        self.scheduled.push((tenant, account));
+    }
+
     /// Loads it. The rules come first: they say which velocities are looked at.
     pub(super) fn load(mut self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
         load_rules(reader, &self.rules, state)?;
@@ -60,6 +73,11 @@ impl WantedControl {
             limits.is_some_and(|it| it.every_payment)
         };
         self.velocities.extend(self.started.iter().filter(|(tenant, _)| is_every(*tenant)));
+        for &(tenant, account) in &self.scheduled {
+            let key = [tenant.into(), account.into(), i64::from(SCHEDULED_MAX).into()];
+            let found = reader.query(&SELECT_SCHEDULED, &key, rows::payment_attempt)?;
+            state.scheduled_attempts.insert((tenant, account), found);
+        }
         state.payment_attempts.extend(self.attempts.iter().map(|key| (*key, vec![])));
         reader.for_keys(&SELECT_ATTEMPTS, &values(&self.attempts), |at, cells| {
             let it = rows::payment_attempt(cells)?;

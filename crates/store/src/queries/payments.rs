@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use domain::claim::ClaimKind;
 use domain::payment::{Payment, PaymentFile, PaymentState, TransactionStatus, TransactionType};
 use domain::payment_attempt::PaymentAttempt;
-use domain::{AccountId, PaymentId, TenantNo, TransactionId};
+use domain::{AccountId, AttemptId, PaymentId, TenantNo, TransactionId};
 use engine::ports::{Page, Paged, PaymentQueries, ROWS_MAX, StoreError};
 use uuid::Uuid;
 
@@ -73,6 +73,18 @@ impl PaymentQueries for SqlQueries {
             });
             let limit = i64::try_from(ROWS_MAX).unwrap_or(i64::MAX).into();
             reader.query(&SQL, &[no.into(), payment.into(), limit], rows::payment_attempt)
+        })
+    }
+
+    fn payment_attempt(
+        &self,
+        no: TenantNo,
+        id: AttemptId,
+    ) -> Result<Option<PaymentAttempt>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> =
+                LazyLock::new(|| tables::PAYMENT_ATTEMPT.select("WHERE tenant = ?1 AND id = ?2"));
+            reader.query_one(&SQL, &[no.into(), id.into()], rows::payment_attempt)
         })
     }
 

@@ -49,6 +49,10 @@ pub static PAYMENT_ATTEMPT: Table = Table {
             ..index("payment_attempt_by_payment", "payment_id")
         },
         index("payment_attempt_by_account", "tenant, account_id, id"),
+        Index {
+            only: Some("due_at_us IS NOT NULL"),
+            ..index("payment_attempt_scheduled", "tenant, account_id, due_at_us, id")
+        },
     ],
 };
 

@@ -161,3 +161,24 @@ pub static OUTSTANDING: Table = Table {
     ],
     ..CLUSTERED
 };
+
+/// Timers that are set, each with the partition that fires it.
+pub static TIMER: Table = Table {
+    name: "timer",
+    columns: &[
+        int("tenant"),
+        int("kind"),
+        id("object_id"),
+        id("account_id").fixed(),
+        int("due_at_us"),
+        int("partition").fixed(),
+        CHECK_MADE,
+        CHECK_NOW,
+    ],
+    key_columns: 3,
+    indexes: &[index("timer_by_due_at", "partition, due_at_us, tenant, kind, object_id")],
+    ..CLUSTERED
+};
+
+/// The tables that came with the schema's version 6.
+pub(crate) static OF_VERSION_6: [&Table; 1] = [&TIMER];

@@ -525,6 +525,7 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
             | PaymentChange::OutstandingClosed { .. },
         )
         | Change::Claim(_)
+        | Change::Timer(_)
         | Change::ReplySettled { .. } => None,
     }
 }
@@ -575,6 +576,7 @@ fn name(change: &Change) -> String {
         | Change::Customer(_)
         | Change::Payment(_)
         | Change::Claim(_)
+        | Change::Timer(_)
         | Change::ReplySettled { .. } => "what has no history".to_owned(),
     }
 }

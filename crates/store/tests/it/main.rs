@@ -55,6 +55,7 @@ mod scans;
 mod sqlite;
 #[cfg(test)]
 mod tags;
+mod timers;
 #[cfg(test)]
 mod verification;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use domain::Currency;
-use domain::payment_attempt::PaymentAttempt;
+use domain::payment_attempt::{AttemptState, PaymentAttempt};
 use engine::ports::HistoryRow;
 use engine::time::rfc3339_second;
 use serde::Serialize;
@@ -38,6 +38,25 @@ pub(crate) struct AttemptJson<'a> {
 }
 
 impl<'a> AttemptJson<'a> {
+    /// An attempt; behind one that waits for its retry, the retry at the time when it is due, as in Kill Bill.
+    pub(crate) fn all_of(
+        it: &'a PaymentAttempt,
+        audit: AuditLevel,
+        rows: &'a [HistoryRow],
+    ) -> impl Iterator<Item = Self> {
+        let of_attempt = Self::of(it, audit, rows);
+        let due = it.due_at.filter(|_| it.state == AttemptState::Scheduled);
+        let (attempt, retry) = match due {
+            Some(due) => {
+                let retry =
+                    Self { effective_date: rfc3339_second(due), ..Self::of(it, audit, &[]) };
+                (Self { state_name: AttemptState::Retried.name(), ..of_attempt }, Some(retry))
+            }
+            None => (of_attempt, None),
+        };
+        std::iter::once(attempt).chain(retry)
+    }
+
     pub(crate) fn of(it: &'a PaymentAttempt, audit: AuditLevel, rows: &'a [HistoryRow]) -> Self {
         let payment = it.payment_id.map(|it| it.uuid());
         let transaction = it.transaction_id.map(|it| it.uuid());
@@ -69,7 +88,6 @@ fn key_or_id(key: Option<&str>, id: Option<Uuid>) -> Option<Cow<'_, str>> {
 #[cfg(test)]
 mod tests {
     use domain::payment::TransactionType;
-    use domain::payment_attempt::AttemptState;
     use domain::{AmountMinor, Id, Revision, Seq, TenantNo, Timestamp};
     use expect_test::{Expect, expect};
 

@@ -150,7 +150,7 @@ impl RowFormat for ReadOptions {
             transactions,
             payment_attempts: self.attempts.then(|| {
                 let attempts = audited.attempts.iter();
-                attempts.map(|(it, rows)| AttemptJson::of(it, self.audit, rows)).collect()
+                attempts.flat_map(|(it, rows)| AttemptJson::all_of(it, self.audit, rows)).collect()
             }),
             audit_logs: self.audit.logs(&audited.payment_rows),
         }

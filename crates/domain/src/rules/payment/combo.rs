@@ -220,6 +220,7 @@ mod tests {
             | Change::Access(_)
             | Change::Flag(_)
             | Change::Customer(_)
+            | Change::Timer(_)
             | Change::ReplySettled { .. } => panic!("{change:?}"),
         };
         let changes: Vec<String> = executed.done.changes.iter().map(change).collect();

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::change::{Change, PaymentChange};
+use super::retry;
+use crate::change::{Change, PaymentChange, TimerChange};
 use crate::context::Context;
 use crate::payment::{Initiate, PaymentFile, Transaction, TransactionStatus, TransactionType};
 use crate::payment_attempt::{AttemptState, PaymentAttempt, PaymentVelocity};
 use crate::payment_rules::{ControlPlugin, Limits, PaymentRules, RetrySettings};
 use crate::reply::PaymentAborted;
+use crate::rules::attempt as attempt_rules;
 use crate::state::State;
 use crate::{
     Accepted, Account, AmountMinor, Currency, PaymentMethod, Properties, Rejection, Reply, Revision,
@@ -138,24 +140,41 @@ impl<'s> Control<'s> {
     }
 }
 
-/// Changes the attempts of the transactions that a command changed, and what they count.
+/// Changes the attempts of the transactions that a command changed, what they count, and their retries.
 pub(crate) fn follow(state: &State, cx: &mut Context) {
-    let changed = cx.done.changes.iter().filter_map(transaction_of);
-    let outcomes: Vec<(&PaymentAttempt, AttemptState)> = changed
-        .filter_map(|transaction| {
-            let attempt = state.attempt_of(transaction)?;
-            Some((attempt, state_after(attempt.state, transaction.status)))
-        })
-        .filter(|(attempt, after)| attempt.state != *after)
-        .collect();
-    for (attempt, after) in outcomes {
-        let revision = attempt.revision.next(cx.seq);
-        cx.change(PaymentChange::Attempt(PaymentAttempt {
-            state: after,
-            revision,
-            ..attempt.clone()
-        }));
-        count_again(state, attempt, after, cx);
+    let changed: Vec<Transaction> =
+        cx.done.changes.iter().filter_map(transaction_of).cloned().collect();
+    for transaction in &changed {
+        let Some(attempt) = state.attempt_of(transaction) else { continue };
+        let after = match state_after(attempt.state, transaction.status) {
+            after if after == attempt.state => continue,
+            AttemptState::Aborted => retry::after_failure(state, attempt, transaction, cx),
+            after => ended(attempt, after, cx),
+        };
+        count_again(state, attempt, after.state, cx);
+        if after.state == AttemptState::Success {
+            cancel_others(state, &after, cx);
+        }
+        cx.change(PaymentChange::Attempt(after));
+    }
+}
+
+/// The attempt with another outcome than before, which a retry no longer waits for.
+fn ended(attempt: &PaymentAttempt, after: AttemptState, cx: &mut Context) -> PaymentAttempt {
+    if attempt.state == AttemptState::Scheduled {
+        cx.change(TimerChange::Cleared(attempt_rules::key_of(attempt)));
+    }
+    let revision = attempt.revision.next(cx.seq);
+    PaymentAttempt { state: after, due_at: None, revision, ..attempt.clone() }
+}
+
+/// Cancels the retries of a payment that has succeeded after all.
+fn cancel_others(state: &State, succeeded: &PaymentAttempt, cx: &mut Context) {
+    let Some(payment) = succeeded.payment_id else { return };
+    for other in state.attempts(succeeded.tenant, payment) {
+        if other.id != succeeded.id && other.state == AttemptState::Scheduled {
+            attempt_rules::cancel(other, cx);
+        }
     }
 }
 
@@ -208,6 +227,7 @@ fn transaction_of(change: &Change) -> Option<&Transaction> {
         | Change::Account(_)
         | Change::Customer(_)
         | Change::Claim(_)
+        | Change::Timer(_)
         | Change::ReplySettled { .. } => None,
     }
 }

@@ -3,6 +3,7 @@
 mod closed;
 mod control;
 mod late;
+mod retry;
 
 use std::collections::BTreeMap;
 
@@ -225,7 +226,9 @@ impl World {
         let gateways = [("external", EXTERNAL_PAYMENT), ("other", "other")];
         let mut gateways = gateways.iter().filter(|(option, _)| options.contains(option));
         if matches!(verb, "authorize" | "purchase" | "credit") {
-            let is_named = options.contains(&"control");
+            let asks_for_retries = options.contains(&"retries");
+            let is_named = asks_for_retries || options.contains(&"control");
+            let retries = ("IPCD_RETRIES".to_owned(), "true".to_owned());
             let control = is_named.then(|| "faregate-rules".to_owned()).into_iter().collect();
             let initiate = Initiate {
                 account: account_id(),
@@ -235,7 +238,7 @@ impl World {
                 transaction_key: key,
                 amount,
                 currency,
-                properties: vec![],
+                properties: asks_for_retries.then_some(retries).into_iter().collect(),
                 control,
             };
             return match verb {

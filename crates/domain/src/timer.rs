@@ -1,0 +1,56 @@
+//! Timers: at a domain time, something is done, once.
+//!
+//! A timer is set and cleared in the commit of what it belongs to. When it is due, the owner of its partition
+//! submits a command that names its due time; the command clears the timer and does what it is for, in one
+//! commit. Where the timer was fired, cleared or set anew meanwhile, the command does nothing.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{AccountId, TenantNo, Timestamp};
+
+/// What a timer is for. An object has one timer of a kind at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum TimerKind {
+    /// Tries a failed payment again. The object is the scheduled attempt.
+    PaymentRetry,
+}
+
+impl TimerKind {
+    pub const ALL: [Self; 1] = [Self::PaymentRetry];
+
+    /// Its name in logs, metrics and lists.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PaymentRetry => "payment-retry",
+        }
+    }
+
+    /// Whether money may move when it fires: such a timer waits for an operator where the clock is in doubt.
+    #[must_use]
+    pub const fn charges(self) -> bool {
+        match self {
+            Self::PaymentRetry => true,
+        }
+    }
+}
+
+/// What a timer belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TimerKey {
+    pub kind: TimerKind,
+    /// The object's id.
+    pub object: Uuid,
+}
+
+/// Something to be done at a domain time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timer {
+    pub tenant: TenantNo,
+    pub key: TimerKey,
+    /// The account of the object: its partition fires the timer.
+    pub account: AccountId,
+    /// Absolute, so that a clock that is set back moves no timer and repeats none.
+    pub due: Timestamp,
+}
