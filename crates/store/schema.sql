@@ -656,6 +656,7 @@ CREATE TABLE blocking_state (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX blocking_state_by_account ON blocking_state (tenant, account_id, ordinal);
 CREATE INDEX blocking_state_closing ON blocking_state (tenant, account_id, ordinal) WHERE service = 'account-service';
+
 CREATE TABLE payment_rules (
     tenant INTEGER NOT NULL,
     retries TEXT,
@@ -692,6 +693,7 @@ CREATE TABLE payment_attempt (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX payment_attempt_by_payment ON payment_attempt (payment_id) WHERE payment_id IS NOT NULL;
 CREATE INDEX payment_attempt_by_account ON payment_attempt (tenant, account_id, id);
+CREATE INDEX payment_attempt_scheduled ON payment_attempt (tenant, account_id, due_at_us, id) WHERE due_at_us IS NOT NULL;
 
 CREATE TABLE payment_velocity (
     tenant INTEGER NOT NULL,
@@ -703,4 +705,17 @@ CREATE TABLE payment_velocity (
     check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, account_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE timer (
+    tenant INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    object_id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    due_at_us INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, kind, object_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX timer_by_due_at ON timer (partition, due_at_us, tenant, kind, object_id);
 

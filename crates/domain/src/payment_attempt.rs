@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::payment::TransactionType;
-use crate::tag::ControlTag;
 use crate::{
     AccountId, AmountMinor, AttemptId, Currency, PaymentId, PaymentMethodId, Properties, Revision,
     Seq, TenantNo, Timestamp, TransactionId,
@@ -96,9 +95,6 @@ impl AttemptState {
         }
     }
 }
-
-/// The tags of an account that suspend its retries: they wait until neither is there.
-pub const SUSPENDING_TAGS: [ControlTag; 2] = [ControlTag::AutoPayOff, ControlTag::ManualPay];
 
 /// Tries a failed payment again, where the timer of its attempt is due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::object::Object;
-use crate::payment_attempt::SUSPENDING_TAGS;
 use crate::{AccountId, Revision, TagDefinitionId, TagId, TenantNo, Timestamp};
 
 /// How many definitions one request names at most.
@@ -289,6 +288,9 @@ pub struct RemoveTags {
     /// At most [`TAGS_PER_REQUEST_MAX`].
     pub definitions: Vec<TagDefinitionId>,
 }
+
+/// The tags of an account that suspend the retries of its payments: they wait until neither is there.
+pub const SUSPENDING_TAGS: [ControlTag; 2] = [ControlTag::AutoPayOff, ControlTag::ManualPay];
 
 impl RemoveTags {
     /// Whether retries of the account's payments may go on afterwards.

@@ -8,8 +8,8 @@ use crate::payment_attempt::{AttemptState, PaymentAttempt};
 use crate::read::Read;
 use crate::state::State;
 use crate::{
-    Command, EXTERNAL_PAYMENT, Executed, Rejection, Request, RequestId, Seq, TenantNo, Timestamp,
-    execute,
+    AccountId, Command, EXTERNAL_PAYMENT, Executed, Rejection, Request, RequestId, Seq, TenantNo,
+    Timestamp, execute,
 };
 
 /// The tenant of all requests.
@@ -117,16 +117,7 @@ impl Rows {
             Read::PaymentVelocity(tenant, id) => {
                 state.payment_velocities.entry((tenant, id)).or_default();
             }
-            Read::ScheduledAttempts(tenant, id) => {
-                let all = state.payment_attempts.values().flatten();
-                let is_its = |it: &&PaymentAttempt| {
-                    (it.tenant, it.account_id) == (tenant, id)
-                        && it.state == AttemptState::Scheduled
-                };
-                let mut found: Vec<_> = all.filter(is_its).cloned().collect();
-                found.sort_by_key(|it| it.due_at);
-                state.scheduled_attempts.insert((tenant, id), found);
-            }
+            Read::ScheduledAttempts(tenant, id) => load_scheduled(state, (tenant, id)),
             Read::PaymentRules(tenant) => load_rules(state, tenant),
             Read::RulesForPayment(tenant, account) => {
                 load_rules(state, tenant);
@@ -163,4 +154,13 @@ fn load_rules(state: &mut State, tenant: TenantNo) {
     let changed = state.changed_payment_rules.remove(&tenant);
     let known = state.payment_rules.entry(tenant).or_default();
     *known = changed.or(known.take());
+}
+
+fn load_scheduled(state: &mut State, of: (TenantNo, AccountId)) {
+    let all = state.payment_attempts.values().flatten();
+    let own = all.filter(|it| (it.tenant, it.account_id) == of);
+    let mut found: Vec<PaymentAttempt> =
+        own.filter(|it| it.state == AttemptState::Scheduled).cloned().collect();
+    found.sort_by_key(|it| it.due_at);
+    state.scheduled_attempts.insert(of, found);
 }

@@ -1,6 +1,7 @@
 //! A store in memory: maps and lists, written as plainly as the port's promises read.
 
 mod control;
+mod definitions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +10,7 @@ use domain::access::{Role, User};
 use domain::account_email::AccountEmail;
 use domain::blocking_state::BlockingState;
 use domain::change::{
-    AccessChange, AccountChange, Change, ClaimChange, CustomerChange, FlagChange, PaymentChange,
-    TenantChange, TimerChange,
+    AccountChange, Change, ClaimChange, CustomerChange, PaymentChange, TenantChange, TimerChange,
 };
 use domain::change_request::ChangeRequest;
 use domain::claim::{Claim, ClaimKey, ClaimKind};
@@ -404,28 +404,6 @@ impl Tables {
         }
     }
 
-    fn change_access(&mut self, change: AccessChange) {
-        match change {
-            AccessChange::User(it) => drop(self.users.insert(it.username.clone(), it)),
-            AccessChange::Role(it) => drop(self.roles.insert(it.name.clone(), it)),
-        }
-    }
-
-    fn change_flag(&mut self, change: FlagChange) {
-        match change {
-            FlagChange::Environment(it) => {
-                self.environments.insert((it.tenant, it.id), it);
-            }
-            FlagChange::Secret(it) => drop(self.secrets.insert((it.tenant, it.id), it)),
-            FlagChange::Definition(it) => {
-                self.definitions.insert((it.tenant, it.key.clone()), it);
-            }
-            FlagChange::ChangeRequest(it) => {
-                self.change_requests.insert((it.tenant, it.id), it);
-            }
-        }
-    }
-
     fn change_account(&mut self, tenant: TenantNo, change: AccountChange) {
         match change {
             AccountChange::Account(mut it) => {
@@ -541,13 +519,9 @@ impl Tables {
                     self.read_payment(*tenant, payment, state);
                 }
             }
-            Read::Tag(tenant, key) => {
-                let key = (*tenant, *key);
-                state.tags.insert(key, self.tags.get(&key).cloned());
-            }
+            Read::Tag(tenant, key) => copy((*tenant, *key), &self.tags, &mut state.tags),
             Read::TagDefinition(tenant, id) => {
-                let key = (*tenant, *id);
-                state.tag_definitions.insert(key, self.tag_definitions.get(&key).cloned());
+                copy((*tenant, *id), &self.tag_definitions, &mut state.tag_definitions);
             }
             Read::TagDefinitionUse(tenant, id) => self.read_tag_use((*tenant, *id), state),
             Read::AccountEmails(tenant, account) => self.read_emails((*tenant, *account), state),
@@ -566,47 +540,31 @@ impl Tables {
                 self.control.read_for_payment((*tenant, *id), state);
             }
             Read::Claim(key) => self.read_claim(key, state),
-            Read::Tenant(no) => {
-                state.tenants.insert(*no, self.tenants.get(no).cloned());
-            }
+            Read::Tenant(no) => copy(*no, &self.tenants, &mut state.tenants),
             Read::TenantValue(tenant, key) => {
-                let place = (*tenant, key.clone());
-                let found = self.tenant_values.get(&place).cloned();
-                state.tenant_values.insert(place, found);
+                copy((*tenant, key.clone()), &self.tenant_values, &mut state.tenant_values);
             }
-            Read::User(name) => {
-                state.users.insert(name.clone(), self.users.get(name).cloned());
-            }
-            Read::Role(name) => {
-                state.roles.insert(name.clone(), self.roles.get(name).cloned());
-            }
+            Read::User(name) => copy(name.clone(), &self.users, &mut state.users),
+            Read::Role(name) => copy(name.clone(), &self.roles, &mut state.roles),
             Read::Environment(tenant, id) => {
-                let key = (*tenant, *id);
-                state.environments.insert(key, self.environments.get(&key).cloned());
+                copy((*tenant, *id), &self.environments, &mut state.environments);
             }
             Read::Secret(tenant, id) => {
-                let key = (*tenant, *id);
-                state.secrets.insert(key, self.secrets.get(&key).cloned());
+                copy((*tenant, *id), &self.secrets, &mut state.secrets);
             }
             Read::Definition(tenant, key) => {
-                let key = (*tenant, key.clone());
-                state.definitions.insert(key.clone(), self.definitions.get(&key).cloned());
+                copy((*tenant, key.clone()), &self.definitions, &mut state.definitions);
             }
             Read::Customer(tenant, id) => {
                 let key = (*tenant, *id);
                 state.customers.insert(key, self.customer(key));
             }
-            Read::Timer(tenant, key) => {
-                let key = (*tenant, *key);
-                state.timers.insert(key, self.timers.get(&key).cloned());
-            }
+            Read::Timer(tenant, key) => copy((*tenant, *key), &self.timers, &mut state.timers),
             Read::Operation(tenant, id) => {
-                let key = (*tenant, *id);
-                state.operations.insert(key, self.operations.get(&key).cloned());
+                copy((*tenant, *id), &self.operations, &mut state.operations);
             }
             Read::ChangeRequest(tenant, id) => {
-                let key = (*tenant, *id);
-                state.change_requests.insert(key, self.change_requests.get(&key).cloned());
+                copy((*tenant, *id), &self.change_requests, &mut state.change_requests);
             }
         }
     }
@@ -714,6 +672,12 @@ impl Tables {
 /// A table's row names its journal row only; the one before is in the journal's image.
 const fn tabled(revision: &mut Revision) {
     revision.previous = None;
+}
+
+/// Loads the row of a key, or that there is none.
+fn copy<K: Ord, T: Clone>(key: K, table: &BTreeMap<K, T>, loaded: &mut BTreeMap<K, Option<T>>) {
+    let row = table.get(&key).cloned();
+    loaded.insert(key, row);
 }
 
 impl Disk for MemoryDisk {

@@ -249,8 +249,6 @@ impl Mutant {
             (Self::ForgetsPosting, Change::Payment(PaymentChange::Posting(_)))
             | (Self::DropsOutstanding, Change::Payment(PaymentChange::Outstanding(_)))
             | (Self::KeepsOutstanding, Change::Payment(PaymentChange::OutstandingClosed { .. }))
-            | (Self::DropsTimer, Change::Timer(TimerChange::Set(_)))
-            | (Self::KeepsTimer, Change::Timer(TimerChange::Cleared(_)))
             | (Self::LosesReply, Change::ReplySettled { .. })
             | (Self::KeepsAddress, Change::Claim(ClaimChange::Released { .. }))
             | (Self::KeepsPerson, Change::Account(AccountChange::PersonErased { .. }))
@@ -322,7 +320,11 @@ impl Mutant {
             return self == Self::ForgetsAttempt && it.revision.previous.is_some();
         }
         let is_velocity = matches!(change, Change::Payment(PaymentChange::Velocity(_)));
-        self == Self::ForgetsVelocity && is_velocity
+        let is_set = matches!(change, Change::Timer(TimerChange::Set(_)));
+        let is_cleared = matches!(change, Change::Timer(TimerChange::Cleared(_)));
+        (self == Self::ForgetsVelocity && is_velocity)
+            || (self == Self::DropsTimer && is_set)
+            || (self == Self::KeepsTimer && is_cleared)
     }
 
     /// What the store loads instead.

@@ -125,16 +125,7 @@ fn command(what: &What, request: Uid) -> Command {
             account: id(*account),
             remove_future_notifications: true,
         })),
-        What::Record { account, service, state } => {
-            Command::Account(AccountCommand::AddBlockingState(AddBlockingState {
-                account: id(*account),
-                service: (*service).to_owned(),
-                name: (*state).to_owned(),
-                // As closing does.
-                blocks: Blocks { change: *state == "CLOSE_ACCOUNT", ..Blocks::default() },
-                effective_at: None,
-            }))
-        }
+        What::Record { account, service, state } => record(*account, service, state),
         What::Customers(wish) => signing::command(wish, request),
         What::Start(it) => start(it),
         What::Combo(it) => combo(it),
@@ -153,6 +144,17 @@ fn command(what: &What, request: Uid) -> Command {
             ending(what)
         }
     }
+}
+
+fn record(account: Uid, service: &str, state: &str) -> Command {
+    Command::Account(AccountCommand::AddBlockingState(AddBlockingState {
+        account: id(account),
+        service: service.to_owned(),
+        name: state.to_owned(),
+        // As closing does.
+        blocks: Blocks { change: state == "CLOSE_ACCOUNT", ..Blocks::default() },
+        effective_at: None,
+    }))
 }
 
 /// What ends a transaction.

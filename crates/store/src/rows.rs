@@ -10,7 +10,6 @@ use domain::environment::{Environment, Secret};
 use domain::ledger::Posting;
 use domain::payment::{Actor, Amounts, Outstanding, Payment, PaymentState, ReplyKey, Transaction};
 use domain::tenant::{PreviousSecret, Tenant, TenantValue};
-use domain::timer::{Timer, TimerKey};
 use domain::{
     Account, AccountId, AmountMinor, Currency, PartitionNo, PaymentMethod, Person, Properties, Seq,
     TenantNo,
@@ -22,7 +21,7 @@ use crate::cells::json;
 use crate::codes::{
     change_status, change_status_code, definition_kind, definition_kind_code, ledger_account,
     ledger_account_code, operation, operation_code, secret_kind, secret_kind_code, status,
-    status_code, timer_kind_code, timer_kind_of,
+    status_code,
 };
 use crate::driver::{Cells, Value};
 use crate::tables::{self, CHECKS};
@@ -35,6 +34,7 @@ mod custom_fields;
 mod objects;
 mod quarantine;
 mod tags;
+mod timers;
 
 pub use account_emails::account_email;
 pub(crate) use account_emails::account_email_row;
@@ -52,6 +52,8 @@ pub(crate) use objects::object_key;
 pub(crate) use quarantine::{quarantined, quarantined_row};
 pub use tags::{tag, tag_definition};
 pub(crate) use tags::{tag_definition_row, tag_key, tag_row};
+pub use timers::timer;
+pub(crate) use timers::timer_row;
 
 /// A text that is never empty, and NULL once it is erased.
 fn erasable(text: &str) -> Value<'_> {
@@ -711,31 +713,6 @@ pub fn outstanding(cells: &mut Cells<'_>) -> Result<Outstanding, StoreError> {
         asked: cells.count()?,
         reply: cells.opt_id()?.map(ReplyKey),
         actor: actor(cells)?,
-    })
-}
-
-pub(crate) fn timer_row(it: &Timer, partition: PartitionNo) -> [Value<'_>; 6] {
-    [
-        it.tenant.into(),
-        timer_kind_code(it.key.kind).into(),
-        it.key.object.into(),
-        it.account.into(),
-        it.due.into(),
-        partition.number().into(),
-    ]
-}
-
-/// Reads a row of [`tables::TIMER`].
-///
-/// # Errors
-/// See [`tenant`].
-pub fn timer(cells: &mut Cells<'_>) -> Result<Timer, StoreError> {
-    cells.of(&tables::TIMER);
-    Ok(Timer {
-        tenant: cells.tenant()?,
-        key: TimerKey { kind: cells.code(timer_kind_of)?, object: cells.id()? },
-        account: cells.entity()?,
-        due: cells.time()?,
     })
 }
 

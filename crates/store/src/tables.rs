@@ -25,8 +25,8 @@ pub use objects::{
     ACCOUNT_EMAIL, BLOCKING_STATE, CUSTOM_FIELD, CUSTOM_FIELD_VALUE, TAG, TAG_DEFINITION,
 };
 pub(crate) use objects::{CLOSING, OF_VERSION_3, OF_VERSION_4, SHOWN};
-pub(crate) use payments::{IN_RARE_STATE, UNRESOLVED};
 pub(crate) use payments::OF_VERSION_6;
+pub(crate) use payments::{IN_RARE_STATE, UNRESOLVED};
 pub use payments::{OUTSTANDING, PAYMENT, PAYMENT_TRANSACTION, POSTING, QUARANTINE, TIMER};
 
 /// What a column holds.

@@ -9,9 +9,9 @@ use crate::partition::Subject;
 use crate::payment::{
     Complete, FixTransaction, FollowUp, GatewayInquired, GatewayReplied, Initiate, ResolvePending,
 };
-use crate::payment_attempt::{CancelRetries, RetryPayment, SUSPENDING_TAGS};
+use crate::payment_attempt::{CancelRetries, RetryPayment};
 use crate::read::Read;
-use crate::tag::TagKey;
+use crate::tag::{SUSPENDING_TAGS, TagKey};
 use crate::timer::{TimerKey, TimerKind};
 use crate::{AccountId, PaymentId, PaymentMethodId, RequestId, TenantNo, TransactionId};
 

@@ -1,12 +1,15 @@
 //! Payment control: a tenant's rules, attempts, velocities.
 
-use domain::change::{Change, PaymentChange, TenantChange};
+use domain::change::{Change, PaymentChange, TenantChange, TimerChange};
 use domain::command::{PaymentCommand, TenantCommand};
 use domain::payment::{GatewayAnswer, GatewayReplied, Initiate, TransactionType};
-use domain::payment_attempt::{AttemptState, PaymentAttempt, PaymentVelocity};
+use domain::payment_attempt::{
+    AttemptState, CancelRetries, PaymentAttempt, PaymentVelocity, RetryPayment,
+};
 use domain::payment_rules::{AmountLimits, Limits, PaymentRules, RetrySettings, RulesPart};
 use domain::reply::PaymentAborted;
 use domain::tenant::SetTenantValue;
+use domain::timer::{Timer, TimerKey, TimerKind};
 use domain::{AmountMinor, Command, Currency, Reply, Revision, Seq, TenantNo, Timestamp};
 use expect_test::expect;
 
@@ -160,6 +163,46 @@ fn controlled_calls() {
         &Reply::PaymentAborted(PaymentAborted { attempt: id(2), plugin: plugin(), reason }),
         expect![[
             r#"{"PaymentAborted":{"attempt":"00000000-0000-0000-0000-000000000002","plugin":"faregate-rules","reason":"the currency EUR is not allowed"}}"#
+        ]],
+    );
+}
+
+#[test]
+fn timers_and_retries() {
+    let key = TimerKey { kind: TimerKind::PaymentRetry, object: uuid::Uuid::from_u128(4) };
+    let (tenant, account, due) = (TenantNo(1), id(1), Timestamp(7));
+    let timer = Timer { tenant, key, account, due };
+    check(
+        &Change::Timer(TimerChange::Set(timer)),
+        expect![[
+            r#"{"Timer":{"Set":{"tenant":1,"key":{"kind":"PaymentRetry","object":"00000000-0000-0000-0000-000000000004"},"account":"00000000-0000-0000-0000-000000000001","due":7}}}"#
+        ]],
+    );
+    check(
+        &Change::Timer(TimerChange::Cleared(key)),
+        expect![[
+            r#"{"Timer":{"Cleared":{"kind":"PaymentRetry","object":"00000000-0000-0000-0000-000000000004"}}}"#
+        ]],
+    );
+    let retry = RetryPayment {
+        account,
+        payment: id(2),
+        attempt: id(4),
+        transaction_key: Some("t".to_owned()),
+        is_asked: true,
+        due,
+    };
+    check(
+        &Command::Payment(PaymentCommand::Retry(retry)),
+        expect![[
+            r#"{"Payment":{"Retry":{"account":"00000000-0000-0000-0000-000000000001","payment":"00000000-0000-0000-0000-000000000002","attempt":"00000000-0000-0000-0000-000000000004","transaction_key":"t","is_asked":true,"due":7}}}"#
+        ]],
+    );
+    let cancel = CancelRetries { payment: id(2), transaction: id(3) };
+    check(
+        &Command::Payment(PaymentCommand::CancelRetries(cancel)),
+        expect![[
+            r#"{"Payment":{"CancelRetries":{"payment":"00000000-0000-0000-0000-000000000002","transaction":"00000000-0000-0000-0000-000000000003"}}}"#
         ]],
     );
 }

@@ -145,29 +145,10 @@ impl Model {
         if let Some(key) = &it.key {
             tenant.key_owners.insert(key.clone(), it.payment);
         }
-        payment.moves.push(Move {
-            id: created.transaction.unwrap_or_default(),
-            key: it.key.clone(),
-            kind: it.kind,
-            status: Status::Running,
-            gateway,
-            method,
-            asked,
-            called: asked,
-            called_before: asked,
-            currency: payment.currency,
-            processed: 0,
-            reported: 0,
-            was_pending: false,
-            changed: false,
-            revived: false,
-            was_revived: false,
-            counted_on: None,
-            begun: when.domain,
-            asks_for_retries: false,
-            retry: Retry::None,
-            open: None,
-        });
+        let begun =
+            Move::begun((it.kind, it.key.clone()), (gateway, method), asked, payment.currency);
+        let id = created.transaction.unwrap_or_default();
+        payment.moves.push(Move { id, begun: when.domain, ..begun });
         let at = payment.moves.len() - 1;
         self.send((tenant_no, it.payment, at), (when, reply))
     }
@@ -284,28 +265,12 @@ impl Tenant {
             self.key_owners.insert(key.clone(), payment);
         }
         let asked = positive(it.amount.as_deref(), currency);
+        let begun = Move::begun((it.kind, it.key.clone()), (gateway, method), asked, currency);
         opened.moves.push(Move {
             id: created.transaction.unwrap_or_default(),
-            key: it.key.clone(),
-            kind: it.kind,
-            status: Status::Running,
-            gateway,
-            method,
-            asked,
-            called: asked,
-            called_before: asked,
-            currency,
-            processed: 0,
-            reported: 0,
-            was_pending: false,
-            changed: false,
-            revived: false,
-            was_revived: false,
-            counted_on: None,
             begun: when.domain,
             asks_for_retries: it.asks_for_retries && is_retried(it.kind),
-            retry: Retry::None,
-            open: None,
+            ..begun
         });
         opened.moves.len() - 1
     }
@@ -353,6 +318,40 @@ impl Tenant {
         let Some(id) = method else { return Some(field("paymentMethodId")) };
         let own = |it: &&Method| it.active && it.account == account;
         self.methods.get(&id).filter(own).is_none().then_some(Reason::NoMethod)
+    }
+}
+
+impl Move {
+    /// A transaction that is about to be sent.
+    fn begun(
+        (kind, key): (Kind, Option<String>),
+        (gateway, method): (&'static str, Uid),
+        asked: Option<i64>,
+        currency: Code,
+    ) -> Self {
+        Self {
+            id: 0,
+            key,
+            kind,
+            status: Status::Running,
+            gateway,
+            method,
+            asked,
+            called: asked,
+            called_before: asked,
+            currency,
+            processed: 0,
+            reported: 0,
+            was_pending: false,
+            changed: false,
+            revived: false,
+            was_revived: false,
+            counted_on: None,
+            begun: 0,
+            asks_for_retries: false,
+            retry: Retry::None,
+            open: None,
+        }
     }
 }
 

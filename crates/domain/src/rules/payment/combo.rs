@@ -490,6 +490,6 @@ mod tests {
         let aborted = run(&mut rows, again).unwrap();
         assert!(matches!(aborted.reply, Some(Reply::PaymentAborted(_))), "{:?}", aborted.reply);
         let changes: Vec<String> = aborted.done.changes.iter().map(kind).collect();
-        expect![""].assert_eq(&changes.join(" "));
+        expect!["taken paymentmethod attempt"].assert_eq(&changes.join(" "));
     }
 }

@@ -146,10 +146,14 @@ pub(crate) fn follow(state: &State, cx: &mut Context) {
         cx.done.changes.iter().filter_map(transaction_of).cloned().collect();
     for transaction in &changed {
         let Some(attempt) = state.attempt_of(transaction) else { continue };
-        let after = match state_after(attempt.state, transaction.status) {
-            after if after == attempt.state => continue,
-            AttemptState::Aborted => retry::after_failure(state, attempt, transaction, cx),
-            after => ended(attempt, after, cx),
+        let outcome = state_after(attempt.state, transaction.status);
+        if outcome == attempt.state {
+            continue;
+        }
+        let after = if outcome == AttemptState::Aborted {
+            retry::after_failure(state, attempt, transaction, cx)
+        } else {
+            ended(attempt, outcome, cx)
         };
         count_again(state, attempt, after.state, cx);
         if after.state == AttemptState::Success {

@@ -4,15 +4,13 @@ use super::initiate;
 use crate::change::{Change, PaymentChange, TimerChange};
 use crate::context::Context;
 use crate::payment::{Initiate, PaymentFile, Transaction, TransactionStatus};
-use crate::payment_attempt::{
-    AttemptState, CancelRetries, PaymentAttempt, RetryPayment, SUSPENDING_TAGS,
-};
+use crate::payment_attempt::{AttemptState, CancelRetries, PaymentAttempt, RetryPayment};
 use crate::payment_rules::PaymentRules;
 use crate::reply::Outcome;
 use crate::rules::attempt::{cancel, end, timer_of};
 use crate::rules::timer;
 use crate::state::State;
-use crate::tag::TagKey;
+use crate::tag::{SUSPENDING_TAGS, TagKey};
 use crate::timer::{TimerKey, TimerKind};
 use crate::{Accepted, Account, AccountId, PaymentMethodId, Reply, Timestamp};
 

@@ -261,6 +261,15 @@ fn payments() -> Vec<Row> {
         row("POST /1.0/kb/payments/{paymentId}", TRIGGER).body(r#"{"amount":"1"}"#).of_object(),
         row("PUT /1.0/kb/payments/{paymentId}", TRIGGER).body(r#"{"amount":"1"}"#).of_object(),
         row("DELETE /1.0/kb/payments/{paymentId}", TRIGGER).body("{}").of_object(),
+        row(
+            "DELETE /1.0/kb/payments/{paymentTransactionId}/cancelScheduledPaymentTransaction",
+            TRIGGER,
+        )
+        .of_object(),
+        row("DELETE /1.0/kb/payments/cancelScheduledPaymentTransaction", TRIGGER)
+            .at("/1.0/kb/payments/cancelScheduledPaymentTransaction\
+                 ?transactionExternalKey={transactionKey}")
+            .of_object(),
         row("POST /1.0/kb/payments/{paymentId}/refunds", REFUND)
             .body(r#"{"amount":"1"}"#)
             .of_object(),
