@@ -64,6 +64,7 @@ fn describe() {
             "faregate_corrected_payments_total",
             "Settled transactions that a gateway corrected later.",
         ),
+        ("faregate_timers_total", "Timers that were due, by kind and result."),
         ("faregate_gateway_calls_total", "Gateway calls ended, by gateway and answer."),
         ("faregate_password_hashes_total", "Passwords and API secrets hashed."),
         ("faregate_insights_dropped_total", "Insights of feature flags not kept, by reason."),
@@ -93,7 +94,7 @@ fn describe() {
 }
 
 /// Gauges of the core and of the process.
-const GAUGES: [(&str, &str); 28] = [
+const GAUGES: [(&str, &str); 29] = [
     ("faregate_requests_in_progress", "Requests in progress."),
     ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
     ("faregate_connections", "Open connections."),
@@ -112,6 +113,7 @@ const GAUGES: [(&str, &str); 28] = [
         "Transactions unknown or pending after their call ended, by status.",
     ),
     ("faregate_unresolved_oldest_seconds", "Age of the oldest of them, by status."),
+    ("faregate_timers_held", "1 while timers that charge wait for a restart."),
     ("faregate_push_waiting", "Push notifications that wait for another attempt."),
     ("faregate_mail_queue_depth", "Mails that wait to be sent."),
     ("faregate_mail_oldest_seconds", "Age of the oldest of them."),

@@ -216,6 +216,7 @@ fn nothing_personal_is_left_of_erased_people_on_a_server() {
         "custom_field_value",
         "customer",
         "outstanding",
+        "payment_attempt",
         "payment_method",
     ];
     assert_eq!(scratch.tables_with(people::CANARY), personal, "they are there before");
