@@ -55,6 +55,17 @@ struct Named {
     new: CreateAccount,
 }
 
+impl Named {
+    /// The account of the key, where there is one.
+    async fn find(&self, call: &Call) -> Result<Option<ComboAccount>, Failure> {
+        let Some(key) = self.new.external_key.clone() else { return Ok(None) };
+        let tenant = call.tenant();
+        let found = call.read(move |queries| queries.account_by_key(tenant, &key)).await?;
+        let existing = |id| ExistingAccount { id, external_key: None, currency: self.new.currency };
+        Ok(found.map(|found| ComboAccount::Existing(existing(found.account.id))))
+    }
+}
+
 impl<'a> ComboBody<'a> {
     fn account(&self) -> Result<Named, Failure> {
         let body: Option<AccountBody<'_>> = JSON.object("account", self.account, accounts::JSON)?;
@@ -123,39 +134,31 @@ pub(crate) async fn start(call: Call) -> HandlerResult {
     response::of(&call, reply)
 }
 
-/// Submits the payment; a second time where another request has made its account since it was looked for.
+/// Submits the payment; a second time where the account that it would make exists.
 async fn submit(call: &Call, mut combo: InitiateCombo, named: &Named) -> Result<Reply, Failure> {
     let command = |combo: &InitiateCombo| PaymentCommand::InitiateCombo(Box::new(combo.clone()));
     let reply = call.submit(command(&combo).into()).await;
     if let (ComboAccount::New(_), Err(Failure::Refused(why))) = (&combo.account, &reply)
         && matches!(**why, Rejection::Account(AccountRejection::AlreadyExists { .. }))
+        && let Some(existing) = named.find(call).await?
     {
-        combo.account = account_of(call, named).await?;
+        combo.account = existing;
         return call.submit(command(&combo).into()).await;
     }
     reply
 }
 
-/// The account that the request names by id or by key; a new one where it names none that exists.
+/// The account that the request names by id, or one to make. Whether its key is taken, the rules know: most
+/// callers name a new account, and are spared a read. A caller who may make none is answered from a read.
 async fn account_of(call: &Call, named: &Named) -> Result<ComboAccount, Failure> {
-    let Named { id, new } = named;
-    if let Some(id) = *id {
-        let (external_key, currency) = (new.external_key.clone(), new.currency);
+    if let Some(id) = named.id {
+        let (external_key, currency) = (named.new.external_key.clone(), named.new.currency);
         return Ok(ComboAccount::Existing(ExistingAccount { id, external_key, currency }));
     }
-    if let Some(key) = new.external_key.clone() {
-        let tenant = call.tenant();
-        let found = call.read(move |queries| queries.account_by_key(tenant, &key)).await?;
-        if let Some(found) = found {
-            let (id, currency) = (found.account.id, new.currency);
-            let existing = ExistingAccount { id, external_key: None, currency };
-            return Ok(ComboAccount::Existing(existing));
-        }
+    if call.caller.may(CREATE_ACCOUNT) {
+        return Ok(ComboAccount::New(Box::new(named.new.clone())));
     }
-    if !call.caller.may(CREATE_ACCOUNT) {
-        return Err(Failure::forbidden(CREATE_ACCOUNT));
-    }
-    Ok(ComboAccount::New(Box::new(new.clone())))
+    named.find(call).await?.ok_or_else(|| Failure::forbidden(CREATE_ACCOUNT))
 }
 
 /// A caller who may make no payment method pays with the one that was found here, or not at all.
