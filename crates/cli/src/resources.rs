@@ -89,6 +89,19 @@ struct Action {
     request: Request,
 }
 
+impl Action {
+    /// A list without options.
+    const fn list(
+        name: &'static str,
+        about: &'static str,
+        operands: &'static [Operand],
+        (path, rows, columns): (&'static str, Rows, &'static [(&'static str, &'static str)]),
+    ) -> Self {
+        let request = Request::List { path, rows, columns };
+        Self { name, about, operands, options: &[], request }
+    }
+}
+
 /// What an action asks of the server.
 enum Request {
     /// Rows, page by page.

@@ -21,28 +21,18 @@ pub(super) static ACCOUNTS: Resource = Resource {
     about: "List, find, create and close billing accounts",
     scope: Scope::Tenant,
     actions: &[
-        Action {
-            name: "ls",
-            about: "List the accounts",
-            operands: &[],
-            options: &[],
-            request: Request::List {
-                path: "/1.0/kb/accounts/pagination",
-                rows: Rows::All,
-                columns: COLUMNS,
-            },
-        },
-        Action {
-            name: "find",
-            about: "Find accounts by a part of the name, the e-mail address or the key",
-            operands: &[Operand::id("text", "A part of the name, the e-mail address or the key")],
-            options: &[],
-            request: Request::List {
-                path: "/1.0/kb/accounts/search/{text}",
-                rows: Rows::All,
-                columns: COLUMNS,
-            },
-        },
+        Action::list(
+            "ls",
+            "List the accounts",
+            &[],
+            ("/1.0/kb/accounts/pagination", Rows::All, COLUMNS),
+        ),
+        Action::list(
+            "find",
+            "Find accounts by a part of the name, the e-mail address or the key",
+            &[Operand::id("text", "A part of the name, the e-mail address or the key")],
+            ("/1.0/kb/accounts/search/{text}", Rows::All, COLUMNS),
+        ),
         Action {
             name: "show",
             about: "Show an account",
@@ -50,17 +40,12 @@ pub(super) static ACCOUNTS: Resource = Resource {
             options: &[],
             request: Request::Show { path: "/1.0/kb/accounts/{account}" },
         },
-        Action {
-            name: "history",
-            about: "Show who changed the account, when and why",
-            operands: &[ACCOUNT],
-            options: &[],
-            request: Request::List {
-                path: "/1.0/kb/accounts/{account}/auditLogsWithHistory",
-                rows: Rows::Whole,
-                columns: HISTORY,
-            },
-        },
+        Action::list(
+            "history",
+            "Show who changed the account, when and why",
+            &[ACCOUNT],
+            ("/1.0/kb/accounts/{account}/auditLogsWithHistory", Rows::Whole, HISTORY),
+        ),
         Action {
             name: "create",
             about: "Create an account",

@@ -12,23 +12,22 @@ pub(super) static ENVIRONMENTS: Resource = Resource {
     about: "List environments of feature flags and show their secrets, which SDKs log in with",
     scope: Scope::Tenant,
     actions: &[
-        Action {
-            name: "ls",
-            about: "List the environments, the oldest first",
-            operands: &[],
-            options: &[],
-            request: Request::List {
-                path: "/v1/environments",
-                rows: Rows::Whole,
-                columns: &[
+        Action::list(
+            "ls",
+            "List the environments, the oldest first",
+            &[],
+            (
+                "/v1/environments",
+                Rows::Whole,
+                &[
                     ("KEY", "/key"),
                     ("PROJECT", "/project"),
                     ("NAME", "/name"),
                     ("ID", "/id"),
                     ("NEEDS APPROVAL", "/changesNeedApproval"),
                 ],
-            },
-        },
+            ),
+        ),
         Action {
             name: "show",
             about: "Show an environment and its secrets: server for programs, client for browsers",

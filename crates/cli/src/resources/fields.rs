@@ -16,35 +16,30 @@ const COLUMNS: &[(&str, &str)] = &[
 
 const OF_ACCOUNT: &str = "/1.0/kb/accounts/{account}/customFields";
 
-const fn list(
-    name: &'static str,
-    about: &'static str,
-    operands: &'static [Operand],
-    (path, rows): (&'static str, Rows),
-) -> Action {
-    let request = Request::List { path, rows, columns: COLUMNS };
-    Action { name, about, operands, options: &[], request }
-}
-
 pub(super) static FIELDS: Resource = Resource {
     name: "fields",
     alias: None,
     about: "List, find, create and delete custom fields",
     scope: Scope::Tenant,
     actions: &[
-        list(
+        Action::list(
             "ls",
             "List the fields of all objects",
             &[],
-            ("/1.0/kb/customFields/pagination", Rows::All),
+            ("/1.0/kb/customFields/pagination", Rows::All, COLUMNS),
         ),
-        list(
+        Action::list(
             "find",
             "Find fields by a part of the name or the value",
             &[Operand::id("text", "A part of the name or the value")],
-            ("/1.0/kb/customFields/search/{text}", Rows::All),
+            ("/1.0/kb/customFields/search/{text}", Rows::All, COLUMNS),
         ),
-        list("show", "Show the fields of an account", &[ACCOUNT], (OF_ACCOUNT, Rows::Whole)),
+        Action::list(
+            "show",
+            "Show the fields of an account",
+            &[ACCOUNT],
+            (OF_ACCOUNT, Rows::Whole, COLUMNS),
+        ),
         Action {
             name: "create",
             about: "Create a field of an account",

@@ -14,21 +14,20 @@ pub(super) static PAYMENT_METHODS: Resource = Resource {
     about: "List, create and delete payment methods of an account",
     scope: Scope::Tenant,
     actions: &[
-        Action {
-            name: "ls",
-            about: "List the payment methods of an account",
-            operands: &[ACCOUNT],
-            options: &[],
-            request: Request::List {
-                path: "/1.0/kb/accounts/{account}/paymentMethods",
-                rows: Rows::Whole,
-                columns: &[
+        Action::list(
+            "ls",
+            "List the payment methods of an account",
+            &[ACCOUNT],
+            (
+                "/1.0/kb/accounts/{account}/paymentMethods",
+                Rows::Whole,
+                &[
                     ("ID", "/paymentMethodId"),
                     ("GATEWAY", "/pluginName"),
                     ("DEFAULT", "/isDefault"),
                 ],
-            },
-        },
+            ),
+        ),
         Action {
             name: "show",
             about: "Show a payment method",

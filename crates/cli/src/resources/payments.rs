@@ -72,28 +72,18 @@ pub(super) static PAYMENTS: Resource = Resource {
     about: "List, find and make payments: create, authorize, capture, refund, void, resolve",
     scope: Scope::Tenant,
     actions: &[
-        Action {
-            name: "ls",
-            about: "List the payments",
-            operands: &[],
-            options: &[],
-            request: Request::List {
-                path: "/1.0/kb/payments/pagination",
-                rows: Rows::All,
-                columns: COLUMNS,
-            },
-        },
-        Action {
-            name: "find",
-            about: "Find payments by the account's id, a key, or a state such as PURCHASE_FAILED",
-            operands: &[Operand::id("text", "The account's id, a key, or a state")],
-            options: &[],
-            request: Request::List {
-                path: "/1.0/kb/payments/search/{text}",
-                rows: Rows::All,
-                columns: COLUMNS,
-            },
-        },
+        Action::list(
+            "ls",
+            "List the payments",
+            &[],
+            ("/1.0/kb/payments/pagination", Rows::All, COLUMNS),
+        ),
+        Action::list(
+            "find",
+            "Find payments by the account's id, a key, or a state such as PURCHASE_FAILED",
+            &[Operand::id("text", "The account's id, a key, or a state")],
+            ("/1.0/kb/payments/search/{text}", Rows::All, COLUMNS),
+        ),
         Action {
             name: "show",
             about: "Show a payment",
@@ -101,17 +91,12 @@ pub(super) static PAYMENTS: Resource = Resource {
             options: &[],
             request: Request::Show { path: "/1.0/kb/payments/{payment}" },
         },
-        Action {
-            name: "history",
-            about: "Show who changed the payment, when and why",
-            operands: &[PAYMENT],
-            options: &[],
-            request: Request::List {
-                path: "/1.0/kb/payments/{payment}/auditLogsWithHistory",
-                rows: Rows::Whole,
-                columns: HISTORY,
-            },
-        },
+        Action::list(
+            "history",
+            "Show who changed the payment, when and why",
+            &[PAYMENT],
+            ("/1.0/kb/payments/{payment}/auditLogsWithHistory", Rows::Whole, HISTORY),
+        ),
         start(
             "create",
             "Take a payment from an account: authorize and capture in one",

@@ -25,17 +25,16 @@ pub(super) static ROLES: Resource = Resource {
     about: "List, create and change roles, which permit something to users",
     scope: Scope::Installation,
     actions: &[
-        Action {
-            name: "ls",
-            about: "List the roles",
-            operands: &[],
-            options: &[],
-            request: Request::List {
-                path: "/1.0/kb/security/roles",
-                rows: Rows::Whole,
-                columns: &[("ROLE", "/role"), ("PERMISSIONS", "/permissions")],
-            },
-        },
+        Action::list(
+            "ls",
+            "List the roles",
+            &[],
+            (
+                "/1.0/kb/security/roles",
+                Rows::Whole,
+                &[("ROLE", "/role"), ("PERMISSIONS", "/permissions")],
+            ),
+        ),
         Action {
             name: "show",
             about: "Show a role",

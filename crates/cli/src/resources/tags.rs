@@ -21,28 +21,23 @@ const COLUMNS: &[(&str, &str)] = &[
     ("OBJECT", "/objectId"),
 ];
 
-const fn list(
-    name: &'static str,
-    about: &'static str,
-    operands: &'static [Operand],
-    (path, rows): (&'static str, Rows),
-) -> Action {
-    let request = Request::List { path, rows, columns: COLUMNS };
-    Action { name, about, operands, options: &[], request }
-}
-
 pub(super) static TAGS: Resource = Resource {
     name: "tags",
     alias: None,
     about: "List, add and remove tags of accounts, and define them",
     scope: Scope::Tenant,
     actions: &[
-        list("ls", "List the tags of all objects", &[], ("/1.0/kb/tags/pagination", Rows::All)),
-        list(
+        Action::list(
+            "ls",
+            "List the tags of all objects",
+            &[],
+            ("/1.0/kb/tags/pagination", Rows::All, COLUMNS),
+        ),
+        Action::list(
             "show",
             "Show the tags of an account",
             &[ACCOUNT],
-            ("/1.0/kb/accounts/{account}/tags", Rows::Whole),
+            ("/1.0/kb/accounts/{account}/tags", Rows::Whole, COLUMNS),
         ),
         Action {
             name: "add",
@@ -65,23 +60,22 @@ pub(super) static TAGS: Resource = Resource {
                 constants: &[],
             },
         },
-        Action {
-            name: "definitions",
-            about: "List the definitions of tags, control tags among them",
-            operands: &[],
-            options: &[],
-            request: Request::List {
-                path: DEFINITIONS,
-                rows: Rows::Whole,
-                columns: &[
+        Action::list(
+            "definitions",
+            "List the definitions of tags, control tags among them",
+            &[],
+            (
+                DEFINITIONS,
+                Rows::Whole,
+                &[
                     ("ID", "/id"),
                     ("NAME", "/name"),
                     ("CONTROL", "/isControlTag"),
                     ("APPLIES TO", "/applicableObjectTypes"),
                     ("DESCRIPTION", "/description"),
                 ],
-            },
-        },
+            ),
+        ),
         Action {
             name: "create",
             about: "Create a definition, whose tags are added to objects then",

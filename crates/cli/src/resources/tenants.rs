@@ -22,23 +22,22 @@ pub(super) static TENANTS: Resource = Resource {
     about: "List and create tenants, replace their secrets",
     scope: Scope::Installation,
     actions: &[
-        Action {
-            name: "ls",
-            about: "List the tenants, the oldest first",
-            operands: &[],
-            options: &[],
-            request: Request::List {
-                path: TENANTS_LIST,
-                rows: Rows::Named("tenants"),
-                columns: &[
+        Action::list(
+            "ls",
+            "List the tenants, the oldest first",
+            &[],
+            (
+                TENANTS_LIST,
+                Rows::Named("tenants"),
+                &[
                     ("ID", "/tenantId"),
                     ("API KEY", "/apiKey"),
                     ("EXTERNAL KEY", "/externalKey"),
                     ("ACTIVE", "/active"),
                     ("CREATED", "/createdAt"),
                 ],
-            },
-        },
+            ),
+        ),
         Action {
             name: "show",
             about: "Show a tenant",
