@@ -484,6 +484,18 @@ pub enum GatewayKnowledge {
     Unreachable,
 }
 
+impl GatewayKnowledge {
+    /// Whether it says what became of the transaction: that nothing did, or anything but "undecided".
+    #[must_use]
+    pub fn is_definite(&self) -> bool {
+        match self {
+            Self::Found(outcome) => outcome.status != GatewayStatus::Undefined,
+            Self::NotFound => true,
+            Self::Unreachable => false,
+        }
+    }
+}
+
 /// The answer to an inquiry, or a gateway's notification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayInquired {

@@ -105,8 +105,8 @@ pub struct RetryPayment {
     pub attempt: AttemptId,
     /// The attempt's.
     pub transaction_key: Option<String>,
-    /// Whether the gateway answered what became of the attempt. Where it did not, the retry is put off.
-    pub is_asked: bool,
+    /// Whether the gateway said for certain what became of the attempt. Where it did not, the retry is put off.
+    pub is_answered: bool,
     /// When the timer is due.
     pub due: Timestamp,
 }

@@ -221,8 +221,8 @@ pub struct Again {
     pub attempt: Uid,
     /// Its key.
     pub key: Option<String>,
-    /// Whether the gateway answered what became of it.
-    pub is_asked: bool,
+    /// Whether the gateway said for certain what became of it.
+    pub is_answered: bool,
     /// When the timer is due, in domain time.
     pub due: i64,
 }

@@ -257,7 +257,7 @@ fn again(it: &Again) -> Command {
         payment: id(it.payment),
         attempt: id(it.attempt),
         transaction_key: it.key.clone(),
-        is_asked: it.is_asked,
+        is_answered: it.is_answered,
         due: domain::Timestamp(it.due),
     }))
 }

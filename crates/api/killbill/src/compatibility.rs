@@ -19,9 +19,9 @@ clients that were tried are in [compatibility](compatibility.md).
 A route that is not served answers 501 with an error body: nothing was done. Routes of the test clock are \
 served where the server has one (`--test-clock`), and are 404 elsewhere.
 
-The configuration of `faregate-rules` is evaluated; settings of tenants, other configurations of plugins and \
-catalogs are kept, and nothing evaluates them yet. Lists of \
-bundles, invoices and their payments are empty, because there are no subscriptions and no invoices.
+Of what tenants store, the configuration of `faregate-rules` and the settings about retries are evaluated; other \
+settings, other configurations of plugins and catalogs are kept, and nothing evaluates them yet. Lists of bundles, \
+invoices and their payments are empty, because there are no subscriptions and no invoices.
 
 ";
 

@@ -189,13 +189,13 @@ fn timers_and_retries() {
         payment: id(2),
         attempt: id(4),
         transaction_key: Some("t".to_owned()),
-        is_asked: true,
+        is_answered: true,
         due,
     };
     check(
         &Command::Payment(PaymentCommand::Retry(retry)),
         expect![[
-            r#"{"Payment":{"Retry":{"account":"00000000-0000-0000-0000-000000000001","payment":"00000000-0000-0000-0000-000000000002","attempt":"00000000-0000-0000-0000-000000000004","transaction_key":"t","is_asked":true,"due":7}}}"#
+            r#"{"Payment":{"Retry":{"account":"00000000-0000-0000-0000-000000000001","payment":"00000000-0000-0000-0000-000000000002","attempt":"00000000-0000-0000-0000-000000000004","transaction_key":"t","is_answered":true,"due":7}}}"#
         ]],
     );
     let cancel = CancelRetries { payment: id(2), transaction: id(3) };

@@ -149,8 +149,8 @@ pub(crate) async fn ask(engine: &Engine, outstanding: Outstanding) -> Result<(),
     inquire(engine, (&outstanding.gateway, inquiry), outstanding.actor).await.map(drop)
 }
 
-/// Asks a gateway about a transaction, commits what it answers in the name of `actor`, and returns whether it
-/// answered.
+/// Asks a gateway about a transaction, commits what it answers in the name of `actor`, and returns whether the
+/// answer was definite ([`GatewayKnowledge::is_definite`]).
 pub(crate) async fn inquire(
     engine: &Engine,
     (gateway, inquiry): (&str, Inquiry),
@@ -168,7 +168,7 @@ pub(crate) async fn inquire(
         }
         None => GatewayKnowledge::Unreachable,
     };
-    let has_answered = !matches!(knowledge, GatewayKnowledge::Unreachable);
+    let is_definite = knowledge.is_definite();
     let request = Request {
         id: engine.mint(),
         tenant,
@@ -187,7 +187,7 @@ pub(crate) async fn inquire(
             tracing::error!("an inquiry's answer was refused");
         }
     }
-    Ok(has_answered)
+    Ok(is_definite)
 }
 
 impl Engine {

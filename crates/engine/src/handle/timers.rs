@@ -1,7 +1,8 @@
 //! Fires the timers of the partition that are due, each as a command.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::command::PaymentCommand;
@@ -24,6 +25,9 @@ const FIRING_MAX: usize = 256;
 /// How many due timers are read at a time: more than are being fired, so that each read finds others.
 const DUE_MAX: usize = 2 * FIRING_MAX;
 
+/// How long a timer that could not be fired waits where the reason says nothing: each try asks a gateway.
+const REFIRE_AFTER: Duration = Duration::from_secs(10);
+
 /// After failed reads the pause doubles up to so many ticks.
 const BACKOFF_TICKS_MAX: u32 = 4;
 
@@ -37,7 +41,7 @@ const ACTOR: &str = "timer";
 pub(crate) async fn run(engine: Engine) {
     let tick = engine.shared().options.resolver_tick;
     let watch = ClockWatch::new(engine.clock());
-    let firing = Firing { permits: Arc::new(Semaphore::new(FIRING_MAX)), keys: Arc::default() };
+    let firing = Firing { permits: Arc::new(Semaphore::new(FIRING_MAX)), held: Arc::default() };
     let timers = Timers { engine, firing, watch, after: None };
     let periodic = Periodic::every(tick).with_backoff(tick, tick * BACKOFF_TICKS_MAX);
     periodic.run(std::future::pending(), timers).await;
@@ -59,6 +63,7 @@ impl Job for Timers {
             return Pass::Done;
         }
         self.watch.look(engine.clock());
+        self.firing.release();
         let (now, after) = (engine.clock().now(), self.after.take());
         let due = engine.read(move |queries| queries.timers_due(now, after.as_ref(), DUE_MAX));
         match due.await {
@@ -84,21 +89,32 @@ impl Job for Timers {
     }
 }
 
+/// The timers that are not to be fired now: those being fired, those that an operator has to look at first
+/// (`None`), and those that could not be fired, with the time of their next try.
+type Held = BTreeMap<(TenantNo, TimerKey), Option<Instant>>;
+
 /// The timers that are being fired.
 struct Firing {
     permits: Arc<Semaphore>,
-    keys: Arc<Mutex<BTreeSet<(TenantNo, TimerKey)>>>,
+    held: Arc<Mutex<Held>>,
 }
 
 impl Firing {
-    /// Fires in the background, unless the same timer is being fired.
+    /// Lets go of the timers whose next try has come.
+    fn release(&self) {
+        let now = Instant::now();
+        lock(&self.held).retain(|_, until| until.is_none_or(|until| until > now));
+    }
+
+    /// Fires in the background, unless the timer is held.
     async fn begin(&self, engine: &Engine, timer: Timer) {
         let key = (timer.tenant, timer.key);
-        if !lock(&self.keys).insert(key) {
-            return;
-        }
+        match lock(&self.held).entry(key) {
+            Entry::Occupied(_) => return,
+            Entry::Vacant(entry) => entry.insert(None),
+        };
         let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { return };
-        let (engine, keys) = (engine.clone(), Arc::clone(&self.keys));
+        let (engine, held) = (engine.clone(), Arc::clone(&self.held));
         tokio::spawn(async move {
             let kind = timer.key.kind.name();
             let fired = fire(&engine, timer).await;
@@ -108,19 +124,21 @@ impl Firing {
             let label = if fired.is_ok() { "fired" } else { "failed" };
             metrics::counter!("faregate_timers_total", "kind" => kind, "result" => label)
                 .increment(1);
-            // What an operator has to look at first is not fired again and again.
-            if !fired.is_err_and(|error| error.reason.is_parked()) {
-                lock(&keys).remove(&key);
+            match fired {
+                Ok(()) => drop(lock(&held).remove(&key)),
+                Err(error) if error.reason.is_parked() => {}
+                Err(error) => {
+                    let pause = error.retry_after.unwrap_or(REFIRE_AFTER);
+                    lock(&held).insert(key, Some(Instant::now() + pause));
+                }
             }
             drop(permit);
         });
     }
 }
 
-fn lock(
-    keys: &Mutex<BTreeSet<(TenantNo, TimerKey)>>,
-) -> std::sync::MutexGuard<'_, BTreeSet<(TenantNo, TimerKey)>> {
-    keys.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Submits the command that the timer is for.
@@ -161,13 +179,13 @@ async fn retry(engine: &Engine, timer: &Timer) -> Result<Option<Command>, Unavai
     let Some((attempt, inquiry, gateway)) = found.await? else { return Ok(None) };
     let payment = inquiry.payment;
     let actor = Actor::new(ACTOR, ACTOR, engine.mint().0);
-    let is_asked = resolver::inquire(engine, (&gateway, inquiry), actor).await?;
+    let is_answered = resolver::inquire(engine, (&gateway, inquiry), actor).await?;
     Ok(Some(Command::Payment(PaymentCommand::Retry(RetryPayment {
         account: timer.account,
         payment,
         attempt: id,
         transaction_key: attempt.transaction_key,
-        is_asked,
+        is_answered,
         due: timer.due,
     }))))
 }

@@ -11,13 +11,11 @@ pub trait TimerQueries: Send + Sync {
     /// most `limit`.
     ///
     /// # Errors
-    /// [`StoreError`], here and below.
+    /// [`StoreError`]
     fn timers_due(
         &self,
         now: Timestamp,
         after: Option<&Timer>,
         limit: usize,
     ) -> Result<Vec<Timer>, StoreError>;
-    /// How many timers of all partitions are set.
-    fn timer_count(&self) -> Result<i64, StoreError>;
 }

@@ -96,7 +96,8 @@ impl Model {
             payment.moves[at].retry = Retry::Suspended(again.due);
             return done;
         }
-        if !again.is_asked || payment.moves.iter().any(|it| it.status.is_open()) {
+        let may_change = |it: &super::Move| it.status.is_open() || it.open.is_some();
+        if !again.is_answered || payment.moves.iter().any(may_change) {
             payment.moves[at].retry = Retry::Due(now + PUT_OFF_US);
             return done;
         }

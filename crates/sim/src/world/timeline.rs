@@ -7,7 +7,7 @@ use domain::timer::Timer;
 
 use super::owners::{LIVES, Owner, OwnerId};
 use super::{Event, From, Job, SECOND_US, World};
-use crate::ask::{Again, Known, Status, Uid, What};
+use crate::ask::{Again, End, Known, Status, Uid, What};
 use crate::audit::Wrong;
 use crate::disk::Disk;
 use crate::gateway::{Call, Later, Stand};
@@ -167,8 +167,8 @@ impl<D: Disk> World<D> {
         }
     }
 
-    /// A timer is due: the gateway is asked once more, and the payment is tried again. Now and then it fires
-    /// twice, also where a partition was lost.
+    /// Fires a timer that is due: an inquiry, then the retry. Sometimes twice, or on a node that has lost the
+    /// partition.
     fn fire(&mut self, timer: &Timer) {
         let attempt = self.disk.attempt(timer.tenant, domain::AttemptId::new(timer.key.object));
         let attempt = attempt.expect("a timer is set for an attempt");
@@ -184,7 +184,11 @@ impl<D: Disk> World<D> {
         let called = self.called(transaction);
         let known = self.gateway.inquire(transaction, called, self.real);
         self.note(format!("fires: {transaction:x} {known:?}"));
-        let is_asked = known != Known::Unreachable;
+        let is_answered = match known {
+            Known::Found(outcome) => outcome.end != End::Undefined,
+            Known::NotFound => true,
+            Known::Unreachable => false,
+        };
         let inquired = What::Inquired { payment, transaction, known, asked_at: self.real };
         let again = What::Retry(Again {
             account: timer.account.uuid().as_u128(),
@@ -192,7 +196,7 @@ impl<D: Disk> World<D> {
             transaction,
             attempt: timer.key.object.as_u128(),
             key: attempt.transaction_key,
-            is_asked,
+            is_answered,
             due: timer.due.0,
         });
         self.tell(owner, tenant, inquired, From::Resolver);

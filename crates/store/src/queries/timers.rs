@@ -7,7 +7,6 @@ use domain::timer::Timer;
 use engine::ports::{StoreError, TimerQueries};
 use uuid::Uuid;
 
-use super::window::count;
 use super::{SqlQueries, window};
 use crate::codes::timer_kind_code;
 use crate::rows;
@@ -42,9 +41,5 @@ impl TimerQueries for SqlQueries {
             let parameters = [partition, now.into(), at, tenant, kind, object, limit];
             reader.query(&SQL, &parameters, rows::timer)
         })
-    }
-
-    fn timer_count(&self) -> Result<i64, StoreError> {
-        self.read(|reader| count(reader, "SELECT count(*) FROM timer", &[]))
     }
 }

@@ -24,7 +24,7 @@ const PLUGIN_FAILURE_DELAY_US: i64 = 300 * Timestamp::SECOND_US;
 /// How often such a payment is retried (Kill Bill's default).
 const PLUGIN_FAILURE_RETRIES: u32 = 8;
 
-/// How long a retry is put off while an outcome of its payment is open, or its gateway does not answer.
+/// How long a retry is put off while its payment may still change at the gateway.
 const POSTPONED_US: i64 = 3_600 * Timestamp::SECOND_US;
 
 /// Codes of declines after which the same card must not be tried again: response codes of ISO 8583 (pick up the
@@ -107,8 +107,8 @@ pub(crate) fn cancel_retries(state: &State, it: &CancelRetries, cx: &mut Context
     Ok(Accepted::now(Reply::Done))
 }
 
-/// Tries a failed payment again, under the same keys. It is not tried while an outcome of the payment is open,
-/// nor where it has succeeded; and it waits as long as the account has a tag of [`SUSPENDING_TAGS`].
+/// Tries a failed payment again, under the same keys. It is not tried while an outcome of the payment may still
+/// change, nor where it has succeeded; and it waits as long as the account has a tag of [`SUSPENDING_TAGS`].
 pub(crate) fn retry(state: &State, it: &RetryPayment, cx: &mut Context) -> Outcome {
     let attempts = state.attempts(cx.tenant, it.payment);
     let attempt = attempts.iter().find(|attempt| attempt.id == it.attempt);
@@ -128,7 +128,7 @@ pub(crate) fn retry(state: &State, it: &RetryPayment, cx: &mut Context) -> Outco
         end(attempt, AttemptState::Aborted, cx);
         return Ok(Accepted::now(Reply::Done));
     };
-    if !it.is_asked || file.transactions.iter().any(|it| it.status.is_open()) {
+    if !it.is_answered || may_change(state, file, cx) {
         let due = cx.now.plus_us(POSTPONED_US);
         cx.change(TimerChange::Set(timer_of(attempt, due)));
         let revision = attempt.revision.next(cx.seq);
@@ -143,6 +143,13 @@ pub(crate) fn retry(state: &State, it: &RetryPayment, cx: &mut Context) -> Outco
             Ok(Accepted::now(Reply::Done))
         }
     }
+}
+
+/// Whether an outcome is open, or the gateway is still asked about one: what it has no record of may be
+/// delivered late, and a retry made before would charge twice.
+fn may_change(state: &State, file: &PaymentFile, cx: &Context) -> bool {
+    let mut transactions = file.transactions.iter();
+    transactions.any(|it| it.status.is_open() || state.outstanding(cx.tenant, it.id).is_some())
 }
 
 fn is_suspended(state: &State, account: AccountId, cx: &Context) -> bool {

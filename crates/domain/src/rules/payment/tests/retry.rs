@@ -3,6 +3,7 @@
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::blocking_state::CloseAccount;
 use crate::command::{AccountCommand, TenantCommand};
 use crate::payment_attempt::{AttemptState, CancelRetries, RetryPayment};
 use crate::payment_rules::{Limits, RetrySettings, RulesPart};
@@ -11,9 +12,9 @@ use crate::tenant::{PLUGIN_CONFIGURATION, SETTINGS, SetTenantValue};
 use crate::timer::{Timer, TimerKind};
 
 /// Runs steps as [`super::check`] does, and shows the transactions, the attempts, and after how many seconds
-/// from the beginning each retry is due. Further steps: `fire` fires the timers that are due, `fire-unasked`
-/// where the gateway does not answer, `tag` and `untag` suspend the account's retries and let them go on, `cancel-retry
-/// PAYMENT`. A payment with `retries` asks for them.
+/// from the beginning each retry is due. Further steps: `fire` fires the timers that are due, `fire-unanswered`
+/// where the gateway does not answer, `tag` and `untag` suspend the account's retries and let them go on,
+/// `close [keeping-retries]` closes the account, `cancel-retry PAYMENT`. A payment with `retries` asks for them.
 fn check(script: &str, expected: Expect) {
     let mut world = World::new();
     for step in script.split('|') {
@@ -26,7 +27,7 @@ fn step_with_retries(world: &mut World, step: &str) {
     let mut words = step.split_whitespace();
     match (words.next().unwrap(), words.next()) {
         ("fire", _) => fire(world, true),
-        ("fire-unasked", _) => fire(world, false),
+        ("fire-unanswered", _) => fire(world, false),
         ("tag", _) => {
             let (account, part) = (account_id(), None);
             let definitions = vec![ControlTag::AutoPayOff.definition().id()];
@@ -39,6 +40,11 @@ fn step_with_retries(world: &mut World, step: &str) {
             let remove = RemoveTags { account, part, definitions };
             world.rows.run(Command::Account(AccountCommand::RemoveTags(remove))).unwrap();
         }
+        ("close", retries) => {
+            let remove_future_notifications = retries != Some("keeping-retries");
+            let close = CloseAccount { account: account_id(), remove_future_notifications };
+            world.rows.run(Command::Account(AccountCommand::Close(close))).unwrap();
+        }
         ("cancel-retry", Some(name)) => {
             let payment = world.payments[name];
             let transaction = world.file(payment).transactions.last().unwrap().id;
@@ -50,7 +56,7 @@ fn step_with_retries(world: &mut World, step: &str) {
 }
 
 /// Fires each timer that is due, twice, as after a crash.
-fn fire(world: &mut World, is_asked: bool) {
+fn fire(world: &mut World, is_answered: bool) {
     let now = Timestamp(world.rows.now);
     let due: Vec<Timer> = world.rows.state.timers.values().flatten().cloned().collect();
     for timer in due.into_iter().filter(|it| it.due <= now) {
@@ -63,7 +69,7 @@ fn fire(world: &mut World, is_asked: bool) {
             payment: attempt.payment_id.unwrap(),
             attempt: attempt.id,
             transaction_key: attempt.transaction_key,
-            is_asked,
+            is_answered,
             due: timer.due,
         };
         let command = Command::Payment(PaymentCommand::Retry(it));
@@ -222,11 +228,27 @@ fn a_failure_learnt_late_is_retried() {
 fn nothing_is_sent_while_an_outcome_is_open_or_the_gateway_does_not_answer() {
     let due = "purchase p 10 retries | cancel p | wait 300";
     check(
-        &format!("{due} | fire-unasked"),
+        &format!("{due} | fire-unanswered"),
         expect![[r#"
         PluginFailure
         SCHEDULED 0 due 3900
         timer 3900"#]],
+    );
+    // What the gateway has no record of may still arrive, until the last question about it.
+    let lost = "purchase p 10 retries | timeout p | wait 60 | not-found p";
+    check(
+        &format!("{lost} | wait 300 | fire"),
+        expect![[r#"
+        PluginFailure
+        SCHEDULED 0 due 3960
+        timer 3960"#]],
+    );
+    check(
+        &format!("{lost} | wait 2 | not-found p | wait 60 | not-found p | wait 300 | fire"),
+        expect![[r#"
+            PluginFailure InFlight
+            RETRIED 0
+            INIT 1"#]],
     );
     // A client tries again by itself, and that is open.
     check(
@@ -267,6 +289,25 @@ fn retries_are_cancelled() {
     let failed = "purchase p 10 retries | cancel p";
     check(
         &format!("{failed} | cancel-retry p | wait 300 | fire"),
+        expect![[r#"
+        PluginFailure
+        ABORTED 0"#]],
+    );
+    check(
+        &format!("{failed} | close"),
+        expect![[r#"
+        PluginFailure
+        ABORTED 0"#]],
+    );
+    check(
+        &format!("{failed} | close keeping-retries"),
+        expect![[r#"
+        PluginFailure
+        SCHEDULED 0 due 300
+        timer 300"#]],
+    );
+    check(
+        &format!("{failed} | close keeping-retries | wait 300 | fire"),
         expect![[r#"
         PluginFailure
         ABORTED 0"#]],
