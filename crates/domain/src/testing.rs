@@ -2,10 +2,12 @@
 
 use uuid::Uuid;
 
+use crate::command::AccountCommand;
 use crate::context::{GatewaySettings, Sequences, Settings, Stamp};
 use crate::payment::{Actor, PaymentFile};
 use crate::payment_attempt::{AttemptState, PaymentAttempt};
 use crate::read::Read;
+use crate::reply::{AccountReply, Reply};
 use crate::state::State;
 use crate::{
     AccountId, Command, EXTERNAL_PAYMENT, Executed, Rejection, Request, RequestId, Seq, TenantNo,
@@ -47,6 +49,15 @@ impl Rows {
         let now = 1_000 * Timestamp::SECOND_US;
         let state = State::default();
         Self { state, settings, sequences, seq: 1, now, user: "u", reason: None }
+    }
+
+    /// Makes an account.
+    pub fn account(&mut self) -> AccountId {
+        let create = AccountCommand::Create(Box::default());
+        match self.run(Command::Account(create)).unwrap().reply {
+            Some(Reply::Account(AccountReply::Created(id))) => id,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Executes a command; where it is accepted, its changes are applied.

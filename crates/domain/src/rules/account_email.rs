@@ -60,17 +60,8 @@ mod tests {
     use crate::account::EraseAccount;
     use crate::change::Change;
     use crate::command::AccountCommand;
-    use crate::reply::AccountReply;
     use crate::testing::Rows;
     use crate::{AccountId, Command};
-
-    fn account(rows: &mut Rows) -> AccountId {
-        let create = AccountCommand::Create(Box::default());
-        match rows.run(Command::Account(create)).unwrap().reply {
-            Some(Reply::Account(AccountReply::Created(id))) => id,
-            other => panic!("{other:?}"),
-        }
-    }
 
     /// What is changed, or the refusal.
     fn check(rows: &mut Rows, command: AccountCommand, expected: Expect) {
@@ -90,7 +81,7 @@ mod tests {
     #[test]
     fn addresses_are_added_once_and_removed() {
         let mut rows = Rows::new();
-        let account = account(&mut rows);
+        let account = rows.account();
         let of = |email: &str| ChangeAccountEmail { account, email: email.to_owned() };
         let add = |email: &str| AccountCommand::AddEmail(of(email));
         let remove = |email: &str| AccountCommand::RemoveEmail(of(email));
@@ -125,7 +116,7 @@ mod tests {
     #[test]
     fn the_journal_image_has_no_address() {
         let mut rows = Rows::new();
-        let account = account(&mut rows);
+        let account = rows.account();
         let email = "ann@example.org".to_owned();
         let command = AccountCommand::AddEmail(ChangeAccountEmail { account, email });
         let made = rows.run(Command::Account(command)).unwrap();

@@ -165,16 +165,7 @@ mod tests {
     use crate::Command;
     use crate::change::Change;
     use crate::command::AccountCommand;
-    use crate::reply::AccountReply;
     use crate::testing::{Rows, TENANT};
-
-    fn account(rows: &mut Rows) -> AccountId {
-        let create = AccountCommand::Create(Box::default());
-        match rows.run(Command::Account(create)).unwrap().reply {
-            Some(Reply::Account(AccountReply::Created(id))) => id,
-            other => panic!("{other:?}"),
-        }
-    }
 
     /// A state named `name` of `service`, that blocks what the letters of `blocks` say.
     fn state(account: AccountId, (service, name, blocks): (&str, &str, &str)) -> AddBlockingState {
@@ -228,7 +219,7 @@ mod tests {
     #[test]
     fn a_state_is_recorded_once_and_at_its_time() {
         let mut rows = Rows::new();
-        let account = account(&mut rows);
+        let account = rows.account();
         let add = |it| AccountCommand::AddBlockingState(it);
         let at = |it, at| {
             add(AddBlockingState { effective_at: Some(Timestamp(at)), ..state(account, it) })
@@ -255,7 +246,7 @@ mod tests {
     #[test]
     fn the_newest_state_of_the_account_service_closes_or_opens_an_account() {
         let mut rows = Rows::new();
-        let account = account(&mut rows);
+        let account = rows.account();
         let add =
             |name| AccountCommand::AddBlockingState(state(account, (ACCOUNT_SERVICE, name, "c")));
         rows.now = 100;
@@ -277,7 +268,7 @@ mod tests {
     #[test]
     fn wrong_states_are_refused() {
         let mut rows = Rows::new();
-        let account = account(&mut rows);
+        let account = rows.account();
         let mut refused = |it: AddBlockingState, expected| {
             check(&mut rows, AccountCommand::AddBlockingState(it), expected);
         };
@@ -310,7 +301,7 @@ mod tests {
     #[test]
     fn an_account_with_all_states_it_can_have_can_be_closed() {
         let mut rows = Rows::new();
-        let account = account(&mut rows);
+        let account = rows.account();
         for n in 0..STATES_PER_ACCOUNT_MAX {
             let name = format!("{n}");
             let it = AccountCommand::AddBlockingState(state(account, ("s", &name, "")));

@@ -151,18 +151,10 @@ fn change_default(mut account: Account, method: Option<PaymentMethodId>, cx: &mu
 mod tests {
     use super::*;
     use crate::AccountId;
+    use crate::Command;
     use crate::command::AccountCommand;
     use crate::tag::{ControlTag, TagKey};
     use crate::testing::{Rows, TENANT};
-    use crate::{Command, account::CreateAccount};
-
-    fn account(rows: &mut Rows) -> AccountId {
-        let it = CreateAccount::default();
-        match rows.run(Command::Account(AccountCommand::Create(Box::new(it)))).unwrap().reply {
-            Some(Reply::Account(AccountReply::Created(id))) => id,
-            other => panic!("{other:?}"),
-        }
-    }
 
     /// Adds a method, of the gateway and key given, and says its id and the events.
     fn add(
@@ -187,7 +179,7 @@ mod tests {
     #[test]
     fn only_a_new_default_changes_the_account() {
         let mut rows = Rows::new();
-        let account = account(&mut rows);
+        let account = rows.account();
         let before = rows.state.account(TENANT, account).unwrap().revision;
         let (_, events) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, false)).unwrap();
         assert_eq!((events, rows.state.account(TENANT, account).unwrap().revision), (0, before));
@@ -200,7 +192,7 @@ mod tests {
     #[test]
     fn refusals() {
         let mut rows = Rows::new();
-        let (account, other) = (account(&mut rows), account(&mut rows));
+        let (account, other) = (rows.account(), rows.account());
         add(&mut rows, account, (EXTERNAL_PAYMENT, Some("k"), true)).unwrap();
         let second = add(&mut rows, account, (EXTERNAL_PAYMENT, None, false));
         assert_eq!(second, Err(AccountRejection::ExternalPaymentMethodExists { account }.into()));
@@ -220,7 +212,7 @@ mod tests {
     #[test]
     fn a_closed_account_gets_no_method() {
         let mut rows = Rows::new();
-        let account = account(&mut rows);
+        let account = rows.account();
         let (method, _) = add(&mut rows, account, ("remote", None, false)).unwrap();
         rows.state.closed_accounts.insert((TENANT, account));
         let refused = add(&mut rows, account, ("remote", None, false));
@@ -234,7 +226,7 @@ mod tests {
     #[test]
     fn a_default_is_deleted_only_on_request_and_makes_room_for_another() {
         let mut rows = Rows::new();
-        let account = account(&mut rows);
+        let account = rows.account();
         let (id, _) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
         let refused = rows.run(delete(id, false));
         assert_eq!(refused, Err(AccountRejection::DefaultPaymentMethodInUse { account }.into()));
@@ -254,7 +246,7 @@ mod tests {
     #[test]
     fn deleting_the_default_tags_its_account_where_that_is_asked_for() {
         let mut rows = Rows::new();
-        let [account, other] = [(); 2].map(|()| account(&mut rows));
+        let [account, other] = [(); 2].map(|()| rows.account());
         let (spare, _) = add(&mut rows, account, ("remote", None, false)).unwrap();
         let (id, _) = add(&mut rows, account, (EXTERNAL_PAYMENT, None, true)).unwrap();
         let with_tag = |payment_method, of| {
