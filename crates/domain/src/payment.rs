@@ -340,6 +340,23 @@ pub struct Initiate {
     pub control: Vec<String>,
 }
 
+impl Initiate {
+    /// A payment of an account that names nothing else.
+    pub const fn of(account: AccountId) -> Self {
+        Self {
+            account,
+            payment: None,
+            payment_method: None,
+            payment_key: None,
+            transaction_key: None,
+            amount: None,
+            currency: None,
+            properties: Properties::new(),
+            control: Vec::new(),
+        }
+    }
+}
+
 /// Goes on with a payment: capture, refund, void, chargeback, reversal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FollowUp {
@@ -425,6 +442,21 @@ pub struct GatewayOutcome {
     pub first_reference: Option<String>,
     /// At most [`GATEWAY_TEXT_MAX`] characters.
     pub second_reference: Option<String>,
+}
+
+impl GatewayOutcome {
+    /// An outcome without details.
+    pub const fn new(status: GatewayStatus) -> Self {
+        Self {
+            status,
+            amount: None,
+            currency: None,
+            error_code: None,
+            error_message: None,
+            first_reference: None,
+            second_reference: None,
+        }
+    }
 }
 
 /// How many characters of a gateway's text are kept. What looks like a card number in it is not.

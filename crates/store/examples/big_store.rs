@@ -163,13 +163,8 @@ impl Shop {
             .into_iter()
             .map(|performing| {
                 let answer = GatewayAnswer::Outcome(GatewayOutcome {
-                    status: GatewayStatus::Processed,
-                    amount: None,
-                    currency: None,
-                    error_code: None,
-                    error_message: None,
                     first_reference: Some("0123456789abcdef".to_owned()),
-                    second_reference: None,
+                    ..GatewayOutcome::new(GatewayStatus::Processed)
                 });
                 let (payment, transaction) = (performing.call.payment, performing.call.transaction);
                 let replied = GatewayReplied { payment, transaction, answer, is_controlled: false };

@@ -148,6 +148,28 @@ pub(crate) async fn list<S: RowFormat>(
     Ok(response(format, page, url, &found))
 }
 
+/// One page of a list that the parameter `pluginName` narrows to the rows of one gateway. `path` is that of the
+/// list, `audit` the value of its parameter of that name.
+///
+/// # Errors
+/// 400 if a parameter is invalid; [`Failure::Unavailable`]: the store cannot be read.
+pub(crate) async fn list_of_gateway<S: RowFormat>(
+    call: &Call,
+    format: S,
+    (path, audit): (&str, &str),
+    find: impl FnOnce(&dyn Queries, TenantNo, Option<&str>, Page) -> Result<Paged<S::Row>, StoreError>
+    + Send
+    + 'static,
+) -> HandlerResult {
+    let page = parse(call.query())?;
+    let gateway = call.query().text("pluginName")?.unwrap_or_default().into_owned();
+    let wanted = Some(gateway.clone()).filter(|name| !name.is_empty());
+    let url = (path, &[("pluginName", gateway.as_str()), ("audit", audit)][..]);
+    let find =
+        move |queries: &dyn Queries, tenant, page| find(queries, tenant, wanted.as_deref(), page);
+    list(call, format, page, url, find).await
+}
+
 /// One page of the rows that a search finds: of those that `named` finds by indexes, or where there are
 /// none, of those that `containing` finds among all rows of the tenant.
 ///
@@ -282,16 +304,19 @@ mod tests {
 
     #[test]
     fn a_page_links_to_the_next_page_if_there_is_one() {
-        check(
-            "offset=0&limit=1",
-            2,
-            expect![[r#"
-            currentoffset: 0
-            totalnbrecords: 2
-            maxnbrecords: 9
-            nextoffset: 1
-            nextpageuri: /1.0/kb/payments/pagination?offset=1&limit=1&pluginName=&audit=NONE"#]],
-        );
+        // A negative limit means one row.
+        for query in ["offset=0&limit=1", "limit=-1"] {
+            check(
+                query,
+                2,
+                expect![[r#"
+                currentoffset: 0
+                totalnbrecords: 2
+                maxnbrecords: 9
+                nextoffset: 1
+                nextpageuri: /1.0/kb/payments/pagination?offset=1&limit=1&pluginName=&audit=NONE"#]],
+            );
+        }
         check(
             "offset=1&limit=1",
             2,
@@ -323,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_below_one_and_negative_offsets_are_handled() {
+    fn a_limit_of_zero_has_no_next_page_and_negative_offsets_are_refused() {
         check(
             "limit=0",
             2,
@@ -331,16 +356,6 @@ mod tests {
             currentoffset: 0
             totalnbrecords: 2
             maxnbrecords: 9"#]],
-        );
-        check(
-            "limit=-1",
-            2,
-            expect![[r#"
-            currentoffset: 0
-            totalnbrecords: 2
-            maxnbrecords: 9
-            nextoffset: 1
-            nextpageuri: /1.0/kb/payments/pagination?offset=1&limit=1&pluginName=&audit=NONE"#]],
         );
         check(
             "offset=1000000",

@@ -317,14 +317,10 @@ async fn read_one(
     responses((status = 200, body = [PaymentMethodJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list(call: Call) -> HandlerResult {
-    let window = page::parse(call.query())?;
     let options = ReadOptions::of(&call)?;
-    let gateway = call.query().text("pluginName")?.unwrap_or_default().into_owned();
-    let wanted = Some(gateway.clone()).filter(|name| !name.is_empty());
-    let more = [("pluginName", gateway.as_str()), ("audit", options.audit.name())];
-    let url = ("/1.0/kb/paymentMethods/pagination", &more[..]);
-    page::list(&call, options, window, url, move |queries, tenant, page| {
-        queries.payment_methods(tenant, wanted.as_deref(), page)
+    let url = ("/1.0/kb/paymentMethods/pagination", options.audit.name());
+    page::list_of_gateway(&call, options, url, |queries, tenant, gateway, page| {
+        queries.payment_methods(tenant, gateway, page)
     })
     .await
 }

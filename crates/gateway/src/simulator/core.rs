@@ -363,13 +363,9 @@ fn effect(before: GatewayStatus, after: GatewayStatus) -> Effect {
 
 fn refused(code: &str, message: &str) -> GatewayAnswer {
     GatewayAnswer::Outcome(GatewayOutcome {
-        status: GatewayStatus::Canceled,
-        amount: None,
-        currency: None,
         error_code: Some(code.to_owned()),
         error_message: Some(message.to_owned()),
-        first_reference: None,
-        second_reference: None,
+        ..GatewayOutcome::new(GatewayStatus::Canceled)
     })
 }
 

@@ -96,7 +96,7 @@ pub fn decide(call: &GatewayCall) -> Behaviour {
             let outcome = GatewayOutcome {
                 error_code: Some("INVALID_PROPERTY".to_owned()),
                 error_message: Some(format!("{} {}", invalid.property, invalid.reason)),
-                ..outcome(GatewayStatus::Canceled)
+                ..GatewayOutcome::new(GatewayStatus::Canceled)
             };
             Behaviour { truth: Some(outcome.clone()), ..Behaviour::answering(outcome) }
         }
@@ -129,18 +129,6 @@ impl Behaviour {
             reverse_after: None,
             notifications: 0,
         }
-    }
-}
-
-const fn outcome(status: GatewayStatus) -> GatewayOutcome {
-    GatewayOutcome {
-        status,
-        amount: None,
-        currency: None,
-        error_code: None,
-        error_message: None,
-        first_reference: None,
-        second_reference: None,
     }
 }
 
@@ -335,7 +323,7 @@ impl<'a> CallProperties<'a> {
             error_message: owned("errorMessage"),
             first_reference: owned("firstReference"),
             second_reference: owned("secondReference"),
-            ..outcome(GatewayStatus::Processed)
+            ..GatewayOutcome::new(GatewayStatus::Processed)
         })
     }
 

@@ -17,13 +17,9 @@ use crate::calls::{id, purchase, records, retry, shown};
 fn record(number: u128, notifications: u8) -> Record {
     let call = purchase(number, "");
     let outcome = domain::payment::GatewayOutcome {
-        status: GatewayStatus::Processed,
         amount: call.amount,
         currency: Some(call.currency),
-        error_code: None,
-        error_message: None,
-        first_reference: None,
-        second_reference: None,
+        ..domain::payment::GatewayOutcome::new(GatewayStatus::Processed)
     };
     let outcome = RecordedOutcome::new(&outcome);
     let at = domain::Timestamp(1);

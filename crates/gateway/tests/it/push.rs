@@ -123,15 +123,9 @@ impl World {
         property: Option<(&str, &str)>,
     ) -> PaymentId {
         let initiate = Initiate {
-            account,
-            payment: None,
-            payment_method: None,
-            payment_key: None,
-            transaction_key: None,
             amount: Some(amount.to_owned()),
-            currency: None,
             properties: property.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect(),
-            control: vec![],
+            ..Initiate::of(account)
         };
         let reply = self.submit(tenant, Command::Payment(PaymentCommand::Purchase(initiate))).await;
         let Reply::Payment(payment) = reply else { panic!("{reply:?}") };

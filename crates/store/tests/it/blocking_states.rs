@@ -15,27 +15,21 @@ use crate::workload::{Workload, World, create_account};
 
 const TENANT: TenantNo = TenantNo(1);
 
-fn run<S: Store>(workload: &mut Workload<S>, command: AccountCommand) {
-    workload.now = workload.now.plus_us(1);
-    workload.accepted(TENANT, Command::Account(command));
-}
-
 fn add<S: Store>(
     workload: &mut Workload<S>,
     account: AccountId,
     (service, name): (&str, &str),
     effective_at: Option<Timestamp>,
 ) {
-    run(
-        workload,
-        AccountCommand::AddBlockingState(AddBlockingState {
-            account,
-            service: service.to_owned(),
-            name: name.to_owned(),
-            blocks: Blocks { billing: true, ..Blocks::default() },
-            effective_at,
-        }),
-    );
+    let it = AddBlockingState {
+        account,
+        service: service.to_owned(),
+        name: name.to_owned(),
+        blocks: Blocks { billing: true, ..Blocks::default() },
+        effective_at,
+    };
+    let command = AccountCommand::AddBlockingState(it);
+    workload.accepted_later(TENANT, Command::Account(command));
 }
 
 fn account<S: Store>(workload: &mut Workload<S>) -> AccountId {
@@ -46,7 +40,7 @@ fn account<S: Store>(workload: &mut Workload<S>) -> AccountId {
 
 fn close<S: Store>(workload: &mut Workload<S>, account: AccountId) {
     let it = CloseAccount { account, remove_future_notifications: true };
-    run(workload, AccountCommand::Close(it));
+    workload.accepted_later(TENANT, Command::Account(AccountCommand::Close(it)));
 }
 
 /// An account that was closed, opened and closed again, and one that is open. Of the first the state `OD1` was

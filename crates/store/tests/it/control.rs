@@ -47,30 +47,18 @@ fn account<S: Store>(workload: &mut Workload<S>) -> AccountId {
 
 fn purchase(account: AccountId, amount: &str, is_named: bool) -> Command {
     Command::Payment(PaymentCommand::Purchase(Initiate {
-        account,
-        payment: None,
-        payment_method: None,
-        payment_key: None,
-        transaction_key: None,
         amount: Some(amount.to_owned()),
         currency: Some(currency("USD")),
         properties: vec![("note".to_owned(), "of ann".to_owned())],
         control: is_named.then(|| "faregate-rules".to_owned()).into_iter().collect(),
+        ..Initiate::of(account)
     }))
 }
 
 /// The gateway answers the call that was made last.
 fn answer<S: Store>(workload: &mut Workload<S>, status: GatewayStatus) {
     let call = workload.calls.pop().unwrap();
-    let outcome = GatewayOutcome {
-        status,
-        amount: None,
-        currency: None,
-        error_code: None,
-        error_message: None,
-        first_reference: None,
-        second_reference: None,
-    };
+    let outcome = GatewayOutcome::new(status);
     let (payment, transaction) = (call.payment, call.transaction);
     let (answer, is_controlled) = (GatewayAnswer::Outcome(outcome), call.is_controlled);
     let replied = GatewayReplied { payment, transaction, answer, is_controlled };

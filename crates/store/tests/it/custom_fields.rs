@@ -18,11 +18,6 @@ use crate::workload::{Workload, World, create_account};
 const TENANT: TenantNo = TenantNo(1);
 const ALL: Page = Page { offset: 0, limit: 100 };
 
-fn run<S: Store>(workload: &mut Workload<S>, command: AccountCommand) {
-    workload.now = workload.now.plus_us(1);
-    workload.accepted(TENANT, Command::Account(command));
-}
-
 /// Puts fields on an account, and says what the first of them is called by.
 fn add<S: Store>(
     workload: &mut Workload<S>,
@@ -52,15 +47,15 @@ pub fn fill<S: Store>(workload: &mut Workload<S>) -> (AccountId, [CustomFieldId;
     let object = Object::Account(account);
     let fields = vec![NewValue { id: color, name: None, value: "green".to_owned() }];
     let command = UpdateCustomFields { account, object, fields };
-    run(workload, AccountCommand::UpdateCustomFields(command));
+    workload.accepted_later(TENANT, Command::Account(AccountCommand::UpdateCustomFields(command)));
     let command = RemoveCustomFields { account, object, fields: vec![size] };
-    run(workload, AccountCommand::RemoveCustomFields(command));
+    workload.accepted_later(TENANT, Command::Account(AccountCommand::RemoveCustomFields(command)));
     for email in ["a@x.org", "b@x.org"] {
         let email = ChangeAccountEmail { account, email: email.to_owned() };
-        run(workload, AccountCommand::AddEmail(email));
+        workload.accepted_later(TENANT, Command::Account(AccountCommand::AddEmail(email)));
     }
     let email = ChangeAccountEmail { account, email: "a@x.org".to_owned() };
-    run(workload, AccountCommand::RemoveEmail(email));
+    workload.accepted_later(TENANT, Command::Account(AccountCommand::RemoveEmail(email)));
     (account, made)
 }
 

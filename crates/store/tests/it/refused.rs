@@ -282,15 +282,8 @@ fn method(account: AccountId) -> Command {
 
 fn purchase(account: AccountId) -> Command {
     Command::Payment(PaymentCommand::Purchase(Initiate {
-        account,
-        payment: None,
-        payment_method: None,
-        payment_key: None,
-        transaction_key: None,
         amount: Some("10".to_owned()),
-        currency: None,
-        properties: vec![],
-        control: vec![],
+        ..Initiate::of(account)
     }))
 }
 

@@ -22,9 +22,8 @@ fn ids(numbers: &[u128]) -> Vec<TagDefinitionId> {
 }
 
 fn add<S: Store>(workload: &mut Workload<S>, account: AccountId, numbers: &[u128]) {
-    workload.now = workload.now.plus_us(1);
     let definitions = ids(numbers);
-    workload.accepted(
+    workload.accepted_later(
         TENANT,
         Command::Account(AccountCommand::AddTags(AddTags { account, part: None, definitions })),
     );
@@ -69,8 +68,7 @@ fn define<S: Store>(workload: &mut Workload<S>, account: AccountId) -> TagDefini
     let reply = workload.accepted(TENANT, Command::Tenant(command));
     let Reply::TagDefinitionCreated(id) = reply else { panic!("{reply:?}") };
     let command = AddTags { account, part: None, definitions: vec![id] };
-    workload.now = workload.now.plus_us(1);
-    workload.accepted(TENANT, Command::Account(AccountCommand::AddTags(command)));
+    workload.accepted_later(TENANT, Command::Account(AccountCommand::AddTags(command)));
     id
 }
 

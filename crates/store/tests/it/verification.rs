@@ -87,15 +87,10 @@ fn create_method(account: AccountId, gateway: &str, external_key: Option<String>
 
 fn initiate(account: AccountId, n: i32) -> Initiate {
     Initiate {
-        account,
-        payment: None,
-        payment_method: None,
         payment_key: Some(format!("order-{n}")),
         transaction_key: Some(format!("try-{n}")),
         amount: Some("10.00".to_owned()),
-        currency: None,
-        properties: vec![],
-        control: vec![],
+        ..Initiate::of(account)
     }
 }
 

@@ -164,6 +164,12 @@ impl<S: Store> Workload<S> {
         }
     }
 
+    /// Like [`Self::accepted`], a microsecond later than what was before.
+    pub fn accepted_later(&mut self, tenant: TenantNo, command: Command) -> Reply {
+        self.now = self.now.plus_us(1);
+        self.accepted(tenant, command)
+    }
+
     pub fn request(&mut self, tenant: TenantNo, command: Command) -> Request {
         let ms = u64::try_from(self.now.0 / 1000).unwrap();
         let (high, low) = (self.random.next(), self.random.next());

@@ -69,18 +69,11 @@ where
     responses((status = 200, body = [PaymentJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list(call: Call) -> HandlerResult {
-    let window = page::parse(call.query())?;
     let options = ReadOptions::of(&call)?;
-    let gateway = call.query().text("pluginName")?.unwrap_or_default().into_owned();
-    let wanted = Some(gateway.clone()).filter(|name| !name.is_empty());
-    let more = [("pluginName", gateway.as_str()), ("audit", options.audit.name())];
-    page::list(
-        &call,
-        options,
-        window,
-        ("/1.0/kb/payments/pagination", &more),
-        move |queries, tenant, page| queries.payments(tenant, wanted.as_deref(), page),
-    )
+    let url = ("/1.0/kb/payments/pagination", options.audit.name());
+    page::list_of_gateway(&call, options, url, |queries, tenant, gateway, page| {
+        queries.payments(tenant, gateway, page)
+    })
     .await
 }
 

@@ -9,7 +9,7 @@ use engine::time::rfc3339;
 use feature_flags::definition::to_json;
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::definitions::whole;
 use super::find::{self, bug};
@@ -52,15 +52,21 @@ pub struct Version {
     document: Value,
 }
 
+/// A window of the versions.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only its description is used")]
+pub struct VersionsParameters {
+    /// How many to skip
+    offset: Option<u64>,
+    /// How many at most; 50 by default, and no more
+    limit: Option<u64>,
+}
+
 /// The versions of a flag.
 #[utoipa::path(get, path = "/v1/flags/{key}/history", tag = "Feature flags", operation_id = "flag_history",
     summary = "The versions that a flag had, newest first: when, by whom, why, and what changed",
-    params(
-        ("key" = String, Path, description = "The flag"),
-        EnvironmentParameters,
-        ("offset" = Option<u64>, Query, description = "How many to skip"),
-        ("limit" = Option<u64>, Query, description = "How many at most; 50 by default, and no more"),
-    ),
+    params(("key" = String, Path, description = "The flag"), EnvironmentParameters, VersionsParameters),
     responses(
         (status = 200, description = "The versions", body = History),
         (status = 403, description = "flag:read is missing"),
@@ -72,12 +78,7 @@ pub async fn of_flag(call: Call, Path(key): Path<String>) -> Result<Json<History
 /// The versions of a segment.
 #[utoipa::path(get, path = "/v1/segments/{id}/history", tag = "Feature flags", operation_id = "segment_history",
     summary = "The versions that a segment had, newest first: when, by whom, why, and what changed",
-    params(
-        ("id" = String, Path, description = "The segment's id"),
-        EnvironmentParameters,
-        ("offset" = Option<u64>, Query, description = "How many to skip"),
-        ("limit" = Option<u64>, Query, description = "How many at most; 50 by default, and no more"),
-    ),
+    params(("id" = String, Path, description = "The segment's id"), EnvironmentParameters, VersionsParameters),
     responses(
         (status = 200, description = "The versions", body = History),
         (status = 403, description = "flag:read is missing"),

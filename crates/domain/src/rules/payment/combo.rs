@@ -237,15 +237,7 @@ mod tests {
         let reply = rows.run(Command::Payment(PaymentCommand::GatewayReplied(GatewayReplied {
             payment: call.payment,
             transaction: call.transaction,
-            answer: GatewayAnswer::Outcome(GatewayOutcome {
-                status: GatewayStatus::Error,
-                amount: None,
-                currency: None,
-                error_code: None,
-                error_message: None,
-                first_reference: None,
-                second_reference: None,
-            }),
+            answer: GatewayAnswer::Outcome(GatewayOutcome::new(GatewayStatus::Error)),
             is_controlled: false,
         })));
         let reply = reply.unwrap().reply;

@@ -290,15 +290,9 @@ fn a_day_ends_at_midnight_utc() {
 fn a_name_that_no_plugin_has_is_refused() {
     let mut world = World::new();
     let start = |control: &str| Initiate {
-        account: account_id(),
-        payment: None,
-        payment_method: None,
-        payment_key: None,
-        transaction_key: None,
         amount: Some("1".to_owned()),
-        currency: None,
-        properties: vec![],
         control: vec![control.to_owned()],
+        ..Initiate::of(account_id())
     };
     let named = Command::Payment(PaymentCommand::Purchase(start("nope")));
     let refused = world.rows.run(named).unwrap_err().to_string();
@@ -327,15 +321,10 @@ fn an_attempt_names_its_rules_and_whether_it_is_retried() {
         let rules = world.rows.seq;
         world.rows.run(set_settings(settings(api))).unwrap();
         let start = Initiate {
-            account: account_id(),
-            payment: None,
-            payment_method: None,
-            payment_key: None,
-            transaction_key: None,
             amount: Some("1".to_owned()),
-            currency: None,
             properties,
             control: vec!["faregate-rules".to_owned()],
+            ..Initiate::of(account_id())
         };
         let executed = world.rows.run(Command::Payment(make(start))).unwrap();
         let [attempt] = &attempts(&executed)[..] else { panic!("{executed:?}") };

@@ -385,13 +385,8 @@ fn a_card_that_must_not_be_tried_again_is_not() {
     let payment = world.payments["p"];
     let transaction = world.file(payment).transactions[0].id;
     let outcome = GatewayOutcome {
-        status: GatewayStatus::Error,
-        amount: None,
-        currency: None,
         error_code: Some("stolen_card".to_owned()),
-        error_message: None,
-        first_reference: None,
-        second_reference: None,
+        ..GatewayOutcome::new(GatewayStatus::Error)
     };
     let replied = GatewayReplied {
         payment,
