@@ -59,7 +59,7 @@ pub use self::payment_methods::{MethodView, PaymentMethodQueries};
 pub use self::payments::PaymentQueries;
 pub use self::tags::{NamedTag, TagQueries};
 pub use self::tenants::TenantQueries;
-pub use self::timers::TimerQueries;
+pub use self::timers::{ScheduledRetry, TimerQueries};
 
 /// The commits of one partition. Called from the partition's own thread, one call at a time.
 pub trait Store: Send {

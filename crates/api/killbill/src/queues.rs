@@ -1,11 +1,11 @@
-//! Kill Bill's queues: events that wait to be delivered, and transactions whose outcome is waited for.
+//! Kill Bill's queues: events that wait to be delivered, transactions whose outcome is waited for, and retries.
 
 use std::ops::ControlFlow;
 
 use domain::payment::Outstanding;
-use domain::{AccountId, TenantId, TenantNo, Timestamp, TransactionId};
+use domain::{AccountId, AttemptId, TenantId, TenantNo, Timestamp, TransactionId};
 use engine::Engine;
-use engine::ports::{DeliveryId, Queries, QueueWindow, ROWS_MAX, WaitingDelivery};
+use engine::ports::{DeliveryId, Queries, QueueWindow, ROWS_MAX, ScheduledRetry, WaitingDelivery};
 use engine::time::rfc3339_millis;
 use serde::Serialize;
 use serde_json::Value;
@@ -26,10 +26,15 @@ const PART_ROWS: u64 = 500;
 const EVENT_CLASS: &str = "org.killbill.billing.beatrix.extbus.DefaultBusExternalEvent";
 /// The class of what Kill Bill notes about a transaction whose outcome it asks for.
 const JANITOR_CLASS: &str = "org.killbill.billing.payment.core.janitor.JanitorNotificationKey";
-/// The queue of those notes, by service and name.
-const JANITOR: (&str, &str) = ("payment-service", "janitor");
 /// The task that handles them.
 const JANITOR_TASK: &str = "IncompletePaymentTransactionTask";
+/// The class of what Kill Bill notes about a payment that it tries again.
+const RETRY_CLASS: &str = "org.killbill.billing.payment.retry.PaymentRetryNotificationKey";
+/// The service of both queues of notes.
+const SERVICE: &str = "payment-service";
+/// The queues of that service.
+const JANITOR: &str = "janitor";
+const RETRY: &str = "retry";
 
 /// Kill Bill's two lists.
 #[derive(ToSchema)]
@@ -54,7 +59,7 @@ pub(crate) struct BusEventJson {
     class_name: &'static str,
 }
 
-/// A transaction whose outcome is waited for.
+/// A transaction whose outcome is waited for, or a payment that is tried again.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NotificationJson {
@@ -63,15 +68,23 @@ pub(crate) struct NotificationJson {
     created_date: Option<String>,
     search_key1: u64,
     search_key2: u32,
-    event: JanitorJson,
+    event: NoteJson,
     class_name: &'static str,
     future_user_token: Uuid,
-    /// When its gateway is asked; while the call runs, until when it may run.
+    /// When its gateway is asked, or the payment tried again; while a call runs, until when it may run.
     effective_date: String,
-    queue_name: &'static str,
+    queue_name: String,
 }
 
-/// What Kill Bill notes about such a transaction, and where it belongs.
+/// What Kill Bill notes.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum NoteJson {
+    Janitor(JanitorJson),
+    Retry(RetryJson),
+}
+
+/// What Kill Bill notes about a transaction whose outcome it asks for, and where it belongs.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JanitorJson {
@@ -84,7 +97,18 @@ pub(crate) struct JanitorJson {
     plugin_name: String,
 }
 
-/// Lists what waits: events to be delivered, and transactions whose outcome is asked for.
+/// What Kill Bill notes about a payment that it tries again, and where it belongs.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RetryJson {
+    /// The attempt that failed.
+    attempt_id: Uuid,
+    payment_control_plugin_names: Vec<String>,
+    account_id: Uuid,
+    payment_id: Uuid,
+}
+
+/// Lists what waits: events to be delivered, transactions whose outcome is asked for, and retries of payments.
 ///
 /// At most `limit` of each, the oldest first. What is done is not listed.
 #[utoipa::path(get, path = "/1.0/kb/admin/queues", tag = "Admin", operation_id = "queues",
@@ -117,7 +141,8 @@ struct Filter {
     times: (Timestamp, Timestamp),
     limit: u64,
     with_bus_events: bool,
-    with_notifications: bool,
+    with_outcomes: bool,
+    with_retries: bool,
     with_in_processing: bool,
 }
 
@@ -132,10 +157,11 @@ impl Filter {
             Some(text) => text.parse().map_err(|_| Failure::illegal("limit is not a number"))?,
             None => ROWS_MAX,
         };
-        let is_in = |name, only: &str| -> Result<bool, Failure> {
+        let is_named = |name, only: &str| -> Result<bool, Failure> {
             Ok(query.text(name)?.is_none_or(|it| it.is_empty() || it == only))
         };
-        let is_janitor = is_in("serviceName", JANITOR.0)? && is_in("queueName", JANITOR.1)?;
+        let with_notes =
+            is_wanted(query, "withNotifications")? && is_named("serviceName", SERVICE)?;
         Ok(Self {
             account,
             times: (
@@ -144,7 +170,8 @@ impl Filter {
             ),
             limit: ROWS_MAX.min(limit),
             with_bus_events: is_wanted(query, "withBusEvents")?,
-            with_notifications: is_janitor && is_wanted(query, "withNotifications")?,
+            with_outcomes: with_notes && is_named("queueName", JANITOR)?,
+            with_retries: with_notes && is_named("queueName", RETRY)?,
             with_in_processing: is_wanted(query, "withInProcessing")?,
         })
     }
@@ -171,7 +198,8 @@ struct Lists {
 /// Where the next row is: behind this one.
 enum At {
     BusEvents(Option<DeliveryId>),
-    Notifications(Option<TransactionId>),
+    Outcomes(Option<TransactionId>),
+    Retries(Option<AttemptId>),
     End,
 }
 
@@ -185,12 +213,17 @@ impl Parts for Lists {
                 }
                 if self.bus_events(after, &mut part).await?.is_break() {
                     part.extend(br#"],"notifications":["#);
-                    (self.at, self.left) = (At::Notifications(None), self.filter.limit);
+                    (self.at, self.left) = (At::Outcomes(None), self.filter.limit);
                     self.is_first = true;
                 }
             }
-            At::Notifications(after) => {
-                if self.notifications(after, &mut part).await?.is_break() {
+            At::Outcomes(after) => {
+                if self.outcomes(after, &mut part).await?.is_break() {
+                    self.at = At::Retries(None);
+                }
+            }
+            At::Retries(after) => {
+                if self.retries(after, &mut part).await?.is_break() {
                     part.extend(b"]}");
                     self.at = At::End;
                 }
@@ -229,12 +262,12 @@ impl Lists {
         Ok(self.progress(found.len(), window.limit))
     }
 
-    async fn notifications(
+    async fn outcomes(
         &mut self,
         after: Option<TransactionId>,
         part: &mut Vec<u8>,
     ) -> Result<ControlFlow<()>, Failure> {
-        if !self.filter.with_notifications || self.left == 0 {
+        if !self.filter.with_outcomes || self.left == 0 {
             return Ok(ControlFlow::Break(()));
         }
         let (tenant, account, window) = (self.tenant, self.filter.account, self.window(after));
@@ -244,12 +277,33 @@ impl Lists {
         let Some(last) = found.last().map(|it| it.transaction_id) else {
             return Ok(ControlFlow::Break(()));
         };
-        let is_listed = |it: &&Outstanding| it.ask_at.is_some() || self.filter.with_in_processing;
-        let listed: Vec<_> = found.iter().filter(is_listed).map(notification).collect();
-        for json in listed {
-            self.append(&json, part);
+        let with_running = self.filter.with_in_processing;
+        let is_listed = |it: &&Outstanding| it.ask_at.is_some() || with_running;
+        for row in found.iter().filter(is_listed) {
+            self.append(&outcome(row), part);
         }
-        self.at = At::Notifications(Some(last));
+        self.at = At::Outcomes(Some(last));
+        Ok(self.progress(found.len(), window.limit))
+    }
+
+    async fn retries(
+        &mut self,
+        after: Option<AttemptId>,
+        part: &mut Vec<u8>,
+    ) -> Result<ControlFlow<()>, Failure> {
+        if !self.filter.with_retries || self.left == 0 {
+            return Ok(ControlFlow::Break(()));
+        }
+        let (tenant, account, window) = (self.tenant, self.filter.account, self.window(after));
+        let find = move |queries: &dyn Queries| queries.retries_of_tenant(tenant, account, window);
+        let found = self.engine.scan(tenant, find).await?;
+        let Some(last) = found.last().map(ScheduledRetry::attempt) else {
+            return Ok(ControlFlow::Break(()));
+        };
+        for row in &found {
+            self.append(&retry(row), part);
+        }
+        self.at = At::Retries(Some(last));
         Ok(self.progress(found.len(), window.limit))
     }
 
@@ -297,7 +351,7 @@ impl Lists {
     }
 }
 
-fn notification(row: &Outstanding) -> NotificationJson {
+fn outcome(row: &Outstanding) -> NotificationJson {
     let id = row.transaction_id.uuid();
     NotificationJson {
         record_id: record_id(id),
@@ -305,18 +359,39 @@ fn notification(row: &Outstanding) -> NotificationJson {
         created_date: created_at(id).map(rfc3339_millis),
         search_key1: record_id(row.account_id.uuid()),
         search_key2: row.tenant.0,
-        event: JanitorJson {
+        event: NoteJson::Janitor(JanitorJson {
             uuid_key: id,
             task_name: JANITOR_TASK,
             attempt_number: row.asked,
             account_id: row.account_id.uuid(),
             payment_id: row.payment_id.uuid(),
             plugin_name: row.gateway.clone(),
-        },
+        }),
         class_name: JANITOR_CLASS,
         future_user_token: row.actor.token,
         effective_date: rfc3339_millis(row.ask_at.unwrap_or(row.deadline)),
-        queue_name: "payment-service:janitor",
+        queue_name: format!("{SERVICE}:{JANITOR}"),
+    }
+}
+
+fn retry(row: &ScheduledRetry) -> NotificationJson {
+    let (timer, attempt) = (&row.timer, row.attempt().uuid());
+    NotificationJson {
+        record_id: record_id(attempt),
+        user_token: row.token,
+        created_date: Some(rfc3339_millis(row.at)),
+        search_key1: record_id(timer.account.uuid()),
+        search_key2: timer.tenant.0,
+        event: NoteJson::Retry(RetryJson {
+            attempt_id: attempt,
+            payment_control_plugin_names: row.plugins.clone(),
+            account_id: timer.account.uuid(),
+            payment_id: row.payment.uuid(),
+        }),
+        class_name: RETRY_CLASS,
+        future_user_token: row.token,
+        effective_date: rfc3339_millis(timer.due),
+        queue_name: format!("{SERVICE}:{RETRY}"),
     }
 }
 

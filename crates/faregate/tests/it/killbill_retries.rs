@@ -86,6 +86,60 @@ fn a_declined_payment_is_retried_with_the_default_method_until_it_succeeds() {
 }
 
 #[test]
+fn scheduled_retries_are_notifications_of_the_queue_of_retries() {
+    let server = Server::start();
+    let client = server.tenant();
+    let account = new_account(&client);
+    method(&client, &account, Some("ERROR"));
+    let payment = failed(&client, &account, "t-1");
+    failed(&client, &account, "t-2");
+    let of = |client: &Client, query: &str| {
+        let queues = "/1.0/kb/admin/queues";
+        let answer = client.clone().header("Accept", "*/*").get(&format!("{queues}?{query}"));
+        assert_eq!(answer.status, 200, "{query}: {}", answer.text());
+        answer.json()["notifications"].as_array().unwrap().clone()
+    };
+    let listed = of(&client, &format!("accountId={account}"));
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    let (json, first) = (client.get(&format!("{payment}?withAttempts=true")).json(), &listed[0]);
+    let attempt = first["event"]["attemptId"].as_str().unwrap();
+    let history = format!("/1.0/kb/payments/attempts/{attempt}/auditLogsWithHistory");
+    assert_eq!(client.get(&history).json()[0]["history"]["transactionExternalKey"], "t-1");
+    assert_eq!(
+        first["event"],
+        json!({
+            "attemptId": attempt,
+            "paymentControlPluginNames": ["faregate-rules"],
+            "accountId": account,
+            "paymentId": json["paymentId"],
+        })
+    );
+    let second = |date: &Value| date.as_str().unwrap()[..19].to_owned();
+    let due = json.pointer("/paymentAttempts/1/effectiveDate").unwrap();
+    assert_eq!(second(&first["effectiveDate"]), second(due));
+    assert_eq!(first["queueName"], "payment-service:retry");
+    let class = "org.killbill.billing.payment.retry.PaymentRetryNotificationKey";
+    assert_eq!(first["className"], class);
+    assert_eq!(first["searchKey1"], listed[1]["searchKey1"]);
+    for (query, expected) in [
+        ("limit=1", 1),
+        ("serviceName=payment-service&queueName=retry", 2),
+        ("queueName=janitor", 0),
+        ("withNotifications=false", 0),
+        ("maxDate=2000-01-01", 0),
+        ("minDate=2000-01-01&maxDate=9000-01-01", 2),
+    ] {
+        assert_eq!(of(&client, query).len(), expected, "{query}");
+    }
+    let stranger = json!({ "apiKey": "eve", "apiSecret": "eves" });
+    assert_eq!(server.client().post("/1.0/kb/tenants", &stranger).status, 201);
+    assert_eq!(of(&server.client().tenant("eve", "eves"), "").len(), 0);
+    let account = account.as_str();
+    assert_eq!(client.delete(&format!("/1.0/kb/accounts/{account}")).status, 204);
+    assert_eq!(of(&client, "").len(), 0, "closing the account cancels them");
+}
+
+#[test]
 fn retries_are_cancelled_by_id_and_by_key() {
     let server = Server::start();
     let client = server.tenant();

@@ -2,15 +2,16 @@
 
 use std::sync::LazyLock;
 
-use domain::Timestamp;
-use domain::timer::Timer;
-use engine::ports::{StoreError, TimerQueries};
+use domain::timer::{Timer, TimerKind};
+use domain::{AccountId, AttemptId, TenantNo, Timestamp};
+use engine::ports::{QueueWindow, ScheduledRetry, StoreError, TimerQueries};
 use uuid::Uuid;
 
 use super::{SqlQueries, window};
 use crate::codes::timer_kind_code;
-use crate::rows;
-use crate::tables::TIMER;
+use crate::driver::{Cells, Value};
+use crate::tables::{JOURNAL, PAYMENT_ATTEMPT, TIMER};
+use crate::{rows, tables};
 
 impl TimerQueries for SqlQueries {
     fn timers_due(
@@ -42,4 +43,47 @@ impl TimerQueries for SqlQueries {
             reader.query(&SQL, &parameters, rows::timer)
         })
     }
+
+    fn retries_of_tenant(
+        &self,
+        no: TenantNo,
+        account: Option<AccountId>,
+        window: QueueWindow<AttemptId>,
+    ) -> Result<Vec<ScheduledRetry>, StoreError> {
+        // The account's attempts are few: they are a range of an index, and each has one timer.
+        let of_account = account.map_or("", |_| {
+            "AND t.object_id IN (SELECT id FROM payment_attempt \
+             WHERE tenant = ?1 AND account_id = ?7 AND due_at_us IS NOT NULL)"
+        });
+        let sql = format!(
+            "SELECT {}, a.payment_id, a.plugins, j.at_us, j.token FROM timer t \
+             JOIN payment_attempt a ON a.tenant = t.tenant AND a.id = t.object_id \
+             JOIN journal j ON j.seq = a.seq \
+             WHERE t.tenant = ?1 AND t.kind = ?2 AND t.object_id > ?3 \
+             AND t.due_at_us >= ?4 AND t.due_at_us <= ?5 {of_account} \
+             ORDER BY t.object_id LIMIT ?6",
+            TIMER.select_list("t.")
+        );
+        let (from, to) = window.times;
+        let mut parameters = vec![
+            no.into(),
+            timer_kind_code(TimerKind::PaymentRetry).into(),
+            window.after.map_or(Uuid::nil(), AttemptId::uuid).into(),
+            from.into(),
+            to.into(),
+            window::limit(window.limit),
+        ];
+        parameters.extend(account.map(Value::from));
+        self.read(|reader| reader.query(&sql, &parameters, scheduled_retry))
+    }
+}
+
+fn scheduled_retry(cells: &mut Cells<'_>) -> Result<ScheduledRetry, StoreError> {
+    let timer = rows::timer(cells)?;
+    // The partition, and the check values.
+    cells.skip(1 + tables::CHECKS);
+    cells.of(&PAYMENT_ATTEMPT);
+    let (payment, plugins) = (cells.entity()?, cells.json()?);
+    cells.of(&JOURNAL);
+    Ok(ScheduledRetry { timer, payment, plugins, at: cells.time()?, token: cells.id()? })
 }

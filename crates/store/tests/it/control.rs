@@ -4,15 +4,15 @@ use domain::account::EraseAccount;
 use domain::change::{Change, PaymentChange};
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::payment::{GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus, Initiate};
-use domain::payment_attempt::PaymentAttempt;
+use domain::payment_attempt::{AttemptState, PaymentAttempt};
 use domain::payment_method::CreatePaymentMethod;
 use domain::payment_rules::{AmountLimits, Limits, RulesPart};
 use domain::reply::AccountReply;
 use domain::tenant::{PLUGIN_CONFIGURATION, SetTenantValue};
-use domain::{AccountId, AmountMinor, AttemptId, Command, Person, Reply, TenantNo};
+use domain::{AccountId, AmountMinor, AttemptId, Command, Person, Reply, TenantNo, Timestamp};
 use engine::Reason;
 use engine::partition::{Answer, Times, Verdict, Work};
-use engine::ports::{HistoryOf, Store};
+use engine::ports::{HistoryOf, QueueWindow, ScheduledRetry, Store};
 use store::verify::verify_source;
 
 use crate::workload::{Workload, World, create_account, currency};
@@ -169,6 +169,62 @@ fn rules_that_are_set_hold_from_the_next_batch_on() {
     assert!(is_aborted(&verdicts[1]), "{verdicts:?}");
     let verdict = workload.one(TENANT, purchase(account, "20.01", false));
     assert!(matches!(verdict, Verdict::Waits(_)), "{verdict:?}");
+}
+
+/// A purchase that is declined and tried again in 8 days.
+fn failed<S: Store>(workload: &mut Workload<S>, account: AccountId) {
+    later(workload);
+    let Command::Payment(PaymentCommand::Purchase(mut call)) = purchase(account, "1", true) else {
+        unreachable!("it is a purchase")
+    };
+    call.properties.push(("IPCD_RETRIES".to_owned(), "true".to_owned()));
+    workload.one(TENANT, Command::Payment(PaymentCommand::Purchase(call)));
+    answer(workload, GatewayStatus::Error);
+}
+
+#[test]
+fn scheduled_retries_are_read_in_parts_by_account_and_by_due_time() {
+    let mut world = World::new(102);
+    let workload = &mut world.workload;
+    workload.accepted(TENANT, set(Some(Limits::default())));
+    let accounts = [account(workload), account(workload)];
+    for account in [accounts[0], accounts[1], accounts[0], accounts[0]] {
+        failed(workload, account);
+    }
+    let always = (Timestamp(i64::MIN), Timestamp(i64::MAX));
+    let read = |no, account, after, times, limit| {
+        let window = QueueWindow { after, times, limit };
+        world.queries.retries_of_tenant(no, account, window).unwrap()
+    };
+    let all = read(TENANT, None, None, always, u64::MAX);
+    let mut scheduled = [attempts(&world, accounts[0]), attempts(&world, accounts[1])].concat();
+    scheduled.retain(|it| it.state == AttemptState::Scheduled);
+    scheduled.sort_by_key(|it| it.id);
+    assert_eq!((all.len(), scheduled.len()), (4, 4));
+    for (retry, attempt) in all.iter().zip(&scheduled) {
+        assert_eq!((retry.attempt(), retry.timer.account), (attempt.id, attempt.account_id));
+        assert_eq!((Some(retry.payment), &retry.plugins), (attempt.payment_id, &attempt.plugins));
+        assert_eq!(Some(retry.timer.due), attempt.due_at);
+        assert_eq!(retry.timer.due, retry.at.plus_us(8 * Timestamp::DAY_US));
+    }
+    let (mut found, mut after) = (vec![], None);
+    while let part = read(TENANT, None, after, always, 3)
+        && let Some(last) = part.last()
+    {
+        after = Some(last.attempt());
+        found.extend(part);
+    }
+    assert_eq!(found, all, "in parts");
+    let of = |keep: &dyn Fn(&ScheduledRetry) -> bool| {
+        all.iter().filter(|it| keep(it)).cloned().collect::<Vec<_>>()
+    };
+    let of_account = read(TENANT, Some(accounts[0]), None, always, u64::MAX);
+    assert_eq!(of_account, of(&|it| it.timer.account == accounts[0]));
+    assert_eq!(of_account.len(), 3);
+    let due = all[1].timer.due;
+    assert_eq!(read(TENANT, None, None, (due, due), u64::MAX), of(&|it| it.timer.due == due));
+    assert_eq!(read(TenantNo(2), None, None, always, u64::MAX), []);
+    assert_eq!(read(TenantNo(2), Some(accounts[0]), None, always, u64::MAX), []);
 }
 
 #[test]

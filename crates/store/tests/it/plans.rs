@@ -68,6 +68,37 @@ fn attempts_are_ranges_of_their_indexes() {
 }
 
 #[test]
+fn scheduled_retries_are_a_range_of_the_timers_key() {
+    let world = World::at(Home::embedded(), 41);
+    let reader = Reader::open(&database_path(world.home.path()), &Options::default()).unwrap();
+    let scheduled = "SELECT t.object_id, a.payment_id, j.at_us FROM timer t \
+         JOIN payment_attempt a ON a.tenant = t.tenant AND a.id = t.object_id \
+         JOIN journal j ON j.seq = a.seq WHERE t.tenant = ?1 AND t.kind = ?2 AND t.object_id > ?3 \
+         AND t.due_at_us >= ?4 AND t.due_at_us <= ?5";
+    let attempt = "SEARCH a USING PRIMARY KEY (tenant=? AND id=?)";
+    let row = "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)";
+    check(
+        &reader,
+        &format!("{scheduled} ORDER BY t.object_id LIMIT ?6"),
+        &["SEARCH t USING PRIMARY KEY (tenant=? AND kind=? AND object_id>?)", attempt, row],
+    );
+    check(
+        &reader,
+        &format!(
+            "{scheduled} AND t.object_id IN (SELECT id FROM payment_attempt WHERE tenant = ?1 \
+             AND account_id = ?7 AND due_at_us IS NOT NULL) ORDER BY t.object_id LIMIT ?6"
+        ),
+        &[
+            "SEARCH t USING PRIMARY KEY (tenant=? AND kind=? AND object_id=?)",
+            "LIST SUBQUERY 1",
+            "SEARCH payment_attempt USING COVERING INDEX payment_attempt_scheduled (tenant=? AND account_id=? AND due_at_us>?)",
+            attempt,
+            row,
+        ],
+    );
+}
+
+#[test]
 fn custom_fields_are_ranges_of_their_indexes() {
     let world = World::at(Home::embedded(), 41);
     let reader = Reader::open(&database_path(world.home.path()), &Options::default()).unwrap();
