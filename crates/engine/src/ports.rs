@@ -38,7 +38,7 @@ mod tags;
 mod tenants;
 mod timers;
 
-pub use self::access::AccessQueries;
+pub use self::access::{AccessQueries, UserView};
 pub use self::accounts::{AccountQueries, AccountView};
 pub use self::change_requests::ChangeRequestQueries;
 pub use self::custom_fields::{CustomFieldQueries, FieldSearch};

@@ -18,6 +18,7 @@ mod sign_up_problem;
 mod tenant;
 mod tenants;
 mod unresolved;
+mod users;
 
 use std::sync::Arc;
 
@@ -97,6 +98,7 @@ fn installation_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(quarantine::list))
         .routes(routes!(quarantine::release))
+        .routes(routes!(users::list))
         .routes(routes!(tenants::list, tenants::create))
         .routes(routes!(tenants::show, tenants::patch))
         .routes(routes!(tenants::rotate_secret))

@@ -2,7 +2,7 @@
 
 use hyper::Method;
 
-use super::{Action, Field, Operand, Request, Resource};
+use super::{Action, Field, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
 const USER: Operand = Operand::id("name", "The user's name");
@@ -26,9 +26,24 @@ const fn change(
 pub(super) static USERS: Resource = Resource {
     name: "users",
     alias: None,
-    about: "Create, change and delete users, who call the APIs with a password",
+    about: "List, create, change and delete users, who call the APIs with a password",
     scope: Scope::Installation,
     actions: &[
+        Action::list(
+            "ls",
+            "List the users, deleted ones too",
+            &[],
+            (
+                "/v1/users",
+                Rows::Named("users"),
+                &[
+                    ("NAME", "/username"),
+                    ("ROLES", "/roles"),
+                    ("ACTIVE", "/active"),
+                    ("CHANGED", "/updatedAt"),
+                ],
+            ),
+        ),
         Action {
             name: "show",
             about: "Show a user's roles",

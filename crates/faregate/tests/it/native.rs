@@ -23,6 +23,31 @@ pub fn purchase(client: &Client, account: &str, amount: &str, query: &str) -> Va
 }
 
 #[test]
+fn users_are_listed_by_name_without_their_passwords() {
+    let server = Server::start();
+    let client = server.client();
+    for name in ["zoe", "joe"] {
+        let user = json!({ "username": name, "password": "their password", "roles": ["clerks"] });
+        assert_eq!(client.post("/1.0/kb/security/users", &user).status, 201);
+    }
+    assert_eq!(client.delete("/1.0/kb/security/users/joe").status, 204);
+    let all = client.get("/v1/users").json();
+    assert_eq!(all["more"], false);
+    let users = all["users"].as_array().unwrap();
+    let shown: Vec<_> = users.iter().map(|it| (&it["username"], &it["active"])).collect();
+    let [yes, no] = [json!(true), json!(false)];
+    let names = ["admin", "joe", "zoe"].map(|it| json!(it));
+    assert_eq!(shown, [(&names[0], &yes), (&names[1], &no), (&names[2], &yes)]);
+    assert_eq!(users[2]["roles"], json!(["clerks"]));
+    let fields: Vec<_> = users[2].as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["active", "roles", "updatedAt", "username"]);
+    let part = client.get("/v1/users?offset=1&limit=1").json();
+    assert_eq!(part, json!({ "users": [users[1]], "more": true }));
+    assert_eq!(client.get("/v1/users?name=joe").status, 400);
+    assert_eq!(client.clone().user("zoe", "their password").get("/v1/users").status, 403);
+}
+
+#[test]
 fn a_payment_is_in_the_ledger() {
     let server = Server::start();
     let client = server.tenant();

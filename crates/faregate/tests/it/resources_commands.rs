@@ -148,6 +148,11 @@ fn users_and_roles_are_made_by_a_new_password_in_a_file() {
     let joe = server.client().user("joe", "another password").get("/1.0/kb/security/permissions");
     assert_eq!(joe.text(), r#"["payment:refund"]"#);
     done(&["users", "delete", "joe"]);
+    let listed = done(&["users", "ls", "--json"]);
+    let listed: Vec<serde_json::Value> = serde_json::from_str(&listed).unwrap();
+    let joe = listed.iter().find(|it| it["username"] == "joe").unwrap();
+    assert_eq!((&joe["active"], &joe["roles"]), (&false.into(), &["clerks", "others"].into()));
+    assert!(done(&["users", "ls"]).contains("admin"), "it is listed");
     assert_eq!(run(&["users", "show", "joe"]).0, Some(1));
     let (code, said) = run(&["users", "set-password", "joe", "--new-password-file", "/nowhere"]);
     assert!(code == Some(2) && said.contains("cannot read /nowhere"), "{said}");

@@ -4,9 +4,10 @@ use std::sync::LazyLock;
 
 use domain::Seq;
 use domain::access::{Role, User};
-use engine::ports::{AccessQueries, StoreError};
+use engine::ports::{AccessQueries, Page, StoreError, UserView};
 
-use super::SqlQueries;
+use super::{SqlQueries, window};
+use crate::driver::Cells;
 use crate::{rows, tables};
 
 impl AccessQueries for SqlQueries {
@@ -16,6 +17,12 @@ impl AccessQueries for SqlQueries {
                 LazyLock::new(|| tables::APP_USER.select("WHERE username = ?1"));
             reader.query_one(&SQL, &[username.into()], rows::user)
         })
+    }
+
+    fn users(&self, page: Page) -> Result<Vec<UserView>, StoreError> {
+        let sql = "SELECT u.username, u.roles, u.active, j.at_us FROM app_user u \
+                   JOIN journal j ON j.seq = u.seq ORDER BY u.username LIMIT ?1 OFFSET ?2";
+        self.read(|reader| reader.query(sql, &window::limit_offset(page), user_view))
     }
 
     fn role(&self, name: &str) -> Result<Option<Role>, StoreError> {
@@ -38,4 +45,14 @@ impl AccessQueries for SqlQueries {
                    UNION ALL SELECT max(seq) FROM tenant_value) AS heads";
         self.read(|reader| Ok(reader.query_one(sql, &[], |cells| cells.seq())?.unwrap_or_default()))
     }
+}
+
+fn user_view(cells: &mut Cells<'_>) -> Result<UserView, StoreError> {
+    cells.of(&tables::APP_USER);
+    Ok(UserView {
+        username: cells.string()?,
+        roles: cells.json()?,
+        active: cells.flag()?,
+        updated_at: cells.time()?,
+    })
 }

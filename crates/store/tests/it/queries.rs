@@ -435,6 +435,16 @@ fn access_is_read_back() {
     let user = world.queries.user("ada").unwrap().unwrap();
     assert_eq!((user.roles, user.active), (vec!["a-role".to_owned()], true));
     assert!(world.queries.user("nobody").unwrap().is_none());
+    let (username, password_hash) = ("abe".to_owned(), "hash".to_owned());
+    let user = CreateUser { username, password_hash, roles: vec![] };
+    world.workload.accepted(TenantNo::SYSTEM, Command::Access(AccessCommand::CreateUser(user)));
+    let users = |page| world.queries.users(page).unwrap();
+    let all = users(ALL);
+    let names: Vec<&str> = all.iter().map(|it| it.username.as_str()).collect();
+    assert_eq!(names, ["abe", "ada"]);
+    assert_eq!((&all[1].roles[..], all[1].active), (&["a-role".to_owned()][..], true));
+    assert_eq!(all[1].updated_at, world.workload.now);
+    assert_eq!(users(Page { offset: 1, limit: 1 }), all[1..]);
 
     let head = world.queries.access_head().unwrap();
     let (key, value) = (CREDENTIALS_DROPPED.to_owned(), Some("a request".to_owned()));

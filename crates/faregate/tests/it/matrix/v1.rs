@@ -83,6 +83,7 @@ fn tenants() -> Vec<Row> {
         row("GET /v1/quarantine", RELEASE),
         // It is in service.
         row("DELETE /v1/quarantine/{accountId}", RELEASE).or(404),
+        row("GET /v1/users", Needs::Operator(Some("user:create"))),
         row("GET /v1/tenants", ADMINISTER),
         row("POST /v1/tenants", Needs::Operator(Some("tenant:create")))
             .body(r#"{"apiKey":"another","apiSecret":"a secret of the matrix"}"#),
