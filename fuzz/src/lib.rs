@@ -8,11 +8,17 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use domain::command::TenantCommand;
+use domain::access::{CreateUser, PutRole};
+use domain::command::{AccessCommand, TenantCommand};
 use domain::payment::Actor;
 use domain::tenant::CreateTenant;
-use domain::{Command, Request as CoreRequest, TenantNo};
+use domain::{
+    Command, EXTERNAL_PAYMENT, GatewaySettings, Request as CoreRequest, Settings, TenantNo,
+    Timestamp,
+};
 use engine::access::Access;
 use engine::{Answer, CHECK_AGE_MAX, Clock, Engine, Options, Parts};
 use evaluation::{Flag, MissingAttribute, Segment, Snapshot};
@@ -20,7 +26,7 @@ use feature_flags::{Environment, FlagCache, Secret, SecretKind};
 use http::response::Parts as Head;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use secrets::RootKey;
-use sign_up::passwords::{self, Cost, Hasher};
+use sign_up::passwords::{self, Cost, Hasher, Hashing};
 use sign_up::{SignUp, Tenants};
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt as _;
@@ -36,6 +42,10 @@ pub const RELAY_SECRET: &str = "rp-Wm4Hn8yFd2ZkPq6sXc0TjRvB";
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_current_thread().enable_all().build().expect("a runtime can be built")
 });
+
+/// The name of the user and of the tenant of [`World::admit`], and their password and secret.
+const OPERATOR: &str = "operator";
+const OPERATOR_SECRET: &str = "the secret of the operator";
 
 /// Runs a future to its end, with the tasks that it has spawned meanwhile.
 pub fn run<F: Future>(future: F) -> F::Output {
@@ -131,7 +141,8 @@ pub fn flag_cache() -> Arc<FlagCache> {
     cache
 }
 
-/// An engine on an empty database, with one tenant that no client knows the secret of, and no user.
+/// An engine that takes external payments, on an empty database with one tenant that no client knows the
+/// secret of, and no user.
 pub struct World {
     pub engine: Engine,
     pub access: Access,
@@ -152,18 +163,43 @@ impl World {
             queries,
             gateways: BTreeMap::new(),
             clock: Clock::new(true),
-            settings: domain::Settings::without_gateways(domain::Timestamp::DAY_US, 1_000),
+            settings: settings(),
             options: Options { readers: 2, ..Options::default() },
         };
         run(async {
             let (engine, running) = Engine::start(parts).expect("the engine starts");
             std::mem::forget(running);
-            create_tenant(&engine).await;
+            create_tenant(&engine, "main", String::new()).await;
             let access = Access::new(engine.clone(), Duration::from_secs(60), 1);
             let checked = engine.clone();
             std::thread::spawn(move || check(&checked));
             Self { engine, access }
         })
+    }
+
+    /// Makes a tenant, and a user who may do everything: the headers of their requests. Their secrets are hashed
+    /// at the lowest cost, which takes less memory than one allocation may have.
+    ///
+    /// # Panics
+    /// Where they cannot be made.
+    #[must_use]
+    pub fn admit(&self) -> HeaderMap {
+        let hash = || Hashing::new(low_cost()).hash(OPERATOR_SECRET).into_string();
+        run(async {
+            create_tenant(&self.engine, OPERATOR, hash()).await;
+            let permissions = vec!["*".to_owned()];
+            let role = PutRole { name: OPERATOR.to_owned(), permissions, create: true };
+            submit(&self.engine, Command::Access(AccessCommand::PutRole(role))).await;
+            let (username, roles) = (OPERATOR.to_owned(), vec![OPERATOR.to_owned()]);
+            let user = CreateUser { username, password_hash: hash(), roles };
+            submit(&self.engine, Command::Access(AccessCommand::CreateUser(user))).await;
+        });
+        let basic = STANDARD.encode(format!("{OPERATOR}:{OPERATOR_SECRET}"));
+        let lines = format!(
+            "authorization: Basic {basic}\nx-killbill-apikey: {OPERATOR}\n\
+             x-killbill-apisecret: {OPERATOR_SECRET}\nx-killbill-createdby: {OPERATOR}"
+        );
+        header_lines(lines.as_bytes())
     }
 
     /// Sign-up of the tenant, which refuses to hash passwords: what is valid is refused with 503 and
@@ -176,7 +212,7 @@ impl World {
         let hasher = Hasher::new(passwords::Options {
             threads: 1,
             queue_jobs_max: 0,
-            cost: Cost::new(8, 1, 1).expect("a cost"),
+            cost: low_cost(),
             ..passwords::Options::default()
         });
         let day = Duration::from_secs(86_400);
@@ -212,13 +248,29 @@ fn check(engine: &Engine) {
     }
 }
 
-async fn create_tenant(engine: &Engine) {
+/// Payments settle in their commit; no gateway is called.
+fn settings() -> Settings {
+    let external = GatewaySettings { settles_at_once: true, timeout_us: 0, settle_after_us: 0 };
+    let gateways = [(EXTERNAL_PAYMENT.to_owned(), external)].into();
+    Settings { gateways, ..Settings::without_gateways(Timestamp::DAY_US, 1_000) }
+}
+
+fn low_cost() -> Cost {
+    Cost::new(8, 1, 1).expect("a cost")
+}
+
+async fn create_tenant(engine: &Engine, name: &str, secret_hash: String) {
     let command = Command::Tenant(TenantCommand::Create(CreateTenant {
         id: None,
-        external_key: Some("main".to_owned()),
-        api_key: "main".to_owned(),
-        secret_hash: String::new(),
+        external_key: Some(name.to_owned()),
+        api_key: name.to_owned(),
+        secret_hash,
     }));
+    submit(engine, command).await;
+}
+
+/// Executes a command of the installation.
+async fn submit(engine: &Engine, command: Command) {
     let id = engine.mint();
     let actor = Actor::new("fuzz", "fuzz", id.0);
     let request = CoreRequest { id, tenant: TenantNo::SYSTEM, actor, idempotency: None, command };
