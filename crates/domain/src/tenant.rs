@@ -29,6 +29,9 @@ pub const SETTINGS: &str = "PER_TENANT_CONFIG";
 /// Bill's name for it).
 pub const PLUGIN_CONFIGURATION: &str = "PLUGIN_CONFIG_";
 
+/// What the key begins with under which the payment state machine of a plugin is stored (Kill Bill's name for it).
+pub const PAYMENT_STATE_MACHINE: &str = "PLUGIN_PAYMENT_STATE_MACHINE_";
+
 /// The key under which the versions of a tenant's catalog are stored, in XML (Kill Bill's name for it).
 pub const CATALOG: &str = "CATALOG";
 
@@ -36,19 +39,14 @@ pub const CATALOG: &str = "CATALOG";
 const OVERDUE_CONFIG: &str = "OVERDUE_CONFIG";
 
 /// What other keys of Kill Bill's begin with: a locale or the name of a plugin follows.
-const KEY_PREFIXES_OF_KILL_BILL: [&str; 5] = [
-    "CATALOG_TRANSLATION_",
-    "INVOICE_MP_TEMPLATE_",
-    "INVOICE_TEMPLATE_",
-    "INVOICE_TRANSLATION_",
-    "PLUGIN_PAYMENT_STATE_MACHINE_",
-];
+const KEY_PREFIXES_OF_KILL_BILL: [&str; 4] =
+    ["CATALOG_TRANSLATION_", "INVOICE_MP_TEMPLATE_", "INVOICE_TEMPLATE_", "INVOICE_TRANSLATION_"];
 
 /// Whether the key means something here or in Kill Bill, so that a client cannot store what it likes there.
 #[must_use]
 pub fn is_reserved_key(key: &str) -> bool {
     [PUSH_CALLBACK, MAIL_TEMPLATES, NUMERIC_KEYS, SETTINGS, CATALOG, OVERDUE_CONFIG].contains(&key)
-        || key.starts_with(PLUGIN_CONFIGURATION)
+        || [PLUGIN_CONFIGURATION, PAYMENT_STATE_MACHINE].iter().any(|it| key.starts_with(it))
         || KEY_PREFIXES_OF_KILL_BILL.iter().any(|it| key.starts_with(it))
 }
 

@@ -142,6 +142,8 @@ pub(crate) mod code {
     pub(crate) const INVALID_PARAMETER: Code = coded(StatusCode::BAD_REQUEST, 7031, class::PAYMENT);
     pub(crate) const INVALID_OPERATION: Code = coded(StatusCode::BAD_REQUEST, 7032, class::PAYMENT);
     pub(crate) const DIFFERENT_ACCOUNT: Code = coded(StatusCode::BAD_REQUEST, 7034, class::PAYMENT);
+    pub(crate) const PAYMENT_STATE_MACHINE: Code =
+        coded(StatusCode::BAD_REQUEST, 7036, class::PAYMENT);
     pub(crate) const PLUGIN_TIMEOUT: Code =
         coded(StatusCode::GATEWAY_TIMEOUT, 7100, class::PAYMENT);
     pub(crate) const CONTROL_ABORTED: Code =

@@ -135,6 +135,13 @@ static ROUTES: &[Route] = &[
     read(PLUGIN, |it| Box::pin(tenant_values::plugin(it))),
     delete(PLUGIN, "tenant_kvs:delete", |it| Box::pin(tenant_values::delete_plugin(it)))
         .without_body(),
+    post(STATE_MACHINE, "tenant_kvs:add", |it| Box::pin(tenant_values::set_state_machine(it)))
+        .with_text(),
+    read(STATE_MACHINE, |it| Box::pin(tenant_values::state_machine(it))),
+    delete(STATE_MACHINE, "tenant_kvs:delete", |it| {
+        Box::pin(tenant_values::delete_state_machine(it))
+    })
+    .without_body(),
     post(USER_KEY, "tenant_kvs:add", |it| Box::pin(tenant_values::append(it))).with_text(),
     read(USER_KEY, |it| Box::pin(tenant_values::of_key(it))),
     delete(USER_KEY, "tenant_kvs:delete", |it| Box::pin(tenant_values::delete_key(it)))
@@ -427,6 +434,7 @@ const TRANSACTION: &str = "/1.0/kb/paymentTransactions/{transactionId}";
 const CALLBACK: &str = "/1.0/kb/tenants/registerNotificationCallback";
 const SETTINGS: &str = "/1.0/kb/tenants/uploadPerTenantConfig";
 const PLUGIN: &str = "/1.0/kb/tenants/uploadPluginConfig/{pluginName}";
+const STATE_MACHINE: &str = "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}";
 const USER_KEY: &str = "/1.0/kb/tenants/userKeyValue/{keyName}";
 const ROTATION: &str = "/1.0/kb/admin/healthcheck";
 const ROLES: &str = "/1.0/kb/security/roles";

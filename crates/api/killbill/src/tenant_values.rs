@@ -6,10 +6,11 @@ use domain::Command;
 use domain::command::TenantCommand;
 use domain::payment_rules::RulesPart;
 use domain::tenant::{
-    AppendTenantValue, PLUGIN_CONFIGURATION, RulesSource, SETTINGS, SetTenantValue, TenantValue,
-    VALUES_BYTES_MAX, is_reserved_key,
+    AppendTenantValue, PAYMENT_STATE_MACHINE, PLUGIN_CONFIGURATION, RulesSource, SETTINGS,
+    SetTenantValue, TenantValue, VALUES_BYTES_MAX, is_reserved_key,
 };
 use http::StatusCode;
+use ring::digest;
 use secrets::{Purpose, Sealer};
 
 use crate::call::Call;
@@ -21,6 +22,13 @@ use crate::tenants::TenantValueJson;
 
 /// The longest key, in characters (Kill Bill's column).
 const KEY_CHARS_MAX: usize = 255;
+/// SHA-256 of Kill Bill's payment state machine, the only one that is executed here: `PaymentStates.xml` in
+/// `org.kill-bill.billing:killbill-payment`, the same from 0.22.0 to 0.25.4.
+const STATE_MACHINE_SHA256: [u8; 32] = [
+    0x01, 0x38, 0x4a, 0x44, 0x0f, 0x00, 0x2d, 0xa5, 0xf0, 0xe0, 0xa9, 0xd4, 0x6b, 0x74, 0xb4, 0x4f,
+    0xee, 0x58, 0x67, 0x39, 0x9e, 0x20, 0xdf, 0xaf, 0xa9, 0x59, 0x9d, 0x9e, 0xb7, 0x71, 0xaa, 0x52,
+];
+
 /// How many keys a search finds at most.
 const FOUND_MAX: usize = 1_000;
 
@@ -86,7 +94,7 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>),
         (status = 501, body = ErrorJson<'static>, description = "There is no key to encrypt it with")))]
 pub(crate) async fn set_plugin(call: Call) -> HandlerResult {
-    let key = plugin_key(&call)?;
+    let key = key_of_plugin(&call, PLUGIN_CONFIGURATION)?;
     let text = text(&call, "pluginConfig")?;
     let rules = match RulesSource::of(&key) {
         Some(RulesSource::FaregateRules) => Some(RulesPart::Limits(payment_rules::limits(&text)?)),
@@ -108,7 +116,7 @@ pub(crate) async fn set_plugin(call: Call) -> HandlerResult {
     responses((status = 200, body = TenantValueJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn plugin(call: Call) -> HandlerResult {
-    let key = plugin_key(&call)?;
+    let key = key_of_plugin(&call, PLUGIN_CONFIGURATION)?;
     read(call, key).await
 }
 
@@ -119,7 +127,49 @@ pub(crate) async fn plugin(call: Call) -> HandlerResult {
     responses((status = 204, description = "There is none now"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn delete_plugin(call: Call) -> HandlerResult {
-    let key = plugin_key(&call)?;
+    let key = key_of_plugin(&call, PLUGIN_CONFIGURATION)?;
+    delete(call, key).await
+}
+
+/// Stores the payment state machine of a plugin. It has to be Kill Bill's own, byte for byte: payments
+/// follow that one.
+#[utoipa::path(post, path = "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}",
+    tag = "Tenant", operation_id = "set_payment_state_machine",
+    params(("pluginName" = String, Path)),
+    request_body(content = String, content_type = "text/plain"),
+    responses((status = 201, description = "Stored"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn set_state_machine(call: Call) -> HandlerResult {
+    let key = key_of_plugin(&call, PAYMENT_STATE_MACHINE)?;
+    let text = text(&call, "paymentStateMachineConfig")?;
+    if digest::digest(&digest::SHA256, text.as_bytes()).as_ref() != STATE_MACHINE_SHA256 {
+        let message = "Failed to load payment state machine configuration: paymentStateMachineConfig is not \
+                       Kill Bill's PaymentStates.xml, the only one that payments follow here";
+        return Err(Failure::coded(code::PAYMENT_STATE_MACHINE, message));
+    }
+    set(&call, SetTenantValue::new(key, Some(text))).await?;
+    Ok(created(&call))
+}
+
+/// Reads the payment state machine of a plugin.
+#[utoipa::path(get, path = "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}",
+    tag = "Tenant", operation_id = "payment_state_machine",
+    params(("pluginName" = String, Path)),
+    responses((status = 200, body = TenantValueJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn state_machine(call: Call) -> HandlerResult {
+    let key = key_of_plugin(&call, PAYMENT_STATE_MACHINE)?;
+    read(call, key).await
+}
+
+/// Deletes the payment state machine of a plugin.
+#[utoipa::path(delete, path = "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}",
+    tag = "Tenant", operation_id = "delete_payment_state_machine",
+    params(("pluginName" = String, Path)),
+    responses((status = 204, description = "There is none now"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn delete_state_machine(call: Call) -> HandlerResult {
+    let key = key_of_plugin(&call, PAYMENT_STATE_MACHINE)?;
     delete(call, key).await
 }
 
@@ -225,22 +275,22 @@ fn text(call: &Call, name: &str) -> Result<String, Failure> {
     }
 }
 
-fn plugin_key(call: &Call) -> Result<String, Failure> {
-    Ok(format!("{PLUGIN_CONFIGURATION}{}", name(call, "pluginName")?))
+/// The key of what is stored for the plugin in the path.
+fn key_of_plugin(call: &Call, prefix: &str) -> Result<String, Failure> {
+    Ok(format!("{prefix}{}", name(call, "pluginName", KEY_CHARS_MAX - prefix.len())?))
 }
 
 fn user_key(call: &Call) -> Result<String, Failure> {
-    let key = name(call, "keyName")?;
+    let key = name(call, "keyName", KEY_CHARS_MAX)?;
     match is_reserved_key(&key) {
         true => Err(Failure::illegal(format!("keyName: {key} is reserved"))),
         false => Ok(key),
     }
 }
 
-/// A name in the path.
-fn name(call: &Call, parameter: &'static str) -> Result<String, Failure> {
+/// A name in the path, of at most `room` characters.
+fn name(call: &Call, parameter: &'static str, room: usize) -> Result<String, Failure> {
     let name = call.param(parameter)?;
-    let room = KEY_CHARS_MAX - PLUGIN_CONFIGURATION.len();
     let is_valid = name.chars().count() <= room && !name.chars().any(char::is_control);
     match is_valid {
         true => Ok(name.into_owned()),

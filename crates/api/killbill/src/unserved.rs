@@ -99,10 +99,6 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/subscriptions/{subscriptionId}/tags", &[Method::DELETE, Method::GET, Method::POST]),
     ("/1.0/kb/subscriptions/{subscriptionId}/uncancel", &[Method::PUT]),
     ("/1.0/kb/subscriptions/{subscriptionId}/undoChangePlan", &[Method::PUT]),
-    (
-        "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}",
-        &[Method::DELETE, Method::GET, Method::POST],
-    ),
     ("/1.0/kb/test/invoices/{accountId}/log", &[Method::POST]),
     ("/1.0/kb/usages", &[Method::POST]),
     ("/1.0/kb/usages/{subscriptionId}", &[Method::GET]),

@@ -6,6 +6,7 @@ use crate::client::{Answer, Client};
 use crate::process::Server;
 
 const SETTINGS: &str = "/1.0/kb/tenants/uploadPerTenantConfig";
+const STATE_MACHINE: &str = "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/stripe";
 const PLUGIN: &str = "/1.0/kb/tenants/uploadPluginConfig/stripe";
 const SECRET: &str = "api_key=sk_live_canary";
 
@@ -106,7 +107,7 @@ fn a_value_that_cannot_be_stored_is_refused_by_name() {
     let server = Server::start();
     let client = server.tenant();
     let large = "x".repeat(256 * 1024 + 1);
-    let long_key = key(&"k".repeat(242));
+    let long_key = key(&"k".repeat(256));
     let colour = key("colour");
     for (path, text, expected) in [
         (colour.as_str(), "", "value needs to be set"),
@@ -114,8 +115,14 @@ fn a_value_that_cannot_be_stored_is_refused_by_name() {
         (&colour, "a\u{1e}b", "Invalid parameter value: must not have the character U+001E"),
         (&colour, &large, "value has more than 256 KiB"),
         (&colour, "4111111111111111", "Invalid parameter body"),
-        (&long_key, "x", "keyName has more than 241 characters"),
+        (&long_key, "x", "keyName has more than 255 characters"),
         (PLUGIN, "pan 4111 1111 1111 1111", "Invalid parameter body"),
+        (STATE_MACHINE, "", "paymentStateMachineConfig needs to be set"),
+        (
+            STATE_MACHINE,
+            "<stateMachineConfig/>",
+            "Failed to load payment state machine configuration: paymentStateMachineConfig is not Kill Bill's",
+        ),
         (SETTINGS, "a=b", "perTenantConfig should be a JSON object of names with texts"),
         (
             SETTINGS,
@@ -131,4 +138,7 @@ fn a_value_that_cannot_be_stored_is_refused_by_name() {
     assert_eq!(client.post(&colour, &json!("blue")).status, 415);
     assert_eq!(values(&client, &colour), json!([]));
     assert_eq!(values(&client, SETTINGS), json!([]));
+    assert_eq!(values(&client, STATE_MACHINE), json!([]));
+    let refused = put(&client, STATE_MACHINE, "<stateMachineConfig/>");
+    assert_eq!(refused.json()["code"], 7036, "{}", refused.text());
 }

@@ -1,4 +1,8 @@
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
 import java.math.BigDecimal;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -82,6 +86,7 @@ public class ClientCheck {
         step("authorize and void", this::voidAuthorization);
         step("purchase, chargeback and its reversal", this::chargeback);
         step("credit", this::credit);
+        step("a plugin has Kill Bill's payment state machine and no other", this::stateMachine);
         step("a pending payment is completed", this::complete);
         step("a pending payment is said to have failed", this::notifyOfFailure);
         step("a declined payment is tried again", this::decline);
@@ -107,6 +112,25 @@ public class ClientCheck {
         equal("callback", List.of(callback), tenants.registerPushNotificationCallback(callback, options).getValues());
         tenants.deletePushNotificationCallbacks(options);
         equal("no callback", List.of(), tenants.getPushNotificationCallbacks(options).getValues());
+    }
+
+    private void stateMachine() throws KillBillClientException {
+        TenantApi tenants = new TenantApi(client);
+        String plugin = "killbill-payment-test";
+        String xml;
+        try (InputStream file = getClass().getResourceAsStream("/org/killbill/billing/payment/PaymentStates.xml")) {
+            xml = new String(file.readAllBytes(), StandardCharsets.UTF_8);
+        } catch (IOException failure) {
+            throw new UncheckedIOException(failure);
+        }
+        equal("kept", List.of(xml),
+                tenants.uploadPluginPaymentStateMachineConfig(plugin, xml, options).getValues());
+        refused("another", 400, 7036,
+                () -> tenants.uploadPluginPaymentStateMachineConfig(plugin, xml + " ", options));
+        equal("still there", List.of(xml),
+                tenants.getPluginPaymentStateMachineConfig(plugin, options).getValues());
+        tenants.deletePluginPaymentStateMachineConfig(plugin, options);
+        equal("gone", List.of(), tenants.getPluginPaymentStateMachineConfig(plugin, options).getValues());
     }
 
     private void account() throws KillBillClientException {

@@ -1,7 +1,7 @@
 //! The rows of Kill Bill's API.
 
 use super::row::{Needs, Row, row};
-use super::world::{PLUGIN, USER_KEY};
+use super::world::{PLUGIN, STATE_MACHINE, USER_KEY};
 
 const fn may(permission: &'static str) -> Needs {
     Needs::OperatorAndTenant(Some(permission))
@@ -66,6 +66,20 @@ fn tenants() -> Vec<Row> {
         row("GET /1.0/kb/tenants/uploadPluginConfig/{pluginName}", READ).at(PLUGIN),
         row("DELETE /1.0/kb/tenants/uploadPluginConfig/{pluginName}", may("tenant_kvs:delete"))
             .at(PLUGIN),
+        // The tests have no payment state machine that is accepted.
+        row(
+            "POST /1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}",
+            may("tenant_kvs:add"),
+        )
+        .at(STATE_MACHINE)
+        .text("<a/>"),
+        row("GET /1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}", READ)
+            .at(STATE_MACHINE),
+        row(
+            "DELETE /1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}",
+            may("tenant_kvs:delete"),
+        )
+        .at(STATE_MACHINE),
         row("POST /1.0/kb/tenants/userKeyValue/{keyName}", may("tenant_kvs:add"))
             .at(USER_KEY)
             .text("blue"),

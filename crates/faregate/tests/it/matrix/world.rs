@@ -16,6 +16,7 @@ use crate::signup::{PASSWORD, launch, mailed_token};
 pub const CANARY: &str = "canary";
 
 /// What tenant `a` has stored.
+pub const STATE_MACHINE: &str = "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/stripe";
 pub const PLUGIN: &str = "/1.0/kb/tenants/uploadPluginConfig/stripe";
 pub const USER_KEY: &str = "/1.0/kb/tenants/userKeyValue/PRIVATE";
 
