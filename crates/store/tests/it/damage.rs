@@ -154,7 +154,8 @@ fn content(path: &Path) -> Result<String, String> {
             false => "",
         };
         let columns = columns.join(" || ',' || ");
-        let sql = format!("SELECT {columns} AS row_text FROM {} {rest}", table.name);
+        // SQLite's statistics decide on an order that nobody has asked for.
+        let sql = format!("SELECT {columns} AS row_text FROM {} {rest} ORDER BY 1", table.name);
         let read = db.reader().for_each(&sql, &[], |cells| {
             text.push_str(cells.text()?);
             text.push('\n');
@@ -190,9 +191,10 @@ fn flipped_bits_that_change_what_is_read_are_found() {
         flips += 1;
         if verify_file(&copy).is_ok_and(|report| report.is_sound()) {
             let after = content(&copy).unwrap_or_else(|error| error);
-            let lines = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
-            let changed: Vec<String> =
-                lines(&after).symmetric_difference(&lines(&before)).cloned().collect();
+            // Rows can be there twice, or in another order, too.
+            let pairs = before.lines().zip(after.lines());
+            let changed: Vec<_> = pairs.filter(|(before, after)| before != after).take(2).collect();
+            let changed = format!("{changed:?}, {} and {} bytes", before.len(), after.len());
             unseen.push((at, bit, changed));
         }
     }
