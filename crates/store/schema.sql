@@ -719,3 +719,20 @@ CREATE TABLE timer (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX timer_by_due_at ON timer (partition, due_at_us, tenant, kind, object_id);
 
+CREATE TABLE audit_imported (
+    tenant INTEGER NOT NULL,
+    object_id BLOB NOT NULL,
+    ordinal INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    kind INTEGER NOT NULL,
+    at_us INTEGER NOT NULL,
+    changed_by TEXT NOT NULL,
+    reason TEXT,
+    comments TEXT,
+    token BLOB NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, object_id, ordinal)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX audit_imported_by_account ON audit_imported (tenant, account_id, object_id, ordinal);
+

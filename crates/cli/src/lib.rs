@@ -4,6 +4,7 @@
 mod client;
 pub mod demo;
 pub mod flags;
+pub mod import;
 pub mod iso8583;
 pub mod maintenance;
 mod output;

@@ -12,6 +12,7 @@ use crate::custom_field::CustomField;
 use crate::customer::{Customer, Session};
 use crate::definition::Definition;
 use crate::environment::{Environment, Secret};
+use crate::import::AuditEntry;
 use crate::ledger::Posting;
 use crate::mail::Mail;
 use crate::operation::Operation;
@@ -111,6 +112,8 @@ pub enum AccountChange {
     /// A custom field of the account or of what belongs to it.
     CustomField(CustomField),
     PaymentMethod(PaymentMethod),
+    /// An entry of the audit log of the system that the account, or what belongs to it, was brought over from.
+    AuditImported(AuditEntry),
 }
 
 /// A row of a customer.
@@ -206,7 +209,9 @@ impl Change {
                 AccountChange::Tag(it) => Some(it.revision),
                 AccountChange::CustomField(it) => Some(it.revision),
                 AccountChange::PaymentMethod(it) => Some(it.revision),
-                AccountChange::Person { .. } | AccountChange::PersonErased { .. } => None,
+                AccountChange::Person { .. }
+                | AccountChange::PersonErased { .. }
+                | AccountChange::AuditImported(_) => None,
             },
             Self::Customer(it) => match it {
                 CustomerChange::Customer(it) => Some(it.revision),
@@ -255,7 +260,9 @@ impl Change {
                 AccountChange::Tag(it) => Some(&mut it.revision),
                 AccountChange::CustomField(it) => Some(&mut it.revision),
                 AccountChange::PaymentMethod(it) => Some(&mut it.revision),
-                AccountChange::Person { .. } | AccountChange::PersonErased { .. } => None,
+                AccountChange::Person { .. }
+                | AccountChange::PersonErased { .. }
+                | AccountChange::AuditImported(_) => None,
             },
             Self::Customer(it) => match it {
                 CustomerChange::Customer(it) => Some(&mut it.revision),

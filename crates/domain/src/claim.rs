@@ -26,6 +26,8 @@ pub enum ClaimKind {
     CustomerEmail,
     /// The name of a tenant's definition of tags.
     TagDefinition,
+    /// The id of what was brought over from another system, which minted it.
+    ImportedId,
 }
 
 /// A name that at most one thing of a tenant may have.

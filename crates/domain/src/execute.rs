@@ -10,7 +10,7 @@ use crate::payment::TransactionType;
 use crate::reply::{Outcome, Reply};
 use crate::rules::{
     access, account, account_email, blocking_state, change_request, custom_field, customer,
-    definition, environment, operation, payment, payment_method, tag, tenant,
+    definition, environment, import, operation, payment, payment_method, tag, tenant,
 };
 use crate::state::State;
 
@@ -54,6 +54,7 @@ fn of_tenant(state: &State, command: &TenantCommand, cx: &mut Context) -> Outcom
         TenantCommand::AppendValue(it) => tenant::append_value(state, it, cx),
         TenantCommand::DefineTag(it) => tag::define(state, it, cx),
         TenantCommand::UndefineTag(id) => tag::undefine(state, *id, cx),
+        TenantCommand::ImportTagDefinition(it) => import::tag_definition(state, it, cx),
         TenantCommand::RotateSecret(it) => tenant::rotate_secret(state, it, cx),
         TenantCommand::WithdrawPreviousSecret => tenant::withdraw_previous_secret(state, cx),
         TenantCommand::SetActive(is_active) => tenant::set_active(state, *is_active, cx),
@@ -101,6 +102,7 @@ fn of_account(state: &State, command: &AccountCommand, cx: &mut Context) -> Outc
         AccountCommand::CreatePaymentMethod(it) => payment_method::create(state, it, cx),
         AccountCommand::SetDefaultPaymentMethod(it) => payment_method::set_default(state, it, cx),
         AccountCommand::DeletePaymentMethod(it) => payment_method::delete(state, it, cx),
+        AccountCommand::Import(it) => import::account(state, it, cx),
     }
 }
 
@@ -123,6 +125,7 @@ fn of_payment(state: &State, command: &PaymentCommand, cx: &mut Context) -> Outc
         PaymentCommand::GatewayInquired(it) => payment::gateway_inquired(state, it, cx),
         PaymentCommand::Retry(it) => payment::retry(state, it, cx),
         PaymentCommand::CancelRetries(it) => payment::cancel_retries(state, it, cx),
+        PaymentCommand::Import(it) => payment::import(state, it, cx),
     }?;
     payment::follow(state, cx);
     Ok(accepted)

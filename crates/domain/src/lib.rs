@@ -22,6 +22,7 @@ pub mod environment;
 mod event;
 mod execute;
 mod id;
+pub mod import;
 pub mod ledger;
 pub mod mail;
 mod money;

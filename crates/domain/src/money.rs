@@ -85,11 +85,7 @@ impl AmountMinor {
     /// The decimal in the currency's major unit, with the currency's decimals: `10.00`.
     #[must_use]
     pub fn decimal(self, currency: Currency) -> String {
-        let decimals = usize::from(currency.decimals());
-        let sign = if self.0 < 0 { "-" } else { "" };
-        let digits = format!("{:0>width$}", self.0.unsigned_abs(), width = decimals + 1);
-        let (whole, fraction) = digits.split_at(digits.len() - decimals);
-        if decimals == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+        currency.decimal(i128::from(self.0))
     }
 }
 
@@ -153,6 +149,17 @@ impl Currency {
             _ => 2,
         }
     }
+
+    /// An amount or a sum in the major unit, with the currency's decimals: `10.00`. Sums can be larger than any
+    /// one amount.
+    #[must_use]
+    pub fn decimal(self, minor: i128) -> String {
+        let decimals = usize::from(self.decimals());
+        let sign = if minor < 0 { "-" } else { "" };
+        let digits = format!("{:0>width$}", minor.unsigned_abs(), width = decimals + 1);
+        let (whole, fraction) = digits.split_at(digits.len() - decimals);
+        if decimals == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+    }
 }
 
 impl fmt::Debug for Currency {
@@ -206,6 +213,14 @@ mod tests {
             Err(error) => error.to_string(),
         };
         expected.assert_eq(&shown);
+    }
+
+    #[test]
+    fn sums_beyond_64_bits_keep_their_decimals() {
+        let usd = Currency::parse("USD").unwrap();
+        assert_eq!(usd.decimal(i128::from(i64::MAX) * 2), "184467440737095516.14");
+        assert_eq!(usd.decimal(-5), "-0.05");
+        assert_eq!(Currency::parse("JPY").unwrap().decimal(7), "7");
     }
 
     #[test]

@@ -94,6 +94,19 @@ impl TransactionType {
 }
 
 impl TransactionStatus {
+    /// Its name in Kill Bill's spelling, which has none for a call that runs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InFlight => "IN_FLIGHT",
+            Self::Success => "SUCCESS",
+            Self::Pending => "PENDING",
+            Self::PaymentFailure => "PAYMENT_FAILURE",
+            Self::PluginFailure => "PLUGIN_FAILURE",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+
     /// Whether the outcome is still to come, so that its amount counts as used.
     #[must_use]
     pub const fn is_open(self) -> bool {

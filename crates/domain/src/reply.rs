@@ -30,6 +30,11 @@ pub enum Reply {
     Payment(PaymentReply),
     /// A control plugin aborted the start of a payment: nothing was begun.
     PaymentAborted(PaymentAborted),
+    /// Something was brought over from another system.
+    Imported {
+        /// Whether it was not here before.
+        is_new: bool,
+    },
 }
 
 /// The answer to a command about users and roles.
@@ -123,7 +128,8 @@ impl Reply {
             | Self::Flag(_)
             | Self::Account(_)
             | Self::Customer(_)
-            | Self::PaymentAborted(_) => false,
+            | Self::PaymentAborted(_)
+            | Self::Imported { .. } => false,
         }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod custom_field;
 pub(crate) mod customer;
 pub(crate) mod definition;
 pub(crate) mod environment;
+pub(crate) mod import;
 mod ledger;
 mod mail;
 mod object;

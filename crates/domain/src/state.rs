@@ -408,7 +408,8 @@ impl State {
             }
             AccountChange::PaymentMethod(it) => {
                 self.payment_methods.insert((it.tenant, it.id), Some(it.clone()));
-            }
+            } // No rule looks at it.
+            AccountChange::AuditImported(_) => {}
         }
     }
 

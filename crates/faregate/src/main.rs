@@ -75,6 +75,9 @@ enum Command {
         #[command(subcommand)]
         command: Migrate,
     },
+    /// Bring data over from another billing system, while no server runs on the data directory
+    #[command(subcommand)]
+    Import(cli::import::Import),
     /// Run the simulated gateway as a process of its own
     Simulator(simulator::Args),
     /// Decode, encode, check, measure and answer ISO 8583 messages
@@ -219,6 +222,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Migrate { command: Migrate::SqliteToPostgres { check, args } } => {
             maintain(&args, |config| maintenance::sqlite_to_postgres(config, check, args.json))
         }
+        Command::Import(what) => cli::import::run(what),
         Command::Simulator(args) => {
             logging::start(&Config::default())?;
             simulator::run(args)?;

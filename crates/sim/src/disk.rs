@@ -133,7 +133,11 @@ pub fn entity(image: &Change) -> Option<HistoryOf> {
         | Change::Customer(_)
         | Change::Claim(_)
         | Change::Timer(_)
-        | Change::Account(AccountChange::Person { .. } | AccountChange::PersonErased { .. })
+        | Change::Account(
+            AccountChange::Person { .. }
+            | AccountChange::PersonErased { .. }
+            | AccountChange::AuditImported(_),
+        )
         | Change::Payment(
             PaymentChange::Velocity(_)
             | PaymentChange::Posting(_)

@@ -331,6 +331,7 @@ impl Tables {
             | Change::Account(
                 AccountChange::Person { .. }
                 | AccountChange::PersonErased { .. }
+                | AccountChange::AuditImported(_)
                 | AccountChange::Tag(_),
             )
             | Change::Payment(
@@ -450,6 +451,8 @@ impl Tables {
                 tabled(&mut it.revision);
                 self.methods.insert((it.tenant, it.id), it);
             }
+            // The workload imports nothing.
+            AccountChange::AuditImported(_) => {}
         }
     }
 
@@ -658,7 +661,8 @@ impl Tables {
             | ClaimKind::TenantId
             | ClaimKind::CustomerEmail
             | ClaimKind::Environment
-            | ClaimKind::TagDefinition => {}
+            | ClaimKind::TagDefinition
+            | ClaimKind::ImportedId => {}
         }
     }
 

@@ -388,7 +388,7 @@ fn said_by(reply: &Reply) -> Said {
         | Reply::TagDefinitionCreated(_)
         | Reply::Access(_) => Said::Done,
         // The workload asks for none of these.
-        Reply::Flag(_) => Said::Done,
+        Reply::Flag(_) | Reply::Imported { .. } => Said::Done,
         Reply::Customer(it) => signing::said_by(it),
         Reply::PaymentAborted(_) => Said::Aborted,
         Reply::Account(AccountReply::Created(id)) => Said::Made(id.uuid().as_u128()),
@@ -500,6 +500,7 @@ pub fn created(entry: &Entry) -> Created {
             | Change::Account(
                 AccountChange::Person { .. }
                 | AccountChange::PersonErased { .. }
+                | AccountChange::AuditImported(_)
                 | AccountChange::Tag(_)
                 | AccountChange::CustomField(_)
                 | AccountChange::Email(_)

@@ -16,6 +16,7 @@ use domain::change_request::ChangeRequest;
 use domain::custom_field::CustomField;
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
+use domain::import::AuditEntry;
 use domain::ledger::Posting;
 use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
 use domain::tag::{Tag, TagDefinition, TagKey};
@@ -75,6 +76,8 @@ pub(crate) struct Rows<'a> {
     custom_fields: BTreeMap<(TenantNo, CustomFieldId), Newest<'a, CustomField>>,
     /// The values that custom fields got, with the fields.
     field_values: Vec<&'a CustomField>,
+    /// Entries of other systems' audit logs.
+    audits: Vec<&'a AuditEntry>,
     methods: BTreeMap<(TenantNo, PaymentMethodId), Newest<'a, PaymentMethod>>,
     payments: BTreeMap<(TenantNo, PaymentId), Newest<'a, Payment>>,
     transactions: BTreeMap<(TenantNo, PaymentId, TransactionId), Newest<'a, Transaction>>,
@@ -225,6 +228,7 @@ impl<'a> Rows<'a> {
             }
             AccountChange::CustomField(it) => self.take_field(it, seq),
             AccountChange::PaymentMethod(it) => self.take_method(it, seq),
+            AccountChange::AuditImported(it) => self.audits.push(it),
         }
     }
 
@@ -341,6 +345,12 @@ impl<'a> Rows<'a> {
                 put.row(&rows::custom_field_value_row(it))?;
             }
         }
+        if !self.audits.is_empty() {
+            let mut put = db.insert(&tables::AUDIT_IMPORTED)?;
+            for it in &self.audits {
+                put.row(&rows::audit_row(it))?;
+            }
+        }
         Ok(())
     }
 
@@ -384,6 +394,7 @@ impl<'a> Rows<'a> {
                        WHERE tenant = ?1 AND account_id = ?2";
             db.exec(sql, &of_account)?;
             db.check_again(&tables::OUTSTANDING, rest, &of_account)?;
+            db.exec(&format!("DELETE FROM audit_imported {rest}"), &of_account)?;
             actors::erase(db, tenant, account)?;
         }
         Ok(())

@@ -5,12 +5,32 @@ use domain::claim::ClaimKind;
 use domain::customer::CustomerStatus;
 use domain::definition::DefinitionKind;
 use domain::environment::SecretKind;
+use domain::import::AuditKind;
 use domain::ledger::LedgerAccount;
 use domain::mail::MailKind;
 use domain::object::ObjectType;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::payment_attempt::AttemptState;
 use domain::timer::TimerKind;
+
+/// Codes of the entries of an audit log.
+pub(crate) const fn audit_kind_code(kind: AuditKind) -> i64 {
+    match kind {
+        AuditKind::Insert => 1,
+        AuditKind::Update => 2,
+        AuditKind::Delete => 3,
+    }
+}
+
+/// The opposite of [`audit_kind_code`].
+pub(crate) const fn audit_kind(code: i64) -> Option<AuditKind> {
+    Some(match code {
+        1 => AuditKind::Insert,
+        2 => AuditKind::Update,
+        3 => AuditKind::Delete,
+        _ => return None,
+    })
+}
 
 /// Codes of operations in the column `operation` and `kind`.
 #[must_use]
@@ -147,6 +167,7 @@ pub(crate) const fn claim_kind_code(kind: ClaimKind) -> i64 {
         ClaimKind::Environment => 7,
         ClaimKind::CustomerEmail => 8,
         ClaimKind::TagDefinition => 9,
+        ClaimKind::ImportedId => 10,
     }
 }
 
@@ -163,6 +184,7 @@ pub const fn claim_kind(code: i64) -> Option<ClaimKind> {
         7 => ClaimKind::Environment,
         8 => ClaimKind::CustomerEmail,
         9 => ClaimKind::TagDefinition,
+        10 => ClaimKind::ImportedId,
         _ => return None,
     })
 }

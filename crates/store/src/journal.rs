@@ -118,6 +118,7 @@ pub(crate) fn account(entry: &Entry) -> Option<AccountId> {
         Change::Account(AccountChange::Email(it)) => Some(it.account),
         Change::Account(AccountChange::BlockingState(it)) => Some(it.account),
         Change::Account(AccountChange::PaymentMethod(it)) => Some(it.account_id),
+        Change::Account(AccountChange::AuditImported(it)) => Some(it.account),
         Change::Payment(PaymentChange::Payment(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Transaction(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Attempt(it)) => Some(it.account_id),

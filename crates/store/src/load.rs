@@ -220,7 +220,8 @@ impl<'a> Wanted<'a> {
             | ClaimKind::TenantId
             | ClaimKind::Environment
             | ClaimKind::CustomerEmail
-            | ClaimKind::TagDefinition => {}
+            | ClaimKind::TagDefinition
+            | ClaimKind::ImportedId => {}
         }
     }
 }
@@ -307,7 +308,7 @@ fn read_payments(
         if opened.is_empty() {
             return Err(corrupt(&PAYMENT, "a payment has no transactions"));
         }
-        opened.sort_by_key(|(opened_seq, _)| *opened_seq);
+        opened.sort_by_key(|(opened_seq, it)| (*opened_seq, it.effective_at));
         entry.file.transactions = opened.into_iter().map(|(_, transaction)| transaction).collect();
     }
     reader.for_keys(&SELECT_OUTSTANDING, &values(&keys), |at, cells| {

@@ -31,6 +31,7 @@ mod blocking_states;
 mod claims;
 mod control;
 mod custom_fields;
+mod import;
 mod objects;
 mod quarantine;
 mod tags;
@@ -48,6 +49,7 @@ pub(crate) use control::{
 pub use control::{payment_attempt, payment_rules, payment_velocity};
 pub use custom_fields::custom_field;
 pub(crate) use custom_fields::{custom_field_row, custom_field_value, custom_field_value_row};
+pub(crate) use import::{audit_row, imported_audit};
 pub(crate) use objects::object_key;
 pub(crate) use quarantine::{quarantined, quarantined_row};
 pub use tags::{tag, tag_definition};

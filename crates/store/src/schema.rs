@@ -31,6 +31,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 4, sql: blocking_states },
     Migration { version: 5, sql: payment_control },
     Migration { version: 6, sql: timers },
+    Migration { version: 7, sql: imported_audit },
 ];
 
 /// The version that this code writes.
@@ -48,7 +49,8 @@ fn founding(dialect: &Dialect) -> String {
 /// The tables of later versions.
 fn later() -> impl Iterator<Item = &'static Table> {
     let of_3_and_4 = tables::OF_VERSION_3.into_iter().chain(tables::OF_VERSION_4);
-    of_3_and_4.chain(tables::OF_VERSION_5).chain(tables::OF_VERSION_6)
+    let of_5_and_6 = tables::OF_VERSION_5.into_iter().chain(tables::OF_VERSION_6);
+    of_3_and_4.chain(of_5_and_6).chain(tables::OF_VERSION_7)
 }
 
 /// Finds the children of an account.
@@ -89,6 +91,11 @@ fn payment_control(dialect: &Dialect) -> String {
 /// Timers.
 fn timers(dialect: &Dialect) -> String {
     tables::ddl(&tables::OF_VERSION_6, dialect)
+}
+
+/// Audit logs of other systems.
+fn imported_audit(dialect: &Dialect) -> String {
+    tables::ddl(&tables::OF_VERSION_7, dialect)
 }
 
 /// The whole schema of an empty database, step by step.
@@ -281,9 +288,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f"]
+        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0"]
+        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0 af783dbaee9fe16e08f08ed32752229f"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

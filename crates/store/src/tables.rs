@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 mod control;
 mod customers;
 mod flags;
+mod import;
 mod insights;
 mod objects;
 mod payments;
@@ -20,6 +21,7 @@ pub use customers::{CUSTOMER, MAIL, OPERATION, SESSION};
 pub(crate) use customers::{EXPIRING, GIVEN_UP, SETTLED, TO_NOTIFY, TO_SEND, WAITING};
 pub(crate) use flags::DUE;
 pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
+pub(crate) use import::{AUDIT_IMPORTED, OF_VERSION_7};
 pub use insights::{FLAG_INSIGHT, METRIC_INSIGHT};
 pub use objects::{
     ACCOUNT_EMAIL, BLOCKING_STATE, CUSTOM_FIELD, CUSTOM_FIELD_VALUE, TAG, TAG_DEFINITION,
@@ -576,6 +578,7 @@ pub static TABLES: &[&Table] = &[
     &PAYMENT_RULES,
     &PAYMENT_ATTEMPT,
     &PAYMENT_VELOCITY,
+    &AUDIT_IMPORTED,
 ];
 
 /// The tables of insights.

@@ -276,7 +276,8 @@ async fn outcome(call: &Call<'_>, reply: Reply) -> Result<Outcome, Refusal> {
         | Reply::Access(_)
         | Reply::Flag(_)
         | Reply::Account(_)
-        | Reply::Customer(_) => unreachable!("the reply belongs to the command"),
+        | Reply::Customer(_)
+        | Reply::Imported { .. } => unreachable!("the reply belongs to the command"),
     };
     let PaymentReply { payment, transaction, result } = reply;
     let (status, message, fault) = match result {

@@ -7,6 +7,7 @@ use domain::account_email::AccountEmail;
 use domain::blocking_state::BlockingState;
 use domain::change::{AccountChange, Change, PaymentChange, TenantChange};
 use domain::custom_field::CustomField;
+use domain::import::AuditKind;
 use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, TransactionType};
 use domain::payment_attempt::PaymentAttempt;
 use domain::tag::{Tag, TagDefinition};
@@ -170,7 +171,11 @@ impl<'a> Image<'a> {
             | Change::Customer(_)
             | Change::Claim(_)
             | Change::Timer(_)
-            | Change::Account(AccountChange::Person { .. } | AccountChange::PersonErased { .. })
+            | Change::Account(
+                AccountChange::Person { .. }
+                | AccountChange::PersonErased { .. }
+                | AccountChange::AuditImported(_),
+            )
             | Change::Payment(
                 PaymentChange::Velocity(_)
                 | PaymentChange::Posting(_)
@@ -270,6 +275,11 @@ fn entries(rows: &[HistoryRow]) -> Vec<Entry<'_>> {
     let (mut state_before, mut success_before) = (None, None);
     for (at, row) in rows.iter().enumerate() {
         let image = Image::of(row);
+        if let Some(kind) = row.imported {
+            let (change_type, stage) = (imported_type(kind), Stage::AsWritten);
+            entries.push(Entry { row, image, change_type, stage, state_before, success_before });
+            continue;
+        }
         for (position, stage) in image.stages(at == 0).iter().enumerate() {
             let change_type = image.change_type(at == 0 && position == 0);
             let stage = *stage;
@@ -282,6 +292,14 @@ fn entries(rows: &[HistoryRow]) -> Vec<Entry<'_>> {
         }
     }
     entries
+}
+
+const fn imported_type(kind: AuditKind) -> &'static str {
+    match kind {
+        AuditKind::Insert => "INSERT",
+        AuditKind::Update => "UPDATE",
+        AuditKind::Delete => "DELETE",
+    }
 }
 
 impl<'a> Entry<'a> {

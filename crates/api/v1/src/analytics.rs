@@ -18,11 +18,11 @@ use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::Api;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::Unauthenticated;
 use crate::parameters::{Parameters, invalid};
-use crate::{Api, decimal, status_label};
 use engine::time::rfc3339;
 
 /// Every type of transaction, to parse a filter.
@@ -200,7 +200,7 @@ pub async fn payments(Call { api, context, uri, .. }: Call) -> Result<Json<Trans
             KINDS.into_iter().find(|kind| kind.name() == text)
         })?,
         status: one_of(&mut parameters, "status", |text| {
-            STATUSES.into_iter().find(|status| status_label(*status) == text)
+            STATUSES.into_iter().find(|status| status.name() == text)
         })?,
     };
     let page = parameters.page()?;
@@ -281,14 +281,14 @@ fn transactions_line(it: TransactionsOfDay) -> TransactionsLine {
         gateway: it.gateway,
         currency: it.currency.map(|currency| currency.to_string()),
         transaction_type: it.kind.name(),
-        status: status_label(it.status),
+        status: it.status.name(),
         transactions: it.transactions,
-        amount: it.currency.map(|currency| decimal(it.amount_minor, currency)),
+        amount: it.currency.map(|currency| currency.decimal(it.amount_minor)),
     }
 }
 
 fn amounts(it: &AccountAmounts) -> Amounts {
-    let decimal = |minor| decimal(minor, it.currency);
+    let decimal = |minor| it.currency.decimal(minor);
     Amounts {
         currency: it.currency.to_string(),
         purchased: decimal(it.purchased_minor),

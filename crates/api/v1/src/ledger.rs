@@ -11,7 +11,6 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::caller::Call;
-use crate::decimal;
 use crate::error::Error;
 use crate::openapi::{PageParameters, Unauthenticated};
 use crate::parameters::Parameters;
@@ -174,9 +173,9 @@ fn balance(total: &LedgerTotal, customer: Option<AccountId>) -> AccountBalance {
     AccountBalance {
         account: name(total.account, customer, &total.gateway),
         currency: total.currency.to_string(),
-        debit: decimal(total.debit, total.currency),
-        credit: decimal(total.credit, total.currency),
-        balance: decimal(total.debit - total.credit, total.currency),
+        debit: total.currency.decimal(total.debit),
+        credit: total.currency.decimal(total.credit),
+        balance: total.currency.decimal(total.debit - total.credit),
     }
 }
 
@@ -200,8 +199,8 @@ fn trial_balance(totals: &[LedgerTotal]) -> Vec<TrialBalance> {
     }
     let lines = sides.into_iter().map(|(currency, (debit, credit))| TrialBalance {
         currency: currency.to_string(),
-        debit: decimal(debit, currency),
-        credit: decimal(credit, currency),
+        debit: currency.decimal(debit),
+        credit: currency.decimal(credit),
         balanced: debit == credit,
     });
     lines.collect()

@@ -24,8 +24,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use domain::Currency;
-use domain::payment::TransactionStatus;
 use engine::Engine;
 use engine::access::Access;
 use evaluation::MissingAttribute;
@@ -103,38 +101,4 @@ fn installation_routes() -> OpenApiRouter<Api> {
         .routes(routes!(tenants::show, tenants::patch))
         .routes(routes!(tenants::rotate_secret))
         .routes(routes!(tenants::withdraw_previous_secret))
-}
-
-/// A sum in the currency's major unit. Sums can be larger than any one amount.
-fn decimal(minor: i128, currency: Currency) -> String {
-    let decimals = usize::from(currency.decimals());
-    let sign = if minor < 0 { "-" } else { "" };
-    let digits = format!("{:0>width$}", minor.unsigned_abs(), width = decimals + 1);
-    let (whole, fraction) = digits.split_at(digits.len() - decimals);
-    if decimals == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
-}
-
-/// A transaction's status in Kill Bill's spelling, which has none for a call that runs.
-const fn status_label(status: TransactionStatus) -> &'static str {
-    match status {
-        TransactionStatus::Success => "SUCCESS",
-        TransactionStatus::Pending => "PENDING",
-        TransactionStatus::PaymentFailure => "PAYMENT_FAILURE",
-        TransactionStatus::PluginFailure => "PLUGIN_FAILURE",
-        TransactionStatus::InFlight => "IN_FLIGHT",
-        TransactionStatus::Unknown => "UNKNOWN",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sums_beyond_64_bits_keep_their_decimals() {
-        let usd = Currency::parse("USD").unwrap();
-        assert_eq!(decimal(i128::from(i64::MAX) * 2, usd), "184467440737095516.14");
-        assert_eq!(decimal(-5, usd), "-0.05");
-        assert_eq!(decimal(7, Currency::parse("JPY").unwrap()), "7");
-    }
 }

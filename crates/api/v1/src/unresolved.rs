@@ -11,7 +11,6 @@ use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::{PageParameters, Unauthenticated};
 use crate::parameters::Parameters;
-use crate::status_label;
 use engine::time::rfc3339;
 
 /// Payments without an outcome, oldest first.
@@ -84,7 +83,7 @@ fn describe(it: Unresolved, now: Timestamp) -> UnresolvedTransaction {
         account_id: transaction.account_id.uuid(),
         gateway: transaction.gateway,
         transaction_type: transaction.kind.name(),
-        status: status_label(transaction.status),
+        status: transaction.status.name(),
         amount: amount.map(|(amount, currency)| amount.decimal(currency)),
         currency: transaction.currency.map(|currency| currency.to_string()),
         since: rfc3339(transaction.effective_at),

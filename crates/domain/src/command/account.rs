@@ -7,6 +7,7 @@ use crate::account_email::ChangeAccountEmail;
 use crate::blocking_state::{AddBlockingState, CloseAccount};
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::custom_field::{AddCustomFields, RemoveCustomFields, UpdateCustomFields};
+use crate::import::{ImportAccount, id_claim};
 use crate::object::Object;
 use crate::partition::Subject;
 use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
@@ -33,6 +34,7 @@ pub enum AccountCommand {
     CreatePaymentMethod(CreatePaymentMethod),
     SetDefaultPaymentMethod(SetDefaultPaymentMethod),
     DeletePaymentMethod(DeletePaymentMethod),
+    Import(Box<ImportAccount>),
 }
 
 impl AccountCommand {
@@ -56,6 +58,7 @@ impl AccountCommand {
             Self::CreatePaymentMethod(_) => "CreatePaymentMethod",
             Self::SetDefaultPaymentMethod(_) => "SetDefaultPaymentMethod",
             Self::DeletePaymentMethod(_) => "DeletePaymentMethod",
+            Self::Import(_) => "ImportAccount",
         }
     }
 
@@ -79,6 +82,7 @@ impl AccountCommand {
             Self::CreatePaymentMethod(it) => Some(it.account),
             Self::SetDefaultPaymentMethod(it) => Some(it.account),
             Self::DeletePaymentMethod(it) => it.auto_pay_off,
+            Self::Import(it) => Some(it.id),
         }
     }
 
@@ -101,6 +105,7 @@ impl AccountCommand {
             Self::CreatePaymentMethod(it) => Subject::Account(it.account),
             Self::SetDefaultPaymentMethod(it) => Subject::Account(it.account),
             Self::DeletePaymentMethod(it) => Subject::PaymentMethod(it.payment_method),
+            Self::Import(it) => Subject::Account(it.id),
         }
     }
 
@@ -121,7 +126,8 @@ impl AccountCommand {
             | Self::RemoveCustomFields(_)
             | Self::SetDefaultPaymentMethod(_)
             | Self::DeletePaymentMethod(_) => true,
-            Self::Create(_) | Self::CreatePaymentMethod(_) => false,
+            // What was imported has its id claimed.
+            Self::Create(_) | Self::CreatePaymentMethod(_) | Self::Import(_) => false,
         }
     }
 
@@ -171,8 +177,21 @@ impl AccountCommand {
                 read(Read::PaymentMethod(tenant, it.payment_method));
                 it.tag().into_iter().for_each(|key| read(Read::Tag(tenant, key)));
             }
+            Self::Import(it) => read_import(it, tenant, read),
         }
     }
+}
+
+fn read_import(it: &ImportAccount, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::Account(tenant, it.id));
+    it.ids().for_each(|id| read(Read::Claim(id_claim(tenant, id))));
+    let claim = |kind, key: &str| Read::Claim(ClaimKey::new(tenant, kind, key));
+    it.account.external_key.iter().for_each(|key| read(claim(ClaimKind::Account, key)));
+    for method in &it.methods {
+        let key = method.method.external_key.iter();
+        key.for_each(|key| read(claim(ClaimKind::PaymentMethod, key)));
+    }
+    it.belongings.definitions().for_each(|id| read(Read::TagDefinition(tenant, id)));
 }
 
 /// What an account that is made may look at.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::account::read_new_account;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::combo::{ComboAccount, ComboMethod, InitiateCombo};
+use crate::import::{ImportPayment, id_claim};
 use crate::partition::Subject;
 use crate::payment::{
     Complete, FixTransaction, FollowUp, GatewayInquired, GatewayReplied, Initiate, ResolvePending,
@@ -34,6 +35,7 @@ pub enum PaymentCommand {
     InitiateCombo(Box<InitiateCombo>),
     Retry(RetryPayment),
     CancelRetries(CancelRetries),
+    Import(Box<ImportPayment>),
 }
 
 impl PaymentCommand {
@@ -57,6 +59,7 @@ impl PaymentCommand {
             Self::InitiateCombo(_) => "InitiateCombo",
             Self::Retry(_) => "RetryPayment",
             Self::CancelRetries(_) => "CancelRetries",
+            Self::Import(_) => "ImportPayment",
         }
     }
 
@@ -81,6 +84,7 @@ impl PaymentCommand {
             | Self::GatewayInquired(_)
             | Self::CancelRetries(_) => None,
             Self::Retry(it) => Some(it.account),
+            Self::Import(it) => Some(it.account),
         }
     }
 
@@ -106,6 +110,7 @@ impl PaymentCommand {
             Self::GatewayInquired(it) => Subject::Payment(it.payment),
             Self::Retry(it) => Subject::Payment(it.payment),
             Self::CancelRetries(it) => Subject::Payment(it.payment),
+            Self::Import(it) => Subject::Account(it.account),
         }
     }
 
@@ -127,6 +132,7 @@ impl PaymentCommand {
             | Self::FixTransaction(_)
             | Self::InitiateCombo(_)
             | Self::Retry(_)
+            | Self::Import(_)
             | Self::CancelRetries(_) => None,
         }
     }
@@ -150,6 +156,7 @@ impl PaymentCommand {
             | Self::GatewayInquired(_)
             | Self::InitiateCombo(_)
             | Self::Retry(_)
+            | Self::Import(_)
             | Self::CancelRetries(_) => None,
         }
     }
@@ -161,7 +168,8 @@ impl PaymentCommand {
             | Self::ResolvePending(_)
             | Self::FixTransaction(_)
             | Self::CancelRetries(_) => true,
-            // The first ones make a transaction; a gateway's answer and a timer's retry come from no queue.
+            // The first ones make a transaction; a gateway's answer and a timer's retry come from no queue;
+            // what was imported has its id claimed.
             Self::Authorize(_)
             | Self::Purchase(_)
             | Self::Credit(_)
@@ -173,7 +181,8 @@ impl PaymentCommand {
             | Self::InitiateCombo(_)
             | Self::GatewayReplied(_)
             | Self::GatewayInquired(_)
-            | Self::Retry(_) => false,
+            | Self::Retry(_)
+            | Self::Import(_) => false,
         }
     }
 
@@ -203,8 +212,21 @@ impl PaymentCommand {
             Self::GatewayReplied(it) => read(Read::Payment(tenant, it.payment)),
             Self::Retry(it) => read_retry(it, tenant, read),
             Self::CancelRetries(it) => read_with_attempts(it.payment, tenant, read),
+            Self::Import(it) => read_import(it, tenant, read),
         }
     }
+}
+
+fn read_import(it: &ImportPayment, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::Account(tenant, it.account));
+    it.ids().for_each(|id| read(Read::Claim(id_claim(tenant, id))));
+    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Payment, &it.external_key)));
+    for transaction in &it.transactions {
+        read(Read::PaymentMethod(tenant, transaction.payment_method));
+        let key = &transaction.external_key;
+        read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Transaction, key)));
+    }
+    it.belongings.definitions().for_each(|id| read(Read::TagDefinition(tenant, id)));
 }
 
 fn read_retry(it: &RetryPayment, tenant: TenantNo, read: &mut impl FnMut(Read)) {

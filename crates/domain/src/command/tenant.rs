@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{ClaimKey, ClaimKind};
+use crate::import::{ImportTagDefinition, id_claim};
 use crate::read::Read;
 use crate::tag::CreateTagDefinition;
 use crate::tenant::{
@@ -20,6 +21,8 @@ pub enum TenantCommand {
     DefineTag(CreateTagDefinition),
     /// Deletes a definition of tags.
     UndefineTag(TagDefinitionId),
+    /// Brings a definition of tags over from another system.
+    ImportTagDefinition(ImportTagDefinition),
     /// Refuses the secret that was replaced from now on.
     WithdrawPreviousSecret,
     /// Serves or refuses requests with the tenant's credentials.
@@ -36,6 +39,7 @@ impl TenantCommand {
             Self::AppendValue(_) => "AppendTenantValue",
             Self::DefineTag(_) => "CreateTagDefinition",
             Self::UndefineTag(_) => "DeleteTagDefinition",
+            Self::ImportTagDefinition(_) => "ImportTagDefinition",
             Self::RotateSecret(_) => "RotateTenantSecret",
             Self::WithdrawPreviousSecret => "WithdrawPreviousTenantSecret",
             Self::SetActive(_) => "SetTenantActive",
@@ -52,7 +56,7 @@ impl TenantCommand {
             | Self::RotateSecret(_)
             | Self::WithdrawPreviousSecret
             | Self::SetActive(_) => true,
-            Self::Create(_) => false,
+            Self::Create(_) | Self::ImportTagDefinition(_) => false,
         }
     }
 
@@ -75,6 +79,10 @@ impl TenantCommand {
             }
             Self::AppendValue(it) => read(Read::TenantValue(tenant, it.key.clone())),
             Self::DefineTag(it) => {
+                read(Read::Claim(ClaimKey::new(tenant, ClaimKind::TagDefinition, &it.name)));
+            }
+            Self::ImportTagDefinition(it) => {
+                read(Read::Claim(id_claim(tenant, it.id.uuid())));
                 read(Read::Claim(ClaimKey::new(tenant, ClaimKind::TagDefinition, &it.name)));
             }
             Self::UndefineTag(id) => {

@@ -83,7 +83,7 @@ pub(crate) fn remove(state: &State, it: &RemoveCustomFields, cx: &mut Context) -
     Ok(Accepted::now(Reply::Done))
 }
 
-fn check_text(field: &str, text: &str) -> Result<(), Rejection> {
+pub(crate) fn check_text(field: &str, text: &str) -> Result<(), Rejection> {
     if text.is_empty() {
         return Err(Rejection::invalid(field, "needs to be set"));
     }

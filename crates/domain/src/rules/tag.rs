@@ -53,32 +53,13 @@ pub(crate) fn remove(state: &State, it: &RemoveTags, cx: &mut Context) -> Outcom
 
 /// Makes a definition of the tenant's own.
 pub(crate) fn define(state: &State, it: &CreateTagDefinition, cx: &mut Context) -> Outcome {
-    let name = || it.name.clone();
-    if it.name.is_empty() || it.name.chars().count() > DEFINITION_CHARS_MAX {
-        return Err(Rejection::invalid("name", "should have 1 to 255 characters"));
-    }
-    if it.description.is_empty() || it.description.chars().count() > DEFINITION_CHARS_MAX {
-        return Err(Rejection::invalid("description", "should have 1 to 255 characters"));
-    }
-    if it.applies_to.is_empty() || it.applies_to.len() > DEFINITION_TYPES_MAX {
-        return Err(Rejection::invalid("applicableObjectTypes", "should be 1 to 32"));
-    }
-    if it.name.chars().any(char::is_uppercase) {
-        return Err(TenantRejection::TagDefinitionNotLowercase { name: name() }.into());
-    }
-    if CONTROL_TAGS.iter().any(|tag| tag.name.eq_ignore_ascii_case(&it.name)) {
-        return Err(TenantRejection::TagDefinitionReserved { name: name() }.into());
-    }
-    let claim = ClaimKey::new(cx.tenant, ClaimKind::TagDefinition, &it.name);
-    if state.claim(&claim).is_some() {
-        return Err(TenantRejection::TagDefinitionExists { name: name() }.into());
-    }
+    let claim = check_definition(state, (&it.name, &it.description, &it.applies_to), cx)?;
     let id: TagDefinitionId = cx.mint();
     cx.claim(claim, id.uuid(), None);
     cx.change(TenantChange::TagDefinition(TagDefinition {
         tenant: cx.tenant,
         id,
-        name: name(),
+        name: it.name.clone(),
         description: it.description.clone(),
         applies_to: it.applies_to.clone(),
         active: true,
@@ -86,6 +67,35 @@ pub(crate) fn define(state: &State, it: &CreateTagDefinition, cx: &mut Context) 
         revision: Revision::first(cx.seq),
     }));
     Ok(Accepted::now(Reply::TagDefinitionCreated(id)))
+}
+
+/// Checks name, description and types of a new definition. The claim on its name is for the caller to take.
+pub(crate) fn check_definition(
+    state: &State,
+    (name, description, applies_to): (&str, &str, &[String]),
+    cx: &Context,
+) -> Result<ClaimKey, Rejection> {
+    if name.is_empty() || name.chars().count() > DEFINITION_CHARS_MAX {
+        return Err(Rejection::invalid("name", "should have 1 to 255 characters"));
+    }
+    if description.is_empty() || description.chars().count() > DEFINITION_CHARS_MAX {
+        return Err(Rejection::invalid("description", "should have 1 to 255 characters"));
+    }
+    if applies_to.is_empty() || applies_to.len() > DEFINITION_TYPES_MAX {
+        return Err(Rejection::invalid("applicableObjectTypes", "should be 1 to 32"));
+    }
+    let owned = || name.to_owned();
+    if name.chars().any(char::is_uppercase) {
+        return Err(TenantRejection::TagDefinitionNotLowercase { name: owned() }.into());
+    }
+    if CONTROL_TAGS.iter().any(|tag| tag.name.eq_ignore_ascii_case(name)) {
+        return Err(TenantRejection::TagDefinitionReserved { name: owned() }.into());
+    }
+    let claim = ClaimKey::new(cx.tenant, ClaimKind::TagDefinition, name);
+    match state.claim(&claim) {
+        Some(_) => Err(TenantRejection::TagDefinitionExists { name: owned() }.into()),
+        None => Ok(claim),
+    }
 }
 
 /// Deletes a definition that nothing is tagged with. Where another partition tags with it at the same

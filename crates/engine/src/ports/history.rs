@@ -1,11 +1,13 @@
 //! Reads of the states that entities had.
 
 use domain::change::Change;
+use domain::import::AuditKind;
 use domain::payment::Actor;
 use domain::{
     AccountEmailId, AccountId, AttemptId, BlockingStateId, CustomFieldId, PaymentId,
     PaymentMethodId, Person, Seq, TagDefinitionId, TagId, TenantNo, Timestamp, TransactionId,
 };
+use uuid::Uuid;
 
 use super::StoreError;
 
@@ -41,6 +43,25 @@ pub enum HistoryOf {
     PaymentAttempt(AttemptId),
 }
 
+impl HistoryOf {
+    /// The entity's id.
+    #[must_use]
+    pub const fn id(self) -> Uuid {
+        match self {
+            Self::Account(id) => id.uuid(),
+            Self::AccountEmail(id) => id.uuid(),
+            Self::BlockingState(id) => id.uuid(),
+            Self::Tag(id) => id.uuid(),
+            Self::TagDefinition(id) => id.uuid(),
+            Self::CustomField(id) => id.uuid(),
+            Self::PaymentMethod(id) => id.uuid(),
+            Self::Payment(id) => id.uuid(),
+            Self::Transaction(id) => id.uuid(),
+            Self::PaymentAttempt(id) => id.uuid(),
+        }
+    }
+}
+
 /// One state that an entity had.
 #[derive(Clone, Debug)]
 pub struct HistoryRow {
@@ -53,4 +74,6 @@ pub struct HistoryRow {
     pub image: Change,
     /// For an account: what was known of the person then.
     pub person: Option<Person>,
+    /// Set for an entry of another system's audit log. The image is that of the import then.
+    pub imported: Option<AuditKind>,
 }

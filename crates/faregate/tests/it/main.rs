@@ -24,6 +24,7 @@ mod flags_vectors;
 mod flags_workers;
 mod golden;
 mod grpc;
+mod import_killbill;
 mod in_progress;
 mod iso8583;
 mod killbill_admin;

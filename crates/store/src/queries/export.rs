@@ -13,7 +13,7 @@ use super::{SqlQueries, window};
 use crate::codes;
 use crate::driver::{Cell, Cells, Value};
 use crate::tables::{
-    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, ACTOR, BLOCKING_STATE, CUSTOM_FIELD,
+    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, ACTOR, AUDIT_IMPORTED, BLOCKING_STATE, CUSTOM_FIELD,
     CUSTOM_FIELD_VALUE, Column, PAYMENT, PAYMENT_ATTEMPT, PAYMENT_METHOD, PAYMENT_TRANSACTION,
     PAYMENT_VELOCITY, POSTING, TAG, Table,
 };
@@ -39,7 +39,7 @@ const fn section(table: &'static Table, order: &'static [&'static str]) -> Secti
     Section { table, account: "t.account_id", order, join: None }
 }
 
-static SECTIONS: [Section; 14] = [
+static SECTIONS: [Section; 15] = [
     Section { table: &ACCOUNT, account: "t.id", order: &["t.id"], join: None },
     section(&ACCOUNT_PERSON, &["t.seq"]),
     section(&ACCOUNT_EMAIL, &["t.id"]),
@@ -61,6 +61,7 @@ static SECTIONS: [Section; 14] = [
     section(&TAG, &["t.object_id", "t.definition_id"]),
     section(&CUSTOM_FIELD, &["t.id"]),
     section(&CUSTOM_FIELD_VALUE, &["t.field_id", "t.seq"]),
+    section(&AUDIT_IMPORTED, &["t.object_id", "t.ordinal"]),
     section(&ACTOR, &["t.id"]),
 ];
 
@@ -159,24 +160,13 @@ fn shown(column: &Column, cells: &mut Cells<'_>) -> Result<Option<String>, Store
 fn named(column: &str, number: i64) -> String {
     let name = match column {
         "kind" | "operation" | "success_operation" => codes::operation(number).map(|it| it.name()),
-        "status" | "success_status" => codes::status(number).map(status_name),
+        "status" | "success_status" => codes::status(number).map(TransactionStatus::name),
         "state" => codes::attempt_state(number).map(AttemptState::name),
         "object_type" => codes::object_type_of(number).map(|it| it.name()),
         "debit" | "credit" => codes::ledger_account(number).map(ledger_name),
         _ => None,
     };
     name.map_or_else(|| number.to_string(), str::to_owned)
-}
-
-const fn status_name(status: TransactionStatus) -> &'static str {
-    match status {
-        TransactionStatus::InFlight => "IN_FLIGHT",
-        TransactionStatus::Success => "SUCCESS",
-        TransactionStatus::Pending => "PENDING",
-        TransactionStatus::PaymentFailure => "PAYMENT_FAILURE",
-        TransactionStatus::PluginFailure => "PLUGIN_FAILURE",
-        TransactionStatus::Unknown => "UNKNOWN",
-    }
 }
 
 const fn ledger_name(account: LedgerAccount) -> &'static str {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use domain::change::{AccountChange, Change, FlagChange, PaymentChange, TenantChange};
 use domain::custom_field::CustomField;
 use domain::definition::DefinitionKey;
+use domain::import::ImportedAudit;
 use domain::payment::Actor;
 use domain::{
     AccountEmailId, AccountId, AttemptId, BlockingStateId, PaymentId, PaymentMethodId, Person, Seq,
@@ -14,7 +15,7 @@ use engine::ports::{HistoryOf, HistoryQueries, HistoryRow, Page, ROWS_MAX, Store
 use uuid::Uuid;
 
 use super::{SqlQueries, accounts, custom_fields, tags, window};
-use crate::driver::{Load, Reader};
+use crate::driver::{Load, Reader, Value};
 use crate::load::BY_KEY;
 use crate::{rows, tables};
 
@@ -94,6 +95,7 @@ fn of_all_of_account(
         return Ok(all);
     }
     let parameters = [no.into(), account.into()];
+    walker.imported = Some(imported_of_account(reader, &parameters)?);
     for tag in tags::of_account(reader, no, account, limit - all.len())? {
         let left = limit - all.len();
         all.extend(walker.walk(HistoryOf::Tag(tag.id), Some(tag.revision.seq), left)?);
@@ -163,45 +165,40 @@ fn transactions(
     payment: PaymentId,
 ) -> Result<Vec<(TransactionId, Seq)>, StoreError> {
     let sql = "SELECT id, seq FROM payment_transaction WHERE tenant = ?1 AND payment_id = ?2 \
-         ORDER BY opened_seq";
+         ORDER BY opened_seq, effective_at_us";
     reader.query(sql, &[no.into(), payment.into()], |cells| Ok((cells.entity()?, cells.seq()?)))
+}
+
+/// What was brought over of an account's audit, by object.
+fn imported_of_account(
+    reader: &Reader,
+    account: &[Value<'_>],
+) -> Result<BTreeMap<Uuid, Vec<ImportedAudit>>, StoreError> {
+    let sql = tables::AUDIT_IMPORTED
+        .select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY object_id, ordinal");
+    let mut found: BTreeMap<Uuid, Vec<ImportedAudit>> = BTreeMap::new();
+    for it in reader.query(&sql, account, rows::imported_audit)? {
+        found.entry(it.object).or_default().push(it);
+    }
+    Ok(found)
 }
 
 /// The journal row of an entity's newest state.
 fn newest(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Option<Seq>, StoreError> {
-    let (sql, id) = match of {
-        HistoryOf::Account(id) => {
-            ("SELECT seq FROM account WHERE tenant = ?1 AND id = ?2", id.uuid())
-        }
-        HistoryOf::Tag(id) => {
-            ("SELECT seq FROM object_tag WHERE tenant = ?1 AND id = ?2", id.uuid())
-        }
-        HistoryOf::TagDefinition(id) => {
-            ("SELECT seq FROM tag_definition WHERE tenant = ?1 AND id = ?2", id.uuid())
-        }
-        HistoryOf::AccountEmail(id) => {
-            ("SELECT seq FROM account_email WHERE tenant = ?1 AND id = ?2", id.uuid())
-        }
-        HistoryOf::BlockingState(id) => {
-            ("SELECT seq FROM blocking_state WHERE tenant = ?1 AND id = ?2", id.uuid())
-        }
-        HistoryOf::CustomField(id) => {
-            ("SELECT seq FROM custom_field WHERE tenant = ?1 AND id = ?2", id.uuid())
-        }
-        HistoryOf::PaymentMethod(id) => {
-            ("SELECT seq FROM payment_method WHERE tenant = ?1 AND id = ?2", id.uuid())
-        }
-        HistoryOf::PaymentAttempt(id) => {
-            ("SELECT seq FROM payment_attempt WHERE tenant = ?1 AND id = ?2", id.uuid())
-        }
-        HistoryOf::Payment(id) => {
-            ("SELECT seq FROM payment WHERE tenant = ?1 AND id = ?2", id.uuid())
-        }
-        HistoryOf::Transaction(id) => {
-            ("SELECT seq FROM payment_transaction WHERE tenant = ?1 AND id = ?2", id.uuid())
-        }
+    let table = match of {
+        HistoryOf::Account(_) => &tables::ACCOUNT,
+        HistoryOf::Tag(_) => &tables::TAG,
+        HistoryOf::TagDefinition(_) => &tables::TAG_DEFINITION,
+        HistoryOf::AccountEmail(_) => &tables::ACCOUNT_EMAIL,
+        HistoryOf::BlockingState(_) => &tables::BLOCKING_STATE,
+        HistoryOf::CustomField(_) => &tables::CUSTOM_FIELD,
+        HistoryOf::PaymentMethod(_) => &tables::PAYMENT_METHOD,
+        HistoryOf::PaymentAttempt(_) => &tables::PAYMENT_ATTEMPT,
+        HistoryOf::Payment(_) => &tables::PAYMENT,
+        HistoryOf::Transaction(_) => &tables::PAYMENT_TRANSACTION,
     };
-    reader.query_one(sql, &[no.into(), id.into()], |cells| cells.seq())
+    let sql = format!("SELECT seq FROM {} WHERE tenant = ?1 AND id = ?2", table.name);
+    reader.query_one(&sql, &[no.into(), of.id().into()], |cells| cells.seq())
 }
 
 /// What a walk needs of a journal row.
@@ -216,6 +213,8 @@ struct Walker<'r> {
     no: TenantNo,
     load: Load<'r>,
     records: BTreeMap<Seq, Record>,
+    /// What was brought over of the account whose histories are read; `None`: it is read by object.
+    imported: Option<BTreeMap<Uuid, Vec<ImportedAudit>>>,
 }
 
 impl<'r> Walker<'r> {
@@ -229,7 +228,7 @@ impl<'r> Walker<'r> {
              LEFT JOIN account m ON m.tenant = j.tenant AND m.id = j.account_id \
              AND m.actor = j.actor WHERE j.seq = ?1",
         )?;
-        Ok(Self { reader, no, load, records: BTreeMap::new() })
+        Ok(Self { reader, no, load, records: BTreeMap::new(), imported: None })
     }
 
     /// An account's states, with what its table and that of people know of each.
@@ -337,6 +336,10 @@ impl<'r> Walker<'r> {
             next = previous;
         }
         states.reverse();
+        // The first of all may have been brought over.
+        if next.is_none() {
+            self.with_imported(of.id(), &mut states)?;
+        }
         Ok(states)
     }
 
@@ -357,8 +360,38 @@ impl<'r> Walker<'r> {
             return Err(broken(seq, "names a later row as the one before"));
         }
         let (at, actor) = (record.at, record.actor.clone());
-        let state = HistoryRow { seq, at, actor, image: image.clone(), person: None };
+        let state =
+            HistoryRow { seq, at, actor, image: image.clone(), person: None, imported: None };
         Ok((state, revision.previous))
+    }
+
+    /// Puts what was brought over of an object's audit in the place of the row that brought it.
+    fn with_imported(&self, object: Uuid, states: &mut Vec<HistoryRow>) -> Result<(), StoreError> {
+        let entries = match &self.imported {
+            Some(of_account) => of_account.get(&object).cloned().unwrap_or_default(),
+            None => {
+                let sql = tables::AUDIT_IMPORTED
+                    .select("WHERE tenant = ?1 AND object_id = ?2 ORDER BY ordinal");
+                self.reader.query(&sql, &[self.no.into(), object.into()], rows::imported_audit)?
+            }
+        };
+        let Some(first) = states.first().filter(|_| !entries.is_empty()).cloned() else {
+            return Ok(());
+        };
+        let entries = entries.into_iter().map(|it| HistoryRow {
+            at: it.at,
+            imported: Some(it.kind),
+            actor: Actor {
+                created_by: it.changed_by,
+                reason: it.reason,
+                comments: it.comments,
+                token: it.token,
+                ..first.actor.clone()
+            },
+            ..first.clone()
+        });
+        states.splice(..1, entries);
+        Ok(())
     }
 
     fn record(&mut self, seq: Seq) -> Result<&Record, StoreError> {

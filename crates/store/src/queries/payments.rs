@@ -202,7 +202,7 @@ fn files(reader: &Reader, payments: Vec<Payment>) -> Result<Vec<PaymentFile>, St
             opened.push(rows::opened_transaction(cells)?);
             Ok(())
         })?;
-        opened.sort_by_key(|(opened_seq, _)| *opened_seq);
+        opened.sort_by_key(|(opened_seq, it)| (*opened_seq, it.effective_at));
         let transactions = opened.into_iter().map(|(_, transaction)| transaction).collect();
         files.push(PaymentFile { payment, transactions });
     }

@@ -48,7 +48,8 @@ pub static PAYMENT: Table = Table {
 /// very words.
 pub(crate) const UNRESOLVED: &str = "status IN (3, 6)";
 
-/// Transactions of payments. `opened_seq` is the journal row that made one: their order.
+/// Transactions of payments. `opened_seq` is the journal row that made one: their order, and that of
+/// `effective_at_us` where one row made several.
 pub static PAYMENT_TRANSACTION: Table = Table {
     name: "payment_transaction",
     columns: &[

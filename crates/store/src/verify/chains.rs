@@ -25,10 +25,14 @@ use crate::tables::{
     TENANT_VALUE, Table,
 };
 
+/// The command that brings a payment over from another system.
+const IMPORT: &str = "ImportPayment";
+
 static RECORDS: LazyLock<String> = LazyLock::new(|| JOURNAL.select("ORDER BY seq"));
 static PAYMENTS: LazyLock<String> = LazyLock::new(|| PAYMENT.select("ORDER BY tenant, id"));
 static TRANSACTIONS: LazyLock<String> = LazyLock::new(|| {
-    PAYMENT_TRANSACTION.select("WHERE tenant = ?1 AND payment_id = ?2 ORDER BY opened_seq")
+    PAYMENT_TRANSACTION
+        .select("WHERE tenant = ?1 AND payment_id = ?2 ORDER BY opened_seq, effective_at_us")
 });
 
 static POSTED: LazyLock<String> = LazyLock::new(|| {
@@ -285,7 +289,8 @@ fn verify_payment(
             if !before.is_empty() {
                 own.push(it.clone());
             }
-            let matches = record.events.iter().any(|event| is_event_of(event, it));
+            let is_told = record.events.iter().any(|event| is_event_of(event, it));
+            let matches = is_told != record.is_import;
             if matches { Ok(()) } else { Err("is not what its event says".to_owned()) }
         })?;
         if first != opened_seq {
@@ -385,6 +390,8 @@ fn is_on_chain(
 struct Record {
     changes: Vec<Change>,
     events: Vec<Event>,
+    /// What is brought over from another system is no event.
+    is_import: bool,
 }
 
 /// Journal rows by number. Those read last are kept: what changed together is asked for together.
@@ -398,7 +405,7 @@ impl<'c> Records<'c> {
     const KEPT: usize = 64;
 
     fn prepare(reader: &'c Reader) -> Result<Self, StoreError> {
-        let load = reader.load("SELECT changes, events FROM journal WHERE seq = ?1")?;
+        let load = reader.load("SELECT changes, events, command FROM journal WHERE seq = ?1")?;
         Ok(Self { load, kept: std::iter::repeat_with(|| None).take(Self::KEPT).collect() })
     }
 
@@ -409,7 +416,8 @@ impl<'c> Records<'c> {
             let read = self.load.first(&[seq.into()], |cells| {
                 cells.of(&JOURNAL);
                 let changes = cells.opt_json()?.unwrap_or_default();
-                Ok(Record { changes, events: cells.opt_json()?.unwrap_or_default() })
+                let events = cells.opt_json()?.unwrap_or_default();
+                Ok(Record { changes, events, is_import: cells.string()? == IMPORT })
             })?;
             *kept = read.map(|record| (seq, record));
         }
@@ -511,7 +519,11 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
         Change::Payment(PaymentChange::Transaction(it)) => {
             by_id(&PAYMENT_TRANSACTION, it.tenant, it.id.uuid())
         }
-        Change::Account(AccountChange::Person { .. } | AccountChange::PersonErased { .. })
+        Change::Account(
+            AccountChange::Person { .. }
+            | AccountChange::PersonErased { .. }
+            | AccountChange::AuditImported(_),
+        )
         | Change::Customer(
             CustomerChange::MailsErased { .. }
             | CustomerChange::Session(_)

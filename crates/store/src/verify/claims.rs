@@ -75,6 +75,11 @@ fn owner_has_key(
         ClaimKind::CustomerEmail => CUSTOMER_KEYS,
         ClaimKind::TagDefinition => TAG_DEFINITION_KEYS,
         ClaimKind::TenantApiKey | ClaimKind::TenantId => TENANT_KEYS,
+        // Its owner is of one of many tables.
+        ClaimKind::ImportedId => {
+            let key = claim.owner.to_string();
+            return Ok(claim_hash(&ClaimKey { tenant, kind, key }) == hash);
+        }
     };
     let mut found = false;
     reader.for_each(sql, &[tenant.into(), claim.owner.into()], |cells| {

@@ -14,7 +14,8 @@ use crate::tables::{PAYMENT, PAYMENT_TRANSACTION, POSTING};
 
 static PAYMENTS: LazyLock<String> = LazyLock::new(|| PAYMENT.select("ORDER BY tenant, id"));
 static TRANSACTIONS: LazyLock<String> = LazyLock::new(|| {
-    PAYMENT_TRANSACTION.select("WHERE tenant = ?1 AND payment_id = ?2 ORDER BY opened_seq")
+    PAYMENT_TRANSACTION
+        .select("WHERE tenant = ?1 AND payment_id = ?2 ORDER BY opened_seq, effective_at_us")
 });
 static POSTINGS: LazyLock<String> = LazyLock::new(|| {
     POSTING.select("WHERE tenant = ?1 AND account_id = ?2 AND payment_id = ?3 ORDER BY seq")

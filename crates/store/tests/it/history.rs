@@ -74,6 +74,7 @@ fn committed(entries: &[Entry]) -> BTreeMap<Key, Vec<HistoryRow>> {
                 actor: entry.actor.clone(),
                 image: change.clone(),
                 person,
+                imported: None,
             });
         }
     }

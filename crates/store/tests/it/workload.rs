@@ -231,7 +231,8 @@ impl<S: Store> Workload<S> {
             | Reply::Access(_)
             | Reply::Flag(_)
             | Reply::Customer(_)
-            | Reply::PaymentAborted(_) => {}
+            | Reply::PaymentAborted(_)
+            | Reply::Imported { .. } => {}
         }
     }
 

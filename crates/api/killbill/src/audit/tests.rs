@@ -18,7 +18,7 @@ fn row(seq: i64, image: Change) -> HistoryRow {
         token: Uuid::from_u128(7),
     };
     let at = START.plus_us(seq * Timestamp::SECOND_US);
-    HistoryRow { seq: Seq(seq), at, actor, image, person: None }
+    HistoryRow { seq: Seq(seq), at, actor, image, person: None, imported: None }
 }
 
 fn payment(

@@ -81,7 +81,8 @@ pub(crate) fn of(call: &Call, reply: Reply) -> HandlerResult {
         | Reply::Access(_)
         | Reply::Account(_)
         | Reply::Flag(_)
-        | Reply::Customer(_) => unexpected(),
+        | Reply::Customer(_)
+        | Reply::Imported { .. } => unexpected(),
     }
 }
 

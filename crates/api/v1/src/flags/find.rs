@@ -191,7 +191,8 @@ pub async fn create(
         )
         | Reply::Customer(_)
         | Reply::Payment(_)
-        | Reply::PaymentAborted(_) => Err(bug()),
+        | Reply::PaymentAborted(_)
+        | Reply::Imported { .. } => Err(bug()),
     }
 }
 

@@ -1,0 +1,238 @@
+//! The answers of Kill Bill's API about one account, with `audit=FULL`.
+
+use std::collections::BTreeMap;
+
+use domain::import::{
+    Belongings, ImportAccount, ImportPayment, ImportTagDefinition, ImportedAudit,
+};
+use domain::object::Object;
+use domain::{AccountId, PaymentId, TransactionId};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::cells::{Cells, Error, name};
+use crate::records::{self, audit};
+use crate::{Found, FoundPayment};
+
+/// The most things of one account that are looked at.
+const NOTHING: &[Value] = &[];
+
+/// What the API answered about an account. A list that is none counts as empty.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// An element of `GET accounts/pagination`.
+    pub account: Value,
+    /// `GET accounts/{id}/paymentMethods`, with those that are deleted and what their plugins know.
+    pub methods: Value,
+    /// `GET accounts/{id}/emails`.
+    pub emails: Value,
+    /// `GET accounts/{id}/allTags`.
+    pub tags: Value,
+    /// `GET accounts/{id}/allCustomFields`.
+    pub fields: Value,
+    /// `GET accounts/{id}/payments`, with what their plugins know.
+    pub payments: Value,
+}
+
+/// The id of an element of `GET accounts/pagination`.
+///
+/// # Errors
+/// [`Error`] where it has none.
+pub fn account_id(account: &Value) -> Result<AccountId, Error> {
+    records::account_id(Cells::Object(object(account)))
+}
+
+/// The tenant's own definitions among `GET tagDefinitions`.
+///
+/// # Errors
+/// [`Error`] of the first that cannot be read.
+pub fn definitions(answer: &Value) -> Result<Vec<ImportTagDefinition>, Error> {
+    let own = list(answer).iter().map(object).filter(|it| !is_control(it));
+    own.map(|it| {
+        let mut definition = records::definition(Cells::Object(it))?;
+        let types = it.get("applicableObjectTypes").map_or(NOTHING, list);
+        definition.applies_to = types.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        let audits = audits(it, definition.id.uuid())?;
+        definition.created_at = audits.first().map(|it| it.at).unwrap_or_default();
+        Ok(definition)
+    })
+    .collect()
+}
+
+fn is_control(definition: &Map<String, Value>) -> bool {
+    definition.get("isControlTag").and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// What the API's answers say of an account.
+///
+/// # Errors
+/// [`Error`] of the first record that cannot be brought over.
+pub fn found(answers: &Answers) -> Result<Found, Error> {
+    let record = object(&answers.account);
+    let cells = Cells::Object(record);
+    let id = records::account_id(cells)?;
+    let of = format!("account {id}");
+    let of_account = audits(record, id.uuid())?;
+    let author = author(&of_account);
+    let payments: Vec<_> = list(&answers.payments)
+        .iter()
+        .map(|it| payment(object(it), id))
+        .collect::<Result<_, _>>()?;
+    let mut belongings = Belongings { audits: of_account, ..Belongings::default() };
+    let dates = records::dates(cells, &of, &belongings.audits)?;
+    let mut methods = vec![];
+    for it in list(&answers.methods).iter().map(object) {
+        let id_of_method = records::method_id(Cells::Object(it))?;
+        let own = audits(it, id_of_method.uuid())?;
+        let mut method = records::method(Cells::Object(it), (id_of_method, id), &own)?;
+        set_plugin_info(it, &mut method)?;
+        belongings.audits.extend(own);
+        methods.push(method);
+    }
+    let mut emails = vec![];
+    for it in list(&answers.emails).iter().map(object) {
+        let known = entries(it).first().and_then(|it| text(object(it), "objectId").parse().ok());
+        let mut email = records::email(Cells::Object(it), id, known)?;
+        let own = audits(it, email.id.uuid())?;
+        email.created_at = own.first().map(|it| it.at).unwrap_or(dates.created_at);
+        belongings.audits.extend(own);
+        emails.push(email);
+    }
+    let account = ImportAccount {
+        id,
+        account: records::account(cells, &of)?,
+        dates,
+        payment_method: records::default_method(cells, &of)?,
+        methods,
+        emails,
+        belongings,
+    };
+    let mut found = Found { account, author, payments, left_out: vec![] };
+    take_belongings(&mut found, answers)?;
+    Ok(found)
+}
+
+/// Gives tags and fields to what they are on.
+fn take_belongings(found: &mut Found, answers: &Answers) -> Result<(), Error> {
+    let ids = found.payments.iter().flat_map(|it| {
+        let payment = it.payment.id;
+        it.payment.transactions.iter().map(move |it| (it.id, payment))
+    });
+    let payments: BTreeMap<TransactionId, PaymentId> = ids.collect();
+    let payment_of = |id| payments.get(&id).copied();
+    for it in list(&answers.tags).iter().map(object) {
+        let of = format!("tag {}", text(it, "tagId"));
+        match records::object(Cells::Object(it), &of, payment_of) {
+            Ok(object) => {
+                let mut tag = records::tag(Cells::Object(it), object, &of)?;
+                let own = audits(it, tag.id.uuid())?;
+                tag.created_at = own.first().map(|it| it.at).unwrap_or_default();
+                let belongings = found.belongings(object);
+                belongings.tags.push(tag);
+                belongings.audits.extend(own);
+            }
+            Err(error) => found.left_out.push(error.to_string()),
+        }
+    }
+    for it in list(&answers.fields).iter().map(object) {
+        let of = format!("custom field {}", text(it, "customFieldId"));
+        let field = records::object(Cells::Object(it), &of, payment_of)
+            .and_then(|object| records::field(Cells::Object(it), object, &of));
+        match field {
+            Ok(mut field) => {
+                let own = audits(it, field.id.uuid())?;
+                field.dates = records::dates(Cells::Object(it), &of, &own)?;
+                let belongings = found.belongings(field.object);
+                belongings.fields.push(field);
+                belongings.audits.extend(own);
+            }
+            Err(error) => found.left_out.push(error.to_string()),
+        }
+    }
+    Ok(())
+}
+
+fn payment(record: &Map<String, Value>, account: AccountId) -> Result<FoundPayment, Error> {
+    let cells = Cells::Object(record);
+    let id = PaymentId::new(cells.id("payment", name("paymentId", ""))?);
+    let of = format!("payment {id}");
+    let key = name("paymentExternalKey", "");
+    let external_key = cells.safe(&of, key)?.unwrap_or_else(|| id.to_string());
+    let currency = cells.currency(&of, name("currency", ""))?;
+    let method = records::default_method(cells, &of)?;
+    let method =
+        method.ok_or_else(|| cells.error(&of, name("paymentMethodId", ""), "is missing"))?;
+    let mut belongings = Belongings { audits: audits(record, id.uuid())?, ..Belongings::default() };
+    let dates = records::dates(cells, &of, &belongings.audits)?;
+    let author = author(&belongings.audits);
+    let mut transactions = vec![];
+    for it in record.get("transactions").map_or(NOTHING, list).iter().map(object) {
+        let transaction =
+            records::transaction(Cells::Object(it), (method, &transactions), currency)?;
+        belongings.audits.extend(audits(it, transaction.id.uuid())?);
+        transactions.push(transaction);
+    }
+    let payment = ImportPayment { account, id, external_key, dates, transactions, belongings };
+    Ok(FoundPayment { payment, author })
+}
+
+/// What a method's plugin knows.
+fn set_plugin_info(
+    record: &Map<String, Value>,
+    method: &mut domain::import::ImportedMethod,
+) -> Result<(), Error> {
+    let of = format!("payment method {}", method.id);
+    let Some(info) = record.get("pluginInfo").and_then(Value::as_object) else { return Ok(()) };
+    let info = Cells::Object(info);
+    let id = info.safe(&of, name("externalPaymentMethodId", ""))?;
+    method.method.external_payment_method_id = id.filter(|it| !it.is_empty());
+    let Cells::Object(object) = info else { return Ok(()) };
+    for it in object.get("properties").map_or(NOTHING, list).iter().map(self::object) {
+        let property = Cells::Object(it);
+        let Some(key) = property.text(name("key", "")) else { continue };
+        let value = property.safe(&of, name("value", ""))?.unwrap_or_default();
+        method.method.properties.push((key.into_owned(), value));
+    }
+    Ok(())
+}
+
+fn author(audits: &[ImportedAudit]) -> Option<String> {
+    audits.first().map(|it| it.changed_by.clone()).filter(|it| !it.is_empty())
+}
+
+fn entries(record: &Map<String, Value>) -> &[Value] {
+    record.get("auditLogs").map_or(NOTHING, list)
+}
+
+fn audits(record: &Map<String, Value>, of: Uuid) -> Result<Vec<ImportedAudit>, Error> {
+    entries(record).iter().map(|it| audit(Cells::Object(object(it)), of)).collect()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(NOTHING, Vec::as_slice)
+}
+
+/// An object's fields; what is none has none.
+fn object(value: &Value) -> &Map<String, Value> {
+    static EMPTY: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
+    value.as_object().unwrap_or(&EMPTY)
+}
+
+fn text<'a>(record: &'a Map<String, Value>, name: &str) -> &'a str {
+    record.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+impl Found {
+    /// The tags and fields of the account, or of the payment that an object is of.
+    pub(crate) fn belongings(&mut self, of: Object) -> &mut Belongings {
+        let payment = match of {
+            Object::Payment(payment) | Object::Transaction { payment, .. } => Some(payment),
+            Object::Account(_) | Object::PaymentMethod(_) => None,
+        };
+        let at = payment.and_then(|id| self.payments.iter().position(|it| it.payment.id == id));
+        match at {
+            Some(at) => &mut self.payments[at].payment.belongings,
+            None => &mut self.account.belongings,
+        }
+    }
+}
