@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::card_data::find_card_data;
 use domain::import::{
     Belongings, ImportAccount, ImportPayment, ImportTagDefinition, ImportedAudit,
 };
@@ -14,7 +15,7 @@ use crate::cells::{Cells, Error, name};
 use crate::records::{self, audit};
 use crate::{Found, FoundPayment};
 
-/// The most things of one account that are looked at.
+/// What a list that is not there has.
 const NOTHING: &[Value] = &[];
 
 /// What the API answered about an account. A list that is none counts as empty.
@@ -189,11 +190,14 @@ fn set_plugin_info(
     let Cells::Object(object) = info else { return Ok(()) };
     for it in object.get("properties").map_or(NOTHING, list).iter().map(self::object) {
         let property = Cells::Object(it);
-        let Some(key) = property.text(name("key", "")) else { continue };
+        let Some(key) = property.safe(&of, name("key", ""))? else { continue };
         let value = property.safe(&of, name("value", ""))?.unwrap_or_default();
-        method.method.properties.push((key.into_owned(), value));
+        method.method.properties.push((key, value));
     }
-    Ok(())
+    match find_card_data(&method.method.properties) {
+        Some(key) => Err(info.error(&of, name("properties", ""), format!("{key} is card data"))),
+        None => Ok(()),
+    }
 }
 
 fn author(audits: &[ImportedAudit]) -> Option<String> {
@@ -234,5 +238,125 @@ impl Found {
             Some(at) => &mut self.payments[at].payment.belongings,
             None => &mut self.account.belongings,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::*;
+
+    const ACCOUNT: &str = "0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1a01";
+    const METHOD: &str = "0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1b01";
+    const PAYMENT: &str = "0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1c01";
+    const TRANSACTION: &str = "0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1d01";
+
+    /// An account with a method and a purchase.
+    fn answers() -> Answers {
+        let transaction = json!({
+            "transactionId": TRANSACTION, "transactionExternalKey": "try", "transactionType": "PURCHASE",
+            "amount": 10.5, "currency": "USD", "status": "SUCCESS",
+            "effectiveDate": "2020-03-01T00:00:00.000Z",
+        });
+        Answers {
+            account: json!({ "accountId": ACCOUNT, "name": "Ann", "paymentMethodId": METHOD }),
+            methods: json!([{ "paymentMethodId": METHOD, "pluginName": "stripe" }]),
+            payments: json!([{
+                "paymentId": PAYMENT, "currency": "USD", "paymentMethodId": METHOD,
+                "transactions": [transaction],
+            }]),
+            ..Answers::default()
+        }
+    }
+
+    fn check(change: impl FnOnce(&mut Answers), expected: Expect) {
+        let mut answers = answers();
+        change(&mut answers);
+        expected.assert_eq(&found(&answers).unwrap_err().to_string());
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_brought_over_names_its_field() {
+        check(|it| it.account["accountId"] = json!("1"), expect!["account: accountId: is no UUID"]);
+        check(
+            |it| it.account["name"] = json!("a\0b"),
+            expect!["account 0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1a01: name: has a character U+0000"],
+        );
+        check(
+            |it| it.account["notes"] = json!("4111 1111 1111 1111"),
+            expect![
+                "account 0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1a01: notes: looks like a card number"
+            ],
+        );
+        check(
+            |it| it.account["billCycleDayLocal"] = json!(32),
+            expect!["account 0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1a01: billCycleDayLocal: is no day"],
+        );
+        let cvv = json!({ "properties": [{ "key": "cvv", "value": "1" }] });
+        check(
+            |it| it.methods[0]["pluginInfo"] = cvv,
+            expect![
+                "payment method 0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1b01: properties: cvv is card data"
+            ],
+        );
+        let transaction = |field: &'static str, value: Value| {
+            move |it: &mut Answers| it.payments[0]["transactions"][0][field] = value
+        };
+        check(
+            transaction("amount", json!(10.505)),
+            expect![
+                "transaction 0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1d01: amount: 10.505: more decimals than the currency has (2)"
+            ],
+        );
+        check(
+            transaction("transactionType", json!("GIFT")),
+            expect![
+                "transaction 0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1d01: transactionType: is unknown"
+            ],
+        );
+        check(
+            transaction("status", json!(null)),
+            expect!["transaction 0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1d01: status: is missing"],
+        );
+        check(
+            transaction("processedCurrency", json!("EUR")),
+            expect![
+                "transaction 0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1d01: processedCurrency: differs from the currency"
+            ],
+        );
+        check(
+            transaction("effectiveDate", json!("soon")),
+            expect!["transaction 0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1d01: effectiveDate: is no time"],
+        );
+    }
+
+    #[test]
+    fn what_has_no_tags_and_fields_here_is_left_out() {
+        let mut answers = answers();
+        let tag = |kind: &str, id: &str| {
+            let definition = "00000000-0000-0000-0000-000000000001";
+            json!({ "tagId": PAYMENT, "objectType": kind, "objectId": id, "tagDefinitionId": definition })
+        };
+        answers.tags = json!([
+            tag("ACCOUNT", ACCOUNT),
+            tag("INVOICE", ACCOUNT),
+            tag("TRANSACTION", TRANSACTION),
+            tag("TRANSACTION", METHOD),
+        ]);
+        let found = found(&answers).unwrap();
+        assert_eq!(found.account.belongings.tags.len(), 1);
+        assert_eq!(found.payments[0].payment.belongings.tags.len(), 1);
+        expect![[r#"
+            tag 0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1c01: objectType: INVOICE has no tags and fields here
+            tag 0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1c01: objectType: is of no payment here"#]].assert_eq(&found.left_out.join("\n"));
+    }
+
+    #[test]
+    fn a_key_that_the_payment_lacks_is_its_id() {
+        let found = found(&answers()).unwrap();
+        assert_eq!(found.payments[0].payment.external_key, PAYMENT);
+        assert_eq!(found.payments[0].payment.transactions[0].external_key, "try");
     }
 }

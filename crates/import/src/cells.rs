@@ -65,11 +65,14 @@ impl<'a> Cells<'a> {
         Error { of: of.to_owned(), field: self.field(name), reason: reason.into() }
     }
 
-    /// A text that may not hold a card number.
+    /// A text that may not hold a card number, nor what databases do not hold.
     pub(crate) fn safe(self, of: &str, name: Name) -> Result<Option<String>, Error> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        match contains_pan(&text) {
-            true => Err(self.error(of, name, "looks like a card number")),
+        if contains_pan(&text) {
+            return Err(self.error(of, name, "looks like a card number"));
+        }
+        match text.contains('\0') {
+            true => Err(self.error(of, name, "has a character U+0000")),
             false => Ok(Some(text.into_owned())),
         }
     }

@@ -29,6 +29,7 @@ const USER: &str = "import";
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// A tenant of the core.
+#[derive(Clone)]
 pub(super) struct Target {
     engine: Engine,
     access: Access,
@@ -251,13 +252,6 @@ impl Target {
                 }
             }
         }
-    }
-}
-
-impl Clone for Target {
-    fn clone(&self) -> Self {
-        let (engine, access) = (self.engine.clone(), self.access.clone());
-        Self { engine, access, tenant: self.tenant }
     }
 }
 

@@ -326,9 +326,9 @@ mod tests {
 
     fn postings(executed: &Executed) -> Vec<i64> {
         let changes = executed.done.changes.iter();
-        let posting = |it: &Change| match it {
-            Change::Payment(PaymentChange::Posting(it)) => Some(it.amount.0),
-            _ => None,
+        let posting = |it: &Change| {
+            let Change::Payment(PaymentChange::Posting(it)) = it else { return None };
+            Some(it.amount.0)
         };
         changes.filter_map(posting).collect()
     }
