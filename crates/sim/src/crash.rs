@@ -2,6 +2,7 @@
 //! nothing twice, and leave nothing open.
 
 mod client;
+mod clock;
 mod http;
 mod journal;
 mod processes;
@@ -18,6 +19,7 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use self::client::{Client, Identity};
+use self::clock::TestClock;
 use self::http::Connection;
 use self::journal::Journal;
 use self::processes::{Launch, Process};
@@ -26,6 +28,15 @@ use crate::random::Random;
 
 /// How soon a process must be ready after its start.
 const READY_WITHIN: Duration = Duration::from_secs(1);
+
+/// How many days pass after the last client, one after the other: more than a schedule of retries has steps.
+const LAST_DAYS: u32 = 12;
+
+/// How long what is due on one of these days may take until the next one comes.
+const DUE_WITHIN_S: u32 = 5;
+
+/// The pause between these days, so that open outcomes are not asked about for the last time too early.
+const BETWEEN_DAYS: Duration = Duration::from_millis(500);
 
 /// How many starts that were slow are shown.
 const SHOWN_MAX: usize = 10;
@@ -50,6 +61,7 @@ struct Scene {
     server: Process,
     simulator: Process,
     identity: Identity,
+    clock: TestClock,
     settings: Launch,
     starts: Vec<Duration>,
 }
@@ -75,6 +87,11 @@ pub fn run(options: Options, out: &mut impl Write) -> anyhow::Result<bool> {
     let mut simulator_kills = 0;
     for kill in 1..=kills {
         thread::sleep(Duration::from_millis(random.below(1_200) + 100));
+        if random.chance(500) {
+            // The retries that are due now are begun when the server is killed.
+            scene.clock.pass_a_day(0)?;
+            thread::sleep(Duration::from_millis(random.below(80)));
+        }
         simulator_kills += u32::from(scene.strike(&mut random)?);
         if kill % 10 == 0 {
             let replies = crowd.journal.lock().replies;
@@ -83,6 +100,10 @@ pub fn run(options: Options, out: &mut impl Write) -> anyhow::Result<bool> {
     }
     thread::sleep(Duration::from_secs(1));
     let journal = crowd.disperse();
+    for _ in 0..LAST_DAYS {
+        scene.clock.pass_a_day(DUE_WITHIN_S)?;
+        thread::sleep(BETWEEN_DAYS);
+    }
     let mut verdict = Verdict::default();
     scene.judge(&journal, &mut verdict)?;
     let sound = report((&verdict, &scene), (&journal, options, simulator_kills), out)?;
@@ -125,6 +146,7 @@ impl Scene {
             binary,
             arguments: arguments(&[
                 "serve",
+                "--test-clock",
                 "--listen",
                 &server_at.to_string(),
                 "--data-dir",
@@ -139,7 +161,8 @@ impl Scene {
         let (simulator, _) = Process::start(simulator)?;
         let (server, first) = Process::start(server)?;
         let identity = make_tenant(server_at)?;
-        Ok(Self { dir, server, simulator, identity, settings, starts: vec![first] })
+        let clock = TestClock::new(server_at, identity.clone());
+        Ok(Self { dir, server, simulator, identity, clock, settings, starts: vec![first] })
     }
 
     /// Kills the server, now and then the gateway too, and starts them again; says whether the
@@ -160,6 +183,7 @@ impl Scene {
             self.simulator.start_again()?;
         }
         self.starts.push(self.server.start_again()?);
+        self.clock.restore()?;
         Ok(strikes_simulator)
     }
 
@@ -167,8 +191,11 @@ impl Scene {
     fn judge(&mut self, journal: &Journal, verdict: &mut Verdict) -> anyhow::Result<()> {
         let journal = journal.lock();
         let mut server = Connection::new(self.settings.address);
-        let stored = verdict::payments((&mut server, &self.identity), &journal, verdict);
+        let now = self.clock.now()?;
+        let stored = verdict::payments((&mut server, &self.identity), (&journal, &now), verdict);
         verdict::clients(&journal, &stored, verdict);
+        verdict::combos((&mut server, &self.identity), &journal, &stored, verdict);
+        verdict::retries(&journal, &stored, verdict);
         let mut simulator = Connection::new(self.address_of_simulator()?);
         verdict::gateway(&mut simulator, &journal, &stored, verdict);
         drop(journal);
@@ -217,7 +244,7 @@ fn environment(simulator: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A tenant for the clients.
+/// A tenant for the clients, whose controlled payments are retried.
 fn make_tenant(server: std::net::SocketAddr) -> anyhow::Result<Identity> {
     let identity = Identity {
         authorization: AUTHORIZATION.to_owned(),
@@ -225,10 +252,21 @@ fn make_tenant(server: std::net::SocketAddr) -> anyhow::Result<Identity> {
         api_secret: "crash".to_owned(),
     };
     let body = json!({ "apiKey": "crash", "apiSecret": "crash" }).to_string();
-    let request = identity.request("POST", "/1.0/kb/tenants".to_owned(), body);
-    let response = Connection::new(server).send(&request).context("making a tenant")?;
-    if response.status != 201 {
-        bail!("the tenant was not made: {}", String::from_utf8_lossy(&response.body));
+    let tenant = identity.request("POST", "/1.0/kb/tenants".to_owned(), body);
+    let settings = json!({
+        "faregate.payment.retry.api": "true",
+        "org.killbill.payment.retry.days": verdict::RETRY_DAYS,
+    });
+    let target = "/1.0/kb/tenants/uploadPerTenantConfig".to_owned();
+    let mut settings = identity.request("POST", target, settings.to_string());
+    settings.headers.push(("Content-Type", "text/plain".to_owned()));
+    let mut connection = Connection::new(server);
+    for request in [tenant, settings] {
+        let response = connection.send(&request).context("making a tenant")?;
+        if response.status != 201 {
+            let body = String::from_utf8_lossy(&response.body);
+            bail!("the tenant was not made: {}: {} {body}", request.target, response.status);
+        }
     }
     Ok(identity)
 }
@@ -274,14 +312,16 @@ fn report(
     writeln!(
         out,
         "seed {}: {} kills of the server, {simulator_kills} of the gateway; {} replies, {} requests \
-         sent again; {} payments, {} successes, {} charges",
+         sent again; {} payments, {} of them combos, {} successes, {} charges, {} retries",
         options.seed,
         options.kills,
         journal.replies,
         journal.resent,
         verdict.payments,
+        verdict.combos,
         verdict.successes,
         verdict.charges,
+        verdict.retries,
     )?;
     writeln!(
         out,
@@ -290,13 +330,7 @@ fn report(
         scene.starts.len(),
         verdict.settled_after,
     )?;
-    let lists = [
-        ("acknowledged payments lost", &verdict.lost),
-        ("keys charged twice", &verdict.charged_twice),
-        ("payments still open after a minute", &verdict.open),
-        ("other problems", &verdict.wrong),
-    ];
-    for (what, list) in lists {
+    for (what, list) in verdict.lists() {
         writeln!(out, "{} {what}", list.len())?;
         for line in list.iter().take(SHOWN_MAX) {
             writeln!(out, "  {line}")?;

@@ -1,5 +1,6 @@
 //! A client: opens accounts, pays, captures, refunds, and insists on an answer to each key.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::http::{Connection, Request, Response};
-use super::journal::{Journal, Operation, Reported};
+use super::journal::{Combo, Journal, Operation, Reported};
 use crate::ask::{Kind, decimal, minor};
 use crate::random::Random;
 
@@ -20,8 +21,14 @@ const PAUSE: Duration = Duration::from_millis(25);
 /// The gateway that is called.
 pub const SIMULATOR: &str = "faregate-simulator";
 
+/// Names the control plugin, without which no failure is retried.
+const CONTROL: &str = "controlPluginName=faregate-rules";
+
 /// The gateway that settles at once.
 const EXTERNAL: &str = "__EXTERNAL_PAYMENT__";
+
+/// The kinds that start a payment.
+const STARTS: [Kind; 3] = [Kind::Purchase, Kind::Authorize, Kind::Credit];
 
 /// Who asks: credentials that every request carries.
 #[derive(Clone, Debug)]
@@ -57,6 +64,8 @@ pub struct Client {
     random: Random,
     stop: Arc<AtomicBool>,
     made: u64,
+    /// How many requests that change something may have reached the server.
+    sent: usize,
 }
 
 /// How an operation ended, as far as the client knows.
@@ -84,7 +93,7 @@ impl Client {
         journal: Arc<Journal>,
         stop: Arc<AtomicBool>,
     ) -> Self {
-        Self { name, identity, connection, journal, random, stop, made: 0 }
+        Self { name, identity, connection, journal, random, stop, made: 0, sent: 0 }
     }
 
     /// Works until it is stopped; what it has begun it brings to an end.
@@ -97,13 +106,16 @@ impl Client {
 
     /// One customer: an account, a method, a payment, and what follows on it.
     fn story(&mut self) -> Option<()> {
+        if self.random.chance(250) {
+            return self.pay_with_retries();
+        }
         let is_called = self.random.chance(650);
         if self.random.chance(300) {
             self.pay_as_new(is_called);
             return Some(());
         }
         let account = self.make_account()?;
-        self.make_method(&account, if is_called { SIMULATOR } else { EXTERNAL })?;
+        self.make_method(&account, if is_called { SIMULATOR } else { EXTERNAL }, "")?;
         for _ in 0..self.random.between(1, 3) {
             if self.stop.load(Ordering::Relaxed) {
                 return None;
@@ -121,9 +133,12 @@ impl Client {
         self.make(target, body, (409, 3000), (by_key, "accountId"))
     }
 
-    fn make_method(&mut self, account: &str, gateway: &str) -> Option<String> {
+    fn make_method(&mut self, account: &str, gateway: &str, properties: &str) -> Option<String> {
         let key = self.key("m");
-        let body = json!({ "externalKey": key, "pluginName": gateway, "pluginInfo": {} });
+        let body = json!({
+            "externalKey": key, "pluginName": gateway,
+            "pluginInfo": { "properties": pairs(properties) },
+        });
         let target = format!("/1.0/kb/accounts/{account}/paymentMethods?isDefault=true");
         let by_key = format!("/1.0/kb/paymentMethods?externalKey={key}");
         // One external method per account: the second is refused for that before its key is.
@@ -159,7 +174,7 @@ impl Client {
 
     /// A payment and what follows on it.
     fn pay(&mut self, account: &str, is_called: bool) {
-        let (operation, body) = self.start(is_called);
+        let (operation, body) = self.start(&STARTS, is_called);
         let target = format!("/1.0/kb/accounts/{account}/payments?{}", self.behaviour(is_called));
         let request = self.identity.request("POST", target, body.to_string());
         self.begin(&operation, request);
@@ -167,27 +182,71 @@ impl Client {
 
     /// A combo payment of a new account with a new method, and what follows on it.
     fn pay_as_new(&mut self, is_called: bool) {
-        let (operation, transaction) = self.start(is_called);
-        let (account, method) = (self.key("a"), self.key("m"));
-        let gateway = if is_called { SIMULATOR } else { EXTERNAL };
+        let (mut operation, mut body) = self.start(&STARTS, is_called);
         let properties = self.properties(is_called);
-        let pairs = properties.split('&').filter_map(|pair| pair.split_once('='));
-        let properties: Vec<Value> =
-            pairs.map(|(key, value)| json!({ "key": key, "value": value })).collect();
-        let body = json!({
-            "account": { "externalKey": account, "currency": "USD", "name": account },
-            "paymentMethod": { "externalKey": method, "pluginName": gateway, "pluginInfo": {} },
-            "transaction": transaction,
-            "transactionPluginProperties": properties,
-        });
+        self.extend_to_combo(&mut operation, &mut body, "");
+        body["transactionPluginProperties"] = pairs(&properties);
         let target = "/1.0/kb/payments/combo".to_owned();
         let request = self.identity.request("POST", target, body.to_string());
         self.begin(&operation, request);
     }
 
+    /// A controlled payment whose method fails, so that it is retried. Half of the customers get a method that
+    /// works, and the retry takes it.
+    fn pay_with_retries(&mut self) -> Option<()> {
+        let (mut operation, mut body) = self.start(&[Kind::Purchase, Kind::Authorize], true);
+        operation.is_retried = true;
+        let failing = self.failing();
+        let target = if self.random.chance(500) {
+            self.extend_to_combo(&mut operation, &mut body, &failing);
+            format!("/1.0/kb/payments/combo?{CONTROL}")
+        } else {
+            let account = self.make_account()?;
+            self.make_method(&account, SIMULATOR, &failing)?;
+            format!("/1.0/kb/accounts/{account}/payments?{CONTROL}")
+        };
+        let request = self.identity.request("POST", target, body.to_string());
+        if self.perform(&operation, request) == Ended::Failed && self.random.chance(500) {
+            self.replace_method(&operation.payment_key)?;
+        }
+        Some(())
+    }
+
+    /// Gives the account of a payment another method, which works, and deletes the one that was charged.
+    fn replace_method(&mut self, payment_key: &str) -> Option<()> {
+        let target = format!("/1.0/kb/payments?externalKey={payment_key}");
+        let payment = self.insist(&self.identity.request("GET", target, String::new()))?.json();
+        let [account, failing] = ["accountId", "paymentMethodId"].map(|id| payment[id].as_str());
+        self.make_method(account?, SIMULATOR, "")?;
+        let target = format!("/1.0/kb/paymentMethods/{}", failing?);
+        let request = self.identity.request("DELETE", target, String::new());
+        let response = self.insist(&request)?;
+        // 404: it was deleted, and the answer was lost.
+        if !matches!(response.status, 204 | 404) {
+            self.unexpected(&request, &response);
+        }
+        Some(())
+    }
+
+    /// Makes the body of a payment that of a combo payment of a new account with a new method.
+    fn extend_to_combo(&mut self, operation: &mut Operation, body: &mut Value, of_method: &str) {
+        let (account_key, method_key) = (self.key("a"), self.key("m"));
+        let gateway = if operation.is_called { SIMULATOR } else { EXTERNAL };
+        let method = json!({
+            "externalKey": method_key, "pluginName": gateway,
+            "pluginInfo": { "properties": pairs(of_method) },
+        });
+        *body = json!({
+            "account": { "externalKey": account_key, "currency": "USD", "name": account_key },
+            "paymentMethod": method,
+            "transaction": body.take(),
+        });
+        operation.combo = Some(Combo { account_key, method_key });
+    }
+
     /// What starts a payment, with the body that asks for it.
-    fn start(&mut self, is_called: bool) -> (Operation, Value) {
-        let kind = *self.random.pick(&[Kind::Purchase, Kind::Authorize, Kind::Credit]);
+    fn start(&mut self, kinds: &[Kind], is_called: bool) -> (Operation, Value) {
+        let kind = *self.random.pick(kinds);
         let amount = self.random.between(100, 50_000);
         let payment_key = self.key("p");
         let operation = self.operation((kind, Some(amount)), &payment_key, is_called);
@@ -291,9 +350,31 @@ impl Client {
         }
     }
 
+    /// What the simulated gateway is to do with each call for a method that fails: some failures are known at
+    /// once, some late, and some are never told.
+    fn failing(&mut self) -> String {
+        // Longer than it takes until the next day, when a retry would be due.
+        let (late, delay) = (self.random.between(50, 4_000), self.random.between(0, 300));
+        match self.random.below(100) {
+            0..=39 => format!("outcome=ERROR&delayMs={delay}"),
+            40..=54 => format!("outcome=CANCELED&delayMs={delay}"),
+            55..=64 => "outcome=ERROR&lostAnswer=true".to_owned(),
+            65..=79 => format!("outcome=UNDEFINED&lateMs={late}&truth=ERROR"),
+            80..=94 => format!("outcome=PENDING&lateMs={late}&truth=ERROR"),
+            _ => "outcome=TIMEOUT".to_owned(),
+        }
+    }
+
     /// Asks for an operation until it is known how it ended.
     fn perform(&mut self, operation: &Operation, request: Request) -> Ended {
         self.journal.asks(operation);
+        let sent_before = self.sent;
+        let ended = self.decide(operation, request);
+        self.journal.sent(&operation.key, self.sent - sent_before);
+        ended
+    }
+
+    fn decide(&mut self, operation: &Operation, request: Request) -> Ended {
         let request = self.repeatable(request);
         let until = Instant::now() + INSIST;
         while Instant::now() < until {
@@ -362,7 +443,12 @@ impl Client {
     fn insist(&mut self, request: &Request) -> Option<Response> {
         let until = Instant::now() + INSIST;
         while Instant::now() < until {
-            match self.connection.send(request) {
+            let answered = self.connection.send(request);
+            let refused = |error: &std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
+            if request.method != "GET" && !answered.as_ref().is_err_and(refused) {
+                self.sent += 1;
+            }
+            match answered {
                 Ok(response) => {
                     self.journal.replied();
                     return Some(response);
@@ -393,7 +479,8 @@ impl Client {
         is_called: bool,
     ) -> Operation {
         let (payment_key, key) = (payment_key.to_owned(), self.key("t"));
-        Operation { payment_key, key, kind, minor, is_called }
+        let (combo, is_retried) = (None, false);
+        Operation { payment_key, key, kind, minor, is_called, combo, is_retried }
     }
 
     fn key(&mut self, what: &str) -> String {
@@ -406,6 +493,12 @@ impl Client {
         let Request { method, target, body: asked, .. } = request;
         self.journal.unexpected(format!("{method} {target} {asked}: {} {body}", response.status));
     }
+}
+
+/// Properties that are written `key=value&key=value`, as JSON.
+fn pairs(properties: &str) -> Value {
+    let pairs = properties.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(key, value)| json!({ "key": key, "value": value })).collect()
 }
 
 /// Where a payment's transaction of that key stands: the newest of them.

@@ -19,7 +19,7 @@ pub struct Request {
     /// Path and query.
     pub target: String,
     pub headers: Vec<(&'static str, String)>,
-    /// The body; JSON where it is not empty.
+    /// The body; JSON where it is not empty and no header says otherwise.
     pub body: String,
 }
 
@@ -78,7 +78,8 @@ impl Connection {
             self.address,
             request.body.len(),
         );
-        if !request.body.is_empty() {
+        let names_type = request.headers.iter().any(|(name, _)| *name == "Content-Type");
+        if !request.body.is_empty() && !names_type {
             head.push_str("Content-Type: application/json\r\n");
         }
         for (name, value) in &request.headers {

@@ -32,6 +32,17 @@ pub struct Operation {
     pub minor: Option<i64>,
     /// Whether a gateway is called for it.
     pub is_called: bool,
+    /// What else it makes, where it is a combo payment.
+    pub combo: Option<Combo>,
+    /// Whether its failures are retried.
+    pub is_retried: bool,
+}
+
+/// The external keys of what a combo payment makes beside the payment.
+#[derive(Clone, Debug)]
+pub struct Combo {
+    pub account_key: String,
+    pub method_key: String,
 }
 
 /// The journal of all clients; every line is also written to a file as it comes.
@@ -45,6 +56,8 @@ pub struct Inner {
     file: File,
     /// Operations by transaction key, with what was said about them last.
     pub operations: BTreeMap<String, (Operation, Option<Reported>)>,
+    /// How often the request of an operation may have reached the server, by transaction key.
+    pub sent: BTreeMap<String, usize>,
     /// Replies that are not expected.
     pub unexpected: Vec<String>,
     /// Requests that got no answer and were sent again.
@@ -62,6 +75,7 @@ impl Journal {
         let inner = Inner {
             file: File::create(path)?,
             operations: BTreeMap::new(),
+            sent: BTreeMap::new(),
             unexpected: vec![],
             resent: 0,
             replies: 0,
@@ -78,6 +92,13 @@ impl Journal {
         });
         inner.write(&line);
         inner.operations.insert(operation.key.clone(), (operation.clone(), None));
+    }
+
+    /// Remembers how often an operation was asked for.
+    pub fn sent(&self, key: &str, times: usize) {
+        let mut inner = self.lock();
+        inner.write(&json!({ "sent": key, "times": times }));
+        inner.sent.insert(key.to_owned(), times);
     }
 
     /// Remembers what was said about an operation.

@@ -1,6 +1,9 @@
 //! The end of a crash test: what the clients received, what the store holds and what the gateway
 //! charged have to be the same story.
 
+mod combos;
+mod retries;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -10,6 +13,10 @@ use super::client::{Identity, amount_of, name, transactions};
 use super::http::{Connection, Request};
 use super::journal::{Inner, Operation, Reported};
 use crate::ask::Kind;
+
+pub use self::combos::combos;
+use self::retries::Tries;
+pub use self::retries::{RETRY_DAYS, retries};
 
 /// How long an open payment may take until it is final.
 const FINAL_WITHIN: Duration = Duration::from_secs(60);
@@ -26,6 +33,10 @@ pub struct Verdict {
     pub successes: usize,
     /// Charges in the gateway's journal, reversals taken off.
     pub charges: i64,
+    /// How many combo payments there are.
+    pub combos: usize,
+    /// How many retries were made.
+    pub retries: usize,
     /// How long the last open payment took.
     pub settled_after: Duration,
     /// Acknowledged successes that the store does not hold.
@@ -34,6 +45,14 @@ pub struct Verdict {
     pub charged_twice: Vec<String>,
     /// Payments that are still open.
     pub open: Vec<String>,
+    /// Combo payments of which a part is missing.
+    pub torn: Vec<String>,
+    /// Retries that were made more than once, or beyond the schedule.
+    pub repeated: Vec<String>,
+    /// Retries that were not scheduled or not made.
+    pub forgotten: Vec<String>,
+    /// Tries that came to the gateway while an earlier one might charge, or had charged.
+    pub in_doubt: Vec<String>,
     /// All other problems that were found.
     pub wrong: Vec<String>,
 }
@@ -42,15 +61,29 @@ impl Verdict {
     /// Whether nothing is wrong.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        let lists = [&self.lost, &self.charged_twice, &self.open, &self.wrong];
-        lists.iter().all(|list| list.is_empty())
+        self.lists().iter().all(|(_, list)| list.is_empty())
+    }
+
+    /// What was found, by what it is.
+    #[must_use]
+    pub const fn lists(&self) -> [(&'static str, &Vec<String>); 8] {
+        [
+            ("acknowledged payments lost", &self.lost),
+            ("keys charged twice", &self.charged_twice),
+            ("payments still open after a minute", &self.open),
+            ("combo payments that are not whole", &self.torn),
+            ("retries made too often", &self.repeated),
+            ("retries forgotten", &self.forgotten),
+            ("tries made while another was in doubt", &self.in_doubt),
+            ("other problems", &self.wrong),
+        ]
     }
 }
 
-/// Reads every payment that a client asked for, once all of them are final.
+/// Reads every payment that a client asked for, once all of them are final and no retry was due at `now`.
 pub fn payments(
     (server, identity): (&mut Connection, &Identity),
-    journal: &Inner,
+    (journal, now): (&Inner, &str),
     verdict: &mut Verdict,
 ) -> BTreeMap<String, Value> {
     let started = Instant::now();
@@ -60,12 +93,13 @@ pub fn payments(
     let mut open: Vec<&String> = keys.into_iter().collect();
     while !open.is_empty() {
         open.retain(|key| {
-            let target = format!("/1.0/kb/payments?externalKey={key}");
+            let target = format!("/1.0/kb/payments?externalKey={key}&withAttempts=true");
             match server.send(&identity.request("GET", target, String::new())) {
                 Ok(response) if response.status == 404 => false,
                 Ok(response) if response.status == 200 => {
                     let payment = response.json();
-                    let is_open = transactions(&payment).any(is_open);
+                    let is_open =
+                        transactions(&payment).any(is_open) || retries::is_overdue(&payment, now);
                     found.insert((*key).clone(), payment);
                     is_open
                 }
@@ -115,7 +149,7 @@ pub fn clients(journal: &Inner, stored: &BTreeMap<String, Value>, verdict: &mut 
             Some(Reported::Accepted) if of_key.is_empty() => {
                 verdict.lost.push(format!("{}: not there", operation.key));
             }
-            Some(Reported::Failed) if !successes.is_empty() => {
+            Some(Reported::Failed) if !successes.is_empty() && !operation.is_retried => {
                 verdict.wrong.push(format!("{} failed, then worked: {of_key:?}", operation.key));
             }
             Some(_) if wrong_amount => {
@@ -171,12 +205,14 @@ pub fn gateway(
         Err(error) => return verdict.wrong.push(format!("the gateway's journal: {error}")),
     };
     let mut charged: BTreeMap<String, i64> = BTreeMap::new();
+    let mut tries = Tries::default();
     for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let record = record(line);
         let Some(id) = record["transaction"].as_str() else {
             verdict.wrong.push(format!("no record: {}", String::from_utf8_lossy(line)));
             continue;
         };
+        tries.add(&record, verdict);
         match record["effect"].as_str() {
             Some("charged") => *charged.entry(id.to_owned()).or_default() += 1,
             Some("reversed") => *charged.entry(id.to_owned()).or_default() -= 1,
@@ -237,6 +273,8 @@ mod tests {
             kind: Kind::Purchase,
             minor: Some(1000),
             is_called: true,
+            combo: None,
+            is_retried: false,
         };
         journal.asks(&operation);
         if let Some(reported) = reported {
