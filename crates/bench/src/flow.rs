@@ -61,13 +61,31 @@ pub enum Gateway {
     External,
     /// Answers after a delay.
     Simulator(Duration),
+    /// Declines at once a controlled call, which is retried.
+    Declining,
 }
 
 impl Gateway {
     const fn name(self) -> &'static str {
         match self {
             Self::External => "__EXTERNAL_PAYMENT__",
-            Self::Simulator(_) => "faregate-simulator",
+            Self::Simulator(_) | Self::Declining => "faregate-simulator",
+        }
+    }
+
+    /// The status of a payment's answer.
+    const fn status(self) -> u16 {
+        match self {
+            Self::External | Self::Simulator(_) => 201,
+            Self::Declining => 402,
+        }
+    }
+
+    /// The query of every payment, whatever names its plugin properties.
+    const fn control(self) -> &'static str {
+        match self {
+            Self::External | Self::Simulator(_) => "",
+            Self::Declining => "?controlPluginName=faregate-rules",
         }
     }
 
@@ -76,6 +94,11 @@ impl Gateway {
         match self {
             Self::External => String::new(),
             Self::Simulator(delay) => format!("?pluginProperty=delayMs%3D{}", delay.as_millis()),
+            Self::Declining => {
+                let properties =
+                    "pluginProperty=IPCD_RETRIES%3Dtrue&pluginProperty=outcome%3DERROR";
+                format!("{}&{properties}", self.control())
+            }
         }
     }
 
@@ -85,6 +108,10 @@ impl Gateway {
             Self::External => "[]".to_owned(),
             Self::Simulator(delay) => {
                 format!(r#"[{{"key":"delayMs","value":"{}"}}]"#, delay.as_millis())
+            }
+            Self::Declining => {
+                r#"[{"key":"IPCD_RETRIES","value":"true"},{"key":"outcome","value":"ERROR"}]"#
+                    .to_owned()
             }
         }
     }
@@ -100,6 +127,8 @@ pub struct Plan {
     pub honours_retry_after: bool,
     /// The steps that have a request, in order.
     templates: Vec<(Step, Template)>,
+    /// The status of a payment's answer; other steps are answered with 201.
+    payment_status: u16,
     run: u64,
     flows: AtomicU64,
     connecting: Semaphore,
@@ -132,13 +161,17 @@ impl Plan {
                 (Step::PaymentMethod, template(methods, &method)?),
                 (Step::Payment, template(&payments, payment)?),
             ],
-            Requests::Combo => vec![(Step::Payment, template("/1.0/kb/payments/combo", &combo)?)],
+            Requests::Combo => {
+                let path = format!("/1.0/kb/payments/combo{}", gateway.control());
+                vec![(Step::Payment, template(&path, &combo)?)]
+            }
         };
         Ok(Self {
             target,
             timeout,
             honours_retry_after: true,
             templates,
+            payment_status: gateway.status(),
             // The second half of such an id is random.
             run: uuid::Uuid::now_v7().as_u64_pair().1,
             flows: AtomicU64::new(0),
@@ -156,7 +189,7 @@ impl Plan {
 /// The result of a flow.
 #[derive(Debug)]
 pub enum Outcome {
-    /// All requests were answered with 201.
+    /// All requests were answered as expected.
     Done(Done),
     /// A step had another answer, or none.
     Failed(Problem),
@@ -250,6 +283,10 @@ impl<'a> Client<'a> {
         let problem = |kind: &dyn std::fmt::Display, answer| {
             Stop::Problem(Problem { kind: format!("{} {kind}", step.name()), answer })
         };
+        let expected = match step {
+            Step::Account | Step::PaymentMethod => 201,
+            Step::Payment => self.plan.payment_status,
+        };
         loop {
             let sent = Instant::now();
             let response = match self.exchange(sent + self.plan.timeout).await {
@@ -269,8 +306,11 @@ impl<'a> Client<'a> {
             }
             let received = self.connection.as_ref().map_or(&[][..], Connection::received);
             let answered = match (response.status, &response.location) {
-                (201, Some(location)) => id_of(&received[location.clone()])
-                    .ok_or_else(|| problem(&"201 with a Location that ends in no id", None)),
+                (status, Some(location)) if status == expected => {
+                    id_of(&received[location.clone()]).ok_or_else(|| {
+                        problem(&format!("{status} with a Location that ends in no id"), None)
+                    })
+                }
                 (201, None) => Err(problem(&"201 without Location", None)),
                 (503, Some(_)) => Err(problem(&"503, outcome unknown", None)),
                 (status, _) => Err(problem(&status, Some(sample(&response.body(received))))),

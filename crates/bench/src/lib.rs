@@ -14,6 +14,7 @@ mod flags;
 mod flow;
 mod grpc;
 mod iso8583;
+mod load;
 pub mod message_format;
 mod monitor;
 mod payments;
@@ -23,6 +24,7 @@ mod reads;
 mod report;
 mod request;
 mod response;
+mod retries;
 mod sample;
 mod schedule;
 mod signup;
@@ -49,6 +51,8 @@ enum Bench {
     Payments(payments::Args),
     /// Lookups and lists of the rows that `payments --sample` created.
     Reads(reads::Args),
+    /// Retries of declined payments that are due at the same time, beside other payments.
+    Retries(retries::Args),
     /// Simultaneous gRPC requests, as "Billing Service with Kafka Middleware" measured them.
     Grpc(grpc::Args),
     /// ISO 8583 requests on one connection, with a fixed number in flight.
@@ -70,6 +74,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.bench {
         Bench::Payments(args) => payments::run(&args),
         Bench::Reads(args) => reads::run(&args),
+        Bench::Retries(args) => retries::run(&args),
         Bench::Grpc(args) => grpc::run(&args),
         Bench::Iso8583(args) => iso8583::run(&args),
         Bench::Flags(args) => flags::run(&args),

@@ -53,7 +53,7 @@ pub struct StepLatencies {
 pub struct Quantiles {
     p50: f64,
     pub p95: f64,
-    p99: f64,
+    pub p99: f64,
     max: f64,
 }
 
@@ -177,8 +177,9 @@ pub fn per_second(count: u64, time: Duration) -> f64 {
     round(count as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE), 10.0)
 }
 
+/// Microseconds of CPU per flow, to a tenth; `None` where there was no flow.
 #[expect(clippy::cast_precision_loss, reason = "counts of flows are far below 2^52")]
-fn cpu_us_per_flow(cpu: Duration, flows: u64) -> Option<f64> {
+pub fn cpu_us_per_flow(cpu: Duration, flows: u64) -> Option<f64> {
     (flows > 0).then(|| round(cpu.as_secs_f64() * 1e6 / flows as f64, 10.0))
 }
 

@@ -131,12 +131,12 @@ impl Backlog {
     }
 }
 
-/// Feeds the backlog from `start` until `end`, then closes it. Blocks its thread.
+/// Feeds the backlog from `start` until `end` or until it is closed, then closes it. Blocks its thread.
 pub fn pace(schedule: Schedule, backlog: &Backlog, times: Times) {
     let mut next = 0;
     loop {
         let due = times.start + schedule.due(next);
-        if due >= times.end {
+        if due >= times.end || backlog.ready.is_closed() {
             break;
         }
         std::thread::sleep(due.saturating_duration_since(Instant::now()));

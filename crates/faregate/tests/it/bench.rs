@@ -96,6 +96,33 @@ fn sampled_rows_can_be_read() {
     }
 }
 
+/// Every retry is made, while others go on to pay.
+#[test]
+fn retries_are_measured() {
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let token = server.data_dir.join("metrics.token");
+    let (url, token, pid) = (&server.url, token.to_str().unwrap(), server.pid().to_string());
+    let arguments = ["bench", "retries", "--url", url, "--create-tenant", "--retries", "300"];
+    let options = ["--metrics-token-file", token, "--pid", &pid, "--rate", "40", "--before", "1"];
+    let more = ["--warm-up", "0.1", "--within", "1m", "--json", "--strict"];
+    let report = json(&run(&[&arguments[..], &options, &more].concat()));
+    for key in ["seconds", "retries_per_s", "cpu_us_per_retry", "rss_mib", "p99_times"] {
+        assert!(above_zero(&report[key]), "{key}: {report}");
+    }
+    for part in ["before_ms", "during_ms"] {
+        assert!(above_zero(&report[part]["p99"]), "{part}: {report}");
+    }
+    assert_eq!((&report["retries"], &report["others_errors"]), (&300.into(), &0.into()));
+    let payments =
+        server.client().tenant("bob", "lazar").get("/1.0/kb/payments/pagination?limit=1");
+    let payment = &payments.json()[0];
+    let path =
+        format!("/1.0/kb/payments/{}?withAttempts=true", payment["paymentId"].as_str().unwrap());
+    let payment = server.client().tenant("bob", "lazar").get(&path).json();
+    assert_eq!(payment["transactions"].as_array().unwrap().len(), 2, "{payment}");
+}
+
 /// A server with the gRPC API and the tenant.
 fn grpc_server() -> Server {
     let server = Server::start_with(Launch::usual().grpc());
