@@ -247,16 +247,15 @@ fn exports_with_every_status_and_currency_are_brought_over() {
 }
 
 /// Imports a changed file, and shows the exit code with what is said.
-fn check(text: &str, expected: Expect) {
+fn check(export: &str, expected: Expect) {
     let dir = TempDir::new();
-    let (dump, target) = (dump_dir(&dir, text), dir.path().join("data"));
+    let (dump, target) = (dump_dir(&dir, export), dir.path().join("data"));
     let (code, report) = import(&["--dump", &dump, "--tenant", "shop:secret"], &target);
-    let said = match &report {
-        Value::String(error) => error.replace(dump.as_str(), "DIR").trim().to_owned(),
-        report => {
+    let said = match report.as_str() {
+        Some(error) => error.replace(dump.as_str(), "DIR").trim().to_owned(),
+        None => {
             let lines = ["differences", "leftOut"].map(|it| report[it].as_array().unwrap().clone());
-            let lines: Vec<_> = lines.concat().iter().map(|it| text_of(it)).collect();
-            lines.join("\n")
+            lines.concat().iter().map(text).collect::<Vec<_>>().join("\n")
         }
     };
     let said: Vec<_> = said.lines().filter(|it| !it.contains(" INFO ")).collect();
@@ -264,10 +263,6 @@ fn check(text: &str, expected: Expect) {
     if target.exists() {
         verify(&target);
     }
-}
-
-fn text_of(value: &Value) -> String {
-    text(value).to_owned()
 }
 
 #[test]
