@@ -133,15 +133,8 @@ fn controlled_calls() {
     let plugin = || "faregate-rules".to_owned();
     check(
         &Command::Payment(PaymentCommand::Purchase(Initiate {
-            account: id(1),
-            payment: None,
-            payment_method: None,
-            payment_key: None,
-            transaction_key: None,
-            amount: None,
-            currency: None,
-            properties: vec![],
             control: vec![plugin()],
+            ..Initiate::of(id(1))
         })),
         expect![[
             r#"{"Payment":{"Purchase":{"account":"00000000-0000-0000-0000-000000000001","payment":null,"payment_method":null,"payment_key":null,"transaction_key":null,"amount":null,"currency":null,"properties":[],"control":["faregate-rules"]}}}"#

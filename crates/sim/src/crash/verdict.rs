@@ -249,6 +249,20 @@ fn record(line: &[u8]) -> Value {
     records.next().and_then(Result::ok).unwrap_or_default()
 }
 
+/// A purchase of 10.00 that its gateway is called for.
+#[cfg(test)]
+fn purchase() -> Operation {
+    Operation {
+        payment_key: "p-1".to_owned(),
+        key: "t-1".to_owned(),
+        kind: Kind::Purchase,
+        minor: Some(1000),
+        is_called: true,
+        combo: None,
+        is_retried: false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -267,15 +281,7 @@ mod tests {
     fn found(name: &str, reported: Option<Reported>, statuses: &[(&str, f64)]) -> Verdict {
         let path = scratch(name);
         let journal = Journal::create(&path).unwrap();
-        let operation = Operation {
-            payment_key: "p-1".to_owned(),
-            key: KEY.to_owned(),
-            kind: Kind::Purchase,
-            minor: Some(1000),
-            is_called: true,
-            combo: None,
-            is_retried: false,
-        };
+        let operation = purchase();
         journal.asks(&operation);
         if let Some(reported) = reported {
             journal.report(KEY, reported);

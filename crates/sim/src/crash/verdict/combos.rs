@@ -84,33 +84,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::ask::Kind;
+    use crate::crash::verdict::purchase;
 
     /// What is found where these of account, method and payment are there, of these accounts.
     fn found(reported: Option<Reported>, owners: [Option<&str>; 3]) -> (usize, usize) {
         let made = owners.map(|owner| owner.map(|id| json!({ "accountId": id })));
         let mut verdict = Verdict::default();
-        compare(&operation(), reported, made.each_ref().map(Option::as_ref), &mut verdict);
+        compare(&purchase(), reported, made.each_ref().map(Option::as_ref), &mut verdict);
         (verdict.lost.len(), verdict.torn.len())
-    }
-
-    fn operation() -> Operation {
-        Operation {
-            payment_key: "p-1".to_owned(),
-            key: "t-1".to_owned(),
-            kind: Kind::Purchase,
-            minor: Some(1000),
-            is_called: true,
-            combo: None,
-            is_retried: false,
-        }
     }
 
     #[test]
     fn a_second_payment_of_the_account_is_found() {
         let check = |payments: Value| {
             let mut verdict = Verdict::default();
-            only_one(&operation(), Some(&payments), &mut verdict);
+            only_one(&purchase(), Some(&payments), &mut verdict);
             verdict.charged_twice.len()
         };
         assert_eq!(check(json!([])), 0);

@@ -108,20 +108,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::ask::Kind;
+    use crate::crash::verdict::purchase;
 
     /// What is found where the transactions of a payment have these statuses and its attempts these states:
     /// whether retries were made too often, and whether they were forgotten.
     fn found(sent: usize, statuses: &[&str], states: &[&str]) -> (bool, bool) {
-        let operation = Operation {
-            payment_key: "p-1".to_owned(),
-            key: "t-1".to_owned(),
-            kind: Kind::Purchase,
-            minor: Some(1000),
-            is_called: true,
-            combo: None,
-            is_retried: true,
-        };
+        let operation = Operation { is_retried: true, ..purchase() };
         let transaction = |status: &&str| {
             json!({
                 "transactionExternalKey": "t-1", "transactionType": "PURCHASE", "status": status,
