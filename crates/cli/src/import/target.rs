@@ -1,7 +1,7 @@
 //! Where an import writes: a core, through commands that no API has.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use domain::access::{CreateUser, PutRole};
@@ -25,6 +25,8 @@ use super::source::User;
 
 /// Who imports, in the journal.
 const USER: &str = "import";
+/// How long a command waits for room.
+const WAIT_MAX: Duration = Duration::from_mins(5);
 /// The shortest pause before what found no room is sent again.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
@@ -100,6 +102,12 @@ impl Target {
     ) -> anyhow::Result<()> {
         let system = Self { tenant: TenantNo::SYSTEM, ..self.clone() };
         for User { name, password, roles } in users {
+            // Kill Bill's `admin` of `shiro.ini` has none in its database. Brought over, it would be an
+            // administrator without rights, and the first start would make no other.
+            if roles.is_empty() {
+                report.leave_out(format!("user {name}: has no roles in the source"));
+                continue;
+            }
             let names = roles.iter().map(|(name, _)| name.clone()).collect();
             for (role, permissions) in roles {
                 let command = PutRole { name: role.clone(), permissions, create: true };
@@ -233,6 +241,7 @@ impl Target {
         let id = self.engine.mint();
         let actor = Actor::new(USER, author.unwrap_or_else(|| USER.to_owned()), id.0);
         let request = Request { id, tenant: self.tenant, actor, idempotency: None, command };
+        let until = Instant::now() + WAIT_MAX;
         loop {
             match self.engine.submit(request.clone()).await {
                 Ok(Answer::Replied(Reply::Imported { is_new })) => return Ok(Ok(is_new)),
@@ -245,7 +254,7 @@ impl Target {
                     let Some(pause) = unavailable.retry_after else {
                         return Err(unavailable.into());
                     };
-                    if unavailable.reason == Reason::DiskFull {
+                    if unavailable.reason == Reason::DiskFull || Instant::now() > until {
                         return Err(unavailable.into());
                     }
                     tokio::time::sleep(pause.max(PAUSE_MIN)).await;

@@ -351,7 +351,7 @@ impl Client {
     }
 
     /// What the simulated gateway is to do with each call for a method that fails: some failures are known at
-    /// once, some late, and some are never told.
+    /// once, some late, and some are never reported.
     fn failing(&mut self) -> String {
         // Longer than it takes until the next day, when a retry would be due.
         let (late, delay) = (self.random.between(50, 4_000), self.random.between(0, 300));

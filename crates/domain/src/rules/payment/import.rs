@@ -28,8 +28,12 @@ pub(crate) fn import(state: &State, it: &ImportPayment, cx: &mut Context) -> Out
         return Ok(Accepted::now(Reply::Imported { is_new: false }));
     }
     import::refuse_too_many(it.len())?;
-    if state.account(cx.tenant, it.account).is_none() {
+    let Some(account) = state.account(cx.tenant, it.account) else {
         return Err(AccountRejection::NotFound { id: it.account }.into());
+    };
+    // Its tags, fields and audit would be back.
+    if account.erased_at.is_some() {
+        return Err(Rejection::invalid("accountId", "is of a person who was erased here"));
     }
     import::claim_ids(state, (it.account, it.ids()), cx)?;
     let key = (&Some(it.external_key.clone()), it.id.uuid());
@@ -248,7 +252,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::account::CreateAccount;
+    use crate::account::{CreateAccount, EraseAccount};
     use crate::change::Change;
     use crate::command::{AccountCommand, PaymentCommand};
     use crate::import::{Belongings, Dates, ImportAccount, ImportedMethod};
@@ -406,6 +410,15 @@ mod tests {
             ..payment("Purchase Success 5")
         };
         check(&it, expect!["there is no account 00000000-0000-0000-0000-000000000001"]);
+    }
+
+    #[test]
+    fn an_erased_person_gets_no_payments() {
+        let mut rows = rows();
+        let erase = AccountCommand::Erase(EraseAccount { account: ACCOUNT });
+        rows.run(Command::Account(erase)).unwrap();
+        let refused = run(&mut rows, &payment("Purchase Success 5")).unwrap_err();
+        expect!["accountId: is of a person who was erased here"].assert_eq(&refused.to_string());
     }
 
     #[test]

@@ -45,7 +45,8 @@ pub fn combos(
     }
 }
 
-/// Compares the account, the method and the payment of a combo payment with what a client was told of it.
+/// Compares the account, the method and the payment of a combo payment with the answer that a client
+/// received.
 fn compare(
     operation: &Operation,
     reported: Option<Reported>,
