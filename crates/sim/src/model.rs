@@ -11,6 +11,7 @@ mod sums;
 
 use std::collections::BTreeMap;
 
+use crate::ask::signup::Wish;
 use crate::ask::{
     Ask, Code, Combo, Created, Dropped, Kind, Reason, Repeat, Said, Status, Uid, What, When,
 };
@@ -341,6 +342,7 @@ impl Model {
             | What::Replied { payment, .. }
             | What::Inquired { payment, .. } => vec![Some(*payment)],
             What::Retry(it) => vec![Some(it.payment)],
+            What::Customers(Wish::Fields { payment, .. }) => vec![*payment],
             What::NewTenant { .. }
             | What::SetValue { .. }
             | What::SetLimits { .. }

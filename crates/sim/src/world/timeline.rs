@@ -1,8 +1,11 @@
 //! What happens as time passes: calls arrive, answers come back, deadlines pass, clients try again;
 //! and what the process does of its own: it asks gateways about what it does not know.
 
+use std::collections::BTreeSet;
+
 use domain::Timestamp;
 use domain::payment::Outstanding;
+use domain::payment_attempt::PaymentAttempt;
 use domain::timer::Timer;
 
 use super::owners::{LIVES, Owner, OwnerId};
@@ -11,7 +14,7 @@ use crate::ask::{Again, End, Known, Status, Uid, What};
 use crate::audit::Wrong;
 use crate::disk::Disk;
 use crate::gateway::{Call, Later, Stand};
-use crate::model::Operation;
+use crate::model::{Operation, Payment};
 use crate::mutant::Mutant;
 use crate::translate;
 
@@ -170,10 +173,8 @@ impl<D: Disk> World<D> {
     /// Fires a timer that is due: an inquiry, then the retry. Sometimes twice, or on a node that has lost the
     /// partition.
     fn fire(&mut self, timer: &Timer) {
-        let attempt = self.disk.attempt(timer.tenant, domain::AttemptId::new(timer.key.object));
-        let attempt = attempt.expect("a timer is set for an attempt");
-        let transaction = attempt.transaction_id.expect("it has one").uuid().as_u128();
-        let payment = attempt.payment_id.expect("it has one").uuid().as_u128();
+        let attempt = self.attempt(timer);
+        let (transaction, payment) = tried_by(&attempt);
         let tenant = timer.tenant.0;
         let owner = self.owner_of(tenant, payment);
         let is_about =
@@ -366,8 +367,31 @@ impl<D: Disk> World<D> {
         let question = due.iter().find(|it| !runs(it.transaction_id)).and_then(|it| it.ask_at);
         let question = question.map(|at| (at.0 - self.offset).max(self.real));
         let orphan = (!self.disk.orphans().is_empty()).then_some(self.real + SECOND_US);
-        let timer =
-            self.disk.timers_due(far).first().map(|it| (it.due.0 - self.offset).max(self.real));
+        let asked: BTreeSet<Uid> = due.iter().map(|it| it.payment_id.uuid().as_u128()).collect();
+        let timers = self.disk.timers_due(far);
+        let timer = timers.iter().find(|timer| !self.is_held(timer, &asked));
+        let timer = timer.map(|it| (it.due.0 - self.offset).max(self.real));
         [event, question, orphan, timer].into_iter().flatten().min()
     }
+
+    /// Whether a retry would be put off for ever: an outcome of its payment is open, and the gateway is asked
+    /// about it no more. `asked` are the payments that it is still asked about.
+    fn is_held(&self, timer: &Timer, asked: &BTreeSet<Uid>) -> bool {
+        let (_, payment) = tried_by(&self.attempt(timer));
+        let file = self.model.payment(timer.tenant.0, payment);
+        let is_open = |it: &Payment| it.moves.iter().any(|it| it.status.is_open());
+        !asked.contains(&payment) && file.is_some_and(is_open)
+    }
+
+    /// The attempt that a timer is set for.
+    fn attempt(&self, timer: &Timer) -> PaymentAttempt {
+        let attempt = self.disk.attempt(timer.tenant, domain::AttemptId::new(timer.key.object));
+        attempt.expect("a timer is set for an attempt")
+    }
+}
+
+/// The transaction of an attempt, and its payment.
+fn tried_by(attempt: &PaymentAttempt) -> (Uid, Uid) {
+    let transaction = attempt.transaction_id.expect("it has one").uuid().as_u128();
+    (transaction, attempt.payment_id.expect("it has one").uuid().as_u128())
 }
