@@ -381,6 +381,23 @@ pub struct FollowUp {
     /// `None`: the account's.
     pub currency: Option<Currency>,
     pub properties: Properties,
+    /// The control plugins that the call names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub control: Vec<String>,
+}
+
+impl FollowUp {
+    /// What follows on a payment and names nothing else.
+    pub const fn of(payment: PaymentId) -> Self {
+        Self {
+            payment,
+            transaction_key: None,
+            amount: None,
+            currency: None,
+            properties: Properties::new(),
+            control: Vec::new(),
+        }
+    }
 }
 
 /// Completes a transaction that is pending: asks the gateway to go on with it.

@@ -1,4 +1,4 @@
-//! Attempts: the rows of controlled calls that start a payment. And velocity: what an account started in a day.
+//! Attempts: the rows of controlled calls. And velocity: what an account started in a day.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     Seq, TenantNo, Timestamp, TransactionId,
 };
 
-/// A call to start a payment that control plugins decided about.
+/// A call that control plugins decided about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentAttempt {
     pub tenant: TenantNo,
@@ -28,6 +28,7 @@ pub struct PaymentAttempt {
     pub payment_method_id: Option<PaymentMethodId>,
     pub kind: TransactionType,
     pub state: AttemptState,
+    /// 0 for a void.
     pub amount: AmountMinor,
     pub currency: Currency,
     /// The control plugins that decided, by name.
@@ -37,7 +38,7 @@ pub struct PaymentAttempt {
     pub properties: Properties,
     /// The revision of the tenant's payment rules that it was decided by; `None` where there were none.
     pub rules: Option<Seq>,
-    /// The day of the velocity that it counts in; `None` where the call was aborted.
+    /// The day of the velocity that it counts in; `None` where the call was aborted or started no payment.
     pub counted_on: Option<i64>,
     /// Whether it is retried once it has failed.
     pub retries: bool,

@@ -295,6 +295,8 @@ pub struct Follow {
     pub amount: Option<String>,
     /// `None`: the account's.
     pub currency: Option<Code>,
+    /// Whether it names the plugin that checks limits.
+    pub is_controlled: bool,
 }
 
 /// The completion of something pending.

@@ -175,6 +175,8 @@ pub struct Move {
     pub reported: u64,
     /// Whether the gateway has had it for some time.
     pub was_pending: bool,
+    /// Whether it has an attempt.
+    pub has_attempt: bool,
     /// The day that it counts in, where limits were checked for it.
     pub counted_on: Option<i64>,
     /// When it was begun, in domain time.

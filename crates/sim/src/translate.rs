@@ -216,8 +216,8 @@ fn ending(what: &What) -> Command {
 /// The control plugin that checks limits.
 const RULES: &str = ControlPlugin::FaregateRules.name();
 
-fn control(it: &Start) -> Vec<String> {
-    it.is_controlled.then(|| RULES.to_owned()).into_iter().collect()
+fn control(is_controlled: bool) -> Vec<String> {
+    is_controlled.then(|| RULES.to_owned()).into_iter().collect()
 }
 
 fn set_limits(limits: Option<ask::Limits>) -> SetTenantValue {
@@ -272,7 +272,7 @@ fn start(it: &Start) -> Command {
         amount: it.amount.clone(),
         currency: it.currency.map(currency_of),
         properties: it.asks_for_retries.then(retries).into_iter().collect(),
-        control: control(it),
+        control: control(it.is_controlled),
     };
     match it.kind {
         Kind::Authorize => Command::Payment(PaymentCommand::Authorize(initiate)),
@@ -314,17 +314,17 @@ fn combo(it: &Combo) -> Command {
         amount: start.amount.clone(),
         currency: start.currency.map(currency_of),
         properties: start.asks_for_retries.then(retries).into_iter().collect(),
-        control: control(start),
+        control: control(start.is_controlled),
     })))
 }
 
 fn follow(it: &Follow) -> Command {
     let follow_up = FollowUp {
-        payment: id(it.payment),
         transaction_key: it.key.clone(),
         amount: it.amount.clone(),
         currency: it.currency.map(currency_of),
-        properties: vec![],
+        control: control(it.is_controlled),
+        ..FollowUp::of(id(it.payment))
     };
     match it.kind {
         Kind::Capture => Command::Payment(PaymentCommand::Capture(follow_up)),

@@ -29,6 +29,8 @@ const RETRIED_PERMILLE: u64 = 500;
 #[derive(Debug)]
 pub struct Workload {
     random: Random,
+    /// Which calls that follow on a payment name a control plugin.
+    controlled: Random,
     made: u64,
     /// Idempotency keys of earlier requests, to be misused.
     repeats: Vec<Repeat>,
@@ -38,7 +40,12 @@ impl Workload {
     /// The clients of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { random: Random::new(seed, "workload"), made: 0, repeats: vec![] }
+        Self {
+            random: Random::new(seed, "workload"),
+            controlled: Random::new(seed, "controlled follow-ups"),
+            made: 0,
+            repeats: vec![],
+        }
     }
 
     /// A new request id: the time, then a counter among random bits (RFC 9562, version 7).
@@ -307,7 +314,8 @@ impl Workload {
         };
         let id = if self.random.chance(15) { self.foreign(model, no) } else { id };
         let amount = self.amount(minor, payment.currency);
-        What::Follow(Follow { kind, payment: id, key, amount, currency })
+        let is_controlled = self.controlled.chance(CONTROLLED_PERMILLE);
+        What::Follow(Follow { kind, payment: id, key, amount, currency, is_controlled })
     }
 
     /// A payment that is not there for this tenant: another one's, or nobody's.

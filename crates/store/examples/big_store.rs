@@ -219,11 +219,9 @@ impl Shop {
 
     fn follow_up(payment: PaymentId) -> FollowUp {
         FollowUp {
-            payment,
-            transaction_key: None,
             amount: Some("0.50".to_owned()),
             currency: Currency::parse("USD"),
-            properties: vec![],
+            ..FollowUp::of(payment)
         }
     }
 }

@@ -74,7 +74,6 @@ impl Payments {
     ) -> Result<Outcome, Refusal> {
         let (amount, currency) = fields::amount(it.amount.as_ref())?;
         let command = make(FollowUp {
-            payment: fields::id("payment_id", &it.payment_id)?,
             transaction_key: fields::key(
                 "transaction_key",
                 it.transaction_key,
@@ -83,6 +82,7 @@ impl Payments {
             amount: Some(amount),
             currency: Some(currency),
             properties: fields::properties(it.properties)?,
+            ..FollowUp::of(fields::id("payment_id", &it.payment_id)?)
         });
         outcome(call, call.submit(command.into(), idempotency).await?).await
     }
@@ -150,15 +150,13 @@ impl PaymentService for Payments {
         call.require(TRIGGER)?;
         let idempotency = call.idempotency("Void", &it)?;
         let command = Command::Payment(PaymentCommand::Void(FollowUp {
-            payment: fields::id("payment_id", &it.payment_id)?,
             transaction_key: fields::key(
                 "transaction_key",
                 it.transaction_key,
                 call.numeric_keys(),
             )?,
-            amount: None,
-            currency: None,
             properties: fields::properties(it.properties)?,
+            ..FollowUp::of(fields::id("payment_id", &it.payment_id)?)
         }));
         let outcome = outcome(&call, call.submit(command, idempotency).await?).await?;
         Ok(Response::new(VoidResponse { outcome: Some(outcome) }))

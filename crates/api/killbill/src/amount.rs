@@ -1,5 +1,7 @@
 //! Amounts in responses: JSON numbers with the currency's decimals, `10.00`.
 
+use domain::payment::TransactionType;
+use domain::payment_attempt::PaymentAttempt;
 use domain::{AmountMinor, Currency};
 use serde::{Serialize, Serializer, ser};
 use serde_json::value::RawValue;
@@ -21,6 +23,11 @@ impl Decimal {
     pub(crate) const fn sum(amount: AmountMinor, currency: Currency) -> Self {
         let currency = if amount.0 == 0 { None } else { Some(currency) };
         Self { amount, currency }
+    }
+
+    /// The amount of an attempt; a void has none.
+    pub(crate) fn of_attempt(it: &PaymentAttempt) -> Option<Self> {
+        (it.kind != TransactionType::Void).then(|| Self::new(it.amount, Some(it.currency)))
     }
 
     fn text(self) -> String {

@@ -103,17 +103,22 @@ fn attempts_are_shown_with_their_payment_and_have_a_history() {
     let states: Vec<_> =
         states.map(|it| format!("{} {}", it["changeType"], it["history"]["stateName"])).collect();
     assert_eq!(states, [r#""INSERT" "INIT""#, r#""UPDATE" "ABORTED""#]);
-    // What follows may name the plugin, and makes no attempt.
+    // What follows and names the plugin has its attempt too, and counts for no limit.
     let capture = client.post(&format!("{read}?{CONTROLLED}"), &json!({ "amount": "4" }));
     assert_eq!(capture.status, 201, "{}", capture.text());
     let shown = client.get(&format!("{read}?withAttempts=true")).json();
-    assert_eq!(attempts(&shown).len(), 2);
+    assert_eq!(attempts(&shown), ["ABORTED 10.0", "SUCCESS 10.0", "SUCCESS 4.0"]);
+    let other = client.create(&named, &json!({ "transactionType": "AUTHORIZE", "amount": "1" }));
+    let other = format!("/1.0/kb/payments/{}", other["paymentId"].as_str().unwrap());
+    assert_eq!(client.delete(&format!("{other}?{CONTROLLED}")).status, 204);
+    let voided = client.get(&format!("{other}?withAttempts=true")).json();
+    assert_eq!(attempts(&voided), ["SUCCESS 1.0", "SUCCESS null"]);
     let account = shown["accountId"].as_str().unwrap();
     rules(&client, &json!({ "paymentsPerDay": 0 }));
     assert_eq!(purchase(&client, &named, "1").status, 422);
     let logs = client.get(&format!("/1.0/kb/accounts/{account}/auditLogs")).json();
     let logs = logs.as_array().unwrap().iter();
-    assert_eq!(logs.filter(|it| it["objectType"] == "PAYMENT_ATTEMPT").count(), 5);
+    assert_eq!(logs.filter(|it| it["objectType"] == "PAYMENT_ATTEMPT").count(), 11);
     let nothing =
         "/1.0/kb/payments/attempts/00000000-0000-0000-0000-00000000000a/auditLogsWithHistory";
     assert_eq!(client.get(nothing).status, 404);

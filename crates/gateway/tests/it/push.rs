@@ -200,13 +200,7 @@ async fn events_arrive_in_kill_bills_format() {
 
     let account = world.account(tenant, simulator::NAME).await;
     let payment = world.purchase(tenant, account, "10", None).await;
-    let refund = FollowUp {
-        payment,
-        transaction_key: None,
-        amount: Some("4".to_owned()),
-        currency: None,
-        properties: vec![],
-    };
+    let refund = FollowUp { amount: Some("4".to_owned()), ..FollowUp::of(payment) };
     world.submit(tenant, Command::Payment(PaymentCommand::Refund(refund))).await;
     for (property, amount) in [
         ("ACTION_RETURN_PLUGIN_STATUS_ERROR", "5"),

@@ -31,7 +31,7 @@ fn attempts(books: &Books, model: &Model) -> Result<(), Wrong> {
     let mut expected: Vec<String> = vec![];
     for (no, tenant) in &model.tenants {
         for payment in tenant.payments.values() {
-            for it in payment.moves.iter().filter(|it| it.counted_on.is_some()) {
+            for it in payment.moves.iter().filter(|it| it.has_attempt) {
                 let state = match it.status {
                     Status::Success => AttemptState::Success,
                     Status::Running | Status::Pending | Status::Unknown => AttemptState::Init,

@@ -62,12 +62,12 @@ impl Model {
         }
     }
 
-    /// Whether a transaction counts in its account's day, or did.
+    /// Whether a transaction has an attempt.
     #[must_use]
-    pub fn counts(&self, transaction: Uid) -> bool {
+    pub fn has_attempt(&self, transaction: Uid) -> bool {
         let payments = self.tenants.values().flat_map(|tenant| tenant.payments.values());
         let mut moves = payments.flat_map(|payment| &payment.moves);
-        moves.any(|it| it.id == transaction && it.counted_on.is_some())
+        moves.any(|it| it.id == transaction && it.has_attempt)
     }
 }
 
@@ -101,6 +101,7 @@ impl Tenant {
         let Some(day) = day else { return };
         self.control.days.insert(account, day);
         let payment = self.payments.get_mut(&id).expect("it was just opened");
+        payment.moves[at].has_attempt = true;
         payment.moves[at].counted_on = Some(day);
     }
 

@@ -148,7 +148,8 @@ impl Model {
         let begun =
             Move::begun((it.kind, it.key.clone()), (gateway, method), asked, payment.currency);
         let id = created.transaction.unwrap_or_default();
-        payment.moves.push(Move { id, begun: when.domain, ..begun });
+        let has_attempt = it.is_controlled;
+        payment.moves.push(Move { id, begun: when.domain, has_attempt, ..begun });
         let at = payment.moves.len() - 1;
         self.send((tenant_no, it.payment, at), (when, reply))
     }
@@ -346,6 +347,7 @@ impl Move {
             changed: false,
             revived: false,
             was_revived: false,
+            has_attempt: false,
             counted_on: None,
             begun: 0,
             asks_for_retries: false,

@@ -452,7 +452,7 @@ impl<D: Disk> World<D> {
     }
 }
 
-/// Whether the transaction that a request made, if it made one, has an attempt where the model counts it:
+/// Whether the transaction that a request made, if it made one, has an attempt where the model says so:
 /// its answer does not say which rules held.
 fn is_controlled_alike(model: &Model, seen: &Seen, request: RequestId) -> bool {
     let made = seen.entries.iter().filter(|entry| entry.request == request);
@@ -462,7 +462,7 @@ fn is_controlled_alike(model: &Model, seen: &Seen, request: RequestId) -> bool {
     changes.iter().all(|change| {
         let Change::Payment(PaymentChange::Transaction(it)) = change else { return true };
         let is_new = it.revision.previous.is_none();
-        !is_new || model.counts(it.id.uuid().as_u128()) == has_attempt
+        !is_new || model.has_attempt(it.id.uuid().as_u128()) == has_attempt
     })
 }
 

@@ -289,11 +289,9 @@ fn purchase(account: AccountId) -> Command {
 
 fn refund(payment: PaymentId) -> Command {
     Command::Payment(PaymentCommand::Refund(FollowUp {
-        payment,
-        transaction_key: None,
         amount: Some("10".to_owned()),
         currency: Some(currency("USD")),
-        properties: vec![],
+        ..FollowUp::of(payment)
     }))
 }
 

@@ -55,11 +55,9 @@ pub fn history(store: SqlStore) -> Workload<SqlStore> {
         let purchase = Command::Payment(PaymentCommand::Purchase(initiate(account, n)));
         let Reply::Payment(paid) = workload.accepted(tenant, purchase) else { panic!() };
         let refund = FollowUp {
-            payment: paid.payment,
             transaction_key: Some(format!("refund-{n}")),
             amount: Some("4.00".to_owned()),
-            currency: None,
-            properties: vec![],
+            ..FollowUp::of(paid.payment)
         };
         workload.accepted(tenant, Command::Payment(PaymentCommand::Refund(refund)));
         let create = create_method(account, "alpha", None);

@@ -362,11 +362,10 @@ impl<S: Store> Workload<S> {
         let (tenant, payment, _) = *self.random.pick(&self.transactions)?;
         let chargeback = self.random.chance(30);
         let it = FollowUp {
-            payment,
             transaction_key: chargeback.then(|| format!("dispute-{payment}")),
             amount: Some(format!("{}.25", self.random.below(90))),
             currency: Some(currency(if self.random.chance(60) { "USD" } else { "EUR" })),
-            properties: vec![],
+            ..FollowUp::of(payment)
         };
         Some((
             tenant,

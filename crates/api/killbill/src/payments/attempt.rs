@@ -28,8 +28,8 @@ pub(crate) struct AttemptJson<'a> {
     transaction_type: &'static str,
     effective_date: String,
     state_name: &'static str,
-    #[schema(value_type = f64)]
-    amount: Decimal,
+    #[schema(value_type = Option<f64>)]
+    amount: Option<Decimal>,
     currency: &'a str,
     /// The control plugins, separated by commas.
     plugin_name: String,
@@ -69,7 +69,7 @@ impl<'a> AttemptJson<'a> {
             transaction_type: it.kind.killbill_name(),
             effective_date: rfc3339_second(it.created_at),
             state_name: it.state.name(),
-            amount: Decimal::new(it.amount, Some(it.currency)),
+            amount: Decimal::of_attempt(it),
             currency: Currency::code(&it.currency),
             plugin_name: it.plugins.join(","),
             plugin_properties: PropertyJson::all(&it.properties),

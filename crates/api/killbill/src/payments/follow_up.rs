@@ -160,7 +160,7 @@ pub(crate) async fn complete_by_key(call: Call) -> HandlerResult {
 }
 
 async fn perform(call: &Call, operation: Operation, named_in: NamedIn) -> HandlerResult {
-    control_plugins(call.query())?;
+    let control = control_plugins(call.query())?;
     let body: Option<TransactionBody<'_>> = call.optional_body(JSON)?;
     let optional = matches!(operation, Operation::Void | Operation::Complete);
     if body.is_none() && !optional {
@@ -174,7 +174,7 @@ async fn perform(call: &Call, operation: Operation, named_in: NamedIn) -> Handle
         NamedIn::Path => call.param_id("paymentId")?,
         NamedIn::Body => payment_of(call, &body).await?,
     };
-    let mut command = command(call, operation, payment, &body)?;
+    let mut command = command(call, operation, (payment, control), &body)?;
     if let PaymentCommand::Complete(it) = &mut command {
         bind_permission(call, it).await?;
     }
@@ -224,7 +224,7 @@ async fn bind_permission(call: &Call, it: &mut Complete) -> Result<(), Failure> 
 fn command(
     call: &Call,
     operation: Operation,
-    payment: PaymentId,
+    (payment, control): (PaymentId, Vec<String>),
     body: &TransactionBody<'_>,
 ) -> Result<PaymentCommand, Failure> {
     body.check_ignored()?;
@@ -250,5 +250,5 @@ fn command(
             }));
         }
     };
-    Ok(make(FollowUp { payment, transaction_key, amount, currency, properties }))
+    Ok(make(FollowUp { payment, transaction_key, amount, currency, properties, control }))
 }

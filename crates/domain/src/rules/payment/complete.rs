@@ -81,8 +81,7 @@ pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcom
     file.payment.revision = file.payment.revision.next(cx.seq);
     file.transactions.push(transaction);
     // The attempts are not loaded on each way here: the reply looks for one.
-    let is_controlled = file.payment.state.operation.is_initial();
-    let asked = Asked { amount, properties: &it.properties, is_controlled };
+    let asked = Asked { amount, properties: &it.properties, is_controlled: true };
     outcome::submit(outcome::method_of(state, &file, cx), file, asked, cx)
 }
 

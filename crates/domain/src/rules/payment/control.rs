@@ -5,14 +5,17 @@ use std::collections::BTreeSet;
 use super::retry;
 use crate::change::{Change, PaymentChange, TimerChange};
 use crate::context::Context;
-use crate::payment::{Initiate, PaymentFile, Transaction, TransactionStatus, TransactionType};
+use crate::payment::{
+    FollowUp, Initiate, PaymentFile, Transaction, TransactionStatus, TransactionType,
+};
 use crate::payment_attempt::{AttemptState, PaymentAttempt, PaymentVelocity};
 use crate::payment_rules::{ControlPlugin, Limits, PaymentRules, RetrySettings};
 use crate::reply::PaymentAborted;
 use crate::rules::attempt as attempt_rules;
 use crate::state::State;
 use crate::{
-    Accepted, Account, AmountMinor, Currency, PaymentMethod, Properties, Rejection, Reply, Revision,
+    Accepted, Account, AccountId, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId,
+    Properties, Rejection, Reply, Revision,
 };
 
 /// The property of a request that asks for retries (Kill Bill's name).
@@ -36,6 +39,19 @@ pub(super) struct Start<'a> {
     pub(super) existing: Option<&'a PaymentFile>,
 }
 
+/// What the attempt of a call says of it.
+struct Called<'a> {
+    account: AccountId,
+    payment: Option<PaymentId>,
+    payment_key: Option<&'a String>,
+    transaction_key: Option<&'a String>,
+    method: PaymentMethodId,
+    kind: TransactionType,
+    amount: AmountMinor,
+    currency: Currency,
+    properties: &'a Properties,
+}
+
 impl<'s> Control<'s> {
     /// The control of a call; `None` where it names no plugin and no plugin is for every payment.
     ///
@@ -46,13 +62,22 @@ impl<'s> Control<'s> {
         call: &Initiate,
         cx: &Context,
     ) -> Result<Option<Self>, Rejection> {
-        let named = call.control.iter().map(|name| ControlPlugin::named(name));
-        let mut plugins = named.collect::<Result<BTreeSet<_>, _>>()?;
+        let mut plugins = named(&call.control)?;
         let rules = state.payment_rules(cx.tenant);
         if rules.and_then(|it| it.limits.as_ref()).is_some_and(|it| it.every_payment) {
             plugins.insert(ControlPlugin::FaregateRules);
         }
         Ok((!plugins.is_empty()).then_some(Self { plugins, rules }))
+    }
+
+    /// The control of a call that follows on a payment; `None` where it names no plugin. No rule is about such
+    /// a call, so that its attempt is all that a plugin makes of it.
+    ///
+    /// # Errors
+    /// The refusal of a name that no plugin has.
+    pub(super) fn of_follow_up(call: &FollowUp) -> Result<Option<Self>, Rejection> {
+        let plugins = named(&call.control)?;
+        Ok((!plugins.is_empty()).then_some(Self { plugins, rules: None }))
     }
 
     /// Asks the plugins before the payment starts. Where one aborts, its attempt is all that is written.
@@ -67,7 +92,7 @@ impl<'s> Control<'s> {
             };
             Some((plugin, refused))
         })?;
-        let attempt = self.attempt(start, None, cx);
+        let attempt = self.attempt(&start.called(), None, cx);
         let reply =
             PaymentAborted { attempt: attempt.id, plugin: plugin.name().to_owned(), reason };
         cx.change(PaymentChange::Attempt(attempt));
@@ -76,19 +101,39 @@ impl<'s> Control<'s> {
 
     /// Writes the attempt of the payment that has started, and counts it.
     pub(super) fn begun(&self, state: &State, start: &Start, cx: &mut Context) {
-        let started = cx.done.changes.iter().rev().find_map(transaction_of);
-        let transaction = started.expect("a payment starts with a transaction").clone();
+        let transaction = last_transaction(cx);
         let mut velocity = velocity(state, start, cx);
         velocity.add(start.amount, start.currency);
-        let attempt = self.attempt(start, Some((&transaction, velocity.day)), cx);
+        let started = (&transaction, Some(velocity.day));
+        let attempt = self.attempt(&start.called(), Some(started), cx);
         cx.change(PaymentChange::Attempt(attempt));
         cx.change(PaymentChange::Velocity(velocity));
     }
 
+    /// Writes the attempt of a call that followed on a payment; it counts in no day.
+    pub(super) fn followed(&self, state: &State, it: &FollowUp, cx: &mut Context) {
+        let transaction = last_transaction(cx);
+        let file = state.payment(cx.tenant, it.payment).expect("a call followed on it");
+        let called = Called {
+            account: transaction.account_id,
+            payment: Some(it.payment),
+            payment_key: file.payment.external_key.as_ref(),
+            transaction_key: it.transaction_key.as_ref(),
+            method: transaction.payment_method_id,
+            kind: transaction.kind,
+            amount: transaction.amount.unwrap_or_default(),
+            currency: file.payment.currency,
+            properties: &it.properties,
+        };
+        let attempt = self.attempt(&called, Some((&transaction, None)), cx);
+        cx.change(PaymentChange::Attempt(attempt));
+    }
+
+    /// The attempt of a call, with its transaction and the day that it counts in.
     fn attempt(
         &self,
-        start: &Start,
-        started: Option<(&Transaction, i64)>,
+        call: &Called,
+        started: Option<(&Transaction, Option<i64>)>,
         cx: &mut Context,
     ) -> PaymentAttempt {
         let transaction = started.map(|(transaction, _)| transaction);
@@ -96,25 +141,24 @@ impl<'s> Control<'s> {
             Some(it) => state_after(AttemptState::Init, it.status),
             None => AttemptState::Aborted,
         };
-        let existing = start.existing.map(|file| file.payment.id);
         PaymentAttempt {
             tenant: cx.tenant,
             id: cx.mint(),
-            account_id: start.account.id,
-            payment_id: transaction.map(|it| it.payment_id).or(existing),
+            account_id: call.account,
+            payment_id: transaction.map(|it| it.payment_id).or(call.payment),
             transaction_id: transaction.map(|it| it.id),
-            payment_key: start.call.payment_key.clone(),
-            transaction_key: start.call.transaction_key.clone(),
-            payment_method_id: Some(start.method.id),
-            kind: start.kind,
+            payment_key: call.payment_key.cloned(),
+            transaction_key: call.transaction_key.cloned(),
+            payment_method_id: Some(call.method),
+            kind: call.kind,
             state,
-            amount: start.amount,
-            currency: start.currency,
+            amount: call.amount,
+            currency: call.currency,
             plugins: self.plugins.iter().map(|it| it.name().to_owned()).collect(),
-            properties: start.call.properties.clone(),
+            properties: call.properties.clone(),
             rules: self.rules.map(|it| it.revision.seq),
-            counted_on: started.map(|(_, day)| day),
-            retries: self.retries(start.kind, &start.call.properties),
+            counted_on: started.and_then(|(_, day)| day),
+            retries: self.retries(call.kind, call.properties),
             tries: 0,
             due_at: None,
             created_at: cx.now,
@@ -140,6 +184,33 @@ impl<'s> Control<'s> {
     }
 }
 
+impl Start<'_> {
+    fn called(&self) -> Called<'_> {
+        Called {
+            account: self.account.id,
+            payment: self.existing.map(|file| file.payment.id),
+            payment_key: self.call.payment_key.as_ref(),
+            transaction_key: self.call.transaction_key.as_ref(),
+            method: self.method.id,
+            kind: self.kind,
+            amount: self.amount,
+            currency: self.currency,
+            properties: &self.call.properties,
+        }
+    }
+}
+
+/// The plugins of these names.
+fn named(names: &[String]) -> Result<BTreeSet<ControlPlugin>, Rejection> {
+    names.iter().map(|name| ControlPlugin::named(name)).collect()
+}
+
+/// The transaction that the command made.
+fn last_transaction(cx: &Context) -> Transaction {
+    let made = cx.done.changes.iter().rev().find_map(transaction_of);
+    made.expect("a controlled call makes a transaction").clone()
+}
+
 /// Changes the attempts of the transactions that a command changed, what they count, and their retries.
 pub(crate) fn follow(state: &State, cx: &mut Context) {
     let changed: Vec<Transaction> =
@@ -156,7 +227,7 @@ pub(crate) fn follow(state: &State, cx: &mut Context) {
             ended(attempt, outcome, cx)
         };
         count_again(state, attempt, after.state, cx);
-        if after.state == AttemptState::Success {
+        if after.state == AttemptState::Success && after.kind.is_initial() {
             cancel_others(state, &after, cx);
         }
         cx.change(PaymentChange::Attempt(after));

@@ -2,6 +2,7 @@
 
 use super::amounts::positive_amount;
 use super::complete;
+use super::control::Control;
 use super::initiate::{append, refuse_succeeded, refuse_used_key};
 use super::outcome::{self, Asked};
 use super::route::{Route, allowed, in_doubt, route_for, routes};
@@ -19,6 +20,7 @@ pub(crate) fn follow_up(
     it: &FollowUp,
     cx: &mut Context,
 ) -> Outcome {
+    let control = Control::of_follow_up(it)?;
     let (file, account) = payment_and_account(state, it, cx)?;
     if let Some(key) = &it.transaction_key {
         if kind == TransactionType::Chargeback {
@@ -60,14 +62,20 @@ pub(crate) fn follow_up(
     let currency = file.payment.currency;
     let key = it.transaction_key.clone();
     append(&mut file, (kind, key), via, amount.map(|amount| (amount, currency)), cx);
-    let asked = Asked { amount, properties: &it.properties, is_controlled: false };
-    if kind == TransactionType::Chargeback {
-        return Ok(outcome::settle_at_once(file, asked, cx));
+    let asked = Asked { amount, properties: &it.properties, is_controlled: control.is_some() };
+    let accepted = if kind == TransactionType::Chargeback {
+        outcome::settle_at_once(file, asked, cx)
+    } else {
+        outcome::submit(outcome::method_of(state, &file, cx), file, asked, cx)?
+    };
+    if let Some(control) = &control {
+        control.followed(state, it, cx);
     }
-    outcome::submit(outcome::method_of(state, &file, cx), file, asked, cx)
+    Ok(accepted)
 }
 
 pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context) -> Outcome {
+    let control = Control::of_follow_up(it)?;
     let (file, _) = payment_and_account(state, it, cx)?;
     let Some(key) = &it.transaction_key else {
         return Err(Rejection::invalid("transactionExternalKey", "needs to be set"));
@@ -100,8 +108,13 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
     let amount = Some((open, file.payment.currency));
     let reversal = (TransactionType::ChargebackReversal, Some(key.clone()));
     append(&mut file, reversal, via, amount, cx);
-    let asked = Asked { amount: Some(open), properties: &it.properties, is_controlled: false };
-    Ok(outcome::settle_at_once(file, asked, cx))
+    let is_controlled = control.is_some();
+    let asked = Asked { amount: Some(open), properties: &it.properties, is_controlled };
+    let accepted = outcome::settle_at_once(file, asked, cx);
+    if let Some(control) = &control {
+        control.followed(state, it, cx);
+    }
+    Ok(accepted)
 }
 
 fn payment_and_account<'a>(

@@ -225,11 +225,11 @@ impl World {
         });
         let gateways = [("external", EXTERNAL_PAYMENT), ("other", "other")];
         let mut gateways = gateways.iter().filter(|(option, _)| options.contains(option));
+        let asks_for_retries = options.contains(&"retries");
+        let is_named = asks_for_retries || options.contains(&"control");
+        let control = is_named.then(|| "faregate-rules".to_owned()).into_iter().collect();
         if matches!(verb, "authorize" | "purchase" | "credit") {
-            let asks_for_retries = options.contains(&"retries");
-            let is_named = asks_for_retries || options.contains(&"control");
             let retries = ("IPCD_RETRIES".to_owned(), "true".to_owned());
-            let control = is_named.then(|| "faregate-rules".to_owned()).into_iter().collect();
             let initiate = Initiate {
                 account: account_id(),
                 payment: None,
@@ -249,11 +249,11 @@ impl World {
         }
         let payment = self.payments[name];
         let follow_up = FollowUp {
-            payment,
             transaction_key: key,
             amount: amount.clone(),
             currency,
-            properties: vec![],
+            control,
+            ..FollowUp::of(payment)
         };
         match verb {
             "capture" => Command::Payment(PaymentCommand::Capture(follow_up)),

@@ -173,6 +173,31 @@ fn plugins_decide_about_calls_that_name_them_or_about_all() {
 }
 
 #[test]
+fn a_follow_up_that_names_a_plugin_has_an_attempt_and_counts_in_no_day() {
+    for (steps, expected) in [
+        ("capture p 4 control", "INIT 400"),
+        ("capture p 4 control | approve p", "SUCCESS 400"),
+        ("capture p 4 control | decline p", "ABORTED 400"),
+        ("capture p 4 control | pend p | unpaid p", "ABORTED 400"),
+        ("capture p 4 control | pend p | complete p | approve p", "SUCCESS 400"),
+        (
+            "capture p 4 control key=k | pend p | capture p 4 control key=k | approve p",
+            "SUCCESS 400",
+        ),
+        ("capture p 4 control | timeout p | found-paid p", "SUCCESS 400"),
+        ("void p control | approve p", "SUCCESS 0"),
+        ("capture p 4 | approve p | refund p 3 control | approve p", "SUCCESS 300"),
+        ("capture p 4 | approve p | chargeback p 2 control", "SUCCESS 200"),
+        ("capture p 4 | approve p | chargeback p 2 key=c | reverse p key=c control", "SUCCESS 200"),
+        ("capture p 50 control", ""),
+    ] {
+        let limits = Limits { every_payment: false, ..limits() };
+        let shown = shown(limits, &format!("authorize p 10 | approve p | {steps}"));
+        assert_eq!(shown, expected, "{steps}");
+    }
+}
+
+#[test]
 fn what_may_have_moved_counts_until_it_has_failed() {
     for (steps, expected) in [
         ("approve p", "SUCCESS"),
