@@ -43,6 +43,9 @@ pub struct Limits {
     pub amounts: BTreeMap<Currency, AmountLimits>,
     /// How many payments an account has in a day (UTC) at most.
     pub payments_per_day: Option<u32>,
+    /// Whether a payment above `amounts` begins with what they leave, instead of not at all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lower_amounts: bool,
 }
 
 /// The largest amounts in a currency.

@@ -205,6 +205,8 @@ pub struct Limits {
     pub amount: Option<i64>,
     /// The largest amount of all of an account in a day.
     pub amount_a_day: Option<i64>,
+    /// Whether a payment above them begins with what they leave.
+    pub lowers: bool,
 }
 
 /// The currency of amounts that are limited.

@@ -228,6 +228,7 @@ fn set_limits(limits: Option<ask::Limits>) -> SetTenantValue {
             every_payment: it.every,
             amounts: [(currency_of(ask::LIMITED), amounts)].into(),
             payments_per_day: Some(it.a_day),
+            lower_amounts: it.lowers,
             ..Limits::default()
         })
     });

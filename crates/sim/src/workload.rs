@@ -29,8 +29,8 @@ const RETRIED_PERMILLE: u64 = 500;
 #[derive(Debug)]
 pub struct Workload {
     random: Random,
-    /// Which calls that follow on a payment name a control plugin.
-    controlled: Random,
+    /// What was added later is drawn from a source of its own: what others draw stays as it was.
+    later: Random,
     made: u64,
     /// Idempotency keys of earlier requests, to be misused.
     repeats: Vec<Repeat>,
@@ -42,7 +42,7 @@ impl Workload {
     pub fn new(seed: u64) -> Self {
         Self {
             random: Random::new(seed, "workload"),
-            controlled: Random::new(seed, "controlled follow-ups"),
+            later: Random::new(seed, "later"),
             made: 0,
             repeats: vec![],
         }
@@ -139,6 +139,7 @@ impl Workload {
             a_day: 2 + no % 2,
             amount: self.random.chance(300).then_some(80_000),
             amount_a_day: self.random.chance(500).then_some(150_000),
+            lowers: self.later.chance(400),
         };
         What::SetLimits { limits: self.random.chance(950).then_some(limits) }
     }
@@ -314,7 +315,7 @@ impl Workload {
         };
         let id = if self.random.chance(15) { self.foreign(model, no) } else { id };
         let amount = self.amount(minor, payment.currency);
-        let is_controlled = self.controlled.chance(CONTROLLED_PERMILLE);
+        let is_controlled = self.later.chance(CONTROLLED_PERMILLE);
         What::Follow(Follow { kind, payment: id, key, amount, currency, is_controlled })
     }
 

@@ -110,6 +110,8 @@ struct LimitsBody<'a> {
     limits: Raw<'a>,
     #[serde(borrow)]
     payments_per_day: Raw<'a>,
+    #[serde(borrow)]
+    lower_amounts: Raw<'a>,
 }
 
 /// The largest amounts in a currency.
@@ -151,6 +153,7 @@ pub(crate) fn limits(text: &str) -> Result<Limits, Failure> {
             body.payments_per_day,
             "a whole number from 0 on",
         )?,
+        lower_amounts: read("lowerAmounts", body.lower_amounts, "true or false")?.unwrap_or(false),
     })
 }
 
@@ -277,9 +280,9 @@ mod tests {
         );
         check(
             r#"{"everyPayment":true,"currencies":["USD","JPY"],"gateways":["a"],
-                "limits":{"USD":{"payment":"100.00","day":500},"JPY":{"day":null}},"paymentsPerDay":10}"#,
+                "limits":{"USD":{"payment":"100.00","day":500},"JPY":{"day":null}},"paymentsPerDay":10,"lowerAmounts":true}"#,
             expect![[
-                r#"{"every_payment":true,"currencies":["JPY","USD"],"gateways":["a"],"amounts":{"JPY":{"payment":null,"day":null},"USD":{"payment":10000,"day":50000}},"payments_per_day":10}"#
+                r#"{"every_payment":true,"currencies":["JPY","USD"],"gateways":["a"],"amounts":{"JPY":{"payment":null,"day":null},"USD":{"payment":10000,"day":50000}},"payments_per_day":10,"lower_amounts":true}"#
             ]],
         );
         for (text, expected) in [
@@ -293,9 +296,10 @@ mod tests {
             (
                 r#"{"everyPayments":true}"#,
                 expect![[
-                    r#"Unrecognized field "everyPayments" (class org.killbill.billing.jaxrs.json.FaregateRules), not marked as ignorable (5 known properties: ["everyPayment", "currencies", "gateways", "limits", "paymentsPerDay"])"#
+                    r#"Unrecognized field "everyPayments" (class org.killbill.billing.jaxrs.json.FaregateRules), not marked as ignorable (6 known properties: ["everyPayment", "currencies", "gateways", "limits", "paymentsPerDay", "lowerAmounts"])"#
                 ]],
             ),
+            (r#"{"lowerAmounts":1}"#, expect!["pluginConfig lowerAmounts should be true or false"]),
             (
                 r#"{"everyPayment":"yes"}"#,
                 expect!["pluginConfig everyPayment should be true or false"],

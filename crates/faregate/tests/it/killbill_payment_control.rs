@@ -76,6 +76,23 @@ fn rules_hold_for_calls_that_name_the_plugin_or_for_all() {
 }
 
 #[test]
+fn rules_lower_an_amount_and_refuse_what_they_leave_nothing_of() {
+    let server = Server::start();
+    let client = server.tenant();
+    let path = payments(&client);
+    let limits = json!({ "USD": { "payment": "100.00", "day": "150.00" } });
+    rules(&client, &json!({ "everyPayment": true, "limits": limits, "lowerAmounts": true }));
+    for (asked, begun) in [("120", 100.0), ("120", 50.0)] {
+        let body = json!({ "transactionType": "PURCHASE", "amount": asked });
+        let payment = client.create(&path, &body);
+        assert_eq!(payment["transactions"][0]["amount"], begun, "{asked}");
+    }
+    let over = "7106 Control plugin aborted call: faregate-rules: 60.00 USD exceeds the limit of \
+                150.00 USD for a day, of which 150.00 USD are used";
+    assert_eq!(shown(&purchase(&client, &path, "60")), over);
+}
+
+#[test]
 fn attempts_are_shown_with_their_payment_and_have_a_history() {
     let server = Server::start();
     let client = server.tenant();

@@ -81,6 +81,23 @@ impl Tenant {
         is_checked.then_some(day)
     }
 
+    /// What a payment begins with where limits lower it; what is asked for where they leave nothing.
+    pub(super) fn lowered(&self, it: &Start, (minor, currency): (i64, Code), day: i64) -> i64 {
+        let limits = self.control.limits.filter(|it| it.lowers && currency == LIMITED);
+        let Some(limits) = limits else { return minor };
+        let sum = sum(&self.counted(it.account, day), currency);
+        let left = limits.amount_a_day.map_or(minor, |most| most - sum);
+        let left = left.min(limits.amount.unwrap_or(minor)).min(minor);
+        if left > 0 { left } else { minor }
+    }
+
+    /// Whether limits lower the amounts of a call.
+    pub(super) fn is_lowered(&self, it: &Start) -> bool {
+        self.control
+            .limits
+            .is_some_and(|limits| limits.lowers && (it.is_controlled || limits.every))
+    }
+
     pub(super) fn passes_a_limit(
         &self,
         it: &Start,
@@ -90,8 +107,7 @@ impl Tenant {
         let Some(limits) = self.control.limits else { return false };
         let counted = self.counted(it.account, day);
         let is_limited = currency == LIMITED;
-        let sum: i64 =
-            counted.iter().filter(|it| it.currency == currency).filter_map(|it| it.asked).sum();
+        let sum = sum(&counted, currency);
         counted.len() >= limits.a_day as usize
             || (is_limited && limits.amount.is_some_and(|most| minor > most))
             || (is_limited && limits.amount_a_day.is_some_and(|most| sum + minor > most))
@@ -118,4 +134,9 @@ impl Tenant {
     pub const fn days(&self) -> &BTreeMap<Uid, i64> {
         &self.control.days
     }
+}
+
+/// What payments in a currency add up to.
+fn sum(payments: &[&Move], currency: Code) -> i64 {
+    payments.iter().filter(|it| it.currency == currency).filter_map(|it| it.asked).sum()
 }

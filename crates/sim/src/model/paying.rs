@@ -50,7 +50,7 @@ impl Model {
                 let completing = Completing {
                     payment: id,
                     at,
-                    amount: it.amount.as_deref(),
+                    amount: it.amount.as_deref().filter(|_| !tenant.is_lowered(it)),
                     currency: it.currency,
                 };
                 return self.complete_move(tenant_no, &completing, (when, reply));
@@ -79,14 +79,16 @@ impl Model {
         }
         let paid = (method.unwrap_or_default(), currency.unwrap_or_default());
         let counted_on = tenant.day_to_count_in(it, when);
-        if counted_on
-            .is_some_and(|day| tenant.passes_a_limit(it, (minor.unwrap_or(0), paid.1), day))
-        {
-            tenant.control.aborted.push(Aborted { account: it.account, kind: it.kind, minor });
-            return Expected::Said(Said::Aborted);
+        let mut asked = minor.unwrap_or(0);
+        if let Some(day) = counted_on {
+            asked = tenant.lowered(it, (asked, paid.1), day);
+            if tenant.passes_a_limit(it, (asked, paid.1), day) {
+                tenant.control.aborted.push(Aborted { account: it.account, kind: it.kind, minor });
+                return Expected::Said(Said::Aborted);
+            }
         }
         let payment = target.or(created.payment).unwrap_or_default();
-        let at = tenant.open(it, (payment, created, when), paid);
+        let at = tenant.open(it, (payment, created, when), (paid.0, paid.1, asked));
         tenant.count(it.account, (payment, at), counted_on);
         self.send((tenant_no, payment, at), (when, reply))
     }
@@ -246,7 +248,7 @@ impl Tenant {
         &mut self,
         it: &Start,
         (payment, created, when): (Uid, Created, When),
-        (method, currency): (Uid, Code),
+        (method, currency, asked): (Uid, Code, i64),
     ) -> usize {
         let gateway = self.methods[&method].gateway;
         let opened = self.payments.entry(payment).or_insert_with(|| Payment {
@@ -265,8 +267,8 @@ impl Tenant {
         if let Some(key) = &it.key {
             self.key_owners.insert(key.clone(), payment);
         }
-        let asked = positive(it.amount.as_deref(), currency);
-        let begun = Move::begun((it.kind, it.key.clone()), (gateway, method), asked, currency);
+        let begun =
+            Move::begun((it.kind, it.key.clone()), (gateway, method), Some(asked), currency);
         opened.moves.push(Move {
             id: created.transaction.unwrap_or_default(),
             begun: when.domain,

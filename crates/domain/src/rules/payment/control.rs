@@ -27,6 +27,14 @@ pub(super) struct Control<'s> {
     rules: Option<&'s PaymentRules>,
 }
 
+/// What the plugins say of a payment that is about to start.
+pub(super) enum Decision {
+    /// It begins, with this amount: what was asked for or less.
+    Begin(AmountMinor),
+    /// It does not: the attempt is all that is written.
+    Aborted(Accepted),
+}
+
 /// A payment that is about to start.
 pub(super) struct Start<'a> {
     pub(super) call: &'a Initiate,
@@ -80,23 +88,45 @@ impl<'s> Control<'s> {
         Ok((!plugins.is_empty()).then_some(Self { plugins, rules: None }))
     }
 
-    /// Asks the plugins before the payment starts. Where one aborts, its attempt is all that is written.
-    pub(super) fn prior(&self, state: &State, start: &Start, cx: &mut Context) -> Option<Accepted> {
+    /// Asks the plugins before the payment starts.
+    pub(super) fn prior(&self, state: &State, start: &Start, cx: &mut Context) -> Decision {
         let velocity = velocity(state, start, cx);
-        let (plugin, reason) = self.plugins.iter().find_map(|plugin| {
-            let refused = match plugin {
-                ControlPlugin::FaregateRules => {
-                    let limits = self.rules?.limits.as_ref()?;
-                    exceeded(limits, start, &velocity)?
-                }
+        let mut amount = start.amount;
+        for plugin in &self.plugins {
+            let decided = match plugin {
+                ControlPlugin::FaregateRules => match self.limits() {
+                    Some(limits) => decide(limits, start, &velocity),
+                    None => Ok(start.amount),
+                },
             };
-            Some((plugin, refused))
-        })?;
+            match decided {
+                Ok(allowed) => amount = amount.min(allowed),
+                Err(reason) => return self.abort(start, (*plugin, reason), cx),
+            }
+        }
+        Decision::Begin(amount)
+    }
+
+    fn abort(
+        &self,
+        start: &Start,
+        (plugin, reason): (ControlPlugin, String),
+        cx: &mut Context,
+    ) -> Decision {
         let attempt = self.attempt(&start.called(), None, cx);
-        let reply =
-            PaymentAborted { attempt: attempt.id, plugin: plugin.name().to_owned(), reason };
+        let plugin = plugin.name().to_owned();
+        let reply = PaymentAborted { attempt: attempt.id, plugin, reason };
         cx.change(PaymentChange::Attempt(attempt));
-        Some(Accepted::now(Reply::PaymentAborted(reply)))
+        Decision::Aborted(Accepted::now(Reply::PaymentAborted(reply)))
+    }
+
+    /// Whether a payment may begin with less than was asked for.
+    pub(super) fn may_lower(&self) -> bool {
+        self.limits().is_some_and(|it| it.lower_amounts)
+    }
+
+    fn limits(&self) -> Option<&'s Limits> {
+        self.rules?.limits.as_ref()
     }
 
     /// Writes the attempt of the payment that has started, and counts it.
@@ -315,9 +345,36 @@ fn velocity(state: &State, start: &Start, cx: &Context) -> PaymentVelocity {
     PaymentVelocity::today(known, of_account, cx.now)
 }
 
-/// What of the limits a payment would exceed.
-fn exceeded(limits: &Limits, start: &Start, velocity: &PaymentVelocity) -> Option<String> {
-    let (amount, currency) = (start.amount, start.currency);
+/// The amount that a payment may begin with.
+///
+/// # Errors
+/// What of the limits it would exceed.
+fn decide(
+    limits: &Limits,
+    start: &Start,
+    velocity: &PaymentVelocity,
+) -> Result<AmountMinor, String> {
+    let left = if limits.lower_amounts { left(limits, start, velocity) } else { start.amount };
+    // Where nothing is left, what was asked for says what is exceeded.
+    let amount = if left > AmountMinor::ZERO { left } else { start.amount };
+    exceeded(limits, (start, amount), velocity).map_or(Ok(amount), Err)
+}
+
+/// What the limits of amounts leave of a payment.
+fn left(limits: &Limits, start: &Start, velocity: &PaymentVelocity) -> AmountMinor {
+    let of_currency = limits.amounts.get(&start.currency).copied().unwrap_or_default();
+    let of_day =
+        of_currency.day.map(|limit| limit.minus_floor_zero(velocity.amount(start.currency)));
+    [of_currency.payment, of_day].into_iter().flatten().fold(start.amount, AmountMinor::min)
+}
+
+/// What of the limits a payment of an amount would exceed.
+fn exceeded(
+    limits: &Limits,
+    (start, amount): (&Start, AmountMinor),
+    velocity: &PaymentVelocity,
+) -> Option<String> {
+    let currency = start.currency;
     let decimal = |amount: AmountMinor| format!("{} {currency}", amount.decimal(currency));
     if limits.currencies.as_ref().is_some_and(|it| !it.contains(&currency)) {
         return Some(format!("the currency {currency} is not allowed"));

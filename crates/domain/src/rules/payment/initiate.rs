@@ -2,7 +2,7 @@
 
 use super::amounts::positive_amount;
 use super::complete;
-use super::control::{Control, Start};
+use super::control::{Control, Decision, Start};
 use super::outcome::{self, Asked};
 use super::route::in_doubt;
 use crate::blocking_state::ClosedTo;
@@ -51,8 +51,10 @@ pub(super) fn start(
             refuse_succeeded(file, key)?;
         }
         if let Some(pending) = pending_try(file, it, kind)? {
+            // One that began with less than was asked for is completed as it began.
+            let is_lowered = control.as_ref().is_some_and(Control::may_lower);
             let request = Complete {
-                amount: it.amount.clone(),
+                amount: it.amount.clone().filter(|_| !is_lowered),
                 currency: it.currency,
                 properties: it.properties.clone(),
                 ..Complete::as_requested(file.payment.id, pending, kind)
@@ -74,12 +76,14 @@ pub(super) fn start(
     })?;
     refuse_other_currency(existing, currency)?;
     let amount = positive_amount(it.amount.as_deref(), currency)?;
-    let start = Start { call: it, kind, amount, currency, account, method, existing };
-    if let Some(control) = &control
-        && let Some(aborted) = control.prior(state, &start, cx)
-    {
-        return Ok(aborted);
+    let mut start = Start { call: it, kind, amount, currency, account, method, existing };
+    if let Some(control) = &control {
+        match control.prior(state, &start, cx) {
+            Decision::Begin(amount) => start.amount = amount,
+            Decision::Aborted(accepted) => return Ok(accepted),
+        }
     }
+    let amount = start.amount;
     let file = open(existing, (account, method), it, (kind, amount, currency), cx);
     let is_controlled = control.is_some();
     let asked = Asked { amount: Some(amount), properties: &it.properties, is_controlled };

@@ -39,6 +39,7 @@ fn limits() -> Limits {
         gateways: Some(["remote".to_owned(), EXTERNAL_PAYMENT.to_owned()].into()),
         amounts: [(usd(), AmountLimits { payment, day })].into(),
         payments_per_day: Some(3),
+        lower_amounts: false,
     }
 }
 
@@ -169,6 +170,37 @@ fn plugins_decide_about_calls_that_name_them_or_about_all() {
         expect![[r#"
         SUCCESS 1000
         1: 1000 USD"#]],
+    );
+}
+
+#[test]
+fn a_payment_above_a_limit_begins_with_what_is_left_where_rules_lower() {
+    let lowering = || Limits { lower_amounts: true, ..limits() };
+    for (steps, expected) in [
+        ("purchase p 19.99", "INIT 1999\n1: 1999 USD"),
+        ("purchase p 50", "INIT 2000\n1: 2000 USD"),
+        ("purchase p 50 | decline p", "ABORTED 2000\n0: 0 USD"),
+        ("purchase p 50 | purchase q 50", "INIT 1000, INIT 2000\n2: 3000 USD"),
+        (
+            "purchase p 50 key=k | pend p | purchase p 50 key=k | approve p",
+            "SUCCESS 2000\n1: 2000 USD",
+        ),
+        ("purchase p 50 in=EUR", "INIT 5000\n1: 5000 EUR"),
+    ] {
+        assert_eq!(shown(lowering(), steps), expected, "{steps}");
+    }
+    check(
+        lowering(),
+        "purchase p 50 | purchase q 50 | purchase r 50",
+        expect![[r#"
+        faregate-rules aborted: 50.00 USD exceeds the limit of 20.00 USD for a payment
+        INIT 1000, INIT 2000
+        2: 3000 USD"#]],
+    );
+    check(
+        lowering(),
+        "purchase p 50 in=GBP",
+        expect!["faregate-rules aborted: the currency GBP is not allowed"],
     );
 }
 
