@@ -186,11 +186,7 @@ fn ending(what: &What) -> Command {
             Command::Payment(PaymentCommand::GatewayInquired(GatewayInquired {
                 payment: id(*payment),
                 transaction: id(*transaction),
-                knowledge: match known {
-                    Known::Found(outcome) => GatewayKnowledge::Found(outcome_of(*outcome)),
-                    Known::NotFound => GatewayKnowledge::NotFound,
-                    Known::Unreachable => GatewayKnowledge::Unreachable,
-                },
+                knowledge: knowledge_of(*known),
                 asked_at: Timestamp(*asked_at),
             }))
         }
@@ -215,6 +211,15 @@ fn ending(what: &What) -> Command {
 
 /// The control plugin that checks limits.
 const RULES: &str = ControlPlugin::FaregateRules.name();
+
+/// What a gateway answered to an inquiry.
+pub fn knowledge_of(known: Known) -> GatewayKnowledge {
+    match known {
+        Known::Found(outcome) => GatewayKnowledge::Found(outcome_of(outcome)),
+        Known::NotFound => GatewayKnowledge::NotFound,
+        Known::Unreachable => GatewayKnowledge::Unreachable,
+    }
+}
 
 fn control(is_controlled: bool) -> Vec<String> {
     is_controlled.then(|| RULES.to_owned()).into_iter().collect()
