@@ -211,6 +211,11 @@ impl ConsumerContext for Member {
     ) {
         let is_partial = matches!(consumer.rebalance_protocol(), RebalanceProtocol::Cooperative);
         let done = if what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
+            // librdkafka keeps a pause until it is undone, also of a partition that left meanwhile. Undone before
+            // the partitions are read: later it would drop what was fetched.
+            if let Err(error) = consumer.resume(partitions) {
+                tracing::error!(error = %error, "the partitions were not resumed");
+            }
             self.take_over(partitions);
             if is_partial {
                 consumer.incremental_assign(partitions)

@@ -90,3 +90,34 @@ async fn a_processor_starts_while_its_database_is_away() {
     assert_eq!(sending.await.unwrap().len(), 20);
     processor.stop(TIMEOUT).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
+async fn a_partition_that_left_while_it_was_opened_again_is_read_when_it_comes_back() {
+    for group_protocol in scene::PROTOCOLS {
+        let settings = Settings { group_protocol, ..scene::scene().await };
+        let database = Arc::new(Database::default());
+        let first = scene::process(&settings, Class::Payment, Counting::new(1, &database));
+        let front = scene::front(&settings, TIMEOUT).await;
+        let mut sent = send(&front, 30).await;
+        database.set_away(true);
+        let asked = Arc::clone(&front);
+        let during = tokio::spawn(async move { send(&asked, 60).await });
+        // Each partition has one that failed, and is paused while it is opened again.
+        let asked = Arc::clone(&front);
+        let away = std::time::Duration::from_secs(1);
+        tokio::time::timeout(away, send(&asked, 1)).await.unwrap_err();
+        let second = scene::process(&settings, Class::Payment, Counting::new(2, &database));
+        scene::until("one is given up", || database.owners().contains_key(&NO_OWNER)).await;
+        database.set_away(false);
+        scene::until("both own partitions", || database.owners().keys().eq(&[1, 2])).await;
+        second.stop(TIMEOUT).await;
+        scene::until("all come back", || database.owners().keys().eq(&[1])).await;
+        sent.append(&mut during.await.unwrap());
+        sent.append(&mut send(&front, 60).await);
+        let executed: BTreeSet<_> = database.executed().into_iter().collect();
+        assert!(sent.is_subset(&executed), "{group_protocol:?}: none is lost");
+        assert_eq!(executed.len(), database.executed().len(), "{group_protocol:?}: none twice");
+        first.stop(TIMEOUT).await;
+    }
+}
