@@ -47,10 +47,13 @@ impl Model {
                 if payment.moves[at].kind != it.kind {
                     return Expected::refused(field("transactionType"));
                 }
+                let pending = &payment.moves[at];
+                let asked = positive(it.amount.as_deref(), pending.currency);
+                let is_more = asked > pending.asked && tenant.is_lowered(it);
                 let completing = Completing {
                     payment: id,
                     at,
-                    amount: it.amount.as_deref().filter(|_| !tenant.is_lowered(it)),
+                    amount: it.amount.as_deref().filter(|_| !is_more),
                     currency: it.currency,
                 };
                 return self.complete_move(tenant_no, &completing, (when, reply));

@@ -17,7 +17,7 @@ use crate::rules::blocking_state::refuse_closed;
 use crate::state::State;
 use crate::{
     Account, AccountRejection, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId,
-    PaymentRejection, Rejection, Revision, TransactionId,
+    PaymentRejection, Rejection, Revision,
 };
 
 pub(crate) fn initiate(
@@ -51,13 +51,13 @@ pub(super) fn start(
             refuse_succeeded(file, key)?;
         }
         if let Some(pending) = pending_try(file, it, kind)? {
-            // One that began with less than was asked for is completed as it began.
-            let is_lowered = control.as_ref().is_some_and(Control::may_lower);
+            // Where rules lower amounts it may have begun with less, and is completed with that at most.
+            let may_lower = control.as_ref().is_some_and(Control::may_lower);
             let request = Complete {
-                amount: it.amount.clone().filter(|_| !is_lowered),
+                amount: it.amount.clone().filter(|asked| !(may_lower && exceeds(asked, pending))),
                 currency: it.currency,
                 properties: it.properties.clone(),
-                ..Complete::as_requested(file.payment.id, pending, kind)
+                ..Complete::as_requested(file.payment.id, pending.id, kind)
             };
             return complete::complete(state, &request, cx);
         }
@@ -188,21 +188,29 @@ pub(super) fn refuse_succeeded(file: &PaymentFile, key: &str) -> Result<(), Reje
 }
 
 /// The pending transaction that this request repeats, to be completed instead of doubled.
-fn pending_try(
-    file: &PaymentFile,
-    it: &Initiate,
+fn pending_try<'f>(
+    file: &'f PaymentFile,
+    it: &'f Initiate,
     kind: TransactionType,
-) -> Result<Option<TransactionId>, Rejection> {
+) -> Result<Option<&'f Transaction>, Rejection> {
     let Some(key) = &it.transaction_key else { return Ok(None) };
     let mut named = file.named(key);
     let Some(pending) = named.find(|tx| tx.status == TransactionStatus::Pending) else {
         return Ok(None);
     };
     if pending.kind == kind {
-        Ok(Some(pending.id))
+        Ok(Some(pending))
     } else {
         Err(Rejection::invalid("transactionType", "differs from the pending transaction's"))
     }
+}
+
+/// Whether an amount is more than a transaction's.
+fn exceeds(amount: &str, pending: &Transaction) -> bool {
+    let own = pending.currency.zip(pending.amount);
+    own.is_some_and(|(currency, own)| {
+        AmountMinor::parse(amount, currency).is_ok_and(|amount| amount > own)
+    })
 }
 
 fn refuse_second_start(file: &PaymentFile, kind: TransactionType) -> Result<(), Rejection> {

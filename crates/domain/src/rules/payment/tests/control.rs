@@ -189,6 +189,19 @@ fn a_payment_above_a_limit_begins_with_what_is_left_where_rules_lower() {
     ] {
         assert_eq!(shown(lowering(), steps), expected, "{steps}");
     }
+    // What is pending is completed with what was begun at most, and with less where less is asked for.
+    for (asked, called) in [("50", 2_000), ("20", 2_000), ("15", 1_500)] {
+        let mut world = World::new();
+        world.rows.run(set_limits(Some(lowering()))).unwrap();
+        world.step("purchase p 50 key=k");
+        world.step("pend p");
+        let again = world.command("purchase", "p", &[asked, "key=k"]);
+        let executed = world.rows.run(again).unwrap();
+        let [Effect::CallGateway(call)] = &executed.done.effects[..] else {
+            panic!("{executed:?}")
+        };
+        assert_eq!(call.amount, Some(AmountMinor(called)), "{asked}");
+    }
     check(
         lowering(),
         "purchase p 50 | purchase q 50 | purchase r 50",
