@@ -556,18 +556,6 @@ impl GatewayKnowledge {
             Self::Unreachable => false,
         }
     }
-
-    /// Whether booking it changes nothing of a transaction that has failed and of which no outcome is waited for.
-    #[must_use]
-    pub fn leaves_a_failure(&self) -> bool {
-        match self {
-            Self::Found(outcome) => match outcome.status {
-                GatewayStatus::Error | GatewayStatus::Canceled | GatewayStatus::Undefined => true,
-                GatewayStatus::Processed | GatewayStatus::Pending => false,
-            },
-            Self::NotFound | Self::Unreachable => true,
-        }
-    }
 }
 
 /// The answer to an inquiry, or a gateway's notification.

@@ -345,7 +345,7 @@ pub trait Gateway: Send + Sync {
 }
 
 /// A question about a transaction.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Inquiry {
     pub tenant: TenantNo,
     pub payment: PaymentId,

@@ -186,7 +186,11 @@ fn ending(what: &What) -> Command {
             Command::Payment(PaymentCommand::GatewayInquired(GatewayInquired {
                 payment: id(*payment),
                 transaction: id(*transaction),
-                knowledge: knowledge_of(*known),
+                knowledge: match known {
+                    Known::Found(outcome) => GatewayKnowledge::Found(outcome_of(*outcome)),
+                    Known::NotFound => GatewayKnowledge::NotFound,
+                    Known::Unreachable => GatewayKnowledge::Unreachable,
+                },
                 asked_at: Timestamp(*asked_at),
             }))
         }
@@ -211,15 +215,6 @@ fn ending(what: &What) -> Command {
 
 /// The control plugin that checks limits.
 const RULES: &str = ControlPlugin::FaregateRules.name();
-
-/// What a gateway answered to an inquiry.
-pub fn knowledge_of(known: Known) -> GatewayKnowledge {
-    match known {
-        Known::Found(outcome) => GatewayKnowledge::Found(outcome_of(outcome)),
-        Known::NotFound => GatewayKnowledge::NotFound,
-        Known::Unreachable => GatewayKnowledge::Unreachable,
-    }
-}
 
 fn control(is_controlled: bool) -> Vec<String> {
     is_controlled.then(|| RULES.to_owned()).into_iter().collect()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use domain::command::PaymentCommand;
 use domain::payment::{Actor, GatewayInquired, GatewayKnowledge, Outstanding};
-use domain::{Command, PaymentId, Request, TenantNo, Timestamp, TransactionId};
+use domain::{Command, PaymentId, Request, TenantNo, TransactionId};
 use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 
@@ -146,19 +146,17 @@ pub(crate) async fn ask(engine: &Engine, outstanding: Outstanding) -> Result<(),
         payment: outstanding.payment_id,
         transaction: outstanding.transaction_id,
     };
-    let answer = inquire(engine, &outstanding.gateway, inquiry).await;
-    book(engine, inquiry, answer, outstanding.actor).await
+    inquire(engine, (&outstanding.gateway, inquiry), outstanding.actor).await.map(drop)
 }
 
-/// What a gateway answered to an inquiry.
-pub(crate) struct Answered {
-    pub(crate) knowledge: GatewayKnowledge,
-    /// Real time of the question.
-    asked_at: Timestamp,
-}
-
-/// Asks a gateway about a transaction.
-pub(crate) async fn inquire(engine: &Engine, gateway: &str, inquiry: Inquiry) -> Answered {
+/// Asks a gateway about a transaction, commits what it answers in the name of `actor`, and returns whether the
+/// answer was definite ([`GatewayKnowledge::is_definite`]).
+pub(crate) async fn inquire(
+    engine: &Engine,
+    (gateway, inquiry): (&str, Inquiry),
+    actor: Actor,
+) -> Result<bool, Unavailable> {
+    let (tenant, payment, transaction) = (inquiry.tenant, inquiry.payment, inquiry.transaction);
     let asked_at = engine.clock().real_now();
     let knowledge = match engine.shared().gateways.get(gateway) {
         Some(gateway) => {
@@ -170,17 +168,7 @@ pub(crate) async fn inquire(engine: &Engine, gateway: &str, inquiry: Inquiry) ->
         }
         None => GatewayKnowledge::Unreachable,
     };
-    Answered { knowledge, asked_at }
-}
-
-/// Commits what a gateway answered, in the name of `actor`.
-pub(crate) async fn book(
-    engine: &Engine,
-    inquiry: Inquiry,
-    Answered { knowledge, asked_at }: Answered,
-    actor: Actor,
-) -> Result<(), Unavailable> {
-    let (tenant, payment, transaction) = (inquiry.tenant, inquiry.payment, inquiry.transaction);
+    let is_definite = knowledge.is_definite();
     let request = Request {
         id: engine.mint(),
         tenant,
@@ -199,7 +187,7 @@ pub(crate) async fn book(
             tracing::error!("an inquiry's answer was refused");
         }
     }
-    Ok(())
+    Ok(is_definite)
 }
 
 impl Engine {

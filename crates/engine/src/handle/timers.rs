@@ -172,23 +172,14 @@ async fn retry(engine: &Engine, timer: &Timer) -> Result<Option<Command>, Unavai
         let Some(attempt) = queries.payment_attempt(tenant, id)? else { return Ok(None) };
         let transaction = attempt.payment_id.zip(attempt.transaction_id);
         let Some((payment, transaction)) = transaction else { return Ok(None) };
-        let Some(file) = queries.payment(tenant, payment)? else { return Ok(None) };
-        let Some(tried) = file.transaction(transaction).cloned() else { return Ok(None) };
-        let outstanding = queries.outstanding_of(tenant, payment)?;
-        let is_waited_for = outstanding.iter().any(|it| it.transaction_id == transaction);
-        Ok(Some((attempt, tried, is_waited_for)))
+        let file = queries.payment(tenant, payment)?;
+        let gateway = file.and_then(|it| Some(it.transaction(transaction)?.gateway.clone()));
+        Ok(gateway.map(|gateway| (attempt, Inquiry { tenant, payment, transaction }, gateway)))
     });
-    let Some((attempt, tried, is_waited_for)) = found.await? else { return Ok(None) };
-    let payment = tried.payment_id;
-    let inquiry = Inquiry { tenant, payment, transaction: tried.id };
-    let answer = resolver::inquire(engine, &tried.gateway, inquiry).await;
-    let is_answered = answer.knowledge.is_definite();
-    // Booking what only confirms the failure would cost a commit for each retry, and change nothing.
-    let is_over = tried.status.is_failed() && !is_waited_for;
-    if !(is_over && answer.knowledge.leaves_a_failure()) {
-        let actor = Actor::new(ACTOR, ACTOR, engine.mint().0);
-        resolver::book(engine, inquiry, answer, actor).await?;
-    }
+    let Some((attempt, inquiry, gateway)) = found.await? else { return Ok(None) };
+    let payment = inquiry.payment;
+    let actor = Actor::new(ACTOR, ACTOR, engine.mint().0);
+    let is_answered = resolver::inquire(engine, (&gateway, inquiry), actor).await?;
     Ok(Some(Command::Payment(PaymentCommand::Retry(RetryPayment {
         account: timer.account,
         payment,

@@ -200,9 +200,7 @@ impl<D: Disk> World<D> {
             is_answered,
             due: timer.due.0,
         });
-        if !self.only_confirms(transaction, known) {
-            self.tell(owner, tenant, inquired, From::Resolver);
-        }
+        self.tell(owner, tenant, inquired, From::Resolver);
         let no = self.owners[&owner].no;
         let others = self.owners.iter().filter(|(id, it)| **id != owner && it.no == no);
         let other = others.map(|(id, _)| *id).next();
@@ -210,15 +208,6 @@ impl<D: Disk> World<D> {
         if self.random.chance(200) {
             self.tell(other.unwrap_or(owner), tenant, again, From::Resolver);
         }
-    }
-
-    /// Whether an answer says of a transaction that has failed, and of which no outcome is waited for, what is
-    /// known: then it is not booked.
-    fn only_confirms(&self, transaction: Uid, known: Known) -> bool {
-        let is_over = self
-            .find_move(transaction)
-            .is_some_and(|it| it.status.came_to_nothing() && it.open.is_none());
-        is_over && translate::knowledge_of(known).leaves_a_failure()
     }
 
     /// A client reads a payment with what the gateway knows of it.

@@ -517,36 +517,6 @@ fn a_gateways_texts_are_bounded_and_hold_no_card_number() {
 }
 
 #[test]
-fn what_confirms_a_failure_changes_nothing_and_anything_else_does() {
-    let found = |status| GatewayKnowledge::Found(GatewayOutcome::new(status));
-    for failure in ["decline p", "unsent p"] {
-        for knowledge in [
-            found(GatewayStatus::Processed),
-            found(GatewayStatus::Pending),
-            found(GatewayStatus::Error),
-            found(GatewayStatus::Canceled),
-            found(GatewayStatus::Undefined),
-            GatewayKnowledge::NotFound,
-            GatewayKnowledge::Unreachable,
-        ] {
-            let mut world = World::new();
-            world.step("purchase p 10");
-            world.step(failure);
-            let payment = world.payments["p"];
-            let transaction = world.meant_transaction(payment, &[]);
-            let asked_at = Timestamp(world.rows.now);
-            let knowledge_of_it = knowledge.clone();
-            let inquired =
-                GatewayInquired { payment, transaction, knowledge: knowledge_of_it, asked_at };
-            let inquired = Command::Payment(PaymentCommand::GatewayInquired(inquired));
-            let executed = world.rows.run(inquired).unwrap();
-            let is_unchanged = executed.done.changes.is_empty();
-            assert_eq!(is_unchanged, knowledge.leaves_a_failure(), "{failure}: {knowledge:?}");
-        }
-    }
-}
-
-#[test]
 fn a_gateways_text_holds_no_nul() {
     assert_eq!(outcome::gateway_text("a\0b\n"), "a\u{fffd}b\n");
 }
