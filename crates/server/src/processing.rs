@@ -83,11 +83,12 @@ impl Processing {
         if let Some(earlier) = earlier {
             earlier.stop(Duration::ZERO).await;
         }
-        let queries: Arc<dyn Queries> = Arc::new(self.queries.of(share.partition));
+        let queries = Arc::clone(&self.queries);
         let (server, options, core) = (self.server.clone(), self.options, self.core.clone());
         let opening = tokio::task::spawn_blocking(move || {
             let store = store::open_share(&server, share, &options)
                 .map_err(|error| StoreError::Database(error.to_string()))?;
+            let queries: Arc<dyn Queries> = Arc::new(store.queries_over(&queries));
             Engine::start(Parts {
                 store,
                 queries,

@@ -9,8 +9,6 @@
 //! in lower-case hexadecimal; the number names the form, so that a later form needs no new hashes for the
 //! rows before.
 
-use std::io::Write as _;
-
 use data_encoding::HEXLOWER;
 use ring::digest::{SHA256, digest};
 
@@ -101,15 +99,12 @@ impl NextLink {
     }
 
     pub(crate) fn int(&mut self, value: i64) {
-        let mut text = [0; 20];
-        let mut rest = &mut text[..];
-        write!(rest, "{value}").expect("a 64-bit integer has at most 20 characters");
-        let unused = rest.len();
-        self.bytes(&text[..text.len() - unused]);
+        self.bytes(itoa::Buffer::new().format(value).as_bytes());
     }
 
     pub(crate) fn bytes(&mut self, value: &[u8]) {
-        write!(self.0, "{}:", value.len()).expect("a vector takes all bytes");
+        self.0.extend_from_slice(itoa::Buffer::new().format(value.len()).as_bytes());
+        self.0.push(b':');
         self.0.extend_from_slice(value);
     }
 

@@ -15,12 +15,12 @@
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::ops::Bound;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::{PartitionNo, TenantNo};
 use engine::ports::StoreError;
+use foldhash::{HashMap, HashMapExt as _};
 use uuid::Uuid;
 
 use crate::driver::{Database, Reader, Value};
@@ -41,7 +41,7 @@ static SELECT_NEWER: LazyLock<String> = LazyLock::new(|| {
 });
 static SELECT_CLAIM: LazyLock<String> = LazyLock::new(|| CLAIM.select("WHERE key_hash = ?1"));
 
-/// Claims by their hashes.
+/// Claims by their hashes, in order.
 pub(crate) type Memtable = BTreeMap<ClaimHash, Claimed>;
 
 /// Owners of keys when a batch was loaded; `None` for a free key.
@@ -56,17 +56,42 @@ pub(crate) struct RecentClaims {
 
 #[derive(Default)]
 struct Memtables {
-    active: Memtable,
-    frozen: Memtable,
+    active: HashMap<ClaimHash, Claimed>,
+    frozen: Frozen,
     /// The number of the first row that is not known here; `i64::MAX` where `claim_recent` is not
     /// used.
     next: i64,
 }
 
+/// The frozen memtable. Keys are looked up far more often than in order: a commit needs the order only for the
+/// slice that it compacts.
+#[derive(Default)]
+struct Frozen {
+    claims: HashMap<ClaimHash, Claimed>,
+    /// The hashes of `claims`, in order.
+    order: Vec<ClaimHash>,
+}
+
+impl Frozen {
+    fn of(claims: HashMap<ClaimHash, Claimed>) -> Self {
+        let mut order: Vec<ClaimHash> = claims.keys().copied().collect();
+        order.sort_unstable();
+        Self { claims, order }
+    }
+
+    /// The next claims, in the order of their hashes.
+    fn slice(&self, after: Option<ClaimHash>, most: usize) -> Vec<(ClaimHash, Claimed)> {
+        let begin = self.order.partition_point(|hash| Some(*hash) <= after);
+        let hashes = self.order[begin..].iter().take(most);
+        hashes.map(|hash| (*hash, self.claims[hash])).collect()
+    }
+}
+
 impl RecentClaims {
     /// Those of a database that nobody writes.
     pub(crate) fn of(memtable: Memtable) -> Self {
-        Self { memtables: RwLock::new(Memtables { active: memtable, ..Memtables::default() }) }
+        let active = memtable.into_iter().collect();
+        Self { memtables: RwLock::new(Memtables { active, ..Memtables::default() }) }
     }
 
     /// Begins to look for a key. A reader does so before its snapshot begins: what has left memory
@@ -74,7 +99,8 @@ impl RecentClaims {
     pub(crate) fn seek(&self, key: &ClaimKey) -> Sought {
         let hash = rows::claim_hash(key);
         let memtables = self.shared();
-        let known = memtables.active.get(&hash).or_else(|| memtables.frozen.get(&hash)).copied();
+        let known = memtables.active.get(&hash).or_else(|| memtables.frozen.claims.get(&hash));
+        let known = known.copied();
         Sought { hash, tenant: key.tenant, kind: key.kind, known, next: memtables.next }
     }
 
@@ -95,14 +121,6 @@ impl RecentClaims {
         })?;
         let claim_of = |it: &Sought| it.known.map_or(Ok(None), |known| it.claim(&known));
         sought.iter().map(claim_of).collect()
-    }
-
-    /// The next claims of the frozen memtable, in the order of their hashes.
-    fn slice(&self, after: Option<ClaimHash>, most: usize) -> Vec<(ClaimHash, Claimed)> {
-        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let memtables = self.shared();
-        let rest = memtables.frozen.range((after, Bound::Unbounded));
-        rest.take(most).map(|(hash, claimed)| (*hash, *claimed)).collect()
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, Memtables> {
@@ -220,7 +238,8 @@ impl Claims {
         // A number that was given is not given again: readers go by them.
         let begin = self.stored.next;
         let mut stored = Stored { first: begin, next: begin, compaction };
-        let (mut memtables, mut is_first) = (Memtables::default(), true);
+        let (mut memtables, mut frozen) = (Memtables::default(), HashMap::new());
+        let mut is_first = true;
         each_recent(reader, |n, hash, claimed| {
             if mem::take(&mut is_first) {
                 stored.first = n;
@@ -229,7 +248,7 @@ impl Claims {
             match compaction {
                 Some(compaction) if n < compaction.end => {
                     if Some(hash) > compaction.after {
-                        memtables.frozen.insert(hash, claimed);
+                        frozen.insert(hash, claimed);
                     }
                 }
                 _ => {
@@ -237,6 +256,7 @@ impl Claims {
                 }
             }
         })?;
+        memtables.frozen = Frozen::of(frozen);
         self.install(stored, &mut memtables);
         *self.recent.exclusive() = memtables;
         Ok(())
@@ -268,9 +288,10 @@ impl Claims {
         }
         let Some(compaction) = &mut stored.compaction else { return Ok(stored) };
         if compaction.after != Some(LAST) {
-            let slice = self.recent.slice(compaction.after, moved_per(added.len()));
+            let most = moved_per(added.len());
+            let slice = self.recent.shared().frozen.slice(compaction.after, most);
             put_all(db, slice.iter().copied())?;
-            let is_last = slice.len() < moved_per(added.len());
+            let is_last = slice.len() < most;
             compaction.after =
                 slice.last().map(|(hash, _)| *hash).filter(|_| !is_last).or(Some(LAST));
         }
@@ -294,7 +315,7 @@ impl Claims {
         let mut memtables = recent.exclusive();
         memtables.active.extend(added.iter().map(|(hash, claimed)| (*hash, *claimed)));
         let is_moving = stored.compaction.is_some_and(|it| it.after != Some(LAST));
-        let moved = if is_moving { Memtable::new() } else { mem::take(&mut memtables.frozen) };
+        let moved = if is_moving { Frozen::default() } else { mem::take(&mut memtables.frozen) };
         self.install(stored, &mut memtables);
         drop(memtables);
         // Readers do not wait for it.
@@ -306,7 +327,9 @@ impl Claims {
         memtables.next = stored.next;
         let rows = usize::try_from(stored.next - stored.first).unwrap_or(0);
         if stored.compaction.is_none() && self.memtable_rows.is_some_and(|max| rows >= max) {
-            memtables.frozen = mem::take(&mut memtables.active);
+            // The next one has room for as many: it need not grow again.
+            let next = HashMap::with_capacity(memtables.active.len());
+            memtables.frozen = Frozen::of(mem::replace(&mut memtables.active, next));
             stored.compaction = Some(Compaction { end: stored.next, after: None });
         }
         self.stored = stored;

@@ -19,6 +19,7 @@ use crate::chain::Link;
 use crate::claims::{Claims, Owners, Stored};
 use crate::driver::{Cells, CheckKey, Database, Value};
 use crate::journal;
+use crate::journal_tail::JournalTail;
 use crate::load;
 use crate::pool::Source;
 use crate::recent::Recent;
@@ -46,6 +47,7 @@ pub struct SqlStore {
     recent: Recent,
     claims: Claims,
     actors: Actors,
+    journal: Arc<JournalTail>,
     /// Whether pages that become free are overwritten, as in the last batch.
     overwrites: Cell<bool>,
     batch: Begun,
@@ -98,6 +100,7 @@ impl SqlStore {
             recent,
             claims,
             actors: Actors::new(options.entities_held),
+            journal: Arc::default(),
             overwrites: Cell::new(false),
             batch,
             source,
@@ -112,7 +115,13 @@ impl SqlStore {
     pub fn queries(&self, readers_max: usize) -> Result<SqlQueries, StoreError> {
         let recent = Arc::clone(self.claims.recent());
         let queries = SqlQueries::beside(recent, self.source.clone(), readers_max)?;
-        Ok(queries.of(self.share.partition))
+        Ok(self.queries_over(&queries))
+    }
+
+    /// Reads of what this commits, over the connections of other reads of the same database.
+    #[must_use]
+    pub fn queries_over(&self, others: &SqlQueries) -> SqlQueries {
+        others.of(self.share.partition).with_tail(Arc::clone(&self.journal))
     }
 
     /// The totals, as they are committed.
@@ -217,12 +226,12 @@ impl SqlStore {
         &self,
         batch: &Batch,
         rows: &mut Rows<'_>,
-        actors: &Named,
+        (actors, committed_at): (&Named, Timestamp),
         owned: &mut Owned,
     ) -> Result<Stored, StoreError> {
         let claims = self.claims.write(&self.db, &rows.claims, &self.batch.owners)?;
         self.write_partition(*owned, &claims)?;
-        owned.link = self.write_journal(batch, actors, owned.link)?;
+        owned.link = self.write_journal(batch, (actors, committed_at), owned.link)?;
         rows.write(&self.db, actors, self.share)?;
         rows.erase_fields(&self.db)?;
         rows.deltas.write(&self.totals, &self.db, self.share.partition)?;
@@ -260,13 +269,12 @@ impl SqlStore {
     fn write_journal(
         &self,
         batch: &Batch,
-        actors: &Named,
+        (actors, committed_at): (&Named, Timestamp),
         mut link: Link,
     ) -> Result<Link, StoreError> {
         if batch.entries.is_empty() {
             return Ok(link);
         }
-        let committed_at = real_now();
         let mut put = self.db.insert(&tables::JOURNAL)?;
         for (entry, actor) in batch.entries.iter().zip(&actors.ids) {
             let texts = journal::texts(entry);
@@ -426,6 +434,7 @@ impl Store for SqlStore {
         self.owned = None;
         self.recent.clear();
         self.actors.clear();
+        self.journal.clear();
         self.claims.recall(self.db.reader())?;
         self.db.begin()?;
         let (owned, totals) = match self.take_over() {
@@ -471,8 +480,9 @@ impl Store for SqlStore {
         let erases = rows.erased().next().is_some();
         let named =
             self.overwrite_free_pages(erases).and_then(|()| self.actors.name(&self.db, batch));
+        let committed_at = real_now();
         let written = named.and_then(|actors| {
-            let claims = self.write(batch, &mut rows, &actors, &mut after)?;
+            let claims = self.write(batch, &mut rows, (&actors, committed_at), &mut after)?;
             Ok((claims, actors))
         });
         let (claims, actors) = match written {
@@ -486,6 +496,7 @@ impl Store for SqlStore {
         self.claims.written(claims, &rows.claims);
         self.actors.committed(actors);
         self.owned = Some(after);
+        self.journal.append(&batch.entries, committed_at);
         self.totals.add(&rows.deltas);
         rows.hold(&mut self.recent);
         for (tenant, account) in rows.erased() {

@@ -14,6 +14,7 @@ pub mod driver;
 mod error;
 pub mod insights;
 pub mod journal;
+mod journal_tail;
 mod load;
 pub mod migrate;
 mod open;

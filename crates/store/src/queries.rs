@@ -34,6 +34,7 @@ pub(crate) use self::followers::journal_end;
 pub(crate) use self::operations::endings;
 use self::window::Key;
 use crate::claims::{Claims, RecentClaims};
+use crate::journal_tail::JournalTail;
 use crate::pool::{ReaderPool, Source};
 use crate::{Options, Reader, Server};
 
@@ -41,14 +42,15 @@ use crate::{Options, Reader, Server};
 pub struct SqlQueries {
     pool: Arc<ReaderPool>,
     claims: Arc<RecentClaims>,
+    /// Of `partition`.
+    journal: Arc<JournalTail>,
     partition: PartitionNo,
     limits: Option<ReadLimits>,
 }
 
 impl Queries for SqlQueries {
     fn within(&self, limits: ReadLimits) -> Box<dyn Queries> {
-        let (pool, claims) = (Arc::clone(&self.pool), Arc::clone(&self.claims));
-        Box::new(Self { pool, claims, partition: self.partition, limits: Some(limits) })
+        Box::new(Self { limits: Some(limits), ..self.with_tail(Arc::clone(&self.journal)) })
     }
 }
 
@@ -87,14 +89,21 @@ impl SqlQueries {
         readers_max: usize,
     ) -> Result<Self, StoreError> {
         let pool = Arc::new(ReaderPool::open(source, readers_max)?);
-        Ok(Self { pool, claims, partition: PartitionNo::FIRST, limits: None })
+        let journal = Arc::default();
+        Ok(Self { pool, claims, journal, partition: PartitionNo::FIRST, limits: None })
     }
 
     /// The same, of another partition.
     #[must_use]
     pub fn of(&self, partition: PartitionNo) -> Self {
+        Self { partition, ..self.with_tail(Arc::default()) }
+    }
+
+    /// The same, beside the writer whose newest journal rows are `journal`.
+    pub(crate) fn with_tail(&self, journal: Arc<JournalTail>) -> Self {
         let (pool, claims) = (Arc::clone(&self.pool), Arc::clone(&self.claims));
-        Self { pool, claims, partition, limits: self.limits.clone() }
+        let (partition, limits) = (self.partition, self.limits.clone());
+        Self { pool, claims, journal, partition, limits }
     }
 
     /// Begins to look for what has a key; before the snapshot begins.

@@ -52,7 +52,9 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
     }
 
     pub(crate) fn get(&mut self, key: K) -> Option<&mut V> {
-        if let Some(used) = self.cold.remove(&key) {
+        if !self.hot.contains_key(&key)
+            && let Some(used) = self.cold.remove(&key)
+        {
             self.insert(key, used);
         }
         self.hot.get_mut(&key)

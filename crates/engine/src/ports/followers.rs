@@ -3,7 +3,7 @@
 use domain::{AccountId, Event, Seq, TenantNo, Timestamp};
 use uuid::Uuid;
 
-use super::StoreError;
+use super::{Entry, StoreError};
 
 /// Reads for followers of the journal: its rows, their progress, and deliveries.
 pub trait FollowerQueries: Send + Sync {
@@ -56,7 +56,7 @@ pub struct WaitingDelivery {
 }
 
 /// A journal row, as followers see it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalRow {
     pub seq: Seq,
     /// Domain time of its batch.
@@ -65,6 +65,15 @@ pub struct JournalRow {
     pub committed_at: Timestamp,
     pub tenant: TenantNo,
     pub events: Vec<Event>,
+}
+
+impl JournalRow {
+    /// The row of a command that was committed at a time.
+    #[must_use]
+    pub fn of(entry: &Entry, committed_at: Timestamp) -> Self {
+        let Entry { seq, at, tenant, events, .. } = entry;
+        Self { seq: *seq, at: *at, committed_at, tenant: *tenant, events: events.clone() }
+    }
 }
 
 /// Names a delivery: the `ordinal`-th event of a journal row.

@@ -20,6 +20,9 @@ impl FollowerQueries for SqlQueries {
         after: Seq,
         limit: usize,
     ) -> Result<(Vec<JournalRow>, Seq), StoreError> {
+        if let Some(known) = self.journal.rows_after(after, window::bounded(limit)) {
+            return Ok(known);
+        }
         self.snapshot(|reader| {
             let partition = after.partition();
             let (head, _) = journal_end(reader, partition)?;

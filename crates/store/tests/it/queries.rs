@@ -17,6 +17,7 @@ use engine::ports::{
     AccountView, ExportPoint, JournalRow, LedgerFilter, LedgerTotal, MethodView, Page, Paged,
     Queries, QueueWindow, Unresolved, UnresolvedCount,
 };
+use store::SqlQueries;
 use uuid::Uuid;
 
 use crate::workload::{GATEWAYS, World, create_account, person, rename};
@@ -543,6 +544,23 @@ fn the_trial_balance_and_customers_add_up_the_postings() {
         }
     }
     assert_eq!(world.queries.trial_balance(STRANGER).unwrap(), []);
+}
+
+/// What the writer's process holds of the journal is what SQL says.
+#[test]
+fn followers_beside_the_writer_read_what_others_read() {
+    let world = World::after(28, 300);
+    let others = SqlQueries::open_source(world.home.source(), 1).unwrap();
+    let (head, mut from_memory) = (world.workload.head(), 0);
+    for after in 0..=head.0 + 1 {
+        for limit in [1, 7, usize::MAX] {
+            let of = |queries: &dyn Queries| queries.journal_after(Seq(after), limit).unwrap();
+            let (found, expected) = (of(&*world.queries), of(&others));
+            from_memory += usize::from(!found.0.is_empty());
+            assert_eq!(found, expected, "{limit} after {after}");
+        }
+    }
+    assert!(from_memory > 0);
 }
 
 #[test]
