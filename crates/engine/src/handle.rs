@@ -3,6 +3,7 @@
 
 mod balances;
 mod health;
+mod lanes;
 mod outbox;
 mod repair;
 mod resolver;
@@ -25,6 +26,7 @@ use uuid::Uuid;
 use self::balances::Balances;
 use self::health::LastCheck;
 pub use self::health::{CHECK_AGE_MAX, Unhealthy};
+use self::lanes::Lane;
 use self::outbox::Calls;
 pub use self::stopped::StoppedGateways;
 use self::turns::Turns;
@@ -154,15 +156,15 @@ enum Message {
 struct Waiting {
     work: Work,
     answer: oneshot::Sender<Result<Answer, Unavailable>>,
-    admitted: bool,
+    lane: Lane,
     /// Set where a queue brought it that keeps what was read.
     position: Option<QueuePosition>,
 }
 
 impl Waiting {
-    /// Whether the core itself submitted it: an outcome, for example.
-    const fn is_own(&self) -> bool {
-        !self.admitted && self.position.is_none()
+    /// Whether it counts as one of the commands that wait.
+    const fn is_counted(&self) -> bool {
+        matches!((self.lane, &self.work), (Lane::Request, Work::Request(_)))
     }
 }
 
@@ -243,7 +245,7 @@ impl Engine {
         }
         let queue = match &self.shared.transport {
             Transport::Partition(_) => {
-                return self.enqueue(Work::Request(Box::new(request)), true, None).await;
+                return self.enqueue(Work::Request(Box::new(request)), Lane::Request, None).await;
             }
             Transport::Queue(queue) => Arc::clone(queue),
         };
@@ -333,7 +335,7 @@ impl Engine {
         request: Request,
     ) -> impl Future<Output = Result<Answer, Unavailable>> + use<> {
         self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-        self.enqueue(Work::Request(Box::new(request)), true, Some(position))
+        self.enqueue(Work::Request(Box::new(request)), Lane::Request, Some(position))
     }
 
     /// Remembers that what a queue has at an offset is dealt with.
@@ -342,12 +344,17 @@ impl Engine {
         offset: i64,
     ) -> impl Future<Output = Result<Answer, Unavailable>> + use<> {
         let position = QueuePosition { offset, expires_at: None };
-        self.enqueue(Work::ReadOn(offset + 1), false, Some(position))
+        self.enqueue(Work::ReadOn(offset + 1), Lane::Request, Some(position))
     }
 
     /// As [`Engine::submit`], for what the core itself has to say: never refused for lack of room.
     pub async fn submit_own(&self, request: Request) -> Result<Answer, Unavailable> {
-        self.enqueue(Work::Request(Box::new(request)), false, None).await
+        self.submit_in(Lane::Own, request).await
+    }
+
+    /// As [`Engine::submit_own`], in a lane.
+    async fn submit_in(&self, lane: Lane, request: Request) -> Result<Answer, Unavailable> {
+        self.enqueue(Work::Request(Box::new(request)), lane, None).await
     }
 
     /// Writes the progress of a follower of the journal, together with whatever is committed next.
@@ -355,7 +362,7 @@ impl Engine {
     /// # Errors
     /// [`Unavailable`]: it was not written.
     pub async fn record(&self, rows: Vec<Bookkeeping>) -> Result<(), Unavailable> {
-        self.enqueue(Work::Bookkeeping(rows), false, None).await.map(|_| ())
+        self.enqueue(Work::Bookkeeping(rows), Lane::Own, None).await.map(|_| ())
     }
 
     /// Hands work to the partition's thread, at once; the future is the answer. A front has no such
@@ -363,13 +370,13 @@ impl Engine {
     fn enqueue(
         &self,
         work: Work,
-        admitted: bool,
+        lane: Lane,
         position: Option<QueuePosition>,
     ) -> impl Future<Output = Result<Answer, Unavailable>> + use<> {
         let (answer, answered) = oneshot::channel();
         let refused = match &self.shared.transport {
             Transport::Partition(thread) => {
-                let message = Message::Work(Waiting { work, answer, admitted, position });
+                let message = Message::Work(Waiting { work, answer, lane, position });
                 thread.send(message).err().map(|_| Reason::Stopping)
             }
             Transport::Queue(queue) if queue.is_available() => Some(Reason::NotOwner),

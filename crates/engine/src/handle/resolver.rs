@@ -11,6 +11,7 @@ use domain::{Command, PaymentId, Request, TenantNo, TransactionId};
 use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 
+use super::lanes::Lane;
 use crate::periodic::{Job, Pass, Periodic};
 use crate::ports::Inquiry;
 use crate::{Answer, Engine, Unavailable};
@@ -146,7 +147,8 @@ pub(crate) async fn ask(engine: &Engine, outstanding: Outstanding) -> Result<(),
         payment: outstanding.payment_id,
         transaction: outstanding.transaction_id,
     };
-    inquire(engine, (&outstanding.gateway, inquiry), outstanding.actor).await.map(drop)
+    let actor = outstanding.actor;
+    inquire(engine, (&outstanding.gateway, inquiry), actor, Lane::Own).await.map(drop)
 }
 
 /// Asks a gateway about a transaction, commits what it answers in the name of `actor`, and returns whether the
@@ -155,6 +157,7 @@ pub(crate) async fn inquire(
     engine: &Engine,
     (gateway, inquiry): (&str, Inquiry),
     actor: Actor,
+    lane: Lane,
 ) -> Result<bool, Unavailable> {
     let (tenant, payment, transaction) = (inquiry.tenant, inquiry.payment, inquiry.transaction);
     let asked_at = engine.clock().real_now();
@@ -181,7 +184,7 @@ pub(crate) async fn inquire(
             asked_at,
         })),
     };
-    match engine.submit_own(request).await? {
+    match engine.submit_in(lane, request).await? {
         Answer::Replied(_) => {}
         Answer::Refused(_) | Answer::StillRunning | Answer::AnotherRequest => {
             tracing::error!("an inquiry's answer was refused");

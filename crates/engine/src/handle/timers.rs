@@ -12,15 +12,16 @@ use domain::timer::{Timer, TimerKey, TimerKind};
 use domain::{AttemptId, Command, Request, TenantNo, Timestamp};
 use tokio::sync::Semaphore;
 
+use super::lanes::Lane;
 use super::resolver;
 use crate::partition::Answer;
 use crate::periodic::{Job, Pass, Periodic};
 use crate::ports::Inquiry;
 use crate::{Clock, Engine, Unavailable};
 
-/// How many timers are being fired at a time. Their commands go before those of requests, and a batch has room
-/// for many more, so that requests are not kept waiting.
-const FIRING_MAX: usize = 256;
+/// How many timers are being fired at a time: enough for the partition, which takes a few of their commands with
+/// each batch.
+const FIRING_MAX: usize = 64;
 
 /// How many due timers are read at a time: more than are being fired, so that each read finds others.
 const DUE_MAX: usize = 2 * FIRING_MAX;
@@ -153,7 +154,7 @@ async fn fire(engine: &Engine, timer: Timer) -> Result<(), Unavailable> {
     let id = engine.mint();
     let (tenant, actor) = (timer.tenant, Actor::new(ACTOR, ACTOR, id.0));
     let request = Request { id, tenant, actor, idempotency: None, command };
-    match engine.submit_own(request).await? {
+    match engine.submit_in(Lane::Background, request).await? {
         Answer::Replied(_) => {}
         Answer::Refused(rejection) => {
             tracing::error!(rejection = %rejection, "a timer was refused");
@@ -179,7 +180,8 @@ async fn retry(engine: &Engine, timer: &Timer) -> Result<Option<Command>, Unavai
     let Some((attempt, inquiry, gateway)) = found.await? else { return Ok(None) };
     let payment = inquiry.payment;
     let actor = Actor::new(ACTOR, ACTOR, engine.mint().0);
-    let is_answered = resolver::inquire(engine, (&gateway, inquiry), actor).await?;
+    let is_answered =
+        resolver::inquire(engine, (&gateway, inquiry), actor, Lane::Background).await?;
     Ok(Some(Command::Payment(PaymentCommand::Retry(RetryPayment {
         account: timer.account,
         payment,

@@ -1,6 +1,6 @@
 //! The partition's thread: batches what comes in, processes it, and sends the answers.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -8,8 +8,9 @@ use std::time::Instant;
 use domain::{PaymentId, PaymentReply, PaymentResult, Reply, Timestamp, TransactionId};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
+use super::lanes::Lanes;
 use super::outbox::{self, RETRY_AFTER, RETRY_AFTER_MAX};
-use super::{Engine, Message, Waiting};
+use super::{Engine, Message};
 use crate::partition::{
     Answer, BATCH_COMMANDS_MAX, Changed, CommitOutcome, Partition, Performing, Processed, Times,
     Verdict, Work,
@@ -47,22 +48,19 @@ impl<S: Store> Worker<S> {
         }
     }
 
-    /// What the core itself has to say goes first: an outcome ends what was begun, and behind
-    /// thousands of commands that came at once each of them would end last.
     pub(super) fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
         let mut received = Vec::with_capacity(BATCH_COMMANDS_MAX);
-        let (mut own, mut commands) = (VecDeque::new(), VecDeque::new());
+        let mut lanes = Lanes::default();
         let mut go_on = true;
         loop {
-            let is_idle = own.is_empty() && commands.is_empty();
-            if is_idle
+            if lanes.len() == 0
                 && (!go_on || messages.blocking_recv_many(&mut received, BATCH_COMMANDS_MAX) == 0)
             {
                 break;
             }
             // Where threads share a core, those with more commands go first, and the batch is larger: each
             // commit costs a sync, however little it writes. On a core of its own this returns at once.
-            if own.len() + commands.len() + received.len() < BATCH_COMMANDS_MAX {
+            if lanes.len() + received.len() < BATCH_COMMANDS_MAX {
                 std::thread::yield_now();
             }
             while let Ok(message) = messages.try_recv() {
@@ -70,19 +68,15 @@ impl<S: Store> Worker<S> {
             }
             for message in received.drain(..) {
                 match message {
-                    Message::Work(waiting) if waiting.is_own() => own.push_back(waiting),
-                    Message::Work(waiting) => commands.push_back(waiting),
+                    Message::Work(waiting) => lanes.push(waiting),
                     Message::Stop => go_on = false,
                 }
             }
             let (mut batch, mut admitted) = (PendingBatch::default(), 0);
             let now = Instant::now();
-            let next = std::iter::from_fn(|| own.pop_front().or_else(|| commands.pop_front()));
-            for Waiting { work, answer, admitted: is_admitted, position } in
-                next.take(BATCH_COMMANDS_MAX)
-            {
-                admitted += usize::from(is_admitted);
-                batch.add(work, answer, position, now);
+            for waiting in lanes.next_batch() {
+                admitted += usize::from(waiting.is_counted());
+                batch.add(waiting.work, waiting.answer, waiting.position, now);
             }
             self.process_batch(batch);
             // Only now: until its calls have begun, a request must keep the core from stopping.
