@@ -9,6 +9,9 @@ use crate::{AmountMinor, Currency, Rejection, Revision, TenantNo};
 /// How many gateways [`Limits`] name at most.
 pub const GATEWAYS_MAX: usize = 100;
 
+/// How many of an account's methods are looked at where rules choose one: the newest.
+pub const METHODS_MAX: usize = 100;
+
 /// A tenant's rules. The first partition writes them with the stored values that they come from; every
 /// partition reads them with the payments that they are for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +49,10 @@ pub struct Limits {
     /// Whether a payment above `amounts` begins with what they leave, instead of not at all.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lower_amounts: bool,
+    /// Whose method a payment that names none goes with: the account's newest of the first gateway here that
+    /// it has one of; its default where it has none of them. At most [`GATEWAYS_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub method_gateways: Vec<String>,
 }
 
 /// The largest amounts in a currency.

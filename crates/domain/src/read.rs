@@ -43,7 +43,8 @@ pub enum Read {
     PaymentVelocity(TenantNo, AccountId),
     /// A tenant's rules for payments.
     PaymentRules(TenantNo),
-    /// A tenant's rules for a payment of an account: with its velocity, where they are for every payment.
+    /// A tenant's rules for a payment of an account: with its velocity, where they are for every payment, and
+    /// with its methods, where they choose one.
     RulesForPayment(TenantNo, AccountId),
     Claim(ClaimKey),
     Tenant(TenantNo),

@@ -48,6 +48,9 @@ pub struct State {
     pub blocking_states: BTreeMap<(TenantNo, AccountId), BTreeMap<BlockingStateId, BlockingState>>,
     /// Payment methods by id.
     pub payment_methods: BTreeMap<(TenantNo, PaymentMethodId), Option<PaymentMethod>>,
+    /// The newest payment methods of accounts whose tenant's rules choose one, by account; at most
+    /// [`METHODS_MAX`](crate::payment_rules::METHODS_MAX) each, and those that the batch made.
+    pub methods_to_choose: BTreeMap<(TenantNo, AccountId), BTreeSet<PaymentMethodId>>,
     /// Tags by key.
     pub tags: BTreeMap<(TenantNo, TagKey), Option<Tag>>,
     /// Tenants' definitions of tags by id.
@@ -141,6 +144,16 @@ impl State {
         id: PaymentMethodId,
     ) -> Option<&PaymentMethod> {
         self.payment_methods.get(&(tenant, id)).expect(LOADED).as_ref()
+    }
+
+    /// The account's methods where the tenant's rules choose one; none where they do not.
+    pub(crate) fn methods_to_choose(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> impl Iterator<Item = &PaymentMethod> {
+        let ids = self.methods_to_choose.get(&(tenant, account)).into_iter().flatten();
+        ids.filter_map(move |id| self.payment_method(tenant, *id)).filter(|it| it.active)
     }
 
     pub(crate) fn tag(&self, tenant: TenantNo, key: TagKey) -> Option<&Tag> {
@@ -408,7 +421,12 @@ impl State {
             }
             AccountChange::PaymentMethod(it) => {
                 self.payment_methods.insert((it.tenant, it.id), Some(it.clone()));
-            } // No rule looks at it.
+                let to_choose = self.methods_to_choose.entry((it.tenant, it.account_id));
+                to_choose.and_modify(|ids| {
+                    ids.insert(it.id);
+                });
+            }
+            // No rule looks at it.
             AccountChange::AuditImported(_) => {}
         }
     }

@@ -131,8 +131,7 @@ impl Rows {
             Read::ScheduledAttempts(tenant, id) => load_scheduled(state, (tenant, id)),
             Read::PaymentRules(tenant) => load_rules(state, tenant),
             Read::RulesForPayment(tenant, account) => {
-                load_rules(state, tenant);
-                state.payment_velocities.entry((tenant, account)).or_default();
+                load_for_payment(state, (tenant, account));
             }
             Read::Claim(key) => drop(state.claims.entry(key).or_default()),
             Read::Tenant(no) => drop(state.tenants.entry(no).or_default()),
@@ -165,6 +164,14 @@ fn load_rules(state: &mut State, tenant: TenantNo) {
     let changed = state.changed_payment_rules.remove(&tenant);
     let known = state.payment_rules.entry(tenant).or_default();
     *known = changed.or(known.take());
+}
+
+fn load_for_payment(state: &mut State, of: (TenantNo, AccountId)) {
+    load_rules(state, of.0);
+    state.payment_velocities.entry(of).or_default();
+    let methods = state.payment_methods.values().flatten();
+    let ids = methods.filter(|it| (it.tenant, it.account_id) == of).map(|it| it.id).collect();
+    state.methods_to_choose.insert(of, ids);
 }
 
 fn load_scheduled(state: &mut State, of: (TenantNo, AccountId)) {

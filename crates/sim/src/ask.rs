@@ -207,6 +207,8 @@ pub struct Limits {
     pub amount_a_day: Option<i64>,
     /// Whether a payment above them begins with what they leave.
     pub lowers: bool,
+    /// The gateways whose method a payment goes with that names none, the first that there is.
+    pub methods_of: &'static [&'static str],
 }
 
 /// The currency of amounts that are limited.

@@ -541,6 +541,7 @@ impl Tables {
             Read::PaymentRules(tenant) => self.control.read_rules(*tenant, state),
             Read::RulesForPayment(tenant, id) => {
                 self.control.read_for_payment((*tenant, *id), state);
+                self.read_methods_to_choose((*tenant, *id), state);
             }
             Read::Claim(key) => self.read_claim(key, state),
             Read::Tenant(no) => copy(*no, &self.tenants, &mut state.tenants),
@@ -600,6 +601,18 @@ impl Tables {
             self.read_account(tenant, method.account_id, state);
         }
         state.payment_methods.insert((tenant, id), method);
+    }
+
+    fn read_methods_to_choose(&self, of: (TenantNo, AccountId), state: &mut State) {
+        let rules = state.payment_rules.get(&of.0).and_then(Option::as_ref);
+        let limits = rules.and_then(|it| it.limits.as_ref());
+        if limits.is_none_or(|it| it.method_gateways.is_empty()) {
+            return;
+        }
+        let own = self.methods.values().filter(|it| (it.tenant, it.account_id) == of && it.active);
+        let ids: BTreeSet<PaymentMethodId> = own.map(|it| it.id).collect();
+        ids.iter().for_each(|id| self.read_method(of.0, *id, state));
+        state.methods_to_choose.insert(of, ids);
     }
 
     fn read_payment(&self, tenant: TenantNo, id: PaymentId, state: &mut State) {

@@ -129,6 +129,8 @@ pub struct Method {
     pub account: Uid,
     pub key: Option<String>,
     pub gateway: &'static str,
+    /// In domain time.
+    pub made_at: i64,
     /// Whether it was not deleted.
     pub active: bool,
 }
@@ -255,7 +257,8 @@ impl Model {
             What::Rename { account, name } => self.tenant(ask.tenant).rename(*account, name),
             What::NewMethod { account, key, gateway, default } => {
                 let tenant = self.tenant(ask.tenant);
-                tenant.new_method(*account, key.as_ref(), (gateway, *default), created)
+                let made = (when.domain, created);
+                tenant.new_method(*account, key.as_ref(), (gateway, *default), made)
             }
             What::SetDefault { account, method } => {
                 self.tenant(ask.tenant).set_default(*account, *method)
@@ -424,7 +427,7 @@ impl Tenant {
         account: Uid,
         key: Option<&String>,
         (gateway, default): (&'static str, bool),
-        created: Created,
+        (made_at, created): (i64, Created),
     ) -> Expected {
         let Some(owner) = self.accounts.get_mut(&account) else {
             return Expected::refused(Reason::NoAccount);
@@ -449,7 +452,8 @@ impl Tenant {
         if default {
             owner.default = Some(id);
         }
-        self.methods.insert(id, Method { account, key: key.cloned(), gateway, active: true });
+        let key = key.cloned();
+        self.methods.insert(id, Method { account, key, gateway, made_at, active: true });
         Expected::Said(Said::Made(id))
     }
 

@@ -229,6 +229,7 @@ fn set_limits(limits: Option<ask::Limits>) -> SetTenantValue {
             amounts: [(currency_of(ask::LIMITED), amounts)].into(),
             payments_per_day: Some(it.a_day),
             lower_amounts: it.lowers,
+            method_gateways: it.methods_of.iter().map(|it| (*it).to_owned()).collect(),
             ..Limits::default()
         })
     });

@@ -140,6 +140,11 @@ impl Workload {
             amount: self.random.chance(300).then_some(80_000),
             amount_a_day: self.random.chance(500).then_some(150_000),
             lowers: self.later.chance(400),
+            methods_of: self.later.weighted(&[
+                (60, &[][..]),
+                (20, &[WALLET, CARD]),
+                (20, &[EXTERNAL]),
+            ]),
         };
         What::SetLimits { limits: self.random.chance(950).then_some(limits) }
     }

@@ -112,6 +112,8 @@ struct LimitsBody<'a> {
     payments_per_day: Raw<'a>,
     #[serde(borrow)]
     lower_amounts: Raw<'a>,
+    #[serde(borrow)]
+    method_gateways: Raw<'a>,
 }
 
 /// The largest amounts in a currency.
@@ -146,7 +148,7 @@ pub(crate) fn limits(text: &str) -> Result<Limits, Failure> {
     Ok(Limits {
         every_payment: read("everyPayment", body.every_payment, "true or false")?.unwrap_or(false),
         currencies: currencies.transpose()?,
-        gateways: gateways(body.gateways)?,
+        gateways: gateways("gateways", body.gateways)?.map(BTreeSet::from_iter),
         amounts,
         payments_per_day: read(
             "paymentsPerDay",
@@ -154,6 +156,7 @@ pub(crate) fn limits(text: &str) -> Result<Limits, Failure> {
             "a whole number from 0 on",
         )?,
         lower_amounts: read("lowerAmounts", body.lower_amounts, "true or false")?.unwrap_or(false),
+        method_gateways: gateways("methodGateways", body.method_gateways)?.unwrap_or_default(),
     })
 }
 
@@ -177,8 +180,8 @@ fn amount(field: &str, raw: Raw<'_>, currency: Currency) -> Result<Option<Amount
     }
 }
 
-fn gateways(raw: Raw<'_>) -> Result<Option<BTreeSet<String>>, Failure> {
-    let Some(names) = read::<BTreeSet<String>>("gateways", raw, "an array of names")? else {
+fn gateways(field: &str, raw: Raw<'_>) -> Result<Option<Vec<String>>, Failure> {
+    let Some(names) = read::<Vec<String>>(field, raw, "an array of names")? else {
         return Ok(None);
     };
     let is_name = |it: &String| {
@@ -188,7 +191,7 @@ fn gateways(raw: Raw<'_>) -> Result<Option<BTreeSet<String>>, Failure> {
         let reason = format!(
             "should be at most {GATEWAYS_MAX} names of 1 to {GATEWAY_CHARS_MAX} characters"
         );
-        return Err(refused("gateways", &reason));
+        return Err(refused(field, &reason));
     }
     Ok(Some(names))
 }
@@ -280,9 +283,9 @@ mod tests {
         );
         check(
             r#"{"everyPayment":true,"currencies":["USD","JPY"],"gateways":["a"],
-                "limits":{"USD":{"payment":"100.00","day":500},"JPY":{"day":null}},"paymentsPerDay":10,"lowerAmounts":true}"#,
+                "limits":{"USD":{"payment":"100.00","day":500},"JPY":{"day":null}},"paymentsPerDay":10,"lowerAmounts":true,"methodGateways":["b","a"]}"#,
             expect![[
-                r#"{"every_payment":true,"currencies":["JPY","USD"],"gateways":["a"],"amounts":{"JPY":{"payment":null,"day":null},"USD":{"payment":10000,"day":50000}},"payments_per_day":10,"lower_amounts":true}"#
+                r#"{"every_payment":true,"currencies":["JPY","USD"],"gateways":["a"],"amounts":{"JPY":{"payment":null,"day":null},"USD":{"payment":10000,"day":50000}},"payments_per_day":10,"lower_amounts":true,"method_gateways":["b","a"]}"#
             ]],
         );
         for (text, expected) in [
@@ -296,8 +299,14 @@ mod tests {
             (
                 r#"{"everyPayments":true}"#,
                 expect![[
-                    r#"Unrecognized field "everyPayments" (class org.killbill.billing.jaxrs.json.FaregateRules), not marked as ignorable (6 known properties: ["everyPayment", "currencies", "gateways", "limits", "paymentsPerDay", "lowerAmounts"])"#
+                    r#"Unrecognized field "everyPayments" (class org.killbill.billing.jaxrs.json.FaregateRules), not marked as ignorable (7 known properties: ["everyPayment", "currencies", "gateways", "limits", "paymentsPerDay", "lowerAmounts", "methodGateways"])"#
                 ]],
+            ),
+            (
+                r#"{"methodGateways":["a","\u0007"]}"#,
+                expect![
+                    "pluginConfig methodGateways should be at most 100 names of 1 to 255 characters"
+                ],
             ),
             (r#"{"lowerAmounts":1}"#, expect!["pluginConfig lowerAmounts should be true or false"]),
             (

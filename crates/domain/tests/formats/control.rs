@@ -28,6 +28,7 @@ fn limits() -> Limits {
         amounts: [(usd(), AmountLimits { payment, day })].into(),
         payments_per_day: Some(10),
         lower_amounts: true,
+        method_gateways: vec!["simulator".to_owned()],
     }
 }
 
@@ -62,7 +63,7 @@ fn rules() {
             revision: Revision::first(Seq(9)),
         })),
         expect![[
-            r#"{"Tenant":{"PaymentRules":{"tenant":1,"retries":{"days":[8,8],"api":true},"limits":{"every_payment":true,"currencies":["USD"],"gateways":["simulator"],"amounts":{"USD":{"payment":10000,"day":null}},"payments_per_day":10,"lower_amounts":true},"revision":{"seq":9,"previous":null}}}}"#
+            r#"{"Tenant":{"PaymentRules":{"tenant":1,"retries":{"days":[8,8],"api":true},"limits":{"every_payment":true,"currencies":["USD"],"gateways":["simulator"],"amounts":{"USD":{"payment":10000,"day":null}},"payments_per_day":10,"lower_amounts":true,"method_gateways":["simulator"]},"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
 }

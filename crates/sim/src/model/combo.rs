@@ -12,7 +12,7 @@ impl Model {
         created: Created,
     ) -> Expected {
         let before = self.tenant(tenant_no).clone();
-        let expected = match self.tenant(tenant_no).prepare(it, created) {
+        let expected = match self.tenant(tenant_no).prepare(it, (moment.0.domain, created)) {
             Ok((account, method)) => {
                 let start = Start { account, method, ..it.start.clone() };
                 self.start((tenant_no, &start), moment, created)
@@ -28,7 +28,11 @@ impl Model {
 
 impl Tenant {
     /// The account and the payment method, made where they are new.
-    fn prepare(&mut self, it: &Combo, created: Created) -> Result<(Uid, Option<Uid>), Expected> {
+    fn prepare(
+        &mut self,
+        it: &Combo,
+        (made_at, created): (i64, Created),
+    ) -> Result<(Uid, Option<Uid>), Expected> {
         let account = match &it.payer {
             Payer::Known { account, currency } => {
                 let known = self.accounts.get(account);
@@ -49,7 +53,7 @@ impl Tenant {
                 None => Some(*method),
             },
             Some(Means::Named { key, gateway }) => {
-                Some(self.named_method(account, (key.as_ref(), gateway), created)?)
+                Some(self.named_method(account, (key.as_ref(), gateway), (made_at, created))?)
             }
         };
         Ok((account, method))
@@ -59,7 +63,7 @@ impl Tenant {
         &mut self,
         account: Uid,
         (key, gateway): (Option<&String>, &'static str),
-        created: Created,
+        (made_at, created): (i64, Created),
     ) -> Result<Uid, Expected> {
         let mut methods = self.methods.iter();
         let own = methods.find(|(_, it)| {
@@ -72,7 +76,7 @@ impl Tenant {
             Some((id, _)) => Ok(*id),
             None => {
                 let is_first = self.accounts[&account].default.is_none();
-                made(self.new_method(account, key, (gateway, is_first), created))
+                made(self.new_method(account, key, (gateway, is_first), (made_at, created)))
             }
         }
     }

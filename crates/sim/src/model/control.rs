@@ -93,9 +93,23 @@ impl Tenant {
 
     /// Whether limits lower the amounts of a call.
     pub(super) fn is_lowered(&self, it: &Start) -> bool {
-        self.control
-            .limits
-            .is_some_and(|limits| limits.lowers && (it.is_controlled || limits.every))
+        self.limits_of(it).is_some_and(|limits| limits.lowers)
+    }
+
+    /// The method that is chosen for a call that names none.
+    pub(super) fn chosen(&self, it: &Start) -> Option<Uid> {
+        let newest_of = |gateway: &&str| {
+            let own = self.methods.iter().filter(|(_, method)| {
+                method.active && method.account == it.account && method.gateway == *gateway
+            });
+            own.max_by_key(|(id, method)| (method.made_at, **id)).map(|(id, _)| *id)
+        };
+        self.limits_of(it)?.methods_of.iter().find_map(newest_of)
+    }
+
+    /// The limits that a call is checked by.
+    fn limits_of(&self, it: &Start) -> Option<Limits> {
+        self.control.limits.filter(|limits| it.is_controlled || limits.every)
     }
 
     pub(super) fn passes_a_limit(

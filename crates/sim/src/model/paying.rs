@@ -63,7 +63,7 @@ impl Model {
         if account.is_closed() {
             no.push(Reason::Closed);
         }
-        let method = it.method.or(account.default);
+        let method = it.method.or_else(|| tenant.chosen(it)).or(account.default);
         no.extend(tenant.method_is_wrong(it.account, method));
         let currency = it.currency.or(account.currency);
         if currency.is_none() {

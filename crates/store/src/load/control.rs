@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use domain::payment_rules::METHODS_MAX;
 use domain::read::SCHEDULED_MAX;
 use domain::state::State;
-use domain::{AccountId, PaymentId, TenantNo};
+use domain::{AccountId, PaymentId, PaymentMethodId, TenantNo};
 use engine::ports::StoreError;
 
 use super::values;
@@ -16,6 +17,10 @@ use crate::tables::{PAYMENT_ATTEMPT, PAYMENT_RULES, PAYMENT_VELOCITY};
 /// The attempts of a payment that have a transaction, by the payment's index alone.
 pub(crate) const ATTEMPTS_WITH_TRANSACTION: &str =
     "WHERE payment_id = ?2 AND tenant + 0 = ?1 AND transaction_id IS NOT NULL";
+
+/// The newest methods of an account: ids are in the order in which they were made.
+const NEWEST_METHODS: &str = "SELECT id FROM payment_method \
+     WHERE tenant = ?1 AND account_id = ?2 AND active = 1 ORDER BY id DESC LIMIT ?3";
 
 static SELECT_RULES: LazyLock<String> = LazyLock::new(|| PAYMENT_RULES.select("WHERE tenant = ?1"));
 static SELECT_ATTEMPTS: LazyLock<String> =
@@ -33,7 +38,7 @@ static SELECT_VELOCITY: LazyLock<String> =
 #[derive(Default)]
 pub(super) struct WantedControl {
     rules: BTreeSet<TenantNo>,
-    /// Accounts whose velocity is wanted where the tenant's rules are for every payment.
+    /// Accounts of payments that start: the tenant's rules say what is wanted of them.
     started: Vec<(TenantNo, AccountId)>,
     velocities: BTreeSet<(TenantNo, AccountId)>,
     attempts: Vec<(TenantNo, PaymentId)>,
@@ -63,16 +68,33 @@ impl WantedControl {
         self.scheduled.push((tenant, account));
     }
 
-    /// Loads it. The rules come first: they say which velocities are looked at.
-    pub(super) fn load(mut self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
+    /// Loads the rules, which say what else is looked at: velocities, and methods to choose from.
+    pub(super) fn load_rules(
+        &mut self,
+        reader: &Reader,
+        methods: &mut BTreeSet<(TenantNo, PaymentMethodId)>,
+        state: &mut State,
+    ) -> Result<(), StoreError> {
         load_rules(reader, &self.rules, state)?;
-        let rules = &state.payment_rules;
-        let is_every = |tenant: TenantNo| {
-            let limits =
-                rules.get(&tenant).and_then(Option::as_ref).and_then(|it| it.limits.as_ref());
-            limits.is_some_and(|it| it.every_payment)
-        };
-        self.velocities.extend(self.started.iter().filter(|(tenant, _)| is_every(*tenant)));
+        for &(tenant, account) in &self.started {
+            let rules = state.payment_rules.get(&tenant).and_then(Option::as_ref);
+            let Some(limits) = rules.and_then(|it| it.limits.as_ref()) else { continue };
+            if limits.every_payment {
+                self.velocities.insert((tenant, account));
+            }
+            if !limits.method_gateways.is_empty() {
+                let most = i64::try_from(METHODS_MAX).unwrap_or(i64::MAX);
+                let key = [tenant.into(), account.into(), most.into()];
+                let ids = reader.query(NEWEST_METHODS, &key, |cells| cells.entity())?;
+                methods.extend(ids.iter().map(|id| (tenant, *id)));
+                state.methods_to_choose.insert((tenant, account), ids.into_iter().collect());
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads what the rules do not say.
+    pub(super) fn load(mut self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
         for &(tenant, account) in &self.scheduled {
             let key = [tenant.into(), account.into(), i64::from(SCHEDULED_MAX).into()];
             let found = reader.query(&SELECT_SCHEDULED, &key, rows::payment_attempt)?;

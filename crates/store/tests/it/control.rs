@@ -87,6 +87,37 @@ pub fn fill<S: Store>(workload: &mut Workload<S>) -> AccountId {
     account
 }
 
+#[test]
+fn a_payment_without_a_method_goes_with_the_newest_of_the_gateway_that_rules_choose() {
+    let mut world = World::new(99);
+    let workload = &mut world.workload;
+    let rules = Limits { method_gateways: vec!["beta".to_owned()], ..limits(true) };
+    workload.accepted(TENANT, set(Some(rules)));
+    let account = account(workload);
+    let pay = |workload: &mut Workload<_>| {
+        later(workload);
+        workload.one(TENANT, purchase(account, "1", false));
+        let call = workload.calls.pop().unwrap();
+        let file = world.queries.payment(TENANT, call.payment).unwrap().unwrap();
+        file.payment.payment_method_id
+    };
+    let default = pay(workload);
+    let add = |workload: &mut Workload<_>| {
+        later(workload);
+        let beta = CreatePaymentMethod::default_of(account, "beta".to_owned());
+        let new = CreatePaymentMethod { is_default: false, ..beta };
+        let new = Command::Account(AccountCommand::CreatePaymentMethod(new));
+        let reply = workload.accepted(TENANT, new);
+        let Reply::Account(AccountReply::PaymentMethodCreated(id)) = reply else {
+            panic!("{reply:?}")
+        };
+        id
+    };
+    let (first, second) = (add(workload), add(workload));
+    assert_eq!(pay(workload), second);
+    assert_ne!(first, default);
+}
+
 /// The attempts of an account, by what its histories have.
 fn attempts(world: &World, account: AccountId) -> Vec<PaymentAttempt> {
     let rows = world.queries.account_histories(TENANT, account, 1_000).unwrap();

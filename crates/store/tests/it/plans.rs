@@ -200,12 +200,11 @@ fn lists_of_an_account_and_of_a_gateway_are_ranges_of_their_index() {
         "SELECT * FROM payment WHERE tenant = ?1 ORDER BY id LIMIT ?2 OFFSET ?3",
         &["SEARCH payment USING PRIMARY KEY (tenant=?)"],
     );
-    check(
-        "SELECT * FROM payment_method WHERE tenant = ?1 AND account_id = ?2 ORDER BY id",
-        &[
-            "SEARCH payment_method USING INDEX payment_method_by_account (tenant=? AND account_id=?)",
-        ],
-    );
+    for methods in ["ORDER BY id", "AND active = 1 ORDER BY id DESC LIMIT ?3"] {
+        let sql = "SELECT * FROM payment_method WHERE tenant = ?1 AND account_id = ?2";
+        let index = "SEARCH payment_method USING INDEX payment_method_by_account (tenant=? AND account_id=?)";
+        check(&format!("{sql} {methods}"), &[index]);
+    }
     check(
         "SELECT tenant, payment_id, id FROM payment_transaction \
          WHERE tenant = ?1 AND status IN (3, 6) ORDER BY effective_at_us, id LIMIT ?2",

@@ -88,6 +88,20 @@ impl<'s> Control<'s> {
         Ok((!plugins.is_empty()).then_some(Self { plugins, rules: None }))
     }
 
+    /// The method that the plugins set for a payment that names none.
+    pub(super) fn method<'a>(
+        &self,
+        state: &'a State,
+        account: &Account,
+    ) -> Option<&'a PaymentMethod> {
+        let of_gateway = |gateway: &String| {
+            let all = state.methods_to_choose(account.tenant, account.id);
+            let own = all.filter(|it| it.gateway == *gateway);
+            own.max_by_key(|it| (it.created_at, it.id))
+        };
+        self.limits()?.method_gateways.iter().find_map(of_gateway)
+    }
+
     /// Asks the plugins before the payment starts.
     pub(super) fn prior(&self, state: &State, start: &Start, cx: &mut Context) -> Decision {
         let velocity = velocity(state, start, cx);

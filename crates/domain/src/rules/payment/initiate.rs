@@ -69,7 +69,7 @@ pub(super) fn start(
     refuse_closed(state, account.id, ClosedTo::Payment(kind), cx)?;
     let method = match made {
         Some(made) => made,
-        None => payment_method(state, it, account, cx)?,
+        None => payment_method(state, it, (account, control.as_ref()), cx)?,
     };
     let currency = it.currency.or(account.currency).ok_or_else(|| {
         Rejection::invalid("currency", "should not be null: neither request nor account has one")
@@ -233,9 +233,14 @@ fn refuse_second_start(file: &PaymentFile, kind: TransactionType) -> Result<(), 
 fn payment_method<'a>(
     state: &'a State,
     it: &Initiate,
-    account: &Account,
+    (account, control): (&Account, Option<&Control>),
     cx: &Context,
 ) -> Result<&'a PaymentMethod, Rejection> {
+    if it.payment_method.is_none()
+        && let Some(set) = control.and_then(|control| control.method(state, account))
+    {
+        return Ok(set);
+    }
     let Some(id) = it.payment_method.or(account.payment_method_id) else {
         return Err(Rejection::invalid("paymentMethodId", "should not be null"));
     };

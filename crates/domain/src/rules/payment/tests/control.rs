@@ -40,6 +40,7 @@ fn limits() -> Limits {
         amounts: [(usd(), AmountLimits { payment, day })].into(),
         payments_per_day: Some(3),
         lower_amounts: false,
+        method_gateways: vec![],
     }
 }
 
@@ -215,6 +216,46 @@ fn a_payment_above_a_limit_begins_with_what_is_left_where_rules_lower() {
         "purchase p 50 in=GBP",
         expect!["faregate-rules aborted: the currency GBP is not allowed"],
     );
+}
+
+#[test]
+fn a_payment_that_names_no_method_goes_with_that_of_the_first_gateway_that_has_one() {
+    let of = |gateways: &[&str]| Limits {
+        every_payment: false,
+        method_gateways: gateways.iter().map(|it| (*it).to_owned()).collect(),
+        ..Limits::default()
+    };
+    let gateway_of = |limits: Limits, is_controlled: bool, method: Option<&str>| {
+        let mut world = World::new();
+        world.rows.run(set_limits(Some(limits))).unwrap();
+        let control = is_controlled.then(|| "faregate-rules".to_owned()).into_iter().collect();
+        let payment_method = method.map(method_id);
+        let amount = Some("1".to_owned());
+        let call = Initiate { amount, control, payment_method, ..Initiate::of(account_id()) };
+        let executed = world.rows.run(Command::Payment(PaymentCommand::Purchase(call))).unwrap();
+        let payments = executed.done.changes.iter().filter_map(|it| {
+            let Change::Payment(PaymentChange::Payment(it)) = it else { return None };
+            Some(it.gateway.clone())
+        });
+        payments.collect::<Vec<_>>().join(" ")
+    };
+    // The account's default goes through "remote".
+    for (gateways, is_controlled, method, expected) in [
+        (&["other"][..], true, None, "other"),
+        (&["none", "other", "remote"], true, None, "other"),
+        (&["none"], true, None, "remote"),
+        (&[], true, None, "remote"),
+        (&["other"], false, None, "remote"),
+        (&["other"], true, Some("remote"), "remote"),
+    ] {
+        let found = gateway_of(of(gateways), is_controlled, method);
+        assert_eq!(found, expected, "{gateways:?} {is_controlled} {method:?}");
+    }
+    let every = Limits { every_payment: true, ..of(&["other"]) };
+    assert_eq!(gateway_of(every, false, None), "other");
+    // What is chosen has to be allowed.
+    let gateways = Some(["remote".to_owned()].into());
+    assert_eq!(gateway_of(Limits { gateways, ..of(&["other"]) }, true, None), "");
 }
 
 #[test]
