@@ -178,7 +178,8 @@ pub(super) async fn users(api: &Api, file: &Path) -> anyhow::Result<Vec<User>> {
             .split_once(':')
             .with_context(|| format!("{name}, line {}: should be NAME:PASSWORD", at + 1))?;
         let path = format!("/1.0/kb/security/users/{}/roles", encoded(user));
-        let answer = connection.get(&path).await?;
+        let answer = connection.get(&path).await;
+        let answer = answer.with_context(|| format!("{name}, line {}: user {user}", at + 1))?;
         let mut roles = vec![];
         for role in texts(&answer["roles"]) {
             let path = format!("/1.0/kb/security/roles/{}", encoded(&role));

@@ -29,9 +29,12 @@ fn text(value: &Value) -> &str {
 
 /// Runs an import, and gives its exit code and its report.
 fn import(arguments: &[&str], target: &Path) -> (Option<i32>, Value) {
-    let target = target.to_str().unwrap();
-    let options = ["--json", "--data-dir", target];
-    let output = run(&[&["import", "killbill"], arguments, &options].concat());
+    import_into(arguments, &["--data-dir", target.to_str().unwrap()])
+}
+
+/// Runs an import into what `place` names, and gives its exit code and its report.
+fn import_into(arguments: &[&str], place: &[&str]) -> (Option<i32>, Value) {
+    let output = run(&[&["import", "killbill", "--json"], arguments, place].concat());
     let report = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| json!(String::from_utf8_lossy(&output.stderr)));
     (output.status.code(), report)
@@ -161,6 +164,63 @@ fn clients_see_the_same_after_an_import_from_the_api() {
     }
     let events = client.get("/v1/events?after=0").json();
     assert_eq!(events["events"], json!([]), "nobody is notified of what was brought over");
+}
+
+/// An import into a database server, with what clients see of it there; `place` names the database and a data
+/// directory.
+pub fn check_on_a_server(place: &[&str], launch: impl Fn() -> Server) {
+    let (server, client) = source();
+    let dir = TempDir::new();
+    let password = password_file(&dir);
+    for new in [2, 0] {
+        let (code, report) = import_into(&at(&server, &password), place);
+        assert_eq!((code, &report["equal"]), (Some(0), &json!(true)), "{report:#}");
+        assert_eq!(report["accounts"], json!({ "source": 2, "new": new, "refused": 0 }));
+    }
+    let before = seen(&client);
+    let imported = launch();
+    let after = seen(&imported.client().tenant("bob", "lazar"));
+    assert_eq!(before, after);
+}
+
+#[test]
+fn users_come_with_their_roles_and_those_without_are_left_out() {
+    let (server, client) = source();
+    let role = json!({ "role": "payer", "permissions": ["account:create", "payment:trigger"] });
+    assert_eq!(client.post("/1.0/kb/security/roles", &role).status, 201);
+    for (name, roles) in [("ann", json!(["payer"])), ("ben", json!([]))] {
+        let user = json!({ "username": name, "password": "of the source", "roles": roles });
+        assert_eq!(client.post("/1.0/kb/security/users", &user).status, 201);
+    }
+    let dir = TempDir::new();
+    let (password, target) = (password_file(&dir), dir.path().join("data"));
+    let users = dir.path().join("users");
+    std::fs::write(&users, "ann:a password for here\n\nben:another\n").unwrap();
+    let named = [&at(&server, &password)[..], &["--users", users.to_str().unwrap()]].concat();
+    for _ in 0..2 {
+        let (code, report) = import(&named, &target);
+        assert_eq!((code, &report["equal"]), (Some(1), &json!(false)), "{report:#}");
+        assert_eq!(report["users"], 2);
+        assert_eq!(report["leftOut"], json!(["user ben: has no roles in the source"]));
+    }
+    let imported = Server::start_in(&target, Launch::usual());
+    let client = imported.client().tenant("bob", "lazar");
+    let roles = client.get("/1.0/kb/security/users/ann/roles").json();
+    assert_eq!(roles["roles"], json!(["payer"]));
+    let role = client.get("/1.0/kb/security/roles/payer").json();
+    assert_eq!(role["permissions"], json!(["account:create", "payment:trigger"]));
+    let status = |user: &str, password: &str| {
+        let client = Client::new(&imported.url).user(user, password).tenant("bob", "lazar");
+        client.get("/1.0/kb/security/permissions").status
+    };
+    assert_eq!(status("ann", "a password for here"), 200);
+    assert_eq!(status("ann", "of the source"), 401);
+    assert_eq!(status("ben", "another"), 401);
+
+    std::fs::write(&users, "nobody:a password\n").unwrap();
+    let (code, report) = import(&named, &dir.path().join("more"));
+    let said = format!("{}, line 1: user nobody: status 400 Bad Request", users.display());
+    assert_eq!((code, report.to_string().contains(&said)), (Some(2), true), "{report}");
 }
 
 #[test]

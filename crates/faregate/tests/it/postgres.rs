@@ -10,6 +10,7 @@ use store::{Reader, Server as Database};
 
 use crate::erasure::{self, people};
 use crate::flags_insights;
+use crate::import_killbill;
 use crate::native::{account, purchase};
 use crate::process::{Launch, Server, TempDir, eventually, run};
 use crate::signup;
@@ -168,6 +169,17 @@ fn a_data_directory_is_moved_to_a_server_and_served_there() {
         scratch.command(&["serve", "--listen", "127.0.0.1:0"], second.to_str().unwrap());
     assert!(code == Some(2) && text.contains("another process writes it"), "{code:?}: {text}");
     assert!(server.stop().0.success());
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
+fn an_import_into_a_server_is_what_its_source_has() {
+    let (scratch, dir) = (Scratch::new(), TempDir::new());
+    let (url, data) = (scratch.url(), dir.path().to_str().unwrap());
+    let place = ["--database", &url, "--data-dir", data];
+    import_killbill::check_on_a_server(&place, || Server::start_in(dir.path(), scratch.launch()));
+    let (code, text) = scratch.command(&["verify"], data);
+    assert_eq!(code, Some(0), "{text}");
 }
 
 #[test]
