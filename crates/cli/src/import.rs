@@ -111,7 +111,7 @@ async fn import(args: &Args, config: &Config) -> anyhow::Result<Vec<Report>> {
     };
     let node = match args.dry_run {
         true => None,
-        false => Some(Node::open(config).context("the data directory cannot be opened")?),
+        false => Some(serve::open_node(config).await.context("the store cannot be opened")?),
     };
     let imported = import_into(node.as_ref(), args, (api, files)).await;
     if let Some(node) = node {

@@ -243,7 +243,10 @@ impl Server {
 }
 
 /// Opens the node where one may wait: a database server is waited for.
-async fn open_node(config: &Config) -> Result<Node, Error> {
+///
+/// # Errors
+/// [`Error`] where a part of it cannot be opened.
+pub async fn open_node(config: &Config) -> Result<Node, Error> {
     let config = config.clone();
     let opened = tokio::task::spawn_blocking(move || Node::open(&config)).await;
     let opened = opened.map_err(|error| Error::Runtime(io::Error::other(error)))?;
