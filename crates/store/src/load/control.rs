@@ -18,7 +18,7 @@ use crate::tables::{PAYMENT_ATTEMPT, PAYMENT_RULES, PAYMENT_VELOCITY};
 pub(crate) const ATTEMPTS_WITH_TRANSACTION: &str =
     "WHERE payment_id = ?2 AND tenant + 0 = ?1 AND transaction_id IS NOT NULL";
 
-/// The newest methods of an account: ids are in the order in which they were made.
+/// The newest methods of an account: ids are in the order in which they are minted. Imported ones are in none.
 const NEWEST_METHODS: &str = "SELECT id FROM payment_method \
      WHERE tenant = ?1 AND account_id = ?2 AND active = 1 ORDER BY id DESC LIMIT ?3";
 
