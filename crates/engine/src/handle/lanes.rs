@@ -6,11 +6,11 @@ use super::Waiting;
 use crate::partition::BATCH_COMMANDS_MAX;
 
 /// How many works of [`Lane::Background`] a batch has at most. Small batches keep a request that comes next from
-/// waiting for them: with 24 a commit takes a millisecond or two.
-const BACKGROUND_MAX: usize = 24;
+/// waiting for them: with 16 a commit takes a millisecond or two.
+const BACKGROUND_MAX: usize = 16;
 
 /// How many of them a batch with requests has at most, whose clients wait for all of it.
-const BACKGROUND_BESIDE_REQUESTS_MAX: usize = 4;
+const BACKGROUND_BESIDE_REQUESTS_MAX: usize = 2;
 
 /// The line in which a work waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,9 +92,9 @@ mod tests {
     #[test]
     fn what_nobody_waits_for_comes_behind_and_never_stands_still() {
         assert_eq!(batches(3, 2, 1), [(3, 2, 1)]);
-        assert_eq!(batches(0, 0, 50), [(0, 0, 24), (0, 0, 24), (0, 0, 2)]);
-        assert_eq!(batches(0, 1, 29), [(0, 1, 4), (0, 0, 24), (0, 0, 1)]);
-        assert_eq!(batches(0, 2_000, 10), [(0, 1_020, 4), (0, 980, 4), (0, 0, 2)]);
-        assert_eq!(batches(1_500, 10, 5), [(1_024, 0, 0), (476, 10, 4), (0, 0, 1)]);
+        assert_eq!(batches(0, 0, 50), [(0, 0, 16), (0, 0, 16), (0, 0, 16), (0, 0, 2)]);
+        assert_eq!(batches(0, 1, 29), [(0, 1, 2), (0, 0, 16), (0, 0, 11)]);
+        assert_eq!(batches(0, 2_000, 10), [(0, 1_022, 2), (0, 978, 2), (0, 0, 6)]);
+        assert_eq!(batches(1_500, 10, 5), [(1_024, 0, 0), (476, 10, 2), (0, 0, 3)]);
     }
 }

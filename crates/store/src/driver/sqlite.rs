@@ -1,5 +1,7 @@
 //! The SQLite driver: a database file.
 
+mod checkpoint;
+
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -8,9 +10,11 @@ use std::time::Duration;
 use engine::ports::{ReadLimits, StoreError};
 pub(crate) use rusqlite::Row;
 use rusqlite::config::DbConfig;
+use rusqlite::hooks::Wal;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, ErrorCode, OpenFlags, OptionalExtension as _, ToSql, ffi};
 
+use self::checkpoint::Checkpoints;
 use crate::driver::{self, Field, Value};
 use crate::tables::{Dialect, Layout, MADE_BY_REQUESTS, Table};
 
@@ -74,7 +78,7 @@ impl Options {
         reader_cache_kib: 2 * 1024,
         entities_held: 4_096,
         claims_held: 65_536,
-        checkpoint_pages: 4_000,
+        checkpoint_pages: 8_000,
         is_durable: true,
     };
 }
@@ -107,6 +111,8 @@ pub(crate) fn could_be_database(path: &Path) -> io::Result<bool> {
 
 pub(crate) struct Connection {
     connection: rusqlite::Connection,
+    /// Of one that writes.
+    checkpoints: Option<Checkpoints>,
 }
 
 impl Connection {
@@ -126,16 +132,27 @@ impl Connection {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = rusqlite::Connection::open_with_flags(path, flags).map_err(failed)?;
-        let opened = Self::new(connection, options.cache_kib)?;
-        let (page_bytes, checkpoint_pages) = (options.page_bytes, options.checkpoint_pages);
+        let mut opened = Self::new(connection, options.cache_kib)?;
+        let page_bytes = options.page_bytes;
         let synchronous = if options.is_durable { "FULL" } else { "NORMAL" };
         opened.run(&format!(
             "PRAGMA page_size = {page_bytes}; PRAGMA journal_mode = WAL; PRAGMA secure_delete = FAST; \
              PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = OFF; \
-             PRAGMA wal_autocheckpoint = {checkpoint_pages}; \
              PRAGMA journal_size_limit = {WAL_KEPT_BYTES};"
         ))?;
+        opened.checkpoint_after(path, options.checkpoint_pages)?;
         Ok(opened)
+    }
+
+    /// Copies the write-ahead log into the database after so many pages.
+    fn checkpoint_after(&mut self, path: &Path, pages: u32) -> Result<(), StoreError> {
+        let checkpoints = Checkpoints::new(path.to_owned(), pages);
+        self.checkpoints = Some(checkpoints.clone());
+        let committed = move |wal: &mut Wal, pages| {
+            checkpoints.committed(wal, pages);
+            Ok(())
+        };
+        self.connection.wal_hook(Some(committed)).map_err(failed)
     }
 
     fn new(connection: rusqlite::Connection, cache_kib: u32) -> Result<Self, StoreError> {
@@ -149,7 +166,7 @@ impl Connection {
              PRAGMA trusted_schema = OFF;"
         );
         connection.execute_batch(&pragmas).map_err(failed)?;
-        Ok(Self { connection })
+        Ok(Self { connection, checkpoints: None })
     }
 
     pub(crate) fn prepare(&self, sql: &str) -> Result<Statement<'_>, StoreError> {
@@ -170,7 +187,21 @@ impl Connection {
     /// Moves what the write-ahead log has into the database, and empties it. What readers still need
     /// stays.
     pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
-        self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.empty_log().map(drop)
+    }
+
+    #[cfg(test)]
+    pub(super) fn checkpoints(&self) -> &Checkpoints {
+        self.checkpoints.as_ref().expect("it writes")
+    }
+
+    /// Empties the write-ahead log; whether others prevented it.
+    fn empty_log(&self) -> Result<bool, StoreError> {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.wait();
+        }
+        let is_busy = self.one("PRAGMA wal_checkpoint(TRUNCATE)", |row| row.get::<_, bool>(0))?;
+        Ok(is_busy == Some(true))
     }
 
     /// Whether pages that become free are overwritten too. Deleted cells of pages that stay always are;
@@ -248,9 +279,7 @@ impl Connection {
     /// another process reads it, the old bytes stay: that is an error.
     pub(crate) fn vacuum(&self) -> Result<(), StoreError> {
         self.run("PRAGMA temp_store = FILE; VACUUM")?;
-        // The first column: whether others prevented it.
-        let is_busy = self.one("PRAGMA wal_checkpoint(TRUNCATE)", |row| row.get::<_, bool>(0))?;
-        if is_busy == Some(false) {
+        if !self.empty_log()? {
             return Ok(());
         }
         let busy = "another process reads it: run this again once that has ended";
