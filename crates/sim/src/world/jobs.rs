@@ -483,12 +483,7 @@ impl<D: Disk> World<D> {
                 // The journal names it once; where it comes again in this batch, that makes nothing.
                 created.remove(&request);
             }
-            if let What::Fix { transaction, .. } | What::Hearsay { transaction, .. } = job.ask.what
-            {
-                // Another call may have left since the one who says so looked.
-                let called = self.find_move(transaction).and_then(|it| it.called);
-                self.mark_amount(transaction, called);
-            }
+            self.mark_outdated(&job.ask.what);
             let said = said.unwrap_or_else(|| unsaid(&expected, &job.ask, seen));
             self.model.keep(&job.ask, &said, offer.when);
             if answers.is_heard {

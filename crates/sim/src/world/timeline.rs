@@ -335,8 +335,26 @@ impl<D: Disk> World<D> {
 
     /// Who says that a transaction worked says no amount: where the gateway processed less, the
     /// books go astray.
-    pub(super) fn mark_amount(&mut self, transaction: Uid, called: Option<i64>) {
+    fn mark_amount(&mut self, transaction: Uid, called: Option<i64>) {
         if self.gateway.book.get(&transaction).is_some_and(|line| line.amount != called) {
+            self.ledgers.astray.insert(transaction);
+        }
+    }
+
+    /// A call may have left or arrived, or the gateway changed its mind, since the one who says how a
+    /// transaction ended has looked: the books have what was said.
+    pub(super) fn mark_outdated(&mut self, what: &What) {
+        let (transaction, worked) = if let What::Fix { transaction, status, .. } = what {
+            (*transaction, Some(*status == Status::Success))
+        } else if let What::Hearsay { transaction, worked, .. } = what {
+            (*transaction, *worked)
+        } else {
+            return;
+        };
+        let called = self.find_move(transaction).and_then(|it| it.called);
+        self.mark_amount(transaction, called);
+        let stands = self.gateway.stand(transaction) == Some(Stand::Done);
+        if worked.is_some_and(|worked| worked != stands) {
             self.ledgers.astray.insert(transaction);
         }
     }
