@@ -190,11 +190,6 @@ impl Connection {
         self.empty_log().map(drop)
     }
 
-    #[cfg(test)]
-    pub(super) fn checkpoints(&self) -> &Checkpoints {
-        self.checkpoints.as_ref().expect("it writes")
-    }
-
     /// Empties the write-ahead log; whether others prevented it.
     fn empty_log(&self) -> Result<bool, StoreError> {
         if let Some(checkpoints) = &self.checkpoints {

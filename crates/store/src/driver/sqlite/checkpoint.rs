@@ -168,7 +168,7 @@ mod tests {
         }
 
         fn copying(&self) -> bool {
-            self.db.checkpoints().state().copying.is_some()
+            self.db.checkpoints.as_ref().unwrap().state().copying.is_some()
         }
     }
 
