@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use domain::payment::Transaction;
+
 use super::{Model, Move, Tenant};
 use crate::ask::{Code, Kind, LIMITED, Limits, Start, Uid, When};
 
@@ -62,12 +64,19 @@ impl Model {
         }
     }
 
-    /// Whether a transaction has an attempt.
+    /// Whether a transaction was begun as it is written: with that method and amount, and with an attempt or
+    /// without one.
     #[must_use]
-    pub fn has_attempt(&self, transaction: Uid) -> bool {
+    pub fn has_begun(&self, written: &Transaction, has_attempt: bool) -> bool {
+        let id = written.id.uuid().as_u128();
         let payments = self.tenants.values().flat_map(|tenant| tenant.payments.values());
         let mut moves = payments.flat_map(|payment| &payment.moves);
-        moves.any(|it| it.id == transaction && it.has_attempt)
+        let found = moves.find(|it| it.id == id);
+        found.map_or(!has_attempt, |it| {
+            it.method == written.payment_method_id.uuid().as_u128()
+                && it.asked == written.amount.map(|amount| amount.0)
+                && it.has_attempt == has_attempt
+        })
     }
 }
 

@@ -446,23 +446,22 @@ impl<D: Disk> World<D> {
                 let is_stored = seen.replies.iter().any(|it| Some(it.key.0.as_u128()) == key);
                 expected.admits(&said)
                     && (kept_until(&model) != before) == is_stored
-                    && is_controlled_alike(&model, seen, request)
+                    && is_begun_alike(&model, seen, request)
             })
         })
     }
 }
 
-/// Whether the transaction that a request made, if it made one, has an attempt where the model says so:
-/// its answer does not say which rules held.
-fn is_controlled_alike(model: &Model, seen: &Seen, request: RequestId) -> bool {
+/// Whether the model has the transaction that a request made, if it made one, as it is written: its answer
+/// does not say which rules held.
+fn is_begun_alike(model: &Model, seen: &Seen, request: RequestId) -> bool {
     let made = seen.entries.iter().filter(|entry| entry.request == request);
     let changes: Vec<&Change> = made.flat_map(|entry| &entry.changes).collect();
     let has_attempt =
         changes.iter().any(|it| matches!(it, Change::Payment(PaymentChange::Attempt(_))));
     changes.iter().all(|change| {
         let Change::Payment(PaymentChange::Transaction(it)) = change else { return true };
-        let is_new = it.revision.previous.is_none();
-        !is_new || model.has_attempt(it.id.uuid().as_u128()) == has_attempt
+        it.revision.previous.is_some() || model.has_begun(it, has_attempt)
     })
 }
 
