@@ -15,7 +15,7 @@ use crate::ask::{
 use crate::audit::{self, Wrong};
 use crate::disk::Disk;
 use crate::faulty::{Seen, Trouble};
-use crate::model::{EXTERNAL, Expected};
+use crate::model::{EXTERNAL, Expected, Kept};
 use crate::mutant::Mutant;
 use crate::translate;
 
@@ -609,9 +609,11 @@ impl<D: Disk> World<D> {
         if !is_final {
             return Ok(());
         }
-        // What is refused while an outcome is open may be accepted later, and is not kept.
-        let kept = self.model.replies.get(&repeat.key);
-        let Some(kept) = kept.filter(|kept| kept.said.as_ref() == Some(said)) else {
+        // What is refused while an outcome is open may be accepted later, and is not kept; what was kept before
+        // may have expired.
+        let (kept, now) = (self.model.replies.get(&repeat.key), self.when().domain);
+        let is_this = |kept: &&Kept| kept.said.as_ref() == Some(said) && kept.until > now;
+        let Some(kept) = kept.filter(is_this) else {
             return Ok(());
         };
         let until = kept.until;

@@ -61,12 +61,17 @@ fn a_seed_gives_the_same_world_on_either_store() {
 
 /// Fresh seeds in which something did not hold once: a field refused while the payment's outcome was open, a
 /// retry held by an outcome that the gateway was asked about no more, a charge that came after an operator
-/// had looked for it and before what the operator said was recorded, and a method chosen by rules that were
-/// being replaced.
+/// had looked for it and before what the operator said was recorded, a method chosen by rules that were being
+/// replaced, and a refusal that was not kept in place of an expired one.
 #[test]
 fn seeds_in_which_something_was_found() {
-    let found =
-        [(557_284_268_331, 3), (510_279_568_838, 1), (622_854_312_062, 3), (774_711_139_746, 3)];
+    let found = [
+        (557_284_268_331, 3),
+        (510_279_568_838, 1),
+        (622_854_312_062, 3),
+        (774_711_139_746, 3),
+        (1_013_316_268_388, 3),
+    ];
     for (seed, partitions) in found {
         seed_twice(Kind::Memory, Plan { partitions, ..Plan::new(seed, 300) }).unwrap();
     }
