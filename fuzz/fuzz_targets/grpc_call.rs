@@ -31,13 +31,15 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| {
     let World { engine, access } = World::start();
     let rate_limits = RateLimits { streaming: 0, sdk: 0, insight: 0, feature_flag: 0, ofrep: 0 };
     let limits = (WatchLimits::default(), rate_limits);
+    let networks = NetworkPermits::new(100, vec![]);
+    let streams = (Arc::clone(&networks), MESSAGE_BYTES_MAX);
     let api = GrpcApi::new(Parts {
         engine,
         access,
-        flags: grpc::flags::service(flag_cache(), limits, MESSAGE_BYTES_MAX),
+        flags: grpc::flags::service(flag_cache(), limits, streams),
         simulates_work: false,
         client_of: Arc::new(|peer: IpAddr, _: &HeaderMap| ClientAddress(peer)),
-        networks: NetworkPermits::new(100, vec![]),
+        networks,
         limits: Limits {
             calls_max: 100,
             executing_calls_max: 100,
