@@ -26,7 +26,7 @@ use uuid::Uuid;
 use self::balances::Balances;
 use self::health::LastCheck;
 pub use self::health::{CHECK_AGE_MAX, Unhealthy};
-use self::lanes::Lane;
+pub(crate) use self::lanes::Lane;
 use self::outbox::Calls;
 pub use self::stopped::StoppedGateways;
 use self::turns::Turns;

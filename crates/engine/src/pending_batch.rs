@@ -5,6 +5,7 @@ use std::time::Instant;
 use domain::{Command, TransactionId};
 use tokio::sync::oneshot;
 
+use crate::handle::Lane;
 use crate::partition::{Answer, Work};
 use crate::queue::QueuePosition;
 use crate::{Reason, Unavailable};
@@ -22,7 +23,7 @@ impl PendingBatch {
         &mut self,
         work: Work,
         answer: oneshot::Sender<Result<Answer, Unavailable>>,
-        position: Option<QueuePosition>,
+        (lane, position): (Lane, Option<QueuePosition>),
         now: Instant,
     ) {
         let offset = position.map(|position| position.offset);
@@ -30,7 +31,7 @@ impl PendingBatch {
         let expired = position.filter(|position| position.expires_at.is_some_and(|at| at < now));
         self.works.push(expired.map_or(work, |position| Work::ReadOn(position.offset + 1)));
         let expired = expired.is_some();
-        self.waiters.push(Waiter { answer, outcome_of, offset, expired });
+        self.waiters.push(Waiter { answer, outcome_of, lane, offset, expired });
     }
 
     /// Where to read on in the queue afterwards.
@@ -64,6 +65,8 @@ impl PendingBatch {
 pub(crate) struct Waiter {
     pub(crate) answer: oneshot::Sender<Result<Answer, Unavailable>>,
     pub(crate) outcome_of: Option<TransactionId>,
+    /// The lane in which the work came.
+    pub(crate) lane: Lane,
     /// Where the work was, if a queue brought it.
     pub(crate) offset: Option<i64>,
     /// The client had stopped waiting before it was begun: only its queue offset is committed.

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use super::Waiting;
 use crate::partition::BATCH_COMMANDS_MAX;
 
-/// How many works of [`Lane::Background`] a batch has at most. Small batches keep a request that comes next from
-/// waiting for them: with 16 a commit takes a millisecond or two.
-const BACKGROUND_MAX: usize = 16;
+/// How many works of the core's own accord a batch has at most. Small batches keep a request that comes next from
+/// waiting for them: with 24 a commit takes a millisecond or two.
+const BACKGROUND_MAX: usize = 24;
 
 /// How many of them a batch with requests has at most, whose clients wait for all of it.
-const BACKGROUND_BESIDE_REQUESTS_MAX: usize = 2;
+const BACKGROUND_BESIDE_REQUESTS_MAX: usize = 3;
 
 /// The line in which a work waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,9 @@ pub(crate) enum Lane {
     /// commands that came at once each of them would end last.
     Own,
     Request,
-    /// What the core does of itself, however much of it is due: a few with each batch.
+    /// The outcomes of calls that works of [`Lane::Background`] began: the first of them.
+    BackgroundOutcome,
+    /// What the core does of its own accord, however much of it is due: a few with each batch.
     Background,
 }
 
@@ -28,6 +30,7 @@ pub(crate) enum Lane {
 pub(super) struct Lanes {
     own: VecDeque<Waiting>,
     requests: VecDeque<Waiting>,
+    background_outcomes: VecDeque<Waiting>,
     background: VecDeque<Waiting>,
 }
 
@@ -36,12 +39,16 @@ impl Lanes {
         match waiting.lane {
             Lane::Own => self.own.push_back(waiting),
             Lane::Request => self.requests.push_back(waiting),
+            Lane::BackgroundOutcome => self.background_outcomes.push_back(waiting),
             Lane::Background => self.background.push_back(waiting),
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.own.len() + self.requests.len() + self.background.len()
+        self.own.len()
+            + self.requests.len()
+            + self.background_outcomes.len()
+            + self.background.len()
     }
 
     /// Takes the works of the next batch.
@@ -51,10 +58,14 @@ impl Lanes {
             true => BACKGROUND_MAX,
             false => BACKGROUND_BESIDE_REQUESTS_MAX,
         };
-        let background = self.background.len().min(background_max).min(BATCH_COMMANDS_MAX - own);
-        let requests = self.requests.len().min(BATCH_COMMANDS_MAX - own - background);
+        let background_max = background_max.min(BATCH_COMMANDS_MAX - own);
+        let outcomes = self.background_outcomes.len().min(background_max);
+        let background = self.background.len().min(background_max - outcomes);
+        let requests = self.requests.len().min(BATCH_COMMANDS_MAX - own - outcomes - background);
         let requests = self.requests.drain(..requests);
-        self.own.drain(..own).chain(requests).chain(self.background.drain(..background))
+        let outcomes = self.background_outcomes.drain(..outcomes);
+        let background = self.background.drain(..background);
+        self.own.drain(..own).chain(requests).chain(outcomes).chain(background)
     }
 }
 
@@ -66,35 +77,43 @@ mod tests {
     use crate::partition::Work;
 
     /// How many works of each lane the batches have, while so many wait.
-    fn batches(own: usize, requests: usize, background: usize) -> Vec<(usize, usize, usize)> {
+    fn batches(waiting: [(Lane, usize); 4]) -> Vec<[usize; 4]> {
         let mut lanes = Lanes::default();
-        let count = [(Lane::Background, background), (Lane::Request, requests), (Lane::Own, own)];
-        for (lane, count) in count {
-            for _ in 0..count {
+        for (lane, count) in waiting.iter().rev() {
+            for _ in 0..*count {
                 let (answer, _) = oneshot::channel();
                 let (work, position) = (Work::Bookkeeping(vec![]), None);
-                lanes.push(Waiting { work, answer, lane, position });
+                lanes.push(Waiting { work, answer, lane: *lane, position });
             }
         }
         let mut batches = vec![];
         while lanes.len() > 0 {
             let batch: Vec<Lane> = lanes.next_batch().map(|it| it.lane).collect();
-            let of = |lane| batch.iter().filter(|it| **it == lane).count();
-            let found = (of(Lane::Own), of(Lane::Request), of(Lane::Background));
-            let order = [Lane::Own, Lane::Request, Lane::Background];
-            let position = |lane: &Lane| order.iter().position(|it| it == lane);
+            let position = |lane: &Lane| waiting.iter().position(|it| it.0 == *lane);
             assert!(batch.is_sorted_by_key(position), "{batch:?}");
-            batches.push(found);
+            batches.push(waiting.map(|of| batch.iter().filter(|it| **it == of.0).count()));
         }
         batches
     }
 
     #[test]
     fn what_nobody_waits_for_comes_behind_and_never_stands_still() {
-        assert_eq!(batches(3, 2, 1), [(3, 2, 1)]);
-        assert_eq!(batches(0, 0, 50), [(0, 0, 16), (0, 0, 16), (0, 0, 16), (0, 0, 2)]);
-        assert_eq!(batches(0, 1, 29), [(0, 1, 2), (0, 0, 16), (0, 0, 11)]);
-        assert_eq!(batches(0, 2_000, 10), [(0, 1_022, 2), (0, 978, 2), (0, 0, 6)]);
-        assert_eq!(batches(1_500, 10, 5), [(1_024, 0, 0), (476, 10, 2), (0, 0, 3)]);
+        let batches = |own, requests, outcomes, background| {
+            batches([
+                (Lane::Own, own),
+                (Lane::Request, requests),
+                (Lane::BackgroundOutcome, outcomes),
+                (Lane::Background, background),
+            ])
+        };
+        assert_eq!(batches(3, 2, 1, 1), [[3, 2, 1, 1]]);
+        assert_eq!(batches(0, 0, 0, 50), [[0, 0, 0, 24], [0, 0, 0, 24], [0, 0, 0, 2]]);
+        assert_eq!(batches(0, 0, 20, 10), [[0, 0, 20, 4], [0, 0, 0, 6]]);
+        assert_eq!(batches(0, 1, 5, 29), [[0, 1, 3, 0], [0, 0, 2, 22], [0, 0, 0, 7]]);
+        assert_eq!(batches(0, 2_000, 1, 9), [[0, 1_021, 1, 2], [0, 979, 0, 3], [0, 0, 0, 4]]);
+        assert_eq!(
+            batches(1_500, 10, 0, 6),
+            [[1_024, 0, 0, 0], [476, 10, 0, 3], [0, 0, 0, 3]]
+        );
     }
 }

@@ -11,6 +11,7 @@ use domain::{Command, GatewayCall, Request, Timestamp, TransactionId};
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::lanes::Lane;
 use crate::partition::Performing;
 use crate::periodic::Backoff;
 use crate::ports::Gateway;
@@ -72,11 +73,11 @@ impl Calls {
     }
 }
 
-/// Calls a gateway within the call's deadline and commits the outcome. The permit is held until
+/// Calls a gateway within the call's deadline and commits the outcome, which waits for it in `lane`. The permit is held until
 /// then: it bounds what is in flight and what waits to be committed alike.
 pub(crate) async fn perform(
     engine: Engine,
-    performing: Performing,
+    (performing, lane): (Performing, Lane),
     permit: OwnedSemaphorePermit,
     began: Timestamp,
 ) {
@@ -108,7 +109,7 @@ pub(crate) async fn perform(
             is_controlled,
         })),
     };
-    commit_outcome(&engine, request).await;
+    commit_outcome(&engine, lane, request).await;
     engine.shared().calls.end(transaction);
     drop(permit);
 }
@@ -138,10 +139,10 @@ async fn call_within(
 
 /// Offers an outcome to the partition until it is written: money may have moved. What is lost with
 /// the process is asked about after the next start.
-async fn commit_outcome(engine: &Engine, request: Request) {
+async fn commit_outcome(engine: &Engine, lane: Lane, request: Request) {
     let mut backoff = Backoff::new(RETRY_AFTER, RETRY_AFTER_MAX);
     loop {
-        match engine.submit_own(request.clone()).await.map_err(|unavailable| unavailable.reason) {
+        match engine.submit_in(lane, request.clone()).await.map_err(|it| it.reason) {
             Err(reason) if is_worth_another_try(reason) => {
                 tokio::time::sleep(backoff.pause()).await;
             }

@@ -1,6 +1,6 @@
 //! The partition's thread: batches what comes in, processes it, and sends the answers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use domain::{PaymentId, PaymentReply, PaymentResult, Reply, Timestamp, TransactionId};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use super::lanes::Lanes;
+use super::lanes::{Lane, Lanes};
 use super::outbox::{self, RETRY_AFTER, RETRY_AFTER_MAX};
 use super::{Engine, Message};
 use crate::partition::{
@@ -76,7 +76,7 @@ impl<S: Store> Worker<S> {
             let now = Instant::now();
             for waiting in lanes.next_batch() {
                 admitted += usize::from(waiting.is_counted());
-                batch.add(waiting.work, waiting.answer, waiting.position, now);
+                batch.add(waiting.work, waiting.answer, (waiting.lane, waiting.position), now);
             }
             self.process_batch(batch);
             // Only now: until its calls have begun, a request must keep the core from stopping.
@@ -148,8 +148,13 @@ impl<S: Store> Worker<S> {
             .send_if_modified(|head| std::mem::replace(head, processed.head) != processed.head);
         let payments: HashMap<TransactionId, PaymentId> =
             processed.calls.iter().map(|it| (it.call.transaction, it.call.payment)).collect();
+        let background = in_background(&batch.waiters, &processed.verdicts);
         for (performing, permit) in processed.calls.into_iter().zip(granted) {
-            self.perform(performing, permit, began);
+            let lane = match background.contains(&performing.call.transaction) {
+                true => Lane::BackgroundOutcome,
+                false => Lane::Own,
+            };
+            self.perform((performing, lane), permit, began);
         }
         for (waiter, verdict) in batch.waiters.into_iter().zip(processed.verdicts) {
             self.answer(waiter, verdict, &payments);
@@ -175,8 +180,13 @@ impl<S: Store> Worker<S> {
         (processed, granted)
     }
 
-    fn perform(&self, performing: Performing, permit: OwnedSemaphorePermit, began: Timestamp) {
-        self.engine.shared.calls.begin(performing.call.transaction);
+    fn perform(
+        &self,
+        performing: (Performing, Lane),
+        permit: OwnedSemaphorePermit,
+        began: Timestamp,
+    ) {
+        self.engine.shared.calls.begin(performing.0.call.transaction);
         self.runtime.spawn(outbox::perform(self.engine.clone(), performing, permit, began));
     }
 
@@ -230,6 +240,18 @@ impl<S: Store> Worker<S> {
         metrics::gauge!("faregate_queue_commands")
             .set(self.engine.shared.waiting.load(Ordering::Relaxed) as f64);
     }
+}
+
+/// The transactions whose calls were begun by works of [`Lane::Background`].
+fn in_background(waiters: &[Waiter], verdicts: &[Verdict]) -> HashSet<TransactionId> {
+    let of_waiter = |(waiter, verdict): (&Waiter, &Verdict)| match (waiter.lane, verdict) {
+        (Lane::Background, Verdict::Waits(transaction)) => Some(*transaction),
+        (
+            Lane::Own | Lane::Request | Lane::BackgroundOutcome | Lane::Background,
+            Verdict::Answered(_) | Verdict::Waits(_) | Verdict::Unavailable(_),
+        ) => None,
+    };
+    waiters.iter().zip(verdicts).filter_map(of_waiter).collect()
 }
 
 /// The answer where a call was made and its outcome is not known.
