@@ -6,8 +6,8 @@ use super::Waiting;
 use crate::partition::BATCH_COMMANDS_MAX;
 
 /// How many works of the core's own accord a batch has at most. Small batches keep a request that comes next from
-/// waiting for them: with 24 a commit takes a millisecond or two.
-const BACKGROUND_MAX: usize = 24;
+/// waiting for them: with 16 a commit takes a millisecond or two.
+const BACKGROUND_MAX: usize = 16;
 
 /// How many of them a batch with requests has at most, whose clients wait for all of it.
 const BACKGROUND_BESIDE_REQUESTS_MAX: usize = 3;
@@ -107,13 +107,13 @@ mod tests {
             ])
         };
         assert_eq!(batches(3, 2, 1, 1), [[3, 2, 1, 1]]);
-        assert_eq!(batches(0, 0, 0, 50), [[0, 0, 0, 24], [0, 0, 0, 24], [0, 0, 0, 2]]);
-        assert_eq!(batches(0, 0, 20, 10), [[0, 0, 20, 4], [0, 0, 0, 6]]);
-        assert_eq!(batches(0, 1, 5, 29), [[0, 1, 3, 0], [0, 0, 2, 22], [0, 0, 0, 7]]);
-        assert_eq!(batches(0, 2_000, 1, 9), [[0, 1_021, 1, 2], [0, 979, 0, 3], [0, 0, 0, 4]]);
         assert_eq!(
-            batches(1_500, 10, 0, 6),
-            [[1_024, 0, 0, 0], [476, 10, 0, 3], [0, 0, 0, 3]]
+            batches(0, 0, 0, 50),
+            [[0, 0, 0, 16], [0, 0, 0, 16], [0, 0, 0, 16], [0, 0, 0, 2]]
         );
+        assert_eq!(batches(0, 0, 12, 10), [[0, 0, 12, 4], [0, 0, 0, 6]]);
+        assert_eq!(batches(0, 1, 5, 29), [[0, 1, 3, 0], [0, 0, 2, 14], [0, 0, 0, 15]]);
+        assert_eq!(batches(0, 2_000, 1, 9), [[0, 1_021, 1, 2], [0, 979, 0, 3], [0, 0, 0, 4]]);
+        assert_eq!(batches(1_500, 10, 0, 6), [[1_024, 0, 0, 0], [476, 10, 0, 3], [0, 0, 0, 3]]);
     }
 }
