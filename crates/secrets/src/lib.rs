@@ -1,5 +1,5 @@
 //! Files that only their owner may read, keys and tokens in them, keys derived from one root key, and the
-//! sealer for everything that is stored encrypted.
+//! sealer for everything that is stored encrypted. Signatures of HTTP messages.
 
 pub mod derive;
 pub mod key_file;
@@ -7,6 +7,7 @@ pub mod private_file;
 pub mod random;
 pub mod sealer;
 pub mod token_file;
+pub mod webhook;
 
 pub use derive::RootKey;
 pub use key_file::{KEY_BYTES, Key};

@@ -21,7 +21,6 @@ use subtle::ConstantTimeEq as _;
 
 pub use self::callback::{
     Callback, CallbackCheck, CallbackInvalid, Deliver, Delivery, NOTIFY_DELAYS, NotDelivered,
-    SECRET_BYTES_MAX, SECRET_BYTES_MIN,
 };
 pub use self::worker::{OwnsAccount, Representation, Worker, run};
 

@@ -4,14 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use domain::operation::{Operation, OperationStatus};
 use domain::{OperationId, Timestamp};
 use engine::ports::BoxFuture;
 use engine::time::rfc3339;
-use ring::hmac;
+use secrets::webhook::{self, NoSecret};
 use secrets::{Purpose, Sealer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -34,17 +32,6 @@ pub enum NotDelivered {
     TimedOut,
 }
 
-/// The minimum length of a secret in bytes, as Standard Webhooks requires.
-pub const SECRET_BYTES_MIN: usize = 24;
-/// The maximum length of a secret in bytes, as Standard Webhooks requires.
-pub const SECRET_BYTES_MAX: usize = 64;
-
-/// May precede a secret in base64.
-const SECRET_PREFIX: &str = "whsec_";
-
-/// The longest secret in base64, with its prefix.
-const SECRET_TEXT_BYTES_MAX: usize = 6 + SECRET_BYTES_MAX.div_ceil(3) * 4;
-
 /// Delays from a failed call to the next attempt, as Standard Webhooks recommends; there is no
 /// attempt after the last one.
 pub const NOTIFY_DELAYS: [Duration; 9] = [
@@ -63,7 +50,7 @@ pub const NOTIFY_DELAYS: [Duration; 9] = [
 #[derive(Clone, PartialEq, Eq)]
 pub struct Callback {
     url: String,
-    secret: Vec<u8>,
+    secret: webhook::Secret,
 }
 
 impl std::fmt::Debug for Callback {
@@ -78,11 +65,8 @@ pub enum CallbackInvalid {
     /// The URL may not be called.
     #[error("{0}")]
     Url(String),
-    /// The secret has another length, or is not base64.
-    #[error(
-        "is not {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes in base64, with or without `whsec_`"
-    )]
-    Secret,
+    #[error(transparent)]
+    Secret(#[from] NoSecret),
 }
 
 impl CallbackInvalid {
@@ -91,7 +75,7 @@ impl CallbackInvalid {
     pub const fn field(&self) -> &'static str {
         match self {
             Self::Url(_) => "url",
-            Self::Secret => "secret",
+            Self::Secret(_) => "secret",
         }
     }
 }
@@ -121,15 +105,7 @@ impl Callback {
     /// [`CallbackInvalid`].
     pub fn read(url: &str, secret: &str, check: &CallbackCheck) -> Result<Self, CallbackInvalid> {
         check(url).map_err(CallbackInvalid::Url)?;
-        if secret.len() > SECRET_TEXT_BYTES_MAX {
-            return Err(CallbackInvalid::Secret);
-        }
-        let encoded = secret.strip_prefix(SECRET_PREFIX).unwrap_or(secret);
-        let secret = BASE64.decode(encoded).map_err(|_| CallbackInvalid::Secret)?;
-        match (SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&secret.len()) {
-            true => Ok(Self { url: url.to_owned(), secret }),
-            false => Err(CallbackInvalid::Secret),
-        }
+        Ok(Self { url: url.to_owned(), secret: webhook::Secret::parse(secret)? })
     }
 
     /// The host of the URL, as it was checked: one host, whatever its port.
@@ -151,8 +127,7 @@ impl Callback {
 
     /// Encrypted, for the operation's row.
     pub(super) fn seal(self, sealer: &Sealer, id: OperationId, disclosure: Disclosure) -> String {
-        let secret = BASE64.encode(&self.secret);
-        let stored = StoredCallback { disclosure, url: self.url, secret };
+        let stored = StoredCallback { disclosure, url: self.url, secret: self.secret.reveal() };
         let stored = serde_json::to_vec(&stored).expect("strings are plain JSON");
         sealer.seal(Purpose::Callback, id.uuid(), &stored)
     }
@@ -162,7 +137,7 @@ impl Callback {
         let sealed = operation.callback.as_deref()?;
         let opened = sealer.open(Purpose::Callback, operation.id.uuid(), sealed).ok()?;
         let StoredCallback { disclosure, url, secret } = serde_json::from_slice(&opened).ok()?;
-        Some((Self { url, secret: BASE64.decode(secret).ok()? }, disclosure))
+        Some((Self { url, secret: webhook::Secret::parse(&secret).ok()? }, disclosure))
     }
 
     /// The call that reports the end of an operation, whose JSON is `data`; `now` is real time.
@@ -183,12 +158,12 @@ impl Callback {
         let payload = Payload { kind: event_type(&operation.status), timestamp, data };
         let body = serde_json::to_vec(&payload).expect("a payload is plain JSON");
         let (id, sent_at) = (operation.id.to_string(), now.0.div_euclid(1_000_000).to_string());
-        let signature = sign(&self.secret, &id, &sent_at, &body);
+        let signature = self.secret.sign(&id, &sent_at, &body);
         let headers = vec![
             ("content-type", "application/json".to_owned()),
-            ("webhook-id", id),
-            ("webhook-timestamp", sent_at),
-            ("webhook-signature", signature),
+            (webhook::ID, id),
+            (webhook::TIMESTAMP, sent_at),
+            (webhook::SIGNATURE, signature),
         ];
         Delivery { url: self.url, headers, body: body.into() }
     }
@@ -202,44 +177,17 @@ const fn event_type(status: &OperationStatus) -> &'static str {
     }
 }
 
-fn sign(secret: &[u8], id: &str, sent_at: &str, body: &[u8]) -> String {
-    let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, secret));
-    for part in [id.as_bytes(), b".", sent_at.as_bytes(), b".", body] {
-        context.update(part);
-    }
-    format!("v1,{}", BASE64.encode(context.sign()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn any_url() -> CallbackCheck {
-        Arc::new(|url| if url.is_empty() { Err("is not a URL".to_owned()) } else { Ok(()) })
-    }
-
     #[test]
-    fn signatures_match_the_example_of_standard_webhooks() {
-        // The example in the libraries of the specification.
-        let secret = BASE64.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
-        let signed =
-            sign(&secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", br#"{"test": 2432232314}"#);
-        assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
-    }
-
-    #[test]
-    fn secrets_of_24_to_64_bytes_are_accepted() {
-        let read = |secret: &str| Callback::read("https://a", secret, &any_url());
-        for bytes in [24, 32, 64] {
-            let text = BASE64.encode(vec![7; bytes]);
-            assert_eq!(read(&text).unwrap().secret.len(), bytes);
-            assert_eq!(read(&format!("whsec_{text}")).unwrap(), read(&text).unwrap());
-        }
-        let (short, long) = (BASE64.encode([7; 23]), BASE64.encode([7; 65]));
-        for wrong in ["", "whsec_", "no base64!", &short, &long, &"A".repeat(4096)] {
-            assert_eq!(read(wrong), Err(CallbackInvalid::Secret), "{wrong}");
-        }
-        let shown = format!("{:?}", read(&BASE64.encode([7; 24])).unwrap());
-        assert_eq!(shown, r#"Callback { url: "https://a", .. }"#);
+    fn a_callback_shows_no_secret() {
+        let any_url: CallbackCheck = Arc::new(|_| Ok(()));
+        let secret = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        let read = Callback::read("https://a", secret, &any_url).unwrap();
+        assert_eq!(format!("{read:?}"), r#"Callback { url: "https://a", .. }"#);
+        let refused = Callback::read("https://a", "whsec_", &any_url).unwrap_err();
+        assert_eq!((refused.field(), refused), ("secret", CallbackInvalid::Secret(NoSecret)));
     }
 }
