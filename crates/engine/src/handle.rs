@@ -26,12 +26,12 @@ use uuid::Uuid;
 use self::balances::Balances;
 use self::health::LastCheck;
 pub use self::health::{CHECK_AGE_MAX, Unhealthy};
-pub(crate) use self::lanes::Lane;
 use self::outbox::Calls;
 pub use self::stopped::StoppedGateways;
 use self::turns::Turns;
 use self::worker::Worker;
 
+use crate::lane::Lane;
 use crate::partition::{Answer, Partition, Work};
 use crate::ports::{Bookkeeping, Gateway, LedgerTotal, Page, Queries, ROWS_MAX, Store, StoreError};
 use crate::queue::{self, Queue, QueuePosition, Route, SimulatedWork};
@@ -72,7 +72,7 @@ pub struct FrontParts {
 pub struct Options {
     /// Commands waiting for the partition; more are refused.
     pub queue_max: usize,
-    /// Calls in flight per gateway; more are refused.
+    /// Calls in flight per gateway that has no limit of its own; more are refused.
     pub in_flight_max: usize,
     /// Reads at the same time; as many connections are open.
     pub readers: usize,
@@ -192,8 +192,11 @@ impl Engine {
         let (queue, messages) = mpsc::unbounded_channel();
         let engine = Self::new(Shared {
             permits: gateways
-                .keys()
-                .map(|name| (name.clone(), Arc::new(Semaphore::new(options.in_flight_max))))
+                .iter()
+                .map(|(name, gateway)| {
+                    let in_flight_max = gateway.in_flight_max().unwrap_or(options.in_flight_max);
+                    (name.clone(), Arc::new(Semaphore::new(in_flight_max)))
+                })
                 .collect(),
             gateways,
             head: watch::Sender::new(partition.head()),

@@ -12,6 +12,7 @@ mod clock;
 pub mod flags;
 mod handle;
 pub mod insights;
+mod lane;
 pub mod partition;
 mod pending_batch;
 pub mod periodic;

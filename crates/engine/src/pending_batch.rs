@@ -5,7 +5,7 @@ use std::time::Instant;
 use domain::{Command, TransactionId};
 use tokio::sync::oneshot;
 
-use crate::handle::Lane;
+use crate::lane::Lane;
 use crate::partition::{Answer, Work};
 use crate::queue::QueuePosition;
 use crate::{Reason, Unavailable};

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Waiting;
+use crate::lane::Lane;
 use crate::partition::BATCH_COMMANDS_MAX;
 
 /// How many works of the core's own accord a batch has at most. Small batches keep a request that comes next from
@@ -11,19 +12,6 @@ const BACKGROUND_MAX: usize = 16;
 
 /// How many of them a batch with requests has at most, whose clients wait for all of it.
 const BACKGROUND_BESIDE_REQUESTS_MAX: usize = 3;
-
-/// The line in which a work waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
-    /// What the core itself has to say goes first: an outcome ends what was begun, and behind thousands of
-    /// commands that came at once each of them would end last.
-    Own,
-    Request,
-    /// The outcomes of calls that works of [`Lane::Background`] began: the first of them.
-    BackgroundOutcome,
-    /// What the core does of its own accord, however much of it is due: a few with each batch.
-    Background,
-}
 
 /// The works that wait, in the order in which they came.
 #[derive(Default)]

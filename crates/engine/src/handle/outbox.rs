@@ -11,7 +11,7 @@ use domain::{Command, GatewayCall, Request, Timestamp, TransactionId};
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::lanes::Lane;
+use crate::lane::Lane;
 use crate::partition::Performing;
 use crate::periodic::Backoff;
 use crate::ports::Gateway;
@@ -210,6 +210,7 @@ mod tests {
             external_payment_method_id: None,
             payment_method_properties: Properties::default(),
             properties: Properties::default(),
+            references: vec![],
             is_controlled: false,
             timeout_us,
         }

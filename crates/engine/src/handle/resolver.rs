@@ -11,7 +11,7 @@ use domain::{Command, PaymentId, Request, TenantNo, TransactionId};
 use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 
-use super::lanes::Lane;
+use crate::lane::Lane;
 use crate::periodic::{Job, Pass, Periodic};
 use crate::ports::Inquiry;
 use crate::{Answer, Engine, Unavailable};

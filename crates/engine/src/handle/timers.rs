@@ -12,8 +12,8 @@ use domain::timer::{Timer, TimerKey, TimerKind};
 use domain::{AttemptId, Command, Request, TenantNo, Timestamp};
 use tokio::sync::Semaphore;
 
-use super::lanes::Lane;
 use super::resolver;
+use crate::lane::Lane;
 use crate::partition::Answer;
 use crate::periodic::{Job, Pass, Periodic};
 use crate::ports::Inquiry;

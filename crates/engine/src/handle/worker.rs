@@ -8,9 +8,10 @@ use std::time::Instant;
 use domain::{PaymentId, PaymentReply, PaymentResult, Reply, Timestamp, TransactionId};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use super::lanes::{Lane, Lanes};
+use super::lanes::Lanes;
 use super::outbox::{self, RETRY_AFTER, RETRY_AFTER_MAX};
 use super::{Engine, Message};
+use crate::lane::Lane;
 use crate::partition::{
     Answer, BATCH_COMMANDS_MAX, Changed, CommitOutcome, Partition, Performing, Processed, Times,
     Verdict, Work,

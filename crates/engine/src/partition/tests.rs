@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::*;
+use crate::lane::Lane;
 use crate::pending_batch::PendingBatch;
 use crate::ports::Opened;
 
@@ -129,7 +130,7 @@ impl Scene {
         let mut batch = PendingBatch::default();
         for text in works {
             let work = Work::Request(Box::new(request(text)));
-            batch.add(work, oneshot::channel().0, None, Instant::now());
+            batch.add(work, oneshot::channel().0, (Lane::Request, None), Instant::now());
         }
         let before = self.partition.store().commits;
         let mut verdicts = vec![];
