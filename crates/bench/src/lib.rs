@@ -136,20 +136,40 @@ impl Common {
         let body = serde_json::json!({
             "externalKey": api_key, "apiKey": api_key, "apiSecret": api_secret,
         });
-        let body = body.to_string();
         let head = self.identity().head(target, "POST", "/1.0/kb/tenants")?;
-        let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
-        let mut connection = Connection::open(target.address, timeout).await?;
-        let deadline = Instant::now() + timeout;
-        let response = connection.exchange(request.as_bytes(), deadline).await?;
-        anyhow::ensure!(
-            matches!(response.status, 201 | 409),
-            "creating the tenant: {} {}",
-            response.status,
-            String::from_utf8_lossy(&response.body(connection.received()))
-        );
+        let (status, answer) = post(target, &head, &body, timeout).await?;
+        anyhow::ensure!(matches!(status, 201 | 409), "creating the tenant: {status} {answer}");
         Ok(())
     }
+
+    /// Stores rules that every payment of the tenant has to keep to, and that refuse none.
+    async fn set_rules(&self, target: &Target, timeout: Duration) -> anyhow::Result<()> {
+        let rules = serde_json::json!({
+            "everyPayment": true, "paymentsPerDay": 1_000_000, "currencies": ["USD"],
+            "limits": { "USD": { "payment": "1000000", "day": "100000000" } },
+        });
+        let path = "/1.0/kb/tenants/uploadPluginConfig/faregate-rules";
+        let head = self.identity().head(target, "POST", path)?;
+        let head = head.replace("Content-Type: application/json", "Content-Type: text/plain");
+        let (status, answer) = post(target, &head, &rules, timeout).await?;
+        anyhow::ensure!(status == 201, "storing the rules: {status} {answer}");
+        Ok(())
+    }
+}
+
+/// Sends one request; status and body of its response.
+async fn post(
+    target: &Target,
+    head: &str,
+    body: &serde_json::Value,
+    timeout: Duration,
+) -> anyhow::Result<(u16, String)> {
+    let body = body.to_string();
+    let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+    let mut connection = Connection::open(target.address, timeout).await?;
+    let response = connection.exchange(request.as_bytes(), Instant::now() + timeout).await?;
+    let answer = response.body(connection.received());
+    Ok((response.status, String::from_utf8_lossy(&answer).into_owned()))
 }
 
 /// Raises the soft limit of open files so that `connections` fit.

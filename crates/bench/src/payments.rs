@@ -62,6 +62,9 @@ pub struct Args {
     /// Create the tenant first, where there is none with this API key.
     #[arg(long)]
     create_tenant: bool,
+    /// Give the tenant rules that every payment has to keep to (`faregate-rules`).
+    #[arg(long)]
+    rules: bool,
     /// The server's process id: report its CPU per flow and its memory.
     #[arg(long)]
     pid: Option<u32>,
@@ -141,6 +144,9 @@ fn preflight(args: &Args, plan: &Plan) -> anyhow::Result<()> {
     runtime.block_on(async {
         if args.create_tenant {
             args.common.create_tenant(&plan.target, args.timeout).await?;
+        }
+        if args.rules {
+            args.common.set_rules(&plan.target, args.timeout).await?;
         }
         let tally = Mutex::new(Tally::new(Counted::ByEnd));
         let now = Instant::now();

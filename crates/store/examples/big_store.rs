@@ -11,6 +11,8 @@ use std::time::Instant;
 
 use domain::account::CreateAccount;
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
+use domain::custom_field::{AddCustomFields, NewCustomField};
+use domain::object::{Object, ObjectType};
 use domain::payment::{
     Actor, FollowUp, GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus, Initiate,
 };
@@ -23,13 +25,17 @@ use domain::{
 };
 use engine::analytics::{Deltas, ROWS_MAX, ReadModels};
 use engine::partition::{Answer, BATCH_COMMANDS_MAX, Partition, Times, Verdict, Work};
-use engine::ports::{FollowerQueries, HistoryOf, LedgerFilter, Page, Queries, Store, StoreError};
+use engine::ports::{
+    FieldSearch, FollowerQueries, HistoryOf, LedgerFilter, Page, Queries, Store, StoreError,
+};
 use store::analytics::{AnalyticsQueries, SqliteReadModels, TransactionsFilter, analytics_path};
 use store::{Options, Reader, SqlQueries, SqlStore, database_path, open_dir};
 use uuid::Uuid;
 
 const TENANT: TenantNo = TenantNo(1);
 const CARDS: &str = "cards";
+/// What the custom field `plan` of an account can be.
+const PLANS: [&str; 4] = ["free", "team", "business", "enterprise"];
 /// 2024-01-01T00:00:00Z in Unix time.
 const BEGIN_US: i64 = 1_704_067_200 * Timestamp::SECOND_US;
 /// Domain time between two payments while filling: two million of them are two months.
@@ -203,6 +209,15 @@ impl Shop {
         self.request(TENANT, Command::Account(AccountCommand::CreatePaymentMethod(method)))
     }
 
+    /// Two custom fields: a value that is the account's own, and one that many have.
+    fn add_fields(&mut self, account: AccountId) -> Request {
+        let field = |name: &str, value: String| NewCustomField { name: name.to_owned(), value };
+        let plan = PLANS[self.random.below(PLANS.len())];
+        let fields = vec![field("crm_id", account.to_string()), field("plan", plan.to_owned())];
+        let added = AddCustomFields { account, object: Object::Account(account), fields };
+        self.request(TENANT, Command::Account(AccountCommand::AddCustomFields(added)))
+    }
+
     fn initiate(&mut self, account: AccountId) -> Initiate {
         Initiate {
             account,
@@ -226,7 +241,7 @@ impl Shop {
     }
 }
 
-/// Three payments for each new account, now and then for an old one; a tenth through a gateway
+/// Two custom fields and three payments for each new account, the payments now and then for an old one; a tenth through a gateway
 /// that answers later; a quarter authorized and captured, the others purchases, some refunded.
 fn fill(dir: &Path, payments: usize) -> Result<(), StoreError> {
     const ACCOUNTS: usize = 256;
@@ -260,6 +275,8 @@ fn open_accounts(shop: &mut Shop, count: usize) -> Vec<AccountId> {
     let gateway = |n: usize| if n.is_multiple_of(10) { CARDS } else { EXTERNAL_PAYMENT };
     let requests = accounts.iter().enumerate();
     let requests = requests.map(|(n, account)| shop.create_method(*account, gateway(n))).collect();
+    shop.batch(requests);
+    let requests = accounts.iter().map(|account| shop.add_fields(*account)).collect();
     shop.batch(requests);
     accounts
 }
@@ -474,6 +491,22 @@ fn measure_searches(queries: &dyn Queries, sample: &Sample) {
     });
     time("search payments by key", SAMPLES, |n| {
         Ok(queries.search_payments(TENANT, &sample.payments[n].2, page)?.items.len())
+    });
+    let named = |name: &str, value: String| FieldSearch::Value {
+        kind: ObjectType::Account,
+        name: name.to_owned(),
+        value: Some(value),
+    };
+    time("custom fields of a name and a rare value", SAMPLES, |n| {
+        let search = named("crm_id", sample.accounts[n].0.to_string());
+        Ok(queries.custom_fields_named(TENANT, &search, page)?.items.len())
+    });
+    time("custom fields of a name and a frequent value", SAMPLES, |n| {
+        let search = named("plan", PLANS[n % PLANS.len()].to_owned());
+        Ok(queries.custom_fields_named(TENANT, &search, page)?.items.len())
+    });
+    time("custom fields, 100 from 10000", 200, |_| {
+        Ok(queries.custom_fields(TENANT, Page { offset: 10_000, ..page })?.items.len())
     });
     time("search accounts by part of a name", SCANS, |_| {
         Ok(queries.search_accounts(TENANT, "omer 12345", page)?.items.len())
