@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use config::Config;
 use engine::Clock;
 use gateway::simulator;
-use server::node;
 use server::serve::{self, Error, Signals};
+use server::{gateways, node};
 
 /// Options of `faregate simulator`.
 #[derive(Debug, clap::Args)]
@@ -29,7 +29,7 @@ pub fn run(args: Args) -> Result<(), Error> {
     serve::raise_open_files();
     serve::runtime(&config)?.block_on(async {
         let mut signals = Signals::new().map_err(Error::Signals)?;
-        let options = node::simulator_options(&config, Clock::new(false));
+        let options = gateways::simulator_options(&config, Clock::new(false));
         let bound = simulator::bind(args.listen, &args.data_dir, options);
         let bound = bound.map_err(node::Error::from)?;
         println!("listening on http://{}", bound.address());

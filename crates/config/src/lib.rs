@@ -1,6 +1,7 @@
 //! The configuration: built-in defaults, then the file, then the environment, then the command line.
 
 mod database;
+mod http_gateway;
 mod log_filter;
 mod mail;
 mod period;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 use web::Network;
 
+pub use http_gateway::HttpGateway;
 pub use log_filter::log_filter;
 pub use mail::{Mail, MailTransport, SmtpSecurity};
 pub use period::Period;
@@ -200,6 +202,9 @@ impl Config {
         }
         if self.gateway.simulator.settle_after.0 < SETTLE_AFTER_MIN {
             return invalid("gateway.simulator.settle_after", "must be at least 1s");
+        }
+        if let Some((key, reason)) = http_gateway::check(&self.gateway.http, self.test_clock) {
+            return invalid(&key, &reason);
         }
         if !is_base_url(&self.public_url) {
             return invalid("public_url", "is no URL such as https://pay.example.com");
@@ -434,6 +439,7 @@ impl Draft {
     ) -> Result<(), Error> {
         for (key, value) in table {
             path.push(key);
+            self.open_gateway(path, &value);
             match value {
                 Value::Table(section) if matches!(self.slot(path), Some(Value::Table(_))) => {
                     self.read_table(origin, path, section)?;
@@ -451,6 +457,21 @@ impl Draft {
         Ok(())
     }
 
+    /// A gateway of `gateway.http` begins with the defaults. It is in the file: the environment can only say more
+    /// of it.
+    fn open_gateway(&mut self, path: &[String], value: &Value) {
+        let [gateway, http, name] = path else { return };
+        if gateway != "gateway" || http != "http" || !value.is_table() {
+            return;
+        }
+        let defaults = Table::try_from(HttpGateway::default());
+        let defaults = defaults.expect("the defaults can be written as TOML");
+        let gateways = self.table.get_mut(gateway).and_then(|it| it.get_mut(http));
+        if let Some(gateways) = gateways.and_then(Value::as_table_mut) {
+            gateways.entry(name.clone()).or_insert(Value::Table(defaults));
+        }
+    }
+
     fn read_environment(
         &mut self,
         environment: &mut dyn Iterator<Item = (String, String)>,
@@ -458,8 +479,12 @@ impl Draft {
         let mut leaves = Vec::new();
         collect_leaves(&self.table, &mut Vec::new(), &mut leaves);
         for (name, text) in environment {
-            let Some(rest) = name.strip_prefix(PREFIX) else { continue };
-            let named = leaves.iter().find(|path| path.join("_").eq_ignore_ascii_case(rest));
+            if !name.starts_with(PREFIX) {
+                continue;
+            }
+            let is_named =
+                |path: &&Vec<String>| variables::of_setting(path).eq_ignore_ascii_case(&name);
+            let named = leaves.iter().find(is_named);
             let Some(path) = named.cloned() else {
                 self.read_unknown(name, &leaves)?;
                 continue;

@@ -1,5 +1,6 @@
 //! Every setting with its default; `config.default.toml` documents them for operators.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::database::DatabaseUrl;
+use super::http_gateway::HttpGateway;
 use super::mail::Mail;
 use super::period::Period;
 use super::secret::Secret;
@@ -228,6 +230,8 @@ pub struct Gateway {
     /// Calls of one gateway in flight; above it 503, and nothing is written.
     pub in_flight_max: usize,
     pub simulator: Simulator,
+    /// Gateways that are other programs, by name.
+    pub http: BTreeMap<String, HttpGateway>,
 }
 
 /// The simulated gateway.
@@ -530,7 +534,7 @@ impl Default for Gateway {
             timeout: Period::seconds(30),
             settle_after: Period::seconds(5),
         };
-        Self { in_flight_max: 4_096, simulator }
+        Self { in_flight_max: 4_096, simulator, http: BTreeMap::new() }
     }
 }
 

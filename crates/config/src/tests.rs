@@ -65,11 +65,12 @@ fn difference(before: &Table, after: &Table) -> String {
     let mut leaves = Vec::new();
     collect_leaves(after, &mut Vec::new(), &mut leaves);
     let get = |table: &Table, path: &[String]| {
-        let value = path.iter().skip(1).fold(table[&path[0]].clone(), |at, key| at[key].clone());
-        value.to_string()
+        let value = path.iter().skip(1).try_fold(table.get(&path[0])?, |at, key| at.get(key));
+        value.map(ToString::to_string)
     };
     let changed = leaves.iter().filter(|path| get(before, path) != get(after, path));
-    changed.map(|path| format!("{} = {}\n", path.join("."), get(after, path))).collect()
+    let shown = |path: &Vec<String>| get(after, path).unwrap_or_default();
+    changed.map(|path| format!("{} = {}\n", path.join("."), shown(path))).collect()
 }
 
 #[test]
@@ -356,5 +357,97 @@ fn a_bad_setting_is_named_with_where_it_came_from() {
         &[],
         listen,
         expect!["command line: setting `listen`: invalid socket address syntax"],
+    );
+}
+
+const GATEWAY: &str = r#"
+    [gateway.http.acme-pay]
+    url = "https://pay.example.com/faregate"
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+"#;
+
+#[test]
+fn a_gateway_of_the_file_has_defaults_and_variables() {
+    check(
+        &format!("{GATEWAY}timeout = \"5s\""),
+        &[("FAREGATE_GATEWAY_HTTP_ACME_PAY_IN_FLIGHT_MAX", "64")],
+        Arguments::default(),
+        expect![[r#"
+            gateway.http.acme-pay.allow_loopback = false
+            gateway.http.acme-pay.in_flight_max = 64
+            gateway.http.acme-pay.secret = "***"
+            gateway.http.acme-pay.settle_after = "5s"
+            gateway.http.acme-pay.timeout = "5s"
+            gateway.http.acme-pay.url = "https://pay.example.com/faregate"
+        "#]],
+    );
+}
+
+#[test]
+fn a_bad_gateway_is_named() {
+    let bad = |change: (&str, &str), expected: Expect| {
+        check(&GATEWAY.replace(change.0, change.1), &[], Arguments::default(), expected);
+    };
+    bad(
+        ("acme-pay", "Acme"),
+        expect![
+            "DIR/faregate.toml: setting `gateway.http.Acme`: is no name of 1 to 50 lower-case letters, digits and `-`"
+        ],
+    );
+    bad(
+        ("acme-pay", "faregate-stripe"),
+        expect![
+            "DIR/faregate.toml: setting `gateway.http.faregate-stripe`: is the name of a gateway of Faregate"
+        ],
+    );
+    bad(
+        ("acme-pay", "killbill-payment-test"),
+        expect![
+            "DIR/faregate.toml: setting `gateway.http.killbill-payment-test`: is the name of a gateway of Faregate"
+        ],
+    );
+    bad(
+        ("https://pay.example.com", "https://127.0.0.1"),
+        expect![
+            "DIR/faregate.toml: setting `gateway.http.acme-pay.url`: leads to an address that is not public"
+        ],
+    );
+    bad(
+        ("https://pay.example.com/faregate", ""),
+        expect!["DIR/faregate.toml: setting `gateway.http.acme-pay.url`: is not a URL"],
+    );
+    bad(
+        ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_MfKQ9r8G"),
+        expect![
+            "DIR/faregate.toml: setting `gateway.http.acme-pay.secret`: is not 24 to 64 bytes in base64, with or without `whsec_`"
+        ],
+    );
+    bad(
+        ("secret", "secrets"),
+        expect!["DIR/faregate.toml: there is no setting `gateway.http.acme-pay.secrets`"],
+    );
+    bad(
+        ("url =", "settle_after = \"1ms\"\nurl ="),
+        expect![
+            "DIR/faregate.toml: setting `gateway.http.acme-pay.settle_after`: must be at least 1s"
+        ],
+    );
+    bad(
+        ("url =", "timeout = \"0s\"\nurl ="),
+        expect![
+            "DIR/faregate.toml: setting `gateway.http.acme-pay.timeout`: must be more than nothing"
+        ],
+    );
+    bad(
+        ("url =", "in_flight_max = 0\nurl ="),
+        expect![
+            "DIR/faregate.toml: setting `gateway.http.acme-pay.in_flight_max`: must be at least 1"
+        ],
+    );
+    bad(
+        ("[gateway.http.acme-pay]", "[gateway]\nhttp = 7\n[mail]"),
+        expect![
+            "DIR/faregate.toml: setting `gateway.http`: invalid type: integer `7`, expected a map"
+        ],
     );
 }

@@ -32,9 +32,9 @@ pub fn is_known(name: &str) -> bool {
     KNOWN.contains(&name) || rest.starts_with("TEST_") || is_of_service
 }
 
-/// The variable of a setting.
+/// The variable of a setting. The `-` of a gateway's name is `_`, which shells can set.
 pub fn of_setting(path: &[String]) -> String {
-    format!("{PREFIX}{}", path.join("_").to_ascii_uppercase())
+    format!("{PREFIX}{}", path.join("_").replace('-', "_").to_ascii_uppercase())
 }
 
 /// The name that was meant, where one is nearly the same.

@@ -13,6 +13,18 @@ pub enum Effect {
     CallGateway(Box<GatewayCall>),
 }
 
+/// How many references a call has at most.
+pub const REFERENCES_MAX: usize = 16;
+
+/// A gateway's own names for a transaction that it processed, or has pending.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayReference {
+    pub transaction: TransactionId,
+    pub operation: TransactionType,
+    pub first: Option<String>,
+    pub second: Option<String>,
+}
+
 /// A request to a gateway. The transaction's id is the idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayCall {
@@ -33,6 +45,11 @@ pub struct GatewayCall {
     pub payment_method_properties: Properties,
     /// What came with the request.
     pub properties: Properties,
+    /// What the gateway said of the transactions that this one builds on, oldest first: the attempt that it
+    /// follows and what succeeded since with the same method, and itself where it is called once more. At
+    /// most [`REFERENCES_MAX`]: the attempt, and the latest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<GatewayReference>,
     /// Whether the transaction has an attempt: its outcome changes that too.
     #[serde(default)]
     pub is_controlled: bool,

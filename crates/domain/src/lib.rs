@@ -50,7 +50,7 @@ pub mod timer;
 pub use account::{Account, Person};
 pub use command::{Command, Idempotency, Request};
 pub use context::{Done, GatewaySettings, Sequences, Settings, Stamp};
-pub use effect::{Effect, GatewayCall};
+pub use effect::{Effect, GatewayCall, GatewayReference};
 pub use event::Event;
 pub use execute::{Executed, execute};
 pub use id::{

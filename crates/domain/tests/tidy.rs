@@ -53,6 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "config",
         &[
             "domain",
+            "engine",
             "evaluation",
             "feature-flags",
             "gateway",

@@ -335,6 +335,11 @@ pub trait Gateway: Send + Sync {
     /// What the domain needs to know of it.
     fn settings(&self) -> GatewaySettings;
 
+    /// How many calls may be in flight; `None`: as many as the engine lets any gateway have.
+    fn in_flight_max(&self) -> Option<usize> {
+        None
+    }
+
     /// Performs a call. The transaction's id is the idempotency key: a gateway that got it before
     /// must not charge again. The engine stops waiting at the deadline. Nothing of the call may leave
     /// later, but for a part of `settle_after`: another process may ask about it then, and believe that it was never sent.

@@ -50,15 +50,15 @@ pub enum CallbackError {
 
 /// The parts of a callback's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Callback {
-    pub(super) is_tls: bool,
+pub(crate) struct Callback {
+    pub(crate) is_tls: bool,
     /// Without the brackets of an IPv6 address.
-    pub(super) host: String,
-    pub(super) port: u16,
+    pub(crate) host: String,
+    pub(crate) port: u16,
     /// The value of the `Host` header.
-    pub(super) authority: String,
+    pub(crate) authority: String,
     /// Path and query.
-    pub(super) target: String,
+    pub(crate) target: String,
 }
 
 /// Checks whether a URL can be a callback. A host name is resolved, and its address checked, with each
@@ -102,7 +102,7 @@ fn is_localhost(host: &str) -> bool {
 }
 
 impl Callback {
-    pub(super) fn parse(url: &str) -> Result<Self, CallbackError> {
+    pub(crate) fn parse(url: &str) -> Result<Self, CallbackError> {
         if url.len() > URL_BYTES_MAX {
             return Err(CallbackError::TooLong);
         }
@@ -139,7 +139,7 @@ impl Callback {
     }
 
     /// Resolves the host and returns an allowed address.
-    pub(super) async fn address(&self, reach: Reach) -> Result<SocketAddr, String> {
+    pub(crate) async fn address(&self, reach: Reach) -> Result<SocketAddr, String> {
         let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
         let mut found = found.map_err(|_| "the callback's host has no address".to_owned())?;
         found
@@ -149,7 +149,7 @@ impl Callback {
 }
 
 impl Reach {
-    pub(super) const fn allows(self, address: IpAddr) -> bool {
+    pub(crate) const fn allows(self, address: IpAddr) -> bool {
         match self {
             Self::Public => is_public(address),
             Self::PublicAndPrivate => is_public(address) || is_private(address),

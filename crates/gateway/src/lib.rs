@@ -1,14 +1,17 @@
 //! Outbound connections: payment gateways, push notifications, mail, and the reconciliation of a
 //! gateway's journal with the store.
 
+mod callback;
 mod error;
 pub mod external;
 mod fence;
+pub mod http_gateway;
 pub mod mail;
 mod multiplexed;
 mod outbound;
 pub mod push;
 pub mod reconcile;
 pub mod simulator;
+pub mod tenants;
 
 pub use error::Error;

@@ -11,11 +11,10 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use crate::fence::{Fence, Fenced};
-use crate::outbound::{Body, SendError};
+use crate::outbound::{self, Body, SendError};
 
 /// The timeout of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -159,13 +158,8 @@ async fn connect(
         .await
         .map_err(|error| format!("{authority}: {error}"))?;
     let address = addresses.next().ok_or("the name has no address")?;
-    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-    // Otherwise Nagle's algorithm delays small requests. An error costs only latency.
-    drop(stream.set_nodelay(true));
-    // The kernel goes on sending what a network has lost, also where this process stands still.
-    let unacknowledged_ms = u32::try_from(unacknowledged_max.as_millis()).unwrap_or(u32::MAX);
-    rustix::net::sockopt::set_tcp_user_timeout(&stream, unacknowledged_ms)
-        .map_err(|error| format!("TCP_USER_TIMEOUT: {error}"))?;
+    let stream = outbound::connect(address).await?;
+    outbound::end_unacknowledged(&stream, unacknowledged_max)?;
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_INTERVAL)

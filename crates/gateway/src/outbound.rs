@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use engine::{Clock, Deadline};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -15,8 +16,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use crate::fence::{Fence, Fenced};
 
 /// How long an idle connection is reusable: shorter than the keep-alive timeout of most servers.
 const IDLE_MAX: Duration = Duration::from_secs(4);
@@ -41,6 +44,15 @@ pub(crate) struct Connection {
     sender: SendRequest<Body>,
     opened: Instant,
     used: Instant,
+    /// Where nothing of a request leaves after its deadline.
+    fence: Option<Arc<Fence>>,
+}
+
+/// What keeps a request with a deadline from leaving after it.
+pub(crate) struct Fencing {
+    pub(crate) clock: Clock,
+    /// How long the kernel offers bytes that the host does not acknowledge.
+    pub(crate) unacknowledged_max: Duration,
 }
 
 /// The TLS configuration, and the name that the server's certificate must have.
@@ -50,19 +62,77 @@ pub(crate) struct Tls {
     pub(crate) name: ServerName<'static>,
 }
 
+impl Tls {
+    /// For a server of this name.
+    pub(crate) fn of(config: &Arc<ClientConfig>, host: &str) -> Result<Self, String> {
+        let name = ServerName::try_from(host.to_owned());
+        let name = name.map_err(|_| format!("{host} is no name that a certificate can have"))?;
+        Ok(Self { config: Arc::clone(config), name })
+    }
+}
+
+/// TLS to servers with certificates of the public web.
+pub(crate) fn public_web_tls() -> Arc<ClientConfig> {
+    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring supports the default protocol versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Arc::new(config)
+}
+
+/// Connects to exactly this address.
+pub(crate) async fn connect(address: SocketAddr) -> Result<TcpStream, String> {
+    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    // Otherwise Nagle's algorithm delays small requests. An error costs only latency.
+    drop(stream.set_nodelay(true));
+    Ok(stream)
+}
+
+/// Ends a connection whose host has not acknowledged bytes for so long: the kernel goes on sending what a network
+/// has lost, also where this process stands still.
+pub(crate) fn end_unacknowledged(stream: &TcpStream, after: Duration) -> Result<(), String> {
+    let after_ms = u32::try_from(after.as_millis()).unwrap_or(u32::MAX);
+    rustix::net::sockopt::set_tcp_user_timeout(stream, after_ms)
+        .map_err(|error| format!("TCP_USER_TIMEOUT: {error}"))
+}
+
 impl Connection {
     /// Connects to exactly this address.
     pub(crate) async fn open(address: SocketAddr, tls: Option<Tls>) -> Result<Self, String> {
-        let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-        // Otherwise Nagle's algorithm delays small requests. An error costs only latency.
-        drop(stream.set_nodelay(true));
-        match tls {
-            None => Self::start(stream).await,
+        Self::secure(connect(address).await?, tls, None).await
+    }
+
+    /// Connects to exactly this address. Nothing of a request with a deadline leaves after it.
+    pub(crate) async fn open_fenced(
+        address: SocketAddr,
+        tls: Option<Tls>,
+        fencing: Fencing,
+    ) -> Result<Self, String> {
+        let stream = connect(address).await?;
+        end_unacknowledged(&stream, fencing.unacknowledged_max)?;
+        let fence = Fence::new(fencing.clock);
+        Self::secure(Fenced::new(stream, Arc::clone(&fence)), tls, Some(fence)).await
+    }
+
+    async fn secure<S>(
+        stream: S,
+        tls: Option<Tls>,
+        fence: Option<Arc<Fence>>,
+    ) -> Result<Self, String>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let connection = match tls {
+            None => Self::start(stream).await?,
             Some(Tls { config, name }) => {
                 let secured = TlsConnector::from(config).connect(name, stream).await;
-                Self::start(secured.map_err(|error| format!("TLS: {error}"))?).await
+                Self::start(secured.map_err(|error| format!("TLS: {error}"))?).await?
             }
-        }
+        };
+        Ok(Self { fence, ..connection })
     }
 
     async fn start<S>(stream: S) -> Result<Self, String>
@@ -77,15 +147,18 @@ impl Connection {
         // The open request receives the error of the connection.
         tokio::spawn(async move { drop(connection.await) });
         let now = Instant::now();
-        Ok(Self { sender, opened: now, used: now })
+        Ok(Self { sender, opened: now, used: now, fence: None })
     }
 
     /// Sends a request. On an error the request is returned if it was certainly not sent.
     async fn send(
         &mut self,
         request: Request<Body>,
+        deadline: Option<&Deadline>,
     ) -> Result<Response<Incoming>, (SendError, Option<Request<Body>>)> {
         self.used = Instant::now();
+        // Until the response begins, or the request is given up.
+        let _open = self.fence.as_ref().zip(deadline).map(|(fence, deadline)| fence.open(deadline));
         if let Err(error) = self.sender.ready().await {
             return Err((SendError::NotSent(error.to_string()), Some(request)));
         }
@@ -102,6 +175,7 @@ impl Connection {
 
     fn is_fresh(&self) -> bool {
         !self.sender.is_closed()
+            && self.fence.as_ref().is_none_or(|fence| !fence.is_closed())
             && self.opened.elapsed() < AGE_MAX
             && self.used.elapsed() < IDLE_MAX
     }
@@ -136,11 +210,13 @@ impl Idle {
     }
 }
 
-/// Sends a request over an idle connection, or over one that `open` opens. If the idle connection had
+/// Sends a request over an idle connection, or over one that `open` opens. A deadline counts on connections of
+/// [`Connection::open_fenced`]. If the idle connection had
 /// ended, the request is sent once more over a new one. The response's body is unread: see [`finish`].
 pub(crate) async fn send<O, F>(
     idle: &Idle,
     request: Request<Body>,
+    deadline: Option<&Deadline>,
     open: O,
 ) -> Result<(Response<Incoming>, Connection), SendError>
 where
@@ -149,14 +225,14 @@ where
 {
     let mut request = request;
     if let Some(mut connection) = idle.take() {
-        match connection.send(request).await {
+        match connection.send(request, deadline).await {
             Ok(response) => return Ok((response, connection)),
             Err((_, Some(unsent))) => request = unsent,
             Err((error, None)) => return Err(error),
         }
     }
     let mut connection = open().await.map_err(SendError::NotSent)?;
-    match connection.send(request).await {
+    match connection.send(request, deadline).await {
         Ok(response) => Ok((response, connection)),
         Err((error, _)) => Err(error),
     }

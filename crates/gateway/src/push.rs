@@ -11,7 +11,7 @@
 //! postponement.
 
 mod body;
-mod callback;
+
 mod follower;
 mod lanes;
 mod options;
@@ -24,10 +24,10 @@ use engine::Engine;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use body::body;
-pub use callback::{
+pub use crate::callback::{
     CallbackError, Reach, URL_BYTES_MAX, validate_callback, validate_request_callback,
 };
+pub use body::body;
 pub use options::{FOLLOWER, Options, RETRY_DELAYS};
 pub use post::{CallbackClient, Failure};
 

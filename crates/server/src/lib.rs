@@ -10,6 +10,7 @@ mod engine_parts;
 mod error;
 mod events;
 pub mod first_start;
+pub mod gateways;
 mod health;
 mod http_setup;
 mod insights;

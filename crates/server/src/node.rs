@@ -1,6 +1,5 @@
 //! The core with all that it needs from outside: store, gateways, tasks of the journal.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,31 +8,23 @@ use std::time::Duration;
 use ::sign_up::SignUp;
 use engine::access::{Access, follow_changes};
 use engine::analytics::Follower;
-use engine::ports::{Gateway, StoreError};
+use engine::ports::StoreError;
 use engine::queue::Queue;
 use engine::{Clock, Engine, FrontParts, Parts, Running};
 use feature_flags::{FlagCache, FlagFeed, Owners};
-use gateway::external::External;
 use gateway::mail::SetupError;
-use gateway::simulator::{self, Notification, Remote, Simulator};
 use secrets::{Sealer, key_file};
 use store::analytics::{AnalyticsQueries, SqliteReadModels, analytics_path};
 use store::{Server, Share, Source, SqlQueries, SqlStore};
-use tokio::sync::{mpsc, watch};
 
-use crate::background::{BackgroundTasks, until};
-use crate::engine_parts::{EngineParts, Gateways};
+use crate::background::BackgroundTasks;
+use crate::engine_parts::EngineParts;
+use crate::gateways::{GatewaySetup, SIMULATOR_DIR, take_notifications};
 use crate::insights::InsightsFlusher;
 use crate::integrity::Schedule;
 use crate::queue::{self, Member};
 use crate::sign_up;
 use config::{Config, QueueKind, Role};
-
-/// Where the simulator keeps its journal, within the data directory.
-const SIMULATOR_DIR: &str = "simulator";
-
-/// How long to wait before a gateway's notification is written again that could not be.
-const NOTIFICATION_RETRY_AFTER: Duration = Duration::from_millis(200);
 
 /// Why the core cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -122,7 +113,7 @@ impl Node {
         let sealer = sealer(config)?;
         let readers = config.engine.reader_threads;
         let queries = Arc::new(store.queries(connections_max(config))?);
-        let (gateways, notifications) = gateways(config, &clock)?;
+        let GatewaySetup { gateways, notifications, tenants } = GatewaySetup::new(config, &clock)?;
         let key = sign_up::key(config, &*queries)?;
         let core = EngineParts::new(config, gateways, clock.clone(), key.as_ref())?;
         let parts = Parts {
@@ -134,6 +125,7 @@ impl Node {
             options: core.options.clone(),
         };
         let (engine, running) = Engine::start(parts)?;
+        tenants.read_with(&engine);
         let sign_up = sign_up::open(config, key.as_ref(), &engine)?;
         let core = core.with_sign_up(sign_up.as_ref()).verifying(integrity(config)?);
         let mut tasks = core.start_tasks(&engine, Share::WHOLE);
@@ -170,7 +162,8 @@ impl Node {
         let dir = store::lock_dir(&config.data_dir)?;
         let sealer = sealer(config)?;
         let clock = Clock::new(config.test_clock);
-        let (gateways, _) = gateways(config, &clock)?;
+        let GatewaySetup { gateways, notifications: _, tenants } =
+            GatewaySetup::new(config, &clock)?;
         let options = store::Options::default();
         let queries = Arc::new(SqlQueries::of_server(&server, connections_max(config))?);
         let key = sign_up::key(config, &*queries)?;
@@ -187,6 +180,7 @@ impl Node {
             settings: core.settings.clone(),
             options: core.options.clone(),
         });
+        tenants.read_with(&engine);
         let sign_up = sign_up::open(config, key.as_ref(), &engine)?;
         let core = core.with_sign_up(sign_up.as_ref()).verifying(integrity(config)?);
         let member = match config.role {
@@ -372,84 +366,4 @@ fn open_store(
     };
     let dir = store::lock_dir(&config.data_dir)?;
     Ok((store::open_server(&server, options)?, Some(dir)))
-}
-
-/// The gateways there are, and what they tell unasked. The simulator only where somebody wants it:
-/// a production tenant must not be able to fake a payment.
-fn gateways(
-    config: &Config,
-    clock: &Clock,
-) -> Result<(Gateways, Option<mpsc::Receiver<Notification>>), Error> {
-    let mut gateways: Gateways = BTreeMap::new();
-    gateways.insert(domain::EXTERNAL_PAYMENT.to_owned(), Arc::new(External));
-    let wanted = &config.gateway.simulator;
-    if !config.test_clock && !wanted.enabled {
-        return Ok((gateways, None));
-    }
-    let options = simulator_options(config, clock.clone());
-    let (gateway, notifications): (Arc<dyn Gateway>, _) = if wanted.url.is_empty() {
-        let simulator = Simulator::open(&simulator_dir(&config.data_dir), options)?;
-        let notifications = simulator.notifications();
-        (Arc::new(simulator), notifications)
-    } else {
-        let remote = Remote::new(&wanted.url, options)?;
-        let notifications = remote.notifications();
-        (Arc::new(remote), notifications)
-    };
-    for name in [simulator::NAME, simulator::KILL_BILL_NAME] {
-        gateways.insert(name.to_owned(), Arc::clone(&gateway));
-    }
-    Ok((gateways, Some(notifications)))
-}
-
-/// Where the simulator keeps its journal.
-#[must_use]
-pub fn simulator_dir(data_dir: &Path) -> std::path::PathBuf {
-    data_dir.join(SIMULATOR_DIR)
-}
-
-/// How the simulator is set up.
-#[must_use]
-pub fn simulator_options(config: &Config, clock: Clock) -> simulator::Options {
-    let wanted = &config.gateway.simulator;
-    simulator::Options { timeout: wanted.timeout.0, settle_after: wanted.settle_after.0, clock }
-}
-
-/// Submits a gateway's notifications, each until it is written: a reversed success is reported only
-/// here.
-async fn take_notifications(
-    engine: Engine,
-    mut notifications: mpsc::Receiver<Notification>,
-    stopped: watch::Receiver<bool>,
-) {
-    let mut stopped = std::pin::pin!(until(stopped));
-    loop {
-        let notification = tokio::select! {
-            notification = notifications.recv() => notification,
-            () = &mut stopped => None,
-        };
-        let Some(notification) = notification else { return };
-        tokio::select! {
-            () = book(&engine, notification) => {}
-            () = &mut stopped => return,
-        }
-    }
-}
-
-async fn book(engine: &Engine, notification: Notification) {
-    let Notification { tenant, payment, transaction, knowledge } = notification;
-    while let Err(error) = engine.notified((tenant, payment), transaction, knowledge.clone()).await
-    {
-        tracing::warn!(
-            error = %error,
-            tenant = tenant.0,
-            payment.id = %payment,
-            transaction.id = %transaction,
-            "a gateway's notification was not written yet"
-        );
-        if error.reason.is_parked() {
-            return;
-        }
-        tokio::time::sleep(NOTIFICATION_RETRY_AFTER).await;
-    }
 }

@@ -7,7 +7,7 @@ use config::Config;
 use domain::{Seq, TransactionId};
 use gateway::simulator::journal;
 use gateway::simulator::record::Effect;
-use server::node;
+use server::{gateways, node};
 use store::Options;
 use store::analytics::{AnalyticsQueries, analytics_path};
 use store::verify::{Problem, Report};
@@ -32,7 +32,7 @@ pub(super) fn look(config: &Config) -> Beside {
         let opened = AnalyticsQueries::open(&analytics, &Options::default(), 1);
         found.analytics = opened.and_then(|it| it.cursor()).unwrap_or_default();
     }
-    let charges = node::simulator_dir(&config.data_dir).join(journal::FILE);
+    let charges = gateways::simulator_dir(&config.data_dir).join(journal::FILE);
     let records = journal::read(&charges, u64::MAX).ok().into_iter().flatten();
     let charged = records.map_while(Result::ok).filter(|it| it.effect == Effect::Charged);
     found.charged.extend(charged.map(|record| record.transaction));

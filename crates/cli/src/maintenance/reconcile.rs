@@ -10,7 +10,7 @@ use gateway::reconcile::{Charges, Compared, Difference, DifferenceKind};
 use gateway::simulator::record::Record;
 use gateway::simulator::{self, journal};
 use serde_json::json;
-use server::{node, serve};
+use server::{gateways, node, serve};
 
 use super::{Error, Report};
 
@@ -89,7 +89,7 @@ fn read_journal(config: &Config, mut each: impl FnMut(&Record)) -> Result<(), Er
         let reading = simulator::charges(url, |record| each(&record));
         return Ok(serve::runtime(config)?.block_on(reading)?);
     }
-    let path = node::simulator_dir(&config.data_dir).join(journal::FILE);
+    let path = gateways::simulator_dir(&config.data_dir).join(journal::FILE);
     if !path.exists() {
         // The gateway has never charged.
         return Ok(());

@@ -10,7 +10,7 @@ use domain::{AccountId, TenantNo, Timestamp};
 use engine::ports::DeliveryId;
 use tokio::time::Instant;
 
-use super::callback::{Callback, CallbackError};
+use crate::callback::{Callback, CallbackError};
 use crate::outbound::Idle;
 
 /// The numbers of queued deliveries from which the follower reads the journal more slowly.

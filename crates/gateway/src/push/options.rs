@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::ClientConfig;
 
-use super::callback::Reach;
+use crate::callback::Reach;
+use crate::outbound::public_web_tls;
 
 /// The follower's name in the store.
 pub const FOLLOWER: &str = "push";
@@ -39,15 +40,4 @@ impl Options {
     pub fn new(reach: Reach) -> Self {
         Self { reach, lanes: 32, timeout: Duration::from_secs(15), tls: public_web_tls() }
     }
-}
-
-fn public_web_tls() -> Arc<ClientConfig> {
-    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("ring supports the default protocol versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Arc::new(config)
 }

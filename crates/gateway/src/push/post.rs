@@ -8,10 +8,9 @@ use http::{Method, Request};
 use http_body_util::Full;
 use tokio::time::timeout;
 use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::callback::{Callback, CallbackError, Reach, validate_request_callback};
 use super::options::Options;
+use crate::callback::{Callback, CallbackError, Reach, validate_request_callback};
 use crate::outbound::{self, Connection, Idle, SendError, Tls};
 
 /// The maximum size of a response's body. The connection is not reused after a larger one.
@@ -73,7 +72,7 @@ impl Poster {
             request = request.header(*name, value);
         }
         let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
-        let sent = outbound::send(idle, request, || self.connect(to)).await;
+        let sent = outbound::send(idle, request, None, || self.connect(to)).await;
         let (response, connection) = sent.map_err(|error| match error {
             SendError::NotSent(reason) | SendError::Unknown(reason) => reason,
         })?;
@@ -88,12 +87,9 @@ impl Poster {
 
     async fn connect(&self, to: &Callback) -> Result<Connection, String> {
         let address = to.address(self.reach).await?;
-        let tls = if to.is_tls {
-            let name = ServerName::try_from(to.host.clone());
-            let name = name.map_err(|_| "the callback's host is not a valid name".to_owned())?;
-            Some(Tls { config: Arc::clone(&self.tls), name })
-        } else {
-            None
+        let tls = match to.is_tls {
+            true => Some(Tls::of(&self.tls, &to.host)?),
+            false => None,
         };
         Connection::open(address, tls).await
     }

@@ -42,6 +42,7 @@ pub fn purchase(number: u128, properties: &str) -> GatewayCall {
         external_payment_method_id: None,
         payment_method_properties: vec![],
         properties: properties.split(' ').filter(|it| !it.is_empty()).map(pair).collect(),
+        references: vec![],
         is_controlled: false,
         timeout_us: 30_000_000,
     }

@@ -4,6 +4,7 @@
 
 mod callback_stub;
 mod calls;
+mod http_gateway;
 mod journal;
 mod mail;
 mod push;

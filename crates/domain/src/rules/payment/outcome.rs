@@ -5,6 +5,7 @@ use crate::card_data::{PAN_CHARS_MAX, mask_pans};
 use crate::change::{Change, PaymentChange};
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
+use crate::effect::REFERENCES_MAX;
 use crate::payment::{
     Amounts, GATEWAY_TEXT_MAX, GatewayAnswer, GatewayInquired, GatewayKnowledge, GatewayOutcome,
     GatewayReplied, GatewayStatus, Outstanding, PaymentFile, PaymentState, Transaction,
@@ -14,9 +15,9 @@ use crate::reply::Outcome;
 use crate::rules::ledger;
 use crate::state::State;
 use crate::{
-    Accepted, AmountMinor, Currency, Effect, Event, GatewayCall, PaymentId, PaymentMethod,
-    PaymentRejection, PaymentReply, PaymentResult, Properties, Rejection, Reply, Timestamp,
-    TransactionId,
+    Accepted, AmountMinor, Currency, Effect, Event, GatewayCall, GatewayReference, PaymentId,
+    PaymentMethod, PaymentRejection, PaymentReply, PaymentResult, Properties, Rejection, Reply,
+    Timestamp, TransactionId,
 };
 
 /// What a request wants of the transaction it put in flight.
@@ -109,6 +110,7 @@ pub(super) fn submit(
         external_payment_method_id: method.and_then(|it| it.external_payment_method_id.clone()),
         payment_method_properties: method.map(|it| it.properties.clone()).unwrap_or_default(),
         properties: asked.properties.clone(),
+        references: references(&file, &transaction),
         is_controlled: asked.is_controlled,
         timeout_us,
     })));
@@ -116,6 +118,26 @@ pub(super) fn submit(
     cx.event(event(&file, file.transactions.len() - 1, before));
     write(file, transaction.id, cx);
     Ok(Accepted::later())
+}
+
+/// See [`GatewayCall::references`].
+fn references(file: &PaymentFile, called: &Transaction) -> Vec<GatewayReference> {
+    let is_known = |it: &&Transaction| {
+        let has_name = it.first_reference.is_some() || it.second_reference.is_some();
+        let counts = it.id == called.id || it.status == TransactionStatus::Success;
+        has_name && counts && it.has_same_route(called)
+    };
+    let all = file.transactions.iter().filter(is_known).map(|it| GatewayReference {
+        transaction: it.id,
+        operation: it.kind,
+        first: it.first_reference.clone(),
+        second: it.second_reference.clone(),
+    });
+    let mut all: Vec<_> = all.collect();
+    if let Some(too_many) = all.len().checked_sub(REFERENCES_MAX) {
+        all.drain(1..=too_many);
+    }
+    all
 }
 
 /// What is to be waited for, from now on.

@@ -3,6 +3,7 @@
 mod closed;
 mod control;
 mod late;
+mod references;
 mod retry;
 
 use std::collections::BTreeMap;
@@ -303,7 +304,10 @@ impl World {
             currency: None,
             error_code: None,
             error_message: None,
-            first_reference: None,
+            first_reference: options
+                .iter()
+                .find_map(|it| it.strip_prefix("ref="))
+                .map(str::to_owned),
             second_reference: None,
         };
         let said = |status| replied(GatewayAnswer::Outcome(outcome(status)));

@@ -32,6 +32,7 @@ fn call(
         external_payment_method_id: None,
         payment_method_properties: properties(method),
         properties: properties(request),
+        references: vec![],
         is_controlled: false,
         timeout_us: 30_000_000,
     }

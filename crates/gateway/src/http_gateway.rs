@@ -1,0 +1,241 @@
+//! A payment gateway that is another program, in any language, reached over HTTP: the contract is
+//! `docs/reference/http-gateway.md`. Requests and answers are signed as Standard Webhooks defines it. A charge is
+//! sent once and never again, only inquired about. Answers are not trusted: they are bounded and validated, and an
+//! invalid one leaves the outcome unknown.
+
+mod contract;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::payment::{GatewayAnswer, GatewayKnowledge};
+use domain::{GatewayCall, GatewaySettings, TenantNo, Timestamp};
+use engine::ports::{BoxFuture, Gateway, Inquiry};
+use engine::{Clock, Deadline};
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::Full;
+use secrets::webhook;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::rustls::ClientConfig;
+use uuid::Uuid;
+
+pub use secrets::webhook::Secret;
+
+use self::contract::{Charge, ChargeAnswer, Inquire, InquireAnswer};
+use crate::callback::{Callback, CallbackError, Reach, validate_callback};
+use crate::outbound::{self, Connection, Fencing, Idle, SendError, Tls, public_web_tls};
+use crate::tenants::Tenants;
+
+/// The version of the contract, in [`VERSION_HEADER`].
+pub const VERSION: &str = "1";
+/// The header with the version of the contract.
+pub const VERSION_HEADER: &str = "faregate-gateway-version";
+/// The header of a charge with the Unix time in milliseconds until which its answer is waited for.
+pub const DEADLINE_HEADER: &str = "faregate-deadline";
+
+/// The maximum size of an answer.
+pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// The timeout of an inquiry.
+const INQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The settings of a gateway.
+pub struct Options {
+    pub base: Base,
+    /// Signs requests and verifies answers.
+    pub secret: Secret,
+    /// The timeout of a charge.
+    pub timeout: Duration,
+    /// How long after a charge's deadline "not found" is final.
+    pub settle_after: Duration,
+    /// Charges in flight.
+    pub in_flight_max: usize,
+    pub clock: Clock,
+    pub tenants: Arc<Tenants>,
+}
+
+/// The URL that the paths of the contract are appended to, and the addresses that it may have.
+pub struct Base {
+    callback: Callback,
+    reach: Reach,
+}
+
+impl Base {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// It cannot be called, or has a query.
+    pub fn parse(url: &str, reach: Reach) -> Result<Self, CallbackError> {
+        validate_callback(url, reach)?;
+        let mut callback = Callback::parse(url)?;
+        if callback.target.contains('?') {
+            return Err(CallbackError::NotAUrl);
+        }
+        callback.target.truncate(callback.target.trim_end_matches('/').len());
+        Ok(Self { callback, reach })
+    }
+}
+
+/// A gateway that is another program.
+pub struct HttpGateway {
+    options: Options,
+    idle: Idle,
+    tls: Arc<ClientConfig>,
+}
+
+/// Why there is no answer that can be believed.
+enum NoAnswer {
+    NotSent(String),
+    Unknown(String),
+}
+
+impl HttpGateway {
+    /// A gateway. It connects with the first request.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self { options, idle: Idle::default(), tls: public_web_tls() }
+    }
+
+    async fn charge(
+        &self,
+        call: &GatewayCall,
+        deadline: &Deadline,
+    ) -> Result<GatewayAnswer, NoAnswer> {
+        let tenant = self.tenant(call.tenant).await.map_err(NoAnswer::NotSent)?;
+        let until_ms = deadline.at().0.div_euclid(1_000).to_string();
+        let body = contract::encode(&Charge::new(call, tenant));
+        let answer = self.exchange("/charge", body, Some((deadline, &until_ms))).await?;
+        if answer.is_empty() {
+            return Ok(GatewayAnswer::Nothing);
+        }
+        let answer: ChargeAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
+        answer.outcome(call.transaction).map(GatewayAnswer::Outcome).map_err(NoAnswer::Unknown)
+    }
+
+    async fn ask(&self, inquiry: &Inquiry) -> Result<GatewayKnowledge, NoAnswer> {
+        let tenant = self.tenant(inquiry.tenant).await.map_err(NoAnswer::NotSent)?;
+        let body = contract::encode(&Inquire::new(inquiry, tenant));
+        let answer = self.exchange("/inquire", body, None).await?;
+        let answer: InquireAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
+        answer.knowledge(inquiry.transaction).map_err(NoAnswer::Unknown)
+    }
+
+    async fn tenant(&self, no: TenantNo) -> Result<Uuid, String> {
+        self.options.tenants.id(no).await
+    }
+
+    /// Sends a signed message, and returns the body of its signed answer.
+    async fn exchange(
+        &self,
+        path: &str,
+        body: Vec<u8>,
+        deadline: Option<(&Deadline, &str)>,
+    ) -> Result<Bytes, NoAnswer> {
+        let base = &self.options.base.callback;
+        let id = format!("msg_{}", Uuid::from_bytes(secrets::random::bytes()).simple());
+        let timestamp = unix_s(self.options.clock.real_now()).to_string();
+        let signature = self.options.secret.sign(&id, &timestamp, &body);
+        let mut request = Request::builder()
+            .method(Method::POST)
+            .uri(format!("{}{path}", base.target))
+            .header(http::header::HOST, &base.authority)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .header(VERSION_HEADER, VERSION)
+            .header(webhook::ID, &id)
+            .header(webhook::TIMESTAMP, timestamp)
+            .header(webhook::SIGNATURE, signature);
+        if let Some((_, until_ms)) = deadline {
+            request = request.header(DEADLINE_HEADER, until_ms);
+        }
+        let request = request.body(Full::new(body.into()));
+        let request = request.map_err(|error| NoAnswer::NotSent(error.to_string()))?;
+        let deadline = deadline.map(|(deadline, _)| deadline);
+        let sent = outbound::send(&self.idle, request, deadline, || self.connect()).await;
+        let (response, connection) = sent.map_err(|error| match error {
+            SendError::NotSent(reason) => NoAnswer::NotSent(reason),
+            SendError::Unknown(reason) => NoAnswer::Unknown(reason),
+        })?;
+        let (head, answer) = response.into_parts();
+        let answer = outbound::finish(&self.idle, connection, answer, ANSWER_BYTES_MAX).await;
+        let answer = answer.map_err(NoAnswer::Unknown)?;
+        if head.status != StatusCode::OK {
+            return Err(NoAnswer::Unknown(format!("it answered HTTP {}", head.status.as_u16())));
+        }
+        self.verify(&id, &head.headers, &answer).map_err(NoAnswer::Unknown)?;
+        Ok(answer)
+    }
+
+    /// Checks that an answer is signed, and is the one to this message.
+    fn verify(&self, id: &str, headers: &HeaderMap, answer: &[u8]) -> Result<(), String> {
+        let text = |name| headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default();
+        if text(webhook::ID) != id {
+            return Err(format!("{} of the answer is not that of the request", webhook::ID));
+        }
+        let signed = webhook::Headers {
+            id,
+            timestamp: text(webhook::TIMESTAMP),
+            signature: text(webhook::SIGNATURE),
+        };
+        let now_s = unix_s(self.options.clock.real_now());
+        let verified = self.options.secret.verify(signed, answer, now_s);
+        verified.map_err(|untrusted| format!("the answer cannot be trusted: {untrusted}"))
+    }
+
+    async fn connect(&self) -> Result<Connection, String> {
+        let Base { callback, reach } = &self.options.base;
+        let address = callback.address(*reach).await?;
+        let tls = match callback.is_tls {
+            true => Some(Tls::of(&self.tls, &callback.host)?),
+            false => None,
+        };
+        // What is acknowledged later than that could arrive after "not found" is final.
+        let unacknowledged_max = self.options.settle_after;
+        let fencing = Fencing { clock: self.options.clock.clone(), unacknowledged_max };
+        Connection::open_fenced(address, tls, fencing).await
+    }
+}
+
+impl Gateway for HttpGateway {
+    fn settings(&self) -> GatewaySettings {
+        let us = |it: Duration| i64::try_from(it.as_micros()).unwrap_or(i64::MAX);
+        GatewaySettings {
+            settles_at_once: false,
+            timeout_us: us(self.options.timeout),
+            settle_after_us: us(self.options.settle_after),
+        }
+    }
+
+    fn in_flight_max(&self) -> Option<usize> {
+        Some(self.options.in_flight_max)
+    }
+
+    fn call(&self, call: GatewayCall, deadline: Deadline) -> BoxFuture<'_, GatewayAnswer> {
+        Box::pin(async move {
+            let until = Instant::now() + deadline.left();
+            match timeout_at(until, self.charge(&call, &deadline)).await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(NoAnswer::NotSent(message))) => GatewayAnswer::NotSent { message },
+                Ok(Err(NoAnswer::Unknown(message))) => GatewayAnswer::Failed { message },
+                Err(_) => GatewayAnswer::TimedOut,
+            }
+        })
+    }
+
+    fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge> {
+        Box::pin(async move {
+            let reason = match timeout(INQUIRE_TIMEOUT, self.ask(&inquiry)).await {
+                Ok(Ok(knowledge)) => return knowledge,
+                Ok(Err(NoAnswer::NotSent(reason) | NoAnswer::Unknown(reason))) => reason,
+                Err(_) => "it did not answer in time".to_owned(),
+            };
+            let (transaction, host) = (inquiry.transaction, &self.options.base.callback.authority);
+            tracing::warn!(transaction.id = %transaction, host, reason, "an inquiry has no answer");
+            GatewayKnowledge::Unreachable
+        })
+    }
+}
+
+const fn unix_s(at: Timestamp) -> i64 {
+    at.0.div_euclid(1_000_000)
+}

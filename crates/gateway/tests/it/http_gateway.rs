@@ -1,0 +1,369 @@
+//! Tests of gateways that are other programs, with programs that answer well, badly and not at all.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, Response, Uri};
+use domain::payment::{GatewayAnswer, TransactionType};
+use domain::{AmountMinor, GatewayCall, GatewayReference, TenantNo, TransactionId};
+use engine::Clock;
+use engine::ports::Gateway as _;
+use expect_test::expect;
+use gateway::http_gateway::{ANSWER_BYTES_MAX, Base, HttpGateway, Options, Secret};
+use gateway::push::Reach;
+use gateway::tenants::Tenants;
+use secrets::webhook;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use crate::calls::{answer, id, inquiry, knowledge, perform, purchase};
+
+const CHARGE: &str = concat!(
+    r#"{"tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
+    r#""accountId":"0192aabb-ccdd-7000-8000-000000000001","#,
+    r#""paymentId":"0192aabb-ccdd-7000-8000-000000000001","#,
+    r#""transactionId":"0192aabb-ccdd-7000-8000-000000000001","operation":"CAPTURE","#,
+    r#""amount":"10.50","currency":"USD","paymentMethod":{"externalId":"card-7","#,
+    r#""properties":[{"key":"network","value":"visa"}]},"properties":[{"key":"statement","#,
+    r#""value":"ACME"}],"references":[{"transactionId":"0192aabb-ccdd-7000-8000-000000000009","#,
+    r#""operation":"AUTHORIZE","firstReference":"auth-1","secondReference":null}]}"#,
+);
+const INQUIRY: &str = concat!(
+    r#"{"tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
+    r#""paymentId":"0192aabb-ccdd-7000-8000-000000000001","#,
+    r#""transactionId":"0192aabb-ccdd-7000-8000-000000000001"}"#,
+);
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// What the program answers with, to whatever it is asked.
+#[derive(Clone, Default)]
+struct Answer {
+    status: Option<u16>,
+    body: String,
+    /// Sent in place of the right one.
+    signature: Option<String>,
+    timestamp: Option<String>,
+    id: Option<String>,
+}
+
+impl Answer {
+    fn json(body: impl ToString) -> Self {
+        Self { body: body.to_string(), ..Self::default() }
+    }
+}
+
+#[derive(Clone, Default)]
+struct Program {
+    answer: Arc<Mutex<Answer>>,
+    seen: Arc<Mutex<Vec<(String, HeaderMap, String)>>>,
+}
+
+impl Program {
+    async fn start() -> (Self, HttpGateway) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/faregate/", listener.local_addr().unwrap());
+        let program = Self::default();
+        let routes = Router::new().fallback(reply).with_state(program.clone());
+        tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+        (program, gateway_at(&url))
+    }
+
+    fn answers(&self, answer: Answer) {
+        *self.answer.lock().unwrap() = answer;
+    }
+
+    fn take_seen(&self) -> Vec<(String, HeaderMap, String)> {
+        std::mem::take(&mut self.seen.lock().unwrap())
+    }
+}
+
+async fn reply(
+    State(program): State<Program>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
+    let text = |name| headers.get(name).unwrap().to_str().unwrap();
+    let secret = Secret::parse(SECRET).unwrap();
+    let signed = webhook::Headers {
+        id: text(webhook::ID),
+        timestamp: text(webhook::TIMESTAMP),
+        signature: text(webhook::SIGNATURE),
+    };
+    secret.verify(signed, &body, now_s()).unwrap();
+    let own_id = signed.id.to_owned();
+    program.seen.lock().unwrap().push((
+        uri.to_string(),
+        headers,
+        String::from_utf8(body.to_vec()).unwrap(),
+    ));
+    let answer = program.answer.lock().unwrap().clone();
+    let id = answer.id.unwrap_or(own_id);
+    let timestamp = answer.timestamp.unwrap_or_else(|| now_s().to_string());
+    let right = secret.sign(&id, &timestamp, answer.body.as_bytes());
+    Response::builder()
+        .status(answer.status.unwrap_or(200))
+        .header(webhook::ID, id)
+        .header(webhook::TIMESTAMP, timestamp)
+        .header(webhook::SIGNATURE, answer.signature.unwrap_or(right))
+        .header("location", "http://127.0.0.1:9/elsewhere")
+        .body(Body::from(answer.body))
+        .unwrap()
+}
+
+fn now_s() -> i64 {
+    Clock::new(false).real_now().0 / 1_000_000
+}
+
+fn gateway_at(url: &str) -> HttpGateway {
+    HttpGateway::new(options(Base::parse(url, Reach::PublicAndPrivate).unwrap()))
+}
+
+fn options(base: Base) -> Options {
+    Options {
+        base,
+        secret: Secret::parse(SECRET).unwrap(),
+        timeout: Duration::from_secs(30),
+        settle_after: Duration::from_secs(5),
+        in_flight_max: 8,
+        clock: Clock::new(false),
+        tenants: Arc::new(Tenants::knowing([(TenantNo(1), id(100))])),
+    }
+}
+
+/// An outcome of the first transaction.
+fn outcome(fields: &str) -> String {
+    let transaction = id(1);
+    format!(r#"{{"transactionId": "{transaction}", {fields}}}"#)
+}
+
+#[tokio::test]
+async fn a_charge_and_an_inquiry_are_sent_as_the_contract_says() {
+    let (program, gateway) = Program::start().await;
+    program.answers(Answer::json(outcome(r#""status": "PROCESSED""#)));
+    let call = GatewayCall {
+        operation: TransactionType::Capture,
+        amount: Some(AmountMinor(1_050)),
+        external_payment_method_id: Some("card-7".to_owned()),
+        payment_method_properties: vec![("network".to_owned(), "visa".to_owned())],
+        references: vec![GatewayReference {
+            transaction: TransactionId::new(id(9)),
+            operation: TransactionType::Authorize,
+            first: Some("auth-1".to_owned()),
+            second: None,
+        }],
+        ..purchase(1, "statement=ACME")
+    };
+    assert_eq!(answer(&perform(&gateway, call).await), "Processed");
+    gateway.inquire(inquiry(1)).await;
+    let seen = program.take_seen();
+    let shown: String = seen.iter().map(|(path, _, body)| format!("{path} {body}\n")).collect();
+    expect![[r#"
+        /faregate/charge {"tenantId":"0192aabb-ccdd-7000-8000-000000000064","accountId":"0192aabb-ccdd-7000-8000-000000000001","paymentId":"0192aabb-ccdd-7000-8000-000000000001","transactionId":"0192aabb-ccdd-7000-8000-000000000001","operation":"CAPTURE","amount":"10.50","currency":"USD","paymentMethod":{"externalId":"card-7","properties":[{"key":"network","value":"visa"}]},"properties":[{"key":"statement","value":"ACME"}],"references":[{"transactionId":"0192aabb-ccdd-7000-8000-000000000009","operation":"AUTHORIZE","firstReference":"auth-1","secondReference":null}]}
+        /faregate/inquire {"tenantId":"0192aabb-ccdd-7000-8000-000000000064","paymentId":"0192aabb-ccdd-7000-8000-000000000001","transactionId":"0192aabb-ccdd-7000-8000-000000000001"}
+    "#]]
+    .assert_eq(&shown);
+    for (path, headers, _) in &seen {
+        let has = |name: &str| headers.contains_key(name);
+        assert!(has("content-type") && headers["faregate-gateway-version"] == "1");
+        assert_eq!(has("faregate-deadline"), path.ends_with("/charge"), "{path}");
+    }
+    assert_ne!(seen[0].1[webhook::ID], seen[1].1[webhook::ID]);
+}
+
+#[tokio::test]
+async fn answers_are_believed_as_far_as_they_can_be() {
+    let (program, gateway) = Program::start().await;
+    let now = now_s();
+    let signed = |body: String| Answer::json(body);
+    let good = || outcome(r#""status": "PROCESSED""#);
+    let cases = [
+        ("amount", signed(outcome(r#""status": "PROCESSED", "amount": "10", "currency": "USD""#))),
+        ("pending", signed(outcome(r#""status": "PENDING", "firstReference": "r""#))),
+        ("declined", signed(outcome(r#""status": "ERROR", "errorCode": "51""#))),
+        ("canceled", signed(outcome(r#""status": "CANCELED""#))),
+        ("undefined", signed(outcome(r#""status": "UNDEFINED""#))),
+        ("nothing", signed(String::new())),
+        ("unknown status", signed(outcome(r#""status": "FINE""#))),
+        ("no status", signed(outcome(r#""amount": "10""#))),
+        ("another id", signed(good().replace(&id(1).to_string(), &id(2).to_string()))),
+        ("no currency", signed(outcome(r#""status": "PROCESSED", "amount": "10""#))),
+        (
+            "no amount",
+            signed(outcome(r#""status": "PROCESSED", "amount": "x", "currency": "USD""#)),
+        ),
+        (
+            "decimals",
+            signed(outcome(r#""status": "PROCESSED", "amount": "1.5", "currency": "JPY""#)),
+        ),
+        (
+            "bad currency",
+            signed(outcome(r#""status": "PROCESSED", "amount": "1", "currency": "usd""#)),
+        ),
+        ("html", signed("<html>4111111111111111</html>".to_owned())),
+        ("too long", signed(" ".repeat(ANSWER_BYTES_MAX + 1) + &good())),
+        ("ten megabytes", signed(" ".repeat(10 << 20))),
+        ("error", Answer { status: Some(500), ..signed(good()) }),
+        ("redirect", Answer { status: Some(307), ..signed(good()) }),
+        ("unsigned", Answer { signature: Some(String::new()), ..signed(good()) }),
+        ("forged", Answer { signature: Some(format!("v1,{}=", "A".repeat(43))), ..signed(good()) }),
+        ("old", Answer { timestamp: Some((now - 400).to_string()), ..signed(good()) }),
+        ("future", Answer { timestamp: Some((now + 400).to_string()), ..signed(good()) }),
+        ("replayed", Answer { id: Some("msg_other".to_owned()), ..signed(good()) }),
+    ];
+    let mut shown = String::new();
+    for (name, said) in cases {
+        program.answers(said);
+        shown += &format!("{name}: {}\n", answer(&perform(&gateway, purchase(1, "")).await));
+        assert_eq!(program.take_seen().len(), 1, "{name}: it is sent once");
+    }
+    expect![[r#"
+        amount: Processed 1000
+        pending: Pending
+        declined: Error 51
+        canceled: Canceled
+        undefined: Undefined
+        nothing: nothing
+        unknown status: failed: the answer is not as the contract says: line 1, column 74
+        no status: failed: the answer is not as the contract says: line 1, column 73
+        another id: failed: transactionId: is not that of the request
+        no currency: failed: currency: is missing beside the amount
+        no amount: failed: amount: not a decimal number
+        decimals: failed: amount: more decimals than the currency has (0)
+        bad currency: failed: currency: is no alphabetic code of ISO 4217
+        html: failed: the answer is not as the contract says: line 1, column 1
+        too long: failed: the answer's body: length limit exceeded
+        ten megabytes: failed: the answer's body: length limit exceeded
+        error: failed: it answered HTTP 500
+        redirect: failed: it answered HTTP 307
+        unsigned: failed: the answer cannot be trusted: webhook-signature does not match
+        forged: failed: the answer cannot be trusted: webhook-signature does not match
+        old: failed: the answer cannot be trusted: webhook-timestamp is missing, or more than five minutes off
+        future: failed: the answer cannot be trusted: webhook-timestamp is missing, or more than five minutes off
+        replayed: failed: webhook-id of the answer is not that of the request
+    "#]]
+    .assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn an_inquiry_says_what_the_gateway_knows() {
+    let (program, gateway) = Program::start().await;
+    let asked = |said: &str| {
+        program.answers(Answer::json(said));
+        gateway.inquire(inquiry(1))
+    };
+    let found = outcome(&format!(r#""outcome": {}"#, outcome(r#""status": "PROCESSED""#)));
+    assert_eq!(knowledge(&asked(&found).await), "Processed");
+    assert_eq!(knowledge(&asked(&outcome(r#""outcome": null"#)).await), "not found");
+    // What is wrong is no "not found", which would free the payment for another charge.
+    let other = found.replace(&id(1).to_string(), &id(2).to_string());
+    for wrong in ["", "{}", "null", r#"{"outcome": null}"#, &other] {
+        assert_eq!(knowledge(&asked(wrong).await), "unreachable", "{wrong}");
+    }
+}
+
+/// A listener that does the same with each connection, and how many there were.
+async fn listen(answer: &'static [u8], stays: bool) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let count = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&count);
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            counted.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(async move {
+                let mut request = [0; 4096];
+                drop(stream.read(&mut request).await);
+                drop(stream.write_all(answer).await);
+                if stays {
+                    std::future::pending::<()>().await;
+                }
+            });
+        }
+    });
+    (url, count)
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_answer_leaves_the_outcome_unknown() {
+    let short = || GatewayCall { timeout_us: 200_000, ..purchase(1, "") };
+    let cases: [(&str, &'static [u8], bool, &str); 4] = [
+        ("hangs", b"", true, "timed out"),
+        (
+            "hangs in its answer",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{",
+            true,
+            "timed out",
+        ),
+        ("closes", b"", false, "failed: "),
+        ("cuts", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{", false, "failed: "),
+    ];
+    for (name, said, stays, expected) in cases {
+        let (url, count) = listen(said, stays).await;
+        let shown = answer(&perform(&gateway_at(&url), short()).await);
+        assert!(shown.starts_with(expected), "{name}: {shown}");
+        assert_eq!(count.load(Ordering::Relaxed), 1, "{name}: it is sent once");
+    }
+}
+
+fn not_sent(answer: GatewayAnswer) -> String {
+    match answer {
+        GatewayAnswer::NotSent { message } => message,
+        other @ (GatewayAnswer::Outcome(_)
+        | GatewayAnswer::Failed { .. }
+        | GatewayAnswer::Nothing
+        | GatewayAnswer::TimedOut) => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_was_not_sent_says_so() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", closed.local_addr().unwrap());
+    drop(closed);
+    let reason = not_sent(perform(&gateway_at(&url), purchase(1, "")).await);
+    assert!(reason.contains("refused"), "{reason}");
+    let nobody = GatewayCall { tenant: TenantNo(2), ..purchase(1, "") };
+    let (program, gateway) = Program::start().await;
+    assert_eq!(not_sent(perform(&gateway, nobody).await), "the server is starting");
+    assert!(program.take_seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_charge_reaches_public_addresses_alone_unless_others_are_allowed() {
+    let refused = Base::parse("http://127.0.0.1:8080", Reach::Public).err().unwrap();
+    assert_eq!(refused.to_string(), "leads to an address that is not public");
+    for wrong in ["", "ftp://example.com", "https://example.com/?a=b", "https://u:p@example.com"] {
+        assert!(Base::parse(wrong, Reach::Public).is_err(), "{wrong}");
+    }
+    // A name is looked up with each connection.
+    let (program, _) = Program::start().await;
+    let base = Base::parse("http://localhost.localdomain:1", Reach::Public).unwrap();
+    let gateway = HttpGateway::new(options(base));
+    let reason = not_sent(perform(&gateway, purchase(1, "")).await);
+    assert!(reason.starts_with("the callback"), "{reason}");
+    assert!(program.take_seen().is_empty());
+}
+
+#[test]
+fn the_openapi_document_has_the_fields_of_the_messages() {
+    let document = include_str!("../../../../docs/reference/http-gateway.openapi.json");
+    let document: serde_json::Value = serde_json::from_str(document).unwrap();
+    let schemas = &document["components"]["schemas"];
+    let fields = |schema: &str| {
+        let names = schemas[schema]["properties"].as_object().unwrap().keys();
+        names.cloned().collect::<std::collections::BTreeSet<_>>()
+    };
+    let sent = |message: &str| {
+        let message: serde_json::Value = serde_json::from_str(message).unwrap();
+        message.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(fields("Charge"), sent(CHARGE));
+    assert_eq!(fields("Inquiry"), sent(INQUIRY));
+}

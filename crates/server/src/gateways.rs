@@ -1,0 +1,129 @@
+//! The payment gateways of a process, and the notifications of the simulated one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::ports::Gateway;
+use engine::{Clock, Engine};
+use gateway::external::External;
+use gateway::http_gateway::HttpGateway;
+use gateway::simulator::{self, Notification, Remote, Simulator};
+use gateway::tenants::Tenants;
+use tokio::sync::{mpsc, watch};
+
+use crate::background::until;
+use crate::engine_parts::Gateways;
+use config::Config;
+
+/// Where the simulator keeps its journal, within the data directory.
+pub const SIMULATOR_DIR: &str = "simulator";
+
+/// How long to wait before a gateway's notification is written again that could not be.
+const NOTIFICATION_RETRY_AFTER: Duration = Duration::from_millis(200);
+
+/// The gateways, before there is an engine.
+pub struct GatewaySetup {
+    pub gateways: Gateways,
+    /// Those of the simulator, where it answers.
+    pub notifications: Option<mpsc::Receiver<Notification>>,
+    /// Gateways read tenants with it, once it has an engine.
+    pub tenants: Arc<Tenants>,
+}
+
+impl GatewaySetup {
+    /// Sets up the gateways of the configuration. The simulator is among them only where somebody wants it: a
+    /// production tenant must not be able to fake a payment.
+    ///
+    /// # Errors
+    /// Where the simulator's journal or URL cannot be used.
+    pub fn new(config: &Config, clock: &Clock) -> Result<Self, gateway::Error> {
+        let (mut gateways, tenants) = (Gateways::new(), Arc::<Tenants>::default());
+        gateways.insert(domain::EXTERNAL_PAYMENT.to_owned(), Arc::new(External));
+        for (name, settings) in &config.gateway.http {
+            let options =
+                settings.options(config.test_clock, (clock.clone(), Arc::clone(&tenants)));
+            gateways.insert(name.clone(), Arc::new(HttpGateway::new(options)));
+        }
+        let notifications = match config.simulates() {
+            true => Some(simulator(config, clock, &mut gateways)?),
+            false => None,
+        };
+        Ok(Self { gateways, notifications, tenants })
+    }
+}
+
+/// The simulator under its two names, and its notifications.
+fn simulator(
+    config: &Config,
+    clock: &Clock,
+    gateways: &mut BTreeMap<String, Arc<dyn Gateway>>,
+) -> Result<mpsc::Receiver<Notification>, gateway::Error> {
+    let (url, options) = (&config.gateway.simulator.url, simulator_options(config, clock.clone()));
+    let (gateway, notifications): (Arc<dyn Gateway>, _) = if url.is_empty() {
+        let simulator = Simulator::open(&simulator_dir(&config.data_dir), options)?;
+        let notifications = simulator.notifications();
+        (Arc::new(simulator), notifications)
+    } else {
+        let remote = Remote::new(url, options)?;
+        let notifications = remote.notifications();
+        (Arc::new(remote), notifications)
+    };
+    for name in [simulator::NAME, simulator::KILL_BILL_NAME] {
+        gateways.insert(name.to_owned(), Arc::clone(&gateway));
+    }
+    Ok(notifications)
+}
+
+/// Where the simulator keeps its journal.
+#[must_use]
+pub fn simulator_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join(SIMULATOR_DIR)
+}
+
+/// How the simulator is set up.
+#[must_use]
+pub fn simulator_options(config: &Config, clock: Clock) -> simulator::Options {
+    let wanted = &config.gateway.simulator;
+    simulator::Options { timeout: wanted.timeout.0, settle_after: wanted.settle_after.0, clock }
+}
+
+/// Submits a gateway's notifications, each until it is written: a reversed success is reported only
+/// here.
+pub async fn take_notifications(
+    engine: Engine,
+    mut notifications: mpsc::Receiver<Notification>,
+    stopped: watch::Receiver<bool>,
+) {
+    let mut stopped = std::pin::pin!(until(stopped));
+    loop {
+        let notification = tokio::select! {
+            notification = notifications.recv() => notification,
+            () = &mut stopped => None,
+        };
+        let Some(notification) = notification else { return };
+        tokio::select! {
+            () = book(&engine, notification) => {}
+            () = &mut stopped => return,
+        }
+    }
+}
+
+async fn book(engine: &Engine, notification: Notification) {
+    let Notification { tenant, payment, transaction, knowledge } = notification;
+    while let Err(error) = engine.notified((tenant, payment), transaction, knowledge.clone()).await
+    {
+        tracing::warn!(
+            error = %error,
+            tenant = tenant.0,
+            payment.id = %payment,
+            transaction.id = %transaction,
+            "a gateway's notification was not written yet"
+        );
+        if error.reason.is_parked() {
+            return;
+        }
+        tokio::time::sleep(NOTIFICATION_RETRY_AFTER).await;
+    }
+}
