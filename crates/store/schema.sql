@@ -736,3 +736,5 @@ CREATE TABLE audit_imported (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX audit_imported_by_account ON audit_imported (tenant, account_id, object_id, ordinal);
 
+DROP INDEX custom_field_by_name;
+CREATE INDEX custom_field_by_name_in_order ON custom_field (tenant, object_type, name, value, created_at_us, ordinal, id, active) WHERE active = 1 AND value IS NOT NULL;

@@ -72,21 +72,17 @@ impl CustomFieldQueries for SqlQueries {
         page: Page,
     ) -> Result<Paged<CustomField>, StoreError> {
         self.snapshot(|reader| match search {
-            FieldSearch::Value { kind, name, value } => {
-                let mut parameters = vec![
-                    no.into(),
-                    object_type_code(*kind).into(),
-                    name.into(),
-                    MATCHES_MAX.into(),
-                ];
-                // PostgreSQL gives no type to a parameter that is only compared with NULL.
-                let of_value = if value.is_some() { "AND value = ?5" } else { "" };
-                parameters.extend(value.as_ref().map(Value::from));
+            FieldSearch::Value { kind, name, value: None } => {
+                let parameters =
+                    [no.into(), object_type_code(*kind).into(), name.into(), MATCHES_MAX.into()];
                 let sql = format!(
                     "SELECT id FROM custom_field WHERE tenant = ?1 AND object_type = ?2 \
-                     AND name = ?3 {of_value} AND {SHOWN} {ORDER} LIMIT ?4"
+                     AND name = ?3 AND {SHOWN} {ORDER} LIMIT ?4"
                 );
                 find(reader, no, (&sql, &parameters), page)
+            }
+            FieldSearch::Value { kind, name, value: Some(value) } => {
+                of_value(reader, no, (*kind, name, value), page)
             }
             FieldSearch::Text(text) => find_text(reader, no, text, page),
         })
@@ -107,6 +103,31 @@ impl CustomFieldQueries for SqlQueries {
             find(reader, no, (&sql, &[no.into(), (&pattern).into(), MATCHES_MAX.into()]), page)
         })
     }
+}
+
+/// Fields of a name and a value on objects of a kind: a page of them, and how many there are, both in one index.
+fn of_value(
+    reader: &Reader,
+    no: TenantNo,
+    (kind, name, value): (ObjectType, &str, &str),
+    page: Page,
+) -> Result<Paged<CustomField>, StoreError> {
+    const WHERE: &str = "WHERE tenant = ?1 AND object_type = ?2 AND name = ?3 AND value = ?4";
+    static ITEMS: LazyLock<String> = LazyLock::new(|| {
+        CUSTOM_FIELD.select(&format!("{WHERE} AND {SHOWN} {ORDER} LIMIT ?5 OFFSET ?6"))
+    });
+    static COUNT: LazyLock<String> = LazyLock::new(|| {
+        let matching = format!("SELECT 1 FROM custom_field {WHERE} AND {SHOWN} LIMIT ?5");
+        format!("SELECT count(*) FROM ({matching}) f")
+    });
+    let key = || [no.into(), object_type_code(kind).into(), name.into(), value.into()];
+    let [limit, offset] = window::limit_offset(page);
+    let page_of: Vec<Value<'_>> = key().into_iter().chain([limit, offset]).collect();
+    let items = reader.query(&ITEMS, &page_of, rows::custom_field)?;
+    let counted: Vec<Value<'_>> = key().into_iter().chain([MATCHES_MAX.into()]).collect();
+    let matching = reader.query_one(&COUNT, &counted, |cells| cells.int())?.unwrap_or_default();
+    let all = window::total(reader, no, Counted::CustomFields, None)?;
+    Ok(Paged { items, matching: matching.unsigned_abs(), all })
 }
 
 /// Fields whose id, or whose object's id, a text is, or whose name or value it is.

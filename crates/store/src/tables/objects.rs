@@ -69,10 +69,26 @@ pub static CUSTOM_FIELD: Table = Table {
         shown("custom_field_by_object", "tenant, object_type, object_id"),
         index("custom_field_by_account", "tenant, account_id"),
         shown("custom_field_by_creation", "tenant, created_at_us, ordinal, id"),
-        shown("custom_field_by_name", "tenant, object_type, name, value"),
+        // With `active`, so that fields are counted in the index.
+        shown(
+            "custom_field_by_name_in_order",
+            "tenant, object_type, name, value, created_at_us, ordinal, id, active",
+        ),
         shown("custom_field_by_value", "tenant, value"),
     ],
     ..CLUSTERED
+};
+
+/// [`CUSTOM_FIELD`] as the schema's versions 3 to 7 had it.
+static CUSTOM_FIELD_BEFORE_8: Table = Table {
+    indexes: &[
+        shown("custom_field_by_object", "tenant, object_type, object_id"),
+        index("custom_field_by_account", "tenant, account_id"),
+        shown("custom_field_by_creation", "tenant, created_at_us, ordinal, id"),
+        shown("custom_field_by_name", "tenant, object_type, name, value"),
+        shown("custom_field_by_value", "tenant, value"),
+    ],
+    ..CUSTOM_FIELD
 };
 
 /// The values that custom fields had, each from the journal row `seq` on.
@@ -152,7 +168,7 @@ const fn only(name: &'static str, columns: &'static str, only: &'static str) -> 
 
 /// The tables that came with the schema's version 3.
 pub(crate) static OF_VERSION_3: [&Table; 5] =
-    [&CUSTOM_FIELD, &CUSTOM_FIELD_VALUE, &TAG, &TAG_DEFINITION, &ACCOUNT_EMAIL];
+    [&CUSTOM_FIELD_BEFORE_8, &CUSTOM_FIELD_VALUE, &TAG, &TAG_DEFINITION, &ACCOUNT_EMAIL];
 
 /// The tables that came with the schema's version 4.
 pub(crate) static OF_VERSION_4: [&Table; 1] = [&BLOCKING_STATE];

@@ -6,13 +6,15 @@ use crate::home::Home;
 use crate::workload::World;
 
 fn check(reader: &Reader, query: &str, expected: &[&str]) {
-    let plan = reader
-        .query(&format!("EXPLAIN QUERY PLAN {query}"), &[], |cells| {
-            cells.skip(3);
-            Ok(cells.text()?.to_owned())
-        })
-        .unwrap();
-    assert_eq!(plan, expected, "{query}");
+    assert_eq!(plan(reader, query), expected, "{query}");
+}
+
+fn plan(reader: &Reader, query: &str) -> Vec<String> {
+    let plan = reader.query(&format!("EXPLAIN QUERY PLAN {query}"), &[], |cells| {
+        cells.skip(3);
+        Ok(cells.text()?.to_owned())
+    });
+    plan.unwrap()
 }
 
 #[test]
@@ -121,12 +123,19 @@ fn custom_fields_are_ranges_of_their_indexes() {
         &format!("{shown} {order} LIMIT ?2 OFFSET ?3"),
         &["SEARCH custom_field USING INDEX custom_field_by_creation (tenant=?)"],
     );
+    let of_value = format!("object_type = ?2 AND name = ?3 AND value = ?4 AND {shown}");
     check(
-        &format!("object_type = ?2 AND name = ?3 AND value = ?5 AND {shown}"),
+        &format!("{of_value} {order} LIMIT ?5 OFFSET ?6"),
         &[
-            "SEARCH custom_field USING INDEX custom_field_by_name (tenant=? AND object_type=? AND name=? AND value=?)",
+            "SEARCH custom_field USING INDEX custom_field_by_name_in_order (tenant=? AND object_type=? AND name=? AND value=?)",
         ],
     );
+    let counted = format!(
+        "SELECT count(*) FROM (SELECT 1 FROM custom_field WHERE tenant = ?1 AND {of_value} LIMIT ?5) f"
+    );
+    let plan = plan(&reader, &counted);
+    let covering = "SEARCH custom_field USING COVERING INDEX custom_field_by_name_in_order";
+    assert!(plan.iter().any(|step| step.starts_with(covering)), "{plan:?}");
     check(
         &format!("value = ?2 AND {shown}"),
         &["SEARCH custom_field USING INDEX custom_field_by_value (tenant=? AND value=?)"],
