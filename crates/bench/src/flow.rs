@@ -61,6 +61,8 @@ pub enum Gateway {
     External,
     /// Answers after a delay.
     Simulator(Duration),
+    /// Another program, whose name is `bench` in the server's configuration.
+    Http,
     /// Declines at once a controlled call, which is retried.
     Declining,
 }
@@ -69,6 +71,7 @@ impl Gateway {
     const fn name(self) -> &'static str {
         match self {
             Self::External => "__EXTERNAL_PAYMENT__",
+            Self::Http => "bench",
             Self::Simulator(_) | Self::Declining => "faregate-simulator",
         }
     }
@@ -76,7 +79,7 @@ impl Gateway {
     /// The status of a payment's answer.
     const fn status(self) -> u16 {
         match self {
-            Self::External | Self::Simulator(_) => 201,
+            Self::External | Self::Simulator(_) | Self::Http => 201,
             Self::Declining => 402,
         }
     }
@@ -84,7 +87,7 @@ impl Gateway {
     /// The query of every payment, whatever names its plugin properties.
     const fn control(self) -> &'static str {
         match self {
-            Self::External | Self::Simulator(_) => "",
+            Self::External | Self::Simulator(_) | Self::Http => "",
             Self::Declining => "?controlPluginName=faregate-rules",
         }
     }
@@ -92,7 +95,7 @@ impl Gateway {
     /// The query that the payment's path gets.
     fn query(self) -> String {
         match self {
-            Self::External => String::new(),
+            Self::External | Self::Http => String::new(),
             Self::Simulator(delay) => format!("?pluginProperty=delayMs%3D{}", delay.as_millis()),
             Self::Declining => {
                 let properties =
@@ -105,7 +108,7 @@ impl Gateway {
     /// The plugin properties of a combo payment.
     fn properties(self) -> String {
         match self {
-            Self::External => "[]".to_owned(),
+            Self::External | Self::Http => "[]".to_owned(),
             Self::Simulator(delay) => {
                 format!(r#"[{{"key":"delayMs","value":"{}"}}]"#, delay.as_millis())
             }

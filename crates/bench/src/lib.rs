@@ -13,6 +13,7 @@ mod connection;
 mod flags;
 mod flow;
 mod grpc;
+mod http_gateway;
 mod iso8583;
 mod load;
 pub mod message_format;
@@ -64,6 +65,8 @@ enum Bench {
     Signup(signup::Args),
     /// A receiver of push notifications that measures their delay.
     CallbackReceiver(callbacks::Args),
+    /// A payment gateway over HTTP that takes every charge, for `payments --gateway http`.
+    HttpGateway(http_gateway::Args),
 }
 
 /// Runs a benchmark.
@@ -80,6 +83,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Bench::Flags(args) => flags::run(&args),
         Bench::Signup(args) => signup::run(&args),
         Bench::CallbackReceiver(args) => callbacks::run(&args),
+        Bench::HttpGateway(args) => http_gateway::run(&args),
     }
 }
 

@@ -86,6 +86,8 @@ pub struct Args {
 enum GatewayName {
     External,
     Simulator,
+    /// `gateway.http.bench` of the server, which leads to `faregate bench http-gateway`.
+    Http,
 }
 
 /// Runs the load and prints the report.
@@ -123,7 +125,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn plan(args: &Args) -> anyhow::Result<Plan> {
     let gateway = match (args.gateway, args.gateway_delay) {
         (GatewayName::External, None) => Gateway::External,
-        (GatewayName::External, Some(_)) => {
+        (GatewayName::Http, None) => Gateway::Http,
+        (GatewayName::External | GatewayName::Http, Some(_)) => {
             anyhow::bail!("--gateway-delay: only the simulator can delay its answers")
         }
         (GatewayName::Simulator, delay) => {
@@ -203,6 +206,7 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
         let gateway = match args.gateway {
             GatewayName::External => "external",
             GatewayName::Simulator => "simulator",
+            GatewayName::Http => "http",
         };
         let requests = if args.combo { "combo payments" } else { "three requests per flow" };
         writeln!(

@@ -231,6 +231,7 @@ pub struct Gateway {
     pub in_flight_max: usize,
     pub simulator: Simulator,
     /// Gateways that are other programs, by name.
+    #[serde(default)]
     pub http: BTreeMap<String, HttpGateway>,
 }
 

@@ -88,7 +88,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // The gRPC client and the tokens of streams are those of the APIs under load.
-    ("bench", &["domain", "evaluation", "flags", "grpc", "iso8583", "kafka"]),
+    ("bench", &["domain", "evaluation", "flags", "grpc", "iso8583", "kafka", "secrets"]),
     (
         "cli",
         &[

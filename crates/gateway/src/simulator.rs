@@ -10,6 +10,7 @@ mod protocol;
 pub mod record;
 mod remote;
 pub mod rules;
+pub mod script;
 mod server;
 
 pub use self::core::{Notification, Options, Simulator};

@@ -1,19 +1,25 @@
 //! What gateways read of tenants.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use domain::TenantNo;
 use engine::Engine;
+use tokio::sync::watch;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 /// How many tenants are remembered. A number keeps its tenant for ever, so nothing gets stale.
 const REMEMBERED_MAX: usize = 65_536;
 
+/// How long to wait for the engine: its first inquiries are sent while it starts.
+const STARTED_WITHIN: Duration = Duration::from_secs(5);
+
 /// Reads tenants through an engine, which is made after the gateways that it calls.
 #[derive(Default)]
 pub struct Tenants {
-    engine: OnceLock<Engine>,
+    engine: watch::Sender<Option<Engine>>,
     ids: Mutex<HashMap<TenantNo, Uuid>>,
 }
 
@@ -21,14 +27,12 @@ impl Tenants {
     /// Tenants that are known from the start.
     #[must_use]
     pub fn knowing(tenants: impl IntoIterator<Item = (TenantNo, Uuid)>) -> Self {
-        Self { engine: OnceLock::new(), ids: Mutex::new(tenants.into_iter().collect()) }
+        Self { ids: Mutex::new(tenants.into_iter().collect()), ..Self::default() }
     }
 
-    /// Reads through this engine from now on, if there is none yet: all engines of a process read the same
-    /// database.
+    /// Reads through this engine from now on.
     pub fn read_with(&self, engine: &Engine) {
-        // Another is as good.
-        let _other = self.engine.set(engine.clone());
+        self.engine.send_replace(Some(engine.clone()));
     }
 
     /// The id that clients see.
@@ -40,7 +44,7 @@ impl Tenants {
         if let Some(id) = remembered {
             return Ok(id);
         }
-        let engine = self.engine.get().ok_or("the server is starting")?;
+        let engine = self.engine().await.ok_or("the server is starting")?;
         let found = engine.read(move |queries| queries.tenant_by_no(no)).await;
         let found = found.map_err(|error| format!("the tenant cannot be read: {error}"))?;
         let id = found.ok_or("there is no such tenant")?.id.uuid();
@@ -50,6 +54,12 @@ impl Tenants {
         }
         ids.insert(no, id);
         Ok(id)
+    }
+
+    async fn engine(&self) -> Option<Engine> {
+        let mut engine = self.engine.subscribe();
+        let started = timeout(STARTED_WITHIN, engine.wait_for(Option::is_some)).await;
+        started.ok()?.ok()?.clone()
     }
 
     fn ids(&self) -> MutexGuard<'_, HashMap<TenantNo, Uuid>> {

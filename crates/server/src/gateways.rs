@@ -9,6 +9,7 @@ use engine::ports::Gateway;
 use engine::{Clock, Engine};
 use gateway::external::External;
 use gateway::http_gateway::HttpGateway;
+use gateway::simulator::script::{Scripted, Scripts};
 use gateway::simulator::{self, Notification, Remote, Simulator};
 use gateway::tenants::Tenants;
 use tokio::sync::{mpsc, watch};
@@ -30,6 +31,8 @@ pub struct GatewaySetup {
     pub notifications: Option<mpsc::Receiver<Notification>>,
     /// Gateways read tenants with it, once it has an engine.
     pub tenants: Arc<Tenants>,
+    /// What tenants have the simulator do.
+    pub scripts: Scripts,
 }
 
 impl GatewaySetup {
@@ -40,6 +43,7 @@ impl GatewaySetup {
     /// Where the simulator's journal or URL cannot be used.
     pub fn new(config: &Config, clock: &Clock) -> Result<Self, gateway::Error> {
         let (mut gateways, tenants) = (Gateways::new(), Arc::<Tenants>::default());
+        let scripts = Scripts::default();
         gateways.insert(domain::EXTERNAL_PAYMENT.to_owned(), Arc::new(External));
         for (name, settings) in &config.gateway.http {
             let options =
@@ -47,10 +51,10 @@ impl GatewaySetup {
             gateways.insert(name.clone(), Arc::new(HttpGateway::new(options)));
         }
         let notifications = match config.simulates() {
-            true => Some(simulator(config, clock, &mut gateways)?),
+            true => Some(simulator(config, clock, (&mut gateways, &scripts))?),
             false => None,
         };
-        Ok(Self { gateways, notifications, tenants })
+        Ok(Self { gateways, notifications, tenants, scripts })
     }
 }
 
@@ -58,7 +62,7 @@ impl GatewaySetup {
 fn simulator(
     config: &Config,
     clock: &Clock,
-    gateways: &mut BTreeMap<String, Arc<dyn Gateway>>,
+    (gateways, scripts): (&mut BTreeMap<String, Arc<dyn Gateway>>, &Scripts),
 ) -> Result<mpsc::Receiver<Notification>, gateway::Error> {
     let (url, options) = (&config.gateway.simulator.url, simulator_options(config, clock.clone()));
     let (gateway, notifications): (Arc<dyn Gateway>, _) = if url.is_empty() {
@@ -70,6 +74,7 @@ fn simulator(
         let notifications = remote.notifications();
         (Arc::new(remote), notifications)
     };
+    let gateway: Arc<dyn Gateway> = Arc::new(Scripted::new(gateway, scripts.clone()));
     for name in [simulator::NAME, simulator::KILL_BILL_NAME] {
         gateways.insert(name.to_owned(), Arc::clone(&gateway));
     }

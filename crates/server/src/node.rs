@@ -13,6 +13,7 @@ use engine::queue::Queue;
 use engine::{Clock, Engine, FrontParts, Parts, Running};
 use feature_flags::{FlagCache, FlagFeed, Owners};
 use gateway::mail::SetupError;
+use gateway::simulator::script::Scripts;
 use secrets::{Sealer, key_file};
 use store::analytics::{AnalyticsQueries, SqliteReadModels, analytics_path};
 use store::{Server, Share, Source, SqlQueries, SqlStore};
@@ -78,6 +79,8 @@ pub struct Node {
     pub sign_up: Option<SignUp>,
     /// What the APIs of feature flags show.
     pub flags: Arc<FlagCache>,
+    /// What tenants have the simulated gateway do.
+    pub scripts: Scripts,
     has_doors: bool,
     part: Part,
     tasks: BackgroundTasks,
@@ -113,7 +116,8 @@ impl Node {
         let sealer = sealer(config)?;
         let readers = config.engine.reader_threads;
         let queries = Arc::new(store.queries(connections_max(config))?);
-        let GatewaySetup { gateways, notifications, tenants } = GatewaySetup::new(config, &clock)?;
+        let GatewaySetup { gateways, notifications, tenants, scripts } =
+            GatewaySetup::new(config, &clock)?;
         let key = sign_up::key(config, &*queries)?;
         let core = EngineParts::new(config, gateways, clock.clone(), key.as_ref())?;
         let parts = Parts {
@@ -148,6 +152,7 @@ impl Node {
             analytics: Some(analytics),
             sealer,
             flags,
+            scripts,
             has_doors: true,
             part: Part::Partition(running),
             tasks,
@@ -162,7 +167,7 @@ impl Node {
         let dir = store::lock_dir(&config.data_dir)?;
         let sealer = sealer(config)?;
         let clock = Clock::new(config.test_clock);
-        let GatewaySetup { gateways, notifications: _, tenants } =
+        let GatewaySetup { gateways, notifications: _, tenants, scripts } =
             GatewaySetup::new(config, &clock)?;
         let options = store::Options::default();
         let queries = Arc::new(SqlQueries::of_server(&server, connections_max(config))?);
@@ -205,6 +210,7 @@ impl Node {
             analytics: None,
             sealer,
             flags,
+            scripts,
             has_doors,
             part: Part::Queue(member),
             tasks,

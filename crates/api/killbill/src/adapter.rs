@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use domain::Timestamp;
 use engine::Engine;
 use engine::access::Access;
+use gateway::simulator::script::Scripts;
 use secrets::Sealer;
 
 /// The Kill Bill API. Cheap to clone; clones share their state.
@@ -63,6 +64,8 @@ pub struct Settings {
     pub calls_gateways: bool,
     /// The gauges of `/1.0/metrics`.
     pub process_figures: ProcessFigures,
+    /// What tenants have the simulated gateway do.
+    pub scripts: Scripts,
 }
 
 impl Default for Settings {
@@ -76,6 +79,7 @@ impl Default for Settings {
             rotation: Rotation::default(),
             calls_gateways: true,
             process_figures: Arc::new(Vec::new),
+            scripts: Scripts::default(),
         }
     }
 }

@@ -46,6 +46,7 @@ mod tags;
 mod tenant_values;
 mod tenants;
 mod test_clock;
+mod test_plugin;
 mod transactions;
 mod unserved;
 

@@ -15,7 +15,7 @@ use crate::routes;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, caches, catalog,
     custom_fields, export, node_commands, payment_methods, payments, queues, security, system,
-    tags, tenant_values, tenants, test_clock, transactions,
+    tags, tenant_values, tenants, test_clock, test_plugin, transactions,
 };
 
 #[derive(OpenApi)]
@@ -173,6 +173,7 @@ use crate::{
     test_clock::set,
     test_clock::advance,
     test_clock::queues,
+    test_plugin::configure,
 ))]
 struct Api;
 

@@ -11,7 +11,7 @@ use crate::unserved::UNSERVED;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, caches, catalog,
     custom_fields, export, node_commands, payment_methods, payments, queues, security, system,
-    tags, tenant_values, tenants, test_clock, transactions,
+    tags, tenant_values, tenants, test_clock, test_plugin, transactions,
 };
 
 const fn read(path: &'static str, handler: Handler) -> Route {
@@ -101,6 +101,11 @@ impl Route {
     /// The permission that a read needs.
     const fn needing(mut self, permission: &'static str) -> Self {
         self.permission = Some(permission);
+        self
+    }
+
+    const fn with_json(mut self) -> Self {
+        self.takes = Takes::Json;
         self
     }
 
@@ -412,6 +417,7 @@ static TEST_ROUTES: &[Route] = &[
     plain(Method::POST, CLOCK, |it| Box::pin(test_clock::set(it))),
     plain(Method::PUT, CLOCK, |it| Box::pin(test_clock::advance(it))),
     read("/1.0/kb/test/queues", |it| Box::pin(test_clock::queues(it))),
+    plain(Method::POST, TEST_PLUGIN, |it| Box::pin(test_plugin::configure(it))).with_json(),
 ];
 
 const ACCOUNT: &str = "/1.0/kb/accounts/{accountId}";
@@ -441,10 +447,17 @@ const ROLES: &str = "/1.0/kb/security/roles";
 const CATALOG: &str = "/1.0/kb/catalog";
 const CATALOG_XML: &str = "/1.0/kb/catalog/xml";
 const CLOCK: &str = "/1.0/kb/test/clock";
+const TEST_PLUGIN: &str = "/plugins/killbill-payment-test/configure";
 
 /// Every served route, including those of the test clock.
 pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
     ROUTES.iter().chain(TEST_ROUTES)
+}
+
+/// Whether a route is there on a test clock only.
+#[cfg(test)]
+pub(crate) fn is_of_test_clock(route: &Route) -> bool {
+    TEST_ROUTES.iter().any(|it| (&it.method, it.path) == (&route.method, route.path))
 }
 
 /// All resources; those of the test clock only if `test`.

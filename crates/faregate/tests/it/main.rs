@@ -22,6 +22,7 @@ mod flags_relays;
 mod flags_streams;
 mod flags_vectors;
 mod flags_workers;
+mod gateways;
 mod golden;
 mod grpc;
 mod import_killbill;

@@ -139,7 +139,7 @@ fn compare_with_routes(world: &World, rows: &[Row]) {
 
 /// Credentials that are none here, and an operator without the permission.
 fn refuse(world: &World, sender: &mut Sender, row: &Row, wrong: &mut Vec<String>) {
-    let is_kill_bill = row.route.contains(" /1.0/");
+    let is_kill_bill = row.route.contains(" /1.0/") || row.route.contains(" /plugins/");
     let permission = format!("permission [{}]", row.permission().unwrap_or_default());
     world.assign(row.permission());
     for shown in credentials::refused(world, row) {

@@ -103,6 +103,17 @@ pub fn decide(call: &GatewayCall) -> Behaviour {
     }
 }
 
+/// The names of [`plugin_method`].
+pub(super) const PLUGIN_METHODS: [&str; 7] = [
+    "authorizePayment",
+    "capturePayment",
+    "purchasePayment",
+    "refundPayment",
+    "creditPayment",
+    "voidPayment",
+    "chargebackPayment",
+];
+
 /// The operation's name in Kill Bill's plugin interface.
 #[must_use]
 pub const fn plugin_method(operation: TransactionType) -> &'static str {
@@ -384,7 +395,7 @@ fn status_named(name: &str) -> Option<GatewayStatus> {
 
 /// The actions of Kill Bill's payment-test plugin.
 #[derive(Clone, Copy)]
-enum Action {
+pub(super) enum Action {
     Pending,
     Error,
     Canceled,
@@ -394,7 +405,7 @@ enum Action {
 }
 
 impl Action {
-    fn named(name: &str) -> Option<Self> {
+    pub(super) fn named(name: &str) -> Option<Self> {
         match name {
             "ACTION_RETURN_PLUGIN_STATUS_PENDING" => Some(Self::Pending),
             "ACTION_RETURN_PLUGIN_STATUS_ERROR" => Some(Self::Error),

@@ -374,5 +374,7 @@ fn others() -> Vec<Row> {
         row("POST /1.0/kb/test/clock", READ).at("/1.0/kb/test/clock?requestedDate=never"),
         row("PUT /1.0/kb/test/clock", READ).at("/1.0/kb/test/clock?days=never"),
         row("GET /1.0/kb/test/queues", READ),
+        row("POST /plugins/killbill-payment-test/configure", READ)
+            .body(r#"{"CONFIGURE_ACTION":"ACTION_CLEAR"}"#),
     ]
 }

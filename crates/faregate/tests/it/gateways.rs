@@ -1,0 +1,265 @@
+//! Payments through gateways that are other programs, and through the simulator as Kill Bill's test plugin.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use secrets::webhook::{Headers, Secret};
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Client};
+use crate::process::{Launch, Server, TempDir, eventually};
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const TEST_PLUGIN: &str = "killbill-payment-test";
+const CONFIGURE: &str = "/plugins/killbill-payment-test/configure";
+
+/// A gateway in another program: it takes every charge and answers once it may.
+#[derive(Clone, Default)]
+struct Program(Arc<(Mutex<State>, Condvar)>);
+
+#[derive(Default)]
+struct State {
+    /// How often each transaction was charged, with the references that came along.
+    charges: BTreeMap<String, Vec<Value>>,
+    inquiries: usize,
+    may_answer: bool,
+}
+
+impl Program {
+    /// The program, and a configuration in `dir` that names it.
+    fn start(dir: &Path) -> (Self, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let program = Self::default();
+        let serving = program.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let program = serving.clone();
+                thread::spawn(move || program.serve(stream.unwrap()));
+            }
+        });
+        let path = dir.join("faregate.toml");
+        let table =
+            format!("[gateway.http.acme]\nurl = \"http://{address}\"\nsecret = \"{SECRET}\"\n");
+        std::fs::write(&path, table).unwrap();
+        (program, path.to_str().unwrap().to_owned())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.0.lock().unwrap()
+    }
+
+    fn answer_from_now_on(&self) {
+        self.state().may_answer = true;
+        self.0.1.notify_all();
+    }
+
+    /// Answers the requests of a connection until it ends.
+    fn serve(&self, stream: TcpStream) {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut writer = stream;
+        while let Some((path, headers, body)) = read_request(&mut reader) {
+            let secret = Secret::parse(SECRET).unwrap();
+            let text = |name: &str| headers[name].as_str();
+            let (id, timestamp) = (text("webhook-id"), text("webhook-timestamp"));
+            let signed = Headers { id, timestamp, signature: text("webhook-signature") };
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+            secret.verify(signed, &body, i64::try_from(now).unwrap()).unwrap();
+            let answer = self.answer(&path, &serde_json::from_slice(&body).unwrap()).to_string();
+            let now = now.to_string();
+            let signature = secret.sign(id, &now, answer.as_bytes());
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nwebhook-id: {id}\r\n\
+                 webhook-timestamp: {now}\r\nwebhook-signature: {signature}\r\n\r\n",
+                answer.len()
+            );
+            // A server that was killed reads no answer.
+            if writer.write_all((head + &answer).as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn answer(&self, path: &str, call: &Value) -> Value {
+        let transaction = call["transactionId"].as_str().unwrap();
+        let outcome = json!({
+            "transactionId": transaction, "status": "PROCESSED", "firstReference": "ref-1",
+        });
+        let mut state = self.state();
+        if path == "/inquire" {
+            state.inquiries += 1;
+            let is_known = state.charges.contains_key(transaction);
+            let outcome = if is_known { outcome } else { Value::Null };
+            return json!({ "transactionId": transaction, "outcome": outcome });
+        }
+        let references = call["references"].clone();
+        state.charges.entry(transaction.to_owned()).or_default().push(references);
+        drop(self.0.1.wait_while(state, |state| !state.may_answer).unwrap());
+        outcome
+    }
+}
+
+fn read_request(
+    reader: &mut BufReader<TcpStream>,
+) -> Option<(String, BTreeMap<String, String>, Vec<u8>)> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+    let path = line.split(' ').nth(1).unwrap().to_owned();
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        headers.insert(name.to_ascii_lowercase(), value.to_owned());
+    }
+    let mut body = vec![0; headers["content-length"].parse().unwrap()];
+    reader.read_exact(&mut body).ok()?;
+    Some((path, headers, body))
+}
+
+/// An account whose default method is of this gateway.
+fn account(client: &Client, gateway: &str) -> String {
+    let account = client.create("/1.0/kb/accounts", &json!({ "currency": "USD" }));
+    let id = account["accountId"].as_str().unwrap().to_owned();
+    let path = format!("/1.0/kb/accounts/{id}/paymentMethods?isDefault=true");
+    client.create(&path, &json!({ "pluginName": gateway }));
+    id
+}
+
+fn pay(client: &Client, account: &str, kind: &str) -> Answer {
+    let path = format!("/1.0/kb/accounts/{account}/payments");
+    client.post(&path, &json!({ "transactionType": kind, "amount": 10 }))
+}
+
+fn payment_of(answer: &Answer) -> String {
+    let location = answer.header("location").unwrap();
+    location.trim_end_matches('/').rsplit('/').next().unwrap().to_owned()
+}
+
+#[test]
+fn a_capture_brings_what_the_program_said_of_the_authorization() {
+    let dir = TempDir::new();
+    let (program, config) = Program::start(dir.path());
+    program.answer_from_now_on();
+    let server = Server::start_with(Launch::usual().env("FAREGATE_CONFIG", &config));
+    let client = server.tenant();
+    let paid = pay(&client, &account(&client, "acme"), "AUTHORIZE");
+    assert_eq!(paid.status, 201, "{}", paid.text());
+    let payment = payment_of(&paid);
+    let captured = client.post(&format!("/1.0/kb/payments/{payment}"), &json!({ "amount": 4 }));
+    assert_eq!(captured.status, 201, "{}", captured.text());
+    let references: Vec<Value> = program.state().charges.values().flatten().cloned().collect();
+    let named = |it: &Value| (it[0]["operation"].clone(), it[0]["firstReference"].clone());
+    assert_eq!(references[0], json!([]));
+    assert_eq!(named(&references[1]), (json!("AUTHORIZE"), json!("ref-1")));
+}
+
+#[test]
+fn a_killed_server_charges_once_and_learns_what_became_of_it() {
+    const CLIENTS: usize = 8;
+    let dir = TempDir::new();
+    let (program, config) = Program::start(dir.path());
+    let data = dir.path().join("data");
+    let launch = || Launch::usual().env("FAREGATE_CONFIG", &config);
+    let server = Server::start_in(&data, launch());
+    let client = server.tenant();
+    let accounts: Vec<String> = (0..CLIENTS).map(|_| account(&client, "acme")).collect();
+    let paying: Vec<_> = accounts
+        .iter()
+        .map(|account| {
+            let (account, client) = (account.clone(), client.clone());
+            // Its connection is cut.
+            thread::spawn(move || std::panic::catch_unwind(|| pay(&client, &account, "PURCHASE")))
+        })
+        .collect();
+    eventually("all charges are under way", || {
+        (program.state().charges.len() == CLIENTS).then_some(())
+    });
+    server.kill();
+    program.answer_from_now_on();
+    for one in paying {
+        drop(one.join());
+    }
+    let server = Server::start_in(&data, launch());
+    let client = server.client().tenant("bob", "lazar");
+    for account in &accounts {
+        eventually("the payment is known to have succeeded", || {
+            let payments = client.get(&format!("/1.0/kb/accounts/{account}/payments")).json();
+            (payments[0]["transactions"][0]["status"] == "SUCCESS").then_some(())
+        });
+    }
+    let state = program.state();
+    assert!(state.charges.values().all(|times| times.len() == 1), "{:?}", state.charges);
+    assert!(state.inquiries >= CLIENTS, "{}", state.inquiries);
+}
+
+#[test]
+fn the_test_plugin_does_what_it_is_configured_to() {
+    let launch = Launch::usual().env("FAREGATE_GATEWAY_SIMULATOR_TIMEOUT", "500ms");
+    let server = Server::start_with(launch);
+    let client = server.tenant();
+    let id = account(&client, TEST_PLUGIN);
+    let mut unsigned = Client::new(&server.url);
+    for (name, value) in client.headers().iter().filter(|it| it.0 != "X-Killbill-CreatedBy") {
+        unsigned = unsigned.header(name, value);
+    }
+    let configure = |body: Value| {
+        let answer = unsigned.post(CONFIGURE, &body);
+        assert_eq!(answer.status, 200, "{body}: {}", answer.text());
+    };
+    let status = || pay(&client, &id, "PURCHASE").status;
+    assert_eq!(status(), 201);
+    configure(
+        json!({ "CONFIGURE_ACTION": "ACTION_RETURN_PLUGIN_STATUS_ERROR", "METHODS": "purchasePayment" }),
+    );
+    assert_eq!(status(), 402);
+    assert_eq!(pay(&client, &id, "AUTHORIZE").status, 201, "another method");
+    let other = json!({ "apiKey": "alice", "apiSecret": "lazar" });
+    assert_eq!(server.client().post("/1.0/kb/tenants", &other).status, 201);
+    let other = server.client().tenant("alice", "lazar");
+    assert_eq!(
+        pay(&other, &account(&other, TEST_PLUGIN), "PURCHASE").status,
+        201,
+        "another tenant"
+    );
+    configure(json!({ "CONFIGURE_ACTION": "ACTION_CLEAR" }));
+    assert_eq!(status(), 201);
+    configure(json!({ "CONFIGURE_ACTION": "ACTION_SLEEP", "SLEEP_TIME_SEC": 2 }));
+    let late = pay(&client, &id, "PURCHASE");
+    assert_eq!((late.status, &late.json()["code"]), (504, &json!(7100)), "{}", late.text());
+    configure(json!({ "CONFIGURE_ACTION": "ACTION_CLEAR" }));
+    configure(json!({ "METHODS": "purchasePayment", "AMOUNT": "7" }));
+    let paid =
+        client.get(&format!("/1.0/kb/payments/{}", payment_of(&pay(&client, &id, "PURCHASE"))));
+    let transaction = &paid.json()["transactions"][0];
+    assert_eq!(
+        (&transaction["status"], &transaction["gatewayErrorCode"]),
+        (&json!("UNKNOWN"), &json!("AMOUNT_MISMATCH"))
+    );
+    for (body, field) in [
+        (json!({}), "CONFIGURE_ACTION"),
+        (json!({ "CONFIGURE_ACTION": "ACTION_DANCE" }), "CONFIGURE_ACTION"),
+        (json!({ "CONFIGURE_ACTION": "RETURN_NIL", "METHODS": "toString" }), "METHODS"),
+        (json!({ "SLEEP_TIME_SEC": -1 }), "SLEEP_TIME_SEC"),
+        (json!({ "SLEEP_TIME_SEC": 601 }), "SLEEP_TIME_SEC"),
+        (json!({ "AMOUNT": "much" }), "AMOUNT"),
+        (json!({ "ACTION": "RETURN_NIL" }), "ACTION"),
+    ] {
+        let refused = client.post(CONFIGURE, &body);
+        let said = refused.text();
+        assert_eq!((refused.status, said.contains(field)), (400, true), "{body}: {said}");
+    }
+}
+
+#[test]
+fn without_a_test_clock_there_is_no_test_plugin() {
+    let launch = Launch::in_earnest().env("FAREGATE_GATEWAY_SIMULATOR_ENABLED", "true");
+    let client = Server::start_with(launch);
+    let client = client.tenant();
+    assert_eq!(client.post(CONFIGURE, &json!({ "CONFIGURE_ACTION": "RETURN_NIL" })).status, 501);
+}
