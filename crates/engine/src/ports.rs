@@ -347,6 +347,47 @@ pub trait Gateway: Send + Sync {
 
     /// Asks for the outcome of a transaction.
     fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge>;
+
+    /// Reads what somebody posted to the tenant as a notification of this gateway. Whether it is from the gateway
+    /// is for this method to find out.
+    ///
+    /// # Errors
+    /// [`NotificationRefused`].
+    fn notification(
+        &self,
+        _posted: Notification,
+    ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
+        Box::pin(std::future::ready(Err(NotificationRefused::Unsupported)))
+    }
+}
+
+/// A notification as it was posted: untrusted.
+#[derive(Clone, Debug)]
+pub struct Notification {
+    /// Whose endpoint it was posted to.
+    pub tenant: TenantNo,
+    /// Names in lower case; without credentials.
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+/// What a notification says; about nothing of ours where there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notified {
+    pub payment: PaymentId,
+    pub transaction: TransactionId,
+    pub knowledge: GatewayKnowledge,
+}
+
+/// Why a notification is not booked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotificationRefused {
+    /// The gateway takes none.
+    Unsupported,
+    /// It is not from the gateway, or cannot be read: a reason for its sender.
+    Invalid(String),
+    /// What it is about cannot be found out now: its sender should repeat it.
+    Unavailable(String),
 }
 
 /// A question about a transaction.

@@ -138,7 +138,8 @@ impl Callback {
         })
     }
 
-    /// Resolves the host and returns an allowed address.
+    /// Resolves the host and returns an allowed address, to be connected to as it is: another look-up may find
+    /// another one.
     pub(crate) async fn address(&self, reach: Reach) -> Result<SocketAddr, String> {
         let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
         let mut found = found.map_err(|_| "the callback's host has no address".to_owned())?;
@@ -281,6 +282,82 @@ mod tests {
         check("http://localhost.example/", expect!["ok"]);
         check("http://[::1]:9/cb", expect!["leads to an address that is not public; else: ok"]);
         check("http://169.254.169.254/latest", expect!["leads to an address that is not public"]);
+    }
+
+    /// This machine, private networks and metadata services in every spelling that resolvers take.
+    const SPELLINGS: [&str; 60] = [
+        "127.0.0.1",
+        "127.1",
+        "127.0.1",
+        "127.255.255.254",
+        "2130706433",
+        "0x7f000001",
+        "0x7f.0.0.1",
+        "0x7f.1",
+        "0x7F.0x0.0x0.0x1",
+        "0177.0.0.1",
+        "0177.1",
+        "017700000001",
+        "127.0.0.01",
+        "0",
+        "0.0.0.0",
+        "0x0",
+        "00000000",
+        "0.0.0.1",
+        "localhost",
+        "LOCALHOST",
+        "localhost.",
+        "a.localhost",
+        "[::1]",
+        "[0:0:0:0:0:0:0:1]",
+        "[0000:0000:0000:0000:0000:0000:0000:0001]",
+        "[::]",
+        "[::127.0.0.1]",
+        "[::7f00:1]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[::FFFF:7F00:0001]",
+        "[0:0:0:0:0:ffff:127.0.0.1]",
+        "[64:ff9b::127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "[64:ff9b:1::7f00:1]",
+        "[2002:7f00:1::]",
+        "[2001::7f00:1]",
+        "[fe80::1]",
+        "[fec0::1]",
+        "[fc00::1]",
+        "[fd00::1]",
+        "[fd00:ec2::254]",
+        "[ff02::1]",
+        "10.0.0.1",
+        "10.1",
+        "0xa000001",
+        "167772161",
+        "172.16.0.1",
+        "172.31.255.255",
+        "192.168.0.1",
+        "192.168.1",
+        "3232235521",
+        "0300.0250.0.1",
+        "169.254.169.254",
+        "169.254.43518",
+        "2852039166",
+        "0xa9fea9fe",
+        "0251.0376.0251.0376",
+        "[::ffff:169.254.169.254]",
+        "100.100.100.200",
+    ];
+
+    #[tokio::test]
+    async fn no_spelling_of_an_address_inside_is_connected_to() {
+        for host in SPELLINGS {
+            let url = format!("http://{host}:8080/cb");
+            if validate_callback(&url, Reach::Public).is_ok() {
+                let callback = Callback::parse(&url).unwrap();
+                let found = callback.address(Reach::Public).await;
+                assert!(found.is_err(), "{host} leads to {found:?}");
+            }
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::payment::{GatewayAnswer, GatewayKnowledge};
 use domain::{GatewayCall, GatewaySettings, TenantNo, Timestamp};
-use engine::ports::{BoxFuture, Gateway, Inquiry};
+use engine::ports::{BoxFuture, Gateway, Inquiry, Notification, NotificationRefused, Notified};
 use engine::{Clock, Deadline};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::Full;
@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 pub use secrets::webhook::Secret;
 
-use self::contract::{Charge, ChargeAnswer, Inquire, InquireAnswer};
+use self::contract::{Charge, ChargeAnswer, Inquire, InquireAnswer, Posted, PostedAnswer};
 use crate::callback::{Callback, CallbackError, Reach, validate_callback};
 use crate::outbound::{self, Connection, Fencing, Idle, SendError, Tls, public_web_tls};
 use crate::tenants::Tenants;
@@ -119,6 +119,17 @@ impl HttpGateway {
         let answer = self.exchange("/inquire", body, None).await?;
         let answer: InquireAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
         answer.knowledge(inquiry.transaction).map_err(NoAnswer::Unknown)
+    }
+
+    async fn notified(
+        &self,
+        posted: &Notification,
+    ) -> Result<Result<Option<Notified>, String>, NoAnswer> {
+        let tenant = self.tenant(posted.tenant).await.map_err(NoAnswer::NotSent)?;
+        let body = contract::encode(&Posted::new(posted, tenant));
+        let answer = self.exchange("/notification", body, None).await?;
+        let answer: PostedAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
+        answer.notified().map_err(NoAnswer::Unknown)
     }
 
     async fn tenant(&self, no: TenantNo) -> Result<Uuid, String> {
@@ -232,6 +243,20 @@ impl Gateway for HttpGateway {
             let (transaction, host) = (inquiry.transaction, &self.options.base.callback.authority);
             tracing::warn!(transaction.id = %transaction, host, reason, "an inquiry has no answer");
             GatewayKnowledge::Unreachable
+        })
+    }
+
+    fn notification(
+        &self,
+        posted: Notification,
+    ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
+        Box::pin(async move {
+            let reason = match timeout(INQUIRE_TIMEOUT, self.notified(&posted)).await {
+                Ok(Ok(notified)) => return notified.map_err(NotificationRefused::Invalid),
+                Ok(Err(NoAnswer::NotSent(reason) | NoAnswer::Unknown(reason))) => reason,
+                Err(_) => "it did not answer in time".to_owned(),
+            };
+            Err(NotificationRefused::Unavailable(reason))
         })
     }
 }

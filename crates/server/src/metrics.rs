@@ -66,6 +66,10 @@ fn describe() {
         ),
         ("faregate_timers_total", "Timers that were due, by kind and result."),
         ("faregate_gateway_calls_total", "Gateway calls ended, by gateway and answer."),
+        (
+            "faregate_gateway_notifications_total",
+            "Notifications posted for gateways, by gateway and result.",
+        ),
         ("faregate_password_hashes_total", "Passwords and API secrets hashed."),
         ("faregate_insights_dropped_total", "Insights of feature flags not kept, by reason."),
         ("faregate_mail_sent_total", "Mails sent, by template."),

@@ -19,7 +19,7 @@ use store::analytics::{AnalyticsQueries, SqliteReadModels, analytics_path};
 use store::{Server, Share, Source, SqlQueries, SqlStore};
 
 use crate::background::BackgroundTasks;
-use crate::engine_parts::EngineParts;
+use crate::engine_parts::{EngineParts, Gateways};
 use crate::gateways::{GatewaySetup, SIMULATOR_DIR, take_notifications};
 use crate::insights::InsightsFlusher;
 use crate::integrity::Schedule;
@@ -79,6 +79,8 @@ pub struct Node {
     pub sign_up: Option<SignUp>,
     /// What the APIs of feature flags show.
     pub flags: Arc<FlagCache>,
+    /// The gateways by name; a front's read notifications only.
+    pub gateways: Gateways,
     /// What tenants have the simulated gateway do.
     pub scripts: Scripts,
     has_doors: bool,
@@ -119,6 +121,7 @@ impl Node {
         let GatewaySetup { gateways, notifications, tenants, scripts } =
             GatewaySetup::new(config, &clock)?;
         let key = sign_up::key(config, &*queries)?;
+        let known_gateways = gateways.clone();
         let core = EngineParts::new(config, gateways, clock.clone(), key.as_ref())?;
         let parts = Parts {
             store,
@@ -152,6 +155,7 @@ impl Node {
             analytics: Some(analytics),
             sealer,
             flags,
+            gateways: known_gateways,
             scripts,
             has_doors: true,
             part: Part::Partition(running),
@@ -172,6 +176,7 @@ impl Node {
         let options = store::Options::default();
         let queries = Arc::new(SqlQueries::of_server(&server, connections_max(config))?);
         let key = sign_up::key(config, &*queries)?;
+        let known_gateways = gateways.clone();
         let core = EngineParts::new(config, gateways, clock, key.as_ref())?;
         let has_doors = config.role != Role::Processor;
         let queue: Arc<dyn Queue> = match has_doors {
@@ -210,6 +215,7 @@ impl Node {
             analytics: None,
             sealer,
             flags,
+            gateways: known_gateways,
             scripts,
             has_doors,
             part: Part::Queue(member),

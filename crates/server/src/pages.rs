@@ -204,6 +204,7 @@ mod tests {
             put /1.0/kb/accounts/{accountId}/paymentMethods/refresh takes no body
             put /1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault takes no body
             put /1.0/kb/admin/healthcheck takes no body
+            post /1.0/kb/paymentGateways/notification/{pluginName} answers no body
             post /1.0/kb/tenants/registerNotificationCallback takes no body
             post /1.0/kb/test/clock takes no body
             put /1.0/kb/test/clock takes no body
@@ -213,6 +214,7 @@ mod tests {
             get /health/live answers no body
             get /health/ready answers no body
             get /ofrep/v1/events/{channel} answers no body
+            post /plugins/killbill-payment-test/configure answers no body
             post /user/auth/logout takes no body
             post /user/users/deactivate takes no body
             post /v1/accounts/{accountId}/erase takes no body

@@ -1,11 +1,13 @@
 //! The state of the API: the engine, the credential checks, and the settings.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::Timestamp;
 use engine::Engine;
 use engine::access::Access;
+use engine::ports::Gateway;
 use gateway::simulator::script::Scripts;
 use secrets::Sealer;
 
@@ -64,6 +66,8 @@ pub struct Settings {
     pub calls_gateways: bool,
     /// The gauges of `/1.0/metrics`.
     pub process_figures: ProcessFigures,
+    /// Who reads the notifications of gateways, by name.
+    pub gateways: BTreeMap<String, Arc<dyn Gateway>>,
     /// What tenants have the simulated gateway do.
     pub scripts: Scripts,
 }
@@ -79,6 +83,7 @@ impl Default for Settings {
             rotation: Rotation::default(),
             calls_gateways: true,
             process_figures: Arc::new(Vec::new),
+            gateways: BTreeMap::new(),
             scripts: Scripts::default(),
         }
     }

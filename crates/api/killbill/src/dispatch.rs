@@ -107,7 +107,7 @@ async fn admit(
     refuse_card_number(card_data::find_in_head(&parts.uri, &parts.headers, keys))?;
     let body = web::body::read(body).await.map_err(Failure::Body)?;
     refuse_card_number(card_data::find_in_json(&body, keys))?;
-    if route.takes != Takes::Nothing
+    if !matches!(route.takes, Takes::Nothing | Takes::Anything)
         && !body.is_empty()
         && !parts.headers.contains_key(CONTENT_TYPE)
     {

@@ -23,6 +23,7 @@ mod date;
 mod dispatch;
 mod error;
 mod export;
+mod gateway_notifications;
 mod json;
 mod log;
 mod metrics;

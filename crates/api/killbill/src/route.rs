@@ -29,6 +29,8 @@ pub(crate) enum Credentials {
 pub(crate) enum Takes {
     /// None; one that is sent is not looked at.
     Nothing,
+    /// One of any type, or none.
+    Anything,
     Json,
     /// Text, as `text/plain`.
     Text,
@@ -39,7 +41,7 @@ impl Takes {
     /// Whether the body may be of this `Content-Type`.
     pub(crate) fn is_type(self, content_type: &[u8]) -> bool {
         let types: &[&str] = match self {
-            Self::Nothing => return true,
+            Self::Nothing | Self::Anything => return true,
             Self::Json => &["application/json"],
             Self::Text => &["text/plain"],
             Self::Xml => &["text/xml", "application/xml"],

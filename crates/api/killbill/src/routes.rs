@@ -10,8 +10,8 @@ use crate::route::{Credentials, Gives, Handler, Resource, Route, Takes};
 use crate::unserved::UNSERVED;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, caches, catalog,
-    custom_fields, export, node_commands, payment_methods, payments, queues, security, system,
-    tags, tenant_values, tenants, test_clock, test_plugin, transactions,
+    custom_fields, export, gateway_notifications, node_commands, payment_methods, payments, queues,
+    security, system, tags, tenant_values, tenants, test_clock, test_plugin, transactions,
 };
 
 const fn read(path: &'static str, handler: Handler) -> Route {
@@ -101,6 +101,11 @@ impl Route {
     /// The permission that a read needs.
     const fn needing(mut self, permission: &'static str) -> Self {
         self.permission = Some(permission);
+        self
+    }
+
+    const fn with_anything(mut self) -> Self {
+        self.takes = Takes::Anything;
         self
     }
 
@@ -404,6 +409,8 @@ static ROUTES: &[Route] = &[
     delete(CATALOG, "catalog:delete", |it| Box::pin(catalog::delete(it))).without_body(),
     post(CATALOG_XML, "catalog:config_upload", |it| Box::pin(catalog::upload_xml(it))).with_xml(),
     read(CATALOG_XML, |it| Box::pin(catalog::xml(it))).giving(Gives::Xml),
+    post(NOTIFICATION, "payment:notification", |it| Box::pin(gateway_notifications::process(it)))
+        .with_anything(),
     read("/1.0/kb/nodesInfo", |it| Box::pin(system::nodes(it))).of_installation(),
     post("/1.0/kb/nodesInfo", "admin:*", |it| Box::pin(node_commands::execute(it)))
         .of_installation(),
@@ -446,6 +453,7 @@ const ROTATION: &str = "/1.0/kb/admin/healthcheck";
 const ROLES: &str = "/1.0/kb/security/roles";
 const CATALOG: &str = "/1.0/kb/catalog";
 const CATALOG_XML: &str = "/1.0/kb/catalog/xml";
+const NOTIFICATION: &str = "/1.0/kb/paymentGateways/notification/{pluginName}";
 const CLOCK: &str = "/1.0/kb/test/clock";
 const TEST_PLUGIN: &str = "/plugins/killbill-payment-test/configure";
 
@@ -508,7 +516,7 @@ mod tests {
                 assert!(seen.insert(format!("{method} {}", resource.path)), "{}", resource.path);
             }
         }
-        assert_eq!(seen.len(), 280);
+        assert_eq!(seen.len(), 281);
     }
 
     #[test]

@@ -194,7 +194,8 @@ pub(crate) async fn inquire(
 }
 
 impl Engine {
-    /// Books a gateway's notification of a transaction, if there is such a transaction.
+    /// Books a gateway's notification of a transaction, if there is such a transaction. A front sends it to the
+    /// owner of the payment's partition.
     ///
     /// # Errors
     /// [`Unavailable`]: it was not written; the gateway should notify again.
@@ -213,6 +214,10 @@ impl Engine {
         }));
         let actor = Actor::new("gateway", "gateway notification", self.mint().0);
         let request = Request { id: self.mint(), tenant, actor, idempotency: None, command };
-        self.submit_own(request).await.map(|_| ())
+        let answered = match self.is_front() {
+            true => self.submit_once(request).await,
+            false => self.submit_own(request).await,
+        };
+        answered.map(|_| ())
     }
 }

@@ -28,6 +28,11 @@ struct State {
     charges: BTreeMap<String, Vec<Value>>,
     inquiries: usize,
     may_answer: bool,
+    /// The status of its charges; processed where there is none.
+    status: Option<&'static str>,
+    /// What it answers to notifications, and those that it has read.
+    about: Value,
+    notifications: Vec<Value>,
 }
 
 impl Program {
@@ -86,11 +91,17 @@ impl Program {
     }
 
     fn answer(&self, path: &str, call: &Value) -> Value {
+        let mut state = self.state();
+        if path == "/notification" {
+            state.notifications.push(call.clone());
+            return state.about.clone();
+        }
         let transaction = call["transactionId"].as_str().unwrap();
         let outcome = json!({
-            "transactionId": transaction, "status": "PROCESSED", "firstReference": "ref-1",
+            "transactionId": transaction,
+            "status": state.status.unwrap_or("PROCESSED"),
+            "firstReference": "ref-1",
         });
-        let mut state = self.state();
         if path == "/inquire" {
             state.inquiries += 1;
             let is_known = state.charges.contains_key(transaction);
@@ -196,6 +207,89 @@ fn a_killed_server_charges_once_and_learns_what_became_of_it() {
     let state = program.state();
     assert!(state.charges.values().all(|times| times.len() == 1), "{:?}", state.charges);
     assert!(state.inquiries >= CLIENTS, "{}", state.inquiries);
+}
+
+#[test]
+fn a_notification_is_read_by_its_gateway_and_booked_once() {
+    let dir = TempDir::new();
+    let (program, config) = Program::start(dir.path());
+    program.answer_from_now_on();
+    program.state().status = Some("PENDING");
+    let server = Server::start_with(Launch::usual().env("FAREGATE_CONFIG", &config));
+    let client = server.tenant();
+    let paid = pay(&client, &account(&client, "acme"), "PURCHASE");
+    let payment = payment_of(&paid);
+    let transaction = || {
+        let shown = client.get(&format!("/1.0/kb/payments/{payment}")).json();
+        shown["transactions"][0].clone()
+    };
+    assert_eq!(transaction()["status"], "PENDING");
+    let path = "/1.0/kb/paymentGateways/notification/acme";
+    let sender = client.clone().header("x-acme-signature", "abc");
+    let notify = |about: Value| {
+        program.state().about = about;
+        sender.send("POST", path, Some(b"order 7 was settled"))
+    };
+    // About nothing of ours, about another payment, and what is not believed.
+    assert_eq!(notify(json!({})).status, 200);
+    let id = transaction()["transactionId"].clone();
+    let settled = json!({ "transactionId": id, "status": "PROCESSED" });
+    let other = "0192aabb-ccdd-7000-8000-000000000001";
+    assert_eq!(notify(json!({ "paymentId": other, "outcome": settled })).status, 200);
+    let refused = notify(json!({ "refused": "the signature is wrong" }));
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("the signature is wrong"), "{}", refused.text());
+    for wrong in [json!({ "outcome": settled }), json!({ "paymentId": payment }), json!(7)] {
+        assert_eq!(notify(wrong).status, 503);
+    }
+    assert_eq!(transaction()["status"], "PENDING");
+    for _ in 0..2 {
+        assert_eq!(notify(json!({ "paymentId": payment, "outcome": settled })).status, 200);
+        assert_eq!(transaction()["status"], "SUCCESS");
+    }
+    let sent = program.state().notifications[0].clone();
+    assert_eq!(sent["body"], "order 7 was settled");
+    let headers = sent["headers"].as_array().unwrap();
+    let has = |name: &str| headers.iter().any(|it| it["name"] == name);
+    assert!(has("x-acme-signature"), "{sent}");
+    assert!(!has("authorization") && !has("x-killbill-apisecret"), "{sent}");
+    // Another tenant's endpoint does not reach the payment.
+    let body = json!({ "apiKey": "alice", "apiSecret": "lazar" });
+    assert_eq!(server.client().post("/1.0/kb/tenants", &body).status, 201);
+    program.state().about = json!({
+        "paymentId": payment, "outcome": { "transactionId": id, "status": "ERROR" },
+    });
+    let alice = server.client().tenant("alice", "lazar");
+    assert_eq!(alice.send("POST", path, Some(b"")).status, 200);
+    assert_eq!(transaction()["status"], "SUCCESS");
+}
+
+#[test]
+fn a_notification_of_the_simulator_says_what_to_look_at() {
+    let server = Server::start();
+    let client = server.tenant();
+    let account = account(&client, "faregate-simulator");
+    let path = format!(
+        "/1.0/kb/accounts/{account}/payments?pluginProperty=outcome%3DUNDEFINED&pluginProperty=truth%3DPROCESSED"
+    );
+    let paid = client.post(&path, &json!({ "transactionType": "PURCHASE", "amount": 10 }));
+    assert_eq!(paid.status, 503);
+    let payment = client.get(&format!("/1.0/kb/accounts/{account}/payments")).json()[0].clone();
+    let transaction = payment["transactions"][0]["transactionId"].clone();
+    let hint = json!({ "paymentId": payment["paymentId"], "transactionId": transaction });
+    let notify = |body: &Value| {
+        client.post("/1.0/kb/paymentGateways/notification/faregate-simulator", body).status
+    };
+    assert_eq!(notify(&json!({})), 400);
+    assert_eq!(notify(&hint), 200);
+    let payments = client.get(&format!("/1.0/kb/accounts/{account}/payments")).json();
+    assert_eq!(payments[0]["transactions"][0]["status"], "SUCCESS");
+    for plugin in ["__EXTERNAL_PAYMENT__", "nobody"] {
+        let path = format!("/1.0/kb/paymentGateways/notification/{plugin}");
+        let refused = client.post(&path, &hint);
+        let said = refused.text();
+        assert_eq!((refused.status, said.contains(plugin)), (400, true), "{said}");
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The JSON of the contract, version 1.
 
 use domain::payment::{GatewayKnowledge, GatewayOutcome, GatewayStatus};
-use domain::{AmountMinor, Currency, GatewayCall, TransactionId};
-use engine::ports::Inquiry;
+use domain::{AmountMinor, Currency, GatewayCall, PaymentId, TransactionId};
+use engine::ports::{Inquiry, Notification, Notified};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -183,6 +183,62 @@ impl InquireAnswer {
         match self.outcome {
             None => Ok(GatewayKnowledge::NotFound),
             Some(outcome) => outcome.outcome(of).map(GatewayKnowledge::Found),
+        }
+    }
+}
+
+/// `POST /notification`: what somebody posted as a notification of the gateway.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Posted<'a> {
+    tenant_id: Uuid,
+    headers: Vec<Header<'a>>,
+    body: &'a str,
+}
+
+#[derive(Serialize)]
+struct Header<'a> {
+    /// In lower case.
+    name: &'a str,
+    value: &'a str,
+}
+
+/// The answer to a notification.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PostedAnswer {
+    /// The payment it is about; `None` where it is about nothing that Faregate knows.
+    payment_id: Option<Uuid>,
+    outcome: Option<ChargeAnswer>,
+    /// Why it is not believed: a text for its sender.
+    refused: Option<String>,
+}
+
+impl<'a> Posted<'a> {
+    pub(super) fn new(posted: &'a Notification, tenant_id: Uuid) -> Self {
+        let headers = posted.headers.iter().map(|(name, value)| Header { name, value });
+        Self { tenant_id, headers: headers.collect(), body: &posted.body }
+    }
+}
+
+impl PostedAnswer {
+    /// What it is about, or why it is not believed.
+    ///
+    /// # Errors
+    /// The field that is wrong, and why.
+    pub(super) fn notified(self) -> Result<Result<Option<Notified>, String>, String> {
+        match (self.refused, self.payment_id, self.outcome) {
+            (Some(reason), None, None) => Ok(Err(reason)),
+            (None, None, None) => Ok(Ok(None)),
+            (None, Some(payment), Some(outcome)) => {
+                let transaction = TransactionId::new(outcome.transaction_id);
+                let knowledge = outcome.outcome(transaction).map(GatewayKnowledge::Found)?;
+                let payment = PaymentId::new(payment);
+                Ok(Ok(Some(Notified { payment, transaction, knowledge })))
+            }
+            (Some(_), _, _) => Err("refused: stands beside an outcome".to_owned()),
+            (None, Some(_), None) => Err("outcome: is missing beside the paymentId".to_owned()),
+            (None, None, Some(_)) => Err("paymentId: is missing beside the outcome".to_owned()),
         }
     }
 }

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::payment::{GatewayAnswer, GatewayKnowledge};
-use domain::{GatewayCall, GatewaySettings, Properties, TenantNo};
+use domain::{GatewayCall, GatewaySettings, PaymentId, Properties, TenantNo, TransactionId};
 use engine::Deadline;
-use engine::ports::{BoxFuture, Gateway, Inquiry};
+use engine::ports::{BoxFuture, Gateway, Inquiry, Notification, NotificationRefused, Notified};
+use serde::Deserialize;
 
 use super::rules::{self, Action, DELAY_MAX, PLUGIN_METHODS};
 
@@ -17,6 +18,14 @@ const INQUIRY: &str = "getPaymentInfo";
 
 /// Stands for every method.
 const EVERY_METHOD: &str = "*";
+
+/// What can be posted as a notification of the simulator: it says what to look at.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Hint {
+    payment_id: PaymentId,
+    transaction_id: TransactionId,
+}
 
 /// What is done in a method.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -159,6 +168,30 @@ impl Gateway for Scripted {
             match answers {
                 true => self.simulator.inquire(inquiry).await,
                 false => GatewayKnowledge::Unreachable,
+            }
+        })
+    }
+
+    fn notification(
+        &self,
+        posted: Notification,
+    ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
+        Box::pin(async move {
+            let hint = serde_json::from_str(&posted.body).map_err(|_| {
+                let reason = "the body is no object with paymentId and transactionId";
+                NotificationRefused::Invalid(reason.to_owned())
+            });
+            let Hint { payment_id: payment, transaction_id: transaction } = hint?;
+            let inquiry = Inquiry { tenant: posted.tenant, payment, transaction };
+            match self.inquire(inquiry).await {
+                GatewayKnowledge::NotFound => Ok(None),
+                GatewayKnowledge::Unreachable => {
+                    let reason = "the simulator cannot be reached".to_owned();
+                    Err(NotificationRefused::Unavailable(reason))
+                }
+                knowledge @ GatewayKnowledge::Found(_) => {
+                    Ok(Some(Notified { payment, transaction, knowledge }))
+                }
             }
         })
     }

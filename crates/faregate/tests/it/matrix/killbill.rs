@@ -364,6 +364,11 @@ fn others() -> Vec<Row> {
             .at("/1.0/kb/catalog/xml?accountId={accountId}")
             .accepting("text/xml")
             .of_object(),
+        row("POST /1.0/kb/paymentGateways/notification/{pluginName}", may("payment:notification"))
+            .at("/1.0/kb/paymentGateways/notification/faregate-simulator")
+            .body(
+                r#"{"paymentId":"0192aabb-ccdd-7000-8000-000000000001","transactionId":"0192aabb-ccdd-7000-8000-000000000002"}"#,
+            ),
         row("GET /1.0/kb/nodesInfo", ANY),
         row("POST /1.0/kb/nodesInfo", installation("admin:*")).body(
             r#"{"nodeCommandType":"START_PLUGIN","nodeCommandProperties":[{"key":"pluginName","value":"faregate-simulator"}]}"#,

@@ -1,0 +1,82 @@
+//! Notifications of gateways: somebody posts them, the gateway reads them, and what it says is booked.
+
+use domain::{PaymentRejection, Rejection};
+use engine::ports::{Notification, NotificationRefused, Notified};
+use http::{HeaderMap, StatusCode};
+
+use crate::call::Call;
+use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
+use crate::reply;
+use crate::request::printable;
+
+/// Headers that are credentials, or of the connection: no gateway gets them.
+const KEPT: [&str; 6] = [
+    "authorization",
+    "cookie",
+    "host",
+    "content-length",
+    "x-killbill-apikey",
+    "x-killbill-apisecret",
+];
+
+/// Books what a gateway notifies: the gateway reads it, and says what became of which transaction.
+///
+/// The answer comes once that is committed. A notification that comes again changes nothing, and neither does
+/// one about what Faregate does not know.
+#[utoipa::path(post, path = "/1.0/kb/paymentGateways/notification/{pluginName}", tag = "PaymentGateway",
+    operation_id = "processNotification",
+    params(("pluginName" = String, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body(content = String, content_type = "*/*"),
+    responses((status = 200, description = "It is booked, or about nothing that is known"),
+        (status = "4XX", body = ErrorJson<'static>),
+        (status = 503, body = ErrorJson<'static>, description = "The gateway cannot be asked now")))]
+pub(crate) async fn process(call: Call) -> HandlerResult {
+    let name = call.param("pluginName")?.into_owned();
+    let refuse = |reason: &str| {
+        Failure::illegal(format!("the notification of {} {reason}", printable(&name)))
+    };
+    let Some(gateway) = call.api.settings().gateways.get(&name) else {
+        let refused = PaymentRejection::GatewayNotRegistered { gateway: name };
+        return Err(Failure::Refused(Box::new(Rejection::Payment(refused))));
+    };
+    let body = String::from_utf8(call.body.to_vec()).map_err(|_| refuse("is not UTF-8"))?;
+    let tenant = call.tenant();
+    let headers = forwarded(&call.parts.headers);
+    let read = gateway.notification(Notification { tenant, headers, body }).await;
+    let result = match &read {
+        Ok(Some(_)) => "booked",
+        Ok(None) => "unknown",
+        Err(NotificationRefused::Unsupported | NotificationRefused::Invalid(_)) => "refused",
+        Err(NotificationRefused::Unavailable(_)) => "unavailable",
+    };
+    metrics::counter!("faregate_gateway_notifications_total", "gateway" => name.clone(), "result" => result)
+        .increment(1);
+    match read {
+        Ok(None) => {}
+        Ok(Some(Notified { payment, transaction, knowledge })) => {
+            let engine = call.api.engine();
+            let booked = engine.notified((tenant, payment), transaction, knowledge).await;
+            booked.map_err(Failure::Unavailable)?;
+        }
+        Err(NotificationRefused::Unsupported) => return Err(refuse("is none: it sends none")),
+        Err(NotificationRefused::Invalid(reason)) => return Err(refuse(&printable(&reason))),
+        Err(NotificationRefused::Unavailable(reason)) => {
+            tracing::warn!(
+                gateway = name,
+                reason,
+                "a notification could not be read; its sender repeats it"
+            );
+            let code = code::plain(StatusCode::SERVICE_UNAVAILABLE, class::REJECTED);
+            let message = "the gateway cannot be asked now: send the notification again";
+            return Err(Failure::coded(code, message));
+        }
+    }
+    Ok(reply::empty(StatusCode::OK))
+}
+
+/// The headers that the gateway gets: those that are text.
+fn forwarded(headers: &HeaderMap) -> Vec<(String, String)> {
+    let sent = headers.iter().filter(|(name, _)| !KEPT.contains(&name.as_str()));
+    let text = sent.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    text.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
