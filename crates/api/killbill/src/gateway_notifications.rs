@@ -1,7 +1,7 @@
 //! Notifications of gateways: somebody posts them, the gateway reads them, and what it says is booked.
 
 use domain::{PaymentRejection, Rejection};
-use engine::ports::{Notification, NotificationRefused, Notified};
+use engine::ports::{Notification, NotificationRefused};
 use http::{HeaderMap, StatusCode};
 
 use crate::call::Call;
@@ -10,13 +10,16 @@ use crate::reply;
 use crate::request::printable;
 
 /// Headers that are credentials, or of the connection: no gateway gets them.
-const KEPT: [&str; 6] = [
+const KEPT: [&str; 9] = [
     "authorization",
+    "proxy-authorization",
     "cookie",
     "host",
     "content-length",
     "x-killbill-apikey",
     "x-killbill-apisecret",
+    "x-faregate-apikey",
+    "x-faregate-apisecret",
 ];
 
 /// Books what a gateway notifies: the gateway reads it, and says what became of which transaction.
@@ -43,28 +46,31 @@ pub(crate) async fn process(call: Call) -> HandlerResult {
     let tenant = call.tenant();
     let headers = forwarded(&call.parts.headers);
     let read = gateway.notification(Notification { tenant, headers, body }).await;
-    let result = match &read {
-        Ok(Some(_)) => "booked",
-        Ok(None) => "unknown",
-        Err(NotificationRefused::Unsupported | NotificationRefused::Invalid(_)) => "refused",
-        Err(NotificationRefused::Unavailable(_)) => "unavailable",
+    let counted = |result| {
+        metrics::counter!("faregate_gateway_notifications_total", "gateway" => name.clone(), "result" => result)
+            .increment(1);
     };
-    metrics::counter!("faregate_gateway_notifications_total", "gateway" => name.clone(), "result" => result)
-        .increment(1);
     match read {
-        Ok(None) => {}
-        Ok(Some(Notified { payment, transaction, knowledge })) => {
-            let engine = call.api.engine();
-            let booked = engine.notified((tenant, payment), transaction, knowledge).await;
-            booked.map_err(Failure::Unavailable)?;
+        Ok(None) => counted("unknown"),
+        Ok(Some(notified)) => {
+            let booked = call.api.engine().notified_by(&name, tenant, notified).await;
+            let is_known = booked.map_err(Failure::Unavailable)?;
+            counted(if is_known { "booked" } else { "unknown" });
         }
-        Err(NotificationRefused::Unsupported) => return Err(refuse("is none: it sends none")),
-        Err(NotificationRefused::Invalid(reason)) => return Err(refuse(&printable(&reason))),
+        Err(NotificationRefused::Unsupported) => {
+            counted("refused");
+            return Err(refuse("is none: it sends none"));
+        }
+        Err(NotificationRefused::Invalid(reason)) => {
+            counted("refused");
+            return Err(refuse(&printable(&reason)));
+        }
         Err(NotificationRefused::Unavailable(reason)) => {
+            counted("unavailable");
             tracing::warn!(
                 gateway = name,
                 reason,
-                "a notification could not be read; its sender repeats it"
+                "failed to read a notification; its sender repeats it"
             );
             let code = code::plain(StatusCode::SERVICE_UNAVAILABLE, class::REJECTED);
             let message = "the gateway cannot be asked now: send the notification again";

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::lane::Lane;
 use crate::periodic::{Job, Pass, Periodic};
-use crate::ports::Inquiry;
+use crate::ports::{Inquiry, Notified};
 use crate::{Answer, Engine, Unavailable};
 
 /// How long a gateway may take to answer a question.
@@ -194,6 +194,29 @@ pub(crate) async fn inquire(
 }
 
 impl Engine {
+    /// As [`Engine::notified`], if the transaction went through this gateway: none may say what became of another's.
+    /// Returns whether it did.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: it was not written; the gateway should notify again.
+    pub async fn notified_by(
+        &self,
+        gateway: &str,
+        tenant: TenantNo,
+        notified: Notified,
+    ) -> Result<bool, Unavailable> {
+        let Notified { payment, transaction, knowledge } = notified;
+        let file = self.read(move |queries| queries.payment(tenant, payment)).await?;
+        let is_its_own = file
+            .as_ref()
+            .and_then(|it| it.transaction(transaction))
+            .is_some_and(|it| it.gateway == gateway);
+        if is_its_own {
+            self.notified((tenant, payment), transaction, knowledge).await?;
+        }
+        Ok(is_its_own)
+    }
+
     /// Books a gateway's notification of a transaction, if there is such a transaction. A front sends it to the
     /// owner of the payment's partition.
     ///

@@ -253,6 +253,14 @@ fn a_notification_is_read_by_its_gateway_and_booked_once() {
     let has = |name: &str| headers.iter().any(|it| it["name"] == name);
     assert!(has("x-acme-signature"), "{sent}");
     assert!(!has("authorization") && !has("x-killbill-apisecret"), "{sent}");
+    // A gateway does not say what became of another's transaction.
+    let external = payment_of(&pay(&client, &account(&client, "faregate-simulator"), "PURCHASE"));
+    let shown = client.get(&format!("/1.0/kb/payments/{external}")).json();
+    let id_there = &shown["transactions"][0]["transactionId"];
+    let failed = json!({ "transactionId": id_there, "status": "ERROR" });
+    assert_eq!(notify(json!({ "paymentId": external, "outcome": failed })).status, 200);
+    let shown = client.get(&format!("/1.0/kb/payments/{external}")).json();
+    assert_eq!(shown["transactions"][0]["status"], "SUCCESS");
     // Another tenant's endpoint does not reach the payment.
     let body = json!({ "apiKey": "alice", "apiSecret": "lazar" });
     assert_eq!(server.client().post("/1.0/kb/tenants", &body).status, 201);
