@@ -15,7 +15,7 @@ mod worker;
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use domain::command::Subject;
@@ -106,6 +106,18 @@ impl Default for Options {
             stopped_gateways: Arc::default(),
             simulates_work: false,
         }
+    }
+}
+
+/// A handle that does not keep what the core holds, for those that the core itself holds.
+#[derive(Clone)]
+pub struct WeakEngine(Weak<Shared>);
+
+impl WeakEngine {
+    /// The core, where somebody still keeps it.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Engine> {
+        self.0.upgrade().map(|shared| Engine { shared })
     }
 }
 
@@ -228,6 +240,12 @@ impl Engine {
 
     fn new(shared: Shared) -> Self {
         Self { shared: Arc::new(shared) }
+    }
+
+    /// A handle that does not keep what the core holds.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakEngine {
+        WeakEngine(Arc::downgrade(&self.shared))
     }
 
     /// A new request id (UUID v7).

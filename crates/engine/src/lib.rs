@@ -26,6 +26,7 @@ mod unavailable;
 pub use clock::{Clock, Deadline};
 pub use handle::{
     CHECK_AGE_MAX, Engine, FrontParts, Options, Parts, Running, StoppedGateways, Unhealthy,
+    WeakEngine,
 };
 pub use partition::{Answer, has_open_transaction};
 pub use scans::SCANS_MAX;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::TenantNo;
-use engine::Engine;
+use engine::{Engine, WeakEngine};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -19,7 +19,8 @@ const STARTED_WITHIN: Duration = Duration::from_secs(5);
 /// Reads tenants through an engine, which is made after the gateways that it calls.
 #[derive(Default)]
 pub struct Tenants {
-    engine: watch::Sender<Option<Engine>>,
+    /// Weak, because the engine holds the gateways that hold this.
+    engine: watch::Sender<Option<WeakEngine>>,
     ids: Mutex<HashMap<TenantNo, Uuid>>,
 }
 
@@ -32,7 +33,7 @@ impl Tenants {
 
     /// Reads through this engine from now on.
     pub fn read_with(&self, engine: &Engine) {
-        self.engine.send_replace(Some(engine.clone()));
+        self.engine.send_replace(Some(engine.downgrade()));
     }
 
     /// The id that clients see.
@@ -59,7 +60,7 @@ impl Tenants {
     async fn engine(&self) -> Option<Engine> {
         let mut engine = self.engine.subscribe();
         let started = timeout(STARTED_WITHIN, engine.wait_for(Option::is_some)).await;
-        started.ok()?.ok()?.clone()
+        started.ok()?.ok()?.as_ref()?.upgrade()
     }
 
     fn ids(&self) -> MutexGuard<'_, HashMap<TenantNo, Uuid>> {
