@@ -512,7 +512,8 @@ impl Engine {
     }
 
     /// Whether other processes commit.
-    pub(crate) fn is_front(&self) -> bool {
+    #[must_use]
+    pub fn is_front(&self) -> bool {
         matches!(self.shared.transport, Transport::Queue(_))
     }
 

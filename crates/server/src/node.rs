@@ -79,7 +79,7 @@ pub struct Node {
     pub sign_up: Option<SignUp>,
     /// What the APIs of feature flags show.
     pub flags: Arc<FlagCache>,
-    /// The gateways by name; a front's read notifications only.
+    /// The gateways by name, to read notifications with.
     pub gateways: Gateways,
     /// What tenants have the simulated gateway do.
     pub scripts: Scripts,

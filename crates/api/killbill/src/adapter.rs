@@ -66,7 +66,7 @@ pub struct Settings {
     pub calls_gateways: bool,
     /// The gauges of `/1.0/metrics`.
     pub process_figures: ProcessFigures,
-    /// Who reads the notifications of gateways, by name.
+    /// Who reads the notifications of gateways, by name; unused on a front.
     pub gateways: BTreeMap<String, Arc<dyn Gateway>>,
     /// What tenants have the simulated gateway do.
     pub scripts: Scripts,

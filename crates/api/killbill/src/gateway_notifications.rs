@@ -32,12 +32,18 @@ const KEPT: [&str; 9] = [
     request_body(content = String, content_type = "*/*"),
     responses((status = 200, description = "It is booked, or about nothing that is known"),
         (status = "4XX", body = ErrorJson<'static>),
+        (status = 501, body = ErrorJson<'static>, description = "This process is a front"),
         (status = 503, body = ErrorJson<'static>, description = "The gateway cannot be asked now")))]
 pub(crate) async fn process(call: Call) -> HandlerResult {
     let name = call.param("pluginName")?.into_owned();
     let refuse = |reason: &str| {
         Failure::illegal(format!("the notification of {} {reason}", printable(&name)))
     };
+    if call.api.engine().is_front() {
+        let code = code::plain(StatusCode::NOT_IMPLEMENTED, class::UNSUPPORTED);
+        let message = "a front books no notifications: the outcome is inquired about";
+        return Err(Failure::coded(code, message));
+    }
     let Some(gateway) = call.api.settings().gateways.get(&name) else {
         let refused = PaymentRejection::GatewayNotRegistered { gateway: name };
         return Err(Failure::Refused(Box::new(Rejection::Payment(refused))));

@@ -217,8 +217,8 @@ impl Engine {
         Ok(is_its_own)
     }
 
-    /// Books a gateway's notification of a transaction, if there is such a transaction. A front sends it to the
-    /// owner of the payment's partition.
+    /// Books a gateway's notification of a transaction, if there is such a transaction. Not on a front: processors
+    /// believe no front about outcomes.
     ///
     /// # Errors
     /// [`Unavailable`]: it was not written; the gateway should notify again.
@@ -237,10 +237,6 @@ impl Engine {
         }));
         let actor = Actor::new("gateway", "gateway notification", self.mint().0);
         let request = Request { id: self.mint(), tenant, actor, idempotency: None, command };
-        let answered = match self.is_front() {
-            true => self.submit_once(request).await,
-            false => self.submit_own(request).await,
-        };
-        answered.map(|_| ())
+        self.submit_own(request).await.map(|_| ())
     }
 }
