@@ -355,7 +355,7 @@ pub trait Gateway: Send + Sync {
     /// [`NotificationRefused`].
     fn notification(
         &self,
-        _posted: Notification,
+        _posted: PostedNotification,
     ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
         Box::pin(std::future::ready(Err(NotificationRefused::Unsupported)))
     }
@@ -363,7 +363,7 @@ pub trait Gateway: Send + Sync {
 
 /// A notification as it was posted: untrusted.
 #[derive(Clone, Debug)]
-pub struct Notification {
+pub struct PostedNotification {
     /// Whose endpoint it was posted to.
     pub tenant: TenantNo,
     /// Names in lower case; without credentials.

@@ -11,7 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::payment::{GatewayAnswer, GatewayKnowledge};
 use domain::{GatewayCall, GatewaySettings, TenantNo, Timestamp};
-use engine::ports::{BoxFuture, Gateway, Inquiry, Notification, NotificationRefused, Notified};
+use engine::ports::{
+    BoxFuture, Gateway, Inquiry, NotificationRefused, Notified, PostedNotification,
+};
 use engine::{Clock, Deadline};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::Full;
@@ -123,7 +125,7 @@ impl HttpGateway {
 
     async fn notified(
         &self,
-        posted: &Notification,
+        posted: &PostedNotification,
     ) -> Result<Result<Option<Notified>, String>, NoAnswer> {
         let tenant = self.tenant(posted.tenant).await.map_err(NoAnswer::NotSent)?;
         let body = contract::encode(&Posted::new(posted, tenant));
@@ -248,7 +250,7 @@ impl Gateway for HttpGateway {
 
     fn notification(
         &self,
-        posted: Notification,
+        posted: PostedNotification,
     ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
         Box::pin(async move {
             let reason = match timeout(INQUIRE_TIMEOUT, self.notified(&posted)).await {

@@ -1,7 +1,7 @@
 //! Notifications of gateways: somebody posts them, the gateway reads them, and what it says is booked.
 
 use domain::{PaymentRejection, Rejection};
-use engine::ports::{Notification, NotificationRefused};
+use engine::ports::{NotificationRefused, PostedNotification};
 use http::{HeaderMap, StatusCode};
 
 use crate::call::Call;
@@ -51,7 +51,7 @@ pub(crate) async fn process(call: Call) -> HandlerResult {
     let body = String::from_utf8(call.body.to_vec()).map_err(|_| refuse("is not UTF-8"))?;
     let tenant = call.tenant();
     let headers = forwarded(&call.parts.headers);
-    let read = gateway.notification(Notification { tenant, headers, body }).await;
+    let read = gateway.notification(PostedNotification { tenant, headers, body }).await;
     let counted = |result| {
         metrics::counter!("faregate_gateway_notifications_total", "gateway" => name.clone(), "result" => result)
             .increment(1);

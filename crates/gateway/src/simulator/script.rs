@@ -8,7 +8,9 @@ use std::time::Duration;
 use domain::payment::{GatewayAnswer, GatewayKnowledge};
 use domain::{GatewayCall, GatewaySettings, PaymentId, Properties, TenantNo, TransactionId};
 use engine::Deadline;
-use engine::ports::{BoxFuture, Gateway, Inquiry, Notification, NotificationRefused, Notified};
+use engine::ports::{
+    BoxFuture, Gateway, Inquiry, NotificationRefused, Notified, PostedNotification,
+};
 use serde::Deserialize;
 
 use super::rules::{self, Action, DELAY_MAX, PLUGIN_METHODS};
@@ -174,7 +176,7 @@ impl Gateway for Scripted {
 
     fn notification(
         &self,
-        posted: Notification,
+        posted: PostedNotification,
     ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
         Box::pin(async move {
             let hint = serde_json::from_str(&posted.body).map_err(|_| {
