@@ -56,7 +56,7 @@ impl HttpGateway {
     /// The options of the gateway crate; the test clock allows every address.
     ///
     /// # Panics
-    /// Where [`check`] has found something.
+    /// Where the URL or the secret cannot be used: `Config::load` refuses them.
     #[must_use]
     pub fn options(&self, test_clock: bool, (clock, tenants): (Clock, Arc<Tenants>)) -> Options {
         Options {

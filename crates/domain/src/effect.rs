@@ -47,7 +47,7 @@ pub struct GatewayCall {
     pub properties: Properties,
     /// What the gateway said of the transactions that this one builds on, oldest first: the attempt that it
     /// follows and what succeeded since with the same method, and itself where it is called once more. At
-    /// most [`REFERENCES_MAX`]: the attempt, and the latest.
+    /// most 16: the attempt, and the latest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<GatewayReference>,
     /// Whether the transaction has an attempt: its outcome changes that too.
