@@ -13,7 +13,7 @@ use super::period::Period;
 use super::secret::Secret;
 
 /// How many there can be.
-pub const GATEWAYS_MAX: usize = 100;
+const GATEWAYS_MAX: usize = 100;
 
 /// How long a name can be: payment methods and transactions carry it.
 const NAME_CHARS_MAX: usize = 50;

@@ -142,10 +142,10 @@ impl Callback {
     /// another one.
     pub(crate) async fn address(&self, reach: Reach) -> Result<SocketAddr, String> {
         let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
-        let mut found = found.map_err(|_| "the callback's host has no address".to_owned())?;
+        let mut found = found.map_err(|_| "the host has no address".to_owned())?;
         found
             .find(|address| reach.allows(address.ip()))
-            .ok_or_else(|| "the callback leads to an address that is not public".to_owned())
+            .ok_or_else(|| "the host has no address that is public".to_owned())
     }
 }
 

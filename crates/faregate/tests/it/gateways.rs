@@ -210,6 +210,29 @@ fn a_killed_server_charges_once_and_learns_what_became_of_it() {
 }
 
 #[test]
+fn what_a_program_answers_decides_the_status_of_a_payment() {
+    let dir = TempDir::new();
+    let (program, config) = Program::start(dir.path());
+    program.answer_from_now_on();
+    let server = Server::start_with(Launch::usual().env("FAREGATE_CONFIG", &config));
+    let client = server.tenant();
+    let account = account(&client, "acme");
+    for (status, expected) in [
+        ("PROCESSED", (201, Value::Null)),
+        ("PENDING", (201, Value::Null)),
+        ("ERROR", (402, Value::Null)),
+        ("CANCELED", (502, Value::Null)),
+        ("UNDEFINED", (503, Value::Null)),
+        ("FINE", (400, json!(7199))),
+    ] {
+        program.state().status = Some(status);
+        let paid = pay(&client, &account, "PURCHASE");
+        let code = if paid.status < 400 { Value::Null } else { paid.json()["code"].clone() };
+        assert_eq!((paid.status, code), expected, "{status}");
+    }
+}
+
+#[test]
 fn a_notification_is_read_by_its_gateway_and_booked_once() {
     let dir = TempDir::new();
     let (program, config) = Program::start(dir.path());

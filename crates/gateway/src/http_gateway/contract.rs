@@ -77,7 +77,9 @@ pub(super) struct ChargeAnswer {
 #[serde(rename_all = "camelCase")]
 pub(super) struct InquireAnswer {
     transaction_id: Uuid,
-    /// What became of it; `None` where the gateway has no record of it.
+    /// What became of it; `None` where the gateway has no record of it. It has to say so: "not found" frees the
+    /// payment for another charge, and a program that answers as to a charge must not seem to have no record.
+    #[serde(deserialize_with = "Option::deserialize")]
     outcome: Option<ChargeAnswer>,
 }
 

@@ -1,5 +1,5 @@
-//! What a tenant has told the simulator to do with every call that does not say it itself, as Kill Bill's test
-//! plugin takes it (`/plugins/killbill-payment-test/configure`). It is kept in memory, until it is cleared.
+//! What the simulator does with each call of a tenant, unless the call has properties of its own, as Kill Bill's
+//! test plugin takes it (`/plugins/killbill-payment-test/configure`). It is kept in memory, until it is cleared.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -118,7 +118,7 @@ impl Scripts {
 impl Step {
     /// The properties of the simulator that say the same.
     fn properties(self) -> Properties {
-        // Kill Bill's plugin sleeps as long as it was told; the property alone records an unknown outcome.
+        // The plugin sleeps for the configured time; the property alone records an unknown outcome.
         let action = self.action.filter(|it| it != "ACTION_SLEEP");
         let action = action.map(|it| (it, EVERY_METHOD.to_owned()));
         let delay = self.delay.map(|it| ("delayMs".to_owned(), it.as_millis().to_string()));
@@ -127,7 +127,7 @@ impl Step {
     }
 }
 
-/// A simulator that does what tenants have told it.
+/// A simulator with the steps that tenants have configured.
 pub struct Scripted {
     simulator: Arc<dyn Gateway>,
     scripts: Scripts,

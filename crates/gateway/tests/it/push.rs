@@ -361,7 +361,7 @@ async fn internal_addresses_are_not_connected_to() {
         world.tenant(host, &format!("http://{host}:{port}/cb")).await;
         let waiting = world.postponed(number + 1).await;
         let error = &waiting.iter().max_by_key(|it| it.id.seq).unwrap().error;
-        assert_eq!(error, "the callback leads to an address that is not public", "{host}");
+        assert_eq!(error, "the host has no address that is public", "{host}");
     }
     world.tenant("x", "not a url").await;
     let waiting = world.postponed(5).await;
