@@ -6,6 +6,7 @@ use engine::Clock;
 use gateway::http_gateway::{self, Options};
 use gateway::push::Reach;
 use gateway::simulator;
+use gateway::stripe;
 use gateway::tenants::Tenants;
 use serde::{Deserialize, Serialize};
 
@@ -119,7 +120,9 @@ pub fn check<'a>(
 fn check_name(name: &str) -> Option<&'static str> {
     let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_name = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_fit);
-    let is_own = name.starts_with(OWN_PREFIX) || name == simulator::KILL_BILL_NAME;
+    let is_own = name.starts_with(OWN_PREFIX)
+        || name == simulator::KILL_BILL_NAME
+        || stripe::NAMES.contains(&name);
     if !is_name {
         Some("is no name of 1 to 50 lower-case letters, digits and `-`")
     } else if is_own {

@@ -8,6 +8,7 @@ mod period;
 mod secret;
 mod settings;
 mod sign_up;
+mod stripe;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -202,6 +203,9 @@ impl Config {
         }
         if self.gateway.simulator.settle_after.0 < SETTLE_AFTER_MIN {
             return invalid("gateway.simulator.settle_after", "must be at least 1s");
+        }
+        if let Some((key, reason)) = self.gateway.stripe.check() {
+            return invalid(key, &reason);
         }
         if let Some((key, reason)) = http_gateway::check(&self.gateway.http, self.test_clock) {
             return invalid(&key, &reason);

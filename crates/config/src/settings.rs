@@ -13,6 +13,7 @@ use super::mail::Mail;
 use super::period::Period;
 use super::secret::Secret;
 use super::sign_up::Signup;
+use super::stripe::Stripe;
 use feature_flags::RateLimits;
 use http_server::tls::TlsFiles;
 use web::Network;
@@ -230,6 +231,7 @@ pub struct Gateway {
     /// Calls of one gateway in flight; above it 503, and nothing is written.
     pub in_flight_max: usize,
     pub simulator: Simulator,
+    pub stripe: Stripe,
     /// Gateways that are other programs, by name.
     #[serde(default)]
     pub http: BTreeMap<String, HttpGateway>,
@@ -535,7 +537,8 @@ impl Default for Gateway {
             timeout: Period::seconds(30),
             settle_after: Period::seconds(5),
         };
-        Self { in_flight_max: 4_096, simulator, http: BTreeMap::new() }
+        let stripe = Stripe::default();
+        Self { in_flight_max: 4_096, simulator, stripe, http: BTreeMap::new() }
     }
 }
 

@@ -55,6 +55,10 @@ impl Settings {
 pub struct GatewaySettings {
     /// Settles within the commit; no gateway is called.
     pub settles_at_once: bool,
+    /// Whether it is called for a tenant's account there ([`PaymentRules::merchant_accounts`]) and for no other.
+    ///
+    /// [`PaymentRules::merchant_accounts`]: crate::payment_rules::PaymentRules::merchant_accounts
+    pub needs_merchant_account: bool,
     /// How long a call may take, in microseconds of real time.
     pub timeout_us: i64,
     /// How long after a call's deadline "not found" becomes final, in microseconds of real time.

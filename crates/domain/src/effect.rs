@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::MerchantAccount;
 use crate::payment::TransactionType;
 use crate::properties::Properties;
-use crate::{AccountId, AmountMinor, Currency, PaymentId, TenantNo, TransactionId};
+use crate::{AccountId, AmountMinor, Currency, PaymentId, Seq, TenantNo, TransactionId};
 
 /// Something to be done outside once the commit that decided it is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,9 @@ pub struct GatewayCall {
     /// The transaction: the idempotency key.
     pub transaction: TransactionId,
     pub gateway: String,
+    /// The tenant's account there, and no other is to be used; `None` where the gateway needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merchant_account: Option<MerchantAccount>,
     pub operation: TransactionType,
     /// How much; `None` for a void.
     pub amount: Option<AmountMinor>,
@@ -53,6 +57,9 @@ pub struct GatewayCall {
     /// Whether the transaction has an attempt: its outcome changes that too.
     #[serde(default)]
     pub is_controlled: bool,
+    /// The journal row that committed the call: each call for the transaction has another.
+    #[serde(default)]
+    pub seq: Seq,
     /// How long to wait for the answer, in microseconds of real time.
     pub timeout_us: i64,
 }

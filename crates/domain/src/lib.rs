@@ -25,6 +25,7 @@ mod id;
 pub mod import;
 pub mod ledger;
 pub mod mail;
+mod merchant_account;
 mod money;
 pub mod object;
 pub mod operation;
@@ -59,6 +60,7 @@ pub use id::{
     RequestId, SecretId, SessionId, TagDefinitionId, TagId, TenantId, TenantNo, TenantValueId,
     TokenId, TransactionId, kind, mix,
 };
+pub use merchant_account::MerchantAccount;
 pub use money::{AmountError, AmountMinor, Currency};
 pub use partition::PartitionNo;
 pub use payment::EXTERNAL_PAYMENT;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::MerchantAccount;
 use crate::{
     AccountId, AmountMinor, Currency, PaymentId, PaymentMethodId, Properties, Revision, TenantNo,
     Timestamp, TransactionId,
@@ -203,6 +204,9 @@ pub struct Transaction {
     /// The gateway it goes through. Tries of a payment may take different ones, and what follows on
     /// an attempt goes where that attempt went.
     pub gateway: String,
+    /// The tenant's account at the gateway when it was called; what follows takes its attempt's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merchant_account: Option<MerchantAccount>,
     /// The payment method it is made with; what follows takes its attempt's.
     pub payment_method_id: PaymentMethodId,
     pub kind: TransactionType,
@@ -291,6 +295,9 @@ pub struct Outstanding {
     pub asked: u32,
     /// The stored reply that waits for the outcome.
     pub reply: Option<ReplyKey>,
+    /// What the customer has to do next, sealed by the gateway's code: see [`GatewayOutcome::next_action`].
+    #[serde(skip)]
+    pub next_action: Option<String>,
     /// Who asked for the transaction: the outcome is written in their name.
     pub actor: Actor,
 }
@@ -472,6 +479,22 @@ pub struct GatewayOutcome {
     pub first_reference: Option<String>,
     /// At most [`GATEWAY_TEXT_MAX`] characters.
     pub second_reference: Option<String>,
+    /// What the customer has to do before a pending transaction goes on, such as the URL of a challenge:
+    /// sealed by the gateway's code, because it may hold a secret. It is shown while the transaction is pending.
+    #[serde(skip)]
+    pub next_action: Option<String>,
+    /// What the gateway calls the payment method from now on; `None`: as before.
+    #[serde(skip)]
+    pub payment_method: Option<MethodAtGateway>,
+}
+
+/// A payment method as its gateway knows it after a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MethodAtGateway {
+    /// See [`crate::PaymentMethod::external_payment_method_id`].
+    pub external_id: String,
+    /// What else the gateway needs with it: takes the place of the properties of these names.
+    pub properties: Properties,
 }
 
 impl GatewayOutcome {
@@ -485,6 +508,8 @@ impl GatewayOutcome {
             error_message: None,
             first_reference: None,
             second_reference: None,
+            next_action: None,
+            payment_method: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AmountMinor, Currency, Rejection, Revision, TenantNo};
+use crate::{AmountMinor, Currency, MerchantAccount, Rejection, Revision, TenantNo};
 
 /// How many gateways [`Limits`] name at most.
 pub const GATEWAYS_MAX: usize = 100;
@@ -21,6 +21,9 @@ pub struct PaymentRules {
     pub retries: Option<RetrySettings>,
     /// From the configuration of [`ControlPlugin::FaregateRules`].
     pub limits: Option<Limits>,
+    /// The tenant's account at each gateway that needs one, from the gateway's configuration.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub merchant_accounts: BTreeMap<String, MerchantAccount>,
     pub revision: Revision,
 }
 
@@ -64,11 +67,20 @@ pub struct AmountLimits {
     pub day: Option<AmountMinor>,
 }
 
+impl PaymentRules {
+    /// A tenant without rules.
+    #[must_use]
+    pub const fn none_of(tenant: TenantNo, revision: Revision) -> Self {
+        Self { tenant, retries: None, limits: None, merchant_accounts: BTreeMap::new(), revision }
+    }
+}
+
 /// A part of [`PaymentRules`], as it comes with the stored value that it was read from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RulesPart {
     Retries(RetrySettings),
     Limits(Limits),
+    MerchantAccount(MerchantAccount),
 }
 
 /// A plugin that decides about a call before a gateway gets it, and learns its outcome.

@@ -52,22 +52,27 @@ pub fn is_reserved_key(key: &str) -> bool {
 
 /// The stored values that have a part of the tenant's payment rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RulesSource {
+pub enum RulesSource<'a> {
     /// The tenant's settings.
     Settings,
     /// The configuration of [`ControlPlugin::FaregateRules`].
     FaregateRules,
+    /// The configuration of a gateway, by its name: the tenant's account there.
+    Gateway(&'a str),
 }
 
-impl RulesSource {
+impl<'a> RulesSource<'a> {
     /// What a key of a tenant's stored values is a source of.
     #[must_use]
-    pub fn of(key: &str) -> Option<Self> {
+    pub fn of(key: &'a str) -> Option<Self> {
         if key == SETTINGS {
             return Some(Self::Settings);
         }
         let plugin = key.strip_prefix(PLUGIN_CONFIGURATION)?;
-        (plugin == ControlPlugin::FaregateRules.name()).then_some(Self::FaregateRules)
+        match plugin == ControlPlugin::FaregateRules.name() {
+            true => Some(Self::FaregateRules),
+            false => Some(Self::Gateway(plugin)),
+        }
     }
 }
 

@@ -32,6 +32,7 @@ impl Rows {
     pub fn new() -> Self {
         let gateway = |settles_at_once| GatewaySettings {
             settles_at_once,
+            needs_merchant_account: false,
             timeout_us: 30 * Timestamp::SECOND_US,
             settle_after_us: 5 * Timestamp::SECOND_US,
         };

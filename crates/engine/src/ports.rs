@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 
+use domain::MerchantAccount;
 use domain::change::Change;
 use domain::mail::Mail;
 use domain::payment::{Actor, GatewayAnswer, GatewayKnowledge, ReplyKey};
@@ -340,6 +341,18 @@ pub trait Gateway: Send + Sync {
         None
     }
 
+    /// Reads a tenant's configuration of the gateway, and returns the tenant's account there; `None` where the
+    /// gateway has no accounts. It may ask the gateway.
+    ///
+    /// # Errors
+    /// [`ConfigurationRefused`].
+    fn merchant_account<'a>(
+        &'a self,
+        _configuration: &'a str,
+    ) -> BoxFuture<'a, Result<Option<MerchantAccount>, ConfigurationRefused>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Performs a call. The transaction's id is the idempotency key: a gateway that got it before
     /// must not charge again. The engine stops waiting at the deadline. Nothing of the call may leave
     /// later, but for a part of `settle_after`: another process may ask about it then, and believe that it was never sent.
@@ -359,6 +372,15 @@ pub trait Gateway: Send + Sync {
     ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
         Box::pin(std::future::ready(Err(NotificationRefused::Unsupported)))
     }
+}
+
+/// Why a tenant's configuration of a gateway is not stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigurationRefused {
+    /// The field that is wrong, and why; without its value.
+    Invalid(String),
+    /// The gateway cannot be asked now.
+    Unavailable(String),
 }
 
 /// A notification as it was posted: untrusted.

@@ -11,7 +11,12 @@ pub struct External;
 
 impl Gateway for External {
     fn settings(&self) -> GatewaySettings {
-        GatewaySettings { settles_at_once: true, timeout_us: 0, settle_after_us: 0 }
+        GatewaySettings {
+            settles_at_once: true,
+            needs_merchant_account: false,
+            timeout_us: 0,
+            settle_after_us: 0,
+        }
     }
 
     fn call(&self, _: GatewayCall, _: Deadline) -> BoxFuture<'_, GatewayAnswer> {

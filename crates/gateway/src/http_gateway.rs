@@ -15,18 +15,17 @@ use engine::ports::{
     BoxFuture, Gateway, Inquiry, NotificationRefused, Notified, PostedNotification,
 };
 use engine::{Clock, Deadline};
-use http::{HeaderMap, Method, Request, StatusCode};
-use http_body_util::Full;
+use http::{HeaderMap, Method, StatusCode};
 use secrets::webhook;
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_rustls::rustls::ClientConfig;
 use uuid::Uuid;
 
+pub use crate::host::Base;
 pub use secrets::webhook::Secret;
 
 use self::contract::{Charge, ChargeAnswer, Inquire, InquireAnswer, Posted, PostedAnswer};
-use crate::callback::{Callback, CallbackError, Reach, validate_callback};
-use crate::outbound::{self, Connection, Fencing, Idle, SendError, Tls, public_web_tls};
+use crate::host::Host;
+use crate::outbound::SendError;
 use crate::tenants::Tenants;
 
 /// The version of the contract, in [`VERSION_HEADER`].
@@ -57,33 +56,13 @@ pub struct Options {
     pub tenants: Arc<Tenants>,
 }
 
-/// The URL that the paths of the contract are appended to, and the addresses that it may have.
-pub struct Base {
-    callback: Callback,
-    reach: Reach,
-}
-
-impl Base {
-    /// Reads a URL.
-    ///
-    /// # Errors
-    /// It cannot be called, or has a query.
-    pub fn parse(url: &str, reach: Reach) -> Result<Self, CallbackError> {
-        validate_callback(url, reach)?;
-        let mut callback = Callback::parse(url)?;
-        if callback.target.contains('?') {
-            return Err(CallbackError::NotAUrl);
-        }
-        callback.target.truncate(callback.target.trim_end_matches('/').len());
-        Ok(Self { callback, reach })
-    }
-}
-
 /// A gateway that is another program.
 pub struct HttpGateway {
-    options: Options,
-    idle: Idle,
-    tls: Arc<ClientConfig>,
+    settings: GatewaySettings,
+    in_flight_max: usize,
+    host: Host,
+    secret: Secret,
+    tenants: Arc<Tenants>,
 }
 
 /// Why there is no answer that can be believed.
@@ -96,7 +75,18 @@ impl HttpGateway {
     /// A gateway. It connects with the first request.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self { options, idle: Idle::default(), tls: public_web_tls() }
+        let Options { base, secret, timeout, settle_after, in_flight_max, clock, tenants } =
+            options;
+        let us = |it: Duration| i64::try_from(it.as_micros()).unwrap_or(i64::MAX);
+        let settings = GatewaySettings {
+            settles_at_once: false,
+            needs_merchant_account: false,
+            timeout_us: us(timeout),
+            settle_after_us: us(settle_after),
+        };
+        // What is acknowledged later than that could arrive after "not found" is final.
+        let host = Host::new(base, clock, settle_after);
+        Self { settings, in_flight_max, host, secret, tenants }
     }
 
     async fn charge(
@@ -135,7 +125,7 @@ impl HttpGateway {
     }
 
     async fn tenant(&self, no: TenantNo) -> Result<Uuid, String> {
-        self.options.tenants.id(no).await
+        self.tenants.id(no).await
     }
 
     /// Sends a signed message, and returns the body of its signed answer.
@@ -145,14 +135,12 @@ impl HttpGateway {
         body: Vec<u8>,
         deadline: Option<(&Deadline, &str)>,
     ) -> Result<Bytes, NoAnswer> {
-        let base = &self.options.base.callback;
         let id = format!("msg_{}", Uuid::from_bytes(secrets::random::bytes()).simple());
-        let timestamp = unix_s(self.options.clock.real_now()).to_string();
-        let signature = self.options.secret.sign(&id, &timestamp, &body);
-        let mut request = Request::builder()
-            .method(Method::POST)
-            .uri(format!("{}{path}", base.target))
-            .header(http::header::HOST, &base.authority)
+        let timestamp = unix_s(self.host.clock().real_now()).to_string();
+        let signature = self.secret.sign(&id, &timestamp, &body);
+        let mut request = self
+            .host
+            .request(Method::POST, path)
             .header(http::header::CONTENT_TYPE, "application/json")
             .header(VERSION_HEADER, VERSION)
             .header(webhook::ID, &id)
@@ -161,17 +149,14 @@ impl HttpGateway {
         if let Some((_, until_ms)) = deadline {
             request = request.header(DEADLINE_HEADER, until_ms);
         }
-        let request = request.body(Full::new(body.into()));
-        let request = request.map_err(|error| NoAnswer::NotSent(error.to_string()))?;
         let deadline = deadline.map(|(deadline, _)| deadline);
-        let sent = outbound::send(&self.idle, request, deadline, || self.connect()).await;
-        let (response, connection) = sent.map_err(|error| match error {
-            SendError::NotSent(reason) => NoAnswer::NotSent(reason),
-            SendError::Unknown(reason) => NoAnswer::Unknown(reason),
-        })?;
-        let (head, answer) = response.into_parts();
-        let answer = outbound::finish(&self.idle, connection, answer, ANSWER_BYTES_MAX).await;
-        let answer = answer.map_err(NoAnswer::Unknown)?;
+        let sent = self.host.send((request, body.into()), deadline, ANSWER_BYTES_MAX).await;
+        let (head, answer) = sent
+            .map_err(|error| match error {
+                SendError::NotSent(reason) => NoAnswer::NotSent(reason),
+                SendError::Unknown(reason) => NoAnswer::Unknown(reason),
+            })?
+            .into_parts();
         if head.status != StatusCode::OK {
             return Err(NoAnswer::Unknown(format!("it answered HTTP {}", head.status.as_u16())));
         }
@@ -190,37 +175,19 @@ impl HttpGateway {
             timestamp: text(webhook::TIMESTAMP),
             signature: text(webhook::SIGNATURE),
         };
-        let now_s = unix_s(self.options.clock.real_now());
-        let verified = self.options.secret.verify(signed, answer, now_s);
+        let now_s = unix_s(self.host.clock().real_now());
+        let verified = self.secret.verify(signed, answer, now_s);
         verified.map_err(|untrusted| format!("the answer cannot be trusted: {untrusted}"))
-    }
-
-    async fn connect(&self) -> Result<Connection, String> {
-        let Base { callback, reach } = &self.options.base;
-        let address = callback.address(*reach).await?;
-        let tls = match callback.is_tls {
-            true => Some(Tls::of(&self.tls, &callback.host)?),
-            false => None,
-        };
-        // What is acknowledged later than that could arrive after "not found" is final.
-        let unacknowledged_max = self.options.settle_after;
-        let fencing = Fencing { clock: self.options.clock.clone(), unacknowledged_max };
-        Connection::open_fenced(address, tls, fencing).await
     }
 }
 
 impl Gateway for HttpGateway {
     fn settings(&self) -> GatewaySettings {
-        let us = |it: Duration| i64::try_from(it.as_micros()).unwrap_or(i64::MAX);
-        GatewaySettings {
-            settles_at_once: false,
-            timeout_us: us(self.options.timeout),
-            settle_after_us: us(self.options.settle_after),
-        }
+        self.settings
     }
 
     fn in_flight_max(&self) -> Option<usize> {
-        Some(self.options.in_flight_max)
+        Some(self.in_flight_max)
     }
 
     fn call(&self, call: GatewayCall, deadline: Deadline) -> BoxFuture<'_, GatewayAnswer> {
@@ -242,7 +209,7 @@ impl Gateway for HttpGateway {
                 Ok(Err(NoAnswer::NotSent(reason) | NoAnswer::Unknown(reason))) => reason,
                 Err(_) => "it did not answer in time".to_owned(),
             };
-            let (transaction, host) = (inquiry.transaction, &self.options.base.callback.authority);
+            let (transaction, host) = (inquiry.transaction, self.host.authority());
             tracing::warn!(transaction.id = %transaction, host, reason, "an inquiry has no answer");
             GatewayKnowledge::Unreachable
         })

@@ -5,6 +5,7 @@ mod callback;
 mod error;
 pub mod external;
 mod fence;
+mod host;
 pub mod http_gateway;
 pub mod mail;
 mod multiplexed;
@@ -12,6 +13,7 @@ mod outbound;
 pub mod push;
 pub mod reconcile;
 pub mod simulator;
+pub mod stripe;
 pub mod tenants;
 
 pub use error::Error;

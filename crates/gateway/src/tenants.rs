@@ -1,10 +1,11 @@
-//! What gateways read of tenants.
+//! What gateways read of tenants, and of what belongs to them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::TenantNo;
+use engine::ports::{Queries, StoreError};
 use engine::{Engine, WeakEngine};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -36,6 +37,24 @@ impl Tenants {
         self.engine.send_replace(Some(engine.downgrade()));
     }
 
+    /// Reads committed rows.
+    ///
+    /// # Errors
+    /// Why they cannot be read now.
+    pub(crate) async fn read<T, F>(&self, query: F) -> Result<T, String>
+    where
+        F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let engine = self.engine().await.ok_or("the server is starting")?;
+        engine.read(query).await.map_err(|error| format!("the database cannot be read: {error}"))
+    }
+
+    /// Grows whenever a tenant's values change in this process.
+    pub(crate) async fn generation(&self) -> Option<i64> {
+        Some(self.engine().await?.access_generation())
+    }
+
     /// The id that clients see.
     ///
     /// # Errors
@@ -45,9 +64,7 @@ impl Tenants {
         if let Some(id) = remembered {
             return Ok(id);
         }
-        let engine = self.engine().await.ok_or("the server is starting")?;
-        let found = engine.read(move |queries| queries.tenant_by_no(no)).await;
-        let found = found.map_err(|error| format!("the tenant cannot be read: {error}"))?;
+        let found = self.read(move |queries| queries.tenant_by_no(no)).await?;
         let id = found.ok_or("there is no such tenant")?.id.uuid();
         let mut ids = self.ids();
         if ids.len() >= REMEMBERED_MAX {

@@ -25,6 +25,8 @@ pub enum Purpose {
     Callback,
     /// A tenant's configuration of a plugin.
     PluginConfiguration,
+    /// What a customer has to do before a transaction goes on.
+    NextAction,
 }
 
 impl Purpose {
@@ -35,6 +37,7 @@ impl Purpose {
             Self::Request => "request",
             Self::Callback => "callback",
             Self::PluginConfiguration => "plugin-configuration",
+            Self::NextAction => "next-action",
         }
     }
 }
@@ -94,6 +97,30 @@ impl Sealer {
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| Error::CannotDecrypt)?;
         let opened = self.key.open_in_place(nonce, associated_data(purpose, id), rest);
         Ok(opened.map_err(|_| Error::CannotDecrypt)?.to_vec())
+    }
+}
+
+impl Sealer {
+    /// Encrypts a text that is stored under a name of the row with this id, so that it opens under no other.
+    #[must_use]
+    pub fn seal_named(&self, purpose: Purpose, (id, name): (Uuid, &str), text: &str) -> String {
+        self.seal(purpose, id, format!("{name}\n{text}").as_bytes())
+    }
+
+    /// Decrypts a text that was sealed for the same purpose, id and name.
+    ///
+    /// # Errors
+    /// [`Error::CannotDecrypt`].
+    pub fn open_named(
+        &self,
+        purpose: Purpose,
+        (id, name): (Uuid, &str),
+        sealed: &str,
+    ) -> Result<String, Error> {
+        let bound = self.open(purpose, id, sealed)?;
+        let bound = String::from_utf8(bound).map_err(|_| Error::CannotDecrypt)?;
+        let text = bound.strip_prefix(name).and_then(|it| it.strip_prefix('\n'));
+        text.map(str::to_owned).ok_or(Error::CannotDecrypt)
     }
 }
 

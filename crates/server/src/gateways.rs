@@ -11,7 +11,9 @@ use gateway::external::External;
 use gateway::http_gateway::HttpGateway;
 use gateway::simulator::script::{Scripted, Scripts};
 use gateway::simulator::{self, Notification, Remote, Simulator};
+use gateway::stripe::{self, Stripe};
 use gateway::tenants::Tenants;
+use secrets::Sealer;
 use tokio::sync::{mpsc, watch};
 
 use crate::background::until;
@@ -41,10 +43,19 @@ impl GatewaySetup {
     ///
     /// # Errors
     /// Where the simulator's journal or URL cannot be used.
-    pub fn new(config: &Config, clock: &Clock) -> Result<Self, gateway::Error> {
+    pub fn new(
+        config: &Config,
+        clock: &Clock,
+        sealer: Option<&Arc<Sealer>>,
+    ) -> Result<Self, gateway::Error> {
         let (mut gateways, tenants) = (Gateways::new(), Arc::<Tenants>::default());
         let scripts = Scripts::default();
         gateways.insert(domain::EXTERNAL_PAYMENT.to_owned(), Arc::new(External));
+        for name in stripe::NAMES {
+            let reads = (clock.clone(), Arc::clone(&tenants));
+            let options = config.gateway.stripe.options(name, reads, sealer.cloned());
+            gateways.insert(name.to_owned(), Arc::new(Stripe::new(options)));
+        }
         for (name, settings) in &config.gateway.http {
             let options =
                 settings.options(config.test_clock, (clock.clone(), Arc::clone(&tenants)));

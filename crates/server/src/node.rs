@@ -119,7 +119,7 @@ impl Node {
         let readers = config.engine.reader_threads;
         let queries = Arc::new(store.queries(connections_max(config))?);
         let GatewaySetup { gateways, notifications, tenants, scripts } =
-            GatewaySetup::new(config, &clock)?;
+            GatewaySetup::new(config, &clock, sealer.as_ref())?;
         let key = sign_up::key(config, &*queries)?;
         let known_gateways = gateways.clone();
         let core = EngineParts::new(config, gateways, clock.clone(), key.as_ref())?;
@@ -172,7 +172,7 @@ impl Node {
         let sealer = sealer(config)?;
         let clock = Clock::new(config.test_clock);
         let GatewaySetup { gateways, notifications: _, tenants, scripts } =
-            GatewaySetup::new(config, &clock)?;
+            GatewaySetup::new(config, &clock, sealer.as_ref())?;
         let options = store::Options::default();
         let queries = Arc::new(SqlQueries::of_server(&server, connections_max(config))?);
         let key = sign_up::key(config, &*queries)?;

@@ -41,6 +41,7 @@ pub fn settings(rules: &Rules) -> Settings {
     let gateways = rules.gateways.iter().map(|(name, terms)| {
         let settings = GatewaySettings {
             settles_at_once: terms.at_once,
+            needs_merchant_account: false,
             timeout_us: terms.timeout_us,
             settle_after_us: terms.settle_after_us,
         };
@@ -366,6 +367,8 @@ fn outcome_of(outcome: Outcome) -> GatewayOutcome {
         error_message: declined.then(|| "insufficient funds".to_owned()),
         first_reference: None,
         second_reference: None,
+        next_action: None,
+        payment_method: None,
     }
 }
 

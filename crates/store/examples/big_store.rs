@@ -108,6 +108,7 @@ impl Shop {
     fn open(dir: &Path, options: &Options, now: Timestamp) -> Result<Self, StoreError> {
         let gateway = |settles_at_once| GatewaySettings {
             settles_at_once,
+            needs_merchant_account: false,
             timeout_us: Timestamp::SECOND_US,
             settle_after_us: 0,
         };

@@ -91,7 +91,12 @@ struct Bench {
 impl Bench {
     fn open(dir: &Path) -> Self {
         let store = open_dir(dir, &Options::default()).expect("the directory can be used");
-        let external = GatewaySettings { settles_at_once: true, timeout_us: 0, settle_after_us: 0 };
+        let external = GatewaySettings {
+            settles_at_once: true,
+            needs_merchant_account: false,
+            timeout_us: 0,
+            settle_after_us: 0,
+        };
         let settings = Settings {
             gateways: [(EXTERNAL_PAYMENT.to_owned(), external)].into(),
             ..Settings::without_gateways(Timestamp::DAY_US, 100)

@@ -3,6 +3,7 @@
 
 pub mod customers;
 
+use domain::MerchantAccount;
 use domain::access::{Role, User};
 use domain::change_request::ChangeRequest;
 use domain::definition::{Definition, DefinitionKey};
@@ -44,7 +45,7 @@ pub(crate) use blocking_states::blocking_state_row;
 pub use claims::claim_hash;
 pub(crate) use claims::{ClaimHash, Claimed, claim, claim_row, recent_claim, recent_claim_row};
 pub(crate) use control::{
-    AttemptTexts, payment_attempt_row, payment_rules_row, payment_velocity_row,
+    AttemptTexts, RulesTexts, payment_attempt_row, payment_rules_row, payment_velocity_row,
 };
 pub use control::{payment_attempt, payment_rules, payment_velocity};
 pub use custom_fields::custom_field;
@@ -398,7 +399,7 @@ pub fn payment(cells: &mut Cells<'_>) -> Result<Payment, StoreError> {
     })
 }
 
-pub(crate) fn transaction_row(it: &Transaction, opened_seq: Seq) -> [Value<'_>; 22] {
+pub(crate) fn transaction_row(it: &Transaction, opened_seq: Seq) -> [Value<'_>; 23] {
     [
         it.tenant.into(),
         it.payment_id.into(),
@@ -421,6 +422,7 @@ pub(crate) fn transaction_row(it: &Transaction, opened_seq: Seq) -> [Value<'_>; 
         it.first_reference.as_ref().into(),
         it.second_reference.as_ref().into(),
         it.overruled.into(),
+        it.merchant_account.as_ref().map(|it| &it.0).into(),
         it.revision.seq.into(),
     ]
 }
@@ -463,6 +465,7 @@ pub fn opened_transaction(cells: &mut Cells<'_>) -> Result<(Seq, Transaction), S
         first_reference: cells.opt_string()?,
         second_reference: cells.opt_string()?,
         overruled: cells.flag()?,
+        merchant_account: cells.opt_string()?.map(MerchantAccount),
         revision: cells.revision()?,
     };
     Ok((opened_seq, transaction))
@@ -678,7 +681,7 @@ pub fn change_request(cells: &mut Cells<'_>) -> Result<ChangeRequest, StoreError
     })
 }
 
-pub(crate) fn outstanding_row(it: &Outstanding, partition: PartitionNo) -> [Value<'_>; 15] {
+pub(crate) fn outstanding_row(it: &Outstanding, partition: PartitionNo) -> [Value<'_>; 16] {
     [
         it.tenant.into(),
         it.transaction_id.into(),
@@ -695,6 +698,7 @@ pub(crate) fn outstanding_row(it: &Outstanding, partition: PartitionNo) -> [Valu
         it.actor.comments.as_ref().into(),
         it.actor.token.into(),
         partition.number().into(),
+        it.next_action.as_ref().into(),
     ]
 }
 
@@ -704,7 +708,7 @@ pub(crate) fn outstanding_row(it: &Outstanding, partition: PartitionNo) -> [Valu
 /// See [`tenant`].
 pub fn outstanding(cells: &mut Cells<'_>) -> Result<Outstanding, StoreError> {
     cells.of(&tables::OUTSTANDING);
-    Ok(Outstanding {
+    let mut outstanding = Outstanding {
         tenant: cells.tenant()?,
         transaction_id: cells.entity()?,
         payment_id: cells.entity()?,
@@ -715,7 +719,12 @@ pub fn outstanding(cells: &mut Cells<'_>) -> Result<Outstanding, StoreError> {
         asked: cells.count()?,
         reply: cells.opt_id()?.map(ReplyKey),
         actor: actor(cells)?,
-    })
+        next_action: None,
+    };
+    // The partition, which follows from the account.
+    cells.int()?;
+    outstanding.next_action = cells.opt_string()?;
+    Ok(outstanding)
 }
 
 /// Reads the five columns that say who asked.

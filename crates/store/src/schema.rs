@@ -33,6 +33,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 6, sql: timers },
     Migration { version: 7, sql: imported_audit },
     Migration { version: 8, sql: fields_in_order },
+    Migration { version: 9, sql: merchant_accounts },
 ];
 
 /// The version that this code writes.
@@ -107,6 +108,11 @@ fn fields_in_order(_: &Dialect) -> String {
      (tenant, object_type, name, value, created_at_us, ordinal, id, active) \
      WHERE active = 1 AND value IS NOT NULL;\n"
         .to_owned()
+}
+
+/// The tenant's account at a gateway, and what a customer has to do next.
+fn merchant_accounts(dialect: &Dialect) -> String {
+    tables::added_columns(9, dialect)
 }
 
 /// The whole schema of an empty database, step by step.
@@ -299,9 +305,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808 502b06c67532d477fc5f364a1555424e"]
+        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808 502b06c67532d477fc5f364a1555424e f2cef72d885b8fbe481e91294608f13d"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0 af783dbaee9fe16e08f08ed32752229f 502b06c67532d477fc5f364a1555424e"]
+        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0 af783dbaee9fe16e08f08ed32752229f 502b06c67532d477fc5f364a1555424e 8491dda2d4e62295303d76267d579a09"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

@@ -53,6 +53,8 @@ pub struct Column {
     pub nullable: bool,
     /// Whether it keeps what the row was inserted with: an upsert leaves it out.
     pub fixed: bool,
+    /// The version of the schema that added it to its table; `None` where it was made with the table.
+    pub added: Option<i64>,
 }
 
 /// How a table is laid out where the database lets one choose.
@@ -110,6 +112,16 @@ pub struct Dialect {
 }
 
 impl Dialect {
+    /// The type of a kind.
+    const fn of(&self, kind: Kind) -> &'static str {
+        match kind {
+            Kind::Int => self.int,
+            Kind::Text => self.text,
+            Kind::Id => self.id,
+            Kind::Real => self.real,
+        }
+    }
+
     /// An id in a statement.
     pub(crate) fn id_literal(&self, id: uuid::Uuid) -> String {
         let (before, behind) = self.id_literal;
@@ -118,17 +130,17 @@ impl Dialect {
 }
 
 pub(crate) const fn int(name: &'static str) -> Column {
-    Column { name, kind: Kind::Int, nullable: false, fixed: false }
+    Column { name, kind: Kind::Int, nullable: false, fixed: false, added: None }
 }
 pub(crate) const fn text(name: &'static str) -> Column {
-    Column { name, kind: Kind::Text, nullable: false, fixed: false }
+    Column { name, kind: Kind::Text, nullable: false, fixed: false, added: None }
 }
 pub(crate) const fn id(name: &'static str) -> Column {
-    Column { name, kind: Kind::Id, nullable: false, fixed: false }
+    Column { name, kind: Kind::Id, nullable: false, fixed: false, added: None }
 }
 
 pub(crate) const fn real(name: &'static str) -> Column {
-    Column { name, kind: Kind::Real, nullable: false, fixed: false }
+    Column { name, kind: Kind::Real, nullable: false, fixed: false, added: None }
 }
 
 /// The check value of a row's key and the columns that an upsert leaves out: see `driver/check.rs`.
@@ -144,6 +156,10 @@ impl Column {
     }
     const fn fixed(self) -> Self {
         Self { fixed: true, ..self }
+    }
+    /// One that a version added: NULL in the rows that were there.
+    const fn added(self, version: i64) -> Self {
+        Self { nullable: true, added: Some(version), ..self }
     }
 }
 
@@ -594,6 +610,19 @@ pub fn ddl(tables: &[&Table], dialect: &Dialect) -> String {
     sql
 }
 
+/// The statements that add what a version added to tables of earlier ones.
+pub(crate) fn added_columns(version: i64, dialect: &Dialect) -> String {
+    let mut sql = String::new();
+    for table in TABLES {
+        for column in table.columns.iter().filter(|it| it.added == Some(version)) {
+            let (kind, name) = (dialect.of(column.kind), column.name);
+            writeln!(sql, "ALTER TABLE {} ADD COLUMN {name} {kind};", table.name)
+                .expect("a String takes everything");
+        }
+    }
+    sql
+}
+
 impl Index {
     fn write_ddl(&self, table: &Table, sql: &mut String) -> std::fmt::Result {
         let unique = if self.unique { "UNIQUE " } else { "" };
@@ -688,13 +717,8 @@ impl Table {
 
     fn write_ddl(&self, dialect: &Dialect, sql: &mut String) -> std::fmt::Result {
         writeln!(sql, "CREATE TABLE {} (", self.name)?;
-        for column in self.columns {
-            let kind = match column.kind {
-                Kind::Int => dialect.int,
-                Kind::Text => dialect.text,
-                Kind::Id => dialect.id,
-                Kind::Real => dialect.real,
-            };
+        for column in self.columns.iter().filter(|it| it.added.is_none()) {
+            let kind = dialect.of(column.kind);
             let constraint = if column.nullable { "" } else { " NOT NULL" };
             writeln!(sql, "    {} {kind}{constraint},", column.name)?;
         }

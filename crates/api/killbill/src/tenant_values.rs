@@ -9,6 +9,7 @@ use domain::tenant::{
     AppendTenantValue, PAYMENT_STATE_MACHINE, PLUGIN_CONFIGURATION, RulesSource, SETTINGS,
     SetTenantValue, TenantValue, VALUES_BYTES_MAX, is_reserved_key,
 };
+use engine::ports::ConfigurationRefused;
 use http::StatusCode;
 use ring::digest;
 use secrets::{Purpose, Sealer};
@@ -98,15 +99,39 @@ pub(crate) async fn set_plugin(call: Call) -> HandlerResult {
     let text = text(&call, "pluginConfig")?;
     let rules = match RulesSource::of(&key) {
         Some(RulesSource::FaregateRules) => Some(RulesPart::Limits(payment_rules::limits(&text)?)),
+        Some(RulesSource::Gateway(name)) => merchant_account(&call, name, &text).await?,
         Some(RulesSource::Settings) | None => None,
     };
     let tenant = call.tenant.as_ref().expect("the route requires a tenant").id.uuid();
-    // With the key, so that it opens under no other.
-    let bound = format!("{key}\n{text}");
-    let sealed = sealer(&call)?.seal(Purpose::PluginConfiguration, tenant, bound.as_bytes());
+    let row = (tenant, key.as_str());
+    let sealed = sealer(&call)?.seal_named(Purpose::PluginConfiguration, row, &text);
     let it = SetTenantValue { key, value: Some(sealed), rules };
     call.submit_secret(Command::Tenant(TenantCommand::SetValue(it)), ()).await?;
     Ok(created(&call))
+}
+
+/// The tenant's account at a gateway, as its configuration says. Names of plugins that are not here are taken too.
+async fn merchant_account(
+    call: &Call,
+    name: &str,
+    text: &str,
+) -> Result<Option<RulesPart>, Failure> {
+    let Some(gateway) = call.api.settings().gateways.get(name) else { return Ok(None) };
+    match gateway.merchant_account(text).await {
+        Ok(account) => Ok(account.map(RulesPart::MerchantAccount)),
+        Err(ConfigurationRefused::Invalid(reason)) => {
+            Err(Failure::illegal(format!("pluginConfig {}", printable(&reason))))
+        }
+        Err(ConfigurationRefused::Unavailable(reason)) => {
+            tracing::warn!(
+                gateway = name,
+                reason,
+                "failed to check a configuration; nothing is stored"
+            );
+            let code = code::plain(StatusCode::SERVICE_UNAVAILABLE, class::REJECTED);
+            Err(Failure::coded(code, "the gateway cannot be asked about the configuration now"))
+        }
+    }
 }
 
 /// Reads the configuration of a plugin: whole with `tenant_kvs:add`, `***` without.
@@ -242,10 +267,8 @@ fn json<'a>(call: &Call, found: &'a TenantValue) -> Result<TenantValueJson<'a>, 
 /// The sealed configuration of a plugin.
 fn open(call: &Call, key: &str, sealed: &str) -> Result<String, Failure> {
     let tenant = call.tenant.as_ref().expect("the route requires a tenant").id.uuid();
-    let bound = sealer(call)?.open(Purpose::PluginConfiguration, tenant, sealed).ok();
-    let bound = bound.and_then(|it| String::from_utf8(it).ok());
-    let text = bound.and_then(|it| Some(it.strip_prefix(key)?.strip_prefix('\n')?.to_owned()));
-    text.ok_or_else(|| {
+    let opened = sealer(call)?.open_named(Purpose::PluginConfiguration, (tenant, key), sealed);
+    opened.map_err(|_| {
         tracing::error!(key, "failed to decrypt a plugin's configuration: was the key replaced?");
         let code = code::plain(StatusCode::INTERNAL_SERVER_ERROR, class::ILLEGAL_STATE);
         Failure::coded(code, "the configuration was stored with another key than `flags.key_file`")

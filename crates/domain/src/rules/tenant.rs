@@ -73,26 +73,31 @@ pub(crate) fn set_value(state: &State, it: &SetTenantValue, cx: &mut Context) ->
 fn changed_rules(state: &State, it: &SetTenantValue, cx: &Context) -> Option<PaymentRules> {
     let source = RulesSource::of(&it.key)?;
     let before = state.newest_payment_rules(cx.tenant);
-    let mut rules = match before {
-        Some(before) => before.clone(),
-        None => PaymentRules {
-            tenant: cx.tenant,
-            retries: None,
-            limits: None,
-            revision: Revision::first(cx.seq),
-        },
-    };
+    let none = || PaymentRules::none_of(cx.tenant, Revision::first(cx.seq));
+    let mut rules = before.cloned().unwrap_or_else(none);
     match (source, it.rules.clone()) {
         (RulesSource::Settings, Some(RulesPart::Retries(retries))) => rules.retries = Some(retries),
-        (RulesSource::Settings, Some(RulesPart::Limits(_)) | None) => rules.retries = None,
+        (
+            RulesSource::Settings,
+            Some(RulesPart::Limits(_) | RulesPart::MerchantAccount(_)) | None,
+        ) => rules.retries = None,
         (RulesSource::FaregateRules, Some(RulesPart::Limits(limits))) => {
-            rules.limits = Some(limits)
+            rules.limits = Some(limits);
         }
-        (RulesSource::FaregateRules, Some(RulesPart::Retries(_)) | None) => rules.limits = None,
+        (
+            RulesSource::FaregateRules,
+            Some(RulesPart::Retries(_) | RulesPart::MerchantAccount(_)) | None,
+        ) => rules.limits = None,
+        (RulesSource::Gateway(name), Some(RulesPart::MerchantAccount(account))) => {
+            rules.merchant_accounts.insert(name.to_owned(), account);
+        }
+        (RulesSource::Gateway(name), Some(RulesPart::Retries(_) | RulesPart::Limits(_)) | None) => {
+            rules.merchant_accounts.remove(name);
+        }
     }
     let is_same = match before {
         Some(before) => *before == rules,
-        None => rules.retries.is_none() && rules.limits.is_none(),
+        None => rules == none(),
     };
     rules.revision = before.map_or(rules.revision, |before| before.revision.next(cx.seq));
     (!is_same).then_some(rules)

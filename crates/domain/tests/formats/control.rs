@@ -1,5 +1,7 @@
 //! Payment control: a tenant's rules, attempts, velocities.
 
+use std::collections::BTreeMap;
+
 use domain::change::{Change, PaymentChange, TenantChange, TimerChange};
 use domain::command::{PaymentCommand, TenantCommand};
 use domain::payment::{GatewayAnswer, GatewayReplied, Initiate, TransactionType};
@@ -60,6 +62,7 @@ fn rules() {
             tenant: TenantNo(1),
             retries: Some(retries),
             limits: Some(limits()),
+            merchant_accounts: BTreeMap::new(),
             revision: Revision::first(Seq(9)),
         })),
         expect![[

@@ -186,7 +186,12 @@ mod tests {
 
     impl Gateway for Silent {
         fn settings(&self) -> GatewaySettings {
-            GatewaySettings { settles_at_once: false, timeout_us: 1, settle_after_us: 0 }
+            GatewaySettings {
+                settles_at_once: false,
+                needs_merchant_account: false,
+                timeout_us: 1,
+                settle_after_us: 0,
+            }
         }
         fn call(&self, _: GatewayCall, _: Deadline) -> BoxFuture<'_, GatewayAnswer> {
             self.0.fetch_add(1, Ordering::Relaxed);
@@ -204,6 +209,7 @@ mod tests {
             payment: PaymentId::new(Uuid::nil()),
             transaction: TransactionId::new(Uuid::nil()),
             gateway: "silent".to_owned(),
+            merchant_account: None,
             operation: TransactionType::Purchase,
             amount: None,
             currency: Currency::parse("USD").unwrap(),
@@ -212,6 +218,7 @@ mod tests {
             properties: Properties::default(),
             references: vec![],
             is_controlled: false,
+            seq: domain::Seq(1),
             timeout_us,
         }
     }

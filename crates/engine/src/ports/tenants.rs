@@ -1,5 +1,6 @@
 //! Reads of tenants and their values.
 
+use domain::payment_rules::PaymentRules;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{TenantId, TenantNo};
 
@@ -32,6 +33,8 @@ pub trait TenantQueries: Send + Sync {
         prefix: &str,
         limit: usize,
     ) -> Result<Vec<TenantValue>, StoreError>;
+    /// A tenant's rules for payments; `None` where it never had one.
+    fn payment_rules(&self, no: TenantNo) -> Result<Option<PaymentRules>, StoreError>;
     /// Whether any tenant has a value under `key`.
     fn is_value_in_use(&self, key: &str) -> Result<bool, StoreError>;
 }

@@ -169,6 +169,8 @@ impl ChargeAnswer {
             error_message: self.error_message,
             first_reference: self.first_reference,
             second_reference: self.second_reference,
+            next_action: None,
+            payment_method: None,
         })
     }
 }

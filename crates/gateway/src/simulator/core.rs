@@ -53,6 +53,7 @@ impl Options {
     pub(super) fn settings(&self) -> GatewaySettings {
         GatewaySettings {
             settles_at_once: false,
+            needs_merchant_account: false,
             timeout_us: i64::try_from(self.timeout.as_micros()).unwrap_or(i64::MAX),
             settle_after_us: i64::try_from(self.settle_after.as_micros()).unwrap_or(i64::MAX),
         }

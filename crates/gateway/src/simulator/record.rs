@@ -149,6 +149,8 @@ impl RecordedOutcome {
             error_message: self.error_message,
             first_reference: self.first_reference,
             second_reference: self.second_reference,
+            next_action: None,
+            payment_method: None,
         }
     }
 

@@ -44,6 +44,8 @@ pub fn purchase(number: u128, properties: &str) -> GatewayCall {
         properties: properties.split(' ').filter(|it| !it.is_empty()).map(pair).collect(),
         references: vec![],
         is_controlled: false,
+        merchant_account: None,
+        seq: domain::Seq(1),
         timeout_us: 30_000_000,
     }
 }

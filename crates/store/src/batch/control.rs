@@ -10,7 +10,7 @@ use engine::ports::StoreError;
 use super::{Newest, newest, put_all};
 use crate::cells::json;
 use crate::driver::Database;
-use crate::rows::{self, AttemptTexts};
+use crate::rows::{self, AttemptTexts, RulesTexts};
 use crate::tables;
 
 /// The part of a batch's rows that is about payment control.
@@ -37,9 +37,7 @@ impl<'a> ControlRows<'a> {
     /// Writes the rows.
     pub(super) fn write(&self, db: &Database) -> Result<(), StoreError> {
         put_all(db, &tables::PAYMENT_RULES, self.rules.values(), |put, it| {
-            let (retries, limits) = (it.image.retries.as_ref(), it.image.limits.as_ref());
-            let (retries, limits) = (retries.map(json), limits.map(json));
-            put.row(&rows::payment_rules_row(it.image, retries.as_ref(), limits.as_ref()))
+            put.row(&rows::payment_rules_row(it.image, &RulesTexts::of(it.image)))
         })?;
         put_all(db, &tables::PAYMENT_ATTEMPT, self.attempts.values(), |put, it| {
             let texts = AttemptTexts::of(it.image);

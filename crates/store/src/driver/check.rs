@@ -56,6 +56,10 @@ impl CheckKey {
     pub(crate) fn of_row(&self, table: &Table, row: &[Value<'_>]) -> [i64; CHECKS] {
         let (mut made, mut now) = (Form::of(table), Form::of(table));
         for (at, (column, value)) in table.columns.iter().zip(row).enumerate() {
+            // Rows that are older than the column keep their check values.
+            if column.added.is_some() && matches!(value, Value::Null) {
+                continue;
+            }
             let is_key = at < table.key_columns;
             if is_key || column.fixed {
                 made.add(*value);

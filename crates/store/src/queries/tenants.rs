@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use domain::payment_rules::PaymentRules;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{TenantId, TenantNo};
 use engine::ports::{Page, StoreError, TenantQueries};
@@ -60,6 +61,14 @@ impl TenantQueries for SqlQueries {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| tables::TENANT_VALUE.select("WHERE tenant = ?1 AND name = ?2"));
             reader.query_one(&SQL, &[no.into(), key.into()], rows::tenant_value)
+        })
+    }
+
+    fn payment_rules(&self, no: TenantNo) -> Result<Option<PaymentRules>, StoreError> {
+        self.read(|reader| {
+            static SQL: LazyLock<String> =
+                LazyLock::new(|| tables::PAYMENT_RULES.select("WHERE tenant = ?1"));
+            reader.query_one(&SQL, &[no.into()], rows::payment_rules)
         })
     }
 

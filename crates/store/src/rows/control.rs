@@ -9,13 +9,32 @@ use crate::codes::{attempt_state, attempt_state_code, operation, operation_code}
 use crate::driver::{Cells, Value};
 use crate::tables;
 
-/// A row of rules; `retries` and `limits` are their JSON.
-pub(crate) fn payment_rules_row<'a>(
-    it: &'a PaymentRules,
-    retries: Option<&'a String>,
-    limits: Option<&'a String>,
-) -> [Value<'a>; 4] {
-    [it.tenant.into(), retries.into(), limits.into(), it.revision.seq.into()]
+/// The JSON texts of a row of rules.
+pub(crate) struct RulesTexts {
+    retries: Option<String>,
+    limits: Option<String>,
+    merchant_accounts: Option<String>,
+}
+
+impl RulesTexts {
+    pub(crate) fn of(it: &PaymentRules) -> Self {
+        Self {
+            retries: it.retries.as_ref().map(json),
+            limits: it.limits.as_ref().map(json),
+            merchant_accounts: (!it.merchant_accounts.is_empty())
+                .then(|| json(&it.merchant_accounts)),
+        }
+    }
+}
+
+pub(crate) fn payment_rules_row<'a>(it: &PaymentRules, texts: &'a RulesTexts) -> [Value<'a>; 5] {
+    [
+        it.tenant.into(),
+        texts.retries.as_ref().into(),
+        texts.limits.as_ref().into(),
+        texts.merchant_accounts.as_ref().into(),
+        it.revision.seq.into(),
+    ]
 }
 
 /// Reads a row of [`tables::PAYMENT_RULES`].
@@ -28,6 +47,7 @@ pub fn payment_rules(cells: &mut Cells<'_>) -> Result<PaymentRules, StoreError> 
         tenant: cells.tenant()?,
         retries: cells.opt_json()?,
         limits: cells.opt_json()?,
+        merchant_accounts: cells.opt_json()?.unwrap_or_default(),
         revision: cells.revision()?,
     })
 }

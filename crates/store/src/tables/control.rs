@@ -2,10 +2,16 @@
 
 use super::{CHECK_MADE, CHECK_NOW, Index, Layout, Table, id, index, int, text};
 
-/// Tenants' rules for payments. `retries` and `limits` are JSON.
+/// Tenants' rules for payments. `retries`, `limits` and `merchant_accounts` are JSON.
 pub static PAYMENT_RULES: Table = Table {
     name: "payment_rules",
-    columns: &[int("tenant"), text("retries").null(), text("limits").null(), int("seq")],
+    columns: &[
+        int("tenant"),
+        text("retries").null(),
+        text("limits").null(),
+        text("merchant_accounts").added(9),
+        int("seq"),
+    ],
     key_columns: 1,
     layout: Layout::Clustered,
     indexes: &[],

@@ -115,6 +115,7 @@ impl<S: Store> Workload<S> {
     pub fn new(store: S, seed: u64) -> Self {
         let gateway = |settles_at_once| GatewaySettings {
             settles_at_once,
+            needs_merchant_account: false,
             timeout_us: 10 * Timestamp::SECOND_US,
             settle_after_us: 0,
         };
@@ -474,6 +475,8 @@ impl<S: Store> Workload<S> {
             error_message: None,
             first_reference: self.random.chance(50).then(|| "ref".to_owned()),
             second_reference: None,
+            next_action: None,
+            payment_method: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use domain::{PaymentId, TenantNo};
 use engine::has_open_transaction;
 use engine::ports::{Queries, StoreError};
 
-use super::view::{PaymentJson, ReadOptions};
+use super::view::{NextAction, PaymentJson, ReadOptions};
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, code, no_such_payment};
 use crate::page::{self, RowFormat};
@@ -57,8 +57,17 @@ where
         call.api.engine().refresh(call.tenant(), id).await?;
         let find = move |queries: &dyn Queries, tenant| queries.payment(tenant, id);
         found = page::read_one(call, options, find).await?.unwrap_or(found);
+        found.next_actions = next_actions(call, id).await?;
     }
     Ok(reply::ok(&options.json(&found)))
+}
+
+/// What customers have to do before the payment's pending transactions go on.
+async fn next_actions(call: &Call, payment: PaymentId) -> Result<Vec<NextAction>, Failure> {
+    let Some(sealer) = call.api.settings().sealer.as_deref() else { return Ok(vec![]) };
+    let tenant = call.tenant();
+    let open = call.read(move |queries| queries.outstanding_of(tenant, payment)).await?;
+    Ok(open.iter().filter_map(|it| NextAction::open(it, sealer)).collect())
 }
 
 /// Lists payments.

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use domain::payment::{PaymentFile, Transaction};
+use domain::payment::{Outstanding, PaymentFile, Transaction};
 use domain::payment_attempt::PaymentAttempt;
-use domain::{Currency, EXTERNAL_PAYMENT};
+use domain::{Currency, EXTERNAL_PAYMENT, TransactionId};
 use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
 use engine::time::rfc3339_second;
+use secrets::{Purpose, Sealer};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -69,19 +70,46 @@ pub(crate) struct TransactionJson<'a> {
     gateway_error_msg: Option<&'a str>,
     first_payment_reference_id: Option<&'a str>,
     second_payment_reference_id: Option<&'a str>,
-    #[schema(value_type = Option<Vec<Object>>)]
-    properties: Option<[(); 0]>,
+    /// What the customer has to do next, where one payment is read whose transaction waits for that.
+    properties: Option<Vec<PropertyJson<'a>>>,
     audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+/// Kill Bill's `PluginPropertyJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PropertyJson<'a> {
+    key: &'a str,
+    value: &'a str,
+    is_updatable: bool,
 }
 
 /// A payment with the rows of its audit that the response includes.
 pub(crate) struct Audited {
     pub(crate) file: PaymentFile,
+    /// Of the transactions whose customer has something to do; read for one payment only.
+    pub(crate) next_actions: Vec<NextAction>,
     payment_rows: Vec<HistoryRow>,
     /// One per transaction, in order; empty if the response includes none.
     transaction_rows: Vec<Vec<HistoryRow>>,
     /// Each with the rows of its audit; empty if the response includes none.
     attempts: Vec<(PaymentAttempt, Vec<HistoryRow>)>,
+}
+
+/// What the customer has to do before a transaction goes on.
+pub(crate) struct NextAction {
+    transaction: TransactionId,
+    properties: Vec<(String, String)>,
+}
+
+impl NextAction {
+    /// Opens what waits for the customer of a transaction.
+    pub(crate) fn open(of: &Outstanding, sealer: &Sealer) -> Option<Self> {
+        let row = (of.transaction_id.uuid(), "");
+        let text = sealer.open_named(Purpose::NextAction, row, of.next_action.as_ref()?).ok()?;
+        let properties = serde_json::from_str(&text).ok()?;
+        Some(Self { transaction: of.transaction_id, properties })
+    }
 }
 
 /// What a response includes beside the payment.
@@ -122,7 +150,8 @@ impl RowFormat for ReadOptions {
             Ok((it, rows))
         };
         let attempts = attempts.into_iter().map(with_rows).collect::<Result<_, StoreError>>()?;
-        Ok(Audited { file, payment_rows, transaction_rows, attempts })
+        let next_actions = vec![];
+        Ok(Audited { file, next_actions, payment_rows, transaction_rows, attempts })
     }
 
     fn json(self, audited: &Audited) -> PaymentJson<'_> {
@@ -133,8 +162,11 @@ impl RowFormat for ReadOptions {
         let captured = amounts.captured.minus_floor_zero(amounts.charged_back);
         let purchased = amounts.purchased.minus_floor_zero(amounts.charged_back);
         let transactions = audited.file.transactions.iter().zip(&audited.transaction_rows);
-        let transactions =
-            transactions.map(|(it, rows)| self.transaction(it, key.clone(), rows)).collect();
+        let transactions = transactions.map(|(it, rows)| {
+            let next = audited.next_actions.iter().find(|next| next.transaction == it.id);
+            self.transaction(it, next, (key.clone(), rows))
+        });
+        let transactions = transactions.collect();
         PaymentJson {
             account_id: payment.account_id.uuid(),
             payment_id: payment.id.uuid(),
@@ -163,8 +195,8 @@ impl ReadOptions {
     fn transaction<'a>(
         self,
         it: &'a Transaction,
-        payment_external_key: Cow<'a, str>,
-        rows: &'a [HistoryRow],
+        next_action: Option<&'a NextAction>,
+        (payment_external_key, rows): (Cow<'a, str>, &'a [HistoryRow]),
     ) -> TransactionJson<'a> {
         let plugin_info = self.plugin_info && it.gateway != EXTERNAL_PAYMENT;
         let reversal = it.kind == domain::payment::TransactionType::ChargebackReversal;
@@ -192,10 +224,15 @@ impl ReadOptions {
             gateway_error_msg: it.gateway_error_message.as_deref(),
             first_payment_reference_id: reference(&it.first_reference),
             second_payment_reference_id: reference(&it.second_reference),
-            properties: plugin_info.then_some([]),
+            properties: plugin_info.then(|| properties(next_action)),
             audit_logs: self.audit.logs(rows),
         }
     }
+}
+
+fn properties(of: Option<&NextAction>) -> Vec<PropertyJson<'_>> {
+    let all = of.into_iter().flat_map(|it| &it.properties);
+    all.map(|(key, value)| PropertyJson { key, value, is_updatable: false }).collect()
 }
 
 fn key_or_id<'a>(key: Option<&'a String>, id: Uuid) -> Cow<'a, str> {
@@ -236,6 +273,7 @@ mod tests {
             first_reference: Some("ref".to_owned()),
             second_reference: None,
             overruled: false,
+            merchant_account: None,
             revision: Revision::first(Seq(1)),
         }
     }
@@ -263,7 +301,8 @@ mod tests {
         };
         let transaction_rows = transactions.iter().map(|_| vec![]).collect();
         let file = PaymentFile { payment, transactions };
-        Audited { file, payment_rows: vec![], transaction_rows, attempts: vec![] }
+        let (next_actions, attempts) = (vec![], vec![]);
+        Audited { file, next_actions, payment_rows: vec![], transaction_rows, attempts }
     }
 
     fn check(transactions: Vec<Transaction>, plugin_info: bool, expected: Expect) {

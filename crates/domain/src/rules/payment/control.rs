@@ -36,6 +36,7 @@ pub(super) enum Decision {
 }
 
 /// A payment that is about to start.
+#[derive(Clone, Copy)]
 pub(super) struct Start<'a> {
     pub(super) call: &'a Initiate,
     pub(super) kind: TransactionType,

@@ -3,7 +3,7 @@
 use super::amounts::positive_amount;
 use super::complete;
 use super::control::Control;
-use super::initiate::{append, refuse_succeeded, refuse_used_key};
+use super::initiate::{Way, append, refuse_succeeded, refuse_used_key};
 use super::outcome::{self, Asked};
 use super::route::{Route, allowed, in_doubt, route_for, routes};
 use crate::context::Context;
@@ -12,7 +12,7 @@ use crate::payment::{
 };
 use crate::reply::Outcome;
 use crate::state::State;
-use crate::{Account, AmountMinor, Currency, PaymentMethodId, PaymentRejection, Rejection};
+use crate::{Account, AmountMinor, Currency, PaymentRejection, Rejection};
 
 pub(crate) fn follow_up(
     state: &State,
@@ -57,11 +57,11 @@ pub(crate) fn follow_up(
             (Some(route_for(&routes, kind, (amount, file.payment.currency))?), Some(amount))
         }
     };
-    let via = gateway_and_method(route.expect("there is one, or it was refused").last);
+    let way = way_of(route.expect("there is one, or it was refused").last);
     let mut file = file.clone();
     let currency = file.payment.currency;
     let key = it.transaction_key.clone();
-    append(&mut file, (kind, key), via, amount.map(|amount| (amount, currency)), cx);
+    append(&mut file, (kind, key), way, amount.map(|amount| (amount, currency)), cx);
     let asked = Asked { amount, properties: &it.properties, is_controlled: control.is_some() };
     let accepted = if kind == TransactionType::Chargeback {
         outcome::settle_at_once(file, asked, cx)
@@ -93,7 +93,7 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
     let Some(chargeback) = worked(TransactionType::Chargeback).last() else {
         return Err(PaymentRejection::NoSuchSuccess { payment: file.payment.id }.into());
     };
-    let via = gateway_and_method(chargeback);
+    let way = way_of(chargeback);
     let open = charged_back.minus_floor_zero(total(TransactionType::ChargebackReversal));
     // Whatever settled since: the bank can give back what it took and has not given back.
     let from = file.payment.last_success;
@@ -107,7 +107,7 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
     let mut file = file.clone();
     let amount = Some((open, file.payment.currency));
     let reversal = (TransactionType::ChargebackReversal, Some(key.clone()));
-    append(&mut file, reversal, via, amount, cx);
+    append(&mut file, reversal, way, amount, cx);
     let is_controlled = control.is_some();
     let asked = Asked { amount: Some(open), properties: &it.properties, is_controlled };
     let accepted = outcome::settle_at_once(file, asked, cx);
@@ -134,9 +134,13 @@ fn payment_and_account<'a>(
     Ok((file, account))
 }
 
-/// The gateway and the payment method of a transaction, which those that follow it take too.
-fn gateway_and_method(of: &Transaction) -> (String, PaymentMethodId) {
-    (of.gateway.clone(), of.payment_method_id)
+/// The way of a transaction, which those that follow it take too.
+fn way_of(of: &Transaction) -> Way {
+    Way {
+        gateway: of.gateway.clone(),
+        merchant_account: of.merchant_account.clone(),
+        payment_method: of.payment_method_id,
+    }
 }
 
 /// The routes on which the operation may follow, the one of the latest success first; refused where

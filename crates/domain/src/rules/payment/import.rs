@@ -158,6 +158,7 @@ fn transaction(
         first_reference: text(&it.first_reference),
         second_reference: text(&it.second_reference),
         overruled: false,
+        merchant_account: None,
         revision: Revision::first(cx.seq),
     })
 }
@@ -233,6 +234,7 @@ fn wait(it: &Transaction, cx: &mut Context) {
     let delay_us = delays.first().filter(|_| asks);
     let ask_at = delay_us.map(|delay_us| cx.now.plus_us(*delay_us));
     cx.change(PaymentChange::Outstanding(Outstanding {
+        next_action: None,
         tenant: cx.tenant,
         transaction_id: it.id,
         payment_id: it.payment_id,

@@ -5,6 +5,7 @@ use super::complete;
 use super::control::{Control, Decision, Start};
 use super::outcome::{self, Asked};
 use super::route::in_doubt;
+use crate::MerchantAccount;
 use crate::blocking_state::ClosedTo;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
@@ -71,6 +72,7 @@ pub(super) fn start(
         Some(made) => made,
         None => payment_method(state, it, (account, control.as_ref()), cx)?,
     };
+    let merchant_account = merchant_account(state, &method.gateway, cx)?;
     let currency = it.currency.or(account.currency).ok_or_else(|| {
         Rejection::invalid("currency", "should not be null: neither request nor account has one")
     })?;
@@ -83,10 +85,9 @@ pub(super) fn start(
             Decision::Aborted(accepted) => return Ok(accepted),
         }
     }
-    let amount = start.amount;
-    let file = open(existing, (account, method), it, (kind, amount, currency), cx);
+    let file = open(&start, merchant_account, cx);
     let is_controlled = control.is_some();
-    let asked = Asked { amount: Some(amount), properties: &it.properties, is_controlled };
+    let asked = Asked { amount: Some(start.amount), properties: &it.properties, is_controlled };
     let accepted = outcome::submit(Some(method), file, asked, cx)?;
     if let Some(control) = &control {
         control.begun(state, &start, cx);
@@ -250,13 +251,8 @@ fn payment_method<'a>(
 }
 
 /// The payment with one more transaction, last in its list, in flight.
-fn open(
-    existing: Option<&PaymentFile>,
-    (account, method): (&Account, &PaymentMethod),
-    it: &Initiate,
-    (kind, amount, currency): (TransactionType, AmountMinor, Currency),
-    cx: &mut Context,
-) -> PaymentFile {
+fn open(start: &Start, merchant_account: Option<MerchantAccount>, cx: &mut Context) -> PaymentFile {
+    let Start { call: it, kind, amount, currency, account, method, existing } = *start;
     let state = PaymentState { operation: kind, status: TransactionStatus::InFlight };
     let mut file = if let Some(existing) = existing {
         let mut file = existing.clone();
@@ -288,16 +284,44 @@ fn open(
         };
         PaymentFile { payment, transactions: Vec::with_capacity(1) }
     };
-    let via = (method.gateway.clone(), method.id);
-    append(&mut file, (kind, it.transaction_key.clone()), via, Some((amount, currency)), cx);
+    let way = Way { gateway: method.gateway.clone(), merchant_account, payment_method: method.id };
+    append(&mut file, (kind, it.transaction_key.clone()), way, Some((amount, currency)), cx);
     file
+}
+
+/// The tenant's account at a gateway that needs one.
+fn merchant_account(
+    state: &State,
+    gateway: &str,
+    cx: &Context,
+) -> Result<Option<MerchantAccount>, Rejection> {
+    if !cx.settings.gateway(gateway).is_some_and(|it| it.needs_merchant_account) {
+        return Ok(None);
+    }
+    let own = state.payment_rules(cx.tenant).and_then(|it| it.merchant_accounts.get(gateway));
+    match own {
+        Some(own) => Ok(Some(own.clone())),
+        None => Err(Rejection::InvalidParameter {
+            field: "pluginName".to_owned(),
+            reason: format!(
+                "{gateway} has no configuration of this tenant: upload one with its key"
+            ),
+        }),
+    }
+}
+
+/// Where a transaction goes.
+pub(super) struct Way {
+    pub(super) gateway: String,
+    pub(super) merchant_account: Option<MerchantAccount>,
+    pub(super) payment_method: PaymentMethodId,
 }
 
 /// Adds a transaction in flight and claims its key for the payment.
 pub(super) fn append(
     file: &mut PaymentFile,
     (kind, key): (TransactionType, Option<String>),
-    (gateway, payment_method_id): (String, PaymentMethodId),
+    way: Way,
     amount: Option<(AmountMinor, Currency)>,
     cx: &mut Context,
 ) {
@@ -315,8 +339,9 @@ pub(super) fn append(
         payment_id: payment.id,
         account_id: payment.account_id,
         external_key: key,
-        gateway,
-        payment_method_id,
+        gateway: way.gateway,
+        merchant_account: way.merchant_account,
+        payment_method_id: way.payment_method,
         kind,
         status: TransactionStatus::InFlight,
         amount: amount.map(|(amount, _)| amount),

@@ -2,7 +2,7 @@
 
 use super::route::{last_success, set_route_of_payment};
 use crate::card_data::{PAN_CHARS_MAX, mask_pans};
-use crate::change::{Change, PaymentChange};
+use crate::change::{AccountChange, Change, PaymentChange};
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::effect::REFERENCES_MAX;
@@ -104,6 +104,7 @@ pub(super) fn submit(
         payment: file.payment.id,
         transaction: transaction.id,
         gateway,
+        merchant_account: transaction.merchant_account.clone(),
         operation: transaction.kind,
         amount: asked.amount.or(transaction.amount),
         currency: file.payment.currency,
@@ -112,6 +113,7 @@ pub(super) fn submit(
         properties: asked.properties.clone(),
         references: references(&file, &transaction),
         is_controlled: asked.is_controlled,
+        seq: cx.seq,
         timeout_us,
     })));
     let before = transaction.revision.previous.map(|_| Before::PENDING);
@@ -152,6 +154,7 @@ fn outcome_of(transaction: &Transaction, deadline: Timestamp, cx: &Context) -> O
         ask_at: None,
         asked: 0,
         reply: cx.reply_key,
+        next_action: None,
         actor: cx.actor.clone(),
     }
 }
@@ -225,6 +228,12 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
     if let Some(outstanding) = outstanding.as_mut().filter(|_| in_flight) {
         // A process that stood still may have sent it as late as now.
         outstanding.deadline = outstanding.deadline.max(cx.real_now);
+        if let GatewayAnswer::Outcome(outcome) = &it.answer {
+            outstanding.next_action.clone_from(&outcome.next_action);
+        }
+    }
+    if let GatewayAnswer::Outcome(outcome) = &it.answer {
+        name_method(state, transaction, outcome, cx);
     }
     let mut file = file.clone();
     let books = in_flight || worth_booking(transaction.status, settled.status);
@@ -264,6 +273,9 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
             Evidence::None
         }
     };
+    if let GatewayKnowledge::Found(outcome) = &it.knowledge {
+        name_method(state, transaction, outcome, cx);
+    }
     let call_may_run = outstanding.as_ref().is_some_and(|open| may_run(open, it.asked_at));
     let mut file = file.clone();
     let changed = settled
@@ -272,8 +284,13 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     let was_settled = changed.is_some();
     // What is open again is asked about as anything that is not known.
     let reopened = changed.as_ref().is_some_and(|it| it.reopens);
-    let outstanding =
+    let mut outstanding =
         outstanding.or_else(|| reopened.then(|| outcome_of(transaction, cx.real_now, cx)));
+    if let (GatewayKnowledge::Found(outcome), Some(outstanding), true) =
+        (&it.knowledge, outstanding.as_mut(), was_settled)
+    {
+        outstanding.next_action.clone_from(&outcome.next_action);
+    }
     if let Some(settled) = changed {
         settle(&mut file, it.transaction, settled, cx);
     } else if transaction.status == TransactionStatus::InFlight && !call_may_run {
@@ -289,6 +306,30 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
         write(file, it.transaction, cx);
     }
     Ok(Accepted::now(reply))
+}
+
+/// Stores what the gateway calls the payment method of a transaction from now on.
+fn name_method(
+    state: &State,
+    transaction: &Transaction,
+    outcome: &GatewayOutcome,
+    cx: &mut Context,
+) {
+    let Some(said) = &outcome.payment_method else { return };
+    let method = state.payment_method(cx.tenant, transaction.payment_method_id);
+    // One that the person's erasure emptied stays empty.
+    let Some(method) = method.filter(|it| it.active) else { return };
+    let mut named = method.clone();
+    named.external_payment_method_id = Some(gateway_text(&said.external_id));
+    for (key, value) in &said.properties {
+        named.properties.retain(|(own, _)| own != key);
+        named.properties.push((gateway_text(key), gateway_text(value)));
+    }
+    if named != *method {
+        named.updated_at = cx.now;
+        named.revision = method.revision.next(cx.seq);
+        cx.change(AccountChange::PaymentMethod(named));
+    }
 }
 
 /// What waits for an outcome, by today's clock. A deadline or a question further off than any can be

@@ -302,13 +302,11 @@ impl World {
                 .and_then(|it| it.parse::<i64>().ok())
                 .map(|it| AmountMinor(it * 100)),
             currency: None,
-            error_code: None,
-            error_message: None,
             first_reference: options
                 .iter()
                 .find_map(|it| it.strip_prefix("ref="))
                 .map(str::to_owned),
-            second_reference: None,
+            ..GatewayOutcome::new(status)
         };
         let said = |status| replied(GatewayAnswer::Outcome(outcome(status)));
         let found = |status| inquired(GatewayKnowledge::Found(outcome(status)));

@@ -26,6 +26,7 @@ fn call(
         payment: PaymentId::new(id),
         transaction: TransactionId::new(id),
         gateway: "faregate-simulator".to_owned(),
+        merchant_account: None,
         operation,
         amount: minor.map(AmountMinor),
         currency: Currency::parse("USD").unwrap(),
@@ -34,6 +35,7 @@ fn call(
         properties: properties(request),
         references: vec![],
         is_controlled: false,
+        seq: domain::Seq(1),
         timeout_us: 30_000_000,
     }
 }

@@ -486,6 +486,7 @@ fn a_gateways_texts_are_bounded_and_hold_no_card_number() {
         error_message: text.clone(),
         first_reference: text.clone(),
         second_reference: text,
+        ..GatewayOutcome::new(GatewayStatus::Pending)
     };
     for answer in [
         GatewayAnswer::Outcome(outcome),

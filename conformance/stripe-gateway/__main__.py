@@ -1,0 +1,493 @@
+"""The gateway to Stripe against a fake of Stripe's API that keeps state (`conformance/stripe`).
+
+    python conformance/stripe-gateway SERVER FAKE
+
+Starts both, pays as clients of Kill Bill's API do, has the fake lose, cut and delay answers, and compares what the
+server says with the fake's ledger. Ends with `N passed, M failed`.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+import processes  # noqa: E402
+
+PORT_FIRST = 19_401
+READY_WITHIN_S = 60
+KEY = "sk_test_shop"
+WEBHOOK_SECRET = "whsec_shopEndpoint"
+AUDIT = {"X-Killbill-CreatedBy": "conformance"}
+
+
+class Stripe:
+    """The fake's process."""
+
+    def __init__(self, binary, journal, port):
+        self.command = [binary, "--listen", f"127.0.0.1:{port}", "--journal", str(journal)]
+        self.url = f"http://127.0.0.1:{port}"
+        self.process = None
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+        first = self.process.stdout.readline()
+        assert first.startswith("listening on "), first
+
+    def post(self, path, body, form=False):
+        data = urllib.parse.urlencode(body) if form else json.dumps(body)
+        request = urllib.request.Request(self.url + path, data.encode(), {"Authorization": f"Bearer {KEY}"})
+        with urllib.request.urlopen(request, timeout=10) as response:
+            text = response.read()
+        return json.loads(text) if text else None
+
+    def get(self, path):
+        request = urllib.request.Request(self.url + path, headers={"Authorization": f"Bearer {KEY}"})
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return json.load(response)
+
+    def faults(self, *rules):
+        self.post("/_fake/faults", list(rules))
+
+    def no_faults(self):
+        urllib.request.urlopen(urllib.request.Request(self.url + "/_fake/faults", method="DELETE"), timeout=10).close()
+
+    def ledger(self):
+        """What the fake charged, by the transaction of the intent's metadata."""
+        found = {}
+        for intent in self.get("/_fake/ledger"):
+            found.setdefault(intent["metadata"].get("faregate-transaction"), []).append(intent)
+        return found
+
+
+class Faregate:
+    """The server's process, and its client."""
+
+    def __init__(self, binary, folder, port, stripe):
+        self.binary, self.folder, self.url, self.stripe = binary, Path(folder), f"http://127.0.0.1:{port}", stripe
+        self.port = port
+        self.tenant = {"X-Killbill-ApiKey": "shop", "X-Killbill-ApiSecret": "secret"}
+        self.process = None
+
+    def start(self):
+        settings = {
+            "FAREGATE_ADMIN_PASSWORD": "password",
+            "FAREGATE_GATEWAY_STRIPE_BASE_URL": self.stripe.url,
+            "FAREGATE_GATEWAY_STRIPE_TIMEOUT": "3s",
+            "FAREGATE_GATEWAY_STRIPE_SETTLE_AFTER": "1s",
+            "FAREGATE_RESOLVER_UNKNOWN_DELAYS": "1s,1s,1s,1s,2s,5s,10s,1d",
+        }
+        with open(self.folder / "server.log", "ab") as log:
+            self.process = subprocess.Popen(
+                [self.binary, "serve", "--listen", f"127.0.0.1:{self.port}", "--data-dir", self.folder / "data"],
+                env={**os.environ, **settings}, stdout=log, stderr=log)
+        until = time.monotonic() + READY_WITHIN_S
+        while self.ask("GET", "/health/ready", absolute=True)[0] != 200:
+            assert self.process.poll() is None and time.monotonic() < until, self.log()
+            time.sleep(0.05)
+
+    def log(self):
+        return (self.folder / "server.log").read_text()[-2_000:]
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def ask(self, method, path, body=None, absolute=False, headers=None):
+        """Status, JSON or text, and headers."""
+        url = path if path.startswith("http") else self.url + (path if absolute else "/1.0/kb" + path)
+        data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+        kind = "text/plain" if isinstance(body, bytes) else "application/json"
+        request = urllib.request.Request(url, data, method=method)
+        own = {"Authorization": "Basic YWRtaW46cGFzc3dvcmQ=", "Content-Type": kind, **AUDIT, **self.tenant}
+        for name, value in {**own, **(headers or {})}.items():
+            request.add_header(name, value)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as response:
+                status, text, given = response.status, response.read(), response.headers
+        except urllib.error.HTTPError as error:
+            status, text, given = error.code, error.read(), error.headers
+        except OSError as error:
+            return 0, str(error), {}
+        try:
+            return status, json.loads(text), given
+        except ValueError:
+            return status, text.decode(errors="replace"), given
+
+    def made(self, path, body):
+        status, said, headers = self.ask("POST", path, body)
+        assert status == 201, f"{path}: {status} {said}"
+        return headers["Location"].rstrip("/").rsplit("/", 1)[1]
+
+    def account(self):
+        return self.made("/accounts", {"currency": "USD"})
+
+    def method(self, account, external, plugin="faregate-stripe", properties=()):
+        info = {"externalPaymentMethodId": external, "properties": [{"key": k, "value": v} for k, v in properties]}
+        return self.made(f"/accounts/{account}/paymentMethods?isDefault=true",
+                         {"pluginName": plugin, "pluginInfo": info})
+
+    def pay(self, account, amount="10.50", kind="PURCHASE", query="", **more):
+        """The status of the answer, and the payment as it is read afterwards."""
+        body = {"transactionType": kind, "amount": amount, "paymentExternalKey": str(uuid.uuid4()), **more}
+        status, _, headers = self.ask("POST", f"/accounts/{account}/payments{query}", body)
+        return status, self.payment(headers.get("Location") or self.by_key(body["paymentExternalKey"]))
+
+    def by_key(self, key):
+        return f"/payments?externalKey={key}"
+
+    def payment(self, at):
+        path = at.partition("/1.0/kb")[2] or at
+        status, said, _ = self.ask("GET", path + ("&" if "?" in path else "?") + "withPluginInfo=true")
+        return said if status == 200 else None
+
+    def settled(self, payment, within_s=40):
+        """The payment once no transaction is open any more."""
+        until = time.monotonic() + within_s
+        while time.monotonic() < until:
+            found = self.payment(f"/payments/{payment['paymentId']}")
+            if all(it["status"] not in ("UNKNOWN", "PENDING") for it in found["transactions"]):
+                return found
+            time.sleep(0.3)
+        return found
+
+
+def last(payment):
+    return payment["transactions"][-1]
+
+
+def same(found, wanted, of):
+    assert found == wanted, f"{of}: {found!r}, not {wanted!r}"
+
+
+def a_payment_is_charged_once_with_its_metadata(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    status, payment = kb.pay(account)
+    same(status, 201, last(payment))
+    same((last(payment)["status"], last(payment)["processedAmount"]), ("SUCCESS", 10.5), "transaction")
+    intents = stripe.ledger()[last(payment)["transactionId"]]
+    same(len(intents), 1, "intents")
+    same(intents[0]["id"], last(payment)["firstPaymentReferenceId"], "reference")
+    same(intents[0]["metadata"]["faregate-payment"], payment["paymentId"], "metadata")
+    status, payment = kb.pay(account, "7.00")
+    same((status, last(payment)["status"]), (201, "SUCCESS"), "second charge")
+    customers = len(stripe.get("/v1/customers?limit=100")["data"])
+    kb.method(account, "pm_card_mastercard")
+    same(kb.pay(account, "3.00")[0], 201, "a second method")
+    same(len(stripe.get("/v1/customers?limit=100")["data"]), customers, "customers of one account")
+
+
+def tokens_and_kill_bills_names_work(kb, stripe):
+    account = kb.account()
+    kb.method(account, "", "killbill-stripe", [("token", "tok_visa")])
+    status, payment = kb.pay(account)
+    same((status, last(payment)["status"]), (201, "SUCCESS"), "by token")
+    status, payment = kb.pay(account, "2.00")
+    same((status, last(payment)["status"]), (201, "SUCCESS"), "again, with the method that the token made")
+
+
+def authorize_capture_refund_and_void(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    status, payment = kb.pay(account, "20.00", "AUTHORIZE")
+    same((status, last(payment)["status"]), (201, "SUCCESS"), "authorized")
+    path = f"/payments/{payment['paymentId']}"
+    status, said, _ = kb.ask("POST", path, {"amount": "12.00"})
+    same(status, 201, f"captured: {last(kb.payment(path))}")
+    same(kb.ask("POST", path + "/refunds", {"amount": "5.00"})[0], 201, "refunded")
+    payment = kb.payment(path)
+    same((payment["capturedAmount"], payment["refundedAmount"]), (12, 5), "amounts")
+    intent = stripe.ledger()[payment["transactions"][0]["transactionId"]][0]
+    same((intent["amount_captured"], intent["amount_refunded"]), (1200, 500), "at Stripe")
+    status, payment = kb.pay(account, "9.00", "AUTHORIZE")
+    path = f"/payments/{payment['paymentId']}"
+    status, said, _ = kb.ask("DELETE", path, {})
+    assert status in (200, 204), f"voided: {status} {said}"
+    same(last(kb.payment(path))["status"], "SUCCESS", "void")
+    same(stripe.ledger()[payment["transactions"][0]["transactionId"]][0]["status"], "canceled", "at Stripe")
+
+
+def a_decline_says_why(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_chargeCustomerFail")
+    status, payment = kb.pay(account)
+    same((status, last(payment)["status"]), (402, "PAYMENT_FAILURE"), "declined")
+    assert last(payment)["gatewayErrorCode"], last(payment)
+    account = kb.account()
+    kb.method(account, "pm_card_authenticationRequired")
+    status, payment = kb.pay(account)
+    same((status, last(payment)["gatewayErrorCode"]), (402, "authentication_required"), "off session")
+
+
+def currencies_count_as_stripe_counts(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    for currency, amount, at_stripe in [("JPY", "500", 500), ("ISK", "500", 50_000), ("UGX", "500", 50_000),
+                                        ("KWD", "5.120", 5_120), ("MGA", "500.00", 500)]:
+        status, payment = kb.pay(account, amount, currency=currency)
+        same((status, last(payment)["status"]), (201, "SUCCESS"), currency)
+        same(stripe.ledger()[last(payment)["transactionId"]][0]["amount"], at_stripe, currency)
+    status, payment = kb.pay(account, "5.124", currency="KWD")
+    same((status, last(payment)["status"]), (502, "PLUGIN_FAILURE"), "three decimals that Stripe does not take")
+
+
+def a_customer_who_is_present_passes_a_challenge(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_threeDSecure2Required")
+    for outcome, wanted in [("pass", "SUCCESS"), ("fail", "PENDING")]:
+        query = "?pluginProperty=" + urllib.parse.quote("returnUrl=http://127.0.0.1:9/back", safe="")
+        status, payment = kb.pay(account, query=query)
+        same((status, last(payment)["status"]), (201, "PENDING"), "waits")
+        action = {it["key"]: it["value"] for it in last(payment)["properties"]}
+        assert action["redirectUrl"].startswith(stripe.url), action
+        # The page redirects to the merchant, which is not there.
+        try:
+            urllib.request.urlopen(action["redirectUrl"], f"outcome={outcome}".encode(), timeout=10).close()
+        except OSError:
+            pass
+        found = kb.payment(f"/payments/{payment['paymentId']}")
+        same(last(found)["status"], wanted, f"after the challenge: {outcome}")
+    # It can still be confirmed, until it is given up.
+    body = {"transactionId": last(found)["transactionId"], "transactionType": "PURCHASE"}
+    status, said, _ = kb.ask("PUT", f"/payments/{found['paymentId']}?pluginProperty=cancel%3Dtrue", body)
+    found = kb.payment(f"/payments/{found['paymentId']}")
+    same(last(found)["status"], "PAYMENT_FAILURE", f"given up: {status} {said}")
+    same(stripe.ledger()[last(found)["transactionId"]][0]["status"], "canceled", "at Stripe")
+
+
+def an_answer_that_is_lost_is_asked_about(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    same(kb.pay(account)[0], 201, "first")
+    create = {"method": "POST", "path": "/v1/payment_intents$"}
+    for fault, wanted in [("lose_answer", "SUCCESS"), ("cut_before", "PLUGIN_FAILURE"),
+                          ("cut_in_answer", "SUCCESS"), ("answer_garbage", "SUCCESS"),
+                          ("server_error", "PLUGIN_FAILURE")]:
+        stripe.faults({"match": create, "fault": fault, "count": 1})
+        status, payment = kb.pay(account, "4.00")
+        assert status in (400, 502, 504), f"{fault}: {status} {last(payment)}"
+        stripe.no_faults()
+        found = kb.settled(payment)
+        same(last(found)["status"], wanted, fault)
+        intents = stripe.ledger().get(last(found)["transactionId"], [])
+        same(sum(it["amount_captured"] for it in intents), 400 if wanted == "SUCCESS" else 0, f"{fault}: at Stripe")
+
+
+def an_answer_that_comes_late_is_asked_about(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    same(kb.pay(account)[0], 201, "first")
+    create = {"method": "POST", "path": "/v1/payment_intents$"}
+    stripe.faults({"match": create, "fault": "delay", "delay_ms": 6_000, "when": "after", "count": 1})
+    status, payment = kb.pay(account, "4.00")
+    same(status, 504, "too late")
+    stripe.no_faults()
+    same(last(kb.settled(payment))["status"], "SUCCESS", "asked about")
+
+
+def what_stripe_does_not_take_is_repeated(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    create = {"method": "POST", "path": "/v1/payment_intents$"}
+    for fault in ("rate_limit", "lock_timeout"):
+        stripe.faults({"match": create, "fault": fault, "count": 2})
+        status, payment = kb.pay(account, "4.00")
+        same((status, last(payment)["status"]), (201, "SUCCESS"), fault)
+        same(len(stripe.ledger()[last(payment)["transactionId"]]), 1, "intents")
+    stripe.faults({"match": create, "fault": "rate_limit"})
+    status, payment = kb.pay(account, "4.00")
+    same(last(payment)["status"], "PLUGIN_FAILURE", "never taken")
+    stripe.no_faults()
+
+
+def a_lost_refund_and_a_lost_capture_are_asked_about(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    status, payment = kb.pay(account, "20.00", "AUTHORIZE")
+    path = f"/payments/{payment['paymentId']}"
+    stripe.faults({"match": {"method": "POST", "path": "/v1/payment_intents/*/capture"}, "fault": "lose_answer",
+                   "count": 1})
+    kb.ask("POST", path, {"amount": "20.00"})
+    stripe.no_faults()
+    same(last(kb.settled(payment))["status"], "SUCCESS", "capture")
+    stripe.faults({"match": {"method": "POST", "path": "/v1/refunds"}, "fault": "lose_answer", "count": 1})
+    kb.ask("POST", path + "/refunds", {"amount": "6.00"})
+    stripe.no_faults()
+    found = kb.settled(payment)
+    same((last(found)["status"], found["refundedAmount"]), ("SUCCESS", 6), "refund")
+    intent = stripe.ledger()[payment["transactions"][0]["transactionId"]][0]
+    same((intent["amount_captured"], intent["amount_refunded"]), (2000, 600), "at Stripe")
+
+
+def a_refund_that_fails_later_is_notified(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_refundFail")
+    _, payment = kb.pay(account, "8.00")
+    path = f"/payments/{payment['paymentId']}"
+    same(kb.ask("POST", path + "/refunds", {"amount": "8.00"})[0], 201, "refunded")
+    stripe.post("/_fake/clock", {"advance_s": 120})
+    refund = last(kb.payment(path))
+    event = {"id": "evt_1", "object": "event", "type": "refund.failed",
+             "data": {"object": {"object": "refund", "id": refund["firstPaymentReferenceId"]}}}
+    same(notify(kb, event), 200, "notified")
+    same(last(kb.payment(path))["status"], "PAYMENT_FAILURE", "refund")
+    same(notify(kb, event), 200, "notified twice")
+
+
+def only_signed_events_are_believed(kb, stripe):
+    event = {"id": "evt_1", "object": "event", "type": "refund.failed",
+             "data": {"object": {"object": "refund", "id": "re_1"}}}
+    same(notify(kb, event), 200, "an unknown object")
+    same(notify(kb, event, secret="whsec_other"), 400, "another secret")
+    same(notify(kb, event, age_s=600), 400, "old")
+    same(notify(kb, event, age_s=-600), 400, "of the future")
+    same(kb.ask("POST", "/paymentGateways/notification/faregate-stripe", event)[0], 400, "unsigned")
+
+
+def notify(kb, event, secret=WEBHOOK_SECRET, age_s=0):
+    import hashlib
+    import hmac
+    body, at = json.dumps(event).encode(), int(time.time()) - age_s
+    tag = hmac.new(secret.encode(), b"%d." % at + body, hashlib.sha256).hexdigest()
+    headers = {"Stripe-Signature": f"t={at},v1={tag}"}
+    return kb.ask("POST", "/paymentGateways/notification/faregate-stripe", body, headers=headers)[0]
+
+
+def a_configuration_names_what_is_wrong(kb, stripe):
+    upload = "/tenants/uploadPluginConfig/faregate-stripe"
+    for text, field in [(b'{"apiKey":"pk_test_1"}', "apiKey"), (b"{}", "apiKey"), (b'{"apiKey":', "JSON"),
+                        (b'{"apiKey":"sk_test_shop","webhookSecrets":["x"]}', "webhookSecrets")]:
+        status, said, _ = kb.ask("POST", upload, text)
+        assert status == 400 and field in said["message"], f"{text}: {status} {said}"
+    found = kb.ask("GET", upload)[1]
+    assert WEBHOOK_SECRET in found["values"][0], "the configuration before is still there"
+
+
+def a_tenant_without_a_key_cannot_pay(kb, stripe):
+    other = Faregate(kb.binary, kb.folder, kb.port, stripe)
+    other.tenant = {"X-Killbill-ApiKey": "other", "X-Killbill-ApiSecret": "secret"}
+    other.made("/tenants", {"apiKey": "other", "apiSecret": "secret"})
+    account = other.account()
+    other.method(account, "pm_card_visa")
+    status, said, _ = other.ask("POST", f"/accounts/{account}/payments",
+                                {"transactionType": "PURCHASE", "amount": "1.00"})
+    assert status == 400 and "configuration" in said["message"], f"{status} {said}"
+
+
+def another_accounts_key_finds_nothing_out(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    same(kb.pay(account)[0], 201, "first")
+    stripe.faults({"match": {"method": "POST", "path": "/v1/payment_intents$"}, "fault": "lose_answer", "count": 1},
+                  {"match": {"method": "GET", "path": "/v1/payment_intents"}, "fault": "server_error"})
+    _, payment = kb.pay(account, "4.00")
+    upload(kb, "sk_test_elsewhere")
+    stripe.no_faults()
+    time.sleep(6)
+    same(last(kb.payment(f"/payments/{payment['paymentId']}"))["status"], "UNKNOWN", "under another account's key")
+    status, said, _ = kb.ask("POST", f"/payments/{payment['paymentId']}/refunds", {"amount": "1.00"})
+    assert status >= 400, "what is in doubt is not refunded"
+    upload(kb, KEY)
+    same(last(kb.settled(payment))["status"], "SUCCESS", "under its own again")
+
+
+def a_killed_server_asks_about_what_it_charged(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    same(kb.pay(account)[0], 201, "first")
+    key = str(uuid.uuid4())
+    stripe.faults({"match": {"method": "POST", "path": "/v1/payment_intents$"}, "fault": "delay", "delay_ms": 1_500,
+                   "when": "after", "count": 1})
+    body = json.dumps({"transactionType": "PURCHASE", "amount": "4.00", "paymentExternalKey": key})
+    client = subprocess.Popen(
+        ["python3", "-c", "import sys,urllib.request as u;r=u.Request(sys.argv[1],sys.argv[2].encode(),"
+         "eval(sys.argv[3]));u.urlopen(r,timeout=20)", f"{kb.url}/1.0/kb/accounts/{account}/payments", body,
+         repr({"Authorization": "Basic YWRtaW46cGFzc3dvcmQ=", "Content-Type": "application/json", **AUDIT,
+               **kb.tenant})], stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 10
+    while kb.payment(kb.by_key(key)) is None and time.monotonic() < until:
+        time.sleep(0.02)
+    time.sleep(0.5)
+    kb.kill()
+    client.wait()
+    stripe.no_faults()
+    kb.start()
+    found = kb.settled(kb.payment(kb.by_key(key)))
+    same(last(found)["status"], "SUCCESS", "after the restart")
+    same(len(stripe.ledger()[last(found)["transactionId"]]), 1, "intents")
+
+
+CHECKS = [
+    a_payment_is_charged_once_with_its_metadata,
+    tokens_and_kill_bills_names_work,
+    authorize_capture_refund_and_void,
+    a_decline_says_why,
+    currencies_count_as_stripe_counts,
+    a_customer_who_is_present_passes_a_challenge,
+    an_answer_that_is_lost_is_asked_about,
+    an_answer_that_comes_late_is_asked_about,
+    what_stripe_does_not_take_is_repeated,
+    a_lost_refund_and_a_lost_capture_are_asked_about,
+    a_refund_that_fails_later_is_notified,
+    only_signed_events_are_believed,
+    a_configuration_names_what_is_wrong,
+    a_tenant_without_a_key_cannot_pay,
+    another_accounts_key_finds_nothing_out,
+    a_killed_server_asks_about_what_it_charged,
+]
+
+
+def upload(kb, key):
+    json_text = json.dumps({"apiKey": key, "webhookSecrets": [WEBHOOK_SECRET]}).encode()
+    status, said, _ = kb.ask("POST", "/tenants/uploadPluginConfig/faregate-stripe", json_text)
+    assert status == 201, f"configuration: {status} {said}"
+
+
+def main():
+    server, fake = sys.argv[1:3]
+    only = sys.argv[3:]
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        ports = processes.free_ports(PORT_FIRST, 2)
+        stripe = Stripe(fake, Path(folder) / "stripe.journal", ports[0])
+        stripe.start()
+        kb = Faregate(server, folder, ports[1], stripe)
+        try:
+            kb.start()
+            kb.made("/tenants", {"apiKey": "shop", "apiSecret": "secret"})
+            upload(kb, KEY)
+            text = f"org.killbill.billing.plugin.stripe.apiKey={KEY}\n".encode()
+            status, said, _ = kb.ask("POST", "/tenants/uploadPluginConfig/killbill-stripe", text)
+            assert status == 201, f"configuration: {status} {said}"
+            for check in CHECKS:
+                if only and check.__name__ not in only:
+                    continue
+                try:
+                    check(kb, stripe)
+                    passed += 1
+                    print(f"ok      {check.__name__}", flush=True)
+                except Exception as error:  # noqa: BLE001
+                    failed += 1
+                    stripe.no_faults()
+                    print(f"FAILED  {check.__name__}: {type(error).__name__} {error}", flush=True)
+            if failed:
+                print(kb.log())
+        finally:
+            for process in (kb.process, stripe.process):
+                process.kill()
+                process.wait()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+//! The settings of the gateway to Stripe.
+
+use std::sync::Arc;
+
+use engine::Clock;
+use gateway::push::Reach;
+use gateway::stripe::Sealer;
+use gateway::stripe::{Base, Options};
+use gateway::tenants::Tenants;
+use serde::{Deserialize, Serialize};
+
+use super::period::Period;
+
+/// Hosts to which a URL may begin with `http`.
+const LOOPBACK: [&str; 3] = ["http://127.0.0.1", "http://localhost", "http://[::1]"];
+
+/// The gateway to Stripe; tenants bring their keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stripe {
+    /// The URL that `/v1/...` is appended to; `http` only on this machine.
+    pub base_url: String,
+    /// Timeout of a call; then its outcome is unknown.
+    pub timeout: Period,
+    /// How long after a call's deadline "not found" becomes final; at least 1 s.
+    pub settle_after: Period,
+    /// Calls in flight; above it 503, and nothing is written.
+    pub in_flight_max: usize,
+}
+
+impl Default for Stripe {
+    fn default() -> Self {
+        Self {
+            base_url: "https://api.stripe.com".to_owned(),
+            timeout: Period::seconds(30),
+            settle_after: Period::seconds(60),
+            in_flight_max: 4_096,
+        }
+    }
+}
+
+impl Stripe {
+    /// The options of the gateway of one of its names.
+    ///
+    /// # Panics
+    /// Where the URL cannot be used: `Config::load` refuses it.
+    #[must_use]
+    pub fn options(
+        &self,
+        name: &'static str,
+        (clock, tenants): (Clock, Arc<Tenants>),
+        sealer: Option<Arc<Sealer>>,
+    ) -> Options {
+        Options {
+            name,
+            base: Base::parse(&self.base_url, Reach::PublicAndPrivate).expect("it was checked"),
+            timeout: self.timeout.0,
+            settle_after: self.settle_after.0,
+            in_flight_max: self.in_flight_max,
+            clock,
+            sealer,
+            tenants,
+        }
+    }
+
+    /// What is wrong with it: the setting, and why.
+    pub(super) fn check(&self) -> Option<(&'static str, String)> {
+        if let Err(error) = Base::parse(&self.base_url, Reach::PublicAndPrivate) {
+            return Some(("gateway.stripe.base_url", error.to_string()));
+        }
+        let is_loopback = LOOPBACK.iter().any(|host| {
+            let rest = self.base_url.strip_prefix(host);
+            rest.is_some_and(|it| it.is_empty() || it.starts_with([':', '/']))
+        });
+        if !self.base_url.starts_with("https://") && !is_loopback {
+            let reason = "begins with http, which only this machine is called by";
+            return Some(("gateway.stripe.base_url", reason.to_owned()));
+        }
+        if self.timeout.0.is_zero() {
+            return Some(("gateway.stripe.timeout", "must be more than nothing".to_owned()));
+        }
+        if self.settle_after.0 < super::SETTLE_AFTER_MIN {
+            return Some(("gateway.stripe.settle_after", "must be at least 1s".to_owned()));
+        }
+        let is_zero = self.in_flight_max == 0;
+        is_zero.then(|| ("gateway.stripe.in_flight_max", "must be at least 1".to_owned()))
+    }
+}

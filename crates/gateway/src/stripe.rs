@@ -1,0 +1,308 @@
+//! Stripe: charges with PaymentIntents, refunds, and notifications that are read back. What a call makes carries
+//! the transaction's id as metadata, each request has an idempotency key of its own, and an ended call is never
+//! repeated, only asked about (`docs/reference/stripe.md`).
+
+mod accounts;
+mod amount;
+mod api;
+mod configuration;
+mod event;
+mod inquiry;
+mod methods;
+mod objects;
+mod operations;
+mod outcome;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::MerchantAccount;
+use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome};
+use domain::{GatewayCall, GatewaySettings, PaymentId, TransactionId};
+use engine::ports::{
+    BoxFuture, ConfigurationRefused, Gateway, Inquiry, NotificationRefused, Notified,
+    PostedNotification,
+};
+use engine::{Clock, Deadline};
+use secrets::Purpose;
+use tokio::time::{Instant, timeout, timeout_at};
+use uuid::Uuid;
+
+use self::accounts::{Account, Accounts};
+use self::api::{Api, Parameters, Trouble, is_id};
+use self::configuration::Configuration;
+use self::event::Subject;
+use self::inquiry::Asked;
+use self::objects::{Intent, Named, Refund};
+use self::operations::{Answered, Charging};
+use crate::host::Host;
+use crate::tenants::Tenants;
+
+pub use crate::host::Base;
+pub use secrets::Sealer;
+
+/// Its name, and the name of Kill Bill's plugin, which it answers to too.
+pub const NAMES: [&str; 2] = ["faregate-stripe", "killbill-stripe"];
+
+/// The timeout of an inquiry.
+const INQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The settings of the gateway.
+pub struct Options {
+    /// One of [`NAMES`].
+    pub name: &'static str,
+    pub base: Base,
+    /// The timeout of a call.
+    pub timeout: Duration,
+    /// How long after a call's deadline "not found" is final.
+    pub settle_after: Duration,
+    /// Calls in flight.
+    pub in_flight_max: usize,
+    pub clock: Clock,
+    /// Opens tenants' configurations; without it no tenant can have one.
+    pub sealer: Option<Arc<Sealer>>,
+    pub tenants: Arc<Tenants>,
+}
+
+/// The gateway.
+pub struct Stripe {
+    settings: GatewaySettings,
+    in_flight_max: usize,
+    host: Host,
+    accounts: Accounts,
+    sealer: Option<Arc<Sealer>>,
+    tenants: Arc<Tenants>,
+}
+
+impl Stripe {
+    /// The gateway. It connects with the first request.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let Options { name, base, timeout, settle_after, in_flight_max, clock, sealer, tenants } =
+            options;
+        let us = |it: Duration| i64::try_from(it.as_micros()).unwrap_or(i64::MAX);
+        Self {
+            settings: GatewaySettings {
+                settles_at_once: false,
+                needs_merchant_account: true,
+                timeout_us: us(timeout),
+                settle_after_us: us(settle_after),
+            },
+            in_flight_max,
+            // What is acknowledged later than that could arrive after "not found" is final.
+            host: Host::new(base, clock, settle_after),
+            accounts: Accounts::new(Arc::clone(&tenants), sealer.clone(), name.to_owned()),
+            sealer,
+            tenants,
+        }
+    }
+
+    const fn api<'a>(
+        &'a self,
+        configuration: &'a Configuration,
+        deadline: Option<&'a Deadline>,
+    ) -> Api<'a> {
+        Api { host: &self.host, configuration, deadline }
+    }
+
+    async fn charge(&self, call: &GatewayCall, deadline: &Deadline) -> Result<Answered, Trouble> {
+        let account = self.accounts.of(call.tenant).await.map_err(Trouble::NotSent)?;
+        refuse_other(call.merchant_account.as_ref(), &account).map_err(Trouble::NotSent)?;
+        let tenant = self.tenants.id(call.tenant).await.map_err(Trouble::NotSent)?;
+        let api = self.api(&account.configuration, Some(deadline));
+        Charging { api, call, tenant, tenants: &self.tenants }.carry_out().await
+    }
+
+    /// What became of a transaction; nothing where the database has none.
+    async fn ask(&self, inquiry: &Inquiry) -> Result<Option<GatewayKnowledge>, Trouble> {
+        let account = self.accounts.of(inquiry.tenant).await.map_err(Trouble::NotSent)?;
+        let asked = Asked::read(&self.tenants, inquiry).await.map_err(Trouble::NotSent)?;
+        let Some(asked) = asked else { return Ok(None) };
+        refuse_other(asked.transaction().merchant_account.as_ref(), &account)
+            .map_err(Trouble::NotSent)?;
+        let api = self.api(&account.configuration, None);
+        let (knowledge, intent) = inquiry::ask(&api, &asked).await?;
+        Ok(Some(match knowledge {
+            GatewayKnowledge::Found(outcome) => GatewayKnowledge::Found(
+                self.with_next_action(inquiry.transaction, Answered { outcome, intent }),
+            ),
+            GatewayKnowledge::NotFound => GatewayKnowledge::NotFound,
+            GatewayKnowledge::Unreachable => GatewayKnowledge::Unreachable,
+        }))
+    }
+
+    /// The outcome with what the customer has to do, sealed.
+    fn with_next_action(&self, transaction: TransactionId, answered: Answered) -> GatewayOutcome {
+        let Answered { outcome, intent } = answered;
+        let action = intent.as_ref().and_then(outcome::next_action);
+        let sealed = action.zip(self.sealer.as_ref()).map(|(action, sealer)| {
+            let text = serde_json::to_string(&action).expect("it is a list of texts");
+            sealer.seal_named(Purpose::NextAction, (transaction.uuid(), ""), &text)
+        });
+        GatewayOutcome { next_action: sealed, ..outcome }
+    }
+
+    async fn notified(
+        &self,
+        posted: &PostedNotification,
+    ) -> Result<Option<Notified>, NotificationRefused> {
+        use NotificationRefused::{Invalid, Unavailable};
+        let account = self.accounts.of(posted.tenant).await.map_err(Unavailable)?;
+        let mut headers = posted.headers.iter();
+        let signature = headers.find(|(name, _)| name == "stripe-signature");
+        let signature = signature.map(|(_, value)| value.as_str());
+        let now_s = self.host.clock().real_now().0.div_euclid(1_000_000);
+        let (body, secrets) = (posted.body.as_bytes(), &account.configuration.webhook_secrets);
+        let refused = |reason: &str| Invalid(reason.to_owned());
+        event::verify(signature, body, secrets, now_s).map_err(refused)?;
+        let Some(subject) = event::subject(body).map_err(refused)? else { return Ok(None) };
+        let tenant = self.tenants.id(posted.tenant).await.map_err(Unavailable)?;
+        let read = self.read_back(&self.api(&account.configuration, None), &subject, tenant).await;
+        let Some((payment, transaction)) = read.map_err(unavailable)? else { return Ok(None) };
+        let inquiry = Inquiry { tenant: posted.tenant, payment, transaction };
+        let knowledge = self.ask(&inquiry).await.map_err(unavailable)?;
+        Ok(knowledge.map(|knowledge| Notified { payment, transaction, knowledge }))
+    }
+
+    /// Which transaction of the tenant an event's object was made for.
+    async fn read_back(
+        &self,
+        api: &Api<'_>,
+        subject: &Subject,
+        tenant: Uuid,
+    ) -> Result<Option<(PaymentId, TransactionId)>, Trouble> {
+        let metadata = match subject {
+            Subject::Intent(id) | Subject::Refund(id) if !is_id(id) => return Ok(None),
+            Subject::Intent(id) => {
+                let path = format!("/v1/payment_intents/{id}");
+                api.get::<Intent>(&path, Parameters::default()).await.map(|it| it.metadata)
+            }
+            Subject::Refund(id) => {
+                let path = format!("/v1/refunds/{id}");
+                let refund = api.get::<Refund>(&path, Parameters::default()).await;
+                refund.map(|it| it.metadata.unwrap_or_default())
+            }
+        };
+        let metadata = match metadata {
+            Err(Trouble::Refused(refused)) if refused.status == 404 => return Ok(None),
+            metadata => metadata?,
+        };
+        let id = |name: &str| metadata.get(name).and_then(|it| it.parse::<Uuid>().ok());
+        if id(outcome::TENANT) != Some(tenant) {
+            return Ok(None);
+        }
+        let found = id(outcome::PAYMENT).zip(id(outcome::TRANSACTION));
+        Ok(found.map(|(payment, it)| (PaymentId::new(payment), TransactionId::new(it))))
+    }
+}
+
+/// Refuses to use the key of another account than the transaction's: nothing of it is there, and "not found" would
+/// be believed.
+fn refuse_other(of: Option<&MerchantAccount>, account: &Account) -> Result<(), String> {
+    match of {
+        Some(of) if *of != account.merchant_account => {
+            Err(format!("the transaction is of {of}, and the key of {}", account.merchant_account))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn unavailable(trouble: Trouble) -> NotificationRefused {
+    NotificationRefused::Unavailable(reason_of(trouble))
+}
+
+fn reason_of(trouble: Trouble) -> String {
+    match trouble {
+        Trouble::NotSent(reason) | Trouble::Unknown(reason) => reason,
+        Trouble::Refused(refused) => format!("Stripe answered HTTP {}", refused.status),
+    }
+}
+
+impl Gateway for Stripe {
+    fn settings(&self) -> GatewaySettings {
+        self.settings
+    }
+
+    fn in_flight_max(&self) -> Option<usize> {
+        Some(self.in_flight_max)
+    }
+
+    fn merchant_account<'a>(
+        &'a self,
+        configuration: &'a str,
+    ) -> BoxFuture<'a, Result<Option<MerchantAccount>, ConfigurationRefused>> {
+        Box::pin(async move {
+            let parsed = Configuration::parse(configuration);
+            let configuration = parsed.map_err(ConfigurationRefused::Invalid)?;
+            if let Some(id) = &configuration.account_id {
+                return Ok(Some(configuration.merchant_account(id)));
+            }
+            let api = self.api(&configuration, None);
+            let asked = api.get::<Named>("/v1/account", Parameters::default());
+            match timeout(INQUIRE_TIMEOUT, asked).await {
+                Ok(Ok(Named { id })) if is_id(&id) => Ok(Some(configuration.merchant_account(&id))),
+                Ok(Err(Trouble::Refused(refused))) => {
+                    let status = refused.status;
+                    Err(ConfigurationRefused::Invalid(format!(
+                        "apiKey: Stripe answered HTTP {status} when it was asked for the key's account; \
+                         a restricted key may need `accountId` beside it"
+                    )))
+                }
+                Ok(Ok(_)) => {
+                    Err(ConfigurationRefused::Unavailable("Stripe's answer is none".to_owned()))
+                }
+                Ok(Err(trouble)) => Err(ConfigurationRefused::Unavailable(reason_of(trouble))),
+                Err(_) => {
+                    Err(ConfigurationRefused::Unavailable("Stripe did not answer".to_owned()))
+                }
+            }
+        })
+    }
+
+    fn call(&self, call: GatewayCall, deadline: Deadline) -> BoxFuture<'_, GatewayAnswer> {
+        Box::pin(async move {
+            let until = Instant::now() + deadline.left();
+            match timeout_at(until, self.charge(&call, &deadline)).await {
+                Ok(Ok(answered)) => {
+                    let outcome = self.with_next_action(call.transaction, answered);
+                    GatewayAnswer::Outcome(outcome)
+                }
+                Ok(Err(Trouble::NotSent(message))) => GatewayAnswer::NotSent { message },
+                Ok(Err(Trouble::Unknown(message))) => GatewayAnswer::Failed { message },
+                Ok(Err(refused @ Trouble::Refused(_))) => {
+                    GatewayAnswer::NotSent { message: reason_of(refused) }
+                }
+                Err(_) => GatewayAnswer::TimedOut,
+            }
+        })
+    }
+
+    fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge> {
+        Box::pin(async move {
+            let reason = match timeout(INQUIRE_TIMEOUT, self.ask(&inquiry)).await {
+                Ok(Ok(Some(knowledge))) => return knowledge,
+                Ok(Ok(None)) => "the database has no such transaction".to_owned(),
+                Ok(Err(trouble)) => reason_of(trouble),
+                Err(_) => "it did not answer in time".to_owned(),
+            };
+            let transaction = inquiry.transaction;
+            tracing::warn!(transaction.id = %transaction, reason, "an inquiry to Stripe has no answer");
+            GatewayKnowledge::Unreachable
+        })
+    }
+
+    fn notification(
+        &self,
+        posted: PostedNotification,
+    ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
+        Box::pin(async move {
+            match timeout(INQUIRE_TIMEOUT, self.notified(&posted)).await {
+                Ok(read) => read,
+                Err(_) => {
+                    let reason = "Stripe did not answer in time".to_owned();
+                    Err(NotificationRefused::Unavailable(reason))
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,206 @@
+//! Inquiries: what became of a transaction. Nothing is made: it is read by its id where one is known, else among
+//! what was made since the call, in lists, which lag behind nothing.
+
+use domain::payment::{
+    GatewayKnowledge, PaymentFile, Transaction, TransactionStatus, TransactionType,
+};
+use domain::{PaymentMethod, Timestamp, TransactionId};
+use engine::ports::Inquiry;
+
+use super::amount::from_stripe;
+use super::api::{Api, Parameters, Trouble, is_id};
+use super::methods;
+use super::objects::{Intent, List, Refund};
+use super::outcome::{self, Secret};
+use crate::tenants::Tenants;
+
+/// How far Stripe's clock and ours may be apart.
+const SKEW_US: i64 = 10 * 60 * Timestamp::SECOND_US;
+
+/// How many pages of a list are read: above it the answer is that Stripe cannot be asked.
+const PAGES_MAX: usize = 20;
+
+/// How many objects a page has (Stripe's maximum).
+const PAGE: &str = "100";
+
+/// A transaction as the database has it.
+pub(super) struct Asked {
+    pub(super) file: PaymentFile,
+    pub(super) method: Option<PaymentMethod>,
+    id: TransactionId,
+}
+
+impl Asked {
+    /// Reads the transaction; `None` where there is none.
+    pub(super) async fn read(tenants: &Tenants, of: &Inquiry) -> Result<Option<Self>, String> {
+        let (tenant, payment, id) = (of.tenant, of.payment, of.transaction);
+        let read = tenants.read(move |queries| {
+            let Some(file) = queries.payment(tenant, payment)? else { return Ok(None) };
+            let Some(method) = file.transaction(id).map(|it| it.payment_method_id) else {
+                return Ok(None);
+            };
+            let method = queries.payment_method(tenant, method)?.map(|it| it.method);
+            Ok(Some(Self { file, method, id }))
+        });
+        read.await
+    }
+
+    pub(super) fn transaction(&self) -> &Transaction {
+        self.file.transaction(self.id).expect("it was found there")
+    }
+
+    /// The intent of the attempt that the transaction is, or follows on.
+    fn intent(&self) -> Option<&str> {
+        let own = self.transaction();
+        let attempts = self.file.transactions.iter().filter(|it| it.kind.is_initial());
+        let mut attempts = attempts.filter(|it| it.has_same_route(own));
+        let known = match own.kind.is_initial() {
+            true => own.first_reference.as_deref(),
+            false => attempts.find_map(|it| it.first_reference.as_deref()),
+        };
+        known.filter(|it| is_id(it))
+    }
+}
+
+/// Asks what became of a transaction.
+pub(super) async fn ask(
+    api: &Api<'_>,
+    asked: &Asked,
+) -> Result<(GatewayKnowledge, Option<Intent>), Trouble> {
+    let found = match asked.transaction().kind {
+        TransactionType::Authorize | TransactionType::Purchase => {
+            return of_attempt(api, asked).await;
+        }
+        TransactionType::Capture => of_capture(api, asked).await?,
+        TransactionType::Void => of_void(api, asked).await?,
+        TransactionType::Refund => of_refund(api, asked).await?,
+        // None was ever sent.
+        TransactionType::Credit
+        | TransactionType::Chargeback
+        | TransactionType::ChargebackReversal => GatewayKnowledge::NotFound,
+    };
+    Ok((found, None))
+}
+
+async fn of_attempt(
+    api: &Api<'_>,
+    asked: &Asked,
+) -> Result<(GatewayKnowledge, Option<Intent>), Trouble> {
+    let own = asked.transaction();
+    let intent = match asked.intent() {
+        Some(id) => Some(read_intent(api, id).await?),
+        None => find_intent(api, asked).await?,
+    };
+    let Some(intent) = intent.filter(|it| is_of(&it.metadata, own)) else {
+        return Ok((GatewayKnowledge::NotFound, None));
+    };
+    // An authorization that was released since was one.
+    if own.status == TransactionStatus::Success && intent.status == "canceled" {
+        return Ok((GatewayKnowledge::Unreachable, None));
+    }
+    let secret = match own.status {
+        TransactionStatus::Pending => Secret::Out,
+        TransactionStatus::InFlight
+        | TransactionStatus::Unknown
+        | TransactionStatus::Success
+        | TransactionStatus::PaymentFailure
+        | TransactionStatus::PluginFailure => Secret::Kept,
+    };
+    let mut outcome = outcome::of_intent(&intent, own.kind, secret);
+    if let (Some(method), Some(customer)) = (&intent.payment_method, &intent.customer) {
+        let properties = vec![(methods::CUSTOMER.to_owned(), customer.id().to_owned())];
+        let external_id = method.id().to_owned();
+        outcome.payment_method = Some(domain::payment::MethodAtGateway { external_id, properties });
+    }
+    Ok((GatewayKnowledge::Found(outcome), Some(intent)))
+}
+
+async fn read_intent(api: &Api<'_>, id: &str) -> Result<Intent, Trouble> {
+    let with_charge = Parameters::default().with("expand[]", "latest_charge");
+    api.get(&format!("/v1/payment_intents/{id}"), with_charge).await
+}
+
+/// Looks through the customer's intents since the call; through all where the customer is not known.
+async fn find_intent(api: &Api<'_>, asked: &Asked) -> Result<Option<Intent>, Trouble> {
+    let own = asked.transaction();
+    let properties = asked.method.iter().flat_map(|it| &it.properties);
+    let customer = properties.filter(|(key, _)| key == methods::CUSTOMER).map(|(_, id)| id).next();
+    let since_s = (own.effective_at.0 - SKEW_US).div_euclid(Timestamp::SECOND_US);
+    let parameters = || {
+        Parameters::default()
+            .with("limit", PAGE)
+            .with("created[gte]", since_s.to_string())
+            .with("expand[]", "data.latest_charge")
+            .with_some("customer", customer)
+    };
+    let mut after: Option<String> = None;
+    for _ in 0..PAGES_MAX {
+        let page = parameters().with_some("starting_after", after.as_ref());
+        let page: List<Intent> = api.get("/v1/payment_intents", page).await?;
+        after = page.data.last().map(|it| it.id.clone());
+        let has_more = page.has_more;
+        if let Some(found) = page.data.into_iter().find(|it| is_of(&it.metadata, own)) {
+            return Ok(Some(found));
+        }
+        if !has_more {
+            return Ok(None);
+        }
+    }
+    Err(Trouble::Unknown("Stripe has too many PaymentIntents since the call to look at".to_owned()))
+}
+
+/// A capture marks its intent in the same request.
+async fn of_capture(api: &Api<'_>, asked: &Asked) -> Result<GatewayKnowledge, Trouble> {
+    let own = asked.transaction();
+    let Some(id) = asked.intent() else { return Ok(GatewayKnowledge::NotFound) };
+    let intent = read_intent(api, id).await?;
+    let Some(mark) = intent.metadata.get(&outcome::capture_mark(own.id)) else {
+        return Ok(GatewayKnowledge::NotFound);
+    };
+    let amount = own.currency.and_then(|currency| {
+        let amount = from_stripe(mark.parse().ok()?, currency)?;
+        Some((amount, currency))
+    });
+    Ok(GatewayKnowledge::Found(outcome::captured(&intent, amount)))
+}
+
+async fn of_void(api: &Api<'_>, asked: &Asked) -> Result<GatewayKnowledge, Trouble> {
+    let Some(id) = asked.intent() else { return Ok(GatewayKnowledge::NotFound) };
+    let intent = read_intent(api, id).await?;
+    Ok(match intent.status == "canceled" {
+        true => GatewayKnowledge::Found(outcome::released(&intent)),
+        false => GatewayKnowledge::NotFound,
+    })
+}
+
+async fn of_refund(api: &Api<'_>, asked: &Asked) -> Result<GatewayKnowledge, Trouble> {
+    let own = asked.transaction();
+    if let Some(id) = own.first_reference.as_deref().filter(|it| is_id(it)) {
+        let refund: Refund = api.get(&format!("/v1/refunds/{id}"), Parameters::default()).await?;
+        return Ok(GatewayKnowledge::Found(outcome::of_refund(&refund)));
+    }
+    let Some(intent) = asked.intent() else { return Ok(GatewayKnowledge::NotFound) };
+    let mut after: Option<String> = None;
+    for _ in 0..PAGES_MAX {
+        let page = Parameters::default()
+            .with("limit", PAGE)
+            .with("payment_intent", intent)
+            .with_some("starting_after", after.as_ref());
+        let page: List<Refund> = api.get("/v1/refunds", page).await?;
+        after = page.data.last().map(|it| it.id.clone());
+        let has_more = page.has_more;
+        let is_own = |it: &Refund| it.metadata.as_ref().is_some_and(|it| is_of(it, own));
+        if let Some(found) = page.data.into_iter().find(is_own) {
+            return Ok(GatewayKnowledge::Found(outcome::of_refund(&found)));
+        }
+        if !has_more {
+            return Ok(GatewayKnowledge::NotFound);
+        }
+    }
+    Err(Trouble::Unknown("Stripe has too many refunds of the payment to look at".to_owned()))
+}
+
+/// Whether an object was made for a transaction.
+fn is_of(metadata: &std::collections::BTreeMap<String, String>, transaction: &Transaction) -> bool {
+    metadata.get(outcome::TRANSACTION) == Some(&transaction.id.to_string())
+}

@@ -1,0 +1,123 @@
+//! Payment methods at Stripe: with the first charge one is made of a token, or found, and attached to the account's
+//! customer, so that later charges need nobody present.
+
+use domain::object::Object;
+
+use super::api::{Parameters, Trouble, is_id};
+use super::objects::{Method, Named, Session};
+use super::operations::Charging;
+
+/// The property of a payment method with the customer that it is attached to.
+pub(super) const CUSTOMER: &str = "stripeCustomer";
+/// The custom field of an account with its customer (Kill Bill's plugin's name for it).
+const CUSTOMER_FIELD: &str = "STRIPE_CUSTOMER_ID";
+/// Properties that name a method, as Kill Bill's plugin has them, besides the external id.
+const TOKEN: &str = "token";
+const SOURCE: &str = "source";
+const SESSION: &str = "sessionId";
+/// `false`: the method is charged without a customer, once.
+const CREATE_CUSTOMER: &str = "createStripeCustomer";
+
+/// A method that can be charged.
+pub(super) struct Attached {
+    pub(super) method: String,
+    pub(super) customer: Option<String>,
+    /// Whether Stripe was asked, so that the payment method has to be told.
+    pub(super) is_new: bool,
+}
+
+/// The method of a call.
+pub(super) async fn attached(of: &Charging<'_>) -> Result<Attached, Trouble> {
+    let method = of.call.external_payment_method_id.as_deref();
+    if let (Some(method), Some(customer)) = (method, of.property(CUSTOMER)) {
+        let (method, customer) = (checked(method)?, checked(customer)?);
+        return Ok(Attached { method, customer: Some(customer), is_new: false });
+    }
+    let found = find(of, method).await?;
+    if let Some(customer) = found.customer {
+        let (method, customer) = (found.id, Some(customer.id().to_owned()));
+        return Ok(Attached { method, customer, is_new: true });
+    }
+    if of.property(CREATE_CUSTOMER) == Some("false") {
+        return Ok(Attached { method: found.id, customer: None, is_new: true });
+    }
+    let customer = customer(of).await?;
+    let path = format!("/v1/payment_methods/{}/attach", found.id);
+    let parameters = Parameters::default().with("customer", &customer);
+    let attached: Method = of.api.post(&path, parameters, &of.key("attach")).await?;
+    Ok(Attached { method: attached.id, customer: Some(customer), is_new: true })
+}
+
+/// The method by its id, or of the token, source or session that the payment method or the request names.
+async fn find(of: &Charging<'_>, method: Option<&str>) -> Result<Method, Trouble> {
+    if let Some(session) = of.property(SESSION) {
+        return of_session(of, &checked(session)?).await;
+    }
+    let named = [of.property(TOKEN), method, of.property(SOURCE)];
+    let Some(name) = named.into_iter().flatten().find(|it| !it.is_empty()) else {
+        let reason = "the payment method has no token, no source and no externalPaymentMethodId";
+        return Err(Trouble::NotSent(reason.to_owned()));
+    };
+    let name = checked(name)?;
+    if !name.starts_with("tok_") {
+        let path = format!("/v1/payment_methods/{name}");
+        return match of.api.get(&path, Parameters::default()).await {
+            // One of Stripe's names for tests comes into being when it is attached.
+            Err(Trouble::Refused(refused)) if refused.status == 404 => {
+                Ok(Method { id: name, customer: None })
+            }
+            found => found,
+        };
+    }
+    let parameters = Parameters::default().with("type", "card").with("card[token]", &name);
+    // By the token, which makes one method only.
+    of.api.post("/v1/payment_methods", parameters, &format!("{name}:method")).await
+}
+
+async fn of_session(of: &Charging<'_>, id: &str) -> Result<Method, Trouble> {
+    let expand =
+        Parameters::default().with("expand[]", "setup_intent").with("expand[]", "payment_intent");
+    let session: Session = of.api.get(&format!("/v1/checkout/sessions/{id}"), expand).await?;
+    let intent = session.setup_intent.or(session.payment_intent);
+    let Some(method) = intent.and_then(|it| it.payment_method) else {
+        return Err(Trouble::NotSent("the Checkout session has no payment method yet".to_owned()));
+    };
+    let (id, customer) = (checked(method.id())?, session.customer);
+    Ok(Method { id, customer })
+}
+
+/// The account's customer: that of its custom field, or of another of its methods, or a new one. Two methods that
+/// are charged at once make one customer, because the key is the account's.
+async fn customer(of: &Charging<'_>) -> Result<String, Trouble> {
+    let (tenant, account) = (of.call.tenant, of.call.account);
+    let gateway = of.call.gateway.clone();
+    let known = of.tenants.read(move |queries| {
+        let object = Object::Account(account);
+        let fields = queries.custom_fields_of(tenant, object)?;
+        let field = fields.into_iter().find(|it| it.name == CUSTOMER_FIELD).map(|it| it.value);
+        if field.is_some() {
+            return Ok(field);
+        }
+        let methods = queries.payment_methods_of(tenant, account)?;
+        let own = methods.into_iter().rev().filter(|it| it.method.gateway == gateway);
+        let properties = own.flat_map(|it| it.method.properties);
+        Ok(properties.into_iter().find(|(key, _)| key == CUSTOMER).map(|(_, value)| value))
+    });
+    if let Some(known) = known.await.map_err(Trouble::NotSent)? {
+        return checked(&known);
+    }
+    let parameters = Parameters::default()
+        .with(format!("metadata[{}]", super::outcome::TENANT), of.tenant.to_string())
+        .with(format!("metadata[{}]", super::outcome::ACCOUNT), account.to_string());
+    let key = format!("{account}:customer");
+    let made: Named = of.api.post("/v1/customers", parameters, &key).await?;
+    checked(&made.id)
+}
+
+/// A name that can stand in a path: clients choose some of them.
+fn checked(name: &str) -> Result<String, Trouble> {
+    match is_id(name) {
+        true => Ok(name.to_owned()),
+        false => Err(Trouble::NotSent("an id of Stripe's has letters, digits and `_`".to_owned())),
+    }
+}
