@@ -87,7 +87,8 @@ class Faregate:
         }
         with open(self.folder / "server.log", "ab") as log:
             self.process = subprocess.Popen(
-                [self.binary, "serve", "--listen", f"127.0.0.1:{self.port}", "--data-dir", self.folder / "data"],
+                [self.binary, "serve", "--listen", f"127.0.0.1:{self.port}", "--data-dir", self.folder / "data",
+                 "--test-clock"],
                 env={**os.environ, **settings}, stdout=log, stderr=log)
         until = time.monotonic() + READY_WITHIN_S
         while self.ask("GET", "/health/ready", absolute=True)[0] != 200:
@@ -264,6 +265,22 @@ def a_customer_who_is_present_passes_a_challenge(kb, stripe):
     same(stripe.ledger()[last(found)["transactionId"]][0]["status"], "canceled", "at Stripe")
 
 
+def a_customer_who_does_not_come_is_given_up(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_threeDSecure2Required")
+    query = "?pluginProperty=offSession%3Dfalse"
+    status, payment = kb.pay(account, query=query)
+    same((status, last(payment)["status"]), (201, "PENDING"), "waits")
+    action = {it["key"]: it["value"] for it in last(payment)["properties"]}
+    assert "_secret_" in action["clientSecret"], action
+    status, said, _ = kb.ask("PUT", "/test/clock?days=1&timeoutSec=30")
+    assert status == 200, f"clock: {status} {said}"
+    found = kb.settled(payment)
+    same(last(found)["status"], "PAYMENT_FAILURE", "given up")
+    same(last(found)["properties"], [], "nothing to do any more")
+    same(stripe.ledger()[last(found)["transactionId"]][0]["status"], "canceled", "at Stripe")
+
+
 def an_answer_that_is_lost_is_asked_about(kb, stripe):
     account = kb.account()
     kb.method(account, "pm_card_visa")
@@ -433,6 +450,7 @@ CHECKS = [
     a_decline_says_why,
     currencies_count_as_stripe_counts,
     a_customer_who_is_present_passes_a_challenge,
+    a_customer_who_does_not_come_is_given_up,
     an_answer_that_is_lost_is_asked_about,
     an_answer_that_comes_late_is_asked_about,
     what_stripe_does_not_take_is_repeated,

@@ -63,6 +63,8 @@ pub enum Gateway {
     Simulator(Duration),
     /// Another program, whose name is `bench` in the server's configuration.
     Http,
+    /// Stripe, or a fake of it.
+    Stripe,
     /// Declines at once a controlled call, which is retried.
     Declining,
 }
@@ -72,6 +74,7 @@ impl Gateway {
         match self {
             Self::External => "__EXTERNAL_PAYMENT__",
             Self::Http => "bench",
+            Self::Stripe => "faregate-stripe",
             Self::Simulator(_) | Self::Declining => "faregate-simulator",
         }
     }
@@ -79,7 +82,7 @@ impl Gateway {
     /// The status of a payment's answer.
     const fn status(self) -> u16 {
         match self {
-            Self::External | Self::Simulator(_) | Self::Http => 201,
+            Self::External | Self::Simulator(_) | Self::Http | Self::Stripe => 201,
             Self::Declining => 402,
         }
     }
@@ -87,7 +90,7 @@ impl Gateway {
     /// The query of every payment, whatever names its plugin properties.
     const fn control(self) -> &'static str {
         match self {
-            Self::External | Self::Simulator(_) | Self::Http => "",
+            Self::External | Self::Simulator(_) | Self::Http | Self::Stripe => "",
             Self::Declining => "?controlPluginName=faregate-rules",
         }
     }
@@ -95,7 +98,7 @@ impl Gateway {
     /// The query that the payment's path gets.
     fn query(self) -> String {
         match self {
-            Self::External | Self::Http => String::new(),
+            Self::External | Self::Http | Self::Stripe => String::new(),
             Self::Simulator(delay) => format!("?pluginProperty=delayMs%3D{}", delay.as_millis()),
             Self::Declining => {
                 let properties =
@@ -108,7 +111,7 @@ impl Gateway {
     /// The plugin properties of a combo payment.
     fn properties(self) -> String {
         match self {
-            Self::External | Self::Http => "[]".to_owned(),
+            Self::External | Self::Http | Self::Stripe => "[]".to_owned(),
             Self::Simulator(delay) => {
                 format!(r#"[{{"key":"delayMs","value":"{}"}}]"#, delay.as_millis())
             }
@@ -138,16 +141,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Builds the templates of all requests.
+    /// Builds the templates of all requests. `plugin_info` is the JSON that each payment method has for its
+    /// gateway.
     pub fn new(
         target: Target,
         identity: &Identity,
-        (gateway, requests): (Gateway, Requests),
+        (gateway, plugin_info, requests): (Gateway, &str, Requests),
         timeout: Duration,
     ) -> Result<Self, Unsendable> {
         let account = r#"{"name":"Bench {key}","externalKey":"a-{key}","email":"{key}@example.com","currency":"USD"}"#;
         let method = format!(
-            r#"{{"pluginName":"{}","externalKey":"m-{{key}}","pluginInfo":{{}}}}"#,
+            r#"{{"pluginName":"{}","externalKey":"m-{{key}}","pluginInfo":{plugin_info}}}"#,
             gateway.name()
         );
         let payment = r#"{"transactionType":"PURCHASE","amount":"10.00","currency":"USD","paymentExternalKey":"p-{key}","transactionExternalKey":"t-{key}"}"#;
@@ -414,7 +418,7 @@ mod tests {
         let target = Target { authority: address.to_string(), address };
         let gateway = Gateway::Simulator(Duration::from_secs(1));
         let timeout = Duration::from_secs(20);
-        let mut plan = Plan::new(target, &identity, (gateway, requests), timeout).unwrap();
+        let mut plan = Plan::new(target, &identity, (gateway, "{}", requests), timeout).unwrap();
         plan.honours_retry_after = honours;
         let tally = Mutex::new(Tally::new(Counted::ByEnd));
         let start = Instant::now();

@@ -50,6 +50,9 @@ pub struct Args {
     /// Create account, payment method and payment by one request each, a combo payment.
     #[arg(long, conflicts_with = "sample")]
     combo: bool,
+    /// What each payment method has for its gateway: the JSON of `pluginInfo`.
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    plugin_info: String,
     /// How long the simulator takes to answer.
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     gateway_delay: Option<Duration>,
@@ -88,6 +91,8 @@ enum GatewayName {
     Simulator,
     /// `gateway.http.bench` of the server, which leads to `faregate bench http-gateway`.
     Http,
+    /// Stripe, with the tenant's configuration that the server has.
+    Stripe,
 }
 
 /// Runs the load and prints the report.
@@ -126,7 +131,8 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     let gateway = match (args.gateway, args.gateway_delay) {
         (GatewayName::External, None) => Gateway::External,
         (GatewayName::Http, None) => Gateway::Http,
-        (GatewayName::External | GatewayName::Http, Some(_)) => {
+        (GatewayName::Stripe, None) => Gateway::Stripe,
+        (GatewayName::External | GatewayName::Http | GatewayName::Stripe, Some(_)) => {
             anyhow::bail!("--gateway-delay: only the simulator can delay its answers")
         }
         (GatewayName::Simulator, delay) => {
@@ -135,7 +141,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     };
     let target = args.common.target()?;
     let requests = if args.combo { Requests::Combo } else { Requests::Three };
-    let flows = (gateway, requests);
+    let flows = (gateway, args.plugin_info.as_str(), requests);
     let mut plan = Plan::new(target, &args.common.identity(), flows, args.timeout)?;
     plan.honours_retry_after = !args.ignore_retry_after;
     Ok(plan)
@@ -207,6 +213,7 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
             GatewayName::External => "external",
             GatewayName::Simulator => "simulator",
             GatewayName::Http => "http",
+            GatewayName::Stripe => "stripe",
         };
         let requests = if args.combo { "combo payments" } else { "three requests per flow" };
         writeln!(

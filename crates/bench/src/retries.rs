@@ -84,7 +84,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let target = args.common.target()?;
     let plan = |gateway| {
         let identity = args.common.identity();
-        Plan::new(target.clone(), &identity, (gateway, Requests::Combo), TIMEOUT).map(Arc::new)
+        Plan::new(target.clone(), &identity, (gateway, "{}", Requests::Combo), TIMEOUT)
+            .map(Arc::new)
     };
     let runtime = runtime()?;
     let server = Server::new(args, &target)?;

@@ -24,6 +24,8 @@ pub struct Stripe {
     pub timeout: Period,
     /// How long after a call's deadline "not found" becomes final; at least 1 s.
     pub settle_after: Period,
+    /// How long a customer is waited for who has something to do; then the payment is canceled.
+    pub action_timeout: Period,
     /// Calls in flight; above it 503, and nothing is written.
     pub in_flight_max: usize,
 }
@@ -34,6 +36,7 @@ impl Default for Stripe {
             base_url: "https://api.stripe.com".to_owned(),
             timeout: Period::seconds(30),
             settle_after: Period::seconds(60),
+            action_timeout: Period::seconds(86_400),
             in_flight_max: 4_096,
         }
     }
@@ -56,6 +59,7 @@ impl Stripe {
             base: Base::parse(&self.base_url, Reach::PublicAndPrivate).expect("it was checked"),
             timeout: self.timeout.0,
             settle_after: self.settle_after.0,
+            action_timeout: self.action_timeout.0,
             in_flight_max: self.in_flight_max,
             clock,
             sealer,
@@ -78,6 +82,9 @@ impl Stripe {
         }
         if self.timeout.0.is_zero() {
             return Some(("gateway.stripe.timeout", "must be more than nothing".to_owned()));
+        }
+        if self.action_timeout.0.is_zero() {
+            return Some(("gateway.stripe.action_timeout", "must be more than nothing".to_owned()));
         }
         if self.settle_after.0 < super::SETTLE_AFTER_MIN {
             return Some(("gateway.stripe.settle_after", "must be at least 1s".to_owned()));

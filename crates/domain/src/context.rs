@@ -61,6 +61,9 @@ pub struct GatewaySettings {
     pub needs_merchant_account: bool,
     /// How long a call may take, in microseconds of real time.
     pub timeout_us: i64,
+    /// How long a customer is waited for who has something to do, in microseconds of domain time; then the
+    /// transaction is given up. `None`: for ever, or the gateway asks no customer.
+    pub action_timeout_us: Option<i64>,
     /// How long after a call's deadline "not found" becomes final, in microseconds of real time.
     pub settle_after_us: i64,
 }

@@ -124,6 +124,7 @@ fn of_payment(state: &State, command: &PaymentCommand, cx: &mut Context) -> Outc
         PaymentCommand::GatewayReplied(it) => payment::gateway_replied(state, it, cx),
         PaymentCommand::GatewayInquired(it) => payment::gateway_inquired(state, it, cx),
         PaymentCommand::Retry(it) => payment::retry(state, it, cx),
+        PaymentCommand::ExpireAction(it) => payment::expire_action(state, it, cx),
         PaymentCommand::CancelRetries(it) => payment::cancel_retries(state, it, cx),
         PaymentCommand::Import(it) => payment::import(state, it, cx),
     }?;

@@ -444,6 +444,18 @@ impl Complete {
     }
 }
 
+/// The property of a completion that gives the transaction up: the gateway cancels it.
+pub const CANCEL: &str = "cancel";
+
+/// Gives up a transaction whose customer has not done what it waits for; of a timer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpireAction {
+    pub payment: PaymentId,
+    pub transaction: TransactionId,
+    /// The timer's.
+    pub due: Timestamp,
+}
+
 /// Sets how a pending transaction ended, when a client knows it from elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvePending {

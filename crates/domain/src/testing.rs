@@ -33,6 +33,7 @@ impl Rows {
         let gateway = |settles_at_once| GatewaySettings {
             settles_at_once,
             needs_merchant_account: false,
+            action_timeout_us: None,
             timeout_us: 30 * Timestamp::SECOND_US,
             settle_after_us: 5 * Timestamp::SECOND_US,
         };

@@ -14,16 +14,19 @@ use crate::{AccountId, TenantNo, Timestamp};
 pub enum TimerKind {
     /// Tries a failed payment again. The object is the scheduled attempt.
     PaymentRetry,
+    /// Gives up a transaction whose customer has not done what it waits for. The object is the transaction.
+    PaymentAction,
 }
 
 impl TimerKind {
-    pub const ALL: [Self; 1] = [Self::PaymentRetry];
+    pub const ALL: [Self; 2] = [Self::PaymentRetry, Self::PaymentAction];
 
     /// Its name in logs, metrics and lists.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::PaymentRetry => "payment-retry",
+            Self::PaymentAction => "payment-action",
         }
     }
 
@@ -32,6 +35,7 @@ impl TimerKind {
     pub const fn charges(self) -> bool {
         match self {
             Self::PaymentRetry => true,
+            Self::PaymentAction => false,
         }
     }
 }

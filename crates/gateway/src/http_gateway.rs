@@ -81,6 +81,7 @@ impl HttpGateway {
         let settings = GatewaySettings {
             settles_at_once: false,
             needs_merchant_account: false,
+            action_timeout_us: None,
             timeout_us: us(timeout),
             settle_after_us: us(settle_after),
         };

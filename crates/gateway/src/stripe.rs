@@ -56,6 +56,8 @@ pub struct Options {
     pub timeout: Duration,
     /// How long after a call's deadline "not found" is final.
     pub settle_after: Duration,
+    /// How long a customer is waited for who has something to do.
+    pub action_timeout: Duration,
     /// Calls in flight.
     pub in_flight_max: usize,
     pub clock: Clock,
@@ -78,13 +80,14 @@ impl Stripe {
     /// The gateway. It connects with the first request.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let Options { name, base, timeout, settle_after, in_flight_max, clock, sealer, tenants } =
-            options;
+        let Options { name, base, timeout, settle_after, action_timeout, .. } = options;
+        let Options { in_flight_max, clock, sealer, tenants, .. } = options;
         let us = |it: Duration| i64::try_from(it.as_micros()).unwrap_or(i64::MAX);
         Self {
             settings: GatewaySettings {
                 settles_at_once: false,
                 needs_merchant_account: true,
+                action_timeout_us: Some(us(action_timeout)),
                 timeout_us: us(timeout),
                 settle_after_us: us(settle_after),
             },

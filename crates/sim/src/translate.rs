@@ -42,6 +42,7 @@ pub fn settings(rules: &Rules) -> Settings {
         let settings = GatewaySettings {
             settles_at_once: terms.at_once,
             needs_merchant_account: false,
+            action_timeout_us: None,
             timeout_us: terms.timeout_us,
             settle_after_us: terms.settle_after_us,
         };

@@ -109,6 +109,7 @@ impl Shop {
         let gateway = |settles_at_once| GatewaySettings {
             settles_at_once,
             needs_merchant_account: false,
+            action_timeout_us: None,
             timeout_us: Timestamp::SECOND_US,
             settle_after_us: 0,
         };

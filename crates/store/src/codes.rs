@@ -82,6 +82,7 @@ pub(crate) fn object_type_of(code: i64) -> Option<ObjectType> {
 pub(crate) const fn timer_kind_code(kind: TimerKind) -> i64 {
     match kind {
         TimerKind::PaymentRetry => 1,
+        TimerKind::PaymentAction => 2,
     }
 }
 

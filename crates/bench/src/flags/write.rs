@@ -177,7 +177,7 @@ impl Args {
         let tenant = self.bystander_api_key.clone().zip(self.bystander_api_secret.clone());
         let Some((api_key, api_secret)) = tenant else { return Ok(None) };
         let identity = Identity { api_key, api_secret, ..self.common.identity() };
-        let flows = (Gateway::External, Requests::Three);
+        let flows = (Gateway::External, "{}", Requests::Three);
         let plan = Plan::new(target.clone(), &identity, flows, TIMEOUT)?;
         Ok(Some(tokio::task::spawn_local(pay(plan, from, end))))
     }

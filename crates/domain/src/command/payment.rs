@@ -8,7 +8,8 @@ use crate::combo::{ComboAccount, ComboMethod, InitiateCombo};
 use crate::import::{ImportPayment, id_claim};
 use crate::partition::Subject;
 use crate::payment::{
-    Complete, FixTransaction, FollowUp, GatewayInquired, GatewayReplied, Initiate, ResolvePending,
+    Complete, ExpireAction, FixTransaction, FollowUp, GatewayInquired, GatewayReplied, Initiate,
+    ResolvePending,
 };
 use crate::payment_attempt::{CancelRetries, RetryPayment};
 use crate::read::Read;
@@ -36,6 +37,7 @@ pub enum PaymentCommand {
     Retry(RetryPayment),
     CancelRetries(CancelRetries),
     Import(Box<ImportPayment>),
+    ExpireAction(ExpireAction),
 }
 
 impl PaymentCommand {
@@ -60,6 +62,7 @@ impl PaymentCommand {
             Self::Retry(_) => "RetryPayment",
             Self::CancelRetries(_) => "CancelRetries",
             Self::Import(_) => "ImportPayment",
+            Self::ExpireAction(_) => "ExpirePaymentAction",
         }
     }
 
@@ -82,6 +85,7 @@ impl PaymentCommand {
             | Self::FixTransaction(_)
             | Self::GatewayReplied(_)
             | Self::GatewayInquired(_)
+            | Self::ExpireAction(_)
             | Self::CancelRetries(_) => None,
             Self::Retry(it) => Some(it.account),
             Self::Import(it) => Some(it.account),
@@ -110,6 +114,7 @@ impl PaymentCommand {
             Self::GatewayInquired(it) => Subject::Payment(it.payment),
             Self::Retry(it) => Subject::Payment(it.payment),
             Self::CancelRetries(it) => Subject::Payment(it.payment),
+            Self::ExpireAction(it) => Subject::Payment(it.payment),
             Self::Import(it) => Subject::Account(it.account),
         }
     }
@@ -133,6 +138,7 @@ impl PaymentCommand {
             | Self::InitiateCombo(_)
             | Self::Retry(_)
             | Self::Import(_)
+            | Self::ExpireAction(_)
             | Self::CancelRetries(_) => None,
         }
     }
@@ -157,6 +163,7 @@ impl PaymentCommand {
             | Self::InitiateCombo(_)
             | Self::Retry(_)
             | Self::Import(_)
+            | Self::ExpireAction(_)
             | Self::CancelRetries(_) => None,
         }
     }
@@ -168,7 +175,7 @@ impl PaymentCommand {
             | Self::ResolvePending(_)
             | Self::FixTransaction(_)
             | Self::CancelRetries(_) => true,
-            // The first ones make a transaction; a gateway's answer and a timer's retry come from no queue;
+            // The first ones make a transaction; a gateway's answer and a timer's command come from no queue;
             // what was imported has its id claimed.
             Self::Authorize(_)
             | Self::Purchase(_)
@@ -182,6 +189,7 @@ impl PaymentCommand {
             | Self::GatewayReplied(_)
             | Self::GatewayInquired(_)
             | Self::Retry(_)
+            | Self::ExpireAction(_)
             | Self::Import(_) => false,
         }
     }
@@ -212,6 +220,11 @@ impl PaymentCommand {
             Self::GatewayReplied(it) => read(Read::Payment(tenant, it.payment)),
             Self::Retry(it) => read_retry(it, tenant, read),
             Self::CancelRetries(it) => read_with_attempts(it.payment, tenant, read),
+            Self::ExpireAction(it) => {
+                let object = it.transaction.uuid();
+                read(Read::Timer(tenant, TimerKey { kind: TimerKind::PaymentAction, object }));
+                read_with_attempts(it.payment, tenant, read);
+            }
             Self::Import(it) => read_import(it, tenant, read),
         }
     }

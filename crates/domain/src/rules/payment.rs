@@ -1,5 +1,6 @@
 //! Payments: the machine that says which transaction may follow which.
 
+mod action;
 mod amounts;
 mod combo;
 mod complete;
@@ -13,6 +14,7 @@ mod route;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use action::expire as expire_action;
 pub(crate) use combo::initiate_combo;
 pub(crate) use complete::{complete, fix, resolve_pending};
 pub(crate) use control::follow;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::change::{Change, PaymentChange, TenantChange, TimerChange};
 use domain::command::{PaymentCommand, TenantCommand};
-use domain::payment::{GatewayAnswer, GatewayReplied, Initiate, TransactionType};
+use domain::payment::{ExpireAction, GatewayAnswer, GatewayReplied, Initiate, TransactionType};
 use domain::payment_attempt::{
     AttemptState, CancelRetries, PaymentAttempt, PaymentVelocity, RetryPayment,
 };
@@ -194,6 +194,13 @@ fn timers_and_retries() {
         &Command::Payment(PaymentCommand::Retry(retry)),
         expect![[
             r#"{"Payment":{"Retry":{"account":"00000000-0000-0000-0000-000000000001","payment":"00000000-0000-0000-0000-000000000002","attempt":"00000000-0000-0000-0000-000000000004","transaction_key":"t","is_answered":true,"due":7}}}"#
+        ]],
+    );
+    let expire = ExpireAction { payment: id(2), transaction: id(3), due };
+    check(
+        &Command::Payment(PaymentCommand::ExpireAction(expire)),
+        expect![[
+            r#"{"Payment":{"ExpireAction":{"payment":"00000000-0000-0000-0000-000000000002","transaction":"00000000-0000-0000-0000-000000000003","due":7}}}"#
         ]],
     );
     let cancel = CancelRetries { payment: id(2), transaction: id(3) };

@@ -189,6 +189,7 @@ mod tests {
             GatewaySettings {
                 settles_at_once: false,
                 needs_merchant_account: false,
+                action_timeout_us: None,
                 timeout_us: 1,
                 settle_after_us: 0,
             }

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::command::PaymentCommand;
-use domain::payment::Actor;
+use domain::payment::{Actor, ExpireAction};
 use domain::payment_attempt::RetryPayment;
 use domain::timer::{Timer, TimerKey, TimerKind};
-use domain::{AttemptId, Command, Request, TenantNo, Timestamp};
+use domain::{AttemptId, Command, Request, TenantNo, Timestamp, TransactionId};
 use tokio::sync::Semaphore;
 
 use super::resolver;
@@ -146,6 +146,7 @@ fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
 async fn fire(engine: &Engine, timer: Timer) -> Result<(), Unavailable> {
     let command = match timer.key.kind {
         TimerKind::PaymentRetry => retry(engine, &timer).await?,
+        TimerKind::PaymentAction => expire_action(engine, &timer).await?,
     };
     let Some(command) = command else {
         tracing::error!(object = %timer.key.object, "a timer is of an object that is not there");
@@ -190,6 +191,15 @@ async fn retry(engine: &Engine, timer: &Timer) -> Result<Option<Command>, Unavai
         is_answered,
         due: timer.due,
     }))))
+}
+
+/// Makes the command that gives up the transaction whose customer was waited for.
+async fn expire_action(engine: &Engine, timer: &Timer) -> Result<Option<Command>, Unavailable> {
+    let (tenant, transaction) = (timer.tenant, TransactionId::new(timer.key.object));
+    let found = engine.read(move |queries| queries.payment_of_transaction(tenant, transaction));
+    let expire = |payment| ExpireAction { payment, transaction, due: timer.due };
+    let payment = found.await?.map(|file| file.payment.id);
+    Ok(payment.map(|payment| Command::Payment(PaymentCommand::ExpireAction(expire(payment)))))
 }
 
 /// Notices a system's clock that jumps ahead, after which timers that charge wait for a restart: everything

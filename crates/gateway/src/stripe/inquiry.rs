@@ -14,8 +14,8 @@ use super::objects::{Intent, List, Refund};
 use super::outcome::{self, Secret};
 use crate::tenants::Tenants;
 
-/// How far Stripe's clock and ours may be apart.
-const SKEW_US: i64 = 10 * 60 * Timestamp::SECOND_US;
+/// How far Stripe's clock and ours may be apart: with a clock that is further off no certificate is valid.
+const SKEW_US: i64 = 86_400 * Timestamp::SECOND_US;
 
 /// How many pages of a list are read: above it the answer is that Stripe cannot be asked.
 const PAGES_MAX: usize = 20;
@@ -28,6 +28,8 @@ pub(super) struct Asked {
     pub(super) file: PaymentFile,
     pub(super) method: Option<PaymentMethod>,
     id: TransactionId,
+    /// Real time until which the last call ran, where its outcome is awaited.
+    deadline: Option<Timestamp>,
 }
 
 impl Asked {
@@ -40,7 +42,10 @@ impl Asked {
                 return Ok(None);
             };
             let method = queries.payment_method(tenant, method)?.map(|it| it.method);
-            Ok(Some(Self { file, method, id }))
+            let awaited = queries.outstanding_of(tenant, payment)?;
+            let awaited = awaited.iter().find(|it| it.transaction_id == id);
+            let deadline = awaited.map(|it| it.deadline);
+            Ok(Some(Self { file, method, id, deadline }))
         });
         read.await
     }
@@ -120,22 +125,23 @@ async fn read_intent(api: &Api<'_>, id: &str) -> Result<Intent, Trouble> {
     api.get(&format!("/v1/payment_intents/{id}"), with_charge).await
 }
 
-/// Looks through the customer's intents since the call; through all where the customer is not known.
+/// Looks through the customer's intents. Where the customer is not known, because the answer with it was lost,
+/// through all since the call; where those are too many, an index that lags may have it, and says nothing of what
+/// it does not have.
 async fn find_intent(api: &Api<'_>, asked: &Asked) -> Result<Option<Intent>, Trouble> {
     let own = asked.transaction();
     let properties = asked.method.iter().flat_map(|it| &it.properties);
     let customer = properties.filter(|(key, _)| key == methods::CUSTOMER).map(|(_, id)| id).next();
-    let since_s = (own.effective_at.0 - SKEW_US).div_euclid(Timestamp::SECOND_US);
-    let parameters = || {
-        Parameters::default()
-            .with("limit", PAGE)
-            .with("created[gte]", since_s.to_string())
-            .with("expand[]", "data.latest_charge")
-            .with_some("customer", customer)
-    };
+    let since = asked.deadline.filter(|_| customer.is_none());
+    let since = since.map(|it| (it.0 - SKEW_US).div_euclid(Timestamp::SECOND_US).to_string());
     let mut after: Option<String> = None;
     for _ in 0..PAGES_MAX {
-        let page = parameters().with_some("starting_after", after.as_ref());
+        let page = Parameters::default()
+            .with("limit", PAGE)
+            .with("expand[]", "data.latest_charge")
+            .with_some("customer", customer)
+            .with_some("created[gte]", since.as_ref())
+            .with_some("starting_after", after.as_ref());
         let page: List<Intent> = api.get("/v1/payment_intents", page).await?;
         after = page.data.last().map(|it| it.id.clone());
         let has_more = page.has_more;
@@ -146,7 +152,12 @@ async fn find_intent(api: &Api<'_>, asked: &Asked) -> Result<Option<Intent>, Tro
             return Ok(None);
         }
     }
-    Err(Trouble::Unknown("Stripe has too many PaymentIntents since the call to look at".to_owned()))
+    let query = format!("metadata[\"{}\"]:\"{}\"", outcome::TRANSACTION, own.id);
+    let indexed = Parameters::default().with("query", query);
+    let indexed: List<Intent> = api.get("/v1/payment_intents/search", indexed).await?;
+    let found = indexed.data.into_iter().find(|it| is_of(&it.metadata, own));
+    let reason = "Stripe has too many PaymentIntents since the call to look at";
+    found.map(Some).ok_or_else(|| Trouble::Unknown(reason.to_owned()))
 }
 
 /// A capture marks its intent in the same request.

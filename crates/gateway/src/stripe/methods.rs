@@ -29,7 +29,9 @@ pub(super) struct Attached {
 /// The method of a call.
 pub(super) async fn attached(of: &Charging<'_>) -> Result<Attached, Trouble> {
     let method = of.call.external_payment_method_id.as_deref();
-    if let (Some(method), Some(customer)) = (method, of.property(CUSTOMER)) {
+    // The payment method's only: an inquiry looks there.
+    let mut own = of.call.payment_method_properties.iter().filter(|(key, _)| key == CUSTOMER);
+    if let (Some(method), Some((_, customer))) = (method, own.next()) {
         let (method, customer) = (checked(method)?, checked(customer)?);
         return Ok(Attached { method, customer: Some(customer), is_new: false });
     }

@@ -1,7 +1,7 @@
 //! Calls: what each operation asks of Stripe. Each request has an idempotency key of its own, made of the
 //! transaction's id and the step.
 
-use domain::payment::{GatewayOutcome, GatewayStatus, MethodAtGateway, TransactionType};
+use domain::payment::{CANCEL, GatewayOutcome, GatewayStatus, MethodAtGateway, TransactionType};
 use domain::{GatewayCall, GatewayReference};
 use uuid::Uuid;
 
@@ -12,8 +12,6 @@ use super::objects::{Intent, Refund};
 use super::outcome::{self, Secret};
 use crate::tenants::Tenants;
 
-/// The property of a request, or of a payment method's, with which a completion gives the transaction up.
-const CANCEL: &str = "cancel";
 /// Where a customer who is present comes back to from a challenge.
 const RETURN_URL: &str = "returnUrl";
 /// `false`: the customer is present, and can pass a challenge.

@@ -116,6 +116,7 @@ impl<S: Store> Workload<S> {
         let gateway = |settles_at_once| GatewaySettings {
             settles_at_once,
             needs_merchant_account: false,
+            action_timeout_us: None,
             timeout_us: 10 * Timestamp::SECOND_US,
             settle_after_us: 0,
         };

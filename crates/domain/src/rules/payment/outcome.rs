@@ -1,5 +1,6 @@
 //! How a transaction ends: at once, by the gateway's answer, or by asking it later.
 
+use super::action;
 use super::route::{last_success, set_route_of_payment};
 use crate::card_data::{PAN_CHARS_MAX, mask_pans};
 use crate::change::{AccountChange, Change, PaymentChange};
@@ -228,9 +229,6 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
     if let Some(outstanding) = outstanding.as_mut().filter(|_| in_flight) {
         // A process that stood still may have sent it as late as now.
         outstanding.deadline = outstanding.deadline.max(cx.real_now);
-        if let GatewayAnswer::Outcome(outcome) = &it.answer {
-            outstanding.next_action.clone_from(&outcome.next_action);
-        }
     }
     if let GatewayAnswer::Outcome(outcome) = &it.answer {
         name_method(state, transaction, outcome, cx);
@@ -241,6 +239,9 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
         settle(&mut file, it.transaction, settled, cx);
     }
     let transaction = file.transaction(it.transaction).expect("it was found before").clone();
+    if let (GatewayAnswer::Outcome(outcome), Some(outstanding)) = (&it.answer, &mut outstanding) {
+        action::wait(outstanding, (&transaction, outcome.next_action.as_ref()), cx);
+    }
     let mut reply = payment_reply(&file, &transaction);
     if books && let (Some(failure), Reply::Payment(payment)) = (failure, &mut reply) {
         payment.result = failure;
@@ -286,11 +287,6 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     let reopened = changed.as_ref().is_some_and(|it| it.reopens);
     let mut outstanding =
         outstanding.or_else(|| reopened.then(|| outcome_of(transaction, cx.real_now, cx)));
-    if let (GatewayKnowledge::Found(outcome), Some(outstanding), true) =
-        (&it.knowledge, outstanding.as_mut(), was_settled)
-    {
-        outstanding.next_action.clone_from(&outcome.next_action);
-    }
     if let Some(settled) = changed {
         settle(&mut file, it.transaction, settled, cx);
     } else if transaction.status == TransactionStatus::InFlight && !call_may_run {
@@ -298,6 +294,11 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
         settle(&mut file, it.transaction, Settled::failed(TransactionStatus::Unknown), cx);
     }
     let transaction = file.transaction(it.transaction).expect("it was found before").clone();
+    if let (GatewayKnowledge::Found(outcome), Some(outstanding), true) =
+        (&it.knowledge, &mut outstanding, was_settled)
+    {
+        action::wait(outstanding, (&transaction, outcome.next_action.as_ref()), cx);
+    }
     let reply = payment_reply(&file, &transaction);
     if !call_may_run {
         close_or_ask(&transaction, (outstanding, evidence), &reply, cx);

@@ -1,8 +1,10 @@
 //! Each transition and each refusal of a payment, one line each.
 
+mod action;
 mod closed;
 mod control;
 mod late;
+mod merchant_account;
 mod references;
 mod retry;
 
@@ -295,17 +297,13 @@ impl World {
                 asked_at,
             }))
         };
+        let named =
+            |name: &str| options.iter().find_map(|it| it.strip_prefix(name)).map(str::to_owned);
+        let amount = options.first().and_then(|it| it.parse::<i64>().ok());
         let outcome = |status| GatewayOutcome {
-            status,
-            amount: options
-                .first()
-                .and_then(|it| it.parse::<i64>().ok())
-                .map(|it| AmountMinor(it * 100)),
-            currency: None,
-            first_reference: options
-                .iter()
-                .find_map(|it| it.strip_prefix("ref="))
-                .map(str::to_owned),
+            amount: amount.map(|it| AmountMinor(it * 100)),
+            first_reference: named("ref="),
+            next_action: named("action="),
             ..GatewayOutcome::new(status)
         };
         let said = |status| replied(GatewayAnswer::Outcome(outcome(status)));
