@@ -21,7 +21,7 @@ use crate::collection::{Collection, Object};
 use crate::ids::Id;
 
 /// The oldest are dropped first.
-const EVENTS_MAX: usize = 100_000;
+const EVENTS_MAX: usize = 20_000;
 
 /// The new state of one object. Everything that changes an account is a row, and the journal's lines
 /// are rows, so that a start from the journal makes the same account.
@@ -39,6 +39,24 @@ pub enum Row {
     Refund(Rc<Refund>),
     SetupIntent(Rc<SetupIntent>),
     WebhookEndpoint(Rc<WebhookEndpoint>),
+}
+
+impl Row {
+    pub fn id(&self) -> &Id {
+        match self {
+            Row::BalanceTransaction(it) => &it.id,
+            Row::Charge(it) => &it.id,
+            Row::CheckoutSession(it) => &it.id,
+            Row::Customer(it) => &it.id,
+            Row::Dispute(it) => &it.id,
+            Row::Event(it) => &it.id,
+            Row::PaymentIntent(it) => &it.id,
+            Row::PaymentMethod(it) => &it.id,
+            Row::Refund(it) => &it.id,
+            Row::SetupIntent(it) => &it.id,
+            Row::WebhookEndpoint(it) => &it.id,
+        }
+    }
 }
 
 /// Work that an account has to do at an instant of the clock.
@@ -141,6 +159,26 @@ impl Account {
             Row::Refund(it) => it.render(),
             Row::SetupIntent(it) => it.render(self),
             Row::WebhookEndpoint(it) => it.render(self),
+        }
+    }
+
+    /// A row of the journal: an event gets back its object, as the rows before have left it.
+    pub fn restored(&self, row: Row) -> Row {
+        match row {
+            Row::Event(it) => {
+                let object = self.find(&it.object_id);
+                Row::Event(Rc::new(Event { object, ..(*it).clone() }))
+            }
+            row @ (Row::BalanceTransaction(_)
+            | Row::Charge(_)
+            | Row::CheckoutSession(_)
+            | Row::Customer(_)
+            | Row::Dispute(_)
+            | Row::PaymentIntent(_)
+            | Row::PaymentMethod(_)
+            | Row::Refund(_)
+            | Row::SetupIntent(_)
+            | Row::WebhookEndpoint(_)) => row,
         }
     }
 

@@ -12,6 +12,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use ring::hmac;
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
 
@@ -130,8 +131,10 @@ pub async fn run(server: Rc<Server>) {
 }
 
 async fn deliver(server: &Server, client: &Client<HttpConnector, Full<Bytes>>, delivery: Delivery) {
-    // An endpoint that is gone or paused gets nothing.
-    let Some(request) = request(&server.fake.borrow(), &delivery) else { return };
+    let Some((request, event)) = request(&server.fake.borrow(), &delivery) else { return };
+    if let Some(spec) = &server.spec {
+        spec.borrow_mut().check_event(&event);
+    }
     let taken = match tokio::time::timeout(TIMEOUT, client.request(request)).await {
         Ok(Ok(answer)) => answer.status().is_success(),
         Ok(Err(_)) | Err(_) => false,
@@ -153,19 +156,20 @@ async fn deliver(server: &Server, client: &Client<HttpConnector, Full<Bytes>>, d
     }
 }
 
-fn request(fake: &Fake, delivery: &Delivery) -> Option<hyper::Request<Full<Bytes>>> {
+/// What is sent, and the event in it; none if the endpoint is gone, paused, or its URL is none.
+fn request(fake: &Fake, delivery: &Delivery) -> Option<(hyper::Request<Full<Bytes>>, Value)> {
     let account = &fake.books.get(&delivery.owner)?.account;
     let endpoint = account.webhook_endpoints.get(&delivery.endpoint)?;
     if endpoint.disabled || endpoint.deleted {
         return None;
     }
-    let body = serde_json::to_vec_pretty(&delivery.event.render(account)).expect("a value is JSON");
+    let event = delivery.event.render(account);
+    let body = serde_json::to_vec_pretty(&event).expect("a value is JSON");
     let request = hyper::Request::post(&endpoint.url)
         .header("content-type", "application/json; charset=utf-8")
         .header("user-agent", "Stripe/1.0 (+https://stripe.com/docs/webhooks)")
         .header("stripe-signature", signature(&endpoint.secrets, fake.clock.now(), &body));
-    // An endpoint's URL that is none gets nothing either.
-    request.body(Full::new(Bytes::from(body))).ok()
+    Some((request.body(Full::new(Bytes::from(body))).ok()?, event))
 }
 
 /// `t=SECONDS,v1=HMAC`, with one `v1` for each secret.

@@ -308,9 +308,10 @@ impl Fake {
         let owner = Owner { name: line.account, livemode: line.livemode };
         self.books(&owner);
         let books = self.books.get_mut(&owner).expect("it was made");
-        for row in &line.rows {
-            books.account.apply(row);
-            if let Row::Event(event) = row {
+        for row in line.rows {
+            let row = books.account.restored(row);
+            books.account.apply(&row);
+            if let Row::Event(event) = &row {
                 self.deliveries.restore(&owner, &books.account, event);
             }
         }

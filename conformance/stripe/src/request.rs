@@ -44,7 +44,8 @@ impl Request<'_> {
             kind: kind.into(),
             request_id: self.cause.request_id.clone(),
             idempotency_key: self.cause.idempotency_key.clone(),
-            object,
+            object_id: object.id().clone(),
+            object: Some(object),
         };
         self.put(Row::Event(Rc::new(event)));
     }

@@ -24,7 +24,10 @@ pub struct Event {
     pub kind: String,
     pub request_id: String,
     pub idempotency_key: Option<String>,
-    pub object: Row,
+    pub object_id: Id,
+    /// As it was then; in the journal the last row of the id before the event.
+    #[serde(skip)]
+    pub object: Option<Row>,
 }
 
 impl Object for Event {
@@ -53,7 +56,7 @@ impl Event {
             "object": "event",
             "api_version": API_VERSION,
             "created": self.created,
-            "data": { "object": account.render(&self.object) },
+            "data": { "object": self.object.as_ref().map(|it| account.render(it)) },
             "livemode": account.livemode,
             "pending_webhooks": account.webhook_endpoints.all().filter(|it| it.takes(&self.kind)).count(),
             "request": { "id": id, "idempotency_key": self.idempotency_key },
