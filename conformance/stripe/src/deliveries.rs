@@ -13,8 +13,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use ring::hmac;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::spawn_local;
+use tokio::time::error::Elapsed;
 
 use crate::account::Account;
 use crate::api::event::Event;
@@ -25,7 +26,8 @@ use crate::server::Server;
 
 const IN_FLIGHT_MAX: usize = 64;
 const TIMEOUT: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(5);
+/// How late what the clock makes due may be done; what is due at once is done at once.
+const POLL: Duration = Duration::from_millis(50);
 /// Seconds of the fake's clock before each retry; after the last one the event is given up.
 const RETRIES_AFTER_S: [i64; 12] =
     [1, 5, 30, 120, 600, 3600, 7200, 14_400, 28_800, 43_200, 57_600, 86_400];
@@ -48,6 +50,7 @@ pub struct Deliveries {
     /// By ms of the fake's clock.
     order: BinaryHeap<Reverse<(i64, u64)>>,
     last: u64,
+    wake: Rc<Notify>,
     /// From the journal, by `ENDPOINT EVENT`, until the start is over.
     restored: BTreeMap<String, Delivery>,
     pub delivered: u64,
@@ -63,6 +66,7 @@ impl Deliveries {
         self.last += 1;
         self.waiting.insert(self.last, delivery);
         self.order.push(Reverse((due_ms, self.last)));
+        self.wake.notify_one();
     }
 
     pub fn waiting(&self) -> usize {
@@ -108,8 +112,10 @@ fn name(endpoint: &str, event: &Event) -> String {
 pub async fn run(server: Rc<Server>) {
     let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
     let permits = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+    let wake = server.fake.borrow().deliveries.wake.clone();
     loop {
         server.fake.borrow_mut().tick();
+        server.durable().await;
         while let Ok(permit) = permits.clone().try_acquire_owned() {
             let next = {
                 let fake = &mut *server.fake.borrow_mut();
@@ -118,15 +124,17 @@ pub async fn run(server: Rc<Server>) {
                 fake.deliveries.next_due(now_ms, |line| journal.is_durable(line))
             };
             let Some(delivery) = next else { break };
-            let (server, client) = (server.clone(), client.clone());
+            let (server, client, wake) = (server.clone(), client.clone(), wake.clone());
             server.fake.borrow_mut().deliveries.in_flight += 1;
             spawn_local(async move {
                 deliver(&server, &client, delivery).await;
                 server.fake.borrow_mut().deliveries.in_flight -= 1;
                 drop(permit);
+                wake.notify_one();
             });
         }
-        tokio::time::sleep(POLL).await;
+        // Woken or not, it looks again.
+        let _: Result<(), Elapsed> = tokio::time::timeout(POLL, wake.notified()).await;
     }
 }
 

@@ -31,6 +31,37 @@ const TAKES: &[&str] = &[
     "success_url",
 ];
 
+/// Fields for what the fake does not have.
+const ALWAYS_NULL: [&str; 27] = [
+    "after_expiration",
+    "allow_promotion_codes",
+    "billing_address_collection",
+    "client_secret",
+    "collected_information",
+    "consent",
+    "consent_collection",
+    "currency_conversion",
+    "customer_account",
+    "customer_details",
+    "discounts",
+    "integration_identifier",
+    "invoice",
+    "invoice_creation",
+    "locale",
+    "managed_payments",
+    "origin_context",
+    "payment_link",
+    "payment_method_configuration_details",
+    "permissions",
+    "recovered_from",
+    "saved_payment_method_options",
+    "shipping_address_collection",
+    "shipping_cost",
+    "submit_type",
+    "subscription",
+    "wallet_options",
+];
+
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -98,50 +129,44 @@ impl CheckoutSession {
             Status::Complete => "complete",
             Status::Expired => "expired",
         };
-        json!({
+        let mut rendered = json!({
             "id": self.id,
             "object": "checkout.session",
             "amount_subtotal": self.amount,
             "amount_total": self.amount,
+            "adaptive_pricing": { "enabled": false },
             "automatic_tax": { "enabled": false, "liability": null, "provider": null, "status": null },
-            "billing_address_collection": null,
             "cancel_url": self.cancel_url,
             "client_reference_id": self.client_reference_id,
-            "client_secret": null,
-            "consent": null,
-            "consent_collection": null,
             "created": self.created,
             "currency": self.currency,
             "custom_fields": [],
             "custom_text": { "after_submit": null, "shipping_address": null, "submit": null, "terms_of_service_acceptance": null },
             "customer": self.customer,
             "customer_creation": if self.is_payment() { json!("if_required") } else { Value::Null },
-            "customer_details": null,
             "customer_email": self.customer_email,
             "expires_at": self.created + EXPIRES_AFTER_S,
-            "invoice": null,
             "livemode": account.livemode,
-            "locale": null,
             "metadata": self.metadata,
             "mode": if self.is_payment() { "payment" } else { "setup" },
             "payment_intent": self.payment_intent,
-            "payment_link": null,
             "payment_method_collection": "if_required",
             "payment_method_options": {},
             "payment_method_types": ["card"],
             "payment_status": payment_status,
-            "recovered_from": null,
             "setup_intent": self.setup_intent,
-            "shipping_address_collection": null,
-            "shipping_cost": null,
+            "phone_number_collection": { "enabled": false },
             "shipping_options": [],
             "status": status,
-            "submit_type": null,
-            "subscription": null,
             "success_url": self.success_url,
+            "total_details": self.amount.map(|_| json!({ "amount_discount": 0, "amount_shipping": 0, "amount_tax": 0 })),
             "ui_mode": "hosted_page",
             "url": Some(&self.url).filter(|_| self.status == Status::Open),
-        })
+        });
+        for name in ALWAYS_NULL {
+            rendered[name] = Value::Null;
+        }
+        rendered
     }
 }
 

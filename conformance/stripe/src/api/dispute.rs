@@ -57,6 +57,9 @@ pub struct Dispute {
     pub currency: String,
     pub charge: Id,
     pub payment_intent: Id,
+    pub brand: String,
+    /// It began as one.
+    pub is_inquiry: bool,
     pub reason: String,
     pub status: Status,
     pub due_by: i64,
@@ -143,6 +146,15 @@ impl Dispute {
             "livemode": account.livemode,
             "metadata": self.metadata,
             "payment_intent": self.payment_intent,
+            "payment_method_details": {
+                "card": {
+                    "brand": self.brand,
+                    "case_type": if self.is_inquiry { "inquiry" } else { "chargeback" },
+                    "network": self.brand,
+                    "network_reason_code": "10.4",
+                },
+                "type": "card",
+            },
             "reason": self.reason,
             "status": self.status.name(),
         })
@@ -186,6 +198,8 @@ fn open(request: &mut Request, opening: &Opening) -> Rc<Dispute> {
         currency: charge.currency.clone(),
         charge: charge.id.clone(),
         payment_intent: charge.payment_intent.clone(),
+        brand: charge.card().brand.to_owned(),
+        is_inquiry: *is_inquiry,
         reason: reason.clone(),
         status: if *is_inquiry { Status::WarningNeedsResponse } else { Status::NeedsResponse },
         due_by: request.now + EVIDENCE_DUE_AFTER_S,

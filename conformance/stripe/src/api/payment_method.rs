@@ -105,6 +105,7 @@ impl PaymentMethod {
             },
             "created": self.created,
             "customer": self.customer,
+            "customer_account": null,
             "livemode": account.livemode,
             "metadata": self.metadata,
             "type": "card",

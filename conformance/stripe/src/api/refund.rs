@@ -46,7 +46,9 @@ pub struct Refund {
     pub amount: i64,
     pub currency: String,
     pub charge: Id,
+    pub customer: Option<Id>,
     pub payment_intent: Id,
+    pub payment_method: Id,
     pub status: Status,
     pub reason: Option<String>,
     /// None for an authorization that was released: no money moved.
@@ -84,6 +86,8 @@ impl Refund {
             "charge": self.charge,
             "created": self.created,
             "currency": self.currency,
+            "customer": self.customer,
+            "customer_account": null,
             "destination_details": {
                 "card": {
                     "reference_status": "pending",
@@ -94,6 +98,7 @@ impl Refund {
             },
             "metadata": self.metadata,
             "payment_intent": self.payment_intent,
+            "payment_method": self.payment_method,
             "reason": self.reason,
             "receipt_number": null,
             "source_transfer_reversal": null,
@@ -206,7 +211,9 @@ fn of_charge(request: &mut Request, charge: &Charge, amount: i64) -> Refund {
         amount,
         currency: charge.currency.clone(),
         charge: charge.id.clone(),
+        customer: charge.customer.clone(),
         payment_intent: charge.payment_intent.clone(),
+        payment_method: charge.payment_method.clone(),
         status: Status::Succeeded,
         reason: None,
         balance_transaction: None,

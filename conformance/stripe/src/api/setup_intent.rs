@@ -97,6 +97,7 @@ impl SetupIntent {
         json!({
             "id": self.id,
             "object": "setup_intent",
+            "allowed_payment_method_types": null,
             "application": null,
             "automatic_payment_methods": automatic,
             "cancellation_reason": self.cancellation_reason,
@@ -104,6 +105,7 @@ impl SetupIntent {
             "created": self.created,
             "customer": self.customer,
             "description": self.description,
+            "excluded_payment_method_types": null,
             "flow_directions": null,
             "last_setup_error": self.last_error.as_ref().map(|it| render_last_error(it, account)),
             "latest_attempt": null,
