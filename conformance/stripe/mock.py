@@ -1,8 +1,14 @@
-"""stripe-mock, of the pinned version: its document, and its opinion of requests beside the fake's."""
+"""stripe-mock, of the pinned version: its document, and its opinion of requests beside the fake's.
+
+    python conformance/stripe/mock.py module|document
+
+Prints what `go install` takes, or the path of the OpenAPI document for the fake's `--validate`.
+"""
 
 import json
 import socket
 import subprocess
+import sys
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -127,3 +133,7 @@ def complete(fake, document, checks):
         known = set(samples[kind]) & set(schemas[kind]["properties"])
         lacks = known - set(answer) - ABSENT.get(kind, set())
         checks.equal(f"fields of Stripe's {kind} that the fake lacks", lacks, set())
+
+
+if __name__ == "__main__":
+    print({"module": lambda: MODULE, "document": lambda: directory() / "spec3.json"}[sys.argv[1]]())
