@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 import behaviour
@@ -58,6 +59,16 @@ def node(fake, command, checks):
         checks.failed += int(counted[2])
 
 
+def run(checks, part, *arguments):
+    """An answer that lacks what was expected fails its part, and not those after it."""
+    try:
+        part(*arguments)
+    except Exception:
+        checks.that(f"{part.__name__} to its end", False, traceback.format_exc()[-1500:])
+    finally:
+        print(f"{part.__module__}.{part.__name__}: {checks.passed} so far", flush=True)
+
+
 def main(arguments):
     parser = argparse.ArgumentParser()
     parser.add_argument("fake")
@@ -73,18 +84,18 @@ def main(arguments):
         fake = Fake(options.fake, log, ["--journal", str(journal), "--validate", str(spec)])
         try:
             for part in PARTS:
-                part(fake, checks)
+                run(checks, part, fake, checks)
             if options.mock:
-                mock.agree(fake, options.mock, scratch / "mock.log", checks)
-            mock.complete(fake, document, checks)
+                run(checks, mock.agree, fake, options.mock, scratch / "mock.log", checks)
+            run(checks, mock.complete, fake, document, checks)
             if options.node:
-                node(fake, options.node, checks)
+                run(checks, node, fake, options.node, checks)
             violations = fake.control("GET", "health")["violations"]
             checks.equal("answers and events that violate Stripe's document", violations, [])
             checks.that("the fake never panicked", b"panicked" not in log.read_bytes(), log.read_text()[-2000:])
         finally:
             fake.close()
-        behaviour.kills(options.fake, scratch, checks)
+        run(checks, behaviour.kills, options.fake, scratch, checks)
     print(f"{checks.passed} passed, {checks.failed} failed")
     return 1 if checks.failed else 0
 

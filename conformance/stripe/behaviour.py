@@ -39,7 +39,8 @@ def keys(fake, checks):
     checks.equal("live mode has objects of its own", fake.get(f"/v1/customers/{made['id']}", key="sk_live_other").status, 404)
     checks.equal("livemode", fake.post("/v1/customers", key="sk_live_other").json["livemode"], True)
     checks.equal("Bearer", fake.get("/v1/account", key=None, headers={"Authorization": "Bearer sk_test_shop"}).status, 200)
-    for key in (None, "pk_test_shop", "sk_test_", "nonsense"):
+    checks.equal("a restricted key", fake.get("/v1/account", key="rk_test_shop").json["id"], "acct_shop")
+    for key in (None, "pk_test_shop", "sk_test_", "sk_shop", "nonsense"):
         answer = fake.get("/v1/account", key=key)
         checks.equal(f"key {key}", (answer.status, answer.error[0]), (401, "invalid_request_error"))
     fake.control("POST", "keys", {"revoke": "sk_test_shop_old"})
@@ -252,6 +253,8 @@ def off_session(fake, checks):
 
 
 def methods(fake, checks):
+    shown = fake.get("/v1/payment_methods/pm_card_visa").json
+    checks.that("a test payment method is a new one", shown["id"].startswith("pm_1") and shown["card"]["brand"] == "visa", shown)
     token = fake.post("/v1/payment_methods", {"type": "card", "card[token]": "tok_visa", "billing_details[name]": "Ana"}).json
     checks.equal("of a token", (token["card"]["last4"], token["billing_details"]["name"]), ("4242", "Ana"))
     data = [("payment_method_data[type]", "card"), ("payment_method_data[card][token]", "tok_mastercard")]
@@ -335,6 +338,7 @@ def faults(fake, checks):
     for fault, when, status, made, replayed in (
         ("server_error", "before", 500, 0, False),
         ("server_error", "after", 500, 1, True),
+        ("key_in_use", "after", 409, 1, True),
         ("lock_timeout", "before", 429, 0, False),
         ("conflict", "before", 409, 0, False),
     ):
@@ -345,7 +349,7 @@ def faults(fake, checks):
         found = [it for it in fake.ledger().values() if it["metadata"].get("mark") == mark]
         again = fake.post("/v1/payment_intents", params, idempotency_key=key)
         seen = (answer.status, len(found), again.replayed, again.status)
-        checks.equal(f"{fault} {when}", seen, (status, made, replayed, status if replayed else 200))
+        checks.equal(f"{fault} {when}", seen, (status, made, replayed, 500 if fault == "server_error" and replayed else 200))
     fake.faults({"fault": "rate_limit", "match": {"path": "/v1/payment_intents/*/capture"}})
     intent = fake.post("/v1/payment_intents", payment(capture_method="manual")).json["id"]
     checks.equal("another path", fake.post(f"/v1/payment_intents/{intent}/capture").error[1], "rate_limit")

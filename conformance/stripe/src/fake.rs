@@ -77,16 +77,19 @@ impl Fake {
         }
     }
 
-    /// The account of a secret key: `sk_test_NAME` or `sk_live_NAME`, and whatever follows another `_`.
+    /// The account of a secret or restricted key: `sk_test_NAME`, `rk_live_NAME`, and whatever follows
+    /// another `_`.
     pub fn authenticate(&self, key: Option<&str>) -> Result<Owner, ApiError> {
         let Some(key) = key.filter(|it| !it.is_empty()) else {
             return Err(ApiError::unauthorized(
                 "You did not provide an API key. You need to provide your API key in the Authorization header, using Bearer auth.",
             ));
         };
-        let (rest, livemode) = match (key.strip_prefix("sk_test_"), key.strip_prefix("sk_live_")) {
-            (Some(rest), _) => (Some(rest), false),
-            (None, rest) => (rest, true),
+        let secret = key.strip_prefix("sk_").or_else(|| key.strip_prefix("rk_"));
+        let (rest, livemode) = match secret.and_then(|it| it.split_once('_')) {
+            Some(("test", rest)) => (Some(rest), false),
+            Some(("live", rest)) => (Some(rest), true),
+            Some(_) | None => (None, false),
         };
         let name = rest.and_then(|it| it.split('_').next()).filter(|it| !it.is_empty());
         let known = |it: &&str| {
@@ -137,11 +140,14 @@ impl Fake {
         let (result, rows) = self.act(&call.owner, &call.params, &cause, |request| {
             route::perform(request, &call.method, &call.path)
         });
-        let result = fault.map_or(result, |mut fault| {
-            // A fault after the work has begun to execute; only those of Stripe's limits are never stored.
-            fault.began = fault.status == 500;
-            Err(fault)
-        });
+        // Of the errors after the work, Stripe's own failure is the key's answer; the others are only said.
+        let (said, result) = match fault {
+            Some(mut fault) if fault.status == 500 => {
+                fault.began = true;
+                (None, Err(fault))
+            }
+            fault => (fault, result),
+        };
         let account = &self.books(&call.owner).account;
         let (status, began, value) = match &result {
             Ok(value) => (200, true, value.clone()),
@@ -157,7 +163,10 @@ impl Fake {
             self.stored_key(call, key, status, &body)
         });
         self.commit(&call.owner, rows, stored);
-        Answer { status, body, replayed: None }
+        match said {
+            Some(error) => self.refuse(Some(&call.owner), &error, &call.request_id),
+            None => Answer { status, body, replayed: None },
+        }
     }
 
     fn stored_key(&self, call: &Call, key: &str, status: u16, body: &[u8]) -> StoredKey {

@@ -196,9 +196,9 @@ pub fn of_id(request: &mut Request, id: &str, param: &str) -> Result<Rc<PaymentM
     Err(ApiError::not_found("PaymentMethod", param, id))
 }
 
+/// A test payment method makes a new one here too.
 pub fn retrieve(request: &mut Request, id: &str) -> Result<Value, ApiError> {
-    let found = request.account.payment_methods.get(id);
-    let method = found.ok_or_else(|| ApiError::not_found("PaymentMethod", "payment_method", id))?;
+    let method = of_id(request, id, "payment_method")?;
     Ok(method.render(request.account))
 }
 
