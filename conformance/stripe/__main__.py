@@ -28,6 +28,7 @@ PARTS = [
     behaviour.keys,
     behaviour.idempotency,
     behaviour.capture,
+    behaviour.booking,
     behaviour.refunds,
     behaviour.challenge,
     behaviour.methods,

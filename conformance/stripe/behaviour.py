@@ -15,6 +15,7 @@ def fresh(name):
 
 
 def payment(card="pm_card_visa", amount=2000, **others):
+    others = {"capture_method": "automatic"} | others
     return [("amount", amount), ("currency", "usd"), ("confirm", "true"), ("payment_method", card), *CARD, *others.items()]
 
 
@@ -124,6 +125,9 @@ def capture(fake, checks):
     checks.equal("more than is left", (more.status, more.error[1]), (400, "amount_too_large"))
     canceled = fake.post(f"/v1/payment_intents/{intent['id']}/cancel")
     checks.equal("canceled after a part", (canceled.status, canceled.error[1]), (400, "payment_intent_unexpected_state"))
+    back = fake.post("/v1/refunds", {"payment_intent": intent["id"], "amount": 1500}).json
+    seen = fake.get(f"/v1/charges/{back['charge']}").json
+    checks.equal("not refunded while more can be captured", (seen["captured"], seen["refunded"]), (False, False))
     last = fake.post(path, {"amount_to_capture": 2500}).json
     checks.equal("the last part", (last["status"], last["amount_received"], last["amount_capturable"]), ("succeeded", 4000, 0))
     again = fake.post(path)
@@ -132,7 +136,9 @@ def capture(fake, checks):
     source = {"source": last["latest_charge"]}
     booked = fake.get("/v1/balance_transactions", source).json["data"]
     checks.equal("each capture is booked, newest first", [(it["amount"], it["fee"], it["net"]) for it in booked], [(2500, 102, 2398), (1500, 73, 1427)])
-    refund = fake.post("/v1/refunds", {"payment_intent": intent["id"], "amount": 4001})
+    kinds = events_of(fake, last["latest_charge"])
+    checks.equal("events of the charge", kinds, [f"charge.{it}" for it in ("succeeded", "updated", "refunded", "updated", "captured")])
+    refund = fake.post("/v1/refunds", {"payment_intent": intent["id"], "amount": 2501})
     checks.equal("more than was captured cannot be refunded", (refund.status, refund.json["error"].get("param")), (400, "amount"))
 
     single = fake.post("/v1/payment_intents", payment(capture_method="manual")).json
@@ -142,6 +148,19 @@ def capture(fake, checks):
     part = fake.post(path, {"amount_to_capture": 500}).json
     checks.equal("the rest is released", (part["status"], part["amount_received"], part["amount_capturable"]), ("succeeded", 500, 0))
 
+    some = fake.post("/v1/payment_intents", payment(**manual)).json
+    path = f"/v1/payment_intents/{some['id']}/capture"
+    checks.equal("nothing was captured yet", fake.post(path, {"amount_to_capture": 0}).status, 400)
+    fake.post(path, {"amount_to_capture": 300, "final_capture": "false"})
+    ended = fake.post(path, {"amount_to_capture": 0}).json
+    checks.equal("nothing more", (ended["status"], ended["amount_received"], ended["amount_capturable"]), ("succeeded", 300, 0))
+    card = "pm_card_credit_disableEnterpriseCardFeatures"
+    intent = fake.post("/v1/payment_intents", [*payment(card, **manual), ("expand[]", "latest_charge")]).json
+    available = intent["latest_charge"]["payment_method_details"]["card"]["multicapture"]["status"]
+    refused = fake.post(f"/v1/payment_intents/{intent['id']}/capture", {"amount_to_capture": 1, "final_capture": "false"})
+    checks.equal("a card without several captures", (available, refused.status), ("unavailable", 400))
+    expiry(fake, checks, manual)
+
     void = fake.post("/v1/payment_intents", payment(capture_method="manual")).json
     canceled = fake.post(f"/v1/payment_intents/{void['id']}/cancel", {"cancellation_reason": "requested_by_customer"}).json
     checks.equal("canceled", (canceled["status"], canceled["amount_capturable"]), ("canceled", 0))
@@ -149,6 +168,32 @@ def capture(fake, checks):
     checks.equal("no money moved", (entry["amount_captured"], entry["amount_refunded"]), (0, 0))
     captured = fake.post(f"/v1/payment_intents/{void['id']}/capture")
     checks.equal("captured after it was canceled", captured.error[1], "payment_intent_unexpected_state")
+
+
+def expiry(fake, checks, manual):
+    """After a week what is authorized and not captured is released."""
+    none = fake.post("/v1/payment_intents", payment(**manual)).json["id"]
+    some = fake.post("/v1/payment_intents", payment(**manual)).json["id"]
+    fake.post(f"/v1/payment_intents/{some}/capture", {"amount_to_capture": 300, "final_capture": "false"})
+    fake.advance(7 * 86_400 - 60)
+    checks.equal("a week", fake.get(f"/v1/payment_intents/{none}").json["status"], "requires_capture")
+    fake.advance(61)
+    expired = [fake.get(f"/v1/payment_intents/{it}").json for it in (none, some)]
+    seen = [(it["status"], it["cancellation_reason"], it["amount_received"], it["amount_capturable"]) for it in expired]
+    checks.equal("expired", seen, [("canceled", "automatic", 0, 0), ("succeeded", None, 300, 0)])
+
+
+def booking(fake, checks):
+    """By default Stripe books a capture after it has answered."""
+    params = [*payment(capture_method="automatic_async"), ("expand[]", "latest_charge")]
+    charge = fake.post("/v1/payment_intents", params).json["latest_charge"]
+    checks.equal("captured and not booked", (charge["captured"], charge["balance_transaction"]), (True, None))
+    fake.advance(2)
+    later = fake.get(f"/v1/charges/{charge['id']}", {"expand[]": "balance_transaction"}).json
+    checks.equal("booked", later["balance_transaction"]["amount"], 2000)
+    checks.equal("with an event", events_of(fake, charge["id"]), ["charge.succeeded", "charge.updated"])
+    plain = fake.post("/v1/payment_intents", {"amount": 900, "currency": "usd"}).json
+    checks.equal("the default", plain["capture_method"], "automatic_async")
 
 
 def refunds(fake, checks):

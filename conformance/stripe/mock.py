@@ -112,7 +112,7 @@ def complete(fake, document, checks):
     samples = json.loads((document / "fixtures3.json").read_text())["resources"]
     schemas = json.loads((document / "spec3.json").read_text())["components"]["schemas"]
     customer = fake.post("/v1/customers").json
-    intent = fake.post("/v1/payment_intents", [("amount", 900), ("currency", "usd"), ("confirm", "true"), ("payment_method", "pm_card_createDispute"), ("payment_method_types[]", "card")]).json
+    intent = fake.post("/v1/payment_intents", [("amount", 900), ("currency", "usd"), ("confirm", "true"), ("capture_method", "automatic"), ("payment_method", "pm_card_createDispute"), ("payment_method_types[]", "card")]).json
     charge = fake.get(f"/v1/charges/{intent['latest_charge']}").json
     refund_of = fake.post("/v1/payment_intents", [("amount", 900), ("currency", "usd"), ("confirm", "true"), ("payment_method", "pm_card_visa"), ("payment_method_types[]", "card")]).json["id"]
     fake.advance(2)

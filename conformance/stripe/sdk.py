@@ -69,7 +69,7 @@ def payments(fake, checks):
     api = client(fake)
     customer = api.customers.create({"email": "bo@example.com"})
     method = api.payment_methods.attach("pm_card_visa", {"customer": customer.id})
-    common = {"amount": 1500, "currency": "usd", "customer": customer.id, "payment_method": method.id, **CARD}
+    common = {"amount": 1500, "currency": "usd", "customer": customer.id, "payment_method": method.id, "capture_method": "automatic", **CARD}
     key = {"idempotency_key": fresh("sdk")}
     params = {**common, "confirm": True, "off_session": True, "metadata": {"n": "1"}, "expand": ["latest_charge.balance_transaction"]}
     paid = api.payment_intents.create(params, key)

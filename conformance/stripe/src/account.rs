@@ -62,8 +62,10 @@ impl Row {
 /// Work that an account has to do at an instant of the clock.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
+    BookCharge(Id),
     SettleRefund(Id),
     OpenDispute(Id),
+    ExpireAuthorization(Id),
 }
 
 pub struct Account {
@@ -111,8 +113,12 @@ impl Account {
         match row {
             Row::BalanceTransaction(it) => self.balance_transactions.put(it.clone()),
             Row::Charge(it) => {
-                let before = self.charges.get(&it.id).and_then(|it| it.disputed_at);
-                self.schedule(before, it.disputed_at, Due::OpenDispute(it.id.clone()));
+                let before = self
+                    .charges
+                    .get(&it.id)
+                    .map_or((None, None), |it| (it.booked_at, it.disputed_at));
+                self.schedule(before.0, it.booked_at, Due::BookCharge(it.id.clone()));
+                self.schedule(before.1, it.disputed_at, Due::OpenDispute(it.id.clone()));
                 self.charges.put(it.clone());
             }
             Row::CheckoutSession(it) => self.checkout_sessions.put(it.clone()),
@@ -124,7 +130,11 @@ impl Account {
                 }
                 self.events.push_back(it.clone());
             }
-            Row::PaymentIntent(it) => self.payment_intents.put(it.clone()),
+            Row::PaymentIntent(it) => {
+                let before = self.payment_intents.get(&it.id).and_then(|it| it.expires_at);
+                self.schedule(before, it.expires_at, Due::ExpireAuthorization(it.id.clone()));
+                self.payment_intents.put(it.clone());
+            }
             Row::PaymentMethod(it) => self.payment_methods.put(it.clone()),
             Row::Refund(it) => {
                 let before = self.refunds.get(&it.id).and_then(|it| it.settles_at);

@@ -44,6 +44,8 @@ pub struct TestCard {
     pub dispute: Option<&'static str>,
     /// The dispute is an inquiry, which moves no money.
     pub is_inquiry: bool,
+    /// Whether several captures of one authorization are available.
+    pub multicapture: bool,
 }
 
 const VISA: TestCard = TestCard {
@@ -58,6 +60,7 @@ const VISA: TestCard = TestCard {
     refunds: Refunds::Succeed,
     dispute: None,
     is_inquiry: false,
+    multicapture: true,
 };
 
 const fn plain(name: &'static str, brand: &'static str, last4: &'static str) -> TestCard {
@@ -93,6 +96,10 @@ static CARDS: &[TestCard] = &[
     plain("jcb", "jcb", "0505"),
     plain("unionpay", "unionpay", "0005"),
     plain("bypassPending", "visa", "0077"),
+    TestCard {
+        multicapture: false,
+        ..plain("credit_disableEnterpriseCardFeatures", "visa", "0076")
+    },
     of_country("us", "US", "4242"),
     of_country("de", "DE", "0016"),
     of_country("fr", "FR", "0003"),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::account::{Account, Due, Row};
 use crate::api::event::Event;
-use crate::api::{dispute, refund, route};
+use crate::api::{charge, dispute, payment_intent, refund, route};
 use crate::clock::Clock;
 use crate::deliveries::{Deliveries, Delivery};
 use crate::error::ApiError;
@@ -258,7 +258,7 @@ impl Fake {
         }
     }
 
-    /// Does what is due on the clock: refunds that settle, disputes that are opened.
+    /// Does what is due on the clock, such as refunds that settle and authorizations that expire.
     pub fn tick(&mut self) {
         let now = self.clock.now();
         let owners: Vec<Owner> = self
@@ -272,6 +272,8 @@ impl Fake {
                 self.act_alone(&owner, &Params::default(), |request| match &due {
                     Due::SettleRefund(id) => refund::settle(request, id),
                     Due::OpenDispute(id) => dispute::open_due(request, id),
+                    Due::BookCharge(id) => charge::book_due(request, id),
+                    Due::ExpireAuthorization(id) => payment_intent::expire(request, id),
                 });
             }
         }

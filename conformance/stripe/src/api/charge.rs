@@ -18,7 +18,10 @@ use crate::request::Request;
 
 /// A card with a dispute is disputed this long after the capture.
 const DISPUTED_AFTER_S: i64 = 1;
-const AUTHORIZATION_S: i64 = 7 * 86_400;
+/// With `automatic_async`, what was captured is booked this much later.
+const BOOKED_AFTER_S: i64 = 1;
+/// How long an authorization can be captured.
+pub const AUTHORIZATION_S: i64 = 7 * 86_400;
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Charge {
@@ -42,6 +45,8 @@ pub struct Charge {
     pub multicapture: bool,
     /// Of the first capture.
     pub balance_transaction: Option<Id>,
+    /// When the capture is booked, if that is still to be done.
+    pub booked_at: Option<i64>,
     pub disputed: bool,
     /// When a dispute is opened, by the card.
     pub disputed_at: Option<i64>,
@@ -108,7 +113,7 @@ impl Charge {
             "receipt_email": null,
             "receipt_number": null,
             "receipt_url": null,
-            "refunded": self.amount_refunded > 0 && self.amount_refunded == self.refundable(),
+            "refunded": self.is_refunded(),
             "review": null,
             "shipping": null,
             "source_transfer": null,
@@ -120,9 +125,14 @@ impl Charge {
         })
     }
 
-    /// What can be refunded at most: what was captured, or, if nothing was, what is authorized.
-    pub fn refundable(&self) -> i64 {
-        if self.captured || self.amount_captured > 0 { self.amount_captured } else { self.amount }
+    /// Wholly, and nothing more can be captured; what was only released counts too.
+    fn is_refunded(&self) -> bool {
+        let whole = match (self.captured, self.amount_captured) {
+            (true, captured) => captured,
+            (false, 0) => self.amount,
+            (false, _) => return false,
+        };
+        self.amount_refunded > 0 && self.amount_refunded == whole
     }
 
     fn render_card(&self) -> Value {
@@ -205,8 +215,14 @@ pub struct Attempt<'a> {
 /// Writes the charge of an authorization; captured at once, unless the intent is captured by hand.
 pub fn authorized(request: &mut Request, attempt: &Attempt) -> Rc<Charge> {
     let mut charge = of_attempt(request, attempt);
-    if !attempt.intent.is_manual {
-        book(request, &mut charge, attempt.intent.amount, true);
+    if !attempt.intent.is_manual() {
+        let is_async = attempt.intent.capture_method == "automatic_async";
+        charge.amount_captured = charge.amount;
+        charge.booked_at = is_async.then_some(request.now + BOOKED_AFTER_S);
+        if !is_async {
+            book(request, &mut charge, attempt.intent.amount);
+        }
+        captured(request, &mut charge);
     }
     let charge = Rc::new(charge);
     request.put(Row::Charge(charge.clone()));
@@ -221,24 +237,56 @@ pub fn refused(request: &mut Request, attempt: &Attempt, refusal: Refusal) -> Rc
     charge
 }
 
-pub fn capture(request: &mut Request, intent: &PaymentIntent, amount: i64, is_last: bool) {
-    let id = intent.latest_charge.as_ref().expect("an authorized intent has a charge");
-    let mut charge =
-        (**request.account.charges.get(id).expect("an intent's charge exists")).clone();
-    book(request, &mut charge, amount, is_last);
+/// Writes a capture, and returns whether several ones are available. An amount of 0 ends the captures.
+pub fn capture(request: &mut Request, intent: &PaymentIntent, amount: i64, is_last: bool) -> bool {
+    let mut charge = (*of_intent(request, intent)).clone();
+    charge.amount_captured += amount;
+    if amount > 0 {
+        book(request, &mut charge, amount);
+    }
+    if is_last {
+        captured(request, &mut charge);
+    }
+    let multicapture = charge.multicapture;
     let row = Row::Charge(Rc::new(charge));
     request.put(row.clone());
-    request.emit("charge.captured", row);
+    if amount > 0 {
+        request.emit("charge.updated", row.clone());
+    }
+    if is_last {
+        request.emit("charge.captured", row);
+    }
+    multicapture
 }
 
-fn book(request: &mut Request, charge: &mut Charge, amount: i64, is_last: bool) {
+/// The charge of an intent that is authorized.
+pub fn of_intent(request: &Request, intent: &PaymentIntent) -> Rc<Charge> {
+    let id = intent.latest_charge.as_ref().expect("an authorized intent has a charge");
+    request.account.charges.get(id).expect("an intent's charge exists").clone()
+}
+
+fn book(request: &mut Request, charge: &mut Charge, amount: i64) {
     let booked = balance_transaction::of_charge(request, charge, amount);
     charge.balance_transaction.get_or_insert(booked);
-    charge.amount_captured += amount;
-    charge.captured |= is_last;
-    if charge.card().dispute.is_some() && is_last {
+}
+
+/// Nothing more is captured.
+fn captured(request: &Request, charge: &mut Charge) {
+    charge.captured = true;
+    if charge.card().dispute.is_some() {
         charge.disputed_at = Some(request.now + DISPUTED_AFTER_S);
     }
+}
+
+/// What was captured with `automatic_async` is booked.
+pub fn book_due(request: &mut Request, id: &str) {
+    let mut charge = (**request.account.charges.get(id).expect("what is due exists")).clone();
+    charge.booked_at = None;
+    let amount = charge.amount_captured;
+    book(request, &mut charge, amount);
+    let row = Row::Charge(Rc::new(charge));
+    request.put(row.clone());
+    request.emit("charge.updated", row);
 }
 
 fn of_attempt(request: &mut Request, attempt: &Attempt) -> Charge {
@@ -260,8 +308,9 @@ fn of_attempt(request: &mut Request, attempt: &Attempt) -> Charge {
         captured: false,
         failure: None,
         authenticated: *authenticated,
-        multicapture: intent.multicapture,
+        multicapture: intent.multicapture && method.card().multicapture,
         balance_transaction: None,
+        booked_at: None,
         disputed: false,
         disputed_at: None,
         description: intent.description.clone(),

@@ -237,9 +237,10 @@ fn at_bank(
     keep_method(request, &intent, method, authenticated);
     intent.latest_charge = Some(charge.id.clone());
     intent.last_error = None;
-    let event = if intent.is_manual {
+    let event = if intent.is_manual() {
         intent.status = Status::RequiresCapture;
         intent.amount_capturable = intent.amount;
+        intent.expires_at = Some(request.now + charge::AUTHORIZATION_S);
         "payment_intent.amount_capturable_updated"
     } else {
         intent.status = Status::Succeeded;

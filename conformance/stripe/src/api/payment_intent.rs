@@ -43,6 +43,17 @@ const CREATE_TAKES: &[&str] = &[
     "use_stripe_sdk",
 ];
 
+const CAPTURE_TAKES: &[&str] = &[
+    "amount_to_capture",
+    "final_capture",
+    "metadata",
+    "statement_descriptor",
+    "statement_descriptor_suffix",
+];
+
+/// Of one authorization.
+const CAPTURES_MAX: usize = 50;
+
 const UPDATE_TAKES: &[&str] = &[
     "amount",
     "currency",
@@ -117,7 +128,9 @@ pub struct PaymentIntent {
     pub currency: String,
     pub customer: Option<Id>,
     pub payment_method: Option<Id>,
-    pub is_manual: bool,
+    /// `automatic`, `automatic_async` or `manual`.
+    pub capture_method: String,
+    /// Several captures are asked for; the card decides whether they are available.
     pub multicapture: bool,
     /// `payment_method_options[card][request_three_d_secure]`.
     pub three_d_secure: String,
@@ -128,6 +141,8 @@ pub struct PaymentIntent {
     pub challenge: Option<Challenge>,
     pub last_error: Option<Decline>,
     pub latest_charge: Option<Id>,
+    /// When what is authorized and not captured is released.
+    pub expires_at: Option<i64>,
     pub canceled_at: Option<i64>,
     pub cancellation_reason: Option<String>,
     pub description: Option<String>,
@@ -174,7 +189,7 @@ impl PaymentIntent {
             "automatic_payment_methods": automatic,
             "canceled_at": self.canceled_at,
             "cancellation_reason": self.cancellation_reason,
-            "capture_method": if self.is_manual { "manual" } else { "automatic" },
+            "capture_method": self.capture_method,
             "client_secret": self.client_secret,
             "confirmation_method": "automatic",
             "created": self.created,
@@ -205,6 +220,10 @@ impl PaymentIntent {
             "transfer_data": null,
             "transfer_group": null,
         })
+    }
+
+    pub fn is_manual(&self) -> bool {
+        self.capture_method == "manual"
     }
 
     fn render_options(&self) -> Value {
@@ -314,7 +333,7 @@ fn of_params(request: &mut Request) -> Result<PaymentIntent, ApiError> {
         currency,
         customer,
         payment_method: None,
-        is_manual: capture == Some("manual"),
+        capture_method: capture.unwrap_or("automatic_async").to_owned(),
         multicapture: multicapture == Some("if_available"),
         three_d_secure: three_d_secure.unwrap_or("automatic").to_owned(),
         setup_future_usage: usage.filter(|it| !it.is_empty()).map(str::to_owned),
@@ -322,6 +341,7 @@ fn of_params(request: &mut Request) -> Result<PaymentIntent, ApiError> {
         challenge: None,
         last_error: None,
         latest_charge: None,
+        expires_at: None,
         canceled_at: None,
         cancellation_reason: None,
         description: params.owned("description"),
@@ -348,7 +368,10 @@ pub fn of_session(request: &mut Request, session: &CheckoutSession, method: &Id)
         currency: session.currency.clone().expect("a payment has a currency"),
         customer: session.customer.clone(),
         payment_method: Some(method.clone()),
-        is_manual: session.capture_method.as_deref() == Some("manual"),
+        capture_method: session
+            .capture_method
+            .clone()
+            .unwrap_or_else(|| "automatic_async".to_owned()),
         multicapture: false,
         three_d_secure: "automatic".to_owned(),
         setup_future_usage: session.setup_future_usage.clone(),
@@ -356,6 +379,7 @@ pub fn of_session(request: &mut Request, session: &CheckoutSession, method: &Id)
         challenge: None,
         last_error: None,
         latest_charge: None,
+        expires_at: None,
         canceled_at: None,
         cancellation_reason: None,
         description: None,
@@ -440,13 +464,7 @@ pub fn list(request: &mut Request) -> Result<Value, ApiError> {
 /// Captures what `amount_to_capture` says; the rest is released, unless more captures are to follow.
 pub fn capture(request: &mut Request, id: &str) -> Result<Value, ApiError> {
     let params = request.params;
-    params.only(&[
-        "amount_to_capture",
-        "final_capture",
-        "metadata",
-        "statement_descriptor",
-        "statement_descriptor_suffix",
-    ])?;
+    params.only(CAPTURE_TAKES)?;
     let mut intent = (*find(request, id)?).clone();
     let asked = params.integer("amount_to_capture")?;
     let is_final = params.boolean("final_capture")?.unwrap_or(true);
@@ -455,54 +473,105 @@ pub fn capture(request: &mut Request, id: &str) -> Result<Value, ApiError> {
         return Err(intent.unexpected("captured"));
     }
     let amount = asked.unwrap_or(intent.amount_capturable);
-    currencies::check_digits("amount_to_capture", amount, &intent.currency)?;
-    if amount > intent.amount_capturable {
-        let message = format!(
-            "The remaining amount of this PaymentIntent that you can capture is {}; {amount} is more.",
-            intent.amount_capturable
-        );
-        return Err(ApiError::invalid("amount_to_capture", message)
-            .coded("amount_too_large")
-            .of_intent(&intent.id));
-    }
-    if !is_final && !intent.multicapture {
-        let message = "final_capture=false needs payment_method_options[card][request_multicapture]=if_available.";
-        return Err(ApiError::invalid("final_capture", message).of_intent(&intent.id));
-    }
+    check_capture(request, &intent, amount, is_final)?;
     let is_last = is_final || amount == intent.amount_capturable;
-    charge::capture(request, &intent, amount, is_last);
+    let multicapture = charge::capture(request, &intent, amount, is_last);
     intent.amount_received += amount;
-    intent.amount_capturable = if is_last { 0 } else { intent.amount_capturable - amount };
-    intent.status = if is_last { Status::Succeeded } else { Status::RequiresCapture };
+    intent.amount_capturable -= amount;
+    if is_last {
+        intent.amount_capturable = 0;
+        intent.status = Status::Succeeded;
+        intent.expires_at = None;
+    }
     let row = Row::PaymentIntent(Rc::new(intent));
     request.put(row.clone());
-    let event = if is_last {
-        "payment_intent.succeeded"
-    } else {
-        "payment_intent.amount_capturable_updated"
-    };
-    request.emit(event, row.clone());
+    if multicapture {
+        request.emit("payment_intent.amount_capturable_updated", row.clone());
+    }
+    if is_last {
+        request.emit("payment_intent.succeeded", row.clone());
+    }
     Ok(request.account.render(&row))
+}
+
+fn check_capture(
+    request: &Request,
+    intent: &PaymentIntent,
+    amount: i64,
+    is_final: bool,
+) -> Result<(), ApiError> {
+    let refused =
+        |param: &str, message: String| ApiError::invalid(param, message).of_intent(&intent.id);
+    let charge = charge::of_intent(request, intent);
+    if !is_final && !charge.multicapture {
+        let message = "Multiple captures are not available for this PaymentIntent; see multicapture.status of its charge.";
+        return Err(refused("final_capture", message.to_owned()));
+    }
+    let captures = request.account.balance_transactions.of(&charge.id).count();
+    if captures >= CAPTURES_MAX {
+        return Err(refused(
+            "amount_to_capture",
+            format!("A PaymentIntent is captured up to {CAPTURES_MAX} times"),
+        ));
+    }
+    // Nothing more: what was captured stays, and the rest is released.
+    if amount == 0 && is_final && intent.amount_received > 0 {
+        return Ok(());
+    }
+    currencies::check_digits("amount_to_capture", amount, &intent.currency)?;
+    if amount > intent.amount_capturable {
+        let most = intent.amount_capturable;
+        let message = format!(
+            "The remaining amount of this PaymentIntent that you can capture is {most}; {amount} is more."
+        );
+        return Err(refused("amount_to_capture", message).coded("amount_too_large"));
+    }
+    Ok(())
+}
+
+/// The time to capture is over: what was captured stays, and the rest is released.
+pub fn expire(request: &mut Request, id: &str) {
+    let mut intent =
+        (**request.account.payment_intents.get(id).expect("what is due exists")).clone();
+    intent.expires_at = None;
+    intent.amount_capturable = 0;
+    if intent.amount_received > 0 {
+        charge::capture(request, &intent, 0, true);
+        intent.status = Status::Succeeded;
+        let row = Row::PaymentIntent(Rc::new(intent));
+        request.put(row.clone());
+        return request.emit("payment_intent.succeeded", row);
+    }
+    let charge = charge::of_intent(request, &intent);
+    refund::release(request, &intent, Some("expired_uncaptured_charge"));
+    request.emit("charge.expired", Row::Charge(charge));
+    canceled(request, intent, Some("automatic".to_owned()));
 }
 
 pub fn cancel(request: &mut Request, id: &str) -> Result<Value, ApiError> {
     request.params.only(&["cancellation_reason"])?;
     let reasons = &["abandoned", "duplicate", "fraudulent", "requested_by_customer"];
     let reason = request.params.one_of("cancellation_reason", reasons)?.map(str::to_owned);
-    let mut intent = (*find(request, id)?).clone();
+    let intent = (*find(request, id)?).clone();
     if matches!(intent.status, Status::Succeeded | Status::Canceled) || intent.amount_received > 0 {
         return Err(intent.unexpected("canceled"));
     }
     if intent.status == Status::RequiresCapture {
-        refund::release(request, &intent);
+        refund::release(request, &intent, None);
     }
+    let row = canceled(request, intent, reason);
+    Ok(request.account.render(&row))
+}
+
+fn canceled(request: &mut Request, mut intent: PaymentIntent, reason: Option<String>) -> Row {
     intent.status = Status::Canceled;
     intent.amount_capturable = 0;
     intent.challenge = None;
+    intent.expires_at = None;
     intent.canceled_at = Some(request.now);
     intent.cancellation_reason = reason;
     let row = Row::PaymentIntent(Rc::new(intent));
     request.put(row.clone());
     request.emit("payment_intent.canceled", row.clone());
-    Ok(request.account.render(&row))
+    row
 }

@@ -195,10 +195,11 @@ fn refunded_charge(request: &Request) -> Result<Rc<Charge>, ApiError> {
 }
 
 /// What is authorized and not captured goes back; Stripe shows that as a refund that moved no money.
-pub fn release(request: &mut Request, intent: &PaymentIntent) {
+pub fn release(request: &mut Request, intent: &PaymentIntent, reason: Option<&str>) {
     let id = intent.latest_charge.clone().expect("an authorized intent has a charge");
     let charge = request.account.charges.get(&id).expect("an intent's charge exists").clone();
-    let refund = of_charge(request, &charge, charge.amount);
+    let mut refund = of_charge(request, &charge, charge.amount);
+    refund.reason = reason.map(str::to_owned);
     write(request, &charge, refund);
 }
 
