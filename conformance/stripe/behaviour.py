@@ -318,6 +318,8 @@ def methods(fake, checks):
     checks.equal("card numbers are refused", number.status, 400)
     unknown = fake.post("/v1/payment_intents", [*payment(), ("application_fee_amount", 5)])
     checks.equal("what the fake does not know is refused", unknown.error[1], "parameter_unknown")
+    unknown = fake.post("/v1/payment_intents", [*payment(), ("payment_method_options[card][network]", "visa")])
+    checks.equal("also within a parameter", unknown.error[1], "parameter_unknown")
     for currency, amount, status in (("isk", 500, 200), ("isk", 550, 400), ("ugx", 150, 400), ("kwd", 5120, 200), ("kwd", 5124, 400), ("jpy", 500, 200), ("xyz", 500, 400), ("usd", 49, 400)):
         answer = fake.post("/v1/payment_intents", {"amount": amount, "currency": currency})
         checks.equal(f"{amount} {currency}", answer.status, status)

@@ -97,6 +97,8 @@ def agree(fake, binary, log, checks):
     for method, path, params, taken in REQUESTS:
         found = [status(url, method, path, params) == 200 for url in (mock.url, fake.url)]
         checks.equal(f"{method} {path} {params}: taken by stripe-mock and by the fake", found, [taken, taken])
+    long = "phone=" + "1" * 21
+    checks.equal("longer than the document allows", status(fake.url, "POST", "/v1/customers", long), 400)
     mock.close()
 
 

@@ -102,7 +102,7 @@ async function events() {
   await check('as the SDK signs', () => {
     const timestamp = Number(/t=(\d+)/.exec(signature)[1]);
     const header = stripe.webhooks.generateTestHeaderString({ payload: body.toString(), secret: endpoint.secret, timestamp });
-    assert.equal(signature, header);
+    assert.equal(signature.replace(/,v0=[0-9a-f]{64}$/, ''), header);
   });
   await rotation(endpoint);
 }

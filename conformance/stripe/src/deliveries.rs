@@ -19,6 +19,7 @@ use tokio::time::error::Elapsed;
 
 use crate::account::Account;
 use crate::api::event::Event;
+use crate::api::webhook_endpoint::WebhookEndpoint;
 use crate::fake::{Fake, Owner};
 use crate::ids::Id;
 use crate::journal::Line;
@@ -176,21 +177,25 @@ fn request(fake: &Fake, delivery: &Delivery) -> Option<(hyper::Request<Full<Byte
     let request = hyper::Request::post(&endpoint.url)
         .header("content-type", "application/json; charset=utf-8")
         .header("user-agent", "Stripe/1.0 (+https://stripe.com/docs/webhooks)")
-        .header("stripe-signature", signature(&endpoint.secrets, fake.clock.now(), &body));
+        .header(
+            "stripe-signature",
+            signature(endpoint, account.livemode, (fake.clock.now(), &body)),
+        );
     Some((request.body(Full::new(Bytes::from(body))).ok()?, event))
 }
 
-/// `t=SECONDS,v1=HMAC`, with one `v1` for each secret.
-fn signature(secrets: &[String], now: i64, body: &[u8]) -> String {
-    let mut signed = format!("{now}.").into_bytes();
-    signed.extend_from_slice(body);
+/// `t=SECONDS,v1=HMAC`, with one `v1` for each secret. In test mode Stripe adds a `v0`, which no receiver
+/// may take for a signature.
+fn signature(endpoint: &WebhookEndpoint, livemode: bool, signed: (i64, &[u8])) -> String {
+    let (now, body) = signed;
     let mut header = format!("t={now}");
-    for secret in secrets {
+    let text = [format!("{now}.").as_bytes(), body].concat();
+    let schemes = endpoint.secrets.iter().map(|secret| ("v1", secret.as_str()));
+    for (scheme, secret) in schemes.chain((!livemode).then_some(("v0", "no secret"))) {
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
-        header.push_str(",v1=");
-        for byte in hmac::sign(&key, &signed).as_ref() {
-            header.push_str(&format!("{byte:02x}"));
-        }
+        let hex: String =
+            hmac::sign(&key, &text).as_ref().iter().map(|it| format!("{it:02x}")).collect();
+        header.push_str(&format!(",{scheme}={hex}"));
     }
     header
 }

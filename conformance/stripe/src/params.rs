@@ -10,6 +10,25 @@ const METADATA_KEYS_MAX: usize = 50;
 const METADATA_KEY_CHARS_MAX: usize = 40;
 const METADATA_VALUE_CHARS_MAX: usize = 500;
 
+/// What the fake knows within a parameter; one that ends in `[` holds any key. A parameter that is not
+/// here holds anything.
+const NESTED: &[(&str, &[&str])] = &[
+    ("automatic_payment_methods", &["[allow_redirects]", "[enabled]"]),
+    ("card", &["[number]", "[token]"]),
+    ("created", &["[gt]", "[gte]", "[lt]", "[lte]"]),
+    ("invoice_settings", &["[default_payment_method]"]),
+    ("payment_intent_data", &["[capture_method]", "[metadata][", "[setup_future_usage]"]),
+    ("payment_method_data", &["[billing_details][", "[card][number]", "[card][token]", "[type]"]),
+    ("payment_method_options", &["[card][request_multicapture]", "[card][request_three_d_secure]"]),
+    ("setup_intent_data", &["[metadata]["]),
+];
+
+fn is_known_within(top: &str, rest: &str) -> bool {
+    let fits = |it: &&str| if it.ends_with('[') { rest.starts_with(*it) } else { rest == *it };
+    let known = NESTED.iter().find(|it| it.0 == top);
+    rest.is_empty() || known.is_none_or(|it| it.1.iter().any(fits))
+}
+
 /// Names as they were sent (`card[token]`, `expand[0]`), in their order.
 #[derive(Default)]
 pub struct Params(Vec<(String, String)>);
@@ -124,7 +143,9 @@ impl Params {
     pub fn only(&self, known: &[&str]) -> Result<(), ApiError> {
         for (name, _) in self.pairs() {
             let top = name.split('[').next().unwrap_or(name);
-            if top != "expand" && !known.contains(&top) {
+            if top != "expand"
+                && !(known.contains(&top) && is_known_within(top, &name[top.len()..]))
+            {
                 let message = format!("Received unknown parameter: {name}");
                 return Err(ApiError::invalid(name, message).coded("parameter_unknown"));
             }
