@@ -217,6 +217,43 @@ def authorize_capture_refund_and_void(kb, stripe):
     same(stripe.ledger()[payment["transactions"][0]["transactionId"]][0]["status"], "canceled", "at Stripe")
 
 
+def a_customer_enters_a_card_on_stripes_page(kb, stripe):
+    account = kb.account()
+    path = f"/paymentGateways/hosted/form/{account}?pluginName=faregate-stripe"
+    fields = [{"key": "successUrl", "value": "http://127.0.0.1:9/done"}]
+    status, form, _ = kb.ask("POST", path, {"formFields": fields})
+    same(status, 200, form)
+    same((form["kbAccountId"], form["formMethod"]), (account, "GET"), "form")
+    session = form["formFields"]["id"]
+    try:
+        urllib.request.urlopen(form["formUrl"], b"payment_method=pm_card_visa", timeout=10).close()
+    except OSError:
+        pass
+    kb.method(account, "", properties=[("sessionId", session)])
+    status, payment = kb.pay(account)
+    same((status, last(payment)["status"]), (201, "SUCCESS"), last(payment))
+    same(kb.pay(account, "2.00")[0], 201, "again")
+    status, said, _ = kb.ask("POST", path, {"formFields": [{"key": "successUrl", "value": "javascript:1"}]})
+    assert status == 400 and "successUrl" in said["message"], f"{status} {said}"
+    status, said, _ = kb.ask("POST", path.replace("faregate-stripe", "faregate-simulator"), {})
+    assert status == 400 and "no page" in said["message"], f"{status} {said}"
+    status, said, _ = kb.ask("POST", f"/paymentGateways/hosted/form/{uuid.uuid4()}?pluginName=faregate-stripe", {})
+    same(status, 404, "an account that is not there")
+
+
+def no_secret_is_in_a_file_or_a_log(kb, stripe):
+    """Keys and secrets of webhooks and challenges, in what the server wrote: sealed, or not at all."""
+    account = kb.account()
+    kb.method(account, "pm_card_threeDSecure2Required")
+    _, payment = kb.pay(account, query="?pluginProperty=offSession%3Dfalse")
+    action = {it["key"]: it["value"] for it in last(payment)["properties"]}
+    for name in ("server.log", *(it.name for it in (kb.folder / "data").iterdir() if it.is_file())):
+        at = kb.folder / name if name == "server.log" else kb.folder / "data" / name
+        written = at.read_bytes()
+        for secret in (action["clientSecret"], KEY, WEBHOOK_SECRET):
+            assert secret.encode() not in written, f"{name} has a secret"
+
+
 def a_decline_says_why(kb, stripe):
     account = kb.account()
     kb.method(account, "pm_card_chargeCustomerFail")
@@ -447,6 +484,8 @@ CHECKS = [
     a_payment_is_charged_once_with_its_metadata,
     tokens_and_kill_bills_names_work,
     authorize_capture_refund_and_void,
+    a_customer_enters_a_card_on_stripes_page,
+    no_secret_is_in_a_file_or_a_log,
     a_decline_says_why,
     currencies_count_as_stripe_counts,
     a_customer_who_is_present_passes_a_challenge,

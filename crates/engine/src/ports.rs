@@ -12,8 +12,8 @@ use domain::payment::{Actor, GatewayAnswer, GatewayKnowledge, ReplyKey};
 use domain::read::Read;
 use domain::state::State;
 use domain::{
-    AccountId, Event, GatewayCall, GatewaySettings, MailId, OperationId, PaymentId, Rejection,
-    Reply, RequestId, Seq, Sequences, TenantNo, Timestamp, TransactionId,
+    AccountId, Event, GatewayCall, GatewaySettings, MailId, OperationId, PaymentId, Properties,
+    Rejection, Reply, RequestId, Seq, Sequences, TenantNo, Timestamp, TransactionId,
 };
 
 use crate::Deadline;
@@ -345,12 +345,20 @@ pub trait Gateway: Send + Sync {
     /// gateway has no accounts. It may ask the gateway.
     ///
     /// # Errors
-    /// [`ConfigurationRefused`].
+    /// [`RequestRefused`].
     fn merchant_account<'a>(
         &'a self,
         _configuration: &'a str,
-    ) -> BoxFuture<'a, Result<Option<MerchantAccount>, ConfigurationRefused>> {
+    ) -> BoxFuture<'a, Result<Option<MerchantAccount>, RequestRefused>> {
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Makes a page on which a customer enters a payment method.
+    ///
+    /// # Errors
+    /// [`RequestRefused`].
+    fn form(&self, _form: FormRequest) -> BoxFuture<'_, Result<Form, RequestRefused>> {
+        Box::pin(std::future::ready(Err(RequestRefused::Unsupported)))
     }
 
     /// Performs a call. The transaction's id is the idempotency key: a gateway that got it before
@@ -374,13 +382,34 @@ pub trait Gateway: Send + Sync {
     }
 }
 
-/// Why a tenant's configuration of a gateway is not stored.
+/// Why a gateway does not do what it was asked for beside calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConfigurationRefused {
+pub enum RequestRefused {
+    /// The gateway has no such thing.
+    Unsupported,
     /// The field that is wrong, and why; without its value.
     Invalid(String),
     /// The gateway cannot be asked now.
     Unavailable(String),
+}
+
+/// What a page is made for.
+#[derive(Clone, Debug)]
+pub struct FormRequest {
+    pub tenant: TenantNo,
+    /// The account whose customer uses it.
+    pub account: AccountId,
+    /// What the client says of it: untrusted.
+    pub fields: Properties,
+}
+
+/// A page of a gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Where the customer's browser goes, by GET.
+    pub url: String,
+    /// What the client gets beside it.
+    pub fields: Properties,
 }
 
 /// A notification as it was posted: untrusted.

@@ -5,6 +5,7 @@
 mod accounts;
 mod amount;
 mod api;
+mod checkout;
 mod configuration;
 mod event;
 mod inquiry;
@@ -20,8 +21,8 @@ use domain::MerchantAccount;
 use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome};
 use domain::{GatewayCall, GatewaySettings, PaymentId, TransactionId};
 use engine::ports::{
-    BoxFuture, ConfigurationRefused, Gateway, Inquiry, NotificationRefused, Notified,
-    PostedNotification,
+    BoxFuture, Form, FormRequest, Gateway, Inquiry, NotificationRefused, Notified,
+    PostedNotification, RequestRefused,
 };
 use engine::{Clock, Deadline};
 use secrets::Purpose;
@@ -33,7 +34,8 @@ use self::api::{Api, Parameters, Trouble, is_id};
 use self::configuration::Configuration;
 use self::event::Subject;
 use self::inquiry::Asked;
-use self::objects::{Intent, Named, Refund};
+use self::methods::Holder;
+use self::objects::{Intent, Named, Page, Refund};
 use self::operations::{Answered, Charging};
 use crate::host::Host;
 use crate::tenants::Tenants;
@@ -145,6 +147,27 @@ impl Stripe {
         GatewayOutcome { next_action: sealed, ..outcome }
     }
 
+    /// Makes a Checkout session in which the account's customer enters a payment method.
+    async fn page(&self, form: &FormRequest) -> Result<Form, RequestRefused> {
+        use RequestRefused::{Invalid, Unavailable};
+        let account = self.accounts.of(form.tenant).await.map_err(Invalid)?;
+        let tenant = self.tenants.id(form.tenant).await.map_err(Unavailable)?;
+        let api = self.api(&account.configuration, None);
+        let of = Holder {
+            tenant: form.tenant,
+            tenant_id: tenant,
+            account: form.account,
+            gateway: self.accounts.gateway(),
+        };
+        let customer = methods::customer(&api, &self.tenants, &of).await.map_err(refusal)?;
+        let parameters = checkout::parameters(&form.fields, &customer).map_err(Invalid)?;
+        let key = Uuid::from_bytes(secrets::random::bytes()).to_string();
+        let made = api.post::<Page>("/v1/checkout/sessions", parameters, &key).await;
+        let Page { id, url } = made.map_err(refusal)?;
+        let url = url.ok_or_else(|| Unavailable("Stripe's session has no page".to_owned()))?;
+        Ok(Form { url, fields: vec![("id".to_owned(), id)] })
+    }
+
     async fn notified(
         &self,
         posted: &PostedNotification,
@@ -210,6 +233,18 @@ fn refuse_other(of: Option<&MerchantAccount>, account: &Account) -> Result<(), S
     }
 }
 
+fn refusal(trouble: Trouble) -> RequestRefused {
+    match trouble {
+        Trouble::Refused(refused) if refused.status != 401 => {
+            let message = refused.error.message.unwrap_or_default();
+            RequestRefused::Invalid(format!("Stripe refuses it: {message}"))
+        }
+        trouble @ (Trouble::NotSent(_) | Trouble::Unknown(_) | Trouble::Refused(_)) => {
+            RequestRefused::Unavailable(reason_of(trouble))
+        }
+    }
+}
+
 fn unavailable(trouble: Trouble) -> NotificationRefused {
     NotificationRefused::Unavailable(reason_of(trouble))
 }
@@ -233,10 +268,10 @@ impl Gateway for Stripe {
     fn merchant_account<'a>(
         &'a self,
         configuration: &'a str,
-    ) -> BoxFuture<'a, Result<Option<MerchantAccount>, ConfigurationRefused>> {
+    ) -> BoxFuture<'a, Result<Option<MerchantAccount>, RequestRefused>> {
         Box::pin(async move {
             let parsed = Configuration::parse(configuration);
-            let configuration = parsed.map_err(ConfigurationRefused::Invalid)?;
+            let configuration = parsed.map_err(RequestRefused::Invalid)?;
             if let Some(id) = &configuration.account_id {
                 return Ok(Some(configuration.merchant_account(id)));
             }
@@ -246,18 +281,23 @@ impl Gateway for Stripe {
                 Ok(Ok(Named { id })) if is_id(&id) => Ok(Some(configuration.merchant_account(&id))),
                 Ok(Err(Trouble::Refused(refused))) => {
                     let status = refused.status;
-                    Err(ConfigurationRefused::Invalid(format!(
+                    Err(RequestRefused::Invalid(format!(
                         "apiKey: Stripe answered HTTP {status} when it was asked for the key's account; \
                          a restricted key may need `accountId` beside it"
                     )))
                 }
-                Ok(Ok(_)) => {
-                    Err(ConfigurationRefused::Unavailable("Stripe's answer is none".to_owned()))
-                }
-                Ok(Err(trouble)) => Err(ConfigurationRefused::Unavailable(reason_of(trouble))),
-                Err(_) => {
-                    Err(ConfigurationRefused::Unavailable("Stripe did not answer".to_owned()))
-                }
+                Ok(Ok(_)) => Err(RequestRefused::Unavailable("Stripe's answer is none".to_owned())),
+                Ok(Err(trouble)) => Err(RequestRefused::Unavailable(reason_of(trouble))),
+                Err(_) => Err(RequestRefused::Unavailable("Stripe did not answer".to_owned())),
+            }
+        })
+    }
+
+    fn form(&self, form: FormRequest) -> BoxFuture<'_, Result<Form, RequestRefused>> {
+        Box::pin(async move {
+            match timeout(INQUIRE_TIMEOUT, self.page(&form)).await {
+                Ok(made) => made,
+                Err(_) => Err(RequestRefused::Unavailable("Stripe did not answer".to_owned())),
             }
         })
     }

@@ -24,6 +24,7 @@ mod dispatch;
 mod error;
 mod export;
 mod gateway_notifications;
+mod hosted_form;
 mod json;
 mod log;
 mod metrics;

@@ -14,8 +14,9 @@ use crate::route::{Credentials, Route};
 use crate::routes;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, caches, catalog,
-    custom_fields, export, gateway_notifications, node_commands, payment_methods, payments, queues,
-    security, system, tags, tenant_values, tenants, test_clock, test_plugin, transactions,
+    custom_fields, export, gateway_notifications, hosted_form, node_commands, payment_methods,
+    payments, queues, security, system, tags, tenant_values, tenants, test_clock, test_plugin,
+    transactions,
 };
 
 #[derive(OpenApi)]
@@ -166,6 +167,7 @@ use crate::{
     catalog::xml,
     system::nodes,
     gateway_notifications::process,
+    hosted_form::of_account,
     node_commands::execute,
     system::plugins,
     system::health,

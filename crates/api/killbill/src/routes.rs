@@ -10,8 +10,9 @@ use crate::route::{Credentials, Gives, Handler, Resource, Route, Takes};
 use crate::unserved::UNSERVED;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, caches, catalog,
-    custom_fields, export, gateway_notifications, node_commands, payment_methods, payments, queues,
-    security, system, tags, tenant_values, tenants, test_clock, test_plugin, transactions,
+    custom_fields, export, gateway_notifications, hosted_form, node_commands, payment_methods,
+    payments, queues, security, system, tags, tenant_values, tenants, test_clock, test_plugin,
+    transactions,
 };
 
 const fn read(path: &'static str, handler: Handler) -> Route {
@@ -411,6 +412,7 @@ static ROUTES: &[Route] = &[
     read(CATALOG_XML, |it| Box::pin(catalog::xml(it))).giving(Gives::Xml),
     post(NOTIFICATION, "payment:notification", |it| Box::pin(gateway_notifications::process(it)))
         .with_anything(),
+    post(HOSTED_FORM, "payment:trigger", |it| Box::pin(hosted_form::of_account(it))),
     read("/1.0/kb/nodesInfo", |it| Box::pin(system::nodes(it))).of_installation(),
     post("/1.0/kb/nodesInfo", "admin:*", |it| Box::pin(node_commands::execute(it)))
         .of_installation(),
@@ -453,6 +455,7 @@ const ROTATION: &str = "/1.0/kb/admin/healthcheck";
 const ROLES: &str = "/1.0/kb/security/roles";
 const CATALOG: &str = "/1.0/kb/catalog";
 const CATALOG_XML: &str = "/1.0/kb/catalog/xml";
+const HOSTED_FORM: &str = "/1.0/kb/paymentGateways/hosted/form/{accountId}";
 const NOTIFICATION: &str = "/1.0/kb/paymentGateways/notification/{pluginName}";
 const CLOCK: &str = "/1.0/kb/test/clock";
 const TEST_PLUGIN: &str = "/plugins/killbill-payment-test/configure";

@@ -9,7 +9,7 @@ use domain::tenant::{
     AppendTenantValue, PAYMENT_STATE_MACHINE, PLUGIN_CONFIGURATION, RulesSource, SETTINGS,
     SetTenantValue, TenantValue, VALUES_BYTES_MAX, is_reserved_key,
 };
-use engine::ports::ConfigurationRefused;
+use engine::ports::RequestRefused;
 use http::StatusCode;
 use ring::digest;
 use secrets::{Purpose, Sealer};
@@ -119,10 +119,11 @@ async fn merchant_account(
     let Some(gateway) = call.api.settings().gateways.get(name) else { return Ok(None) };
     match gateway.merchant_account(text).await {
         Ok(account) => Ok(account.map(RulesPart::MerchantAccount)),
-        Err(ConfigurationRefused::Invalid(reason)) => {
+        Err(RequestRefused::Unsupported) => Ok(None),
+        Err(RequestRefused::Invalid(reason)) => {
             Err(Failure::illegal(format!("pluginConfig {}", printable(&reason))))
         }
-        Err(ConfigurationRefused::Unavailable(reason)) => {
+        Err(RequestRefused::Unavailable(reason)) => {
             tracing::warn!(
                 gateway = name,
                 reason,

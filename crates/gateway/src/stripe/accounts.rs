@@ -46,6 +46,11 @@ impl Accounts {
         Self { tenants, sealer, name, remembered: Mutex::default() }
     }
 
+    /// The gateway's name.
+    pub(super) fn gateway(&self) -> &str {
+        &self.name
+    }
+
     /// The account of a tenant.
     ///
     /// # Errors

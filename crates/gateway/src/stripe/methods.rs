@@ -2,10 +2,13 @@
 //! customer, so that later charges need nobody present.
 
 use domain::object::Object;
+use domain::{AccountId, TenantNo};
+use uuid::Uuid;
 
-use super::api::{Parameters, Trouble, is_id};
+use super::api::{Api, Parameters, Trouble, is_id};
 use super::objects::{Method, Named, Session};
 use super::operations::Charging;
+use crate::tenants::Tenants;
 
 /// The property of a payment method with the customer that it is attached to.
 pub(super) const CUSTOMER: &str = "stripeCustomer";
@@ -43,7 +46,14 @@ pub(super) async fn attached(of: &Charging<'_>) -> Result<Attached, Trouble> {
     if of.property(CREATE_CUSTOMER) == Some("false") {
         return Ok(Attached { method: found.id, customer: None, is_new: true });
     }
-    let customer = customer(of).await?;
+    let call = of.call;
+    let holder = Holder {
+        tenant: call.tenant,
+        tenant_id: of.tenant,
+        account: call.account,
+        gateway: &call.gateway,
+    };
+    let customer = customer(&of.api, of.tenants, &holder).await?;
     let path = format!("/v1/payment_methods/{}/attach", found.id);
     let parameters = Parameters::default().with("customer", &customer);
     let attached: Method = of.api.post(&path, parameters, &of.key("attach")).await?;
@@ -88,12 +98,24 @@ async fn of_session(of: &Charging<'_>, id: &str) -> Result<Method, Trouble> {
     Ok(Method { id, customer })
 }
 
+/// Whose customer is meant.
+pub(super) struct Holder<'a> {
+    pub(super) tenant: TenantNo,
+    /// The id that clients see.
+    pub(super) tenant_id: Uuid,
+    pub(super) account: AccountId,
+    pub(super) gateway: &'a str,
+}
+
 /// The account's customer: that of its custom field, or of another of its methods, or a new one. Two methods that
 /// are charged at once make one customer, because the key is the account's.
-async fn customer(of: &Charging<'_>) -> Result<String, Trouble> {
-    let (tenant, account) = (of.call.tenant, of.call.account);
-    let gateway = of.call.gateway.clone();
-    let known = of.tenants.read(move |queries| {
+pub(super) async fn customer(
+    api: &Api<'_>,
+    tenants: &Tenants,
+    of: &Holder<'_>,
+) -> Result<String, Trouble> {
+    let (tenant, account, gateway) = (of.tenant, of.account, of.gateway.to_owned());
+    let known = tenants.read(move |queries| {
         let object = Object::Account(account);
         let fields = queries.custom_fields_of(tenant, object)?;
         let field = fields.into_iter().find(|it| it.name == CUSTOMER_FIELD).map(|it| it.value);
@@ -109,10 +131,10 @@ async fn customer(of: &Charging<'_>) -> Result<String, Trouble> {
         return checked(&known);
     }
     let parameters = Parameters::default()
-        .with(format!("metadata[{}]", super::outcome::TENANT), of.tenant.to_string())
+        .with(format!("metadata[{}]", super::outcome::TENANT), of.tenant_id.to_string())
         .with(format!("metadata[{}]", super::outcome::ACCOUNT), account.to_string());
     let key = format!("{account}:customer");
-    let made: Named = of.api.post("/v1/customers", parameters, &key).await?;
+    let made: Named = api.post("/v1/customers", parameters, &key).await?;
     checked(&made.id)
 }
 

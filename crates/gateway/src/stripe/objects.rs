@@ -136,6 +136,13 @@ pub(super) struct Session {
     pub(super) payment_intent: Option<SessionIntent>,
 }
 
+/// A Checkout session that was just made.
+#[derive(Debug, Deserialize)]
+pub(super) struct Page {
+    pub(super) id: String,
+    pub(super) url: Option<String>,
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct SessionIntent {
     pub(super) payment_method: Option<Expandable>,

@@ -1,0 +1,109 @@
+//! Pages of gateways on which customers enter their payment methods.
+
+use std::collections::BTreeMap;
+
+use domain::{AccountId, AccountRejection, PaymentMethodId, PaymentRejection, Rejection};
+use engine::ports::{FormRequest, RequestRefused};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::call::Call;
+use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
+use crate::json::Json;
+use crate::payment_rules::control_plugins;
+use crate::reply;
+use crate::request::{plugin_properties, printable};
+
+const JSON: Json = Json("HostedPaymentPageFields");
+
+/// Kill Bill's `HostedPaymentPageFieldsJson`.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = HostedPaymentPageFields)]
+struct FieldsBody<'a> {
+    /// What the gateway needs for its page, such as `successUrl`
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    form_fields: Option<&'a RawValue>,
+}
+
+/// Kill Bill's `HostedPaymentPageFormDescriptorJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = HostedPaymentPageFormDescriptor)]
+struct FormJson<'a> {
+    kb_account_id: Uuid,
+    form_method: &'static str,
+    form_url: &'a str,
+    form_fields: BTreeMap<&'a str, &'a str>,
+    properties: BTreeMap<&'a str, &'a str>,
+}
+
+/// Has a gateway make a page for an account's customer, and returns where it is.
+///
+/// The gateway is that of `pluginName`, else that of the payment method, else that of the account's default.
+#[utoipa::path(post, path = "/1.0/kb/paymentGateways/hosted/form/{accountId}", tag = "PaymentGateway",
+    operation_id = "hosted_form",
+    params(("accountId" = Uuid, Path), ("paymentMethodId" = Option<Uuid>, Query),
+        ("pluginName" = Option<String>, Query), ("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = FieldsBody<'static>,
+    responses((status = 200, body = FormJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>),
+        (status = 503, body = ErrorJson<'static>, description = "The gateway cannot be asked now")))]
+pub(crate) async fn of_account(call: Call) -> HandlerResult {
+    let account: AccountId = call.param_id("accountId")?;
+    control_plugins(call.query())?;
+    let body: FieldsBody<'_> = call.body(JSON)?;
+    let mut fields = JSON.properties("formFields", body.form_fields)?;
+    fields.extend(plugin_properties(call.query())?);
+    let name = gateway(&call, account).await?;
+    let Some(gateway) = call.api.settings().gateways.get(&name) else {
+        let refused = PaymentRejection::GatewayNotRegistered { gateway: name };
+        return Err(Failure::Refused(Box::new(Rejection::Payment(refused))));
+    };
+    let form = gateway.form(FormRequest { tenant: call.tenant(), account, fields }).await;
+    let form = form.map_err(|refused| match refused {
+        RequestRefused::Unsupported => Failure::illegal(format!("pluginName: {name} has no page")),
+        RequestRefused::Invalid(reason) => Failure::illegal(printable(&reason)),
+        RequestRefused::Unavailable(reason) => {
+            tracing::warn!(gateway = name, reason, "failed to make a page for a customer");
+            let code = code::plain(StatusCode::SERVICE_UNAVAILABLE, class::REJECTED);
+            Failure::coded(code, "the gateway cannot be asked for a page now")
+        }
+    })?;
+    let fields = form.fields.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    Ok(reply::ok(&FormJson {
+        kb_account_id: account.uuid(),
+        form_method: "GET",
+        form_url: &form.url,
+        form_fields: fields.collect(),
+        properties: BTreeMap::new(),
+    }))
+}
+
+/// The name of the gateway whose page is meant.
+async fn gateway(call: &Call, account: AccountId) -> Result<String, Failure> {
+    let named = call.query().text("pluginName")?.map(|it| it.into_owned());
+    let method = call.query().text("paymentMethodId")?;
+    let method = method.map(|it| it.parse::<Uuid>().map(PaymentMethodId::new));
+    let method = method.transpose().map_err(|_| Failure::illegal("paymentMethodId is no UUID"))?;
+    let tenant = call.tenant();
+    let found = call.read(move |queries| {
+        let Some(view) = queries.account(tenant, account)? else { return Ok(None) };
+        let Some(id) = method.or(view.account.payment_method_id) else { return Ok(Some(None)) };
+        let own = queries.payment_method(tenant, id)?.map(|it| it.method);
+        Ok(Some(own.filter(|it| it.account_id == account && it.active)))
+    });
+    let no_account =
+        || Failure::Refused(Box::new(AccountRejection::NotFound { id: account }.into()));
+    let of_method = found.await?.ok_or_else(no_account)?;
+    let Some(name) = named.or(of_method.map(|it| it.gateway)) else {
+        let message = "pluginName needs to be set: the account has no such payment method";
+        return Err(Failure::illegal(message));
+    };
+    Ok(name)
+}
