@@ -27,6 +27,8 @@ pub enum Purpose {
     PluginConfiguration,
     /// What a customer has to do before a transaction goes on.
     NextAction,
+    /// A tenant's webhook endpoints.
+    WebhookEndpoints,
 }
 
 impl Purpose {
@@ -38,6 +40,7 @@ impl Purpose {
             Self::Callback => "callback",
             Self::PluginConfiguration => "plugin-configuration",
             Self::NextAction => "next-action",
+            Self::WebhookEndpoints => "webhook-endpoints",
         }
     }
 }

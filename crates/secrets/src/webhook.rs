@@ -4,6 +4,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::hmac;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+
+use crate::random;
 
 /// The minimum length of a secret in bytes, as Standard Webhooks requires.
 pub const SECRET_BYTES_MIN: usize = 24;
@@ -21,16 +24,30 @@ pub const SIGNATURE: &str = "webhook-signature";
 
 /// May precede a secret in base64.
 const SECRET_PREFIX: &str = "whsec_";
+/// What precedes the public half of a key pair in base64.
+const PUBLIC_PREFIX: &str = "whpk_";
+/// The length of a drawn secret in bytes.
+const DRAWN_BYTES: usize = 32;
+/// The length in bytes of what a key pair is made of.
+const SEED_BYTES: usize = 32;
 /// The longest secret in base64, with its prefix.
 const SECRET_TEXT_BYTES_MAX: usize = SECRET_PREFIX.len() + SECRET_BYTES_MAX.div_ceil(3) * 4;
 /// What precedes an HMAC-SHA256 in base64.
 const VERSION: &str = "v1,";
+/// What precedes an Ed25519 signature in base64.
+const ASYMMETRIC_VERSION: &str = "v1a,";
 /// How many signatures of a message are looked at: a few are there while a secret is rotated.
 const SIGNATURES_MAX: usize = 16;
 
 /// A secret that both sides know.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
+
+/// A pair of Ed25519 keys: receivers verify with the public half, and cannot sign with it.
+pub struct KeyPair {
+    pair: Ed25519KeyPair,
+    seed: [u8; SEED_BYTES],
+}
 
 /// A text that is no secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,7 +81,63 @@ impl std::fmt::Debug for Secret {
     }
 }
 
+impl std::fmt::Debug for KeyPair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyPair")
+    }
+}
+
+impl KeyPair {
+    /// A new pair.
+    #[must_use]
+    pub fn draw() -> Self {
+        Self::of(random::bytes())
+    }
+
+    /// The pair that [`Self::reveal`] gave; `None` if it gave no such text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        BASE64.decode(text).ok()?.try_into().ok().map(Self::of)
+    }
+
+    fn of(seed: [u8; SEED_BYTES]) -> Self {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).expect("a seed has 32 bytes");
+        Self { pair, seed }
+    }
+
+    /// What the pair is made of, in base64: a secret.
+    #[must_use]
+    pub fn reveal(&self) -> String {
+        BASE64.encode(self.seed)
+    }
+
+    /// The public half, as Standard Webhooks writes it.
+    #[must_use]
+    pub fn public(&self) -> String {
+        format!("{PUBLIC_PREFIX}{}", BASE64.encode(self.pair.public_key()))
+    }
+
+    /// The signature of a message: a value of [`SIGNATURE`].
+    #[must_use]
+    pub fn sign(&self, id: &str, timestamp: &str, body: &[u8]) -> String {
+        let signature = self.pair.sign(&signed(id, timestamp, body).concat());
+        format!("{ASYMMETRIC_VERSION}{}", BASE64.encode(signature))
+    }
+}
+
 impl Secret {
+    /// A new secret of 32 bytes.
+    #[must_use]
+    pub fn draw() -> Self {
+        Self(random::bytes::<DRAWN_BYTES>().to_vec())
+    }
+
+    /// The secret as Standard Webhooks writes it: with its prefix.
+    #[must_use]
+    pub fn prefixed(&self) -> String {
+        format!("{SECRET_PREFIX}{}", self.reveal())
+    }
+
     /// Reads a secret in base64.
     ///
     /// # Errors
@@ -141,6 +214,35 @@ mod tests {
     fn signatures_match_the_example_of_standard_webhooks() {
         let (id, timestamp, body) = EXAMPLE;
         assert_eq!(example_secret().sign(id, timestamp, body), EXAMPLE_SIGNATURE);
+    }
+
+    #[test]
+    fn key_pairs_sign_what_their_public_half_verifies() {
+        let (id, timestamp, body) = EXAMPLE;
+        let pair = KeyPair::draw();
+        let signature = pair.sign(id, timestamp, body);
+        let again = KeyPair::parse(&pair.reveal()).unwrap();
+        assert_eq!(again.sign(id, timestamp, body), signature, "Ed25519 draws no numbers");
+        let bytes = BASE64.decode(signature.strip_prefix("v1a,").unwrap()).unwrap();
+        let public = BASE64.decode(pair.public().strip_prefix("whpk_").unwrap()).unwrap();
+        let verified = |message: &str| {
+            let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, &public);
+            key.verify(message.as_bytes(), &bytes).is_ok()
+        };
+        let text = std::str::from_utf8(body).unwrap();
+        assert!(verified(&format!("{id}.{timestamp}.{text}")));
+        assert!(!verified(&format!("{id}.1614265331.{text}")));
+        for wrong in ["", "AAAA", "no base64!"] {
+            assert!(KeyPair::parse(wrong).is_none(), "{wrong}");
+        }
+        assert_eq!(format!("{pair:?}"), "KeyPair");
+    }
+
+    #[test]
+    fn drawn_secrets_are_read_as_they_are_shown() {
+        let secret = Secret::draw();
+        assert_eq!(Secret::parse(&secret.prefixed()), Ok(secret.clone()));
+        assert_ne!(Secret::draw(), secret);
     }
 
     #[test]
