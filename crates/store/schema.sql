@@ -738,3 +738,75 @@ CREATE INDEX audit_imported_by_account ON audit_imported (tenant, account_id, ob
 
 DROP INDEX custom_field_by_name;
 CREATE INDEX custom_field_by_name_in_order ON custom_field (tenant, object_type, name, value, created_at_us, ordinal, id, active) WHERE active = 1 AND value IS NOT NULL;
+ALTER TABLE payment_transaction ADD COLUMN merchant_account TEXT;
+ALTER TABLE outstanding ADD COLUMN next_action TEXT;
+ALTER TABLE payment_rules ADD COLUMN merchant_accounts TEXT;
+CREATE TABLE webhook_delivery (
+    seq INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    endpoint_id BLOB NOT NULL,
+    tenant INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    due_at_us INTEGER NOT NULL,
+    error TEXT NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (seq, ordinal, endpoint_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX webhook_delivery_by_due_at ON webhook_delivery (due_at_us, seq, ordinal, endpoint_id);
+
+CREATE TABLE webhook_try (
+    partition INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    tenant INTEGER NOT NULL,
+    endpoint_id BLOB NOT NULL,
+    seq INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    event_type TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    at_us INTEGER NOT NULL,
+    outcome INTEGER NOT NULL,
+    status INTEGER,
+    took_ms INTEGER NOT NULL,
+    answer TEXT,
+    error TEXT,
+    next_at_us INTEGER,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (partition, number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX webhook_try_by_tenant ON webhook_try (tenant, number, partition);
+
+CREATE TABLE webhook_health (
+    tenant INTEGER NOT NULL,
+    endpoint_id BLOB NOT NULL,
+    partition INTEGER NOT NULL,
+    failing_since_us INTEGER,
+    received_at_us INTEGER,
+    refused INTEGER NOT NULL,
+    PRIMARY KEY (tenant, endpoint_id, partition)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE webhook_replay (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    endpoint_id BLOB,
+    from_us INTEGER NOT NULL,
+    to_us INTEGER NOT NULL,
+    events TEXT NOT NULL,
+    account_id BLOB,
+    created_at_us INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE webhook_replay_progress (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    partition INTEGER NOT NULL,
+    upto INTEGER,
+    queued INTEGER NOT NULL,
+    is_done INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id, partition)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO webhook_delivery (seq, ordinal, endpoint_id, tenant, attempts, due_at_us, error, check_made, check_now) SELECT seq, ordinal, x'00000000000000000000000000000000', tenant, attempts, due_at_us, error, check_made, check_now FROM delivery;
+DROP TABLE delivery;

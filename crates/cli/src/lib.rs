@@ -13,6 +13,7 @@ pub mod queue;
 mod remote;
 pub mod resources;
 pub mod simulator;
+pub mod webhooks;
 
 pub use remote::Refused;
 

@@ -130,8 +130,8 @@ enum Request {
     Explain,
     /// Sends the options, and the answer has a tenant's credentials, which are shown this once.
     Credentials { path: &'static str },
-    /// Prints rows as they come, until it is interrupted.
-    Tail { path: &'static str, columns: &'static [(&'static str, &'static str)] },
+    /// Prints the events that there are, or those to come until it is interrupted.
+    Events { path: &'static str, columns: &'static [(&'static str, &'static str)], follows: bool },
 }
 
 impl Request {
@@ -148,7 +148,7 @@ impl Request {
             | Self::Advance { .. }
             | Self::Explain
             | Self::Credentials { .. }
-            | Self::Tail { .. } => false,
+            | Self::Events { .. } => false,
         }
     }
 
@@ -163,7 +163,7 @@ impl Request {
             | Self::Show { .. }
             | Self::Advance { .. }
             | Self::Explain
-            | Self::Tail { .. } => false,
+            | Self::Events { .. } => false,
         }
     }
 }
@@ -390,8 +390,8 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
                 false => print_answer(&answer, server.json)?,
             }
         }
-        Request::Tail { path, columns } => {
-            events::tail(&mut remote, path, columns, server.json).await?
+        Request::Events { path, columns, follows } => {
+            events::print(&mut remote, (path, columns), *follows, server.json).await?
         }
     }
     Ok(())

@@ -298,7 +298,7 @@ impl Config {
     }
 
     /// Limits that cannot be nothing.
-    const fn at_least_one(&self) -> [(&'static str, usize); 13] {
+    const fn at_least_one(&self) -> [(&'static str, usize); 14] {
         [
             ("admission.requests_max", self.admission.requests_max),
             ("admission.connections_max", self.admission.connections_max),
@@ -312,6 +312,7 @@ impl Config {
             ("engine.reads_waiting_max", self.engine.reads_waiting_max),
             ("gateway.in_flight_max", self.gateway.in_flight_max),
             ("push.lanes", self.push.lanes),
+            ("webhooks.log_max", self.webhooks.log_max),
             ("access.hashing_threads", self.access.hashing_threads),
         ]
     }

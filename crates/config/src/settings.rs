@@ -58,6 +58,7 @@ pub struct Config {
     pub gateway: Gateway,
     pub resolver: Resolver,
     pub push: Push,
+    pub webhooks: Webhooks,
     pub idempotency: Idempotency,
     pub access: Access,
     pub queue: Queue,
@@ -274,6 +275,14 @@ pub struct Push {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub struct Webhooks {
+    /// About how many bytes the log of deliveries may take; the oldest tries are deleted first. Those of 30 days are
+    /// kept at most.
+    pub log_max: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Idempotency {
     /// Retention of the reply to a request with an idempotency key.
     pub keep: Period,
@@ -406,6 +415,7 @@ impl Default for Config {
             gateway: Gateway::default(),
             resolver: Resolver::default(),
             push: Push { allow_loopback: false, lanes: 32, timeout: Period::seconds(15) },
+            webhooks: Webhooks { log_max: 2 * KIB * KIB * KIB },
             idempotency: Idempotency { keep: Period::seconds(24 * 3_600) },
             access: Access::default(),
             queue: Queue { kind: QueueKind::Memory, reply_timeout: Period::seconds(40) },

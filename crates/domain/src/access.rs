@@ -67,6 +67,10 @@ pub const PERMISSIONS: &[&str] = &[
     "customer:read",
     "customer:write",
     "tenant:update",
+    "webhook:read",
+    "webhook:write",
+    "event:read",
+    "event:resend",
     "tenant:administer",
 ];
 

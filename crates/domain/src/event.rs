@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::blocking_state::Blocks;
 use crate::payment::{TransactionStatus, TransactionType};
 use crate::tag::NamedDefinition;
+use crate::webhook::DisableReason;
 use crate::{
     AccountId, AmountMinor, BlockingStateId, Currency, CustomFieldId, CustomerId, EnvironmentId,
-    PaymentId, TagId, TenantValueId, Timestamp, TransactionId,
+    PaymentId, TagId, TenantValueId, Timestamp, TransactionId, WebhookEndpointId,
 };
 
 /// A fact, written in the journal row of the command that made it. Durable format: additive only.
@@ -79,6 +80,8 @@ pub enum Event {
     TenantConfigChanged { value: TenantValueId, key: String },
     /// A tenant deleted what it had stored under a key that means something.
     TenantConfigDeleted { value: TenantValueId, key: String },
+    /// A webhook endpoint was switched off because it does not receive.
+    WebhookEndpointDisabled { endpoint: WebhookEndpointId, reason: DisableReason },
     /// Somebody signed up, and has an account.
     CustomerRegistered { customer: CustomerId, account: AccountId },
     /// A customer's address is theirs.
@@ -121,6 +124,7 @@ impl Event {
             | Self::TransactionChanged { account, .. } => Some(*account),
             Self::TenantConfigChanged { .. }
             | Self::TenantConfigDeleted { .. }
+            | Self::WebhookEndpointDisabled { .. }
             | Self::EnvironmentChanged { .. }
             | Self::DefinitionsChanged { .. } => None,
         }

@@ -58,6 +58,7 @@ fn of_tenant(state: &State, command: &TenantCommand, cx: &mut Context) -> Outcom
         TenantCommand::RotateSecret(it) => tenant::rotate_secret(state, it, cx),
         TenantCommand::WithdrawPreviousSecret => tenant::withdraw_previous_secret(state, cx),
         TenantCommand::SetActive(is_active) => tenant::set_active(state, *is_active, cx),
+        TenantCommand::SetWebhookEndpoints(it) => tenant::set_webhook_endpoints(state, it, cx),
     }
 }
 

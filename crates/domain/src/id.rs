@@ -53,6 +53,8 @@ pub mod kind {
     pub enum Mail {}
     /// An asynchronous operation.
     pub enum Operation {}
+    /// Where a tenant receives events.
+    pub enum WebhookEndpoint {}
 }
 
 /// Names a tenant to the outside. Inside, rows carry the shorter [`TenantNo`].
@@ -97,6 +99,8 @@ pub type TokenId = Id<kind::Token>;
 pub type MailId = Id<kind::Mail>;
 /// Names an operation.
 pub type OperationId = Id<kind::Operation>;
+/// Names a webhook endpoint.
+pub type WebhookEndpointId = Id<kind::WebhookEndpoint>;
 
 impl<K> Id<K> {
     /// Takes a UUID as it is, for ids that come from a client or from storage.

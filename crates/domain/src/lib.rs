@@ -47,6 +47,7 @@ pub mod tenant;
 mod testing;
 mod time;
 pub mod timer;
+pub mod webhook;
 
 pub use account::{Account, Person};
 pub use command::{Command, Idempotency, Request};
@@ -58,7 +59,7 @@ pub use id::{
     AccountEmailId, AccountId, AttemptId, BlockingStateId, ChangeRequestId, CustomFieldId,
     CustomerId, DefinitionId, EnvironmentId, Id, MailId, OperationId, PaymentId, PaymentMethodId,
     RequestId, SecretId, SessionId, TagDefinitionId, TagId, TenantId, TenantNo, TenantValueId,
-    TokenId, TransactionId, kind, mix,
+    TokenId, TransactionId, WebhookEndpointId, kind, mix,
 };
 pub use merchant_account::MerchantAccount;
 pub use money::{AmountError, AmountMinor, Currency};

@@ -67,6 +67,9 @@ pub enum TenantRejection {
     /// No such definition of the tenant.
     #[error("there is no tag definition {id}")]
     TagDefinitionNotFound { id: TagDefinitionId },
+    /// A value was replaced since the caller read it.
+    #[error("{key} was changed meanwhile")]
+    ValueChanged { key: String },
 }
 
 /// Why a command about users and roles is refused.

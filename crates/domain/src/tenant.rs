@@ -35,6 +35,9 @@ pub const PAYMENT_STATE_MACHINE: &str = "PLUGIN_PAYMENT_STATE_MACHINE_";
 /// The key under which the versions of a tenant's catalog are stored, in XML (Kill Bill's name for it).
 pub const CATALOG: &str = "CATALOG";
 
+/// The key under which a tenant's webhook endpoints are stored, sealed.
+pub const WEBHOOK_ENDPOINTS: &str = "WEBHOOK_ENDPOINTS";
+
 /// A key that Kill Bill keeps for itself, and that no command of this version stores (its `TenantKV.TenantKey`).
 const OVERDUE_CONFIG: &str = "OVERDUE_CONFIG";
 
@@ -45,7 +48,16 @@ const KEY_PREFIXES_OF_KILL_BILL: [&str; 4] =
 /// Whether the key means something here or in Kill Bill, so that a client cannot store what it likes there.
 #[must_use]
 pub fn is_reserved_key(key: &str) -> bool {
-    [PUSH_CALLBACK, MAIL_TEMPLATES, NUMERIC_KEYS, SETTINGS, CATALOG, OVERDUE_CONFIG].contains(&key)
+    const KEYS: [&str; 7] = [
+        PUSH_CALLBACK,
+        MAIL_TEMPLATES,
+        NUMERIC_KEYS,
+        SETTINGS,
+        CATALOG,
+        WEBHOOK_ENDPOINTS,
+        OVERDUE_CONFIG,
+    ];
+    KEYS.contains(&key)
         || [PLUGIN_CONFIGURATION, PAYMENT_STATE_MACHINE].iter().any(|it| key.starts_with(it))
         || KEY_PREFIXES_OF_KILL_BILL.iter().any(|it| key.starts_with(it))
 }

@@ -4,7 +4,7 @@ use domain::change::{AccountChange, Change, FlagChange};
 use domain::change_request::{
     ApplyChange, ChangeRequest, ChangeStatus, DecideChange, Decision, Judged, RequestChange, Seen,
 };
-use domain::command::{AccountCommand, FlagCommand};
+use domain::command::{AccountCommand, FlagCommand, TenantCommand};
 use domain::definition::{Definition, DefinitionKey, DefinitionKind};
 use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
 use domain::object::{Object, ObjectType};
@@ -12,6 +12,7 @@ use domain::payment::{PaymentState, TransactionStatus, TransactionType};
 use domain::payment_method::DeletePaymentMethod;
 use domain::reply::{AccessReply, AccountReply, FlagReply};
 use domain::tag::{AddTags, ControlTag, NamedDefinition, RemoveTags, Tag, TagKey};
+use domain::webhook::{DisableReason, DisabledEndpoint, SetWebhookEndpoints};
 use domain::{
     AccessRejection, AccountId, AccountRejection, AmountMinor, Command, Currency, Event,
     FlagRejection, PaymentId, PaymentRejection, PaymentReply, PaymentResult, Rejection, Reply,
@@ -49,6 +50,23 @@ fn events_of_tenants() {
         &Event::TenantConfigChanged { value, key: key.clone() },
         expect![[
             r#"{"TenantConfigChanged":{"value":"00000000-0000-0000-0000-000000000002","key":"PUSH_NOTIFICATION_CB"}}"#
+        ]],
+    );
+    check(
+        &Event::WebhookEndpointDisabled { endpoint: id(3), reason: DisableReason::Gone },
+        expect![[
+            r#"{"WebhookEndpointDisabled":{"endpoint":"00000000-0000-0000-0000-000000000003","reason":"Gone"}}"#
+        ]],
+    );
+    let set = SetWebhookEndpoints {
+        sealed: Some("sealed".to_owned()),
+        read_at: Some(Seq(7)),
+        disabled: Some(DisabledEndpoint { endpoint: id(3), reason: DisableReason::Failing }),
+    };
+    check(
+        &Command::Tenant(TenantCommand::SetWebhookEndpoints(set)),
+        expect![[
+            r#"{"Tenant":{"SetWebhookEndpoints":{"sealed":"sealed","read_at":7,"disabled":{"endpoint":"00000000-0000-0000-0000-000000000003","reason":"Failing"}}}}"#
         ]],
     );
     check(

@@ -101,6 +101,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "import",
             "iso8583",
             "kafka",
+            // It signs what it forwards.
+            "secrets",
             "server",
             "store",
         ],

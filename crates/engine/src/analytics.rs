@@ -190,6 +190,7 @@ impl Deltas {
             | Event::BlockingStateAdded { .. }
             | Event::TenantConfigChanged { .. }
             | Event::TenantConfigDeleted { .. }
+            | Event::WebhookEndpointDisabled { .. }
             | Event::EnvironmentChanged { .. }
             | Event::DefinitionsChanged { .. } => {}
         }

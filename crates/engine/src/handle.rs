@@ -553,7 +553,7 @@ impl Engine {
         let due = self.read(move |queries| {
             Ok(queries.timers_due(now, None, 1)?.is_empty()
                 && queries.outstanding_due(now, 1)?.is_empty()
-                && queries.deliveries_due(now, 1)?.is_empty())
+                && queries.deliveries_due(now, None, 1)?.is_empty())
         });
         due.await.unwrap_or(false)
     }

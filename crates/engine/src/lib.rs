@@ -22,6 +22,7 @@ mod readers;
 mod scans;
 pub mod time;
 mod unavailable;
+pub mod webhooks;
 
 pub use clock::{Clock, Deadline};
 pub use handle::{

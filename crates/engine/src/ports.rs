@@ -47,7 +47,7 @@ pub use self::customers::CustomerQueries;
 pub use self::export::{ExportKey, ExportPart, ExportPoint, ExportQueries};
 pub use self::flags::{Audience, EnvironmentFile, FlagQueries};
 pub use self::followers::{
-    Delivery, DeliveryId, FollowerQueries, JournalRow, QueueWindow, WaitingDelivery,
+    CALLBACK, Delivery, DeliveryId, FollowerQueries, JournalRow, QueueWindow, WaitingDelivery,
 };
 pub use self::history::{HistoryOf, HistoryQueries, HistoryRow};
 pub use self::insights::InsightQueries;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use cli::maintenance::{self, Report};
-use cli::{PROBLEMS, Refused, demo, flags, iso8583, queue, resources, simulator};
+use cli::{PROBLEMS, Refused, demo, flags, iso8583, queue, resources, simulator, webhooks};
 use config::{Arguments, Config};
 use server::first_start::Given;
 use server::{logging, serve, workers};
@@ -86,6 +86,10 @@ enum Command {
     /// List, create, roll out, explain and copy feature flags
     #[command(subcommand)]
     Flags(flags::Command),
+    /// Forward a tenant's events to a program on this machine, from now on, until it is interrupted
+    Listen(webhooks::Listen),
+    /// Make an event happen, on a server with the simulated gateway
+    Trigger(webhooks::Trigger),
     /// Create the topics of the queue between fronts and processors
     Topics {
         #[command(subcommand)]
@@ -192,10 +196,9 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Iso8583(command) => iso8583::run(command),
         Command::Flags(command) => flags::run(&command),
-        Command::Topics { command } => {
-            queue::run_topics(command)?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Listen(args) => webhooks::listen(args),
+        Command::Trigger(args) => webhooks::trigger(&args),
+        Command::Topics { command } => queue::run_topics(command).map(|()| ExitCode::SUCCESS),
         Command::Dlq { command } => {
             queue::run_dead_letters(command)?;
             Ok(ExitCode::SUCCESS)

@@ -2,6 +2,7 @@
 //! internal addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use http::Uri;
 
@@ -17,6 +18,30 @@ pub enum Reach {
     Public,
     /// Public addresses, private networks and this machine: for tests and internal receivers.
     PublicAndPrivate,
+}
+
+/// Gives the addresses of a host and a port.
+type Resolve = dyn Fn(&str, u16) -> Vec<SocketAddr> + Send + Sync;
+
+/// Finds the addresses of a host.
+#[derive(Clone)]
+pub enum Resolver {
+    /// The system's.
+    System,
+    /// A function of the host and the port, for tests of what a resolver may answer.
+    Function(Arc<Resolve>),
+}
+
+impl Resolver {
+    async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+        match self {
+            Self::System => {
+                let found = tokio::net::lookup_host((host, port)).await;
+                Ok(found.map_err(|_| "the host has no address".to_owned())?.collect())
+            }
+            Self::Function(resolve) => Ok(resolve(host, port)),
+        }
+    }
 }
 
 /// Why a URL cannot be a callback.
@@ -70,6 +95,8 @@ pub fn validate_callback(url: &str, reach: Reach) -> Result<(), CallbackError> {
     let callback = Callback::parse(url)?;
     match callback.host.parse::<IpAddr>() {
         Ok(address) if !reach.allows(address) => Err(CallbackError::NotPublic),
+        // Resolvers read it as an address in another spelling.
+        Err(_) if ends_in_number(&callback.host) => Err(CallbackError::NotPublic),
         // `localhost` is this machine without a lookup (RFC 6761).
         Err(_) if is_localhost(&callback.host) && reach == Reach::Public => {
             Err(CallbackError::NotPublic)
@@ -94,6 +121,15 @@ pub fn validate_request_callback(url: &str, reach: Reach) -> Result<(), Callback
         return Err(CallbackError::Port);
     }
     validate_callback(url, reach)
+}
+
+/// Whether the last label of a host is a number, as that of an address in one of IPv4's older spellings.
+fn ends_in_number(host: &str) -> bool {
+    let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+    let is_hexadecimal = |digits: &str| digits.bytes().all(|it| it.is_ascii_hexdigit());
+    let hexadecimal = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
+    !last.is_empty() && last.bytes().all(|it| it.is_ascii_digit())
+        || hexadecimal.is_some_and(is_hexadecimal)
 }
 
 fn is_localhost(host: &str) -> bool {
@@ -141,9 +177,18 @@ impl Callback {
     /// Resolves the host and returns an allowed address, to be connected to as it is: another look-up may find
     /// another one.
     pub(crate) async fn address(&self, reach: Reach) -> Result<SocketAddr, String> {
-        let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
-        let mut found = found.map_err(|_| "the host has no address".to_owned())?;
+        self.address_by(&Resolver::System, reach).await
+    }
+
+    /// As [`Self::address`], with addresses of this resolver.
+    pub(crate) async fn address_by(
+        &self,
+        resolver: &Resolver,
+        reach: Reach,
+    ) -> Result<SocketAddr, String> {
+        let found = resolver.addresses(&self.host, self.port).await?;
         found
+            .into_iter()
             .find(|address| reach.allows(address.ip()))
             .ok_or_else(|| "the host has no address that is public".to_owned())
     }
@@ -280,6 +325,14 @@ mod tests {
             expect!["leads to an address that is not public; else: ok"],
         );
         check("http://localhost.example/", expect!["ok"]);
+        for number in
+            ["2130706433", "0x7f000001", "0X7F.1", "127.1", "0177.0.0.1", "a.0x", "8.8.8."]
+        {
+            let expected = expect!["leads to an address that is not public"];
+            check(&format!("http://{number}/"), expected);
+        }
+        check("http://0x7f.example/", expect!["ok"]);
+        check("http://8.8.8.8./", expect!["leads to an address that is not public"]);
         check("http://[::1]:9/cb", expect!["leads to an address that is not public; else: ok"]);
         check("http://169.254.169.254/latest", expect!["leads to an address that is not public"]);
     }

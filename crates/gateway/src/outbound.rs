@@ -238,6 +238,30 @@ where
     }
 }
 
+/// Reads a response's body of at most `bytes_max` as [`finish`] does, and puts its beginning into `shown`, which takes
+/// `shown_max` bytes: also where the caller gives up before the end.
+pub(crate) async fn finish_shown(
+    idle: &Idle,
+    connection: Connection,
+    mut body: Incoming,
+    (shown, shown_max): (&mut Vec<u8>, usize),
+    bytes_max: usize,
+) -> Result<(), String> {
+    let mut read = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| format!("the answer's body: {error}"))?;
+        let Some(data) = frame.data_ref() else { continue };
+        let room = shown_max.saturating_sub(shown.len()).min(data.len());
+        shown.extend_from_slice(&data[..room]);
+        read += data.len();
+        if read > bytes_max {
+            return Err("the answer's body is too long".to_owned());
+        }
+    }
+    idle.put(connection);
+    Ok(())
+}
+
 /// Reads a response's body of at most `bytes_max`, and makes the connection reusable.
 pub(crate) async fn finish(
     idle: &Idle,

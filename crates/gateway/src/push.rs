@@ -1,21 +1,24 @@
-//! Push notifications: a follower of the journal that posts each event to the callback of its tenant,
-//! at least once, like Kill Bill.
+//! Push notifications: a follower of the journal that posts each event to the webhook endpoints of its
+//! tenant, at least once. Kill Bill's callback is one of them.
 //!
 //! The events of an account are delivered in the order of the journal, one after another, on a lane of
-//! the tenant's callback. Lanes and callbacks are independent of each other. A failed delivery is
-//! postponed according to Kill Bill's schedule, as a row in the store, and does not delay later events:
-//! only first attempts are in order. If a callback is slower than its events, the excess is postponed
-//! for a few seconds. A callback that does not respond at all is tried every half minute, and the
+//! the endpoint. Lanes and endpoints are independent of each other. A failed delivery is postponed
+//! according to the endpoint's schedule, as a row in the store, and does not delay later events: only
+//! first attempts are in order. If an endpoint is slower than its events, the excess is postponed for a
+//! second or more. An endpoint that does not respond at all is tried every half minute, and the
 //! deliveries in between fail without an attempt. Thus memory is bounded and the cursor advances: it
 //! passes a row when all events of the row are delivered or postponed, in the same commit as the
 //! postponement.
 
 mod body;
-
+pub mod endpoint;
+pub mod event;
 mod follower;
 mod lanes;
 mod options;
 mod post;
+mod receivers;
+mod targets;
 
 use std::time::Duration;
 
@@ -25,11 +28,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use crate::callback::{
-    CallbackError, Reach, URL_BYTES_MAX, validate_callback, validate_request_callback,
+    CallbackError, Reach, Resolver, URL_BYTES_MAX, validate_callback, validate_request_callback,
 };
 pub use body::body;
-pub use options::{FOLLOWER, Options, RETRY_DELAYS};
+pub use options::{FOLLOWER, Options, RETRY_DELAYS, STANDARD_RETRY_DELAYS};
 pub use post::{CallbackClient, Failure};
+pub use receivers::{Receivers, ReceiversError};
 
 /// Starts the follower on the current tokio runtime. It runs until the task is aborted. Deliveries
 /// that were not recorded by then are repeated after the next start.

@@ -12,12 +12,15 @@ use engine::{Clock, Engine, Options};
 use feature_flags::scheduled;
 use gateway::mail::SetupError;
 use gateway::push::{self, Reach};
+use secrets::Sealer;
 use store::Share;
+use tokio::sync::mpsc;
 
 use crate::background::BackgroundTasks;
 use crate::integrity::{self, Schedule};
 use crate::key_check::{self, CheckValue};
-use crate::{backlog, retention, sign_up, unverified};
+use crate::webhooks::{self, DeliveryLogger, LogSettings};
+use crate::{backlog, replays, retention, sign_up, unverified};
 use config::{Config, MailTransport, Period, Role};
 
 /// Transactions that a payment may have.
@@ -42,6 +45,7 @@ pub struct EngineParts {
     /// Its engine is replaced by that of each partition.
     sign_up: Option<SignUp>,
     integrity: Option<Schedule>,
+    delivery_log: Option<LogSettings>,
 }
 
 impl EngineParts {
@@ -75,6 +79,7 @@ impl EngineParts {
             signup_key,
             sign_up: None,
             integrity: None,
+            delivery_log: None,
         })
     }
 
@@ -83,16 +88,51 @@ impl EngineParts {
         Self { sign_up: sign_up.cloned(), ..self }
     }
 
+    /// The same parts, with what opens the webhook endpoints of tenants.
+    pub fn delivering(mut self, sealer: Option<Arc<Sealer>>, log: LogSettings) -> Self {
+        self.push.sealer = sealer;
+        self.delivery_log = Some(log);
+        self
+    }
+
     /// The same parts, with a database that is verified from time to time.
     pub fn verifying(self, integrity: Option<Schedule>) -> Self {
         Self { integrity, ..self }
+    }
+
+    /// The options of a partition's deliveries, whose log is written by a task of its own.
+    fn push_options(
+        &self,
+        engine: &Engine,
+        share: Share,
+        tasks: &mut BackgroundTasks,
+    ) -> push::Options {
+        let Some(settings) = &self.delivery_log else { return self.push.clone() };
+        let (log, tries) = mpsc::channel(webhooks::TRIES_MAX);
+        let bytes_max = settings.bytes_max / i64::from(share.partitions.max(1));
+        let settings = LogSettings { bytes_max, ..settings.clone() };
+        let source = settings.source.clone();
+        let clock = engine.clock().clone();
+        let logger = DeliveryLogger::new(settings, share.partition, clock, tries);
+        let stopped = tasks.stopped();
+        tasks.spawn(logger.run(stopped));
+        let (replayed, stopped) = ((source.clone(), self.push.sealer.clone()), tasks.stopped());
+        tasks.spawn(replays::run(engine.clone(), replayed, share.partition, stopped));
+        if share.partition == PartitionNo::FIRST
+            && let Some(sealer) = self.push.sealer.clone()
+        {
+            let stopped = tasks.stopped();
+            tasks.spawn(webhooks::switch_off(engine.clone(), (source, sealer), stopped));
+        }
+        push::Options { log: Some(log), ..self.push.clone() }
     }
 
     /// Starts the background tasks of a partition. Those that run once for all partitions belong to the
     /// owner of the first one.
     pub fn start_tasks(&self, engine: &Engine, share: Share) -> BackgroundTasks {
         let mut tasks = BackgroundTasks::new();
-        tasks.add_push(push::start(engine.clone(), self.push.clone()));
+        let push = self.push_options(engine, share, &mut tasks);
+        tasks.add_push(push::start(engine.clone(), push));
         tasks.spawn(unverified::run(engine.clone(), share, tasks.until_stopped()));
         if let Some(sign_up) = &self.sign_up {
             let worker = sign_up::worker(sign_up.on(engine.clone()), share, &self.push);

@@ -16,6 +16,7 @@ use gateway::mail::SetupError;
 use gateway::simulator::script::Scripts;
 use secrets::{Sealer, key_file};
 use store::analytics::{AnalyticsQueries, SqliteReadModels, analytics_path};
+use store::delivery_log::{DeliveryLogQueries, LogSource};
 use store::{Server, Share, Source, SqlQueries, SqlStore};
 
 use crate::background::BackgroundTasks;
@@ -25,7 +26,9 @@ use crate::insights::InsightsFlusher;
 use crate::integrity::Schedule;
 use crate::queue::{self, Member};
 use crate::sign_up;
+use crate::webhooks::LogSettings;
 use config::{Config, QueueKind, Role};
+use v1::webhooks::deliveries::{Log, READS_MAX};
 
 /// Why the core cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +86,10 @@ pub struct Node {
     pub gateways: Gateways,
     /// What tenants have the simulated gateway do.
     pub scripts: Scripts,
+    /// The log of webhook deliveries.
+    pub delivery_log: Option<Log>,
+    /// Where the log and replays are.
+    pub log_source: Option<LogSource>,
     has_doors: bool,
     part: Part,
     tasks: BackgroundTasks,
@@ -135,6 +142,8 @@ impl Node {
         tenants.read_with(&engine);
         let sign_up = sign_up::open(config, key.as_ref(), &engine)?;
         let core = core.with_sign_up(sign_up.as_ref()).verifying(integrity(config)?);
+        let log = log_settings(config)?;
+        let core = core.delivering(sealer.clone(), log.clone());
         let mut tasks = core.start_tasks(&engine, Share::WHOLE);
         if let Some(notifications) = notifications {
             let stopped = tasks.stopped();
@@ -157,6 +166,8 @@ impl Node {
             flags,
             gateways: known_gateways,
             scripts,
+            delivery_log: Some(delivery_log(&log)?),
+            log_source: Some(log.source),
             has_doors: true,
             part: Part::Partition(running),
             tasks,
@@ -193,6 +204,8 @@ impl Node {
         tenants.read_with(&engine);
         let sign_up = sign_up::open(config, key.as_ref(), &engine)?;
         let core = core.with_sign_up(sign_up.as_ref()).verifying(integrity(config)?);
+        let log = log_settings(config)?;
+        let core = core.delivering(sealer.clone(), log.clone());
         let member = match config.role {
             Role::Front => None,
             Role::All | Role::Processor => {
@@ -217,6 +230,8 @@ impl Node {
             flags,
             gateways: known_gateways,
             scripts,
+            delivery_log: if has_doors { Some(delivery_log(&log)?) } else { None },
+            log_source: has_doors.then_some(log.source),
             has_doors,
             part: Part::Queue(member),
             tasks,
@@ -306,6 +321,20 @@ fn feed(
     Ok(cache)
 }
 
+/// Where webhook deliveries are logged: in a file beside the database's, or in the server's tables.
+fn log_settings(config: &Config) -> Result<LogSettings, store::Error> {
+    let source = match server(config)? {
+        Some(server) => LogSource::of_server(server),
+        None => LogSource::in_dir(&config.data_dir)?,
+    };
+    let bytes_max = i64::try_from(config.webhooks.log_max).unwrap_or(i64::MAX);
+    Ok(LogSettings { source, bytes_max })
+}
+
+fn delivery_log(log: &LogSettings) -> Result<Log, store::Error> {
+    DeliveryLogQueries::open(&log.source, READS_MAX).map(Log::new)
+}
+
 fn access(config: &Config, engine: &Engine) -> Access {
     Access::new(engine.clone(), config.access.cache_life.0, config.access.hashing_threads)
 }
@@ -356,7 +385,7 @@ fn find_lost_database(config: &Config) -> Result<(), store::Error> {
         }
         return Ok(());
     }
-    let mut others = vec![store::analytics::DATABASE, SIMULATOR_DIR];
+    let mut others = vec![store::analytics::DATABASE, store::delivery_log::DATABASE, SIMULATOR_DIR];
     // A key that the configuration names may have been there before.
     if config.flags.key_file.is_empty() {
         others.push(SECRETS_KEY_FILE);

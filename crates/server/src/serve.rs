@@ -370,7 +370,13 @@ impl Web<'_> {
         let cache = Arc::clone(&self.node.flags);
         let flag_settings = flag_settings(self.config, Arc::clone(&self.streams));
         let write_locks = Arc::default();
-        let v1 = v1::Api { engine, access, analytics, sealer, cache, write_locks, missing };
+        let webhooks = v1::webhooks::Settings {
+            reach,
+            log: self.node.delivery_log.clone(),
+            source: self.node.log_source.clone(),
+        };
+        let v1 =
+            v1::Api { engine, access, analytics, sealer, cache, write_locks, missing, webhooks };
         let counted = Router::new()
             .merge(operations)
             .merge(synthetic.unwrap_or_default())

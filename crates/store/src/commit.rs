@@ -409,8 +409,10 @@ impl SqlStore {
                 self.db.prepare(sql)?.row(&[(*tenant).into(), (*account).into()])
             }
             Bookkeeping::DeliveryClosed { id } => {
-                let sql = "DELETE FROM delivery WHERE seq = ?1 AND ordinal = ?2";
-                self.db.prepare(sql)?.row(&[id.seq.into(), i64::from(id.ordinal).into()])
+                let sql = "DELETE FROM webhook_delivery \
+                           WHERE seq = ?1 AND ordinal = ?2 AND endpoint_id = ?3";
+                let ordinal = i64::from(id.ordinal).into();
+                self.db.prepare(sql)?.row(&[id.seq.into(), ordinal, id.endpoint.into()])
             }
         }
     }

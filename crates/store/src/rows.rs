@@ -759,10 +759,11 @@ pub fn reply(cells: &mut Cells<'_>) -> Result<StoredReply, StoreError> {
     })
 }
 
-pub(crate) fn delivery_row(it: &Delivery) -> [Value<'_>; 6] {
+pub(crate) fn delivery_row(it: &Delivery) -> [Value<'_>; 7] {
     [
         it.id.seq.into(),
         i64::from(it.id.ordinal).into(),
+        it.id.endpoint.into(),
         it.tenant.into(),
         i64::from(it.attempts).into(),
         it.due_at.into(),
@@ -780,7 +781,7 @@ pub fn delivery(cells: &mut Cells<'_>) -> Result<Delivery, StoreError> {
     let ordinal = cells.int()?;
     let ordinal = u16::try_from(ordinal).map_err(|_| cells.corrupt("is no event's place"))?;
     Ok(Delivery {
-        id: DeliveryId { seq, ordinal },
+        id: DeliveryId { seq, ordinal, endpoint: cells.entity()? },
         tenant: cells.tenant()?,
         attempts: cells.count()?,
         due_at: cells.time()?,

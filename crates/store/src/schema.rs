@@ -6,7 +6,7 @@ use std::path::Path;
 use domain::object::ObjectType;
 use domain::tag::CONTROL_TAGS;
 use domain::{AccountId, PartitionNo, TenantNo, TransactionId};
-use engine::ports::StoreError;
+use engine::ports::{CALLBACK, StoreError};
 use ring::digest::{SHA256, digest};
 use uuid::Uuid;
 
@@ -34,6 +34,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 7, sql: imported_audit },
     Migration { version: 8, sql: fields_in_order },
     Migration { version: 9, sql: merchant_accounts },
+    Migration { version: 10, sql: webhooks },
 ];
 
 /// The version that this code writes.
@@ -42,6 +43,7 @@ pub const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 fn founding(dialect: &Dialect) -> String {
     let then = |table: &&'static Table| match table.name {
         name if name == tables::TAG.name => Some(&tables::CONTROL_TAG_BEFORE_3),
+        name if name == tables::DELIVERY.name => Some(&tables::DELIVERY_BEFORE_10),
         name if later().any(|it| it.name == name) => None,
         _ => Some(*table),
     };
@@ -52,7 +54,8 @@ fn founding(dialect: &Dialect) -> String {
 fn later() -> impl Iterator<Item = &'static Table> {
     let of_3_and_4 = tables::OF_VERSION_3.into_iter().chain(tables::OF_VERSION_4);
     let of_5_and_6 = tables::OF_VERSION_5.into_iter().chain(tables::OF_VERSION_6);
-    of_3_and_4.chain(of_5_and_6).chain(tables::OF_VERSION_7)
+    let of_7_and_10 = tables::OF_VERSION_7.into_iter().chain(tables::OF_VERSION_10);
+    of_3_and_4.chain(of_5_and_6).chain(of_7_and_10)
 }
 
 /// Finds the children of an account.
@@ -113,6 +116,18 @@ fn fields_in_order(_: &Dialect) -> String {
 /// The tenant's account at a gateway, and what a customer has to do next.
 fn merchant_accounts(dialect: &Dialect) -> String {
     tables::added_columns(9, dialect)
+}
+
+/// Deliveries to endpoints, in place of those to callbacks alone, and their log.
+fn webhooks(dialect: &Dialect) -> String {
+    let mut sql = tables::ddl(&tables::OF_VERSION_10, dialect);
+    let callback = dialect.id_literal(CALLBACK.uuid());
+    sql.push_str(&format!(
+        "INSERT INTO webhook_delivery (seq, ordinal, endpoint_id, tenant, attempts, due_at_us, error, \
+         check_made, check_now) SELECT seq, ordinal, {callback}, tenant, attempts, due_at_us, error, \
+         check_made, check_now FROM delivery;\nDROP TABLE delivery;\n"
+    ));
+    sql
 }
 
 /// The whole schema of an empty database, step by step.
@@ -190,6 +205,9 @@ fn run_after(version: i64, db: &Database) -> Result<(), StoreError> {
     }
     if (1..3).contains(&version) {
         count_tags(db)?;
+    }
+    if (1..10).contains(&version) {
+        db.check_again(&tables::DELIVERY, "", &[])?;
     }
     if version == 0 {
         db.insert(&tables::INSTALLATION)?.row(&new_installation())?;
@@ -305,9 +323,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808 502b06c67532d477fc5f364a1555424e f2cef72d885b8fbe481e91294608f13d"]
+        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808 502b06c67532d477fc5f364a1555424e f2cef72d885b8fbe481e91294608f13d 6e762a52cfcd6b8276bb42990dcbe083"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0 af783dbaee9fe16e08f08ed32752229f 502b06c67532d477fc5f364a1555424e 8491dda2d4e62295303d76267d579a09"]
+        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0 af783dbaee9fe16e08f08ed32752229f 502b06c67532d477fc5f364a1555424e 8491dda2d4e62295303d76267d579a09 8df1212a3d229abd33a1e960171c7692"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

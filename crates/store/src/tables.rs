@@ -14,6 +14,7 @@ mod import;
 mod insights;
 mod objects;
 mod payments;
+mod webhooks;
 
 pub(crate) use control::OF_VERSION_5;
 pub use control::{PAYMENT_ATTEMPT, PAYMENT_RULES, PAYMENT_VELOCITY};
@@ -30,6 +31,8 @@ pub(crate) use objects::{CLOSING, OF_VERSION_3, OF_VERSION_4, SHOWN};
 pub(crate) use payments::OF_VERSION_6;
 pub(crate) use payments::{IN_RARE_STATE, UNRESOLVED};
 pub use payments::{OUTSTANDING, PAYMENT, PAYMENT_TRANSACTION, POSTING, QUARANTINE, TIMER};
+pub use webhooks::{DELIVERY, DELIVERY_TRY, ENDPOINT_HEALTH, REPLAY, REPLAY_PROGRESS};
+pub(crate) use webhooks::{DELIVERY_BEFORE_10, LOG_TABLES, OF_VERSION_10};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -467,23 +470,6 @@ pub static FOLLOWER: Table = Table {
     ..CLUSTERED
 };
 
-/// Push notifications to be tried again.
-pub static DELIVERY: Table = Table {
-    name: "delivery",
-    columns: &[
-        int("seq"),
-        int("ordinal"),
-        int("tenant").fixed(),
-        int("attempts"),
-        int("due_at_us"),
-        text("error"),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
-    indexes: &[index("delivery_by_due_at", "due_at_us")],
-    ..CLUSTERED
-};
-
 /// Totals of lists, kept: see [`crate::totals::Counted`] for the names. `gateway` is empty where
 /// it does not matter. Each partition has rows of its own: a total is the sum of them.
 pub static COUNTER: Table = Table {
@@ -595,6 +581,10 @@ pub static TABLES: &[&Table] = &[
     &PAYMENT_ATTEMPT,
     &PAYMENT_VELOCITY,
     &AUDIT_IMPORTED,
+    &DELIVERY_TRY,
+    &ENDPOINT_HEALTH,
+    &REPLAY,
+    &REPLAY_PROGRESS,
 ];
 
 /// The tables of insights.

@@ -7,7 +7,7 @@ use domain::command::TenantCommand;
 use domain::payment_rules::RulesPart;
 use domain::tenant::{
     AppendTenantValue, PAYMENT_STATE_MACHINE, PLUGIN_CONFIGURATION, RulesSource, SETTINGS,
-    SetTenantValue, TenantValue, VALUES_BYTES_MAX, is_reserved_key,
+    SetTenantValue, TenantValue, VALUES_BYTES_MAX, WEBHOOK_ENDPOINTS, is_reserved_key,
 };
 use engine::ports::RequestRefused;
 use http::StatusCode;
@@ -254,6 +254,7 @@ async fn read(call: Call, key: String) -> HandlerResult {
 
 fn json<'a>(call: &Call, found: &'a TenantValue) -> Result<TenantValueJson<'a>, Failure> {
     let values = match found.value.as_deref() {
+        Some(_) if found.key == WEBHOOK_ENDPOINTS => vec![MASKED.into()],
         Some(_) if found.key.starts_with(PLUGIN_CONFIGURATION) && !call.caller.may(ADD) => {
             vec![MASKED.into()]
         }

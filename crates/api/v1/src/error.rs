@@ -54,6 +54,9 @@ pub enum Error {
         what: &'static str,
         name: String,
     },
+    /// The resource is not in the version that the request expects.
+    #[error("the {what} has the version {version}")]
+    VersionChanged { what: &'static str, version: i64 },
     /// Fields of a document are invalid: all of them.
     #[error("fields are wrong: {}", .0.len())]
     WrongFields(Vec<WrongField>),
@@ -116,6 +119,7 @@ impl Error {
             Self::InvalidParameter { .. } => (StatusCode::BAD_REQUEST, "invalid-parameter"),
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "permission-missing"),
             Self::Exists { .. } => (StatusCode::CONFLICT, "already-exists"),
+            Self::VersionChanged { .. } => (StatusCode::PRECONDITION_FAILED, "version-changed"),
             Self::WrongFields(_) => (StatusCode::UNPROCESSABLE_ENTITY, "wrong-fields"),
             Self::Rejected(rejection) => wire_rejection(rejection),
             Self::Contended => (StatusCode::SERVICE_UNAVAILABLE, "contended"),
@@ -133,6 +137,7 @@ impl Error {
         let problem = Problem::new(status, name, self.to_string());
         match self {
             Self::InvalidParameter { field, .. } => problem.field(field.clone()),
+            Self::VersionChanged { version, .. } => problem.version(Some(*version)),
             Self::WrongFields(fields) => problem.problems(fields.clone()),
             Self::Rejected(rejection) => with_details(problem, rejection),
             Self::Contended => problem.retry_after(Some(RETRY_AFTER_CONTENDED)),

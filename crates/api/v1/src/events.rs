@@ -1,16 +1,30 @@
-//! The events of a tenant, in the order of their commits: what push notifications tell of.
+//! The events of a tenant, in the order of their commits: what webhooks tell of. An event can be sent again.
 
 use axum::Json;
-use domain::Seq;
+use axum::body::Body;
+use axum::extract::Path;
+use domain::{Seq, WebhookEndpointId};
+use engine::ports::{Bookkeeping, CALLBACK, Delivery, DeliveryId, JournalRow};
 use engine::time::rfc3339;
-use serde::Serialize;
+use gateway::push::event::{EventOfRow, event_of, events_of, parse_event_id};
+use gateway::push::{Receivers, ReceiversError};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
-use crate::caller::Call;
+use crate::Api;
+use crate::caller::{Call, RequestContext};
 use crate::error::Error;
-use crate::openapi::Unauthenticated;
+use crate::input;
+use crate::openapi::{ObjectRejections, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
+
+/// Reads events.
+const READ: &str = "event:read";
+/// Has events sent again.
+const RESEND: &str = "event:resend";
 
 /// Journal rows that one request looks at, of all tenants.
 const ROWS_MAX: usize = 1_000;
@@ -32,13 +46,23 @@ pub struct Events {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventView {
+    /// The same for every endpoint, try and replay.
+    id: String,
+    /// Such as `payment.succeeded`
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Domain time of what happened (RFC 3339).
+    timestamp: String,
+    /// What happened, as it is delivered to endpoints of the format `standard`.
+    #[schema(value_type = Object)]
+    data: Value,
     /// When it was committed (RFC 3339).
     at: String,
-    /// The notification of it, as it is pushed: `eventType`, `objectType`, `objectId`, `accountId` and
-    /// `metaData`.
+    /// The notification as it is delivered in the format `killbill`, where Kill Bill has the event: `eventType`,
+    /// `objectType`, `objectId`, `accountId` and `metaData`.
     #[serde(flatten)]
     #[schema(value_type = Notification)]
-    notification: Value,
+    notification: Option<Value>,
 }
 
 /// A push notification, in Kill Bill's shape.
@@ -47,40 +71,55 @@ pub struct EventView {
 #[expect(dead_code, reason = "only its description is used")]
 pub struct Notification {
     /// Such as `PAYMENT_SUCCESS`
-    event_type: String,
+    event_type: Option<String>,
     account_id: Option<String>,
     /// Such as `PAYMENT`
-    object_type: String,
-    object_id: String,
+    object_type: Option<String>,
+    object_id: Option<String>,
     /// JSON in a text
     meta_data: Option<String>,
+}
+
+/// Where an event is sent to again.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Resend {
+    /// The endpoint's id, or `callback`; all that want the event by default
+    endpoint: Option<String>,
+}
+
+/// What is sent again.
+#[derive(Serialize, ToSchema)]
+pub struct Resent {
+    /// How many endpoints get it
+    endpoints: usize,
 }
 
 /// The events after a point.
 #[utoipa::path(get, path = "/v1/events", tag = "Events", operation_id = "events",
     summary = "The tenant's events after a point; without `after` none, and where to begin",
     params(
-        ("after" = Option<String>, Query, description = "The `next` of an answer before"),
+        ("after" = Option<String>, Query, description = "The `next` of an answer before; `first` for the oldest"),
         ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most"),
     ),
     responses(
         (status = 200, description = "The events", body = Events),
         (status = 400, description = "A parameter is invalid"),
+        (status = 403, description = "event:read is missing"),
         (status = 501, description = "Processes with the queue `kafka` list no events"),
         Unauthenticated))]
 pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Events>, Error> {
+    context.require(READ)?;
     let mut parameters = Parameters::of(&uri)?;
     let after = parameters.text("after")?.map(|text| {
-        let seq = text.parse().map(Seq).ok().filter(|it| it.0 >= 0);
+        let seq = if text == "first" { Some(Seq(0)) } else { text.parse().map(Seq).ok() };
+        let seq = seq.filter(|it| it.0 >= 0);
         seq.ok_or_else(|| invalid("after", "is not the `next` of an answer"))
     });
     let after = after.transpose()?;
     let limit = parameters.number("limit", LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
     parameters.end()?;
-    // Fronts have neither analytics nor a journal.
-    if api.analytics.is_none() {
-        return Err(Error::NotHere { what: "events" });
-    }
+    require_journal(&api)?;
     let tenant = context.tenant.no;
     // Rows without events are read too, so it is bounded as searches are.
     let read = api.engine.scan(tenant, move |queries| {
@@ -95,15 +134,129 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Events>, 
     let (rows, mut next, head) = read.await?;
     let mut events = vec![];
     for row in rows.into_iter().filter(|row| row.tenant == tenant) {
-        let notifications = row.events.iter().filter_map(gateway::push::body);
-        events.extend(notifications.map(|body| {
-            let notification = serde_json::from_slice(&body).expect("a notification is JSON");
-            EventView { at: rfc3339(row.committed_at), notification }
-        }));
+        events.extend(events_of(&row).map(view));
         if u64::try_from(events.len()).is_ok_and(|count| count >= limit) {
             next = row.seq;
             break;
         }
     }
     Ok(Json(Events { events, next: next.0.to_string(), more: next < head }))
+}
+
+/// Fronts have neither analytics nor a journal.
+fn require_journal(api: &Api) -> Result<(), Error> {
+    match api.analytics {
+        Some(_) => Ok(()),
+        None => Err(Error::NotHere { what: "events" }),
+    }
+}
+
+fn view(it: EventOfRow<'_>) -> EventView {
+    let notification = gateway::push::body(it.event);
+    let notification =
+        notification.map(|body| serde_json::from_slice(&body).expect("a notification is JSON"));
+    EventView {
+        id: it.id(),
+        kind: it.kind,
+        timestamp: rfc3339(it.row.at),
+        data: it.data(),
+        at: rfc3339(it.row.committed_at),
+        notification,
+    }
+}
+
+/// An event.
+#[utoipa::path(get, path = "/v1/events/{eventId}", tag = "Events", operation_id = "event",
+    summary = "An event of the tenant",
+    params(("eventId" = String, Path)),
+    responses(
+        ObjectRejections,
+        (status = 200, description = "The event", body = EventView),
+        (status = 501, description = "Processes with the queue `kafka` list no events")))]
+pub async fn show(
+    Call { api, context, uri, .. }: Call,
+    Path(id): Path<String>,
+) -> Result<Json<EventView>, Error> {
+    context.require(READ)?;
+    Parameters::of(&uri)?.end()?;
+    let (row, ordinal) = find(&api, &context, &id).await?;
+    let event = event_of(&row, ordinal).ok_or_else(|| not_found(&id))?;
+    Ok(Json(view(event)))
+}
+
+/// Sends an event again.
+#[utoipa::path(post, path = "/v1/events/{eventId}/resend", tag = "Events", operation_id = "resend_event",
+    summary = "Sends an event again under its id, also to an endpoint that has received it",
+    params(("eventId" = String, Path)),
+    request_body = Resend,
+    responses(
+        ObjectRejections,
+        (status = 202, description = "It is sent, with the schedule of a new event", body = Resent),
+        (status = 400, description = "A field is invalid, or the endpoint is off"),
+        (status = 501, description = "Processes with the queue `kafka` list no events")))]
+pub async fn resend(
+    Call { api, context, uri, .. }: Call,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<(StatusCode, Json<Resent>), Error> {
+    context.require(RESEND)?;
+    Parameters::of(&uri)?.end()?;
+    let resend: Resend = input::json_or_nothing(body, &context.tenant).await?;
+    let (row, ordinal) = find(&api, &context, &id).await?;
+    let event = event_of(&row, ordinal).ok_or_else(|| not_found(&id))?;
+    let wanted = endpoints_for(&api, &context, event).await?;
+    let endpoints = match resend.endpoint.as_deref() {
+        None => wanted,
+        Some(name) => {
+            let is_it = |it: &WebhookEndpointId| match name {
+                "callback" => *it == CALLBACK,
+                name => Uuid::try_parse(name).is_ok_and(|id| it.uuid() == id),
+            };
+            let found = wanted.into_iter().find(is_it);
+            let reason = "is no endpoint that is on and wants the event";
+            vec![found.ok_or_else(|| invalid("endpoint", reason))?]
+        }
+    };
+    let rows = endpoints.iter().map(|endpoint| {
+        Bookkeeping::DeliveryPostponed(Delivery {
+            id: DeliveryId { seq: row.seq, ordinal, endpoint: *endpoint },
+            tenant: context.tenant.no,
+            attempts: 0,
+            due_at: api.engine.clock().now(),
+            error: String::new(),
+        })
+    });
+    api.engine.record(rows.collect()).await?;
+    Ok((StatusCode::ACCEPTED, Json(Resent { endpoints: endpoints.len() })))
+}
+
+/// The endpoints that are on and want an event.
+async fn endpoints_for(
+    api: &Api,
+    context: &RequestContext,
+    event: EventOfRow<'_>,
+) -> Result<Vec<WebhookEndpointId>, Error> {
+    let (no, sealer) = (context.tenant.no, api.sealer.clone());
+    let read =
+        api.engine.read(move |queries| match Receivers::read(queries, sealer.as_deref(), no) {
+            Ok(receivers) => Ok(Some(receivers)),
+            Err(ReceiversError::Sealed) => Ok(None),
+            Err(ReceiversError::Store(error)) => Err(error),
+        });
+    let receivers = read.await?.ok_or(Error::WrongSecretsKey)?;
+    Ok(receivers.of(event).collect())
+}
+
+/// The journal row of an event of the tenant, and its place in it.
+async fn find(api: &Api, context: &RequestContext, id: &str) -> Result<(JournalRow, u16), Error> {
+    require_journal(api)?;
+    let (seq, ordinal) = parse_event_id(id).ok_or_else(|| not_found(id))?;
+    let row = api.engine.read(move |queries| queries.journal_row(seq)).await?;
+    let row = row.filter(|row| row.tenant == context.tenant.no).ok_or_else(|| not_found(id))?;
+    Ok((row, ordinal))
+}
+
+fn not_found(id: &str) -> Error {
+    let shown = id.chars().take(64).collect();
+    Error::NotFound { what: "event", name: shown }
 }

@@ -19,6 +19,7 @@ mod tenant;
 mod tenants;
 mod unresolved;
 mod users;
+pub mod webhooks;
 
 use std::sync::Arc;
 
@@ -51,6 +52,7 @@ pub struct Api {
     pub write_locks: Arc<WriteLocks>,
     /// The value of an attribute that a flag's user lacks.
     pub missing: MissingAttribute,
+    pub webhooks: webhooks::Settings,
 }
 
 /// The OpenAPI document of `/v1`.
@@ -81,6 +83,8 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(ledger::entries))
         .routes(routes!(accounts::erase))
         .routes(routes!(events::list))
+        .routes(routes!(events::show))
+        .routes(routes!(events::resend))
         .routes(routes!(unresolved::list))
         .routes(routes!(analytics::payments))
         .routes(routes!(analytics::accounts))
@@ -88,6 +92,16 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(mails::list))
         .routes(routes!(mails::resend))
         .routes(routes!(tenant::show, tenant::patch))
+        .routes(routes!(webhooks::endpoints::list, webhooks::endpoints::create))
+        .routes(routes!(
+            webhooks::endpoints::show,
+            webhooks::endpoints::patch,
+            webhooks::endpoints::delete
+        ))
+        .routes(routes!(webhooks::secret::rotate))
+        .routes(routes!(webhooks::deliveries::list))
+        .routes(routes!(webhooks::replays::create))
+        .routes(routes!(webhooks::replays::show))
         .merge(flags::routes())
 }
 

@@ -8,7 +8,9 @@ use crate::read::Read;
 use crate::tag::CreateTagDefinition;
 use crate::tenant::{
     AppendTenantValue, CreateTenant, RotateTenantSecret, RulesSource, SetTenantValue,
+    WEBHOOK_ENDPOINTS,
 };
+use crate::webhook::SetWebhookEndpoints;
 use crate::{TagDefinitionId, TenantNo};
 
 /// A command about a tenant.
@@ -27,6 +29,7 @@ pub enum TenantCommand {
     WithdrawPreviousSecret,
     /// Serves or refuses requests with the tenant's credentials.
     SetActive(bool),
+    SetWebhookEndpoints(SetWebhookEndpoints),
 }
 
 impl TenantCommand {
@@ -43,6 +46,7 @@ impl TenantCommand {
             Self::RotateSecret(_) => "RotateTenantSecret",
             Self::WithdrawPreviousSecret => "WithdrawPreviousTenantSecret",
             Self::SetActive(_) => "SetTenantActive",
+            Self::SetWebhookEndpoints(_) => "SetWebhookEndpoints",
         }
     }
 
@@ -55,7 +59,8 @@ impl TenantCommand {
             | Self::UndefineTag(_)
             | Self::RotateSecret(_)
             | Self::WithdrawPreviousSecret
-            | Self::SetActive(_) => true,
+            | Self::SetActive(_)
+            | Self::SetWebhookEndpoints(_) => true,
             Self::Create(_) | Self::ImportTagDefinition(_) => false,
         }
     }
@@ -78,6 +83,9 @@ impl TenantCommand {
                 }
             }
             Self::AppendValue(it) => read(Read::TenantValue(tenant, it.key.clone())),
+            Self::SetWebhookEndpoints(_) => {
+                read(Read::TenantValue(tenant, WEBHOOK_ENDPOINTS.to_owned()));
+            }
             Self::DefineTag(it) => {
                 read(Read::Claim(ClaimKey::new(tenant, ClaimKind::TagDefinition, &it.name)));
             }

@@ -9,8 +9,9 @@ use crate::state::State;
 use crate::tenant::{
     AppendTenantValue, CreateTenant, PROBE, PreviousSecret, RotateTenantSecret, RulesSource,
     SetTenantValue, Tenant, TenantValue, VALUE_SEPARATOR, VALUES_BYTES_MAX, VALUES_PER_KEY_MAX,
-    is_reserved_key,
+    WEBHOOK_ENDPOINTS, is_reserved_key,
 };
+use crate::webhook::{DisabledEndpoint, SetWebhookEndpoints};
 use crate::{Accepted, Event, Rejection, Reply, Revision, TenantNo, TenantRejection};
 
 pub(crate) fn create(state: &State, it: &CreateTenant, cx: &mut Context) -> Outcome {
@@ -101,6 +102,26 @@ fn changed_rules(state: &State, it: &SetTenantValue, cx: &Context) -> Option<Pay
     };
     rules.revision = before.map_or(rules.revision, |before| before.revision.next(cx.seq));
     (!is_same).then_some(rules)
+}
+
+/// What the caller has not seen is never overwritten: among it may be a secret that was shown once.
+pub(crate) fn set_webhook_endpoints(
+    state: &State,
+    it: &SetWebhookEndpoints,
+    cx: &mut Context,
+) -> Outcome {
+    let before = state.tenant_value(cx.tenant, WEBHOOK_ENDPOINTS);
+    if before.map(|before| before.revision.seq) != it.read_at {
+        return Err(TenantRejection::ValueChanged { key: WEBHOOK_ENDPOINTS.to_owned() }.into());
+    }
+    let value = stored(before, WEBHOOK_ENDPOINTS, it.sealed.clone(), cx);
+    let (id, key) = (value.id, value.key.clone());
+    cx.event(Event::TenantConfigChanged { value: id, key });
+    if let Some(DisabledEndpoint { endpoint, reason }) = it.disabled {
+        cx.event(Event::WebhookEndpointDisabled { endpoint, reason });
+    }
+    cx.change(TenantChange::Value(value));
+    Ok(Accepted::now(Reply::Done))
 }
 
 /// As in Kill Bill, what a client stores under a key of its own is no event.
@@ -242,6 +263,29 @@ mod tests {
             let done = appended.expect("there is room").done;
             assert_eq!(done.events.len(), expected, "{key}: {:?}", done.events);
         }
+    }
+
+    #[test]
+    fn webhook_endpoints_are_replaced_as_they_were_read() {
+        let mut rows = Rows::new();
+        let mut set = |read_at, disabled| {
+            let it = SetWebhookEndpoints { sealed: Some("x".to_owned()), read_at, disabled };
+            let set = rows.run(Command::Tenant(TenantCommand::SetWebhookEndpoints(it)));
+            set.map(|it| (it.done.changes[0].revision().expect("it has one").seq, it.done.events))
+        };
+        let key = WEBHOOK_ENDPOINTS.to_owned();
+        let changed = Err(TenantRejection::ValueChanged { key }.into());
+        let (first, events) = set(None, None).expect("there are none yet");
+        assert_eq!(events.len(), 1);
+        assert_eq!(set(None, None), changed);
+        let disabled = DisabledEndpoint {
+            endpoint: crate::Id::new(uuid::Uuid::from_u128(1)),
+            reason: crate::webhook::DisableReason::Gone,
+        };
+        let (second, events) = set(Some(first), Some(disabled)).expect("they were read");
+        assert!(matches!(events[1], Event::WebhookEndpointDisabled { .. }), "{events:?}");
+        assert_eq!(set(Some(first), None), changed);
+        assert!(set(Some(second), None).is_ok());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Reads for followers of the journal: its rows, their progress, and deliveries.
 
-use domain::{AccountId, Event, Seq, TenantNo, Timestamp};
+use domain::{AccountId, Event, Seq, TenantNo, Timestamp, WebhookEndpointId};
 use uuid::Uuid;
 
 use super::{Entry, StoreError};
@@ -20,12 +20,17 @@ pub trait FollowerQueries: Send + Sync {
     fn journal_head(&self) -> Result<Seq, StoreError>;
     /// The last row that a follower has processed; 0 at first.
     fn followed(&self, follower: &str) -> Result<Seq, StoreError>;
-    /// Deliveries due at `now`, oldest due first.
-    fn deliveries_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Delivery>, StoreError>;
+    /// Deliveries due at `now` behind `after`, in the order in which they are due.
+    fn deliveries_due(
+        &self,
+        now: Timestamp,
+        after: Option<(Timestamp, DeliveryId)>,
+        limit: usize,
+    ) -> Result<Vec<Delivery>, StoreError>;
     /// How many deliveries wait for another attempt.
     fn deliveries_waiting(&self) -> Result<i64, StoreError>;
-    /// A tenant's deliveries that wait for another attempt, in the order of the journal. Looks at those of
-    /// all tenants: for `Engine::scan`.
+    /// Deliveries to a tenant's callback that wait for another attempt, in the order of the journal. Looks at
+    /// those of all tenants: for `Engine::scan`.
     fn deliveries_of(
         &self,
         no: TenantNo,
@@ -76,16 +81,21 @@ impl JournalRow {
     }
 }
 
-/// Names a delivery: the `ordinal`-th event of a journal row.
+/// Names a delivery: the `ordinal`-th event of a journal row to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryId {
     /// The journal row.
     pub seq: Seq,
     /// The event in it, from 0.
     pub ordinal: u16,
+    /// Where to; [`CALLBACK`] for the tenant's callback of Kill Bill's.
+    pub endpoint: WebhookEndpointId,
 }
 
-/// A push notification that could not be delivered so far.
+/// The endpoint that a tenant's callback of Kill Bill's counts as.
+pub const CALLBACK: WebhookEndpointId = WebhookEndpointId::new(Uuid::nil());
+
+/// An event that could not be delivered to an endpoint so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub id: DeliveryId,

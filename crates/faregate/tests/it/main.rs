@@ -57,3 +57,5 @@ mod signup;
 mod signup_key;
 mod signup_later;
 mod tls;
+mod webhook_receiver;
+mod webhooks;

@@ -7,9 +7,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Output, Stdio};
 
 use expect_test::expect;
+use secrets::webhook::{Headers, Secret};
 use serde_json::Value;
 
 use crate::process::{Launch, Server, TempDir, faregate};
+use crate::webhook_receiver::Receiver;
 
 /// A command as the administrator, of no tenant.
 fn command(server: &Server, arguments: &[&str]) -> Command {
@@ -314,7 +316,45 @@ fn events_are_printed_as_they_are_committed() {
     });
     tail.kill().unwrap();
     tail.wait().unwrap();
-    assert!(line.contains("ACCOUNT_CREATION"), "{line}");
+    assert!(line.contains("account.created"), "{line}");
+    let (code, all) = tenant.run(&["events", "ls"]);
+    assert_eq!((code, all.lines().next().map(|it| it.starts_with("ID"))), (Some(0), Some(true)));
+    let id = line.split_whitespace().next().unwrap();
+    assert!(all.lines().any(|it| it.starts_with(id)), "{all}");
+    assert_eq!(tenant.json(&["events", "show", id])["type"], "account.created");
+    assert_eq!(tenant.json(&["events", "resend", id])["endpoints"], 0, "there are none");
+    assert_ne!(tenant.run(&["events", "show", "evt_1"]).0, Some(0));
+}
+
+#[test]
+fn events_are_forwarded_to_a_program_and_made_for_it() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    let program = Receiver::start();
+    let arguments = ["listen", "--forward-to", &program.url, "--events", "payment.*"];
+    let mut command = tenant.command(&arguments);
+    let mut listening = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let signed_with = BufReader::new(listening.stderr.take().unwrap()).lines().next();
+    let signed_with = signed_with.unwrap().unwrap();
+    let secret = Secret::parse(signed_with.rsplit(' ').next().unwrap()).unwrap();
+    let mut lines = BufReader::new(listening.stdout.take().unwrap()).lines();
+    let made = tenant.json(&["trigger", "payment.failed"]);
+    let line = lines.next().unwrap().unwrap();
+    listening.kill().unwrap();
+    listening.wait().unwrap();
+    assert!(line.contains("payment.failed") && line.ends_with(" 200"), "{line}");
+    let received = program.received().remove(0);
+    assert_eq!(received.json()["data"]["paymentId"], made["paymentId"]);
+    let header = |name: &str| received.headers[name].as_str();
+    let headers = Headers {
+        id: header("webhook-id"),
+        timestamp: header("webhook-timestamp"),
+        signature: header("webhook-signature"),
+    };
+    let now_s = headers.timestamp.parse().unwrap();
+    assert_eq!(secret.verify(headers, received.body.as_bytes(), now_s), Ok(()));
+    let (code, said) = tenant.run(&["listen", "--forward-to", &program.url, "--events", "paid"]);
+    assert_eq!(code, Some(2), "{said}");
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub fn body(event: &Event) -> Option<Bytes> {
         Event::TransactionChanged { .. } => of_transaction(event)?,
         // Kill Bill does not have these events.
         Event::AccountReleased { .. }
+        | Event::WebhookEndpointDisabled { .. }
         | Event::CustomerRegistered { .. }
         | Event::CustomerVerified { .. }
         | Event::CustomerChanged { .. }

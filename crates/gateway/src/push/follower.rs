@@ -2,25 +2,32 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::tenant::PUSH_CALLBACK;
+use bytes::Bytes;
 use domain::{Seq, TenantNo, Timestamp};
-use engine::ports::{Bookkeeping, Delivery, DeliveryId, JournalRow, Queries, StoreError};
+use engine::ports::{Bookkeeping, CALLBACK, Delivery, DeliveryId, JournalRow, Queries, StoreError};
+use engine::webhooks::{DeliveryTry, TryOutcome};
 use engine::{Engine, Reason};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use secrets::webhook;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::body::body;
-use super::lanes::{Admission, CallbackResponse, Destination, Job, Lanes};
-use super::options::{FOLLOWER, Options, RETRY_DELAYS};
-use super::post::{Failure, Poster};
+use super::endpoint::Format;
+use super::event::{EventOfRow, event_id, event_of, events_of, sequence};
+use super::lanes::{Admission, Destination, EndpointResponse, Job, Lanes, Now};
+use super::options::{FOLLOWER, Options};
+use super::post::{Failure, Posted, Poster, common_headers};
+use super::targets::{Target, Targets};
 
 /// The maximum number of journal rows per read.
 const ROWS_MAX: usize = 1_024;
 /// The maximum number of postponed deliveries per read.
-const DUE_MAX: usize = 256;
+const DUE_MAX: usize = 1_024;
 /// The maximum number of rows per write.
 const WRITES_MAX: usize = 1_024;
 
@@ -31,36 +38,44 @@ const READ_INTERVAL: Duration = Duration::from_millis(20);
 const DUE_INTERVAL: Duration = Duration::from_millis(250);
 /// The delay of a retry after a failure of the store.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
-/// The interval of the removal of unused callbacks.
+/// The interval of the removal of unused endpoints.
 const TICK: Duration = Duration::from_millis(100);
 /// The delay of the next read of the journal while deliveries are backlogged.
 const BACKLOG_DELAY: Duration = Duration::from_millis(200);
-/// The postponement of a delivery that exceeds the queue.
-const FULL_DELAY: Duration = Duration::from_secs(5);
 /// The interval of writes of the cursor alone. After a crash, deliveries since the last one are
 /// repeated.
 const CURSOR_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum length of a stored failure reason.
 const REASON_CHARS_MAX: usize = 255;
 
-/// Journal rows with the callbacks of their tenants.
+/// The header with the number of an event that grows from one event of an account to the next.
+const SEQUENCE: HeaderName = HeaderName::from_static("x-faregate-sequence");
+
+/// What the tenants' events are delivered to.
+type TargetsOf = BTreeMap<TenantNo, Arc<Vec<Arc<Target>>>>;
+
+/// Stored deliveries in progress, whose rows in the store are outdated.
+type InProgress = Arc<Mutex<HashSet<DeliveryId>>>;
+
+/// Journal rows with what the events of their tenants are delivered to.
 struct Batch {
     rows: Vec<JournalRow>,
-    callbacks: BTreeMap<TenantNo, String>,
+    targets: TargetsOf,
     upto: Seq,
 }
 
-/// A postponed delivery with its journal row and the tenant's current callback.
+/// A postponed delivery with its journal row and its target as it is now.
 struct Due {
     delivery: Delivery,
     row: Option<JournalRow>,
-    callback: Option<String>,
+    target: Option<Arc<Target>>,
 }
 
 /// The result of a delivery.
 struct Finished {
     job: Job,
-    result: Result<(), Failure>,
+    target: Arc<Target>,
+    posted: Posted,
 }
 
 /// A journal row with undelivered events.
@@ -84,9 +99,10 @@ struct Follower {
     recorded_at: Instant,
     writes: VecDeque<Bookkeeping>,
     writing: JoinSet<Vec<Bookkeeping>>,
-    /// Stored deliveries in progress, whose rows in the store are outdated.
-    in_progress: HashSet<DeliveryId>,
+    in_progress: InProgress,
     backlogged_since: Option<Instant>,
+    /// Takes what is logged, where anything is.
+    log: Option<mpsc::Sender<DeliveryTry>>,
 }
 
 /// Follows the journal until the runtime shuts down.
@@ -97,8 +113,10 @@ pub(super) async fn run(engine: Engine, options: Options, position: watch::Sende
             Err(_) => sleep(RETRY_DELAY).await,
         }
     };
+    let targets = Arc::new(Targets::new(options.sealer.clone()));
+    let in_progress = InProgress::default();
     let mut follower = Follower {
-        poster: Poster { reach: options.reach, timeout: options.timeout, tls: options.tls },
+        poster: Poster::new(&options),
         lanes: Lanes::new(options.lanes),
         posts: JoinSet::new(),
         open: VecDeque::new(),
@@ -108,16 +126,17 @@ pub(super) async fn run(engine: Engine, options: Options, position: watch::Sende
         recorded_at: Instant::now(),
         writes: VecDeque::new(),
         writing: JoinSet::new(),
-        in_progress: HashSet::new(),
+        in_progress: Arc::clone(&in_progress),
         backlogged_since: None,
+        log: options.log,
         engine: engine.clone(),
     };
     // Its tasks end when this function ends.
     let mut readers = JoinSet::new();
     let (batches, mut batch_receiver) = mpsc::channel(1);
     let (dues, mut due_receiver) = mpsc::channel(1);
-    readers.spawn(read_journal(engine.clone(), cursor, batches));
-    readers.spawn(read_due(engine, dues));
+    readers.spawn(read_journal((engine.clone(), Arc::clone(&targets)), cursor, batches));
+    readers.spawn(read_due((engine, targets), in_progress, dues));
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
@@ -130,7 +149,7 @@ pub(super) async fn run(engine: Engine, options: Options, position: watch::Sende
                 let Some(written) = unless_stopped(written) else { return };
                 follower.written(&written);
             }
-            Some(batch) = batch_receiver.recv(), if follower.has_room() => follower.add(batch),
+            Some(batch) = batch_receiver.recv(), if follower.has_room() => follower.add(&batch),
             Some(due) = due_receiver.recv() => follower.add_due(due),
             _ = tick.tick() => follower.lanes.remove_unused(Instant::now()),
         }
@@ -151,8 +170,8 @@ fn unless_stopped<T>(joined: Result<T, JoinError>) -> Option<T> {
 }
 
 impl Follower {
-    /// Too many unwritten rows stop the reading. A backlogged callback only slows it down, because other
-    /// callbacks must not wait for it.
+    /// Too many unwritten rows stop the reading. A backlogged endpoint only slows it down, because others must
+    /// not wait for it.
     fn has_room(&mut self) -> bool {
         if self.writes.len() >= WRITES_MAX {
             return false;
@@ -164,90 +183,130 @@ impl Follower {
         self.backlogged_since.get_or_insert_with(Instant::now).elapsed() >= BACKLOG_DELAY
     }
 
-    fn add(&mut self, batch: Batch) {
+    fn add(&mut self, batch: &Batch) {
         self.backlogged_since = None;
         for row in &batch.rows {
-            let Some(url) = batch.callbacks.get(&row.tenant) else { continue };
-            let jobs: Vec<Job> = jobs(row).collect();
+            let Some(targets) = batch.targets.get(&row.tenant) else { continue };
+            let jobs: Vec<(Job, &Arc<Target>)> =
+                events_of(row).flat_map(|event| jobs(event, targets)).collect();
             if jobs.is_empty() {
                 continue;
             }
             let (seq, committed_at) = (row.seq, row.committed_at);
             self.open.push_back(OpenRow { seq, jobs: jobs.len(), committed_at });
-            for job in jobs {
-                self.offer(job, url);
+            for (job, target) in jobs {
+                self.offer(job, target);
             }
         }
         self.read_upto = self.read_upto.max(batch.upto);
     }
 
     fn add_due(&mut self, due: Vec<Due>) {
-        for Due { delivery, row, callback } in due {
-            if !self.in_progress.insert(delivery.id) {
+        for Due { delivery, row, target } in due {
+            if !locked(&self.in_progress).insert(delivery.id) {
                 continue;
             }
-            let ordinal = usize::from(delivery.id.ordinal);
-            let job = row.as_ref().and_then(|row| job(row, ordinal));
-            match (job, callback) {
-                (Some(job), Some(url)) => {
+            let event = row.as_ref().and_then(|row| event_of(row, delivery.id.ordinal));
+            let target = target.filter(|target| target.is_on());
+            let job = event.zip(target.as_ref()).and_then(|(it, target)| job(it, target));
+            match (job, target) {
+                (Some(job), Some(target)) => {
                     let attempts = delivery.attempts;
-                    self.offer(Job { attempts, is_stored: true, ..job }, &url);
+                    self.offer(Job { attempts, is_stored: true, ..job }, &target);
                 }
-                // The tenant has removed its callback.
+                // The tenant has removed the endpoint, or switched it off.
                 (None, _) | (_, None) => {
                     count("dropped");
+                    if let Some(event) = event {
+                        self.log_given_up(&delivery, event.kind);
+                    }
                     self.writes.push_back(Bookkeeping::DeliveryClosed { id: delivery.id });
                 }
             }
         }
     }
 
-    fn offer(&mut self, job: Job, url: &str) {
-        let admission = self.lanes.offer(job, url, Instant::now());
-        self.execute(admission);
+    fn offer(&mut self, job: Job, target: &Arc<Target>) {
+        let admission = self.lanes.offer(job, target, self.now());
+        self.execute(admission, target);
+    }
+
+    fn now(&self) -> Now {
+        Now { real: Instant::now(), domain: self.engine.clock().now() }
     }
 
     /// Executes a decision; returns whether the lane is free for another job.
-    fn execute(&mut self, admission: Admission) -> bool {
+    fn execute(&mut self, admission: Admission, target: &Arc<Target>) -> bool {
         match admission {
             Admission::Start(job, destination) => {
-                self.posts.spawn(deliver(self.poster.clone(), destination, job));
+                let timestamp_s = self.engine.clock().real_now().0.div_euclid(Timestamp::SECOND_US);
+                let now = self.engine.clock().now();
+                let headers = headers(&destination.target, &job, (now, timestamp_s));
+                self.posts.spawn(deliver(self.poster.clone(), destination, job, headers));
                 false
             }
             Admission::Queued => false,
-            Admission::Full(job) => {
+            Admission::Postponed(job, delay, reason) => {
                 count("postponed");
                 let attempts = job.attempts;
-                self.postpone(&job, attempts, FULL_DELAY, "the callback is slower than its events");
+                self.postpone(&job, attempts, delay, reason);
                 true
             }
             Admission::Unresponsive(job) => {
-                self.failed(&job, "the callback is unresponsive; it was not tried");
+                self.failed(&job, target, None, "the endpoint is unresponsive; it was not tried");
+                true
+            }
+            Admission::Gone(job) => {
+                self.give_up(&job, None, "the endpoint has gone; it was not tried");
                 true
             }
         }
     }
 
     fn finished(&mut self, finished: Finished) {
-        let Finished { job, result } = finished;
-        let response = match &result {
-            Err(Failure::TimedOut) => CallbackResponse::TimedOut,
-            Ok(()) | Err(Failure::Refused(_)) => CallbackResponse::Received,
-        };
-        self.lanes.finished(&job, response, Instant::now());
-        match result {
-            Ok(()) => self.delivered(&job),
-            Err(failure) => self.failed(&job, &failure.reason()),
+        let Finished { job, target, posted } = finished;
+        let response = self.response(&job, &posted);
+        self.lanes.finished(&job, response, self.now());
+        match (&posted.result, response) {
+            (Ok(()), _) => self.delivered(&job, &posted),
+            (Err(failure), EndpointResponse::Gone) => {
+                self.give_up(&job, Some(&posted), &failure.reason());
+            }
+            (Err(failure), _) => self.failed(&job, &target, Some(&posted), &failure.reason()),
         }
-        while let Some(next) = self.lanes.next_after(&job, Instant::now()) {
-            if !self.execute(next) {
+        while let Some(next) = self.lanes.next_after(&job, self.now()) {
+            if !self.execute(next, &target) {
                 break;
             }
         }
     }
 
-    fn delivered(&mut self, job: &Job) {
+    fn response(&self, job: &Job, posted: &Posted) -> EndpointResponse {
+        let Some(response) = &posted.response else {
+            return match &posted.result {
+                Err(Failure::TimedOut) => EndpointResponse::TimedOut,
+                Ok(()) | Err(Failure::Refused(_)) => EndpointResponse::Received,
+            };
+        };
+        match response.retry_after {
+            // As in Kill Bill, a callback stays until its tenant removes it.
+            _ if response.status == StatusCode::GONE && job.id.endpoint != CALLBACK => {
+                EndpointResponse::Gone
+            }
+            Some(pause) => EndpointResponse::Resting(self.after(pause)),
+            None => EndpointResponse::Received,
+        }
+    }
+
+    /// Domain time after a delay.
+    fn after(&self, delay: Duration) -> Timestamp {
+        let delay_us = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
+        self.engine.clock().now().plus_us(delay_us)
+    }
+
+    fn delivered(&mut self, job: &Job, posted: &Posted) {
         count("delivered");
+        self.log_try(job, TryOutcome::Delivered, Some(posted), (None, None));
         if job.is_stored {
             self.writes.push_back(Bookkeeping::DeliveryClosed { id: job.id });
         } else {
@@ -257,21 +316,33 @@ impl Follower {
         self.done(job);
     }
 
-    fn failed(&mut self, job: &Job, reason: &str) {
-        let delay = usize::try_from(job.attempts).ok().and_then(|at| RETRY_DELAYS.get(at));
-        if let Some(delay) = delay {
-            count("failed");
-            self.postpone(job, job.attempts + 1, *delay, reason);
-            return;
+    fn failed(&mut self, job: &Job, target: &Target, posted: Option<&Posted>, reason: &str) {
+        let delays = target.retry_delays();
+        let delay = usize::try_from(job.attempts).ok().and_then(|at| delays.get(at));
+        let Some(delay) = delay else {
+            tracing::warn!(
+                tenant = job.tenant.0,
+                endpoint = %job.id.endpoint,
+                event = event_id(job.id.seq, job.id.ordinal),
+                reason,
+                "an event is not delivered after the last attempt"
+            );
+            return self.give_up(job, posted, reason);
+        };
+        count("failed");
+        let pause = posted.and_then(|it| it.response.as_ref()?.retry_after);
+        let delay = pause.unwrap_or_default().max(*delay);
+        if posted.is_some() {
+            let next_at = Some(self.after(delay));
+            self.log_try(job, TryOutcome::Failed, posted, (Some(reason), next_at));
         }
+        self.postpone(job, job.attempts + 1, delay, reason);
+    }
+
+    /// Ends a delivery that did not succeed.
+    fn give_up(&mut self, job: &Job, posted: Option<&Posted>, reason: &str) {
         count("dropped");
-        tracing::warn!(
-            tenant = job.tenant.0,
-            seq = job.id.seq.0,
-            ordinal = job.id.ordinal,
-            reason,
-            "a push notification is dropped after its last attempt"
-        );
+        self.log_try(job, TryOutcome::GivenUp, posted, (Some(reason), None));
         if job.is_stored {
             self.writes.push_back(Bookkeeping::DeliveryClosed { id: job.id });
         }
@@ -279,15 +350,64 @@ impl Follower {
     }
 
     fn postpone(&mut self, job: &Job, attempts: u32, delay: Duration, reason: &str) {
-        let delay_us = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
         self.writes.push_back(Bookkeeping::DeliveryPostponed(Delivery {
             id: job.id,
             tenant: job.tenant,
             attempts,
-            due_at: self.engine.clock().now().plus_us(delay_us),
+            due_at: self.after(delay),
             error: reason.chars().take(REASON_CHARS_MAX).collect(),
         }));
         self.done(job);
+    }
+
+    fn log_try(
+        &self,
+        job: &Job,
+        outcome: TryOutcome,
+        posted: Option<&Posted>,
+        (error, next_at): (Option<&str>, Option<Timestamp>),
+    ) {
+        let response = posted.and_then(|it| it.response.as_ref());
+        let body = response.map(|it| &it.body).filter(|body| !body.is_empty());
+        let took = posted.map_or(0, |it| it.took.as_millis());
+        self.log(DeliveryTry {
+            id: job.id,
+            tenant: job.tenant,
+            event_type: job.kind.to_owned(),
+            attempt: job.attempts + u32::from(posted.is_some()),
+            at: self.engine.clock().now(),
+            outcome,
+            status: response.map(|it| it.status.as_u16()),
+            took_ms: u32::try_from(took).unwrap_or(u32::MAX),
+            answer: body.map(|body| text(body)),
+            error: error.map(str::to_owned),
+            next_at,
+        });
+    }
+
+    fn log_given_up(&self, delivery: &Delivery, kind: &str) {
+        self.log(DeliveryTry {
+            id: delivery.id,
+            tenant: delivery.tenant,
+            event_type: kind.to_owned(),
+            attempt: delivery.attempts,
+            at: self.engine.clock().now(),
+            outcome: TryOutcome::GivenUp,
+            status: None,
+            took_ms: 0,
+            answer: None,
+            error: Some("the endpoint is off, or is no more".to_owned()),
+            next_at: None,
+        });
+    }
+
+    /// The log never delays a delivery: what it cannot take is counted.
+    fn log(&self, it: DeliveryTry) {
+        if let Some(log) = &self.log
+            && log.try_send(it).is_err()
+        {
+            metrics::counter!("faregate_webhook_log_dropped_total").increment(1);
+        }
     }
 
     /// Counts a first attempt as made, whether it succeeded or not.
@@ -335,7 +455,7 @@ impl Follower {
             match row {
                 Bookkeeping::DeliveryPostponed(Delivery { id, .. })
                 | Bookkeeping::DeliveryClosed { id } => {
-                    self.in_progress.remove(id);
+                    locked(&self.in_progress).remove(id);
                 }
                 Bookkeeping::Followed { .. }
                 | Bookkeeping::MailPostponed(_)
@@ -358,30 +478,90 @@ fn count(result: &'static str) {
     metrics::counter!("faregate_push_deliveries_total", "result" => result).increment(1);
 }
 
-fn jobs(row: &JournalRow) -> impl Iterator<Item = Job> {
-    (0..row.events.len()).filter_map(|ordinal| job(row, ordinal))
+fn locked(in_progress: &InProgress) -> MutexGuard<'_, HashSet<DeliveryId>> {
+    in_progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The first attempt at an event; `None` for an event that is not notified.
-fn job(row: &JournalRow, ordinal: usize) -> Option<Job> {
-    let event = row.events.get(ordinal)?;
-    Some(Job {
-        id: DeliveryId { seq: row.seq, ordinal: u16::try_from(ordinal).ok()? },
-        tenant: row.tenant,
-        account: event.account(),
-        body: body(event)?,
+/// How an answer begins, as text that databases take.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).replace('\0', "\u{fffd}")
+}
+
+/// The first attempts at an event. Those of one format share its body.
+fn jobs<'t>(event: EventOfRow<'_>, targets: &'t [Arc<Target>]) -> Vec<(Job, &'t Arc<Target>)> {
+    let mut bodies: [Option<Bytes>; 2] = [None, None];
+    let mut jobs = vec![];
+    for target in targets.iter().filter(|target| target.wants(event.kind)) {
+        let body = &mut bodies[usize::from(target.format == Format::KillBill)];
+        if body.is_none() {
+            *body = body_of(event, target.format);
+        }
+        // Kill Bill does not have all events.
+        let Some(body) = body.clone() else { continue };
+        jobs.push((job_with(event, target, body), target));
+    }
+    jobs
+}
+
+/// The first attempt at an event; `None` where the target's format does not have the event.
+fn job(event: EventOfRow<'_>, target: &Target) -> Option<Job> {
+    body_of(event, target.format).map(|body| job_with(event, target, body))
+}
+
+fn body_of(event: EventOfRow<'_>, format: Format) -> Option<Bytes> {
+    match format {
+        Format::Standard => Some(event.standard_body()),
+        Format::KillBill => body(event.event),
+    }
+}
+
+fn job_with(event: EventOfRow<'_>, target: &Target, body: Bytes) -> Job {
+    Job {
+        id: DeliveryId { seq: event.row.seq, ordinal: event.ordinal, endpoint: target.endpoint },
+        tenant: event.row.tenant,
+        account: event.event.account(),
+        kind: event.kind,
+        body,
         attempts: 0,
         is_stored: false,
-        committed_at: row.committed_at,
-    })
+        committed_at: event.row.committed_at,
+    }
 }
 
-async fn deliver(poster: Poster, destination: Destination, job: Job) -> Finished {
-    let result = match &destination.callback {
-        Ok(callback) => poster.post(callback, &destination.idle, job.body.clone()).await,
-        Err(error) => Err(Failure::Refused(format!("the callback's URL {error}"))),
+/// The headers of a delivery, signed at a domain time and for a real one.
+fn headers(target: &Target, job: &Job, (now, timestamp_s): (Timestamp, i64)) -> HeaderMap {
+    let DeliveryId { seq, ordinal, .. } = job.id;
+    let (id, timestamp) = (event_id(seq, ordinal), timestamp_s.to_string());
+    let signature = target.signer.as_ref().map(|it| it.sign(now, &id, &timestamp, &job.body));
+    let mut headers = common_headers();
+    let ours = [
+        (HeaderName::from_static(webhook::ID), Some(id)),
+        (HeaderName::from_static(webhook::TIMESTAMP), Some(timestamp)),
+        (HeaderName::from_static(webhook::SIGNATURE), signature),
+        (SEQUENCE, Some(sequence(seq, ordinal).to_string())),
+    ];
+    for (name, value) in ours {
+        // Ids, numbers and base64.
+        if let Some(value) = value.and_then(|it| HeaderValue::try_from(it).ok()) {
+            headers.insert(name, value);
+        }
+    }
+    headers.extend(target.headers.iter().cloned());
+    headers
+}
+
+async fn deliver(
+    poster: Poster,
+    destination: Destination,
+    job: Job,
+    headers: HeaderMap,
+) -> Finished {
+    let Destination { target, callback, idle } = destination;
+    let posted = match &callback {
+        Ok(callback) => poster.post(callback, &idle, (headers, job.body.clone())).await,
+        Err(error) => Posted::impossible(format!("the callback's URL {error}")),
     };
-    Finished { job, result }
+    Finished { job, target, posted }
 }
 
 /// Writes rows, with retries until the engine stops: an unwritten postponement would be lost, and an
@@ -396,7 +576,11 @@ async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
     rows
 }
 
-async fn read_journal(engine: Engine, cursor: Seq, batches: mpsc::Sender<Batch>) {
+async fn read_journal(
+    (engine, targets): (Engine, Arc<Targets>),
+    cursor: Seq,
+    batches: mpsc::Sender<Batch>,
+) {
     let (mut head, mut position) = (engine.head(), cursor);
     loop {
         let upto = *head.borrow_and_update();
@@ -406,7 +590,8 @@ async fn read_journal(engine: Engine, cursor: Seq, batches: mpsc::Sender<Batch>)
             }
             continue;
         }
-        match engine.read(move |queries| batch(queries, position)).await {
+        let targets = Arc::clone(&targets);
+        match engine.read(move |queries| batch(queries, &targets, position)).await {
             Ok(batch) => {
                 position = batch.upto.max(position);
                 let is_full = batch.rows.len() == ROWS_MAX;
@@ -426,53 +611,75 @@ async fn read_journal(engine: Engine, cursor: Seq, batches: mpsc::Sender<Batch>)
     }
 }
 
-fn batch(queries: &dyn Queries, after: Seq) -> Result<Batch, StoreError> {
-    // The head is read before the callbacks: the event of a callback that is registered in between is
-    // behind that head.
+fn batch(queries: &dyn Queries, targets: &Targets, after: Seq) -> Result<Batch, StoreError> {
+    // The head is read before the targets: the event of one that is registered in between is behind that
+    // head.
     let head = queries.journal_head()?;
-    if !queries.is_value_in_use(PUSH_CALLBACK)? {
-        return Ok(Batch { rows: vec![], callbacks: BTreeMap::new(), upto: head });
+    if !Targets::are_there(queries)? {
+        return Ok(Batch { rows: vec![], targets: BTreeMap::new(), upto: head });
     }
     let (rows, upto) = queries.journal_after(after, ROWS_MAX)?;
-    let mut callbacks: BTreeMap<TenantNo, Option<String>> = BTreeMap::new();
+    let mut found = TargetsOf::new();
     for row in &rows {
-        if let Entry::Vacant(unknown) = callbacks.entry(row.tenant) {
-            unknown.insert(callback(queries, row.tenant)?);
+        if let Entry::Vacant(unknown) = found.entry(row.tenant) {
+            unknown.insert(targets.of(queries, row.tenant)?);
         }
     }
     let upto = rows.last().map_or(upto, |last| upto.max(last.seq));
-    let found = callbacks.into_iter().filter_map(|(tenant, url)| Some((tenant, url?)));
-    Ok(Batch { rows, callbacks: found.collect(), upto })
+    Ok(Batch { rows, targets: found, upto })
 }
 
-fn callback(queries: &dyn Queries, tenant: TenantNo) -> Result<Option<String>, StoreError> {
-    Ok(queries.tenant_value(tenant, PUSH_CALLBACK)?.and_then(|value| value.value))
-}
-
-async fn read_due(engine: Engine, dues: mpsc::Sender<Vec<Due>>) {
+/// Reads what is due, again and again, in pages: what is in progress does not stand in the way of what is
+/// behind it.
+async fn read_due(
+    (engine, targets): (Engine, Arc<Targets>),
+    in_progress: InProgress,
+    dues: mpsc::Sender<Vec<Due>>,
+) {
+    let mut after = None;
     loop {
         let now = engine.clock().now();
-        match engine.read(move |queries| due(queries, now)).await {
-            Ok(due) if due.is_empty() => {}
-            Ok(due) => {
-                if dues.send(due).await.is_err() {
+        let (targets, in_progress) = (Arc::clone(&targets), Arc::clone(&in_progress));
+        let read = move |queries: &dyn Queries| {
+            let deliveries = queries.deliveries_due(now, after, DUE_MAX)?;
+            let last = deliveries.last().filter(|_| deliveries.len() == DUE_MAX);
+            let last = last.map(|it| (it.due_at, it.id));
+            Ok((due(queries, &targets, (deliveries, &in_progress))?, last))
+        };
+        match engine.read(read).await {
+            Ok((due, last)) => {
+                after = last;
+                if !due.is_empty() && dues.send(due).await.is_err() {
                     return;
                 }
             }
             Err(error) => {
                 tracing::warn!(error = %error, "failed to read postponed push notifications; retrying");
+                after = None;
             }
         }
-        sleep(DUE_INTERVAL).await;
+        if after.is_none() {
+            sleep(DUE_INTERVAL).await;
+        }
     }
 }
 
-fn due(queries: &dyn Queries, now: Timestamp) -> Result<Vec<Due>, StoreError> {
-    let deliveries = queries.deliveries_due(now, DUE_MAX)?;
-    let read = |delivery: Delivery| {
+fn due(
+    queries: &dyn Queries,
+    targets: &Targets,
+    (deliveries, in_progress): (Vec<Delivery>, &InProgress),
+) -> Result<Vec<Due>, StoreError> {
+    let mut found = TargetsOf::new();
+    let waiting = |it: &Delivery| !locked(in_progress).contains(&it.id);
+    let mut dues = vec![];
+    for delivery in deliveries.into_iter().filter(waiting) {
+        let of_tenant = match found.entry(delivery.tenant) {
+            Entry::Vacant(unknown) => unknown.insert(targets.of(queries, delivery.tenant)?),
+            Entry::Occupied(known) => known.into_mut(),
+        };
+        let target = of_tenant.iter().find(|it| it.endpoint == delivery.id.endpoint).cloned();
         let row = queries.journal_row(delivery.id.seq)?;
-        let callback = callback(queries, delivery.tenant)?;
-        Ok(Due { delivery, row, callback })
-    };
-    deliveries.into_iter().map(read).collect()
+        dues.push(Due { delivery, row, target });
+    }
+    Ok(dues)
 }

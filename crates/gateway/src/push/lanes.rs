@@ -1,4 +1,4 @@
-//! Schedules deliveries: each callback has several lanes, and each lane makes one delivery at a time, in
+//! Schedules deliveries: each endpoint has several lanes, and each lane makes one delivery at a time, in
 //! order.
 
 use std::collections::{HashMap, VecDeque};
@@ -6,37 +6,49 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{AccountId, TenantNo, Timestamp};
+use domain::{AccountId, TenantNo, Timestamp, WebhookEndpointId};
 use engine::ports::DeliveryId;
 use tokio::time::Instant;
 
+use super::targets::Target;
 use crate::callback::{Callback, CallbackError};
 use crate::outbound::Idle;
 
 /// The numbers of queued deliveries from which the follower reads the journal more slowly.
-const BACKLOGGED: Limits = Limits { per_callback: 2_048, all: 16_384 };
+const BACKLOGGED: Limits = Limits { per_endpoint: 2_048, all: 16_384 };
 /// The maximum numbers of queued deliveries. Further ones are postponed.
-const FULL: Limits = Limits { per_callback: 4_096, all: 32_768 };
+const FULL: Limits = Limits { per_endpoint: 4_096, all: 32_768 };
+/// The maximum number of queued deliveries of an endpoint that has answered none for [`ANSWERED_WITHIN`], so that
+/// endpoints that hang leave room for the others.
+const FULL_UNANSWERED: usize = 256;
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
-/// The number of consecutive timeouts after which a callback counts as unresponsive.
+/// The least postponement of a delivery that exceeds the queue.
+const FULL_DELAY: Duration = Duration::from_secs(1);
+/// How far such deliveries are apart when they become due again.
+const FULL_STEP: Duration = Duration::from_micros(250);
+
+/// The number of consecutive timeouts after which an endpoint counts as unresponsive.
 const UNRESPONSIVE_AFTER: u32 = 8;
-/// The interval of attempts at an unresponsive callback.
+/// The interval of attempts at an unresponsive endpoint.
 const UNRESPONSIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long the state of an unused callback is kept.
+/// How long the state of an unused endpoint is kept.
 const UNUSED_MAX: Duration = Duration::from_secs(60);
 
 struct Limits {
-    per_callback: usize,
+    per_endpoint: usize,
     all: usize,
 }
 
-/// A notification to be delivered to a callback.
+/// An event to be delivered to an endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) id: DeliveryId,
     pub(super) tenant: TenantNo,
     pub(super) account: Option<AccountId>,
+    /// The event's type.
+    pub(super) kind: &'static str,
     pub(super) body: Bytes,
     /// The number of failed attempts.
     pub(super) attempts: u32,
@@ -49,6 +61,7 @@ pub(super) struct Job {
 /// The target of deliveries.
 #[derive(Clone)]
 pub(super) struct Destination {
+    pub(super) target: Arc<Target>,
     pub(super) callback: Result<Arc<Callback>, CallbackError>,
     pub(super) idle: Arc<Idle>,
 }
@@ -59,38 +72,57 @@ pub(super) enum Admission {
     Start(Job, Destination),
     /// The job is queued.
     Queued,
-    /// The queue is full.
-    Full(Job),
-    /// The job fails without an attempt: its callback is unresponsive.
+    /// The job waits for so long without an attempt, and for this reason.
+    Postponed(Job, Duration, &'static str),
+    /// The job fails without an attempt: its endpoint is unresponsive.
     Unresponsive(Job),
+    /// The endpoint has gone; its tenant has not switched it on since.
+    Gone(Job),
 }
 
-/// The response of a callback to an attempt.
+/// The response of an endpoint to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallbackResponse {
-    /// The callback accepted or refused the delivery.
+pub(super) enum EndpointResponse {
+    /// The endpoint accepted or refused the delivery.
     Received,
-    /// The callback did not respond in time.
+    /// The endpoint did not respond in time.
     TimedOut,
+    /// The endpoint wants no delivery before this time.
+    Resting(Timestamp),
+    /// The endpoint answered that it has gone.
+    Gone,
 }
 
-/// The queues of all callbacks.
+/// The time, of the process and of the domain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    pub(super) real: Instant,
+    pub(super) domain: Timestamp,
+}
+
+/// The queues of all endpoints.
 pub(super) struct Lanes {
-    per_callback: usize,
-    callbacks: HashMap<TenantNo, CallbackQueue>,
+    per_endpoint: usize,
+    endpoints: HashMap<(TenantNo, WebhookEndpointId), EndpointQueue>,
     queued: usize,
 }
 
-struct CallbackQueue {
-    url: String,
+struct EndpointQueue {
     destination: Destination,
     lanes: Vec<Lane>,
     queued: usize,
     busy: usize,
     timeouts_in_row: u32,
-    /// The time of the last timeout of an unresponsive callback.
+    /// The time of the last timeout of an unresponsive endpoint.
     unresponsive_since: Option<Instant>,
     is_probing: bool,
+    /// Domain time before which nothing is delivered.
+    resting_until: Option<Timestamp>,
+    has_gone: bool,
+    /// When it answered last, or got the first delivery after a pause.
+    answered: Instant,
+    /// When the last delivery becomes due again of those that exceeded the queue.
+    full_until: Instant,
     used: Instant,
 }
 
@@ -101,23 +133,24 @@ struct Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(per_callback: usize) -> Self {
-        Self { per_callback: per_callback.max(1), callbacks: HashMap::new(), queued: 0 }
+    pub(super) fn new(per_endpoint: usize) -> Self {
+        Self { per_endpoint: per_endpoint.max(1), endpoints: HashMap::new(), queued: 0 }
     }
 
-    /// Admits a job for the current callback of its tenant.
-    pub(super) fn offer(&mut self, job: Job, url: &str, now: Instant) -> Admission {
-        let lanes = self.per_callback;
-        let queue = self.callbacks.entry(job.tenant);
-        let queue = queue.or_insert_with(|| CallbackQueue::new(url, lanes, now));
-        queue.set_url(url);
-        queue.used = now;
+    /// Admits a job for its endpoint as it is now.
+    pub(super) fn offer(&mut self, job: Job, target: &Arc<Target>, now: Now) -> Admission {
+        let lanes = self.per_endpoint;
+        let queue = self.endpoints.entry((job.tenant, job.id.endpoint));
+        let queue = queue.or_insert_with(|| EndpointQueue::new(target, lanes, now.real));
+        queue.set_target(target);
+        queue.used = now.real;
         let at = lane_of(&job, lanes);
         if !queue.lanes[at].is_busy {
             return queue.admit(at, job, now);
         }
-        if queue.queued >= FULL.per_callback || self.queued >= FULL.all {
-            return Admission::Full(job);
+        if queue.queued >= queue.queued_max(now.real) || self.queued >= FULL.all {
+            let delay = queue.delay_of_full(now.real);
+            return Admission::Postponed(job, delay, "the endpoint is slower than its events");
         }
         queue.lanes[at].queued.push_back(job);
         queue.queued += 1;
@@ -126,20 +159,20 @@ impl Lanes {
     }
 
     /// Frees the lane of a job that was started.
-    pub(super) fn finished(&mut self, job: &Job, response: CallbackResponse, now: Instant) {
-        let at = lane_of(job, self.per_callback);
-        if let Some(queue) = self.callbacks.get_mut(&job.tenant) {
+    pub(super) fn finished(&mut self, job: &Job, response: EndpointResponse, now: Now) {
+        let at = lane_of(job, self.per_endpoint);
+        if let Some(queue) = self.endpoints.get_mut(&(job.tenant, job.id.endpoint)) {
             queue.lanes[at].is_busy = false;
             queue.busy -= 1;
-            queue.used = now;
-            queue.record_response(response, now);
+            queue.used = now.real;
+            queue.record_response(response, now.real);
         }
     }
 
     /// Admits the next job of the lane of a finished job.
-    pub(super) fn next_after(&mut self, job: &Job, now: Instant) -> Option<Admission> {
-        let at = lane_of(job, self.per_callback);
-        let queue = self.callbacks.get_mut(&job.tenant)?;
+    pub(super) fn next_after(&mut self, job: &Job, now: Now) -> Option<Admission> {
+        let at = lane_of(job, self.per_endpoint);
+        let queue = self.endpoints.get_mut(&(job.tenant, job.id.endpoint))?;
         if queue.lanes[at].is_busy {
             return None;
         }
@@ -152,12 +185,12 @@ impl Lanes {
     /// Whether so many deliveries are queued that the follower should read more slowly.
     pub(super) fn is_backlogged(&self) -> bool {
         self.queued >= BACKLOGGED.all
-            || self.callbacks.values().any(|it| it.queued >= BACKLOGGED.per_callback)
+            || self.endpoints.values().any(|it| it.queued >= BACKLOGGED.per_endpoint)
     }
 
-    /// Drops the state and the connections of unused callbacks.
+    /// Drops the state and the connections of unused endpoints.
     pub(super) fn remove_unused(&mut self, now: Instant) {
-        self.callbacks.retain(|_, it| {
+        self.endpoints.retain(|_, it| {
             it.queued > 0 || it.busy > 0 || now.duration_since(it.used) < UNUSED_MAX
         });
     }
@@ -169,61 +202,102 @@ fn lane_of(job: &Job, lanes: usize) -> usize {
     usize::try_from(low % lanes as u64).expect("an index of a lane fits")
 }
 
-impl CallbackQueue {
-    fn new(url: &str, lanes: usize, now: Instant) -> Self {
+impl EndpointQueue {
+    fn new(target: &Arc<Target>, lanes: usize, now: Instant) -> Self {
         Self {
-            url: url.to_owned(),
-            destination: Destination::new(url),
+            destination: Destination::new(target),
             lanes: std::iter::repeat_with(Lane::default).take(lanes).collect(),
             queued: 0,
             busy: 0,
             timeouts_in_row: 0,
             unresponsive_since: None,
             is_probing: false,
+            resting_until: None,
+            has_gone: false,
+            answered: now,
+            full_until: now,
             used: now,
         }
     }
 
-    /// Switches to a new URL of the tenant.
-    fn set_url(&mut self, url: &str) {
-        if self.url != url {
-            url.clone_into(&mut self.url);
-            self.destination = Destination::new(url);
-            self.record_response(CallbackResponse::Received, self.used);
+    /// Switches to what the tenant has changed. A new URL is another receiver.
+    fn set_target(&mut self, target: &Arc<Target>) {
+        if Arc::ptr_eq(&self.destination.target, target) {
+            return;
         }
+        if self.destination.target.url == target.url {
+            self.destination.target = Arc::clone(target);
+        } else {
+            self.destination = Destination::new(target);
+            self.resting_until = None;
+            self.record_response(EndpointResponse::Received, self.used);
+        }
+        self.has_gone = false;
     }
 
-    fn admit(&mut self, at: usize, job: Job, now: Instant) -> Admission {
+    fn queued_max(&self, now: Instant) -> usize {
+        let answers = now.duration_since(self.answered) < ANSWERED_WITHIN;
+        if answers { FULL.per_endpoint } else { FULL_UNANSWERED }
+    }
+
+    /// Deliveries that exceed the queue become due one after another.
+    fn delay_of_full(&mut self, now: Instant) -> Duration {
+        self.full_until = (self.full_until + FULL_STEP).max(now + FULL_DELAY);
+        self.full_until.duration_since(now)
+    }
+
+    fn admit(&mut self, at: usize, job: Job, now: Now) -> Admission {
+        if self.has_gone {
+            return Admission::Gone(job);
+        }
+        if let Some(until) = self.resting_until.filter(|until| now.domain < *until) {
+            let rest_us = u64::try_from(until.0 - now.domain.0).unwrap_or_default();
+            let delay = Duration::from_micros(rest_us);
+            return Admission::Postponed(job, delay, "the endpoint asked for a pause");
+        }
         if let Some(since) = self.unresponsive_since {
-            if self.is_probing || now.duration_since(since) < UNRESPONSIVE_INTERVAL {
+            if self.is_probing || now.real.duration_since(since) < UNRESPONSIVE_INTERVAL {
                 return Admission::Unresponsive(job);
             }
             self.is_probing = true;
+        }
+        if self.busy == 0 {
+            self.answered = now.real;
         }
         self.lanes[at].is_busy = true;
         self.busy += 1;
         Admission::Start(job, self.destination.clone())
     }
 
-    fn record_response(&mut self, response: CallbackResponse, now: Instant) {
+    fn record_response(&mut self, response: EndpointResponse, now: Instant) {
         match response {
-            CallbackResponse::Received => {
+            EndpointResponse::Received | EndpointResponse::Resting(_) | EndpointResponse::Gone => {
                 self.timeouts_in_row = 0;
                 self.unresponsive_since = None;
+                self.answered = now;
             }
-            CallbackResponse::TimedOut => {
+            EndpointResponse::TimedOut => {
                 self.timeouts_in_row = self.timeouts_in_row.saturating_add(1);
                 self.unresponsive_since =
                     (self.timeouts_in_row >= UNRESPONSIVE_AFTER).then_some(now);
             }
+        }
+        match response {
+            EndpointResponse::Resting(until) => self.resting_until = Some(until),
+            EndpointResponse::Gone => self.has_gone = true,
+            EndpointResponse::Received | EndpointResponse::TimedOut => {}
         }
         self.is_probing = false;
     }
 }
 
 impl Destination {
-    fn new(url: &str) -> Self {
-        Self { callback: Callback::parse(url).map(Arc::new), idle: Arc::default() }
+    fn new(target: &Arc<Target>) -> Self {
+        Self {
+            target: Arc::clone(target),
+            callback: Callback::parse(&target.url).map(Arc::new),
+            idle: Arc::default(),
+        }
     }
 }
 
@@ -233,11 +307,14 @@ mod tests {
     use domain::Seq;
     use uuid::Uuid;
 
+    use crate::push::targets::Target;
+
     fn job(number: i64, tenant: u32, account: u128) -> Job {
         Job {
-            id: DeliveryId { seq: Seq(number), ordinal: 0 },
+            id: DeliveryId { seq: Seq(number), ordinal: 0, endpoint: engine::ports::CALLBACK },
             tenant: TenantNo(tenant),
             account: Some(AccountId::new(Uuid::from_u128(account))),
+            kind: "account.changed",
             body: Bytes::new(),
             attempts: 0,
             is_stored: false,
@@ -250,60 +327,114 @@ mod tests {
             None => "-".to_owned(),
             Some(Admission::Start(job, _)) => format!("start {}", job.id.seq.0),
             Some(Admission::Queued) => "queued".to_owned(),
-            Some(Admission::Full(job)) => format!("full {}", job.id.seq.0),
+            Some(Admission::Postponed(job, delay, _)) => {
+                format!("postponed {} for {delay:?}", job.id.seq.0)
+            }
+            Some(Admission::Gone(job)) => format!("gone {}", job.id.seq.0),
             Some(Admission::Unresponsive(job)) => format!("unresponsive {}", job.id.seq.0),
         }
     }
 
-    const URL: &str = "http://example.com/cb";
+    fn target() -> Arc<Target> {
+        Arc::new(Target::for_test("http://example.com/cb"))
+    }
+
+    fn now() -> Now {
+        Now { real: Instant::now(), domain: Timestamp(0) }
+    }
 
     #[test]
     fn an_account_has_one_delivery_at_a_time_and_others_are_independent() {
-        let (mut lanes, now) = (Lanes::new(4), Instant::now());
-        let mut offer = |job| shown(Some(&lanes.offer(job, URL, now)));
+        let (mut lanes, target, now) = (Lanes::new(4), target(), now());
+        let mut offer = |job| shown(Some(&lanes.offer(job, &target, now)));
         assert_eq!(offer(job(1, 1, 0)), "start 1");
         assert_eq!(offer(job(2, 1, 0)), "queued");
         assert_eq!(offer(job(3, 1, 1)), "start 3");
         assert_eq!(offer(job(4, 2, 0)), "start 4");
         assert_eq!(offer(job(5, 1, 4)), "queued");
         assert_eq!(shown(lanes.next_after(&job(1, 1, 0), now).as_ref()), "-");
-        lanes.finished(&job(1, 1, 0), CallbackResponse::Received, now);
+        lanes.finished(&job(1, 1, 0), EndpointResponse::Received, now);
         assert_eq!(shown(lanes.next_after(&job(1, 1, 0), now).as_ref()), "start 2");
-        lanes.finished(&job(2, 1, 0), CallbackResponse::Received, now);
+        lanes.finished(&job(2, 1, 0), EndpointResponse::Received, now);
         assert_eq!(shown(lanes.next_after(&job(2, 1, 0), now).as_ref()), "start 5");
         assert_eq!(lanes.queued, 0);
     }
 
     #[test]
-    fn jobs_above_the_queue_limit_are_returned() {
-        let (mut lanes, now) = (Lanes::new(1), Instant::now());
-        for number in 0..=i64::try_from(FULL.per_callback).unwrap() {
-            let next = lanes.offer(job(number, 1, 0), URL, now);
-            assert!(matches!(next, Admission::Start(..) | Admission::Queued), "{number}");
-        }
-        assert!(lanes.is_backlogged());
-        assert_eq!(shown(Some(&lanes.offer(job(9_999, 1, 0), URL, now))), "full 9999");
-        assert_eq!(shown(Some(&lanes.offer(job(9_999, 2, 0), URL, now))), "start 9999");
+    fn endpoints_of_a_tenant_are_independent() {
+        let (mut lanes, target, now) = (Lanes::new(1), target(), now());
+        assert_eq!(shown(Some(&lanes.offer(job(1, 1, 0), &target, now))), "start 1");
+        let mut other = job(2, 1, 0);
+        other.id.endpoint = WebhookEndpointId::new(Uuid::from_u128(2));
+        assert_eq!(shown(Some(&lanes.offer(other, &target, now))), "start 2");
     }
 
     #[test]
-    fn an_unresponsive_callback_is_tried_periodically() {
-        let (mut lanes, mut now) = (Lanes::new(64), Instant::now());
-        for number in 0..i64::from(UNRESPONSIVE_AFTER) {
-            let one = job(number, 1, u128::try_from(number).unwrap());
-            assert_eq!(shown(Some(&lanes.offer(one.clone(), URL, now))), format!("start {number}"));
-            lanes.finished(&one, CallbackResponse::TimedOut, now);
+    fn jobs_above_the_queue_limit_become_due_one_after_another() {
+        let (mut lanes, target, now) = (Lanes::new(1), target(), now());
+        for number in 0..=i64::try_from(FULL.per_endpoint).unwrap() {
+            let next = lanes.offer(job(number, 1, 0), &target, now);
+            assert!(matches!(next, Admission::Start(..) | Admission::Queued), "{number}");
         }
-        assert_eq!(shown(Some(&lanes.offer(job(50, 1, 50), URL, now))), "unresponsive 50");
-        now += UNRESPONSIVE_INTERVAL;
-        assert_eq!(shown(Some(&lanes.offer(job(51, 1, 51), URL, now))), "start 51");
-        assert_eq!(shown(Some(&lanes.offer(job(52, 1, 52), URL, now))), "unresponsive 52");
-        lanes.finished(&job(51, 1, 51), CallbackResponse::Received, now);
-        assert_eq!(shown(Some(&lanes.offer(job(53, 1, 53), URL, now))), "start 53");
-        lanes.remove_unused(now + UNUSED_MAX);
-        assert_eq!(lanes.callbacks.len(), 1, "a delivery is in progress");
-        lanes.finished(&job(53, 1, 53), CallbackResponse::Received, now);
-        lanes.remove_unused(now + UNUSED_MAX);
-        assert_eq!(lanes.callbacks.len(), 0);
+        assert!(lanes.is_backlogged());
+        let mut offer = |tenant| shown(Some(&lanes.offer(job(9_999, tenant, 0), &target, now)));
+        assert_eq!(offer(1), "postponed 9999 for 1s");
+        assert_eq!(offer(1), "postponed 9999 for 1.00025s");
+        assert_eq!(offer(2), "start 9999");
+    }
+
+    #[test]
+    fn an_endpoint_that_hangs_has_a_short_queue() {
+        let (mut lanes, target, begun) = (Lanes::new(1), target(), now());
+        assert_eq!(shown(Some(&lanes.offer(job(0, 1, 0), &target, begun))), "start 0");
+        let later = Now { real: begun.real + ANSWERED_WITHIN, ..begun };
+        for number in 0..i64::try_from(FULL_UNANSWERED).unwrap() {
+            assert_eq!(shown(Some(&lanes.offer(job(number, 1, 0), &target, later))), "queued");
+        }
+        let shown = shown(Some(&lanes.offer(job(7, 1, 0), &target, later)));
+        assert_eq!(shown, "postponed 7 for 1s");
+        assert!(!lanes.is_backlogged(), "the journal is read as fast as before");
+    }
+
+    #[test]
+    fn an_unresponsive_endpoint_is_tried_periodically() {
+        let (mut lanes, target, mut now) = (Lanes::new(64), target(), now());
+        let offer = |lanes: &mut Lanes, number: i64, now| {
+            let account = u128::try_from(number).unwrap();
+            shown(Some(&lanes.offer(job(number, 1, account), &target, now)))
+        };
+        for number in 0..i64::from(UNRESPONSIVE_AFTER) {
+            assert_eq!(offer(&mut lanes, number, now), format!("start {number}"));
+            let one = job(number, 1, u128::try_from(number).unwrap());
+            lanes.finished(&one, EndpointResponse::TimedOut, now);
+        }
+        assert_eq!(offer(&mut lanes, 50, now), "unresponsive 50");
+        now.real += UNRESPONSIVE_INTERVAL;
+        assert_eq!(offer(&mut lanes, 51, now), "start 51");
+        assert_eq!(offer(&mut lanes, 52, now), "unresponsive 52");
+        lanes.finished(&job(51, 1, 51), EndpointResponse::Received, now);
+        assert_eq!(offer(&mut lanes, 53, now), "start 53");
+        lanes.remove_unused(now.real + UNUSED_MAX);
+        assert_eq!(lanes.endpoints.len(), 1, "a delivery is in progress");
+        lanes.finished(&job(53, 1, 53), EndpointResponse::Received, now);
+        lanes.remove_unused(now.real + UNUSED_MAX);
+        assert_eq!(lanes.endpoints.len(), 0);
+    }
+
+    #[test]
+    fn pauses_that_an_endpoint_asks_for_are_kept_and_one_that_has_gone_gets_nothing() {
+        let (mut lanes, target, mut now) = (Lanes::new(64), target(), now());
+        let one = job(1, 1, 1);
+        let offer =
+            |lanes: &mut Lanes, target, now| shown(Some(&lanes.offer(one.clone(), target, now)));
+        assert_eq!(offer(&mut lanes, &target, now), "start 1");
+        lanes.finished(&one, EndpointResponse::Resting(Timestamp(3_000_000)), now);
+        assert_eq!(offer(&mut lanes, &target, now), "postponed 1 for 3s");
+        now.domain = Timestamp(3_000_000);
+        assert_eq!(offer(&mut lanes, &target, now), "start 1");
+        lanes.finished(&one, EndpointResponse::Gone, now);
+        assert_eq!(offer(&mut lanes, &target, now), "gone 1");
+        let changed = self::target();
+        assert_eq!(offer(&mut lanes, &changed, now), "start 1");
     }
 }

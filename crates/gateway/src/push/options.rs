@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::webhooks::DeliveryTry;
+use secrets::Sealer;
+use tokio::sync::mpsc;
 use tokio_rustls::rustls::ClientConfig;
 
-use crate::callback::Reach;
+use crate::callback::{Reach, Resolver};
 use crate::outbound::public_web_tls;
 
 /// The follower's name in the store.
@@ -21,6 +24,19 @@ pub const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_secs(24 * 3600),
 ];
 
+/// The same for endpoints of Standard Webhooks: its schedule, 75 hours in all.
+pub const STANDARD_RETRY_DELAYS: [Duration; 9] = [
+    Duration::from_secs(5),
+    Duration::from_secs(5 * 60),
+    Duration::from_secs(30 * 60),
+    Duration::from_secs(2 * 3600),
+    Duration::from_secs(5 * 3600),
+    Duration::from_secs(10 * 3600),
+    Duration::from_secs(14 * 3600),
+    Duration::from_secs(20 * 3600),
+    Duration::from_secs(24 * 3600),
+];
+
 /// The options of the follower.
 #[derive(Clone)]
 pub struct Options {
@@ -32,12 +48,26 @@ pub struct Options {
     pub timeout: Duration,
     /// Validates the certificates of TLS servers.
     pub tls: Arc<ClientConfig>,
+    /// Finds the addresses of callbacks.
+    pub resolver: Resolver,
+    /// Opens the webhook endpoints of tenants; without it they receive nothing.
+    pub sealer: Option<Arc<Sealer>>,
+    /// Takes the tries that are logged; `None`: none is.
+    pub log: Option<mpsc::Sender<DeliveryTry>>,
 }
 
 impl Options {
     /// The defaults: 32 lanes, 15 s, the certificate authorities of the public web.
     #[must_use]
     pub fn new(reach: Reach) -> Self {
-        Self { reach, lanes: 32, timeout: Duration::from_secs(15), tls: public_web_tls() }
+        Self {
+            reach,
+            lanes: 32,
+            timeout: Duration::from_secs(15),
+            tls: public_web_tls(),
+            resolver: Resolver::System,
+            sealer: None,
+            log: None,
+        }
     }
 }

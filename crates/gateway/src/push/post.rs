@@ -1,20 +1,28 @@
-//! A delivery: a POST to a callback, and its result.
+//! A delivery: a POST to an endpoint or a callback, and what came of it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request};
+use engine::webhooks::ANSWER_BYTES_MAX;
+use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::Full;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::rustls::ClientConfig;
 
 use super::options::Options;
-use crate::callback::{Callback, CallbackError, Reach, validate_request_callback};
+use crate::callback::{Callback, CallbackError, Reach, Resolver, validate_request_callback};
 use crate::outbound::{self, Connection, Idle, SendError, Tls};
 
 /// The maximum size of a response's body. The connection is not reused after a larger one.
 const RESPONSE_BYTES_MAX: usize = 64 * 1024;
+
+/// How long a response's body is read. The delivery is over with the status; the rest is for the log.
+const BODY_WITHIN: Duration = Duration::from_secs(1);
+
+/// The longest pause that a response asks for and gets.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Why a delivery failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +33,31 @@ pub enum Failure {
 }
 
 impl Failure {
-    pub(super) fn reason(self) -> String {
+    pub(super) fn reason(&self) -> String {
         match self {
-            Self::Refused(reason) => reason,
+            Self::Refused(reason) => reason.clone(),
             Self::TimedOut => "the callback did not answer in time".to_owned(),
         }
     }
+}
+
+/// What came of a delivery.
+#[derive(Debug)]
+pub(super) struct Posted {
+    pub(super) result: Result<(), Failure>,
+    /// What was answered, where anything was.
+    pub(super) response: Option<Response>,
+    pub(super) took: Duration,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(super) struct Response {
+    pub(super) status: StatusCode,
+    /// How long to wait before the next delivery, where the response says so and is heeded.
+    pub(super) retry_after: Option<Duration>,
+    /// How the body begins.
+    pub(super) body: Vec<u8>,
 }
 
 #[derive(Clone)]
@@ -38,61 +65,109 @@ pub(super) struct Poster {
     pub(super) reach: Reach,
     pub(super) timeout: Duration,
     pub(super) tls: Arc<ClientConfig>,
+    pub(super) resolver: Resolver,
 }
 
 impl Poster {
+    pub(super) fn new(options: &Options) -> Self {
+        let Options { reach, timeout, .. } = *options;
+        let (tls, resolver) = (Arc::clone(&options.tls), options.resolver.clone());
+        Self { reach, timeout, tls, resolver }
+    }
+
     /// Posts a body. A status of 2xx is a success. Redirects are not followed.
     pub(super) async fn post(
         &self,
         to: &Callback,
         idle: &Idle,
-        body: Bytes,
-    ) -> Result<(), Failure> {
-        let headers = [
-            ("user-agent", "KillBill/1.0".to_owned()),
-            ("content-type", "application/json; charset=UTF-8".to_owned()),
-        ];
-        match timeout(self.timeout, self.try_post(to, idle, (&headers, body))).await {
-            Ok(delivered) => delivered.map_err(Failure::Refused),
-            Err(_) => Err(Failure::TimedOut),
-        }
+        (headers, body): (HeaderMap, Bytes),
+    ) -> Posted {
+        let begun = Instant::now();
+        let answered = timeout_at(begun + self.timeout, self.send(to, idle, (headers, body))).await;
+        let (response, connection) = match answered {
+            Ok(Ok(answered)) => answered,
+            Ok(Err(reason)) => return Posted::failed(Failure::Refused(reason), begun),
+            Err(_) => return Posted::failed(Failure::TimedOut, begun),
+        };
+        let (head, body) = response.into_parts();
+        let mut shown = vec![];
+        let until = (begun + self.timeout).min(Instant::now() + BODY_WITHIN);
+        let into = (&mut shown, ANSWER_BYTES_MAX);
+        // The endpoint has decided with the status, even if the rest cannot be read.
+        let rest = outbound::finish_shown(idle, connection, body, into, RESPONSE_BYTES_MAX);
+        drop(timeout_at(until, rest).await);
+        let result = match head.status.is_success() {
+            true => Ok(()),
+            false => Err(Failure::Refused(answered_with(head.status))),
+        };
+        let retry_after = retry_after(head.status, &head.headers);
+        let response = Response { status: head.status, retry_after, body: shown };
+        Posted { result, response: Some(response), took: begun.elapsed() }
     }
 
-    async fn try_post(
+    async fn send(
         &self,
         to: &Callback,
         idle: &Idle,
-        (headers, body): (&[(&'static str, String)], Bytes),
-    ) -> Result<(), String> {
-        let mut request = Request::builder()
-            .method(Method::POST)
-            .uri(&to.target)
-            .header(http::header::HOST, &to.authority);
-        for (name, value) in headers {
-            request = request.header(*name, value);
-        }
-        let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
+        (headers, body): (HeaderMap, Bytes),
+    ) -> Result<(http::Response<hyper::body::Incoming>, Connection), String> {
+        let request = Request::builder().method(Method::POST).uri(&to.target);
+        let request = request.header(HOST, &to.authority).body(Full::new(body));
+        let mut request = request.map_err(|error| error.to_string())?;
+        request.headers_mut().extend(headers);
         let sent = outbound::send(idle, request, None, || self.connect(to)).await;
-        let (response, connection) = sent.map_err(|error| match error {
+        sent.map_err(|error| match error {
             SendError::NotSent(reason) | SendError::Unknown(reason) => reason,
-        })?;
-        let (head, body) = response.into_parts();
-        if !head.status.is_success() {
-            return Err(format!("the callback answered HTTP {}", head.status.as_u16()));
-        }
-        // The notification is delivered, even if the rest of the response cannot be read.
-        drop(outbound::finish(idle, connection, body, RESPONSE_BYTES_MAX).await);
-        Ok(())
+        })
     }
 
     async fn connect(&self, to: &Callback) -> Result<Connection, String> {
-        let address = to.address(self.reach).await?;
+        let address = to.address_by(&self.resolver, self.reach).await?;
         let tls = match to.is_tls {
             true => Some(Tls::of(&self.tls, &to.host)?),
             false => None,
         };
         Connection::open(address, tls).await
     }
+}
+
+impl Posted {
+    fn failed(failure: Failure, begun: Instant) -> Self {
+        Self { result: Err(failure), response: None, took: begun.elapsed() }
+    }
+
+    /// What a delivery comes to that cannot be tried.
+    pub(super) fn impossible(reason: String) -> Self {
+        Self::failed(Failure::Refused(reason), Instant::now())
+    }
+}
+
+fn answered_with(status: StatusCode) -> String {
+    format!("the callback answered HTTP {}", status.as_u16())
+}
+
+/// The pause that a response asks for: seconds, or a date.
+fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    if ![StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&status) {
+        return None;
+    }
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let pause = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+            Duration::try_from(at.duration_since(jiff::Timestamp::now())).unwrap_or_default()
+        }
+    };
+    Some(pause.min(RETRY_AFTER_MAX))
+}
+
+/// The headers that all deliveries have.
+pub(super) fn common_headers() -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(USER_AGENT, HeaderValue::from_static("KillBill/1.0"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=UTF-8"));
+    headers
 }
 
 /// Posts to the URLs that came with requests ([`validate_request_callback`]). The caller signs the request
@@ -104,8 +179,7 @@ impl CallbackClient {
     /// A client with the addresses, timeout and certificates of `options`.
     #[must_use]
     pub fn new(options: &Options) -> Self {
-        let Options { reach, timeout, .. } = *options;
-        Self(Poster { reach, timeout, tls: Arc::clone(&options.tls) })
+        Self(Poster::new(options))
     }
 
     /// Posts a body with these headers. A status of 2xx is a success. Redirects are not followed.
@@ -122,9 +196,36 @@ impl CallbackClient {
         // The settings may have changed since the client named it.
         validate_request_callback(url, self.0.reach).map_err(refused)?;
         let to = Callback::parse(url).map_err(refused)?;
-        let idle = Idle::default();
-        let posted = self.0.try_post(&to, &idle, (headers, body));
-        let posted = timeout(self.0.timeout, posted).await.map_err(|_| Failure::TimedOut)?;
-        posted.map_err(Failure::Refused)
+        let mut map = HeaderMap::with_capacity(headers.len());
+        for (name, value) in headers {
+            let value = HeaderValue::try_from(value);
+            let value = value.map_err(|error| Failure::Refused(error.to_string()))?;
+            map.insert(HeaderName::from_static(name), value);
+        }
+        self.0.post(&to, &Idle::default(), (map, body)).await.result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_heeded_within_bounds() {
+        let asked = |status, text: &str| {
+            let headers = [(RETRY_AFTER, HeaderValue::try_from(text).unwrap())];
+            retry_after(StatusCode::from_u16(status).unwrap(), &headers.into_iter().collect())
+        };
+        let seconds = |it| Some(Duration::from_secs(it));
+        assert_eq!(asked(429, "7"), seconds(7));
+        assert_eq!(asked(503, " 0 "), seconds(0));
+        assert_eq!(asked(429, "99999999999"), seconds(86_400));
+        assert_eq!(asked(503, "Wed, 21 Oct 2015 07:28:00 GMT"), seconds(0));
+        assert_eq!(asked(503, "Thu, 31 Dec 9998 23:59:59 GMT"), seconds(86_400));
+        for wrong in ["", "-1", "soon", "1.5", "99999999999999999999999"] {
+            assert_eq!(asked(429, wrong), None, "{wrong}");
+        }
+        assert_eq!(asked(500, "7"), None);
+        assert_eq!(retry_after(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()), None);
     }
 }

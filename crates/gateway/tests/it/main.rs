@@ -13,3 +13,4 @@ mod remote;
 mod simulator;
 mod smtp_server;
 mod smtp_stub;
+mod webhooks;

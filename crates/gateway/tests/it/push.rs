@@ -27,7 +27,7 @@ use uuid::Uuid;
 use crate::callback_stub::{CallbackStub, StubResponse};
 use crate::calls::{TIMEOUT, options, usd};
 
-struct World {
+pub struct World {
     engine: Engine,
     running: Running,
     follower: tokio::task::JoinHandle<()>,
@@ -38,7 +38,7 @@ impl World {
         Self::start_with(dir, push::Options::new(reach))
     }
 
-    fn start_with(dir: &Path, push_options: push::Options) -> Self {
+    pub fn start_with(dir: &Path, push_options: push::Options) -> Self {
         let store_options = store::Options::default();
         let store = started(|| store::open_dir(dir, &store_options));
         let queries = store.queries(2).unwrap();
@@ -64,7 +64,7 @@ impl World {
         Self { engine, running, follower }
     }
 
-    async fn stop(self) {
+    pub async fn stop(self) {
         self.follower.abort();
         drop(self.follower.await);
         self.running.stop(TIMEOUT).await;
@@ -83,7 +83,7 @@ impl World {
     }
 
     /// A tenant that has registered a callback.
-    async fn tenant(&self, key: &str, url: &str) -> TenantNo {
+    pub async fn tenant(&self, key: &str, url: &str) -> TenantNo {
         let create = CreateTenant {
             id: None,
             external_key: None,
@@ -134,11 +134,11 @@ impl World {
 
     async fn stored_deliveries(&self) -> Vec<Delivery> {
         let far = Timestamp(i64::MAX);
-        self.engine.read(move |queries| queries.deliveries_due(far, 1_000)).await.unwrap()
+        self.engine.read(move |queries| queries.deliveries_due(far, None, 1_000)).await.unwrap()
     }
 
     /// Waits until `count` deliveries are postponed.
-    async fn postponed(&self, count: usize) -> Vec<Delivery> {
+    pub async fn postponed(&self, count: usize) -> Vec<Delivery> {
         self.until(async |world| {
             let waiting = world.stored_deliveries().await;
             (waiting.len() == count).then_some(waiting)

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use domain::{AccountId, Event, PartitionNo, Seq, TenantNo, Timestamp};
 use engine::ports::{
-    Delivery, DeliveryId, FollowerQueries, JournalRow, QueueWindow, StoreError, WaitingDelivery,
+    CALLBACK, Delivery, DeliveryId, FollowerQueries, JournalRow, QueueWindow, StoreError,
+    WaitingDelivery,
 };
 
 use super::window::count;
@@ -62,25 +63,37 @@ impl FollowerQueries for SqlQueries {
         })
     }
 
-    fn deliveries_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Delivery>, StoreError> {
-        self.read(|reader| {
-            static SQL: LazyLock<String> = LazyLock::new(|| {
-                tables::DELIVERY.select(
-                    "WHERE due_at_us <= ?1 AND seq > ?3 AND seq < ?4 \
-                     ORDER BY due_at_us, seq, ordinal LIMIT ?2",
-                )
-            });
-            let (start, end) = (self.partition.start(), self.partition.end());
-            reader.query(
-                &SQL,
-                &[now.into(), window::limit(limit as u64), start.into(), end.into()],
-                rows::delivery,
+    fn deliveries_due(
+        &self,
+        now: Timestamp,
+        after: Option<(Timestamp, DeliveryId)>,
+        limit: usize,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        static SQL: LazyLock<String> = LazyLock::new(|| {
+            tables::DELIVERY.select(
+                "WHERE due_at_us <= ?1 AND seq > ?3 AND seq < ?4 \
+                 AND (due_at_us, seq, ordinal, endpoint_id) > (?5, ?6, ?7, ?8) \
+                 ORDER BY due_at_us, seq, ordinal, endpoint_id LIMIT ?2",
             )
-        })
+        });
+        let (start, end) = (self.partition.start(), self.partition.end());
+        let first = DeliveryId { seq: Seq(i64::MIN), ordinal: 0, endpoint: CALLBACK };
+        let (at, id) = after.unwrap_or((Timestamp(i64::MIN), first));
+        let parameters = [
+            now.into(),
+            window::limit(limit as u64),
+            start.into(),
+            end.into(),
+            at.into(),
+            id.seq.into(),
+            i64::from(id.ordinal).into(),
+            id.endpoint.into(),
+        ];
+        self.read(|reader| reader.query(&SQL, &parameters, rows::delivery))
     }
 
     fn deliveries_waiting(&self) -> Result<i64, StoreError> {
-        self.read(|reader| count(reader, "SELECT count(*) FROM delivery", &[]))
+        self.read(|reader| count(reader, "SELECT count(*) FROM webhook_delivery", &[]))
     }
 
     fn deliveries_of(
@@ -89,10 +102,10 @@ impl FollowerQueries for SqlQueries {
         account: Option<AccountId>,
         window: QueueWindow<DeliveryId>,
     ) -> Result<Vec<WaitingDelivery>, StoreError> {
-        let of_account = account.map_or("", |_| "AND j.account_id = ?7");
+        let of_account = account.map_or("", |_| "AND j.account_id = ?8");
         let sql = format!(
-            "SELECT {}, j.at_us, j.token, j.events FROM delivery d JOIN journal j ON j.seq = d.seq \
-             WHERE d.tenant = ?1 AND (d.seq, d.ordinal) > (?2, ?3) \
+            "SELECT {}, j.at_us, j.token, j.events FROM webhook_delivery d JOIN journal j ON j.seq = d.seq \
+             WHERE d.tenant = ?1 AND d.endpoint_id = ?7 AND (d.seq, d.ordinal) > (?2, ?3) \
              AND j.at_us >= ?4 AND j.at_us <= ?5 {of_account} ORDER BY d.seq, d.ordinal LIMIT ?6",
             tables::DELIVERY.select_list("d.")
         );
@@ -105,6 +118,7 @@ impl FollowerQueries for SqlQueries {
             from.into(),
             to.into(),
             window::limit(window.limit),
+            CALLBACK.into(),
         ];
         parameters.extend(account.map(Value::from));
         self.read(|reader| reader.query(&sql, &parameters, waiting_delivery))

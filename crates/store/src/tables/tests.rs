@@ -65,7 +65,7 @@ fn an_upsert_changes_what_is_not_of_the_key() {
 fn an_update_leaves_out_what_is_fixed() {
     assert_eq!(
         DELIVERY.update(&crate::postgres::DIALECT),
-        "UPDATE delivery SET attempts = $3, due_at_us = $4, error = $5, check_now = $6 \
-         WHERE seq = $1 AND ordinal = $2"
+        "UPDATE webhook_delivery SET attempts = $4, due_at_us = $5, error = $6, check_now = $7 \
+         WHERE seq = $1 AND ordinal = $2 AND endpoint_id = $3"
     );
 }

@@ -17,7 +17,7 @@ use domain::{
     TenantNo,
 };
 use engine::ports::{
-    Batch, Bookkeeping, Delivery, DeliveryId, Entry, Store, StoreError, StoredReply,
+    Batch, Bookkeeping, CALLBACK, Delivery, DeliveryId, Entry, Store, StoreError, StoredReply,
 };
 use store::{SqlStore, rows, tables};
 use uuid::Uuid;
@@ -353,7 +353,7 @@ pub fn replies_are_kept<S: Store>(open: impl Fn() -> S) {
 /// Bookkeeping and sequences survive opening the store again.
 pub fn bookkeeping_is_kept(open: impl Fn() -> SqlStore) {
     let delivery = |seq, attempts| Delivery {
-        id: DeliveryId { seq: Seq(seq), ordinal: 2 },
+        id: DeliveryId { seq: Seq(seq), ordinal: 2, endpoint: CALLBACK },
         tenant: TenantNo(1),
         attempts,
         due_at: BEGIN,

@@ -31,6 +31,8 @@ mod customers;
 #[cfg(test)]
 mod damage;
 #[cfg(test)]
+mod delivery_log;
+#[cfg(test)]
 mod flags;
 #[cfg(test)]
 mod history;

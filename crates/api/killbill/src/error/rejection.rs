@@ -42,6 +42,8 @@ fn wire_tenant(rejection: &TenantRejection) -> (Code, String) {
         R::TagDefinitionNotLowercase { name } => {
             (code::TAG_DEFINITION_HAS_UPPERCASE, not_lowercase(name))
         }
+        // No route of this API returns it.
+        R::ValueChanged { .. } => (code::ILLEGAL_ARGUMENT, rejection.to_string()),
     }
 }
 

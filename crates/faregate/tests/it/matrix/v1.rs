@@ -22,6 +22,7 @@ const BEFORE_LOGIN: Needs = Needs::TenantIfSent("customers have no session yet")
 pub fn rows() -> Vec<Row> {
     [
         payments(),
+        webhooks(),
         tenants(),
         environments(),
         flags(),
@@ -60,7 +61,9 @@ fn payments() -> Vec<Row> {
             .of_object(),
         row("GET /v1/ledger/entries", READ).at("/v1/ledger/entries?payment={paymentId}"),
         row("POST /v1/accounts/{accountId}/erase", may("account:erase")).of_object().last(),
-        row("GET /v1/events", READ),
+        row("GET /v1/events", may("event:read")),
+        row("GET /v1/events/{eventId}", may("event:read")).of_object(),
+        row("POST /v1/events/{eventId}/resend", may("event:resend")).of_object(),
         row("GET /v1/payments/unresolved", READ),
         row("GET /v1/analytics/payments", READ),
         row("GET /v1/analytics/accounts", READ),
@@ -73,6 +76,22 @@ fn payments() -> Vec<Row> {
             .of_object()
             // A mail that was sent is none any more, and they are sent at once.
             .or(404),
+    ]
+}
+
+fn webhooks() -> Vec<Row> {
+    let (read, write) = (may("webhook:read"), may("webhook:write"));
+    vec![
+        row("GET /v1/webhooks/endpoints", read),
+        row("POST /v1/webhooks/endpoints", write).body(r#"{"url":"https://example.com/in"}"#),
+        row("GET /v1/webhooks/endpoints/{endpointId}", read).of_object(),
+        row("PATCH /v1/webhooks/endpoints/{endpointId}", write).body("{}").of_object(),
+        row("POST /v1/webhooks/endpoints/{endpointId}/secret", write).of_object(),
+        row("DELETE /v1/webhooks/endpoints/{endpointId}", write).of_object().last(),
+        row("GET /v1/webhooks/deliveries", read),
+        row("POST /v1/webhooks/replays", may("event:resend"))
+            .body(r#"{"from":"2026-01-01T00:00:00Z"}"#),
+        row("GET /v1/webhooks/replays/{replayId}", may("event:resend")).of_object(),
     ]
 }
 

@@ -338,7 +338,15 @@ impl World {
         let spare = made(&admin.post(&secrets, &json!({ "type": "server", "name": "spare" })));
         let relay = json!({ "name": "canary relay", "environments": [ENVIRONMENT] });
         let relay = made(&admin.post("/v1/relay-proxies", &relay));
+        let endpoint = json!({ "url": "https://example.com/in", "description": CANARY });
+        let endpoint = made(&admin.post("/v1/webhooks/endpoints", &endpoint));
+        let replay = json!({ "from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z" });
+        let replay = admin.post("/v1/webhooks/replays", &replay).json();
+        let events = admin.get("/v1/events?after=first").json();
         let objects = &mut self.objects;
+        objects.add("endpointId", text(&endpoint, "id"));
+        objects.add("replayId", text(&replay, "id"));
+        objects.add("eventId", text(&events["events"][0], "id"));
         objects.add("envKey", ENVIRONMENT);
         objects.add("segmentId", text(&segment, "id"));
         objects.add("segment", segment.to_string());

@@ -50,6 +50,11 @@ impl Routes {
             cache: Arc::default(),
             write_locks: Arc::default(),
             missing: MissingAttribute::default(),
+            webhooks: v1::webhooks::Settings {
+                reach: gateway::push::Reach::Public,
+                log: None,
+                source: None,
+            },
         });
         Self { router, access, tenant: tenant.unwrap() }
     }

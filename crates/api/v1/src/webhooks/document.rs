@@ -1,0 +1,83 @@
+//! The tenant's endpoints as they are stored: read, changed, and written if nobody changed them meanwhile.
+
+use domain::command::TenantCommand;
+use domain::tenant::{VALUES_BYTES_MAX, WEBHOOK_ENDPOINTS};
+use domain::webhook::SetWebhookEndpoints;
+use domain::{Command, Rejection, Seq, TenantRejection};
+use gateway::push::endpoint::Endpoints;
+use secrets::Sealer;
+
+use crate::Api;
+use crate::caller::RequestContext;
+use crate::error::Error;
+use crate::parameters::invalid;
+
+/// How often a change is made anew that lost against another one.
+const TRIES_MAX: usize = 8;
+
+/// The tenant's endpoints.
+///
+/// # Errors
+/// Where they cannot be read now, or there is no key to open them.
+pub(super) async fn read(api: &Api, context: &RequestContext) -> Result<Endpoints, Error> {
+    read_with_place(api, context).await.map(|(endpoints, _)| endpoints)
+}
+
+/// Changes the tenant's endpoints; returns what the change returns. It is made again on what another change
+/// has left.
+///
+/// # Errors
+/// Those of the change, or where it cannot be written now.
+pub(super) async fn change<T>(
+    api: &Api,
+    context: &RequestContext,
+    mut change: impl FnMut(&mut Endpoints) -> Result<T, Error>,
+) -> Result<T, Error> {
+    for _ in 0..TRIES_MAX {
+        let (mut endpoints, read_at) = read_with_place(api, context).await?;
+        let changed = change(&mut endpoints)?;
+        let is_empty = endpoints.all.is_empty() && endpoints.callback.is_none();
+        let sealer = sealer(api)?;
+        let sealed = (!is_empty).then(|| endpoints.seal(sealer, context.tenant.no));
+        if sealed.as_ref().is_some_and(|it| it.len() > VALUES_BYTES_MAX) {
+            return Err(invalid("endpoints", "would take more than 256 KiB together"));
+        }
+        let set = SetWebhookEndpoints { sealed, read_at, disabled: None };
+        let command = Command::Tenant(TenantCommand::SetWebhookEndpoints(set));
+        match context.submit(api, command).await {
+            Ok(_) => return Ok(changed),
+            Err(Error::Rejected(rejection)) if is_overtaken(&rejection) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::Contended)
+}
+
+fn is_overtaken(rejection: &Rejection) -> bool {
+    matches!(rejection, Rejection::Tenant(TenantRejection::ValueChanged { .. }))
+}
+
+async fn read_with_place(
+    api: &Api,
+    context: &RequestContext,
+) -> Result<(Endpoints, Option<Seq>), Error> {
+    let (no, sealer) = (context.tenant.no, sealer(api)?);
+    let stored =
+        api.engine.read(move |queries| queries.tenant_value(no, WEBHOOK_ENDPOINTS)).await?;
+    let read_at = stored.as_ref().map(|it| it.revision.seq);
+    let Some(sealed) = stored.and_then(|it| it.value) else {
+        return Ok((Endpoints::default(), read_at));
+    };
+    let opened = Endpoints::open(sealer, no, &sealed).map_err(|_| {
+        tracing::error!(
+            tenant = no.0,
+            "failed to decrypt a tenant's webhook endpoints: was `flags.key_file` replaced?"
+        );
+        Error::WrongSecretsKey
+    })?;
+    Ok((opened, read_at))
+}
+
+fn sealer(api: &Api) -> Result<&Sealer, Error> {
+    api.sealer.as_deref().ok_or(Error::NoSecretsKey)
+}

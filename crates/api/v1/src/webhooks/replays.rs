@@ -1,0 +1,153 @@
+//! Replays: events of a time that are sent again, as a job that goes on after a crash.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::response::{IntoResponse, Response};
+use domain::{AccountId, Timestamp, WebhookEndpointId};
+use engine::ports::{CALLBACK, StoreError};
+use engine::time::rfc3339;
+use engine::webhooks::{Replay, ReplayProgress};
+use engine::{Reason, Unavailable};
+use http::StatusCode;
+use http::header::LOCATION;
+use serde::{Deserialize, Serialize};
+use store::delivery_log::LogSource;
+use store::replays::Replays;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::endpoints::check_events;
+use crate::Api;
+use crate::caller::Call;
+use crate::error::Error;
+use crate::input;
+use crate::openapi::{ObjectRejections, Unauthenticated};
+use crate::parameters::{Parameters, invalid};
+
+/// Has events sent again.
+const RESEND: &str = "event:resend";
+
+/// Events to be sent again.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewReplay {
+    /// The time of the first one (RFC 3339)
+    from: String,
+    /// The time before which the last one happened (RFC 3339); now by default
+    to: Option<String>,
+    /// Their types, or groups such as `payment.*`; all by default
+    events: Option<Vec<String>>,
+    /// The account that they are about; any by default
+    account: Option<Uuid>,
+    /// An endpoint's id, or `callback`; all that want the events by default
+    endpoint: Option<String>,
+}
+
+/// A replay.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplayView {
+    id: Uuid,
+    /// `running`, or `done`: all its deliveries are queued
+    status: &'static str,
+    /// How many deliveries were queued so far
+    queued: i64,
+    from: String,
+    to: String,
+    /// When it was asked for (RFC 3339)
+    created_at: String,
+}
+
+/// Has events sent again.
+#[utoipa::path(post, path = "/v1/webhooks/replays", tag = "Webhooks", operation_id = "create_webhook_replay",
+    summary = "Sends the events of a time again, each under its id",
+    request_body = NewReplay,
+    responses(
+        (status = 202, description = "It is done in the background, also after a crash", body = ReplayView),
+        (status = 400, description = "A field is invalid"),
+        (status = 403, description = "event:resend is missing"),
+        Unauthenticated))]
+pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
+    context.require(RESEND)?;
+    Parameters::of(&uri)?.end()?;
+    let it: NewReplay = input::json(body, &context.tenant).await?;
+    let now = api.engine.clock().now();
+    let from = time("from", &it.from)?;
+    let to = it.to.as_deref().map_or(Ok(now), |to| time("to", to))?;
+    if to <= from {
+        return Err(invalid("to", "is not after from"));
+    }
+    let events = it.events.unwrap_or_default();
+    check_events(&events)?;
+    let endpoint = it.endpoint.map(|text| match text.as_str() {
+        "callback" => Ok(CALLBACK),
+        text => Uuid::try_parse(text).map(WebhookEndpointId::new),
+    });
+    let replay = Replay {
+        tenant: context.tenant.no,
+        id: api.engine.mint().0,
+        endpoint: endpoint.transpose().map_err(|_| invalid("endpoint", "is no UUID"))?,
+        times: (from, to),
+        events,
+        account: it.account.map(AccountId::new),
+        created_at: now,
+    };
+    let added = replay.clone();
+    with_replays(&api, move |replays| replays.add(&added)).await?;
+    let location = [(LOCATION, format!("/v1/webhooks/replays/{}", replay.id))];
+    Ok((StatusCode::ACCEPTED, location, Json(view(&replay, &[]))).into_response())
+}
+
+/// Shows how far a replay is.
+#[utoipa::path(get, path = "/v1/webhooks/replays/{replayId}", tag = "Webhooks", operation_id = "webhook_replay",
+    summary = "A replay, one of the tenant's last 100",
+    params(("replayId" = Uuid, Path)),
+    responses(
+        ObjectRejections,
+        (status = 200, description = "The replay", body = ReplayView)))]
+pub async fn show(
+    Call { api, context, uri, .. }: Call,
+    Path(id): Path<String>,
+) -> Result<Json<ReplayView>, Error> {
+    context.require(RESEND)?;
+    Parameters::of(&uri)?.end()?;
+    let not_found = || Error::NotFound { what: "replay", name: id.chars().take(64).collect() };
+    let uuid = Uuid::try_parse(&id).map_err(|_| not_found())?;
+    let no = context.tenant.no;
+    let found = with_replays(&api, move |replays| replays.find(no, uuid)).await?;
+    let (replay, progress) = found.ok_or_else(not_found)?;
+    Ok(Json(view(&replay, &progress)))
+}
+
+fn time(field: &'static str, text: &str) -> Result<Timestamp, Error> {
+    let time: Result<jiff::Timestamp, _> = text.parse();
+    let time = time.map_err(|_| invalid(field, "is no time with an offset (RFC 3339)"))?;
+    Ok(Timestamp(time.as_microsecond()))
+}
+
+async fn with_replays<T: Send + 'static>(
+    api: &Api,
+    query: impl FnOnce(&Replays) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, Error> {
+    let source: LogSource =
+        api.webhooks.source.clone().ok_or(Error::NotHere { what: "replays" })?;
+    let done = tokio::task::spawn_blocking(move || query(&Replays::open(&source)?));
+    match done.await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(Unavailable::from(Reason::from(&error)).into()),
+        Err(_) => Err(Unavailable::from(Reason::Bug).into()),
+    }
+}
+
+fn view(it: &Replay, progress: &[ReplayProgress]) -> ReplayView {
+    let is_done = !progress.is_empty() && progress.iter().all(|it| it.is_done);
+    ReplayView {
+        id: it.id,
+        status: if is_done { "done" } else { "running" },
+        queued: progress.iter().map(|it| it.queued).sum(),
+        from: rfc3339(it.times.0),
+        to: rfc3339(it.times.1),
+        created_at: rfc3339(it.created_at),
+    }
+}

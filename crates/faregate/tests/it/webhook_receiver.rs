@@ -1,0 +1,131 @@
+//! A receiver of webhooks that answers as a test wants it.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+/// How a receiver answers.
+#[derive(Clone, Debug)]
+pub enum Answers {
+    /// With this status and body, and these further lines of the head.
+    Status(u16, &'static str, &'static str),
+    /// Not at all; the connection stays open.
+    Never,
+    /// With a status of 200, and a body that never ends.
+    Endlessly,
+    /// With half a status line.
+    Cut,
+}
+
+/// What was posted.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Names in lower case.
+    pub headers: BTreeMap<String, String>,
+    pub body: String,
+}
+
+impl Received {
+    pub fn id(&self) -> &str {
+        &self.headers["webhook-id"]
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).expect("it is JSON")
+    }
+}
+
+pub struct Receiver {
+    pub url: String,
+    answers: Arc<Mutex<Answers>>,
+    received: Arc<Mutex<Vec<Received>>>,
+}
+
+impl Receiver {
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/in?a=b", listener.local_addr().unwrap());
+        let answers = Arc::new(Mutex::new(Answers::Status(200, "", "")));
+        let received = Arc::<Mutex<Vec<Received>>>::default();
+        let (how, into) = (Arc::clone(&answers), Arc::clone(&received));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (how, into) = (Arc::clone(&how), Arc::clone(&into));
+                std::thread::spawn(move || serve(stream.unwrap(), &how, &into));
+            }
+        });
+        Self { url, answers, received }
+    }
+
+    pub fn answer(&self, answers: Answers) {
+        *self.answers.lock().unwrap() = answers;
+    }
+
+    pub fn received(&self) -> Vec<Received> {
+        self.received.lock().unwrap().clone()
+    }
+
+    /// The ids of what was posted of this type, in order.
+    pub fn ids(&self, event_type: &str) -> Vec<String> {
+        let received = self.received();
+        let of_type = received.iter().filter(|it| it.json()["type"] == event_type);
+        of_type.map(|it| it.id().to_owned()).collect()
+    }
+}
+
+/// Serves a connection until either side closes it.
+fn serve(mut stream: TcpStream, how: &Mutex<Answers>, into: &Mutex<Vec<Received>>) {
+    while let Some(request) = read(&mut stream) {
+        into.lock().unwrap().push(request);
+        let answers = how.lock().unwrap().clone();
+        match answers {
+            Answers::Status(status, head, body) => {
+                let length = body.len();
+                let text = format!(
+                    "HTTP/1.1 {status} Status\r\nContent-Length: {length}\r\n{head}\r\n{body}"
+                );
+                if stream.write_all(text.as_bytes()).is_err() {
+                    return;
+                }
+            }
+            Answers::Never => {
+                let mut rest = [0; 1];
+                drop(stream.read(&mut rest));
+                return;
+            }
+            Answers::Endlessly => {
+                let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+                let mut sent = stream.write_all(head.as_bytes());
+                while sent.is_ok() {
+                    sent = stream.write_all(b"4\r\nmore\r\n");
+                }
+                return;
+            }
+            Answers::Cut => {
+                drop(stream.write_all(b"HTTP/1.1 20"));
+                return;
+            }
+        }
+    }
+}
+
+fn read(stream: &mut TcpStream) -> Option<Received> {
+    let mut head = vec![];
+    let mut byte = [0; 1];
+    while !head.ends_with(b"\r\n\r\n") {
+        if stream.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).ok()?;
+    let lines = head.lines().skip(1).filter_map(|line| line.split_once(": "));
+    let headers: BTreeMap<String, String> =
+        lines.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
+    let mut body = vec![0; headers.get("content-length")?.parse().ok()?];
+    stream.read_exact(&mut body).ok()?;
+    Some(Received { headers, body: String::from_utf8(body).ok()? })
+}

@@ -1,0 +1,423 @@
+//! Webhook endpoints: what may be stored, what is delivered, and what the log says of it.
+
+use std::collections::BTreeSet;
+
+use expect_test::expect;
+use secrets::webhook::{Headers, Secret};
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::native::{account, purchase};
+use crate::process::{Server, eventually};
+use crate::webhook_receiver::{Answers, Received, Receiver};
+
+const ENDPOINTS: &str = "/v1/webhooks/endpoints";
+
+fn endpoint(client: &Client, body: &Value) -> Value {
+    let made = client.post(ENDPOINTS, body);
+    assert_eq!(made.status, 201, "{}", made.text());
+    made.json()
+}
+
+/// Waits for so many of a type.
+fn arrive(receiver: &Receiver, event_type: &str, count: usize) -> Vec<String> {
+    eventually(event_type, || {
+        let ids = receiver.ids(event_type);
+        (ids.len() >= count).then_some(ids)
+    })
+}
+
+fn later(client: &Client, query: &str) {
+    let moved = client.put(&format!("/1.0/kb/test/clock?{query}"), &json!({}));
+    assert_eq!(moved.status, 200, "{}", moved.text());
+}
+
+fn deliveries(client: &Client, query: &str) -> Vec<Value> {
+    let found = client.get(&format!("/v1/webhooks/deliveries{query}"));
+    assert_eq!(found.status, 200, "{}", found.text());
+    found.json()["deliveries"].as_array().unwrap().clone()
+}
+
+fn is_signed(it: &Received, secret: &str) -> bool {
+    let header = |name: &str| it.headers[name].as_str();
+    let headers = Headers {
+        id: header("webhook-id"),
+        timestamp: header("webhook-timestamp"),
+        signature: header("webhook-signature"),
+    };
+    let now_s = headers.timestamp.parse().unwrap();
+    Secret::parse(secret).unwrap().verify(headers, it.body.as_bytes(), now_s).is_ok()
+}
+
+#[test]
+fn endpoints_are_made_changed_and_deleted() {
+    let server = Server::start();
+    let client = server.tenant();
+    let made = client.post(
+        ENDPOINTS,
+        &json!({ "url": "https://example.com/in", "events": ["payment.*"],
+                 "headers": { "Authorization": "Bearer canary-header" } }),
+    );
+    assert_eq!(made.status, 201, "{}", made.text());
+    let etag = made.header("etag").unwrap().to_owned();
+    let path = made.header("location").unwrap().to_owned();
+    let secret = made.json()["secret"].as_str().unwrap().to_owned();
+    assert!(secret.starts_with("whsec_"));
+    let shown = client.get(&path);
+    for hidden in ["secret", "canary-header"] {
+        assert!(!shown.text().contains(hidden), "{}", shown.text());
+        assert!(!client.get(ENDPOINTS).text().contains(hidden));
+    }
+    assert_eq!(shown.json()["headers"]["Authorization"], "***");
+    let old = client.clone().header("If-Match", "\"7\"");
+    assert_eq!(old.send("PATCH", &path, Some(b"{}")).status, 412);
+    let now = client.clone().header("If-Match", &etag);
+    let patched = now.send("PATCH", &path, Some(br#"{"status":"paused","events":[]}"#));
+    assert_eq!((patched.status, &patched.json()["status"]), (200, &json!("paused")));
+    assert_eq!(patched.json()["events"], json!([]));
+    assert_eq!(now.delete(&path).status, 412, "it was changed");
+    let foreign = server.client().tenant("another", "no secret at all");
+    assert_eq!(foreign.get(&path).status, 401);
+    assert_eq!(client.delete(&path).status, 204);
+    assert_eq!(client.get(&path).status, 404);
+    let stored = client.get("/1.0/kb/tenants/uploadPerTenantConfig/WEBHOOK/search").text();
+    assert!(!stored.contains("example.com"), "{stored}");
+}
+
+#[test]
+fn what_no_endpoint_can_have_is_refused_by_field() {
+    let server = Server::start_with(crate::process::Launch::in_earnest());
+    let client = server.tenant();
+    let mut seen = String::new();
+    let short = "whsec_".to_owned() + &"AAAA".repeat(7) + "AAA=";
+    let many: Vec<&str> = vec!["payment.failed"; 65];
+    let headers: serde_json::Map<String, Value> =
+        (0..11).map(|n| (format!("X-{n}"), json!("x"))).collect();
+    for (field, value) in [
+        ("url", json!("http://169.254.169.254/latest")),
+        ("url", json!("http://0x7f000001/")),
+        ("url", json!("http://[::ffff:127.0.0.1]/")),
+        ("url", json!("http://localhost:9/")),
+        ("url", json!("ftp://example.com/")),
+        ("url", json!("https://user:secret@example.com/")),
+        ("url", json!(format!("https://example.com/{}", "x".repeat(2_048)))),
+        ("secret", json!(short)),
+        ("secret", json!("not base64!")),
+        ("secret", json!("A".repeat(4_096))),
+        ("format", json!("xml")),
+        ("events", json!(["payment.paid"])),
+        ("events", json!(many)),
+        ("headers", json!({ "Host": "internal" })),
+        ("headers", json!({ "webhook-id": "1" })),
+        ("headers", json!({ "X-A": "a\r\nHost: b" })),
+        ("headers", json!({ "X-A": "***" })),
+        ("headers", json!(headers)),
+        ("description", json!("x".repeat(256))),
+        ("status", json!("disabled")),
+    ] {
+        let mut body = json!({ "url": "https://example.com/" });
+        body[field] = value;
+        let refused = client.post(ENDPOINTS, &body);
+        let problem = refused.json();
+        assert_eq!(refused.status, 400, "{body} {problem}");
+        assert_eq!(problem["field"], field, "{problem}");
+        seen += &format!("{}\n", problem["detail"].as_str().unwrap());
+    }
+    expect![[r#"
+        url: leads to an address that is not public
+        url: leads to an address that is not public
+        url: leads to an address that is not public
+        url: leads to an address that is not public
+        url: must begin with http:// or https://
+        url: must have no user or password
+        url: is longer than 2048 bytes
+        secret: is not 24 to 64 bytes in base64, with or without `whsec_`
+        secret: is not 24 to 64 bytes in base64, with or without `whsec_`
+        secret: is not 24 to 64 bytes in base64, with or without `whsec_`
+        format: is neither standard nor killbill
+        events: payment.paid is neither a type of events nor a group such as payment.*
+        events: names more than 64
+        headers: Host is set by the server
+        headers: webhook-id is set by the server
+        headers: X-A has a value that a header does not carry
+        headers: has *** as a value: send the value itself
+        headers: has more than 10
+        description: has more than 255 characters, or control characters
+        status: is neither on nor paused
+    "#]]
+    .assert_eq(&seen);
+    let card = client.post(ENDPOINTS, &json!({ "url": "https://example.com/4111111111111111" }));
+    assert_eq!(card.status, 400, "{}", card.text());
+    for n in 0..100 {
+        endpoint(&client, &json!({ "url": format!("https://example.com/{n}") }));
+    }
+    let full = client.post(ENDPOINTS, &json!({ "url": "https://example.com/" }));
+    assert_eq!((full.status, &full.json()["field"]), (400, &json!("endpoints")));
+}
+
+#[test]
+fn events_are_signed_before_during_and_after_a_rotation() {
+    let server = Server::start();
+    let client = server.tenant();
+    let receiver = Receiver::start();
+    let made = endpoint(
+        &client,
+        &json!({ "url": receiver.url, "events": ["account.created"], "asymmetric": true,
+                 "headers": { "X-Mine": "yes" } }),
+    );
+    let first = made["secret"].as_str().unwrap();
+    assert!(made["publicKey"].as_str().unwrap().starts_with("whpk_"));
+    account(&client, "__EXTERNAL_PAYMENT__");
+    arrive(&receiver, "account.created", 1);
+    let rotate = format!("{ENDPOINTS}/{}/secret", made["id"].as_str().unwrap());
+    let rotated = client.post(&rotate, &json!({ "overlapSeconds": 3_600 }));
+    assert_eq!(rotated.status, 201, "{}", rotated.text());
+    let second = rotated.json()["secret"].as_str().unwrap().to_owned();
+    account(&client, "__EXTERNAL_PAYMENT__");
+    arrive(&receiver, "account.created", 2);
+    later(&client, "days=1");
+    account(&client, "__EXTERNAL_PAYMENT__");
+    arrive(&receiver, "account.created", 3);
+    let signed: Vec<_> = receiver
+        .received()
+        .iter()
+        .map(|it| (is_signed(it, first), is_signed(it, &second)))
+        .collect();
+    assert_eq!(signed, [(true, false), (true, true), (false, true)]);
+    let received = receiver.received();
+    assert!(received.iter().all(|it| it.headers["x-mine"] == "yes"));
+    assert_eq!(received[1].headers["webhook-signature"].matches("v1a,").count(), 2);
+    let body = received[0].json();
+    assert_eq!(body["type"], "account.created");
+    assert_eq!(body["data"]["sequence"].to_string(), received[0].headers["x-faregate-sequence"]);
+    assert_eq!(receiver.ids("tenant.config-changed"), [""; 0], "it was not asked for");
+}
+
+#[test]
+fn kill_bills_callback_is_signed_once_it_has_a_secret() {
+    let server = Server::start();
+    let client = server.tenant();
+    let receiver = Receiver::start();
+    let register = format!("/1.0/kb/tenants/registerNotificationCallback?cb={}", receiver.url);
+    assert_eq!(client.post(&register, &json!({})).status, 201);
+    let first = eventually("the registration", || receiver.received().first().cloned());
+    assert!(
+        first.headers.contains_key("webhook-id") && first.headers.contains_key("webhook-timestamp")
+    );
+    let set = client.post("/v1/webhooks/endpoints/callback/secret", &json!({}));
+    assert_eq!(set.status, 201, "{}", set.text());
+    let secret = set.json()["secret"].as_str().unwrap().to_owned();
+    account(&client, "__EXTERNAL_PAYMENT__");
+    let created = eventually("the account", || {
+        let all = receiver.received();
+        all.into_iter().find(|it| it.json()["eventType"] == "ACCOUNT_CREATION")
+    });
+    assert!(is_signed(&created, &secret));
+}
+
+#[test]
+fn what_a_receiver_missed_in_a_day_arrives_under_the_same_id() {
+    let server = Server::start();
+    let client = server.tenant();
+    let of = account(&client, "__EXTERNAL_PAYMENT__");
+    let down = [
+        Answers::Status(500, "", "out of order"),
+        Answers::Status(429, "Retry-After: 7200\r\n", "later"),
+        Answers::Status(302, "Location: http://127.0.0.1:1/\r\n", ""),
+        Answers::Cut,
+    ];
+    let receivers: Vec<(Receiver, String)> = down
+        .iter()
+        .map(|answers| {
+            let receiver = Receiver::start();
+            receiver.answer(answers.clone());
+            let only = json!({ "url": receiver.url, "events": ["payment.succeeded"] });
+            let id = endpoint(&client, &only)["id"].as_str().unwrap().to_owned();
+            (receiver, id)
+        })
+        .collect();
+    for _ in 0..10 {
+        purchase(&client, &of, "1", "");
+    }
+    for (receiver, _) in &receivers {
+        arrive(receiver, "payment.succeeded", 1);
+    }
+    let all_failed = |times: usize| {
+        for (answers, (_, id)) in down.iter().zip(&receivers) {
+            // One that asks for a pause gets it.
+            let events = if matches!(answers, Answers::Status(429, ..)) { 1 } else { 10 };
+            eventually("all have failed", || {
+                let log = deliveries(&client, &format!("?status=failed&endpoint={id}"));
+                (log.len() >= events * times).then_some(())
+            });
+        }
+    };
+    all_failed(1);
+    later(&client, "days=1");
+    all_failed(2);
+    for (receiver, _) in &receivers {
+        receiver.answer(Answers::Status(204, "", ""));
+    }
+    later(&client, "days=1");
+    for (receiver, id) in &receivers {
+        let delivered = eventually("all are delivered", || {
+            let log = deliveries(&client, &format!("?status=delivered&endpoint={id}"));
+            (log.len() == 10).then_some(log)
+        });
+        let ids: BTreeSet<&str> =
+            delivered.iter().map(|it| it["eventId"].as_str().unwrap()).collect();
+        let received: BTreeSet<String> = receiver.ids("payment.succeeded").into_iter().collect();
+        assert_eq!(ids.len(), 10);
+        assert_eq!(received.iter().map(String::as_str).collect::<BTreeSet<_>>(), ids);
+        let failed = deliveries(&client, &format!("?status=failed&endpoint={id}"));
+        assert!(failed.len() >= 2, "{failed:?}");
+        assert!(failed.iter().all(|it| it["nextAt"].is_string() && it["error"].is_string()));
+    }
+    let page = client.get("/v1/webhooks/deliveries?limit=15").json();
+    let rest = format!("/v1/webhooks/deliveries?before={}", page["next"].as_str().unwrap());
+    let rest = client.get(&rest).json();
+    let place = |it: &Value| {
+        (it["eventId"].to_string(), it["endpoint"].to_string(), it["attempt"].to_string())
+    };
+    let first: BTreeSet<_> = page["deliveries"].as_array().unwrap().iter().map(place).collect();
+    let second: BTreeSet<_> = rest["deliveries"].as_array().unwrap().iter().map(place).collect();
+    assert_eq!(first.len(), 15);
+    assert!(first.is_disjoint(&second));
+}
+
+#[test]
+fn events_are_sent_again_under_their_ids_one_by_one_and_by_time() {
+    let data = crate::process::TempDir::new();
+    let server = Server::start_in(data.path(), crate::process::Launch::usual());
+    let client = server.tenant();
+    let receiver = Receiver::start();
+    let all = json!({ "url": receiver.url, "events": ["payment.*", "account.created"] });
+    let made = endpoint(&client, &all);
+    let of = account(&client, "__EXTERNAL_PAYMENT__");
+    for _ in 0..20 {
+        purchase(&client, &of, "1", "");
+    }
+    let first = arrive(&receiver, "payment.succeeded", 20);
+    let resend = format!("/v1/events/{}/resend", first[3]);
+    let sent = client.post(&resend, &json!({ "endpoint": made["id"] }));
+    assert_eq!((sent.status, sent.json()["endpoints"].to_string()), (202, "1".to_owned()));
+    assert_eq!(arrive(&receiver, "payment.succeeded", 21)[20], first[3]);
+    let event = client.get(&format!("/v1/events/{}", first[3])).json();
+    let received = receiver.received();
+    let delivered = received.iter().find(|it| it.id() == first[3]).unwrap().json();
+    for field in ["type", "timestamp", "data"] {
+        assert_eq!(event[field], delivered[field], "{event}");
+    }
+    let wanted = json!({ "from": "2020-01-01T00:00:00Z", "events": ["payment.*"], "account": of });
+    let replay = client.post("/v1/webhooks/replays", &wanted);
+    assert_eq!(replay.status, 202, "{}", replay.text());
+    let path = replay.header("location").unwrap().to_owned();
+    // It goes on where it was.
+    server.kill();
+    let server = Server::start_in(data.path(), crate::process::Launch::usual());
+    let client = server.client().tenant("bob", "lazar");
+    let done = eventually("the replay is done", || {
+        let shown = client.get(&path).json();
+        (shown["status"] == "done").then_some(shown)
+    });
+    assert_eq!(done["queued"], 20);
+    let again = arrive(&receiver, "payment.succeeded", 41);
+    assert_eq!(again[21..].iter().collect::<BTreeSet<_>>(), first.iter().collect());
+    assert_eq!(receiver.ids("account.created").len(), 1, "it was not asked for");
+    for wrong in [
+        json!({ "from": "soon" }),
+        json!({ "from": "2020-01-01T00:00:00Z", "to": "2020-01-01T00:00:00Z" }),
+        json!({ "from": "2020-01-01T00:00:00Z", "events": ["x"] }),
+    ] {
+        assert_eq!(client.post("/v1/webhooks/replays", &wrong).status, 400);
+    }
+}
+
+#[test]
+fn an_endpoint_that_has_gone_is_switched_off_and_the_others_learn_of_it() {
+    let server = Server::start();
+    let client = server.tenant();
+    let (gone, other) = (Receiver::start(), Receiver::start());
+    gone.answer(Answers::Status(410, "", "we moved"));
+    let made = endpoint(&client, &json!({ "url": gone.url, "events": ["account.created"] }));
+    let of_both = json!({ "url": other.url, "events": ["webhook.*", "account.created"] });
+    endpoint(&client, &of_both);
+    account(&client, "__EXTERNAL_PAYMENT__");
+    arrive(&other, "webhook.endpoint-disabled", 1);
+    let received = other.received();
+    let is_told = |it: &&Received| it.json()["type"] == "webhook.endpoint-disabled";
+    let told = received.iter().find(is_told).unwrap().json();
+    assert_eq!(
+        (&told["data"]["endpointId"], &told["data"]["reason"]),
+        (&made["id"], &json!("gone"))
+    );
+    let path = format!("{ENDPOINTS}/{}", made["id"].as_str().unwrap());
+    let shown = client.get(&path).json();
+    assert_eq!((&shown["status"], &shown["disabledReason"]), (&json!("disabled"), &json!("gone")));
+    account(&client, "__EXTERNAL_PAYMENT__");
+    arrive(&other, "account.created", 2);
+    let on = client.send("PATCH", &path, Some(br#"{"status":"on"}"#));
+    assert_eq!(on.json()["status"], "on");
+    gone.answer(Answers::Status(200, "", ""));
+    account(&client, "__EXTERNAL_PAYMENT__");
+    assert_eq!(arrive(&gone, "account.created", 2).len(), 2, "nothing arrived while it was off");
+    let id = made["id"].as_str().unwrap();
+    let log = deliveries(&client, &format!("?endpoint={id}&status=given-up"));
+    assert_eq!(log.last().unwrap()["answer"], "we moved");
+    assert_eq!(log.last().unwrap()["httpStatus"], 410);
+}
+
+#[test]
+fn an_endpoint_that_fails_for_five_days_is_switched_off() {
+    let server = Server::start();
+    let client = server.tenant();
+    let (failing, other) = (Receiver::start(), Receiver::start());
+    failing.answer(Answers::Status(500, "", ""));
+    let made = endpoint(&client, &json!({ "url": failing.url, "events": ["account.created"] }));
+    endpoint(&client, &json!({ "url": other.url, "events": ["webhook.*"] }));
+    account(&client, "__EXTERNAL_PAYMENT__");
+    arrive(&failing, "account.created", 1);
+    let path = format!("{ENDPOINTS}/{}", made["id"].as_str().unwrap());
+    let failed = |count| {
+        let query = format!("?endpoint={}", made["id"].as_str().unwrap());
+        eventually("it is logged", || (deliveries(&client, &query).len() >= count).then_some(()));
+    };
+    failed(1);
+    later(&client, "days=4");
+    account(&client, "__EXTERNAL_PAYMENT__");
+    failed(2);
+    assert_eq!(client.get(&path).json()["status"], "on");
+    later(&client, "days=2");
+    account(&client, "__EXTERNAL_PAYMENT__");
+    arrive(&other, "webhook.endpoint-disabled", 1);
+    assert_eq!(client.get(&path).json()["disabledReason"], "failing");
+}
+
+#[test]
+fn receivers_that_hang_or_never_end_delay_no_other() {
+    let server = Server::start();
+    let client = server.tenant();
+    let of = account(&client, "__EXTERNAL_PAYMENT__");
+    let (hanging, endless, sound) = (Receiver::start(), Receiver::start(), Receiver::start());
+    hanging.answer(Answers::Never);
+    endless.answer(Answers::Endlessly);
+    for receiver in [&hanging, &endless, &sound] {
+        endpoint(&client, &json!({ "url": receiver.url, "events": ["payment.*"] }));
+    }
+    let begun = std::time::Instant::now();
+    for _ in 0..50 {
+        purchase(&client, &of, "1", "");
+    }
+    arrive(&sound, "payment.succeeded", 50);
+    let took = begun.elapsed();
+    arrive(&endless, "payment.succeeded", 1);
+    assert!(took.as_secs() < 10, "{took:?}");
+    let delivered = eventually("the endless one has received", || {
+        let log = deliveries(&client, "?status=delivered");
+        log.iter()
+            .any(|it| it["answer"].as_str().is_some_and(|it| it.len() == 1_024))
+            .then_some(log)
+    });
+    assert!(delivered.iter().all(|it| it["httpStatus"] == 200));
+    server.stop();
+}

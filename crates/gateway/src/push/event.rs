@@ -1,0 +1,337 @@
+//! Events as webhooks have them: their types, ids and sequence numbers, and the body of Standard Webhooks.
+
+use bytes::Bytes;
+use domain::payment::{TransactionStatus, TransactionType};
+use domain::{Currency, Event, Seq};
+use engine::ports::JournalRow;
+use engine::time::rfc3339;
+use serde_json::{Value, json};
+
+/// Every type of events, by group.
+pub const EVENT_TYPES: &[&str] = &[
+    "account.created",
+    "account.changed",
+    "account.released",
+    "account.blocking-state-added",
+    "customer.registered",
+    "customer.verified",
+    "customer.changed",
+    "customer.erased",
+    "custom-field.added",
+    "custom-field.removed",
+    "flags.environment-changed",
+    "flags.changed",
+    "payment.succeeded",
+    "payment.pending",
+    "payment.failed",
+    "payment.unknown",
+    "tag.added",
+    "tag.removed",
+    "tenant.config-changed",
+    "tenant.config-deleted",
+    "webhook.endpoint-disabled",
+];
+
+/// What an id of an event begins with.
+const ID_PREFIX: &str = "evt_";
+/// The digits of a journal row, and those of an event's place in it; hexadecimal.
+const ID_DIGITS: (usize, usize) = (16, 4);
+
+/// How many sequence numbers a journal row has. With 6,000 rows in a second they fit into 53 bits, as JavaScript
+/// needs it, for eleven years.
+const SEQUENCE_PER_ROW: i64 = 4_096;
+
+/// An event of the journal: the `ordinal`-th of a row.
+#[derive(Clone, Copy)]
+pub struct EventOfRow<'a> {
+    pub row: &'a JournalRow,
+    pub ordinal: u16,
+    pub event: &'a Event,
+    /// One of [`EVENT_TYPES`].
+    pub kind: &'static str,
+}
+
+/// The events of a row that webhooks tell of.
+pub fn events_of(row: &JournalRow) -> impl Iterator<Item = EventOfRow<'_>> {
+    (0..row.events.len()).filter_map(|at| event_of(row, u16::try_from(at).ok()?))
+}
+
+/// An event of a row; `None` where there is none, or webhooks do not tell of it.
+#[must_use]
+pub fn event_of(row: &JournalRow, ordinal: u16) -> Option<EventOfRow<'_>> {
+    let event = row.events.get(usize::from(ordinal))?;
+    Some(EventOfRow { row, ordinal, event, kind: event_type(event)? })
+}
+
+/// The type of an event; `None` for one that webhooks do not tell of: a transaction that is in flight.
+#[must_use]
+pub const fn event_type(event: &Event) -> Option<&'static str> {
+    Some(match event {
+        Event::AccountCreated { .. } => "account.created",
+        Event::AccountChanged { .. } => "account.changed",
+        Event::AccountReleased { .. } => "account.released",
+        Event::BlockingStateAdded { .. } => "account.blocking-state-added",
+        Event::CustomerRegistered { .. } => "customer.registered",
+        Event::CustomerVerified { .. } => "customer.verified",
+        Event::CustomerChanged { .. } => "customer.changed",
+        Event::CustomerErased { .. } => "customer.erased",
+        Event::CustomFieldAdded { .. } => "custom-field.added",
+        Event::CustomFieldRemoved { .. } => "custom-field.removed",
+        Event::EnvironmentChanged { .. } => "flags.environment-changed",
+        Event::DefinitionsChanged { .. } => "flags.changed",
+        Event::TagAdded { .. } => "tag.added",
+        Event::TagRemoved { .. } => "tag.removed",
+        Event::TenantConfigChanged { .. } => "tenant.config-changed",
+        Event::TenantConfigDeleted { .. } => "tenant.config-deleted",
+        Event::WebhookEndpointDisabled { .. } => "webhook.endpoint-disabled",
+        Event::TransactionChanged { status, .. } => match status {
+            TransactionStatus::InFlight => return None,
+            TransactionStatus::Success => "payment.succeeded",
+            TransactionStatus::Pending => "payment.pending",
+            TransactionStatus::PaymentFailure | TransactionStatus::PluginFailure => {
+                "payment.failed"
+            }
+            TransactionStatus::Unknown => "payment.unknown",
+        },
+    })
+}
+
+/// The id of an event: the same for every endpoint, try and replay.
+#[must_use]
+pub fn event_id(seq: Seq, ordinal: u16) -> String {
+    format!("{ID_PREFIX}{:016x}{ordinal:04x}", seq.0)
+}
+
+/// The place in the journal of an event with this id; `None` where the text is no id.
+#[must_use]
+pub fn parse_event_id(id: &str) -> Option<(Seq, u16)> {
+    let digits = id.strip_prefix(ID_PREFIX)?;
+    let is_sound = digits.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it));
+    if !is_sound || digits.len() != ID_DIGITS.0 + ID_DIGITS.1 {
+        return None;
+    }
+    let (seq, ordinal) = digits.split_at(ID_DIGITS.0);
+    let seq = i64::from_str_radix(seq, 16).ok()?;
+    Some((Seq(seq), u16::from_str_radix(ordinal, 16).ok()?))
+}
+
+/// A number that grows from one event of an account to the next. There are gaps.
+#[must_use]
+pub fn sequence(seq: Seq, ordinal: u16) -> i64 {
+    let number = seq.0 - seq.partition().start().0;
+    number * SEQUENCE_PER_ROW + i64::from(ordinal).min(SEQUENCE_PER_ROW - 1)
+}
+
+impl EventOfRow<'_> {
+    /// See [`event_id`].
+    #[must_use]
+    pub fn id(&self) -> String {
+        event_id(self.row.seq, self.ordinal)
+    }
+
+    /// See [`sequence`].
+    #[must_use]
+    pub fn sequence(&self) -> i64 {
+        sequence(self.row.seq, self.ordinal)
+    }
+
+    /// The body of Standard Webhooks.
+    #[must_use]
+    pub fn standard_body(&self) -> Bytes {
+        let body = json!({
+            "type": self.kind,
+            "timestamp": rfc3339(self.row.at),
+            "data": self.data(),
+        });
+        serde_json::to_vec(&body).expect("JSON can be written").into()
+    }
+
+    /// What happened, with the sequence number.
+    #[must_use]
+    pub fn data(&self) -> Value {
+        let mut data = data(self.event);
+        data["sequence"] = self.sequence().into();
+        data
+    }
+}
+
+fn data(event: &Event) -> Value {
+    match event {
+        Event::AccountCreated { account }
+        | Event::AccountChanged { account }
+        | Event::AccountReleased { account } => json!({ "accountId": account }),
+        Event::CustomerRegistered { customer, account }
+        | Event::CustomerVerified { customer, account }
+        | Event::CustomerChanged { customer, account }
+        | Event::CustomerErased { customer, account } => {
+            json!({ "customerId": customer, "accountId": account })
+        }
+        Event::CustomFieldAdded { account, field }
+        | Event::CustomFieldRemoved { account, field } => {
+            json!({ "accountId": account, "customFieldId": field })
+        }
+        Event::TagAdded { account, tag, definition }
+        | Event::TagRemoved { account, tag, definition } => {
+            json!({ "accountId": account, "tagId": tag, "tag": definition.name() })
+        }
+        Event::TenantConfigChanged { key, .. } | Event::TenantConfigDeleted { key, .. } => {
+            json!({ "key": key })
+        }
+        Event::WebhookEndpointDisabled { endpoint, reason } => {
+            json!({ "endpointId": endpoint, "reason": reason.name() })
+        }
+        Event::EnvironmentChanged { environment } => json!({ "environmentId": environment }),
+        Event::DefinitionsChanged { environment, version } => {
+            json!({ "environmentId": environment, "version": version })
+        }
+        Event::BlockingStateAdded { account, state, service, name, effective_at, .. } => json!({
+            "accountId": account,
+            "blockingStateId": state,
+            "service": service,
+            "state": name,
+            "effectiveAt": rfc3339(*effective_at),
+        }),
+        Event::TransactionChanged { .. } => transaction(event),
+    }
+}
+
+fn transaction(event: &Event) -> Value {
+    let Event::TransactionChanged {
+        account,
+        payment,
+        transaction,
+        kind,
+        status,
+        gateway,
+        amount,
+        currency,
+        payment_currency,
+        effective_at,
+        ..
+    } = event
+    else {
+        return json!({});
+    };
+    json!({
+        "accountId": account,
+        "paymentId": payment,
+        "transactionId": transaction,
+        "transactionType": TransactionType::killbill_name(*kind),
+        "status": status_name(*status),
+        "gateway": gateway,
+        // Texts, because numbers of JSON are binary fractions to many.
+        "amount": amount.decimal(*payment_currency),
+        "currency": currency.as_ref().map(Currency::code),
+        "effectiveAt": rfc3339(*effective_at),
+    })
+}
+
+const fn status_name(status: TransactionStatus) -> &'static str {
+    match status {
+        TransactionStatus::InFlight => "IN_FLIGHT",
+        TransactionStatus::Success => "SUCCESS",
+        TransactionStatus::Pending => "PENDING",
+        TransactionStatus::PaymentFailure => "PAYMENT_FAILURE",
+        TransactionStatus::PluginFailure => "PLUGIN_FAILURE",
+        TransactionStatus::Unknown => "UNKNOWN",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::payment::TransactionType as T;
+    use domain::{
+        AccountId, AmountMinor, PartitionNo, PaymentId, TenantNo, Timestamp, TransactionId,
+    };
+    use expect_test::{Expect, expect};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn check(event: Event, expected: Expect) {
+        let row = JournalRow {
+            seq: Seq(7),
+            at: Timestamp(1_795_174_252_987_654),
+            committed_at: Timestamp(0),
+            tenant: TenantNo(1),
+            events: vec![event],
+        };
+        let body =
+            event_of(&row, 0).map(|it| String::from_utf8(it.standard_body().to_vec()).unwrap());
+        expected.assert_eq(body.as_deref().unwrap_or("nothing"));
+    }
+
+    fn transaction(status: TransactionStatus, kind: T, currency: Option<&str>) -> Event {
+        Event::TransactionChanged {
+            account: AccountId::new(Uuid::from_u128(1)),
+            payment: PaymentId::new(Uuid::from_u128(2)),
+            transaction: TransactionId::new(Uuid::from_u128(3)),
+            kind,
+            opens_payment: true,
+            before: None,
+            before_amount: AmountMinor::ZERO,
+            status,
+            gateway: "faregate-simulator".to_owned(),
+            amount: AmountMinor(1_050),
+            currency: currency.map(|code| Currency::parse(code).unwrap()),
+            payment_currency: Currency::parse("USD").unwrap(),
+            effective_at: Timestamp(1_795_174_252_987_654),
+        }
+    }
+
+    #[test]
+    fn bodies_are_those_of_standard_webhooks() {
+        let account = AccountId::new(Uuid::from_u128(1));
+        check(
+            Event::AccountCreated { account },
+            expect![[
+                r#"{"data":{"accountId":"00000000-0000-0000-0000-000000000001","sequence":28672},"timestamp":"2026-11-20T11:30:52.987654Z","type":"account.created"}"#
+            ]],
+        );
+        check(
+            transaction(TransactionStatus::Success, T::Purchase, Some("USD")),
+            expect![[
+                r#"{"data":{"accountId":"00000000-0000-0000-0000-000000000001","amount":"10.50","currency":"USD","effectiveAt":"2026-11-20T11:30:52.987654Z","gateway":"faregate-simulator","paymentId":"00000000-0000-0000-0000-000000000002","sequence":28672,"status":"SUCCESS","transactionId":"00000000-0000-0000-0000-000000000003","transactionType":"PURCHASE"},"timestamp":"2026-11-20T11:30:52.987654Z","type":"payment.succeeded"}"#
+            ]],
+        );
+        check(
+            transaction(TransactionStatus::InFlight, T::Purchase, Some("USD")),
+            expect!["nothing"],
+        );
+        check(
+            transaction(TransactionStatus::PluginFailure, T::Void, None),
+            expect![[
+                r#"{"data":{"accountId":"00000000-0000-0000-0000-000000000001","amount":"10.50","currency":null,"effectiveAt":"2026-11-20T11:30:52.987654Z","gateway":"faregate-simulator","paymentId":"00000000-0000-0000-0000-000000000002","sequence":28672,"status":"PLUGIN_FAILURE","transactionId":"00000000-0000-0000-0000-000000000003","transactionType":"VOID"},"timestamp":"2026-11-20T11:30:52.987654Z","type":"payment.failed"}"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn ids_name_their_place_in_the_journal() {
+        let second = PartitionNo::new(1).unwrap().start();
+        for (seq, ordinal) in [(Seq(1), 0), (Seq(i64::MAX), u16::MAX), (second, 7)] {
+            assert_eq!(parse_event_id(&event_id(seq, ordinal)), Some((seq, ordinal)));
+        }
+        assert_eq!(event_id(Seq(1_234), 2), "evt_00000000000004d20002");
+        for wrong in [
+            "",
+            "evt_",
+            "evt_00000000000004d2000",
+            "evt_00000000000004D20002",
+            "evt_+0000000000004d20002",
+            "evt_ffffffffffffffff0002",
+            "evt_00000000000004d2000ä",
+        ] {
+            assert_eq!(parse_event_id(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sequence_numbers_grow_in_a_partition() {
+        let at = |number, ordinal| {
+            sequence(Seq(PartitionNo::new(3).unwrap().start().0 + number), ordinal)
+        };
+        assert!(at(1, 0) < at(1, 1) && at(1, u16::MAX) < at(2, 0));
+        assert!(at(1 << 40, 0) < 1 << 53);
+    }
+}

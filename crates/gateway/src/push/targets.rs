@@ -1,0 +1,145 @@
+//! Where a tenant's events go: its callback and its webhook endpoints, read when they change.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use domain::tenant::{PUSH_CALLBACK, TenantValue, WEBHOOK_ENDPOINTS};
+use domain::{Seq, TenantNo, WebhookEndpointId};
+use engine::ports::{CALLBACK, Queries, StoreError};
+use http::header::{HeaderName, HeaderValue};
+use secrets::Sealer;
+
+use super::endpoint::{Endpoint, Endpoints, Format, Signer, Status, header, wants};
+use super::options::{RETRY_DELAYS, STANDARD_RETRY_DELAYS};
+
+/// How many tenants' targets are remembered.
+const TENANTS_MAX: usize = 4_096;
+
+/// What a tenant's events are delivered to.
+pub(super) struct Target {
+    pub(super) endpoint: WebhookEndpointId,
+    pub(super) url: String,
+    pub(super) format: Format,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    events: Vec<String>,
+    /// `None`: without keys there are no signatures.
+    pub(super) signer: Option<Signer>,
+    is_on: bool,
+}
+
+/// What a tenant's events are delivered to, as it was in these revisions of its values.
+struct OfTenant {
+    read_at: [Option<Seq>; 2],
+    targets: Arc<Vec<Arc<Target>>>,
+}
+
+/// The targets of tenants.
+pub(super) struct Targets {
+    sealer: Option<Arc<Sealer>>,
+    known: Mutex<HashMap<TenantNo, OfTenant>>,
+}
+
+impl Target {
+    /// Whether it gets events of this type.
+    pub(super) fn wants(&self, event_type: &str) -> bool {
+        self.is_on && wants(&self.events, event_type)
+    }
+
+    pub(super) const fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// The delays from a failed delivery to the next attempt.
+    pub(super) const fn retry_delays(&self) -> &'static [Duration] {
+        match self.format {
+            Format::Standard => &STANDARD_RETRY_DELAYS,
+            Format::KillBill => &RETRY_DELAYS,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_test(url: &str) -> Self {
+        Self::of_callback(url, &Endpoints::default())
+    }
+
+    fn of_callback(url: &str, endpoints: &Endpoints) -> Self {
+        Self {
+            endpoint: CALLBACK,
+            url: url.to_owned(),
+            format: Format::KillBill,
+            headers: vec![],
+            events: vec![],
+            signer: endpoints.callback.as_ref().map(Signer::new),
+            is_on: true,
+        }
+    }
+
+    fn of_endpoint(it: &Endpoint) -> Self {
+        // They were checked when they were stored.
+        let headers = it.headers.iter().filter_map(|(name, value)| header(name, value).ok());
+        Self {
+            endpoint: it.id,
+            url: it.url.clone(),
+            format: it.format,
+            headers: headers.collect(),
+            events: it.events.clone(),
+            signer: Some(Signer::new(&it.keys)),
+            is_on: it.status == Status::On,
+        }
+    }
+}
+
+impl Targets {
+    pub(super) fn new(sealer: Option<Arc<Sealer>>) -> Self {
+        Self { sealer, known: Mutex::default() }
+    }
+
+    /// Whether any tenant has one.
+    pub(super) fn are_there(queries: &dyn Queries) -> Result<bool, StoreError> {
+        Ok(queries.is_value_in_use(PUSH_CALLBACK)? || queries.is_value_in_use(WEBHOOK_ENDPOINTS)?)
+    }
+
+    /// The targets of a tenant as they are now.
+    pub(super) fn of(
+        &self,
+        queries: &dyn Queries,
+        tenant: TenantNo,
+    ) -> Result<Arc<Vec<Arc<Target>>>, StoreError> {
+        let callback = queries.tenant_value(tenant, PUSH_CALLBACK)?;
+        let endpoints = queries.tenant_value(tenant, WEBHOOK_ENDPOINTS)?;
+        let read_at = [&callback, &endpoints].map(|it| it.as_ref().map(|it| it.revision.seq));
+        let mut known = self.lock();
+        if let Some(it) = known.get(&tenant).filter(|it| it.read_at == read_at) {
+            return Ok(Arc::clone(&it.targets));
+        }
+        let endpoints = self.open(tenant, endpoints.as_ref());
+        let callback = callback.and_then(|it| it.value);
+        let callback = callback.map(|url| Target::of_callback(&url, &endpoints));
+        let others = endpoints.all.iter().map(Target::of_endpoint);
+        let targets = Arc::new(callback.into_iter().chain(others).map(Arc::new).collect());
+        if known.len() >= TENANTS_MAX {
+            known.clear();
+        }
+        known.insert(tenant, OfTenant { read_at, targets: Arc::clone(&targets) });
+        Ok(targets)
+    }
+
+    fn open(&self, tenant: TenantNo, stored: Option<&TenantValue>) -> Endpoints {
+        let Some(sealed) = stored.and_then(|it| it.value.as_deref()) else {
+            return Endpoints::default();
+        };
+        let opened = self.sealer.as_ref().map(|it| Endpoints::open(it, tenant, sealed));
+        opened.and_then(Result::ok).unwrap_or_else(|| {
+            tracing::error!(
+                tenant = tenant.0,
+                "failed to decrypt a tenant's webhook endpoints: they receive nothing; was `flags.key_file` replaced?"
+            );
+            Endpoints::default()
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TenantNo, OfTenant>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

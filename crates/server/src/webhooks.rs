@@ -1,0 +1,319 @@
+//! What becomes of webhook deliveries: writes the log in batches, follows whether endpoints receive, and switches off
+//! those that do not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::command::TenantCommand;
+use domain::payment::Actor;
+use domain::tenant::WEBHOOK_ENDPOINTS;
+use domain::webhook::{DisableReason, DisabledEndpoint, SetWebhookEndpoints};
+use domain::{Command, PartitionNo, Request, TenantNo, Timestamp, WebhookEndpointId};
+use engine::periodic::{Pass, Periodic};
+use engine::ports::{CALLBACK, StoreError};
+use engine::webhooks::{DeliveryTry, Health, TryOutcome};
+use engine::{Answer, Clock, Engine};
+use gateway::push::endpoint::{Endpoints, Status};
+use secrets::Sealer;
+use store::delivery_log::{DeliveryLog, Kept, LogSource, Refused};
+use tokio::sync::{mpsc, watch};
+
+use crate::background::until;
+use crate::log_connection::LogConnection;
+
+/// How many tries wait to be written at most.
+pub const TRIES_MAX: usize = 16_384;
+
+/// How often tries are written.
+const WRITE_EVERY: Duration = Duration::from_millis(200);
+
+/// Rows per commit at most.
+const PORTION_ROWS: usize = 4_096;
+
+/// How long the log is kept.
+const KEPT_US: i64 = 30 * Timestamp::DAY_US;
+
+/// How often rows are searched for that are no longer kept, once there are none.
+const FORGET_EVERY: Duration = Duration::from_secs(10);
+
+/// For how long an endpoint may fail at every try.
+const FAILING_US: i64 = 5 * Timestamp::DAY_US;
+
+/// How exactly it is known when an endpoint received last.
+const RECEIVED_EVERY_US: i64 = 3_600 * Timestamp::SECOND_US;
+
+/// How many endpoints' health is remembered; that of others is read again.
+const HEALTH_MAX: usize = 16_384;
+
+/// How often endpoints are switched off.
+const SWITCH_OFF_EVERY: Duration = Duration::from_millis(500);
+
+/// Who switches endpoints off, in histories.
+const USER: &str = "faregate-webhooks";
+
+/// Counts tries that are not in the log: also those that found no room in the channel.
+const DROPPED: &str = "faregate_webhook_log_dropped_total";
+
+/// An endpoint of a tenant.
+type Key = (TenantNo, WebhookEndpointId);
+
+/// The log of a process.
+#[derive(Clone)]
+pub struct LogSettings {
+    pub source: LogSource,
+    /// About how many bytes a partition's rows may take.
+    pub bytes_max: i64,
+}
+
+/// Writes a partition's part of the log.
+pub struct DeliveryLogger {
+    settings: LogSettings,
+    partition: PartitionNo,
+    clock: Clock,
+    tries: mpsc::Receiver<DeliveryTry>,
+    /// Opened at the first write, and again after an error.
+    log: Option<DeliveryLog>,
+    /// Taken from the channel and not written yet.
+    taken: Vec<DeliveryTry>,
+    health: BTreeMap<Key, Health>,
+    forget_at: Instant,
+}
+
+impl DeliveryLogger {
+    pub fn new(
+        settings: LogSettings,
+        partition: PartitionNo,
+        clock: Clock,
+        tries: mpsc::Receiver<DeliveryTry>,
+    ) -> Self {
+        metrics::counter!(DROPPED).increment(0);
+        let (log, taken, health) = (None, vec![], BTreeMap::new());
+        Self { settings, partition, clock, tries, log, taken, health, forget_at: Instant::now() }
+    }
+
+    /// Runs until `stopped`, then writes the rest.
+    pub async fn run(self, stopped: watch::Receiver<bool>) {
+        let mut stopped = std::pin::pin!(until(stopped));
+        let mut logger = self;
+        loop {
+            let is_last = tokio::select! {
+                () = tokio::time::sleep(WRITE_EVERY) => false,
+                () = &mut stopped => true,
+            };
+            let stepped = tokio::task::spawn_blocking(move || {
+                logger.step();
+                logger
+            });
+            logger = match stepped.await {
+                Ok(logger) => logger,
+                Err(error) if error.is_cancelled() => return,
+                Err(error) => {
+                    tracing::error!(error = %error, "webhook deliveries are no longer logged: the logger failed");
+                    return;
+                }
+            };
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        if let Err(error) = self.write().and_then(|()| self.forget()) {
+            tracing::warn!(error = %error, "failed to write the log of webhook deliveries; retrying");
+            self.log = None;
+        }
+    }
+
+    fn write(&mut self) -> Result<(), StoreError> {
+        loop {
+            while self.taken.len() < PORTION_ROWS
+                && let Ok(it) = self.tries.try_recv()
+            {
+                self.taken.push(it);
+            }
+            if self.taken.is_empty() {
+                return Ok(());
+            }
+            let health = self.changed_health()?;
+            let tries = std::mem::take(&mut self.taken);
+            match self.log()?.add(&tries, &health) {
+                Ok(()) => {
+                    // It is forgotten once the endpoint is off, by another connection.
+                    self.health.extend(health);
+                    self.health.retain(|_, it| it.refused.is_none());
+                }
+                // Written again, they could stand there twice; refused again, they would stop the log.
+                Err(error @ (StoreError::OutcomeUnknown(_) | StoreError::Refused(_))) => {
+                    metrics::counter!(DROPPED).increment(tries.len() as u64);
+                    return Err(error);
+                }
+                Err(error) => {
+                    self.taken = tries;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// What the tries that were taken change of what is known of their endpoints.
+    fn changed_health(&mut self) -> Result<Vec<(Key, Health)>, StoreError> {
+        let mut changed = BTreeMap::<Key, Health>::new();
+        for at in 0..self.taken.len() {
+            let it = &self.taken[at];
+            let (key, outcome, when) = ((it.tenant, it.id.endpoint), it.outcome, it.at);
+            let (has_gone, is_try) =
+                (it.status == Some(410), it.status.is_some() || it.took_ms > 0);
+            if key.1 == CALLBACK {
+                continue;
+            }
+            let before = match changed.get(&key) {
+                Some(known) => *known,
+                None => self.known_health(key)?,
+            };
+            let mut after = match outcome {
+                TryOutcome::Delivered => received(before, when),
+                TryOutcome::Failed | TryOutcome::GivenUp if is_try => {
+                    let failing_since = Some(before.failing_since.unwrap_or(when));
+                    Health { failing_since, ..before }
+                }
+                TryOutcome::Failed | TryOutcome::GivenUp => before,
+            };
+            if has_gone {
+                after.refused = Some(DisableReason::Gone);
+            } else if after != before || after.failing_since.is_some() {
+                after = self.refused_after_days(key, after, when)?;
+            }
+            if after != before {
+                changed.insert(key, after);
+            }
+        }
+        Ok(changed.into_iter().collect())
+    }
+
+    fn known_health(&mut self, key: Key) -> Result<Health, StoreError> {
+        if let Some(known) = self.health.get(&key) {
+            return Ok(*known);
+        }
+        let read = self.log()?.health(key.0, key.1)?;
+        if self.health.len() >= HEALTH_MAX {
+            self.health.clear();
+        }
+        self.health.insert(key, read);
+        Ok(read)
+    }
+
+    /// An endpoint to which every try has failed for days is to be switched off.
+    fn refused_after_days(
+        &mut self,
+        key: Key,
+        health: Health,
+        now: Timestamp,
+    ) -> Result<Health, StoreError> {
+        let since = now.plus_us(-FAILING_US);
+        if health.refused.is_some() || health.failing_since.is_none_or(|it| it > since) {
+            return Ok(health);
+        }
+        // It may have been switched off and on again meanwhile, or receive what other partitions send.
+        let log = self.log()?;
+        let stored = log.health(key.0, key.1)?;
+        if stored.failing_since.is_none_or(|it| it > since) {
+            return Ok(Health {
+                failing_since: Some(stored.failing_since.unwrap_or(now)),
+                ..stored
+            });
+        }
+        match log.has_received(key, since)? {
+            true => Ok(health),
+            false => Ok(Health { refused: Some(DisableReason::Failing), ..health }),
+        }
+    }
+
+    fn forget(&mut self) -> Result<(), StoreError> {
+        if Instant::now() < self.forget_at {
+            return Ok(());
+        }
+        let kept =
+            Kept { since: self.clock.now().plus_us(-KEPT_US), bytes_max: self.settings.bytes_max };
+        // The next step deletes the rest.
+        if !self.log()?.forget(kept)? {
+            self.forget_at = Instant::now() + FORGET_EVERY;
+        }
+        Ok(())
+    }
+
+    fn log(&mut self) -> Result<&mut DeliveryLog, StoreError> {
+        if self.log.is_none() {
+            self.log = Some(DeliveryLog::open(&self.settings.source, self.partition)?);
+        }
+        Ok(self.log.as_mut().expect("it was opened"))
+    }
+}
+
+fn received(before: Health, at: Timestamp) -> Health {
+    let is_known = before.received_at.is_some_and(|it| at < it.plus_us(RECEIVED_EVERY_US));
+    let received_at = if is_known { before.received_at } else { Some(at) };
+    Health { failing_since: None, received_at, refused: None }
+}
+
+/// Switches off endpoints that are to be, until `stopped`. The owner of the first partition calls this.
+pub async fn switch_off(
+    engine: Engine,
+    (source, sealer): (LogSource, Arc<Sealer>),
+    stopped: watch::Receiver<bool>,
+) {
+    let open: fn(&LogSource) -> _ = |source| DeliveryLog::open(source, PartitionNo::FIRST);
+    let log = LogConnection::new(source, open);
+    let job = || async {
+        let refused = match log.query(DeliveryLog::refused).await {
+            Ok(refused) => refused,
+            Err(error) => {
+                tracing::warn!(error = %error, "failed to read which webhook endpoints do not receive; retrying");
+                return Pass::Failed;
+            }
+        };
+        for it in refused {
+            let is_off = switch_one_off(&engine, &sealer, it).await;
+            if !is_off || log.query(move |log| log.forget_health(it)).await.is_err() {
+                return Pass::Failed;
+            }
+        }
+        Pass::Idle
+    };
+    Periodic::every(SWITCH_OFF_EVERY).run(until(stopped), job).await;
+}
+
+/// Whether an endpoint is off now, or is no more.
+async fn switch_one_off(engine: &Engine, sealer: &Sealer, it: Refused) -> bool {
+    let Refused { tenant, endpoint, reason } = it;
+    let stored = engine.read(move |queries| queries.tenant_value(tenant, WEBHOOK_ENDPOINTS)).await;
+    let Ok(stored) = stored else { return false };
+    let read_at = stored.as_ref().map(|it| it.revision.seq);
+    let Some(sealed) = stored.and_then(|it| it.value) else { return true };
+    let Ok(mut endpoints) = Endpoints::open(sealer, tenant, &sealed) else { return true };
+    let found = endpoints.all.iter_mut().find(|it| it.id == endpoint && it.status == Status::On);
+    let Some(found) = found else { return true };
+    found.status = Status::Disabled { reason, at: engine.clock().now() };
+    found.version += 1;
+    let sealed = Some(endpoints.seal(sealer, tenant));
+    let disabled = Some(DisabledEndpoint { endpoint, reason });
+    let set = SetWebhookEndpoints { sealed, read_at, disabled };
+    let command = Command::Tenant(TenantCommand::SetWebhookEndpoints(set));
+    let id = engine.mint();
+    let actor = Actor::new(USER, USER, id.0);
+    let request = Request { id, tenant, actor, idempotency: None, command };
+    match engine.submit_own(request).await {
+        Ok(Answer::Replied(_)) => {
+            tracing::warn!(
+                tenant = tenant.0,
+                endpoint = %endpoint,
+                reason = reason.name(),
+                "a webhook endpoint is switched off"
+            );
+            true
+        }
+        // Somebody changed the endpoints meanwhile.
+        Ok(Answer::Refused(_) | Answer::StillRunning | Answer::AnotherRequest) | Err(_) => false,
+    }
+}

@@ -1,0 +1,149 @@
+//! Replays of webhook events: what was asked for, and how far each partition is. They stand beside the log of
+//! deliveries.
+
+use domain::{PartitionNo, TenantNo};
+use engine::ports::StoreError;
+use engine::webhooks::{Replay, ReplayProgress};
+use uuid::Uuid;
+
+use crate::cells::json;
+use crate::delivery_log::LogSource;
+use crate::driver::{Cells, Database};
+use crate::pool::Source;
+use crate::tables::{LOG_TABLES, REPLAY, REPLAY_PROGRESS};
+
+/// How many replays of a partition are looked at.
+const RUNNING_MAX: i64 = 16;
+
+/// How many replays of a tenant are kept; older ones are deleted with a new one.
+pub const REPLAYS_MAX: i64 = 100;
+
+/// A connection to the replays. After an error it is of no more use.
+pub struct Replays {
+    db: Database,
+}
+
+impl Replays {
+    /// Opens a connection beside those that own partitions.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it cannot be opened.
+    pub fn open(LogSource(source): &LogSource) -> Result<Self, StoreError> {
+        let db = match source {
+            Source::File(path, options) => Database::open(path, options, LOG_TABLES)?,
+            Source::Server(server) => Database::connect_beside(server, LOG_TABLES)?,
+        };
+        Ok(Self { db })
+    }
+
+    /// Adds a replay, and deletes old ones of the tenant.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it was not added, except where the outcome is not known.
+    pub fn add(&self, it: &Replay) -> Result<(), StoreError> {
+        self.db.begin()?;
+        let written = self.write(it).and_then(|()| self.db.commit());
+        if written.is_err() {
+            // What went wrong first is worth more.
+            drop(self.db.rollback());
+        }
+        written
+    }
+
+    fn write(&self, it: &Replay) -> Result<(), StoreError> {
+        let events = json(&it.events);
+        let (from, to) = it.times;
+        self.db.insert(&REPLAY)?.row(&[
+            it.tenant.into(),
+            it.id.into(),
+            it.endpoint.into(),
+            from.into(),
+            to.into(),
+            (&events).into(),
+            it.account.into(),
+            it.created_at.into(),
+        ])?;
+        let newest = "SELECT id FROM webhook_replay WHERE tenant = ?1 \
+                      ORDER BY created_at_us DESC, id DESC LIMIT ?2";
+        for table in [REPLAY.name, REPLAY_PROGRESS.name] {
+            let sql = format!("DELETE FROM {table} WHERE tenant = ?1 AND id NOT IN ({newest})");
+            self.db.prepare(&sql)?.row(&[it.tenant.into(), REPLAYS_MAX.into()])?;
+        }
+        Ok(())
+    }
+
+    /// The replays that a partition is not done with, the oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn running(
+        &self,
+        partition: PartitionNo,
+    ) -> Result<Vec<(Replay, ReplayProgress)>, StoreError> {
+        let sql = format!(
+            "SELECT {}, p.upto, p.queued, p.is_done FROM webhook_replay r \
+             LEFT JOIN webhook_replay_progress p \
+             ON p.tenant = r.tenant AND p.id = r.id AND p.partition = ?1 \
+             WHERE coalesce(p.is_done, 0) = 0 ORDER BY r.created_at_us, r.id LIMIT ?2",
+            REPLAY.select_list("r.")
+        );
+        let parameters = [partition.number().into(), RUNNING_MAX.into()];
+        self.db.reader().query(&sql, &parameters, |cells| Ok((replay(cells)?, progress(cells)?)))
+    }
+
+    /// Records how far a partition is with a replay.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn advance(
+        &self,
+        (tenant, id): (TenantNo, Uuid),
+        partition: PartitionNo,
+        it: ReplayProgress,
+    ) -> Result<(), StoreError> {
+        let key = [tenant.into(), id.into(), partition.number().into()];
+        let row = [key[0], key[1], key[2], it.upto.into(), it.queued.into(), it.is_done.into()];
+        self.db.begin()?;
+        self.db.upsert(&REPLAY_PROGRESS)?.row(&row)?;
+        self.db.commit()
+    }
+
+    /// A replay of a tenant: what was asked for, how many deliveries were queued, and in how many partitions it
+    /// is done.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn find(
+        &self,
+        tenant: TenantNo,
+        id: Uuid,
+    ) -> Result<Option<(Replay, Vec<ReplayProgress>)>, StoreError> {
+        let key = [tenant.into(), id.into()];
+        let sql = REPLAY.select("WHERE tenant = ?1 AND id = ?2");
+        let Some(found) = self.db.reader().query_one(&sql, &key, replay)? else { return Ok(None) };
+        let sql = "SELECT upto, queued, is_done FROM webhook_replay_progress \
+                   WHERE tenant = ?1 AND id = ?2";
+        Ok(Some((found, self.db.reader().query(sql, &key, progress)?)))
+    }
+}
+
+fn replay(cells: &mut Cells<'_>) -> Result<Replay, StoreError> {
+    cells.of(&REPLAY);
+    Ok(Replay {
+        tenant: cells.tenant()?,
+        id: cells.id()?,
+        endpoint: cells.opt_entity()?,
+        times: (cells.time()?, cells.time()?),
+        events: cells.json()?,
+        account: cells.opt_entity()?,
+        created_at: cells.time()?,
+    })
+}
+
+fn progress(cells: &mut Cells<'_>) -> Result<ReplayProgress, StoreError> {
+    Ok(ReplayProgress {
+        upto: cells.opt_int()?.map(domain::Seq),
+        queued: cells.opt_int()?.unwrap_or_default(),
+        is_done: cells.opt_int()? == Some(1),
+    })
+}
