@@ -4,6 +4,7 @@
 mod balances;
 mod health;
 mod lanes;
+mod notifications;
 mod outbox;
 mod repair;
 mod resolver;
@@ -26,6 +27,8 @@ use uuid::Uuid;
 use self::balances::Balances;
 use self::health::LastCheck;
 pub use self::health::{CHECK_AGE_MAX, Unhealthy};
+pub use self::notifications::NotificationError;
+use self::notifications::Notifications;
 use self::outbox::Calls;
 pub use self::stopped::StoppedGateways;
 use self::turns::Turns;
@@ -60,6 +63,8 @@ pub struct FrontParts {
     /// Leads to the partitions.
     pub queue: Arc<dyn Queue>,
     pub queries: Arc<dyn Queries>,
+    /// Payment gateways by name: they read notifications, and are not called.
+    pub gateways: BTreeMap<String, Arc<dyn Gateway>>,
     pub clock: Clock,
     /// The domain's settings.
     pub settings: Settings,
@@ -148,6 +153,7 @@ pub(crate) struct Shared {
     access_generation: AtomicI64,
     followers: Mutex<Vec<watch::Receiver<Seq>>>,
     pub(crate) balances: Balances,
+    notifications: Notifications,
     pub(crate) attention: Notify,
 }
 
@@ -210,9 +216,13 @@ impl Engine {
                     (name.clone(), Arc::new(Semaphore::new(in_flight_max)))
                 })
                 .collect(),
-            gateways,
             head: watch::Sender::new(partition.head()),
-            ..Shared::new(Transport::Partition(queue), queries, (clock, settings), options)
+            ..Shared::new(
+                (Transport::Partition(queue), gateways),
+                queries,
+                (clock, settings),
+                options,
+            )
         });
         let worker = Worker::new(partition, engine.clone());
         let thread = std::thread::Builder::new()
@@ -233,9 +243,9 @@ impl Engine {
     /// An engine that owns no partition: its requests go through the queue.
     #[must_use]
     pub fn front(parts: FrontParts) -> Self {
-        let FrontParts { queue, queries, clock, settings, options } = parts;
+        let FrontParts { queue, queries, gateways, clock, settings, options } = parts;
         let domain = (clock, Arc::new(settings));
-        Self::new(Shared::new(Transport::Queue(queue), queries, domain, options))
+        Self::new(Shared::new((Transport::Queue(queue), gateways), queries, domain, options))
     }
 
     fn new(shared: Shared) -> Self {
@@ -288,7 +298,7 @@ impl Engine {
         }
         match reply? {
             queue::Reply::Answer(answer) => Ok(answer),
-            queue::Reply::Balance(_) => Err(Reason::Bug.into()),
+            queue::Reply::Balance(_) | queue::Reply::Inquired(_) => Err(Reason::Bug.into()),
         }
     }
 
@@ -325,7 +335,7 @@ impl Engine {
             let message = queue::Message::Balance { tenant, account, work };
             return match queue.ask(Route::Account(tenant, account), message).await? {
                 queue::Reply::Balance(balance) => Ok(balance),
-                queue::Reply::Answer(_) => Err(Reason::Bug.into()),
+                queue::Reply::Answer(_) | queue::Reply::Inquired(_) => Err(Reason::Bug.into()),
             };
         }
         self.read_balance(tenant, account, work).await
@@ -483,6 +493,12 @@ impl Engine {
         &self.shared.settings
     }
 
+    /// The gateway of this name: to read what is configured or notified with, not to be called.
+    #[must_use]
+    pub fn gateway(&self, name: &str) -> Option<&dyn Gateway> {
+        self.shared.gateways.get(name).map(|it| &**it)
+    }
+
     /// The last durable journal row, as it grows.
     #[must_use]
     pub fn head(&self) -> watch::Receiver<Seq> {
@@ -599,7 +615,7 @@ impl Engine {
 
 impl Shared {
     fn new(
-        transport: Transport,
+        (transport, gateways): (Transport, BTreeMap<String, Arc<dyn Gateway>>),
         queries: Arc<dyn Queries>,
         (clock, settings): (Clock, Arc<Settings>),
         options: Options,
@@ -607,7 +623,8 @@ impl Shared {
         Self {
             clock,
             settings,
-            gateways: BTreeMap::new(),
+            notifications: Notifications::new(gateways.keys(), &options),
+            gateways,
             permits: HashMap::new(),
             calls: Calls::default(),
             turns: Turns::default(),

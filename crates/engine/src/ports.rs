@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 
+use bytes::Bytes;
 use domain::MerchantAccount;
 use domain::change::Change;
 use domain::mail::Mail;
@@ -419,7 +420,8 @@ pub struct PostedNotification {
     pub tenant: TenantNo,
     /// Names in lower case; without credentials.
     pub headers: Vec<(String, String)>,
-    pub body: String,
+    /// As it came: signatures are over these bytes.
+    pub body: Bytes,
 }
 
 /// What a notification says; about nothing of ours where there is none.
@@ -442,7 +444,7 @@ pub enum NotificationRefused {
 }
 
 /// A question about a transaction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inquiry {
     pub tenant: TenantNo,
     pub payment: PaymentId,

@@ -8,7 +8,7 @@ use domain::{AccountId, PartitionNo, Request, TenantNo};
 
 use crate::partition::Answer;
 use crate::periodic::random_share;
-use crate::ports::{BoxFuture, LedgerTotal, StoreError};
+use crate::ports::{BoxFuture, Inquiry, LedgerTotal, StoreError};
 use crate::{Reason, Unavailable};
 
 /// A message to a partition's owner.
@@ -23,6 +23,9 @@ pub enum Message {
         /// What else is to be done before the answer.
         work: Option<SimulatedWork>,
     },
+    /// Send an inquiry about a transaction to its gateway, and commit what the gateway answers. The
+    /// message says nothing of an outcome: no front is believed about one.
+    Inquire(Inquiry),
 }
 
 /// Work that is only simulated: it takes some time between the two, and nothing else.
@@ -54,6 +57,21 @@ pub enum Reply {
     Answer(Answer),
     /// To a question for a balance; `None` where there is no such account.
     Balance(Option<Vec<LedgerTotal>>),
+    /// To a message to inquire.
+    Inquired(Inquired),
+}
+
+/// What came of an inquiry that a front asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inquired {
+    /// There is no such transaction.
+    NoTransaction,
+    /// The gateway gave no answer; nothing was written.
+    Unreachable,
+    /// The gateway's answer is committed: it has no final outcome, or no record.
+    Open,
+    /// The gateway's answer is committed: the transaction succeeded or failed.
+    Final,
 }
 
 /// Sends messages to their partition's owner and receives the replies.
@@ -110,6 +128,14 @@ pub trait Processor: Send + Sync + 'static {
     /// There is nothing to execute at this offset: remembers that it is done. Called in order with
     /// `execute`.
     fn skip(&self, partition: i32, offset: i64) -> BoxFuture<'static, Result<(), Unavailable>>;
+
+    /// Sends an inquiry about a transaction of a partition that is ours to its gateway, and commits the
+    /// answer.
+    fn inquire(
+        &self,
+        partition: i32,
+        inquiry: Inquiry,
+    ) -> BoxFuture<'static, Result<Inquired, Unavailable>>;
 
     /// What the ledger says about an account; `None` where there is no such account. Also for
     /// accounts of partitions that are not ours.

@@ -119,7 +119,10 @@ impl HttpGateway {
         posted: &PostedNotification,
     ) -> Result<Result<Option<Notified>, String>, NoAnswer> {
         let tenant = self.tenant(posted.tenant).await.map_err(NoAnswer::NotSent)?;
-        let body = contract::encode(&Posted::new(posted, tenant));
+        let Ok(text) = std::str::from_utf8(&posted.body) else {
+            return Ok(Err("the body is not UTF-8".to_owned()));
+        };
+        let body = contract::encode(&Posted::new(&posted.headers, text, tenant));
         let answer = self.exchange("/notification", body, None).await?;
         let answer: PostedAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
         answer.notified().map_err(NoAnswer::Unknown)

@@ -178,7 +178,7 @@ impl Stripe {
         let signature = headers.find(|(name, _)| name == "stripe-signature");
         let signature = signature.map(|(_, value)| value.as_str());
         let now_s = self.host.clock().real_now().0.div_euclid(1_000_000);
-        let (body, secrets) = (posted.body.as_bytes(), &account.configuration.webhook_secrets);
+        let (body, secrets) = (&*posted.body, &account.configuration.webhook_secrets);
         let refused = |reason: &str| Invalid(reason.to_owned());
         event::verify(signature, body, secrets, now_s).map_err(refused)?;
         let Some(subject) = event::subject(body).map_err(refused)? else { return Ok(None) };

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{AccountId, Request, TenantNo};
-use engine::ports::{BoxFuture, LedgerTotal, StoreError};
-use engine::queue::{Processor, QueuePosition, SimulatedWork};
+use engine::ports::{BoxFuture, Inquiry, LedgerTotal, StoreError};
+use engine::queue::{Inquired, Processor, QueuePosition, SimulatedWork};
 use engine::{Answer, Reason, Unavailable};
 use kafka::processor::ProcessorOptions;
 use kafka::topics::{Class, Layout};
@@ -37,6 +37,10 @@ impl Processor for Idle {
 
     fn skip(&self, _: i32, _: i64) -> BoxFuture<'static, Result<(), Unavailable>> {
         Box::pin(async { Ok(()) })
+    }
+
+    fn inquire(&self, _: i32, _: Inquiry) -> BoxFuture<'static, Result<Inquired, Unavailable>> {
+        Box::pin(async { Ok(Inquired::NoTransaction) })
     }
 
     fn balance(

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use domain::ledger::LedgerAccount;
-use domain::{AccountId, Currency, TenantNo};
-use engine::ports::LedgerTotal;
-use engine::queue::{Message, Reply, SimulatedWork};
+use domain::{AccountId, Currency, PaymentId, TenantNo, TransactionId};
+use engine::ports::{Inquiry, LedgerTotal};
+use engine::queue::{Inquired, Message, Reply, SimulatedWork};
 use engine::{Answer, Reason, Unavailable};
 use prost::Message as _;
 use uuid::Uuid;
@@ -109,6 +109,13 @@ impl Command {
                     work_to_ms: work.map_or(0, |work| ms(work.to)),
                 })
             }
+            CommandBody::Ask(Message::Inquire(inquiry)) => {
+                wire::CommandBody::Inquiry(wire::Inquiry {
+                    tenant: inquiry.tenant.0,
+                    payment: inquiry.payment.uuid().as_bytes().to_vec(),
+                    transaction: inquiry.transaction.uuid().as_bytes().to_vec(),
+                })
+            }
             CommandBody::Echo(bytes) => wire::CommandBody::Echo(bytes.clone()),
             CommandBody::Clock => wire::CommandBody::Clock(wire::Nothing {}),
         };
@@ -146,6 +153,14 @@ impl Command {
                     work: (!work.to.is_zero()).then_some(work),
                 })
             }
+            wire::CommandBody::Inquiry(inquiry) => {
+                let id = |bytes: &[u8]| Uuid::from_slice(bytes).map_err(garbage);
+                CommandBody::Ask(Message::Inquire(Inquiry {
+                    tenant: TenantNo(inquiry.tenant),
+                    payment: PaymentId::new(id(&inquiry.payment)?),
+                    transaction: TransactionId::new(id(&inquiry.transaction)?),
+                }))
+            }
             wire::CommandBody::Echo(bytes) => CommandBody::Echo(bytes),
             wire::CommandBody::Clock(_) => CommandBody::Clock,
         };
@@ -175,6 +190,9 @@ impl ReplyEnvelope {
                 found: totals.is_some(),
                 totals: totals.iter().flatten().map(total_to_wire).collect(),
             }),
+            ReplyBody::Reply(Reply::Inquired(inquired)) => {
+                wire::ReplyBody::Inquired(wire::Inquired { result: inquired_to_wire(*inquired) })
+            }
             ReplyBody::Unavailable(reason, retry_after) => {
                 let milliseconds = |it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
                 wire::ReplyBody::Unavailable(wire::Refusal {
@@ -215,6 +233,9 @@ impl ReplyEnvelope {
                 let totals = balance.totals.iter().map(total_from_wire);
                 let totals = totals.collect::<Result<Vec<_>, _>>()?;
                 ReplyBody::Reply(Reply::Balance(balance.found.then_some(totals)))
+            }
+            wire::ReplyBody::Inquired(inquired) => {
+                ReplyBody::Reply(Reply::Inquired(inquired_from_wire(inquired.result)?))
             }
             wire::ReplyBody::Expired(_) => ReplyBody::Expired,
             wire::ReplyBody::Echo(bytes) => ReplyBody::Echo(bytes),
@@ -263,6 +284,25 @@ fn parse<T: serde::de::DeserializeOwned>(field: &str, json: &[u8]) -> Result<T, 
         let (kind, column) = (error.classify(), error.column());
         EnvelopeError::Garbage(format!("{field}: {kind:?} error at byte {column} of the JSON"))
     })
+}
+
+const fn inquired_to_wire(inquired: Inquired) -> u32 {
+    match inquired {
+        Inquired::NoTransaction => 1,
+        Inquired::Unreachable => 2,
+        Inquired::Open => 3,
+        Inquired::Final => 4,
+    }
+}
+
+fn inquired_from_wire(result: u32) -> Result<Inquired, EnvelopeError> {
+    match result {
+        1 => Ok(Inquired::NoTransaction),
+        2 => Ok(Inquired::Unreachable),
+        3 => Ok(Inquired::Open),
+        4 => Ok(Inquired::Final),
+        other => Err(garbage(format_args!("result {other} of an inquiry is not known"))),
+    }
 }
 
 fn total_to_wire(total: &LedgerTotal) -> wire::LedgerTotal {
@@ -319,7 +359,7 @@ mod wire {
         pub reply_partition: i32,
         #[prost(uint32, tag = "6")]
         pub time_to_live_ms: u32,
-        #[prost(oneof = "CommandBody", tags = "7, 8, 9, 10")]
+        #[prost(oneof = "CommandBody", tags = "7, 8, 9, 10, 11")]
         pub body: Option<CommandBody>,
     }
 
@@ -333,6 +373,18 @@ mod wire {
         Echo(Vec<u8>),
         #[prost(message, tag = "10")]
         Clock(Nothing),
+        #[prost(message, tag = "11")]
+        Inquiry(Inquiry),
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Inquiry {
+        #[prost(uint32, tag = "1")]
+        pub tenant: u32,
+        #[prost(bytes, tag = "2")]
+        pub payment: Vec<u8>,
+        #[prost(bytes, tag = "3")]
+        pub transaction: Vec<u8>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
@@ -355,7 +407,7 @@ mod wire {
         pub front: u64,
         #[prost(fixed64, tag = "3")]
         pub correlation: u64,
-        #[prost(oneof = "ReplyBody", tags = "4, 5, 6, 7, 8, 9, 10, 11")]
+        #[prost(oneof = "ReplyBody", tags = "4, 5, 6, 7, 8, 9, 10, 11, 12")]
         pub body: Option<ReplyBody>,
     }
 
@@ -377,6 +429,14 @@ mod wire {
         Expired(Nothing),
         #[prost(bytes, tag = "11")]
         Echo(Vec<u8>),
+        #[prost(message, tag = "12")]
+        Inquired(Inquired),
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Inquired {
+        #[prost(uint32, tag = "1")]
+        pub result: u32,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
@@ -415,10 +475,7 @@ mod tests {
     use super::*;
     use domain::payment::{Actor, TransactionStatus};
     use domain::tenant::SetTenantValue;
-    use domain::{
-        PaymentId, PaymentReply, PaymentResult, Rejection, Request, RequestId, TenantRejection,
-        TransactionId,
-    };
+    use domain::{PaymentReply, PaymentResult, Rejection, Request, RequestId, TenantRejection};
 
     fn id(last: u128) -> Uuid {
         Uuid::from_u128(0x0192_aabb_ccdd_7000_8000_0000_0000_0000 + last)
@@ -462,6 +519,11 @@ mod tests {
                     to: Duration::from_secs(5),
                 }),
             }),
+            CommandBody::Ask(Message::Inquire(Inquiry {
+                tenant: TenantNo(3),
+                payment: PaymentId::new(id(5)),
+                transaction: TransactionId::new(id(6)),
+            })),
             CommandBody::Echo(vec![0, 255, 10]),
             CommandBody::Clock,
         ] {
@@ -498,6 +560,10 @@ mod tests {
         let balances = [None, Some(vec![]), Some(totals)];
         let outcomes = answers.into_iter().map(|it| ReplyBody::Reply(Reply::Answer(it)));
         let outcomes = outcomes.chain(balances.map(|it| ReplyBody::Reply(Reply::Balance(it))));
+        let inquired =
+            [Inquired::NoTransaction, Inquired::Unreachable, Inquired::Open, Inquired::Final];
+        let inquired = inquired.map(|it| ReplyBody::Reply(Reply::Inquired(it)));
+        let outcomes = outcomes.chain(inquired);
         for outcome in
             outcomes.chain(refusals).chain([ReplyBody::Expired, ReplyBody::Echo(vec![7])])
         {

@@ -391,7 +391,7 @@ impl Polling {
             return self.refuse(lane, record, SignatureError::Stale);
         }
         let task = match message {
-            Message::Request(_) if self.class == Class::Balance => {
+            Message::Request(_) | Message::Inquire(_) if self.class == Class::Balance => {
                 // Its partition has no owner here.
                 let error = EnvelopeError::Garbage("a command among questions".to_owned());
                 return self.park(lane, record, &error);
@@ -405,6 +405,10 @@ impl Polling {
             Message::Balance { tenant, account, work } => {
                 Task::Balance(self.processor.balance(tenant, account, work))
             }
+            Message::Inquire(inquiry) => Task::Inquire {
+                skipping: self.processor.skip(partition, offset),
+                inquiring: self.processor.inquire(partition, inquiry),
+            },
         };
         self.add(Item { lane: Arc::clone(lane), offset, reply_to: Some(reply_to), task });
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::ports::Gateway;
-use engine::{Clock, Engine};
+use engine::ports::{Gateway, Notified};
+use engine::{Clock, Engine, NotificationError};
 use gateway::external::External;
 use gateway::http_gateway::HttpGateway;
 use gateway::simulator::script::{Scripted, Scripts};
@@ -128,8 +128,8 @@ pub async fn take_notifications(
 
 async fn book(engine: &Engine, notification: Notification) {
     let Notification { tenant, payment, transaction, knowledge } = notification;
-    while let Err(error) = engine.notified((tenant, payment), transaction, knowledge.clone()).await
-    {
+    let notified = Notified { payment, transaction, knowledge };
+    while let Err(error) = engine.notified(tenant, notified.clone()).await {
         tracing::warn!(
             error = %error,
             tenant = tenant.0,
@@ -137,7 +137,7 @@ async fn book(engine: &Engine, notification: Notification) {
             transaction.id = %transaction,
             "a gateway's notification was not written yet"
         );
-        if error.reason.is_parked() {
+        if matches!(&error, NotificationError::Unavailable(it) if it.reason.is_parked()) {
             return;
         }
         tokio::time::sleep(NOTIFICATION_RETRY_AFTER).await;

@@ -20,7 +20,7 @@ use store::delivery_log::{DeliveryLogQueries, LogSource};
 use store::{Server, Share, Source, SqlQueries, SqlStore};
 
 use crate::background::BackgroundTasks;
-use crate::engine_parts::{EngineParts, Gateways};
+use crate::engine_parts::EngineParts;
 use crate::gateways::{GatewaySetup, SIMULATOR_DIR, take_notifications};
 use crate::insights::InsightsFlusher;
 use crate::integrity::Schedule;
@@ -82,8 +82,6 @@ pub struct Node {
     pub sign_up: Option<SignUp>,
     /// What the APIs of feature flags show.
     pub flags: Arc<FlagCache>,
-    /// The gateways by name, to read notifications with.
-    pub gateways: Gateways,
     /// What tenants have the simulated gateway do.
     pub scripts: Scripts,
     /// The log of webhook deliveries.
@@ -128,7 +126,6 @@ impl Node {
         let GatewaySetup { gateways, notifications, tenants, scripts } =
             GatewaySetup::new(config, &clock, sealer.as_ref())?;
         let key = sign_up::key(config, &*queries)?;
-        let known_gateways = gateways.clone();
         let core = EngineParts::new(config, gateways, clock.clone(), key.as_ref())?;
         let parts = Parts {
             store,
@@ -164,7 +161,6 @@ impl Node {
             analytics: Some(analytics),
             sealer,
             flags,
-            gateways: known_gateways,
             scripts,
             delivery_log: Some(delivery_log(&log)?),
             log_source: Some(log.source),
@@ -182,12 +178,11 @@ impl Node {
         let dir = store::lock_dir(&config.data_dir)?;
         let sealer = sealer(config)?;
         let clock = Clock::new(config.test_clock);
-        let GatewaySetup { gateways, notifications: _, tenants, scripts } =
+        let GatewaySetup { gateways, notifications, tenants, scripts } =
             GatewaySetup::new(config, &clock, sealer.as_ref())?;
         let options = store::Options::default();
         let queries = Arc::new(SqlQueries::of_server(&server, connections_max(config))?);
         let key = sign_up::key(config, &*queries)?;
-        let known_gateways = gateways.clone();
         let core = EngineParts::new(config, gateways, clock, key.as_ref())?;
         let has_doors = config.role != Role::Processor;
         let queue: Arc<dyn Queue> = match has_doors {
@@ -197,6 +192,7 @@ impl Node {
         let engine = Engine::front(FrontParts {
             queue,
             queries: queries.clone(),
+            gateways: core.gateways.clone(),
             clock: core.clock.clone(),
             settings: core.settings.clone(),
             options: core.options.clone(),
@@ -216,6 +212,10 @@ impl Node {
         let mut tasks = BackgroundTasks::new();
         if has_doors {
             tasks.spawn(follow_changes(engine.clone(), tasks.until_stopped()));
+            if let Some(notifications) = notifications {
+                let stopped = tasks.stopped();
+                tasks.spawn(take_notifications(engine.clone(), notifications, stopped));
+            }
         }
         let flags = match has_doors {
             true => feed(config, (&engine, sealer.as_ref()), &mut tasks)?,
@@ -228,7 +228,6 @@ impl Node {
             analytics: None,
             sealer,
             flags,
-            gateways: known_gateways,
             scripts,
             delivery_log: if has_doors { Some(delivery_log(&log)?) } else { None },
             log_source: has_doors.then_some(log.source),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use domain::{AccountId, PartitionNo, Request, TenantNo};
 use engine::access::Access;
-use engine::ports::{BoxFuture, LedgerTotal, Queries, StoreError};
-use engine::queue::{Processor, QueuePosition, SimulatedWork};
+use engine::ports::{BoxFuture, Inquiry, LedgerTotal, Queries, StoreError};
+use engine::queue::{Inquired, Processor, QueuePosition, SimulatedWork};
 use engine::{Answer, Engine, Parts, Reason, Running, Unavailable};
 use store::{Server, Share, SqlQueries};
 
@@ -147,6 +147,17 @@ impl Processor for Processing {
                 let skipped = engine.skip_queued(offset);
                 Box::pin(async move { skipped.await.map(drop) })
             }
+            None => Box::pin(std::future::ready(Err(Reason::NotOwner.into()))),
+        }
+    }
+
+    fn inquire(
+        &self,
+        partition: i32,
+        inquiry: Inquiry,
+    ) -> BoxFuture<'static, Result<Inquired, Unavailable>> {
+        match self.engine(partition) {
+            Some(engine) => Box::pin(async move { engine.inquire_for_front(inquiry).await }),
             None => Box::pin(std::future::ready(Err(Reason::NotOwner.into()))),
         }
     }

@@ -360,7 +360,6 @@ impl Web<'_> {
             rotation: self.health.rotation(),
             calls_gateways: self.config.role != Role::Front,
             process_figures: Arc::new(metrics::process_figures),
-            gateways: self.node.gateways.clone(),
             scripts: self.node.scripts.clone(),
             ..killbill::Settings::default()
         };

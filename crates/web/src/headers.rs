@@ -134,6 +134,27 @@ pub fn limited_network(extensions: &Extensions) -> Option<IpAddr> {
     (!is_local(extensions)).then(|| client_address(extensions).network())
 }
 
+/// Headers that are credentials of Faregate's own, or of the connection.
+const NOT_FORWARDED: [&str; 9] = [
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "host",
+    "content-length",
+    "x-killbill-apikey",
+    "x-killbill-apisecret",
+    "x-faregate-apikey",
+    "x-faregate-apisecret",
+];
+
+/// The headers of a request that another program may read: names in lower case, and values that are text.
+#[must_use]
+pub fn without_credentials(headers: &HeaderMap) -> Vec<(String, String)> {
+    let sent = headers.iter().filter(|(name, _)| !NOT_FORWARDED.contains(&name.as_str()));
+    let text = sent.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    text.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;

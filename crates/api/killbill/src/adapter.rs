@@ -1,13 +1,11 @@
 //! The state of the API: the engine, the credential checks, and the settings.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::Timestamp;
 use engine::Engine;
 use engine::access::Access;
-use engine::ports::Gateway;
 use gateway::simulator::script::Scripts;
 use secrets::Sealer;
 
@@ -66,8 +64,6 @@ pub struct Settings {
     pub calls_gateways: bool,
     /// The gauges of `/1.0/metrics`.
     pub process_figures: ProcessFigures,
-    /// Who reads the notifications of gateways, by name; unused on a front.
-    pub gateways: BTreeMap<String, Arc<dyn Gateway>>,
     /// What tenants have the simulated gateway do.
     pub scripts: Scripts,
 }
@@ -83,7 +79,6 @@ impl Default for Settings {
             rotation: Rotation::default(),
             calls_gateways: true,
             process_figures: Arc::new(Vec::new),
-            gateways: BTreeMap::new(),
             scripts: Scripts::default(),
         }
     }

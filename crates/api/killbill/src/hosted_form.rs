@@ -61,7 +61,7 @@ pub(crate) async fn of_account(call: Call) -> HandlerResult {
     let mut fields = JSON.properties("formFields", body.form_fields)?;
     fields.extend(plugin_properties(call.query())?);
     let name = gateway(&call, account).await?;
-    let Some(gateway) = call.api.settings().gateways.get(&name) else {
+    let Some(gateway) = call.api.engine().gateway(&name) else {
         let refused = PaymentRejection::GatewayNotRegistered { gateway: name };
         return Err(Failure::Refused(Box::new(Rejection::Payment(refused))));
     };

@@ -116,7 +116,7 @@ async fn merchant_account(
     name: &str,
     text: &str,
 ) -> Result<Option<RulesPart>, Failure> {
-    let Some(gateway) = call.api.settings().gateways.get(name) else { return Ok(None) };
+    let Some(gateway) = call.api.engine().gateway(name) else { return Ok(None) };
     match gateway.merchant_account(text).await {
         Ok(account) => Ok(account.map(RulesPart::MerchantAccount)),
         Err(RequestRefused::Unsupported) => Ok(None),

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use domain::command::PaymentCommand;
 use domain::payment::{Actor, GatewayInquired, GatewayKnowledge, Outstanding};
-use domain::{Command, PaymentId, Request, TenantNo, TransactionId};
+use domain::{Command, Request, TenantNo, TransactionId};
 use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 
 use crate::lane::Lane;
 use crate::periodic::{Job, Pass, Periodic};
-use crate::ports::{Inquiry, Notified};
+use crate::ports::Inquiry;
 use crate::{Answer, Engine, Unavailable};
 
 /// How long a gateway may take to answer a question.
-const INQUIRY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const INQUIRY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often to look for forgotten outcomes, which no inquiry is planned for.
 const FORGOTTEN_EVERY: Duration = Duration::from_secs(5);
@@ -159,6 +159,20 @@ pub(crate) async fn inquire(
     actor: Actor,
     lane: Lane,
 ) -> Result<bool, Unavailable> {
+    let answer = ask_gateway(engine, gateway, inquiry).await;
+    let is_definite = answer.inquired.knowledge.is_definite();
+    book(engine, answer, actor, lane).await?;
+    Ok(is_definite)
+}
+
+/// What a gateway answered to an inquiry.
+pub(crate) struct InquiryAnswer {
+    pub(crate) tenant: TenantNo,
+    pub(crate) inquired: GatewayInquired,
+}
+
+/// Sends an inquiry to a gateway. One that does not answer, or is not there, is unreachable.
+pub(crate) async fn ask_gateway(engine: &Engine, gateway: &str, inquiry: Inquiry) -> InquiryAnswer {
     let (tenant, payment, transaction) = (inquiry.tenant, inquiry.payment, inquiry.transaction);
     let asked_at = engine.clock().real_now();
     let knowledge = match engine.shared().gateways.get(gateway) {
@@ -171,18 +185,23 @@ pub(crate) async fn inquire(
         }
         None => GatewayKnowledge::Unreachable,
     };
-    let is_definite = knowledge.is_definite();
+    let inquired = GatewayInquired { payment, transaction, knowledge, asked_at };
+    InquiryAnswer { tenant, inquired }
+}
+
+/// Commits what a gateway answered, in the name of `actor`.
+pub(crate) async fn book(
+    engine: &Engine,
+    answer: InquiryAnswer,
+    actor: Actor,
+    lane: Lane,
+) -> Result<(), Unavailable> {
     let request = Request {
         id: engine.mint(),
-        tenant,
+        tenant: answer.tenant,
         actor,
         idempotency: None,
-        command: Command::Payment(PaymentCommand::GatewayInquired(GatewayInquired {
-            payment,
-            transaction,
-            knowledge,
-            asked_at,
-        })),
+        command: Command::Payment(PaymentCommand::GatewayInquired(answer.inquired)),
     };
     match engine.submit_in(lane, request).await? {
         Answer::Replied(_) => {}
@@ -190,53 +209,5 @@ pub(crate) async fn inquire(
             tracing::error!("an inquiry's answer was refused");
         }
     }
-    Ok(is_definite)
-}
-
-impl Engine {
-    /// As [`Engine::notified`], if the transaction went through this gateway: none may say what became of another's.
-    /// Returns whether it did.
-    ///
-    /// # Errors
-    /// [`Unavailable`]: it was not written; the gateway should notify again.
-    pub async fn notified_by(
-        &self,
-        gateway: &str,
-        tenant: TenantNo,
-        notified: Notified,
-    ) -> Result<bool, Unavailable> {
-        let Notified { payment, transaction, knowledge } = notified;
-        let file = self.read(move |queries| queries.payment(tenant, payment)).await?;
-        let is_its_own = file
-            .as_ref()
-            .and_then(|it| it.transaction(transaction))
-            .is_some_and(|it| it.gateway == gateway);
-        if is_its_own {
-            self.notified((tenant, payment), transaction, knowledge).await?;
-        }
-        Ok(is_its_own)
-    }
-
-    /// Books a gateway's notification of a transaction, if there is such a transaction. Not on a front: processors
-    /// believe no front about outcomes.
-    ///
-    /// # Errors
-    /// [`Unavailable`]: it was not written; the gateway should notify again.
-    pub async fn notified(
-        &self,
-        (tenant, payment): (TenantNo, PaymentId),
-        transaction: TransactionId,
-        knowledge: GatewayKnowledge,
-    ) -> Result<(), Unavailable> {
-        let asked_at = self.clock().real_now();
-        let command = Command::Payment(PaymentCommand::GatewayInquired(GatewayInquired {
-            payment,
-            transaction,
-            knowledge,
-            asked_at,
-        }));
-        let actor = Actor::new("gateway", "gateway notification", self.mint().0);
-        let request = Request { id: self.mint(), tenant, actor, idempotency: None, command };
-        self.submit_own(request).await.map(|_| ())
-    }
+    Ok(())
 }

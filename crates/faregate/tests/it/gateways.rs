@@ -20,24 +20,31 @@ const CONFIGURE: &str = "/plugins/killbill-payment-test/configure";
 
 /// A gateway in another program: it takes every charge and answers once it may.
 #[derive(Clone, Default)]
-struct Program(Arc<(Mutex<State>, Condvar)>);
+pub struct Program(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Default)]
-struct State {
+pub struct State {
     /// How often each transaction was charged, with the references that came along.
     charges: BTreeMap<String, Vec<Value>>,
-    inquiries: usize,
+    pub inquiries: usize,
     may_answer: bool,
     /// The status of its charges; processed where there is none.
-    status: Option<&'static str>,
+    pub status: Option<&'static str>,
     /// What it answers to notifications, and those that it has read.
-    about: Value,
-    notifications: Vec<Value>,
+    pub about: Value,
+    pub notifications: Vec<Value>,
+}
+
+impl State {
+    /// How often a transaction was charged.
+    pub fn charges_of(&self, transaction: &Value) -> usize {
+        self.charges[transaction.as_str().unwrap()].len()
+    }
 }
 
 impl Program {
     /// The program, and a configuration in `dir` that names it.
-    fn start(dir: &Path) -> (Self, String) {
+    pub fn start(dir: &Path) -> (Self, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let program = Self::default();
@@ -49,17 +56,18 @@ impl Program {
             }
         });
         let path = dir.join("faregate.toml");
-        let table =
-            format!("[gateway.http.acme]\nurl = \"http://{address}\"\nsecret = \"{SECRET}\"\n");
+        let table = format!(
+            "[gateway.http.acme]\nurl = \"http://{address}\"\nsecret = \"{SECRET}\"\nallow_loopback = true\n"
+        );
         std::fs::write(&path, table).unwrap();
         (program, path.to_str().unwrap().to_owned())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, State> {
         self.0.0.lock().unwrap()
     }
 
-    fn answer_from_now_on(&self) {
+    pub fn answer_from_now_on(&self) {
         self.state().may_answer = true;
         self.0.1.notify_all();
     }
@@ -134,7 +142,7 @@ fn read_request(
 }
 
 /// An account whose default method is of this gateway.
-fn account(client: &Client, gateway: &str) -> String {
+pub fn account(client: &Client, gateway: &str) -> String {
     let account = client.create("/1.0/kb/accounts", &json!({ "currency": "USD" }));
     let id = account["accountId"].as_str().unwrap().to_owned();
     let path = format!("/1.0/kb/accounts/{id}/paymentMethods?isDefault=true");
@@ -142,12 +150,12 @@ fn account(client: &Client, gateway: &str) -> String {
     id
 }
 
-fn pay(client: &Client, account: &str, kind: &str) -> Answer {
+pub fn pay(client: &Client, account: &str, kind: &str) -> Answer {
     let path = format!("/1.0/kb/accounts/{account}/payments");
     client.post(&path, &json!({ "transactionType": kind, "amount": 10 }))
 }
 
-fn payment_of(answer: &Answer) -> String {
+pub fn payment_of(answer: &Answer) -> String {
     let location = answer.header("location").unwrap();
     location.trim_end_matches('/').rsplit('/').next().unwrap().to_owned()
 }

@@ -7,6 +7,7 @@ mod bench_signup;
 mod callbacks;
 mod card_numbers;
 mod client;
+mod cluster;
 mod erasure;
 mod faults;
 mod file_faults;

@@ -16,13 +16,13 @@ use crate::process::{Launch, Server, TempDir, eventually, run};
 use crate::signup;
 
 /// A database of one test, removed when the test is over.
-struct Scratch {
+pub struct Scratch {
     server: String,
     name: String,
 }
 
 impl Scratch {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let server = std::env::var("FAREGATE_TEST_POSTGRES").expect("it names a server");
         let name = format!("faregate_it_{}", uuid::Uuid::now_v7().simple());
         let scratch = Self { server, name };
@@ -36,7 +36,7 @@ impl Scratch {
         Reader::connect(&server).unwrap().for_each(sql, &[], |_| Ok(())).unwrap();
     }
 
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("{} dbname={}", self.server, self.name)
     }
 
@@ -82,7 +82,7 @@ impl Scratch {
 }
 
 /// Makes a file with a key; its path.
-fn key_file(dir: &TempDir, name: &str) -> String {
+pub fn key_file(dir: &TempDir, name: &str) -> String {
     let path = dir.path().join(name);
     std::fs::write(&path, [7; 32]).unwrap();
     std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();

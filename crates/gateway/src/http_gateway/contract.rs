@@ -2,7 +2,7 @@
 
 use domain::payment::{GatewayKnowledge, GatewayOutcome, GatewayStatus};
 use domain::{AmountMinor, Currency, GatewayCall, PaymentId, TransactionId};
-use engine::ports::{Inquiry, Notified, PostedNotification};
+use engine::ports::{Inquiry, Notified};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -219,9 +219,9 @@ pub(super) struct PostedAnswer {
 }
 
 impl<'a> Posted<'a> {
-    pub(super) fn new(posted: &'a PostedNotification, tenant_id: Uuid) -> Self {
-        let headers = posted.headers.iter().map(|(name, value)| Header { name, value });
-        Self { tenant_id, headers: headers.collect(), body: &posted.body }
+    pub(super) fn new(headers: &'a [(String, String)], body: &'a str, tenant_id: Uuid) -> Self {
+        let headers = headers.iter().map(|(name, value)| Header { name, value });
+        Self { tenant_id, headers: headers.collect(), body }
     }
 }
 

@@ -179,7 +179,7 @@ impl Gateway for Scripted {
         posted: PostedNotification,
     ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
         Box::pin(async move {
-            let hint = serde_json::from_str(&posted.body).map_err(|_| {
+            let hint = serde_json::from_slice(&posted.body).map_err(|_| {
                 let reason = "the body is no object with paymentId and transactionId";
                 NotificationRefused::Invalid(reason.to_owned())
             });

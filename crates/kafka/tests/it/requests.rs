@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{AccountId, TenantNo};
+use domain::{AccountId, PaymentId, TenantNo, TransactionId};
 use engine::Reason;
-use engine::queue::{Message, Queue, Reply};
+use engine::ports::Inquiry;
+use engine::queue::{Inquired, Message, Queue, Reply};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use kafka::topics::Class;
@@ -118,6 +119,29 @@ async fn questions_and_echoes_are_answered() {
     assert_eq!(echo.map_err(|it| it.reason), Ok(b"echo".to_vec()));
     let floors = kafka::floor::measure(&settings, Class::Balance, &[1, 200]).await.unwrap();
     assert_eq!(floors.iter().map(|it| it.answered).collect::<Vec<_>>(), [1, 200]);
+    processor.stop(TIMEOUT).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
+async fn inquiries_are_answered_by_the_partition_and_pass_their_offset() {
+    let settings = scene::scene().await;
+    let database = Arc::new(Database::default());
+    let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
+    let front = scene::front(&settings, TIMEOUT).await;
+    let transaction = TransactionId::new(uuid::Uuid::from_u128(8));
+    for (tenant, expected) in
+        [(1, Ok(Inquired::NoTransaction)), (2, Ok(Inquired::Final)), (3, Err(Reason::Stopping))]
+    {
+        let payment = PaymentId::new(uuid::Uuid::from_u128(7));
+        let inquiry = Inquiry { tenant: TenantNo(tenant), payment, transaction };
+        let reply = front.ask(scene::route(7), Message::Inquire(inquiry)).await;
+        assert_eq!(reply.map_err(|it| it.reason), expected.map(Reply::Inquired), "{tenant}");
+    }
+    assert_eq!(database.inquired(), [transaction; 3]);
+    assert_eq!(database.skipped().len(), 3);
+    assert_eq!(scene::ask(&front, scene::route(7), scene::request("k")).await, DONE);
+    assert_eq!(database.opened(), 3, "no partition was read again");
     processor.stop(TIMEOUT).await;
 }
 

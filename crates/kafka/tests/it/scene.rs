@@ -8,9 +8,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use domain::command::TenantCommand;
 use domain::payment::Actor;
 use domain::tenant::SetTenantValue;
-use domain::{AccountId, Command as DomainCommand, Request, RequestId, TenantNo};
-use engine::ports::{BoxFuture, LedgerTotal, StoreError};
-use engine::queue::{Message, Processor, Queue, QueuePosition, Reply, Route, SimulatedWork};
+use domain::{AccountId, Command as DomainCommand, Request, RequestId, TenantNo, TransactionId};
+use engine::ports::{BoxFuture, Inquiry, LedgerTotal, StoreError};
+use engine::queue::{
+    Inquired, Message, Processor, Queue, QueuePosition, Reply, Route, SimulatedWork,
+};
 use engine::{Answer, Reason, Unavailable};
 use kafka::processor::{ProcessorOptions, RunningProcessor};
 use kafka::signature::{Content, SIGNATURE};
@@ -99,6 +101,7 @@ struct State {
     partitions: BTreeMap<i32, Stored>,
     executed: Vec<RequestId>,
     skipped: Vec<(i32, i64)>,
+    inquired: Vec<TransactionId>,
     /// Commits fail; what is not durable is lost, as with a database that is away.
     is_away: bool,
     opened: usize,
@@ -122,6 +125,11 @@ impl Database {
     /// The offsets at which there was nothing to do.
     pub fn skipped(&self) -> Vec<(i32, i64)> {
         self.state.lock().unwrap().skipped.clone()
+    }
+
+    /// The transactions that were inquired about.
+    pub fn inquired(&self) -> Vec<TransactionId> {
+        self.state.lock().unwrap().inquired.clone()
     }
 
     /// How often a partition was opened.
@@ -237,6 +245,22 @@ impl Processor for Counting {
     fn skip(&self, partition: i32, offset: i64) -> BoxFuture<'static, Result<(), Unavailable>> {
         let done = self.commit(partition, offset, |state| state.skipped.push((partition, offset)));
         Box::pin(async move { Ok(done?) })
+    }
+
+    /// Tenant 2 has every transaction; what tenant 3 asks for fails.
+    fn inquire(
+        &self,
+        _: i32,
+        inquiry: Inquiry,
+    ) -> BoxFuture<'static, Result<Inquired, Unavailable>> {
+        self.database.state.lock().unwrap().inquired.push(inquiry.transaction);
+        Box::pin(async move {
+            match inquiry.tenant.0 {
+                2 => Ok(Inquired::Final),
+                3 => Err(Reason::Stopping.into()),
+                _ => Ok(Inquired::NoTransaction),
+            }
+        })
     }
 
     fn balance(

@@ -1,0 +1,354 @@
+//! Notifications of gateways: the gateway reads what was posted, and what it says is committed. A front has the
+//! partition's owner ask the gateway instead, because no front is believed about an outcome.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::payment::{Actor, GatewayInquired, GatewayKnowledge, GatewayStatus};
+use domain::{AccountId, TenantNo, TransactionId};
+use futures_util::FutureExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::resolver::{self, INQUIRY_TIMEOUT, InquiryAnswer};
+use super::{Options, Transport};
+use crate::lane::Lane;
+use crate::ports::{Inquiry, NotificationRefused, Notified, PostedNotification};
+use crate::queue::{Inquired, Message, Queue, Reply, Route};
+use crate::{Engine, Reason, Unavailable};
+
+/// Notifications of one gateway that are read at the same time; more are refused.
+const READING_MAX: usize = 64;
+
+/// Fronts' messages to inquire that may wait for their answer; more are refused.
+const WAITING_MAX: usize = 1_024;
+
+/// The user in whose name notifications are committed, and why.
+const ACTOR: (&str, &str) = ("gateway", "gateway notification");
+
+/// Why a notification was not booked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NotificationError {
+    /// No gateway has this name.
+    #[error("there is no such gateway")]
+    NoGateway,
+    /// The gateway takes no notifications.
+    #[error("the gateway takes no notifications")]
+    Unsupported,
+    /// It is not from the gateway, or cannot be read: a reason for its sender.
+    #[error("{0}")]
+    Invalid(String),
+    /// The gateway cannot be asked now, or does not know yet what the notification says.
+    #[error("the gateway cannot be asked now: send the notification again")]
+    GatewayUnavailable,
+    /// It was not written.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// The notifications under way.
+pub(crate) struct Notifications {
+    /// For each gateway, those that may still be read.
+    reading: HashMap<String, Arc<Semaphore>>,
+    /// Inquiries that fronts asked for: those that may still begin.
+    inquiries: Semaphore,
+    waiting: Mutex<Waiting>,
+}
+
+/// Who waits for the answer to the next inquiry about a transaction.
+#[derive(Default)]
+struct Waiting {
+    by_transaction: HashMap<(TenantNo, TransactionId), Vec<Waiter>>,
+    count: usize,
+}
+
+type Waiter = oneshot::Sender<Result<Inquired, Unavailable>>;
+
+impl Notifications {
+    pub(super) fn new<'a>(gateways: impl Iterator<Item = &'a String>, options: &Options) -> Self {
+        let limited = |name: &String| (name.clone(), Arc::new(Semaphore::new(READING_MAX)));
+        Self {
+            reading: gateways.map(limited).collect(),
+            inquiries: Semaphore::new(options.inquiries_max),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// `None` where as many are being read as may be.
+    fn begin_reading(&self, gateway: &str) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(self.reading.get(gateway)?).try_acquire_owned().ok()
+    }
+
+    /// Adds a waiter; returns whether it is the first one of its transaction. `None` where too many wait.
+    fn wait(&self, of: (TenantNo, TransactionId), waiter: Waiter) -> Option<bool> {
+        let mut waiting = self.lock();
+        if waiting.count >= WAITING_MAX {
+            return None;
+        }
+        waiting.count += 1;
+        let is_first = !waiting.by_transaction.contains_key(&of);
+        waiting.by_transaction.entry(of).or_default().push(waiter);
+        Some(is_first)
+    }
+
+    /// Those who wait, for the next inquiry to answer. Where there are none, inquiring about the
+    /// transaction ends.
+    fn next(&self, of: (TenantNo, TransactionId)) -> Vec<Waiter> {
+        let mut waiting = self.lock();
+        let next = waiting.by_transaction.get_mut(&of).map(std::mem::take).unwrap_or_default();
+        waiting.count -= next.len();
+        if next.is_empty() {
+            waiting.by_transaction.remove(&of);
+        }
+        next
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Engine {
+    /// Has a gateway read what was posted to a tenant, and returns once what it says is committed. About what
+    /// Faregate does not know, nothing is; the gateway's sender cannot know that.
+    ///
+    /// # Errors
+    /// [`NotificationError`].
+    pub async fn take_notification(
+        &self,
+        gateway: &str,
+        posted: PostedNotification,
+    ) -> Result<(), NotificationError> {
+        let taken = self.read_and_book(gateway, posted).await;
+        let result = match &taken {
+            Ok(true) => "booked",
+            Ok(false) => "unknown",
+            Err(NotificationError::NoGateway) => return Err(NotificationError::NoGateway),
+            Err(NotificationError::Unsupported | NotificationError::Invalid(_)) => "refused",
+            Err(NotificationError::GatewayUnavailable | NotificationError::Unavailable(_)) => {
+                "unavailable"
+            }
+        };
+        let labels = [("gateway", gateway.to_owned()), ("result", result.to_owned())];
+        metrics::counter!("faregate_gateway_notifications_total", &labels).increment(1);
+        taken.map(drop)
+    }
+
+    /// Whether it was about a transaction of the gateway.
+    async fn read_and_book(
+        &self,
+        name: &str,
+        posted: PostedNotification,
+    ) -> Result<bool, NotificationError> {
+        let gateway = self.gateway(name).ok_or(NotificationError::NoGateway)?;
+        let full = || Unavailable::from(Reason::GatewayFull);
+        let _permit = self.shared().notifications.begin_reading(name).ok_or_else(full)?;
+        let tenant = posted.tenant;
+        let reading = AssertUnwindSafe(gateway.notification(posted)).catch_unwind();
+        let reason = match tokio::time::timeout(INQUIRY_TIMEOUT, reading).await {
+            Ok(Ok(Ok(None))) => return Ok(false),
+            Ok(Ok(Ok(Some(notified)))) => return self.notified_by(name, tenant, notified).await,
+            Ok(Ok(Err(NotificationRefused::Unsupported))) => {
+                return Err(NotificationError::Unsupported);
+            }
+            Ok(Ok(Err(NotificationRefused::Invalid(reason)))) => {
+                return Err(NotificationError::Invalid(reason));
+            }
+            Ok(Ok(Err(NotificationRefused::Unavailable(reason)))) => reason,
+            Ok(Err(_)) => "it panicked".to_owned(),
+            Err(_) => "it took too long".to_owned(),
+        };
+        tracing::warn!(
+            gateway = name,
+            reason,
+            "failed to read a notification; its sender repeats it"
+        );
+        Err(NotificationError::GatewayUnavailable)
+    }
+
+    /// Books what a gateway says of a transaction that went through it: none may say what became of another's.
+    /// Returns whether it did.
+    async fn notified_by(
+        &self,
+        gateway: &str,
+        tenant: TenantNo,
+        notified: Notified,
+    ) -> Result<bool, NotificationError> {
+        let Notified { payment, transaction, .. } = notified;
+        let file = self.read(move |queries| queries.payment(tenant, payment)).await?;
+        let Some(file) = file else { return Ok(false) };
+        if file.transaction(transaction).is_none_or(|it| it.gateway != gateway) {
+            return Ok(false);
+        }
+        self.book_notified((tenant, file.payment.account_id), notified).await
+    }
+
+    /// Books what a gateway says of a transaction. Returns whether there is one.
+    ///
+    /// # Errors
+    /// [`NotificationError`]: it was not written; the gateway should notify again.
+    pub async fn notified(
+        &self,
+        tenant: TenantNo,
+        notified: Notified,
+    ) -> Result<bool, NotificationError> {
+        let payment = notified.payment;
+        let account = self.read(move |queries| queries.payment_account(tenant, payment)).await?;
+        let Some(account) = account else { return Ok(false) };
+        self.book_notified((tenant, account), notified).await
+    }
+
+    async fn book_notified(
+        &self,
+        (tenant, account): (TenantNo, AccountId),
+        notified: Notified,
+    ) -> Result<bool, NotificationError> {
+        if let Transport::Queue(queue) = &self.shared().transport {
+            return ask_owner(&**queue, (tenant, account), notified).await;
+        }
+        let Notified { payment, transaction, knowledge } = notified;
+        let asked_at = self.clock().real_now();
+        let inquired = GatewayInquired { payment, transaction, knowledge, asked_at };
+        resolver::book(self, InquiryAnswer { tenant, inquired }, actor(self), Lane::Own).await?;
+        Ok(true)
+    }
+
+    /// Asks the gateway of a transaction what became of it, because a front asks for that, and commits the
+    /// answer. At most one inquiry about a transaction is under way: those who ask meanwhile share the next
+    /// one, which may know more.
+    ///
+    /// # Errors
+    /// [`Unavailable`].
+    pub async fn inquire_for_front(&self, inquiry: Inquiry) -> Result<Inquired, Unavailable> {
+        let (waiter, answered) = oneshot::channel();
+        let of = (inquiry.tenant, inquiry.transaction);
+        match self.shared().notifications.wait(of, waiter) {
+            None => return Err(Reason::GatewayFull.into()),
+            Some(true) => drop(tokio::spawn(inquire_until_all_are_answered(self.clone(), inquiry))),
+            Some(false) => {}
+        }
+        answered.await.unwrap_or_else(|_| Err(Reason::Bug.into()))
+    }
+}
+
+/// Has the owner of a payment's partition ask the gateway, which has to know what it notified.
+async fn ask_owner(
+    queue: &dyn Queue,
+    (tenant, account): (TenantNo, AccountId),
+    notified: Notified,
+) -> Result<bool, NotificationError> {
+    let Notified { payment, transaction, knowledge } = notified;
+    let message = Message::Inquire(Inquiry { tenant, payment, transaction });
+    let inquired = match queue.ask(Route::Account(tenant, account), message).await? {
+        Reply::Inquired(inquired) => inquired,
+        Reply::Answer(_) | Reply::Balance(_) => return Err(Unavailable::from(Reason::Bug).into()),
+    };
+    match inquired {
+        Inquired::NoTransaction => Ok(false),
+        Inquired::Unreachable => Err(NotificationError::GatewayUnavailable),
+        // It answers from something that is behind: the sender repeats it.
+        Inquired::Open if is_final(&knowledge) => Err(NotificationError::GatewayUnavailable),
+        Inquired::Open | Inquired::Final => Ok(true),
+    }
+}
+
+async fn inquire_until_all_are_answered(engine: Engine, inquiry: Inquiry) {
+    let notifications = &engine.shared().notifications;
+    let of = (inquiry.tenant, inquiry.transaction);
+    let _permit = notifications.inquiries.acquire().await;
+    loop {
+        let waiters = notifications.next(of);
+        if waiters.is_empty() {
+            return;
+        }
+        let answer = inquire(&engine, inquiry.clone()).await;
+        for waiter in waiters {
+            // The front's message may have expired.
+            drop(waiter.send(answer.clone()));
+        }
+    }
+}
+
+async fn inquire(engine: &Engine, inquiry: Inquiry) -> Result<Inquired, Unavailable> {
+    let Inquiry { tenant, payment, transaction } = inquiry;
+    let file = engine.read(move |queries| queries.payment(tenant, payment)).await?;
+    let found = file.as_ref().and_then(|it| it.transaction(transaction));
+    let Some(gateway) = found.map(|it| it.gateway.clone()) else {
+        return Ok(Inquired::NoTransaction);
+    };
+    let answer = resolver::ask_gateway(engine, &gateway, inquiry).await;
+    let knowledge = &answer.inquired.knowledge;
+    let inquired = match knowledge {
+        // Fronts do not put off the resolver's inquiries.
+        GatewayKnowledge::Unreachable => return Ok(Inquired::Unreachable),
+        GatewayKnowledge::NotFound | GatewayKnowledge::Found(_) => match is_final(knowledge) {
+            true => Inquired::Final,
+            false => Inquired::Open,
+        },
+    };
+    resolver::book(engine, answer, actor(engine), Lane::Own).await?;
+    Ok(inquired)
+}
+
+/// Whether a gateway says that a transaction succeeded or failed.
+const fn is_final(knowledge: &GatewayKnowledge) -> bool {
+    match knowledge {
+        GatewayKnowledge::Found(outcome) => match outcome.status {
+            GatewayStatus::Processed | GatewayStatus::Error | GatewayStatus::Canceled => true,
+            GatewayStatus::Pending | GatewayStatus::Undefined => false,
+        },
+        GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => false,
+    }
+}
+
+fn actor(engine: &Engine) -> Actor {
+    Actor::new(ACTOR.0, ACTOR.1, engine.mint().0)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn notifications() -> Notifications {
+        Notifications::new([&"acme".to_owned()].into_iter(), &Options::default())
+    }
+
+    fn wait(all: &Notifications, transaction: u128) -> Option<bool> {
+        let of = (TenantNo(1), TransactionId::new(Uuid::from_u128(transaction)));
+        all.wait(of, oneshot::channel().0)
+    }
+
+    fn next(all: &Notifications, transaction: u128) -> usize {
+        all.next((TenantNo(1), TransactionId::new(Uuid::from_u128(transaction)))).len()
+    }
+
+    #[test]
+    fn those_who_ask_while_an_inquiry_runs_share_the_next_one() {
+        let all = notifications();
+        assert_eq!([wait(&all, 1), wait(&all, 1), wait(&all, 2)], [true, false, true].map(Some));
+        assert_eq!(next(&all, 1), 2);
+        // An inquiry runs, and may know less than what is notified now.
+        assert_eq!([wait(&all, 1), wait(&all, 1)], [Some(false); 2]);
+        assert_eq!([next(&all, 1), next(&all, 1), next(&all, 2), next(&all, 2)], [2, 0, 1, 0]);
+        assert!(all.lock().by_transaction.is_empty());
+        assert_eq!(wait(&all, 1), Some(true), "nothing runs any more");
+    }
+
+    #[test]
+    fn so_many_wait_and_so_many_are_read_and_no_more() {
+        let all = notifications();
+        let transactions = (1..).take(WAITING_MAX);
+        assert!(transactions.into_iter().all(|it| wait(&all, it) == Some(true)));
+        assert_eq!(wait(&all, 1), None);
+        assert_eq!(next(&all, 1), 1);
+        assert_eq!(wait(&all, 1), Some(false));
+        let reading: Vec<_> =
+            std::iter::repeat_with(|| all.begin_reading("acme")).take(64).collect();
+        assert!(reading.iter().all(Option::is_some));
+        assert!(all.begin_reading("acme").is_none());
+        drop(reading);
+        assert!(all.begin_reading("acme").is_some());
+    }
+}

@@ -1,0 +1,123 @@
+//! Fronts and a processor with Kafka and PostgreSQL between them: `conformance/postgres conformance/kafka` names
+//! both.
+
+use std::io::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::gateways::{Program, account, pay, payment_of};
+use crate::postgres::{Scratch, key_file};
+use crate::process::{Launch, Server, TempDir, eventually, run};
+
+/// A processor and two fronts with one program as their gateway.
+struct Cluster {
+    _processor: Server,
+    fronts: [Server; 2],
+    program: Program,
+    // Dropped last: the processes use them.
+    _dir: TempDir,
+    _database: Scratch,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let brokers = std::env::var("FAREGATE_TEST_KAFKA").expect("it names a broker");
+        let (database, dir) = (Scratch::new(), TempDir::new());
+        let (program, config) = Program::start(dir.path());
+        program.answer_from_now_on();
+        let prefix = format!("it-{}", uuid::Uuid::now_v7().simple());
+        let mut file = std::fs::OpenOptions::new().append(true).open(&config).unwrap();
+        write!(file, "[kafka]\nbrokers = \"{brokers}\"\ntopic_prefix = \"{prefix}\"\n").unwrap();
+        let layout = ["--fronts", "2", "--replication", "1", "--partitions", "3"];
+        let made = run(&[&["topics", "create", "--config", &config], &layout[..]].concat());
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let launch = |role: &str, front: &str| {
+            let arguments = ["--role", role, "--queue", "kafka"];
+            let mut launch = Launch::in_earnest();
+            launch.arguments.extend(arguments.map(str::to_owned));
+            launch
+                .env("FAREGATE_DATABASE_URL", &database.url())
+                .env("FAREGATE_CONFIG", &config)
+                .env("FAREGATE_KAFKA_FRONT_ID", front)
+                .env("FAREGATE_KAFKA_KEY_FILE", &key_file(&dir, "kafka.key"))
+                .env("FAREGATE_FLAGS_KEY_FILE", &key_file(&dir, "flags.key"))
+        };
+        let start = |name: &str, launch| Server::start_in(&dir.path().join(name), launch);
+        let processor = start("processor", launch("processor", "0"));
+        let fronts = ["0", "1"].map(|id| start(&format!("front-{id}"), launch("front", id)));
+        Self { _processor: processor, fronts, program, _dir: dir, _database: database }
+    }
+
+    /// A tenant, as a client of each front.
+    fn tenant(&self) -> [Client; 2] {
+        let body = json!({ "apiKey": "bob", "apiSecret": "lazar" });
+        eventually("the first partition has an owner", || {
+            let made = self.fronts[0].client().post("/1.0/kb/tenants", &body);
+            (made.status == 201 || made.status == 409).then_some(())
+        });
+        self.fronts.each_ref().map(|front| front.client().tenant("bob", "lazar"))
+    }
+}
+
+#[test]
+#[ignore = "needs Kafka and PostgreSQL: conformance/run"]
+fn cluster_books_what_the_gateway_says_and_not_what_a_front_does() {
+    let cluster = Cluster::start();
+    let [client, other] = cluster.tenant();
+    let program = &cluster.program;
+    program.state().status = Some("PENDING");
+    let payment = payment_of(&pay(&client, &account(&client, "acme"), "PURCHASE"));
+    let transaction = || {
+        let shown = client.get(&format!("/1.0/kb/payments/{payment}")).json();
+        shown["transactions"][0].clone()
+    };
+    let id = transaction()["transactionId"].clone();
+    assert_eq!(transaction()["status"], "PENDING");
+    // What a front reads in the notification, what the gateway answers to the owner, and what comes of it.
+    let notify = |notified: &str, answered: &'static str| {
+        program.state().status = Some(answered);
+        let outcome = json!({ "transactionId": id, "status": notified });
+        program.state().about = json!({ "paymentId": payment, "outcome": outcome });
+        let path = "/1.0/kb/paymentGateways/notification/acme";
+        let status = other.send("POST", path, Some(b"order 7")).status;
+        (status, transaction()["status"].as_str().unwrap().to_owned())
+    };
+    for (notified, answered, status, becomes) in [
+        // The gateway that is asked is behind the one that notified, or cannot be believed.
+        ("PROCESSED", "PENDING", 503, "PENDING"),
+        ("PROCESSED", "FINE", 503, "PENDING"),
+        ("PENDING", "PENDING", 200, "PENDING"),
+        ("PROCESSED", "PROCESSED", 200, "SUCCESS"),
+        ("PROCESSED", "PROCESSED", 200, "SUCCESS"),
+        // A front that lies.
+        ("ERROR", "PROCESSED", 200, "SUCCESS"),
+        // A success that turns out to have failed, and an old notification after it.
+        ("ERROR", "ERROR", 200, "PAYMENT_FAILURE"),
+        ("PROCESSED", "ERROR", 200, "PAYMENT_FAILURE"),
+        // A late success.
+        ("PROCESSED", "PROCESSED", 200, "SUCCESS"),
+    ] {
+        let expected = (status, becomes.to_owned());
+        assert_eq!(notify(notified, answered), expected, "{notified} {answered}");
+    }
+    let asked = program.state().inquiries;
+    let stranger = json!({ "transactionId": id, "status": "ERROR" });
+    program.state().about =
+        json!({ "paymentId": "0192aabb-ccdd-7000-8000-000000000001", "outcome": stranger });
+    let path = "/1.0/kb/paymentGateways/notification/acme";
+    assert_eq!(other.send("POST", path, Some(b"order 8")).status, 200);
+    assert_eq!(program.state().inquiries, asked, "about nothing that is known");
+    // Many at once are few inquiries.
+    program.state().about = json!({
+        "paymentId": payment, "outcome": { "transactionId": id, "status": "PROCESSED" },
+    });
+    std::thread::scope(|scope| {
+        for _ in 0..32 {
+            scope.spawn(|| assert_eq!(other.send("POST", path, Some(b"order 7")).status, 200));
+        }
+    });
+    assert!(program.state().inquiries < asked + 32, "{}", program.state().inquiries - asked);
+    assert_eq!(program.state().charges_of(&id), 1);
+    assert_eq!(transaction()["status"], Value::from("SUCCESS"));
+}
