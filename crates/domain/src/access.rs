@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Revision;
 
 /// Every permission there is, as `group:value`: Kill Bill's names (contract section 5), and behind
-/// them those of feature flags, of mails and of customers.
+/// them those of feature flags, of gateways, of mails and of customers.
 /// A role may also hold `group:*` or `*:*`.
 pub const PERMISSIONS: &[&str] = &[
     "account:create",
@@ -62,6 +62,7 @@ pub const PERMISSIONS: &[&str] = &[
     "flag:write",
     "flag:approve",
     "flag:secrets",
+    "gateway:read",
     "mail:read",
     "mail:send",
     "customer:read",

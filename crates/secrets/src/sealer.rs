@@ -6,6 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hmac;
 use uuid::Uuid;
 
 use crate::derive::RootKey;
@@ -29,6 +30,8 @@ pub enum Purpose {
     NextAction,
     /// A tenant's webhook endpoints.
     WebhookEndpoints,
+    /// The endpoint of a tenant's gateway that notifications are posted to.
+    NotificationEndpoint,
 }
 
 impl Purpose {
@@ -41,6 +44,7 @@ impl Purpose {
             Self::PluginConfiguration => "plugin-configuration",
             Self::NextAction => "next-action",
             Self::WebhookEndpoints => "webhook-endpoints",
+            Self::NotificationEndpoint => "notification-endpoint",
         }
     }
 }
@@ -56,6 +60,8 @@ pub enum Error {
 /// A key that encrypts what is stored.
 pub struct Sealer {
     key: LessSafeKey,
+    /// Derives nonces: see [`Sealer::seal_equally`].
+    nonces: hmac::Key,
 }
 
 impl std::fmt::Debug for Sealer {
@@ -68,8 +74,9 @@ impl Sealer {
     /// A sealer with this key.
     #[must_use]
     pub fn new(key: &Key) -> Self {
+        let nonces = hmac::Key::new(hmac::HMAC_SHA256, &RootKey::new(*key).derive("nonces"));
         let key = UnboundKey::new(&AES_256_GCM, key).expect("a key has the cipher's length");
-        Self { key: LessSafeKey::new(key) }
+        Self { key: LessSafeKey::new(key), nonces }
     }
 
     /// A sealer with a key derived from a root key.
@@ -81,7 +88,29 @@ impl Sealer {
     /// Encrypts bytes of the row with this id: base64url, 28 bytes longer before encoding.
     #[must_use]
     pub fn seal(&self, purpose: Purpose, id: Uuid, bytes: &[u8]) -> String {
-        let nonce = random::bytes::<NONCE_LEN>();
+        self.seal_with(random::bytes(), (purpose, id), bytes)
+    }
+
+    /// As [`Sealer::seal`], but the same bytes give the same text each time: what is shown again can be
+    /// recognized, and equal bytes can be told to be equal.
+    #[must_use]
+    pub fn seal_equally(&self, purpose: Purpose, id: Uuid, bytes: &[u8]) -> String {
+        let mut derived = hmac::Context::with_key(&self.nonces);
+        derived.update(associated_data(purpose, id).as_ref());
+        // The purposes have no NUL: no other purpose and bytes read the same.
+        derived.update(&[0]);
+        derived.update(bytes);
+        let derived = derived.sign();
+        let (nonce, _) = derived.as_ref().split_first_chunk().expect("a hash is longer");
+        self.seal_with(*nonce, (purpose, id), bytes)
+    }
+
+    fn seal_with(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        (purpose, id): (Purpose, Uuid),
+        bytes: &[u8],
+    ) -> String {
         let unique = Nonce::assume_unique_for_key(nonce);
         let mut sealed = bytes.to_vec();
         self.key
@@ -139,8 +168,14 @@ mod tests {
     use super::*;
     use crate::key_file::KEY_BYTES;
 
-    const PURPOSES: [Purpose; 4] =
-        [Purpose::EnvironmentSecret, Purpose::TotpSecret, Purpose::Request, Purpose::Callback];
+    const PURPOSES: [Purpose; 6] = [
+        Purpose::EnvironmentSecret,
+        Purpose::TotpSecret,
+        Purpose::Request,
+        Purpose::Callback,
+        Purpose::PluginConfiguration,
+        Purpose::NotificationEndpoint,
+    ];
 
     fn sealer(byte: u8) -> Sealer {
         Sealer::new(&[byte; KEY_BYTES])
@@ -162,6 +197,25 @@ mod tests {
             assert_eq!(self::sealer(8).open(purpose, id, &sealed), Err(Error::CannotDecrypt));
         }
         assert_eq!(format!("{sealer:?}"), "Sealer(…)");
+    }
+
+    #[test]
+    fn equal_bytes_of_one_row_and_purpose_are_sealed_equally_where_that_is_wanted() {
+        let id = Uuid::from_u128(1);
+        let seal = |key, purpose, id, bytes: &[u8]| sealer(key).seal_equally(purpose, id, bytes);
+        let sealed = seal(7, Purpose::Request, id, b"bytes");
+        assert_eq!(seal(7, Purpose::Request, id, b"bytes"), sealed);
+        let opened = sealer(7).open(Purpose::Request, id, &sealed);
+        assert_eq!(opened, Ok(b"bytes".to_vec()));
+        for other in [
+            seal(8, Purpose::Request, id, b"bytes"),
+            seal(7, Purpose::Callback, id, b"bytes"),
+            seal(7, Purpose::Request, Uuid::from_u128(2), b"bytes"),
+            seal(7, Purpose::Request, id, b"bytez"),
+        ] {
+            // Another nonce, not merely another ciphertext.
+            assert_ne!(other[..16], sealed[..16]);
+        }
     }
 
     #[test]

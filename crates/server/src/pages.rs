@@ -220,6 +220,8 @@ mod tests {
             post /v1/accounts/{accountId}/erase takes no body
             post /v1/customers/{id}/activate takes no body
             post /v1/customers/{id}/deactivate takes no body
+            post /v1/gateways/http/{name}/{endpoint} answers no body
+            post /v1/gateways/stripe/{endpoint} answers no body
             post /v1/mails/{id}/resend takes no body
             get /v1/operations/{id}/events answers no body"#]].assert_eq(&known.join("\n"));
     }

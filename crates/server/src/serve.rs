@@ -374,8 +374,21 @@ impl Web<'_> {
             log: self.node.delivery_log.clone(),
             source: self.node.log_source.clone(),
         };
-        let v1 =
-            v1::Api { engine, access, analytics, sealer, cache, write_locks, missing, webhooks };
+        let http = self.config.gateway.http.keys().cloned().collect();
+        let (public_url, unlimited) =
+            (self.config.public_url.clone(), self.config.unlimited_networks());
+        let gateways = v1::gateways::Settings::new(http, public_url, unlimited);
+        let v1 = v1::Api {
+            engine,
+            access,
+            analytics,
+            sealer,
+            cache,
+            write_locks,
+            missing,
+            webhooks,
+            gateways,
+        };
         let counted = Router::new()
             .merge(operations)
             .merge(synthetic.unwrap_or_default())

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
+use domain::card_data::mask_pans;
 use domain::{FlagRejection, Rejection, TenantRejection};
 use engine::Unavailable;
 use engine::access::AccessError;
@@ -15,8 +16,14 @@ use crate::sign_up_problem;
 /// `Retry-After` of a change that lost against concurrent changes too often.
 const RETRY_AFTER_CONTENDED: Duration = Duration::from_secs(1);
 
+/// `Retry-After` of a notification that cannot be booked now.
+const RETRY_AFTER_NOTIFICATION: Duration = Duration::from_secs(1);
+
 /// `Retry-After` where all permits for event streams are in use.
 const RETRY_AFTER_STREAMS_FULL: Duration = Duration::from_secs(1);
+
+/// How much of a gateway's text is shown, in characters.
+const REASON_CHARS_MAX: usize = 255;
 
 /// An error of `/v1`.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -101,6 +108,15 @@ pub enum Error {
     /// All permits for event streams are in use.
     #[error("too many streams are open")]
     StreamsFull,
+    /// A gateway does not believe a notification; why, for its sender.
+    #[error("{}", shown(.0))]
+    NotificationRefused(String),
+    /// The gateway of a notification cannot be asked now.
+    #[error("the gateway cannot be asked now: send the notification again")]
+    GatewayUnavailable,
+    /// Too many notifications of one network are in progress.
+    #[error("too many notifications are in progress")]
+    NotificationsFull,
     /// The core is not available.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -115,7 +131,11 @@ impl Error {
             Self::Unavailable(unavailable) => return Problem::from(unavailable),
             Self::SignUp(error) => return sign_up_problem::of(error),
             Self::Tenant(error) => return sign_up_problem::of_tenant(error),
-            Self::StreamsFull => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+            Self::NotificationRefused(_) => (StatusCode::BAD_REQUEST, "notification-refused"),
+            Self::GatewayUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "gateway-unavailable"),
+            Self::StreamsFull | Self::NotificationsFull => {
+                (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
+            }
             Self::InvalidParameter { .. } => (StatusCode::BAD_REQUEST, "invalid-parameter"),
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "permission-missing"),
             Self::Exists { .. } => (StatusCode::CONFLICT, "already-exists"),
@@ -142,7 +162,11 @@ impl Error {
             Self::Rejected(rejection) => with_details(problem, rejection),
             Self::Contended => problem.retry_after(Some(RETRY_AFTER_CONTENDED)),
             Self::StreamsFull => problem.retry_after(Some(RETRY_AFTER_STREAMS_FULL)),
+            Self::GatewayUnavailable | Self::NotificationsFull => {
+                problem.retry_after(Some(RETRY_AFTER_NOTIFICATION))
+            }
             Self::Forbidden(_)
+            | Self::NotificationRefused(_)
             | Self::Body(_)
             | Self::Exists { .. }
             | Self::NoSecretsKey
@@ -167,6 +191,11 @@ impl IntoResponse for Error {
     fn into_response(self) -> Response {
         self.problem().into_response()
     }
+}
+
+/// A gateway's text, as far as it is shown: it may hold anything.
+fn shown(reason: &str) -> String {
+    mask_pans(reason).chars().take(REASON_CHARS_MAX).collect()
 }
 
 /// The table of the core's refusals. Those of payments cannot occur here.

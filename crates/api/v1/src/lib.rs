@@ -1,4 +1,4 @@
-//! Faregate's own API under `/v1`: ledger, analytics, unresolved payments, accounts out of service, mails, feature flags, sign-up.
+//! Faregate's own API under `/v1`: ledger, analytics, unresolved payments, gateways' notifications, accounts out of service, mails, feature flags, sign-up.
 //! Errors are RFC 9457.
 
 mod accounts;
@@ -7,6 +7,7 @@ mod caller;
 mod error;
 mod events;
 pub mod flags;
+pub mod gateways;
 mod input;
 mod ledger;
 mod mails;
@@ -31,6 +32,7 @@ use evaluation::MissingAttribute;
 use feature_flags::{FlagCache, WriteLocks};
 use secrets::Sealer;
 use utoipa::openapi::OpenApi;
+use utoipa::openapi::security::SecurityRequirement;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -53,12 +55,19 @@ pub struct Api {
     /// The value of an attribute that a flag's user lacks.
     pub missing: MissingAttribute,
     pub webhooks: webhooks::Settings,
+    /// Whose notifications are taken.
+    pub gateways: gateways::Settings,
 }
 
 /// The OpenAPI document of `/v1`.
 #[must_use]
 pub fn openapi() -> OpenApi {
     let mut document = routes().merge(installation_routes()).into_openapi();
+    let mut public = public_routes().into_openapi();
+    for operation in public.paths.paths.values_mut().flat_map(openapi::operations) {
+        operation.security = Some(vec![SecurityRequirement::default()]);
+    }
+    document.merge(public);
     document.merge(sign_up::openapi());
     openapi::add_problems(&mut document);
     openapi::remove_defaults(&mut document);
@@ -72,6 +81,7 @@ pub fn router(api: Api) -> Router {
     Router::from(routes())
         .route_layer(from_fn_with_state(api.clone(), caller::admit))
         .merge(installation)
+        .merge(Router::from(public_routes()))
         .method_not_allowed_fallback(async || Error::NoMethod)
         .with_state(api)
 }
@@ -102,7 +112,14 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(webhooks::deliveries::list))
         .routes(routes!(webhooks::replays::create))
         .routes(routes!(webhooks::replays::show))
+        .routes(routes!(gateways::http_endpoint))
+        .routes(routes!(gateways::stripe_endpoint))
         .merge(flags::routes())
+}
+
+/// The routes of senders that have no credentials: what they send is believed by nothing but its signature.
+fn public_routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(gateways::take_http)).routes(routes!(gateways::take_stripe))
 }
 
 /// The routes of operators that are about the installation: without a tenant's credentials.

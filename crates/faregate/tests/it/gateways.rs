@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::client::{Answer, Client};
 use crate::process::{Launch, Server, TempDir, eventually};
 
-const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const TEST_PLUGIN: &str = "killbill-payment-test";
 const CONFIGURE: &str = "/plugins/killbill-payment-test/configure";
 
@@ -301,6 +301,97 @@ fn a_notification_is_read_by_its_gateway_and_booked_once() {
     let alice = server.client().tenant("alice", "lazar");
     assert_eq!(alice.send("POST", path, Some(b"")).status, 200);
     assert_eq!(transaction()["status"], "SUCCESS");
+}
+
+#[test]
+fn a_sender_without_credentials_notifies_at_the_endpoint_of_the_tenant() {
+    const EVENT: &[u8] = b"{\"id\": 7,\r\n\t\"text\":  \"settled\"}\n";
+    let dir = TempDir::new();
+    let (program, config) = Program::start(dir.path());
+    program.answer_from_now_on();
+    let another = std::fs::read_to_string(&config).unwrap();
+    let both = another.replace(".acme]", ".other]") + &another;
+    std::fs::write(&config, both).unwrap();
+    program.state().status = Some("PENDING");
+    let launch = || {
+        let launch = Launch::usual().env("FAREGATE_CONFIG", &config);
+        launch.env("FAREGATE_PUBLIC_URL", "https://pay.example.com")
+    };
+    let data = dir.path().join("data");
+    let server = Server::start_in(&data, launch());
+    let client = server.tenant();
+    let endpoint = |client: &Client| {
+        let shown = client.get("/v1/gateways/http/acme/endpoint").json();
+        let path = shown["path"].as_str().unwrap().to_owned();
+        assert_eq!(shown["url"], format!("https://pay.example.com{path}"));
+        path
+    };
+    let path = endpoint(&client);
+    assert_eq!(endpoint(&client), path, "the same each time");
+    let payment = payment_of(&pay(&client, &account(&client, "acme"), "PURCHASE"));
+    let shown = || client.get(&format!("/1.0/kb/payments/{payment}")).json();
+    let id = shown()["transactions"][0]["transactionId"].clone();
+    let settled = json!({ "transactionId": id, "status": "PROCESSED" });
+    program.state().about = json!({ "paymentId": payment, "outcome": settled });
+    let sender = Client::new(&server.url).header("x-acme-signature", "abc");
+    // Another tenant's endpoint, another gateway's, what is cut or changed, and what is too large.
+    let body = json!({ "apiKey": "alice", "apiSecret": "lazar" });
+    assert_eq!(server.client().post("/1.0/kb/tenants", &body).status, 201);
+    let foreign = endpoint(&server.client().tenant("alice", "lazar"));
+    assert_ne!(foreign, path);
+    assert_eq!(sender.send("POST", &foreign, Some(EVENT)).status, 200);
+    assert_eq!(shown()["transactions"][0]["status"], "PENDING");
+    let read = program.state().notifications.len();
+    let (cut, changed) = (&path[..path.len() - 1], path.replace("/acme/", "/acme/A"));
+    let elsewhere = [path.replace("/acme/", "/other/"), path.replace("/http/acme/", "/stripe/")];
+    for wrong in
+        elsewhere.iter().map(String::as_str).chain([cut, &changed, "/v1/gateways/http/acme/%FF"])
+    {
+        assert_eq!(sender.send("POST", wrong, Some(EVENT)).status, 404, "{wrong}");
+    }
+    let large = vec![b'x'; 256 * 1024 + 1];
+    assert_eq!(sender.send("POST", &path, Some(&large)).status, 413);
+    assert_eq!(sender.send("POST", &path, Some(b"\xff")).status, 400, "JSON holds no such bytes");
+    assert_eq!(program.state().notifications.len(), read);
+    for _ in 0..2 {
+        assert_eq!(sender.send("POST", &path, Some(EVENT)).status, 200);
+        assert_eq!(shown()["transactions"][0]["status"], "SUCCESS");
+    }
+    let sent = program.state().notifications.last().unwrap().clone();
+    assert_eq!(sent["body"].as_str().unwrap().as_bytes(), EVENT);
+    program.state().about = json!({ "refused": "the signature is wrong" });
+    let refused = sender.send("POST", &path, Some(EVENT));
+    let kind = refused.json()["type"].clone();
+    assert_eq!((refused.status, kind), (400, json!("urn:faregate:problem:notification-refused")));
+    program.state().about = json!(7);
+    let unavailable = sender.send("POST", &path, Some(EVENT));
+    assert_eq!((unavailable.status, unavailable.header("retry-after")), (503, Some("1")));
+    assert_eq!(client.get("/v1/gateways/http/faregate-simulator/endpoint").status, 404);
+    // What was registered with a sender holds after a restart.
+    drop(server);
+    let server = Server::start_in(&data, launch());
+    program.state().about = json!({});
+    assert_eq!(Client::new(&server.url).send("POST", &path, Some(EVENT)).status, 200);
+}
+
+#[test]
+fn each_name_of_the_gateway_to_stripe_has_its_own_endpoint() {
+    let server = Server::start();
+    let client = server.tenant();
+    let of_stripe = |query: &str| client.get(&format!("/v1/gateways/stripe/endpoint{query}"));
+    let path = |query| of_stripe(query).json()["path"].as_str().unwrap().to_owned();
+    let [one, two] = ["", "?gateway=killbill-stripe"].map(path);
+    assert_ne!(one, two);
+    assert_eq!(of_stripe("?gateway=faregate-stripe").json()["path"], one);
+    for (query, field) in [("?gateway=acme", "gateway"), ("?name=x", "name")] {
+        let refused = of_stripe(query);
+        assert_eq!((refused.status, refused.json()["field"].clone()), (400, json!(field)));
+    }
+    // The tenant has uploaded no key: whether an event is Stripe's cannot be told.
+    let sender = Client::new(&server.url);
+    assert_eq!([&one, &two].map(|it| sender.send("POST", it, Some(b"{}")).status), [503; 2]);
+    let elsewhere = one.replace("/stripe/", "/http/faregate-stripe/");
+    assert_eq!(sender.send("POST", &elsewhere, Some(b"{}")).status, 404);
 }
 
 #[test]

@@ -167,8 +167,8 @@ fn refuse(world: &World, sender: &mut Sender, row: &Row, wrong: &mut Vec<String>
         let made_up = target.replace(&world.objects.get(object), "made-up");
         let shown = (format!("a made-up {object}"), world.admin());
         let answer = sender.send_to(world, row, (&shown.1, &made_up));
-        if answer.status != 401 {
-            wrong.push(describe(row, &shown, &answer, "is 401"));
+        if ![401, 404].contains(&answer.status) {
+            wrong.push(describe(row, &shown, &answer, "is 401 or 404"));
         }
     }
 }

@@ -23,6 +23,7 @@ pub fn rows() -> Vec<Row> {
     [
         payments(),
         webhooks(),
+        gateways(),
         tenants(),
         environments(),
         flags(),
@@ -92,6 +93,22 @@ fn webhooks() -> Vec<Row> {
         row("POST /v1/webhooks/replays", may("event:resend"))
             .body(r#"{"from":"2026-01-01T00:00:00Z"}"#),
         row("GET /v1/webhooks/replays/{replayId}", may("event:resend")).of_object(),
+    ]
+}
+
+fn gateways() -> Vec<Row> {
+    vec![
+        row("GET /v1/gateways/http/{name}/endpoint", may("gateway:read"))
+            .at("/v1/gateways/http/{gateway}/endpoint"),
+        row("GET /v1/gateways/stripe/endpoint", may("gateway:read")),
+        // The program is away.
+        row("POST /v1/gateways/http/{name}/{endpoint}", Needs::Path("endpoint"))
+            .at("/v1/gateways/http/{gateway}/{endpoint}")
+            .or(503),
+        // The tenant has no key of Stripe.
+        row("POST /v1/gateways/stripe/{endpoint}", Needs::Path("Stripe endpoint"))
+            .at("/v1/gateways/stripe/{Stripe endpoint}")
+            .or(503),
     ]
 }
 

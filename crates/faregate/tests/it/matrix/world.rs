@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::{Answer, Client};
 use crate::flags::checkout;
 use crate::native;
-use crate::process::{Launch, Server, eventually};
+use crate::process::{Launch, Server, TempDir, eventually};
 use crate::signup::{PASSWORD, launch, mailed_token};
 
 /// In every text of tenant `a` that no request of the matrix names: no other tenant may see it.
@@ -72,6 +72,12 @@ pub struct World {
 impl World {
     pub fn start() -> Self {
         let launch = Launch { arguments: Launch::usual().grpc().arguments, ..launch() };
+        let config = TempDir::new();
+        let path = config.path().join("faregate.toml");
+        // Nobody answers there.
+        let gateway = "[gateway.http.acme]\nurl = \"http://127.0.0.1:9\"\nsecret = \"{SECRET}\"\n";
+        std::fs::write(&path, gateway.replace("{SECRET}", crate::gateways::SECRET)).unwrap();
+        let launch = launch.env("FAREGATE_CONFIG", path.to_str().unwrap());
         let server = Server::start_with(launch.env("FAREGATE_SIGNUP_TENANT", "a"));
         let objects = Objects::default();
         let mut world =
@@ -83,6 +89,12 @@ impl World {
         world.add_flags();
         world.add_changes();
         world.add_customers();
+        for (name, of) in [("endpoint", "http/acme"), ("Stripe endpoint", "stripe")] {
+            let endpoint = world.admin().get(&format!("/v1/gateways/{of}/endpoint")).json();
+            let id = text(&endpoint, "path").rsplit('/').next().unwrap().to_owned();
+            world.objects.add(name, id);
+        }
+        world.objects.add("gateway", "acme");
         world
     }
 

@@ -1,5 +1,6 @@
 //! `/v1/mails`: who may look at mails and have them sent again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Router;
@@ -55,6 +56,7 @@ impl Routes {
                 log: None,
                 source: None,
             },
+            gateways: v1::gateways::Settings::new(BTreeSet::new(), String::new(), vec![]),
         });
         Self { router, access, tenant: tenant.unwrap() }
     }
