@@ -84,7 +84,20 @@ pub(super) async fn ask(
         | TransactionType::Chargeback
         | TransactionType::ChargebackReversal => GatewayKnowledge::NotFound,
     };
-    Ok((found, None))
+    Ok((believed(found, asked), None))
+}
+
+/// For a transaction that was brought over from elsewhere it is not known which account it was made for: what is
+/// not found in this one may be in another.
+fn believed(found: GatewayKnowledge, asked: &Asked) -> GatewayKnowledge {
+    match found {
+        GatewayKnowledge::NotFound if asked.transaction().merchant_account.is_none() => {
+            GatewayKnowledge::Unreachable
+        }
+        GatewayKnowledge::NotFound => GatewayKnowledge::NotFound,
+        GatewayKnowledge::Found(outcome) => GatewayKnowledge::Found(outcome),
+        GatewayKnowledge::Unreachable => GatewayKnowledge::Unreachable,
+    }
 }
 
 async fn of_attempt(
@@ -93,11 +106,14 @@ async fn of_attempt(
 ) -> Result<(GatewayKnowledge, Option<Intent>), Trouble> {
     let own = asked.transaction();
     let intent = match asked.intent() {
-        Some(id) => Some(read_intent(api, id).await?),
+        // One that was brought over has no metadata of ours.
+        Some(id) => Some(read_intent(api, id).await?).filter(|it| {
+            is_of(&it.metadata, own) || !it.metadata.contains_key(outcome::TRANSACTION)
+        }),
         None => find_intent(api, asked).await?,
     };
-    let Some(intent) = intent.filter(|it| is_of(&it.metadata, own)) else {
-        return Ok((GatewayKnowledge::NotFound, None));
+    let Some(intent) = intent else {
+        return Ok((believed(GatewayKnowledge::NotFound, asked), None));
     };
     // An authorization that was released since was one.
     if own.status == TransactionStatus::Success && intent.status == "canceled" {

@@ -224,9 +224,11 @@ fn claim_transaction_key(
     Ok(())
 }
 
-/// Waits for the outcome of what is open. The first question is planned where its gateway is here.
+/// Waits for the outcome of what is open. The first question is planned where its gateway is here, and where it is
+/// known for whose account it was called: the gateway would find nothing of another's.
 fn wait(it: &Transaction, cx: &mut Context) {
-    let asks = cx.settings.gateway(&it.gateway).is_some_and(|gateway| !gateway.settles_at_once);
+    let gateway = cx.settings.gateway(&it.gateway);
+    let asks = gateway.is_some_and(|it| !it.settles_at_once && !it.needs_merchant_account);
     let delays = match it.status == TransactionStatus::Pending {
         true => &cx.settings.pending_delays_us,
         false => &cx.settings.unknown_delays_us,
