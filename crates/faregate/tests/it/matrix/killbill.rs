@@ -364,6 +364,12 @@ fn others() -> Vec<Row> {
             .at("/1.0/kb/catalog/xml?accountId={accountId}")
             .accepting("text/xml")
             .of_object(),
+        row("POST /1.0/kb/paymentGateways/hosted/form/{accountId}", may("payment:trigger"))
+            // The tenant has no key of Stripe.
+            .at("/1.0/kb/paymentGateways/hosted/form/{accountId}?pluginName=faregate-stripe")
+            .body(r#"{"formFields":[{"key":"successUrl","value":"https://shop.example.com"}]}"#)
+            .of_object()
+            .or(503),
         row("POST /1.0/kb/paymentGateways/notification/{pluginName}", may("payment:notification"))
             .at("/1.0/kb/paymentGateways/notification/faregate-simulator")
             .body(
