@@ -118,10 +118,11 @@ impl Engine {
         payment: PaymentId,
     ) -> Result<Option<Answer>, Unavailable> {
         let of = (request.tenant, payment);
-        if matches!(self.doubt(of).await?, Doubt::Unknown) {
+        let file = self.payment(of).await?;
+        if file.as_ref().is_some_and(|file| matches!(doubt_of(file), Doubt::Unknown)) {
             return Ok(None);
         }
-        let until = Instant::now() + self.longest_call();
+        let until = Instant::now() + self.longest_call(file.as_ref());
         let place = self.shared().turns.join(of).ok_or(Reason::QueueFull)?;
         let expired = |_| Unavailable::from(Reason::Expired);
         let _turn = timeout_at(until.into(), place.next.lock()).await.map_err(expired)?;
@@ -166,14 +167,22 @@ impl Engine {
         }
     }
 
-    async fn doubt(&self, (tenant, payment): (TenantNo, PaymentId)) -> Result<Doubt, Unavailable> {
-        let file = self.read(move |queries| queries.payment(tenant, payment)).await?;
-        Ok(file.as_ref().map_or(Doubt::None, doubt_of))
+    async fn doubt(&self, of: (TenantNo, PaymentId)) -> Result<Doubt, Unavailable> {
+        Ok(self.payment(of).await?.as_ref().map_or(Doubt::None, doubt_of))
     }
 
-    /// How long a gateway may take to answer, at most.
-    fn longest_call(&self) -> Duration {
-        let timeouts = self.settings().gateways.values().map(|gateway| gateway.timeout_us);
+    async fn payment(
+        &self,
+        (tenant, payment): (TenantNo, PaymentId),
+    ) -> Result<Option<PaymentFile>, Unavailable> {
+        self.read(move |queries| queries.payment(tenant, payment)).await
+    }
+
+    /// How long a gateway of the payment may take to answer, at most.
+    fn longest_call(&self, file: Option<&PaymentFile>) -> Duration {
+        let gateways = file.into_iter().flat_map(|file| &file.transactions).map(|it| &it.gateway);
+        let known = gateways.filter_map(|name| self.settings().gateway(name));
+        let timeouts = known.map(|gateway| gateway.timeout_us);
         let longest = timeouts.max().and_then(|us| u64::try_from(us).ok()).filter(|us| *us > 0);
         longest.map_or(CALL_MAX, Duration::from_micros)
     }

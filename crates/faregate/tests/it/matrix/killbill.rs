@@ -375,12 +375,6 @@ fn others() -> Vec<Row> {
             .body(
                 r#"{"paymentId":"0192aabb-ccdd-7000-8000-000000000001","transactionId":"0192aabb-ccdd-7000-8000-000000000002"}"#,
             ),
-        row("POST /1.0/kb/paymentGateways/hosted/form/{accountId}", may("payment:trigger"))
-            .at("/1.0/kb/paymentGateways/hosted/form/{accountId}?pluginName=faregate-stripe")
-            .body(r#"{"formFields":[]}"#)
-            .of_object()
-            // The tenant has no key of Stripe.
-            .or(400),
         row("GET /1.0/kb/nodesInfo", ANY),
         row("POST /1.0/kb/nodesInfo", installation("admin:*")).body(
             r#"{"nodeCommandType":"START_PLUGIN","nodeCommandProperties":[{"key":"pluginName","value":"faregate-simulator"}]}"#,
