@@ -6,6 +6,8 @@ Starts both, pays as clients of Kill Bill's API do, has the fake lose, cut and d
 server says with the fake's ledger. Ends with `N passed, M failed`.
 """
 
+import hashlib
+import hmac
 import json
 import os
 import signal
@@ -405,15 +407,26 @@ def only_signed_events_are_believed(kb, stripe):
     same(notify(kb, event, age_s=600), 400, "old")
     same(notify(kb, event, age_s=-600), 400, "of the future")
     same(kb.ask("POST", "/paymentGateways/notification/faregate-stripe", event)[0], 400, "unsigned")
+    # The endpoint for Stripe itself, which has no credentials of ours.
+    status, said, _ = kb.ask("GET", "/v1/gateways/stripe/endpoint", absolute=True)
+    same(status, 200, said)
+    same(notify(kb, event, at=said["path"]), 200, "at the tenant's endpoint")
+    same(notify(kb, event, secret="whsec_other", at=said["path"]), 400, "another secret there")
+    same(notify(kb, event, at=said["path"][:-4] + "AAAA"), 404, "an endpoint that was made up")
 
 
-def notify(kb, event, secret=WEBHOOK_SECRET, age_s=0):
-    import hashlib
-    import hmac
-    body, at = json.dumps(event).encode(), int(time.time()) - age_s
-    tag = hmac.new(secret.encode(), b"%d." % at + body, hashlib.sha256).hexdigest()
-    headers = {"Stripe-Signature": f"t={at},v1={tag}"}
-    return kb.ask("POST", "/paymentGateways/notification/faregate-stripe", body, headers=headers)[0]
+def notify(kb, event, secret=WEBHOOK_SECRET, age_s=0, at=None):
+    body, signed = json.dumps(event).encode(), int(time.time()) - age_s
+    tag = hmac.new(secret.encode(), b"%d." % signed + body, hashlib.sha256).hexdigest()
+    headers = {"Stripe-Signature": f"t={signed},v1={tag}"}
+    if at is None:
+        return kb.ask("POST", "/paymentGateways/notification/faregate-stripe", body, headers=headers)[0]
+    request = urllib.request.Request(kb.url + at, body, headers, method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=20) as response:
+            return response.status
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 def a_configuration_names_what_is_wrong(kb, stripe):
