@@ -567,7 +567,10 @@ impl Engine {
         }
         let now = self.clock().now();
         let due = self.read(move |queries| {
-            Ok(queries.timers_due(now, None, 1)?.is_empty()
+            // The commit of a timer's command clears the timer before its call has begun: the row of the awaited
+            // outcome says that it will.
+            Ok(queries.outstanding_orphans()?.is_empty()
+                && queries.timers_due(now, None, 1)?.is_empty()
                 && queries.outstanding_due(now, 1)?.is_empty()
                 && queries.deliveries_due(now, None, 1)?.is_empty())
         });

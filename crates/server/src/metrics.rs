@@ -70,6 +70,10 @@ fn describe() {
             "faregate_gateway_notifications_total",
             "Notifications posted for gateways, by gateway and result.",
         ),
+        (
+            "faregate_webhook_log_dropped_total",
+            "Tries to deliver that are not in the log of deliveries.",
+        ),
         ("faregate_password_hashes_total", "Passwords and API secrets hashed."),
         ("faregate_insights_dropped_total", "Insights of feature flags not kept, by reason."),
         ("faregate_mail_sent_total", "Mails sent, by template."),
