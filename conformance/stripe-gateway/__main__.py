@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -320,6 +321,60 @@ def a_customer_who_does_not_come_is_given_up(kb, stripe):
     same(stripe.ledger()[last(found)["transactionId"]][0]["status"], "canceled", "at Stripe")
 
 
+def challenged(kb):
+    """A payment that waits for a customer, and where the customer goes."""
+    account = kb.account()
+    kb.method(account, "pm_card_threeDSecure2Required")
+    query = "?pluginProperty=" + urllib.parse.quote("returnUrl=http://127.0.0.1:9/back", safe="")
+    _, payment = kb.pay(account, query=query)
+    action = {it["key"]: it["value"] for it in last(payment)["properties"]}
+    return payment, action["redirectUrl"]
+
+
+def decide(url, outcome):
+    """What the customer does; the merchant, whom the page redirects to, is not there."""
+    try:
+        urllib.request.urlopen(url, f"outcome={outcome}".encode(), timeout=10).close()
+    except OSError:
+        pass
+
+
+def complete(kb, payment, query=""):
+    body = {"transactionId": last(payment)["transactionId"], "transactionType": "PURCHASE"}
+    return kb.ask("PUT", f"/payments/{payment['paymentId']}{query}", body)
+
+
+def a_customer_who_is_faster_than_giving_up_has_paid(kb, stripe):
+    payment, url = challenged(kb)
+    stripe.faults({"match": {"method": "POST", "path": "/v1/payment_intents/*/cancel"}, "fault": "delay",
+                   "delay_ms": 1_500, "count": 1})
+    customer = threading.Timer(0.5, decide, (url, "pass"))
+    customer.start()
+    complete(kb, payment, "?pluginProperty=cancel%3Dtrue")
+    customer.join()
+    stripe.no_faults()
+    found = kb.settled(payment)
+    same(last(found)["status"], "SUCCESS", "paid")
+    same(stripe.ledger()[last(found)["transactionId"]][0]["amount_captured"], 1_050, "at Stripe")
+
+
+def a_lost_completion_does_not_fail_what_can_still_be_confirmed(kb, stripe):
+    payment, url = challenged(kb)
+    decide(url, "fail")
+    stripe.faults({"match": {"method": "GET", "path": "/v1/payment_intents"}, "fault": "server_error", "count": 1})
+    complete(kb, payment)
+    stripe.no_faults()
+    for _ in range(10):
+        found = kb.payment(f"/payments/{payment['paymentId']}")
+        assert last(found)["status"] in ("PENDING", "UNKNOWN"), last(found)
+        time.sleep(0.3)
+    same(last(found)["status"], "PENDING", "it still waits")
+    stripe.faults({"match": {"method": "GET", "path": "/v1/payment_intents"}, "fault": "conflict", "count": 1})
+    complete(kb, payment)
+    stripe.no_faults()
+    assert last(kb.payment(f"/payments/{payment['paymentId']}"))["status"] in ("PENDING", "UNKNOWN")
+
+
 def an_answer_that_is_lost_is_asked_about(kb, stripe):
     account = kb.account()
     kb.method(account, "pm_card_visa")
@@ -502,6 +557,8 @@ CHECKS = [
     a_decline_says_why,
     currencies_count_as_stripe_counts,
     a_customer_who_is_present_passes_a_challenge,
+    a_customer_who_is_faster_than_giving_up_has_paid,
+    a_lost_completion_does_not_fail_what_can_still_be_confirmed,
     a_customer_who_does_not_come_is_given_up,
     an_answer_that_is_lost_is_asked_about,
     an_answer_that_comes_late_is_asked_about,

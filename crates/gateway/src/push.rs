@@ -31,7 +31,7 @@ pub use crate::callback::{
     CallbackError, Reach, Resolver, URL_BYTES_MAX, validate_callback, validate_request_callback,
 };
 pub use body::body;
-pub use options::{FOLLOWER, Options, RETRY_DELAYS, STANDARD_RETRY_DELAYS};
+pub use options::{FOLLOWER, Options, RETRY_DELAYS};
 pub use post::{CallbackClient, Failure};
 pub use receivers::{Receivers, ReceiversError};
 

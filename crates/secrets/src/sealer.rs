@@ -92,7 +92,7 @@ impl Sealer {
     }
 
     /// As [`Sealer::seal`], but the same bytes give the same text each time: what is shown again can be
-    /// recognized, and equal bytes can be told to be equal.
+    /// recognized, and equal bytes can be recognized as equal.
     #[must_use]
     pub fn seal_equally(&self, purpose: Purpose, id: Uuid, bytes: &[u8]) -> String {
         let mut derived = hmac::Context::with_key(&self.nonces);

@@ -1,6 +1,8 @@
 //! Signatures of HTTP messages as Standard Webhooks 1.0 defines them: of what we send to callbacks and
 //! gateways, and of what they send to us.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::hmac;
@@ -14,6 +16,20 @@ pub const SECRET_BYTES_MIN: usize = 24;
 pub const SECRET_BYTES_MAX: usize = 64;
 /// How far a message's time may be from ours, as Standard Webhooks recommends.
 pub const TOLERANCE_S: i64 = 5 * 60;
+
+/// Delays from a failed delivery to the next, as Standard Webhooks recommends; there is none after the last one.
+/// 75 hours in all.
+pub const RETRY_DELAYS: [Duration; 9] = [
+    Duration::from_secs(5),
+    Duration::from_secs(5 * 60),
+    Duration::from_secs(30 * 60),
+    Duration::from_secs(2 * 3600),
+    Duration::from_secs(5 * 3600),
+    Duration::from_secs(10 * 3600),
+    Duration::from_secs(14 * 3600),
+    Duration::from_secs(20 * 3600),
+    Duration::from_secs(24 * 3600),
+];
 
 /// The header with the message's id.
 pub const ID: &str = "webhook-id";

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
 pub use self::callback::{
-    Callback, CallbackCheck, CallbackInvalid, Deliver, Delivery, NOTIFY_DELAYS, NotDelivered,
+    Callback, CallbackCheck, CallbackInvalid, Deliver, Delivery, NotDelivered,
 };
 pub use self::worker::{OwnsAccount, Representation, Worker, run};
 

@@ -32,7 +32,7 @@ const NOTIFICATION_BYTES_MAX: usize = 256 * 1024;
 /// Notifications of one network that may be in progress.
 const NETWORK_MAX: usize = 64;
 
-/// No endpoint is told from one of another tenant or gateway.
+/// The answer does not say whether the endpoint is of another tenant or gateway.
 const NO_ENDPOINT: Error = Error::NoSuch("endpoint");
 
 /// Endpoints are sealed for no row: they name what they are for.

@@ -387,7 +387,7 @@ fn each_name_of_the_gateway_to_stripe_has_its_own_endpoint() {
         let refused = of_stripe(query);
         assert_eq!((refused.status, refused.json()["field"].clone()), (400, json!(field)));
     }
-    // The tenant has uploaded no key: whether an event is Stripe's cannot be told.
+    // The tenant has uploaded no key: no event can be verified.
     let sender = Client::new(&server.url);
     assert_eq!([&one, &two].map(|it| sender.send("POST", it, Some(b"{}")).status), [503; 2]);
     let elsewhere = one.replace("/stripe/", "/http/faregate-stripe/");

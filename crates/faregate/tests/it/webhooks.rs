@@ -345,10 +345,10 @@ fn an_endpoint_that_has_gone_is_switched_off_and_the_others_learn_of_it() {
     account(&client, "__EXTERNAL_PAYMENT__");
     arrive(&other, "webhook.endpoint-disabled", 1);
     let received = other.received();
-    let is_told = |it: &&Received| it.json()["type"] == "webhook.endpoint-disabled";
-    let told = received.iter().find(is_told).unwrap().json();
+    let is_of_it = |it: &&Received| it.json()["type"] == "webhook.endpoint-disabled";
+    let event = received.iter().find(is_of_it).unwrap().json();
     assert_eq!(
-        (&told["data"]["endpointId"], &told["data"]["reason"]),
+        (&event["data"]["endpointId"], &event["data"]["reason"]),
         (&made["id"], &json!("gone"))
     );
     let path = format!("{ENDPOINTS}/{}", made["id"].as_str().unwrap());

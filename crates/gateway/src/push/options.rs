@@ -24,19 +24,6 @@ pub const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_secs(24 * 3600),
 ];
 
-/// The same for endpoints of Standard Webhooks: its schedule, 75 hours in all.
-pub const STANDARD_RETRY_DELAYS: [Duration; 9] = [
-    Duration::from_secs(5),
-    Duration::from_secs(5 * 60),
-    Duration::from_secs(30 * 60),
-    Duration::from_secs(2 * 3600),
-    Duration::from_secs(5 * 3600),
-    Duration::from_secs(10 * 3600),
-    Duration::from_secs(14 * 3600),
-    Duration::from_secs(20 * 3600),
-    Duration::from_secs(24 * 3600),
-];
-
 /// The options of the follower.
 #[derive(Clone)]
 pub struct Options {

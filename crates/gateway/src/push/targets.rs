@@ -9,9 +9,10 @@ use domain::{Seq, TenantNo, WebhookEndpointId};
 use engine::ports::{CALLBACK, Queries, StoreError};
 use http::header::{HeaderName, HeaderValue};
 use secrets::Sealer;
+use secrets::webhook;
 
 use super::endpoint::{Endpoint, Endpoints, Format, Signer, Status, header, wants};
-use super::options::{RETRY_DELAYS, STANDARD_RETRY_DELAYS};
+use super::options::RETRY_DELAYS;
 
 /// How many tenants' targets are remembered.
 const TENANTS_MAX: usize = 4_096;
@@ -53,7 +54,7 @@ impl Target {
     /// The delays from a failed delivery to the next attempt.
     pub(super) const fn retry_delays(&self) -> &'static [Duration] {
         match self.format {
-            Format::Standard => &STANDARD_RETRY_DELAYS,
+            Format::Standard => &webhook::RETRY_DELAYS,
             Format::KillBill => &RETRY_DELAYS,
         }
     }

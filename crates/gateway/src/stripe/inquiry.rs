@@ -30,6 +30,8 @@ pub(super) struct Asked {
     id: TransactionId,
     /// Real time until which the last call ran, where its outcome is awaited.
     deadline: Option<Timestamp>,
+    /// Who knows the intent's secret.
+    secret: Secret,
 }
 
 impl Asked {
@@ -45,7 +47,11 @@ impl Asked {
             let awaited = queries.outstanding_of(tenant, payment)?;
             let awaited = awaited.iter().find(|it| it.transaction_id == id);
             let deadline = awaited.map(|it| it.deadline);
-            Ok(Some(Self { file, method, id, deadline }))
+            let secret = match awaited.is_some_and(|it| it.next_action.is_some()) {
+                true => Secret::Out,
+                false => Secret::Kept,
+            };
+            Ok(Some(Self { file, method, id, deadline, secret }))
         });
         read.await
     }
@@ -116,18 +122,11 @@ async fn of_attempt(
         return Ok((believed(GatewayKnowledge::NotFound, asked), None));
     };
     // An authorization that was released since was one.
-    if own.status == TransactionStatus::Success && intent.status == "canceled" {
-        return Ok((GatewayKnowledge::Unreachable, None));
-    }
-    let secret = match own.status {
-        TransactionStatus::Pending => Secret::Out,
-        TransactionStatus::InFlight
-        | TransactionStatus::Unknown
-        | TransactionStatus::Success
-        | TransactionStatus::PaymentFailure
-        | TransactionStatus::PluginFailure => Secret::Kept,
+    let was_released = own.status == TransactionStatus::Success && intent.status == "canceled";
+    let mut outcome = match was_released {
+        true => outcome::released(&intent),
+        false => outcome::of_intent(&intent, own.kind, asked.secret),
     };
-    let mut outcome = outcome::of_intent(&intent, own.kind, secret);
     if let (Some(method), Some(customer)) = (&intent.payment_method, &intent.customer) {
         let properties = vec![(methods::CUSTOMER.to_owned(), customer.id().to_owned())];
         let external_id = method.id().to_owned();

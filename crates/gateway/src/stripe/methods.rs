@@ -25,16 +25,14 @@ const CREATE_CUSTOMER: &str = "createStripeCustomer";
 pub(super) struct Attached {
     pub(super) method: String,
     pub(super) customer: Option<String>,
-    /// Whether Stripe was asked, so that the payment method has to be told.
+    /// Whether Stripe was asked: the payment method is updated with what it answered.
     pub(super) is_new: bool,
 }
 
 /// The method of a call.
 pub(super) async fn attached(of: &Charging<'_>) -> Result<Attached, Trouble> {
     let method = of.call.external_payment_method_id.as_deref();
-    // The payment method's only: an inquiry looks there.
-    let mut own = of.call.payment_method_properties.iter().filter(|(key, _)| key == CUSTOMER);
-    if let (Some(method), Some((_, customer))) = (method, own.next()) {
+    if let (Some(method), Some(customer)) = (method, own(of, CUSTOMER)) {
         let (method, customer) = (checked(method)?, checked(customer)?);
         return Ok(Attached { method, customer: Some(customer), is_new: false });
     }
@@ -43,7 +41,7 @@ pub(super) async fn attached(of: &Charging<'_>) -> Result<Attached, Trouble> {
         let (method, customer) = (found.id, Some(customer.id().to_owned()));
         return Ok(Attached { method, customer, is_new: true });
     }
-    if of.property(CREATE_CUSTOMER) == Some("false") {
+    if own(of, CREATE_CUSTOMER) == Some("false") {
         return Ok(Attached { method: found.id, customer: None, is_new: true });
     }
     let call = of.call;
@@ -60,12 +58,19 @@ pub(super) async fn attached(of: &Charging<'_>) -> Result<Attached, Trouble> {
     Ok(Attached { method: attached.id, customer: Some(customer), is_new: true })
 }
 
-/// The method by its id, or of the token, source or session that the payment method or the request names.
+/// A property of the payment method. Those of a request do not count: an inquiry looks through the intents of the
+/// payment method's customer, and would not find one that was made for another.
+fn own<'a>(of: &Charging<'a>, name: &str) -> Option<&'a str> {
+    let mut own = of.call.payment_method_properties.iter().filter(|(key, _)| key == name);
+    own.next().map(|(_, value)| value.as_str())
+}
+
+/// The method by its id, or of the token, source or session that the payment method names.
 async fn find(of: &Charging<'_>, method: Option<&str>) -> Result<Method, Trouble> {
-    if let Some(session) = of.property(SESSION) {
+    if let Some(session) = own(of, SESSION) {
         return of_session(of, &checked(session)?).await;
     }
-    let named = [of.property(TOKEN), method, of.property(SOURCE)];
+    let named = [own(of, TOKEN), method, own(of, SOURCE)];
     let Some(name) = named.into_iter().flatten().find(|it| !it.is_empty()) else {
         let reason = "the payment method has no token, no source and no externalPaymentMethodId";
         return Err(Trouble::NotSent(reason.to_owned()));

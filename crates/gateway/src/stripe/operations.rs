@@ -46,7 +46,14 @@ impl Charging<'_> {
         let carried = match (self.call.operation, own) {
             (TransactionType::Authorize | TransactionType::Purchase, None) => self.charge().await,
             (TransactionType::Authorize | TransactionType::Purchase, Some(own)) => {
-                self.complete(own).await
+                // Nothing that is refused here says what became of what is pending.
+                self.complete(own).await.map_err(|trouble| match trouble {
+                    Trouble::Refused(refused) => {
+                        Trouble::NotSent(format!("Stripe answered HTTP {}", refused.status))
+                    }
+                    Trouble::NotSent(reason) => Trouble::NotSent(reason),
+                    Trouble::Unknown(reason) => Trouble::Unknown(reason),
+                })
             }
             (TransactionType::Capture, _) => self.capture().await.map(Answered::from),
             (TransactionType::Refund, _) => self.refund().await.map(Answered::from),
@@ -149,8 +156,14 @@ impl Charging<'_> {
         };
         let parameters = Parameters::default().with("expand[]", "latest_charge");
         let key = self.key(&format!("{step}-{}", self.call.seq.0));
-        let changed = self.api.post(&format!("{path}/{step}"), parameters, &key).await?;
-        Ok(self.seen(changed))
+        match self.api.post(&format!("{path}/{step}"), parameters, &key).await {
+            // The customer may have been faster: what the intent is now is no failure of the payment.
+            Err(Trouble::Refused(_)) => {
+                let with_charge = Parameters::default().with("expand[]", "latest_charge");
+                Ok(self.seen(self.api.get(&path, with_charge).await?))
+            }
+            changed => Ok(self.seen(changed?)),
+        }
     }
 
     /// An intent whose secret the customer may have.
@@ -236,10 +249,9 @@ impl Charging<'_> {
         to_stripe(self.call.amount.unwrap_or_default(), self.call.currency)
     }
 
-    /// A property of the request, or else of the payment method.
-    pub(super) fn property(&self, name: &str) -> Option<&str> {
-        let all = self.call.properties.iter().chain(&self.call.payment_method_properties);
-        let mut of_name = all.filter(|(key, _)| key == name);
+    /// A property of the request.
+    fn property(&self, name: &str) -> Option<&str> {
+        let mut of_name = self.call.properties.iter().filter(|(key, _)| key == name);
         of_name.next().map(|(_, value)| value.as_str())
     }
 

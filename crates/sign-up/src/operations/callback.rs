@@ -2,7 +2,6 @@
 //! Webhooks specifies.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use domain::operation::{Operation, OperationStatus};
@@ -31,20 +30,6 @@ pub enum NotDelivered {
     #[error("the callback did not answer in time")]
     TimedOut,
 }
-
-/// Delays from a failed call to the next attempt, as Standard Webhooks recommends; there is no
-/// attempt after the last one.
-pub const NOTIFY_DELAYS: [Duration; 9] = [
-    Duration::from_secs(5),
-    Duration::from_secs(5 * 60),
-    Duration::from_secs(30 * 60),
-    Duration::from_secs(2 * 3600),
-    Duration::from_secs(5 * 3600),
-    Duration::from_secs(10 * 3600),
-    Duration::from_secs(14 * 3600),
-    Duration::from_secs(20 * 3600),
-    Duration::from_secs(24 * 3600),
-];
 
 /// The URL to call, and the secret to sign the call with.
 #[derive(Clone, PartialEq, Eq)]

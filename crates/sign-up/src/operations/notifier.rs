@@ -17,7 +17,9 @@ use tokio::time::Instant;
 
 use super::callback::Callback;
 use super::worker::Worker;
-use super::{Deliver, Delivery, Disclosure, NOTIFY_DELAYS, NotDelivered};
+use secrets::webhook;
+
+use super::{Deliver, Delivery, Disclosure, NotDelivered};
 
 /// How many clients are called concurrently.
 const CALLS_MAX: usize = 16;
@@ -267,7 +269,7 @@ const fn notified(
 
 /// When to retry a call that has failed this often before, unless it is given up.
 fn next_attempt_at(now: Timestamp, failed_before: u32) -> Option<Timestamp> {
-    let delay = NOTIFY_DELAYS.get(usize::try_from(failed_before).ok()?)?;
+    let delay = webhook::RETRY_DELAYS.get(usize::try_from(failed_before).ok()?)?;
     Some(now.plus_us(i64::try_from(delay.as_micros()).ok()?))
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use domain::payment::{Outstanding, PaymentFile, Transaction};
+use domain::payment::{Outstanding, PaymentFile, Transaction, TransactionStatus};
 use domain::payment_attempt::PaymentAttempt;
 use domain::{Currency, EXTERNAL_PAYMENT, TransactionId};
 use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
@@ -163,7 +163,9 @@ impl RowFormat for ReadOptions {
         let purchased = amounts.purchased.minus_floor_zero(amounts.charged_back);
         let transactions = audited.file.transactions.iter().zip(&audited.transaction_rows);
         let transactions = transactions.map(|(it, rows)| {
-            let next = audited.next_actions.iter().find(|next| next.transaction == it.id);
+            let is_pending = it.status == TransactionStatus::Pending;
+            let mut next = audited.next_actions.iter().filter(|_| is_pending);
+            let next = next.find(|next| next.transaction == it.id);
             self.transaction(it, next, (key.clone(), rows))
         });
         let transactions = transactions.collect();

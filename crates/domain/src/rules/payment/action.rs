@@ -13,6 +13,9 @@ use crate::{Accepted, Reply, Timestamp, TransactionId};
 /// How long giving up is put off while another operation of the payment is under way.
 const POSTPONED_US: i64 = 60 * Timestamp::SECOND_US;
 
+/// When giving up is tried again: the gateway may not have been reached.
+const AGAIN_US: i64 = 3_600 * Timestamp::SECOND_US;
+
 const fn key_of(transaction: TransactionId) -> TimerKey {
     TimerKey { kind: TimerKind::PaymentAction, object: transaction.uuid() }
 }
@@ -31,13 +34,17 @@ pub(super) fn wait(
     outstanding.next_action = Some(next_action.clone());
     let settings = cx.settings.gateway(&transaction.gateway);
     if let (true, Some(timeout_us)) = (is_first, settings.and_then(|it| it.action_timeout_us)) {
-        cx.change(TimerChange::Set(Timer {
-            tenant: transaction.tenant,
-            key: key_of(transaction.id),
-            account: transaction.account_id,
-            due: cx.now.plus_us(timeout_us),
-        }));
+        set_timer(transaction, timeout_us, cx);
     }
+}
+
+fn set_timer(of: &Transaction, delay_us: i64, cx: &mut Context) {
+    cx.change(TimerChange::Set(Timer {
+        tenant: of.tenant,
+        key: key_of(of.id),
+        account: of.account_id,
+        due: cx.now.plus_us(delay_us),
+    }));
 }
 
 /// Gives a transaction up whose customer was waited for long enough: the gateway is called to cancel it, and says
@@ -52,12 +59,7 @@ pub(crate) fn expire(state: &State, it: &ExpireAction, cx: &mut Context) -> Outc
     let pending = pending.filter(|(_, it)| it.status == TransactionStatus::Pending);
     let Some((file, pending)) = pending else { return Ok(Accepted::now(Reply::Done)) };
     if file.is_in_doubt() {
-        cx.change(TimerChange::Set(Timer {
-            tenant: cx.tenant,
-            key,
-            account: pending.account_id,
-            due: cx.now.plus_us(POSTPONED_US),
-        }));
+        set_timer(pending, POSTPONED_US, cx);
         return Ok(Accepted::now(Reply::Done));
     }
     let request = Complete {
@@ -65,6 +67,7 @@ pub(crate) fn expire(state: &State, it: &ExpireAction, cx: &mut Context) -> Outc
         ..Complete::as_requested(it.payment, it.transaction, pending.kind)
     };
     let before = cx.done.clone();
+    set_timer(pending, AGAIN_US, cx);
     complete::complete(state, &request, cx).or_else(|_| {
         // What the rules do not complete, such as what another success superseded, stays as it is.
         cx.done = before;

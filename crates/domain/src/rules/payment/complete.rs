@@ -81,7 +81,8 @@ pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcom
     file.payment.revision = file.payment.revision.next(cx.seq);
     file.transactions.push(transaction);
     // The attempts are not loaded on each way here: the reply looks for one.
-    let asked = Asked { amount, properties: &it.properties, is_controlled: true };
+    let next_action = state.outstanding(cx.tenant, id).and_then(|it| it.next_action.clone());
+    let asked = Asked { amount, properties: &it.properties, is_controlled: true, next_action };
     outcome::submit(outcome::method_of(state, &file, cx), file, asked, cx)
 }
 

@@ -62,7 +62,8 @@ pub(crate) fn follow_up(
     let currency = file.payment.currency;
     let key = it.transaction_key.clone();
     append(&mut file, (kind, key), way, amount.map(|amount| (amount, currency)), cx);
-    let asked = Asked { amount, properties: &it.properties, is_controlled: control.is_some() };
+    let is_controlled = control.is_some();
+    let asked = Asked { amount, properties: &it.properties, is_controlled, next_action: None };
     let accepted = if kind == TransactionType::Chargeback {
         outcome::settle_at_once(file, asked, cx)
     } else {
@@ -109,7 +110,8 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
     let reversal = (TransactionType::ChargebackReversal, Some(key.clone()));
     append(&mut file, reversal, way, amount, cx);
     let is_controlled = control.is_some();
-    let asked = Asked { amount: Some(open), properties: &it.properties, is_controlled };
+    let (amount, next_action) = (Some(open), None);
+    let asked = Asked { amount, properties: &it.properties, is_controlled, next_action };
     let accepted = outcome::settle_at_once(file, asked, cx);
     if let Some(control) = &control {
         control.followed(state, it, cx);

@@ -87,7 +87,8 @@ pub(super) fn start(
     }
     let file = open(&start, merchant_account, cx);
     let is_controlled = control.is_some();
-    let asked = Asked { amount: Some(start.amount), properties: &it.properties, is_controlled };
+    let (amount, next_action) = (Some(start.amount), None);
+    let asked = Asked { amount, properties: &it.properties, is_controlled, next_action };
     let accepted = outcome::submit(Some(method), file, asked, cx)?;
     if let Some(control) = &control {
         control.begun(state, &start, cx);

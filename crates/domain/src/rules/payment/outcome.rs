@@ -27,6 +27,8 @@ pub(super) struct Asked<'a> {
     pub(super) properties: &'a Properties,
     /// Whether it has an attempt, or may have one.
     pub(super) is_controlled: bool,
+    /// What its customer has to do already: a completion does not take the secret back.
+    pub(super) next_action: Option<String>,
 }
 
 /// What is to be written of a transaction's outcome.
@@ -98,7 +100,9 @@ pub(super) fn submit(
     }
     let timeout_us = settings.timeout_us;
     let deadline = cx.real_now.plus_us(timeout_us);
-    cx.change(PaymentChange::Outstanding(outcome_of(&transaction, deadline, cx)));
+    let next_action = asked.next_action;
+    let awaited = Outstanding { next_action, ..outcome_of(&transaction, deadline, cx) };
+    cx.change(PaymentChange::Outstanding(awaited));
     cx.effect(Effect::CallGateway(Box::new(GatewayCall {
         tenant: cx.tenant,
         account: file.payment.account_id,

@@ -78,6 +78,28 @@ fn a_customer_who_does_nothing_is_given_up() {
 }
 
 #[test]
+fn a_completion_does_not_take_the_secret_back() {
+    let mut world = world("purchase p 10 | pend p action=sealed");
+    let due = timers(&world)[0].due;
+    for step in ["complete p", "timeout p", "found-pending p"] {
+        world.step(step);
+        assert_eq!(next_action(&world).as_deref(), Some("sealed"), "{step}");
+    }
+    assert_eq!(timers(&world)[0].due, due, "it is not waited for longer");
+}
+
+#[test]
+fn giving_up_is_tried_again_where_the_gateway_was_not_reached() {
+    let mut world = world("purchase p 10 | pend p action=sealed");
+    expire(&mut world);
+    world.step("unsent p");
+    assert_eq!(expire(&mut world).done.effects.len(), 1);
+    world.step("decline p");
+    assert!(expire(&mut world).done.effects.is_empty());
+    assert_eq!(timers(&world).len(), 0);
+}
+
+#[test]
 fn what_has_an_outcome_is_left_alone() {
     let mut world = world("purchase p 10 | pend p action=sealed | found-paid p");
     let executed = expire(&mut world);
