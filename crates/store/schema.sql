@@ -810,3 +810,5 @@ CREATE TABLE webhook_replay_progress (
 
 INSERT INTO webhook_delivery (seq, ordinal, endpoint_id, tenant, attempts, due_at_us, error, check_made, check_now) SELECT seq, ordinal, x'00000000000000000000000000000000', tenant, attempts, due_at_us, error, check_made, check_now FROM delivery;
 DROP TABLE delivery;
+ALTER TABLE payment_transaction ADD COLUMN routed TEXT;
+ALTER TABLE payment_rules ADD COLUMN routing TEXT;

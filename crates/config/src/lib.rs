@@ -5,6 +5,7 @@ mod http_gateway;
 mod log_filter;
 mod mail;
 mod period;
+mod routing;
 mod secret;
 mod settings;
 mod sign_up;
@@ -204,10 +205,7 @@ impl Config {
         if self.gateway.simulator.settle_after.0 < SETTLE_AFTER_MIN {
             return invalid("gateway.simulator.settle_after", "must be at least 1s");
         }
-        if let Some((key, reason)) = self.gateway.stripe.check() {
-            return invalid(key, &reason);
-        }
-        if let Some((key, reason)) = http_gateway::check(&self.gateway.http, self.test_clock) {
+        if let Some((key, reason)) = self.check_gateways() {
             return invalid(&key, &reason);
         }
         if !is_base_url(&self.public_url) {
@@ -245,6 +243,15 @@ impl Config {
             return invalid("http.headers_bytes_max", "must be at least 8192");
         }
         Ok(())
+    }
+
+    /// Which setting of gateways cannot be, and why.
+    fn check_gateways(&self) -> Option<(String, String)> {
+        let settings::Gateway { stripe, breaker, tries, http, .. } = &self.gateway;
+        let stripe = stripe.check().map(|(key, reason)| (key.to_owned(), reason));
+        let routing = routing::check(breaker, tries);
+        let routing = routing.map(|(key, reason)| (key.to_owned(), reason.to_owned()));
+        stripe.or(routing).or_else(|| http_gateway::check(http, self.test_clock))
     }
 
     /// The settings of the mail queue. Links lead to `mail.base_url`, or to `public_url`, or to the address

@@ -11,6 +11,7 @@ use super::database::DatabaseUrl;
 use super::http_gateway::HttpGateway;
 use super::mail::Mail;
 use super::period::Period;
+use super::routing::{Breaker, Tries};
 use super::secret::Secret;
 use super::sign_up::Signup;
 use super::stripe::Stripe;
@@ -231,6 +232,10 @@ pub struct Engine {
 pub struct Gateway {
     /// Calls of one gateway in flight; above it 503, and nothing is written.
     pub in_flight_max: usize,
+    #[serde(default)]
+    pub breaker: Breaker,
+    #[serde(default)]
+    pub tries: Tries,
     pub simulator: Simulator,
     pub stripe: Stripe,
     /// Gateways that are other programs, by name.
@@ -548,7 +553,8 @@ impl Default for Gateway {
             settle_after: Period::seconds(5),
         };
         let stripe = Stripe::default();
-        Self { in_flight_max: 4_096, simulator, stripe, http: BTreeMap::new() }
+        let (breaker, tries) = (Breaker::default(), Tries::default());
+        Self { in_flight_max: 4_096, breaker, tries, simulator, stripe, http: BTreeMap::new() }
     }
 }
 

@@ -73,6 +73,8 @@ pub const PERMISSIONS: &[&str] = &[
     "event:read",
     "event:resend",
     "tenant:administer",
+    "routing:read",
+    "routing:override",
 ];
 
 /// Writes a permission the way it is stored: `account` becomes `account:*`; `None` where nothing

@@ -31,6 +31,9 @@ pub struct InitiateCombo {
     /// The control plugins that the call names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub control: Vec<String>,
+    /// The gateways to try, in order, in place of the tenant's rules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gateways: Vec<String>,
 }
 
 /// The account of a combo payment.
@@ -84,6 +87,7 @@ impl InitiateCombo {
             currency: self.currency,
             properties: self.properties.clone(),
             control: self.control.clone(),
+            gateways: self.gateways.clone(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::change::{Change, ClaimChange};
 use crate::claim::{Claim, ClaimKey};
+use crate::health::Health;
 use crate::payment::{Actor, ReplyKey};
 use crate::{AccountId, Effect, Event, Id, RequestId, Seq, TenantNo, Timestamp};
 
@@ -21,6 +22,21 @@ pub struct Settings {
     pub reply_keep_us: i64,
     /// How many transactions a payment may have.
     pub transactions_per_payment_max: usize,
+    pub routing: RoutingSettings,
+}
+
+/// How long the tries of a routed payment may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoutingSettings {
+    /// From its first commit on, in microseconds of real time: all tries have to end within.
+    pub deadline_us: i64,
+    /// How much of that has to be left for one more try, in microseconds.
+    pub next_try_min_us: i64,
+}
+
+impl RoutingSettings {
+    pub const DEFAULT: Self =
+        Self { deadline_us: 30 * Timestamp::SECOND_US, next_try_min_us: 5 * Timestamp::SECOND_US };
 }
 
 impl Settings {
@@ -33,6 +49,7 @@ impl Settings {
             pending_delays_us: vec![],
             reply_keep_us,
             transactions_per_payment_max,
+            routing: RoutingSettings::DEFAULT,
         }
     }
 
@@ -92,6 +109,8 @@ pub struct Context<'a> {
     /// The journal row this command will have, if it is accepted.
     pub seq: Seq,
     pub settings: &'a Settings,
+    /// Which gateways take no calls, stamped once per batch.
+    pub health: &'a Health,
     sequences: Sequences,
     request: RequestId,
     minted: u8,
@@ -119,6 +138,8 @@ pub struct Stamp<'a> {
     /// The journal row that the command will have, if it is accepted.
     pub seq: Seq,
     pub settings: &'a Settings,
+    /// Which gateways take no calls.
+    pub health: &'a Health,
     /// The numbers to hand out next.
     pub sequences: Sequences,
 }
@@ -133,6 +154,7 @@ impl<'a> Context<'a> {
             real_now: stamp.real_now,
             seq: stamp.seq,
             settings: stamp.settings,
+            health: stamp.health,
             sequences: stamp.sequences,
             request: request.id,
             minted: 0,

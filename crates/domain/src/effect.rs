@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::MerchantAccount;
 use crate::payment::TransactionType;
 use crate::properties::Properties;
+use crate::routed::Tries;
 use crate::{AccountId, AmountMinor, Currency, PaymentId, Seq, TenantNo, TransactionId};
 
 /// Something to be done outside once the commit that decided it is durable.
@@ -60,6 +61,9 @@ pub struct GatewayCall {
     /// The journal row that committed the call: each call for the transaction has another.
     #[serde(default)]
     pub seq: Seq,
+    /// Where a decline may go on; `None` where it may not.
+    #[serde(skip)]
+    pub tries: Option<Box<Tries>>,
     /// How long to wait for the answer, in microseconds of real time.
     pub timeout_us: i64,
 }

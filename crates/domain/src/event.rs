@@ -76,6 +76,14 @@ pub enum Event {
         /// When the transaction was asked for.
         effective_at: Timestamp,
     },
+    /// Two tries of a request have succeeded: this one, which had been declined, and a later one.
+    LateSuccess {
+        account: AccountId,
+        payment: PaymentId,
+        transaction: TransactionId,
+        /// Whether it is refunded, as the tenant's rules say.
+        is_refunded: bool,
+    },
     /// A tenant stored a value.
     TenantConfigChanged { value: TenantValueId, key: String },
     /// A tenant deleted what it had stored under a key that means something.
@@ -121,7 +129,8 @@ impl Event {
             | Self::CustomFieldAdded { account, .. }
             | Self::CustomFieldRemoved { account, .. }
             | Self::BlockingStateAdded { account, .. }
-            | Self::TransactionChanged { account, .. } => Some(*account),
+            | Self::TransactionChanged { account, .. }
+            | Self::LateSuccess { account, .. } => Some(*account),
             Self::TenantConfigChanged { .. }
             | Self::TenantConfigDeleted { .. }
             | Self::WebhookEndpointDisabled { .. }

@@ -127,9 +127,11 @@ fn of_payment(state: &State, command: &PaymentCommand, cx: &mut Context) -> Outc
         PaymentCommand::Retry(it) => payment::retry(state, it, cx),
         PaymentCommand::ExpireAction(it) => payment::expire_action(state, it, cx),
         PaymentCommand::CancelRetries(it) => payment::cancel_retries(state, it, cx),
+        PaymentCommand::RefundLateSuccess(it) => payment::refund_late(state, it, cx),
         PaymentCommand::Import(it) => payment::import(state, it, cx),
     }?;
     payment::follow(state, cx);
+    payment::note_late_successes(state, cx);
     Ok(accepted)
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::MerchantAccount;
+use crate::routed::{Routed, Tries};
 use crate::{
     AccountId, AmountMinor, Currency, PaymentId, PaymentMethodId, Properties, Revision, TenantNo,
     Timestamp, TransactionId,
@@ -236,6 +237,9 @@ pub struct Transaction {
     /// elsewhere.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overruled: bool,
+    /// Why it goes through that gateway; `None` where its payment method says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routed: Option<Routed>,
     pub revision: Revision,
 }
 
@@ -251,6 +255,14 @@ impl Transaction {
     #[must_use]
     pub fn has_same_route(&self, other: &Self) -> bool {
         self.payment_method_id == other.payment_method_id && self.gateway == other.gateway
+    }
+}
+
+impl Transaction {
+    /// The first of the tries of its request, which several gateways may have had.
+    #[must_use]
+    pub fn first_try(&self) -> TransactionId {
+        self.routed.as_ref().and_then(|it| it.first).unwrap_or(self.id)
     }
 }
 
@@ -358,6 +370,9 @@ pub struct Initiate {
     /// The control plugins that the call names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub control: Vec<String>,
+    /// The gateways to try, in order, in place of the tenant's rules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gateways: Vec<String>,
 }
 
 impl Initiate {
@@ -373,6 +388,7 @@ impl Initiate {
             currency: None,
             properties: Properties::new(),
             control: Vec::new(),
+            gateways: Vec::new(),
         }
     }
 }
@@ -561,6 +577,15 @@ pub enum GatewayAnswer {
     NotSent { message: String },
 }
 
+/// Returns the money of a try that succeeded beside a later one, where its timer is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefundLateSuccess {
+    pub payment: PaymentId,
+    pub transaction: TransactionId,
+    /// When the timer is due.
+    pub due: Timestamp,
+}
+
 /// The outcome of a call. Executed as the actor of the transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayReplied {
@@ -570,6 +595,9 @@ pub struct GatewayReplied {
     /// See [`crate::GatewayCall::is_controlled`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_controlled: bool,
+    /// See [`crate::GatewayCall::tries`].
+    #[serde(skip)]
+    pub tries: Option<Box<Tries>>,
 }
 
 /// A gateway's answer to an inquiry about a transaction, or its notification.

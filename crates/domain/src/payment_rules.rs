@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::routing_rules::RoutingRules;
 use crate::{AmountMinor, Currency, MerchantAccount, Rejection, Revision, TenantNo};
 
 /// How many gateways [`Limits`] name at most.
@@ -24,6 +25,9 @@ pub struct PaymentRules {
     /// The tenant's account at each gateway that needs one, from the gateway's configuration.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub merchant_accounts: BTreeMap<String, MerchantAccount>,
+    /// From the configuration of [`ROUTER`](crate::routing_rules::ROUTER); `None` where no payment is routed by rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<RoutingRules>,
     pub revision: Revision,
 }
 
@@ -71,7 +75,14 @@ impl PaymentRules {
     /// A tenant without rules.
     #[must_use]
     pub const fn none_of(tenant: TenantNo, revision: Revision) -> Self {
-        Self { tenant, retries: None, limits: None, merchant_accounts: BTreeMap::new(), revision }
+        Self {
+            tenant,
+            retries: None,
+            limits: None,
+            merchant_accounts: BTreeMap::new(),
+            routing: None,
+            revision,
+        }
     }
 }
 
@@ -81,6 +92,7 @@ pub enum RulesPart {
     Retries(RetrySettings),
     Limits(Limits),
     MerchantAccount(MerchantAccount),
+    Routing(RoutingRules),
 }
 
 /// A plugin that decides about a call before a gateway gets it, and learns its outcome.

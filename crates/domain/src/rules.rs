@@ -18,6 +18,7 @@ mod object;
 pub(crate) mod operation;
 pub(crate) mod payment;
 pub(crate) mod payment_method;
+mod routing_rules;
 pub(crate) mod tag;
 pub(crate) mod tenant;
 mod timer;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::payment_rules::{ControlPlugin, RulesPart};
+use crate::routing_rules::ROUTER;
 use crate::{Revision, TenantId, TenantNo, TenantValueId, Timestamp};
 
 /// The key under which a tenant's push callback is stored (Kill Bill's name for it).
@@ -71,6 +72,8 @@ pub enum RulesSource<'a> {
     FaregateRules,
     /// The configuration of a gateway, by its name: the tenant's account there.
     Gateway(&'a str),
+    /// The configuration of [`ROUTER`].
+    Router,
 }
 
 impl<'a> RulesSource<'a> {
@@ -81,10 +84,13 @@ impl<'a> RulesSource<'a> {
             return Some(Self::Settings);
         }
         let plugin = key.strip_prefix(PLUGIN_CONFIGURATION)?;
-        match plugin == ControlPlugin::FaregateRules.name() {
-            true => Some(Self::FaregateRules),
-            false => Some(Self::Gateway(plugin)),
-        }
+        Some(if plugin == ControlPlugin::FaregateRules.name() {
+            Self::FaregateRules
+        } else if plugin == ROUTER {
+            Self::Router
+        } else {
+            Self::Gateway(plugin)
+        })
     }
 }
 

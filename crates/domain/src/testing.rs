@@ -3,7 +3,9 @@
 use uuid::Uuid;
 
 use crate::command::AccountCommand;
-use crate::context::{GatewaySettings, Sequences, Settings, Stamp};
+use crate::context::{GatewaySettings, RoutingSettings, Sequences, Settings, Stamp};
+use crate::health::Health;
+use crate::object::Object;
 use crate::payment::{Actor, PaymentFile};
 use crate::payment_attempt::{AttemptState, PaymentAttempt};
 use crate::read::Read;
@@ -21,6 +23,7 @@ pub const TENANT: TenantNo = TenantNo(1);
 pub struct Rows {
     pub state: State,
     pub settings: Settings,
+    pub health: Health,
     pub sequences: Sequences,
     pub seq: i64,
     pub now: i64,
@@ -46,11 +49,13 @@ impl Rows {
             pending_delays_us: vec![3600 * Timestamp::SECOND_US],
             reply_keep_us: 24 * 3600 * Timestamp::SECOND_US,
             transactions_per_payment_max: 6,
+            routing: RoutingSettings::DEFAULT,
         };
         let sequences = Sequences { payment_number: 1, tenant_no: 2 };
         let now = 1_000 * Timestamp::SECOND_US;
         let state = State::default();
-        Self { state, settings, sequences, seq: 1, now, user: "u", reason: None }
+        let health = Health::default();
+        Self { state, settings, health, sequences, seq: 1, now, user: "u", reason: None }
     }
 
     /// Makes an account.
@@ -80,6 +85,7 @@ impl Rows {
             real_now: Timestamp(self.now),
             seq: Seq(self.seq),
             settings: &self.settings,
+            health: &self.health,
             sequences: self.sequences,
         };
         let executed = execute(&self.state, &request, stamp)?;
@@ -174,6 +180,12 @@ fn load_for_payment(state: &mut State, of: (TenantNo, AccountId)) {
     let methods = state.payment_methods.values().flatten();
     let ids = methods.filter(|it| (it.tenant, it.account_id) == of).map(|it| it.id).collect();
     state.methods_to_choose.insert(of, ids);
+    let rules = state.payment_rules[&of.0].as_ref().and_then(|it| it.routing.as_ref());
+    for definition in rules.into_iter().flat_map(crate::routing_rules::RoutingRules::tags) {
+        let key = crate::tag::TagKey::new(of.1, Object::Account(of.1), definition);
+        state.tags.entry((of.0, key)).or_default();
+    }
+    state.custom_fields.entry((of.0, Object::Account(of.1))).or_default();
 }
 
 fn load_scheduled(state: &mut State, of: (TenantNo, AccountId)) {

@@ -21,6 +21,12 @@ impl Timestamp {
         Self(self.0.saturating_add(duration_us))
     }
 
+    /// How many microseconds later another point is; fewer than 0 where it is earlier.
+    #[must_use]
+    pub const fn until_us(self, other: Self) -> i64 {
+        other.0.saturating_sub(self.0)
+    }
+
     /// Milliseconds since 1970-01-01T00:00:00Z, rounded down.
     #[must_use]
     pub const fn millis(self) -> i64 {

@@ -16,10 +16,12 @@ pub enum TimerKind {
     PaymentRetry,
     /// Gives up a transaction whose customer has not done what it waits for. The object is the transaction.
     PaymentAction,
+    /// Returns a late success. The object is its transaction.
+    LateRefund,
 }
 
 impl TimerKind {
-    pub const ALL: [Self; 2] = [Self::PaymentRetry, Self::PaymentAction];
+    pub const ALL: [Self; 3] = [Self::PaymentRetry, Self::PaymentAction, Self::LateRefund];
 
     /// Its name in logs, metrics and lists.
     #[must_use]
@@ -27,6 +29,7 @@ impl TimerKind {
         match self {
             Self::PaymentRetry => "payment-retry",
             Self::PaymentAction => "payment-action",
+            Self::LateRefund => "late-refund",
         }
     }
 
@@ -34,7 +37,7 @@ impl TimerKind {
     #[must_use]
     pub const fn charges(self) -> bool {
         match self {
-            Self::PaymentRetry => true,
+            Self::PaymentRetry | Self::LateRefund => true,
             Self::PaymentAction => false,
         }
     }

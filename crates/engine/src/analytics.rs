@@ -187,6 +187,7 @@ impl Deltas {
             | Event::TagRemoved { .. }
             | Event::CustomFieldAdded { .. }
             | Event::CustomFieldRemoved { .. }
+            | Event::LateSuccess { .. }
             | Event::BlockingStateAdded { .. }
             | Event::TenantConfigChanged { .. }
             | Event::TenantConfigDeleted { .. }

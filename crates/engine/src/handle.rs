@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use domain::command::Subject;
+use domain::health::Health;
 use domain::{AccountId, PaymentId, Request, RequestId, Seq, Settings, TenantNo};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use uuid::Uuid;
@@ -34,6 +35,7 @@ pub use self::stopped::StoppedGateways;
 use self::turns::Turns;
 use self::worker::Worker;
 
+use crate::breaker::Breakers;
 use crate::lane::Lane;
 use crate::partition::{Answer, Partition, Work};
 use crate::ports::{Bookkeeping, Gateway, LedgerTotal, Page, Queries, ROWS_MAX, Store, StoreError};
@@ -93,6 +95,8 @@ pub struct Options {
     pub mails: Arc<watch::Sender<()>>,
     /// Gateways that an operator has stopped; all engines of a process share them.
     pub stopped_gateways: Arc<StoppedGateways>,
+    /// The breakers of gateways; all engines of a process share them.
+    pub breakers: Arc<Breakers>,
     /// Whether reads of balances take the simulated time that their clients request, for benchmarks.
     pub simulates_work: bool,
 }
@@ -109,6 +113,7 @@ impl Default for Options {
             flags: Arc::default(),
             mails: Arc::default(),
             stopped_gateways: Arc::default(),
+            breakers: Arc::default(),
             simulates_work: false,
         }
     }
@@ -256,6 +261,15 @@ impl Engine {
     #[must_use]
     pub fn downgrade(&self) -> WeakEngine {
         WeakEngine(Arc::downgrade(&self.shared))
+    }
+
+    /// Which gateways take no calls now, as this process knows.
+    #[must_use]
+    pub fn gateway_health(&self) -> Health {
+        let mut health = Health::default();
+        self.shared.options.breakers.note(&mut health);
+        self.shared.options.stopped_gateways.note(&mut health);
+        health
     }
 
     /// A new request id (UUID v7).

@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod analytics;
+pub mod breaker;
 pub mod client;
 mod clock;
 pub mod flags;

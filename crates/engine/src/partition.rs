@@ -2,26 +2,28 @@
 //! without a clock of its own, so that `sim` runs the very same code.
 
 mod quarantine;
+mod replies;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use domain::change::{Change, CustomerChange, FlagChange};
 use domain::command::{AccountCommand, Subject};
-use domain::payment::{Actor, PaymentFile, ReplyKey, TransactionStatus};
+use domain::health::Health;
+use domain::payment::{Actor, PaymentFile, TransactionStatus};
 use domain::read::Read;
 use domain::state::State;
 use domain::{
-    AccountId, AccountRejection, Command, Effect, Event, Executed, GatewayCall, Idempotency,
-    PaymentId, PaymentRejection, Rejection, Reply, Request, RequestId, Seq, Sequences, Settings,
-    Stamp, Timestamp, TransactionId, execute,
+    AccountId, AccountRejection, Command, Effect, Event, Executed, GatewayCall, PaymentId,
+    PaymentRejection, Rejection, Reply, Request, RequestId, Seq, Sequences, Settings, Stamp,
+    Timestamp, TransactionId, execute,
 };
 
 use self::quarantine::Quarantine;
-use crate::ports::{
-    Batch, Bookkeeping, Entry, Loaded, QuarantineReason, Store, StoreError, StoredReply,
-};
+use self::replies::mark_of;
+use crate::ports::{Batch, Bookkeeping, Entry, Loaded, QuarantineReason, Store, StoreError};
 use crate::unavailable::Reason;
 
 /// How many commands one commit takes at most.
@@ -166,6 +168,8 @@ pub struct Partition<S> {
     sequences: Sequences,
     queue_offset: Option<i64>,
     quarantine: Quarantine,
+    /// Which gateways take no calls, as the next batches are stamped with.
+    health: Health,
     /// Set while it is not known what the database holds: the next batch opens it again first.
     in_doubt: bool,
     /// Set while the disk is full. The next batch opens the database first, which writes: so even a
@@ -187,6 +191,7 @@ impl<S: Store> Partition<S> {
             sequences: opened.sequences,
             queue_offset: opened.queue_offset,
             quarantine: Quarantine::of(opened.quarantined),
+            health: Health::default(),
             in_doubt: false,
             is_full: !opened.is_writable,
         })
@@ -207,6 +212,11 @@ impl<S: Store> Partition<S> {
     /// The store, for tests that look at what was written.
     pub const fn store(&mut self) -> &mut S {
         &mut self.store
+    }
+
+    /// Sets the health of the gateways, which the next batches are stamped with as they are with their time.
+    pub fn stamp_health(&mut self, health: Health) {
+        self.health = health;
     }
 
     /// Executes and commits one batch. `permit` is asked before a gateway call is committed and
@@ -430,22 +440,46 @@ impl<S: Store> Partition<S> {
         } else if is_quarantined {
             return Verdict::Unavailable(Reason::Quarantined);
         }
-        let stamp = Stamp {
-            now: run.times.now,
-            real_now: run.times.real_now,
-            seq: run.next_seq,
-            settings: &self.settings,
-            sequences: run.sequences,
-        };
-        let state = &run.loaded.state;
-        let executed = catch_unwind(AssertUnwindSafe(|| execute(state, request, stamp)));
-        match executed {
-            Ok(Ok(executed)) => run.accept(request, executed, self.settings.reply_keep_us),
+        match catch_unwind(AssertUnwindSafe(|| self.execute_granted(request, run))) {
+            Ok(Ok(Ok(executed))) => run.accept(request, executed, self.settings.reply_keep_us),
+            Ok(Ok(Err(reason))) => Verdict::Unavailable(reason),
             Ok(Err(rejection)) => run.refuse(request, rejection, self.settings.reply_keep_us),
             Err(_) => {
                 let now = run.times.now;
                 self.quarantine.add((request, account), (QuarantineReason::Bug, None), now);
                 Verdict::Unavailable(Reason::Bug)
+            }
+        }
+    }
+
+    /// Executes a command and acquires the permit of the call that it makes. Where a gateway of a routed payment
+    /// grants none, that gateway takes no calls and the command is executed again: it may go to the next one, and
+    /// a decline is booked without a next try. Without another gateway the reason is returned.
+    fn execute_granted(
+        &self,
+        request: &Request,
+        run: &mut Run,
+    ) -> Result<Result<Executed, Reason>, Rejection> {
+        let mut health = Cow::Borrowed(&self.health);
+        loop {
+            let stamp = Stamp {
+                now: run.times.now,
+                real_now: run.times.real_now,
+                seq: run.next_seq,
+                settings: &self.settings,
+                health: &health,
+                sequences: run.sequences,
+            };
+            let executed = execute(&run.loaded.state, request, stamp)?;
+            let Some(Effect::CallGateway(call)) = executed.done.effects.first() else {
+                return Ok(Ok(executed));
+            };
+            let Err(reason) = (run.permit)(&call.gateway) else { return Ok(Ok(executed)) };
+            match reason.unready() {
+                Some(why) if call.tries.is_some() && health.unready(&call.gateway).is_none() => {
+                    health.to_mut().set(&call.gateway, why);
+                }
+                Some(_) | None => return Ok(Err(reason)),
             }
         }
     }
@@ -506,12 +540,6 @@ const fn is_mail(change: &Change) -> bool {
     matches!(change, Change::Customer(CustomerChange::Mail(_)))
 }
 
-/// Names the reply that says that a request was carried out, where its rows do not go on saying so.
-fn mark_of(request: &Request) -> Option<ReplyKey> {
-    let is_marked = request.idempotency.is_none() && request.command.is_marked();
-    is_marked.then_some(ReplyKey(request.id.0))
-}
-
 /// The account that a request is about, as far as the loaded rows tell.
 fn account_of(request: &Request, state: &State) -> Option<AccountId> {
     let payment = match request.command.subject(request.id) {
@@ -540,6 +568,16 @@ fn actor_of(request: &Request, state: &State) -> Actor {
 /// but the customer saw another outcome.
 fn alert_correction(request: &Request, event: &Event) {
     use TransactionStatus as S;
+    if let Event::LateSuccess { payment, transaction, is_refunded, .. } = event {
+        metrics::counter!("faregate_late_successes_total").increment(1);
+        tracing::warn!(
+            tenant = request.tenant.0,
+            payment.id = %payment,
+            transaction.id = %transaction,
+            is_refunded,
+            "a declined try has succeeded beside a later one"
+        );
+    }
     let Event::TransactionChanged { before: Some(before), status, payment, transaction, .. } =
         event
     else {
@@ -563,6 +601,13 @@ fn alert_correction(request: &Request, event: &Event) {
     }
 }
 
+/// Counts the payments that went on to the next gateway after a decline.
+fn count_next_try(request: &Request, begun: Option<TransactionId>) {
+    if begun.is_some() && request.command.answered().is_some() {
+        metrics::counter!("faregate_cascaded_payments_total").increment(1);
+    }
+}
+
 /// A batch while its commands are executed.
 struct Run<'a> {
     loaded: Loaded,
@@ -577,31 +622,11 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The stored answer to a request that came before, in this batch or earlier.
-    fn known_answer(&self, request: &Request) -> Option<Answer> {
-        let idempotency = request.idempotency?;
-        let stored = self.loaded.replies.get(&idempotency.key)?;
-        if stored.answer.is_some() && stored.expires_at <= self.times.now {
-            return None;
-        }
-        if stored.fingerprint != idempotency.fingerprint {
-            return Some(Answer::AnotherRequest);
-        }
-        Some(match &stored.answer {
-            None => Answer::StillRunning,
-            Some(Ok(reply)) => Answer::Replied(reply.clone()),
-            Some(Err(rejection)) => Answer::Refused(rejection.clone()),
-        })
-    }
-
     fn accept(&mut self, request: &Request, executed: Executed, reply_keep_us: i64) -> Verdict {
         let Executed { reply, done, sequences } = executed;
         let mut waits = None;
         for effect in done.effects {
             let Effect::CallGateway(call) = effect;
-            if let Err(reason) = (self.permit)(&call.gateway) {
-                return Verdict::Unavailable(reason);
-            }
             waits = Some(call.transaction);
             self.calls.push(Performing { call: *call, actor: request.actor.clone() });
         }
@@ -613,6 +638,7 @@ impl Run<'_> {
         self.mark(request, reply_keep_us);
         self.settle_replies(&done.changes);
         done.events.iter().for_each(|event| alert_correction(request, event));
+        count_next_try(request, waits);
         let actor = actor_of(request, &self.loaded.state);
         self.loaded.state.apply(request.tenant, &done.changes);
         if !done.changes.is_empty() || !done.events.is_empty() {
@@ -656,11 +682,6 @@ impl Run<'_> {
             open |= has_open_transaction(file);
         });
         open
-    }
-
-    /// Whether the request was carried out before, by the mark that it left.
-    fn is_marked(&self, request: &Request) -> bool {
-        mark_of(request).is_some_and(|key| self.loaded.replies.contains_key(&key))
     }
 
     /// Whether what the request makes is there already: in this batch, or among the rows that it
@@ -721,49 +742,6 @@ impl Run<'_> {
             let file = payment.and_then(|id| state.payments.get(&(request.tenant, id)));
             file.and_then(Option::as_ref).into_iter().for_each(&mut look);
         });
-    }
-
-    /// Stores the reply to a request that can come twice; `None` while its outcome is open.
-    fn keep(
-        &mut self,
-        request: &Request,
-        answer: Option<Result<Reply, Rejection>>,
-        reply_keep_us: i64,
-    ) {
-        let Some(idempotency) = request.idempotency else { return };
-        self.store(idempotency, answer, reply_keep_us);
-    }
-
-    /// Stores that a request was carried out whose rows do not go on saying so. Its
-    /// answer is not stored.
-    fn mark(&mut self, request: &Request, reply_keep_us: i64) {
-        let Some(key) = mark_of(request) else { return };
-        let mark = Idempotency { key, fingerprint: request.id.0 };
-        self.store(mark, Some(Ok(Reply::Done)), reply_keep_us);
-    }
-
-    fn store(
-        &mut self,
-        of: Idempotency,
-        answer: Option<Result<Reply, Rejection>>,
-        reply_keep_us: i64,
-    ) {
-        let expires_at = self.times.now.plus_us(reply_keep_us);
-        let stored = StoredReply { key: of.key, fingerprint: of.fingerprint, answer, expires_at };
-        self.loaded.replies.insert(stored.key, stored.clone());
-        self.batch.replies.push(stored);
-    }
-
-    /// Makes replies that a command settled known to the commands after it in the batch.
-    fn settle_replies(&mut self, changes: &[Change]) {
-        for change in changes {
-            if let Change::ReplySettled { key, reply, expires_at } = change
-                && let Some(stored) = self.loaded.replies.get_mut(key)
-            {
-                stored.answer = Some(Ok(reply.clone()));
-                stored.expires_at = *expires_at;
-            }
-        }
     }
 }
 

@@ -154,6 +154,7 @@ pub const fn is_settled(reason: Reason) -> bool {
     match reason {
         Reason::GatewayFull
         | Reason::GatewayStopped
+        | Reason::BreakerOpen
         | Reason::Expired
         | Reason::Repeated
         | Reason::Quarantined

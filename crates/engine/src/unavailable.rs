@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use domain::health::Unready;
+
 use crate::ports::StoreError;
 
 /// A refusal by circumstances, not by rules. APIs answer 503 with `Retry-After`.
@@ -28,6 +30,9 @@ pub enum Reason {
     /// An operator has stopped the calls of this gateway.
     #[error("the payment gateway is stopped on this node")]
     GatewayStopped,
+    /// The gateway's breaker is open: too many of its calls failed.
+    #[error("the payment gateway fails: it is not called for a while")]
+    BreakerOpen,
     /// The queue to the processors cannot be reached; nothing was sent.
     #[error("the message queue is not available")]
     QueueAway,
@@ -83,7 +88,9 @@ impl From<Reason> for Unavailable {
             | Reason::Store
             | Reason::NotOwner => Some(Duration::from_secs(1)),
             Reason::ReadTooLong => Some(Duration::from_secs(5)),
-            Reason::DiskFull | Reason::GatewayStopped => Some(Duration::from_secs(10)),
+            Reason::DiskFull | Reason::GatewayStopped | Reason::BreakerOpen => {
+                Some(Duration::from_secs(10))
+            }
             Reason::CommitInDoubt
             | Reason::Repeated
             | Reason::MessageTooLarge
@@ -113,11 +120,12 @@ impl From<&StoreError> for Reason {
 
 impl Reason {
     /// Every reason, as metrics list them from the start.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::QueueFull,
         Self::MessageTooLarge,
         Self::GatewayFull,
         Self::GatewayStopped,
+        Self::BreakerOpen,
         Self::QueueAway,
         Self::Expired,
         Self::ReadersFull,
@@ -147,6 +155,7 @@ impl Reason {
             | Self::MessageTooLarge
             | Self::GatewayFull
             | Self::GatewayStopped
+            | Self::BreakerOpen
             | Self::Expired
             | Self::NotOwner
             | Self::Repeated
@@ -169,11 +178,37 @@ impl Reason {
         matches!(self.retry(), Retry::AfterAnOperator)
     }
 
+    /// What it says of the health of a gateway that grants no call; `None` where it says nothing.
+    #[must_use]
+    pub const fn unready(self) -> Option<Unready> {
+        match self {
+            Self::GatewayFull => Some(Unready::Full),
+            Self::GatewayStopped => Some(Unready::Stopped),
+            Self::BreakerOpen => Some(Unready::BreakerOpen),
+            Self::QueueFull
+            | Self::MessageTooLarge
+            | Self::QueueAway
+            | Self::Expired
+            | Self::ReadersFull
+            | Self::ReadTooLong
+            | Self::HashersFull
+            | Self::Stopping
+            | Self::DiskFull
+            | Self::Store
+            | Self::NotOwner
+            | Self::CommitInDoubt
+            | Self::Repeated
+            | Self::Quarantined
+            | Self::Bug => None,
+        }
+    }
+
     const fn retry(self) -> Retry {
         match self {
             Self::QueueFull
             | Self::GatewayFull
             | Self::GatewayStopped
+            | Self::BreakerOpen
             | Self::QueueAway
             | Self::Expired
             | Self::ReadersFull
@@ -196,6 +231,7 @@ impl Reason {
             Self::MessageTooLarge => "message_too_large",
             Self::GatewayFull => "gateway_full",
             Self::GatewayStopped => "gateway_stopped",
+            Self::BreakerOpen => "breaker_open",
             Self::QueueAway => "queue_away",
             Self::Expired => "expired",
             Self::ReadersFull => "readers_full",

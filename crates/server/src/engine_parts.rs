@@ -6,7 +6,9 @@ use std::sync::Arc;
 use ::mail::MailDispatcher;
 use ::sign_up::tokens::TokenKey;
 use ::sign_up::{SignUp, operations};
+use domain::context::RoutingSettings;
 use domain::{PartitionNo, Settings};
+use engine::breaker::{BreakerSettings, Breakers};
 use engine::ports::Gateway;
 use engine::{Clock, Engine, Options};
 use feature_flags::scheduled;
@@ -172,6 +174,20 @@ fn settings(config: &Config, gateways: &Gateways) -> Settings {
         pending_delays_us: delays(&config.resolver.pending_delays),
         reply_keep_us: config.idempotency.keep.as_us(),
         transactions_per_payment_max: TRANSACTIONS_PER_PAYMENT_MAX,
+        routing: RoutingSettings {
+            deadline_us: config.gateway.tries.deadline.as_us(),
+            next_try_min_us: config.gateway.tries.next_try_min.as_us(),
+        },
+    }
+}
+
+fn breaker_settings(config: &Config) -> BreakerSettings {
+    let it = &config.gateway.breaker;
+    BreakerSettings {
+        failure_percent: it.failure_percent,
+        calls_min: it.calls_min,
+        p95_max: it.p95_max.0,
+        open_for: it.open_for.0,
     }
 }
 
@@ -182,6 +198,7 @@ fn options(config: &Config) -> Options {
         readers: config.engine.reader_threads,
         reads_waiting_max: config.engine.reads_waiting_max,
         simulates_work: config.simulates(),
+        breakers: Arc::new(Breakers::new(breaker_settings(config))),
         ..Options::default()
     }
 }

@@ -173,6 +173,7 @@ const fn failure(checked: Result<(), Reason>) -> Option<NotReady> {
             | Reason::MessageTooLarge
             | Reason::GatewayFull
             | Reason::GatewayStopped
+            | Reason::BreakerOpen
             | Reason::Expired
             | Reason::ReadersFull
             | Reason::ReadTooLong

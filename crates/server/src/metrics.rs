@@ -64,6 +64,9 @@ fn describe() {
             "faregate_corrected_payments_total",
             "Settled transactions that a gateway corrected later.",
         ),
+        ("faregate_cascaded_payments_total", "Declines that went on to the next gateway."),
+        ("faregate_late_successes_total", "Declined tries that succeeded beside a later one."),
+        ("faregate_gateway_breaker_opened_total", "Breakers that opened, by gateway."),
         ("faregate_timers_total", "Timers that were due, by kind and result."),
         ("faregate_gateway_calls_total", "Gateway calls ended, by gateway and answer."),
         (
@@ -84,6 +87,7 @@ fn describe() {
     }
     // Alarms compare with the value before: what is rare is shown before it happens.
     metrics::counter!("faregate_corrected_payments_total").increment(0);
+    metrics::counter!("faregate_late_successes_total").increment(0);
     for reason in Reason::ALL.map(Reason::label).into_iter().chain(OTHER_REFUSALS) {
         metrics::counter!("faregate_refused_total", "reason" => reason).increment(0);
     }
@@ -102,7 +106,7 @@ fn describe() {
 }
 
 /// Gauges of the core and of the process.
-const GAUGES: [(&str, &str); 29] = [
+const GAUGES: [(&str, &str); 30] = [
     ("faregate_requests_in_progress", "Requests in progress."),
     ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
     ("faregate_connections", "Open connections."),
@@ -121,6 +125,7 @@ const GAUGES: [(&str, &str); 29] = [
         "Transactions unknown or pending after their call ended, by status.",
     ),
     ("faregate_unresolved_oldest_seconds", "Age of the oldest of them, by status."),
+    ("faregate_gateway_breaker_state", "Breakers, by gateway: 0 closed, 1 half-open, 2 open."),
     ("faregate_timers_held", "1 while timers that charge wait for a restart."),
     ("faregate_push_waiting", "Push notifications that wait for another attempt."),
     ("faregate_mail_queue_depth", "Mails that wait to be sent."),

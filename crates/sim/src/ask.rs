@@ -12,6 +12,9 @@ pub type Code = &'static str;
 /// The currencies of the workload, with their decimals: two, none, three.
 pub const CURRENCIES: [(Code, u32); 3] = [("USD", 2), ("JPY", 0), ("KWD", 3)];
 
+/// The plugin whose payment methods are routed.
+pub const ROUTER: &str = "faregate-router";
+
 /// What a transaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -110,6 +113,8 @@ pub enum What {
     SetLimits {
         limits: Option<Limits>,
     },
+    /// Sets where payments of a tenant with routed methods go.
+    SetRouting(Orders),
     NewAccount {
         key: Option<String>,
         /// The default currency.
@@ -209,6 +214,16 @@ pub struct Limits {
     pub lowers: bool,
     /// The gateways whose method a payment goes with that names none, the first that there is.
     pub methods_of: &'static [&'static str],
+}
+
+/// The gateways that routed payments try, in order, and whether a decline goes on to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Orders {
+    /// Of payments in [`LIMITED`].
+    pub limited: [&'static str; 3],
+    /// Of all others; `None`: they are refused.
+    pub others: Option<[&'static str; 3]>,
+    pub goes_on: bool,
 }
 
 /// The currency of amounts that are limited.

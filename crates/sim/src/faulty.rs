@@ -85,6 +85,12 @@ impl Spy {
         Self(Arc::new(Mutex::new(shared)))
     }
 
+    /// The planted bug.
+    #[must_use]
+    pub fn mutant(&self) -> Option<Mutant> {
+        self.lock().mutant
+    }
+
     /// Says what goes wrong in the next batch.
     pub fn arm(&self, trouble: Trouble) {
         let mut shared = self.lock();

@@ -6,10 +6,11 @@ mod control;
 mod ending;
 mod paying;
 mod retrying;
+mod routing;
 mod signing;
 mod sums;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ask::signup::Wish;
 use crate::ask::{
@@ -18,6 +19,7 @@ use crate::ask::{
 
 pub use control::{Aborted, Control, Most};
 pub use retrying::{Due, Retry};
+pub use routing::Way;
 pub use signing::{Customer, Operation, People};
 pub use sums::Sums;
 
@@ -45,6 +47,10 @@ pub struct Rules {
     pub transactions_max: usize,
     /// How long stored replies are kept, in microseconds.
     pub reply_keep_us: i64,
+    /// How long all tries of a routed payment may take, in microseconds.
+    pub tries_us: i64,
+    /// How much of that has to be left for one more.
+    pub next_try_min_us: i64,
 }
 
 /// The gateway that settles within the commit.
@@ -82,6 +88,8 @@ pub struct Model {
     pub tenants: BTreeMap<u32, Tenant>,
     /// Stored replies by idempotency key.
     pub replies: BTreeMap<Uid, Kept>,
+    /// The gateways that take no calls in the batch.
+    pub unready: BTreeSet<&'static str>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -133,6 +141,8 @@ pub struct Method {
     pub made_at: i64,
     /// Whether it was not deleted.
     pub active: bool,
+    /// Whether its person was forgotten: what gateways know them by is gone.
+    pub is_bare: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -140,6 +150,7 @@ pub struct Payment {
     pub account: Uid,
     pub key: Option<String>,
     pub method: Uid,
+    pub gateway: &'static str,
     pub currency: Code,
     /// What happened last.
     pub last: (Kind, Status),
@@ -181,11 +192,15 @@ pub struct Move {
     pub has_attempt: bool,
     /// The day that it counts in, where limits were checked for it.
     pub counted_on: Option<i64>,
+    /// Whether the tenant had limits when it began.
+    pub was_limited: bool,
     /// When it was begun, in domain time.
     pub begun: i64,
     /// Whether it is to be retried where it fails.
     pub asks_for_retries: bool,
     pub retry: Retry,
+    /// Where it may go on after a decline.
+    pub way: Way,
     /// Whether its status was just written.
     pub changed: bool,
     /// Whether that was the end of a failure: it worked, or may have.
@@ -224,7 +239,7 @@ impl Model {
     /// An empty world.
     #[must_use]
     pub const fn new(rules: Rules) -> Self {
-        Self { rules, tenants: BTreeMap::new(), replies: BTreeMap::new() }
+        Self { rules, tenants: BTreeMap::new(), replies: BTreeMap::new(), unready: BTreeSet::new() }
     }
 
     #[must_use]
@@ -249,6 +264,10 @@ impl Model {
             }
             What::SetLimits { limits } => {
                 self.tenant(ask.tenant).control.set(*limits);
+                Expected::Said(Said::Done)
+            }
+            What::SetRouting(orders) => {
+                self.tenant(ask.tenant).control.set_routing(*orders);
                 Expected::Said(Said::Done)
             }
             What::NewAccount { key, currency } => {
@@ -285,7 +304,11 @@ impl Model {
                 self.fix((ask.tenant, *payment, *transaction), (*status, *has_reason), when)
             }
             What::Replied { payment, transaction, heard, is_controlled: _ } => {
-                self.replied((ask.tenant, *payment, *transaction), *heard, when)
+                let place = (ask.tenant, *payment, *transaction);
+                match self.goes_on_to(place, *heard, when) {
+                    Some(gateway) => self.go_on((place, gateway), (when, created)),
+                    None => self.replied(place, *heard, when),
+                }
             }
             What::Inquired { payment, transaction, known, asked_at } => {
                 self.inquired((ask.tenant, *payment, *transaction), (*known, *asked_at), when)
@@ -351,6 +374,7 @@ impl Model {
             What::NewTenant { .. }
             | What::SetValue { .. }
             | What::SetLimits { .. }
+            | What::SetRouting(_)
             | What::NewAccount { .. }
             | What::Rename { .. }
             | What::NewMethod { .. }
@@ -453,7 +477,8 @@ impl Tenant {
             owner.default = Some(id);
         }
         let key = key.cloned();
-        self.methods.insert(id, Method { account, key, gateway, made_at, active: true });
+        self.methods
+            .insert(id, Method { account, key, gateway, made_at, active: true, is_bare: false });
         Expected::Said(Said::Made(id))
     }
 

@@ -105,6 +105,12 @@ pub enum Mutant {
     KeepsOperation,
     /// The process sends calls through another gateway.
     SendsElsewhere,
+    /// A call that ended without an answer is booked as a decline, and goes on to the next gateway.
+    CascadesAfterUnknown,
+    /// The outbox forgets where a call may go on.
+    ForgetsTries,
+    /// The health of gateways is not stamped with the batch.
+    StampsNoHealth,
     /// The process ignores gateways that say that something is undecided.
     IgnoresPending,
     /// The gateway's client sends calls twice to a gateway that does not look at their ids.
@@ -177,6 +183,9 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("forgets-closing", Mutant::ForgetsClosing),
     ("keeps-operation", Mutant::KeepsOperation),
     ("sends-elsewhere", Mutant::SendsElsewhere),
+    ("cascades-after-unknown", Mutant::CascadesAfterUnknown),
+    ("forgets-tries", Mutant::ForgetsTries),
+    ("stamps-no-health", Mutant::StampsNoHealth),
     ("ignores-pending", Mutant::IgnoresPending),
     ("gateway-forgets-ids", Mutant::GatewayForgetsIds),
     ("forgets-its-seed", Mutant::ForgetsItsSeed),

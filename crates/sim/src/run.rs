@@ -115,7 +115,8 @@ pub fn seeds(seeds: Seeds, out: &mut impl Write) -> std::io::Result<bool> {
             writeln!(out, "{} of {} seeds", at - seeds.from + 1, seeds.count)?;
         }
     }
-    let Total { transactions, crashes, moves, fenced, keys_taken, repeated, digest } = total;
+    let Total { transactions, cascades, crashes, moves, fenced, keys_taken, repeated, digest } =
+        total;
     let moved = match seeds.plan.partitions {
         1 => String::new(),
         many => format!(
@@ -125,7 +126,7 @@ pub fn seeds(seeds: Seeds, out: &mut impl Write) -> std::io::Result<bool> {
     };
     writeln!(
         out,
-        "{} seeds from {} on {}:{moved} {transactions} transactions, {crashes} crashes, nothing \
+        "{} seeds from {} on {}:{moved} {transactions} transactions, {cascades} cascades, {crashes} crashes, nothing \
          wrong, digest {digest:016x}, {:.1} s",
         seeds.count,
         seeds.from,
@@ -139,6 +140,7 @@ pub fn seeds(seeds: Seeds, out: &mut impl Write) -> std::io::Result<bool> {
 #[derive(Default)]
 struct Total {
     transactions: u64,
+    cascades: u64,
     crashes: u64,
     moves: u64,
     fenced: u64,
@@ -150,6 +152,7 @@ struct Total {
 impl Total {
     const fn add(&mut self, summary: &Summary) {
         self.transactions += summary.transactions;
+        self.cascades += summary.cascades;
         self.crashes += summary.crashes;
         self.moves += summary.moves;
         self.fenced += summary.fenced;

@@ -1,12 +1,14 @@
 //! Between the simulation's words and those of the code under test: requests one way, answers the
 //! other.
 
+mod routing;
 mod signing;
 
 use domain::blocking_state::{AddBlockingState, Blocks, CloseAccount};
 use domain::change::{AccountChange, Change, CustomerChange, PaymentChange, TenantChange};
 use domain::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
+use domain::context::RoutingSettings;
 use domain::payment::{
     Actor, Complete, FixTransaction, FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge,
     GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, ReplyKey, ResolvePending,
@@ -54,6 +56,10 @@ pub fn settings(rules: &Rules) -> Settings {
         pending_delays_us: rules.pending_delays_us.clone(),
         reply_keep_us: rules.reply_keep_us,
         transactions_per_payment_max: rules.transactions_max,
+        routing: RoutingSettings {
+            deadline_us: rules.tries_us,
+            next_try_min_us: rules.next_try_min_us,
+        },
     }
 }
 
@@ -94,6 +100,9 @@ fn command(what: &What, request: Uid) -> Command {
             rules: None,
         })),
         What::SetLimits { limits } => Command::Tenant(TenantCommand::SetValue(set_limits(*limits))),
+        What::SetRouting(orders) => {
+            Command::Tenant(TenantCommand::SetValue(routing::set_routing(*orders)))
+        }
         What::NewAccount { key, currency } => Command::Account(AccountCommand::Create(Box::new(
             new_account(key.clone(), currency.map(currency_of)),
         ))),
@@ -104,6 +113,7 @@ fn command(what: &What, request: Uid) -> Command {
             Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
                 external_key: key.clone(),
                 is_default: *default,
+                properties: routing::properties_of(gateway),
                 ..CreatePaymentMethod::default_of(id(*account), (*gateway).to_owned())
             }))
         }
@@ -182,6 +192,7 @@ fn ending(what: &What) -> Command {
                 transaction: id(*transaction),
                 answer: answer_of(*heard),
                 is_controlled: *is_controlled,
+                tries: None,
             }))
         }
         What::Inquired { payment, transaction, known, asked_at } => {
@@ -199,6 +210,7 @@ fn ending(what: &What) -> Command {
         What::NewTenant { .. }
         | What::SetValue { .. }
         | What::SetLimits { .. }
+        | What::SetRouting(_)
         | What::NewAccount { .. }
         | What::Rename { .. }
         | What::NewMethod { .. }
@@ -277,6 +289,7 @@ fn start(it: &Start) -> Command {
         currency: it.currency.map(currency_of),
         properties: it.asks_for_retries.then(retries).into_iter().collect(),
         control: control(it.is_controlled),
+        gateways: vec![],
     };
     match it.kind {
         Kind::Authorize => Command::Payment(PaymentCommand::Authorize(initiate)),
@@ -304,6 +317,7 @@ fn combo(it: &Combo) -> Command {
         Means::Named { key, gateway } => ComboMethod {
             external_key: key.clone(),
             gateway: Some((*gateway).to_owned()),
+            properties: routing::properties_of(gateway),
             ..ComboMethod::default()
         },
     });
@@ -319,6 +333,7 @@ fn combo(it: &Combo) -> Command {
         currency: start.currency.map(currency_of),
         properties: start.asks_for_retries.then(retries).into_iter().collect(),
         control: control(start.is_controlled),
+        gateways: vec![],
     })))
 }
 

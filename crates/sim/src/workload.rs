@@ -5,8 +5,8 @@ mod combo;
 mod signing;
 
 use crate::ask::{
-    Ask, CURRENCIES, Code, Completion, Dropped, Follow, Kind, Limits, Repeat, Start, Status, Uid,
-    What, decimal,
+    Ask, CURRENCIES, Code, Completion, Dropped, Follow, Kind, Limits, Orders, ROUTER, Repeat,
+    Start, Status, Uid, What, decimal,
 };
 use crate::model::{EXTERNAL, Model, Payment, Tenant};
 use crate::random::Random;
@@ -15,6 +15,8 @@ use crate::random::Random;
 pub const CARD: &str = "card";
 /// Another gateway that is called.
 pub const WALLET: &str = "wallet";
+/// A third one.
+pub const BANK: &str = "bank";
 
 /// How much of what is wanted is about customers: payments are what matters.
 const CUSTOMERS_PERMILLE: u64 = 90;
@@ -31,6 +33,8 @@ pub struct Workload {
     random: Random,
     /// What was added later is drawn from a source of its own: what others draw stays as it was.
     later: Random,
+    /// The same, of routing.
+    routing: Random,
     made: u64,
     /// Idempotency keys of earlier requests, to be misused.
     repeats: Vec<Repeat>,
@@ -43,6 +47,7 @@ impl Workload {
         Self {
             random: Random::new(seed, "workload"),
             later: Random::new(seed, "later"),
+            routing: Random::new(seed, "routing"),
             made: 0,
             repeats: vec![],
         }
@@ -96,6 +101,7 @@ impl Workload {
             5..=9 => self.new_method(tenant),
             10 if self.random.chance(500) => self.rename(tenant),
             10 => self.set_limits(no),
+            11 if self.routing.chance(250) => self.set_routing(),
             11 => self.set_default(tenant),
             12 => self.state(tenant),
             13..=14 => self.drop_method(tenant),
@@ -122,6 +128,7 @@ impl Workload {
         let old = tenant.methods.values().filter_map(|method| method.key.clone());
         let key = self.key("m", old.collect(), 50);
         let gateway = self.random.weighted(&[(50, CARD), (30, WALLET), (20, EXTERNAL)]);
+        let gateway = if self.routing.chance(120) { ROUTER } else { gateway };
         What::NewMethod { account, key, gateway, default: self.random.chance(600) }
     }
 
@@ -147,6 +154,23 @@ impl Workload {
             ]),
         };
         What::SetLimits { limits: self.random.chance(950).then_some(limits) }
+    }
+
+    /// Where routed payments go, in any order.
+    pub fn set_routing(&mut self) -> What {
+        let mut order = || {
+            let mut all = [CARD, WALLET, BANK];
+            let first =
+                usize::from(self.routing.chance(500)) + usize::from(self.routing.chance(300));
+            all.rotate_left(first);
+            if self.routing.chance(500) {
+                all.swap(1, 2);
+            }
+            all
+        };
+        let (limited, others) = (order(), order());
+        let others = self.routing.chance(900).then_some(others);
+        What::SetRouting(Orders { limited, others, goes_on: self.routing.chance(800) })
     }
 
     fn set_default(&mut self, tenant: &Tenant) -> What {

@@ -23,7 +23,7 @@ use crate::model::{EXTERNAL, Model, Rules, Terms};
 use crate::mutant::Mutant;
 use crate::random::{Digest, Random};
 use crate::translate;
-use crate::workload::{CARD, WALLET, Workload};
+use crate::workload::{BANK, CARD, WALLET, Workload};
 
 use self::owners::{Owner, OwnerId, Queue, Record};
 
@@ -85,6 +85,8 @@ pub struct Summary {
     pub keys_taken: u64,
     /// Deliveries of what had been made before.
     pub repeated: u64,
+    /// Declines that went on to the next gateway.
+    pub cascades: u64,
     /// Transactions in the end.
     pub transactions: u64,
     /// Of these, successes.
@@ -178,6 +180,8 @@ pub struct World<D: Disk> {
     gateway: Gateway,
     workload: Workload,
     random: Random,
+    /// Draws which breakers are open: what others draw stays as it was.
+    breakers: Random,
     calm: bool,
     real: i64,
     offset: i64,
@@ -207,11 +211,14 @@ pub fn rules() -> Rules {
         gateways: BTreeMap::from([
             (CARD, terms(10, 20)),
             (WALLET, terms(3, 8)),
+            (BANK, terms(5, 10)),
             (EXTERNAL, external),
         ]),
         unknown_delays_us: [1, 5, 60, 300, 3_600, 86_400, 86_400].map(|s| s * SECOND_US).to_vec(),
         pending_delays_us: [3_600, 86_400, 86_400].map(|s| s * SECOND_US).to_vec(),
         transactions_max: 6,
+        tries_us: 14 * SECOND_US,
+        next_try_min_us: 5 * SECOND_US,
         reply_keep_us: 24 * HOUR_US,
     }
 }
@@ -242,6 +249,7 @@ impl<D: Disk> World<D> {
             gateway: Gateway::new(seed),
             workload: Workload::new(plan.seed),
             random: Random::new(plan.seed, "world"),
+            breakers: Random::new(plan.seed, "breakers"),
             calm: true,
             real: BEGINNING_US,
             offset: 0,
@@ -263,6 +271,7 @@ impl<D: Disk> World<D> {
                 fenced: 0,
                 keys_taken: 0,
                 repeated: 0,
+                cascades: 0,
                 transactions: 0,
                 successes: 0,
             },

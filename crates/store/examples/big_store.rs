@@ -122,6 +122,7 @@ impl Shop {
             pending_delays_us: vec![Timestamp::SECOND_US],
             reply_keep_us: Timestamp::DAY_US,
             transactions_per_payment_max: 100,
+            routing: domain::context::RoutingSettings::DEFAULT,
         };
         let store = open_dir(dir, options).map_err(|it| StoreError::Database(it.to_string()))?;
         let partition = Partition::open(store, Arc::new(settings))?;
@@ -175,7 +176,13 @@ impl Shop {
                     ..GatewayOutcome::new(GatewayStatus::Processed)
                 });
                 let (payment, transaction) = (performing.call.payment, performing.call.transaction);
-                let replied = GatewayReplied { payment, transaction, answer, is_controlled: false };
+                let replied = GatewayReplied {
+                    payment,
+                    transaction,
+                    answer,
+                    is_controlled: false,
+                    tries: None,
+                };
                 self.request(TENANT, Command::Payment(PaymentCommand::GatewayReplied(replied)))
             })
             .collect();
@@ -231,6 +238,7 @@ impl Shop {
             currency: Currency::parse("USD"),
             properties: vec![],
             control: vec![],
+            gateways: vec![],
         }
     }
 

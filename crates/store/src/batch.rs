@@ -318,7 +318,8 @@ impl<'a> Rows<'a> {
         put_all(db, &tables::PAYMENT_TRANSACTION, self.transactions.values(), |put, it| {
             // Where the batch did not make it, the row keeps what it was made by.
             let opened_seq = it.made_by.unwrap_or(it.image.revision.seq);
-            put.row(&rows::transaction_row(it.image, opened_seq))
+            let routed = it.image.routed.as_ref().map(json);
+            put.row(&rows::transaction_row(it.image, opened_seq, routed.as_ref()))
         })?;
         if !self.postings.is_empty() {
             let mut put = db.insert(&tables::POSTING)?;

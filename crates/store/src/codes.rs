@@ -83,6 +83,7 @@ pub(crate) const fn timer_kind_code(kind: TimerKind) -> i64 {
     match kind {
         TimerKind::PaymentRetry => 1,
         TimerKind::PaymentAction => 2,
+        TimerKind::LateRefund => 3,
     }
 }
 

@@ -104,7 +104,8 @@ pub(crate) fn state(
     load_claims(reader, &mut wanted, &mut state, claims)?;
     find_transactions(reader, &mut wanted, &mut state)?;
     load_payments(reader, &mut wanted, &mut state, recent)?;
-    wanted.control.load_rules(reader, &mut wanted.methods, &mut state)?;
+    let routed_by = (&mut wanted.tags, &mut wanted.custom_fields);
+    wanted.control.load_rules(reader, &mut wanted.methods, routed_by, &mut state)?;
     load_methods(reader, &wanted.methods, &mut state, recent)?;
     wanted.accounts.extend(
         state.payment_methods.values().flatten().map(|method| (method.tenant, method.account_id)),

@@ -399,7 +399,12 @@ pub fn payment(cells: &mut Cells<'_>) -> Result<Payment, StoreError> {
     })
 }
 
-pub(crate) fn transaction_row(it: &Transaction, opened_seq: Seq) -> [Value<'_>; 23] {
+/// A row of a transaction; `routed` is the JSON of that.
+pub(crate) fn transaction_row<'a>(
+    it: &'a Transaction,
+    opened_seq: Seq,
+    routed: Option<&'a String>,
+) -> [Value<'a>; 24] {
     [
         it.tenant.into(),
         it.payment_id.into(),
@@ -423,6 +428,7 @@ pub(crate) fn transaction_row(it: &Transaction, opened_seq: Seq) -> [Value<'_>; 
         it.second_reference.as_ref().into(),
         it.overruled.into(),
         it.merchant_account.as_ref().map(|it| &it.0).into(),
+        routed.into(),
         it.revision.seq.into(),
     ]
 }
@@ -466,6 +472,7 @@ pub fn opened_transaction(cells: &mut Cells<'_>) -> Result<(Seq, Transaction), S
         second_reference: cells.opt_string()?,
         overruled: cells.flag()?,
         merchant_account: cells.opt_string()?.map(MerchantAccount),
+        routed: cells.opt_json()?,
         revision: cells.revision()?,
     };
     Ok((opened_seq, transaction))

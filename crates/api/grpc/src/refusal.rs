@@ -328,6 +328,7 @@ const fn wire_unavailable(reason: Reason) -> (Code, &'static str) {
             (Code::ResourceExhausted, "OVERLOADED")
         }
         Reason::GatewayStopped => (Code::Unavailable, "GATEWAY_STOPPED"),
+        Reason::BreakerOpen => (Code::Unavailable, "GATEWAY_BREAKER_OPEN"),
         Reason::ReadTooLong => (Code::ResourceExhausted, "READ_TOO_LONG"),
         Reason::Stopping => (Code::Unavailable, "STOPPING"),
         Reason::MessageTooLarge => (Code::InvalidArgument, "MESSAGE_TOO_LARGE"),

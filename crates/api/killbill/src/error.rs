@@ -407,6 +407,7 @@ fn unavailable_response(unavailable: &Unavailable) -> Response {
         | Reason::QueueAway
         | Reason::GatewayFull
         | Reason::GatewayStopped
+        | Reason::BreakerOpen
         | Reason::Expired
         | Reason::ReadersFull
         | Reason::ReadTooLong

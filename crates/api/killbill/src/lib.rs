@@ -41,6 +41,7 @@ mod reply;
 mod request;
 mod route;
 mod routes;
+mod routing;
 mod security;
 mod stream;
 mod system;

@@ -23,6 +23,7 @@ use crate::page;
 use crate::payment_rules::control_plugins;
 use crate::reply;
 use crate::request::plugin_properties;
+use crate::routing::named_gateways;
 
 use body::{JSON, TransactionBody};
 use response::{TransactionResponses, UnknownResponses};
@@ -85,6 +86,7 @@ fn initiate(
     body.check_ignored()?;
     let mut properties = body.properties()?;
     properties.extend(plugin_properties(call.query())?);
+    let gateways = named_gateways(call, &mut properties)?;
     Ok(Initiate {
         account,
         payment: body.payment_id()?,
@@ -95,6 +97,7 @@ fn initiate(
         currency: body.currency()?,
         properties,
         control,
+        gateways,
     })
 }
 

@@ -19,6 +19,7 @@ use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
 use crate::payment_rules;
 use crate::reply;
 use crate::request::printable;
+use crate::routing::routing_rules;
 use crate::tenants::TenantValueJson;
 
 /// The longest key, in characters (Kill Bill's column).
@@ -86,7 +87,7 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
 }
 
 /// Stores the configuration of a plugin, encrypted, in place of the one before. Any name is taken, also of
-/// a plugin that is not here. That of `faregate-rules` holds from the next payments on.
+/// a plugin that is not here. Those of `faregate-rules` and `faregate-router` hold from the next payments on.
 #[utoipa::path(post, path = "/1.0/kb/tenants/uploadPluginConfig/{pluginName}", tag = "Tenant",
     operation_id = "set_plugin_configuration",
     params(("pluginName" = String, Path)),
@@ -100,6 +101,7 @@ pub(crate) async fn set_plugin(call: Call) -> HandlerResult {
     let rules = match RulesSource::of(&key) {
         Some(RulesSource::FaregateRules) => Some(RulesPart::Limits(payment_rules::limits(&text)?)),
         Some(RulesSource::Gateway(name)) => merchant_account(&call, name, &text).await?,
+        Some(RulesSource::Router) => Some(RulesPart::Routing(routing_rules(&text)?)),
         Some(RulesSource::Settings) | None => None,
     };
     let tenant = call.tenant.as_ref().expect("the route requires a tenant").id.uuid();

@@ -14,6 +14,7 @@ mod mails;
 mod openapi;
 mod parameters;
 mod quarantine;
+mod routing;
 pub mod sign_up;
 mod sign_up_problem;
 mod tenant;
@@ -96,6 +97,7 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(events::show))
         .routes(routes!(events::resend))
         .routes(routes!(unresolved::list))
+        .routes(routes!(routing::explain))
         .routes(routes!(analytics::payments))
         .routes(routes!(analytics::accounts))
         .routes(routes!(analytics::account))

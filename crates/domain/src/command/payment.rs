@@ -9,7 +9,7 @@ use crate::import::{ImportPayment, id_claim};
 use crate::partition::Subject;
 use crate::payment::{
     Complete, ExpireAction, FixTransaction, FollowUp, GatewayInquired, GatewayReplied, Initiate,
-    ResolvePending,
+    RefundLateSuccess, ResolvePending,
 };
 use crate::payment_attempt::{CancelRetries, RetryPayment};
 use crate::read::Read;
@@ -38,6 +38,7 @@ pub enum PaymentCommand {
     CancelRetries(CancelRetries),
     Import(Box<ImportPayment>),
     ExpireAction(ExpireAction),
+    RefundLateSuccess(RefundLateSuccess),
 }
 
 impl PaymentCommand {
@@ -61,6 +62,7 @@ impl PaymentCommand {
             Self::InitiateCombo(_) => "InitiateCombo",
             Self::Retry(_) => "RetryPayment",
             Self::CancelRetries(_) => "CancelRetries",
+            Self::RefundLateSuccess(_) => "RefundLateSuccess",
             Self::Import(_) => "ImportPayment",
             Self::ExpireAction(_) => "ExpirePaymentAction",
         }
@@ -86,7 +88,8 @@ impl PaymentCommand {
             | Self::GatewayReplied(_)
             | Self::GatewayInquired(_)
             | Self::ExpireAction(_)
-            | Self::CancelRetries(_) => None,
+            | Self::CancelRetries(_)
+            | Self::RefundLateSuccess(_) => None,
             Self::Retry(it) => Some(it.account),
             Self::Import(it) => Some(it.account),
         }
@@ -115,6 +118,7 @@ impl PaymentCommand {
             Self::Retry(it) => Subject::Payment(it.payment),
             Self::CancelRetries(it) => Subject::Payment(it.payment),
             Self::ExpireAction(it) => Subject::Payment(it.payment),
+            Self::RefundLateSuccess(it) => Subject::Payment(it.payment),
             Self::Import(it) => Subject::Account(it.account),
         }
     }
@@ -139,7 +143,8 @@ impl PaymentCommand {
             | Self::Retry(_)
             | Self::Import(_)
             | Self::ExpireAction(_)
-            | Self::CancelRetries(_) => None,
+            | Self::CancelRetries(_)
+            | Self::RefundLateSuccess(_) => None,
         }
     }
 
@@ -164,7 +169,8 @@ impl PaymentCommand {
             | Self::Retry(_)
             | Self::Import(_)
             | Self::ExpireAction(_)
-            | Self::CancelRetries(_) => None,
+            | Self::CancelRetries(_)
+            | Self::RefundLateSuccess(_) => None,
         }
     }
 
@@ -190,6 +196,7 @@ impl PaymentCommand {
             | Self::GatewayInquired(_)
             | Self::Retry(_)
             | Self::ExpireAction(_)
+            | Self::RefundLateSuccess(_)
             | Self::Import(_) => false,
         }
     }
@@ -213,11 +220,7 @@ impl PaymentCommand {
             Self::ResolvePending(it) => read_with_attempts(it.payment, tenant, read),
             Self::FixTransaction(it) => read_with_attempts(it.payment, tenant, read),
             Self::GatewayInquired(it) => read_with_attempts(it.payment, tenant, read),
-            // On the path of every payment, so that attempts are read only where there is one.
-            Self::GatewayReplied(it) if it.is_controlled => {
-                read_with_attempts(it.payment, tenant, read);
-            }
-            Self::GatewayReplied(it) => read(Read::Payment(tenant, it.payment)),
+            Self::GatewayReplied(it) => read_reply(it, tenant, read),
             Self::Retry(it) => read_retry(it, tenant, read),
             Self::CancelRetries(it) => read_with_attempts(it.payment, tenant, read),
             Self::ExpireAction(it) => {
@@ -225,8 +228,25 @@ impl PaymentCommand {
                 read(Read::Timer(tenant, TimerKey { kind: TimerKind::PaymentAction, object }));
                 read_with_attempts(it.payment, tenant, read);
             }
+            Self::RefundLateSuccess(it) => {
+                let key = TimerKey { kind: TimerKind::LateRefund, object: it.transaction.uuid() };
+                read(Read::Timer(tenant, key));
+                read_with_attempts(it.payment, tenant, read);
+            }
             Self::Import(it) => read_import(it, tenant, read),
         }
+    }
+}
+
+/// On the path of every payment, so that attempts and rules are read only where there are some.
+fn read_reply(it: &GatewayReplied, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::Payment(tenant, it.payment));
+    if it.is_controlled {
+        read_with_attempts(it.payment, tenant, read);
+    }
+    if let Some(tries) = &it.tries {
+        read(Read::PaymentRules(tenant));
+        read_transaction_key(tries.transaction_key.as_deref(), tenant, read);
     }
 }
 
@@ -247,6 +267,7 @@ fn read_retry(it: &RetryPayment, tenant: TenantNo, read: &mut impl FnMut(Read)) 
     read(Read::Timer(tenant, TimerKey { kind: TimerKind::PaymentRetry, object }));
     read(Read::Account(tenant, it.account));
     read(Read::PaymentVelocity(tenant, it.account));
+    read(Read::RulesForPayment(tenant, it.account));
     read_with_attempts(it.payment, tenant, read);
     read_transaction_key(it.transaction_key.as_deref(), tenant, read);
     for tag in SUSPENDING_TAGS {

@@ -2,15 +2,18 @@
 
 mod action;
 mod amounts;
+mod cascade;
 mod combo;
 mod complete;
 mod control;
 mod follow_up;
 mod import;
 mod initiate;
+mod late;
 mod outcome;
 mod retry;
 mod route;
+mod routing;
 #[cfg(test)]
 mod tests;
 
@@ -21,5 +24,6 @@ pub(crate) use control::follow;
 pub(crate) use follow_up::{follow_up, reverse_chargeback};
 pub(crate) use import::import;
 pub(crate) use initiate::initiate;
+pub(crate) use late::{note_late_successes, refund_late};
 pub(crate) use outcome::{gateway_inquired, gateway_replied};
 pub(crate) use retry::{cancel_retries, retry};

@@ -7,6 +7,8 @@ use crate::context::Context;
 use crate::payment::EXTERNAL_PAYMENT;
 use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use crate::reply::{AccountReply, Outcome};
+use crate::routing;
+use crate::routing_rules::ROUTER;
 use crate::rules::{blocking_state, tag};
 use crate::state::State;
 use crate::tag::ControlTag;
@@ -41,7 +43,9 @@ pub(crate) fn make(
     cx: &mut Context,
 ) -> Result<PaymentMethod, Rejection> {
     blocking_state::refuse_closed(state, account.id, ClosedTo::PaymentMethod, cx)?;
-    if cx.settings.gateway(&it.gateway).is_none() {
+    if it.gateway == ROUTER {
+        routing::check_method(&it.properties)?;
+    } else if cx.settings.gateway(&it.gateway).is_none() {
         return Err(PaymentRejection::GatewayNotRegistered { gateway: it.gateway.clone() }.into());
     }
     let external = it.gateway == EXTERNAL_PAYMENT;

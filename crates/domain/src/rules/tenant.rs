@@ -1,5 +1,6 @@
 //! Tenants and their stored values: how they are created and set.
 
+use super::routing_rules;
 use crate::change::TenantChange;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
@@ -50,6 +51,9 @@ pub(crate) fn create(state: &State, it: &CreateTenant, cx: &mut Context) -> Outc
 }
 
 pub(crate) fn set_value(state: &State, it: &SetTenantValue, cx: &mut Context) -> Outcome {
+    if let Some(RulesPart::Routing(routing)) = &it.rules {
+        routing_rules::check(routing, cx.settings)?;
+    }
     let before = state.tenant_value(cx.tenant, &it.key);
     if it.value.is_none() && before.is_none_or(|value| value.value.is_none()) {
         return Ok(Accepted::now(Reply::Done));
@@ -80,19 +84,30 @@ fn changed_rules(state: &State, it: &SetTenantValue, cx: &Context) -> Option<Pay
         (RulesSource::Settings, Some(RulesPart::Retries(retries))) => rules.retries = Some(retries),
         (
             RulesSource::Settings,
-            Some(RulesPart::Limits(_) | RulesPart::MerchantAccount(_)) | None,
+            Some(RulesPart::Limits(_) | RulesPart::MerchantAccount(_) | RulesPart::Routing(_))
+            | None,
         ) => rules.retries = None,
         (RulesSource::FaregateRules, Some(RulesPart::Limits(limits))) => {
             rules.limits = Some(limits);
         }
         (
             RulesSource::FaregateRules,
-            Some(RulesPart::Retries(_) | RulesPart::MerchantAccount(_)) | None,
+            Some(RulesPart::Retries(_) | RulesPart::MerchantAccount(_) | RulesPart::Routing(_))
+            | None,
         ) => rules.limits = None,
+        (RulesSource::Router, Some(RulesPart::Routing(routing))) => rules.routing = Some(routing),
+        (
+            RulesSource::Router,
+            Some(RulesPart::Retries(_) | RulesPart::Limits(_) | RulesPart::MerchantAccount(_))
+            | None,
+        ) => rules.routing = None,
         (RulesSource::Gateway(name), Some(RulesPart::MerchantAccount(account))) => {
             rules.merchant_accounts.insert(name.to_owned(), account);
         }
-        (RulesSource::Gateway(name), Some(RulesPart::Retries(_) | RulesPart::Limits(_)) | None) => {
+        (
+            RulesSource::Gateway(name),
+            Some(RulesPart::Retries(_) | RulesPart::Limits(_) | RulesPart::Routing(_)) | None,
+        ) => {
             rules.merchant_accounts.remove(name);
         }
     }

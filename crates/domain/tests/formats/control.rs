@@ -64,6 +64,7 @@ fn rules() {
             limits: Some(limits()),
             merchant_accounts: BTreeMap::new(),
             revision: Revision::first(Seq(9)),
+            routing: None,
         })),
         expect![[
             r#"{"Tenant":{"PaymentRules":{"tenant":1,"retries":{"days":[8,8],"api":true},"limits":{"every_payment":true,"currencies":["USD"],"gateways":["simulator"],"amounts":{"USD":{"payment":10000,"day":null}},"payments_per_day":10,"lower_amounts":true,"method_gateways":["simulator"]},"revision":{"seq":9,"previous":null}}}}"#
@@ -151,6 +152,7 @@ fn controlled_calls() {
             transaction: id(2),
             answer: GatewayAnswer::Nothing,
             is_controlled: true,
+            tries: None,
         })),
         expect![[
             r#"{"Payment":{"GatewayReplied":{"payment":"00000000-0000-0000-0000-000000000001","transaction":"00000000-0000-0000-0000-000000000002","answer":"Nothing","is_controlled":true}}}"#

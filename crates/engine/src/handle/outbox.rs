@@ -11,6 +11,7 @@ use domain::{Command, GatewayCall, Request, Timestamp, TransactionId};
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use crate::breaker::{BreakerPass, CallEnd};
 use crate::lane::Lane;
 use crate::partition::Performing;
 use crate::periodic::Backoff;
@@ -73,19 +74,25 @@ impl Calls {
     }
 }
 
+/// The right to a call: one of those that its gateway may have in flight, granted by its breaker too.
+pub(crate) struct CallPermit {
+    pub(crate) in_flight: OwnedSemaphorePermit,
+    pub(crate) breaker: BreakerPass,
+}
+
 /// Calls a gateway within the call's deadline and commits the outcome, which waits for it in `lane`. The permit is held until
 /// then: it bounds what is in flight and what waits to be committed alike.
 pub(crate) async fn perform(
     engine: Engine,
     (performing, lane): (Performing, Lane),
-    permit: OwnedSemaphorePermit,
+    permit: CallPermit,
     began: Timestamp,
 ) {
-    let Performing { call, actor } = performing;
+    let Performing { mut call, actor } = performing;
     let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
     let deadline = Deadline::after(engine.clock(), began, timeout);
     let (tenant, payment, transaction) = (call.tenant, call.payment, call.transaction);
-    let is_controlled = call.is_controlled;
+    let (is_controlled, tries) = (call.is_controlled, call.tries.take());
     let gateway = engine.shared().gateways.get(&call.gateway).cloned();
     let name = call.gateway.clone();
     let started = Instant::now();
@@ -97,6 +104,8 @@ pub(crate) async fn perform(
         .record(started.elapsed().as_secs_f64());
     metrics::counter!("faregate_gateway_calls_total", "gateway" => name, "answer" => label(&answer))
         .increment(1);
+    let CallPermit { in_flight, breaker } = permit;
+    breaker.ended(CallEnd::of(&answer, started.elapsed()));
     let request = Request {
         id: engine.mint(),
         tenant,
@@ -107,11 +116,12 @@ pub(crate) async fn perform(
             transaction,
             answer,
             is_controlled,
+            tries,
         })),
     };
     commit_outcome(&engine, lane, request).await;
     engine.shared().calls.end(transaction);
-    drop(permit);
+    drop(in_flight);
 }
 
 /// Calls a gateway, within the time that the call had when its commit began. A process that stood
@@ -153,7 +163,9 @@ async fn commit_outcome(engine: &Engine, lane: Lane, request: Request) {
 
 /// Whether an outcome may be written later, by this process: who takes the partition over asks.
 fn is_worth_another_try(reason: Reason) -> bool {
-    !matches!(reason, Reason::Stopping | Reason::NotOwner) && !reason.is_parked()
+    // One that came a second time has put the next try in flight before.
+    let is_over = matches!(reason, Reason::Stopping | Reason::NotOwner | Reason::Repeated);
+    !is_over && !reason.is_parked()
 }
 
 const fn label(answer: &GatewayAnswer) -> &'static str {
@@ -220,6 +232,7 @@ mod tests {
             references: vec![],
             is_controlled: false,
             seq: domain::Seq(1),
+            tries: None,
             timeout_us,
         }
     }

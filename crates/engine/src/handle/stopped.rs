@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 
+use domain::health::{Health, Unready};
+
 /// Gateways that are stopped in this process, by name: no call of theirs begins. Calls in flight end as usual,
 /// and inquiries go on, because they charge nothing and end what is unknown. A start of the process starts all.
 #[derive(Debug, Default)]
@@ -13,6 +15,13 @@ impl StoppedGateways {
     #[must_use]
     pub fn contains(&self, gateway: &str) -> bool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).contains(gateway)
+    }
+
+    /// Notes the gateways that are stopped.
+    pub fn note(&self, health: &mut Health) {
+        for gateway in self.0.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            health.set(gateway, Unready::Stopped);
+        }
     }
 
     /// Stops a gateway, or starts it.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::command::PaymentCommand;
-use domain::payment::{Actor, ExpireAction};
+use domain::payment::{Actor, ExpireAction, RefundLateSuccess};
 use domain::payment_attempt::RetryPayment;
 use domain::timer::{Timer, TimerKey, TimerKind};
 use domain::{AttemptId, Command, Request, TenantNo, Timestamp, TransactionId};
@@ -147,6 +147,7 @@ async fn fire(engine: &Engine, timer: Timer) -> Result<(), Unavailable> {
     let command = match timer.key.kind {
         TimerKind::PaymentRetry => retry(engine, &timer).await?,
         TimerKind::PaymentAction => expire_action(engine, &timer).await?,
+        TimerKind::LateRefund => late_refund(engine, &timer).await?,
     };
     let Some(command) = command else {
         tracing::error!(object = %timer.key.object, "a timer is of an object that is not there");
@@ -200,6 +201,15 @@ async fn expire_action(engine: &Engine, timer: &Timer) -> Result<Option<Command>
     let expire = |payment| ExpireAction { payment, transaction, due: timer.due };
     let payment = found.await?.map(|file| file.payment.id);
     Ok(payment.map(|payment| Command::Payment(PaymentCommand::ExpireAction(expire(payment)))))
+}
+
+/// The command that returns a late success; the timer's object is its transaction.
+async fn late_refund(engine: &Engine, timer: &Timer) -> Result<Option<Command>, Unavailable> {
+    let (tenant, transaction) = (timer.tenant, TransactionId::new(timer.key.object));
+    let found = engine.read(move |queries| queries.payment_of_transaction(tenant, transaction));
+    let Some(file) = found.await? else { return Ok(None) };
+    let refund = RefundLateSuccess { payment: file.payment.id, transaction, due: timer.due };
+    Ok(Some(Command::Payment(PaymentCommand::RefundLateSuccess(refund))))
 }
 
 /// Notices a system's clock that jumps ahead, after which timers that charge wait for a restart: everything

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use domain::{PaymentId, PaymentReply, PaymentResult, Reply, Timestamp, TransactionId};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use super::lanes::Lanes;
-use super::outbox::{self, RETRY_AFTER, RETRY_AFTER_MAX};
+use super::outbox::{self, CallPermit, RETRY_AFTER, RETRY_AFTER_MAX};
 use super::{Engine, Message};
 use crate::lane::Lane;
 use crate::partition::{
@@ -162,18 +162,21 @@ impl<S: Store> Worker<S> {
         }
     }
 
-    fn process(&mut self, works: &[Work]) -> (Processed, Vec<OwnedSemaphorePermit>) {
+    fn process(&mut self, works: &[Work]) -> (Processed, Vec<CallPermit>) {
         let started = Instant::now();
         let clock = self.engine.clock();
         let times = Times { now: clock.now(), real_now: clock.real_now() };
-        let mut granted: Vec<OwnedSemaphorePermit> = Vec::new();
+        let mut granted: Vec<CallPermit> = Vec::new();
         let shared = &self.engine.shared;
+        self.partition.stamp_health(self.engine.gateway_health());
         let mut permit = |gateway: &str| {
             if shared.options.stopped_gateways.contains(gateway) {
                 return Err(Reason::GatewayStopped);
             }
             let taken = shared.permits.get(gateway).map(|it| Arc::clone(it).try_acquire_owned());
-            granted.push(taken.and_then(Result::ok).ok_or(Reason::GatewayFull)?);
+            let in_flight = taken.and_then(Result::ok).ok_or(Reason::GatewayFull)?;
+            let breaker = shared.options.breakers.admit(gateway).ok_or(Reason::BreakerOpen)?;
+            granted.push(CallPermit { in_flight, breaker });
             Ok(())
         };
         let processed = self.partition.process(works, times, &mut permit);
@@ -181,12 +184,7 @@ impl<S: Store> Worker<S> {
         (processed, granted)
     }
 
-    fn perform(
-        &self,
-        performing: (Performing, Lane),
-        permit: OwnedSemaphorePermit,
-        began: Timestamp,
-    ) {
+    fn perform(&self, performing: (Performing, Lane), permit: CallPermit, began: Timestamp) {
         self.engine.shared.calls.begin(performing.0.call.transaction);
         self.runtime.spawn(outbox::perform(self.engine.clone(), performing, permit, began));
     }
@@ -215,7 +213,17 @@ impl<S: Store> Worker<S> {
             Verdict::Waits(transaction) => {
                 let payment =
                     *payments.get(&transaction).expect("a waiting command has called a gateway");
-                self.outcome_waiters.insert(transaction, (payment, waiter.answer));
+                let client = match waiter.outcome_of {
+                    None => Some(waiter.answer),
+                    // A decline that went on: who waits for the declined call waits for the next one.
+                    Some(declined) => {
+                        drop(waiter.answer.send(Ok(Answer::StillRunning)));
+                        self.outcome_waiters.remove(&declined).map(|(_, client)| client)
+                    }
+                };
+                if let Some(client) = client {
+                    self.outcome_waiters.insert(transaction, (payment, client));
+                }
             }
             Verdict::Unavailable(reason) => {
                 metrics::counter!("faregate_refused_total", "reason" => reason.label())
@@ -243,10 +251,12 @@ impl<S: Store> Worker<S> {
     }
 }
 
-/// The transactions whose calls were begun by works of [`Lane::Background`].
+/// The transactions whose calls were begun by works that nobody waits for.
 fn in_background(waiters: &[Waiter], verdicts: &[Verdict]) -> HashSet<TransactionId> {
     let of_waiter = |(waiter, verdict): (&Waiter, &Verdict)| match (waiter.lane, verdict) {
-        (Lane::Background, Verdict::Waits(transaction)) => Some(*transaction),
+        (Lane::Background | Lane::BackgroundOutcome, Verdict::Waits(transaction)) => {
+            Some(*transaction)
+        }
         (
             Lane::Own | Lane::Request | Lane::BackgroundOutcome | Lane::Background,
             Verdict::Answered(_) | Verdict::Waits(_) | Verdict::Unavailable(_),

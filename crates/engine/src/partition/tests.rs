@@ -5,6 +5,7 @@ use std::time::Instant;
 use domain::account::{CreateAccount, ReleaseAccount, UpdateAccount};
 use domain::change::AccountChange;
 use domain::command::AccountCommand;
+use domain::payment::ReplyKey;
 use domain::{Currency, Person, RequestId, TenantNo};
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -12,7 +13,7 @@ use uuid::Uuid;
 use super::*;
 use crate::lane::Lane;
 use crate::pending_batch::PendingBatch;
-use crate::ports::Opened;
+use crate::ports::{Opened, StoredReply};
 
 const TENANT: TenantNo = TenantNo(1);
 

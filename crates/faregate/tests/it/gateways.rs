@@ -20,13 +20,13 @@ const CONFIGURE: &str = "/plugins/killbill-payment-test/configure";
 
 /// A gateway in another program: it takes every charge and answers once it may.
 #[derive(Clone, Default)]
-pub struct Program(Arc<(Mutex<State>, Condvar)>);
+pub(crate) struct Program(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Default)]
-pub struct State {
+pub(crate) struct State {
     /// How often each transaction was charged, with the references that came along.
-    charges: BTreeMap<String, Vec<Value>>,
-    pub inquiries: usize,
+    pub(crate) charges: BTreeMap<String, Vec<Value>>,
+    pub(crate) inquiries: usize,
     may_answer: bool,
     /// The status of its charges; processed where there is none.
     pub status: Option<&'static str>,
@@ -44,8 +44,13 @@ impl State {
 
 impl Program {
     /// The program, and a configuration in `dir` that names it.
-    pub fn start(dir: &Path) -> (Self, String) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    pub(crate) fn start(dir: &Path) -> (Self, String) {
+        Self::start_at(dir, "127.0.0.1:0")
+    }
+
+    /// As [`Program::start`], at an address.
+    pub(crate) fn start_at(dir: &Path, address: &str) -> (Self, String) {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let program = Self::default();
         let serving = program.clone();
@@ -63,11 +68,11 @@ impl Program {
         (program, path.to_str().unwrap().to_owned())
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.0.0.lock().unwrap()
     }
 
-    pub fn answer_from_now_on(&self) {
+    pub(crate) fn answer_from_now_on(&self) {
         self.state().may_answer = true;
         self.0.1.notify_all();
     }
@@ -155,7 +160,7 @@ pub fn pay(client: &Client, account: &str, kind: &str) -> Answer {
     client.post(&path, &json!({ "transactionType": kind, "amount": 10 }))
 }
 
-pub fn payment_of(answer: &Answer) -> String {
+pub(crate) fn payment_of(answer: &Answer) -> String {
     let location = answer.header("location").unwrap();
     location.trim_end_matches('/').rsplit('/').next().unwrap().to_owned()
 }

@@ -54,6 +54,7 @@ mod operations;
 mod postgres;
 mod process;
 mod resources_commands;
+mod routing;
 mod signup;
 mod signup_key;
 mod signup_later;

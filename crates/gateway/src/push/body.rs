@@ -37,6 +37,7 @@ pub fn body(event: &Event) -> Option<Bytes> {
         // Kill Bill does not have these events.
         Event::AccountReleased { .. }
         | Event::WebhookEndpointDisabled { .. }
+        | Event::LateSuccess { .. }
         | Event::CustomerRegistered { .. }
         | Event::CustomerVerified { .. }
         | Event::CustomerChanged { .. }

@@ -63,7 +63,8 @@ pub fn event_of(row: &JournalRow, ordinal: u16) -> Option<EventOfRow<'_>> {
     Some(EventOfRow { row, ordinal, event, kind: event_type(event)? })
 }
 
-/// The type of an event; `None` for one that webhooks do not tell of: a transaction that is in flight.
+/// The type of an event; `None` for one that webhooks do not tell of: a transaction that is in flight, and that
+/// a try beside a later one has succeeded, of which the transaction itself tells.
 #[must_use]
 pub const fn event_type(event: &Event) -> Option<&'static str> {
     Some(match event {
@@ -84,6 +85,7 @@ pub const fn event_type(event: &Event) -> Option<&'static str> {
         Event::TenantConfigChanged { .. } => "tenant.config-changed",
         Event::TenantConfigDeleted { .. } => "tenant.config-deleted",
         Event::WebhookEndpointDisabled { .. } => "webhook.endpoint-disabled",
+        Event::LateSuccess { .. } => return None,
         Event::TransactionChanged { status, .. } => match status {
             TransactionStatus::InFlight => return None,
             TransactionStatus::Success => "payment.succeeded",
@@ -191,6 +193,8 @@ fn data(event: &Event) -> Value {
             "state": name,
             "effectiveAt": rfc3339(*effective_at),
         }),
+        // Webhooks do not tell of it.
+        Event::LateSuccess { .. } => json!({}),
         Event::TransactionChanged { .. } => transaction(event),
     }
 }

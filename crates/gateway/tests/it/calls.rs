@@ -47,6 +47,7 @@ pub fn purchase(number: u128, properties: &str) -> GatewayCall {
         merchant_account: None,
         seq: domain::Seq(1),
         timeout_us: 30_000_000,
+        tries: None,
     }
 }
 

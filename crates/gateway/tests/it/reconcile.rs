@@ -35,6 +35,7 @@ fn booked(number: u128, status: TransactionStatus, minor: i64) -> Transaction {
         overruled: false,
         merchant_account: None,
         revision: Revision::first(Seq(1)),
+        routed: None,
     }
 }
 

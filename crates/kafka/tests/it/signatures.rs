@@ -41,6 +41,7 @@ fn gateway_answer(settings: &Settings) -> Vec<u8> {
         transaction: TransactionId::new(Uuid::nil()),
         answer: GatewayAnswer::Nothing,
         is_controlled: false,
+        tries: None,
     };
     let command = PaymentCommand::GatewayReplied(replied).into();
     self::command(settings, Request { command, ..scene::request("k") })

@@ -1,6 +1,6 @@
 //! The checks of payment control: attempts, what accounts started in a day, and limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::payment_attempt::{AttemptState, PaymentAttempt};
 
@@ -106,7 +106,14 @@ fn limits(books: &Books, model: &Model) -> Result<(), Wrong> {
     let transactions = books.payments.iter().flat_map(|file| &file.transactions);
     let overruled: Vec<_> = transactions.filter(|it| it.overruled).map(|it| it.id).collect();
     let mut started: BTreeMap<_, u32> = BTreeMap::new();
-    let checked = books.attempts.iter().filter(|it| it.state.is_counted() && it.rules.is_some());
+    let payments = model.tenants.values().flat_map(|tenant| tenant.payments.values());
+    let moves = payments.flat_map(|payment| &payment.moves);
+    // What the model never admitted is what the check is after: only what it knows to be free is left out.
+    let free: BTreeSet<_> = moves.filter(|it| !it.was_limited).map(|it| it.id).collect();
+    let checked = books.attempts.iter().filter(|it| {
+        let transaction = it.transaction_id.map(|id| id.uuid().as_u128());
+        it.state.is_counted() && transaction.is_some_and(|id| !free.contains(&id))
+    });
     for it in checked {
         if it.transaction_id.is_some_and(|id| !overruled.contains(&id)) {
             *started.entry((it.tenant, it.account_id, it.counted_on)).or_default() += 1;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::payment::Transaction;
 
 use super::{Model, Move, Tenant};
-use crate::ask::{Code, Kind, LIMITED, Limits, Start, Uid, When};
+use crate::ask::{Code, Kind, LIMITED, Limits, Orders, Start, Uid, When};
 
 /// A day in microseconds.
 const DAY_US: i64 = 86_400_000_000;
@@ -17,6 +17,10 @@ pub struct Control {
     limits: Option<Limits>,
     /// The limits that hold from the next batch on.
     next: Option<Limits>,
+    /// Where routed payments go.
+    pub(super) orders: Option<Orders>,
+    /// Where they go from the next batch on.
+    next_orders: Option<Orders>,
     /// Whether limits were ever set, and never lifted.
     pub most_a_day: Most,
     /// The latest day in which each account counted something.
@@ -46,6 +50,14 @@ pub struct Aborted {
 }
 
 impl Control {
+    pub(super) const fn limits(&self) -> Option<Limits> {
+        self.limits
+    }
+
+    pub(super) const fn set_routing(&mut self, orders: Orders) {
+        self.next_orders = Some(orders);
+    }
+
     pub(super) fn set(&mut self, limits: Option<Limits>) {
         self.next = limits;
         self.most_a_day = match (self.most_a_day, limits) {
@@ -61,6 +73,7 @@ impl Model {
     pub fn begin_batch(&mut self) {
         for tenant in self.tenants.values_mut() {
             tenant.control.limits = tenant.control.next;
+            tenant.control.orders = tenant.control.next_orders;
         }
     }
 
@@ -142,6 +155,7 @@ impl Tenant {
         let payment = self.payments.get_mut(&id).expect("it was just opened");
         payment.moves[at].has_attempt = true;
         payment.moves[at].counted_on = Some(day);
+        payment.moves[at].was_limited = self.control.limits.is_some();
     }
 
     /// What an account started in a day and what worked or still may.

@@ -227,10 +227,10 @@ impl Payment {
         self.last = (it.kind, status);
         let mut tries = self.moves.iter().rev().filter(|it| it.starts());
         let worked = tries.clone().find(|it| it.status == Status::Success);
-        if let Some(method) = worked.or_else(|| tries.next()).map(|it| it.method)
+        if let Some(it) = worked.or_else(|| tries.next())
             && starts
         {
-            self.method = method;
+            (self.method, self.gateway) = (it.method, it.gateway);
         }
         self.last_success = self.leads();
     }

@@ -1,7 +1,7 @@
 //! What may be asked of a payment, and what it becomes.
 
 use super::retrying::{Retry, is_retried};
-use super::{Aborted, EXTERNAL, Expected, Method, Model, Move, Open, Payment, Tenant};
+use super::{Aborted, EXTERNAL, Expected, Method, Model, Move, Open, Payment, Tenant, Way};
 use crate::ask::{
     Code, Completion, Created, Follow, How, Kind, Reason, Said, Start, Status, Uid, When, minor,
 };
@@ -47,15 +47,7 @@ impl Model {
                 if payment.moves[at].kind != it.kind {
                     return Expected::refused(field("transactionType"));
                 }
-                let pending = &payment.moves[at];
-                let asked = positive(it.amount.as_deref(), pending.currency);
-                let is_more = asked > pending.asked && tenant.is_lowered(it);
-                let completing = Completing {
-                    payment: id,
-                    at,
-                    amount: it.amount.as_deref().filter(|_| !is_more),
-                    currency: it.currency,
-                };
+                let completing = tenant.completing(it, (id, at), &payment.moves[at]);
                 return self.complete_move(tenant_no, &completing, (when, reply));
             }
             no.extend(payment.cannot_start_again(transactions_max));
@@ -77,10 +69,15 @@ impl Model {
         if minor.is_none() {
             no.push(field("amount"));
         }
+        let paid = (method.unwrap_or_default(), currency.unwrap_or_default());
+        let way = self.way((tenant_no, paid), when).unwrap_or_else(|reason| {
+            no.push(reason);
+            Way::default()
+        });
         if !no.is_empty() {
             return Expected::Refused(no);
         }
-        let paid = (method.unwrap_or_default(), currency.unwrap_or_default());
+        let tenant = self.tenant(tenant_no);
         let counted_on = tenant.day_to_count_in(it, when);
         let mut asked = minor.unwrap_or(0);
         if let Some(day) = counted_on {
@@ -93,6 +90,7 @@ impl Model {
         let payment = target.or(created.payment).unwrap_or_default();
         let at = tenant.open(it, (payment, created, when), (paid.0, paid.1, asked));
         tenant.count(it.account, (payment, at), counted_on);
+        tenant.set_out((payment, at), way);
         self.send((tenant_no, payment, at), (when, reply))
     }
 
@@ -154,7 +152,8 @@ impl Model {
             Move::begun((it.kind, it.key.clone()), (gateway, method), asked, payment.currency);
         let id = created.transaction.unwrap_or_default();
         let has_attempt = it.is_controlled;
-        payment.moves.push(Move { id, begun: when.domain, has_attempt, ..begun });
+        let way = Way { first: id, ..Way::default() };
+        payment.moves.push(Move { id, begun: when.domain, has_attempt, way, ..begun });
         let at = payment.moves.len() - 1;
         self.send((tenant_no, it.payment, at), (when, reply))
     }
@@ -219,11 +218,17 @@ impl Model {
         // A void has no amount, whatever its completion says.
         found.called_before = found.called;
         found.called = minor.filter(|_| has_currency).or(found.asked);
+        // What was pending goes on to no other gateway.
+        found.way.until = None;
         self.send((tenant_no, it.payment, it.at), moment)
     }
 
     /// Hands a transaction to its gateway, or settles it where nobody is to be called.
-    fn send(&mut self, (tenant_no, id, at): (u32, Uid, usize), (when, reply): Moment) -> Expected {
+    pub(super) fn send(
+        &mut self,
+        (tenant_no, id, at): (u32, Uid, usize),
+        (when, reply): Moment,
+    ) -> Expected {
         let rules = self.rules.clone();
         let payment = self.tenant(tenant_no).payments.get_mut(&id).expect("the caller found it");
         let it = &mut payment.moves[at];
@@ -238,7 +243,8 @@ impl Model {
             return Expected::Said(paid);
         }
         it.status = Status::Running;
-        let deadline = when.real + terms.timeout_us;
+        let left = it.way.until.map_or(terms.timeout_us, |until| until - when.real);
+        let deadline = when.real + terms.timeout_us.min(left);
         it.open = Some(Open { deadline, ask_at: None, asked: 0, reply });
         payment.last = (it.kind, Status::Running);
         Expected::Said(Said::Waits(payment.moves[at].id))
@@ -246,6 +252,19 @@ impl Model {
 }
 
 impl Tenant {
+    /// What a start asks of the completion of a pending transaction, which its key names.
+    fn completing<'a>(
+        &self,
+        it: &'a Start,
+        (payment, at): (Uid, usize),
+        pending: &Move,
+    ) -> Completing<'a> {
+        let asked = positive(it.amount.as_deref(), pending.currency);
+        let is_more = asked > pending.asked && self.is_lowered(it);
+        let amount = it.amount.as_deref().filter(|_| !is_more);
+        Completing { payment, at, amount, currency: it.currency }
+    }
+
     /// Adds a first or a further try to a payment; gives its place.
     fn open(
         &mut self,
@@ -258,6 +277,7 @@ impl Tenant {
             account: it.account,
             key: it.payment_key.clone(),
             method,
+            gateway,
             currency,
             last: (it.kind, Status::Running),
             last_success: None,
@@ -266,7 +286,7 @@ impl Tenant {
             contradicted: false,
             unbalanced: false,
         });
-        (opened.method, opened.currency) = (method, currency);
+        (opened.method, opened.gateway, opened.currency) = (method, gateway, currency);
         if let Some(key) = &it.key {
             self.key_owners.insert(key.clone(), payment);
         }
@@ -290,7 +310,12 @@ impl Tenant {
     }
 
     /// Why a transaction key cannot be used for one more transaction, if it cannot.
-    fn key_is_used(&self, account: Uid, key: Option<&str>, target: Option<Uid>) -> Vec<Reason> {
+    pub(super) fn key_is_used(
+        &self,
+        account: Uid,
+        key: Option<&str>,
+        target: Option<Uid>,
+    ) -> Vec<Reason> {
         let mut no = vec![];
         let Some(key) = key else { return no };
         for (id, payment) in &self.payments {
@@ -329,7 +354,7 @@ impl Tenant {
 
 impl Move {
     /// A transaction that is about to be sent.
-    fn begun(
+    pub(super) fn begun(
         (kind, key): (Kind, Option<String>),
         (gateway, method): (&'static str, Uid),
         asked: Option<i64>,
@@ -354,9 +379,11 @@ impl Move {
             was_revived: false,
             has_attempt: false,
             counted_on: None,
+            was_limited: false,
             begun: 0,
             asks_for_retries: false,
             retry: Retry::None,
+            way: Way::default(),
             open: None,
         }
     }

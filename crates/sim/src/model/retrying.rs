@@ -1,5 +1,7 @@
 //! Retries of payments that failed: when they are due, and what they do.
 
+use std::collections::BTreeSet;
+
 use super::paying::Moment;
 use super::signing::SUSPENDING;
 use super::{Expected, Model, Payment, Tenant};
@@ -53,8 +55,11 @@ impl Payment {
             .moves
             .iter()
             .enumerate()
-            .filter(|(other, it)| *other != at && (it.kind, it.status) == (kind, status));
-        let earlier = alike.count();
+            .filter(|(other, it)| *other != at && (it.kind, it.status) == (kind, status))
+            .filter(|(_, it)| it.way.first != self.moves[at].way.first);
+        // The tries of one call are one.
+        let calls: BTreeSet<Uid> = alike.map(|(_, it)| it.way.first).collect();
+        let earlier = calls.len();
         let delay = match status {
             Status::Declined => DECLINES.get(earlier).map(|days| days * DAY_US),
             Status::Failed => (earlier < FAILED_MAX).then(|| FAILED_US << earlier),

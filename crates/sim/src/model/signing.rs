@@ -334,6 +334,8 @@ impl Tenant {
         self.named(who.account, None);
         let account = self.accounts.get_mut(&who.account).expect("an account is never deleted");
         account.forgotten = Some(now);
+        let own = self.methods.values_mut().filter(|it| it.account == who.account);
+        own.for_each(|it| it.is_bare = true);
     }
 
     fn fields(

@@ -1,7 +1,7 @@
 //! Payments that come with their account and their payment method.
 
 use super::{CARD, WALLET, Workload};
-use crate::ask::{CURRENCIES, Combo, Means, Payer, Start, Uid, What};
+use crate::ask::{CURRENCIES, Combo, Means, Payer, ROUTER, Start, Uid, What};
 use crate::model::{EXTERNAL, Model, Tenant};
 
 impl Workload {
@@ -35,7 +35,7 @@ impl Workload {
             tenant.methods.values().filter_map(|it| Some((it.key.clone()?, it.gateway))).collect();
         if !old.is_empty() && self.random.chance(150) {
             let (key, own) = self.random.pick(&old).clone();
-            let gateway = match [CARD, WALLET, EXTERNAL].into_iter().find(|it| *it == own) {
+            let gateway = match [CARD, WALLET, EXTERNAL, ROUTER].into_iter().find(|it| *it == own) {
                 Some(own) if self.random.chance(800) => own,
                 Some(_) | None => gateway,
             };

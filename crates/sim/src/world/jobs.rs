@@ -1,16 +1,18 @@
 //! Work on its way to its partition and the answers on their way back.
 
-use std::collections::BTreeMap;
+mod processing;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::RequestId;
-use engine::partition::{CommitOutcome, Performing, Processed, Times, Verdict, Work};
-use engine::ports::{Bookkeeping, Store};
+use engine::partition::{CommitOutcome, Performing, Processed, Times, Verdict};
 
-use super::owners::{LIVES, Owner, OwnerId, Reading};
-use super::{Caller, Event, FOLLOWER, From, Job, SECOND_US, World};
+pub(super) use self::processing::process;
+use super::owners::{LIVES, OwnerId, Reading};
+use super::{Caller, Event, From, Job, SECOND_US, World};
 use crate::ask::signup::{Join, Wish};
 use crate::ask::{
-    Ask, Combo, Created, How, Known, Payer, Reason, Said, Start, Status, Uid, What, When,
+    Ask, Combo, Created, How, Known, Payer, ROUTER, Reason, Said, Start, Status, Uid, What, When,
 };
 use crate::audit::{self, Wrong};
 use crate::disk::Disk;
@@ -18,6 +20,7 @@ use crate::faulty::{Seen, Trouble};
 use crate::model::{EXTERNAL, Expected, Kept};
 use crate::mutant::Mutant;
 use crate::translate;
+use crate::workload::{BANK, CARD, WALLET};
 
 /// How often a client tries before it gives up.
 const TRIES_MAX: u32 = 5;
@@ -37,7 +40,19 @@ pub(super) struct Offer {
     pub(super) trouble: Trouble,
     /// Whether no gateway has room for a call.
     is_scarce: bool,
+    /// The gateways whose breakers are open.
+    open_breakers: BTreeSet<&'static str>,
     refused_permits: u32,
+}
+
+impl Offer {
+    /// The gateways that take no calls.
+    pub(super) fn unready(&self) -> BTreeSet<&'static str> {
+        match self.is_scarce {
+            true => [CARD, WALLET, BANK].into(),
+            false => self.open_breakers.clone(),
+        }
+    }
 }
 
 /// A batch that was processed.
@@ -70,10 +85,14 @@ impl<D: Disk> World<D> {
             }
         }
         self.drain_all()?;
+        for no in &tenants {
+            let what = self.workload.set_routing();
+            self.client_wants(*no, what, false);
+        }
         for no in tenants {
             let tenant = self.model.tenants[&no].clone();
             for account in tenant.accounts.keys().copied() {
-                for gateway in [EXTERNAL, crate::workload::WALLET, crate::workload::CARD] {
+                for gateway in [EXTERNAL, WALLET, CARD, ROUTER] {
                     let (key, default) = (None, true);
                     self.client_wants(
                         no,
@@ -258,7 +277,13 @@ impl<D: Disk> World<D> {
         let trouble = self.trouble();
         let (when, times) = (self.when(), self.times());
         let is_scarce = !self.calm && trouble != Trouble::WrittenUnsaid && self.random.chance(20);
-        Offer { jobs, reading, when, times, trouble, is_scarce, refused_permits: 0 }
+        // What was written without a word may have been refused: that the model would not know.
+        let is_told = trouble != Trouble::WrittenUnsaid && !self.calm;
+        let breaks =
+            |it: &&str| is_told && self.breakers.chance(if *it == BANK { 200 } else { 60 });
+        let open_breakers = [CARD, WALLET, BANK].into_iter().filter(breaks).collect();
+        let refused_permits = 0;
+        Offer { jobs, reading, when, times, trouble, is_scarce, open_breakers, refused_permits }
     }
 
     /// What follows from a batch.
@@ -448,6 +473,7 @@ impl<D: Disk> World<D> {
         (seen, answers): (&Seen, &Answers<'_>),
     ) -> Result<(), Wrong> {
         self.model.begin_batch();
+        self.model.unready = offer.unready();
         let mut created = created_by(seen);
         for (at, job) in offer.jobs.iter().enumerate() {
             let verdict = &answers.verdicts[at];
@@ -467,7 +493,8 @@ impl<D: Disk> World<D> {
                 continue;
             }
             if let Some(Said::Unavailable(reason)) = said {
-                if reason != "gateway_full" || offer.refused_permits == 0 {
+                let is_refused = ["gateway_full", "breaker_open"].contains(&reason);
+                if !is_refused || offer.refused_permits == 0 {
                     let context = format!("{:x?}: {reason}", job.ask);
                     let check = "no command breaks an invariant";
                     self.hold(Err(Wrong::new(check, &context)))?;
@@ -547,6 +574,12 @@ impl<D: Disk> World<D> {
             From::Call => {
                 let What::Replied { transaction, .. } = job.ask.what else { return Ok(()) };
                 let waiters = &mut self.owners.get_mut(&id).expect(LIVES).waiters;
+                if let Said::Waits(next) = said {
+                    let waiter = waiters.remove(&transaction);
+                    waiters.extend(waiter.map(|no| (*next, no)));
+                    self.summary.cascades += 1;
+                    return self.hold(right);
+                }
                 if let Some(no) = waiters.remove(&transaction)
                     && !self.is(Mutant::LosesWaiter)
                 {
@@ -634,7 +667,7 @@ impl<D: Disk> World<D> {
     fn perform(&mut self, id: OwnerId, calls: Vec<Performing>, dies: bool) -> Result<(), Wrong> {
         for mut performing in calls {
             if self.is(Mutant::SendsElsewhere) {
-                performing.call.gateway = crate::workload::WALLET.to_owned();
+                performing.call.gateway = WALLET.to_owned();
             }
             let transaction = performing.call.transaction.uuid().as_u128();
             let sent_to = performing.call.gateway.as_str();
@@ -652,6 +685,7 @@ impl<D: Disk> World<D> {
             let settle_after_us = self.model.rules.gateways[name].settle_after_us;
             let stamp = (self.counter, self.real, settle_after_us);
             let call = translate::call(&performing.call, stamp);
+            let tries = performing.call.tries.take().filter(|_| !self.is(Mutant::ForgetsTries));
             let fate = self.gateway.plan(&call, self.real);
             self.note(format!("calls: {:x} {fate:?}", call.transaction));
             if let Some(at) = fate.arrives {
@@ -672,6 +706,9 @@ impl<D: Disk> World<D> {
                 self.at(call.deadline, Event::Deadline(call.clone()));
             }
             let owner = self.owners.get_mut(&id).expect(LIVES);
+            // The answer to a completion brings none, whatever the first call had.
+            owner.tries.remove(&call.transaction);
+            owner.tries.extend(tries.map(|it| (call.transaction, it)));
             owner.running.insert(call.transaction, call);
         }
         Ok(())
@@ -710,20 +747,6 @@ fn not_sent(fate: &crate::gateway::Fate, now: i64) -> Option<i64> {
     (fate.form == crate::gateway::Form::NotSent).then_some(now + 1)
 }
 
-/// Processes a batch, with what is to go wrong.
-pub(super) fn process<S: Store>(owner: &mut Owner<S>, offer: &mut Offer) -> Processed {
-    owner.spy.arm(offer.trouble);
-    let mut works: Vec<Work> = offer.jobs.iter().map(work).collect();
-    let upto = offer.reading.as_ref().map(|it| i64::try_from(it.upto).expect("records are few"));
-    works.extend(upto.map(Work::ReadOn));
-    let (is_scarce, refused) = (offer.is_scarce, &mut offer.refused_permits);
-    let mut permit = |_: &str| {
-        *refused += u32::from(is_scarce);
-        if is_scarce { Err(engine::Reason::GatewayFull) } else { Ok(()) }
-    };
-    owner.partition.process(&works, offer.times, &mut permit)
-}
-
 /// The ids that the journal names for each request.
 pub(super) fn created_by(seen: &Seen) -> BTreeMap<RequestId, Created> {
     let mut created = BTreeMap::new();
@@ -731,18 +754,6 @@ pub(super) fn created_by(seen: &Seen) -> BTreeMap<RequestId, Created> {
         created.entry(entry.request).or_insert_with(|| translate::created(entry));
     }
     created
-}
-
-fn work(job: &Job) -> Work {
-    match job.from {
-        From::Follower(upto) => Work::Bookkeeping(vec![Bookkeeping::Followed {
-            follower: FOLLOWER,
-            upto: domain::Seq(upto),
-        }]),
-        From::Client(_) | From::Call | From::Resolver | From::Maker | From::Notification => {
-            Work::Request(Box::new(translate::request(&job.ask)))
-        }
-    }
 }
 
 /// What would have been said where the process itself does not know that it committed: for a

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::change::{Change, PaymentChange};
 use domain::command::Subject;
+use domain::routed::Tries;
 use domain::{PartitionNo, RequestId, TenantNo};
 use engine::partition::{Partition, Processed};
 use engine::ports::{Store, StoreError};
@@ -58,6 +59,8 @@ pub(super) struct Owner<S: Store> {
     pub(super) inbox: VecDeque<Job>,
     /// Calls that it runs.
     pub(super) running: BTreeMap<Uid, Call>,
+    /// Where they may go on after a decline.
+    pub(super) tries: BTreeMap<Uid, Box<Tries>>,
     /// Who waits for the outcome of which transaction.
     pub(super) waiters: BTreeMap<Uid, u64>,
     /// The next record to read.
@@ -299,6 +302,7 @@ impl<D: Disk> World<D> {
             spy,
             inbox: VecDeque::new(),
             running: BTreeMap::new(),
+            tries: BTreeMap::new(),
             waiters: BTreeMap::new(),
             read_on: usize::try_from(offset).expect("offsets are not negative"),
             lost_place: false,
@@ -430,6 +434,7 @@ impl<D: Disk> World<D> {
         let mut model = self.model.clone();
         order.into_iter().all(|Batch { offer, processed, seen }| {
             model.begin_batch();
+            model.unready = offer.unready();
             let created = created_by(seen);
             offer.jobs.iter().zip(&processed.verdicts).all(|(job, verdict)| {
                 let said = translate::said(verdict);

@@ -14,8 +14,10 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
         "every answer is what the model expects",
         &[
             Mutant::AnswersDeclineAsSuccess,
+            Mutant::CascadesAfterUnknown,
             Mutant::FindsNoIds,
             Mutant::ForgetsClosing,
+            Mutant::ForgetsTries,
             Mutant::KeepsAddress,
             Mutant::LoadsStale,
             Mutant::LosesClaim,
@@ -73,7 +75,7 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
     ("nothing is stuck", &[Mutant::DropsOutstanding, Mutant::NeverAsks]),
     ("the world comes to rest", &[Mutant::NeverAsks]),
     ("a transaction key succeeds once", &[Mutant::LosesClaim]),
-    ("a call goes where the money is", &[Mutant::SendsElsewhere]),
+    ("a call goes where the money is", &[Mutant::SendsElsewhere, Mutant::StampsNoHealth]),
     ("a transaction is charged once", &[Mutant::GatewayForgetsIds]),
     (
         "the gateway's charges are the store's successes",

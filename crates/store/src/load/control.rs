@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use domain::object::Object;
 use domain::payment_rules::METHODS_MAX;
 use domain::read::SCHEDULED_MAX;
 use domain::state::State;
+use domain::tag::TagKey;
 use domain::{AccountId, PaymentId, PaymentMethodId, TenantNo};
 use engine::ports::StoreError;
 
@@ -33,6 +35,9 @@ static SELECT_SCHEDULED: LazyLock<String> = LazyLock::new(|| {
 });
 static SELECT_VELOCITY: LazyLock<String> =
     LazyLock::new(|| PAYMENT_VELOCITY.select("WHERE tenant = ?1 AND account_id = ?2"));
+
+/// Keys of rows of tenants.
+type Keys<T> = Vec<(TenantNo, T)>;
 
 /// What a batch wants of it.
 #[derive(Default)]
@@ -68,16 +73,24 @@ impl WantedControl {
         self.scheduled.push((tenant, account));
     }
 
-    /// Loads the rules, which say what else is looked at: velocities, and methods to choose from.
+    /// Loads the rules, which say what else is looked at: velocities, methods to choose from, and the tags and
+    /// fields that payments are routed by.
     pub(super) fn load_rules(
         &mut self,
         reader: &Reader,
         methods: &mut BTreeSet<(TenantNo, PaymentMethodId)>,
+        (tags, fields): (&mut Keys<TagKey>, &mut Keys<Object>),
         state: &mut State,
     ) -> Result<(), StoreError> {
         load_rules(reader, &self.rules, state)?;
         for &(tenant, account) in &self.started {
             let rules = state.payment_rules.get(&tenant).and_then(Option::as_ref);
+            if let Some(routing) = rules.and_then(|it| it.routing.as_ref()) {
+                let object = Object::Account(account);
+                let key = |definition| (tenant, TagKey::new(account, object, definition));
+                tags.extend(routing.tags().map(key));
+                fields.extend(routing.has_fields().then_some((tenant, object)));
+            }
             let Some(limits) = rules.and_then(|it| it.limits.as_ref()) else { continue };
             if limits.every_payment {
                 self.velocities.insert((tenant, account));

@@ -14,6 +14,7 @@ pub(crate) struct RulesTexts {
     retries: Option<String>,
     limits: Option<String>,
     merchant_accounts: Option<String>,
+    routing: Option<String>,
 }
 
 impl RulesTexts {
@@ -23,16 +24,18 @@ impl RulesTexts {
             limits: it.limits.as_ref().map(json),
             merchant_accounts: (!it.merchant_accounts.is_empty())
                 .then(|| json(&it.merchant_accounts)),
+            routing: it.routing.as_ref().map(json),
         }
     }
 }
 
-pub(crate) fn payment_rules_row<'a>(it: &PaymentRules, texts: &'a RulesTexts) -> [Value<'a>; 5] {
+pub(crate) fn payment_rules_row<'a>(it: &PaymentRules, texts: &'a RulesTexts) -> [Value<'a>; 6] {
     [
         it.tenant.into(),
         texts.retries.as_ref().into(),
         texts.limits.as_ref().into(),
         texts.merchant_accounts.as_ref().into(),
+        texts.routing.as_ref().into(),
         it.revision.seq.into(),
     ]
 }
@@ -48,6 +51,7 @@ pub fn payment_rules(cells: &mut Cells<'_>) -> Result<PaymentRules, StoreError> 
         retries: cells.opt_json()?,
         limits: cells.opt_json()?,
         merchant_accounts: cells.opt_json()?.unwrap_or_default(),
+        routing: cells.opt_json()?,
         revision: cells.revision()?,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::{CHECK_MADE, CHECK_NOW, Index, Layout, Table, id, index, int, text};
 
-/// Tenants' rules for payments. `retries`, `limits` and `merchant_accounts` are JSON.
+/// Tenants' rules for payments. `retries`, `limits`, `merchant_accounts` and `routing` are JSON.
 pub static PAYMENT_RULES: Table = Table {
     name: "payment_rules",
     columns: &[
@@ -10,6 +10,7 @@ pub static PAYMENT_RULES: Table = Table {
         text("retries").null(),
         text("limits").null(),
         text("merchant_accounts").added(9),
+        text("routing").added(11),
         int("seq"),
     ],
     key_columns: 1,

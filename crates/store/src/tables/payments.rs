@@ -48,7 +48,7 @@ pub static PAYMENT: Table = Table {
 /// very words.
 pub(crate) const UNRESOLVED: &str = "status IN (3, 6)";
 
-/// Transactions of payments. `opened_seq` is the journal row that made one: their order, and that of
+/// Transactions of payments. `routed` is JSON. `opened_seq` is the journal row that made one: their order, and that of
 /// `effective_at_us` where one row made several.
 pub static PAYMENT_TRANSACTION: Table = Table {
     name: "payment_transaction",
@@ -75,6 +75,7 @@ pub static PAYMENT_TRANSACTION: Table = Table {
         text("second_reference").null(),
         int("overruled"),
         text("merchant_account").added(9).fixed(),
+        text("routed").added(11).fixed(),
         int("seq"),
     ],
     key_columns: 3,

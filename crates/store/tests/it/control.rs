@@ -61,7 +61,7 @@ fn answer<S: Store>(workload: &mut Workload<S>, status: GatewayStatus) {
     let outcome = GatewayOutcome::new(status);
     let (payment, transaction) = (call.payment, call.transaction);
     let (answer, is_controlled) = (GatewayAnswer::Outcome(outcome), call.is_controlled);
-    let replied = GatewayReplied { payment, transaction, answer, is_controlled };
+    let replied = GatewayReplied { payment, transaction, answer, is_controlled, tries: None };
     workload.accepted(TENANT, Command::Payment(PaymentCommand::GatewayReplied(replied)));
 }
 
@@ -166,6 +166,7 @@ fn attempts_are_read_with_their_history_and_erased_with_the_person() {
         transaction: call.transaction,
         answer: GatewayAnswer::TimedOut,
         is_controlled: call.is_controlled,
+        tries: None,
     };
     let replied = Command::Payment(PaymentCommand::GatewayReplied(replied));
     let replied = world.workload.request(TENANT, replied);

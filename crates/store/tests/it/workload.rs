@@ -129,6 +129,7 @@ impl<S: Store> Workload<S> {
             pending_delays_us: vec![Timestamp::SECOND_US; 9],
             reply_keep_us: Timestamp::DAY_US,
             transactions_per_payment_max: 20,
+            routing: domain::context::RoutingSettings::DEFAULT,
         };
         let partition = Partition::open(store, Arc::new(settings)).unwrap();
         Self {
@@ -349,6 +350,7 @@ impl<S: Store> Workload<S> {
             currency: self.random.chance(30).then(|| currency("EUR")),
             properties: vec![],
             control: is_controlled.then(|| "faregate-rules".to_owned()).into_iter().collect(),
+            gateways: vec![],
         };
         Some((
             tenant,
@@ -410,6 +412,7 @@ impl<S: Store> Workload<S> {
                 transaction,
                 answer,
                 is_controlled: call.is_controlled,
+                tries: None,
             })),
         ))
     }

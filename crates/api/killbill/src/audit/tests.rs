@@ -70,6 +70,7 @@ fn transaction(status: TransactionStatus) -> Change {
         overruled: false,
         merchant_account: None,
         revision: Revision::first(Seq(1)),
+        routed: None,
     }))
 }
 

@@ -16,6 +16,7 @@ use crate::error::{Failure, HandlerResult};
 use crate::json::{Json, PropertyBody, Raw};
 use crate::payment_methods::{self, PaymentMethodBody};
 use crate::payment_rules::control_plugins;
+use crate::routing::named_gateways;
 
 const JSON: Json = Json("ComboPaymentTransactionJson");
 
@@ -115,6 +116,7 @@ pub(crate) async fn start(call: Call) -> HandlerResult {
     transaction.check_ignored()?;
     let mut properties = transaction.properties()?;
     properties.extend(body.transaction_properties()?);
+    let gateways = named_gateways(&call, &mut properties)?;
     if let Some(payment_method) = &mut payment_method {
         bind_permission(&call, payment_method).await?;
     }
@@ -129,6 +131,7 @@ pub(crate) async fn start(call: Call) -> HandlerResult {
         currency: transaction.currency()?,
         properties,
         control,
+        gateways,
     };
     let reply = submit(&call, combo, &named).await?;
     response::of(&call, reply)

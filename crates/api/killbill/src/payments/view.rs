@@ -277,6 +277,7 @@ mod tests {
             overruled: false,
             merchant_account: None,
             revision: Revision::first(Seq(1)),
+            routed: None,
         }
     }
 

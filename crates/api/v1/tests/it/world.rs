@@ -86,6 +86,7 @@ impl World {
             pending_delays_us: vec![],
             reply_keep_us: domain::Timestamp::DAY_US,
             transactions_per_payment_max: 1_000,
+            routing: domain::context::RoutingSettings::DEFAULT,
         };
         let options = Options { readers: 4, ..Options::default() };
         let (gateways, clock) = (BTreeMap::new(), Clock::new(true));

@@ -193,6 +193,7 @@ mod tests {
             currency: None,
             properties: vec![],
             control: vec![],
+            gateways: vec![],
         }
     }
 
@@ -239,6 +240,7 @@ mod tests {
             transaction: call.transaction,
             answer: GatewayAnswer::Outcome(GatewayOutcome::new(GatewayStatus::Error)),
             is_controlled: false,
+            tries: None,
         })));
         let reply = reply.unwrap().reply;
         assert!(matches!(reply, Some(Reply::Payment(PaymentReply { .. }))), "{reply:?}");

@@ -82,7 +82,7 @@ pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcom
     file.transactions.push(transaction);
     // The attempts are not loaded on each way here: the reply looks for one.
     let next_action = state.outstanding(cx.tenant, id).and_then(|it| it.next_action.clone());
-    let asked = Asked { amount, properties: &it.properties, is_controlled: true, next_action };
+    let asked = Asked { next_action, ..Asked::of(amount, &it.properties, true) };
     outcome::submit(outcome::method_of(state, &file, cx), file, asked, cx)
 }
 

@@ -15,7 +15,7 @@ use crate::rules::attempt as attempt_rules;
 use crate::state::State;
 use crate::{
     Accepted, Account, AccountId, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId,
-    Properties, Rejection, Reply, Revision,
+    Properties, Rejection, Reply, Revision, TransactionId,
 };
 
 /// The property of a request that asks for retries (Kill Bill's name).
@@ -44,6 +44,8 @@ pub(super) struct Start<'a> {
     pub(super) currency: Currency,
     pub(super) account: &'a Account,
     pub(super) method: &'a PaymentMethod,
+    /// The gateway that is called.
+    pub(super) gateway: &'a str,
     /// The payment that it is another try at.
     pub(super) existing: Option<&'a PaymentFile>,
 }
@@ -138,6 +140,11 @@ impl<'s> Control<'s> {
     /// Whether a payment may begin with less than was asked for.
     pub(super) fn may_lower(&self) -> bool {
         self.limits().is_some_and(|it| it.lower_amounts)
+    }
+
+    /// The gateways that limits allow; `None`: all.
+    pub(super) fn allowed(&self) -> Option<&'s BTreeSet<String>> {
+        self.limits()?.gateways.as_ref()
     }
 
     fn limits(&self) -> Option<&'s Limits> {
@@ -262,6 +269,9 @@ pub(crate) fn follow(state: &State, cx: &mut Context) {
         cx.done.changes.iter().filter_map(transaction_of).cloned().collect();
     for transaction in &changed {
         let Some(attempt) = state.attempt_of(transaction) else { continue };
+        if is_written(attempt, cx) {
+            continue;
+        }
         let outcome = state_after(attempt.state, transaction.status);
         if outcome == attempt.state {
             continue;
@@ -277,6 +287,58 @@ pub(crate) fn follow(state: &State, cx: &mut Context) {
         }
         cx.change(PaymentChange::Attempt(after));
     }
+}
+
+/// Whether the limits of the account leave room for the next try of a call. It counts already, unless the decline
+/// was booked before the call answered: then another payment may have taken its place.
+pub(super) fn has_room(state: &State, declined: &Transaction, cx: &Context) -> bool {
+    let Some(attempt) = state.attempt_of(declined).filter(|it| !it.state.is_counted()) else {
+        return true;
+    };
+    let velocity = state.payment_velocity(attempt.tenant, attempt.account_id);
+    let velocity = velocity.filter(|it| attempt.counted_on == Some(it.day));
+    let limits = state.payment_rules(cx.tenant).and_then(|it| it.limits.as_ref());
+    let (Some(velocity), Some(limits)) = (velocity, limits) else { return true };
+    let sum = velocity.amount(attempt.currency).checked_add(attempt.amount);
+    let a_day = limits.amounts.get(&attempt.currency).and_then(|it| it.day);
+    limits.payments_per_day.is_none_or(|limit| velocity.count < limit)
+        && a_day.is_none_or(|limit| sum.is_some_and(|sum| sum <= limit))
+}
+
+/// Makes an attempt go on with the next try of its call: it is one attempt and counts once.
+pub(super) fn moved_on(
+    state: &State,
+    declined: &Transaction,
+    next: TransactionId,
+    cx: &mut Context,
+) {
+    let Some(attempt) = state.attempt_of(declined) else { return };
+    let after = ended(attempt, AttemptState::Init, cx);
+    count_again(state, attempt, after.state, cx);
+    cx.change(PaymentChange::Attempt(PaymentAttempt { transaction_id: Some(next), ..after }));
+}
+
+/// Whether the command has written an attempt already.
+fn is_written(attempt: &PaymentAttempt, cx: &Context) -> bool {
+    cx.done.changes.iter().any(|change| match change {
+        Change::Payment(PaymentChange::Attempt(it)) => it.id == attempt.id,
+        Change::Payment(
+            PaymentChange::Payment(_)
+            | PaymentChange::Transaction(_)
+            | PaymentChange::Velocity(_)
+            | PaymentChange::Posting(_)
+            | PaymentChange::Outstanding(_)
+            | PaymentChange::OutstandingClosed { .. },
+        )
+        | Change::Tenant(_)
+        | Change::Access(_)
+        | Change::Flag(_)
+        | Change::Account(_)
+        | Change::Customer(_)
+        | Change::Claim(_)
+        | Change::Timer(_)
+        | Change::ReplySettled { .. } => false,
+    })
 }
 
 /// The attempt with another outcome than before, which a retry no longer waits for.
@@ -394,7 +456,7 @@ fn exceeded(
     if limits.currencies.as_ref().is_some_and(|it| !it.contains(&currency)) {
         return Some(format!("the currency {currency} is not allowed"));
     }
-    let gateway = &start.method.gateway;
+    let gateway = start.gateway;
     if limits.gateways.as_ref().is_some_and(|it| !it.contains(gateway)) {
         return Some(format!("the gateway {gateway} is not allowed"));
     }

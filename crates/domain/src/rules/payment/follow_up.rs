@@ -62,8 +62,7 @@ pub(crate) fn follow_up(
     let currency = file.payment.currency;
     let key = it.transaction_key.clone();
     append(&mut file, (kind, key), way, amount.map(|amount| (amount, currency)), cx);
-    let is_controlled = control.is_some();
-    let asked = Asked { amount, properties: &it.properties, is_controlled, next_action: None };
+    let asked = Asked::of(amount, &it.properties, control.is_some());
     let accepted = if kind == TransactionType::Chargeback {
         outcome::settle_at_once(file, asked, cx)
     } else {
@@ -110,8 +109,7 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
     let reversal = (TransactionType::ChargebackReversal, Some(key.clone()));
     append(&mut file, reversal, way, amount, cx);
     let is_controlled = control.is_some();
-    let (amount, next_action) = (Some(open), None);
-    let asked = Asked { amount, properties: &it.properties, is_controlled, next_action };
+    let asked = Asked::of(Some(open), &it.properties, is_controlled);
     let accepted = outcome::settle_at_once(file, asked, cx);
     if let Some(control) = &control {
         control.followed(state, it, cx);
@@ -137,7 +135,7 @@ fn payment_and_account<'a>(
 }
 
 /// The way of a transaction, which those that follow it take too.
-fn way_of(of: &Transaction) -> Way {
+pub(super) fn way_of(of: &Transaction) -> Way {
     Way {
         gateway: of.gateway.clone(),
         merchant_account: of.merchant_account.clone(),

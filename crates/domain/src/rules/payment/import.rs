@@ -159,6 +159,7 @@ fn transaction(
         second_reference: text(&it.second_reference),
         overruled: false,
         merchant_account: None,
+        routed: None,
         revision: Revision::first(cx.seq),
     })
 }

@@ -5,6 +5,7 @@ use super::complete;
 use super::control::{Control, Decision, Start};
 use super::outcome::{self, Asked};
 use super::route::in_doubt;
+use super::routing;
 use crate::MerchantAccount;
 use crate::blocking_state::ClosedTo;
 use crate::claim::{ClaimKey, ClaimKind};
@@ -72,23 +73,27 @@ pub(super) fn start(
         Some(made) => made,
         None => payment_method(state, it, (account, control.as_ref()), cx)?,
     };
-    let merchant_account = merchant_account(state, &method.gateway, cx)?;
     let currency = it.currency.or(account.currency).ok_or_else(|| {
         Rejection::invalid("currency", "should not be null: neither request nor account has one")
     })?;
     refuse_other_currency(existing, currency)?;
     let amount = positive_amount(it.amount.as_deref(), currency)?;
-    let mut start = Start { call: it, kind, amount, currency, account, method, existing };
+    let facts = (account, method, (amount, currency));
+    let chosen = routing::choose(state, it, (facts, control.as_ref()), cx)?;
+    let gateway = chosen.as_ref().map_or(&method.gateway, |it| &it.gateway).clone();
+    let merchant_account = merchant_account(state, &gateway, cx)?;
+    let gateway = gateway.as_str();
+    let mut start = Start { call: it, kind, amount, currency, account, method, gateway, existing };
     if let Some(control) = &control {
         match control.prior(state, &start, cx) {
             Decision::Begin(amount) => start.amount = amount,
             Decision::Aborted(accepted) => return Ok(accepted),
         }
     }
-    let file = open(&start, merchant_account, cx);
+    let mut file = open(&start, merchant_account, cx);
+    let tries = chosen.map(|chosen| chosen.take(&mut file, it, cx));
     let is_controlled = control.is_some();
-    let (amount, next_action) = (Some(start.amount), None);
-    let asked = Asked { amount, properties: &it.properties, is_controlled, next_action };
+    let asked = Asked { tries, ..Asked::of(Some(start.amount), &it.properties, is_controlled) };
     let accepted = outcome::submit(Some(method), file, asked, cx)?;
     if let Some(control) = &control {
         control.begun(state, &start, cx);
@@ -253,12 +258,12 @@ fn payment_method<'a>(
 
 /// The payment with one more transaction, last in its list, in flight.
 fn open(start: &Start, merchant_account: Option<MerchantAccount>, cx: &mut Context) -> PaymentFile {
-    let Start { call: it, kind, amount, currency, account, method, existing } = *start;
+    let Start { call: it, kind, amount, currency, account, method, gateway, existing } = *start;
     let state = PaymentState { operation: kind, status: TransactionStatus::InFlight };
     let mut file = if let Some(existing) = existing {
         let mut file = existing.clone();
         file.payment.payment_method_id = method.id;
-        file.payment.gateway.clone_from(&method.gateway);
+        file.payment.gateway = gateway.to_owned();
         file.payment.currency = currency;
         file
     } else {
@@ -275,7 +280,7 @@ fn open(start: &Start, merchant_account: Option<MerchantAccount>, cx: &mut Conte
             number: cx.next_payment_number(),
             external_key: it.payment_key.clone(),
             currency,
-            gateway: method.gateway.clone(),
+            gateway: gateway.to_owned(),
             state,
             last_success: None,
             amounts: Amounts::default(),
@@ -285,13 +290,13 @@ fn open(start: &Start, merchant_account: Option<MerchantAccount>, cx: &mut Conte
         };
         PaymentFile { payment, transactions: Vec::with_capacity(1) }
     };
-    let way = Way { gateway: method.gateway.clone(), merchant_account, payment_method: method.id };
+    let way = Way { gateway: gateway.to_owned(), merchant_account, payment_method: method.id };
     append(&mut file, (kind, it.transaction_key.clone()), way, Some((amount, currency)), cx);
     file
 }
 
 /// The tenant's account at a gateway that needs one.
-fn merchant_account(
+pub(super) fn merchant_account(
     state: &State,
     gateway: &str,
     cx: &Context,
@@ -356,6 +361,7 @@ pub(super) fn append(
         first_reference: None,
         second_reference: None,
         overruled: false,
+        routed: None,
         revision: Revision::first(cx.seq),
     });
 }

@@ -1,6 +1,7 @@
 //! How a transaction ends: at once, by the gateway's answer, or by asking it later.
 
 use super::action;
+use super::cascade;
 use super::route::{last_success, set_route_of_payment};
 use crate::card_data::{PAN_CHARS_MAX, mask_pans};
 use crate::change::{AccountChange, Change, PaymentChange};
@@ -13,6 +14,9 @@ use crate::payment::{
     TransactionStatus,
 };
 use crate::reply::Outcome;
+use crate::routed::Tries;
+use crate::routing::{self, EXTERNAL_ID};
+use crate::routing_rules::ROUTER;
 use crate::rules::ledger;
 use crate::state::State;
 use crate::{
@@ -29,6 +33,19 @@ pub(super) struct Asked<'a> {
     pub(super) is_controlled: bool,
     /// What its customer has to do already: a completion does not take the secret back.
     pub(super) next_action: Option<String>,
+    /// Where it may go on after a decline.
+    pub(super) tries: Option<Box<Tries>>,
+}
+
+impl<'a> Asked<'a> {
+    /// Nothing of it is under way: no customer acts, and no other gateway is to be tried.
+    pub(super) const fn of(
+        amount: Option<AmountMinor>,
+        properties: &'a Properties,
+        is_controlled: bool,
+    ) -> Self {
+        Self { amount, properties, is_controlled, next_action: None, tries: None }
+    }
 }
 
 /// What is to be written of a transaction's outcome.
@@ -98,11 +115,13 @@ pub(super) fn submit(
     if settings.settles_at_once {
         return Ok(settle_at_once(file, asked, cx));
     }
-    let timeout_us = settings.timeout_us;
+    let left_us = asked.tries.as_ref().map(|it| cx.real_now.until_us(it.deadline));
+    let timeout_us = left_us.map_or(settings.timeout_us, |it| it.min(settings.timeout_us));
     let deadline = cx.real_now.plus_us(timeout_us);
     let next_action = asked.next_action;
     let awaited = Outstanding { next_action, ..outcome_of(&transaction, deadline, cx) };
     cx.change(PaymentChange::Outstanding(awaited));
+    let sent = routing::sent_to(&gateway, method, asked.properties, cx.settings);
     cx.effect(Effect::CallGateway(Box::new(GatewayCall {
         tenant: cx.tenant,
         account: file.payment.account_id,
@@ -113,12 +132,13 @@ pub(super) fn submit(
         operation: transaction.kind,
         amount: asked.amount.or(transaction.amount),
         currency: file.payment.currency,
-        external_payment_method_id: method.and_then(|it| it.external_payment_method_id.clone()),
-        payment_method_properties: method.map(|it| it.properties.clone()).unwrap_or_default(),
-        properties: asked.properties.clone(),
+        external_payment_method_id: sent.external_payment_method_id,
+        payment_method_properties: sent.payment_method_properties,
+        properties: sent.properties,
         references: references(&file, &transaction),
         is_controlled: asked.is_controlled,
         seq: cx.seq,
+        tries: asked.tries,
         timeout_us,
     })));
     let before = transaction.revision.previous.map(|_| Before::PENDING);
@@ -242,6 +262,9 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
     if books {
         settle(&mut file, it.transaction, settled, cx);
     }
+    if let Some(next) = cascade::next_try(state, it, (&file, outstanding.as_ref()), cx) {
+        return cascade::begin(state, next, (file, it.is_controlled), cx);
+    }
     let transaction = file.transaction(it.transaction).expect("it was found before").clone();
     if let (GatewayAnswer::Outcome(outcome), Some(outstanding)) = (&it.answer, &mut outstanding) {
         action::wait(outstanding, (&transaction, outcome.next_action.as_ref()), cx);
@@ -325,8 +348,15 @@ fn name_method(
     // One that the person's erasure emptied stays empty.
     let Some(method) = method.filter(|it| it.active) else { return };
     let mut named = method.clone();
-    named.external_payment_method_id = Some(gateway_text(&said.external_id));
-    for (key, value) in &said.properties {
+    let external_id = gateway_text(&said.external_id);
+    let mut properties = said.properties.clone();
+    if method.gateway == ROUTER {
+        properties.push((EXTERNAL_ID.to_owned(), external_id));
+        properties.iter_mut().for_each(|it| it.0 = format!("{}.{}", transaction.gateway, it.0));
+    } else {
+        named.external_payment_method_id = Some(external_id);
+    }
+    for (key, value) in &properties {
         named.properties.retain(|(own, _)| own != key);
         named.properties.push((gateway_text(key), gateway_text(value)));
     }

@@ -1,5 +1,7 @@
 //! Retries of failed payments: when they are due, and what happens then.
 
+use std::collections::BTreeSet;
+
 use super::initiate;
 use crate::change::{Change, PaymentChange, TimerChange};
 use crate::context::Context;
@@ -12,7 +14,7 @@ use crate::rules::timer;
 use crate::state::State;
 use crate::tag::{SUSPENDING_TAGS, TagKey};
 use crate::timer::{TimerKey, TimerKind};
-use crate::{Accepted, Account, AccountId, PaymentMethodId, Reply, Timestamp};
+use crate::{Accepted, Account, AccountId, PaymentMethodId, Reply, Timestamp, TransactionId};
 
 /// After how many days a decline is retried where the tenant has not set it, each counted from the try before
 /// (Kill Bill's default of `org.killbill.payment.retry.days`).
@@ -80,7 +82,14 @@ fn delay_us(
     }
     let earlier = file.map_or(&[][..], |file| &file.transactions);
     let alike = |it: &&Transaction| it.id != failed.id && it.status == failed.status;
-    let retried = earlier.iter().filter(|it| it.kind == failed.kind).filter(alike).count();
+    // The tries of one call count once.
+    let calls: BTreeSet<TransactionId> = earlier
+        .iter()
+        .filter(|it| it.kind == failed.kind && it.first_try() != failed.first_try())
+        .filter(alike)
+        .map(Transaction::first_try)
+        .collect();
+    let retried = calls.len();
     match failed.status {
         TransactionStatus::PaymentFailure => {
             let own = rules.and_then(|it| it.retries.as_ref()?.days.as_deref());
@@ -191,6 +200,7 @@ fn try_again(
         currency: Some(attempt.currency),
         control: attempt.plugins.clone(),
         properties: attempt.properties.clone(),
+        gateways: vec![],
     };
     let before = cx.done.clone();
     match initiate::initiate(state, attempt.kind, &call, cx) {

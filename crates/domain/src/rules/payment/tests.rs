@@ -7,6 +7,7 @@ mod late;
 mod merchant_account;
 mod references;
 mod retry;
+mod routing;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ use crate::payment::{
     GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, Outstanding, PaymentFile,
     ResolvePending, TransactionStatus,
 };
+use crate::routed::Tries;
 use crate::testing::{Rows, TENANT};
 use crate::{
     Account, Command, Effect, Executed, PaymentMethod, PaymentMethodId, PaymentRejection,
@@ -60,6 +62,8 @@ struct World {
     postings: BTreeMap<PaymentId, Vec<String>>,
     /// What the last step sent to a gateway, if it sent anything.
     calls: Vec<String>,
+    /// Where calls may go on after a decline.
+    tries: BTreeMap<TransactionId, Box<Tries>>,
 }
 
 fn account_id() -> AccountId {
@@ -113,7 +117,8 @@ impl World {
             rows.state.payment_methods.insert((TENANT, method.id), Some(method));
         }
         rows.seq = 2;
-        Self { rows, payments: BTreeMap::new(), postings: BTreeMap::new(), calls: vec![] }
+        let (payments, postings) = (BTreeMap::new(), BTreeMap::new());
+        Self { rows, payments, postings, calls: vec![], tries: BTreeMap::new() }
     }
 
     fn step(&mut self, step: &str) -> String {
@@ -142,6 +147,9 @@ impl World {
                     format!("{} {method}", call.gateway)
                 };
                 self.calls = done.effects.iter().map(show).collect();
+                for Effect::CallGateway(call) in &done.effects {
+                    self.tries.extend(call.tries.clone().map(|it| (call.transaction, it)));
+                }
                 for change in &done.changes {
                     self.note(name, change);
                 }
@@ -234,8 +242,6 @@ impl World {
         if matches!(verb, "authorize" | "purchase" | "credit") {
             let retries = ("IPCD_RETRIES".to_owned(), "true".to_owned());
             let initiate = Initiate {
-                account: account_id(),
-                payment: None,
                 payment_method: gateways.next().map(|(_, gateway)| method_id(gateway)),
                 payment_key: Some(name.to_owned()),
                 transaction_key: key,
@@ -243,6 +249,7 @@ impl World {
                 currency,
                 properties: asks_for_retries.then_some(retries).into_iter().collect(),
                 control,
+                ..Initiate::of(account_id())
             };
             return match verb {
                 "authorize" => Command::Payment(PaymentCommand::Authorize(initiate)),
@@ -286,6 +293,7 @@ impl World {
                 transaction,
                 answer,
                 is_controlled: true,
+                tries: self.tries.get(&transaction).cloned(),
             }))
         };
         let inquired = |knowledge| {
@@ -690,29 +698,6 @@ fn a_clock_that_was_set_back_delays_no_answer() {
             expect!["Purchase PluginFailure, open; "],
         );
     }
-}
-
-#[test]
-fn late_news_is_booked() {
-    check(
-        "purchase p 10 | decline p | found-paid p",
-        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
-    );
-    check(
-        "purchase p 10 | approve p | found-declined p",
-        expect!["Purchase PaymentFailure; gateway>customer 1000, customer>gateway 1000"],
-    );
-    check(
-        "purchase p 10 | approve p | found-pending p",
-        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
-    );
-    check(
-        "authorize p 10 | approve p | capture p 4 | approve p | found-declined p",
-        expect![
-            "Capture PaymentFailure, authorized 1000; gateway>customer 400, customer>gateway 400"
-        ],
-    );
-    check("purchase p 10 | decline p | timeout p", expect!["Purchase PaymentFailure; "]);
 }
 
 #[test]

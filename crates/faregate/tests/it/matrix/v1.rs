@@ -66,6 +66,10 @@ fn payments() -> Vec<Row> {
         row("GET /v1/events/{eventId}", may("event:read")).of_object(),
         row("POST /v1/events/{eventId}/resend", may("event:resend")).of_object(),
         row("GET /v1/payments/unresolved", READ),
+        // The account's method is not routed.
+        row("POST /v1/routing/explain", may("routing:read"))
+            .body(r#"{"accountId":"{accountId}","amount":"1"}"#)
+            .or(400),
         row("GET /v1/analytics/payments", READ),
         row("GET /v1/analytics/accounts", READ),
         row("GET /v1/analytics/accounts/{account}", READ)

@@ -37,6 +37,7 @@ fn call(
         is_controlled: false,
         seq: domain::Seq(1),
         timeout_us: 30_000_000,
+        tries: None,
     }
 }
 

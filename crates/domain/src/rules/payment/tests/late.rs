@@ -30,6 +30,29 @@ fn check_ways(script: &str, expected: Expect) {
 }
 
 #[test]
+fn late_news_is_booked() {
+    check(
+        "purchase p 10 | decline p | found-paid p",
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        "purchase p 10 | approve p | found-declined p",
+        expect!["Purchase PaymentFailure; gateway>customer 1000, customer>gateway 1000"],
+    );
+    check(
+        "purchase p 10 | approve p | found-pending p",
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        "authorize p 10 | approve p | capture p 4 | approve p | found-declined p",
+        expect![
+            "Capture PaymentFailure, authorized 1000; gateway>customer 400, customer>gateway 400"
+        ],
+    );
+    check("purchase p 10 | decline p | timeout p", expect!["Purchase PaymentFailure; "]);
+}
+
+#[test]
 fn follow_up_goes_to_the_gateway_that_holds_the_money() {
     let tries = "authorize p 10 | decline p | authorize p 10 other";
     check_ways(
@@ -497,7 +520,8 @@ fn a_gateways_texts_are_bounded_and_hold_no_card_number() {
         world.step("purchase p 10");
         let payment = world.payments["p"];
         let transaction = world.meant_transaction(payment, &[]);
-        let replied = GatewayReplied { payment, transaction, answer, is_controlled: false };
+        let replied =
+            GatewayReplied { payment, transaction, answer, is_controlled: false, tries: None };
         let executed =
             world.rows.run(Command::Payment(PaymentCommand::GatewayReplied(replied))).unwrap();
         let it = world.file(payment).transaction(transaction).unwrap();

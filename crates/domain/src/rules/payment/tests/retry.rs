@@ -393,6 +393,7 @@ fn a_card_that_must_not_be_tried_again_is_not() {
         transaction,
         answer: GatewayAnswer::Outcome(outcome),
         is_controlled: true,
+        tries: None,
     };
     world.rows.run(Command::Payment(PaymentCommand::GatewayReplied(replied))).unwrap();
     assert_eq!(

@@ -1,0 +1,132 @@
+//! Late successes: a try that was declined succeeded after all, beside a later try of the same request.
+
+use super::follow_up::way_of;
+use super::initiate::append;
+use super::outcome::{self, Asked};
+use super::route::{allowed, routes};
+use crate::change::{Change, PaymentChange, TimerChange};
+use crate::context::Context;
+use crate::payment::{
+    PaymentFile, RefundLateSuccess, Transaction, TransactionStatus, TransactionType,
+};
+use crate::reply::Outcome;
+use crate::rules::timer;
+use crate::state::State;
+use crate::timer::{Timer, TimerKey, TimerKind};
+use crate::{Accepted, AmountMinor, Event, Reply, Timestamp};
+
+/// How long a refund is put off while another outcome of its payment is open.
+const POSTPONED_US: i64 = 60 * Timestamp::SECOND_US;
+
+/// Reports the tries of a request that succeeded beside a later one, where a command made one succeed, and has
+/// them refunded where the tenant's rules say so.
+pub(crate) fn note_late_successes(state: &State, cx: &mut Context) {
+    let mut late = vec![];
+    for changed in cx.done.changes.iter().filter_map(succeeded) {
+        let file = state.payments.get(&(cx.tenant, changed.payment_id)).and_then(Option::as_ref);
+        let Some(file) = file else { continue };
+        let before = file.transaction(changed.id);
+        if before.is_some_and(|it| it.status == TransactionStatus::Success) {
+            continue;
+        }
+        let number = |it: &Transaction| it.routed.as_ref().map_or(0, |it| it.number);
+        let others = file.transactions.iter().filter(|it| {
+            it.id != changed.id
+                && it.status == TransactionStatus::Success
+                && it.first_try() == changed.first_try()
+        });
+        let mut all: Vec<&Transaction> = others.chain([changed]).collect();
+        all.sort_by_key(|it| number(it));
+        if let Some((last, earlier)) = all.split_last() {
+            late.extend(
+                earlier
+                    .iter()
+                    .filter(|it| it.id == changed.id || last.id == changed.id)
+                    .map(|it| (it.account_id, it.payment_id, it.id)),
+            );
+        }
+    }
+    let rules = state.payment_rules.get(&cx.tenant).and_then(Option::as_ref);
+    let routing = rules.and_then(|it| it.routing.as_ref());
+    let is_refunded = routing.is_some_and(|it| it.cascade.refunds_late_successes);
+    for (account, payment, transaction) in late {
+        cx.event(Event::LateSuccess { account, payment, transaction, is_refunded });
+        if is_refunded {
+            let key = TimerKey { kind: TimerKind::LateRefund, object: transaction.uuid() };
+            let timer = Timer { tenant: cx.tenant, key, account, due: cx.now };
+            cx.change(TimerChange::Set(timer));
+        }
+    }
+}
+
+/// The routed transaction that a change has, where it succeeded.
+fn succeeded(change: &Change) -> Option<&Transaction> {
+    match change {
+        Change::Payment(PaymentChange::Transaction(it)) => {
+            Some(it).filter(|it| it.routed.is_some() && it.status == TransactionStatus::Success)
+        }
+        Change::Payment(
+            PaymentChange::Payment(_)
+            | PaymentChange::Attempt(_)
+            | PaymentChange::Velocity(_)
+            | PaymentChange::Posting(_)
+            | PaymentChange::Outstanding(_)
+            | PaymentChange::OutstandingClosed { .. },
+        )
+        | Change::Tenant(_)
+        | Change::Access(_)
+        | Change::Flag(_)
+        | Change::Account(_)
+        | Change::Customer(_)
+        | Change::Claim(_)
+        | Change::Timer(_)
+        | Change::ReplySettled { .. } => None,
+    }
+}
+
+/// Voids or refunds what is left of a late success. Where nothing is, as after a client's own refund, nothing
+/// happens.
+pub(crate) fn refund_late(state: &State, it: &RefundLateSuccess, cx: &mut Context) -> Outcome {
+    let key = TimerKey { kind: TimerKind::LateRefund, object: it.transaction.uuid() };
+    if !timer::take(state, (key, it.due), cx) {
+        return Ok(Accepted::now(Reply::Done));
+    }
+    let Some(file) = state.payment(cx.tenant, it.payment) else {
+        return Ok(Accepted::now(Reply::Done));
+    };
+    if file.transactions.iter().any(|it| it.status.is_open()) {
+        let account = file.payment.account_id;
+        let due = cx.now.plus_us(POSTPONED_US);
+        cx.change(TimerChange::Set(Timer { tenant: cx.tenant, key, account, due }));
+        return Ok(Accepted::now(Reply::Done));
+    }
+    let has_room = file.transactions.len() < cx.settings.transactions_per_payment_max;
+    match returned(file, it).filter(|_| has_room) {
+        None => Ok(Accepted::now(Reply::Done)),
+        Some((late, kind, amount)) => {
+            let way = way_of(late);
+            let mut file = file.clone();
+            let priced = amount.map(|amount| (amount, file.payment.currency));
+            append(&mut file, (kind, None), way, priced, cx);
+            let properties = vec![];
+            let asked = Asked::of(amount, &properties, false);
+            outcome::submit(outcome::method_of(state, &file, cx), file, asked, cx)
+        }
+    }
+}
+
+/// The late success, and what returns its money: a void, or a refund of what is left.
+fn returned<'f>(
+    file: &'f PaymentFile,
+    it: &RefundLateSuccess,
+) -> Option<(&'f Transaction, TransactionType, Option<AmountMinor>)> {
+    let late = file.transaction(it.transaction)?;
+    let routes = routes(file);
+    let route = routes.iter().find(|route| route.last.has_same_route(late))?;
+    if allowed(route.from, TransactionType::Void) {
+        return Some((late, TransactionType::Void, None));
+    }
+    let left = route.left(TransactionType::Refund);
+    let is_left = allowed(route.from, TransactionType::Refund) && left > AmountMinor::ZERO;
+    is_left.then_some((late, TransactionType::Refund, Some(left)))
+}
