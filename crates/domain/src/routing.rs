@@ -215,6 +215,17 @@ fn properties_for(all: &Properties, gateway: &str, settings: &Settings) -> Prope
     all.iter().filter_map(of).collect()
 }
 
+/// The property `key` of a method as `gateway` gets it: of a routed method its own part.
+#[must_use]
+pub fn property_of<'m>(method: &'m PaymentMethod, gateway: &str, key: &str) -> Option<&'m str> {
+    let is_routed = method.gateway == ROUTER;
+    let is_it = |name: &str| match is_routed {
+        true => own_key(name, gateway) == Some(key),
+        false => method.gateway == gateway && name == key,
+    };
+    method.properties.iter().find(|(name, _)| is_it(name)).map(|(_, value)| value.as_str())
+}
+
 /// What a gateway gets of a method and of a request's properties.
 #[derive(Default)]
 pub(crate) struct Sent {

@@ -4,6 +4,7 @@
 use domain::payment::{
     GatewayKnowledge, PaymentFile, Transaction, TransactionStatus, TransactionType,
 };
+use domain::routing::property_of;
 use domain::{PaymentMethod, Timestamp, TransactionId};
 use engine::ports::Inquiry;
 
@@ -145,8 +146,8 @@ async fn read_intent(api: &Api<'_>, id: &str) -> Result<Intent, Trouble> {
 /// it does not have.
 async fn find_intent(api: &Api<'_>, asked: &Asked) -> Result<Option<Intent>, Trouble> {
     let own = asked.transaction();
-    let properties = asked.method.iter().flat_map(|it| &it.properties);
-    let customer = properties.filter(|(key, _)| key == methods::CUSTOMER).map(|(_, id)| id).next();
+    let method = asked.method.as_ref();
+    let customer = method.and_then(|it| property_of(it, &own.gateway, methods::CUSTOMER));
     let since = asked.deadline.filter(|_| customer.is_none());
     let since = since.map(|it| (it.0 - SKEW_US).div_euclid(Timestamp::SECOND_US).to_string());
     let mut after: Option<String> = None;

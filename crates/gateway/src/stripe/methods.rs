@@ -2,6 +2,7 @@
 //! customer, so that later charges need nobody present.
 
 use domain::object::Object;
+use domain::routing::property_of;
 use domain::{AccountId, TenantNo};
 use uuid::Uuid;
 
@@ -128,9 +129,8 @@ pub(super) async fn customer(
             return Ok(field);
         }
         let methods = queries.payment_methods_of(tenant, account)?;
-        let own = methods.into_iter().rev().filter(|it| it.method.gateway == gateway);
-        let properties = own.flat_map(|it| it.method.properties);
-        Ok(properties.into_iter().find(|(key, _)| key == CUSTOMER).map(|(_, value)| value))
+        let known = methods.iter().rev().find_map(|it| property_of(&it.method, &gateway, CUSTOMER));
+        Ok(known.map(str::to_owned))
     });
     if let Some(known) = known.await.map_err(Trouble::NotSent)? {
         return checked(&known);
