@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import processes  # noqa: E402
 
 PORT_FIRST = 19_401
+ROUTER = "faregate-router"
 READY_WITHIN_S = 60
 KEY = "sk_test_shop"
 WEBHOOK_SECRET = "whsec_shopEndpoint"
@@ -420,6 +421,47 @@ def what_stripe_does_not_take_is_repeated(kb, stripe):
     stripe.no_faults()
 
 
+def a_routed_payment_goes_on_after_a_decline(kb, stripe):
+    routed(kb)
+    account = kb.account()
+    # The code of this card's declines is one after which another gateway may be tried.
+    kb.method(account, "", ROUTER, [("faregate-stripe.externalPaymentMethodId", "pm_card_chargeDeclinedProcessingError"),
+                                    ("faregate-simulator.externalPaymentMethodId", "anything")])
+    status, payment = kb.pay(account)
+    tries = [(it["status"], it["gatewayErrorCode"] if it["status"] != "SUCCESS" else None)
+             for it in payment["transactions"]]
+    same((status, tries), (201, [("PAYMENT_FAILURE", "processing_error"), ("SUCCESS", None)]), "tries")
+    account = kb.account()
+    kb.method(account, "", ROUTER, [("faregate-stripe.externalPaymentMethodId", "pm_card_chargeDeclinedFraudulent"),
+                                    ("faregate-simulator.externalPaymentMethodId", "anything")])
+    status, payment = kb.pay(account)
+    same((status, len(payment["transactions"])), (402, 1), "a decline that goes on to no other gateway")
+
+
+def a_routed_payment_whose_answer_is_lost_is_asked_about(kb, stripe):
+    routed(kb)
+    account = kb.account()
+    kb.method(account, "", ROUTER, [("faregate-stripe.externalPaymentMethodId", "pm_card_visa"),
+                                    ("faregate-simulator.externalPaymentMethodId", "anything")])
+    same(kb.pay(account)[0], 201, "first")
+    customers = len(stripe.get("/v1/customers?limit=100")["data"])
+    create = {"method": "POST", "path": "/v1/payment_intents$"}
+    for fault, wanted in [("lose_answer", "SUCCESS"), ("cut_before", "PLUGIN_FAILURE")]:
+        stripe.faults({"match": create, "fault": fault, "count": 1})
+        _, payment = kb.pay(account, "4.00")
+        stripe.no_faults()
+        found = kb.settled(payment)
+        same([it["status"] for it in found["transactions"]], [wanted], f"{fault}: no second gateway")
+    same(len(stripe.get("/v1/customers?limit=100")["data"]), customers, "customers of one account")
+
+
+def routed(kb):
+    rules = {"rules": [{"name": "all", "gateways": ["faregate-stripe", "faregate-simulator"]}]}
+    path = f"/tenants/uploadPluginConfig/{ROUTER}"
+    status, said, _ = kb.ask("POST", path, json.dumps(rules).encode())
+    assert status == 201, f"rules: {status} {said}"
+
+
 def a_lost_refund_and_a_lost_capture_are_asked_about(kb, stripe):
     account = kb.account()
     kb.method(account, "pm_card_visa")
@@ -522,6 +564,41 @@ def another_accounts_key_finds_nothing_out(kb, stripe):
     same(last(kb.settled(payment))["status"], "SUCCESS", "under its own again")
 
 
+def reconciliation_finds_what_differs(kb, stripe):
+    """All that was paid above agrees; then Stripe has a charge and a refund that the books do not have."""
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    _, payment = kb.pay(account)
+    before = reconciled(kb)
+    same((before["differences"], before["notCompared"]), ([], []), "before")
+    assert before["booked"] and before["fees"]["USD"] > 0, before
+    intent = last(payment)["firstPaymentReferenceId"]
+    stripe.post("/v1/refunds", {"payment_intent": intent, "amount": "100"}, form=True)
+    lost = {"amount": "700", "currency": "usd", "payment_method": "pm_card_visa", "confirm": "true",
+            "capture_method": "automatic",
+            "automatic_payment_methods[enabled]": "true", "automatic_payment_methods[allow_redirects]": "never",
+            **{f"metadata[{it}]": str(uuid.uuid4()) for it in ("faregate-payment", "faregate-transaction")},
+            "metadata[faregate-tenant]": kb.ask("GET", "/tenants?apiKey=shop")[1]["tenantId"]}
+    stripe.post("/v1/payment_intents", lost, form=True)
+    # What nobody of ours made is not ours to miss.
+    stripe.post("/v1/payment_intents", {it: lost[it] for it in lost if not it.startswith("metadata")}, form=True)
+    after = reconciled(kb)
+    same((len(after["differences"]), after["others"] - before["others"]), (2, 1), after)
+    assert any(payment["paymentId"] in it and "100 refunded" in it for it in after["differences"]), after
+    assert any("700 charged" in it and "not in the store" in it for it in after["differences"]), after
+
+
+def reconciled(kb):
+    settings = {"FAREGATE_GATEWAY_STRIPE_BASE_URL": kb.stripe.url}
+    ran = subprocess.run(
+        [kb.binary, "reconcile", "--gateway", "faregate-stripe", "--older-than", "0", "--json", "--data-dir",
+         kb.folder / "data"], env={**os.environ, **settings}, capture_output=True, text=True, timeout=60)
+    assert ran.stdout, ran.stderr
+    found = json.loads(ran.stdout)
+    same(ran.returncode, 1 if found["differences"] or found["notCompared"] else 0, ran.stderr)
+    return found
+
+
 def a_killed_server_asks_about_what_it_charged(kb, stripe):
     account = kb.account()
     kb.method(account, "pm_card_visa")
@@ -559,10 +636,14 @@ CHECKS = [
     a_customer_who_is_present_passes_a_challenge,
     a_customer_who_is_faster_than_giving_up_has_paid,
     a_lost_completion_does_not_fail_what_can_still_be_confirmed,
+    # By real time: the next one moves the clock.
+    reconciliation_finds_what_differs,
     a_customer_who_does_not_come_is_given_up,
     an_answer_that_is_lost_is_asked_about,
     an_answer_that_comes_late_is_asked_about,
     what_stripe_does_not_take_is_repeated,
+    a_routed_payment_goes_on_after_a_decline,
+    a_routed_payment_whose_answer_is_lost_is_asked_about,
     a_lost_refund_and_a_lost_capture_are_asked_about,
     a_refund_that_fails_later_is_notified,
     only_signed_events_are_believed,

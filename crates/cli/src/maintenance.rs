@@ -19,7 +19,7 @@ mod migrate;
 mod reconcile;
 
 pub use migrate::sqlite_to_postgres;
-pub use reconcile::reconcile;
+pub use reconcile::{Reconcile, reconcile};
 
 /// Why a command cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +65,9 @@ pub enum Error {
         /// Rows written so far by this command.
         written: u64,
     },
+    /// The key of what is sealed cannot be read.
+    #[error(transparent)]
+    Key(#[from] secrets::key_file::Error),
     /// Threads cannot be started.
     #[error(transparent)]
     Runtime(#[from] serve::Error),

@@ -63,8 +63,8 @@ enum Command {
         #[command(subcommand)]
         command: Journal,
     },
-    /// Compare the simulated gateway's journal with the booked transactions
-    Reconcile(maintenance::Args),
+    /// Compare a gateway's own books with the booked transactions
+    Reconcile(maintenance::Reconcile),
     /// Rebuild the analytics tables
     Analytics {
         #[command(subcommand)]
@@ -218,7 +218,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Journal { command: Journal::Anchor(args) } => {
             maintain(&args, maintenance::anchor_journal)
         }
-        Command::Reconcile(args) => maintain(&args, maintenance::reconcile),
+        Command::Reconcile(of) => maintain(&of.args, |config| maintenance::reconcile(config, &of)),
         Command::Analytics { command: Analytics::Rebuild(args) } => {
             maintain(&args, maintenance::rebuild_analytics)
         }

@@ -9,6 +9,7 @@ mod host;
 pub mod http_gateway;
 pub mod mail;
 mod multiplexed;
+mod next_action;
 mod outbound;
 pub mod push;
 pub mod reconcile;

@@ -1,5 +1,7 @@
 //! Reconciles a gateway's charges with the store, transaction by transaction.
 
+mod balance;
+
 use std::collections::HashMap;
 use std::fmt;
 
@@ -7,6 +9,9 @@ use domain::payment::{Transaction, TransactionStatus, TransactionType};
 use domain::{AmountMinor, Currency, PaymentId, TenantNo, TransactionId};
 
 use crate::simulator::record::{Effect, Record};
+
+pub use self::balance::{Books, Mismatch, MismatchKind, Money, Moved, Statement, Window};
+pub(crate) use self::balance::{Kind, Moving};
 
 /// The charges of a gateway's journal, summed up per transaction.
 #[derive(Debug, Default)]

@@ -13,23 +13,23 @@ mod methods;
 mod objects;
 mod operations;
 mod outcome;
+mod statement;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::MerchantAccount;
 use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome};
-use domain::{GatewayCall, GatewaySettings, PaymentId, TransactionId};
+use domain::tenant::Tenant;
+use domain::{GatewayCall, GatewaySettings, MerchantAccount, PaymentId, Timestamp, TransactionId};
 use engine::ports::{
     BoxFuture, Form, FormRequest, Gateway, Inquiry, NotificationRefused, Notified,
-    PostedNotification, RequestRefused,
+    PostedNotification, Queries, RequestRefused,
 };
 use engine::{Clock, Deadline};
-use secrets::Purpose;
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
-use self::accounts::{Account, Accounts};
+use self::accounts::{Accounts, Stored};
 use self::api::{Api, Parameters, Trouble, is_id};
 use self::configuration::Configuration;
 use self::event::Subject;
@@ -38,8 +38,11 @@ use self::methods::Holder;
 use self::objects::{Intent, Named, Page, Refund};
 use self::operations::{Answered, Charging};
 use crate::host::Host;
+use crate::next_action;
+use crate::reconcile::Statement;
 use crate::tenants::Tenants;
 
+pub use self::accounts::Account;
 pub use crate::host::Base;
 pub use secrets::Sealer;
 
@@ -102,6 +105,36 @@ impl Stripe {
         }
     }
 
+    /// A tenant's account as the database has it, without an engine.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn stored_account(
+        &self,
+        queries: &dyn Queries,
+        tenant: &Tenant,
+    ) -> Result<Option<Account>, String> {
+        let name = self.accounts.gateway();
+        let stored = Stored::read(queries, tenant.no, name).map_err(|it| it.to_string())?;
+        let Some(stored) = stored else { return Ok(None) };
+        let sealer = self.sealer.as_ref().ok_or("there is no key to decrypt configurations")?;
+        stored.open(sealer, (tenant.id.uuid(), name)).map(Some)
+    }
+
+    /// Which money Stripe's balance moved for the payments of a tenant since a time.
+    ///
+    /// # Errors
+    /// Why Stripe cannot be asked.
+    pub async fn statement(
+        &self,
+        account: &Account,
+        tenant: Uuid,
+        since: Timestamp,
+    ) -> Result<Statement, String> {
+        let api = self.api(&account.configuration, None);
+        statement::read(&api, tenant, since).await.map_err(reason_of)
+    }
+
     const fn api<'a>(
         &'a self,
         configuration: &'a Configuration,
@@ -140,10 +173,8 @@ impl Stripe {
     fn with_next_action(&self, transaction: TransactionId, answered: Answered) -> GatewayOutcome {
         let Answered { outcome, intent } = answered;
         let action = intent.as_ref().and_then(outcome::next_action);
-        let sealed = action.zip(self.sealer.as_ref()).map(|(action, sealer)| {
-            let text = serde_json::to_string(&action).expect("it is a list of texts");
-            sealer.seal_named(Purpose::NextAction, (transaction.uuid(), ""), &text)
-        });
+        let sealed = action.zip(self.sealer.as_ref());
+        let sealed = sealed.map(|(action, sealer)| next_action::seal(&action, transaction, sealer));
         GatewayOutcome { next_action: sealed, ..outcome }
     }
 

@@ -286,7 +286,10 @@ impl Node {
 
 /// The sealer of environments' secrets. With SQLite its key is made in the data directory; with a
 /// database server the key has to be given, because all processes need the same.
-fn sealer(config: &Config) -> Result<Option<Arc<Sealer>>, key_file::Error> {
+///
+/// # Errors
+/// The file of the key cannot be used.
+pub fn sealer(config: &Config) -> Result<Option<Arc<Sealer>>, key_file::Error> {
     let key = match (config.flags.key_file.as_str(), config.database.url.is_empty()) {
         ("", true) => key_file::in_dir(&config.data_dir, SECRETS_KEY_FILE)?,
         ("", false) => return Ok(None),

@@ -1,4 +1,6 @@
-//! Compares the simulated gateway's journal with the booked transactions.
+//! Compares a gateway's own books with the booked transactions: the simulator's journal, Stripe's balance.
+
+mod stripe;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,19 +11,46 @@ use domain::payment::TransactionStatus;
 use gateway::reconcile::{Charges, Compared, Difference, DifferenceKind};
 use gateway::simulator::record::Record;
 use gateway::simulator::{self, journal};
+use gateway::stripe::NAMES;
 use serde_json::json;
 use server::{gateways, node, serve};
 
-use super::{Error, Report};
+use super::{Args, Error, Report};
 
 /// Differences listed; the rest is counted.
 const SHOWN_MAX: usize = 100;
+
+/// The gateways whose books can be read.
+const GATEWAYS: [&str; 4] = [simulator::NAME, simulator::KILL_BILL_NAME, NAMES[0], NAMES[1]];
+
+/// Compare a gateway's own books with the booked transactions.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Reconcile {
+    #[command(flatten)]
+    pub args: Args,
+    /// The gateway
+    #[arg(long, value_name = "NAME", default_value = simulator::NAME, value_parser = GATEWAYS)]
+    gateway: String,
+    /// Only payments that began in the last so many days; Stripe only [default: all]
+    #[arg(long, value_name = "N")]
+    days: Option<u16>,
+    /// Only payments in which no money moved in the last so many seconds; Stripe only
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    older_than: u32,
+}
 
 /// Finds charges that are not booked, bookings without a charge, and amounts that differ.
 ///
 /// # Errors
 /// [`Error`].
-pub fn reconcile(config: &Config) -> Result<Report, Error> {
+pub fn reconcile(config: &Config, of: &Reconcile) -> Result<Report, Error> {
+    match NAMES.contains(&of.gateway.as_str()) {
+        true => stripe::reconcile(config, (of.days, of.older_than)),
+        false => reconcile_journal(config),
+    }
+}
+
+fn reconcile_journal(config: &Config) -> Result<Report, Error> {
     let (mut compared, mut differences) = compare(config, None)?;
     if !differences.is_empty() {
         // The two sides are not read at the same moment, and a server may run: transactions that

@@ -148,6 +148,43 @@ pub(super) struct SessionIntent {
     pub(super) payment_method: Option<Expandable>,
 }
 
+/// A balance transaction: <https://docs.stripe.com/api/balance_transactions/object>.
+#[derive(Debug, Deserialize)]
+pub(super) struct BalanceTransaction {
+    pub(super) id: String,
+    pub(super) created: i64,
+    /// Negative where it left the balance.
+    pub(super) amount: i64,
+    pub(super) fee: i64,
+    /// Of the balance.
+    pub(super) currency: String,
+    pub(super) source: Option<Movement>,
+}
+
+/// What money moved for, or its id.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Movement {
+    #[expect(dead_code, reason = "only charges, refunds and disputes are looked at")]
+    Id(String),
+    Object(MovementSource),
+}
+
+/// A charge, a refund, a dispute, or something else.
+#[derive(Debug, Deserialize)]
+pub(super) struct MovementSource {
+    pub(super) id: String,
+    pub(super) object: String,
+    #[serde(default)]
+    pub(super) amount: i64,
+    pub(super) amount_captured: Option<i64>,
+    #[serde(default)]
+    pub(super) currency: String,
+    pub(super) status: Option<String>,
+    pub(super) payment_intent: Option<Expandable>,
+    pub(super) metadata: Option<BTreeMap<String, String>>,
+}
+
 /// A page of a list.
 #[derive(Debug, Deserialize)]
 pub(super) struct List<T> {

@@ -5,7 +5,8 @@ use domain::{AmountMinor, Currency, TransactionId};
 
 use super::amount::from_stripe;
 use super::api::Refused;
-use super::objects::{ErrorBody, Intent, NextAction, Refund};
+use super::objects::{self, ErrorBody, Intent, Refund};
+use crate::next_action::{CLIENT_SECRET, NextAction, REDIRECT_URL};
 
 /// The metadata that says which transaction an object was made for.
 pub(super) const TRANSACTION: &str = "faregate-transaction";
@@ -144,12 +145,12 @@ fn with_error(outcome: GatewayOutcome, error: &ErrorBody) -> GatewayOutcome {
 }
 
 /// What the customer has to do, as names and texts; `None` where the intent says nothing of that.
-pub(super) fn next_action(intent: &Intent) -> Option<Vec<(&'static str, String)>> {
-    let NextAction { kind, redirect_to_url } = intent.next_action.as_ref()?;
+pub(super) fn next_action(intent: &Intent) -> Option<NextAction> {
+    let objects::NextAction { kind, redirect_to_url } = intent.next_action.as_ref()?;
     let mut action = vec![("nextActionType", kind.clone())];
     match redirect_to_url.as_ref().and_then(|it| it.url.as_ref()) {
-        Some(url) => action.push(("redirectUrl", url.clone())),
-        None => action.extend(intent.client_secret.clone().map(|secret| ("clientSecret", secret))),
+        Some(url) => action.push((REDIRECT_URL, url.clone())),
+        None => action.extend(intent.client_secret.clone().map(|secret| (CLIENT_SECRET, secret))),
     }
     Some(action)
 }
