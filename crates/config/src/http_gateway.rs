@@ -6,7 +6,7 @@ use engine::Clock;
 use gateway::http_gateway::{self, Options};
 use gateway::push::Reach;
 use gateway::simulator;
-use gateway::stripe;
+use gateway::stripe::{self, Sealer};
 use gateway::tenants::Tenants;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,8 @@ pub struct HttpGateway {
     pub timeout: Period,
     /// How long after a charge's deadline "not found" becomes final; at least 1 s.
     pub settle_after: Period,
+    /// How long a customer is waited for who has something to do; then the payment is canceled.
+    pub action_timeout: Period,
     /// Charges in flight; above it 503, and nothing is written.
     pub in_flight_max: usize,
 }
@@ -48,6 +50,7 @@ impl Default for HttpGateway {
             allow_loopback: false,
             timeout: Period::seconds(30),
             settle_after: Period::seconds(5),
+            action_timeout: Period::seconds(86_400),
             in_flight_max: 4_096,
         }
     }
@@ -59,15 +62,22 @@ impl HttpGateway {
     /// # Panics
     /// Where the URL or the secret cannot be used: `Config::load` refuses them.
     #[must_use]
-    pub fn options(&self, test_clock: bool, (clock, tenants): (Clock, Arc<Tenants>)) -> Options {
+    pub fn options(
+        &self,
+        test_clock: bool,
+        (clock, tenants): (Clock, Arc<Tenants>),
+        sealer: Option<Arc<Sealer>>,
+    ) -> Options {
         Options {
             base: http_gateway::Base::parse(&self.url, self.reach(test_clock))
                 .expect("it was checked"),
             secret: http_gateway::Secret::parse(self.secret.expose()).expect("it was checked"),
             timeout: self.timeout.0,
             settle_after: self.settle_after.0,
+            action_timeout: self.action_timeout.0,
             in_flight_max: self.in_flight_max,
             clock,
+            sealer,
             tenants,
         }
     }
@@ -89,6 +99,9 @@ impl HttpGateway {
         }
         if self.timeout.0.is_zero() {
             return Some(("timeout", "must be more than nothing".to_owned()));
+        }
+        if self.action_timeout.0.is_zero() {
+            return Some(("action_timeout", "must be more than nothing".to_owned()));
         }
         if self.settle_after.0 < super::SETTLE_AFTER_MIN {
             return Some(("settle_after", "must be at least 1s".to_owned()));

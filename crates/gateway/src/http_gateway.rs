@@ -9,22 +9,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::payment::{GatewayAnswer, GatewayKnowledge};
-use domain::{GatewayCall, GatewaySettings, TenantNo, Timestamp};
+use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome};
+use domain::{GatewayCall, GatewaySettings, TenantNo, Timestamp, TransactionId};
 use engine::ports::{
-    BoxFuture, Gateway, Inquiry, NotificationRefused, Notified, PostedNotification,
+    BoxFuture, Form, FormRequest, Gateway, Inquiry, NotificationRefused, Notified,
+    PostedNotification, RequestRefused,
 };
 use engine::{Clock, Deadline};
 use http::{HeaderMap, Method, StatusCode};
-use secrets::webhook;
+use secrets::{Sealer, webhook};
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
 pub use crate::host::Base;
 pub use secrets::webhook::Secret;
 
-use self::contract::{Charge, ChargeAnswer, Inquire, InquireAnswer, Posted, PostedAnswer};
+use self::contract::{
+    Charge, ChargeAnswer, FormAnswer, FormAsked, Inquire, InquireAnswer, Outcome, Posted,
+    PostedAnswer,
+};
 use crate::host::Host;
+use crate::next_action;
 use crate::outbound::SendError;
 use crate::tenants::Tenants;
 
@@ -50,9 +55,13 @@ pub struct Options {
     pub timeout: Duration,
     /// How long after a charge's deadline "not found" is final.
     pub settle_after: Duration,
+    /// How long a customer is waited for who has something to do.
+    pub action_timeout: Duration,
     /// Charges in flight.
     pub in_flight_max: usize,
     pub clock: Clock,
+    /// Seals what customers have to do; without it no answer can ask for that.
+    pub sealer: Option<Arc<Sealer>>,
     pub tenants: Arc<Tenants>,
 }
 
@@ -62,32 +71,44 @@ pub struct HttpGateway {
     in_flight_max: usize,
     host: Host,
     secret: Secret,
+    sealer: Option<Arc<Sealer>>,
     tenants: Arc<Tenants>,
 }
 
 /// Why there is no answer that can be believed.
 enum NoAnswer {
     NotSent(String),
+    /// It answered with another status than 200.
+    Status(StatusCode),
     Unknown(String),
+}
+
+impl NoAnswer {
+    fn reason(self) -> String {
+        match self {
+            Self::NotSent(reason) | Self::Unknown(reason) => reason,
+            Self::Status(status) => format!("it answered HTTP {}", status.as_u16()),
+        }
+    }
 }
 
 impl HttpGateway {
     /// A gateway. It connects with the first request.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let Options { base, secret, timeout, settle_after, in_flight_max, clock, tenants } =
-            options;
+        let Options { base, secret, timeout, settle_after, action_timeout, .. } = options;
+        let Options { in_flight_max, clock, sealer, tenants, .. } = options;
         let us = |it: Duration| i64::try_from(it.as_micros()).unwrap_or(i64::MAX);
         let settings = GatewaySettings {
             settles_at_once: false,
             needs_merchant_account: false,
-            action_timeout_us: None,
+            action_timeout_us: Some(us(action_timeout)),
             timeout_us: us(timeout),
             settle_after_us: us(settle_after),
         };
         // What is acknowledged later than that could arrive after "not found" is final.
         let host = Host::new(base, clock, settle_after);
-        Self { settings, in_flight_max, host, secret, tenants }
+        Self { settings, in_flight_max, host, secret, sealer, tenants }
     }
 
     async fn charge(
@@ -103,7 +124,8 @@ impl HttpGateway {
             return Ok(GatewayAnswer::Nothing);
         }
         let answer: ChargeAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
-        answer.outcome(call.transaction).map(GatewayAnswer::Outcome).map_err(NoAnswer::Unknown)
+        let outcome = answer.outcome(call.transaction).map_err(NoAnswer::Unknown)?;
+        self.with_next_action(call.transaction, outcome).map(GatewayAnswer::Outcome)
     }
 
     async fn ask(&self, inquiry: &Inquiry) -> Result<GatewayKnowledge, NoAnswer> {
@@ -111,7 +133,40 @@ impl HttpGateway {
         let body = contract::encode(&Inquire::new(inquiry, tenant));
         let answer = self.exchange("/inquire", body, None).await?;
         let answer: InquireAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
-        answer.knowledge(inquiry.transaction).map_err(NoAnswer::Unknown)
+        match answer.outcome(inquiry.transaction).map_err(NoAnswer::Unknown)? {
+            None => Ok(GatewayKnowledge::NotFound),
+            Some(outcome) => {
+                self.with_next_action(inquiry.transaction, outcome).map(GatewayKnowledge::Found)
+            }
+        }
+    }
+
+    /// The outcome with what the customer has to do, sealed.
+    fn with_next_action(
+        &self,
+        of: TransactionId,
+        (outcome, action): Outcome,
+    ) -> Result<GatewayOutcome, NoAnswer> {
+        let Some(action) = action else { return Ok(outcome) };
+        let Some(sealer) = &self.sealer else {
+            let reason = "nextAction: there is no key to encrypt it with (flags.key_file)";
+            return Err(NoAnswer::Unknown(reason.to_owned()));
+        };
+        Ok(GatewayOutcome { next_action: Some(next_action::seal(&action, of, sealer)), ..outcome })
+    }
+
+    async fn page(&self, form: &FormRequest) -> Result<Form, RequestRefused> {
+        use RequestRefused::{Invalid, Unavailable, Unsupported};
+        let tenant = self.tenant(form.tenant).await.map_err(Unavailable)?;
+        let body = contract::encode(&FormAsked::new(form, tenant));
+        let answer = match self.exchange("/form", body, None).await {
+            Err(NoAnswer::Status(StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED)) => {
+                return Err(Unsupported);
+            }
+            answer => answer.map_err(|it| Unavailable(it.reason()))?,
+        };
+        let answer: FormAnswer = contract::decode(&answer).map_err(Unavailable)?;
+        answer.form().map_err(Unavailable)?.map_err(Invalid)
     }
 
     async fn notified(
@@ -125,7 +180,14 @@ impl HttpGateway {
         let body = contract::encode(&Posted::new(&posted.headers, text, tenant));
         let answer = self.exchange("/notification", body, None).await?;
         let answer: PostedAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
-        answer.notified().map_err(NoAnswer::Unknown)
+        let about = match answer.about().map_err(NoAnswer::Unknown)? {
+            Err(refused) => return Ok(Err(refused)),
+            Ok(None) => return Ok(Ok(None)),
+            Ok(Some(about)) => about,
+        };
+        let (payment, transaction, outcome) = about;
+        let knowledge = GatewayKnowledge::Found(self.with_next_action(transaction, outcome)?);
+        Ok(Ok(Some(Notified { payment, transaction, knowledge })))
     }
 
     async fn tenant(&self, no: TenantNo) -> Result<Uuid, String> {
@@ -162,7 +224,7 @@ impl HttpGateway {
             })?
             .into_parts();
         if head.status != StatusCode::OK {
-            return Err(NoAnswer::Unknown(format!("it answered HTTP {}", head.status.as_u16())));
+            return Err(NoAnswer::Status(head.status));
         }
         self.verify(&id, &head.headers, &answer).map_err(NoAnswer::Unknown)?;
         Ok(answer)
@@ -194,13 +256,24 @@ impl Gateway for HttpGateway {
         Some(self.in_flight_max)
     }
 
+    fn form(&self, form: FormRequest) -> BoxFuture<'_, Result<Form, RequestRefused>> {
+        Box::pin(async move {
+            match timeout(INQUIRE_TIMEOUT, self.page(&form)).await {
+                Ok(made) => made,
+                Err(_) => Err(RequestRefused::Unavailable("it did not answer in time".to_owned())),
+            }
+        })
+    }
+
     fn call(&self, call: GatewayCall, deadline: Deadline) -> BoxFuture<'_, GatewayAnswer> {
         Box::pin(async move {
             let until = Instant::now() + deadline.left();
             match timeout_at(until, self.charge(&call, &deadline)).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(NoAnswer::NotSent(message))) => GatewayAnswer::NotSent { message },
-                Ok(Err(NoAnswer::Unknown(message))) => GatewayAnswer::Failed { message },
+                Ok(Err(other @ (NoAnswer::Status(_) | NoAnswer::Unknown(_)))) => {
+                    GatewayAnswer::Failed { message: other.reason() }
+                }
                 Err(_) => GatewayAnswer::TimedOut,
             }
         })
@@ -210,7 +283,7 @@ impl Gateway for HttpGateway {
         Box::pin(async move {
             let reason = match timeout(INQUIRE_TIMEOUT, self.ask(&inquiry)).await {
                 Ok(Ok(knowledge)) => return knowledge,
-                Ok(Err(NoAnswer::NotSent(reason) | NoAnswer::Unknown(reason))) => reason,
+                Ok(Err(none)) => none.reason(),
                 Err(_) => "it did not answer in time".to_owned(),
             };
             let (transaction, host) = (inquiry.transaction, self.host.authority());
@@ -226,7 +299,7 @@ impl Gateway for HttpGateway {
         Box::pin(async move {
             let reason = match timeout(INQUIRE_TIMEOUT, self.notified(&posted)).await {
                 Ok(Ok(notified)) => return notified.map_err(NotificationRefused::Invalid),
-                Ok(Err(NoAnswer::NotSent(reason) | NoAnswer::Unknown(reason))) => reason,
+                Ok(Err(none)) => none.reason(),
                 Err(_) => "it did not answer in time".to_owned(),
             };
             Err(NotificationRefused::Unavailable(reason))

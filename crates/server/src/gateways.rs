@@ -57,8 +57,8 @@ impl GatewaySetup {
             gateways.insert(name.to_owned(), Arc::new(Stripe::new(options)));
         }
         for (name, settings) in &config.gateway.http {
-            let options =
-                settings.options(config.test_clock, (clock.clone(), Arc::clone(&tenants)));
+            let reads = (clock.clone(), Arc::clone(&tenants));
+            let options = settings.options(config.test_clock, reads, sealer.cloned());
             gateways.insert(name.clone(), Arc::new(HttpGateway::new(options)));
         }
         let notifications = match config.simulates() {

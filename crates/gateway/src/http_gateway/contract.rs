@@ -1,11 +1,19 @@
 //! The JSON of the contract, version 1.
 
-use domain::payment::{GatewayKnowledge, GatewayOutcome, GatewayStatus};
+use domain::payment::{GatewayOutcome, GatewayStatus};
 use domain::{AmountMinor, Currency, GatewayCall, PaymentId, TransactionId};
-use engine::ports::{Inquiry, Notified};
+use engine::ports::{Form, FormRequest, Inquiry};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use crate::next_action::{CLIENT_SECRET, NextAction, REDIRECT_URL};
+
+/// The longest URL and text of an answer that clients are given, in bytes.
+const TEXT_BYTES_MAX: usize = 2_048;
+
+/// How many fields a page can have.
+const FIELDS_MAX: usize = 100;
 
 /// `POST /charge`: an operation to be carried out.
 #[derive(Serialize)]
@@ -70,7 +78,20 @@ pub(super) struct ChargeAnswer {
     error_message: Option<String>,
     first_reference: Option<String>,
     second_reference: Option<String>,
+    /// Beside `PENDING` only.
+    next_action: Option<NextActionAnswer>,
 }
+
+/// What the customer has to do before a transaction goes on.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NextActionAnswer {
+    redirect_url: Option<String>,
+    client_secret: Option<String>,
+}
+
+/// An outcome, and what the customer has to do.
+pub(super) type Outcome = (GatewayOutcome, Option<NextAction>);
 
 /// The answer to an inquiry.
 #[derive(Deserialize)]
@@ -138,7 +159,7 @@ impl ChargeAnswer {
     ///
     /// # Errors
     /// The field that is wrong, and why.
-    pub(super) fn outcome(self, of: TransactionId) -> Result<GatewayOutcome, String> {
+    pub(super) fn outcome(self, of: TransactionId) -> Result<Outcome, String> {
         if self.transaction_id != of.uuid() {
             return Err("transactionId: is not that of the request".to_owned());
         }
@@ -155,7 +176,12 @@ impl ChargeAnswer {
                     .map_err(|error| format!("amount: {error}"))?,
             ),
         };
-        Ok(GatewayOutcome {
+        let is_pending = matches!(self.status, Status::Pending);
+        let action = self.next_action.map(NextActionAnswer::checked).transpose()?;
+        if action.is_some() && !is_pending {
+            return Err("nextAction: stands beside another status than PENDING".to_owned());
+        }
+        let outcome = GatewayOutcome {
             status: match self.status {
                 Status::Processed => GatewayStatus::Processed,
                 Status::Pending => GatewayStatus::Pending,
@@ -171,23 +197,117 @@ impl ChargeAnswer {
             second_reference: self.second_reference,
             next_action: None,
             payment_method: None,
-        })
+        };
+        Ok((outcome, action))
     }
 }
 
+impl NextActionAnswer {
+    /// # Errors
+    /// The field that is wrong, and why.
+    fn checked(self) -> Result<NextAction, String> {
+        let mut action = vec![];
+        if let Some(url) = self.redirect_url {
+            check_url("nextAction.redirectUrl", &url)?;
+            action.push((REDIRECT_URL, url));
+        }
+        if let Some(secret) = self.client_secret {
+            check_text("nextAction.clientSecret", &secret)?;
+            action.push((CLIENT_SECRET, secret));
+        }
+        match action.is_empty() {
+            true => Err("nextAction: has neither redirectUrl nor clientSecret".to_owned()),
+            false => Ok(action),
+        }
+    }
+}
+
+/// Refuses what a browser should not be sent to: it is no program's word that runs in the shop's page.
+fn check_url(field: &str, url: &str) -> Result<(), String> {
+    check_text(field, url)?;
+    let is_url = url
+        .parse::<http::Uri>()
+        .is_ok_and(|it| it.host().is_some() && matches!(it.scheme_str(), Some("https" | "http")));
+    if is_url { Ok(()) } else { Err(format!("{field}: is no URL of http or https")) }
+}
+
+fn check_text(field: &str, text: &str) -> Result<(), String> {
+    if !(1..=TEXT_BYTES_MAX).contains(&text.len()) || text.chars().any(char::is_control) {
+        return Err(format!("{field}: has to have 1 to {TEXT_BYTES_MAX} printable bytes"));
+    }
+    Ok(())
+}
+
 impl InquireAnswer {
-    /// What the gateway knows of this transaction.
+    /// What the gateway knows of this transaction; `None` where it has no record of it.
     ///
     /// # Errors
     /// The field that is wrong, and why.
-    pub(super) fn knowledge(self, of: TransactionId) -> Result<GatewayKnowledge, String> {
+    pub(super) fn outcome(self, of: TransactionId) -> Result<Option<Outcome>, String> {
         if self.transaction_id != of.uuid() {
             return Err("transactionId: is not that of the request".to_owned());
         }
-        match self.outcome {
-            None => Ok(GatewayKnowledge::NotFound),
-            Some(outcome) => outcome.outcome(of).map(GatewayKnowledge::Found),
+        self.outcome.map(|it| it.outcome(of)).transpose()
+    }
+}
+
+/// `POST /form`: a page on which a customer enters a payment method.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FormAsked<'a> {
+    tenant_id: Uuid,
+    account_id: Uuid,
+    fields: Vec<Property<'a>>,
+}
+
+/// The answer to it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FormAnswer {
+    /// Where the customer's browser goes.
+    url: Option<String>,
+    /// What the client gets beside it.
+    #[serde(default)]
+    fields: Vec<Field>,
+    /// Why there is no page: a text for the client.
+    refused: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Field {
+    key: String,
+    value: String,
+}
+
+impl<'a> FormAsked<'a> {
+    pub(super) fn new(form: &'a FormRequest, tenant_id: Uuid) -> Self {
+        let (account_id, fields) = (form.account.uuid(), properties(&form.fields));
+        Self { tenant_id, account_id, fields }
+    }
+}
+
+impl FormAnswer {
+    /// The page, or why there is none.
+    ///
+    /// # Errors
+    /// The field that is wrong, and why.
+    pub(super) fn form(self) -> Result<Result<Form, String>, String> {
+        let url = match (self.refused, self.url) {
+            (Some(reason), None) => return Ok(Err(reason)),
+            (None, Some(url)) => url,
+            (Some(_), Some(_)) => return Err("refused: stands beside a url".to_owned()),
+            (None, None) => return Err("url: is missing".to_owned()),
+        };
+        check_url("url", &url)?;
+        if self.fields.len() > FIELDS_MAX {
+            return Err(format!("fields: are more than {FIELDS_MAX}"));
         }
+        let fields = self.fields.into_iter().map(|Field { key, value }| {
+            check_text("fields", &key)?;
+            check_text("fields", &value)?;
+            Ok((key, value))
+        });
+        Ok(Ok(Form { url, fields: fields.collect::<Result<_, String>>()? }))
     }
 }
 
@@ -206,6 +326,9 @@ struct Header<'a> {
     name: &'a str,
     value: &'a str,
 }
+
+/// The transaction that a notification is about, and what became of it.
+pub(super) type About = (PaymentId, TransactionId, Outcome);
 
 /// The answer to a notification.
 #[derive(Deserialize)]
@@ -230,15 +353,14 @@ impl PostedAnswer {
     ///
     /// # Errors
     /// The field that is wrong, and why.
-    pub(super) fn notified(self) -> Result<Result<Option<Notified>, String>, String> {
+    pub(super) fn about(self) -> Result<Result<Option<About>, String>, String> {
         match (self.refused, self.payment_id, self.outcome) {
             (Some(reason), None, None) => Ok(Err(reason)),
             (None, None, None) => Ok(Ok(None)),
             (None, Some(payment), Some(outcome)) => {
                 let transaction = TransactionId::new(outcome.transaction_id);
-                let knowledge = outcome.outcome(transaction).map(GatewayKnowledge::Found)?;
-                let payment = PaymentId::new(payment);
-                Ok(Ok(Some(Notified { payment, transaction, knowledge })))
+                let outcome = outcome.outcome(transaction)?;
+                Ok(Ok(Some((PaymentId::new(payment), transaction, outcome))))
             }
             (Some(_), _, _) => Err("refused: stands beside an outcome".to_owned()),
             (None, Some(_), None) => Err("outcome: is missing beside the paymentId".to_owned()),

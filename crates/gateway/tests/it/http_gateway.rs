@@ -9,14 +9,14 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Response, Uri};
 use domain::payment::{GatewayAnswer, TransactionType};
-use domain::{AmountMinor, GatewayCall, GatewayReference, TenantNo, TransactionId};
+use domain::{AccountId, AmountMinor, GatewayCall, GatewayReference, TenantNo, TransactionId};
 use engine::Clock;
-use engine::ports::Gateway as _;
+use engine::ports::{FormRequest, Gateway as _};
 use expect_test::expect;
 use gateway::http_gateway::{ANSWER_BYTES_MAX, Base, HttpGateway, Options, Secret};
 use gateway::push::Reach;
 use gateway::tenants::Tenants;
-use secrets::webhook;
+use secrets::{Purpose, Sealer, webhook};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
@@ -36,6 +36,12 @@ const INQUIRY: &str = concat!(
     r#"{"tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
     r#""paymentId":"0192aabb-ccdd-7000-8000-000000000001","#,
     r#""transactionId":"0192aabb-ccdd-7000-8000-000000000001"}"#,
+);
+
+const FORM: &str = concat!(
+    r#"{"tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
+    r#""accountId":"0192aabb-ccdd-7000-8000-000000000001","#,
+    r#""fields":[{"key":"successUrl","value":"https://shop.example.com"}]}"#,
 );
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -59,6 +65,7 @@ impl Answer {
 
 #[derive(Clone, Default)]
 struct Program {
+    url: String,
     answer: Arc<Mutex<Answer>>,
     seen: Arc<Mutex<Vec<(String, HeaderMap, String)>>>,
 }
@@ -67,10 +74,14 @@ impl Program {
     async fn start() -> (Self, HttpGateway) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/faregate/", listener.local_addr().unwrap());
-        let program = Self::default();
+        let program = Self { url: url.clone(), ..Self::default() };
         let routes = Router::new().fallback(reply).with_state(program.clone());
         tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
         (program, gateway_at(&url))
+    }
+
+    fn url(&self) -> String {
+        self.url.clone()
     }
 
     fn answers(&self, answer: Answer) {
@@ -130,10 +141,16 @@ fn options(base: Base) -> Options {
         secret: Secret::parse(SECRET).unwrap(),
         timeout: Duration::from_secs(30),
         settle_after: Duration::from_secs(5),
+        action_timeout: Duration::from_secs(86_400),
         in_flight_max: 8,
         clock: Clock::new(false),
+        sealer: Some(Arc::new(sealer())),
         tenants: Arc::new(Tenants::knowing([(TenantNo(1), id(100))])),
     }
+}
+
+fn sealer() -> Sealer {
+    Sealer::new(&[7; 32])
 }
 
 /// An outcome of the first transaction.
@@ -248,6 +265,90 @@ async fn answers_are_believed_as_far_as_they_can_be() {
         replayed: failed: webhook-id of the answer is not that of the request
     "#]]
     .assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn what_a_customer_has_to_do_is_sealed() {
+    let (program, gateway) = Program::start().await;
+    let asks = |action: &str| outcome(&format!(r#""status": "PENDING", "nextAction": {action}"#));
+    let action = r#"{"redirectUrl": "https://acs.example.com/c?id=1", "clientSecret": "s3cret"}"#;
+    program.answers(Answer::json(asks(action)));
+    let GatewayAnswer::Outcome(answered) = perform(&gateway, purchase(1, "")).await else {
+        panic!("it answers");
+    };
+    let sealed = answered.next_action.unwrap();
+    assert!(!sealed.contains("s3cret"), "{sealed}");
+    let opened = sealer().open_named(Purpose::NextAction, (id(1), ""), &sealed).unwrap();
+    expect![[r#"[["redirectUrl","https://acs.example.com/c?id=1"],["clientSecret","s3cret"]]"#]]
+        .assert_eq(&opened);
+    let wrong = |action: &str| (action.to_owned(), asks(action));
+    let processed = asks(action).replace("PENDING", "PROCESSED");
+    let mut shown = String::new();
+    for (action, said) in [
+        wrong("{}"),
+        wrong(r#"{"redirectUrl": "javascript:alert(1)"}"#),
+        wrong(r#"{"redirectUrl": "/only/a/path"}"#),
+        wrong(r#"{"clientSecret": ""}"#),
+        ("beside PROCESSED".to_owned(), processed),
+    ] {
+        program.answers(Answer::json(said));
+        shown += &format!("{action}: {}\n", answer(&perform(&gateway, purchase(1, "")).await));
+    }
+    expect![[r#"
+        {}: failed: nextAction: has neither redirectUrl nor clientSecret
+        {"redirectUrl": "javascript:alert(1)"}: failed: nextAction.redirectUrl: is no URL of http or https
+        {"redirectUrl": "/only/a/path"}: failed: nextAction.redirectUrl: is no URL of http or https
+        {"clientSecret": ""}: failed: nextAction.clientSecret: has to have 1 to 2048 printable bytes
+        beside PROCESSED: failed: nextAction: stands beside another status than PENDING
+    "#]].assert_eq(&shown);
+    let keyless = HttpGateway::new(Options {
+        sealer: None,
+        ..options(Base::parse(&program.url(), Reach::PublicAndPrivate).unwrap())
+    });
+    program.answers(Answer::json(asks(action)));
+    expect!["failed: nextAction: there is no key to encrypt it with (flags.key_file)"]
+        .assert_eq(&answer(&perform(&keyless, purchase(1, "")).await));
+}
+
+#[tokio::test]
+async fn a_program_has_a_page_or_says_why_not() {
+    let (program, gateway) = Program::start().await;
+    let asked = || FormRequest {
+        tenant: TenantNo(1),
+        account: AccountId::new(id(1)),
+        fields: vec![("successUrl".to_owned(), "https://shop.example.com".to_owned())],
+    };
+    program.answers(Answer::json(
+        r#"{"url": "https://pay.example.com/7", "fields": [{"key": "session", "value": "7"}]}"#,
+    ));
+    let made = gateway.form(asked()).await.unwrap();
+    assert_eq!(made.url, "https://pay.example.com/7");
+    assert_eq!(made.fields, [("session".to_owned(), "7".to_owned())]);
+    let seen = program.take_seen();
+    assert_eq!((seen[0].0.as_str(), seen[0].2.as_str()), ("/faregate/form", FORM));
+    let mut shown = String::new();
+    for answer in [
+        Answer::json(r#"{"refused": "successUrl: is not ours"}"#),
+        Answer::json(r#"{"refused": "no", "url": "https://pay.example.com/7"}"#),
+        Answer::json("{}"),
+        Answer::json(r#"{"url": "javascript:alert(1)"}"#),
+        Answer { status: Some(404), ..Answer::json("") },
+        Answer { status: Some(500), ..Answer::json("") },
+        Answer { signature: Some(String::new()), ..Answer::json("{}") },
+    ] {
+        let said = format!("{} {}", answer.status.unwrap_or(200), answer.body);
+        program.answers(answer);
+        shown += &format!("{said}: {:?}\n", gateway.form(asked()).await.unwrap_err());
+    }
+    expect![[r#"
+        200 {"refused": "successUrl: is not ours"}: Invalid("successUrl: is not ours")
+        200 {"refused": "no", "url": "https://pay.example.com/7"}: Unavailable("refused: stands beside a url")
+        200 {}: Unavailable("url: is missing")
+        200 {"url": "javascript:alert(1)"}: Unavailable("url: is no URL of http or https")
+        404 : Unsupported
+        500 : Unavailable("it answered HTTP 500")
+        200 {}: Unavailable("the answer cannot be trusted: webhook-signature does not match")
+    "#]].assert_eq(&shown);
 }
 
 #[tokio::test]
@@ -371,4 +472,5 @@ fn the_openapi_document_has_the_fields_of_the_messages() {
     };
     assert_eq!(fields("Charge"), sent(CHARGE));
     assert_eq!(fields("Inquiry"), sent(INQUIRY));
+    assert_eq!(fields("Form"), sent(FORM));
 }
