@@ -8,6 +8,7 @@ server says with the fake's ledger. Ends with `N passed, M failed`.
 
 import hashlib
 import hmac
+import http.server
 import json
 import os
 import signal
@@ -84,6 +85,7 @@ class Faregate:
     def start(self):
         settings = {
             "FAREGATE_ADMIN_PASSWORD": "password",
+            "FAREGATE_PUBLIC_URL": self.url,
             "FAREGATE_GATEWAY_STRIPE_BASE_URL": self.stripe.url,
             "FAREGATE_GATEWAY_STRIPE_TIMEOUT": "3s",
             "FAREGATE_GATEWAY_STRIPE_SETTLE_AFTER": "1s",
@@ -304,6 +306,42 @@ def a_customer_who_is_present_passes_a_challenge(kb, stripe):
     found = kb.payment(f"/payments/{found['paymentId']}")
     same(last(found)["status"], "PAYMENT_FAILURE", f"given up: {status} {said}")
     same(stripe.ledger()[last(found)["transactionId"]][0]["status"], "canceled", "at Stripe")
+
+
+class Shop(http.server.BaseHTTPRequestHandler):
+    """The merchant's page, which looks the payment up when the customer comes."""
+
+    seen = []
+
+    def do_GET(self):
+        kb, payment = self.server.looks_up
+        _, found, _ = kb.ask("GET", f"/payments/{payment}")
+        Shop.seen.append((self.path, self.headers.get("Referer"), last(found)["status"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def a_customer_who_comes_back_finds_the_outcome_booked(kb, stripe):
+    shop = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Shop)
+    threading.Thread(target=shop.serve_forever, daemon=True).start()
+    for outcome, wanted in [("pass", "SUCCESS"), ("fail", "PENDING")]:
+        account = kb.account()
+        kb.method(account, "pm_card_threeDSecure2Required")
+        back = urllib.parse.quote(f"returnUrl=http://127.0.0.1:{shop.server_port}/done?order=7", safe="")
+        _, payment = kb.pay(account, query=f"?pluginProperty={back}")
+        shop.looks_up = (kb, payment["paymentId"])
+        action = {it["key"]: it["value"] for it in last(payment)["properties"]}
+        urllib.request.urlopen(action["redirectUrl"], f"outcome={outcome}".encode(), timeout=20).close()
+        same(Shop.seen.pop(), ("/done?order=7", None, wanted), outcome)
+        # It stood in the query of the way back.
+        secret = stripe.get(f"/v1/payment_intents/{last(payment)['firstPaymentReferenceId']}")["client_secret"]
+        assert secret not in (kb.folder / "server.log").read_text(), "the log has a secret"
+    shop.shutdown()
+    same(kb.ask("GET", "/v1/pay/made-up/return", absolute=True)[0], 404, "a way back that was not made here")
 
 
 def a_customer_who_does_not_come_is_given_up(kb, stripe):
@@ -634,6 +672,7 @@ CHECKS = [
     a_decline_says_why,
     currencies_count_as_stripe_counts,
     a_customer_who_is_present_passes_a_challenge,
+    a_customer_who_comes_back_finds_the_outcome_booked,
     a_customer_who_is_faster_than_giving_up_has_paid,
     a_lost_completion_does_not_fail_what_can_still_be_confirmed,
     # By real time: the next one moves the clock.

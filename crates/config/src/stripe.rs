@@ -52,7 +52,7 @@ impl Stripe {
         &self,
         name: &'static str,
         (clock, tenants): (Clock, Arc<Tenants>),
-        sealer: Option<Arc<Sealer>>,
+        (sealer, public_url): (Option<Arc<Sealer>>, String),
     ) -> Options {
         Options {
             name,
@@ -62,6 +62,7 @@ impl Stripe {
             action_timeout: self.action_timeout.0,
             in_flight_max: self.in_flight_max,
             clock,
+            public_url,
             sealer,
             tenants,
         }

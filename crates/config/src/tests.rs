@@ -373,6 +373,7 @@ fn a_gateway_of_the_file_has_defaults_and_variables() {
         &[("FAREGATE_GATEWAY_HTTP_ACME_PAY_IN_FLIGHT_MAX", "64")],
         Arguments::default(),
         expect![[r#"
+            gateway.http.acme-pay.action_timeout = "1d"
             gateway.http.acme-pay.allow_loopback = false
             gateway.http.acme-pay.in_flight_max = 64
             gateway.http.acme-pay.secret = "***"

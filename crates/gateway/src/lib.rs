@@ -2,6 +2,7 @@
 //! gateway's journal with the store.
 
 mod callback;
+pub mod customer_return;
 mod error;
 pub mod external;
 mod fence;

@@ -36,7 +36,7 @@ use self::event::Subject;
 use self::inquiry::Asked;
 use self::methods::Holder;
 use self::objects::{Intent, Named, Page, Refund};
-use self::operations::{Answered, Charging};
+use self::operations::{Answered, Charging, Returns};
 use crate::host::Host;
 use crate::next_action;
 use crate::reconcile::Statement;
@@ -66,6 +66,8 @@ pub struct Options {
     /// Calls in flight.
     pub in_flight_max: usize,
     pub clock: Clock,
+    /// What URLs of this installation begin with; empty where that is not known.
+    pub public_url: String,
     /// Opens tenants' configurations; without it no tenant can have one.
     pub sealer: Option<Arc<Sealer>>,
     pub tenants: Arc<Tenants>,
@@ -78,6 +80,7 @@ pub struct Stripe {
     host: Host,
     accounts: Accounts,
     sealer: Option<Arc<Sealer>>,
+    public_url: String,
     tenants: Arc<Tenants>,
 }
 
@@ -86,7 +89,7 @@ impl Stripe {
     #[must_use]
     pub fn new(options: Options) -> Self {
         let Options { name, base, timeout, settle_after, action_timeout, .. } = options;
-        let Options { in_flight_max, clock, sealer, tenants, .. } = options;
+        let Options { in_flight_max, clock, sealer, public_url, tenants, .. } = options;
         let us = |it: Duration| i64::try_from(it.as_micros()).unwrap_or(i64::MAX);
         Self {
             settings: GatewaySettings {
@@ -101,6 +104,7 @@ impl Stripe {
             host: Host::new(base, clock, settle_after),
             accounts: Accounts::new(Arc::clone(&tenants), sealer.clone(), name.to_owned()),
             sealer,
+            public_url,
             tenants,
         }
     }
@@ -148,7 +152,9 @@ impl Stripe {
         refuse_other(call.merchant_account.as_ref(), &account).map_err(Trouble::NotSent)?;
         let tenant = self.tenants.id(call.tenant).await.map_err(Trouble::NotSent)?;
         let api = self.api(&account.configuration, Some(deadline));
-        Charging { api, call, tenant, tenants: &self.tenants }.carry_out().await
+        let returns = self.sealer.as_deref().filter(|_| !self.public_url.is_empty());
+        let returns = returns.map(|sealer| Returns { sealer, base: &self.public_url });
+        Charging { api, call, tenant, tenants: &self.tenants, returns }.carry_out().await
     }
 
     /// What became of a transaction; nothing where the database has none.

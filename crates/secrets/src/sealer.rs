@@ -32,6 +32,8 @@ pub enum Purpose {
     WebhookEndpoints,
     /// The endpoint of a tenant's gateway that notifications are posted to.
     NotificationEndpoint,
+    /// Where a customer's browser comes back to, and goes on to.
+    CustomerReturn,
 }
 
 impl Purpose {
@@ -45,6 +47,7 @@ impl Purpose {
             Self::NextAction => "next-action",
             Self::WebhookEndpoints => "webhook-endpoints",
             Self::NotificationEndpoint => "notification-endpoint",
+            Self::CustomerReturn => "customer-return",
         }
     }
 }
@@ -168,13 +171,14 @@ mod tests {
     use super::*;
     use crate::key_file::KEY_BYTES;
 
-    const PURPOSES: [Purpose; 6] = [
+    const PURPOSES: [Purpose; 7] = [
         Purpose::EnvironmentSecret,
         Purpose::TotpSecret,
         Purpose::Request,
         Purpose::Callback,
         Purpose::PluginConfiguration,
         Purpose::NotificationEndpoint,
+        Purpose::CustomerReturn,
     ];
 
     fn sealer(byte: u8) -> Sealer {

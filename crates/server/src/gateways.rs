@@ -53,7 +53,8 @@ impl GatewaySetup {
         gateways.insert(domain::EXTERNAL_PAYMENT.to_owned(), Arc::new(External));
         for name in stripe::NAMES {
             let reads = (clock.clone(), Arc::clone(&tenants));
-            let options = config.gateway.stripe.options(name, reads, sealer.cloned());
+            let own = (sealer.cloned(), config.public_url.clone());
+            let options = config.gateway.stripe.options(name, reads, own);
             gateways.insert(name.to_owned(), Arc::new(Stripe::new(options)));
         }
         for (name, settings) in &config.gateway.http {

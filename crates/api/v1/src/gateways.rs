@@ -1,8 +1,9 @@
-//! Notifications of gateways whose senders have neither a user nor a tenant: the endpoint in the path is the
-//! sealed tenant and gateway.
+//! Notifications of gateways whose senders have neither a user nor a tenant, and customers who come back from a
+//! gateway's page: what stands in the path is sealed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -10,11 +11,13 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use domain::TenantNo;
 use engine::NotificationError;
-use engine::ports::PostedNotification;
+use engine::ports::{Inquiry, PostedNotification};
+use gateway::customer_return::CustomerReturn;
 use gateway::stripe;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use secrets::Purpose;
 use serde::Serialize;
+use tokio::time::timeout;
 use utoipa::ToSchema;
 use uuid::Uuid;
 use web::headers::{client_address, without_credentials};
@@ -25,6 +28,9 @@ use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::Unauthenticated;
 use crate::parameters::{Parameters, invalid};
+
+/// How long a customer's browser waits for the outcome.
+const CUSTOMER_WAITS_MAX: Duration = Duration::from_secs(10);
 
 /// The maximum size of a notification.
 const NOTIFICATION_BYTES_MAX: usize = 256 * 1024;
@@ -161,6 +167,47 @@ pub async fn take_stripe(
 ) -> Result<Response, Error> {
     let Path(endpoint) = path.map_err(|_| NO_ENDPOINT)?;
     take(&api, (&endpoint, &|gateway| stripe::NAMES.contains(&gateway)), request).await
+}
+
+/// Takes a customer's browser back from a gateway's page.
+#[utoipa::path(get, path = "/v1/pay/{back}/return", tag = "Gateways", operation_id = "return_from_gateway",
+    summary = "Where a customer's browser comes back to from a gateway's page: it goes on to the merchant's, once the outcome is booked",
+    params(("back" = String, Path)),
+    responses(
+        (status = 303, description = "The merchant's page; also where the gateway could not be asked within 10 s"),
+        (status = 404, description = "It was not made here"),
+        (status = 503, description = "Too many customers of one network come back at once")))]
+pub async fn take_customer(
+    State(api): State<Api>,
+    path: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    const NO_PAGE: Error = Error::NoSuch("page");
+    let Path(back) = path.map_err(|_| NO_PAGE)?;
+    let from = client_address(request.extensions());
+    let _permit = api.gateways.networks.acquire(from).ok_or(Error::NotificationsFull)?;
+    let sealer = api.sealer.as_deref().ok_or(NO_PAGE)?;
+    let back = CustomerReturn::open(&back, sealer).ok_or(NO_PAGE)?;
+    let CustomerReturn { tenant, payment, transaction, url } = back;
+    let location = HeaderValue::from_str(&url).map_err(|_| NO_PAGE)?;
+    // The customer goes on whatever comes of it: a notification or an inquiry of ours will know.
+    let inquiry = Inquiry { tenant, payment, transaction };
+    match timeout(CUSTOMER_WAITS_MAX, api.engine.inquire(inquiry)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(payment.id = %payment, %error, "a customer came back, and the gateway could not be asked")
+        }
+        Err(_) => {
+            tracing::warn!(payment.id = %payment, "a customer came back, and the gateway did not answer in time")
+        }
+    }
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::LOCATION, location);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response.extensions_mut().insert(tenant);
+    Ok(response)
 }
 
 async fn take(

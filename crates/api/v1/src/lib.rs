@@ -119,9 +119,13 @@ fn routes() -> OpenApiRouter<Api> {
         .merge(flags::routes())
 }
 
-/// The routes of senders that have no credentials: what they send is believed by nothing but its signature.
+/// The routes of senders and browsers that have no credentials: what they send is believed by nothing but its
+/// signature.
 fn public_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(gateways::take_http)).routes(routes!(gateways::take_stripe))
+    OpenApiRouter::new()
+        .routes(routes!(gateways::take_http))
+        .routes(routes!(gateways::take_stripe))
+        .routes(routes!(gateways::take_customer))
 }
 
 /// The routes of operators that are about the installation: without a tenant's credentials.

@@ -204,13 +204,40 @@ impl Engine {
         notified: Notified,
     ) -> Result<bool, NotificationError> {
         if let Transport::Queue(queue) = &self.shared().transport {
-            return ask_owner(&**queue, (tenant, account), notified).await;
+            let Notified { payment, transaction, knowledge } = notified;
+            let inquiry = Inquiry { tenant, payment, transaction };
+            return match ask_owner(&**queue, account, inquiry).await? {
+                Inquired::NoTransaction => Ok(false),
+                Inquired::Unreachable => Err(NotificationError::GatewayUnavailable),
+                // It answers from something that is behind: the sender repeats it.
+                Inquired::Open if is_final(&knowledge) => {
+                    Err(NotificationError::GatewayUnavailable)
+                }
+                Inquired::Open | Inquired::Final => Ok(true),
+            };
         }
         let Notified { payment, transaction, knowledge } = notified;
         let asked_at = self.clock().real_now();
         let inquired = GatewayInquired { payment, transaction, knowledge, asked_at };
         resolver::book(self, InquiryAnswer { tenant, inquired }, actor(self), Lane::Own).await?;
         Ok(true)
+    }
+
+    /// Has the gateway of a transaction asked what became of it, by the owner of the payment's partition, and returns
+    /// once the answer is committed.
+    ///
+    /// # Errors
+    /// [`Unavailable`].
+    pub async fn inquire(&self, inquiry: Inquiry) -> Result<Inquired, Unavailable> {
+        let Transport::Queue(queue) = &self.shared().transport else {
+            return self.inquire_for_front(inquiry).await;
+        };
+        let (tenant, payment) = (inquiry.tenant, inquiry.payment);
+        let account = self.read(move |queries| queries.payment_account(tenant, payment)).await?;
+        match account {
+            Some(account) => ask_owner(&**queue, account, inquiry).await,
+            None => Ok(Inquired::NoTransaction),
+        }
     }
 
     /// Asks the gateway of a transaction what became of it, because a front asks for that, and commits the
@@ -231,24 +258,16 @@ impl Engine {
     }
 }
 
-/// Has the owner of a payment's partition ask the gateway, which has to know what it notified.
+/// Has the owner of a payment's partition ask the gateway.
 async fn ask_owner(
     queue: &dyn Queue,
-    (tenant, account): (TenantNo, AccountId),
-    notified: Notified,
-) -> Result<bool, NotificationError> {
-    let Notified { payment, transaction, knowledge } = notified;
-    let message = Message::Inquire(Inquiry { tenant, payment, transaction });
-    let inquired = match queue.ask(Route::Account(tenant, account), message).await? {
-        Reply::Inquired(inquired) => inquired,
-        Reply::Answer(_) | Reply::Balance(_) => return Err(Unavailable::from(Reason::Bug).into()),
-    };
-    match inquired {
-        Inquired::NoTransaction => Ok(false),
-        Inquired::Unreachable => Err(NotificationError::GatewayUnavailable),
-        // It answers from something that is behind: the sender repeats it.
-        Inquired::Open if is_final(&knowledge) => Err(NotificationError::GatewayUnavailable),
-        Inquired::Open | Inquired::Final => Ok(true),
+    account: AccountId,
+    inquiry: Inquiry,
+) -> Result<Inquired, Unavailable> {
+    let route = Route::Account(inquiry.tenant, account);
+    match queue.ask(route, Message::Inquire(inquiry)).await? {
+        Reply::Inquired(inquired) => Ok(inquired),
+        Reply::Answer(_) | Reply::Balance(_) => Err(Reason::Bug.into()),
     }
 }
 

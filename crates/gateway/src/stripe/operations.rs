@@ -3,6 +3,7 @@
 
 use domain::payment::{CANCEL, GatewayOutcome, GatewayStatus, MethodAtGateway, TransactionType};
 use domain::{GatewayCall, GatewayReference};
+use secrets::Sealer;
 use uuid::Uuid;
 
 use super::amount::to_stripe;
@@ -10,6 +11,7 @@ use super::api::{Api, Parameters, Trouble, is_id};
 use super::methods::{self, Attached};
 use super::objects::{Intent, Refund};
 use super::outcome::{self, Secret};
+use crate::customer_return::CustomerReturn;
 use crate::tenants::Tenants;
 
 /// Where a customer who is present comes back to from a challenge.
@@ -25,6 +27,15 @@ pub(super) struct Charging<'a> {
     pub(super) call: &'a GatewayCall,
     pub(super) tenant: Uuid,
     pub(super) tenants: &'a Tenants,
+    /// Customers come back through this installation; `None`: straight to the merchant.
+    pub(super) returns: Option<Returns<'a>>,
+}
+
+/// How URLs are made to which customers come back.
+pub(super) struct Returns<'a> {
+    pub(super) sealer: &'a Sealer,
+    /// What they begin with.
+    pub(super) base: &'a str,
 }
 
 /// What came of a call, and the intent that waits for its customer.
@@ -131,13 +142,28 @@ impl Charging<'_> {
             if !is_url || url.len() > RETURN_URL_BYTES_MAX {
                 return Err("returnUrl: should be a URL of at most 2048 bytes".to_owned());
             }
-            return Ok(parameters.with("return_url", url));
+            return Ok(parameters.with("return_url", self.way_back(url)));
         }
         let parameters = parameters.with("automatic_payment_methods[allow_redirects]", "never");
         Ok(match self.property(OFF_SESSION) == Some("false") {
             true => parameters,
             false => parameters.with("off_session", "true"),
         })
+    }
+
+    /// Where Stripe sends the customer back to: to us where that can be, so that the outcome is booked before the
+    /// merchant's page is shown.
+    fn way_back(&self, url: &str) -> String {
+        let ours = self.returns.as_ref().map(|Returns { sealer, base }| {
+            let back = CustomerReturn {
+                tenant: self.call.tenant,
+                payment: self.call.payment,
+                transaction: self.call.transaction,
+                url: url.to_owned(),
+            };
+            format!("{base}{}", back.path(sealer))
+        });
+        ours.filter(|it| it.len() <= RETURN_URL_BYTES_MAX).unwrap_or_else(|| url.to_owned())
     }
 
     /// Looks at an intent that waits for its customer, and goes on with it or gives it up.

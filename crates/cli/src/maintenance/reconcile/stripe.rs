@@ -46,7 +46,7 @@ pub(super) fn reconcile(
     let clock = Clock::new(false);
     let gateways = NAMES.map(|name| {
         let reads = (clock.clone(), Arc::default());
-        Stripe::new(config.gateway.stripe.options(name, reads, sealer.clone()))
+        Stripe::new(config.gateway.stripe.options(name, reads, (sealer.clone(), String::new())))
     });
     let window = {
         let now = clock.real_now();

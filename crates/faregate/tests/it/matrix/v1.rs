@@ -113,6 +113,9 @@ fn gateways() -> Vec<Row> {
         row("POST /v1/gateways/stripe/{endpoint}", Needs::Path("Stripe endpoint"))
             .at("/v1/gateways/stripe/{Stripe endpoint}")
             .or(503),
+        row("GET /v1/pay/{back}/return", Needs::Path("way back"))
+            .at("/v1/pay/{way back}/return")
+            .or(303),
     ]
 }
 

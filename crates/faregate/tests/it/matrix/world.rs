@@ -4,7 +4,11 @@
 use std::cell::Cell;
 
 use domain::access::PERMISSIONS;
+use domain::{PaymentId, TenantNo, TransactionId};
+use gateway::customer_return::CustomerReturn;
+use secrets::Sealer;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::client::{Answer, Client};
 use crate::flags::checkout;
@@ -95,7 +99,21 @@ impl World {
             world.objects.add(name, id);
         }
         world.objects.add("gateway", "acme");
+        world.objects.add("way back", world.way_back());
         world
+    }
+
+    /// Where a customer of tenant `a` comes back to, as Stripe is told.
+    fn way_back(&self) -> String {
+        let key = std::fs::read(self.server.data_dir.join("secrets.key")).unwrap();
+        let back = CustomerReturn {
+            tenant: TenantNo(2),
+            payment: PaymentId::new(Uuid::from_u128(1)),
+            transaction: TransactionId::new(Uuid::from_u128(2)),
+            url: "https://shop.example.com/done".to_owned(),
+        };
+        let path = back.path(&Sealer::new(&key.try_into().unwrap()));
+        path.split('/').nth(3).unwrap().to_owned()
     }
 
     /// The administrator, of tenant `a`.
