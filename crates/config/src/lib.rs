@@ -258,15 +258,20 @@ impl Config {
     /// listened on.
     #[must_use]
     pub fn mail_queue(&self) -> ::mail::Settings {
-        let mut given = [&self.mail.base_url, &self.public_url].into_iter();
-        let base_url = given.find(|it| !it.is_empty()).cloned().unwrap_or_else(|| {
-            let scheme = if self.tls.cert.is_empty() { "http" } else { "https" };
-            match self.listen.ip().is_unspecified() {
-                true => format!("{scheme}://localhost:{}", self.listen.port()),
-                false => format!("{scheme}://{}", self.listen),
-            }
-        });
-        self.mail.queue(&self.data_dir, base_url)
+        let own = || self.base_url();
+        let base_url = Some(self.mail.base_url.clone()).filter(|it| !it.is_empty());
+        self.mail.queue(&self.data_dir, base_url.unwrap_or_else(own))
+    }
+
+    /// What URLs of this installation begin with: `public_url`, or else the address listened on.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        let scheme = if self.tls.cert.is_empty() { "http" } else { "https" };
+        match (self.public_url.is_empty(), self.listen.ip().is_unspecified()) {
+            (false, _) => self.public_url.clone(),
+            (true, true) => format!("{scheme}://localhost:{}", self.listen.port()),
+            (true, false) => format!("{scheme}://{}", self.listen),
+        }
     }
 
     /// Whether only this machine can reach the server, over HTTP and gRPC.

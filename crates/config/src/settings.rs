@@ -255,6 +255,8 @@ pub struct Simulator {
     pub timeout: Period,
     /// How long after a call's deadline "not found" becomes final.
     pub settle_after: Period,
+    /// How long a customer is waited for who has a challenge to pass; then the payment is canceled.
+    pub action_timeout: Period,
 }
 
 /// Delays before each inquiry to a gateway.
@@ -551,6 +553,7 @@ impl Default for Gateway {
             url: String::new(),
             timeout: Period::seconds(30),
             settle_after: Period::seconds(5),
+            action_timeout: Period::seconds(86_400),
         };
         let stripe = Stripe::default();
         let (breaker, tries) = (Breaker::default(), Tries::default());

@@ -24,7 +24,7 @@ const SLOW_ONE_IN: u64 = 20;
 pub struct BreakerSettings {
     /// From which share of failed calls on, in percent; 0: never for failures.
     pub failure_percent: u64,
-    /// How many calls there have to be in [`WINDOW`] first.
+    /// How many calls there have to be in 30 s first.
     pub calls_min: u64,
     /// What the 95th percentile of the calls' durations may be; zero: anything.
     pub p95_max: Duration,

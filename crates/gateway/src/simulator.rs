@@ -6,6 +6,7 @@
 
 mod core;
 pub mod journal;
+pub mod pages;
 mod protocol;
 pub mod record;
 mod remote;

@@ -34,6 +34,8 @@ pub enum Purpose {
     NotificationEndpoint,
     /// Where a customer's browser comes back to, and goes on to.
     CustomerReturn,
+    /// A page of the simulated gateway.
+    SimulatorPage,
 }
 
 impl Purpose {
@@ -48,6 +50,7 @@ impl Purpose {
             Self::WebhookEndpoints => "webhook-endpoints",
             Self::NotificationEndpoint => "notification-endpoint",
             Self::CustomerReturn => "customer-return",
+            Self::SimulatorPage => "simulator-page",
         }
     }
 }

@@ -9,6 +9,7 @@ use engine::ports::{Gateway, Notified};
 use engine::{Clock, Engine, NotificationError};
 use gateway::external::External;
 use gateway::http_gateway::HttpGateway;
+use gateway::simulator::pages::{Paged, Pages};
 use gateway::simulator::script::{Scripted, Scripts};
 use gateway::simulator::{self, Notification, Remote, Simulator};
 use gateway::stripe::{self, Stripe};
@@ -63,7 +64,15 @@ impl GatewaySetup {
             gateways.insert(name.clone(), Arc::new(HttpGateway::new(options)));
         }
         let notifications = match config.simulates() {
-            true => Some(simulator(config, clock, (&mut gateways, &scripts))?),
+            true => {
+                let pages = Pages {
+                    base_url: config.base_url(),
+                    sealer: sealer.cloned(),
+                    clock: clock.clone(),
+                    action_timeout: config.gateway.simulator.action_timeout.0,
+                };
+                Some(simulator(config, pages, (&mut gateways, &scripts))?)
+            }
             false => None,
         };
         Ok(Self { gateways, notifications, tenants, scripts })
@@ -73,10 +82,11 @@ impl GatewaySetup {
 /// The simulator under its two names, and its notifications.
 fn simulator(
     config: &Config,
-    clock: &Clock,
+    pages: Pages,
     (gateways, scripts): (&mut BTreeMap<String, Arc<dyn Gateway>>, &Scripts),
 ) -> Result<mpsc::Receiver<Notification>, gateway::Error> {
-    let (url, options) = (&config.gateway.simulator.url, simulator_options(config, clock.clone()));
+    let (url, options) =
+        (&config.gateway.simulator.url, simulator_options(config, pages.clock.clone()));
     let (gateway, notifications): (Arc<dyn Gateway>, _) = if url.is_empty() {
         let simulator = Simulator::open(&simulator_dir(&config.data_dir), options)?;
         let notifications = simulator.notifications();
@@ -87,6 +97,7 @@ fn simulator(
         (Arc::new(remote), notifications)
     };
     let gateway: Arc<dyn Gateway> = Arc::new(Scripted::new(gateway, scripts.clone()));
+    let gateway: Arc<dyn Gateway> = Arc::new(Paged::new(gateway, pages));
     for name in [simulator::NAME, simulator::KILL_BILL_NAME] {
         gateways.insert(name.to_owned(), Arc::clone(&gateway));
     }

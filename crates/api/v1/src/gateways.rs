@@ -11,6 +11,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use domain::TenantNo;
 use engine::NotificationError;
+use engine::access::ClientAddress;
 use engine::ports::{Inquiry, PostedNotification};
 use gateway::customer_return::CustomerReturn;
 use gateway::stripe;
@@ -21,7 +22,7 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 use uuid::Uuid;
 use web::headers::{client_address, without_credentials};
-use web::{Network, NetworkPermits, body};
+use web::{Network, NetworkPermit, NetworkPermits, body};
 
 use crate::Api;
 use crate::caller::Call;
@@ -59,6 +60,13 @@ impl Settings {
     pub fn new(http: BTreeSet<String>, public_url: String, unlimited: Vec<Network>) -> Self {
         let networks = NetworkPermits::new(NETWORK_MAX, unlimited);
         Self { http: Arc::new(http), public_url, networks }
+    }
+}
+
+impl Settings {
+    /// `None` where a network has as many requests in progress as it may.
+    pub(crate) fn acquire(&self, from: ClientAddress) -> Option<NetworkPermit> {
+        self.networks.acquire(from)
     }
 }
 
@@ -185,7 +193,7 @@ pub async fn take_customer(
     const NO_PAGE: Error = Error::NoSuch("page");
     let Path(back) = path.map_err(|_| NO_PAGE)?;
     let from = client_address(request.extensions());
-    let _permit = api.gateways.networks.acquire(from).ok_or(Error::NotificationsFull)?;
+    let _permit = api.gateways.acquire(from).ok_or(Error::NotificationsFull)?;
     let sealer = api.sealer.as_deref().ok_or(NO_PAGE)?;
     let back = CustomerReturn::open(&back, sealer).ok_or(NO_PAGE)?;
     let CustomerReturn { tenant, payment, transaction, url } = back;
@@ -217,7 +225,7 @@ async fn take(
 ) -> Result<Response, Error> {
     // Of all networks together the engine takes so many for each gateway.
     let from = client_address(request.extensions());
-    let _permit = api.gateways.networks.acquire(from).ok_or(Error::NotificationsFull)?;
+    let _permit = api.gateways.acquire(from).ok_or(Error::NotificationsFull)?;
     let named = named_by(api, endpoint).filter(|(_, gateway)| is_of(gateway));
     let (tenant, gateway) = named.ok_or(NO_ENDPOINT)?;
     let headers = without_credentials(request.headers());

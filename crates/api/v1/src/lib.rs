@@ -8,6 +8,7 @@ mod error;
 mod events;
 pub mod flags;
 pub mod gateways;
+mod html;
 mod input;
 mod ledger;
 mod mails;
@@ -17,6 +18,7 @@ mod quarantine;
 mod routing;
 pub mod sign_up;
 mod sign_up_problem;
+mod simulator;
 mod tenant;
 mod tenants;
 mod unresolved;
@@ -126,6 +128,7 @@ fn public_routes() -> OpenApiRouter<Api> {
         .routes(routes!(gateways::take_http))
         .routes(routes!(gateways::take_stripe))
         .routes(routes!(gateways::take_customer))
+        .routes(routes!(simulator::show, simulator::take))
 }
 
 /// The routes of operators that are about the installation: without a tenant's credentials.

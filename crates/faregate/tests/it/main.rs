@@ -58,6 +58,7 @@ mod routing;
 mod signup;
 mod signup_key;
 mod signup_later;
+mod simulator_pages;
 mod tls;
 mod webhook_receiver;
 mod webhooks;

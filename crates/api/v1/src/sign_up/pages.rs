@@ -2,17 +2,11 @@
 //! none of their own. Opening one changes nothing, because mail programs open links too: its button does.
 //! They load nothing, are not stored, and send no Referer, so the token in the link stays where it is.
 
-use std::sync::LazyLock;
-
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER,
-};
-use http::{HeaderValue, StatusCode, Uri};
+use http::header::RETRY_AFTER;
+use http::{StatusCode, Uri};
 use sign_up::Error as SignUpError;
 use sign_up::service::RequestContext;
 use sign_up::tokens::MailedToken;
@@ -23,6 +17,7 @@ use web::body::read_limited;
 use super::SignUpApi;
 use super::context::Context;
 use crate::error::Error;
+use crate::html;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -45,18 +40,6 @@ pub(super) struct PasswordForm {
 const FORM_BYTES_MAX: usize = 4 * 1024;
 /// The longest token, in characters; real ones are shorter.
 const TOKEN_CHARS_MAX: usize = 256;
-
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:4rem auto;padding:0 1rem;color:#222}\
-input,button{font:inherit;padding:.5rem .8rem}input{width:100%;box-sizing:border-box;margin:.5rem 0 1rem}";
-
-/// Nothing runs and nothing is loaded; the form is sent to the page itself.
-static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let style = BASE64.encode(ring::digest::digest(&ring::digest::SHA256, STYLE.as_bytes()));
-    let policy = format!(
-        "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    );
-    HeaderValue::try_from(policy).expect("a policy is ASCII")
-});
 
 /// What a page is about.
 #[derive(Clone, Copy)]
@@ -216,22 +199,7 @@ fn show(status: StatusCode, page: Page, text: &str) -> Response {
 }
 
 fn render(status: StatusCode, page: Page, content: &str) -> Response {
-    let title = page.title;
-    let html = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>{content}</body></html>\n"
-    );
-    let mut response = Response::new(Body::from(html));
-    *response.status_mut() = status;
-    let text = HeaderValue::from_static;
-    response.headers_mut().extend([
-        (CONTENT_TYPE, text("text/html; charset=utf-8")),
-        (CONTENT_SECURITY_POLICY, POLICY.clone()),
-        (CACHE_CONTROL, text("no-store")),
-        (REFERRER_POLICY, text("no-referrer")),
-    ]);
-    response
+    html::page(status, page.title, content, html::Forms::Own)
 }
 
 #[cfg(test)]

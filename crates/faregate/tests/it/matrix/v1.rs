@@ -116,6 +116,8 @@ fn gateways() -> Vec<Row> {
         row("GET /v1/pay/{back}/return", Needs::Path("way back"))
             .at("/v1/pay/{way back}/return")
             .or(303),
+        row("GET /v1/simulator/pages/{page}", Needs::Path("page")),
+        row("POST /v1/simulator/pages/{page}", Needs::Path("page")).body("card=approved"),
     ]
 }
 

@@ -100,7 +100,17 @@ impl World {
         }
         world.objects.add("gateway", "acme");
         world.objects.add("way back", world.way_back());
+        world.objects.add("page", world.page());
         world
+    }
+
+    /// A page of the simulator on which a customer of tenant `a` enters a card.
+    fn page(&self) -> String {
+        let account = self.objects.get("accountId");
+        let path =
+            format!("/1.0/kb/paymentGateways/hosted/form/{account}?pluginName=faregate-simulator");
+        let form = self.admin().post(&path, &json!({})).json();
+        text(&form, "formUrl").rsplit('/').next().unwrap().to_owned()
     }
 
     /// Where a customer of tenant `a` comes back to, as Stripe is told.
