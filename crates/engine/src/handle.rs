@@ -625,6 +625,12 @@ impl Engine {
         self.shared.draining.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the server takes no more requests: what would go on for long ends now.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.shared.draining.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.shared.stopping.load(Ordering::Relaxed)
     }

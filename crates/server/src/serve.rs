@@ -387,6 +387,7 @@ impl Web<'_> {
             write_locks,
             missing,
             webhooks,
+            event_streams: v1::events::Streams::default(),
             gateways,
         };
         let counted = Router::new()

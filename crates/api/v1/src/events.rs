@@ -1,9 +1,13 @@
 //! The events of a tenant, in the order of their commits: what webhooks tell of. An event can be sent again.
 
+mod cursor;
+mod stream;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
-use domain::{Seq, WebhookEndpointId};
+use axum::response::{IntoResponse as _, Response};
+use domain::WebhookEndpointId;
 use engine::ports::{Bookkeeping, CALLBACK, Delivery, DeliveryId, JournalRow};
 use engine::time::rfc3339;
 use gateway::push::event::{EventOfRow, event_of, events_of, parse_event_id};
@@ -14,6 +18,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use self::cursor::{Cursor, Page};
+pub use self::stream::Streams;
 use crate::Api;
 use crate::caller::{Call, RequestContext};
 use crate::error::Error;
@@ -26,8 +32,6 @@ const READ: &str = "event:read";
 /// Has events sent again.
 const RESEND: &str = "event:resend";
 
-/// Journal rows that one request looks at, of all tenants.
-const ROWS_MAX: usize = 1_000;
 /// Events of an answer at most, but for those of its last journal row.
 const LIMIT_MAX: u64 = 1_000;
 const LIMIT_DEFAULT: u64 = 100;
@@ -98,57 +102,49 @@ pub struct Resent {
 /// The events after a point.
 #[utoipa::path(get, path = "/v1/events", tag = "Events", operation_id = "events",
     summary = "The tenant's events after a point; without `after` none, and where to begin",
+    description = "With `Accept: text/event-stream` it is a stream that goes on: each event is the `data` of a message, and the `id` is where the stream is resumed. It ends after five minutes; the client reconnects with `Last-Event-ID`.",
     params(
         ("after" = Option<String>, Query, description = "The `next` of an answer before; `first` for the oldest"),
-        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most"),
+        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most. Not of a stream"),
+        ("Last-Event-ID" = Option<String>, Header, description = "In place of `after`, of a stream: the last id that was received"),
     ),
     responses(
-        (status = 200, description = "The events", body = Events),
+        (status = 200, description = "The events, or a stream of text/event-stream", body = Events),
         (status = 400, description = "A parameter is invalid"),
         (status = 403, description = "event:read is missing"),
-        (status = 501, description = "Processes with the queue `kafka` list no events"),
+        (status = 503, description = "16 streams of the tenant are open, or 256 in all"),
         Unauthenticated))]
-pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Events>, Error> {
+pub async fn list(Call { api, context, uri, headers }: Call) -> Result<Response, Error> {
     context.require(READ)?;
     let mut parameters = Parameters::of(&uri)?;
     let after = parameters.text("after")?.map(|text| {
-        let seq = if text == "first" { Some(Seq(0)) } else { text.parse().map(Seq).ok() };
-        let seq = seq.filter(|it| it.0 >= 0);
-        seq.ok_or_else(|| invalid("after", "is not the `next` of an answer"))
+        Cursor::parse(&text).ok_or_else(|| invalid("after", "is not the `next` of an answer"))
     });
     let after = after.transpose()?;
+    let tenant = context.tenant.no;
+    if stream::is_wanted(&headers) {
+        parameters.end()?;
+        let after = stream::last_event_id(&headers)?.or(after);
+        let after = match after {
+            Some(after) => after,
+            None => api.engine.read(Cursor::last).await?,
+        };
+        return stream::open(api, tenant, after);
+    }
     let limit = parameters.number("limit", LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
     parameters.end()?;
-    require_journal(&api)?;
-    let tenant = context.tenant.no;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     // Rows without events are read too, so it is bounded as searches are.
-    let read = api.engine.scan(tenant, move |queries| {
-        let head = queries.journal_head()?;
-        // A point of another partition has nothing behind it here.
-        let Some(after) = after.filter(|it| it.partition() == head.partition()) else {
-            return Ok((vec![], head, head));
-        };
-        let (rows, upto) = queries.journal_after(after, ROWS_MAX)?;
-        Ok((rows, upto, head))
-    });
-    let (rows, mut next, head) = read.await?;
-    let mut events = vec![];
-    for row in rows.into_iter().filter(|row| row.tenant == tenant) {
-        events.extend(events_of(&row).map(view));
-        if u64::try_from(events.len()).is_ok_and(|count| count >= limit) {
-            next = row.seq;
-            break;
+    let read = api.engine.scan(tenant, move |queries| match after {
+        Some(after) => after.page(queries, tenant, limit),
+        None => {
+            let next = Cursor::last(queries)?;
+            Ok(Page { rows: vec![], next, more: false })
         }
-    }
-    Ok(Json(Events { events, next: next.0.to_string(), more: next < head }))
-}
-
-/// Fronts have neither analytics nor a journal.
-fn require_journal(api: &Api) -> Result<(), Error> {
-    match api.analytics {
-        Some(_) => Ok(()),
-        None => Err(Error::NotHere { what: "events" }),
-    }
+    });
+    let Page { rows, next, more } = read.await?;
+    let events = rows.iter().flat_map(events_of).map(view).collect();
+    Ok(Json(Events { events, next: next.text(), more }).into_response())
 }
 
 fn view(it: EventOfRow<'_>) -> EventView {
@@ -171,8 +167,7 @@ fn view(it: EventOfRow<'_>) -> EventView {
     params(("eventId" = String, Path)),
     responses(
         ObjectRejections,
-        (status = 200, description = "The event", body = EventView),
-        (status = 501, description = "Processes with the queue `kafka` list no events")))]
+        (status = 200, description = "The event", body = EventView)))]
 pub async fn show(
     Call { api, context, uri, .. }: Call,
     Path(id): Path<String>,
@@ -193,7 +188,7 @@ pub async fn show(
         ObjectRejections,
         (status = 202, description = "It is sent, with the schedule of a new event", body = Resent),
         (status = 400, description = "A field is invalid, or the endpoint is off"),
-        (status = 501, description = "Processes with the queue `kafka` list no events")))]
+        (status = 501, description = "Processes with the queue `kafka` send nothing again one by one")))]
 pub async fn resend(
     Call { api, context, uri, .. }: Call,
     Path(id): Path<String>,
@@ -201,6 +196,9 @@ pub async fn resend(
 ) -> Result<(StatusCode, Json<Resent>), Error> {
     context.require(RESEND)?;
     Parameters::of(&uri)?.end()?;
+    if api.engine.is_front() {
+        return Err(Error::NotHere { what: "deliveries of events" });
+    }
     let resend: Resend = input::json_or_nothing(body, &context.tenant).await?;
     let (row, ordinal) = find(&api, &context, &id).await?;
     let event = event_of(&row, ordinal).ok_or_else(|| not_found(&id))?;
@@ -249,7 +247,6 @@ async fn endpoints_for(
 
 /// The journal row of an event of the tenant, and its place in it.
 async fn find(api: &Api, context: &RequestContext, id: &str) -> Result<(JournalRow, u16), Error> {
-    require_journal(api)?;
     let (seq, ordinal) = parse_event_id(id).ok_or_else(|| not_found(id))?;
     let row = api.engine.read(move |queries| queries.journal_row(seq)).await?;
     let row = row.filter(|row| row.tenant == context.tenant.no).ok_or_else(|| not_found(id))?;

@@ -5,7 +5,8 @@ mod accounts;
 pub mod analytics;
 mod caller;
 mod error;
-mod events;
+mod event_streams;
+pub mod events;
 pub mod flags;
 pub mod gateways;
 mod html;
@@ -58,6 +59,8 @@ pub struct Api {
     /// The value of an attribute that a flag's user lacks.
     pub missing: MissingAttribute,
     pub webhooks: webhooks::Settings,
+    /// The streams of events that are open.
+    pub event_streams: events::Streams,
     /// Whose notifications are taken.
     pub gateways: gateways::Settings,
 }

@@ -10,7 +10,8 @@ mod pages;
 mod passwords;
 mod registrations;
 mod sessions;
-mod stream_permits;
+
+use std::net::IpAddr;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -24,8 +25,8 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 pub use self::operations::REPRESENTATION;
-use self::stream_permits::StreamPermits;
 use crate::error::Error;
+use crate::event_streams::StreamPermits;
 use crate::openapi::operations;
 
 /// Dependencies of the handlers.
@@ -34,7 +35,7 @@ pub(crate) struct SignUpApi {
     sign_up: SignUp,
     tenants: Tenants,
     callbacks: CallbackCheck,
-    streams: StreamPermits,
+    streams: StreamPermits<IpAddr>,
 }
 
 /// How the description of the 401 of routes that need a session begins.

@@ -2,7 +2,6 @@
 //! refused for it.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -133,7 +132,7 @@ impl Engine {
                 Waited::ForCalls => in_vain = 0,
                 Waited::ForNothing => in_vain += 1,
             }
-            if self.shared().draining.load(Ordering::Relaxed) {
+            if self.is_draining() {
                 return Err(Reason::Stopping.into());
             }
             // Nobody would see what comes of it, and its client may have sent it again.

@@ -18,6 +18,8 @@ pub trait FollowerQueries: Send + Sync {
     fn journal_row(&self, seq: Seq) -> Result<Option<JournalRow>, StoreError>;
     /// The last journal row written; 0 for none.
     fn journal_head(&self) -> Result<Seq, StoreError>;
+    /// The last journal row of each partition, in their order.
+    fn journal_heads(&self) -> Result<Vec<Seq>, StoreError>;
     /// The last row that a follower has processed; 0 at first.
     fn followed(&self, follower: &str) -> Result<Seq, StoreError>;
     /// Deliveries due at `now` behind `after`, in the order in which they are due.

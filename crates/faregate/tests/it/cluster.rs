@@ -1,11 +1,13 @@
 //! Fronts and a processor with Kafka and PostgreSQL between them: `conformance/postgres conformance/kafka` names
 //! both.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::events::Stream;
 use crate::gateways::{Program, account, pay, payment_of};
 use crate::postgres::{Scratch, key_file};
 use crate::process::{Launch, Server, TempDir, eventually, run};
@@ -130,4 +132,44 @@ fn cluster_books_what_the_gateway_says_and_not_what_a_front_does() {
     assert!(program.state().inquiries < asked + 32, "{}", program.state().inquiries - asked);
     assert_eq!(program.state().charges_of(&id), 1);
     assert_eq!(transaction()["status"], Value::from("SUCCESS"));
+}
+
+#[test]
+#[ignore = "needs Kafka and PostgreSQL: conformance/run"]
+fn cluster_fronts_list_and_stream_the_events_of_all_partitions() {
+    let cluster = Cluster::start();
+    let [client, other] = cluster.tenant();
+    let mut stream = Stream::open(&other, "/v1/events");
+    for _ in 0..8 {
+        account(&client, "acme");
+    }
+    let streamed: BTreeSet<String> = stream.ids("account.created", 8).into_iter().collect();
+    assert_eq!(streamed.len(), 8);
+    let (mut next, mut listed) = ("first".to_owned(), vec![]);
+    loop {
+        let page = client.get(&format!("/v1/events?limit=1&after={next}")).json();
+        let events = page["events"].as_array().unwrap().clone();
+        listed.extend(events.into_iter().filter(|it| it["type"] == "account.created"));
+        page["next"].as_str().unwrap().clone_into(&mut next);
+        if page["more"] == false {
+            break;
+        }
+    }
+    assert!(next.contains('-'), "a row of each partition: {next}");
+    let ids: Vec<&str> = listed.iter().map(|it| it["id"].as_str().unwrap()).collect();
+    assert_eq!((ids.len(), ids.iter().map(|it| (*it).to_owned()).collect()), (8, streamed));
+    let at = |it: &Value| it["at"].as_str().unwrap().trim_end_matches('Z').to_owned();
+    let times: Vec<String> = listed.iter().map(at).collect();
+    assert!(times.is_sorted(), "the oldest first: {times:?}");
+    for event in &listed {
+        let shown = other.get(&format!("/v1/events/{}", event["id"].as_str().unwrap()));
+        assert_eq!((shown.status, &shown.json()), (200, event));
+    }
+    let resumed = client.clone().header("Last-Event-ID", &next);
+    let mut resumed = Stream::open(&resumed, "/v1/events");
+    account(&other, "acme");
+    let new = resumed.ids("account.created", 1);
+    assert!(!ids.contains(&new[0].as_str()), "what was listed is not streamed again");
+    let resend = client.post(&format!("/v1/events/{}/resend", new[0]), &json!({}));
+    assert_eq!(resend.status, 501, "{}", resend.text());
 }

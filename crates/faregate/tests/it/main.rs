@@ -9,6 +9,7 @@ mod card_numbers;
 mod client;
 mod cluster;
 mod erasure;
+mod events;
 mod faults;
 mod file_faults;
 mod flags;

@@ -54,6 +54,15 @@ impl FollowerQueries for SqlQueries {
         self.read(|reader| Ok(journal_end(reader, self.partition)?.0))
     }
 
+    fn journal_heads(&self) -> Result<Vec<Seq>, StoreError> {
+        self.read(|reader| {
+            let sql = "SELECT id FROM partition ORDER BY id";
+            let numbers = reader.query(sql, &[], |cells| cells.int())?;
+            let partitions = numbers.into_iter().filter_map(PartitionNo::new);
+            partitions.map(|it| Ok(journal_end(reader, it)?.0)).collect()
+        })
+    }
+
     fn followed(&self, follower: &str) -> Result<Seq, StoreError> {
         self.read(|reader| {
             let sql = "SELECT upto FROM follower WHERE name = ?1 AND partition = ?2";

@@ -4,19 +4,19 @@
 //! customer was created is visible with the proof of an open registration's `Location` only; without
 //! it nothing reveals whether an address had a customer.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use domain::OperationId;
 use domain::TenantNo;
 use domain::operation::{Operation, OperationStatus};
 use engine::time::rfc3339;
 use futures_util::stream;
-use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
-use http::{HeaderValue, StatusCode, Uri};
+use http::header::RETRY_AFTER;
+use http::{StatusCode, Uri};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sign_up::operations::{Disclosure, Representation};
@@ -27,9 +27,9 @@ use web::Query;
 
 use super::SignUpApi;
 use super::context::Context;
-use super::json::{answer, forbid_caching};
-use super::stream_permits::{NoPermit, StreamPermit};
+use super::json::answer;
 use crate::error::Error;
+use crate::event_streams::{self, KEEP_ALIVE_INTERVAL, NoPermit, STREAM_MAX, StreamPermit};
 use crate::sign_up_problem as problem;
 
 /// `Retry-After` of an operation that waits, in seconds.
@@ -40,15 +40,6 @@ const RETRY_AFTER_PERMIT: Duration = Duration::from_secs(5);
 
 /// The interval between two reads of a streamed operation.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-
-/// The interval between two comments on a stream, so that proxies do not close it as idle.
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-
-/// How long a stream lasts; then its client reconnects.
-const STREAM_MAX: Duration = Duration::from_secs(300);
-
-/// Prevents proxies from buffering the response.
-const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// How operations are represented in callbacks and stored failures, as here.
 pub const REPRESENTATION: Representation = Representation {
@@ -144,9 +135,7 @@ pub(super) async fn follow(
     let network = (!context.is_exempt).then(|| context.from.network());
     let permit = api.streams.acquire(network).map_err(|error| match error {
         NoPermit::Total => Error::StreamsFull,
-        NoPermit::Network => {
-            SignUpError::TooManyRequests { retry_after: RETRY_AFTER_PERMIT }.into()
-        }
+        NoPermit::Holder => SignUpError::TooManyRequests { retry_after: RETRY_AFTER_PERMIT }.into(),
     })?;
     let now = Instant::now();
     let stream = OperationStream {
@@ -159,12 +148,7 @@ pub(super) async fn follow(
         _permit: permit,
     };
     let events = stream::unfold(Some(stream), async |stream| stream?.next().await);
-    let mut response = Body::from_stream(events).into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
-    forbid_caching(headers);
-    Ok(response)
+    Ok(event_streams::response(events))
 }
 
 async fn find(
@@ -192,7 +176,7 @@ struct OperationStream {
     wrote_at: Instant,
     ends_at: Instant,
     is_new: bool,
-    _permit: StreamPermit,
+    _permit: StreamPermit<IpAddr>,
 }
 
 /// The next chunk, and the stream unless it ends with the chunk.

@@ -56,6 +56,7 @@ impl Routes {
                 log: None,
                 source: None,
             },
+            event_streams: v1::events::Streams::default(),
             gateways: v1::gateways::Settings::new(BTreeSet::new(), String::new(), vec![]),
         });
         Self { router, access, tenant: tenant.unwrap() }

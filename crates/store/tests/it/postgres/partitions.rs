@@ -59,6 +59,7 @@ fn each_partition_has_a_journal_numbers_totals_and_outcomes_of_its_own() {
     }
     let heads: Vec<Seq> =
         std::iter::once(first.head()).chain(others.iter().map(Workload::head)).collect();
+    assert_eq!(queries.journal_heads().unwrap(), heads);
     for (number, head) in (0..).zip(&heads) {
         let of = queries.of(share(number).partition);
         assert_eq!(of.journal_head().unwrap(), *head);
