@@ -6,6 +6,7 @@ use engine::access::TenantRef;
 use http::HeaderMap;
 use http::header::{ETAG, HeaderValue, IF_MATCH};
 use serde::de::DeserializeOwned;
+use web::headers::IDEMPOTENCY_KEY_BYTES_MAX;
 use web::{body, card_data};
 
 use crate::error::Error;
@@ -67,6 +68,18 @@ pub fn expected(headers: &HeaderMap) -> Result<Option<i64>, Error> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| invalid("If-Match", "is no version, such as \"123\""))
+}
+
+/// The key that makes a request repeatable.
+///
+/// # Errors
+/// It is no key.
+pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
+    web::headers::idempotency_key(headers).map_err(|_| {
+        let reason =
+            format!("1 to {IDEMPOTENCY_KEY_BYTES_MAX} visible ASCII characters were expected");
+        invalid("Idempotency-Key", reason)
+    })
 }
 
 /// A version as `ETag`.

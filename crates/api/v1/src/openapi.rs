@@ -87,7 +87,7 @@ pub struct IfMatch {
     if_match: Option<String>,
 }
 
-/// Makes a request of sign-up repeatable.
+/// Makes a request repeatable.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "only its description is used")]

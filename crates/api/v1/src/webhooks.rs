@@ -3,6 +3,7 @@
 pub mod deliveries;
 mod document;
 pub mod endpoints;
+mod repeatable;
 pub mod replays;
 pub mod secret;
 

@@ -216,6 +216,49 @@ fn kill_bills_callback_is_signed_once_it_has_a_secret() {
 }
 
 #[test]
+fn repeated_requests_with_an_idempotency_key_make_one_endpoint_secret_and_replay() {
+    let server = Server::start();
+    let client = server.tenant();
+    let with = |key: &str| client.clone().header("Idempotency-Key", key);
+    let body = json!({ "url": "https://example.com/in", "events": ["payment.*"] });
+    let made = with("a").post(ENDPOINTS, &body);
+    assert_eq!(made.status, 201, "{}", made.text());
+    let again = with("a").post(ENDPOINTS, &body);
+    assert_eq!((again.status, again.json()), (201, made.json()), "with the same secret");
+    for header in ["location", "etag"] {
+        assert_eq!(again.header(header), made.header(header));
+    }
+    let all = client.get(ENDPOINTS).json();
+    assert_eq!(all["endpoints"].as_array().unwrap().len(), 1);
+    let another = with("a").post(ENDPOINTS, &json!({ "url": "https://example.com/another" }));
+    assert_eq!(another.status, 422, "{}", another.text());
+    let own = "whsec_".to_owned() + &"AAAA".repeat(8);
+    let secret = format!("{}/secret", made.header("location").unwrap());
+    for body in [json!({ "overlapSeconds": 60 }), json!({ "secret": own })] {
+        let key = body.to_string();
+        let rotated = with(&key).post(&secret, &body);
+        assert_eq!(rotated.status, 201, "{}", rotated.text());
+        let again = with(&key).post(&secret, &body);
+        assert_eq!((again.status, again.json()), (201, rotated.json()));
+    }
+    assert_eq!(client.get(made.header("location").unwrap()).header("etag"), Some("\"3\""));
+    assert_eq!(with("a").post(&secret, &json!({})).status, 422, "it was used for another route");
+    let replay = json!({ "from": "2020-01-01T00:00:00Z" });
+    let first = with("r").post("/v1/webhooks/replays", &replay);
+    let again = with("r").post("/v1/webhooks/replays", &replay);
+    assert_eq!((first.status, again.status), (202, 202), "{} {}", first.text(), again.text());
+    assert_eq!(first.header("location"), again.header("location"));
+    let another = json!({ "from": "2021-01-01T00:00:00Z" });
+    assert_eq!(with("r").post("/v1/webhooks/replays", &another).status, 422);
+    let wrong = with("ä").post(ENDPOINTS, &body);
+    assert_eq!((wrong.status, &wrong.json()["field"]), (400, &json!("Idempotency-Key")));
+    // After the time for which answers are kept, it is a new request.
+    later(&client, "days=2");
+    let made_later = with("a").post(ENDPOINTS, &body);
+    assert_ne!(made_later.json()["id"], made.json()["id"]);
+}
+
+#[test]
 fn what_a_receiver_missed_in_a_day_arrives_under_the_same_id() {
     let server = Server::start();
     let client = server.tenant();

@@ -19,6 +19,8 @@ pub const ENDPOINTS_MAX: usize = 100;
 pub const EVENTS_MAX: usize = 64;
 /// How many headers an endpoint has at most.
 pub const HEADERS_MAX: usize = 10;
+/// How many answers to requests with an idempotency key a tenant has at most.
+pub const ANSWERS_MAX: usize = 64;
 /// The maximum length of a header's value.
 pub const HEADER_BYTES_MAX: usize = 1_024;
 
@@ -50,6 +52,22 @@ pub struct Endpoints {
     pub all: Vec<Endpoint>,
     /// The keys of Kill Bill's callback, once there are some.
     pub callback: Option<Keys>,
+    /// What changes with an idempotency key were answered, the oldest first. They have secrets in them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<StoredAnswer>,
+}
+
+/// The answer to a change that may be asked for again.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct StoredAnswer {
+    /// Names the tenant's user and their idempotency key.
+    pub key: Uuid,
+    /// Of the request.
+    pub fingerprint: Uuid,
+    /// Domain time from which on it is not given again.
+    pub until: Timestamp,
+    /// The body, as JSON.
+    pub answer: String,
 }
 
 /// Where a tenant receives events.
@@ -133,7 +151,28 @@ impl std::fmt::Debug for Key {
     }
 }
 
+impl std::fmt::Debug for StoredAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StoredAnswer")
+    }
+}
+
 impl Endpoints {
+    /// The answer that was given under an idempotency key, as long as it is given again.
+    #[must_use]
+    pub fn answered(&self, key: Uuid, now: Timestamp) -> Option<&StoredAnswer> {
+        self.answers.iter().find(|it| it.key == key && now < it.until)
+    }
+
+    /// Stores an answer, in place of the oldest one where there is no room.
+    pub fn store_answer(&mut self, answer: StoredAnswer, now: Timestamp) {
+        self.answers.retain(|it| now < it.until && it.key != answer.key);
+        if self.answers.len() >= ANSWERS_MAX {
+            self.answers.remove(0);
+        }
+        self.answers.push(answer);
+    }
+
     /// Reads what [`Self::seal`] gave.
     ///
     /// # Errors
@@ -289,6 +328,29 @@ mod tests {
         );
         assert!(during.starts_with(&after));
         assert_eq!(format!("{keys:?}").matches("Key").count(), 4, "no secrets: {keys:?}");
+    }
+
+    #[test]
+    fn answers_are_stored_for_a_time_and_up_to_a_bound() {
+        let answer = |key: u128, until| StoredAnswer {
+            key: Uuid::from_u128(key),
+            fingerprint: Uuid::nil(),
+            until: Timestamp(until),
+            answer: "secret".to_owned(),
+        };
+        let mut endpoints = Endpoints::default();
+        endpoints.store_answer(answer(0, 10), Timestamp(0));
+        assert!(endpoints.answered(Uuid::from_u128(0), Timestamp(9)).is_some());
+        assert!(endpoints.answered(Uuid::from_u128(0), Timestamp(10)).is_none());
+        assert!(endpoints.answered(Uuid::from_u128(1), Timestamp(9)).is_none());
+        for key in 1..=ANSWERS_MAX as u128 {
+            endpoints.store_answer(answer(key, 20), Timestamp(9));
+        }
+        assert_eq!(endpoints.answers.len(), ANSWERS_MAX);
+        assert!(endpoints.answered(Uuid::from_u128(0), Timestamp(9)).is_none(), "the oldest");
+        endpoints.store_answer(answer(1_000, 30), Timestamp(20));
+        assert_eq!(endpoints.answers.len(), 1, "what is over takes no room");
+        assert!(!format!("{endpoints:?}").contains("secret"));
     }
 
     #[test]

@@ -15,10 +15,11 @@ use http::{Extensions, HeaderMap};
 use sign_up::service::{AuthenticatedCustomer, RequestContext};
 use sign_up::{Error as SignUpError, SignUp, TenantCredentials};
 use web::card_data;
-use web::headers::{self, IDEMPOTENCY_KEY_BYTES_MAX, IncompleteTenant};
+use web::headers::{self, IncompleteTenant};
 
 use super::SignUpApi;
 use crate::error::Error;
+use crate::input;
 use crate::parameters::refuse_card_number;
 
 /// Adds the [`RequestContext`] to a request, and its tenant to the response for the access log.
@@ -47,11 +48,7 @@ async fn context(
     extensions: &Extensions,
     headers: &HeaderMap,
 ) -> Result<RequestContext, Error> {
-    let idempotency_key = headers::idempotency_key(headers).map_err(|_| {
-        let reason =
-            format!("1 to {IDEMPOTENCY_KEY_BYTES_MAX} visible ASCII characters were expected");
-        Error::InvalidParameter { field: "Idempotency-Key".into(), reason }
-    })?;
+    let idempotency_key = input::idempotency_key(headers)?;
     let from = headers::client_address(extensions);
     let credentials = credentials(headers)?;
     let is_of_tenant = credentials.is_some();

@@ -4,9 +4,11 @@ use domain::command::TenantCommand;
 use domain::tenant::{VALUES_BYTES_MAX, WEBHOOK_ENDPOINTS};
 use domain::webhook::SetWebhookEndpoints;
 use domain::{Command, Rejection, Seq, TenantRejection};
-use gateway::push::endpoint::Endpoints;
+use gateway::push::endpoint::{Endpoints, StoredAnswer};
 use secrets::Sealer;
+use serde::Serialize;
 
+use super::repeatable::Repeatable;
 use crate::Api;
 use crate::caller::RequestContext;
 use crate::error::Error;
@@ -33,10 +35,60 @@ pub(super) async fn change<T>(
     context: &RequestContext,
     mut change: impl FnMut(&mut Endpoints) -> Result<T, Error>,
 ) -> Result<T, Error> {
+    write(api, context, |endpoints| change(endpoints).map(Change::Made)).await
+}
+
+/// As [`change`], once for each idempotency key; returns the answer as JSON. It is stored with the change, so that a
+/// repetition gets it again, with the secret in it.
+///
+/// # Errors
+/// As [`change`], or where the key was used for another request.
+pub(super) async fn change_once<T: Serialize>(
+    api: &Api,
+    context: &RequestContext,
+    repeatable: Option<Repeatable>,
+    mut change: impl FnMut(&mut Endpoints) -> Result<T, Error>,
+) -> Result<String, Error> {
+    let now = api.engine.clock().now();
+    let until = now.plus_us(api.engine.settings().reply_keep_us);
+    write(api, context, |endpoints| {
+        let before = repeatable.and_then(|it| endpoints.answered(it.key, now).map(|at| (it, at)));
+        if let Some((it, before)) = before {
+            it.require_same(before.fingerprint)?;
+            return Ok(Change::MadeBefore(before.answer.clone()));
+        }
+        let answer = change(endpoints)?;
+        let answer = serde_json::to_string(&answer).expect("an answer is plain JSON");
+        if let Some(Repeatable { key, fingerprint }) = repeatable {
+            let stored = StoredAnswer { key, fingerprint, until, answer: answer.clone() };
+            endpoints.store_answer(stored, now);
+        }
+        Ok(Change::Made(answer))
+    })
+    .await
+}
+
+/// What came of a change.
+enum Change<T> {
+    /// It is to be written.
+    Made(T),
+    /// An earlier request has made it.
+    MadeBefore(T),
+}
+
+async fn write<T>(
+    api: &Api,
+    context: &RequestContext,
+    mut change: impl FnMut(&mut Endpoints) -> Result<Change<T>, Error>,
+) -> Result<T, Error> {
     for _ in 0..TRIES_MAX {
         let (mut endpoints, read_at) = read_with_place(api, context).await?;
-        let changed = change(&mut endpoints)?;
-        let is_empty = endpoints.all.is_empty() && endpoints.callback.is_none();
+        let changed = match change(&mut endpoints)? {
+            Change::Made(changed) => changed,
+            Change::MadeBefore(changed) => return Ok(changed),
+        };
+        let Endpoints { all, callback, answers } = &endpoints;
+        let is_empty = all.is_empty() && callback.is_none() && answers.is_empty();
         let sealer = sealer(api)?;
         let sealed = (!is_empty).then(|| endpoints.seal(sealer, context.tenant.no));
         if sealed.as_ref().is_some_and(|it| it.len() > VALUES_BYTES_MAX) {

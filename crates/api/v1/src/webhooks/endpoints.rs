@@ -17,14 +17,16 @@ use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 use secrets::webhook::Secret;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::repeatable::Repeatable;
 use super::{READ, WRITE, document};
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
-use crate::openapi::{IfMatch, ObjectRejections, Unauthenticated};
+use crate::openapi::{IdempotencyKey, IfMatch, ObjectRejections, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
 
 /// The longest description, in characters.
@@ -83,7 +85,7 @@ pub struct EndpointList {
 }
 
 /// An endpoint to be made.
-#[derive(Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewEndpoint {
     /// http:// or https://, to a public address
@@ -141,17 +143,23 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<EndpointL
 /// Makes an endpoint.
 #[utoipa::path(post, path = "/v1/webhooks/endpoints", tag = "Webhooks", operation_id = "create_webhook_endpoint",
     summary = "Makes an endpoint; its secret is shown once",
+    params(IdempotencyKey),
     request_body = NewEndpoint,
     responses(
         (status = 201, description = "Made", body = EndpointCreated),
         (status = 400, description = "A field is invalid, or there are 100 endpoints"),
         (status = 403, description = "webhook:write is missing"),
+        (status = 422, description = "The key was used for another request"),
         (status = 501, description = "flags.key_file is not configured"),
         Unauthenticated))]
-pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
+pub async fn create(
+    Call { api, context, uri, headers }: Call,
+    body: Body,
+) -> Result<Response, Error> {
     context.require(WRITE)?;
     Parameters::of(&uri)?.end()?;
     let it: NewEndpoint = input::json(body, &context.tenant).await?;
+    let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
     let (secret, drawn) = secret_of(it.secret.as_deref())?;
     let is_asymmetric = it.asymmetric.unwrap_or(false);
     let now = api.engine.clock().now();
@@ -171,16 +179,16 @@ pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<
     let NewEndpoint { url, format, events, headers, description, status, .. } = it;
     let patch = EndpointPatch { url: Some(url), format, events, headers, description, status };
     patch.apply(&mut made, &api)?;
-    document::change(&api, &context, |endpoints| {
+    let created = document::change_once(&api, &context, repeatable, |endpoints| {
         if endpoints.all.len() >= ENDPOINTS_MAX {
             return Err(invalid("endpoints", format!("there are {ENDPOINTS_MAX} already")));
         }
         endpoints.all.push(made.clone());
-        Ok(())
-    })
-    .await?;
-    let location = [(LOCATION, format!("/v1/webhooks/endpoints/{}", made.id))];
-    let created = EndpointCreated { endpoint: view(&made, now), secret: drawn };
+        Ok(EndpointCreated { endpoint: view(&made, now), secret: drawn.clone() })
+    });
+    let created: Value = serde_json::from_str(&created.await?).expect("an answer is JSON");
+    let id = created["id"].as_str().expect("an endpoint has an id");
+    let location = [(LOCATION, format!("/v1/webhooks/endpoints/{id}"))];
     Ok((StatusCode::CREATED, location, [input::etag(made.version)], Json(created)).into_response())
 }
 

@@ -12,24 +12,26 @@ use engine::{Reason, Unavailable};
 use http::StatusCode;
 use http::header::LOCATION;
 use serde::{Deserialize, Serialize};
+use sign_up::Error as SignUpError;
 use store::delivery_log::LogSource;
 use store::replays::Replays;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::endpoints::check_events;
+use super::repeatable::Repeatable;
 use crate::Api;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
-use crate::openapi::{ObjectRejections, Unauthenticated};
+use crate::openapi::{IdempotencyKey, ObjectRejections, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
 
 /// Has events sent again.
 const RESEND: &str = "event:resend";
 
 /// Events to be sent again.
-#[derive(Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewReplay {
     /// The time of the first one (RFC 3339)
@@ -62,16 +64,23 @@ pub struct ReplayView {
 /// Has events sent again.
 #[utoipa::path(post, path = "/v1/webhooks/replays", tag = "Webhooks", operation_id = "create_webhook_replay",
     summary = "Sends the events of a time again, each under its id",
+    params(IdempotencyKey),
     request_body = NewReplay,
     responses(
         (status = 202, description = "It is done in the background, also after a crash", body = ReplayView),
         (status = 400, description = "A field is invalid"),
         (status = 403, description = "event:resend is missing"),
+        (status = 422, description = "The key was used for another request"),
         Unauthenticated))]
-pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
+pub async fn create(
+    Call { api, context, uri, headers }: Call,
+    body: Body,
+) -> Result<Response, Error> {
     context.require(RESEND)?;
     Parameters::of(&uri)?.end()?;
     let it: NewReplay = input::json(body, &context.tenant).await?;
+    let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
+    let has_end = it.to.is_some();
     let now = api.engine.clock().now();
     let from = time("from", &it.from)?;
     let to = it.to.as_deref().map_or(Ok(now), |to| time("to", to))?;
@@ -86,7 +95,8 @@ pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<
     });
     let replay = Replay {
         tenant: context.tenant.no,
-        id: api.engine.mint().0,
+        // That of a repetition is the same.
+        id: repeatable.map_or_else(|| api.engine.mint().0, |it| it.key),
         endpoint: endpoint.transpose().map_err(|_| invalid("endpoint", "is no UUID"))?,
         times: (from, to),
         events,
@@ -94,9 +104,19 @@ pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<
         created_at: now,
     };
     let added = replay.clone();
-    with_replays(&api, move |replays| replays.add(&added)).await?;
-    let location = [(LOCATION, format!("/v1/webhooks/replays/{}", replay.id))];
-    Ok((StatusCode::ACCEPTED, location, Json(view(&replay, &[]))).into_response())
+    let (found, progress) =
+        with_replays(&api, move |replays| match replays.find(added.tenant, added.id)? {
+            Some(found) => Ok(found),
+            None => replays.add(&added).map(|()| (added, vec![])),
+        })
+        .await?;
+    let to = if has_end { replay.times.1 } else { found.times.1 };
+    let is_same = Replay { times: (replay.times.0, to), created_at: found.created_at, ..replay };
+    if is_same != found {
+        return Err(SignUpError::AnotherRequest.into());
+    }
+    let location = [(LOCATION, format!("/v1/webhooks/replays/{}", found.id))];
+    Ok((StatusCode::ACCEPTED, location, Json(view(&found, &progress))).into_response())
 }
 
 /// Shows how far a replay is.

@@ -1,22 +1,24 @@
 //! The secrets that deliveries are signed with: how they are replaced, with a time in which both sign.
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
+use axum::response::{IntoResponse as _, Response};
 use domain::Timestamp;
 use engine::time::rfc3339;
 use gateway::push::endpoint::{Key, Keys};
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use secrets::webhook::Secret;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::endpoints::{find, secret_of};
+use super::repeatable::Repeatable;
 use super::{WRITE, document};
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
-use crate::openapi::ObjectRejections;
+use crate::openapi::{IdempotencyKey, ObjectRejections};
 use crate::parameters::{Parameters, invalid};
 
 /// The name of the callback that is registered under /1.0/kb, in place of an endpoint's id.
@@ -28,7 +30,7 @@ const OVERLAP_SECONDS_DEFAULT: u32 = 86_400;
 const OVERLAP_SECONDS_MAX: u32 = 90 * 86_400;
 
 /// A new secret.
-#[derive(Default, Deserialize, ToSchema)]
+#[derive(Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewWebhookSecret {
     /// 24 to 64 bytes in base64, with or without `whsec_`; one is drawn where it is absent
@@ -38,7 +40,7 @@ pub struct NewWebhookSecret {
 }
 
 /// The secret that deliveries are signed with from now on.
-#[derive(Clone, Serialize, ToSchema)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookSecretSet {
     /// Shown once; absent where the request gave it
@@ -55,21 +57,23 @@ pub struct WebhookSecretSet {
 /// Replaces the secret of an endpoint.
 #[utoipa::path(post, path = "/v1/webhooks/endpoints/{endpointId}/secret", tag = "Webhooks", operation_id = "rotate_webhook_secret",
     summary = "Replaces the secret of an endpoint, or of the callback of /1.0/kb; both sign for a time",
-    params(("endpointId" = String, Path, description = "The endpoint's id, or `callback`")),
+    params(("endpointId" = String, Path, description = "The endpoint's id, or `callback`"), IdempotencyKey),
     request_body = NewWebhookSecret,
     responses(
         ObjectRejections,
         (status = 201, description = "The new secret, shown once", body = WebhookSecretSet),
         (status = 400, description = "A field is invalid"),
+        (status = 422, description = "The key was used for another request"),
         (status = 501, description = "flags.key_file is not configured")))]
 pub async fn rotate(
-    Call { api, context, uri, .. }: Call,
+    Call { api, context, uri, headers }: Call,
     Path(id): Path<String>,
     body: Body,
-) -> Result<(StatusCode, Json<WebhookSecretSet>), Error> {
+) -> Result<Response, Error> {
     context.require(WRITE)?;
     Parameters::of(&uri)?.end()?;
     let new: NewWebhookSecret = input::json_or_nothing(body, &context.tenant).await?;
+    let repeatable = Repeatable::of(&context, (&uri, &headers), &new)?;
     let overlap_seconds = new.overlap_seconds.unwrap_or(OVERLAP_SECONDS_DEFAULT);
     if overlap_seconds > OVERLAP_SECONDS_MAX {
         return Err(invalid("overlapSeconds", format!("is more than {OVERLAP_SECONDS_MAX}")));
@@ -77,34 +81,33 @@ pub async fn rotate(
     let (secret, drawn) = secret_of(new.secret.as_deref())?;
     let now = api.engine.clock().now();
     let until = now.plus_us(i64::from(overlap_seconds) * Timestamp::SECOND_US);
-    let set = document::change(&api, &context, |endpoints| {
-        let (keys, is_asymmetric) = if id == CALLBACK {
-            (endpoints.callback.take(), false)
-        } else {
-            let endpoint = find(endpoints, &id)?;
-            (Some(endpoint.keys.clone()), endpoint.is_asymmetric)
-        };
-        let keys = rotated(keys, (&secret, is_asymmetric), until);
-        let set = WebhookSecretSet {
-            secret: drawn.clone(),
-            public_key: keys.current.public(),
-            previous_secret_until: keys.previous.as_ref().map(|it| rfc3339(it.until)),
-        };
+    let set = document::change_once(&api, &context, repeatable, |endpoints| {
         if id == CALLBACK {
+            let key = Key::new(&secret, false);
+            let keys = match endpoints.callback.take() {
+                Some(keys) => keys.rotated(key, until),
+                None => Keys::of(key),
+            };
+            let set = WebhookSecretSet::of(&keys, drawn.clone());
             endpoints.callback = Some(keys);
-        } else {
-            let endpoint = find(endpoints, &id)?;
-            (endpoint.keys, endpoint.version) = (keys, endpoint.version + 1);
+            return Ok(set);
         }
-        Ok(set)
+        let endpoint = find(endpoints, &id)?;
+        let key = Key::new(&secret, endpoint.is_asymmetric);
+        endpoint.keys = endpoint.keys.clone().rotated(key, until);
+        endpoint.version += 1;
+        Ok(WebhookSecretSet::of(&endpoint.keys, drawn.clone()))
     });
-    Ok((StatusCode::CREATED, Json(set.await?)))
+    let json = [(CONTENT_TYPE, "application/json")];
+    Ok((StatusCode::CREATED, json, set.await?).into_response())
 }
 
-fn rotated(keys: Option<Keys>, (secret, is_asymmetric): (&Secret, bool), until: Timestamp) -> Keys {
-    let key = Key::new(secret, is_asymmetric);
-    match keys {
-        Some(keys) => keys.rotated(key, until),
-        None => Keys::of(key),
+impl WebhookSecretSet {
+    fn of(keys: &Keys, secret: Option<String>) -> Self {
+        Self {
+            secret,
+            public_key: keys.current.public(),
+            previous_secret_until: keys.previous.as_ref().map(|it| rfc3339(it.until)),
+        }
     }
 }
