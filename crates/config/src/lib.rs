@@ -17,6 +17,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use gateway::mail::is_address;
 use toml::{Table, Value};
 use web::Network;
 
@@ -227,7 +228,7 @@ impl Config {
                  `test_clock_off_loopback` too if that is meant",
             );
         }
-        if let Err((key, reason)) = self.mail.check(&self.data_dir) {
+        if let Err((key, reason)) = self.check_mail() {
             return invalid(key, &reason);
         }
         if let Err((key, reason)) = self.signup.check() {
@@ -307,6 +308,15 @@ impl Config {
             return LOOPBACK.map(|it| it.parse().expect("it is a network")).to_vec();
         }
         proxies.clone()
+    }
+
+    /// What is wrong with mail: the setting, and why.
+    fn check_mail(&self) -> Result<(), (&'static str, String)> {
+        let to = &self.webhooks.alert_mail;
+        match to.is_empty() || is_address(to) {
+            true => self.mail.check(&self.data_dir),
+            false => Err(("webhooks.alert_mail", "is no mail address".to_owned())),
+        }
     }
 
     /// Limits that cannot be nothing.

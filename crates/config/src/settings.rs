@@ -286,6 +286,8 @@ pub struct Webhooks {
     /// About how many bytes the log of deliveries may take; the oldest tries are deleted first. Those of 30 days are
     /// kept at most.
     pub log_max: usize,
+    /// Who gets a mail when the server has switched an endpoint off; empty: nobody. Mails are sent as `mail` says.
+    pub alert_mail: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -422,7 +424,7 @@ impl Default for Config {
             gateway: Gateway::default(),
             resolver: Resolver::default(),
             push: Push { allow_loopback: false, lanes: 32, timeout: Period::seconds(15) },
-            webhooks: Webhooks { log_max: 2 * KIB * KIB * KIB },
+            webhooks: Webhooks { log_max: 2 * KIB * KIB * KIB, alert_mail: String::new() },
             idempotency: Idempotency { keep: Period::seconds(24 * 3_600) },
             access: Access::default(),
             queue: Queue { kind: QueueKind::Memory, reply_timeout: Period::seconds(40) },

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use self::directory::Directory;
 pub use error::{MailError, SetupError};
 pub use links::{InvalidBaseUrl, Links};
-pub use message::{ADDRESS_BYTES_MAX, MessageId, OutgoingMail};
+pub use message::{ADDRESS_BYTES_MAX, MessageId, OutgoingMail, is_address};
 pub use options::{Options, Security, SmtpOptions, Transport};
 pub use pattern::{PART_BYTES_MAX, PLACEHOLDERS_MAX};
 pub use template::{

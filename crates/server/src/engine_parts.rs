@@ -12,7 +12,7 @@ use engine::breaker::{BreakerSettings, Breakers};
 use engine::ports::Gateway;
 use engine::{Clock, Engine, Options};
 use feature_flags::scheduled;
-use gateway::mail::SetupError;
+use gateway::mail::{Mailer, SetupError};
 use gateway::push::{self, Reach};
 use secrets::Sealer;
 use store::Share;
@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use crate::background::BackgroundTasks;
 use crate::integrity::{self, Schedule};
 use crate::key_check::{self, CheckValue};
+use crate::webhook_alerts::{self, AlertSettings};
 use crate::webhooks::{self, DeliveryLogger, LogSettings};
 use crate::{backlog, replays, retention, sign_up, unverified};
 use config::{Config, MailTransport, Period, Role};
@@ -48,6 +49,7 @@ pub struct EngineParts {
     sign_up: Option<SignUp>,
     integrity: Option<Schedule>,
     delivery_log: Option<LogSettings>,
+    alerts: Option<AlertSettings>,
 }
 
 impl EngineParts {
@@ -82,6 +84,7 @@ impl EngineParts {
             sign_up: None,
             integrity: None,
             delivery_log: None,
+            alerts: alert_settings(config)?,
         })
     }
 
@@ -123,8 +126,14 @@ impl EngineParts {
         if share.partition == PartitionNo::FIRST
             && let Some(sealer) = self.push.sealer.clone()
         {
+            let alerts = self.alerts.clone().map(|settings| {
+                let (alerts, waiting) = mpsc::channel(webhook_alerts::ALERTS_MAX);
+                let until = tasks.until_stopped();
+                tasks.spawn(webhook_alerts::run(engine.clone(), settings, waiting, until));
+                alerts
+            });
             let stopped = tasks.stopped();
-            tasks.spawn(webhooks::switch_off(engine.clone(), (source, sealer), stopped));
+            tasks.spawn(webhooks::switch_off(engine.clone(), (source, sealer), alerts, stopped));
         }
         push::Options { log: Some(log), ..self.push.clone() }
     }
@@ -164,6 +173,20 @@ fn is_mail_scattered(config: &Config) -> bool {
     config.mail.transport == MailTransport::File
         && !config.database.url.is_empty()
         && config.role != Role::Front
+}
+
+/// Who is told of webhook endpoints that are switched off, where anybody is.
+fn alert_settings(config: &Config) -> Result<Option<AlertSettings>, SetupError> {
+    if config.webhooks.alert_mail.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(AlertSettings {
+        mailer: Arc::new(Mailer::new(&config.mail.options(&config.data_dir))?),
+        to: config.webhooks.alert_mail.clone(),
+        platform_name: config.mail.platform_name.clone(),
+        retry_delays: config.mail.retry_delays.iter().map(|it| it.0).collect(),
+        attempts_max: config.mail.attempts,
+    }))
 }
 
 fn settings(config: &Config, gateways: &Gateways) -> Settings {

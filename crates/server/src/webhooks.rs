@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::background::until;
 use crate::log_connection::LogConnection;
+use crate::webhook_alerts::Alert;
 
 /// How many tries wait to be written at most.
 pub const TRIES_MAX: usize = 16_384;
@@ -257,10 +258,12 @@ fn received(before: Health, at: Timestamp) -> Health {
     Health { failing_since: None, received_at, refused: None }
 }
 
-/// Switches off endpoints that are to be, until `stopped`. The owner of the first partition calls this.
+/// Switches off endpoints that are to be, until `stopped`, and hands on which ones. The owner of the first partition
+/// calls this.
 pub async fn switch_off(
     engine: Engine,
     (source, sealer): (LogSource, Arc<Sealer>),
+    alerts: Option<mpsc::Sender<Alert>>,
     stopped: watch::Receiver<bool>,
 ) {
     let open: fn(&LogSource) -> _ = |source| DeliveryLog::open(source, PartitionNo::FIRST);
@@ -274,7 +277,7 @@ pub async fn switch_off(
             }
         };
         for it in refused {
-            let is_off = switch_one_off(&engine, &sealer, it).await;
+            let is_off = switch_one_off((&engine, &sealer), it, alerts.as_ref()).await;
             if !is_off || log.query(move |log| log.forget_health(it)).await.is_err() {
                 return Pass::Failed;
             }
@@ -285,7 +288,11 @@ pub async fn switch_off(
 }
 
 /// Whether an endpoint is off now, or is no more.
-async fn switch_one_off(engine: &Engine, sealer: &Sealer, it: Refused) -> bool {
+async fn switch_one_off(
+    (engine, sealer): (&Engine, &Sealer),
+    it: Refused,
+    alerts: Option<&mpsc::Sender<Alert>>,
+) -> bool {
     let Refused { tenant, endpoint, reason } = it;
     let stored = engine.read(move |queries| queries.tenant_value(tenant, WEBHOOK_ENDPOINTS)).await;
     let Ok(stored) = stored else { return false };
@@ -294,7 +301,8 @@ async fn switch_one_off(engine: &Engine, sealer: &Sealer, it: Refused) -> bool {
     let Ok(mut endpoints) = Endpoints::open(sealer, tenant, &sealed) else { return true };
     let found = endpoints.all.iter_mut().find(|it| it.id == endpoint && it.status == Status::On);
     let Some(found) = found else { return true };
-    found.status = Status::Disabled { reason, at: engine.clock().now() };
+    let at = engine.clock().now();
+    found.status = Status::Disabled { reason, at };
     found.version += 1;
     let sealed = Some(endpoints.seal(sealer, tenant));
     let disabled = Some(DisabledEndpoint { endpoint, reason });
@@ -311,6 +319,14 @@ async fn switch_one_off(engine: &Engine, sealer: &Sealer, it: Refused) -> bool {
                 reason = reason.name(),
                 "a webhook endpoint is switched off"
             );
+            let alert = Alert { tenant, endpoint, reason, at };
+            if alerts.is_some_and(|alerts| alerts.try_send(alert).is_err()) {
+                tracing::warn!(
+                    tenant = tenant.0,
+                    endpoint = %endpoint,
+                    "too many mails about webhook endpoints wait; there is none about this one"
+                );
+            }
             true
         }
         // Somebody changed the endpoints meanwhile.

@@ -45,7 +45,7 @@ fn mails(client: &Client, status: &str) -> Vec<Value> {
 }
 
 /// The files of a directory of mails, as people read them.
-fn files(data_dir: &Path) -> Vec<String> {
+pub fn files(data_dir: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(data_dir.join("mail")) else { return vec![] };
     let paths = entries.map(|entry| entry.unwrap().path());
     let whole = paths.filter(|path| path.extension().is_some_and(|it| it == "eml"));

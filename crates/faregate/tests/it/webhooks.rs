@@ -377,8 +377,10 @@ fn events_are_sent_again_under_their_ids_one_by_one_and_by_time() {
 }
 
 #[test]
-fn an_endpoint_that_has_gone_is_switched_off_and_the_others_learn_of_it() {
-    let server = Server::start();
+fn an_endpoint_that_has_gone_is_switched_off_and_the_others_and_the_operator_learn_of_it() {
+    let launch = crate::process::Launch::usual();
+    let to = "operator@example.org";
+    let server = Server::start_with(launch.env("FAREGATE_WEBHOOKS_ALERT_MAIL", to));
     let client = server.tenant();
     let (gone, other) = (Receiver::start(), Receiver::start());
     gone.answer(Answers::Status(410, "", "we moved"));
@@ -397,6 +399,15 @@ fn an_endpoint_that_has_gone_is_switched_off_and_the_others_learn_of_it() {
     let path = format!("{ENDPOINTS}/{}", made["id"].as_str().unwrap());
     let shown = client.get(&path).json();
     assert_eq!((&shown["status"], &shown["disabledReason"]), (&json!("disabled"), &json!("gone")));
+    let mails = eventually("a mail", || {
+        let mails = crate::mails::files(&server.data_dir);
+        (!mails.is_empty()).then_some(mails)
+    });
+    assert_eq!(mails.len(), 1);
+    assert!(mails[0].contains("To: operator@example.org"), "{}", mails[0]);
+    let id = made["id"].as_str().unwrap();
+    assert!(mails[0].contains(&format!("The webhook endpoint {id}")), "{}", mails[0]);
+    assert!(!mails[0].contains(&gone.url), "{}", mails[0]);
     account(&client, "__EXTERNAL_PAYMENT__");
     arrive(&other, "account.created", 2);
     let on = client.send("PATCH", &path, Some(br#"{"status":"on"}"#));
@@ -404,7 +415,6 @@ fn an_endpoint_that_has_gone_is_switched_off_and_the_others_learn_of_it() {
     gone.answer(Answers::Status(200, "", ""));
     account(&client, "__EXTERNAL_PAYMENT__");
     assert_eq!(arrive(&gone, "account.created", 2).len(), 2, "nothing arrived while it was off");
-    let id = made["id"].as_str().unwrap();
     let log = deliveries(&client, &format!("?endpoint={id}&status=given-up"));
     assert_eq!(log.last().unwrap()["answer"], "we moved");
     assert_eq!(log.last().unwrap()["httpStatus"], 410);

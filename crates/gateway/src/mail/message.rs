@@ -90,6 +90,12 @@ impl EncodedMail {
     }
 }
 
+/// Whether mail can be sent to it.
+#[must_use]
+pub fn is_address(text: &str) -> bool {
+    address(text).is_ok()
+}
+
 /// Parses an address. Characters that could end a command or a header are refused, even if quoted.
 pub(super) fn address(text: &str) -> Result<Address, &'static str> {
     let is_unsafe = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '<' | '>' | '\\');

@@ -1,5 +1,6 @@
 //! Mails behind a real engine on a real store, into files and to a scripted mail server.
 
+mod alerts;
 mod mailbox;
 mod queue;
 mod routes;
