@@ -4,7 +4,8 @@
 
 Makes an endpoint of a running server with a test clock, has events delivered before, during and after the
 rotation of its secret, and hands each delivery to the libraries of PyPI, npm and Go, with each of both
-secrets. An Ed25519 signature is verified with the public key that the server shows.
+secrets. An Ed25519 signature is verified with the public key that the server shows. The callback of Kill Bill's API is
+verified with the secret that the server shows later.
 """
 
 import argparse
@@ -27,11 +28,11 @@ WITHIN_S = 20
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
-    received = queue.Queue()
+    received = {"/": queue.Queue(), "/callback": queue.Queue()}
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.received.put(({k.lower(): v for k, v in self.headers.items()}, body))
+        self.received[self.path].put(({k.lower(): v for k, v in self.headers.items()}, body))
         self.send_response(204)
         self.end_headers()
 
@@ -61,7 +62,7 @@ class Server:
     def event(self):
         """Has an account made, and returns what was posted of it."""
         self.call("POST", "/1.0/kb/accounts", {"currency": "USD"})
-        return Receiver.received.get(timeout=WITHIN_S)
+        return Receiver.received["/"].get(timeout=WITHIN_S)
 
 
 def by_python(secret, headers, body):
@@ -111,12 +112,13 @@ def main():
 
     listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=listener.serve_forever, daemon=True).start()
+    receiver = f"http://127.0.0.1:{listener.server_port}"
     server = Server(options.url)
     endpoint = server.call(
         "POST",
         "/v1/webhooks/endpoints",
         {
-            "url": f"http://127.0.0.1:{listener.server_port}/",
+            "url": f"{receiver}/",
             "events": ["account.created"],
             "asymmetric": True,
         },
@@ -129,6 +131,9 @@ def main():
     after = server.event()
     # Programs that come later find the real time.
     server.call("POST", "/1.0/kb/test/clock")
+    server.call("POST", f"/1.0/kb/tenants/registerNotificationCallback?cb={receiver}/callback")
+    headers_of_callback, body_of_callback = Receiver.received["/callback"].get(timeout=WITHIN_S)
+    shown = server.call("POST", "/v1/webhooks/endpoints/callback/secret", {})["secret"]
 
     passed = failed = 0
 
@@ -152,6 +157,8 @@ def main():
         expect(f"Ed25519 {when} with the first key", ours, by_first)
         theirs = by_public_key(rotated["publicKey"], headers, body)
         expect(f"Ed25519 {when} with the second key", theirs, by_second)
+    for name, verifies in libraries.items():
+        expect(f"{name}, Kill Bill's callback", verifies(shown, headers_of_callback, body_of_callback), True)
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 

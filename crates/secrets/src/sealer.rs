@@ -30,6 +30,8 @@ pub enum Purpose {
     NextAction,
     /// A tenant's webhook endpoints.
     WebhookEndpoints,
+    /// What deliveries to a tenant's callback are signed with at first.
+    WebhookCallback,
     /// The endpoint of a tenant's gateway that notifications are posted to.
     NotificationEndpoint,
     /// Where a customer's browser comes back to, and goes on to.
@@ -48,6 +50,7 @@ impl Purpose {
             Self::PluginConfiguration => "plugin-configuration",
             Self::NextAction => "next-action",
             Self::WebhookEndpoints => "webhook-endpoints",
+            Self::WebhookCallback => "webhook-callback",
             Self::NotificationEndpoint => "notification-endpoint",
             Self::CustomerReturn => "customer-return",
             Self::SimulatorPage => "simulator-page",
@@ -68,6 +71,8 @@ pub struct Sealer {
     key: LessSafeKey,
     /// Derives nonces: see [`Sealer::seal_equally`].
     nonces: hmac::Key,
+    /// Derives what [`Sealer::derive`] gives.
+    secrets: hmac::Key,
 }
 
 impl std::fmt::Debug for Sealer {
@@ -80,9 +85,18 @@ impl Sealer {
     /// A sealer with this key.
     #[must_use]
     pub fn new(key: &Key) -> Self {
-        let nonces = hmac::Key::new(hmac::HMAC_SHA256, &RootKey::new(*key).derive("nonces"));
+        let derived =
+            |purpose| hmac::Key::new(hmac::HMAC_SHA256, &RootKey::new(*key).derive(purpose));
+        let (nonces, secrets) = (derived("nonces"), derived("secrets"));
         let key = UnboundKey::new(&AES_256_GCM, key).expect("a key has the cipher's length");
-        Self { key: LessSafeKey::new(key), nonces }
+        Self { key: LessSafeKey::new(key), nonces, secrets }
+    }
+
+    /// A secret of the row with this id: the same each time, so that it need not be stored.
+    #[must_use]
+    pub fn derive(&self, purpose: Purpose, id: Uuid) -> Key {
+        let derived = hmac::sign(&self.secrets, associated_data(purpose, id).as_ref());
+        derived.as_ref().try_into().expect("a hash of SHA-256 has a key's length")
     }
 
     /// A sealer with a key derived from a root key.
@@ -204,6 +218,22 @@ mod tests {
             assert_eq!(self::sealer(8).open(purpose, id, &sealed), Err(Error::CannotDecrypt));
         }
         assert_eq!(format!("{sealer:?}"), "Sealer(…)");
+    }
+
+    #[test]
+    fn derived_secrets_are_of_their_key_row_and_purpose() {
+        let id = Uuid::from_u128(1);
+        let derive = |key, purpose, id| sealer(key).derive(purpose, id);
+        let first = derive(7, Purpose::WebhookCallback, id);
+        assert_eq!(derive(7, Purpose::WebhookCallback, id), first);
+        let another = Uuid::from_u128(2);
+        for other in [
+            derive(8, Purpose::WebhookCallback, id),
+            derive(7, Purpose::Callback, id),
+            derive(7, Purpose::WebhookCallback, another),
+        ] {
+            assert_ne!(other, first);
+        }
     }
 
     #[test]

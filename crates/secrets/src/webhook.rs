@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::hmac;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
+use crate::key_file::Key;
 use crate::random;
 
 /// The minimum length of a secret in bytes, as Standard Webhooks requires.
@@ -146,6 +147,12 @@ impl Secret {
     #[must_use]
     pub fn draw() -> Self {
         Self(random::bytes::<DRAWN_BYTES>().to_vec())
+    }
+
+    /// The secret with the bytes of a derived key.
+    #[must_use]
+    pub fn derived(key: &Key) -> Self {
+        Self(key.to_vec())
     }
 
     /// The secret as Standard Webhooks writes it: with its prefix.

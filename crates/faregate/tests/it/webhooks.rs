@@ -194,25 +194,45 @@ fn events_are_signed_before_during_and_after_a_rotation() {
 }
 
 #[test]
-fn kill_bills_callback_is_signed_once_it_has_a_secret() {
+fn kill_bills_callback_is_signed_from_its_registration_on() {
     let server = Server::start();
     let client = server.tenant();
     let receiver = Receiver::start();
     let register = format!("/1.0/kb/tenants/registerNotificationCallback?cb={}", receiver.url);
     assert_eq!(client.post(&register, &json!({})).status, 201);
     let first = eventually("the registration", || receiver.received().first().cloned());
-    assert!(
-        first.headers.contains_key("webhook-id") && first.headers.contains_key("webhook-timestamp")
-    );
-    let set = client.post("/v1/webhooks/endpoints/callback/secret", &json!({}));
-    assert_eq!(set.status, 201, "{}", set.text());
-    let secret = set.json()["secret"].as_str().unwrap().to_owned();
+    let path = "/v1/webhooks/endpoints/callback/secret";
+    let secret_of = |body: Value| {
+        let set = client.post(path, &body);
+        assert_eq!(set.status, 201, "{}", set.text());
+        set.json()["secret"].as_str().map(str::to_owned)
+    };
+    let shown = secret_of(json!({})).unwrap();
+    assert!(is_signed(&first, &shown), "before it was shown too");
+    let drawn = secret_of(json!({ "overlapSeconds": 3_600 })).unwrap();
+    assert_ne!(drawn, shown, "it is shown once");
     account(&client, "__EXTERNAL_PAYMENT__");
     let created = eventually("the account", || {
         let all = receiver.received();
         all.into_iter().find(|it| it.json()["eventType"] == "ACCOUNT_CREATION")
     });
-    assert!(is_signed(&created, &secret));
+    assert!(is_signed(&created, &shown) && is_signed(&created, &drawn));
+    // A secret of the tenant's own signs beside the one that was never shown.
+    let another = json!({ "apiKey": "joe", "apiSecret": "secret" });
+    assert_eq!(server.client().post("/1.0/kb/tenants", &another).status, 201);
+    let joe = server.client().tenant("joe", "secret");
+    let receiver = Receiver::start();
+    let register = format!("/1.0/kb/tenants/registerNotificationCallback?cb={}", receiver.url);
+    assert_eq!(joe.post(&register, &json!({})).status, 201);
+    let own = "whsec_".to_owned() + &"AAAA".repeat(8);
+    assert_eq!(joe.post(path, &json!({ "secret": own })).json().get("secret"), None);
+    account(&joe, "__EXTERNAL_PAYMENT__");
+    let created = eventually("the account", || {
+        let all = receiver.received();
+        all.into_iter().find(|it| it.json()["eventType"] == "ACCOUNT_CREATION")
+    });
+    assert!(is_signed(&created, &own) && !is_signed(&created, &shown));
+    assert_eq!(created.headers["webhook-signature"].matches("v1,").count(), 2);
 }
 
 #[test]

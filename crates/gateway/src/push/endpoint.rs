@@ -50,7 +50,7 @@ const PREFIXES_REFUSED: [&str; 2] = ["webhook-", "x-faregate-"];
 pub struct Endpoints {
     /// In the order in which they were made.
     pub all: Vec<Endpoint>,
-    /// The keys of Kill Bill's callback, once there are some.
+    /// The keys of Kill Bill's callback, once its secret was shown; before, it is [`callback_secret`].
     pub callback: Option<Keys>,
     /// What changes with an idempotency key were answered, the oldest first. They have secrets in them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -155,6 +155,13 @@ impl std::fmt::Debug for StoredAnswer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("StoredAnswer")
     }
+}
+
+/// What deliveries to a tenant's callback are signed with until its secret is replaced: derived, so that
+/// registering a callback stores no more than its URL.
+#[must_use]
+pub fn callback_secret(sealer: &Sealer, tenant: TenantNo) -> Secret {
+    Secret::derived(&sealer.derive(Purpose::WebhookCallback, bound_to(tenant)))
 }
 
 impl Endpoints {

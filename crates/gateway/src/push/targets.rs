@@ -11,7 +11,9 @@ use http::header::{HeaderName, HeaderValue};
 use secrets::Sealer;
 use secrets::webhook;
 
-use super::endpoint::{Endpoint, Endpoints, Format, Signer, Status, header, wants};
+use super::endpoint::{
+    Endpoint, Endpoints, Format, Key, Keys, Signer, Status, callback_secret, header, wants,
+};
 use super::options::RETRY_DELAYS;
 
 /// How many tenants' targets are remembered.
@@ -61,17 +63,17 @@ impl Target {
 
     #[cfg(test)]
     pub(super) fn for_test(url: &str) -> Self {
-        Self::of_callback(url, &Endpoints::default())
+        Self::of_callback(url, None)
     }
 
-    fn of_callback(url: &str, endpoints: &Endpoints) -> Self {
+    fn of_callback(url: &str, keys: Option<&Keys>) -> Self {
         Self {
             endpoint: CALLBACK,
             url: url.to_owned(),
             format: Format::KillBill,
             headers: vec![],
             events: vec![],
-            signer: endpoints.callback.as_ref().map(Signer::new),
+            signer: keys.map(Signer::new),
             is_on: true,
         }
     }
@@ -116,7 +118,8 @@ impl Targets {
         }
         let endpoints = self.open(tenant, endpoints.as_ref());
         let callback = callback.and_then(|it| it.value);
-        let callback = callback.map(|url| Target::of_callback(&url, &endpoints));
+        let keys = self.callback_keys(tenant, &endpoints);
+        let callback = callback.map(|url| Target::of_callback(&url, keys.as_ref()));
         let others = endpoints.all.iter().map(Target::of_endpoint);
         let targets = Arc::new(callback.into_iter().chain(others).map(Arc::new).collect());
         if known.len() >= TENANTS_MAX {
@@ -124,6 +127,14 @@ impl Targets {
         }
         known.insert(tenant, OfTenant { read_at, targets: Arc::clone(&targets) });
         Ok(targets)
+    }
+
+    /// Without a sealer, deliveries to the callback are not signed.
+    fn callback_keys(&self, tenant: TenantNo, endpoints: &Endpoints) -> Option<Keys> {
+        endpoints.callback.clone().or_else(|| {
+            let secret = callback_secret(self.sealer.as_deref()?, tenant);
+            Some(Keys::of(Key::new(&secret, false)))
+        })
     }
 
     fn open(&self, tenant: TenantNo, stored: Option<&TenantValue>) -> Endpoints {

@@ -130,6 +130,10 @@ async fn read_with_place(
     Ok((opened, read_at))
 }
 
-fn sealer(api: &Api) -> Result<&Sealer, Error> {
+/// What seals them.
+///
+/// # Errors
+/// Where there is no key.
+pub(super) fn sealer(api: &Api) -> Result<&Sealer, Error> {
     api.sealer.as_deref().ok_or(Error::NoSecretsKey)
 }

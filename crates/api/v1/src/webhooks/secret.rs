@@ -5,7 +5,7 @@ use axum::extract::Path;
 use axum::response::{IntoResponse as _, Response};
 use domain::Timestamp;
 use engine::time::rfc3339;
-use gateway::push::endpoint::{Key, Keys};
+use gateway::push::endpoint::{Key, Keys, callback_secret};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use secrets::webhook::Secret;
@@ -57,6 +57,7 @@ pub struct WebhookSecretSet {
 /// Replaces the secret of an endpoint.
 #[utoipa::path(post, path = "/v1/webhooks/endpoints/{endpointId}/secret", tag = "Webhooks", operation_id = "rotate_webhook_secret",
     summary = "Replaces the secret of an endpoint, or of the callback of /1.0/kb; both sign for a time",
+    description = "Deliveries to the callback are signed from its registration on. The first request about it without a `secret` shows what they are signed with, and replaces nothing.",
     params(("endpointId" = String, Path, description = "The endpoint's id, or `callback`"), IdempotencyKey),
     request_body = NewWebhookSecret,
     responses(
@@ -81,14 +82,19 @@ pub async fn rotate(
     let (secret, drawn) = secret_of(new.secret.as_deref())?;
     let now = api.engine.clock().now();
     let until = now.plus_us(i64::from(overlap_seconds) * Timestamp::SECOND_US);
+    let first_of_callback = callback_secret(document::sealer(&api)?, context.tenant.no);
     let set = document::change_once(&api, &context, repeatable, |endpoints| {
         if id == CALLBACK {
             let key = Key::new(&secret, false);
-            let keys = match endpoints.callback.take() {
-                Some(keys) => keys.rotated(key, until),
-                None => Keys::of(key),
+            let (keys, shown) = match (endpoints.callback.take(), &drawn) {
+                (Some(keys), drawn) => (keys.rotated(key, until), drawn.clone()),
+                // Deliveries are signed with it already.
+                (None, Some(_)) => {
+                    (first_key(&first_of_callback), Some(first_of_callback.prefixed()))
+                }
+                (None, None) => (first_key(&first_of_callback).rotated(key, until), None),
             };
-            let set = WebhookSecretSet::of(&keys, drawn.clone());
+            let set = WebhookSecretSet::of(&keys, shown);
             endpoints.callback = Some(keys);
             return Ok(set);
         }
@@ -100,6 +106,10 @@ pub async fn rotate(
     });
     let json = [(CONTENT_TYPE, "application/json")];
     Ok((StatusCode::CREATED, json, set.await?).into_response())
+}
+
+fn first_key(secret: &Secret) -> Keys {
+    Keys::of(Key::new(secret, false))
 }
 
 impl WebhookSecretSet {
