@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
@@ -18,6 +19,8 @@ pub enum Answers {
     Endlessly,
     /// With half a status line.
     Cut,
+    /// With a status of 500, and half a body.
+    CutBody,
 }
 
 /// What was posted.
@@ -44,8 +47,23 @@ pub struct Receiver {
     received: Arc<Mutex<Vec<Received>>>,
 }
 
+/// How many ids [`Receiver::renaming`] has given.
+static RENAMED: AtomicUsize = AtomicUsize::new(0);
+
 impl Receiver {
     pub fn start() -> Self {
+        Self::changing(|_| {})
+    }
+
+    /// One behind a planted bug: on the way to it, everything gets an id of its own.
+    pub fn renaming() -> Self {
+        Self::changing(|it| {
+            let id = format!("evt_{:020x}", RENAMED.fetch_add(1, Ordering::Relaxed));
+            it.headers.insert("webhook-id".to_owned(), id);
+        })
+    }
+
+    fn changing(change: fn(&mut Received)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/in?a=b", listener.local_addr().unwrap());
         let answers = Arc::new(Mutex::new(Answers::Status(200, "", "")));
@@ -54,7 +72,7 @@ impl Receiver {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (how, into) = (Arc::clone(&how), Arc::clone(&into));
-                std::thread::spawn(move || serve(stream.unwrap(), &how, &into));
+                std::thread::spawn(move || serve(stream.unwrap(), &how, (&into, change)));
             }
         });
         Self { url, answers, received }
@@ -77,19 +95,25 @@ impl Receiver {
 }
 
 /// Serves a connection until either side closes it.
-fn serve(mut stream: TcpStream, how: &Mutex<Answers>, into: &Mutex<Vec<Received>>) {
-    while let Some(request) = read(&mut stream) {
+fn serve(
+    mut stream: TcpStream,
+    how: &Mutex<Answers>,
+    (into, change): (&Mutex<Vec<Received>>, fn(&mut Received)),
+) {
+    while let Some(mut request) = read(&mut stream) {
+        change(&mut request);
         into.lock().unwrap().push(request);
         let answers = how.lock().unwrap().clone();
         match answers {
             Answers::Status(status, head, body) => {
-                let length = body.len();
-                let text = format!(
-                    "HTTP/1.1 {status} Status\r\nContent-Length: {length}\r\n{head}\r\n{body}"
-                );
-                if stream.write_all(text.as_bytes()).is_err() {
+                if !write(&mut stream, status, (head, body)) {
                     return;
                 }
+            }
+            Answers::CutBody => {
+                let half = "HTTP/1.1 500 Status\r\nContent-Length: 100\r\n\r\nhalf a body";
+                drop(stream.write_all(half.as_bytes()));
+                return;
             }
             Answers::Never => {
                 let mut rest = [0; 1];
@@ -110,6 +134,13 @@ fn serve(mut stream: TcpStream, how: &Mutex<Answers>, into: &Mutex<Vec<Received>
             }
         }
     }
+}
+
+/// Whether the connection goes on.
+fn write(stream: &mut TcpStream, status: u16, (head, body): (&str, &str)) -> bool {
+    let length = body.len();
+    let text = format!("HTTP/1.1 {status} Status\r\nContent-Length: {length}\r\n{head}\r\n{body}");
+    stream.write_all(text.as_bytes()).is_ok()
 }
 
 fn read(stream: &mut TcpStream) -> Option<Received> {

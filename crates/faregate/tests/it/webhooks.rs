@@ -281,14 +281,43 @@ fn repeated_requests_with_an_idempotency_key_make_one_endpoint_secret_and_replay
 #[test]
 fn what_a_receiver_missed_in_a_day_arrives_under_the_same_id() {
     let server = Server::start();
-    let client = server.tenant();
-    let of = account(&client, "__EXTERNAL_PAYMENT__");
+    // Where a redirect leads, nothing arrives.
+    let elsewhere = Receiver::start();
+    let location: &'static str = format!("Location: {}\r\n", elsewhere.url).leak();
     let down = [
         Answers::Status(500, "", "out of order"),
         Answers::Status(429, "Retry-After: 7200\r\n", "later"),
-        Answers::Status(302, "Location: http://127.0.0.1:1/\r\n", ""),
+        Answers::Status(302, location, ""),
+        Answers::Status(307, location, ""),
         Answers::Cut,
+        Answers::CutBody,
     ];
+    let client = arrives_after_a_day(&server, &down, 10);
+    assert_eq!(elsewhere.received().len(), 0);
+    let page = client.get("/v1/webhooks/deliveries?limit=15").json();
+    let rest = format!("/v1/webhooks/deliveries?before={}", page["next"].as_str().unwrap());
+    let rest = client.get(&rest).json();
+    let place = |it: &Value| {
+        (it["eventId"].to_string(), it["endpoint"].to_string(), it["attempt"].to_string())
+    };
+    let first: BTreeSet<_> = page["deliveries"].as_array().unwrap().iter().map(place).collect();
+    let second: BTreeSet<_> = rest["deliveries"].as_array().unwrap().iter().map(place).collect();
+    assert_eq!(first.len(), 15);
+    assert!(first.is_disjoint(&second));
+}
+
+/// More of them would be too many timeouts: then it is tried every half minute only.
+#[test]
+fn what_a_receiver_missed_while_it_hung_for_a_day_arrives_under_the_same_id() {
+    let launch = crate::process::Launch::usual().env("FAREGATE_PUSH_TIMEOUT", "500ms");
+    arrives_after_a_day(&Server::start_with(launch), &[Answers::Never], 3);
+}
+
+/// Endpoints that answer so for a day, and then take what they are sent: each event arrives, under one id, and the log
+/// has every try.
+fn arrives_after_a_day(server: &Server, down: &[Answers], events: usize) -> Client {
+    let client = server.tenant();
+    let of = account(&client, "__EXTERNAL_PAYMENT__");
     let receivers: Vec<(Receiver, String)> = down
         .iter()
         .map(|answers| {
@@ -299,7 +328,7 @@ fn what_a_receiver_missed_in_a_day_arrives_under_the_same_id() {
             (receiver, id)
         })
         .collect();
-    for _ in 0..10 {
+    for _ in 0..events {
         purchase(&client, &of, "1", "");
     }
     for (receiver, _) in &receivers {
@@ -308,7 +337,7 @@ fn what_a_receiver_missed_in_a_day_arrives_under_the_same_id() {
     let all_failed = |times: usize| {
         for (answers, (_, id)) in down.iter().zip(&receivers) {
             // One that asks for a pause gets it.
-            let events = if matches!(answers, Answers::Status(429, ..)) { 1 } else { 10 };
+            let events = if matches!(answers, Answers::Status(429, ..)) { 1 } else { events };
             eventually("all have failed", || {
                 let log = deliveries(&client, &format!("?status=failed&endpoint={id}"));
                 (log.len() >= events * times).then_some(())
@@ -325,27 +354,71 @@ fn what_a_receiver_missed_in_a_day_arrives_under_the_same_id() {
     for (receiver, id) in &receivers {
         let delivered = eventually("all are delivered", || {
             let log = deliveries(&client, &format!("?status=delivered&endpoint={id}"));
-            (log.len() == 10).then_some(log)
+            (log.len() == events).then_some(log)
         });
         let ids: BTreeSet<&str> =
             delivered.iter().map(|it| it["eventId"].as_str().unwrap()).collect();
         let received: BTreeSet<String> = receiver.ids("payment.succeeded").into_iter().collect();
-        assert_eq!(ids.len(), 10);
+        assert_eq!(ids.len(), events);
         assert_eq!(received.iter().map(String::as_str).collect::<BTreeSet<_>>(), ids);
         let failed = deliveries(&client, &format!("?status=failed&endpoint={id}"));
         assert!(failed.len() >= 2, "{failed:?}");
         assert!(failed.iter().all(|it| it["nextAt"].is_string() && it["error"].is_string()));
     }
-    let page = client.get("/v1/webhooks/deliveries?limit=15").json();
-    let rest = format!("/v1/webhooks/deliveries?before={}", page["next"].as_str().unwrap());
-    let rest = client.get(&rest).json();
-    let place = |it: &Value| {
-        (it["eventId"].to_string(), it["endpoint"].to_string(), it["attempt"].to_string())
-    };
-    let first: BTreeSet<_> = page["deliveries"].as_array().unwrap().iter().map(place).collect();
-    let second: BTreeSet<_> = rest["deliveries"].as_array().unwrap().iter().map(place).collect();
-    assert_eq!(first.len(), 15);
-    assert!(first.is_disjoint(&second));
+    client
+}
+
+#[test]
+fn what_is_given_up_is_what_the_log_says() {
+    let server = Server::start();
+    let client = server.tenant();
+    let receiver = Receiver::start();
+    receiver.answer(Answers::Status(500, "", ""));
+    let body = json!({ "url": receiver.url, "events": ["account.created"], "format": "killbill" });
+    endpoint(&client, &body);
+    account(&client, "__EXTERNAL_PAYMENT__");
+    // Kill Bill's schedule: five retries, all within five days.
+    for attempt in 1..=6 {
+        eventually("it is tried", || (deliveries(&client, "").len() == attempt).then_some(()));
+        later(&client, "days=1");
+    }
+    let log = deliveries(&client, "");
+    let said: Vec<_> = log.iter().rev().map(|it| it["status"].as_str().unwrap()).collect();
+    assert_eq!(said, ["failed", "failed", "failed", "failed", "failed", "given-up"]);
+    assert_eq!((&log[0]["attempt"], &log[0]["nextAt"]), (&json!(6), &Value::Null));
+    let received = receiver.received();
+    let ids: BTreeSet<&str> = received.iter().map(Received::id).collect();
+    assert_eq!((received.len(), ids.len()), (6, 1), "one id for every try");
+    assert_eq!(ids.first().copied(), log[0]["eventId"].as_str());
+}
+
+/// Delivers events and has all of them sent again; what is wrong with what arrives, if anything is.
+fn replayed(receiver: &Receiver) -> Result<(), String> {
+    let server = Server::start();
+    let client = server.tenant();
+    endpoint(&client, &json!({ "url": receiver.url, "events": ["payment.*"] }));
+    let of = account(&client, "__EXTERNAL_PAYMENT__");
+    for _ in 0..5 {
+        purchase(&client, &of, "1", "");
+    }
+    arrive(receiver, "payment.succeeded", 5);
+    let replay = client.post("/v1/webhooks/replays", &json!({ "from": "2020-01-01T00:00:00Z" }));
+    assert_eq!(replay.status, 202, "{}", replay.text());
+    arrive(receiver, "payment.succeeded", 10);
+    let received = receiver.received();
+    let (first, again) = received.split_at(5);
+    let is_known =
+        |it: &&Received| first.iter().any(|known| (known.id(), &known.body) == (it.id(), &it.body));
+    match again.iter().find(|it| !is_known(it)) {
+        None => Ok(()),
+        Some(new) => Err(format!("{} is no event that was sent before", new.id())),
+    }
+}
+
+#[test]
+fn a_replay_under_new_ids_is_found() {
+    assert_eq!(replayed(&Receiver::start()), Ok(()));
+    assert!(replayed(&Receiver::renaming()).is_err(), "the planted bug is not found");
 }
 
 #[test]
