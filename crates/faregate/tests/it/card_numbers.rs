@@ -2,6 +2,7 @@
 //! without the number, and nothing of them is kept: not in the database, not in the log.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -246,11 +247,9 @@ fn headers_with_card_numbers_are_refused() {
     nothing_is_kept(server);
 }
 
-/// Stops the server and looks for the numbers in all that it has written.
-fn nothing_is_kept(server: Server) {
-    let data = server.data_dir.clone();
-    let mut files = vec![];
-    let mut directories = vec![data];
+/// All files of a directory and below it.
+pub fn files(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let (mut files, mut directories) = (vec![], vec![directory.to_owned()]);
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
             match entry.file_type().unwrap().is_dir() {
@@ -259,6 +258,12 @@ fn nothing_is_kept(server: Server) {
             }
         }
     }
+    files
+}
+
+/// Stops the server and looks for the numbers in all that it has written.
+fn nothing_is_kept(server: Server) {
+    let files = files(&server.data_dir);
     assert!(!files.is_empty());
     for (path, content) in files {
         let content = String::from_utf8_lossy(&content).into_owned();

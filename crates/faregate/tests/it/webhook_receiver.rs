@@ -21,6 +21,8 @@ pub enum Answers {
     Cut,
     /// With a status of 500, and half a body.
     CutBody,
+    /// With this status, and the request's head and this text as the body.
+    Echo(u16, &'static str),
 }
 
 /// What was posted.
@@ -102,11 +104,18 @@ fn serve(
 ) {
     while let Some(mut request) = read(&mut stream) {
         change(&mut request);
+        let sent: String =
+            request.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
         into.lock().unwrap().push(request);
         let answers = how.lock().unwrap().clone();
         match answers {
             Answers::Status(status, head, body) => {
                 if !write(&mut stream, status, (head, body)) {
+                    return;
+                }
+            }
+            Answers::Echo(status, text) => {
+                if !write(&mut stream, status, ("", &format!("{text}\n{sent}"))) {
                     return;
                 }
             }

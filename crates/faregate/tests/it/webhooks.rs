@@ -567,3 +567,65 @@ fn receivers_that_hang_or_never_end_delay_no_other() {
     assert!(delivered.iter().all(|it| it["httpStatus"] == 200));
     server.stop();
 }
+
+/// What must be in no file, line or answer: a header's value, what an endpoint's deliveries are signed with, a token in
+/// its URL, and a card number that it answers.
+const CANARIES: [&str; 5] = [
+    "canary-header-value",
+    "Y2FuYXJ5LXNlY3JldC1vZi1hbi1lbmRwb2ludA",
+    "canary-secret-of-an-endpoint",
+    "canary-url-token",
+    "4111111111111111",
+];
+
+#[test]
+fn secrets_of_endpoints_and_what_they_answer_are_found_nowhere() {
+    let launch = crate::process::Launch::usual().env("FAREGATE_LOG_LEVEL", "trace");
+    let server = Server::start_with(launch);
+    let client = server.tenant();
+    let receiver = Receiver::start();
+    receiver.answer(Answers::Echo(500, "pan 4111111111111111"));
+    let url = format!("{}&token={}", receiver.url, CANARIES[3]);
+    let secret = format!("whsec_{}==", CANARIES[1]);
+    let body = json!({ "url": url, "secret": secret, "events": ["account.created"],
+                       "headers": { "Authorization": format!("Bearer {}", CANARIES[0]) } });
+    let made = endpoint(&client, &body);
+    let callback = format!("/1.0/kb/tenants/registerNotificationCallback?cb={}", receiver.url);
+    assert_eq!(client.post(&callback, &json!({})).status, 201);
+    let path = "/v1/webhooks/endpoints/callback/secret";
+    let derived = client.post(path, &json!({})).json()["secret"].as_str().unwrap()[6..].to_owned();
+    account(&client, "__EXTERNAL_PAYMENT__");
+    eventually("it is logged", || (deliveries(&client, "?status=failed").len() >= 2).then_some(()));
+    receiver.answer(Answers::Echo(200, "pan 4111 1111 1111 1111"));
+    later(&client, "days=1");
+    eventually("it is logged", || {
+        (!deliveries(&client, "?status=delivered").is_empty()).then_some(())
+    });
+    let sent = receiver.received();
+    assert!(sent.iter().any(|it| it.headers.contains_key("authorization")), "it was echoed");
+    let rotate = format!("{ENDPOINTS}/{}/secret", made["id"].as_str().unwrap());
+    assert_eq!(client.post(&rotate, &json!({ "secret": secret })).status, 201);
+    // Answers name the URL to those who may read endpoints.
+    let shown = [
+        client.get("/v1/webhooks/deliveries?limit=1000").text(),
+        client.get("/v1/events?after=first&limit=1000").text(),
+        client.get("/1.0/kb/tenants/uploadPerTenantConfig/WEBHOOK/search").text(),
+        server.metrics(),
+    ];
+    assert!(shown[0].contains("************1111"), "{}", shown[0]);
+    let mut written: Vec<String> = shown.into();
+    for (_, content) in crate::card_numbers::files(&server.data_dir) {
+        written.push(String::from_utf8_lossy(&content).into_owned());
+    }
+    assert!(written.len() > 8, "{}", written.len());
+    let (_, log) = server.stop();
+    written.push(log);
+    for text in &written {
+        for canary in CANARIES.iter().copied().chain([derived.as_str()]) {
+            let at =
+                text.find(canary).map(|at| text[..at].chars().rev().take(200).collect::<String>());
+            let before = at.map(|it| it.chars().rev().collect::<String>());
+            assert_eq!(before, None, "{canary}");
+        }
+    }
+}

@@ -557,10 +557,13 @@ async fn deliver(
     headers: HeaderMap,
 ) -> Finished {
     let Destination { target, callback, idle } = destination;
-    let posted = match &callback {
+    let mut posted = match &callback {
         Ok(callback) => poster.post(callback, &idle, (headers, job.body.clone())).await,
         Err(error) => Posted::impossible(format!("the callback's URL {error}")),
     };
+    if let Some(response) = &mut posted.response {
+        response.body = target.masked(&text(&response.body)).into_bytes();
+    }
     Finished { job, target, posted }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use domain::card_data::mask_pans;
 use domain::tenant::{PUSH_CALLBACK, TenantValue, WEBHOOK_ENDPOINTS};
 use domain::{Seq, TenantNo, WebhookEndpointId};
 use engine::ports::{CALLBACK, Queries, StoreError};
@@ -18,6 +19,12 @@ use super::options::RETRY_DELAYS;
 
 /// How many tenants' targets are remembered.
 const TENANTS_MAX: usize = 4_096;
+
+/// The shortest part of a header's value or of a URL that is a secret: shorter ones are in many texts.
+const SECRET_BYTES_MIN: usize = 6;
+
+/// What stands in place of a secret.
+const MASKED: &str = "***";
 
 /// What a tenant's events are delivered to.
 pub(super) struct Target {
@@ -51,6 +58,25 @@ impl Target {
 
     pub(super) const fn is_on(&self) -> bool {
         self.is_on
+    }
+
+    /// An answer as it may be shown: without card numbers, and without what the receiver repeats of the request that
+    /// may be a secret, whole or cut at the end.
+    pub(super) fn masked(&self, answer: &str) -> String {
+        let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
+        let query = self.url.split_once('?').map(|(_, query)| query);
+        let mut masked = mask_pans(answer);
+        for secret in headers.chain(query).filter(|it| it.len() >= SECRET_BYTES_MIN) {
+            masked = masked.replace(secret, MASKED);
+            let begun = (SECRET_BYTES_MIN..secret.len()).rev().find(|bytes| {
+                secret.is_char_boundary(*bytes) && masked.ends_with(&secret[..*bytes])
+            });
+            if let Some(bytes) = begun {
+                masked.truncate(masked.len() - bytes);
+                masked.push_str(MASKED);
+            }
+        }
+        masked
     }
 
     /// The delays from a failed delivery to the next attempt.
@@ -153,5 +179,27 @@ impl Targets {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TenantNo, OfTenant>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_shown_without_secrets_and_card_numbers() {
+        let mut target = Target::for_test("https://example.com/in?token=abcdef");
+        target.headers = [("authorization", "Bearer a-token"), ("x-mine", "yes")]
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .into();
+        for (answer, shown) in [
+            ("fine, yes", "fine, yes"),
+            ("you sent Bearer a-token to /in?token=abcdef", "you sent *** to /in?***"),
+            ("cut here: Bearer a-t", "cut here: ***"),
+            ("cut here: Bear", "cut here: Bear"),
+            ("pan 4111111111111111", "pan ************1111"),
+        ] {
+            assert_eq!(target.masked(answer), shown);
+        }
     }
 }
