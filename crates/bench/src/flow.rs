@@ -65,6 +65,8 @@ pub enum Gateway {
     Http,
     /// Stripe, or a fake of it.
     Stripe,
+    /// The gateway that the tenant's rules choose.
+    Router,
     /// Declines at once a controlled call, which is retried.
     Declining,
 }
@@ -75,6 +77,7 @@ impl Gateway {
             Self::External => "__EXTERNAL_PAYMENT__",
             Self::Http => "bench",
             Self::Stripe => "faregate-stripe",
+            Self::Router => "faregate-router",
             Self::Simulator(_) | Self::Declining => "faregate-simulator",
         }
     }
@@ -82,7 +85,7 @@ impl Gateway {
     /// The status of a payment's answer.
     const fn status(self) -> u16 {
         match self {
-            Self::External | Self::Simulator(_) | Self::Http | Self::Stripe => 201,
+            Self::External | Self::Simulator(_) | Self::Http | Self::Stripe | Self::Router => 201,
             Self::Declining => 402,
         }
     }
@@ -90,7 +93,7 @@ impl Gateway {
     /// The query of every payment, whatever names its plugin properties.
     const fn control(self) -> &'static str {
         match self {
-            Self::External | Self::Simulator(_) | Self::Http | Self::Stripe => "",
+            Self::External | Self::Simulator(_) | Self::Http | Self::Stripe | Self::Router => "",
             Self::Declining => "?controlPluginName=faregate-rules",
         }
     }
@@ -98,7 +101,7 @@ impl Gateway {
     /// The query that the payment's path gets.
     fn query(self) -> String {
         match self {
-            Self::External | Self::Http | Self::Stripe => String::new(),
+            Self::External | Self::Http | Self::Stripe | Self::Router => String::new(),
             Self::Simulator(delay) => format!("?pluginProperty=delayMs%3D{}", delay.as_millis()),
             Self::Declining => {
                 let properties =
@@ -111,7 +114,7 @@ impl Gateway {
     /// The plugin properties of a combo payment.
     fn properties(self) -> String {
         match self {
-            Self::External | Self::Http | Self::Stripe => "[]".to_owned(),
+            Self::External | Self::Http | Self::Stripe | Self::Router => "[]".to_owned(),
             Self::Simulator(delay) => {
                 format!(r#"[{{"key":"delayMs","value":"{}"}}]"#, delay.as_millis())
             }

@@ -93,6 +93,8 @@ enum GatewayName {
     Http,
     /// Stripe, with the tenant's configuration that the server has.
     Stripe,
+    /// The gateway that the rules of the tenant choose, which the server has; --plugin-info names what each knows.
+    Router,
 }
 
 /// Runs the load and prints the report.
@@ -132,7 +134,11 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         (GatewayName::External, None) => Gateway::External,
         (GatewayName::Http, None) => Gateway::Http,
         (GatewayName::Stripe, None) => Gateway::Stripe,
-        (GatewayName::External | GatewayName::Http | GatewayName::Stripe, Some(_)) => {
+        (GatewayName::Router, None) => Gateway::Router,
+        (
+            GatewayName::External | GatewayName::Http | GatewayName::Stripe | GatewayName::Router,
+            Some(_),
+        ) => {
             anyhow::bail!("--gateway-delay: only the simulator can delay its answers")
         }
         (GatewayName::Simulator, delay) => {
@@ -214,6 +220,7 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
             GatewayName::Simulator => "simulator",
             GatewayName::Http => "http",
             GatewayName::Stripe => "stripe",
+            GatewayName::Router => "router",
         };
         let requests = if args.combo { "combo payments" } else { "three requests per flow" };
         writeln!(
