@@ -663,6 +663,208 @@ def a_killed_server_asks_about_what_it_charged(kb, stripe):
     same(len(stripe.ledger()[last(found)["transactionId"]]), 1, "intents")
 
 
+def event_of(kind, about):
+    """An event as Stripe posts it: what it says beside the id is not believed."""
+    return {"id": f"evt_{uuid.uuid4().hex}", "object": "event", "type": f"charge.dispute.{kind}",
+            "data": {"object": {"object": "dispute", "id": about, "status": "won", "amount": 1}}}
+
+
+def disputed(kb, stripe, **opening):
+    """A payment, and its dispute at Stripe."""
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    _, payment = kb.pay(account, "10.00")
+    intent = last(payment)["firstPaymentReferenceId"]
+    return payment, stripe.post("/_fake/disputes", {"payment_intent": intent, **opening}, form=True)["id"]
+
+
+def moved(stripe, dispute, status):
+    stripe.post(f"/_fake/disputes/{dispute}", {"status": status}, form=True)
+
+
+def disputes(kb, payment):
+    status, said, _ = kb.ask("GET", f"/v1/disputes?payment={payment['paymentId']}", absolute=True)
+    same(status, 200, said)
+    return said["disputes"]
+
+
+def booked(kb, payment):
+    """What is booked of a payment's disputes, and the chargebacks of the payment, with their reversals."""
+    found = kb.payment(f"/payments/{payment['paymentId']}")
+    backs = [f"{it['status']} {it['amount'] or 0:.2f}" for it in found["transactions"]
+             if it["transactionType"] == "CHARGEBACK"]
+    return [tuple(it["booked"].values()) for it in disputes(kb, payment)], backs
+
+
+def a_dispute_is_charged_back_and_reversed_when_it_is_won(kb, stripe):
+    payment, dispute = disputed(kb, stripe)
+    same(notify(kb, event_of("created", dispute)), 200, "created")
+    found = disputes(kb, payment)
+    same(len(found), 1, "disputes")
+    it = found[0]
+    same((it["gateway"], it["gatewayDisputeId"], it["status"], it["reason"], it["amount"], it["currency"]),
+         ("faregate-stripe", dispute, "NEEDS_RESPONSE", "fraudulent", "10.00", "USD"), "as Stripe says")
+    assert it["evidenceDueBy"] and it["transactionId"] == last(payment)["transactionId"], it
+    same(kb.ask("GET", f"/v1/disputes/{it['disputeId']}", absolute=True)[1], it, "by id")
+    back = [("10.00", "0.00", "0.00", "0.00")], ["SUCCESS 10.00"]
+    same(booked(kb, payment), back, "withdrawn")
+    for kind in ("funds_withdrawn", "created", "updated"):
+        same(notify(kb, event_of(kind, dispute)), 200, kind)
+    same(booked(kb, payment), back, "twice, and out of order")
+    moved(stripe, dispute, "won")
+    same(notify(kb, event_of("closed", dispute)), 200, "closed before the money")
+    won = [("10.00", "10.00", "0.00", "0.00")], ["SUCCESS 10.00", "PAYMENT_FAILURE 0.00"]
+    same(booked(kb, payment), won, "reinstated")
+    same(disputes(kb, payment)[0]["status"], "WON", "status")
+    for kind in ("funds_reinstated", "closed", "funds_withdrawn"):
+        same(notify(kb, event_of(kind, dispute)), 200, kind)
+    same(booked(kb, payment), won, "notified again")
+
+
+def a_dispute_that_is_lost_stays_charged_back(kb, stripe):
+    payment, dispute = disputed(kb, stripe)
+    moved(stripe, dispute, "lost")
+    same(notify(kb, event_of("closed", dispute)), 200, "only that it is closed")
+    same(booked(kb, payment), ([("10.00", "0.00", "0.00", "0.00")], ["SUCCESS 10.00"]), "booked")
+    same(disputes(kb, payment)[0]["status"], "LOST", "status")
+
+
+def partial_and_repeated_disputes_are_booked(kb, stripe):
+    payment, first = disputed(kb, stripe)
+    notify(kb, event_of("created", first))
+    moved(stripe, first, "won")
+    notify(kb, event_of("closed", first))
+    intent = last(payment)["firstPaymentReferenceId"]
+    for amount in (400, 600):
+        again = stripe.post("/_fake/disputes", {"payment_intent": intent, "amount": amount}, form=True)["id"]
+        same(notify(kb, event_of("created", again)), 200, amount)
+    amounts, backs = booked(kb, payment)
+    same([it[0] for it in amounts], ["10.00", "4.00", "6.00"], "charged back")
+    same(backs, ["SUCCESS 10.00", "PAYMENT_FAILURE 0.00", "SUCCESS 4.00", "SUCCESS 6.00"], "transactions")
+
+
+def a_warning_moves_nothing_until_it_is_a_dispute(kb, stripe):
+    payment, dispute = disputed(kb, stripe, inquiry="true")
+    same(notify(kb, event_of("created", dispute)), 200, "an inquiry")
+    same(booked(kb, payment), ([("0.00", "0.00", "0.00", "0.00")], []), "nothing is booked")
+    same(disputes(kb, payment)[0]["status"], "WARNING_NEEDS_RESPONSE", "status")
+    moved(stripe, dispute, "needs_response")
+    same(notify(kb, event_of("updated", dispute)), 200, "escalated")
+    same(booked(kb, payment), ([("10.00", "0.00", "0.00", "0.00")], ["SUCCESS 10.00"]), "booked")
+
+
+def more_than_is_left_is_excess(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    _, payment = kb.pay(account, "10.00")
+    path = f"/payments/{payment['paymentId']}"
+    same(kb.ask("POST", path + "/refunds", {"amount": "7.00"})[0], 201, "refunded")
+    before = excess_of(kb)
+    intent = last(payment)["firstPaymentReferenceId"]
+    dispute = stripe.post("/_fake/disputes", {"payment_intent": intent, "amount": 1000}, form=True)["id"]
+    same(notify(kb, event_of("created", dispute)), 200, "created")
+    same(booked(kb, payment), ([("3.00", "0.00", "7.00", "0.00")], ["SUCCESS 3.00"]), "booked")
+    same(excess_of(kb) - before, 7, "the ledger's account")
+    moved(stripe, dispute, "won")
+    same(notify(kb, event_of("closed", dispute)), 200, "won")
+    same(booked(kb, payment)[0], [("3.00", "3.00", "7.00", "7.00")], "reinstated")
+    same(excess_of(kb) - before, 0, "the ledger's account")
+
+
+def excess_of(kb):
+    found = kb.ask("GET", "/v1/ledger/accounts", absolute=True)[1]
+    assert all(it["balanced"] for it in found["trialBalance"]), found
+    named = [it for it in found["accounts"] if it["account"] == "dispute-excess:faregate-stripe"]
+    return sum(float(it["balance"]) for it in named)
+
+
+def a_dispute_is_booked_after_the_refund_that_runs(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    _, payment = kb.pay(account, "10.00")
+    path = f"/payments/{payment['paymentId']}"
+    stripe.faults({"match": {"method": "POST", "path": "/v1/refunds"}, "fault": "delay", "delay_ms": 2_000,
+                   "when": "after", "count": 1})
+    refund = threading.Thread(target=kb.ask, args=("POST", path + "/refunds", {"amount": "7.00"}))
+    refund.start()
+    time.sleep(0.7)
+    intent = last(payment)["firstPaymentReferenceId"]
+    dispute = stripe.post("/_fake/disputes", {"payment_intent": intent, "amount": 1000}, form=True)["id"]
+    same(notify(kb, event_of("created", dispute)), 200, "created")
+    it = disputes(kb, payment)[0]
+    same((it["withdrawn"], it["booked"]["chargedBack"]), ("10.00", "0.00"), "it waits")
+    assert it["bookingAt"], it
+    refund.join()
+    stripe.no_faults()
+    same(last(kb.settled(payment))["status"], "SUCCESS", "refund")
+    kb.ask("PUT", "/test/clock?days=1&timeoutSec=30")
+    until = time.monotonic() + 20
+    while disputes(kb, payment)[0]["bookingAt"] and time.monotonic() < until:
+        time.sleep(0.2)
+    same(booked(kb, payment), ([("3.00", "0.00", "7.00", "0.00")], ["SUCCESS 3.00"]), "booked by the timer")
+
+
+def notifications_at_the_same_time_book_once(kb, stripe):
+    payment, dispute = disputed(kb, stripe)
+    moved(stripe, dispute, "won")
+    kinds = ["created", "funds_withdrawn", "updated", "funds_reinstated", "closed"] * 4
+    answers = []
+    threads = [threading.Thread(target=lambda kind=kind: answers.append(notify(kb, event_of(kind, dispute))))
+               for kind in kinds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    same(set(answers), {200}, "answers")
+    won = [("10.00", "10.00", "0.00", "0.00")], ["SUCCESS 10.00", "PAYMENT_FAILURE 0.00"]
+    same(booked(kb, payment), won, "booked")
+
+
+def evidence_that_is_due_is_warned_of_once(kb, stripe):
+    def warnings():
+        after, found = "first", []
+        while True:
+            status, said, _ = kb.ask("GET", f"/v1/events?after={after}&limit=1000", absolute=True)
+            same(status, 200, said)
+            found += [it for it in said["events"] if it["type"] == "dispute.evidence-due"
+                      and it["data"]["paymentId"] == payment["paymentId"]]
+            if not said["events"]:
+                return found
+            after = said["next"]
+
+    payment, dispute = disputed(kb, stripe)
+    notify(kb, event_of("created", dispute))
+    same(warnings(), [], "too early")
+    kb.ask("PUT", "/test/clock?days=20&timeoutSec=30")
+    until = time.monotonic() + 20
+    while not warnings() and time.monotonic() < until:
+        time.sleep(0.2)
+    same(len(warnings()), 1, "warned")
+    notify(kb, event_of("updated", dispute))
+    time.sleep(1)
+    same(len(warnings()), 1, "not again")
+
+
+def another_payments_dispute_is_not_believed(kb, stripe):
+    same(notify(kb, event_of("created", "du_1none")), 200, "an unknown dispute")
+    same(notify(kb, event_of("created", "../payment_intents/pi_1")), 200, "no id")
+    payment, dispute = disputed(kb, stripe)
+    stripe.faults({"match": {"method": "GET", "path": "/v1/disputes/*"}, "fault": "server_error", "count": 9})
+    same(notify(kb, event_of("created", dispute)), 503, "it cannot be read")
+    stripe.no_faults()
+    same(disputes(kb, payment), [], "nothing is recorded")
+    other = Faregate(kb.binary, kb.folder, kb.port, stripe)
+    other.tenant = {"X-Killbill-ApiKey": "disputed", "X-Killbill-ApiSecret": "secret"}
+    other.made("/tenants", {"apiKey": "disputed", "apiSecret": "secret"})
+    upload(other, KEY)
+    same(notify(other, event_of("created", dispute)), 200, "at another tenant")
+    same(disputes(kb, payment), [], "nothing is recorded of it")
+    same(notify(kb, event_of("created", dispute)), 200, "at its own")
+    it = disputes(kb, payment)[0]
+    same(other.ask("GET", f"/v1/disputes/{it['disputeId']}", absolute=True)[0], 404, "another tenant's")
+    same(other.ask("GET", "/v1/disputes", absolute=True)[1]["disputes"], [], "another tenant's list")
+
+
 CHECKS = [
     a_payment_is_charged_once_with_its_metadata,
     tokens_and_kill_bills_names_work,
@@ -686,6 +888,15 @@ CHECKS = [
     a_lost_refund_and_a_lost_capture_are_asked_about,
     a_refund_that_fails_later_is_notified,
     only_signed_events_are_believed,
+    a_dispute_is_charged_back_and_reversed_when_it_is_won,
+    a_dispute_that_is_lost_stays_charged_back,
+    partial_and_repeated_disputes_are_booked,
+    a_warning_moves_nothing_until_it_is_a_dispute,
+    more_than_is_left_is_excess,
+    a_dispute_is_booked_after_the_refund_that_runs,
+    notifications_at_the_same_time_book_once,
+    evidence_that_is_due_is_warned_of_once,
+    another_payments_dispute_is_not_believed,
     a_configuration_names_what_is_wrong,
     a_tenant_without_a_key_cannot_pay,
     another_accounts_key_finds_nothing_out,

@@ -812,3 +812,36 @@ INSERT INTO webhook_delivery (seq, ordinal, endpoint_id, tenant, attempts, due_a
 DROP TABLE delivery;
 ALTER TABLE payment_transaction ADD COLUMN routed TEXT;
 ALTER TABLE payment_rules ADD COLUMN routing TEXT;
+CREATE TABLE dispute (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    payment_id BLOB NOT NULL,
+    transaction_id BLOB NOT NULL,
+    gateway TEXT NOT NULL,
+    case_id TEXT NOT NULL,
+    dispute_status INTEGER NOT NULL,
+    reason TEXT,
+    amount_minor INTEGER NOT NULL,
+    currency TEXT NOT NULL,
+    evidence_due_by_us INTEGER,
+    warned_of_us INTEGER,
+    withdrawn_minor INTEGER NOT NULL,
+    reinstated_minor INTEGER NOT NULL,
+    charged_back_minor INTEGER NOT NULL,
+    reversed_minor INTEGER NOT NULL,
+    excess_minor INTEGER NOT NULL,
+    excess_returned_minor INTEGER NOT NULL,
+    booking_at_us INTEGER,
+    warning_at_us INTEGER,
+    asked_at_us INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    updated_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX dispute_by_case ON dispute (tenant, gateway, case_id);
+CREATE INDEX dispute_by_account ON dispute (tenant, account_id, id);
+CREATE INDEX dispute_by_status ON dispute (tenant, dispute_status, id);
+CREATE INDEX dispute_by_payment ON dispute (payment_id, id);
+

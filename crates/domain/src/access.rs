@@ -75,6 +75,7 @@ pub const PERMISSIONS: &[&str] = &[
     "tenant:administer",
     "routing:read",
     "routing:override",
+    "dispute:read",
 ];
 
 /// Writes a permission the way it is stored: `account` becomes `account:*`; `None` where nothing

@@ -11,6 +11,7 @@ use crate::claim::{Claim, ClaimKey};
 use crate::custom_field::CustomField;
 use crate::customer::{Customer, Session};
 use crate::definition::Definition;
+use crate::dispute::Dispute;
 use crate::environment::{Environment, Secret};
 use crate::import::AuditEntry;
 use crate::ledger::Posting;
@@ -148,6 +149,8 @@ pub enum PaymentChange {
     Attempt(PaymentAttempt),
     /// What the account started in a day.
     Velocity(PaymentVelocity),
+    /// A dispute.
+    Dispute(Box<Dispute>),
     /// A posting; only ever added.
     Posting(Posting),
     /// The outcome of a transaction is awaited.
@@ -225,6 +228,7 @@ impl Change {
                 PaymentChange::Payment(it) => Some(it.revision),
                 PaymentChange::Transaction(it) => Some(it.revision),
                 PaymentChange::Attempt(it) => Some(it.revision),
+                PaymentChange::Dispute(it) => Some(it.revision),
                 PaymentChange::Velocity(_)
                 | PaymentChange::Posting(_)
                 | PaymentChange::Outstanding(_)
@@ -276,6 +280,7 @@ impl Change {
                 PaymentChange::Payment(it) => Some(&mut it.revision),
                 PaymentChange::Transaction(it) => Some(&mut it.revision),
                 PaymentChange::Attempt(it) => Some(&mut it.revision),
+                PaymentChange::Dispute(it) => Some(&mut it.revision),
                 PaymentChange::Velocity(_)
                 | PaymentChange::Posting(_)
                 | PaymentChange::Outstanding(_)

@@ -28,6 +28,8 @@ pub enum ClaimKind {
     TagDefinition,
     /// The id of what was brought over from another system, which minted it.
     ImportedId,
+    /// A gateway's case, as [`crate::dispute::DisputeCase::claimed`] spells it; its owner is the dispute.
+    Dispute,
 }
 
 /// A name that at most one thing of a tenant may have.

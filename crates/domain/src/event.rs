@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::blocking_state::Blocks;
+use crate::dispute::{DisputeCase, DisputeStatus};
 use crate::payment::{TransactionStatus, TransactionType};
 use crate::tag::NamedDefinition;
 use crate::webhook::DisableReason;
 use crate::{
-    AccountId, AmountMinor, BlockingStateId, Currency, CustomFieldId, CustomerId, EnvironmentId,
-    PaymentId, TagId, TenantValueId, Timestamp, TransactionId, WebhookEndpointId,
+    AccountId, AmountMinor, BlockingStateId, Currency, CustomFieldId, CustomerId, DisputeId,
+    EnvironmentId, PaymentId, TagId, TenantValueId, Timestamp, TransactionId, WebhookEndpointId,
 };
 
 /// A fact, written in the journal row of the command that made it. Durable format: additive only.
@@ -84,6 +85,41 @@ pub enum Event {
         /// Whether it is refunded, as the tenant's rules say.
         is_refunded: bool,
     },
+    /// A dispute was recorded, or changed.
+    DisputeChanged {
+        account: AccountId,
+        payment: PaymentId,
+        /// The charge that is disputed.
+        transaction: TransactionId,
+        dispute: DisputeId,
+        case: DisputeCase,
+        /// Its status before; `None` where it was recorded.
+        before: Option<DisputeStatus>,
+        status: DisputeStatus,
+        /// How much is disputed.
+        amount: AmountMinor,
+        currency: Currency,
+        /// What was withdrawn, in all.
+        withdrawn: AmountMinor,
+        /// What was reinstated, in all.
+        reinstated: AmountMinor,
+    },
+    /// More was withdrawn than was left of the payment.
+    DisputeExcess {
+        account: AccountId,
+        payment: PaymentId,
+        dispute: DisputeId,
+        /// How much more, this time.
+        amount: AmountMinor,
+        currency: Currency,
+    },
+    /// Evidence is due in a few days.
+    DisputeEvidenceDue {
+        account: AccountId,
+        payment: PaymentId,
+        dispute: DisputeId,
+        due_by: Timestamp,
+    },
     /// A tenant stored a value.
     TenantConfigChanged { value: TenantValueId, key: String },
     /// A tenant deleted what it had stored under a key that means something.
@@ -130,7 +166,10 @@ impl Event {
             | Self::CustomFieldRemoved { account, .. }
             | Self::BlockingStateAdded { account, .. }
             | Self::TransactionChanged { account, .. }
-            | Self::LateSuccess { account, .. } => Some(*account),
+            | Self::LateSuccess { account, .. }
+            | Self::DisputeChanged { account, .. }
+            | Self::DisputeExcess { account, .. }
+            | Self::DisputeEvidenceDue { account, .. } => Some(*account),
             Self::TenantConfigChanged { .. }
             | Self::TenantConfigDeleted { .. }
             | Self::WebhookEndpointDisabled { .. }

@@ -128,6 +128,9 @@ fn of_payment(state: &State, command: &PaymentCommand, cx: &mut Context) -> Outc
         PaymentCommand::ExpireAction(it) => payment::expire_action(state, it, cx),
         PaymentCommand::CancelRetries(it) => payment::cancel_retries(state, it, cx),
         PaymentCommand::RefundLateSuccess(it) => payment::refund_late(state, it, cx),
+        PaymentCommand::RecordDispute(it) => payment::record_dispute(state, it, cx),
+        PaymentCommand::BookDispute(it) => payment::book_dispute(state, it, cx),
+        PaymentCommand::WarnOfDispute(it) => payment::warn_of_dispute(state, it, cx),
         PaymentCommand::Import(it) => payment::import(state, it, cx),
     }?;
     payment::follow(state, cx);

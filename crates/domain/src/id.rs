@@ -55,6 +55,8 @@ pub mod kind {
     pub enum Operation {}
     /// Where a tenant receives events.
     pub enum WebhookEndpoint {}
+    /// Money of a payment that the customer's bank takes back.
+    pub enum Dispute {}
 }
 
 /// Names a tenant to the outside. Inside, rows carry the shorter [`TenantNo`].
@@ -101,6 +103,8 @@ pub type MailId = Id<kind::Mail>;
 pub type OperationId = Id<kind::Operation>;
 /// Names a webhook endpoint.
 pub type WebhookEndpointId = Id<kind::WebhookEndpoint>;
+/// Names a dispute.
+pub type DisputeId = Id<kind::Dispute>;
 
 impl<K> Id<K> {
     /// Takes a UUID as it is, for ids that come from a client or from storage.

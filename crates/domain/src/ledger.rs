@@ -18,6 +18,8 @@ pub enum LedgerAccount {
     Refunds,
     /// `disputes:{gateway}` (contra asset): what the customers' banks took back.
     Disputes,
+    /// `dispute-excess:{gateway}` (asset): what the banks took back beyond what was left of the payments.
+    DisputeExcess,
 }
 
 /// One movement of money: append-only, always above zero.

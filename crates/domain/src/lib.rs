@@ -18,6 +18,7 @@ pub mod custom_field;
 pub mod customer;
 pub mod decline;
 pub mod definition;
+pub mod dispute;
 mod effect;
 pub mod environment;
 mod event;
@@ -62,9 +63,9 @@ pub use event::Event;
 pub use execute::{Executed, execute};
 pub use id::{
     AccountEmailId, AccountId, AttemptId, BlockingStateId, ChangeRequestId, CustomFieldId,
-    CustomerId, DefinitionId, EnvironmentId, Id, MailId, OperationId, PaymentId, PaymentMethodId,
-    RequestId, SecretId, SessionId, TagDefinitionId, TagId, TenantId, TenantNo, TenantValueId,
-    TokenId, TransactionId, WebhookEndpointId, kind, mix,
+    CustomerId, DefinitionId, DisputeId, EnvironmentId, Id, MailId, OperationId, PaymentId,
+    PaymentMethodId, RequestId, SecretId, SessionId, TagDefinitionId, TagId, TenantId, TenantNo,
+    TenantValueId, TokenId, TransactionId, WebhookEndpointId, kind, mix,
 };
 pub use merchant_account::MerchantAccount;
 pub use money::{AmountError, AmountMinor, Currency};

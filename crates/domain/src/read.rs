@@ -2,6 +2,7 @@
 
 use crate::claim::ClaimKey;
 use crate::definition::DefinitionKey;
+use crate::dispute::DisputeCase;
 use crate::object::Object;
 use crate::tag::TagKey;
 use crate::timer::TimerKey;
@@ -59,4 +60,6 @@ pub enum Read {
     Customer(TenantNo, CustomerId),
     Operation(TenantNo, OperationId),
     Timer(TenantNo, TimerKey),
+    /// The dispute of a gateway's case.
+    Dispute(TenantNo, DisputeCase),
 }

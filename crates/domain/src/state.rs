@@ -17,6 +17,7 @@ use crate::claim::{Claim, ClaimKey};
 use crate::custom_field::CustomField;
 use crate::customer::{Customer, CustomerFile, Session};
 use crate::definition::{Definition, DefinitionKey};
+use crate::dispute::{Dispute, DisputeCase};
 use crate::environment::{Environment, Secret};
 use crate::object::Object;
 use crate::operation::Operation;
@@ -98,6 +99,8 @@ pub struct State {
     pub operations: BTreeMap<(TenantNo, OperationId), Option<Operation>>,
     /// Timers by key.
     pub timers: BTreeMap<(TenantNo, TimerKey), Option<Timer>>,
+    /// By what the gateway calls them.
+    pub disputes: BTreeMap<(TenantNo, DisputeCase), Option<Dispute>>,
 }
 
 const LOADED: &str = "a command's reads are loaded before it is executed";
@@ -301,6 +304,10 @@ impl State {
         self.timers.get(&(tenant, key)).expect(LOADED).as_ref()
     }
 
+    pub(crate) fn dispute(&self, tenant: TenantNo, case: &DisputeCase) -> Option<&Dispute> {
+        self.disputes.get(&(tenant, case.clone())).expect(LOADED).as_ref()
+    }
+
     /// Makes a command's changes visible to the commands after it in the batch.
     pub fn apply(&mut self, tenant: TenantNo, changes: &[Change]) {
         for change in changes {
@@ -474,6 +481,9 @@ impl State {
             }
             PaymentChange::OutstandingClosed { transaction } => {
                 self.outstanding.remove(&(tenant, *transaction));
+            }
+            PaymentChange::Dispute(it) => {
+                self.disputes.insert((it.tenant, it.case.clone()), Some((**it).clone()));
             }
             PaymentChange::Posting(_) => {}
         }

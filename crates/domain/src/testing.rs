@@ -162,6 +162,7 @@ impl Rows {
             Read::Operation(tenant, id) => {
                 state.operations.entry((tenant, id)).or_default();
             }
+            Read::Dispute(tenant, case) => drop(state.disputes.entry((tenant, case)).or_default()),
             Read::Timer(tenant, key) => drop(state.timers.entry((tenant, key)).or_default()),
         });
     }

@@ -18,10 +18,20 @@ pub enum TimerKind {
     PaymentAction,
     /// Returns a late success. The object is its transaction.
     LateRefund,
+    /// Books what had to wait of a dispute. The object is the dispute.
+    DisputeBooking,
+    /// Warns that evidence is due. The object is the dispute.
+    DisputeEvidence,
 }
 
 impl TimerKind {
-    pub const ALL: [Self; 3] = [Self::PaymentRetry, Self::PaymentAction, Self::LateRefund];
+    pub const ALL: [Self; 5] = [
+        Self::PaymentRetry,
+        Self::PaymentAction,
+        Self::LateRefund,
+        Self::DisputeBooking,
+        Self::DisputeEvidence,
+    ];
 
     /// Its name in logs, metrics and lists.
     #[must_use]
@@ -30,6 +40,8 @@ impl TimerKind {
             Self::PaymentRetry => "payment-retry",
             Self::PaymentAction => "payment-action",
             Self::LateRefund => "late-refund",
+            Self::DisputeBooking => "dispute-booking",
+            Self::DisputeEvidence => "dispute-evidence",
         }
     }
 
@@ -38,7 +50,8 @@ impl TimerKind {
     pub const fn charges(self) -> bool {
         match self {
             Self::PaymentRetry | Self::LateRefund => true,
-            Self::PaymentAction => false,
+            // A booking writes down what has moved.
+            Self::PaymentAction | Self::DisputeBooking | Self::DisputeEvidence => false,
         }
     }
 }

@@ -28,6 +28,8 @@ mod combo;
 mod control;
 #[path = "formats/customers.rs"]
 mod customers;
+#[path = "formats/disputes.rs"]
+mod disputes;
 #[path = "formats/objects.rs"]
 mod objects;
 

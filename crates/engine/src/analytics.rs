@@ -188,6 +188,9 @@ impl Deltas {
             | Event::CustomFieldAdded { .. }
             | Event::CustomFieldRemoved { .. }
             | Event::LateSuccess { .. }
+            | Event::DisputeChanged { .. }
+            | Event::DisputeExcess { .. }
+            | Event::DisputeEvidenceDue { .. }
             | Event::BlockingStateAdded { .. }
             | Event::TenantConfigChanged { .. }
             | Event::TenantConfigDeleted { .. }

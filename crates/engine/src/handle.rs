@@ -2,6 +2,7 @@
 //! or the queue that leads to it.
 
 mod balances;
+mod disputes;
 mod health;
 mod lanes;
 mod notifications;

@@ -1,6 +1,7 @@
 //! A single-writer partition: one batch at a time, loaded, executed, committed. Synchronous and
 //! without a clock of its own, so that `sim` runs the very same code.
 
+mod alerts;
 mod quarantine;
 mod replies;
 
@@ -12,11 +13,11 @@ use std::sync::Arc;
 use domain::change::{Change, CustomerChange, FlagChange};
 use domain::command::{AccountCommand, Subject};
 use domain::health::Health;
-use domain::payment::{Actor, PaymentFile, TransactionStatus};
+use domain::payment::{Actor, PaymentFile};
 use domain::read::Read;
 use domain::state::State;
 use domain::{
-    AccountId, AccountRejection, Command, Effect, Event, Executed, GatewayCall, PaymentId,
+    AccountId, AccountRejection, Command, Effect, Executed, GatewayCall, PaymentId,
     PaymentRejection, Rejection, Reply, Request, RequestId, Seq, Sequences, Settings, Stamp,
     Timestamp, TransactionId, execute,
 };
@@ -564,43 +565,6 @@ fn actor_of(request: &Request, state: &State) -> Actor {
     asked.unwrap_or(&request.actor).clone()
 }
 
-/// An operator has to look at a gateway that changes an outcome: the money is booked right,
-/// but the customer saw another outcome.
-fn alert_correction(request: &Request, event: &Event) {
-    use TransactionStatus as S;
-    if let Event::LateSuccess { payment, transaction, is_refunded, .. } = event {
-        metrics::counter!("faregate_late_successes_total").increment(1);
-        tracing::warn!(
-            tenant = request.tenant.0,
-            payment.id = %payment,
-            transaction.id = %transaction,
-            is_refunded,
-            "a declined try has succeeded beside a later one"
-        );
-    }
-    let Event::TransactionChanged { before: Some(before), status, payment, transaction, .. } =
-        event
-    else {
-        return;
-    };
-    let late_success =
-        matches!((before, status), (S::PaymentFailure | S::PluginFailure, S::Success));
-    let lost_success =
-        matches!((before, status), (S::Success, S::PaymentFailure | S::PluginFailure));
-    let reopened = matches!((before, status), (S::PaymentFailure | S::PluginFailure, S::Unknown));
-    if late_success || lost_success || reopened {
-        metrics::counter!("faregate_corrected_payments_total").increment(1);
-        tracing::warn!(
-            tenant = request.tenant.0,
-            payment.id = %payment,
-            transaction.id = %transaction,
-            before = ?before,
-            status = ?status,
-            "a gateway corrected the outcome of a transaction"
-        );
-    }
-}
-
 /// Counts the payments that went on to the next gateway after a decline.
 fn count_next_try(request: &Request, begun: Option<TransactionId>) {
     if begun.is_some() && request.command.answered().is_some() {
@@ -637,7 +601,7 @@ impl Run<'_> {
         self.keep(request, kept.map(Ok), reply_keep_us);
         self.mark(request, reply_keep_us);
         self.settle_replies(&done.changes);
-        done.events.iter().for_each(|event| alert_correction(request, event));
+        done.events.iter().for_each(|event| alerts::alert(request, event));
         count_next_try(request, waits);
         let actor = actor_of(request, &self.loaded.state);
         self.loaded.state.apply(request.tenant, &done.changes);
@@ -737,7 +701,8 @@ impl Run<'_> {
                 | Read::ChangeRequest(..)
                 | Read::Customer(..)
                 | Read::Operation(..)
-                | Read::Timer(..) => None,
+                | Read::Timer(..)
+                | Read::Dispute(..) => None,
             };
             let file = payment.and_then(|id| state.payments.get(&(request.tenant, id)));
             file.and_then(Option::as_ref).into_iter().for_each(&mut look);

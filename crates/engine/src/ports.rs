@@ -8,6 +8,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 use domain::MerchantAccount;
 use domain::change::Change;
+use domain::dispute::DisputeSaid;
 use domain::mail::Mail;
 use domain::payment::{Actor, GatewayAnswer, GatewayKnowledge, ReplyKey};
 use domain::read::Read;
@@ -24,6 +25,7 @@ mod accounts;
 mod change_requests;
 mod custom_fields;
 mod customers;
+mod disputes;
 mod export;
 mod flags;
 mod followers;
@@ -45,6 +47,7 @@ pub use self::accounts::{AccountQueries, AccountView};
 pub use self::change_requests::ChangeRequestQueries;
 pub use self::custom_fields::{CustomFieldQueries, FieldSearch};
 pub use self::customers::CustomerQueries;
+pub use self::disputes::{DisputeFilter, DisputeQueries};
 pub use self::export::{ExportKey, ExportPart, ExportPoint, ExportQueries};
 pub use self::flags::{Audience, EnvironmentFile, FlagQueries};
 pub use self::followers::{
@@ -252,6 +255,7 @@ pub trait Queries:
     + CustomFieldQueries
     + PaymentMethodQueries
     + PaymentQueries
+    + DisputeQueries
     + OutcomeQueries
     + TimerQueries
     + HistoryQueries
@@ -370,6 +374,12 @@ pub trait Gateway: Send + Sync {
     /// Asks for the outcome of a transaction.
     fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge>;
 
+    /// Reads a dispute of a transaction. Nothing is believed of it but what the gateway says: a dispute of another
+    /// payment is not found.
+    fn dispute(&self, _of: DisputeInquiry) -> BoxFuture<'_, DisputeKnowledge> {
+        Box::pin(std::future::ready(DisputeKnowledge::NotFound))
+    }
+
     /// Reads what somebody posted to the tenant as a notification of this gateway. Whether it is from the gateway
     /// is for this method to find out.
     ///
@@ -429,7 +439,19 @@ pub struct PostedNotification {
 pub struct Notified {
     pub payment: PaymentId,
     pub transaction: TransactionId,
-    pub knowledge: GatewayKnowledge,
+    pub news: News,
+}
+
+/// What a notification says of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    Outcome(GatewayKnowledge),
+    /// It is disputed.
+    Dispute {
+        /// The gateway's id of the case.
+        case: String,
+        said: Box<DisputeSaid>,
+    },
 }
 
 /// Why a notification is not booked.
@@ -444,10 +466,45 @@ pub enum NotificationRefused {
 }
 
 /// A question about a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Inquiry {
     pub tenant: TenantNo,
     pub payment: PaymentId,
     /// The transaction: the idempotency key of the call.
     pub transaction: TransactionId,
+}
+
+/// A question about a dispute of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DisputeInquiry {
+    pub of: Inquiry,
+    /// The gateway's id of the case.
+    pub case: String,
+}
+
+/// What a gateway knows of a dispute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DisputeKnowledge {
+    Found(Box<DisputeSaid>),
+    /// It has none, or it is another transaction's.
+    NotFound,
+    Unreachable,
+}
+
+/// A question that the owner of a partition asks a gateway for a front.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Question {
+    /// What became of a transaction?
+    Outcome(Inquiry),
+    Dispute(DisputeInquiry),
+}
+
+impl Question {
+    /// The transaction that it is about.
+    #[must_use]
+    pub const fn of(&self) -> &Inquiry {
+        match self {
+            Self::Outcome(of) | Self::Dispute(DisputeInquiry { of, .. }) => of,
+        }
+    }
 }

@@ -8,7 +8,7 @@ use domain::{AccountId, PartitionNo, Request, TenantNo};
 
 use crate::partition::Answer;
 use crate::periodic::random_share;
-use crate::ports::{BoxFuture, Inquiry, LedgerTotal, StoreError};
+use crate::ports::{BoxFuture, LedgerTotal, Question, StoreError};
 use crate::{Reason, Unavailable};
 
 /// A message to a partition's owner.
@@ -23,9 +23,9 @@ pub enum Message {
         /// What else is to be done before the answer.
         work: Option<SimulatedWork>,
     },
-    /// Send an inquiry about a transaction to its gateway, and commit what the gateway answers. The
-    /// message says nothing of an outcome: no front is believed about one.
-    Inquire(Inquiry),
+    /// Ask the gateway of a transaction, and commit what it answers. The message says nothing of an outcome: no
+    /// front is believed about one.
+    Inquire(Question),
 }
 
 /// Work that is only simulated: it takes some time between the two, and nothing else.
@@ -70,7 +70,7 @@ pub enum Inquired {
     Unreachable,
     /// The gateway's answer is committed: it has no final outcome, or no record.
     Open,
-    /// The gateway's answer is committed: the transaction succeeded or failed.
+    /// The gateway's answer is committed: the transaction succeeded or failed, or it is the dispute asked for.
     Final,
 }
 
@@ -129,12 +129,11 @@ pub trait Processor: Send + Sync + 'static {
     /// `execute`.
     fn skip(&self, partition: i32, offset: i64) -> BoxFuture<'static, Result<(), Unavailable>>;
 
-    /// Sends an inquiry about a transaction of a partition that is ours to its gateway, and commits the
-    /// answer.
+    /// Asks the gateway of a transaction of a partition that is ours, and commits the answer.
     fn inquire(
         &self,
         partition: i32,
-        inquiry: Inquiry,
+        question: Question,
     ) -> BoxFuture<'static, Result<Inquired, Unavailable>>;
 
     /// What the ledger says about an account; `None` where there is no such account. Also for

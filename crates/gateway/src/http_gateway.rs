@@ -12,8 +12,8 @@ use bytes::Bytes;
 use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome};
 use domain::{GatewayCall, GatewaySettings, TenantNo, Timestamp, TransactionId};
 use engine::ports::{
-    BoxFuture, Form, FormRequest, Gateway, Inquiry, NotificationRefused, Notified,
-    PostedNotification, RequestRefused,
+    BoxFuture, DisputeInquiry, DisputeKnowledge, Form, FormRequest, Gateway, Inquiry, News,
+    NotificationRefused, Notified, PostedNotification, RequestRefused,
 };
 use engine::{Clock, Deadline};
 use http::{HeaderMap, Method, StatusCode};
@@ -25,8 +25,8 @@ pub use crate::host::Base;
 pub use secrets::webhook::Secret;
 
 use self::contract::{
-    Charge, ChargeAnswer, FormAnswer, FormAsked, Inquire, InquireAnswer, Outcome, Posted,
-    PostedAnswer,
+    About, AskForDispute, AskedDispute, Charge, ChargeAnswer, FormAnswer, FormAsked, Inquire,
+    InquireAnswer, Outcome, Posted, PostedAnswer,
 };
 use crate::host::Host;
 use crate::next_action;
@@ -169,6 +169,14 @@ impl HttpGateway {
         answer.form().map_err(Unavailable)?.map_err(Invalid)
     }
 
+    async fn ask_for_dispute(&self, of: &DisputeInquiry) -> Result<DisputeKnowledge, NoAnswer> {
+        let tenant = self.tenant(of.of.tenant).await.map_err(NoAnswer::NotSent)?;
+        let body = contract::encode(&AskForDispute::new(of, tenant));
+        let answer = self.exchange("/dispute", body, None).await?;
+        let answer: AskedDispute = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
+        answer.knowledge(of).map_err(NoAnswer::Unknown)
+    }
+
     async fn notified(
         &self,
         posted: &PostedNotification,
@@ -180,14 +188,16 @@ impl HttpGateway {
         let body = contract::encode(&Posted::new(&posted.headers, text, tenant));
         let answer = self.exchange("/notification", body, None).await?;
         let answer: PostedAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
-        let about = match answer.about().map_err(NoAnswer::Unknown)? {
-            Err(refused) => return Ok(Err(refused)),
-            Ok(None) => return Ok(Ok(None)),
-            Ok(Some(about)) => about,
-        };
-        let (payment, transaction, outcome) = about;
-        let knowledge = GatewayKnowledge::Found(self.with_next_action(transaction, outcome)?);
-        Ok(Ok(Some(Notified { payment, transaction, knowledge })))
+        Ok(match answer.about().map_err(NoAnswer::Unknown)? {
+            Err(refused) => Err(refused),
+            Ok(None) => Ok(None),
+            Ok(Some(About::Dispute(notified))) => Ok(Some(notified)),
+            Ok(Some(About::Outcome(payment, transaction, outcome))) => {
+                let outcome = self.with_next_action(transaction, outcome)?;
+                let news = News::Outcome(GatewayKnowledge::Found(outcome));
+                Ok(Some(Notified { payment, transaction, news }))
+            }
+        })
     }
 
     async fn tenant(&self, no: TenantNo) -> Result<Uuid, String> {
@@ -289,6 +299,19 @@ impl Gateway for HttpGateway {
             let (transaction, host) = (inquiry.transaction, self.host.authority());
             tracing::warn!(transaction.id = %transaction, host, reason, "an inquiry has no answer");
             GatewayKnowledge::Unreachable
+        })
+    }
+
+    fn dispute(&self, of: DisputeInquiry) -> BoxFuture<'_, DisputeKnowledge> {
+        Box::pin(async move {
+            let reason = match timeout(INQUIRE_TIMEOUT, self.ask_for_dispute(&of)).await {
+                Ok(Ok(knowledge)) => return knowledge,
+                Ok(Err(no_answer)) => no_answer.reason(),
+                Err(_) => "it did not answer in time".to_owned(),
+            };
+            let (payment, host) = (of.of.payment, self.host.authority());
+            tracing::warn!(payment.id = %payment, host, reason, "a gateway cannot be asked for a dispute");
+            DisputeKnowledge::Unreachable
         })
     }
 

@@ -3,6 +3,7 @@
 
 mod callback;
 pub mod customer_return;
+mod dispute;
 mod error;
 pub mod external;
 mod fence;

@@ -7,6 +7,7 @@ mod amount;
 mod api;
 mod checkout;
 mod configuration;
+mod dispute;
 mod event;
 mod inquiry;
 mod methods;
@@ -20,10 +21,12 @@ use std::time::Duration;
 
 use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome};
 use domain::tenant::Tenant;
-use domain::{GatewayCall, GatewaySettings, MerchantAccount, PaymentId, Timestamp, TransactionId};
+use domain::{
+    GatewayCall, GatewaySettings, MerchantAccount, PaymentId, TenantNo, Timestamp, TransactionId,
+};
 use engine::ports::{
-    BoxFuture, Form, FormRequest, Gateway, Inquiry, NotificationRefused, Notified,
-    PostedNotification, Queries, RequestRefused,
+    BoxFuture, DisputeInquiry, DisputeKnowledge, Form, FormRequest, Gateway, Inquiry, News,
+    NotificationRefused, Notified, PostedNotification, Queries, RequestRefused,
 };
 use engine::{Clock, Deadline};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -219,12 +222,53 @@ impl Stripe {
         let refused = |reason: &str| Invalid(reason.to_owned());
         event::verify(signature, body, secrets, now_s).map_err(refused)?;
         let Some(subject) = event::subject(body).map_err(refused)? else { return Ok(None) };
+        if let Subject::Dispute(case) = subject {
+            let read = self.read_dispute(posted.tenant, &account, &case).await;
+            return Ok(read.map_err(unavailable)?.map(|it| Notified {
+                payment: it.payment,
+                transaction: it.transaction,
+                news: News::Dispute { case, said: Box::new(it.said) },
+            }));
+        }
         let tenant = self.tenants.id(posted.tenant).await.map_err(Unavailable)?;
         let read = self.read_back(&self.api(&account.configuration, None), &subject, tenant).await;
         let Some((payment, transaction)) = read.map_err(unavailable)? else { return Ok(None) };
         let inquiry = Inquiry { tenant: posted.tenant, payment, transaction };
         let knowledge = self.ask(&inquiry).await.map_err(unavailable)?;
-        Ok(knowledge.map(|knowledge| Notified { payment, transaction, knowledge }))
+        let notified = |it| Notified { payment, transaction, news: News::Outcome(it) };
+        Ok(knowledge.map(notified))
+    }
+
+    /// Reads a dispute of a tenant; `None` where it is of no transaction that the database has. With the key of
+    /// another account than the transaction's, nothing is believed.
+    async fn read_dispute(
+        &self,
+        tenant: TenantNo,
+        account: &Account,
+        case: &str,
+    ) -> Result<Option<dispute::Read>, Trouble> {
+        let id = self.tenants.id(tenant).await.map_err(Trouble::NotSent)?;
+        let api = self.api(&account.configuration, None);
+        let Some(read) = dispute::read(&api, case, id).await? else { return Ok(None) };
+        let (payment, transaction) = (read.payment, read.transaction);
+        let of = Inquiry { tenant, payment, transaction };
+        let known = Asked::read(&self.tenants, &of).await.map_err(Trouble::NotSent)?;
+        let Some(known) = known else { return Ok(None) };
+        refuse_other(known.transaction().merchant_account.as_ref(), account)
+            .map_err(Trouble::NotSent)?;
+        Ok(Some(read))
+    }
+
+    /// What Stripe knows of a dispute of a transaction.
+    async fn ask_for_dispute(&self, it: &DisputeInquiry) -> Result<DisputeKnowledge, Trouble> {
+        let account = self.accounts.of(it.of.tenant).await.map_err(Trouble::NotSent)?;
+        let read = self.read_dispute(it.of.tenant, &account, &it.case).await?;
+        let named = (it.of.payment, it.of.transaction);
+        let read = read.filter(|read| (read.payment, read.transaction) == named);
+        Ok(match read {
+            Some(read) => DisputeKnowledge::Found(Box::new(read.said)),
+            None => DisputeKnowledge::NotFound,
+        })
     }
 
     /// Which transaction of the tenant an event's object was made for.
@@ -235,6 +279,7 @@ impl Stripe {
         tenant: Uuid,
     ) -> Result<Option<(PaymentId, TransactionId)>, Trouble> {
         let metadata = match subject {
+            Subject::Dispute(_) => return Ok(None),
             Subject::Intent(id) | Subject::Refund(id) if !is_id(id) => return Ok(None),
             Subject::Intent(id) => {
                 let path = format!("/v1/payment_intents/{id}");
@@ -368,6 +413,18 @@ impl Gateway for Stripe {
             let transaction = inquiry.transaction;
             tracing::warn!(transaction.id = %transaction, reason, "an inquiry to Stripe has no answer");
             GatewayKnowledge::Unreachable
+        })
+    }
+
+    fn dispute(&self, of: DisputeInquiry) -> BoxFuture<'_, DisputeKnowledge> {
+        Box::pin(async move {
+            let reason = match timeout(INQUIRE_TIMEOUT, self.ask_for_dispute(&of)).await {
+                Ok(Ok(knowledge)) => return knowledge,
+                Ok(Err(trouble)) => reason_of(trouble),
+                Err(_) => "it did not answer in time".to_owned(),
+            };
+            tracing::warn!(payment.id = %of.of.payment, reason, "Stripe cannot be asked for a dispute");
+            DisputeKnowledge::Unreachable
         })
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{AccountId, Request, TenantNo};
-use engine::ports::{BoxFuture, Inquiry, LedgerTotal, StoreError};
+use engine::ports::{BoxFuture, LedgerTotal, Question, StoreError};
 use engine::queue::{Inquired, Processor, QueuePosition, SimulatedWork};
 use engine::{Answer, Reason, Unavailable};
 use kafka::processor::ProcessorOptions;
@@ -39,7 +39,7 @@ impl Processor for Idle {
         Box::pin(async { Ok(()) })
     }
 
-    fn inquire(&self, _: i32, _: Inquiry) -> BoxFuture<'static, Result<Inquired, Unavailable>> {
+    fn inquire(&self, _: i32, _: Question) -> BoxFuture<'static, Result<Inquired, Unavailable>> {
         Box::pin(async { Ok(Inquired::NoTransaction) })
     }
 

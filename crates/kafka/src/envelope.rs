@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::ledger::LedgerAccount;
 use domain::{AccountId, Currency, PaymentId, TenantNo, TransactionId};
-use engine::ports::{Inquiry, LedgerTotal};
+use engine::ports::{DisputeInquiry, Inquiry, LedgerTotal, Question};
 use engine::queue::{Inquired, Message, Reply, SimulatedWork};
 use engine::{Answer, Reason, Unavailable};
 use prost::Message as _;
@@ -109,12 +109,8 @@ impl Command {
                     work_to_ms: work.map_or(0, |work| ms(work.to)),
                 })
             }
-            CommandBody::Ask(Message::Inquire(inquiry)) => {
-                wire::CommandBody::Inquiry(wire::Inquiry {
-                    tenant: inquiry.tenant.0,
-                    payment: inquiry.payment.uuid().as_bytes().to_vec(),
-                    transaction: inquiry.transaction.uuid().as_bytes().to_vec(),
-                })
+            CommandBody::Ask(Message::Inquire(question)) => {
+                wire::CommandBody::Inquiry(question_to_wire(question))
             }
             CommandBody::Echo(bytes) => wire::CommandBody::Echo(bytes.clone()),
             CommandBody::Clock => wire::CommandBody::Clock(wire::Nothing {}),
@@ -154,12 +150,7 @@ impl Command {
                 })
             }
             wire::CommandBody::Inquiry(inquiry) => {
-                let id = |bytes: &[u8]| Uuid::from_slice(bytes).map_err(garbage);
-                CommandBody::Ask(Message::Inquire(Inquiry {
-                    tenant: TenantNo(inquiry.tenant),
-                    payment: PaymentId::new(id(&inquiry.payment)?),
-                    transaction: TransactionId::new(id(&inquiry.transaction)?),
-                }))
+                CommandBody::Ask(Message::Inquire(question_from_wire(inquiry)?))
             }
             wire::CommandBody::Echo(bytes) => CommandBody::Echo(bytes),
             wire::CommandBody::Clock(_) => CommandBody::Clock,
@@ -305,6 +296,32 @@ fn inquired_from_wire(result: u32) -> Result<Inquired, EnvelopeError> {
     }
 }
 
+fn question_to_wire(question: &Question) -> wire::Inquiry {
+    let Inquiry { tenant, payment, transaction } = question.of();
+    wire::Inquiry {
+        tenant: tenant.0,
+        payment: payment.uuid().as_bytes().to_vec(),
+        transaction: transaction.uuid().as_bytes().to_vec(),
+        dispute: match question {
+            Question::Outcome(_) => None,
+            Question::Dispute(it) => Some(it.case.clone()),
+        },
+    }
+}
+
+fn question_from_wire(inquiry: wire::Inquiry) -> Result<Question, EnvelopeError> {
+    let id = |bytes: &[u8]| Uuid::from_slice(bytes).map_err(garbage);
+    let of = Inquiry {
+        tenant: TenantNo(inquiry.tenant),
+        payment: PaymentId::new(id(&inquiry.payment)?),
+        transaction: TransactionId::new(id(&inquiry.transaction)?),
+    };
+    Ok(match inquiry.dispute {
+        None => Question::Outcome(of),
+        Some(case) => Question::Dispute(DisputeInquiry { of, case }),
+    })
+}
+
 fn total_to_wire(total: &LedgerTotal) -> wire::LedgerTotal {
     wire::LedgerTotal {
         account: match total.account {
@@ -312,6 +329,7 @@ fn total_to_wire(total: &LedgerTotal) -> wire::LedgerTotal {
             LedgerAccount::Gateway => 2,
             LedgerAccount::Refunds => 3,
             LedgerAccount::Disputes => 4,
+            LedgerAccount::DisputeExcess => 5,
         },
         gateway: total.gateway.clone(),
         currency: total.currency.code().to_owned(),
@@ -326,6 +344,7 @@ fn total_from_wire(total: &wire::LedgerTotal) -> Result<LedgerTotal, EnvelopeErr
         2 => LedgerAccount::Gateway,
         3 => LedgerAccount::Refunds,
         4 => LedgerAccount::Disputes,
+        5 => LedgerAccount::DisputeExcess,
         other => return Err(garbage(format_args!("ledger account {other} is not known"))),
     };
     let currency = Currency::parse(&total.currency).ok_or_else(|| lacks("currency"))?;
@@ -385,6 +404,8 @@ mod wire {
         pub payment: Vec<u8>,
         #[prost(bytes, tag = "3")]
         pub transaction: Vec<u8>,
+        #[prost(string, optional, tag = "4")]
+        pub dispute: Option<String>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
@@ -505,6 +526,14 @@ mod tests {
         Command { reply_to, time_to_live: Duration::from_secs(30), body }
     }
 
+    fn inquiry() -> Inquiry {
+        Inquiry {
+            tenant: TenantNo(3),
+            payment: PaymentId::new(id(5)),
+            transaction: TransactionId::new(id(6)),
+        }
+    }
+
     #[test]
     fn commands_come_back_as_they_were() {
         let account = AccountId::new(id(4));
@@ -519,11 +548,11 @@ mod tests {
                     to: Duration::from_secs(5),
                 }),
             }),
-            CommandBody::Ask(Message::Inquire(Inquiry {
-                tenant: TenantNo(3),
-                payment: PaymentId::new(id(5)),
-                transaction: TransactionId::new(id(6)),
-            })),
+            CommandBody::Ask(Message::Inquire(Question::Outcome(inquiry()))),
+            CommandBody::Ask(Message::Inquire(Question::Dispute(DisputeInquiry {
+                of: inquiry(),
+                case: "du_1".to_owned(),
+            }))),
             CommandBody::Echo(vec![0, 255, 10]),
             CommandBody::Clock,
         ] {

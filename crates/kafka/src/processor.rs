@@ -405,9 +405,9 @@ impl Polling {
             Message::Balance { tenant, account, work } => {
                 Task::Balance(self.processor.balance(tenant, account, work))
             }
-            Message::Inquire(inquiry) => Task::Inquire {
+            Message::Inquire(question) => Task::Inquire {
                 skipping: self.processor.skip(partition, offset),
-                inquiring: self.processor.inquire(partition, inquiry),
+                inquiring: self.processor.inquire(partition, question),
             },
         };
         self.add(Item { lane: Arc::clone(lane), offset, reply_to: Some(reply_to), task });

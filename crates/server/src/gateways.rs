@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::ports::{Gateway, Notified};
+use engine::ports::Gateway;
 use engine::{Clock, Engine, NotificationError};
 use gateway::external::External;
 use gateway::http_gateway::HttpGateway;
@@ -140,8 +140,8 @@ pub async fn take_notifications(
 
 async fn book(engine: &Engine, notification: Notification) {
     let Notification { tenant, payment, transaction, knowledge } = notification;
-    let notified = Notified { payment, transaction, knowledge };
-    while let Err(error) = engine.notified(tenant, notified.clone()).await {
+    while let Err(error) = engine.notified(tenant, (payment, transaction), knowledge.clone()).await
+    {
         tracing::warn!(
             error = %error,
             tenant = tenant.0,

@@ -65,6 +65,15 @@ fn describe() {
             "Settled transactions that a gateway corrected later.",
         ),
         ("faregate_cascaded_payments_total", "Declines that went on to the next gateway."),
+        ("faregate_disputes_total", "Disputes that were recorded, by gateway."),
+        (
+            "faregate_dispute_excess_total",
+            "Times that a dispute withdrew more than was left of its payment.",
+        ),
+        (
+            "faregate_dispute_evidence_due_total",
+            "Warnings that evidence of a dispute is due within three days.",
+        ),
         ("faregate_late_successes_total", "Declined tries that succeeded beside a later one."),
         ("faregate_gateway_breaker_opened_total", "Breakers that opened, by gateway."),
         ("faregate_timers_total", "Timers that were due, by kind and result."),
@@ -88,6 +97,8 @@ fn describe() {
     // Alarms compare with the value before: what is rare is shown before it happens.
     metrics::counter!("faregate_corrected_payments_total").increment(0);
     metrics::counter!("faregate_late_successes_total").increment(0);
+    metrics::counter!("faregate_dispute_excess_total").increment(0);
+    metrics::counter!("faregate_dispute_evidence_due_total").increment(0);
     for reason in Reason::ALL.map(Reason::label).into_iter().chain(OTHER_REFUSALS) {
         metrics::counter!("faregate_refused_total", "reason" => reason).increment(0);
     }

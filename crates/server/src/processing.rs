@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use domain::{AccountId, PartitionNo, Request, TenantNo};
 use engine::access::Access;
-use engine::ports::{BoxFuture, Inquiry, LedgerTotal, Queries, StoreError};
+use engine::ports::{BoxFuture, LedgerTotal, Queries, Question, StoreError};
 use engine::queue::{Inquired, Processor, QueuePosition, SimulatedWork};
 use engine::{Answer, Engine, Parts, Reason, Running, Unavailable};
 use store::{Server, Share, SqlQueries};
@@ -154,10 +154,10 @@ impl Processor for Processing {
     fn inquire(
         &self,
         partition: i32,
-        inquiry: Inquiry,
+        question: Question,
     ) -> BoxFuture<'static, Result<Inquired, Unavailable>> {
         match self.engine(partition) {
-            Some(engine) => Box::pin(async move { engine.inquire_for_front(inquiry).await }),
+            Some(engine) => Box::pin(async move { engine.inquire_for_front(question).await }),
             None => Box::pin(std::future::ready(Err(Reason::NotOwner.into()))),
         }
     }

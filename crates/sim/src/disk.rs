@@ -127,7 +127,8 @@ pub fn entity(image: &Change) -> Option<HistoryOf> {
         Change::Payment(PaymentChange::Payment(it)) => Some(HistoryOf::Payment(it.id)),
         Change::Payment(PaymentChange::Transaction(it)) => Some(HistoryOf::Transaction(it.id)),
         Change::Payment(PaymentChange::Attempt(it)) => Some(HistoryOf::PaymentAttempt(it.id)),
-        Change::Tenant(_)
+        Change::Payment(PaymentChange::Dispute(_))
+        | Change::Tenant(_)
         | Change::Access(_)
         | Change::Flag(_)
         | Change::Customer(_)

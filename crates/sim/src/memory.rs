@@ -17,6 +17,7 @@ use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::custom_field::CustomField;
 use domain::customer::{Customer, CustomerFile, Session};
 use domain::definition::{Definition, DefinitionKey};
+use domain::dispute::{Dispute, DisputeCase};
 use domain::environment::{Environment, Secret};
 use domain::mail::Mail;
 use domain::object::Object;
@@ -106,6 +107,7 @@ struct Tables {
     claims: BTreeMap<ClaimKey, Claim>,
     outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
     timers: BTreeMap<(TenantNo, TimerKey), Timer>,
+    disputes: BTreeMap<(TenantNo, DisputeCase), Dispute>,
     replies: BTreeMap<ReplyKey, StoredReply>,
     entries: Vec<(TenantNo, LedgerEntry)>,
     journal: Vec<Entry>,
@@ -293,6 +295,10 @@ impl Tables {
             Change::Account(AccountChange::BlockingState(it)) => {
                 let is_there = self.blocking_states.contains_key(&(it.tenant, it.id));
                 ("blocking_state", it.id.uuid(), is_there)
+            }
+            Change::Payment(PaymentChange::Dispute(it)) => {
+                let is_there = self.disputes.values().any(|known| known.id == it.id);
+                ("dispute", it.id.uuid(), is_there)
             }
             Change::Tenant(TenantChange::TagDefinition(it)) => {
                 let is_there = self.tag_definitions.contains_key(&(it.tenant, it.id));
@@ -486,6 +492,10 @@ impl Tables {
             PaymentChange::Transaction(it) => self.put_transaction(it),
             PaymentChange::Attempt(it) => self.control.put_attempt(it),
             PaymentChange::Velocity(it) => self.control.put_velocity(it),
+            PaymentChange::Dispute(mut it) => {
+                tabled(&mut it.revision);
+                self.disputes.insert((it.tenant, it.case.clone()), *it);
+            }
             PaymentChange::Posting(posting) => {
                 self.entries.push((entry.tenant, LedgerEntry { seq: entry.seq, posting }));
             }
@@ -544,6 +554,9 @@ impl Tables {
                 self.read_methods_to_choose((*tenant, *id), state);
             }
             Read::Claim(key) => self.read_claim(key, state),
+            Read::Dispute(tenant, case) => {
+                copy((*tenant, case.clone()), &self.disputes, &mut state.disputes);
+            }
             Read::Tenant(no) => copy(*no, &self.tenants, &mut state.tenants),
             Read::TenantValue(tenant, key) => {
                 copy((*tenant, key.clone()), &self.tenant_values, &mut state.tenant_values);
@@ -675,7 +688,8 @@ impl Tables {
             | ClaimKind::CustomerEmail
             | ClaimKind::Environment
             | ClaimKind::TagDefinition
-            | ClaimKind::ImportedId => {}
+            | ClaimKind::ImportedId
+            | ClaimKind::Dispute => {}
         }
     }
 

@@ -530,6 +530,7 @@ pub fn created(entry: &Entry) -> Created {
             | Change::Payment(
                 PaymentChange::Attempt(_)
                 | PaymentChange::Velocity(_)
+                | PaymentChange::Dispute(_)
                 | PaymentChange::Posting(_)
                 | PaymentChange::Outstanding(_)
                 | PaymentChange::OutstandingClosed { .. },

@@ -15,6 +15,7 @@ use domain::change::{
 use domain::change_request::ChangeRequest;
 use domain::custom_field::CustomField;
 use domain::definition::{Definition, DefinitionKey};
+use domain::dispute::Dispute;
 use domain::environment::{Environment, Secret};
 use domain::import::AuditEntry;
 use domain::ledger::Posting;
@@ -23,7 +24,7 @@ use domain::tag::{Tag, TagDefinition, TagKey};
 use domain::tenant::{Tenant, TenantValue};
 use domain::timer::{Timer, TimerKey};
 use domain::{
-    Account, AccountEmailId, AccountId, BlockingStateId, ChangeRequestId, CustomFieldId,
+    Account, AccountEmailId, AccountId, BlockingStateId, ChangeRequestId, CustomFieldId, DisputeId,
     EnvironmentId, PaymentId, PaymentMethod, PaymentMethodId, Person, Reply, Revision, SecretId,
     Seq, TagDefinitionId, TenantNo, Timestamp, TransactionId,
 };
@@ -81,6 +82,7 @@ pub(crate) struct Rows<'a> {
     methods: BTreeMap<(TenantNo, PaymentMethodId), Newest<'a, PaymentMethod>>,
     payments: BTreeMap<(TenantNo, PaymentId), Newest<'a, Payment>>,
     transactions: BTreeMap<(TenantNo, PaymentId, TransactionId), Newest<'a, Transaction>>,
+    disputes: BTreeMap<(TenantNo, DisputeId), Newest<'a, Dispute>>,
     postings: Vec<(Seq, i64, &'a Posting)>,
     /// Accounts whose personal data is erased.
     erased: Vec<(TenantNo, AccountId, Seq)>,
@@ -127,6 +129,9 @@ impl<'a> Rows<'a> {
             }
             Change::Payment(PaymentChange::Attempt(it)) => self.control.take_attempt(it, seq),
             Change::Payment(PaymentChange::Velocity(it)) => self.control.take_velocity(it),
+            Change::Payment(PaymentChange::Dispute(it)) => {
+                newest(&mut self.disputes, (it.tenant, it.id), it, (it.revision, seq));
+            }
             Change::Payment(PaymentChange::Posting(it)) => {
                 self.postings.push((seq, *ordinal, it));
                 *ordinal += 1;
@@ -336,6 +341,9 @@ impl<'a> Rows<'a> {
         })?;
         put_all(db, &tables::BLOCKING_STATE, self.blocking_states.values(), |put, it| {
             put.row(&rows::blocking_state_row(it.image))
+        })?;
+        put_all(db, &tables::DISPUTE, self.disputes.values(), |put, it| {
+            put.row(&rows::dispute_row(it.image))
         })?;
         put_all(db, &tables::CUSTOM_FIELD, self.custom_fields.values(), |put, it| {
             put.row(&rows::custom_field_row(it.image))

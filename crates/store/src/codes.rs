@@ -4,6 +4,7 @@ use domain::change_request::ChangeStatus;
 use domain::claim::ClaimKind;
 use domain::customer::CustomerStatus;
 use domain::definition::DefinitionKind;
+use domain::dispute::DisputeStatus;
 use domain::environment::SecretKind;
 use domain::import::AuditKind;
 use domain::ledger::LedgerAccount;
@@ -84,12 +85,32 @@ pub(crate) const fn timer_kind_code(kind: TimerKind) -> i64 {
         TimerKind::PaymentRetry => 1,
         TimerKind::PaymentAction => 2,
         TimerKind::LateRefund => 3,
+        TimerKind::DisputeBooking => 4,
+        TimerKind::DisputeEvidence => 5,
     }
 }
 
 /// The opposite of [`timer_kind_code`].
 pub(crate) fn timer_kind_of(code: i64) -> Option<TimerKind> {
     TimerKind::ALL.into_iter().find(|kind| timer_kind_code(*kind) == code)
+}
+
+/// Codes of disputes' statuses in the column `status`.
+pub(crate) const fn dispute_status_code(status: DisputeStatus) -> i64 {
+    match status {
+        DisputeStatus::WarningNeedsResponse => 1,
+        DisputeStatus::WarningUnderReview => 2,
+        DisputeStatus::WarningClosed => 3,
+        DisputeStatus::NeedsResponse => 4,
+        DisputeStatus::UnderReview => 5,
+        DisputeStatus::Won => 6,
+        DisputeStatus::Lost => 7,
+    }
+}
+
+/// The opposite of [`dispute_status_code`].
+pub(crate) fn dispute_status(code: i64) -> Option<DisputeStatus> {
+    DisputeStatus::ALL.into_iter().find(|status| dispute_status_code(*status) == code)
 }
 
 /// Codes of statuses in the column `status`.
@@ -143,6 +164,7 @@ pub const fn ledger_account_code(account: LedgerAccount) -> i64 {
         LedgerAccount::Gateway => 2,
         LedgerAccount::Refunds => 3,
         LedgerAccount::Disputes => 4,
+        LedgerAccount::DisputeExcess => 5,
     }
 }
 
@@ -154,6 +176,7 @@ pub const fn ledger_account(code: i64) -> Option<LedgerAccount> {
         2 => LedgerAccount::Gateway,
         3 => LedgerAccount::Refunds,
         4 => LedgerAccount::Disputes,
+        5 => LedgerAccount::DisputeExcess,
         _ => return None,
     })
 }
@@ -170,6 +193,7 @@ pub(crate) const fn claim_kind_code(kind: ClaimKind) -> i64 {
         ClaimKind::CustomerEmail => 8,
         ClaimKind::TagDefinition => 9,
         ClaimKind::ImportedId => 10,
+        ClaimKind::Dispute => 11,
     }
 }
 
@@ -187,6 +211,7 @@ pub const fn claim_kind(code: i64) -> Option<ClaimKind> {
         8 => ClaimKind::CustomerEmail,
         9 => ClaimKind::TagDefinition,
         10 => ClaimKind::ImportedId,
+        11 => ClaimKind::Dispute,
         _ => return None,
     })
 }

@@ -122,6 +122,7 @@ pub(crate) fn account(entry: &Entry) -> Option<AccountId> {
         Change::Payment(PaymentChange::Payment(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Transaction(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Attempt(it)) => Some(it.account_id),
+        Change::Payment(PaymentChange::Dispute(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Velocity(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Posting(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Outstanding(it)) => Some(it.account_id),

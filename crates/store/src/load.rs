@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::definition::DefinitionKey;
+use domain::dispute::DisputeCase;
 use domain::object::Object;
 use domain::payment::{PaymentFile, ReplyKey, Transaction};
 use domain::read::Read;
@@ -29,7 +30,7 @@ use crate::recent::{AccountEntry, Cache, PaymentEntry, Recent};
 use crate::rows;
 use crate::tables::{
     ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, APP_USER, BLOCKING_STATE, CHANGE_REQUEST, CLOSING,
-    CUSTOM_FIELD, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET, OUTSTANDING, PAYMENT,
+    CUSTOM_FIELD, DEFINITION, DISPUTE, ENVIRONMENT, ENVIRONMENT_SECRET, OUTSTANDING, PAYMENT,
     PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE, TAG, TAG_DEFINITION, TENANT, TENANT_VALUE,
     TIMER, Table,
 };
@@ -87,6 +88,8 @@ static SELECT_DEFINITION: LazyLock<String> = LazyLock::new(|| DEFINITION.select(
 static SELECT_CHANGE_REQUEST: LazyLock<String> = LazyLock::new(|| CHANGE_REQUEST.select(BY_ID));
 static SELECT_TIMER: LazyLock<String> =
     LazyLock::new(|| TIMER.select("WHERE tenant = ?1 AND kind = ?2 AND object_id = ?3"));
+static SELECT_DISPUTE: LazyLock<String> =
+    LazyLock::new(|| DISPUTE.select("WHERE tenant = ?1 AND gateway = ?2 AND case_id = ?3"));
 static SELECT_REPLY: LazyLock<String> = LazyLock::new(|| REPLY.select("WHERE key = ?1"));
 
 /// The rows, each with what belongs to it; those that are not there as `None`.
@@ -128,6 +131,7 @@ pub(crate) fn state(
     customers::operations(reader, &wanted.operations, &mut state)?;
     wanted.control.load(reader, &mut state)?;
     load_timers(reader, &wanted.timers, &mut state)?;
+    load_disputes(reader, &wanted.disputes, &mut state)?;
     Ok(state)
 }
 
@@ -173,6 +177,7 @@ struct Wanted<'a> {
     operations: Vec<(TenantNo, OperationId)>,
     control: WantedControl,
     timers: Vec<(TenantNo, TimerKey)>,
+    disputes: Vec<(TenantNo, &'a DisputeCase)>,
 }
 
 impl<'a> Wanted<'a> {
@@ -205,6 +210,7 @@ impl<'a> Wanted<'a> {
             Read::Customer(tenant, id) => self.customers.push((*tenant, *id)),
             Read::Operation(tenant, id) => self.operations.push((*tenant, *id)),
             Read::Timer(tenant, key) => self.timers.push((*tenant, *key)),
+            Read::Dispute(tenant, case) => self.disputes.push((*tenant, case)),
         }
     }
 
@@ -223,7 +229,8 @@ impl<'a> Wanted<'a> {
             | ClaimKind::Environment
             | ClaimKind::CustomerEmail
             | ClaimKind::TagDefinition
-            | ClaimKind::ImportedId => {}
+            | ClaimKind::ImportedId
+            | ClaimKind::Dispute => {}
         }
     }
 }
@@ -449,6 +456,23 @@ fn load_timers(
     reader.for_keys(&SELECT_TIMER, &keys, |_, cells| {
         let it = rows::timer(cells)?;
         state.timers.insert((it.tenant, it.key), Some(it));
+        Ok(())
+    })
+}
+
+fn load_disputes(
+    reader: &Reader,
+    cases: &[(TenantNo, &DisputeCase)],
+    state: &mut State,
+) -> Result<(), StoreError> {
+    state.disputes.extend(cases.iter().map(|(no, case)| ((*no, (*case).clone()), None)));
+    let keys: Vec<[Value<'_>; 3]> = cases
+        .iter()
+        .map(|(no, case)| [(*no).into(), (&case.gateway).into(), (&case.case).into()])
+        .collect();
+    reader.for_keys(&SELECT_DISPUTE, &keys, |_, cells| {
+        let it = rows::dispute(cells)?;
+        state.disputes.insert((it.tenant, it.case.clone()), Some(it));
         Ok(())
     })
 }

@@ -7,6 +7,7 @@ mod accounts;
 mod changes;
 mod custom_fields;
 mod customers;
+mod disputes;
 mod export;
 mod flags;
 mod followers;

@@ -2,6 +2,7 @@
 //! [`StoreError::Corrupt`] when it is read.
 
 pub mod customers;
+mod disputes;
 
 use domain::MerchantAccount;
 use domain::access::{Role, User};
@@ -50,6 +51,8 @@ pub(crate) use control::{
 pub use control::{payment_attempt, payment_rules, payment_velocity};
 pub use custom_fields::custom_field;
 pub(crate) use custom_fields::{custom_field_row, custom_field_value, custom_field_value_row};
+pub use disputes::dispute;
+pub(crate) use disputes::dispute_row;
 pub(crate) use import::{audit_row, imported_audit};
 pub(crate) use objects::object_key;
 pub(crate) use quarantine::{quarantined, quarantined_row};

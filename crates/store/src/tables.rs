@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 mod control;
 mod customers;
+mod disputes;
 mod flags;
 mod import;
 mod insights;
@@ -20,6 +21,8 @@ pub(crate) use control::OF_VERSION_5;
 pub use control::{PAYMENT_ATTEMPT, PAYMENT_RULES, PAYMENT_VELOCITY};
 pub use customers::{CUSTOMER, MAIL, OPERATION, SESSION};
 pub(crate) use customers::{EXPIRING, GIVEN_UP, SETTLED, TO_NOTIFY, TO_SEND, WAITING};
+pub use disputes::DISPUTE;
+pub(crate) use disputes::OF_VERSION_12;
 pub(crate) use flags::DUE;
 pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 pub(crate) use import::{AUDIT_IMPORTED, OF_VERSION_7};
@@ -433,7 +436,7 @@ pub static CLAIM_RECENT: Table = Table {
 };
 
 /// Tables whose rows have their id from the request that makes them.
-pub(crate) static MADE_BY_REQUESTS: [&str; 11] = [
+pub(crate) static MADE_BY_REQUESTS: [&str; 12] = [
     ACCOUNT.name,
     PAYMENT_METHOD.name,
     PAYMENT.name,
@@ -445,6 +448,7 @@ pub(crate) static MADE_BY_REQUESTS: [&str; 11] = [
     BLOCKING_STATE.name,
     TAG_DEFINITION.name,
     PAYMENT_ATTEMPT.name,
+    DISPUTE.name,
 ];
 
 /// Stored replies; `answer` is NULL while the request runs or its outcome is in doubt.
@@ -585,6 +589,7 @@ pub static TABLES: &[&Table] = &[
     &ENDPOINT_HEALTH,
     &REPLAY,
     &REPLAY_PROGRESS,
+    &DISPUTE,
 ];
 
 /// The tables of insights.

@@ -222,6 +222,9 @@ impl<'a> Deltas<'a> {
 pub(crate) const fn gateway_of(account: LedgerAccount, gateway: &str) -> &str {
     match account {
         LedgerAccount::Customer => "",
-        LedgerAccount::Gateway | LedgerAccount::Refunds | LedgerAccount::Disputes => gateway,
+        LedgerAccount::Gateway
+        | LedgerAccount::Refunds
+        | LedgerAccount::Disputes
+        | LedgerAccount::DisputeExcess => gateway,
     }
 }

@@ -178,6 +178,7 @@ impl<'a> Image<'a> {
             )
             | Change::Payment(
                 PaymentChange::Velocity(_)
+                | PaymentChange::Dispute(_)
                 | PaymentChange::Posting(_)
                 | PaymentChange::Outstanding(_)
                 | PaymentChange::OutstandingClosed { .. },

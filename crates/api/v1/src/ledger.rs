@@ -32,7 +32,8 @@ pub struct Balances {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct AccountBalance {
-    /// `customers`, `customer:{account}`, `gateway:{gateway}`, `refunds:{gateway}`, `disputes:{gateway}`.
+    /// `customers`, `customer:{account}`, `gateway:{gateway}`, `refunds:{gateway}`, `disputes:{gateway}`,
+    /// `dispute-excess:{gateway}`.
     account: String,
     /// ISO 4217 code, such as `USD`.
     currency: String,
@@ -187,6 +188,7 @@ fn name(account: LedgerAccount, customer: Option<AccountId>, gateway: &str) -> S
         (LedgerAccount::Gateway, _) => format!("gateway:{gateway}"),
         (LedgerAccount::Refunds, _) => format!("refunds:{gateway}"),
         (LedgerAccount::Disputes, _) => format!("disputes:{gateway}"),
+        (LedgerAccount::DisputeExcess, _) => format!("dispute-excess:{gateway}"),
     }
 }
 

@@ -1,9 +1,10 @@
-//! Faregate's own API under `/v1`: ledger, analytics, unresolved payments, gateways' notifications, accounts out of service, mails, feature flags, sign-up.
+//! Faregate's own API under `/v1`: ledger, analytics, unresolved payments, disputes, gateways' notifications, accounts out of service, mails, feature flags, sign-up.
 //! Errors are RFC 9457.
 
 mod accounts;
 pub mod analytics;
 mod caller;
+mod disputes;
 mod error;
 mod event_streams;
 pub mod events;
@@ -101,6 +102,8 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(events::list))
         .routes(routes!(events::show))
         .routes(routes!(events::resend))
+        .routes(routes!(disputes::list))
+        .routes(routes!(disputes::show))
         .routes(routes!(unresolved::list))
         .routes(routes!(routing::explain))
         .routes(routes!(analytics::payments))

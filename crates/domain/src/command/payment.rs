@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::account::read_new_account;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::combo::{ComboAccount, ComboMethod, InitiateCombo};
+use crate::dispute::{DisputeCase, DisputeTimer, RecordDispute};
 use crate::import::{ImportPayment, id_claim};
 use crate::partition::Subject;
 use crate::payment::{
@@ -39,6 +40,11 @@ pub enum PaymentCommand {
     Import(Box<ImportPayment>),
     ExpireAction(ExpireAction),
     RefundLateSuccess(RefundLateSuccess),
+    RecordDispute(Box<RecordDispute>),
+    /// Books what had to wait of a dispute.
+    BookDispute(DisputeTimer),
+    /// Warns that evidence is due.
+    WarnOfDispute(DisputeTimer),
 }
 
 impl PaymentCommand {
@@ -63,6 +69,9 @@ impl PaymentCommand {
             Self::Retry(_) => "RetryPayment",
             Self::CancelRetries(_) => "CancelRetries",
             Self::RefundLateSuccess(_) => "RefundLateSuccess",
+            Self::RecordDispute(_) => "RecordDispute",
+            Self::BookDispute(_) => "BookDispute",
+            Self::WarnOfDispute(_) => "WarnOfDispute",
             Self::Import(_) => "ImportPayment",
             Self::ExpireAction(_) => "ExpirePaymentAction",
         }
@@ -89,7 +98,10 @@ impl PaymentCommand {
             | Self::GatewayInquired(_)
             | Self::ExpireAction(_)
             | Self::CancelRetries(_)
-            | Self::RefundLateSuccess(_) => None,
+            | Self::RefundLateSuccess(_)
+            | Self::RecordDispute(_)
+            | Self::BookDispute(_)
+            | Self::WarnOfDispute(_) => None,
             Self::Retry(it) => Some(it.account),
             Self::Import(it) => Some(it.account),
         }
@@ -119,6 +131,8 @@ impl PaymentCommand {
             Self::CancelRetries(it) => Subject::Payment(it.payment),
             Self::ExpireAction(it) => Subject::Payment(it.payment),
             Self::RefundLateSuccess(it) => Subject::Payment(it.payment),
+            Self::RecordDispute(it) => Subject::Payment(it.payment),
+            Self::BookDispute(it) | Self::WarnOfDispute(it) => Subject::Payment(it.payment),
             Self::Import(it) => Subject::Account(it.account),
         }
     }
@@ -144,7 +158,10 @@ impl PaymentCommand {
             | Self::Import(_)
             | Self::ExpireAction(_)
             | Self::CancelRetries(_)
-            | Self::RefundLateSuccess(_) => None,
+            | Self::RefundLateSuccess(_)
+            | Self::RecordDispute(_)
+            | Self::BookDispute(_)
+            | Self::WarnOfDispute(_) => None,
         }
     }
 
@@ -170,7 +187,10 @@ impl PaymentCommand {
             | Self::Import(_)
             | Self::ExpireAction(_)
             | Self::CancelRetries(_)
-            | Self::RefundLateSuccess(_) => None,
+            | Self::RefundLateSuccess(_)
+            | Self::RecordDispute(_)
+            | Self::BookDispute(_)
+            | Self::WarnOfDispute(_) => None,
         }
     }
 
@@ -197,6 +217,9 @@ impl PaymentCommand {
             | Self::Retry(_)
             | Self::ExpireAction(_)
             | Self::RefundLateSuccess(_)
+            | Self::RecordDispute(_)
+            | Self::BookDispute(_)
+            | Self::WarnOfDispute(_)
             | Self::Import(_) => false,
         }
     }
@@ -233,8 +256,37 @@ impl PaymentCommand {
                 read(Read::Timer(tenant, key));
                 read_with_attempts(it.payment, tenant, read);
             }
+            Self::RecordDispute(it) => read_dispute((it.payment, &it.case), tenant, read),
+            Self::BookDispute(it) => {
+                read_dispute_timer((TimerKind::DisputeBooking, it), tenant, read);
+            }
+            Self::WarnOfDispute(it) => {
+                read_dispute_timer((TimerKind::DisputeEvidence, it), tenant, read);
+            }
             Self::Import(it) => read_import(it, tenant, read),
         }
+    }
+}
+
+fn read_dispute_timer(
+    (kind, it): (TimerKind, &DisputeTimer),
+    tenant: TenantNo,
+    read: &mut impl FnMut(Read),
+) {
+    read(Read::Timer(tenant, TimerKey { kind, object: it.dispute.uuid() }));
+    read_dispute((it.payment, &it.case), tenant, read);
+}
+
+fn read_dispute(
+    (payment, case): (PaymentId, &DisputeCase),
+    tenant: TenantNo,
+    read: &mut impl FnMut(Read),
+) {
+    read(Read::Payment(tenant, payment));
+    read(Read::Dispute(tenant, case.clone()));
+    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Dispute, &case.claimed())));
+    for key in case.transaction_keys() {
+        read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Transaction, &key)));
     }
 }
 

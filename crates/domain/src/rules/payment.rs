@@ -6,6 +6,7 @@ mod cascade;
 mod combo;
 mod complete;
 mod control;
+mod dispute;
 mod follow_up;
 mod import;
 mod initiate;
@@ -21,6 +22,9 @@ pub(crate) use action::expire as expire_action;
 pub(crate) use combo::initiate_combo;
 pub(crate) use complete::{complete, fix, resolve_pending};
 pub(crate) use control::follow;
+pub(crate) use dispute::{
+    book_waiting as book_dispute, record as record_dispute, warn as warn_of_dispute,
+};
 pub(crate) use follow_up::{follow_up, reverse_chargeback};
 pub(crate) use import::import;
 pub(crate) use initiate::initiate;

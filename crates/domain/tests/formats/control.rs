@@ -17,7 +17,7 @@ use expect_test::expect;
 
 use crate::{check, id};
 
-fn usd() -> Currency {
+pub fn usd() -> Currency {
     Currency::parse("USD").expect("it is a currency")
 }
 

@@ -1,19 +1,21 @@
 //! Notifications of gateways: the gateway reads what was posted, and what it says is committed. A front has the
 //! partition's owner ask the gateway instead, because no front is believed about an outcome.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::payment::{Actor, GatewayInquired, GatewayKnowledge, GatewayStatus};
-use domain::{AccountId, TenantNo, TransactionId};
+use domain::{AccountId, PaymentId, TenantNo, Timestamp, TransactionId};
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::resolver::{self, INQUIRY_TIMEOUT, InquiryAnswer};
-use super::{Options, Transport};
+use super::{Options, Transport, disputes};
 use crate::lane::Lane;
-use crate::ports::{Inquiry, NotificationRefused, Notified, PostedNotification};
+use crate::ports::{
+    DisputeInquiry, Inquiry, News, NotificationRefused, Notified, PostedNotification, Question,
+};
 use crate::queue::{Inquired, Message, Queue, Reply, Route};
 use crate::{Engine, Reason, Unavailable};
 
@@ -55,10 +57,10 @@ pub(crate) struct Notifications {
     waiting: Mutex<Waiting>,
 }
 
-/// Who waits for the answer to the next inquiry about a transaction.
+/// Who waits for the next answer to a question.
 #[derive(Default)]
 struct Waiting {
-    by_transaction: HashMap<(TenantNo, TransactionId), Vec<Waiter>>,
+    by_question: BTreeMap<Question, Vec<Waiter>>,
     count: usize,
 }
 
@@ -79,26 +81,25 @@ impl Notifications {
         Arc::clone(self.reading.get(gateway)?).try_acquire_owned().ok()
     }
 
-    /// Adds a waiter; returns whether it is the first one of its transaction. `None` where too many wait.
-    fn wait(&self, of: (TenantNo, TransactionId), waiter: Waiter) -> Option<bool> {
+    /// Adds a waiter; returns whether it is the first one of its question. `None` where too many wait.
+    fn wait(&self, question: &Question, waiter: Waiter) -> Option<bool> {
         let mut waiting = self.lock();
         if waiting.count >= WAITING_MAX {
             return None;
         }
         waiting.count += 1;
-        let is_first = !waiting.by_transaction.contains_key(&of);
-        waiting.by_transaction.entry(of).or_default().push(waiter);
+        let is_first = !waiting.by_question.contains_key(question);
+        waiting.by_question.entry(question.clone()).or_default().push(waiter);
         Some(is_first)
     }
 
-    /// Those who wait, for the next inquiry to answer. Where there are none, inquiring about the
-    /// transaction ends.
-    fn next(&self, of: (TenantNo, TransactionId)) -> Vec<Waiter> {
+    /// Those who wait, for the next answer. Where there are none, asking ends.
+    fn next(&self, question: &Question) -> Vec<Waiter> {
         let mut waiting = self.lock();
-        let next = waiting.by_transaction.get_mut(&of).map(std::mem::take).unwrap_or_default();
+        let next = waiting.by_question.get_mut(question).map(std::mem::take).unwrap_or_default();
         waiting.count -= next.len();
         if next.is_empty() {
-            waiting.by_transaction.remove(&of);
+            waiting.by_question.remove(question);
         }
         next
     }
@@ -144,10 +145,13 @@ impl Engine {
         let full = || Unavailable::from(Reason::GatewayFull);
         let _permit = self.shared().notifications.begin_reading(name).ok_or_else(full)?;
         let tenant = posted.tenant;
+        let asked_at = self.clock().real_now();
         let reading = AssertUnwindSafe(gateway.notification(posted)).catch_unwind();
         let reason = match tokio::time::timeout(INQUIRY_TIMEOUT, reading).await {
             Ok(Ok(Ok(None))) => return Ok(false),
-            Ok(Ok(Ok(Some(notified)))) => return self.notified_by(name, tenant, notified).await,
+            Ok(Ok(Ok(Some(notified)))) => {
+                return self.notified_by((name, asked_at), tenant, notified).await;
+            }
             Ok(Ok(Err(NotificationRefused::Unsupported))) => {
                 return Err(NotificationError::Unsupported);
             }
@@ -170,7 +174,7 @@ impl Engine {
     /// Returns whether it did.
     async fn notified_by(
         &self,
-        gateway: &str,
+        (gateway, asked_at): (&str, Timestamp),
         tenant: TenantNo,
         notified: Notified,
     ) -> Result<bool, NotificationError> {
@@ -180,47 +184,65 @@ impl Engine {
         if file.transaction(transaction).is_none_or(|it| it.gateway != gateway) {
             return Ok(false);
         }
-        self.book_notified((tenant, file.payment.account_id), notified).await
+        self.book_notified((tenant, file.payment.account_id), (gateway, asked_at), notified).await
     }
 
-    /// Books what a gateway says of a transaction. Returns whether there is one.
+    /// Books the outcome that a gateway says of a transaction. Returns whether there is one.
     ///
     /// # Errors
     /// [`NotificationError`]: it was not written; the gateway should notify again.
     pub async fn notified(
         &self,
         tenant: TenantNo,
-        notified: Notified,
+        (payment, transaction): (PaymentId, TransactionId),
+        knowledge: GatewayKnowledge,
     ) -> Result<bool, NotificationError> {
-        let payment = notified.payment;
         let account = self.read(move |queries| queries.payment_account(tenant, payment)).await?;
         let Some(account) = account else { return Ok(false) };
-        self.book_notified((tenant, account), notified).await
+        let notified = Notified { payment, transaction, news: News::Outcome(knowledge) };
+        let asked = ("", self.clock().real_now());
+        self.book_notified((tenant, account), asked, notified).await
     }
 
     async fn book_notified(
         &self,
         (tenant, account): (TenantNo, AccountId),
+        (gateway, asked_at): (&str, Timestamp),
         notified: Notified,
     ) -> Result<bool, NotificationError> {
         if let Transport::Queue(queue) = &self.shared().transport {
-            let Notified { payment, transaction, knowledge } = notified;
-            let inquiry = Inquiry { tenant, payment, transaction };
-            return match ask_owner(&**queue, account, inquiry).await? {
+            let Notified { payment, transaction, news } = notified;
+            let of = Inquiry { tenant, payment, transaction };
+            let (question, is_final) = match news {
+                News::Outcome(knowledge) => (Question::Outcome(of), is_final(&knowledge)),
+                // The front has read it.
+                News::Dispute { case, .. } => {
+                    (Question::Dispute(DisputeInquiry { of, case }), true)
+                }
+            };
+            return match ask_owner(&**queue, account, question).await? {
                 Inquired::NoTransaction => Ok(false),
                 Inquired::Unreachable => Err(NotificationError::GatewayUnavailable),
                 // It answers from something that is behind: the sender repeats it.
-                Inquired::Open if is_final(&knowledge) => {
-                    Err(NotificationError::GatewayUnavailable)
-                }
+                Inquired::Open if is_final => Err(NotificationError::GatewayUnavailable),
                 Inquired::Open | Inquired::Final => Ok(true),
             };
         }
-        let Notified { payment, transaction, knowledge } = notified;
-        let asked_at = self.clock().real_now();
-        let inquired = GatewayInquired { payment, transaction, knowledge, asked_at };
-        resolver::book(self, InquiryAnswer { tenant, inquired }, actor(self), Lane::Own).await?;
-        Ok(true)
+        let Notified { payment, transaction, news } = notified;
+        match news {
+            News::Outcome(knowledge) => {
+                let asked_at = self.clock().real_now();
+                let inquired = GatewayInquired { payment, transaction, knowledge, asked_at };
+                let answer = InquiryAnswer { tenant, inquired };
+                resolver::book(self, answer, actor(self), Lane::Own).await?;
+                Ok(true)
+            }
+            News::Dispute { case, said } => {
+                let of = Inquiry { tenant, payment, transaction };
+                let of = DisputeInquiry { of, case };
+                Ok(disputes::book(self, (gateway, of), (*said, asked_at), actor(self)).await?)
+            }
+        }
     }
 
     /// Has the gateway of a transaction asked what became of it, by the owner of the payment's partition, and returns
@@ -230,28 +252,28 @@ impl Engine {
     /// [`Unavailable`].
     pub async fn inquire(&self, inquiry: Inquiry) -> Result<Inquired, Unavailable> {
         let Transport::Queue(queue) = &self.shared().transport else {
-            return self.inquire_for_front(inquiry).await;
+            return self.inquire_for_front(Question::Outcome(inquiry)).await;
         };
         let (tenant, payment) = (inquiry.tenant, inquiry.payment);
         let account = self.read(move |queries| queries.payment_account(tenant, payment)).await?;
         match account {
-            Some(account) => ask_owner(&**queue, account, inquiry).await,
+            Some(account) => ask_owner(&**queue, account, Question::Outcome(inquiry)).await,
             None => Ok(Inquired::NoTransaction),
         }
     }
 
-    /// Asks the gateway of a transaction what became of it, because a front asks for that, and commits the
-    /// answer. At most one inquiry about a transaction is under way: those who ask meanwhile share the next
-    /// one, which may know more.
+    /// Asks the gateway of a transaction, because a front asks for that, and commits the answer. A question is
+    /// under way once at most: those who ask it meanwhile share the next answer, which may know more.
     ///
     /// # Errors
     /// [`Unavailable`].
-    pub async fn inquire_for_front(&self, inquiry: Inquiry) -> Result<Inquired, Unavailable> {
+    pub async fn inquire_for_front(&self, question: Question) -> Result<Inquired, Unavailable> {
         let (waiter, answered) = oneshot::channel();
-        let of = (inquiry.tenant, inquiry.transaction);
-        match self.shared().notifications.wait(of, waiter) {
+        match self.shared().notifications.wait(&question, waiter) {
             None => return Err(Reason::GatewayFull.into()),
-            Some(true) => drop(tokio::spawn(inquire_until_all_are_answered(self.clone(), inquiry))),
+            Some(true) => {
+                drop(tokio::spawn(inquire_until_all_are_answered(self.clone(), question)));
+            }
             Some(false) => {}
         }
         answered.await.unwrap_or_else(|_| Err(Reason::Bug.into()))
@@ -262,25 +284,24 @@ impl Engine {
 async fn ask_owner(
     queue: &dyn Queue,
     account: AccountId,
-    inquiry: Inquiry,
+    question: Question,
 ) -> Result<Inquired, Unavailable> {
-    let route = Route::Account(inquiry.tenant, account);
-    match queue.ask(route, Message::Inquire(inquiry)).await? {
+    let route = Route::Account(question.of().tenant, account);
+    match queue.ask(route, Message::Inquire(question)).await? {
         Reply::Inquired(inquired) => Ok(inquired),
         Reply::Answer(_) | Reply::Balance(_) => Err(Reason::Bug.into()),
     }
 }
 
-async fn inquire_until_all_are_answered(engine: Engine, inquiry: Inquiry) {
+async fn inquire_until_all_are_answered(engine: Engine, question: Question) {
     let notifications = &engine.shared().notifications;
-    let of = (inquiry.tenant, inquiry.transaction);
     let _permit = notifications.inquiries.acquire().await;
     loop {
-        let waiters = notifications.next(of);
+        let waiters = notifications.next(&question);
         if waiters.is_empty() {
             return;
         }
-        let answer = inquire(&engine, inquiry.clone()).await;
+        let answer = inquire(&engine, question.clone()).await;
         for waiter in waiters {
             // The front's message may have expired.
             drop(waiter.send(answer.clone()));
@@ -288,12 +309,16 @@ async fn inquire_until_all_are_answered(engine: Engine, inquiry: Inquiry) {
     }
 }
 
-async fn inquire(engine: &Engine, inquiry: Inquiry) -> Result<Inquired, Unavailable> {
-    let Inquiry { tenant, payment, transaction } = inquiry;
+async fn inquire(engine: &Engine, question: Question) -> Result<Inquired, Unavailable> {
+    let Inquiry { tenant, payment, transaction } = *question.of();
     let file = engine.read(move |queries| queries.payment(tenant, payment)).await?;
     let found = file.as_ref().and_then(|it| it.transaction(transaction));
     let Some(gateway) = found.map(|it| it.gateway.clone()) else {
         return Ok(Inquired::NoTransaction);
+    };
+    let inquiry = match question {
+        Question::Outcome(inquiry) => inquiry,
+        Question::Dispute(of) => return disputes::ask(engine, (&gateway, of), actor(engine)).await,
     };
     let answer = resolver::ask_gateway(engine, &gateway, inquiry).await;
     let knowledge = &answer.inquired.knowledge;
@@ -334,13 +359,18 @@ mod tests {
         Notifications::new([&"acme".to_owned()].into_iter(), &Options::default())
     }
 
+    fn question(transaction: u128) -> Question {
+        let transaction = TransactionId::new(Uuid::from_u128(transaction));
+        let payment = PaymentId::new(Uuid::from_u128(7));
+        Question::Outcome(Inquiry { tenant: TenantNo(1), payment, transaction })
+    }
+
     fn wait(all: &Notifications, transaction: u128) -> Option<bool> {
-        let of = (TenantNo(1), TransactionId::new(Uuid::from_u128(transaction)));
-        all.wait(of, oneshot::channel().0)
+        all.wait(&question(transaction), oneshot::channel().0)
     }
 
     fn next(all: &Notifications, transaction: u128) -> usize {
-        all.next((TenantNo(1), TransactionId::new(Uuid::from_u128(transaction)))).len()
+        all.next(&question(transaction)).len()
     }
 
     #[test]
@@ -351,7 +381,7 @@ mod tests {
         // An inquiry runs, and may know less than what is notified now.
         assert_eq!([wait(&all, 1), wait(&all, 1)], [Some(false); 2]);
         assert_eq!([next(&all, 1), next(&all, 1), next(&all, 2), next(&all, 2)], [2, 0, 1, 0]);
-        assert!(all.lock().by_transaction.is_empty());
+        assert!(all.lock().by_question.is_empty());
         assert_eq!(wait(&all, 1), Some(true), "nothing runs any more");
     }
 

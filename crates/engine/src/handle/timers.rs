@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::command::PaymentCommand;
+use domain::dispute::DisputeTimer;
 use domain::payment::{Actor, ExpireAction, RefundLateSuccess};
 use domain::payment_attempt::RetryPayment;
 use domain::timer::{Timer, TimerKey, TimerKind};
-use domain::{AttemptId, Command, Request, TenantNo, Timestamp, TransactionId};
+use domain::{AttemptId, Command, DisputeId, Request, TenantNo, Timestamp, TransactionId};
 use tokio::sync::Semaphore;
 
 use super::resolver;
@@ -148,6 +149,13 @@ async fn fire(engine: &Engine, timer: Timer) -> Result<(), Unavailable> {
         TimerKind::PaymentRetry => retry(engine, &timer).await?,
         TimerKind::PaymentAction => expire_action(engine, &timer).await?,
         TimerKind::LateRefund => late_refund(engine, &timer).await?,
+        TimerKind::DisputeBooking => {
+            of_dispute(engine, &timer).await?.map(PaymentCommand::BookDispute).map(Command::Payment)
+        }
+        TimerKind::DisputeEvidence => of_dispute(engine, &timer)
+            .await?
+            .map(PaymentCommand::WarnOfDispute)
+            .map(Command::Payment),
     };
     let Some(command) = command else {
         tracing::error!(object = %timer.key.object, "a timer is of an object that is not there");
@@ -210,6 +218,18 @@ async fn late_refund(engine: &Engine, timer: &Timer) -> Result<Option<Command>, 
     let Some(file) = found.await? else { return Ok(None) };
     let refund = RefundLateSuccess { payment: file.payment.id, transaction, due: timer.due };
     Ok(Some(Command::Payment(PaymentCommand::RefundLateSuccess(refund))))
+}
+
+/// What the command of a dispute's timer names.
+async fn of_dispute(engine: &Engine, timer: &Timer) -> Result<Option<DisputeTimer>, Unavailable> {
+    let (tenant, id) = (timer.tenant, DisputeId::new(timer.key.object));
+    let found = engine.read(move |queries| queries.dispute(tenant, id)).await?;
+    Ok(found.map(|it| DisputeTimer {
+        payment: it.payment_id,
+        dispute: it.id,
+        case: it.case,
+        due: timer.due,
+    }))
 }
 
 /// Notices a system's clock that jumps ahead, after which timers that charge wait for a restart: everything

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::disputes::{booked, paid, said};
 use crate::events::Stream;
 use crate::gateways::{Program, account, pay, payment_of};
 use crate::postgres::{Scratch, key_file};
@@ -172,4 +173,33 @@ fn cluster_fronts_list_and_stream_the_events_of_all_partitions() {
     assert!(!ids.contains(&new[0].as_str()), "what was listed is not streamed again");
     let resend = client.post(&format!("/v1/events/{}/resend", new[0]), &json!({}));
     assert_eq!(resend.status, 501, "{}", resend.text());
+}
+
+#[test]
+#[ignore = "needs Kafka and PostgreSQL: conformance/run"]
+fn cluster_books_the_dispute_that_the_gateway_has_and_not_what_a_front_says() {
+    let cluster = Cluster::start();
+    let [client, other] = cluster.tenant();
+    let program = &cluster.program;
+    let (payment, transaction) = paid(&client, "acme");
+    let notify = |notified: Value, answered: Value| {
+        program.state().dispute = answered;
+        program.state().about = json!({ "paymentId": payment, "dispute": notified });
+        let path = "/1.0/kb/paymentGateways/notification/acme";
+        other.send("POST", path, Some(b"case 7")).status
+    };
+    let open = || said(&transaction, "NEEDS_RESPONSE", "10", "0");
+    // A front that makes one up, and a gateway that answers of another case.
+    assert_eq!(notify(open(), Value::Null), 503);
+    let mut of_another = open();
+    of_another["disputeId"] = json!("case-8");
+    assert_eq!(notify(open(), of_another), 503);
+    assert_eq!(client.get("/v1/disputes").json()["disputes"], json!([]));
+    assert_eq!(notify(open(), open()), 200);
+    assert_eq!(booked(&client, &payment), "NEEDS_RESPONSE 10.00 0.00 0.00 0.00");
+    // A front that lies.
+    assert_eq!(notify(said(&transaction, "WON", "10", "10"), open()), 200);
+    assert_eq!(booked(&client, &payment), "NEEDS_RESPONSE 10.00 0.00 0.00 0.00");
+    assert_eq!(notify(open(), said(&transaction, "WON", "10", "10")), 200);
+    assert_eq!(booked(&client, &payment), "WON 10.00 10.00 0.00 0.00");
 }

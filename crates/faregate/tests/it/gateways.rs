@@ -33,6 +33,8 @@ pub(crate) struct State {
     /// What it answers to notifications, and those that it has read.
     pub about: Value,
     pub notifications: Vec<Value>,
+    /// What it answers where it is asked for a dispute.
+    pub dispute: Value,
 }
 
 impl State {
@@ -108,6 +110,10 @@ impl Program {
         if path == "/notification" {
             state.notifications.push(call.clone());
             return state.about.clone();
+        }
+        if path == "/dispute" {
+            state.inquiries += 1;
+            return json!({ "dispute": state.dispute });
         }
         let transaction = call["transactionId"].as_str().unwrap();
         let outcome = json!({

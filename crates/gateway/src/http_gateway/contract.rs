@@ -2,11 +2,12 @@
 
 use domain::payment::{GatewayOutcome, GatewayStatus};
 use domain::{AmountMinor, Currency, GatewayCall, PaymentId, TransactionId};
-use engine::ports::{Form, FormRequest, Inquiry};
+use engine::ports::{DisputeInquiry, DisputeKnowledge, Form, FormRequest, Inquiry, News, Notified};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::dispute::{DisputeAnswer, Said};
 use crate::next_action::{CLIENT_SECRET, NextAction, REDIRECT_URL};
 
 /// The longest URL and text of an answer that clients are given, in bytes.
@@ -327,8 +328,11 @@ struct Header<'a> {
     value: &'a str,
 }
 
-/// The transaction that a notification is about, and what became of it.
-pub(super) type About = (PaymentId, TransactionId, Outcome);
+/// What a notification is about.
+pub(super) enum About {
+    Outcome(PaymentId, TransactionId, Outcome),
+    Dispute(Notified),
+}
 
 /// The answer to a notification.
 #[derive(Deserialize)]
@@ -337,8 +341,52 @@ pub(super) struct PostedAnswer {
     /// The payment it is about; `None` where it is about nothing that Faregate knows.
     payment_id: Option<Uuid>,
     outcome: Option<ChargeAnswer>,
+    dispute: Option<DisputeAnswer>,
     /// Why it is not believed: a text for its sender.
     refused: Option<String>,
+}
+
+/// `POST /dispute`: a dispute of a transaction?
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AskForDispute<'a> {
+    tenant_id: Uuid,
+    payment_id: Uuid,
+    transaction_id: Uuid,
+    dispute_id: &'a str,
+}
+
+impl<'a> AskForDispute<'a> {
+    pub(super) const fn new(it: &'a DisputeInquiry, tenant_id: Uuid) -> Self {
+        Self {
+            tenant_id,
+            payment_id: it.of.payment.uuid(),
+            transaction_id: it.of.transaction.uuid(),
+            dispute_id: it.case.as_str(),
+        }
+    }
+}
+
+/// The answer to that.
+#[derive(Deserialize)]
+pub(super) struct AskedDispute {
+    /// `None` where the gateway has no such dispute.
+    dispute: Option<DisputeAnswer>,
+}
+
+impl AskedDispute {
+    /// What the gateway knows of this dispute.
+    ///
+    /// # Errors
+    /// The field that is wrong, and why.
+    pub(super) fn knowledge(self, of: &DisputeInquiry) -> Result<DisputeKnowledge, String> {
+        let Some(said) = self.dispute else { return Ok(DisputeKnowledge::NotFound) };
+        let said = said.said()?;
+        if (said.transaction, &said.case) != (of.of.transaction, &of.case) {
+            return Err("transactionId, disputeId: are not those of the request".to_owned());
+        }
+        Ok(DisputeKnowledge::Found(Box::new(said.dispute)))
+    }
 }
 
 impl<'a> Posted<'a> {
@@ -354,13 +402,24 @@ impl PostedAnswer {
     /// # Errors
     /// The field that is wrong, and why.
     pub(super) fn about(self) -> Result<Result<Option<About>, String>, String> {
+        if self.outcome.is_some() && self.dispute.is_some() {
+            return Err("dispute: stands beside an outcome".to_owned());
+        }
+        if let Some(dispute) = self.dispute {
+            let payment = self.payment_id.filter(|_| self.refused.is_none());
+            let payment = payment.ok_or("dispute: needs a paymentId, and nothing refused")?;
+            let Said { transaction, case, dispute } = dispute.said()?;
+            let news = News::Dispute { case, said: Box::new(dispute) };
+            let notified = Notified { payment: PaymentId::new(payment), transaction, news };
+            return Ok(Ok(Some(About::Dispute(notified))));
+        }
         match (self.refused, self.payment_id, self.outcome) {
             (Some(reason), None, None) => Ok(Err(reason)),
             (None, None, None) => Ok(Ok(None)),
             (None, Some(payment), Some(outcome)) => {
                 let transaction = TransactionId::new(outcome.transaction_id);
                 let outcome = outcome.outcome(transaction)?;
-                Ok(Ok(Some((PaymentId::new(payment), transaction, outcome))))
+                Ok(Ok(Some(About::Outcome(PaymentId::new(payment), transaction, outcome))))
             }
             (Some(_), _, _) => Err("refused: stands beside an outcome".to_owned()),
             (None, Some(_), None) => Err("outcome: is missing beside the paymentId".to_owned()),

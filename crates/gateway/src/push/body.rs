@@ -38,6 +38,9 @@ pub fn body(event: &Event) -> Option<Bytes> {
         Event::AccountReleased { .. }
         | Event::WebhookEndpointDisabled { .. }
         | Event::LateSuccess { .. }
+        | Event::DisputeChanged { .. }
+        | Event::DisputeExcess { .. }
+        | Event::DisputeEvidenceDue { .. }
         | Event::CustomerRegistered { .. }
         | Event::CustomerVerified { .. }
         | Event::CustomerChanged { .. }

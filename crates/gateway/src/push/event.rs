@@ -19,6 +19,10 @@ pub const EVENT_TYPES: &[&str] = &[
     "customer.erased",
     "custom-field.added",
     "custom-field.removed",
+    "dispute.created",
+    "dispute.changed",
+    "dispute.excess",
+    "dispute.evidence-due",
     "flags.environment-changed",
     "flags.changed",
     "payment.succeeded",
@@ -85,6 +89,10 @@ pub const fn event_type(event: &Event) -> Option<&'static str> {
         Event::TenantConfigChanged { .. } => "tenant.config-changed",
         Event::TenantConfigDeleted { .. } => "tenant.config-deleted",
         Event::WebhookEndpointDisabled { .. } => "webhook.endpoint-disabled",
+        Event::DisputeChanged { before: None, .. } => "dispute.created",
+        Event::DisputeChanged { before: Some(_), .. } => "dispute.changed",
+        Event::DisputeExcess { .. } => "dispute.excess",
+        Event::DisputeEvidenceDue { .. } => "dispute.evidence-due",
         Event::LateSuccess { .. } => return None,
         Event::TransactionChanged { status, .. } => match status {
             TransactionStatus::InFlight => return None,
@@ -196,7 +204,53 @@ fn data(event: &Event) -> Value {
         // Webhooks do not tell of it.
         Event::LateSuccess { .. } => json!({}),
         Event::TransactionChanged { .. } => transaction(event),
+        Event::DisputeChanged { .. } => dispute(event),
+        Event::DisputeExcess { account, payment, dispute, amount, currency } => json!({
+            "accountId": account,
+            "paymentId": payment,
+            "disputeId": dispute,
+            "amount": amount.decimal(*currency),
+            "currency": currency.code(),
+        }),
+        Event::DisputeEvidenceDue { account, payment, dispute, due_by } => json!({
+            "accountId": account,
+            "paymentId": payment,
+            "disputeId": dispute,
+            "evidenceDueBy": rfc3339(*due_by),
+        }),
     }
+}
+
+fn dispute(event: &Event) -> Value {
+    let Event::DisputeChanged {
+        account,
+        payment,
+        transaction,
+        dispute,
+        case,
+        before: _,
+        status,
+        amount,
+        currency,
+        withdrawn,
+        reinstated,
+    } = event
+    else {
+        return json!({});
+    };
+    json!({
+        "accountId": account,
+        "paymentId": payment,
+        "transactionId": transaction,
+        "disputeId": dispute,
+        "gateway": case.gateway,
+        "gatewayDisputeId": case.case,
+        "status": status.name(),
+        "amount": amount.decimal(*currency),
+        "currency": currency.code(),
+        "withdrawn": withdrawn.decimal(*currency),
+        "reinstated": reinstated.decimal(*currency),
+    })
 }
 
 fn transaction(event: &Event) -> Value {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::payment::{CANCEL, GatewayAnswer, GatewayKnowledge, GatewayStatus, TransactionType};
 use domain::{AccountId, GatewayCall, GatewaySettings, Properties, TenantNo};
 use engine::ports::{
-    BoxFuture, Form, FormRequest, Gateway, Inquiry, NotificationRefused, Notified,
+    BoxFuture, Form, FormRequest, Gateway, Inquiry, News, NotificationRefused, Notified,
     PostedNotification, RequestRefused,
 };
 use engine::{Clock, Deadline};
@@ -198,7 +198,7 @@ impl Paged {
         match self.simulator.call(call, deadline).await {
             GatewayAnswer::Outcome(outcome) => {
                 let knowledge = GatewayKnowledge::Found(outcome);
-                Ok(Some(Notified { payment, transaction, knowledge }))
+                Ok(Some(Notified { payment, transaction, news: News::Outcome(knowledge) }))
             }
             GatewayAnswer::Failed { message } | GatewayAnswer::NotSent { message } => {
                 Err(Unavailable(message))

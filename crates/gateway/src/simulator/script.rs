@@ -9,9 +9,11 @@ use domain::payment::{GatewayAnswer, GatewayKnowledge};
 use domain::{GatewayCall, GatewaySettings, PaymentId, Properties, TenantNo, TransactionId};
 use engine::Deadline;
 use engine::ports::{
-    BoxFuture, Gateway, Inquiry, NotificationRefused, Notified, PostedNotification,
+    BoxFuture, Gateway, Inquiry, News, NotificationRefused, Notified, PostedNotification,
 };
 use serde::Deserialize;
+
+use crate::dispute::{DisputeAnswer, Said};
 
 use super::rules::{self, Action, DELAY_MAX, PLUGIN_METHODS};
 
@@ -27,6 +29,8 @@ const EVERY_METHOD: &str = "*";
 struct Hint {
     payment_id: PaymentId,
     transaction_id: TransactionId,
+    /// A dispute of the transaction, as it is from now on: the simulator has none of its own.
+    dispute: Option<DisputeAnswer>,
 }
 
 /// What is done in a method.
@@ -183,7 +187,9 @@ impl Gateway for Scripted {
                 let reason = "the body is no object with paymentId and transactionId";
                 NotificationRefused::Invalid(reason.to_owned())
             });
-            let Hint { payment_id: payment, transaction_id: transaction } = hint?;
+            let Hint { payment_id: payment, transaction_id: transaction, dispute } = hint?;
+            let said = dispute.map(DisputeAnswer::said).transpose();
+            let said = said.map_err(NotificationRefused::Invalid)?;
             let inquiry = Inquiry { tenant: posted.tenant, payment, transaction };
             match self.inquire(inquiry).await {
                 GatewayKnowledge::NotFound => Ok(None),
@@ -191,8 +197,16 @@ impl Gateway for Scripted {
                     let reason = "the simulator cannot be reached".to_owned();
                     Err(NotificationRefused::Unavailable(reason))
                 }
+                GatewayKnowledge::Found(_) if said.is_some() => {
+                    let said = said.filter(|it| it.transaction == transaction);
+                    Ok(said.map(|Said { case, dispute, .. }| Notified {
+                        payment,
+                        transaction,
+                        news: News::Dispute { case, said: Box::new(dispute) },
+                    }))
+                }
                 knowledge @ GatewayKnowledge::Found(_) => {
-                    Ok(Some(Notified { payment, transaction, knowledge }))
+                    Ok(Some(Notified { payment, transaction, news: News::Outcome(knowledge) }))
                 }
             }
         })

@@ -56,6 +56,7 @@ fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
 pub(super) enum Subject {
     Intent(String),
     Refund(String),
+    Dispute(String),
 }
 
 /// What an event is about; `None` where that is nothing of payments.
@@ -68,6 +69,7 @@ pub(super) fn subject(body: &[u8]) -> Result<Option<Subject>, &'static str> {
     Ok(match (object.as_str(), id, payment_intent) {
         ("payment_intent", Some(id), _) => Some(Subject::Intent(id)),
         ("refund", Some(id), _) => Some(Subject::Refund(id)),
+        ("dispute", Some(id), _) => Some(Subject::Dispute(id)),
         ("charge", _, Some(intent)) => Some(Subject::Intent(intent.id().to_owned())),
         (_, _, _) => None,
     })
@@ -110,16 +112,19 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_about_an_intent_or_a_refund_or_nothing() {
+    fn an_event_is_about_an_intent_a_refund_a_dispute_or_nothing() {
         let of = |body: &str| match subject(body.as_bytes()) {
             Ok(Some(Subject::Intent(id))) => format!("intent {id}"),
             Ok(Some(Subject::Refund(id))) => format!("refund {id}"),
+            Ok(Some(Subject::Dispute(id))) => format!("dispute {id}"),
             Ok(None) => "nothing".to_owned(),
             Err(reason) => reason.to_owned(),
         };
         let event = |object: &str| of(&format!(r#"{{"data":{{"object":{object}}}}}"#));
         assert_eq!(event(r#"{"object":"payment_intent","id":"pi_1"}"#), "intent pi_1");
         assert_eq!(event(r#"{"object":"refund","id":"re_1"}"#), "refund re_1");
+        let dispute = r#"{"object":"dispute","id":"du_1","payment_intent":"pi_1"}"#;
+        assert_eq!(event(dispute), "dispute du_1");
         let charge = r#"{"object":"charge","id":"ch_1","payment_intent":"pi_1"}"#;
         assert_eq!(event(charge), "intent pi_1");
         assert_eq!(event(r#"{"object":"charge","id":"ch_1"}"#), "nothing");

@@ -115,6 +115,41 @@ pub(super) struct Refund {
     pub(super) metadata: Option<BTreeMap<String, String>>,
 }
 
+/// A dispute, with its PaymentIntent: <https://docs.stripe.com/api/disputes/object>.
+#[derive(Debug, Deserialize)]
+pub(super) struct Dispute {
+    pub(super) status: String,
+    pub(super) reason: Option<String>,
+    pub(super) amount: i64,
+    pub(super) currency: String,
+    pub(super) payment_intent: Option<Marked>,
+    pub(super) evidence_details: Option<EvidenceDetails>,
+    #[serde(default)]
+    pub(super) balance_transactions: Vec<Moved>,
+}
+
+/// An object of which only the metadata is read.
+#[derive(Debug, Deserialize)]
+pub(super) struct Marked {
+    #[serde(default)]
+    pub(super) metadata: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct EvidenceDetails {
+    /// In seconds.
+    pub(super) due_by: Option<i64>,
+}
+
+/// What moved of a dispute's money.
+#[derive(Debug, Deserialize)]
+pub(super) struct Moved {
+    /// Below zero where it left the balance. Fees are beside it.
+    pub(super) amount: i64,
+    /// The balance's, which may be another than the charge's.
+    pub(super) currency: String,
+}
+
 /// A PaymentMethod.
 #[derive(Debug, Deserialize)]
 pub(super) struct Method {

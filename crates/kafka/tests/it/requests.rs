@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::{AccountId, PaymentId, TenantNo, TransactionId};
 use engine::Reason;
-use engine::ports::Inquiry;
+use engine::ports::{Inquiry, Question};
 use engine::queue::{Inquired, Message, Queue, Reply};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -135,7 +135,7 @@ async fn inquiries_are_answered_by_the_partition_and_pass_their_offset() {
     {
         let payment = PaymentId::new(uuid::Uuid::from_u128(7));
         let inquiry = Inquiry { tenant: TenantNo(tenant), payment, transaction };
-        let reply = front.ask(scene::route(7), Message::Inquire(inquiry)).await;
+        let reply = front.ask(scene::route(7), Message::Inquire(Question::Outcome(inquiry))).await;
         assert_eq!(reply.map_err(|it| it.reason), expected.map(Reply::Inquired), "{tenant}");
     }
     assert_eq!(database.inquired(), [transaction; 3]);

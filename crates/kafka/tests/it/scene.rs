@@ -9,7 +9,7 @@ use domain::command::TenantCommand;
 use domain::payment::Actor;
 use domain::tenant::SetTenantValue;
 use domain::{AccountId, Command as DomainCommand, Request, RequestId, TenantNo, TransactionId};
-use engine::ports::{BoxFuture, Inquiry, LedgerTotal, StoreError};
+use engine::ports::{BoxFuture, LedgerTotal, Question, StoreError};
 use engine::queue::{
     Inquired, Message, Processor, Queue, QueuePosition, Reply, Route, SimulatedWork,
 };
@@ -251,11 +251,11 @@ impl Processor for Counting {
     fn inquire(
         &self,
         _: i32,
-        inquiry: Inquiry,
+        question: Question,
     ) -> BoxFuture<'static, Result<Inquired, Unavailable>> {
-        self.database.state.lock().unwrap().inquired.push(inquiry.transaction);
+        self.database.state.lock().unwrap().inquired.push(question.of().transaction);
         Box::pin(async move {
-            match inquiry.tenant.0 {
+            match question.of().tenant.0 {
                 2 => Ok(Inquired::Final),
                 3 => Err(Reason::Stopping.into()),
                 _ => Ok(Inquired::NoTransaction),

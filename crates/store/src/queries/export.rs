@@ -1,6 +1,7 @@
 //! Reads of all that is stored about an account: each table is walked in the order of an index that begins
 //! with the account.
 
+use domain::dispute::DisputeStatus;
 use domain::ledger::LedgerAccount;
 use domain::payment::TransactionStatus;
 use domain::payment_attempt::AttemptState;
@@ -14,8 +15,8 @@ use crate::codes;
 use crate::driver::{Cell, Cells, Value};
 use crate::tables::{
     ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, ACTOR, AUDIT_IMPORTED, BLOCKING_STATE, CUSTOM_FIELD,
-    CUSTOM_FIELD_VALUE, Column, PAYMENT, PAYMENT_ATTEMPT, PAYMENT_METHOD, PAYMENT_TRANSACTION,
-    PAYMENT_VELOCITY, POSTING, TAG, Table,
+    CUSTOM_FIELD_VALUE, Column, DISPUTE, PAYMENT, PAYMENT_ATTEMPT, PAYMENT_METHOD,
+    PAYMENT_TRANSACTION, PAYMENT_VELOCITY, POSTING, TAG, Table,
 };
 
 /// A table of the export. Its rows are those whose `account` is the account's, in the order of `order`.
@@ -39,7 +40,7 @@ const fn section(table: &'static Table, order: &'static [&'static str]) -> Secti
     Section { table, account: "t.account_id", order, join: None }
 }
 
-static SECTIONS: [Section; 15] = [
+static SECTIONS: [Section; 16] = [
     Section { table: &ACCOUNT, account: "t.id", order: &["t.id"], join: None },
     section(&ACCOUNT_PERSON, &["t.seq"]),
     section(&ACCOUNT_EMAIL, &["t.id"]),
@@ -57,6 +58,7 @@ static SECTIONS: [Section; 15] = [
     },
     section(&PAYMENT_ATTEMPT, &["t.id"]),
     section(&PAYMENT_VELOCITY, &["t.account_id"]),
+    section(&DISPUTE, &["t.id"]),
     section(&POSTING, &["t.payment_id", "t.seq", "t.ordinal"]),
     section(&TAG, &["t.object_id", "t.definition_id"]),
     section(&CUSTOM_FIELD, &["t.id"]),
@@ -161,6 +163,7 @@ fn named(column: &str, number: i64) -> String {
     let name = match column {
         "kind" | "operation" | "success_operation" => codes::operation(number).map(|it| it.name()),
         "status" | "success_status" => codes::status(number).map(TransactionStatus::name),
+        "dispute_status" => codes::dispute_status(number).map(DisputeStatus::name),
         "state" => codes::attempt_state(number).map(AttemptState::name),
         "object_type" => codes::object_type_of(number).map(|it| it.name()),
         "debit" | "credit" => codes::ledger_account(number).map(ledger_name),
@@ -175,6 +178,7 @@ const fn ledger_name(account: LedgerAccount) -> &'static str {
         LedgerAccount::Gateway => "GATEWAY",
         LedgerAccount::Refunds => "REFUNDS",
         LedgerAccount::Disputes => "DISPUTES",
+        LedgerAccount::DisputeExcess => "DISPUTE_EXCESS",
     }
 }
 

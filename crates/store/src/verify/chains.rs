@@ -8,21 +8,23 @@ use domain::change::{
     AccessChange, AccountChange, Change, CustomerChange, FlagChange, PaymentChange, TenantChange,
 };
 use domain::change_request::ChangeRequest;
+use domain::ledger::LedgerAccount;
 use domain::payment::{Amounts, Payment, Transaction};
 use domain::{Event, Seq, TenantNo, TransactionId};
 use engine::ports::StoreError;
 use uuid::Uuid;
 
 use super::{Report, each_row};
+use crate::codes::ledger_account_code;
 use crate::driver::{Cells, Load, Reader, Value};
 use crate::journal;
 use crate::load::BY_KEY;
 use crate::rows;
 use crate::tables::{
     ACCOUNT, ACCOUNT_EMAIL, APP_USER, BLOCKING_STATE, CHANGE_REQUEST, CUSTOM_FIELD, CUSTOMER,
-    DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET, JOURNAL, OPERATION, PAYMENT, PAYMENT_ATTEMPT,
-    PAYMENT_METHOD, PAYMENT_RULES, PAYMENT_TRANSACTION, POSTING, ROLE, TAG, TAG_DEFINITION, TENANT,
-    TENANT_VALUE, Table,
+    DEFINITION, DISPUTE, ENVIRONMENT, ENVIRONMENT_SECRET, JOURNAL, OPERATION, PAYMENT,
+    PAYMENT_ATTEMPT, PAYMENT_METHOD, PAYMENT_RULES, PAYMENT_TRANSACTION, POSTING, ROLE, TAG,
+    TAG_DEFINITION, TENANT, TENANT_VALUE, Table,
 };
 
 /// The command that brings a payment over from another system.
@@ -36,8 +38,13 @@ static TRANSACTIONS: LazyLock<String> = LazyLock::new(|| {
 });
 
 static POSTED: LazyLock<String> = LazyLock::new(|| {
+    // What a dispute took beyond its payment is of no transaction's row.
+    let excess = ledger_account_code(LedgerAccount::DisputeExcess);
     let of_payment = "WHERE tenant = ?1 AND payment_id = ?2 AND account_id = ?3";
-    format!("SELECT transaction_id, seq FROM {} {of_payment}", POSTING.name)
+    format!(
+        "SELECT transaction_id, seq FROM {} {of_payment} AND debit <> {excess} AND credit <> {excess}",
+        POSTING.name
+    )
 });
 
 /// Reads a row as the journal would have it: without what is kept out of it.
@@ -138,6 +145,10 @@ pub(super) const ENTITIES: &[Entity] = &[
         let mut attempt = rows::payment_attempt(cells)?;
         attempt.erase();
         Ok(Change::Payment(PaymentChange::Attempt(attempt)))
+    }),
+    (&DISPUTE, |cells| {
+        let dispute = Box::new(rows::dispute(cells)?);
+        Ok(Change::Payment(PaymentChange::Dispute(dispute)))
     }),
     (&PAYMENT_METHOD, |cells| {
         let mut method = rows::payment_method(cells)?;
@@ -451,6 +462,7 @@ impl<'c> NewestSeq<'c> {
             (&PAYMENT_METHOD, by_id),
             (&PAYMENT_RULES, "WHERE tenant = ?1"),
             (&PAYMENT_ATTEMPT, by_id),
+            (&DISPUTE, by_id),
             (&PAYMENT, by_id),
             (&PAYMENT_TRANSACTION, by_id),
         ];
@@ -470,9 +482,6 @@ impl<'c> NewestSeq<'c> {
 
 /// The table of an image's entity and the key of its row; `None` for what has no history.
 fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
-    let by_id = |table: &'static Table, tenant: TenantNo, id: Uuid| {
-        Some((table.name, vec![tenant.into(), id.into()]))
-    };
     match image {
         Change::Tenant(TenantChange::Tenant(it)) => Some((TENANT.name, vec![it.no.into()])),
         Change::Tenant(TenantChange::Value(it)) => {
@@ -512,13 +521,7 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
         Change::Tenant(TenantChange::PaymentRules(it)) => {
             Some((PAYMENT_RULES.name, vec![it.tenant.into()]))
         }
-        Change::Payment(PaymentChange::Attempt(it)) => {
-            by_id(&PAYMENT_ATTEMPT, it.tenant, it.id.uuid())
-        }
-        Change::Payment(PaymentChange::Payment(it)) => by_id(&PAYMENT, it.tenant, it.id.uuid()),
-        Change::Payment(PaymentChange::Transaction(it)) => {
-            by_id(&PAYMENT_TRANSACTION, it.tenant, it.id.uuid())
-        }
+        Change::Payment(it) => row_of_payment(it),
         Change::Account(
             AccountChange::Person { .. }
             | AccountChange::PersonErased { .. }
@@ -530,15 +533,31 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
             | CustomerChange::SessionEnded { .. }
             | CustomerChange::Mail(_),
         )
-        | Change::Payment(
-            PaymentChange::Velocity(_)
-            | PaymentChange::Posting(_)
-            | PaymentChange::Outstanding(_)
-            | PaymentChange::OutstandingClosed { .. },
-        )
         | Change::Claim(_)
         | Change::Timer(_)
         | Change::ReplySettled { .. } => None,
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "not every image has a row")]
+fn by_id(
+    table: &'static Table,
+    tenant: TenantNo,
+    id: Uuid,
+) -> Option<(&'static str, Vec<Value<'static>>)> {
+    Some((table.name, vec![tenant.into(), id.into()]))
+}
+
+fn row_of_payment(image: &PaymentChange) -> Option<(&'static str, Vec<Value<'_>>)> {
+    match image {
+        PaymentChange::Attempt(it) => by_id(&PAYMENT_ATTEMPT, it.tenant, it.id.uuid()),
+        PaymentChange::Dispute(it) => by_id(&DISPUTE, it.tenant, it.id.uuid()),
+        PaymentChange::Payment(it) => by_id(&PAYMENT, it.tenant, it.id.uuid()),
+        PaymentChange::Transaction(it) => by_id(&PAYMENT_TRANSACTION, it.tenant, it.id.uuid()),
+        PaymentChange::Velocity(_)
+        | PaymentChange::Posting(_)
+        | PaymentChange::Outstanding(_)
+        | PaymentChange::OutstandingClosed { .. } => None,
     }
 }
 
@@ -581,6 +600,7 @@ fn name(change: &Change) -> String {
         Change::Account(AccountChange::CustomField(it)) => format!("custom field {}", it.id),
         Change::Account(AccountChange::PaymentMethod(it)) => format!("payment method {}", it.id),
         Change::Payment(PaymentChange::Attempt(it)) => format!("attempt {}", it.id),
+        Change::Payment(PaymentChange::Dispute(it)) => format!("dispute {}", it.id),
         Change::Payment(PaymentChange::Payment(it)) => format!("payment {}", it.id),
         Change::Payment(PaymentChange::Transaction(it)) => format!("transaction {}", it.id),
         // `row_of` lists these.

@@ -12,7 +12,7 @@ use crate::driver::Reader;
 use crate::rows::Claimed;
 use crate::rows::{self, ClaimHash, claim_hash};
 use crate::tables::{
-    ACCOUNT, CLAIM, CLAIM_RECENT, CUSTOMER, ENVIRONMENT, PAYMENT, PAYMENT_METHOD,
+    ACCOUNT, CLAIM, CLAIM_RECENT, CUSTOMER, DISPUTE, ENVIRONMENT, PAYMENT, PAYMENT_METHOD,
     PAYMENT_TRANSACTION, TAG_DEFINITION, TENANT, Table,
 };
 
@@ -33,6 +33,8 @@ const CUSTOMER_KEYS: &str =
     "SELECT account_id, email_key FROM customer WHERE tenant = ?1 AND id = ?2";
 const TAG_DEFINITION_KEYS: &str =
     "SELECT NULL, name FROM tag_definition WHERE tenant = ?1 AND id = ?2 AND active = 1";
+const DISPUTE_KEYS: &str =
+    "SELECT account_id, gateway || '/' || case_id FROM dispute WHERE tenant = ?1 AND id = ?2";
 const TENANT_KEYS: &str = "SELECT NULL, api_key, id FROM tenant WHERE id = ?2 AND ?1 = 0";
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
@@ -75,6 +77,7 @@ fn owner_has_key(
         ClaimKind::CustomerEmail => CUSTOMER_KEYS,
         ClaimKind::TagDefinition => TAG_DEFINITION_KEYS,
         ClaimKind::TenantApiKey | ClaimKind::TenantId => TENANT_KEYS,
+        ClaimKind::Dispute => DISPUTE_KEYS,
         // Its owner is of one of many tables.
         ClaimKind::ImportedId => {
             let key = claim.owner.to_string();
@@ -105,7 +108,12 @@ fn verify_keys(
     recent: &RecentClaims,
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let sources: [(ClaimKind, &Table, &str); 8] = [
+    let sources: [(ClaimKind, &Table, &str); 9] = [
+        (
+            ClaimKind::Dispute,
+            &DISPUTE,
+            "SELECT tenant, id, gateway || '/' || case_id, id FROM dispute",
+        ),
         (
             ClaimKind::Account,
             &ACCOUNT,

@@ -1,16 +1,18 @@
 //! Payments against their transactions, transactions against their postings.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use domain::ledger::{Posting, sides};
+use domain::dispute::Dispute;
+use domain::ledger::{LedgerAccount, Posting, sides};
 use domain::payment::{Amounts, Payment, Transaction, TransactionStatus};
-use domain::{AmountMinor, Seq};
+use domain::{AmountMinor, Currency, Seq};
 use engine::ports::StoreError;
 
 use super::{Report, count, each_row, list};
 use crate::driver::{Cells, Load, Reader};
 use crate::rows;
-use crate::tables::{PAYMENT, PAYMENT_TRANSACTION, POSTING};
+use crate::tables::{DISPUTE, PAYMENT, PAYMENT_TRANSACTION, POSTING};
 
 static PAYMENTS: LazyLock<String> = LazyLock::new(|| PAYMENT.select("ORDER BY tenant, id"));
 static TRANSACTIONS: LazyLock<String> = LazyLock::new(|| {
@@ -21,6 +23,9 @@ static POSTINGS: LazyLock<String> = LazyLock::new(|| {
     POSTING.select("WHERE tenant = ?1 AND account_id = ?2 AND payment_id = ?3 ORDER BY seq")
 });
 
+static DISPUTES: LazyLock<String> =
+    LazyLock::new(|| DISPUTE.select("WHERE payment_id = ?2 AND tenant + 0 = ?1"));
+
 static ACCOUNT_OF_PAYMENT: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT account_id FROM {} WHERE tenant = ?1 AND id = ?2", PAYMENT.name)
 });
@@ -28,6 +33,7 @@ static ACCOUNT_OF_PAYMENT: LazyLock<String> = LazyLock::new(|| {
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let mut transactions = reader.load(&TRANSACTIONS)?;
     let mut postings = reader.load(&POSTINGS)?;
+    let mut disputes = reader.load(&DISPUTES)?;
     each_row(reader, report, (&PAYMENT, &PAYMENTS), |cells, report| {
         let payment = rows::payment(cells)?;
         let file = transactions_of(&payment, &mut transactions)?;
@@ -37,6 +43,7 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         for transaction in &file {
             verify_transaction(&payment, transaction, &posted, report);
         }
+        verify_disputes(&payment, &disputes_of(&payment, &mut disputes)?, &posted, report);
         for (seq, posting) in &posted {
             if !file.iter().any(|transaction| transaction.id == posting.transaction_id) {
                 let what =
@@ -103,6 +110,57 @@ fn postings_of(payment: &Payment, load: &mut Load<'_>) -> Result<Vec<(Seq, Posti
     Ok(found)
 }
 
+fn disputes_of(payment: &Payment, load: &mut Load<'_>) -> Result<Vec<Dispute>, StoreError> {
+    let mut found = Vec::new();
+    load.rows(&[payment.tenant.into(), payment.id.into()], &mut |cells| {
+        found.push(rows::dispute(cells)?);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Whether a posting is of what a dispute took beyond its payment.
+fn is_excess(posting: &Posting) -> bool {
+    [posting.debit, posting.credit].contains(&LedgerAccount::DisputeExcess)
+}
+
+/// No more is booked of a dispute than moved, and what is excess is what was posted.
+fn verify_disputes(
+    payment: &Payment,
+    disputes: &[Dispute],
+    posted: &[(Seq, Posting)],
+    report: &mut Report,
+) {
+    let mut net: BTreeMap<Currency, i128> = BTreeMap::new();
+    for it in disputes {
+        let booked = it.booked;
+        if booked.withdrawn() > it.withdrawn || booked.reinstated() > it.reinstated {
+            report.problem(DISPUTE.name, it.id, "more is booked than moved");
+        }
+        if it.account_id != payment.account_id {
+            report.problem(DISPUTE.name, it.id, "is of another account than its payment");
+        }
+        let excess = i128::from(booked.excess.0) - i128::from(booked.excess_returned.0);
+        *net.entry(it.currency).or_default() += excess;
+    }
+    let sides = (LedgerAccount::DisputeExcess, LedgerAccount::Disputes);
+    for (_, it) in posted.iter().filter(|(_, it)| is_excess(it)) {
+        let net = net.entry(it.currency).or_default();
+        if (it.debit, it.credit) == sides {
+            *net -= i128::from(it.amount.0);
+        } else if (it.credit, it.debit) == sides {
+            *net += i128::from(it.amount.0);
+        } else {
+            let what = "has a posting of excess that is not with the disputes";
+            report.problem(PAYMENT.name, payment.id, what);
+        }
+    }
+    if net.values().any(|it| *it != 0) {
+        let what = "its postings of excess do not add up to that of its disputes";
+        report.problem(PAYMENT.name, payment.id, what);
+    }
+}
+
 fn verify_payment(payment: &Payment, file: &[Transaction], report: &mut Report) {
     let Some(first) = file.first() else {
         report.problem(PAYMENT.name, payment.id, "has no transactions");
@@ -132,8 +190,8 @@ fn verify_transaction(
     if transaction.account_id != payment.account_id {
         problem("is of another account than its payment");
     }
-    let own =
-        posted.iter().map(|(_, posting)| posting).filter(|it| it.transaction_id == transaction.id);
+    let own = posted.iter().map(|(_, posting)| posting);
+    let own = own.filter(|it| it.transaction_id == transaction.id && !is_excess(it));
     let mut net = 0_i128;
     for posting in own {
         let amount = i128::from(posting.amount.0);

@@ -79,6 +79,7 @@ fn fill_access<S: Store>(workload: &mut Workload<S>) {
     crate::blocking_states::fill(workload);
     crate::customers::fill(workload);
     crate::control::fill(workload);
+    crate::disputes::fill(workload);
     for value in [Some("http://localhost/"), None, Some("http://[::1]/")] {
         workload.accepted(
             TenantNo(1),
@@ -121,6 +122,7 @@ fn expected(entries: &[Entry]) -> (State, BTreeSet<Read>) {
     reads.extend(changes.map(|(no, id)| Read::ChangeRequest(*no, *id)));
     reads.extend(state.customers.keys().map(|(no, id)| Read::Customer(*no, *id)));
     reads.extend(state.operations.keys().map(|(no, id)| Read::Operation(*no, *id)));
+    reads.extend(state.disputes.keys().map(|(no, case)| Read::Dispute(*no, case.clone())));
     (state, reads)
 }
 
@@ -157,6 +159,7 @@ fn assert_same(expected: &mut State, loaded: State) {
         forget(&mut file.payment.revision);
         file.transactions.iter_mut().for_each(|it| forget(&mut it.revision));
     }
+    expected.disputes.values_mut().flatten().for_each(|it| forget(&mut it.revision));
     let attempts = expected.payment_attempts.values_mut().flatten();
     attempts.for_each(|it| forget(&mut it.revision));
     let changed = std::mem::take(&mut expected.changed_payment_rules);
@@ -191,6 +194,8 @@ fn assert_same(expected: &mut State, loaded: State) {
     assert_eq!(expected.change_requests, loaded.change_requests);
     assert_eq!(expected.customers, loaded.customers);
     assert_eq!(expected.operations, loaded.operations);
+    assert!(!loaded.disputes.is_empty(), "there are disputes");
+    assert_eq!(expected.disputes, loaded.disputes);
 }
 
 /// Each read loads what belongs to it, and what is not there as `None`.

@@ -33,6 +33,8 @@ mod damage;
 #[cfg(test)]
 mod delivery_log;
 #[cfg(test)]
+mod disputes;
+#[cfg(test)]
 mod flags;
 #[cfg(test)]
 mod history;

@@ -327,6 +327,7 @@ fn is_written(attempt: &PaymentAttempt, cx: &Context) -> bool {
             | PaymentChange::Transaction(_)
             | PaymentChange::Velocity(_)
             | PaymentChange::Posting(_)
+            | PaymentChange::Dispute(_)
             | PaymentChange::Outstanding(_)
             | PaymentChange::OutstandingClosed { .. },
         )
@@ -400,6 +401,7 @@ fn transaction_of(change: &Change) -> Option<&Transaction> {
             | PaymentChange::Attempt(_)
             | PaymentChange::Velocity(_)
             | PaymentChange::Posting(_)
+            | PaymentChange::Dispute(_)
             | PaymentChange::Outstanding(_)
             | PaymentChange::OutstandingClosed { .. },
         )

@@ -70,6 +70,7 @@ fn succeeded(change: &Change) -> Option<&Transaction> {
             | PaymentChange::Attempt(_)
             | PaymentChange::Velocity(_)
             | PaymentChange::Posting(_)
+            | PaymentChange::Dispute(_)
             | PaymentChange::Outstanding(_)
             | PaymentChange::OutstandingClosed { .. },
         )

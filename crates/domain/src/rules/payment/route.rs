@@ -112,7 +112,8 @@ pub(super) fn refuse_superseded(
     Ok(())
 }
 
-/// Kill Bill's links between operations (PaymentStates.xml): what may follow the last success.
+/// Kill Bill's links between operations (PaymentStates.xml): what may follow the last success. Beside them, another
+/// case may charge back what an earlier one gave back, or has not taken.
 pub(super) const fn allowed(from: PaymentState, next: TransactionType) -> bool {
     use TransactionType as T;
     match from.operation {
@@ -120,7 +121,7 @@ pub(super) const fn allowed(from: PaymentState, next: TransactionType) -> bool {
         T::Capture => matches!(next, T::Capture | T::Refund | T::Chargeback),
         T::Purchase | T::Refund => matches!(next, T::Refund | T::Chargeback),
         T::Chargeback => matches!(next, T::Chargeback | T::ChargebackReversal),
-        T::ChargebackReversal => matches!(next, T::Refund),
+        T::ChargebackReversal => matches!(next, T::Refund | T::Chargeback),
         T::Credit | T::Void => false,
     }
 }

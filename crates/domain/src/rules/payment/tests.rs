@@ -3,6 +3,7 @@
 mod action;
 mod closed;
 mod control;
+mod dispute;
 mod late;
 mod merchant_account;
 mod references;
@@ -170,6 +171,7 @@ impl World {
                 LedgerAccount::Gateway => "gateway",
                 LedgerAccount::Refunds => "refunds",
                 LedgerAccount::Disputes => "disputes",
+                LedgerAccount::DisputeExcess => "excess",
             };
             let (from, to) = (side(posting.debit), side(posting.credit));
             let line = format!("{from}>{to} {}", posting.amount.0);

@@ -66,6 +66,8 @@ fn payments() -> Vec<Row> {
         row("GET /v1/events/{eventId}", may("event:read")).of_object(),
         row("POST /v1/events/{eventId}/resend", may("event:resend")).of_object(),
         row("GET /v1/payments/unresolved", READ),
+        row("GET /v1/disputes", may("dispute:read")),
+        row("GET /v1/disputes/{disputeId}", may("dispute:read")).of_object(),
         // The account's method is not routed.
         row("POST /v1/routing/explain", may("routing:read"))
             .body(r#"{"accountId":"{accountId}","amount":"1"}"#)

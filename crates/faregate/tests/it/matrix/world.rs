@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::client::{Answer, Client};
+use crate::disputes;
 use crate::flags::checkout;
 use crate::native;
 use crate::process::{Launch, Server, TempDir, eventually};
@@ -291,6 +292,7 @@ impl World {
             format!("/1.0/kb/accounts/{account}/payments?controlPluginName=faregate-rules");
         let payment = admin.create(&payments, &authorization);
         native::purchase(&admin, &account, "7.77", "");
+        self.add_dispute();
         let tags = format!("/1.0/kb/accounts/{account}/tags");
         let added = admin.post(&tags, &json!(["00000000-0000-0000-0000-000000000001"]));
         assert_eq!(added.status, 201, "{}", added.text());
@@ -328,6 +330,20 @@ impl World {
         objects.add("tagId", tag);
         objects.add("searchKey", "of-a");
         self.add_parts_of_account();
+    }
+
+    /// A dispute of a payment through the simulator.
+    fn add_dispute(&mut self) {
+        let admin = self.admin();
+        let (payment, transaction) = disputes::paid(&admin, "faregate-simulator");
+        let mut dispute = disputes::said(&transaction, "NEEDS_RESPONSE", "10", "0");
+        dispute["reason"] = json!(CANARY);
+        let body =
+            json!({ "paymentId": payment, "transactionId": transaction, "dispute": dispute });
+        let path = "/1.0/kb/paymentGateways/notification/faregate-simulator";
+        assert_eq!(admin.post(path, &body).status, 200);
+        let all = admin.get("/v1/disputes").json();
+        self.objects.add("disputeId", text(&all["disputes"][0], "disputeId"));
     }
 
     /// What the audit alone names, and an account that a row may close.

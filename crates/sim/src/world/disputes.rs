@@ -1,0 +1,147 @@
+//! Disputes: banks take money back and give it back, and gateways notify of that at any moment, twice, late, and
+//! now and then of another payment.
+
+use domain::timer::Timer;
+
+use super::owners::LIVES;
+use super::{From, Job, World};
+use crate::ask::{Ask, Code, Disputed, Late, Status, Uid, What};
+use crate::disk::Disk;
+use crate::model::Move;
+use crate::random::Random;
+
+/// What the gateways have of disputes.
+#[derive(Debug)]
+pub(super) struct Disputes {
+    random: Random,
+    cases: Vec<Case>,
+}
+
+/// A case of a gateway.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    tenant: u32,
+    payment: Uid,
+    transaction: Uid,
+    gateway: &'static str,
+    currency: Code,
+    withdrawn: i64,
+    reinstated: i64,
+}
+
+impl Disputes {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { random: Random::new(seed, "disputes"), cases: vec![] }
+    }
+}
+
+impl<D: Disk> World<D> {
+    /// Now and then a bank acts, or a gateway notifies.
+    pub(super) fn dispute(&mut self) {
+        if !self.disputes.random.chance(60) {
+            return;
+        }
+        let random = &mut self.disputes.random;
+        let (what, count) = (random.below(10), self.disputes.cases.len());
+        if what < 4 || count == 0 {
+            self.open_case();
+            return;
+        }
+        let at = random.index(count);
+        let case = &mut self.disputes.cases[at];
+        let taken = case.withdrawn - case.reinstated;
+        match what {
+            4..=6 if taken > 0 => case.reinstated += random.between(1, taken),
+            7 => case.withdrawn += random.between(1, case.withdrawn),
+            _ => {}
+        }
+        let case = *case;
+        self.notify_of(at, case);
+        // An older answer comes later.
+        if self.disputes.random.chance(300) {
+            let withdrawn = self.disputes.random.between(0, case.withdrawn);
+            self.notify_of(at, Case { withdrawn, reinstated: 0, ..case });
+        }
+        // Another payment's case is not to be believed.
+        if self.disputes.random.chance(300)
+            && let Some((tenant, payment, it)) = self.disputed_charge()
+            && tenant == case.tenant
+            && it.gateway == case.gateway
+        {
+            let (transaction, currency) = (it.id, it.currency);
+            self.notify_of(at, Case { payment, transaction, currency, ..case });
+        }
+    }
+
+    /// Every gateway repeats what it has.
+    pub(super) fn repeat_disputes(&mut self) {
+        for at in 0..self.disputes.cases.len() {
+            self.notify_of(at, self.disputes.cases[at]);
+        }
+    }
+
+    fn open_case(&mut self) {
+        let Some((tenant, payment, it)) = self.disputed_charge() else { return };
+        let random = &mut self.disputes.random;
+        let part = random.between(1, it.processed.max(1));
+        let withdrawn = *random.pick(&[it.processed, part, it.processed + part]);
+        let (transaction, gateway, currency) = (it.id, it.gateway, it.currency);
+        let case =
+            Case { tenant, payment, transaction, gateway, currency, withdrawn, reinstated: 0 };
+        self.disputes.cases.push(case);
+        self.notify_of(self.disputes.cases.len() - 1, case);
+    }
+
+    /// A charge that worked.
+    fn disputed_charge(&mut self) -> Option<(u32, Uid, Move)> {
+        let mut found = vec![];
+        for (no, tenant) in &self.model.tenants {
+            for (id, payment) in &tenant.payments {
+                let worked = payment.moves.iter().filter(|it| it.status == Status::Success);
+                let charges = worked.filter(|it| it.starts() && it.is_called());
+                found.extend(charges.map(|it| (*no, *id, it.clone())));
+            }
+        }
+        (!found.is_empty()).then(|| self.disputes.random.pick(&found).clone())
+    }
+
+    fn notify_of(&mut self, at: usize, case: Case) {
+        let what = What::Disputed(Disputed {
+            payment: case.payment,
+            transaction: case.transaction,
+            gateway: case.gateway,
+            case: u32::try_from(at).expect("there are few"),
+            currency: case.currency,
+            withdrawn: case.withdrawn,
+            reinstated: case.reinstated,
+        });
+        self.note(format!("disputes: {what:x?}"));
+        let times = if self.disputes.random.chance(200) { 2 } else { 1 };
+        for _ in 0..times {
+            self.tell_of_dispute(case.tenant, case.payment, what.clone(), From::Notification);
+        }
+    }
+
+    /// Fires the timer of a booking that waits.
+    pub(super) fn fire_dispute(&mut self, timer: &Timer) {
+        let tenant = timer.tenant.0;
+        let of = timer.key.object.as_u128();
+        let mut cases = self.model.tenants[&tenant].disputes.iter();
+        let Some(((gateway, case), known)) = cases.find(|(_, it)| it.id == of) else { return };
+        let late =
+            Late { payment: known.payment, dispute: of, gateway, case: *case, due: timer.due.0 };
+        self.note(format!("fires: {late:x?}"));
+        let times = if self.disputes.random.chance(200) { 2 } else { 1 };
+        for _ in 0..times {
+            let what = What::BookDispute(late);
+            self.tell_of_dispute(tenant, late.payment, what, From::Resolver);
+        }
+    }
+
+    fn tell_of_dispute(&mut self, tenant: u32, payment: Uid, what: What, from: From) {
+        let id = self.workload.mint_from(&mut self.disputes.random, self.real);
+        let ask = Ask { id, tenant, repeat: None, what };
+        let owner = self.owner_of(tenant, payment);
+        self.owners.get_mut(&owner).expect(LIVES).inbox.push_back(Job { ask, from });
+    }
+}
