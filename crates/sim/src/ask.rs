@@ -197,6 +197,37 @@ pub enum What {
         /// Real time of the question.
         asked_at: i64,
     },
+    /// A gateway says what moved of a disputed charge.
+    Disputed(Disputed),
+    /// A timer is due: what had to wait of a dispute is booked.
+    BookDispute(Late),
+}
+
+/// What a gateway says of a dispute.
+#[derive(Clone, Copy, Debug)]
+pub struct Disputed {
+    pub payment: Uid,
+    /// The charge.
+    pub transaction: Uid,
+    pub gateway: &'static str,
+    /// The gateway's number of the case.
+    pub case: u32,
+    pub currency: Code,
+    /// In all.
+    pub withdrawn: i64,
+    /// In all.
+    pub reinstated: i64,
+}
+
+/// What a timer of a dispute is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Late {
+    pub payment: Uid,
+    pub dispute: Uid,
+    pub gateway: &'static str,
+    pub case: u32,
+    /// When the timer is due, in domain time.
+    pub due: i64,
 }
 
 /// What payments of a tenant may be; amounts are of payments in [`LIMITED`].
@@ -488,7 +519,13 @@ pub struct Created {
     pub session: Option<Uid>,
     /// A token that was mailed.
     pub token: Option<Uid>,
+    pub dispute: Option<Uid>,
+    /// All transactions that it made or changed, in order.
+    pub moves: [Option<Uid>; MOVES_MAX],
 }
+
+/// How many transactions a request makes at most.
+pub const MOVES_MAX: usize = 6;
 
 /// A decimal of the currency's major unit.
 #[must_use]

@@ -6,6 +6,7 @@ use domain::blocking_state::BlockingState;
 use domain::change::{AccountChange, Change, PaymentChange};
 use domain::custom_field::CustomField;
 use domain::customer::CustomerFile;
+use domain::dispute::Dispute;
 use domain::mail::Mail;
 use domain::operation::Operation;
 use domain::payment::{Outstanding, PaymentFile};
@@ -89,6 +90,7 @@ pub struct Books {
     /// Attempts of controlled calls, aborted ones too.
     pub attempts: Vec<PaymentAttempt>,
     pub timers: Vec<Timer>,
+    pub disputes: Vec<Dispute>,
     /// What accounts started in a day.
     pub velocities: Vec<PaymentVelocity>,
     /// Payments with their transactions.

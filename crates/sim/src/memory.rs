@@ -17,7 +17,6 @@ use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::custom_field::CustomField;
 use domain::customer::{Customer, CustomerFile, Session};
 use domain::definition::{Definition, DefinitionKey};
-use domain::dispute::{Dispute, DisputeCase};
 use domain::environment::{Environment, Secret};
 use domain::mail::Mail;
 use domain::object::Object;
@@ -107,7 +106,6 @@ struct Tables {
     claims: BTreeMap<ClaimKey, Claim>,
     outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
     timers: BTreeMap<(TenantNo, TimerKey), Timer>,
-    disputes: BTreeMap<(TenantNo, DisputeCase), Dispute>,
     replies: BTreeMap<ReplyKey, StoredReply>,
     entries: Vec<(TenantNo, LedgerEntry)>,
     journal: Vec<Entry>,
@@ -296,10 +294,6 @@ impl Tables {
                 let is_there = self.blocking_states.contains_key(&(it.tenant, it.id));
                 ("blocking_state", it.id.uuid(), is_there)
             }
-            Change::Payment(PaymentChange::Dispute(it)) => {
-                let is_there = self.disputes.values().any(|known| known.id == it.id);
-                ("dispute", it.id.uuid(), is_there)
-            }
             Change::Tenant(TenantChange::TagDefinition(it)) => {
                 let is_there = self.tag_definitions.contains_key(&(it.tenant, it.id));
                 ("tag_definition", it.id.uuid(), is_there)
@@ -318,9 +312,7 @@ impl Tables {
                 let is_there = of_payment.is_some_and(|all| all.iter().any(|own| own.id == it.id));
                 ("payment_transaction", it.id.uuid(), is_there)
             }
-            Change::Payment(PaymentChange::Attempt(it)) => {
-                ("payment_attempt", it.id.uuid(), self.control.has_attempt(it))
-            }
+            Change::Payment(it) => return self.control.made_by_request(it),
             Change::Tenant(
                 TenantChange::Tenant(_) | TenantChange::Value(_) | TenantChange::PaymentRules(_),
             )
@@ -339,12 +331,6 @@ impl Tables {
                 | AccountChange::PersonErased { .. }
                 | AccountChange::AuditImported(_)
                 | AccountChange::Tag(_),
-            )
-            | Change::Payment(
-                PaymentChange::Velocity(_)
-                | PaymentChange::Posting(_)
-                | PaymentChange::Outstanding(_)
-                | PaymentChange::OutstandingClosed { .. },
             )
             | Change::ReplySettled { .. } => return None,
         })
@@ -492,10 +478,7 @@ impl Tables {
             PaymentChange::Transaction(it) => self.put_transaction(it),
             PaymentChange::Attempt(it) => self.control.put_attempt(it),
             PaymentChange::Velocity(it) => self.control.put_velocity(it),
-            PaymentChange::Dispute(mut it) => {
-                tabled(&mut it.revision);
-                self.disputes.insert((it.tenant, it.case.clone()), *it);
-            }
+            PaymentChange::Dispute(it) => self.control.put_dispute(*it),
             PaymentChange::Posting(posting) => {
                 self.entries.push((entry.tenant, LedgerEntry { seq: entry.seq, posting }));
             }
@@ -554,9 +537,7 @@ impl Tables {
                 self.read_methods_to_choose((*tenant, *id), state);
             }
             Read::Claim(key) => self.read_claim(key, state),
-            Read::Dispute(tenant, case) => {
-                copy((*tenant, case.clone()), &self.disputes, &mut state.disputes);
-            }
+            Read::Dispute(tenant, case) => self.control.read_dispute((*tenant, case), state),
             Read::Tenant(no) => copy(*no, &self.tenants, &mut state.tenants),
             Read::TenantValue(tenant, key) => {
                 copy((*tenant, key.clone()), &self.tenant_values, &mut state.tenant_values);
@@ -798,6 +779,7 @@ impl Disk for MemoryDisk {
             methods: tables.methods.values().cloned().collect(),
             attempts: tables.control.attempts.values().cloned().collect(),
             timers: tables.timers.values().cloned().collect(),
+            disputes: tables.control.disputes.values().cloned().collect(),
             velocities: tables.control.velocities.values().cloned().collect(),
             payments: files.collect(),
             entries: tables.entries.clone(),

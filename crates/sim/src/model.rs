@@ -3,6 +3,7 @@
 
 mod combo;
 mod control;
+mod disputing;
 mod ending;
 mod paying;
 mod retrying;
@@ -18,6 +19,7 @@ use crate::ask::{
 };
 
 pub use control::{Aborted, Control, Most};
+pub use disputing::Case;
 pub use retrying::{Due, Retry};
 pub use routing::Way;
 pub use signing::{Customer, Operation, People};
@@ -103,6 +105,8 @@ pub struct Tenant {
     /// Which payment has a transaction key.
     pub key_owners: BTreeMap<String, Uid>,
     pub people: People,
+    /// Disputes, by gateway and number.
+    pub disputes: BTreeMap<(&'static str, u32), Case>,
     pub control: Control,
 }
 
@@ -295,6 +299,8 @@ impl Model {
             What::Start(it) => self.start((ask.tenant, it), (when, reply), created),
             What::Combo(it) => self.combo((ask.tenant, it), (when, reply), created),
             What::Retry(it) => self.retry((ask.tenant, it), (when, reply), created),
+            What::Disputed(it) => self.disputed((ask.tenant, it), when, created),
+            What::BookDispute(it) => self.book_dispute((ask.tenant, it), when, created),
             What::Follow(it) => self.follow((ask.tenant, it), (when, reply), created),
             What::Complete(it) => self.complete((ask.tenant, it), (when, reply)),
             What::Hearsay { payment, transaction, worked } => {
@@ -370,6 +376,8 @@ impl Model {
             | What::Replied { payment, .. }
             | What::Inquired { payment, .. } => vec![Some(*payment)],
             What::Retry(it) => vec![Some(it.payment)],
+            What::Disputed(it) => vec![Some(it.payment)],
+            What::BookDispute(it) => vec![Some(it.payment)],
             What::Customers(Wish::Fields { payment, .. }) => vec![*payment],
             What::NewTenant { .. }
             | What::SetValue { .. }

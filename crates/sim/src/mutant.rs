@@ -5,6 +5,7 @@ use domain::change::{
     AccountChange, Change, ClaimChange, CustomerChange, PaymentChange, TimerChange,
 };
 use domain::claim::ClaimKind;
+use domain::dispute::DisputeBooked;
 use domain::payment::{Transaction, TransactionStatus};
 use domain::{AmountMinor, PaymentResult, Reply};
 use engine::ports::{Batch, Entry, Loaded};
@@ -101,6 +102,10 @@ pub enum Mutant {
     LosesState,
     /// The store loads closed accounts as open.
     ForgetsClosing,
+    /// The store loads disputes as if nothing of them were booked.
+    BooksDisputeTwice,
+    /// The store loads disputes as if each were of the payment that is asked about.
+    BelievesAnothersDispute,
     /// The store loses how what was kept for later ended.
     KeepsOperation,
     /// The process sends calls through another gateway.
@@ -181,6 +186,8 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("loses-field", Mutant::LosesField),
     ("loses-state", Mutant::LosesState),
     ("forgets-closing", Mutant::ForgetsClosing),
+    ("books-dispute-twice", Mutant::BooksDisputeTwice),
+    ("believes-anothers-dispute", Mutant::BelievesAnothersDispute),
     ("keeps-operation", Mutant::KeepsOperation),
     ("sends-elsewhere", Mutant::SendsElsewhere),
     ("cascades-after-unknown", Mutant::CascadesAfterUnknown),
@@ -338,6 +345,7 @@ impl Mutant {
 
     /// What the store loads instead.
     pub fn spoil_load(self, loaded: &mut Loaded) {
+        self.spoil_disputes(loaded);
         if self == Self::LoadsWithoutAccount && !loaded.state.payments.is_empty() {
             loaded.state.accounts.clear();
         }
@@ -359,6 +367,21 @@ impl Mutant {
         for file in loaded.state.payments.values_mut().flatten() {
             if file.transactions.len() > 1 {
                 file.transactions.pop();
+            }
+        }
+    }
+}
+
+impl Mutant {
+    fn spoil_disputes(self, loaded: &mut Loaded) {
+        let payments: Vec<_> = loaded.state.payments.keys().map(|(_, id)| *id).collect();
+        for it in loaded.state.disputes.values_mut().flatten() {
+            if self == Self::BooksDisputeTwice {
+                it.booked = DisputeBooked::default();
+            }
+            let other = payments.iter().find(|id| **id != it.payment_id);
+            if let Some(other) = other.filter(|_| self == Self::BelievesAnothersDispute) {
+                it.payment_id = *other;
             }
         }
     }

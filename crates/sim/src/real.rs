@@ -10,7 +10,7 @@ use domain::payment_attempt::PaymentAttempt;
 use domain::timer::Timer;
 use domain::{AttemptId, PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
 use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, StoreError};
-use store::tables::{OPERATION, PAYMENT_ATTEMPT, PAYMENT_VELOCITY, TIMER};
+use store::tables::{DISPUTE, OPERATION, PAYMENT_ATTEMPT, PAYMENT_VELOCITY, TIMER};
 use store::{Options, Reader, Server, Share, Source, SqlQueries, SqlStore, rows};
 
 use crate::disk::{Books, Disk, Image, ROWS_MAX};
@@ -240,6 +240,7 @@ impl RealDisk {
         books.operations = reader.query(&operations, &[], rows::customers::operation)?;
         let attempts = PAYMENT_ATTEMPT.select("ORDER BY tenant, id");
         books.attempts = reader.query(&attempts, &[], rows::payment_attempt)?;
+        books.disputes = reader.query(&DISPUTE.select(""), &[], rows::dispute)?;
         books.timers = reader.query(&TIMER.select(""), &[], rows::timer)?;
         let velocities = PAYMENT_VELOCITY.select("ORDER BY tenant, account_id");
         books.velocities = reader.query(&velocities, &[], rows::payment_velocity)?;

@@ -1,6 +1,7 @@
 //! Between the simulation's words and those of the code under test: requests one way, answers the
 //! other.
 
+mod disputes;
 mod routing;
 mod signing;
 
@@ -30,8 +31,8 @@ use engine::ports::Entry;
 use uuid::Uuid;
 
 use crate::ask::{
-    self, Again, Ask, CURRENCIES, Code, Combo, Created, Dropped, End, Follow, Heard, How, Kind,
-    Known, Means, Outcome, Payer, Reason, Said, Start, Status, Uid, What,
+    self, Again, Ask, CURRENCIES, Code, Combo, Completion, Created, Dropped, End, Follow, Heard,
+    How, Kind, Known, Means, Outcome, Payer, Reason, Said, Start, Status, Uid, What,
 };
 use crate::model::Rules;
 
@@ -142,20 +143,25 @@ fn command(what: &What, request: Uid) -> Command {
         What::Start(it) => start(it),
         What::Combo(it) => combo(it),
         What::Retry(it) => again(it),
+        What::Disputed(_) | What::BookDispute(_) => disputes::command(what),
         What::Follow(it) => follow(it),
-        What::Complete(it) => Command::Payment(PaymentCommand::Complete(Complete {
-            payment: id(it.payment),
-            transaction: it.transaction.map(id),
-            transaction_key: it.key.clone(),
-            kind: it.kind.map(kind_of),
-            amount: it.amount.clone(),
-            currency: None,
-            properties: vec![],
-        })),
+        What::Complete(it) => complete(it),
         What::Hearsay { .. } | What::Fix { .. } | What::Replied { .. } | What::Inquired { .. } => {
             ending(what)
         }
     }
+}
+
+fn complete(it: &Completion) -> Command {
+    Command::Payment(PaymentCommand::Complete(Complete {
+        payment: id(it.payment),
+        transaction: it.transaction.map(id),
+        transaction_key: it.key.clone(),
+        kind: it.kind.map(kind_of),
+        amount: it.amount.clone(),
+        currency: None,
+        properties: vec![],
+    }))
 }
 
 fn record(account: Uid, service: &str, state: &str) -> Command {
@@ -222,6 +228,8 @@ fn ending(what: &What) -> Command {
         | What::Start(_)
         | What::Combo(_)
         | What::Retry(_)
+        | What::Disputed(_)
+        | What::BookDispute(_)
         | What::Follow(_)
         | What::Complete(_) => unreachable!("{what:?} ends no transaction"),
     }
@@ -494,7 +502,13 @@ pub fn created(entry: &Entry) -> Created {
                 created.payment = Some(it.id.uuid().as_u128())
             }
             Change::Payment(PaymentChange::Transaction(it)) => {
-                created.transaction = Some(it.id.uuid().as_u128())
+                created.transaction = Some(it.id.uuid().as_u128());
+                if let Some(free) = created.moves.iter_mut().find(|it| it.is_none()) {
+                    *free = created.transaction;
+                }
+            }
+            Change::Payment(PaymentChange::Dispute(it)) => {
+                created.dispute = Some(it.id.uuid().as_u128());
             }
             Change::Customer(CustomerChange::Customer(it)) if it.revision.previous.is_none() => {
                 created.customer = Some(it.id.uuid().as_u128());
@@ -530,7 +544,6 @@ pub fn created(entry: &Entry) -> Created {
             | Change::Payment(
                 PaymentChange::Attempt(_)
                 | PaymentChange::Velocity(_)
-                | PaymentChange::Dispute(_)
                 | PaymentChange::Posting(_)
                 | PaymentChange::Outstanding(_)
                 | PaymentChange::OutstandingClosed { .. },

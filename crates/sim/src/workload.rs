@@ -62,6 +62,15 @@ impl Workload {
         (ms << 80) | (7 << 76) | (random << 64) | (2 << 62) | (rest & ((1 << 62) - 1))
     }
 
+    /// The id of a request that a source of its own draws: what others draw stays as it was.
+    pub fn mint_from(&mut self, random: &mut Random, real_us: i64) -> Uid {
+        self.made += 1;
+        let ms = u128::from((real_us / 1000).unsigned_abs()) & 0xffff_ffff_ffff;
+        let rest = (u128::from(self.made) << 30) | u128::from(random.below(1 << 30));
+        let version = u128::from(random.below(0x1000));
+        (ms << 80) | (7 << 76) | (version << 64) | (2 << 62) | (rest & ((1 << 62) - 1))
+    }
+
     /// A request as this client sends it: sometimes one that can come twice.
     pub fn ask(&mut self, real_us: i64, tenant: u32, what: What) -> Ask {
         let id = self.mint(real_us);

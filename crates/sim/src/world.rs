@@ -1,6 +1,7 @@
 //! The simulated world: a process that lives and dies, or several that share partitions, with
 //! clients, gateways, a disk and clocks, on one thread and from one seed.
 
+mod disputes;
 mod finish;
 mod jobs;
 mod owners;
@@ -25,6 +26,7 @@ use crate::random::{Digest, Random};
 use crate::translate;
 use crate::workload::{BANK, CARD, WALLET, Workload};
 
+use self::disputes::Disputes;
 use self::owners::{Owner, OwnerId, Queue, Record};
 
 const SECOND_US: i64 = 1_000_000;
@@ -182,6 +184,7 @@ pub struct World<D: Disk> {
     random: Random,
     /// Draws which breakers are open: what others draw stays as it was.
     breakers: Random,
+    disputes: Disputes,
     calm: bool,
     real: i64,
     offset: i64,
@@ -250,6 +253,7 @@ impl<D: Disk> World<D> {
             workload: Workload::new(plan.seed),
             random: Random::new(plan.seed, "world"),
             breakers: Random::new(plan.seed, "breakers"),
+            disputes: Disputes::new(plan.seed),
             calm: true,
             real: BEGINNING_US,
             offset: 0,
@@ -323,6 +327,7 @@ impl<D: Disk> World<D> {
             300..=379 if self.is_shared() => self.move_partition()?,
             _ => {}
         }
+        self.dispute();
         if self.random.chance(800) {
             self.drain()?;
         }

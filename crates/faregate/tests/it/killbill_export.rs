@@ -74,6 +74,7 @@ fn an_account_is_exported_table_by_table() {
         ("blocking_state", 1),
         ("custom_field", 1),
         ("custom_field_value", 1),
+        ("dispute", 0),
         ("object_tag", 1),
         ("payment", 2),
         ("payment_attempt", 0),

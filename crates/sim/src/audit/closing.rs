@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::ledger::LedgerAccount;
+use domain::ledger::{LedgerAccount, Posting};
 use domain::payment::{PaymentFile, Transaction, TransactionStatus, TransactionType};
 use domain::{AccountId, PaymentMethodId, TenantNo};
 use engine::ports::HistoryOf;
@@ -31,6 +31,7 @@ pub fn everything<D: Disk>(
         payers(books),
         balance(books),
         postings(books, model),
+        excess(books, model),
         acknowledged((books, model), ledgers),
         keys((books, model)),
         charged_once(gateway),
@@ -208,12 +209,32 @@ fn balance(books: &Books) -> Result<(), Wrong> {
     for (tenant, entry) in &books.entries {
         let it = &entry.posting;
         let customer = LedgerAccount::Customer;
-        let one_side_is_the_customer = (it.credit == customer) != (it.debit == customer);
+        let of_excess = is_excess(it) && it.credit != it.debit;
+        let one_side_is_the_customer =
+            of_excess || (it.credit == customer) != (it.debit == customer);
         if it.amount.0 <= 0 || it.tenant != *tenant || !one_side_is_the_customer {
             return Err(Wrong::new("postings balance", &format!("{it:?}")));
         }
     }
     Ok(())
+}
+
+/// Whether a posting is of what a dispute took beyond its payment.
+fn is_excess(it: &Posting) -> bool {
+    [it.debit, it.credit].contains(&LedgerAccount::DisputeExcess)
+}
+
+/// What disputes took beyond their payments is what was posted of that.
+fn excess(books: &Books, model: &Model) -> Result<(), Wrong> {
+    let posted = books.entries.iter().map(|(_, it)| &it.posting).filter(|it| is_excess(it));
+    let sign = |it: &Posting| if it.debit == LedgerAccount::DisputeExcess { 1 } else { -1 };
+    let posted: i64 = posted.map(|it| sign(it) * it.amount.0).sum();
+    let cases = model.tenants.values().flat_map(|tenant| tenant.disputes.values());
+    let expected: i64 = cases.map(|it| it.excess - it.excess_back).sum();
+    if posted == expected {
+        return Ok(());
+    }
+    Err(Wrong::new("excess is posted as disputes say", &format!("{posted}, not {expected}")))
 }
 
 /// Tenant, transaction, currency and gateway of what was paid.
@@ -222,7 +243,8 @@ type Place = (u32, Uid, String);
 /// Postings are those of the successful movements of money, and nothing but them.
 fn postings(books: &Books, model: &Model) -> Result<(), Wrong> {
     let mut posted: BTreeMap<Place, i64> = BTreeMap::new();
-    for (tenant, entry) in &books.entries {
+    let entries = books.entries.iter().filter(|(_, it)| !is_excess(&it.posting));
+    for (tenant, entry) in entries {
         let it = &entry.posting;
         let sign = if it.credit == LedgerAccount::Customer { 1 } else { -1 };
         let place = format!("{} {}", it.currency, it.gateway);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::payment_attempt::{AttemptState, PaymentAttempt};
+use domain::timer::TimerKind;
 
 use super::Wrong;
 use super::people::same;
@@ -14,7 +15,8 @@ use crate::translate;
 /// All checks of payment control.
 pub fn all(books: &Books, model: &Model) -> Vec<Result<(), Wrong>> {
     let timers = timers(books, model);
-    vec![attempts(books, model), timers, velocities(books, model), limits(books, model)]
+    let disputes = disputes(books, model);
+    vec![attempts(books, model), timers, disputes, velocities(books, model), limits(books, model)]
 }
 
 fn attempts(books: &Books, model: &Model) -> Result<(), Wrong> {
@@ -63,6 +65,37 @@ fn attempts(books: &Books, model: &Model) -> Result<(), Wrong> {
     same("attempts are what the model says", &mut stored, &mut expected)
 }
 
+/// What is booked of each dispute, and nothing twice.
+fn disputes(books: &Books, model: &Model) -> Result<(), Wrong> {
+    let mut stored: Vec<String> = vec![];
+    for it in &books.disputes {
+        let (id, payment) = (it.id.uuid().as_u128(), it.payment_id.uuid().as_u128());
+        let booked = [
+            it.withdrawn,
+            it.reinstated,
+            it.booked.charged_back,
+            it.booked.reversed,
+            it.booked.excess,
+            it.booked.excess_returned,
+        ];
+        let waits = it.booking_at.map(|it| it.0);
+        stored.push(format!(
+            "{} {id:x} {payment:x} {:?} {waits:?}",
+            it.tenant.0,
+            booked.map(|it| it.0)
+        ));
+    }
+    let mut expected: Vec<String> = vec![];
+    for (no, tenant) in &model.tenants {
+        for it in tenant.disputes.values() {
+            let booked =
+                [it.withdrawn, it.reinstated, it.back, it.reversed, it.excess, it.excess_back];
+            expected.push(format!("{no} {:x} {:x} {booked:?} {:?}", it.id, it.payment, it.waits));
+        }
+    }
+    same("disputes are what the model says", &mut stored, &mut expected)
+}
+
 /// A timer is set for each attempt that is to be retried, for its time, and no other.
 fn timers(books: &Books, model: &Model) -> Result<(), Wrong> {
     let mut stored: Vec<String> = vec![];
@@ -70,6 +103,8 @@ fn timers(books: &Books, model: &Model) -> Result<(), Wrong> {
         let of_timer = |it: &&PaymentAttempt| it.id.uuid() == timer.key.object;
         let attempt = books.attempts.iter().find(of_timer);
         let transaction = attempt.and_then(|it| it.transaction_id).map(|it| it.uuid().as_u128());
+        let is_of_dispute = timer.key.kind == TimerKind::DisputeBooking;
+        let transaction = transaction.or(is_of_dispute.then(|| timer.key.object.as_u128()));
         stored.push(format!("{} {transaction:x?} {}", timer.tenant.0, timer.due.0));
     }
     let expected = model.timers().into_iter();

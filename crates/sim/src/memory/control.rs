@@ -1,11 +1,15 @@
-//! What control of payments stores: tenants' rules, attempts and velocities.
+//! What is stored beside payments: tenants' rules, attempts, velocities and disputes.
 
 use std::collections::BTreeMap;
 
+use domain::change::PaymentChange;
+use domain::dispute::{Dispute, DisputeCase};
 use domain::payment_attempt::{PaymentAttempt, PaymentVelocity};
 use domain::payment_rules::PaymentRules;
 use domain::state::State;
 use domain::{AccountId, AttemptId, PaymentId, TenantNo};
+
+use uuid::Uuid;
 
 use super::tabled;
 
@@ -14,11 +18,42 @@ pub(super) struct ControlTables {
     rules: BTreeMap<TenantNo, PaymentRules>,
     pub(super) attempts: BTreeMap<(TenantNo, AttemptId), PaymentAttempt>,
     pub(super) velocities: BTreeMap<(TenantNo, AccountId), PaymentVelocity>,
+    pub(super) disputes: BTreeMap<(TenantNo, DisputeCase), Dispute>,
 }
 
 impl ControlTables {
-    pub(super) fn has_attempt(&self, it: &PaymentAttempt) -> bool {
-        self.attempts.contains_key(&(it.tenant, it.id))
+    /// Of a row that has its id from the request that makes it: its table, that id, and whether it is there.
+    pub(super) fn made_by_request(
+        &self,
+        change: &PaymentChange,
+    ) -> Option<(&'static str, Uuid, bool)> {
+        match change {
+            PaymentChange::Attempt(it) => {
+                let is_there = self.attempts.contains_key(&(it.tenant, it.id));
+                Some(("payment_attempt", it.id.uuid(), is_there))
+            }
+            PaymentChange::Dispute(it) => {
+                let is_there = self.disputes.values().any(|known| known.id == it.id);
+                Some(("dispute", it.id.uuid(), is_there))
+            }
+            PaymentChange::Payment(_)
+            | PaymentChange::Transaction(_)
+            | PaymentChange::Velocity(_)
+            | PaymentChange::Posting(_)
+            | PaymentChange::Outstanding(_)
+            | PaymentChange::OutstandingClosed { .. } => None,
+        }
+    }
+
+    pub(super) fn put_dispute(&mut self, mut it: Dispute) {
+        tabled(&mut it.revision);
+        self.disputes.insert((it.tenant, it.case.clone()), it);
+    }
+
+    pub(super) fn read_dispute(&self, (tenant, case): (TenantNo, &DisputeCase), state: &mut State) {
+        let key = (tenant, case.clone());
+        let found = self.disputes.get(&key).cloned();
+        state.disputes.insert(key, found);
     }
 
     pub(super) fn put_rules(&mut self, mut it: PaymentRules) {

@@ -447,7 +447,7 @@ impl Payment {
         no
     }
 
-    fn left_to_reverse(&self, key: &str) -> i64 {
+    pub(super) fn left_to_reverse(&self, key: &str) -> i64 {
         self.total_named(key, Kind::Chargeback) - self.total_named(key, Kind::Reversal)
     }
 
@@ -553,7 +553,7 @@ impl Payment {
     }
 
     /// The payment with nothing but what went the way of one transaction.
-    fn beside(&self, at: usize) -> Self {
+    pub(super) fn beside(&self, at: usize) -> Self {
         let way = (self.moves[at].gateway, self.moves[at].method);
         let mut part = self.clone();
         part.moves.retain(|it| (it.gateway, it.method) == way);
@@ -561,7 +561,7 @@ impl Payment {
     }
 
     /// The last transaction of which this is true and that worked.
-    fn last_of(&self, is: impl Fn(&Move) -> bool) -> Option<usize> {
+    pub(super) fn last_of(&self, is: impl Fn(&Move) -> bool) -> Option<usize> {
         self.moves.iter().rposition(|it| it.status == Status::Success && is(it))
     }
 }
@@ -574,14 +574,14 @@ fn may_follow(last: Kind, next: Kind) -> bool {
         (Kind::Purchase, &[Kind::Refund, Kind::Chargeback]),
         (Kind::Refund, &[Kind::Refund, Kind::Chargeback]),
         (Kind::Chargeback, &[Kind::Chargeback]),
-        (Kind::Reversal, &[Kind::Refund]),
+        (Kind::Reversal, &[Kind::Refund, Kind::Chargeback]),
     ];
     links.iter().any(|(from, to)| *from == last && to.contains(&next))
 }
 
 impl Move {
     /// Whether the client's name for it is this; what has no name goes by its id.
-    fn is_named(&self, key: &str) -> bool {
+    pub(super) fn is_named(&self, key: &str) -> bool {
         match &self.key {
             Some(own) => own == key,
             None => uuid::Uuid::from_u128(self.id).to_string() == key,

@@ -165,7 +165,7 @@ pub const fn is_retried(kind: Kind) -> bool {
     matches!(kind, Kind::Authorize | Kind::Purchase)
 }
 
-/// A timer that is set: tenant, payment, transaction, and when it is due.
+/// A timer that is set: tenant, payment, transaction or dispute, and when it is due.
 pub type Due = (u32, Uid, Uid, i64);
 
 impl Model {
@@ -181,6 +181,8 @@ impl Model {
                 };
                 found.extend(payment.moves.iter().filter_map(due));
             }
+            let waits = tenant.disputes.values();
+            found.extend(waits.filter_map(|it| Some((*no, it.payment, it.id, it.waits?))));
         }
         found
     }

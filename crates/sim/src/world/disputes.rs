@@ -7,13 +7,15 @@ use super::owners::LIVES;
 use super::{From, Job, World};
 use crate::ask::{Ask, Code, Disputed, Late, Status, Uid, What};
 use crate::disk::Disk;
-use crate::model::Move;
+use crate::model::{self, Move};
 use crate::random::Random;
 
 /// What the gateways have of disputes.
 #[derive(Debug)]
 pub(super) struct Disputes {
     random: Random,
+    /// Whether there are any in this world: they change what else happens, so that every second has none.
+    are_there: bool,
     cases: Vec<Case>,
 }
 
@@ -31,14 +33,15 @@ struct Case {
 
 impl Disputes {
     pub(super) fn new(seed: u64) -> Self {
-        Self { random: Random::new(seed, "disputes"), cases: vec![] }
+        let random = Random::new(seed, "disputes");
+        Self { random, are_there: !seed.is_multiple_of(2), cases: vec![] }
     }
 }
 
 impl<D: Disk> World<D> {
     /// Now and then a bank acts, or a gateway notifies.
     pub(super) fn dispute(&mut self) {
-        if !self.disputes.random.chance(60) {
+        if !self.disputes.are_there || !self.disputes.random.chance(60) {
             return;
         }
         let random = &mut self.disputes.random;
@@ -63,7 +66,7 @@ impl<D: Disk> World<D> {
             self.notify_of(at, Case { withdrawn, reinstated: 0, ..case });
         }
         // Another payment's case is not to be believed.
-        if self.disputes.random.chance(300)
+        if self.disputes.random.chance(600)
             && let Some((tenant, payment, it)) = self.disputed_charge()
             && tenant == case.tenant
             && it.gateway == case.gateway
@@ -122,14 +125,19 @@ impl<D: Disk> World<D> {
         }
     }
 
+    /// The dispute that a timer is of, with its name.
+    pub(super) fn dispute_of(&self, timer: &Timer) -> Option<((&'static str, u32), model::Case)> {
+        let of = timer.key.object.as_u128();
+        let mut cases = self.model.tenants.get(&timer.tenant.0)?.disputes.iter();
+        cases.find(|(_, it)| it.id == of).map(|(name, case)| (*name, *case))
+    }
+
     /// Fires the timer of a booking that waits.
     pub(super) fn fire_dispute(&mut self, timer: &Timer) {
         let tenant = timer.tenant.0;
-        let of = timer.key.object.as_u128();
-        let mut cases = self.model.tenants[&tenant].disputes.iter();
-        let Some(((gateway, case), known)) = cases.find(|(_, it)| it.id == of) else { return };
-        let late =
-            Late { payment: known.payment, dispute: of, gateway, case: *case, due: timer.due.0 };
+        let Some(((gateway, case), known)) = self.dispute_of(timer) else { return };
+        let (payment, dispute, due) = (known.payment, known.id, timer.due.0);
+        let late = Late { payment, dispute, gateway, case, due };
         self.note(format!("fires: {late:x?}"));
         let times = if self.disputes.random.chance(200) { 2 } else { 1 };
         for _ in 0..times {

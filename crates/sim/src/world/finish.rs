@@ -18,6 +18,8 @@ impl<D: Disk> World<D> {
         self.look_at_what_is_left()?;
         self.quieten()?;
         self.operators_clear_up()?;
+        self.repeat_disputes();
+        self.quieten()?;
         self.hold(self.all_are_dealt_with())?;
         self.hold(self.nothing_is_stuck())?;
         self.hold(self.nobody_waits())?;

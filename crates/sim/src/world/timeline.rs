@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use domain::Timestamp;
 use domain::payment::Outstanding;
 use domain::payment_attempt::PaymentAttempt;
-use domain::timer::Timer;
+use domain::timer::{Timer, TimerKind};
 
 use super::owners::{LIVES, Owner, OwnerId};
 use super::{Event, From, Job, SECOND_US, World};
@@ -166,6 +166,10 @@ impl<D: Disk> World<D> {
             self.inquire(&outstanding);
         }
         for timer in self.disk.timers_due(now) {
+            if timer.key.kind == TimerKind::DisputeBooking {
+                self.fire_dispute(&timer);
+                continue;
+            }
             self.fire(&timer);
         }
     }
@@ -392,10 +396,13 @@ impl<D: Disk> World<D> {
         [event, question, orphan, timer].into_iter().flatten().min()
     }
 
-    /// Whether a retry would be put off for ever: an outcome of its payment is open, and the gateway is asked
+    /// Whether what a timer is for would be put off for ever: an outcome of its payment is open, and the gateway is asked
     /// about it no more. `asked` are the payments that it is still asked about.
     fn is_held(&self, timer: &Timer, asked: &BTreeSet<Uid>) -> bool {
-        let (_, payment) = tried_by(&self.attempt(timer));
+        let payment = match self.dispute_of(timer) {
+            Some((_, case)) => case.payment,
+            None => tried_by(&self.attempt(timer)).1,
+        };
         let file = self.model.payment(timer.tenant.0, payment);
         let is_open = |it: &Payment| it.moves.iter().any(|it| it.status.is_open());
         !asked.contains(&payment) && file.is_some_and(is_open)

@@ -59,6 +59,11 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
     ("blocking states are what the model says", &[Mutant::LosesState]),
     ("attempts are what the model says", &[Mutant::ForgetsAttempt]),
     ("timers are what the model says", &[Mutant::DropsTimer, Mutant::KeepsTimer]),
+    ("disputes are what the model says", &[Mutant::BooksDisputeTwice]),
+    (
+        "excess is posted as disputes say",
+        &[Mutant::BelievesAnothersDispute, Mutant::BooksDisputeTwice],
+    ),
     ("velocities are what the model says", &[Mutant::ForgetsVelocity]),
     ("velocity is never exceeded", &[Mutant::ForgetsVelocity]),
     ("postings balance", &[Mutant::PostsOneSided]),

@@ -536,7 +536,9 @@ fn chargebacks_and_reversals() {
     );
     check(
         &format!("{charged} | reverse p key=c | chargeback p 1"),
-        expect!["refused: Chargeback from ChargebackReversal Success"],
+        expect![
+            "Chargeback Success, purchased 1000, charged back 100; gateway>customer 1000, customer>disputes 400, disputes>customer 400, customer>disputes 100"
+        ],
     );
 }
 
