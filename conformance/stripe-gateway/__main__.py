@@ -241,7 +241,7 @@ def a_customer_enters_a_card_on_stripes_page(kb, stripe):
     same(kb.pay(account, "2.00")[0], 201, "again")
     status, said, _ = kb.ask("POST", path, {"formFields": [{"key": "successUrl", "value": "javascript:1"}]})
     assert status == 400 and "successUrl" in said["message"], f"{status} {said}"
-    status, said, _ = kb.ask("POST", path.replace("faregate-stripe", "faregate-simulator"), {})
+    status, said, _ = kb.ask("POST", path.replace("faregate-stripe", "__EXTERNAL_PAYMENT__"), {})
     assert status == 400 and "no page" in said["message"], f"{status} {said}"
     status, said, _ = kb.ask("POST", f"/paymentGateways/hosted/form/{uuid.uuid4()}?pluginName=faregate-stripe", {})
     same(status, 404, "an account that is not there")

@@ -45,4 +45,4 @@ pub use postgres::Server;
 pub use queries::SqlQueries;
 pub use share::Share;
 pub use sqlite::Options;
-pub use walk::each_transaction;
+pub use walk::{each_dispute, each_transaction};

@@ -1,12 +1,13 @@
 //! Walks over all rows of a kind, for commands that look at everything. Streams: memory does not
 //! grow with the data.
 
+use domain::dispute::Dispute;
 use domain::payment::Transaction;
 
 use crate::Error;
 use crate::pool::Source;
 use crate::rows;
-use crate::tables::PAYMENT_TRANSACTION;
+use crate::tables::{DISPUTE, PAYMENT_TRANSACTION};
 
 /// Shows every payment transaction of a database, in use or not, as they are at one commit.
 ///
@@ -17,6 +18,19 @@ pub fn each_transaction(source: &Source, mut each: impl FnMut(&Transaction)) -> 
     let sql = PAYMENT_TRANSACTION.select("");
     let walked = reader.walk(&sql, &[], |cells| {
         each(&rows::transaction(cells)?);
+        Ok(())
+    });
+    walked.map_err(source.failed())
+}
+
+/// Shows every dispute of a database, as they are at one commit.
+///
+/// # Errors
+/// [`Error`] where they cannot be read.
+pub fn each_dispute(source: &Source, mut each: impl FnMut(&Dispute)) -> Result<(), Error> {
+    let reader = source.read()?;
+    let walked = reader.walk(&DISPUTE.select(""), &[], |cells| {
+        each(&rows::dispute(cells)?);
         Ok(())
     });
     walked.map_err(source.failed())

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use domain::dispute::Dispute;
 use domain::payment::{Transaction, TransactionStatus, TransactionType};
 use domain::{AmountMinor, Currency, MerchantAccount, PaymentId, TenantNo, Timestamp};
 use uuid::Uuid;
@@ -117,6 +118,15 @@ impl Books {
             TransactionType::Authorize | TransactionType::Credit | TransactionType::Void => return,
         }
         booked.currency = it.processed_currency.or(booked.currency);
+    }
+
+    /// Adds what disputes moved beyond the chargebacks of their payments.
+    pub fn add_excess(&mut self, of: &Dispute) {
+        if let Some(booked) = self.payments.get_mut(&(of.tenant, of.payment_id)) {
+            let excess = of.booked.excess.0 - of.booked.excess_returned.0;
+            booked.money.disputed.0 += excess;
+            booked.is_open |= of.booking_at.is_some();
+        }
     }
 
     /// Compares a tenant's payments with what the gateway says of its account; how many could not be compared yet,

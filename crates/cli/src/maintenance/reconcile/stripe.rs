@@ -61,6 +61,7 @@ pub(super) fn reconcile(
             books.add(transaction);
         }
     })?;
+    store::each_dispute(&source, |dispute| books.add_excess(dispute))?;
     let queries = SqlQueries::open_source(source, 1)?;
     let runtime = serve::runtime(config)?;
     let mut total = Total::default();
