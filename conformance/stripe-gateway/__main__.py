@@ -247,6 +247,24 @@ def a_customer_enters_a_card_on_stripes_page(kb, stripe):
     same(status, 404, "an account that is not there")
 
 
+def methods_that_were_attached_elsewhere_are_found(kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    same(kb.pay(account)[0], 201, "the customer is made")
+    listed = f"/accounts/{account}/paymentMethods?withPluginInfo=true"
+    customer = stripe.get(f"/v1/payment_intents?limit=1")["data"][0]["customer"]
+    stripe.post("/v1/payment_methods/pm_card_mastercard/attach", {"customer": customer}, form=True)
+    for query in ("?pluginName=faregate-stripe", "?pluginName=faregate-stripe", ""):
+        status, said, _ = kb.ask("PUT", f"/accounts/{account}/paymentMethods/refresh{query}")
+        same(status, 204, said)
+        same(len(kb.ask("GET", listed)[1]), 2, "methods")
+    added = next(it for it in kb.ask("GET", listed)[1] if not it["isDefault"])
+    status, payment = kb.pay(account, "3.00", query=f"?paymentMethodId={added['paymentMethodId']}")
+    same((status, last(payment)["status"]), (201, "SUCCESS"), "with the method that was found")
+    status, said, _ = kb.ask("PUT", f"/accounts/{account}/paymentMethods/refresh?pluginName=nobody")
+    same(status, 400, said)
+
+
 def no_secret_is_in_a_file_or_a_log(kb, stripe):
     """Keys and secrets of webhooks and challenges, in what the server wrote: sealed, or not at all."""
     account = kb.account()
@@ -870,6 +888,7 @@ CHECKS = [
     tokens_and_kill_bills_names_work,
     authorize_capture_refund_and_void,
     a_customer_enters_a_card_on_stripes_page,
+    methods_that_were_attached_elsewhere_are_found,
     no_secret_is_in_a_file_or_a_log,
     a_decline_says_why,
     currencies_count_as_stripe_counts,

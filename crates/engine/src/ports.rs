@@ -10,7 +10,7 @@ use domain::MerchantAccount;
 use domain::change::Change;
 use domain::dispute::DisputeSaid;
 use domain::mail::Mail;
-use domain::payment::{Actor, GatewayAnswer, GatewayKnowledge, ReplyKey};
+use domain::payment::{Actor, GatewayAnswer, GatewayKnowledge, MethodAtGateway, ReplyKey};
 use domain::read::Read;
 use domain::state::State;
 use domain::{
@@ -363,6 +363,18 @@ pub trait Gateway: Send + Sync {
     /// # Errors
     /// [`RequestRefused`].
     fn form(&self, _form: FormRequest) -> BoxFuture<'_, Result<Form, RequestRefused>> {
+        Box::pin(std::future::ready(Err(RequestRefused::Unsupported)))
+    }
+
+    /// The payment methods that the customer of an account has at the gateway; none where it knows no such customer.
+    ///
+    /// # Errors
+    /// [`RequestRefused`].
+    fn methods(
+        &self,
+        _tenant: TenantNo,
+        _account: AccountId,
+    ) -> BoxFuture<'_, Result<Vec<MethodAtGateway>, RequestRefused>> {
         Box::pin(std::future::ready(Err(RequestRefused::Unsupported)))
     }
 

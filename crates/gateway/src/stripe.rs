@@ -19,10 +19,11 @@ mod statement;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome};
+use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome, MethodAtGateway};
 use domain::tenant::Tenant;
 use domain::{
-    GatewayCall, GatewaySettings, MerchantAccount, PaymentId, TenantNo, Timestamp, TransactionId,
+    AccountId, GatewayCall, GatewaySettings, MerchantAccount, PaymentId, TenantNo, Timestamp,
+    TransactionId,
 };
 use engine::ports::{
     BoxFuture, DisputeInquiry, DisputeKnowledge, Form, FormRequest, Gateway, Inquiry, News,
@@ -185,6 +186,19 @@ impl Stripe {
         let sealed = action.zip(self.sealer.as_ref());
         let sealed = sealed.map(|(action, sealer)| next_action::seal(&action, transaction, sealer));
         GatewayOutcome { next_action: sealed, ..outcome }
+    }
+
+    async fn methods_of(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> Result<Vec<MethodAtGateway>, RequestRefused> {
+        use RequestRefused::{Invalid, Unavailable};
+        let own = self.accounts.of(tenant).await.map_err(Invalid)?;
+        let tenant_id = self.tenants.id(tenant).await.map_err(Unavailable)?;
+        let api = self.api(&own.configuration, None);
+        let of = Holder { tenant, tenant_id, account, gateway: self.accounts.gateway() };
+        methods::of_customer(&api, &self.tenants, &of).await.map_err(refusal)
     }
 
     /// Makes a Checkout session in which the account's customer enters a payment method.
@@ -379,6 +393,19 @@ impl Gateway for Stripe {
         Box::pin(async move {
             match timeout(INQUIRE_TIMEOUT, self.page(&form)).await {
                 Ok(made) => made,
+                Err(_) => Err(RequestRefused::Unavailable("Stripe did not answer".to_owned())),
+            }
+        })
+    }
+
+    fn methods(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> BoxFuture<'_, Result<Vec<MethodAtGateway>, RequestRefused>> {
+        Box::pin(async move {
+            match timeout(INQUIRE_TIMEOUT, self.methods_of(tenant, account)).await {
+                Ok(found) => found,
                 Err(_) => Err(RequestRefused::Unavailable("Stripe did not answer".to_owned())),
             }
         })

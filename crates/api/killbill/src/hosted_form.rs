@@ -2,22 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use domain::{AccountId, AccountRejection, PaymentMethodId, PaymentRejection, Rejection};
-use engine::ports::{FormRequest, RequestRefused};
+use domain::{
+    AccountId, AccountRejection, PaymentMethodId, PaymentRejection, Properties, Rejection,
+};
+use engine::ports::{FormRequest, Gateway, RequestRefused};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::accounts::{self, AccountBody};
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
-use crate::json::Json;
+use crate::json::{Json, Raw};
+use crate::payment_methods::{self, PaymentMethodBody};
 use crate::payment_rules::control_plugins;
+use crate::payments::combo::account_found_or_made;
 use crate::reply;
 use crate::request::{plugin_properties, printable};
 
 const JSON: Json = Json("HostedPaymentPageFields");
+const COMBO_JSON: Json = Json("ComboHostedPaymentPageJson");
 
 /// Kill Bill's `HostedPaymentPageFieldsJson`.
 #[derive(Deserialize, ToSchema)]
@@ -28,6 +34,31 @@ struct FieldsBody<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = Option<Vec<Object>>)]
     form_fields: Option<&'a RawValue>,
+}
+
+impl FieldsBody<'_> {
+    fn properties(&self) -> Result<Properties, Failure> {
+        JSON.properties("formFields", self.form_fields)
+    }
+}
+
+/// Kill Bill's `ComboHostedPaymentPageJson`.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = ComboHostedPaymentPage)]
+struct ComboBody<'a> {
+    #[serde(borrow)]
+    #[schema(value_type = AccountBody<'static>)]
+    account: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = PaymentMethodBody<'static>)]
+    payment_method: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<FieldsBody<'static>>)]
+    hosted_payment_page_fields: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    audit_logs: Raw<'a>,
 }
 
 /// Kill Bill's `HostedPaymentPageFormDescriptorJson`.
@@ -57,14 +88,68 @@ struct FormJson<'a> {
 pub(crate) async fn of_account(call: Call) -> HandlerResult {
     let account: AccountId = call.param_id("accountId")?;
     control_plugins(call.query())?;
-    let body: FieldsBody<'_> = call.body(JSON)?;
-    let mut fields = JSON.properties("formFields", body.form_fields)?;
+    let mut fields = call.body::<FieldsBody<'_>>(JSON)?.properties()?;
     fields.extend(plugin_properties(call.query())?);
     let name = gateway(&call, account).await?;
-    let Some(gateway) = call.api.engine().gateway(&name) else {
-        let refused = PaymentRejection::GatewayNotRegistered { gateway: name };
-        return Err(Failure::Refused(Box::new(Rejection::Payment(refused))));
-    };
+    form(&call, &name, (account, fields)).await
+}
+
+/// Has a gateway make a page for the customer of an account, which is made where it is new.
+///
+/// The account is named by its id or its key; the caller needs `account:create` too where it is made. The gateway is
+/// that of `paymentMethod.pluginName`. No payment method is made: the customer has entered none yet.
+#[utoipa::path(post, path = "/1.0/kb/paymentGateways/hosted/form", tag = "PaymentGateway",
+    operation_id = "hosted_form_with_account",
+    params(("controlPluginName" = Option<Vec<String>>, Query), ("pluginProperty" = Option<Vec<String>>, Query)),
+    request_body = ComboBody<'static>,
+    responses((status = 200, body = FormJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>),
+        (status = 503, body = ErrorJson<'static>, description = "The gateway cannot be asked now")))]
+pub(crate) async fn with_account(call: Call) -> HandlerResult {
+    control_plugins(call.query())?;
+    let body: ComboBody<'_> = call.body(COMBO_JSON)?;
+    let _audit_logs = body.audit_logs;
+    let fields: Option<FieldsBody<'_>> =
+        COMBO_JSON.object("hostedPaymentPageFields", body.hosted_payment_page_fields, JSON)?;
+    let mut fields = fields.map(|it| it.properties()).transpose()?.unwrap_or_default();
+    fields.extend(plugin_properties(call.query())?);
+    let method: Option<PaymentMethodBody<'_>> =
+        COMBO_JSON.object("paymentMethod", body.payment_method, payment_methods::JSON)?;
+    let name = method.map(|it| it.gateway()).transpose()?.flatten();
+    let name = name.ok_or_else(|| COMBO_JSON.missing("paymentMethod.pluginName"))?;
+    // Before anything is made.
+    registered(&call, &name)?;
+    let account: Option<AccountBody<'_>> =
+        COMBO_JSON.object("account", body.account, accounts::JSON)?;
+    let account = account.ok_or_else(|| COMBO_JSON.missing("account"))?;
+    let account = account_found_or_made(&call, &account).await?;
+    exists(&call, account).await?;
+    form(&call, &name, (account, fields)).await
+}
+
+fn registered<'c>(call: &'c Call, name: &str) -> Result<&'c dyn Gateway, Failure> {
+    call.api.engine().gateway(name).ok_or_else(|| {
+        let refused = PaymentRejection::GatewayNotRegistered { gateway: name.to_owned() };
+        Failure::Refused(Box::new(Rejection::Payment(refused)))
+    })
+}
+
+async fn exists(call: &Call, account: AccountId) -> Result<(), Failure> {
+    let tenant = call.tenant();
+    let found = call.read(move |queries| queries.account(tenant, account)).await?;
+    found.map(drop).ok_or_else(|| no_account(account))
+}
+
+fn no_account(id: AccountId) -> Failure {
+    Failure::Refused(Box::new(AccountRejection::NotFound { id }.into()))
+}
+
+async fn form(
+    call: &Call,
+    name: &str,
+    (account, fields): (AccountId, Properties),
+) -> HandlerResult {
+    let gateway = registered(call, name)?;
     let form = gateway.form(FormRequest { tenant: call.tenant(), account, fields }).await;
     let form = form.map_err(|refused| match refused {
         RequestRefused::Unsupported => Failure::illegal(format!("pluginName: {name} has no page")),
@@ -98,9 +183,7 @@ async fn gateway(call: &Call, account: AccountId) -> Result<String, Failure> {
         let own = queries.payment_method(tenant, id)?.map(|it| it.method);
         Ok(Some(own.filter(|it| it.account_id == account && it.active)))
     });
-    let no_account =
-        || Failure::Refused(Box::new(AccountRejection::NotFound { id: account }.into()));
-    let of_method = found.await?.ok_or_else(no_account)?;
+    let of_method = found.await?.ok_or_else(|| no_account(account))?;
     let Some(name) = named.or(of_method.map(|it| it.gateway)) else {
         let message = "pluginName needs to be set: the account has no such payment method";
         return Err(Failure::illegal(message));

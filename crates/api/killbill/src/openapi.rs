@@ -168,6 +168,7 @@ use crate::{
     system::nodes,
     gateway_notifications::process,
     hosted_form::of_account,
+    hosted_form::with_account,
     node_commands::execute,
     system::plugins,
     system::health,

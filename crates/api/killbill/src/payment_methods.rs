@@ -2,13 +2,15 @@
 
 use domain::combo::ComboMethod;
 use domain::command::AccountCommand;
+use domain::payment::MethodAtGateway;
 use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use domain::reply::AccountReply;
 use domain::{
     AccountId, AccountRejection, Command, EXTERNAL_PAYMENT, PaymentMethodId, PaymentRejection,
     Properties, Rejection, Reply, TenantNo,
 };
-use engine::ports::{HistoryOf, HistoryRow, MethodView, Queries, StoreError};
+use engine::ports::{HistoryOf, HistoryRow, MethodView, Queries, RequestRefused, StoreError};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -20,7 +22,7 @@ use crate::json::{Json, PropertyBody, Raw, parse};
 use crate::page::{self, RowFormat};
 use crate::payment_rules::control_plugins;
 use crate::reply;
-use crate::request::{check_properties, plugin_properties};
+use crate::request::{check_properties, plugin_properties, printable};
 
 pub(crate) const JSON: Json = Json("PaymentMethodJson");
 const DETAIL_JSON: Json = Json("PaymentMethodPluginDetailJson");
@@ -147,7 +149,7 @@ impl PaymentMethodBody<'_> {
         JSON.key("externalKey", self.external_key, class::PAYMENT)
     }
 
-    fn gateway(&self) -> Result<Option<String>, Failure> {
+    pub(crate) fn gateway(&self) -> Result<Option<String>, Failure> {
         let name = JSON.text("pluginName", self.plugin_name, PLUGIN_NAME_CHARS_MAX)?;
         Ok(name.filter(|name| !name.is_empty()))
     }
@@ -369,30 +371,82 @@ pub(crate) async fn set_default(call: Call) -> HandlerResult {
     Ok(reply::no_content())
 }
 
-/// Imports payment methods from the gateways: no gateway stores any.
+/// Adds the payment methods that the account's customer has at the gateway, and that are not known here.
+///
+/// Without `pluginName` at each gateway that keeps methods. None is deleted: one that is gone at the gateway is
+/// declined there.
 #[utoipa::path(put, path = "/1.0/kb/accounts/{accountId}/paymentMethods/refresh", tag = "Account", operation_id = "refresh_payment_methods",
     params(("accountId" = Uuid, Path), ("pluginName" = Option<String>, Query), ("controlPluginName" = Option<Vec<String>>, Query),
         ("pluginProperty" = Option<Vec<String>>, Query)),
-    responses((status = 204, description = "Nothing had to change"),
-        (status = "4XX", body = ErrorJson<'static>)))]
+    responses((status = 204, description = "Those of the gateway are known here"),
+        (status = "4XX", body = ErrorJson<'static>),
+        (status = 503, body = ErrorJson<'static>, description = "The gateway cannot be asked now")))]
 pub(crate) async fn refresh(call: Call) -> HandlerResult {
     let account: AccountId = call.param_id("accountId")?;
     plugin_properties(call.query())?;
-    if let Some(gateway) = call.query().text("pluginName")?.filter(|name| !name.is_empty())
-        && call.api.engine().settings().gateway(&gateway).is_none()
-    {
-        let gateway = gateway.into_owned();
-        return Err(Failure::Refused(Box::new(Rejection::Payment(
-            PaymentRejection::GatewayNotRegistered { gateway },
-        ))));
-    }
+    let named = call.query().text("pluginName")?.filter(|name| !name.is_empty());
+    let gateways: Vec<String> = match &named {
+        Some(name) => vec![name.clone().into_owned()],
+        None => call.api.engine().settings().gateways.keys().cloned().collect(),
+    };
     let tenant = call.tenant();
-    match call.read(move |queries| queries.account(tenant, account)).await? {
-        Some(_) => Ok(reply::no_content()),
-        None => Err(Failure::Refused(Box::new(Rejection::Account(AccountRejection::NotFound {
-            id: account,
-        })))),
+    if call.read(move |queries| queries.account(tenant, account)).await?.is_none() {
+        let rejection = AccountRejection::NotFound { id: account };
+        return Err(Failure::Refused(Box::new(Rejection::Account(rejection))));
     }
+    for name in gateways {
+        let Some(gateway) = call.api.engine().gateway(&name) else {
+            let rejection = PaymentRejection::GatewayNotRegistered { gateway: name };
+            return Err(Failure::Refused(Box::new(Rejection::Payment(rejection))));
+        };
+        match gateway.methods(tenant, account).await {
+            Ok(found) => add_unknown(&call, (account, name), found).await?,
+            Err(RequestRefused::Unsupported) => {}
+            // The tenant does not use it.
+            Err(RequestRefused::Invalid(_)) if named.is_none() => {}
+            Err(RequestRefused::Invalid(reason)) => {
+                return Err(Failure::illegal(printable(&reason)));
+            }
+            Err(RequestRefused::Unavailable(reason)) => {
+                tracing::warn!(
+                    gateway = name,
+                    reason,
+                    "failed to read a customer's payment methods"
+                );
+                let code = code::plain(StatusCode::SERVICE_UNAVAILABLE, class::REJECTED);
+                return Err(Failure::coded(code, "the gateway cannot be asked now"));
+            }
+        }
+    }
+    Ok(reply::no_content())
+}
+
+/// Adds the methods of a gateway that no active method of the account stands for.
+async fn add_unknown(
+    call: &Call,
+    (account, gateway): (AccountId, String),
+    found: Vec<MethodAtGateway>,
+) -> Result<(), Failure> {
+    let tenant = call.tenant();
+    let known = call.read(move |queries| queries.payment_methods_of(tenant, account)).await?;
+    let is_known = |it: &MethodAtGateway| {
+        let ids = known.iter().filter(|known| known.method.active);
+        let mut ids = ids.filter_map(|it| it.method.external_payment_method_id.as_deref());
+        ids.any(|id| id == it.external_id)
+    };
+    for MethodAtGateway { external_id, properties } in found.into_iter().filter(|it| !is_known(it))
+    {
+        let it = CreatePaymentMethod {
+            account,
+            external_key: None,
+            gateway: gateway.clone(),
+            external_payment_method_id: Some(external_id),
+            properties,
+            is_default: false,
+        };
+        call.submit(Command::Account(AccountCommand::CreatePaymentMethod(it))).await?;
+    }
+    Ok(())
 }
 
 /// Deletes a payment method.

@@ -413,6 +413,7 @@ static ROUTES: &[Route] = &[
     post(NOTIFICATION, "payment:notification", |it| Box::pin(gateway_notifications::process(it)))
         .with_anything(),
     post(HOSTED_FORM, "payment:trigger", |it| Box::pin(hosted_form::of_account(it))),
+    post(HOSTED_FORM_WITH_ACCOUNT, "payment:trigger", |it| Box::pin(hosted_form::with_account(it))),
     read("/1.0/kb/nodesInfo", |it| Box::pin(system::nodes(it))).of_installation(),
     post("/1.0/kb/nodesInfo", "admin:*", |it| Box::pin(node_commands::execute(it)))
         .of_installation(),
@@ -455,6 +456,7 @@ const ROTATION: &str = "/1.0/kb/admin/healthcheck";
 const ROLES: &str = "/1.0/kb/security/roles";
 const CATALOG: &str = "/1.0/kb/catalog";
 const CATALOG_XML: &str = "/1.0/kb/catalog/xml";
+const HOSTED_FORM_WITH_ACCOUNT: &str = "/1.0/kb/paymentGateways/hosted/form";
 const HOSTED_FORM: &str = "/1.0/kb/paymentGateways/hosted/form/{accountId}";
 const NOTIFICATION: &str = "/1.0/kb/paymentGateways/notification/{pluginName}";
 const CLOCK: &str = "/1.0/kb/test/clock";

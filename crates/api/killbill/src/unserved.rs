@@ -80,7 +80,6 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/invoices/{invoiceId}/{invoiceItemId}/cba", &[Method::DELETE]),
     ("/1.0/kb/overdue", &[Method::GET, Method::POST]),
     ("/1.0/kb/overdue/xml", &[Method::GET, Method::POST]),
-    ("/1.0/kb/paymentGateways/hosted/form", &[Method::POST]),
     ("/1.0/kb/subscriptions", &[Method::GET, Method::POST]),
     ("/1.0/kb/subscriptions/createSubscriptionWithAddOns", &[Method::POST]),
     ("/1.0/kb/subscriptions/createSubscriptionsWithAddOns", &[Method::POST]),

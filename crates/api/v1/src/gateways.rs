@@ -10,9 +10,9 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use domain::TenantNo;
-use engine::NotificationError;
 use engine::access::ClientAddress;
 use engine::ports::{Inquiry, PostedNotification};
+use engine::{NotificationError, Unavailable};
 use gateway::customer_return::CustomerReturn;
 use gateway::stripe;
 use http::{HeaderValue, StatusCode, header};
@@ -199,15 +199,14 @@ pub async fn take_customer(
     let CustomerReturn { tenant, payment, transaction, url } = back;
     let location = HeaderValue::from_str(&url).map_err(|_| NO_PAGE)?;
     // The customer goes on whatever comes of it: a notification or an inquiry of ours will know.
-    let inquiry = Inquiry { tenant, payment, transaction };
-    match timeout(CUSTOMER_WAITS_MAX, api.engine.inquire(inquiry)).await {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => {
-            tracing::warn!(payment.id = %payment, %error, "a customer came back, and the gateway could not be asked")
-        }
-        Err(_) => {
-            tracing::warn!(payment.id = %payment, "a customer came back, and the gateway did not answer in time")
-        }
+    let booked = book_outcome(&api, Inquiry { tenant, payment, transaction });
+    let reason = match timeout(CUSTOMER_WAITS_MAX, booked).await {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(_) => Some("the gateway did not answer in time".to_owned()),
+    };
+    if let Some(reason) = reason {
+        tracing::warn!(payment.id = %payment, reason, "a customer came back before the outcome is known");
     }
     let mut response = StatusCode::SEE_OTHER.into_response();
     let headers = response.headers_mut();
@@ -216,6 +215,17 @@ pub async fn take_customer(
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     response.extensions_mut().insert(tenant);
     Ok(response)
+}
+
+/// Has the gateway asked about a transaction whose outcome is open; a link may be followed again and again.
+async fn book_outcome(api: &Api, inquiry: Inquiry) -> Result<(), Unavailable> {
+    let Inquiry { tenant, payment, transaction } = inquiry;
+    let file = api.engine.read(move |queries| queries.payment(tenant, payment)).await?;
+    let found = file.as_ref().and_then(|it| it.transaction(transaction));
+    if found.is_some_and(|it| it.status.is_open()) {
+        api.engine.inquire(inquiry).await?;
+    }
+    Ok(())
 }
 
 async fn take(

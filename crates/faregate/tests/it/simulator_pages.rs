@@ -125,10 +125,36 @@ fn a_card_that_is_entered_says_what_becomes_of_its_payments() {
             assert_eq!(transaction(&client, &payment, "")["status"], "SUCCESS");
         }
     }
+    form_with_account(&client);
     let account = account(&client);
     let path =
         format!("/1.0/kb/paymentGateways/hosted/form/{account}?pluginName=faregate-simulator");
     let fields = json!([{ "key": "successUrl", "value": "javascript:alert(1)" }]);
     let refused = client.post(&path, &json!({ "formFields": fields }));
     assert!(refused.status == 400 && refused.text().contains("successUrl"), "{}", refused.text());
+}
+
+/// The account of the form is made where it is new, once for each key.
+fn form_with_account(client: &Client) {
+    let path = "/1.0/kb/paymentGateways/hosted/form";
+    let form = |account: Value, gateway: &str| {
+        let method = json!({ "pluginName": gateway });
+        client.post(path, &json!({ "account": account, "paymentMethod": method }))
+    };
+    let ada = json!({ "externalKey": "ada", "currency": "EUR" });
+    let of = |answer: Answer| {
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert!(answer.json()["formUrl"].as_str().unwrap().contains("/v1/simulator/pages/"));
+        answer.json()["kbAccountId"].as_str().unwrap().to_owned()
+    };
+    let made = of(form(ada.clone(), "faregate-simulator"));
+    assert_eq!(of(form(ada.clone(), "faregate-simulator")), made);
+    assert_eq!(of(form(json!({ "accountId": made }), "faregate-simulator")), made);
+    let nobody = json!({ "accountId": "01980000-0000-7000-8000-000000000001" });
+    assert_eq!(form(nobody, "faregate-simulator").status, 404);
+    // Nothing is made for a gateway that is not there, or without one.
+    let bob = json!({ "externalKey": "bob" });
+    assert_eq!(form(bob.clone(), "nobody").status, 400);
+    assert_eq!(client.post(path, &json!({ "account": bob })).status, 400);
+    assert_eq!(client.get("/1.0/kb/accounts?externalKey=bob").status, 404);
 }

@@ -2,12 +2,13 @@
 //! customer, so that later charges need nobody present.
 
 use domain::object::Object;
+use domain::payment::MethodAtGateway;
 use domain::routing::property_of;
 use domain::{AccountId, TenantNo};
 use uuid::Uuid;
 
 use super::api::{Api, Parameters, Trouble, is_id};
-use super::objects::{Method, Named, Session};
+use super::objects::{List, Method, Named, Session};
 use super::operations::Charging;
 use crate::tenants::Tenants;
 
@@ -19,6 +20,8 @@ const CUSTOMER_FIELD: &str = "STRIPE_CUSTOMER_ID";
 const TOKEN: &str = "token";
 const SOURCE: &str = "source";
 const SESSION: &str = "sessionId";
+/// How many methods of a customer are read.
+const METHODS_MAX: usize = 500;
 /// `false`: the method is charged without a customer, once.
 const CREATE_CUSTOMER: &str = "createStripeCustomer";
 
@@ -120,6 +123,19 @@ pub(super) async fn customer(
     tenants: &Tenants,
     of: &Holder<'_>,
 ) -> Result<String, Trouble> {
+    if let Some(known) = known_customer(tenants, of).await? {
+        return Ok(known);
+    }
+    let parameters = Parameters::default()
+        .with(format!("metadata[{}]", super::outcome::TENANT), of.tenant_id.to_string())
+        .with(format!("metadata[{}]", super::outcome::ACCOUNT), of.account.to_string());
+    let key = format!("{}:customer", of.account);
+    let made: Named = api.post("/v1/customers", parameters, &key).await?;
+    checked(&made.id)
+}
+
+/// The account's customer, as far as the database knows one.
+async fn known_customer(tenants: &Tenants, of: &Holder<'_>) -> Result<Option<String>, Trouble> {
     let (tenant, account, gateway) = (of.tenant, of.account, of.gateway.to_owned());
     let known = tenants.read(move |queries| {
         let object = Object::Account(account);
@@ -132,15 +148,34 @@ pub(super) async fn customer(
         let known = methods.iter().rev().find_map(|it| property_of(&it.method, &gateway, CUSTOMER));
         Ok(known.map(str::to_owned))
     });
-    if let Some(known) = known.await.map_err(Trouble::NotSent)? {
-        return checked(&known);
+    known.await.map_err(Trouble::NotSent)?.map(|it| checked(&it)).transpose()
+}
+
+/// The methods that are attached to the account's customer, at most [`METHODS_MAX`].
+pub(super) async fn of_customer(
+    api: &Api<'_>,
+    tenants: &Tenants,
+    of: &Holder<'_>,
+) -> Result<Vec<MethodAtGateway>, Trouble> {
+    let Some(customer) = known_customer(tenants, of).await? else { return Ok(vec![]) };
+    let path = format!("/v1/customers/{customer}/payment_methods");
+    let (mut found, mut after): (Vec<MethodAtGateway>, Option<String>) = (vec![], None);
+    while found.len() < METHODS_MAX {
+        let page =
+            Parameters::default().with("limit", "100").with_some("starting_after", after.as_ref());
+        let page: List<Named> = api.get(&path, page).await?;
+        after = page.data.last().map(|it| it.id.clone());
+        let has_more = page.has_more && after.is_some();
+        found.extend(page.data.into_iter().map(|it| MethodAtGateway {
+            external_id: it.id,
+            properties: vec![(CUSTOMER.to_owned(), customer.clone())],
+        }));
+        if !has_more {
+            break;
+        }
     }
-    let parameters = Parameters::default()
-        .with(format!("metadata[{}]", super::outcome::TENANT), of.tenant_id.to_string())
-        .with(format!("metadata[{}]", super::outcome::ACCOUNT), account.to_string());
-    let key = format!("{account}:customer");
-    let made: Named = api.post("/v1/customers", parameters, &key).await?;
-    checked(&made.id)
+    found.truncate(METHODS_MAX);
+    Ok(found)
 }
 
 /// A name that can stand in a path: clients choose some of them.

@@ -2,8 +2,9 @@
 
 use domain::account::CreateAccount;
 use domain::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
-use domain::command::PaymentCommand;
-use domain::{AccountId, AccountRejection, Rejection, Reply};
+use domain::command::{AccountCommand, PaymentCommand};
+use domain::reply::AccountReply;
+use domain::{AccountId, AccountRejection, Command, Rejection, Reply};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -11,7 +12,7 @@ use super::body::{JSON as TRANSACTION_JSON, TransactionBody};
 use super::not_a_start;
 use super::response::{self, TransactionResponses, UnknownResponses};
 use crate::accounts::{self, AccountBody};
-use crate::call::Call;
+use crate::call::{Call, unexpected};
 use crate::error::{Failure, HandlerResult};
 use crate::json::{Json, PropertyBody, Raw};
 use crate::payment_methods::{self, PaymentMethodBody};
@@ -90,6 +91,31 @@ impl<'a> ComboBody<'a> {
     fn transaction_properties(&self) -> Result<domain::Properties, Failure> {
         let _audit_logs = self.audit_logs;
         JSON.properties("transactionPluginProperties", self.transaction_plugin_properties)
+    }
+}
+
+/// The account that a request names by its id or its key, made where it is new.
+pub(crate) async fn account_found_or_made(
+    call: &Call,
+    body: &AccountBody<'_>,
+) -> Result<AccountId, Failure> {
+    let named = Named { id: body.id()?, new: body.create()? };
+    let new = match account_of(call, &named).await? {
+        ComboAccount::Existing(it) => return Ok(it.id),
+        ComboAccount::New(new) => new,
+    };
+    match call.submit(Command::Account(AccountCommand::Create(new))).await {
+        Ok(Reply::Account(AccountReply::Created(id))) => Ok(id),
+        Ok(_) => unexpected(),
+        Err(Failure::Refused(why))
+            if matches!(*why, Rejection::Account(AccountRejection::AlreadyExists { .. })) =>
+        {
+            match named.find(call).await? {
+                Some(ComboAccount::Existing(it)) => Ok(it.id),
+                Some(ComboAccount::New(_)) | None => Err(Failure::Refused(why)),
+            }
+        }
+        Err(failure) => Err(failure),
     }
 }
 

@@ -370,6 +370,9 @@ fn others() -> Vec<Row> {
             .body(r#"{"formFields":[{"key":"successUrl","value":"https://shop.example.com"}]}"#)
             .of_object()
             .or(503),
+        row("POST /1.0/kb/paymentGateways/hosted/form", may("payment:trigger"))
+            .body(r#"{"account":{"accountId":"{accountId}"},"paymentMethod":{"pluginName":"faregate-simulator"}}"#)
+            .of_object(),
         row("POST /1.0/kb/paymentGateways/notification/{pluginName}", may("payment:notification"))
             .at("/1.0/kb/paymentGateways/notification/faregate-simulator")
             .body(
