@@ -3,6 +3,7 @@
 //! every client may read.
 #![no_main]
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
@@ -25,6 +26,13 @@ static ROUTER: LazyLock<Router> = LazyLock::new(|| {
         cache: flag_cache(),
         write_locks: Arc::new(WriteLocks::default()),
         missing: evaluation::MissingAttribute::Empty,
+        webhooks: v1::webhooks::Settings {
+            reach: gateway::push::Reach::Public,
+            log: None,
+            source: None,
+        },
+        event_streams: v1::events::Streams::default(),
+        gateways: v1::gateways::Settings::new(BTreeSet::new(), String::new(), vec![]),
     });
     killbill::router(killbill).merge(v1)
 });

@@ -3,7 +3,7 @@
 //! sent once and never again, only inquired about. Answers are not trusted: they are bounded and validated, and an
 //! invalid one leaves the outcome unknown.
 
-mod contract;
+pub(crate) mod contract;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,6 +7,8 @@ mod dispute;
 mod error;
 pub mod external;
 mod fence;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod host;
 pub mod http_gateway;
 pub mod mail;

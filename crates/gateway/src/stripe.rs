@@ -8,7 +8,7 @@ mod api;
 mod checkout;
 mod configuration;
 mod dispute;
-mod event;
+pub(crate) mod event;
 mod inquiry;
 mod methods;
 mod objects;

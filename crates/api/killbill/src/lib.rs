@@ -23,6 +23,8 @@ mod date;
 mod dispatch;
 mod error;
 mod export;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod gateway_notifications;
 mod hosted_form;
 mod json;

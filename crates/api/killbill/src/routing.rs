@@ -60,10 +60,10 @@ pub(crate) fn routing_rules(text: &str) -> Result<RoutingRules, Failure> {
 }
 
 /// A field and what is wrong with it.
-type Refused = String;
+pub(crate) type Refused = String;
 
 /// As [`routing_rules`], with the field and what is wrong with it.
-fn read(text: &str) -> Result<RoutingRules, Refused> {
+pub(crate) fn read(text: &str) -> Result<RoutingRules, Refused> {
     let body: Value = serde_json::from_str(text).map_err(|error| format!("is no JSON: {error}"))?;
     let body = Fields::of("", &body, &["rules", "cascade"])?;
     let rules = body.list("rules", RULES_MAX)?.ok_or("rules needs to be set")?;

@@ -19,7 +19,7 @@ const FIELDS_MAX: usize = 100;
 /// `POST /charge`: an operation to be carried out.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Charge<'a> {
+pub(crate) struct Charge<'a> {
     tenant_id: Uuid,
     account_id: Uuid,
     payment_id: Uuid,
@@ -61,7 +61,7 @@ struct Reference<'a> {
 /// `POST /inquire`: what became of a transaction?
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Inquire {
+pub(crate) struct Inquire {
     tenant_id: Uuid,
     payment_id: Uuid,
     transaction_id: Uuid,
@@ -70,7 +70,7 @@ pub(super) struct Inquire {
 /// The answer to a charge.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ChargeAnswer {
+pub(crate) struct ChargeAnswer {
     transaction_id: Uuid,
     status: Status,
     amount: Option<String>,
@@ -92,12 +92,12 @@ struct NextActionAnswer {
 }
 
 /// An outcome, and what the customer has to do.
-pub(super) type Outcome = (GatewayOutcome, Option<NextAction>);
+pub(crate) type Outcome = (GatewayOutcome, Option<NextAction>);
 
 /// The answer to an inquiry.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct InquireAnswer {
+pub(crate) struct InquireAnswer {
     transaction_id: Uuid,
     /// What became of it; `None` where the gateway has no record of it. It has to say so: "not found" frees the
     /// payment for another charge, and a program that answers as to a charge must not seem to have no record.
@@ -116,7 +116,7 @@ enum Status {
 }
 
 impl<'a> Charge<'a> {
-    pub(super) fn new(call: &'a GatewayCall, tenant_id: Uuid) -> Self {
+    pub(crate) fn new(call: &'a GatewayCall, tenant_id: Uuid) -> Self {
         let references = call.references.iter().map(|it| Reference {
             transaction_id: it.transaction.uuid(),
             operation: it.operation.name(),
@@ -146,7 +146,7 @@ fn properties(all: &[(String, String)]) -> Vec<Property<'_>> {
 }
 
 impl Inquire {
-    pub(super) const fn new(inquiry: &Inquiry, tenant_id: Uuid) -> Self {
+    pub(crate) const fn new(inquiry: &Inquiry, tenant_id: Uuid) -> Self {
         Self {
             tenant_id,
             payment_id: inquiry.payment.uuid(),
@@ -160,7 +160,7 @@ impl ChargeAnswer {
     ///
     /// # Errors
     /// The field that is wrong, and why.
-    pub(super) fn outcome(self, of: TransactionId) -> Result<Outcome, String> {
+    pub(crate) fn outcome(self, of: TransactionId) -> Result<Outcome, String> {
         if self.transaction_id != of.uuid() {
             return Err("transactionId: is not that of the request".to_owned());
         }
@@ -244,7 +244,7 @@ impl InquireAnswer {
     ///
     /// # Errors
     /// The field that is wrong, and why.
-    pub(super) fn outcome(self, of: TransactionId) -> Result<Option<Outcome>, String> {
+    pub(crate) fn outcome(self, of: TransactionId) -> Result<Option<Outcome>, String> {
         if self.transaction_id != of.uuid() {
             return Err("transactionId: is not that of the request".to_owned());
         }
@@ -255,7 +255,7 @@ impl InquireAnswer {
 /// `POST /form`: a page on which a customer enters a payment method.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct FormAsked<'a> {
+pub(crate) struct FormAsked<'a> {
     tenant_id: Uuid,
     account_id: Uuid,
     fields: Vec<Property<'a>>,
@@ -264,7 +264,7 @@ pub(super) struct FormAsked<'a> {
 /// The answer to it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct FormAnswer {
+pub(crate) struct FormAnswer {
     /// Where the customer's browser goes.
     url: Option<String>,
     /// What the client gets beside it.
@@ -281,7 +281,7 @@ struct Field {
 }
 
 impl<'a> FormAsked<'a> {
-    pub(super) fn new(form: &'a FormRequest, tenant_id: Uuid) -> Self {
+    pub(crate) fn new(form: &'a FormRequest, tenant_id: Uuid) -> Self {
         let (account_id, fields) = (form.account.uuid(), properties(&form.fields));
         Self { tenant_id, account_id, fields }
     }
@@ -292,7 +292,7 @@ impl FormAnswer {
     ///
     /// # Errors
     /// The field that is wrong, and why.
-    pub(super) fn form(self) -> Result<Result<Form, String>, String> {
+    pub(crate) fn form(self) -> Result<Result<Form, String>, String> {
         let url = match (self.refused, self.url) {
             (Some(reason), None) => return Ok(Err(reason)),
             (None, Some(url)) => url,
@@ -315,7 +315,7 @@ impl FormAnswer {
 /// `POST /notification`: what somebody posted as a notification of the gateway.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Posted<'a> {
+pub(crate) struct Posted<'a> {
     tenant_id: Uuid,
     headers: Vec<Header<'a>>,
     body: &'a str,
@@ -329,7 +329,7 @@ struct Header<'a> {
 }
 
 /// What a notification is about.
-pub(super) enum About {
+pub(crate) enum About {
     Outcome(PaymentId, TransactionId, Outcome),
     Dispute(Notified),
 }
@@ -337,7 +337,7 @@ pub(super) enum About {
 /// The answer to a notification.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PostedAnswer {
+pub(crate) struct PostedAnswer {
     /// The payment it is about; `None` where it is about nothing that Faregate knows.
     payment_id: Option<Uuid>,
     outcome: Option<ChargeAnswer>,
@@ -349,7 +349,7 @@ pub(super) struct PostedAnswer {
 /// `POST /dispute`: a dispute of a transaction?
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct AskForDispute<'a> {
+pub(crate) struct AskForDispute<'a> {
     tenant_id: Uuid,
     payment_id: Uuid,
     transaction_id: Uuid,
@@ -357,7 +357,7 @@ pub(super) struct AskForDispute<'a> {
 }
 
 impl<'a> AskForDispute<'a> {
-    pub(super) const fn new(it: &'a DisputeInquiry, tenant_id: Uuid) -> Self {
+    pub(crate) const fn new(it: &'a DisputeInquiry, tenant_id: Uuid) -> Self {
         Self {
             tenant_id,
             payment_id: it.of.payment.uuid(),
@@ -369,7 +369,7 @@ impl<'a> AskForDispute<'a> {
 
 /// The answer to that.
 #[derive(Deserialize)]
-pub(super) struct AskedDispute {
+pub(crate) struct AskedDispute {
     /// `None` where the gateway has no such dispute.
     dispute: Option<DisputeAnswer>,
 }
@@ -379,7 +379,7 @@ impl AskedDispute {
     ///
     /// # Errors
     /// The field that is wrong, and why.
-    pub(super) fn knowledge(self, of: &DisputeInquiry) -> Result<DisputeKnowledge, String> {
+    pub(crate) fn knowledge(self, of: &DisputeInquiry) -> Result<DisputeKnowledge, String> {
         let Some(said) = self.dispute else { return Ok(DisputeKnowledge::NotFound) };
         let said = said.said()?;
         if (said.transaction, &said.case) != (of.of.transaction, &of.case) {
@@ -390,7 +390,7 @@ impl AskedDispute {
 }
 
 impl<'a> Posted<'a> {
-    pub(super) fn new(headers: &'a [(String, String)], body: &'a str, tenant_id: Uuid) -> Self {
+    pub(crate) fn new(headers: &'a [(String, String)], body: &'a str, tenant_id: Uuid) -> Self {
         let headers = headers.iter().map(|(name, value)| Header { name, value });
         Self { tenant_id, headers: headers.collect(), body }
     }
@@ -401,7 +401,7 @@ impl PostedAnswer {
     ///
     /// # Errors
     /// The field that is wrong, and why.
-    pub(super) fn about(self) -> Result<Result<Option<About>, String>, String> {
+    pub(crate) fn about(self) -> Result<Result<Option<About>, String>, String> {
         if self.outcome.is_some() && self.dispute.is_some() {
             return Err("dispute: stands beside an outcome".to_owned());
         }
@@ -428,13 +428,13 @@ impl PostedAnswer {
     }
 }
 
-pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
+pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(message).expect("it has no map keys but strings")
 }
 
 /// # Errors
 /// Where the JSON is wrong; without the answer's text, which may hold anything.
-pub(super) fn decode<T: DeserializeOwned>(answer: &[u8]) -> Result<T, String> {
+pub(crate) fn decode<T: DeserializeOwned>(answer: &[u8]) -> Result<T, String> {
     serde_json::from_slice(answer).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         format!("the answer is not as the contract says: line {line}, column {column}")

@@ -15,7 +15,7 @@ const SIGNATURES_MAX: usize = 10;
 ///
 /// # Errors
 /// Why it is not believed.
-pub(super) fn verify(
+pub(crate) fn verify(
     signature: Option<&str>,
     body: &[u8],
     secrets: &[String],
@@ -53,7 +53,7 @@ fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
 }
 
 /// The object that an event is to be looked at.
-pub(super) enum Subject {
+pub(crate) enum Subject {
     Intent(String),
     Refund(String),
     Dispute(String),
@@ -63,7 +63,7 @@ pub(super) enum Subject {
 ///
 /// # Errors
 /// Where it is no event.
-pub(super) fn subject(body: &[u8]) -> Result<Option<Subject>, &'static str> {
+pub(crate) fn subject(body: &[u8]) -> Result<Option<Subject>, &'static str> {
     let event: Event = serde_json::from_slice(body).map_err(|_| "is no event of Stripe")?;
     let EventObject { object, id, payment_intent } = event.data.object;
     Ok(match (object.as_str(), id, payment_intent) {
