@@ -518,6 +518,19 @@ def routed(kb):
     assert status == 201, f"rules: {status} {said}"
 
 
+def what_one_tenant_asks_for_in_vain_keeps_no_other_away(kb, stripe):
+    """Calls that cannot be sent for their own sake do not open the breaker of the gateway."""
+    account = kb.account()
+    kb.method(account, "no id of Stripe's")
+    for _ in range(40):
+        status, payment = kb.pay(account)
+        same((status, last(payment)["status"]), (502, "PLUGIN_FAILURE"), "it was not sent")
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    status, payment = kb.pay(account)
+    same((status, last(payment)["status"]), (201, "SUCCESS"), "another's payment")
+
+
 def a_lost_refund_and_a_lost_capture_are_asked_about(kb, stripe):
     account = kb.account()
     kb.method(account, "pm_card_visa")
@@ -904,6 +917,7 @@ CHECKS = [
     what_stripe_does_not_take_is_repeated,
     a_routed_payment_goes_on_after_a_decline,
     a_routed_payment_whose_answer_is_lost_is_asked_about,
+    what_one_tenant_asks_for_in_vain_keeps_no_other_away,
     a_lost_refund_and_a_lost_capture_are_asked_about,
     a_refund_that_fails_later_is_notified,
     only_signed_events_are_believed,

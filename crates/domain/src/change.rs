@@ -184,6 +184,49 @@ pub enum TimerChange {
 }
 
 impl Change {
+    /// What it writes of a payment.
+    const fn payment(&self) -> Option<&PaymentChange> {
+        match self {
+            Self::Payment(it) => Some(it),
+            Self::Tenant(_)
+            | Self::Access(_)
+            | Self::Flag(_)
+            | Self::Account(_)
+            | Self::Customer(_)
+            | Self::Claim(_)
+            | Self::Timer(_)
+            | Self::ReplySettled { .. } => None,
+        }
+    }
+
+    /// The transaction that it writes.
+    pub(crate) fn transaction(&self) -> Option<&Transaction> {
+        match self.payment()? {
+            PaymentChange::Transaction(it) => Some(it),
+            PaymentChange::Payment(_)
+            | PaymentChange::Attempt(_)
+            | PaymentChange::Velocity(_)
+            | PaymentChange::Posting(_)
+            | PaymentChange::Dispute(_)
+            | PaymentChange::Outstanding(_)
+            | PaymentChange::OutstandingClosed { .. } => None,
+        }
+    }
+
+    /// The payment attempt that it writes.
+    pub(crate) fn attempt(&self) -> Option<&PaymentAttempt> {
+        match self.payment()? {
+            PaymentChange::Attempt(it) => Some(it),
+            PaymentChange::Payment(_)
+            | PaymentChange::Transaction(_)
+            | PaymentChange::Velocity(_)
+            | PaymentChange::Posting(_)
+            | PaymentChange::Dispute(_)
+            | PaymentChange::Outstanding(_)
+            | PaymentChange::OutstandingClosed { .. } => None,
+        }
+    }
+
     /// The revision of an entity that has a history in the journal. Personal data, sessions, claims and
     /// bookkeeping have none, and stay out of the journal.
     #[must_use]

@@ -574,7 +574,31 @@ pub enum GatewayAnswer {
     /// The gateway did not answer in time; it is not known whether money moved.
     TimedOut,
     /// The request was provably not sent: no money moved.
-    NotSent { message: String },
+    NotSent { message: String, cause: NotSentCause },
+}
+
+/// Why a call was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NotSentCause {
+    /// The gateway cannot be reached.
+    Gateway,
+    /// The call, the tenant's account at the gateway or its limit there does not allow it. That says nothing of the
+    /// gateway: one tenant's calls must not keep those of others away.
+    Call,
+}
+
+impl GatewayAnswer {
+    /// The gateway cannot be reached: nothing was sent.
+    #[must_use]
+    pub const fn not_reached(message: String) -> Self {
+        Self::NotSent { message, cause: NotSentCause::Gateway }
+    }
+
+    /// The call is not one that can be sent.
+    #[must_use]
+    pub const fn not_sendable(message: String) -> Self {
+        Self::NotSent { message, cause: NotSentCause::Call }
+    }
 }
 
 /// Returns the money of a try that succeeded beside a later one, where its timer is due.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::health::{Health, Unready};
-use domain::payment::{GatewayAnswer, GatewayStatus};
+use domain::payment::{GatewayAnswer, GatewayStatus, NotSentCause};
 
 /// The window in which calls are counted.
 const WINDOW: Duration = Duration::from_secs(30);
@@ -87,7 +87,7 @@ pub struct CallEnd {
 
 impl CallEnd {
     /// Whether an answer is a failure of the gateway: none, an error of its own, or one that it does not know. A
-    /// decline is none.
+    /// decline is none, and neither is a call that could not be sent for its own sake.
     #[must_use]
     pub fn of(answer: &GatewayAnswer, took: Duration) -> Self {
         let failed = match answer {
@@ -95,7 +95,8 @@ impl CallEnd {
             GatewayAnswer::Failed { .. }
             | GatewayAnswer::Nothing
             | GatewayAnswer::TimedOut
-            | GatewayAnswer::NotSent { .. } => true,
+            | GatewayAnswer::NotSent { cause: NotSentCause::Gateway, .. } => true,
+            GatewayAnswer::NotSent { cause: NotSentCause::Call, .. } => false,
         };
         Self { failed, took }
     }
@@ -460,12 +461,14 @@ mod tests {
         ] {
             assert!(!fails(&outcome(status)), "{status:?}");
         }
+        let of_the_tenant = GatewayAnswer::not_sendable("it has no token".to_owned());
+        assert!(!fails(&of_the_tenant), "others' calls go on");
         for answer in [
             outcome(GatewayStatus::Undefined),
             GatewayAnswer::Failed { message: String::new() },
             GatewayAnswer::Nothing,
             GatewayAnswer::TimedOut,
-            GatewayAnswer::NotSent { message: String::new() },
+            GatewayAnswer::not_reached(String::new()),
         ] {
             assert!(fails(&answer), "{answer:?}");
         }

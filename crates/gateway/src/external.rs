@@ -22,7 +22,7 @@ impl Gateway for External {
 
     fn call(&self, _: GatewayCall, _: Deadline) -> BoxFuture<'_, GatewayAnswer> {
         let message = "external payments are not sent anywhere".to_owned();
-        Box::pin(std::future::ready(GatewayAnswer::NotSent { message }))
+        Box::pin(std::future::ready(GatewayAnswer::not_sendable(message)))
     }
 
     fn inquire(&self, _inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge> {

@@ -280,7 +280,7 @@ impl Gateway for HttpGateway {
             let until = Instant::now() + deadline.left();
             match timeout_at(until, self.charge(&call, &deadline)).await {
                 Ok(Ok(answer)) => answer,
-                Ok(Err(NoAnswer::NotSent(message))) => GatewayAnswer::NotSent { message },
+                Ok(Err(NoAnswer::NotSent(message))) => GatewayAnswer::not_reached(message),
                 Ok(Err(other @ (NoAnswer::Status(_) | NoAnswer::Unknown(_)))) => {
                     GatewayAnswer::Failed { message: other.reason() }
                 }

@@ -152,9 +152,9 @@ impl Stripe {
     }
 
     async fn charge(&self, call: &GatewayCall, deadline: &Deadline) -> Result<Answered, Trouble> {
-        let account = self.accounts.of(call.tenant).await.map_err(Trouble::NotSent)?;
-        refuse_other(call.merchant_account.as_ref(), &account).map_err(Trouble::NotSent)?;
-        let tenant = self.tenants.id(call.tenant).await.map_err(Trouble::NotSent)?;
+        let account = self.accounts.of(call.tenant).await.map_err(Trouble::Unfit)?;
+        refuse_other(call.merchant_account.as_ref(), &account).map_err(Trouble::Unfit)?;
+        let tenant = self.tenants.id(call.tenant).await.map_err(Trouble::Unfit)?;
         let api = self.api(&account.configuration, Some(deadline));
         let returns = self.sealer.as_deref().filter(|_| !self.public_url.is_empty());
         let returns = returns.map(|sealer| Returns { sealer, base: &self.public_url });
@@ -163,11 +163,11 @@ impl Stripe {
 
     /// What became of a transaction; nothing where the database has none.
     async fn ask(&self, inquiry: &Inquiry) -> Result<Option<GatewayKnowledge>, Trouble> {
-        let account = self.accounts.of(inquiry.tenant).await.map_err(Trouble::NotSent)?;
-        let asked = Asked::read(&self.tenants, inquiry).await.map_err(Trouble::NotSent)?;
+        let account = self.accounts.of(inquiry.tenant).await.map_err(Trouble::Unfit)?;
+        let asked = Asked::read(&self.tenants, inquiry).await.map_err(Trouble::Unfit)?;
         let Some(asked) = asked else { return Ok(None) };
         refuse_other(asked.transaction().merchant_account.as_ref(), &account)
-            .map_err(Trouble::NotSent)?;
+            .map_err(Trouble::Unfit)?;
         let api = self.api(&account.configuration, None);
         let (knowledge, intent) = inquiry::ask(&api, &asked).await?;
         Ok(Some(match knowledge {
@@ -261,21 +261,21 @@ impl Stripe {
         account: &Account,
         case: &str,
     ) -> Result<Option<dispute::Read>, Trouble> {
-        let id = self.tenants.id(tenant).await.map_err(Trouble::NotSent)?;
+        let id = self.tenants.id(tenant).await.map_err(Trouble::Unfit)?;
         let api = self.api(&account.configuration, None);
         let Some(read) = dispute::read(&api, case, id).await? else { return Ok(None) };
         let (payment, transaction) = (read.payment, read.transaction);
         let of = Inquiry { tenant, payment, transaction };
-        let known = Asked::read(&self.tenants, &of).await.map_err(Trouble::NotSent)?;
+        let known = Asked::read(&self.tenants, &of).await.map_err(Trouble::Unfit)?;
         let Some(known) = known else { return Ok(None) };
         refuse_other(known.transaction().merchant_account.as_ref(), account)
-            .map_err(Trouble::NotSent)?;
+            .map_err(Trouble::Unfit)?;
         Ok(Some(read))
     }
 
     /// What Stripe knows of a dispute of a transaction.
     async fn ask_for_dispute(&self, it: &DisputeInquiry) -> Result<DisputeKnowledge, Trouble> {
-        let account = self.accounts.of(it.of.tenant).await.map_err(Trouble::NotSent)?;
+        let account = self.accounts.of(it.of.tenant).await.map_err(Trouble::Unfit)?;
         let read = self.read_dispute(it.of.tenant, &account, &it.case).await?;
         let named = (it.of.payment, it.of.transaction);
         let read = read.filter(|read| (read.payment, read.transaction) == named);
@@ -335,9 +335,11 @@ fn refusal(trouble: Trouble) -> RequestRefused {
             let message = refused.error.message.unwrap_or_default();
             RequestRefused::Invalid(format!("Stripe refuses it: {message}"))
         }
-        trouble @ (Trouble::NotSent(_) | Trouble::Unknown(_) | Trouble::Refused(_)) => {
-            RequestRefused::Unavailable(reason_of(trouble))
-        }
+        trouble @ (Trouble::NotSent(_)
+        | Trouble::Limited(_)
+        | Trouble::Unfit(_)
+        | Trouble::Unknown(_)
+        | Trouble::Refused(_)) => RequestRefused::Unavailable(reason_of(trouble)),
     }
 }
 
@@ -347,7 +349,10 @@ fn unavailable(trouble: Trouble) -> NotificationRefused {
 
 fn reason_of(trouble: Trouble) -> String {
     match trouble {
-        Trouble::NotSent(reason) | Trouble::Unknown(reason) => reason,
+        Trouble::NotSent(reason)
+        | Trouble::Limited(reason)
+        | Trouble::Unfit(reason)
+        | Trouble::Unknown(reason) => reason,
         Trouble::Refused(refused) => format!("Stripe answered HTTP {}", refused.status),
     }
 }
@@ -419,11 +424,11 @@ impl Gateway for Stripe {
                     let outcome = self.with_next_action(call.transaction, answered);
                     GatewayAnswer::Outcome(outcome)
                 }
-                Ok(Err(Trouble::NotSent(message))) => GatewayAnswer::NotSent { message },
+                Ok(Err(Trouble::NotSent(message))) => GatewayAnswer::not_reached(message),
                 Ok(Err(Trouble::Unknown(message))) => GatewayAnswer::Failed { message },
-                Ok(Err(refused @ Trouble::Refused(_))) => {
-                    GatewayAnswer::NotSent { message: reason_of(refused) }
-                }
+                Ok(Err(
+                    unsent @ (Trouble::Limited(_) | Trouble::Unfit(_) | Trouble::Refused(_)),
+                )) => GatewayAnswer::not_sendable(reason_of(unsent)),
                 Err(_) => GatewayAnswer::TimedOut,
             }
         })

@@ -175,7 +175,7 @@ fn is_mail_scattered(config: &Config) -> bool {
         && config.role != Role::Front
 }
 
-/// Who is told of webhook endpoints that are switched off, where anybody is.
+/// Who gets a mail about webhook endpoints that are switched off; `None`: nobody.
 fn alert_settings(config: &Config) -> Result<Option<AlertSettings>, SetupError> {
     if config.webhooks.alert_mail.is_empty() {
         return Ok(None);

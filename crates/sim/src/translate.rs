@@ -371,7 +371,7 @@ fn answer_of(heard: Heard) -> GatewayAnswer {
         Heard::Broke => GatewayAnswer::Failed { message: "it broke".to_owned() },
         Heard::Silence => GatewayAnswer::Nothing,
         Heard::TooLate => GatewayAnswer::TimedOut,
-        Heard::NotSent => GatewayAnswer::NotSent { message: "no route".to_owned() },
+        Heard::NotSent => GatewayAnswer::not_reached("no route".to_owned()),
     }
 }
 

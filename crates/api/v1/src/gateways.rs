@@ -241,15 +241,21 @@ async fn take(
     let headers = without_credentials(request.headers());
     let body = body::read_limited(request.into_body(), NOTIFICATION_BYTES_MAX).await?;
     let posted = PostedNotification { tenant, headers, body };
-    api.engine.take_notification(&gateway, posted).await.map_err(|error| match error {
-        NotificationError::NoGateway | NotificationError::Unsupported => NO_ENDPOINT,
-        NotificationError::Invalid(reason) => Error::NotificationRefused(reason),
-        NotificationError::GatewayUnavailable => Error::GatewayUnavailable,
-        NotificationError::Unavailable(unavailable) => Error::Unavailable(unavailable),
-    })?;
+    let taken = api.engine.take_notification(&gateway, posted).await;
+    taken.map_err(|error| refusal(error, NO_ENDPOINT))?;
     let mut response = StatusCode::OK.into_response();
     response.extensions_mut().insert(tenant);
     Ok(response)
+}
+
+/// What the sender is answered; `missing` where there is no such gateway.
+pub(crate) fn refusal(error: NotificationError, missing: Error) -> Error {
+    match error {
+        NotificationError::NoGateway | NotificationError::Unsupported => missing,
+        NotificationError::Invalid(reason) => Error::NotificationRefused(reason),
+        NotificationError::GatewayUnavailable => Error::GatewayUnavailable,
+        NotificationError::Unavailable(unavailable) => Error::Unavailable(unavailable),
+    }
 }
 
 /// The tenant and the gateway that an endpoint was made for.

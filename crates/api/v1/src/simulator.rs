@@ -3,7 +3,6 @@
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
-use engine::NotificationError;
 use gateway::simulator::NAME;
 use gateway::simulator::pages::{Card, Decision, Page, decided};
 use http::{HeaderValue, StatusCode, header};
@@ -13,6 +12,7 @@ use web::headers::client_address;
 
 use crate::Api;
 use crate::error::Error;
+use crate::gateways::refusal;
 use crate::html::{self, Forms};
 use crate::parameters::invalid;
 
@@ -124,16 +124,8 @@ async fn take_form(
                 Some(_) | None => return Err(invalid("decision", "is pass or fail")),
             };
             let posted = decided(call.tenant, sealed, decision);
-            // Under its first name: the page knows the name that was called.
-            api.engine.take_notification(&call.gateway, posted).await.map_err(
-                |error| match error {
-                    NotificationError::NoGateway
-                    | NotificationError::Unsupported
-                    | NotificationError::Invalid(_) => NO_PAGE,
-                    NotificationError::GatewayUnavailable => Error::GatewayUnavailable,
-                    NotificationError::Unavailable(unavailable) => Error::Unavailable(unavailable),
-                },
-            )?;
+            let taken = api.engine.take_notification(&call.gateway, posted).await;
+            taken.map_err(|error| refusal(error, NO_PAGE))?;
             Ok(return_url)
         }
     }

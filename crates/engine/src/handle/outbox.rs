@@ -98,7 +98,7 @@ pub(crate) async fn perform(
     let started = Instant::now();
     let answer = match gateway {
         Some(gateway) => call_within(&*gateway, call, deadline).await,
-        None => GatewayAnswer::NotSent { message: "there is no such gateway".to_owned() },
+        None => GatewayAnswer::not_sendable("there is no such gateway".to_owned()),
     };
     metrics::histogram!("faregate_gateway_seconds", "gateway" => name.clone())
         .record(started.elapsed().as_secs_f64());
@@ -133,8 +133,7 @@ async fn call_within(
 ) -> GatewayAnswer {
     let left = deadline.left();
     if left.is_zero() {
-        let message = "its time was over before it was sent".to_owned();
-        return GatewayAnswer::NotSent { message };
+        return GatewayAnswer::not_sendable("its time was over before it was sent".to_owned());
     }
     let guarded = AssertUnwindSafe(async move { gateway.call(call, deadline).await });
     tokio::select! {

@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(endpoints.answers.len(), ANSWERS_MAX);
         assert!(endpoints.answered(Uuid::from_u128(0), Timestamp(9)).is_none(), "the oldest");
         endpoints.store_answer(answer(1_000, 30), Timestamp(20));
-        assert_eq!(endpoints.answers.len(), 1, "what is over takes no room");
+        assert_eq!(endpoints.answers.len(), 1, "an answer that has expired takes no room");
         assert!(!format!("{endpoints:?}").contains("secret"));
     }
 

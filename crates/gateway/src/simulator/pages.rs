@@ -153,12 +153,12 @@ impl Paged {
     async fn challenge(&self, mut call: GatewayCall, deadline: Deadline) -> GatewayAnswer {
         let Some(sealer) = self.pages.sealer.as_deref() else {
             let message = "challenge: there is no key to encrypt its page with".to_owned();
-            return GatewayAnswer::NotSent { message };
+            return GatewayAnswer::not_sendable(message);
         };
         let return_url = property(&call.properties, RETURN_URL).map(str::to_owned);
         if return_url.as_deref().is_some_and(|it| !is_url(it)) {
             let message = format!("{RETURN_URL}: should be a URL of at most {URL_BYTES_MAX} bytes");
-            return GatewayAnswer::NotSent { message };
+            return GatewayAnswer::not_sendable(message);
         }
         let (transaction, bare) = (call.transaction, bare(&call));
         call.properties.push((OUTCOME.to_owned(), "PENDING".to_owned()));
@@ -200,7 +200,7 @@ impl Paged {
                 let knowledge = GatewayKnowledge::Found(outcome);
                 Ok(Some(Notified { payment, transaction, news: News::Outcome(knowledge) }))
             }
-            GatewayAnswer::Failed { message } | GatewayAnswer::NotSent { message } => {
+            GatewayAnswer::Failed { message } | GatewayAnswer::NotSent { message, .. } => {
                 Err(Unavailable(message))
             }
             GatewayAnswer::Nothing | GatewayAnswer::TimedOut => {

@@ -74,13 +74,13 @@ impl Gateway for Remote {
             let until = Instant::now() + deadline.left();
             let Ok(Ok(_permit)) = timeout_at(until, self.client.permits.acquire()).await else {
                 let message = "too many calls to the simulator".to_owned();
-                return GatewayAnswer::NotSent { message };
+                return GatewayAnswer::not_reached(message);
             };
             let body = serde_json::to_vec(&call).expect("a call has no map keys but strings");
             let request = self.client.request(Method::POST, "/charges", body.into());
             match timeout_at(until, self.client.exchange(request, Some(&deadline))).await {
                 Ok(Ok(response)) => answer_of(&response),
-                Ok(Err(SendError::NotSent(message))) => GatewayAnswer::NotSent { message },
+                Ok(Err(SendError::NotSent(message))) => GatewayAnswer::not_reached(message),
                 Ok(Err(SendError::Unknown(message))) => GatewayAnswer::Failed { message },
                 Err(_) => GatewayAnswer::TimedOut,
             }

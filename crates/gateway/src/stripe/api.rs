@@ -30,8 +30,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Why a request has no object for an answer.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// Stripe did not take it: nothing was carried out.
+    /// Stripe was not reached: nothing was carried out.
     NotSent(String),
+    /// Stripe takes no more of the account's requests for now: nothing was carried out.
+    Limited(String),
+    /// The call, or the tenant's account, does not allow it: nothing was asked for.
+    Unfit(String),
     /// It may have been carried out.
     Unknown(String),
     /// Stripe took it and refused: nothing was carried out but what the error's intent says.
@@ -107,12 +111,10 @@ impl Api<'_> {
     {
         let mut pause = PAUSE;
         for _ in 1..TRIES_MAX {
-            let reason = match send().await {
-                Err(Trouble::NotSent(reason)) => reason,
-                answered => return answered,
-            };
-            if self.deadline.is_some_and(|deadline| deadline.left() <= pause) {
-                return Err(Trouble::NotSent(reason));
+            let answered = send().await;
+            let was_taken = !matches!(answered, Err(Trouble::NotSent(_) | Trouble::Limited(_)));
+            if was_taken || self.deadline.is_some_and(|deadline| deadline.left() <= pause) {
+                return answered;
             }
             sleep(pause).await;
             pause *= 2;
@@ -161,7 +163,7 @@ fn read<T: DeserializeOwned>(status: StatusCode, body: &[u8]) -> Result<T, Troub
     let kind = error.as_ref().map(|it| it.kind.as_str()).unwrap_or_default();
     match (status.as_u16(), kind, code) {
         (429, _, _) | (_, _, "rate_limit" | "lock_timeout") => {
-            Err(Trouble::NotSent("Stripe is busy: HTTP 429".to_owned()))
+            Err(Trouble::Limited("Stripe is busy: HTTP 429".to_owned()))
         }
         (409, _, _) | (_, "idempotency_error", _) | (_, _, "idempotency_key_in_use") => {
             Err(Trouble::Unknown("Stripe: a request with the same key runs or ran".to_owned()))
@@ -194,6 +196,8 @@ mod tests {
         expected.assert_eq(&match read::<Named>(status, body.as_bytes()) {
             Ok(Named { id }) => id,
             Err(Trouble::NotSent(reason)) => format!("not sent: {reason}"),
+            Err(Trouble::Limited(reason)) => format!("limited: {reason}"),
+            Err(Trouble::Unfit(reason)) => format!("unfit: {reason}"),
             Err(Trouble::Unknown(reason)) => format!("unknown: {reason}"),
             Err(Trouble::Refused(it)) => format!("refused: {} {:?}", it.status, it.error.code),
         });
@@ -211,9 +215,9 @@ mod tests {
         let missing = error("invalid_request_error", "resource_missing");
         check(404, &missing, expect![[r#"refused: 404 Some("resource_missing")"#]]);
         let busy = error("invalid_request_error", "rate_limit");
-        check(429, &busy, expect!["not sent: Stripe is busy: HTTP 429"]);
+        check(429, &busy, expect!["limited: Stripe is busy: HTTP 429"]);
         let locked = error("invalid_request_error", "lock_timeout");
-        check(429, &locked, expect!["not sent: Stripe is busy: HTTP 429"]);
+        check(429, &locked, expect!["limited: Stripe is busy: HTTP 429"]);
         let in_use = error("invalid_request_error", "idempotency_key_in_use");
         check(409, &in_use, expect!["unknown: Stripe: a request with the same key runs or ran"]);
         let other = error("idempotency_error", "");

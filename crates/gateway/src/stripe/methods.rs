@@ -77,7 +77,7 @@ async fn find(of: &Charging<'_>, method: Option<&str>) -> Result<Method, Trouble
     let named = [own(of, TOKEN), method, own(of, SOURCE)];
     let Some(name) = named.into_iter().flatten().find(|it| !it.is_empty()) else {
         let reason = "the payment method has no token, no source and no externalPaymentMethodId";
-        return Err(Trouble::NotSent(reason.to_owned()));
+        return Err(Trouble::Unfit(reason.to_owned()));
     };
     let name = checked(name)?;
     if !name.starts_with("tok_") {
@@ -101,7 +101,7 @@ async fn of_session(of: &Charging<'_>, id: &str) -> Result<Method, Trouble> {
     let session: Session = of.api.get(&format!("/v1/checkout/sessions/{id}"), expand).await?;
     let intent = session.setup_intent.or(session.payment_intent);
     let Some(method) = intent.and_then(|it| it.payment_method) else {
-        return Err(Trouble::NotSent("the Checkout session has no payment method yet".to_owned()));
+        return Err(Trouble::Unfit("the Checkout session has no payment method yet".to_owned()));
     };
     let (id, customer) = (checked(method.id())?, session.customer);
     Ok(Method { id, customer })
@@ -148,7 +148,7 @@ async fn known_customer(tenants: &Tenants, of: &Holder<'_>) -> Result<Option<Str
         let known = methods.iter().rev().find_map(|it| property_of(&it.method, &gateway, CUSTOMER));
         Ok(known.map(str::to_owned))
     });
-    known.await.map_err(Trouble::NotSent)?.map(|it| checked(&it)).transpose()
+    known.await.map_err(Trouble::Unfit)?.map(|it| checked(&it)).transpose()
 }
 
 /// The methods that are attached to the account's customer, at most [`METHODS_MAX`].
@@ -182,6 +182,6 @@ pub(super) async fn of_customer(
 fn checked(name: &str) -> Result<String, Trouble> {
     match is_id(name) {
         true => Ok(name.to_owned()),
-        false => Err(Trouble::NotSent("an id of Stripe's has letters, digits and `_`".to_owned())),
+        false => Err(Trouble::Unfit("an id of Stripe's has letters, digits and `_`".to_owned())),
     }
 }

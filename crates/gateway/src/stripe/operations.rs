@@ -60,10 +60,12 @@ impl Charging<'_> {
                 // Nothing that is refused here says what became of what is pending.
                 self.complete(own).await.map_err(|trouble| match trouble {
                     Trouble::Refused(refused) => {
-                        Trouble::NotSent(format!("Stripe answered HTTP {}", refused.status))
+                        Trouble::Unfit(format!("Stripe answered HTTP {}", refused.status))
                     }
-                    Trouble::NotSent(reason) => Trouble::NotSent(reason),
-                    Trouble::Unknown(reason) => Trouble::Unknown(reason),
+                    trouble @ (Trouble::NotSent(_)
+                    | Trouble::Limited(_)
+                    | Trouble::Unfit(_)
+                    | Trouble::Unknown(_)) => trouble,
                 })
             }
             (TransactionType::Capture, _) => self.capture().await.map(Answered::from),
@@ -259,12 +261,12 @@ impl Charging<'_> {
     /// The attempt that the call follows on.
     fn attempt(&self) -> Result<&GatewayReference, Trouble> {
         let attempt = self.call.references.iter().find(|it| it.operation.is_initial());
-        attempt.ok_or_else(|| Trouble::NotSent("the payment has no PaymentIntent".to_owned()))
+        attempt.ok_or_else(|| Trouble::Unfit("the payment has no PaymentIntent".to_owned()))
     }
 
     fn intent_id(&self, of: &GatewayReference) -> Result<String, Trouble> {
         let id = of.first.clone().filter(|it| is_id(it));
-        id.ok_or_else(|| Trouble::NotSent("the payment has no PaymentIntent".to_owned()))
+        id.ok_or_else(|| Trouble::Unfit("the payment has no PaymentIntent".to_owned()))
     }
 
     fn intent_path(&self, of: &GatewayReference) -> Result<String, Trouble> {

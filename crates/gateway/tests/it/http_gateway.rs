@@ -417,7 +417,7 @@ async fn a_program_that_does_not_answer_leaves_the_outcome_unknown() {
 
 fn not_sent(answer: GatewayAnswer) -> String {
     match answer {
-        GatewayAnswer::NotSent { message } => message,
+        GatewayAnswer::NotSent { message, .. } => message,
         other @ (GatewayAnswer::Outcome(_)
         | GatewayAnswer::Failed { .. }
         | GatewayAnswer::Nothing

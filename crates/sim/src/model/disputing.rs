@@ -1,4 +1,4 @@
-//! Disputes: what banks take back and give back, told as plain sums.
+//! Disputes: what banks take back and give back, as plain sums.
 
 use super::paying::field;
 use super::{Expected, Model, Move, Way};

@@ -1,5 +1,5 @@
 //! Disputes: banks take money back and give it back, and gateways notify of that at any moment, twice, late, and
-//! now and then of another payment.
+//! sometimes of another payment.
 
 use domain::timer::Timer;
 

@@ -401,7 +401,7 @@ impl<S: Store> Workload<S> {
             0 => GatewayAnswer::TimedOut,
             1 => GatewayAnswer::Nothing,
             2 => GatewayAnswer::Failed { message: "on fire".to_owned() },
-            3 => GatewayAnswer::NotSent { message: "no route".to_owned() },
+            3 => GatewayAnswer::not_reached("no route".to_owned()),
             _ => GatewayAnswer::Outcome(self.outcome()),
         };
         let (payment, transaction) = (call.payment, call.transaction);

@@ -259,14 +259,14 @@ fn named(names: &[String]) -> Result<BTreeSet<ControlPlugin>, Rejection> {
 
 /// The transaction that the command made.
 fn last_transaction(cx: &Context) -> Transaction {
-    let made = cx.done.changes.iter().rev().find_map(transaction_of);
+    let made = cx.done.changes.iter().rev().find_map(Change::transaction);
     made.expect("a controlled call makes a transaction").clone()
 }
 
 /// Changes the attempts of the transactions that a command changed, what they count, and their retries.
 pub(crate) fn follow(state: &State, cx: &mut Context) {
     let changed: Vec<Transaction> =
-        cx.done.changes.iter().filter_map(transaction_of).cloned().collect();
+        cx.done.changes.iter().filter_map(Change::transaction).cloned().collect();
     for transaction in &changed {
         let Some(attempt) = state.attempt_of(transaction) else { continue };
         if is_written(attempt, cx) {
@@ -320,26 +320,7 @@ pub(super) fn moved_on(
 
 /// Whether the command has written an attempt already.
 fn is_written(attempt: &PaymentAttempt, cx: &Context) -> bool {
-    cx.done.changes.iter().any(|change| match change {
-        Change::Payment(PaymentChange::Attempt(it)) => it.id == attempt.id,
-        Change::Payment(
-            PaymentChange::Payment(_)
-            | PaymentChange::Transaction(_)
-            | PaymentChange::Velocity(_)
-            | PaymentChange::Posting(_)
-            | PaymentChange::Dispute(_)
-            | PaymentChange::Outstanding(_)
-            | PaymentChange::OutstandingClosed { .. },
-        )
-        | Change::Tenant(_)
-        | Change::Access(_)
-        | Change::Flag(_)
-        | Change::Account(_)
-        | Change::Customer(_)
-        | Change::Claim(_)
-        | Change::Timer(_)
-        | Change::ReplySettled { .. } => false,
-    })
+    cx.done.changes.iter().filter_map(Change::attempt).any(|it| it.id == attempt.id)
 }
 
 /// The attempt with another outcome than before, which a retry no longer waits for.
@@ -390,29 +371,6 @@ const fn state_after(before: AttemptState, status: TransactionStatus) -> Attempt
                 AttemptState::Aborted
             }
         },
-    }
-}
-
-fn transaction_of(change: &Change) -> Option<&Transaction> {
-    match change {
-        Change::Payment(PaymentChange::Transaction(it)) => Some(it),
-        Change::Payment(
-            PaymentChange::Payment(_)
-            | PaymentChange::Attempt(_)
-            | PaymentChange::Velocity(_)
-            | PaymentChange::Posting(_)
-            | PaymentChange::Dispute(_)
-            | PaymentChange::Outstanding(_)
-            | PaymentChange::OutstandingClosed { .. },
-        )
-        | Change::Tenant(_)
-        | Change::Access(_)
-        | Change::Flag(_)
-        | Change::Account(_)
-        | Change::Customer(_)
-        | Change::Claim(_)
-        | Change::Timer(_)
-        | Change::ReplySettled { .. } => None,
     }
 }
 

@@ -102,15 +102,15 @@ fn said_now(known: &Dispute, it: &RecordDispute) -> Dispute {
     let mut dispute = known.clone();
     let said = &it.said;
     if it.asked_at >= known.asked_at {
-        let told = Dispute {
+        let latest = Dispute {
             status: said.status,
             reason: said.reason.as_deref().map(gateway_text),
             amount: said.amount.max(AmountMinor::ZERO),
             evidence_due_by: said.evidence_due_by,
             ..known.clone()
         };
-        if told != *known {
-            dispute = Dispute { asked_at: it.asked_at, ..told };
+        if latest != *known {
+            dispute = Dispute { asked_at: it.asked_at, ..latest };
         }
     }
     // A currency is that of the money: one that changes is not believed. A warning moves nothing.

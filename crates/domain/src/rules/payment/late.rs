@@ -4,7 +4,7 @@ use super::follow_up::way_of;
 use super::initiate::append;
 use super::outcome::{self, Asked};
 use super::route::{allowed, routes};
-use crate::change::{Change, PaymentChange, TimerChange};
+use crate::change::{Change, TimerChange};
 use crate::context::Context;
 use crate::payment::{
     PaymentFile, RefundLateSuccess, Transaction, TransactionStatus, TransactionType,
@@ -59,30 +59,10 @@ pub(crate) fn note_late_successes(state: &State, cx: &mut Context) {
     }
 }
 
-/// The routed transaction that a change has, where it succeeded.
+/// The routed transaction that a change writes, where it succeeded.
 fn succeeded(change: &Change) -> Option<&Transaction> {
-    match change {
-        Change::Payment(PaymentChange::Transaction(it)) => {
-            Some(it).filter(|it| it.routed.is_some() && it.status == TransactionStatus::Success)
-        }
-        Change::Payment(
-            PaymentChange::Payment(_)
-            | PaymentChange::Attempt(_)
-            | PaymentChange::Velocity(_)
-            | PaymentChange::Posting(_)
-            | PaymentChange::Dispute(_)
-            | PaymentChange::Outstanding(_)
-            | PaymentChange::OutstandingClosed { .. },
-        )
-        | Change::Tenant(_)
-        | Change::Access(_)
-        | Change::Flag(_)
-        | Change::Account(_)
-        | Change::Customer(_)
-        | Change::Claim(_)
-        | Change::Timer(_)
-        | Change::ReplySettled { .. } => None,
-    }
+    let is_success = |it: &&Transaction| it.status == TransactionStatus::Success;
+    change.transaction().filter(|it| it.routed.is_some()).filter(is_success)
 }
 
 /// Voids or refunds what is left of a late success. Where nothing is, as after a client's own refund, nothing

@@ -231,7 +231,7 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
         GatewayAnswer::TimedOut => {
             (Settled::failed(TransactionStatus::Unknown), Some(PaymentResult::GatewayTimedOut))
         }
-        GatewayAnswer::NotSent { message } => {
+        GatewayAnswer::NotSent { message, .. } => {
             // A completion that never left leaves pending what is pending at the gateway. What is
             // called for the first time has processed nothing yet, not even zero.
             let status = match transaction.processed_amount {

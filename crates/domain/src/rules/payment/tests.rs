@@ -327,7 +327,7 @@ impl World {
             "timeout" => replied(GatewayAnswer::TimedOut),
             "fail" => replied(GatewayAnswer::Failed { message: "boom".to_owned() }),
             "nothing" => replied(GatewayAnswer::Nothing),
-            "unsent" => replied(GatewayAnswer::NotSent { message: "refused".to_owned() }),
+            "unsent" => replied(GatewayAnswer::not_reached("refused".to_owned())),
             "found-paid" => found(GatewayStatus::Processed),
             "found-declined" => found(GatewayStatus::Error),
             "found-undecided" => found(GatewayStatus::Undefined),

@@ -114,7 +114,7 @@ impl World {
         text(&form, "formUrl").rsplit('/').next().unwrap().to_owned()
     }
 
-    /// Where a customer of tenant `a` comes back to, as Stripe is told.
+    /// Where a customer of tenant `a` comes back to: the URL that Stripe gets.
     fn way_back(&self) -> String {
         let key = std::fs::read(self.server.data_dir.join("secrets.key")).unwrap();
         let back = CustomerReturn {

@@ -514,7 +514,7 @@ fn a_gateways_texts_are_bounded_and_hold_no_card_number() {
     for answer in [
         GatewayAnswer::Outcome(outcome),
         GatewayAnswer::Failed { message: said.clone() },
-        GatewayAnswer::NotSent { message: said },
+        GatewayAnswer::not_reached(said),
     ] {
         let mut world = World::new();
         world.step("purchase p 10");

@@ -426,7 +426,7 @@ fn only_a_final_decline_of_a_charge_goes_on() {
         failed(),
         GatewayAnswer::Nothing,
         GatewayAnswer::TimedOut,
-        GatewayAnswer::NotSent { message: "51".to_owned() },
+        GatewayAnswer::not_reached("51".to_owned()),
     ] {
         assert!(!goes_on(PaymentCommand::Purchase, answer.clone()), "{answer:?}");
     }
