@@ -214,7 +214,7 @@ async fn an_invalid_response_leaves_the_outcome_unknown() {
         (
             200,
             "failed: the simulator answered what only its caller can say",
-            r#"{"NotSent":{"message":"trust me"}}"#.to_owned(),
+            r#"{"NotSent":{"message":"trust me","cause":"Gateway"}}"#.to_owned(),
         ),
         (200, "failed: the answer's body: length limit exceeded", huge),
     ];
