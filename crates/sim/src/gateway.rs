@@ -118,6 +118,8 @@ pub enum Later {
 #[derive(Debug)]
 pub struct Gateway {
     random: Random,
+    /// Apart from the rest, which goes as it would without messages that name another payment.
+    misnaming: Random,
     /// Its book, by transaction.
     pub book: BTreeMap<Uid, Line>,
     /// Notifications that the process has not accepted yet.
@@ -134,6 +136,7 @@ impl Gateway {
     pub fn new(seed: u64) -> Self {
         Self {
             random: Random::new(seed, "gateway"),
+            misnaming: Random::new(seed, "misnaming"),
             book: BTreeMap::new(),
             unheard: BTreeSet::new(),
             behaves: false,
@@ -274,6 +277,17 @@ impl Gateway {
         {
             line.turn(if worked { Stand::Done } else { Stand::Declined });
         }
+    }
+
+    /// Now and then a transaction of another payment, which a message about this one names.
+    pub fn misnamed(&mut self, transaction: Uid) -> Option<Uid> {
+        if self.behaves || !self.misnaming.chance(100) {
+            return None;
+        }
+        let payment = self.book[&transaction].payment;
+        let others = self.book.iter().filter(|(_, line)| line.payment != payment);
+        let others: Vec<Uid> = others.map(|(id, _)| *id).collect();
+        (!others.is_empty()).then(|| *self.misnaming.pick(&others))
     }
 
     /// The answer to a call as it leaves the gateway.

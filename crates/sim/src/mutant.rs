@@ -118,6 +118,8 @@ pub enum Mutant {
     StampsNoHealth,
     /// The process ignores gateways that say that something is undecided.
     IgnoresPending,
+    /// The process books what it is notified of on whichever payment is named.
+    BelievesMisnamed,
     /// The gateway's client sends calls twice to a gateway that does not look at their ids.
     GatewayForgetsIds,
     /// The world takes something else than its seed into account.
@@ -194,6 +196,7 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("forgets-tries", Mutant::ForgetsTries),
     ("stamps-no-health", Mutant::StampsNoHealth),
     ("ignores-pending", Mutant::IgnoresPending),
+    ("believes-misnamed", Mutant::BelievesMisnamed),
     ("gateway-forgets-ids", Mutant::GatewayForgetsIds),
     ("forgets-its-seed", Mutant::ForgetsItsSeed),
     ("resends-with-new-id", Mutant::ResendsWithNewId),

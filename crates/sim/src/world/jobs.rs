@@ -592,7 +592,10 @@ impl<D: Disk> World<D> {
                 }
             }
             From::Notification => {
-                if let What::Inquired { transaction, known: Known::Found(_), .. } = job.ask.what {
+                if let What::Inquired { payment, transaction, known: Known::Found(_), .. } =
+                    job.ask.what
+                    && self.gateway.book[&transaction].payment == payment
+                {
                     self.gateway.unheard.remove(&transaction);
                 }
             }

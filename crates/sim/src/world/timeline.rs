@@ -112,7 +112,20 @@ impl<D: Disk> World<D> {
         }
         self.gateway.unheard.insert(transaction);
         self.note(format!("notifies: {transaction:x} {known:?}"));
+        self.misname(transaction, known);
         let what = What::Inquired { payment, transaction, known, asked_at: self.real };
+        let owner = self.owner_of(tenant, payment);
+        self.tell(owner, tenant, what, From::Notification);
+    }
+
+    /// What is said of a transaction comes once more, with another payment's name: it is not to be believed.
+    fn misname(&mut self, transaction: Uid, known: Known) {
+        let Some(other) = self.gateway.misnamed(transaction) else { return };
+        let line = &self.gateway.book[&other];
+        let (tenant, payment) = (line.tenant, line.payment);
+        let believed = if self.is(Mutant::BelievesMisnamed) { other } else { transaction };
+        self.note(format!("misnames: {transaction:x} is said to be of {payment:x}"));
+        let what = What::Inquired { payment, transaction: believed, known, asked_at: self.real };
         let owner = self.owner_of(tenant, payment);
         self.tell(owner, tenant, what, From::Notification);
     }

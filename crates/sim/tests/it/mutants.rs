@@ -84,7 +84,7 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
     ("a transaction is charged once", &[Mutant::GatewayForgetsIds]),
     (
         "the gateway's charges are the store's successes",
-        &[Mutant::IgnoresPending, Mutant::ResendsWithNewId],
+        &[Mutant::BelievesMisnamed, Mutant::IgnoresPending, Mutant::ResendsWithNewId],
     ),
     ("a seed repeats", &[Mutant::ForgetsItsSeed]),
 ];
