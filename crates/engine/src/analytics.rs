@@ -122,7 +122,7 @@ pub struct Activity {
 impl Deltas {
     /// What these rows, which follow on `after` and end at `upto`, change.
     #[must_use]
-    pub fn of(after: Seq, upto: Seq, rows: &[JournalRow]) -> Self {
+    pub fn of(after: Seq, upto: Seq, rows: &[Arc<JournalRow>]) -> Self {
         let mut deltas = Self {
             after,
             upto,
@@ -376,7 +376,7 @@ mod tests {
 
     /// One journal row per word: `status amount`, or `before amount status amount`.
     fn fold(story: &[&str]) -> Deltas {
-        let rows: Vec<JournalRow> = story
+        let rows: Vec<Arc<JournalRow>> = story
             .iter()
             .zip(1..)
             .map(|(words, seq)| JournalRow {
@@ -386,6 +386,7 @@ mod tests {
                 tenant: TenantNo(1),
                 events: vec![event(&words.split(' ').collect::<Vec<_>>())],
             })
+            .map(Arc::new)
             .collect();
         Deltas::of(Seq(0), Seq(9), &rows)
     }

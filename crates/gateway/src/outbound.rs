@@ -231,7 +231,8 @@ where
             Err((error, None)) => return Err(error),
         }
     }
-    let mut connection = open().await.map_err(SendError::NotSent)?;
+    // Opening is rare and its future large: beside the request, it would be moved with each.
+    let mut connection = Box::pin(open()).await.map_err(SendError::NotSent)?;
     match connection.send(request, deadline).await {
         Ok(response) => Ok((response, connection)),
         Err((error, _)) => Err(error),

@@ -1,6 +1,7 @@
 //! What happened, published for everybody else: one record per event of the journal, in the order
 //! of each account, at least once. `docs/reference/kafka.md` describes them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Event;
@@ -58,7 +59,7 @@ impl EventPublisher {
     /// # Errors
     /// Some may have been published and others not: this publisher is to be replaced, and the same
     /// rows published again.
-    pub async fn publish(&self, rows: &[JournalRow]) -> Result<(), KafkaError> {
+    pub async fn publish(&self, rows: &[Arc<JournalRow>]) -> Result<(), KafkaError> {
         let mut waiting = vec![];
         for row in rows {
             for (ordinal, event) in row.events.iter().enumerate() {

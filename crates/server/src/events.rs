@@ -1,5 +1,6 @@
 //! Publishes the events of a partition's journal to Kafka.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Seq;
@@ -83,7 +84,7 @@ async fn gather(
     Ok(())
 }
 
-async fn rows_after(engine: &Engine, position: Seq) -> Result<(Vec<JournalRow>, Seq), Error> {
+async fn rows_after(engine: &Engine, position: Seq) -> Result<(Vec<Arc<JournalRow>>, Seq), Error> {
     let rows = engine.read(move |queries: &dyn Queries| queries.journal_after(position, ROWS_MAX));
     rows.await.map_err(failed)
 }

@@ -55,7 +55,11 @@ impl JournalTail {
 
     /// The rows with events after a row, at most `limit`, and how far the journal is read with them; `None`
     /// where some of them are not here, or none is.
-    pub(crate) fn rows_after(&self, after: Seq, limit: usize) -> Option<(Vec<JournalRow>, Seq)> {
+    pub(crate) fn rows_after(
+        &self,
+        after: Seq,
+        limit: usize,
+    ) -> Option<(Vec<Arc<JournalRow>>, Seq)> {
         let tail = self.lock();
         if after < tail.after || after >= tail.upto {
             return None;
@@ -64,9 +68,7 @@ impl JournalTail {
         let rows: Vec<Arc<JournalRow>> = tail.rows.range(begin..).take(limit).cloned().collect();
         let is_whole = begin + rows.len() == tail.rows.len();
         let upto = rows.last().filter(|_| !is_whole).map_or(tail.upto, |last| last.seq);
-        // The writer does not wait for the copies.
-        drop(tail);
-        Some((rows.iter().map(|row| JournalRow::clone(row)).collect(), upto))
+        Some((rows, upto))
     }
 
     fn lock(&self) -> MutexGuard<'_, Tail> {

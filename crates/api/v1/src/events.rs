@@ -143,7 +143,7 @@ pub async fn list(Call { api, context, uri, headers }: Call) -> Result<Response,
         }
     });
     let Page { rows, next, more } = read.await?;
-    let events = rows.iter().flat_map(events_of).map(view).collect();
+    let events = rows.iter().flat_map(|row| events_of(row)).map(view).collect();
     Ok(Json(Events { events, next: next.text(), more }).into_response())
 }
 

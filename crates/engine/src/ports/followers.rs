@@ -1,5 +1,7 @@
 //! Reads for followers of the journal: its rows, their progress, and deliveries.
 
+use std::sync::Arc;
+
 use domain::{AccountId, Event, Seq, TenantNo, Timestamp, WebhookEndpointId};
 use uuid::Uuid;
 
@@ -12,8 +14,11 @@ pub trait FollowerQueries: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`], here and below.
-    fn journal_after(&self, after: Seq, limit: usize)
-    -> Result<(Vec<JournalRow>, Seq), StoreError>;
+    fn journal_after(
+        &self,
+        after: Seq,
+        limit: usize,
+    ) -> Result<(Vec<Arc<JournalRow>>, Seq), StoreError>;
     /// One journal row's events.
     fn journal_row(&self, seq: Seq) -> Result<Option<JournalRow>, StoreError>;
     /// The last journal row written; 0 for none.

@@ -1,10 +1,11 @@
 //! Events as webhooks have them: their types, ids and sequence numbers, and the body of Standard Webhooks.
 
 use bytes::Bytes;
-use domain::payment::{TransactionStatus, TransactionType};
-use domain::{Currency, Event, Seq};
+use domain::payment::TransactionStatus;
+use domain::{AccountId, Currency, Event, PaymentId, Seq, TransactionId};
 use engine::ports::JournalRow;
 use engine::time::rfc3339;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Every type of events, by group.
@@ -148,21 +149,57 @@ impl EventOfRow<'_> {
     /// The body of Standard Webhooks.
     #[must_use]
     pub fn standard_body(&self) -> Bytes {
-        let body = json!({
-            "type": self.kind,
-            "timestamp": rfc3339(self.row.at),
-            "data": self.data(),
-        });
+        let timestamp = rfc3339(self.row.at);
+        let body = Body { data: self.as_data(), timestamp, kind: self.kind };
         serde_json::to_vec(&body).expect("JSON can be written").into()
     }
 
     /// What happened, with the sequence number.
     #[must_use]
     pub fn data(&self) -> Value {
+        serde_json::to_value(self.as_data()).expect("JSON can be written")
+    }
+
+    fn as_data(&self) -> Data<'_> {
+        if let Some(transaction) = transaction(self.event, self.sequence()) {
+            return Data::Transaction(transaction);
+        }
         let mut data = data(self.event);
         data["sequence"] = self.sequence().into();
-        data
+        Data::Other(data)
     }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    data: Data<'a>,
+    timestamp: String,
+    #[serde(rename = "type")]
+    kind: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Data<'a> {
+    /// Written for nearly every event, and so without a tree.
+    Transaction(Transaction<'a>),
+    Other(Value),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Transaction<'a> {
+    account_id: AccountId,
+    /// A text, because numbers of JSON are binary fractions to many.
+    amount: String,
+    currency: Option<&'a str>,
+    effective_at: String,
+    gateway: &'a str,
+    payment_id: PaymentId,
+    sequence: i64,
+    status: &'static str,
+    transaction_id: TransactionId,
+    transaction_type: &'static str,
 }
 
 fn data(event: &Event) -> Value {
@@ -201,9 +238,8 @@ fn data(event: &Event) -> Value {
             "state": name,
             "effectiveAt": rfc3339(*effective_at),
         }),
-        // Webhooks do not tell of it.
-        Event::LateSuccess { .. } => json!({}),
-        Event::TransactionChanged { .. } => transaction(event),
+        // Webhooks do not tell of the first; [`transaction`] writes the second.
+        Event::LateSuccess { .. } | Event::TransactionChanged { .. } => json!({}),
         Event::DisputeChanged { .. } => dispute(event),
         Event::DisputeExcess { account, payment, dispute, amount, currency } => json!({
             "accountId": account,
@@ -253,7 +289,7 @@ fn dispute(event: &Event) -> Value {
     })
 }
 
-fn transaction(event: &Event) -> Value {
+fn transaction(event: &Event, sequence: i64) -> Option<Transaction<'_>> {
     let Event::TransactionChanged {
         account,
         payment,
@@ -268,19 +304,19 @@ fn transaction(event: &Event) -> Value {
         ..
     } = event
     else {
-        return json!({});
+        return None;
     };
-    json!({
-        "accountId": account,
-        "paymentId": payment,
-        "transactionId": transaction,
-        "transactionType": TransactionType::killbill_name(*kind),
-        "status": status_name(*status),
-        "gateway": gateway,
-        // Texts, because numbers of JSON are binary fractions to many.
-        "amount": amount.decimal(*payment_currency),
-        "currency": currency.as_ref().map(Currency::code),
-        "effectiveAt": rfc3339(*effective_at),
+    Some(Transaction {
+        account_id: *account,
+        amount: amount.decimal(*payment_currency),
+        currency: currency.as_ref().map(Currency::code),
+        effective_at: rfc3339(*effective_at),
+        gateway,
+        payment_id: *payment,
+        sequence,
+        status: status_name(*status),
+        transaction_id: *transaction,
+        transaction_type: kind.killbill_name(),
     })
 }
 

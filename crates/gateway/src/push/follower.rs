@@ -59,7 +59,7 @@ type InProgress = Arc<Mutex<HashSet<DeliveryId>>>;
 
 /// Journal rows with what the events of their tenants are delivered to.
 struct Batch {
-    rows: Vec<JournalRow>,
+    rows: Vec<Arc<JournalRow>>,
     targets: TargetsOf,
     upto: Seq,
 }
@@ -142,8 +142,13 @@ pub(super) async fn run(engine: Engine, options: Options, position: watch::Sende
     loop {
         tokio::select! {
             Some(finished) = follower.posts.join_next() => {
-                let Some(finished) = unless_stopped(finished) else { return };
-                follower.finished(finished);
+                // Those that have finished meanwhile as well: what comes after costs the same for all.
+                let mut next = Some(finished);
+                while let Some(finished) = next {
+                    let Some(finished) = unless_stopped(finished) else { return };
+                    follower.finished(finished);
+                    next = follower.posts.try_join_next();
+                }
             }
             Some(written) = follower.writing.join_next() => {
                 let Some(written) = unless_stopped(written) else { return };

@@ -111,10 +111,14 @@ impl Poster {
         idle: &Idle,
         (headers, body): (HeaderMap, Bytes),
     ) -> Result<(http::Response<hyper::body::Incoming>, Connection), String> {
+        let mut all = HeaderMap::with_capacity(headers.len() + 1);
+        let host = HeaderValue::try_from(&to.authority);
+        all.insert(HOST, host.map_err(|error| error.to_string())?);
+        all.extend(headers);
         let request = Request::builder().method(Method::POST).uri(&to.target);
-        let request = request.header(HOST, &to.authority).body(Full::new(body));
+        let request = request.body(Full::new(body));
         let mut request = request.map_err(|error| error.to_string())?;
-        request.headers_mut().extend(headers);
+        *request.headers_mut() = all;
         let sent = outbound::send(idle, request, None, || self.connect(to)).await;
         sent.map_err(|error| match error {
             SendError::NotSent(reason) | SendError::Unknown(reason) => reason,

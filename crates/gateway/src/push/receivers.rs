@@ -61,9 +61,8 @@ impl Receivers {
 
     /// Those that get an event.
     pub fn of(&self, event: EventOfRow<'_>) -> impl Iterator<Item = WebhookEndpointId> {
-        let in_kill_bill = body(event.event).is_some();
         let is_one = move |it: &&Receiver| {
-            let has_body = it.format == Format::Standard || in_kill_bill;
+            let has_body = it.format == Format::Standard || body(event.event).is_some();
             has_body && wants(&it.events, event.kind)
         };
         self.0.iter().filter(is_one).map(|it| it.endpoint)

@@ -79,7 +79,7 @@ async fn each_user_has_the_rights_that_it_needs_and_no_others() {
         tenant: TenantNo(1),
         events: vec![Event::AccountCreated { account }],
     };
-    publisher.publish(&[row]).await.unwrap();
+    publisher.publish(&[row.into()]).await.unwrap();
     payments.stop(TIMEOUT).await;
     balances.stop(TIMEOUT).await;
 

@@ -1,5 +1,7 @@
 //! Events come in the order of their accounts.
 
+use std::sync::Arc;
+
 use domain::{AccountId, Event, PartitionNo, Seq, TenantNo, Timestamp};
 use engine::ports::JournalRow;
 use kafka::events::{EVENT_ID, EventPublisher};
@@ -23,6 +25,7 @@ async fn events_are_published_in_the_order_of_each_account() {
             tenant: TenantNo(1),
             events: vec![Event::AccountCreated { account }, Event::AccountChanged { account }],
         })
+        .map(Arc::new)
         .collect();
     publisher.publish(&rows[..120]).await.unwrap();
     publisher.publish(&rows[120..]).await.unwrap();

@@ -1,7 +1,7 @@
 //! Reads for those who go on with what was committed: followers of the journal, push deliveries,
 //! and for the job that asks gateways about outcomes.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use domain::{AccountId, Event, PartitionNo, Seq, TenantNo, Timestamp};
 use engine::ports::{
@@ -20,7 +20,7 @@ impl FollowerQueries for SqlQueries {
         &self,
         after: Seq,
         limit: usize,
-    ) -> Result<(Vec<JournalRow>, Seq), StoreError> {
+    ) -> Result<(Vec<Arc<JournalRow>>, Seq), StoreError> {
         if let Some(known) = self.journal.rows_after(after, window::bounded(limit)) {
             return Ok(known);
         }
@@ -33,7 +33,7 @@ impl FollowerQueries for SqlQueries {
             let sql = "SELECT seq, at_us, committed_at_us, tenant, events FROM journal \
                  WHERE seq > ?1 AND seq < ?2 AND events IS NOT NULL ORDER BY seq LIMIT ?3";
             let parameters = [after.into(), partition.end().into(), window::limit(limit as u64)];
-            let rows = reader.query(sql, &parameters, journal)?;
+            let rows = reader.query(sql, &parameters, |cells| journal(cells).map(Arc::new))?;
             let upto = match rows.last() {
                 Some(last) if rows.len() == window::bounded(limit) => last.seq,
                 Some(_) | None => head,

@@ -1,6 +1,7 @@
 //! Reads, each compared with what a plain look through everything committed finds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use domain::access::{CreateUser, PutRole};
 use domain::change::{AccountChange, Change, PaymentChange};
@@ -574,7 +575,7 @@ fn followers_see_every_event_once_and_in_order() {
         let (rows, upto) = queries.journal_after(after, 13).unwrap();
         assert!(rows.len() <= 13);
         for row in rows {
-            let JournalRow { seq, at, committed_at, tenant, events } = row;
+            let JournalRow { seq, at, committed_at, tenant, events } = Arc::unwrap_or_clone(row);
             let entry = expected.next().unwrap();
             assert_eq!((seq, at, tenant), (entry.seq, entry.at, entry.tenant));
             assert_eq!(events, entry.events);

@@ -1,5 +1,7 @@
 //! How far a reader is in the tenant's events: the last journal row of each partition that it has seen.
 
+use std::sync::Arc;
+
 use domain::partition::PARTITIONS_MAX;
 use domain::{PartitionNo, Seq, TenantNo, Timestamp};
 use engine::ports::{JournalRow, Queries, StoreError};
@@ -23,7 +25,7 @@ pub(super) struct Cursor(Vec<Seq>);
 
 /// Journal rows with events of a tenant, the oldest first.
 pub(super) struct Page {
-    pub(super) rows: Vec<JournalRow>,
+    pub(super) rows: Vec<Arc<JournalRow>>,
     /// Behind them, and behind rows without events of the tenant.
     pub(super) next: Cursor,
     /// Whether there are further rows already.
@@ -93,7 +95,7 @@ impl Cursor {
         }
         found.sort_by_key(|(committed_at, row)| (*committed_at, row.seq));
         let mut events = 0;
-        let is_full = |(_, row): &(Timestamp, JournalRow)| {
+        let is_full = |(_, row): &(Timestamp, Arc<JournalRow>)| {
             let before = events;
             events += events_of(row).count();
             before >= limit
@@ -114,8 +116,8 @@ impl Cursor {
 /// Rows of a partition with the times of their commits, which never go back here: rows stay in order where the clock
 /// was set.
 fn in_order(
-    rows: impl Iterator<Item = JournalRow>,
-) -> impl Iterator<Item = (Timestamp, JournalRow)> {
+    rows: impl Iterator<Item = Arc<JournalRow>>,
+) -> impl Iterator<Item = (Timestamp, Arc<JournalRow>)> {
     rows.scan(Timestamp(i64::MIN), |latest, row| {
         *latest = row.committed_at.max(*latest);
         Some((*latest, row))
