@@ -38,8 +38,10 @@ pub struct HttpGateway {
     pub settle_after: Period,
     /// How long a customer is waited for who has something to do; then the payment is canceled.
     pub action_timeout: Period,
-    /// Charges in flight; above it 503, and nothing is written.
+    /// Charges and control requests in flight; above it 503, and nothing is written.
     pub in_flight_max: usize,
+    /// Whether it decides about calls that name it as a control plugin.
+    pub control: bool,
 }
 
 impl Default for HttpGateway {
@@ -52,6 +54,7 @@ impl Default for HttpGateway {
             settle_after: Period::seconds(5),
             action_timeout: Period::seconds(86_400),
             in_flight_max: 4_096,
+            control: false,
         }
     }
 }
@@ -76,6 +79,7 @@ impl HttpGateway {
             settle_after: self.settle_after.0,
             action_timeout: self.action_timeout.0,
             in_flight_max: self.in_flight_max,
+            control: self.control,
             clock,
             sealer,
             tenants,

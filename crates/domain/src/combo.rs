@@ -28,9 +28,12 @@ pub struct InitiateCombo {
     /// `None`: the account's.
     pub currency: Option<Currency>,
     pub properties: Properties,
-    /// The control plugins that the call names.
+    /// The control plugins that the call names, but for those in `approved`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub control: Vec<String>,
+    /// The control programs that the call named and that let it go on: the engine has asked them before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approved: Vec<String>,
     /// The gateways to try, in order, in place of the tenant's rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gateways: Vec<String>,
@@ -87,6 +90,7 @@ impl InitiateCombo {
             currency: self.currency,
             properties: self.properties.clone(),
             control: self.control.clone(),
+            approved: self.approved.clone(),
             gateways: self.gateways.clone(),
         }
     }

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod account;
 pub mod account_email;
+mod asked_amount;
 pub mod blocking_state;
 pub mod card_data;
 pub mod change;
@@ -56,6 +57,7 @@ pub mod timer;
 pub mod webhook;
 
 pub use account::{Account, Person};
+pub use asked_amount::{asked_currency, positive_amount};
 pub use command::{Command, Idempotency, Request};
 pub use context::{Done, GatewaySettings, Sequences, Settings, Stamp};
 pub use effect::{Effect, GatewayCall, GatewayReference};

@@ -367,9 +367,12 @@ pub struct Initiate {
     /// `None`: the account's.
     pub currency: Option<Currency>,
     pub properties: Properties,
-    /// The control plugins that the call names.
+    /// The control plugins that the call names, but for those in `approved`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub control: Vec<String>,
+    /// The control programs that the call named and that let it go on: the engine has asked them before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approved: Vec<String>,
     /// The gateways to try, in order, in place of the tenant's rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gateways: Vec<String>,
@@ -388,6 +391,7 @@ impl Initiate {
             currency: None,
             properties: Properties::new(),
             control: Vec::new(),
+            approved: Vec::new(),
             gateways: Vec::new(),
         }
     }
@@ -404,9 +408,12 @@ pub struct FollowUp {
     /// `None`: the account's.
     pub currency: Option<Currency>,
     pub properties: Properties,
-    /// The control plugins that the call names.
+    /// The control plugins that the call names, but for those in `approved`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub control: Vec<String>,
+    /// The control programs that the call named and that let it go on: the engine has asked them before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approved: Vec<String>,
 }
 
 impl FollowUp {
@@ -419,6 +426,7 @@ impl FollowUp {
             currency: None,
             properties: Properties::new(),
             control: Vec::new(),
+            approved: Vec::new(),
         }
     }
 }

@@ -82,11 +82,12 @@ pub struct PaymentReply {
 /// Why the start of a payment was aborted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentAborted {
-    /// The row of the call.
-    pub attempt: AttemptId,
+    /// The row of the call; `None` where a control program was asked before, and nothing was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<AttemptId>,
     /// The name of the control plugin.
     pub plugin: String,
-    /// What was exceeded, or is not allowed.
+    /// What was exceeded, or is not allowed: of a program, its own words.
     pub reason: String,
 }
 

@@ -2,6 +2,7 @@
 //! or the queue that leads to it.
 
 mod balances;
+mod control;
 mod disputes;
 mod health;
 mod lanes;
@@ -66,7 +67,7 @@ pub struct FrontParts {
     /// Leads to the partitions.
     pub queue: Arc<dyn Queue>,
     pub queries: Arc<dyn Queries>,
-    /// Payment gateways by name: they read notifications, and are not called.
+    /// Payment gateways by name: they read notifications and decide about calls, and are not called.
     pub gateways: BTreeMap<String, Arc<dyn Gateway>>,
     pub clock: Clock,
     /// The domain's settings.
@@ -215,13 +216,6 @@ impl Engine {
         let orphans = queries.outstanding_orphans()?;
         let (queue, messages) = mpsc::unbounded_channel();
         let engine = Self::new(Shared {
-            permits: gateways
-                .iter()
-                .map(|(name, gateway)| {
-                    let in_flight_max = gateway.in_flight_max().unwrap_or(options.in_flight_max);
-                    (name.clone(), Arc::new(Semaphore::new(in_flight_max)))
-                })
-                .collect(),
             head: watch::Sender::new(partition.head()),
             ..Shared::new(
                 (Transport::Partition(queue), gateways),
@@ -648,8 +642,8 @@ impl Shared {
             clock,
             settings,
             notifications: Notifications::new(gateways.keys(), &options),
+            permits: permits(&gateways, &options),
             gateways,
-            permits: HashMap::new(),
             calls: Calls::default(),
             turns: Turns::default(),
             scans: Scans::new(Arc::clone(&queries)),
@@ -667,6 +661,18 @@ impl Shared {
             attention: Notify::new(),
         }
     }
+}
+
+/// The permits of each gateway's calls.
+fn permits(
+    gateways: &BTreeMap<String, Arc<dyn Gateway>>,
+    options: &Options,
+) -> HashMap<String, Arc<Semaphore>> {
+    let of_gateway = |(name, gateway): (&String, &Arc<dyn Gateway>)| {
+        let in_flight_max = gateway.in_flight_max().unwrap_or(options.in_flight_max);
+        (name.clone(), Arc::new(Semaphore::new(in_flight_max)))
+    };
+    gateways.iter().map(of_gateway).collect()
 }
 
 impl Running {

@@ -23,6 +23,7 @@ use crate::Deadline;
 mod access;
 mod accounts;
 mod change_requests;
+mod control;
 mod custom_fields;
 mod customers;
 mod disputes;
@@ -45,6 +46,7 @@ mod timers;
 pub use self::access::{AccessQueries, UserView};
 pub use self::accounts::{AccountQueries, AccountView};
 pub use self::change_requests::ChangeRequestQueries;
+pub use self::control::{ControlDecision, ControlRequest};
 pub use self::custom_fields::{CustomFieldQueries, FieldSearch};
 pub use self::customers::CustomerQueries;
 pub use self::disputes::{DisputeFilter, DisputeQueries};
@@ -382,6 +384,23 @@ pub trait Gateway: Send + Sync {
     /// must not charge again. The engine stops waiting at the deadline. Nothing of the call may leave
     /// later, but for a part of `settle_after`: another process may ask about it then, and believe that it was never sent.
     fn call(&self, call: GatewayCall, deadline: Deadline) -> BoxFuture<'_, GatewayAnswer>;
+
+    /// Whether it decides about calls that name it as a control plugin.
+    fn controls(&self) -> bool {
+        false
+    }
+
+    /// Decides whether a call about a payment goes on; until the deadline, it is waited for.
+    ///
+    /// # Errors
+    /// Why there is no decision that can be believed: the call is refused.
+    fn control(
+        &self,
+        _request: ControlRequest,
+        _deadline: Deadline,
+    ) -> BoxFuture<'_, Result<ControlDecision, String>> {
+        Box::pin(std::future::ready(Err("it is no control program".to_owned())))
+    }
 
     /// Asks for the outcome of a transaction.
     fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge>;

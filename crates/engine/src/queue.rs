@@ -154,6 +154,7 @@ pub const fn is_settled(reason: Reason) -> bool {
         Reason::GatewayFull
         | Reason::GatewayStopped
         | Reason::BreakerOpen
+        | Reason::ControlFailed
         | Reason::Expired
         | Reason::Repeated
         | Reason::Quarantined

@@ -33,6 +33,9 @@ pub enum Reason {
     /// The gateway's breaker is open: too many of its calls failed.
     #[error("the payment gateway fails: it is not called for a while")]
     BreakerOpen,
+    /// A control program cannot be asked, or its answer cannot be believed; nothing was begun.
+    #[error("the control program did not decide about the call: nothing was begun")]
+    ControlFailed,
     /// The queue to the processors cannot be reached; nothing was sent.
     #[error("the message queue is not available")]
     QueueAway,
@@ -88,9 +91,10 @@ impl From<Reason> for Unavailable {
             | Reason::Store
             | Reason::NotOwner => Some(Duration::from_secs(1)),
             Reason::ReadTooLong => Some(Duration::from_secs(5)),
-            Reason::DiskFull | Reason::GatewayStopped | Reason::BreakerOpen => {
-                Some(Duration::from_secs(10))
-            }
+            Reason::DiskFull
+            | Reason::GatewayStopped
+            | Reason::BreakerOpen
+            | Reason::ControlFailed => Some(Duration::from_secs(10)),
             Reason::CommitInDoubt
             | Reason::Repeated
             | Reason::MessageTooLarge
@@ -120,12 +124,13 @@ impl From<&StoreError> for Reason {
 
 impl Reason {
     /// Every reason, as metrics list them from the start.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::QueueFull,
         Self::MessageTooLarge,
         Self::GatewayFull,
         Self::GatewayStopped,
         Self::BreakerOpen,
+        Self::ControlFailed,
         Self::QueueAway,
         Self::Expired,
         Self::ReadersFull,
@@ -156,6 +161,7 @@ impl Reason {
             | Self::GatewayFull
             | Self::GatewayStopped
             | Self::BreakerOpen
+            | Self::ControlFailed
             | Self::Expired
             | Self::NotOwner
             | Self::Repeated
@@ -187,6 +193,7 @@ impl Reason {
             Self::BreakerOpen => Some(Unready::BreakerOpen),
             Self::QueueFull
             | Self::MessageTooLarge
+            | Self::ControlFailed
             | Self::QueueAway
             | Self::Expired
             | Self::ReadersFull
@@ -209,6 +216,7 @@ impl Reason {
             | Self::GatewayFull
             | Self::GatewayStopped
             | Self::BreakerOpen
+            | Self::ControlFailed
             | Self::QueueAway
             | Self::Expired
             | Self::ReadersFull
@@ -232,6 +240,7 @@ impl Reason {
             Self::GatewayFull => "gateway_full",
             Self::GatewayStopped => "gateway_stopped",
             Self::BreakerOpen => "breaker_open",
+            Self::ControlFailed => "control_failed",
             Self::QueueAway => "queue_away",
             Self::Expired => "expired",
             Self::ReadersFull => "readers_full",

@@ -12,8 +12,9 @@ use bytes::Bytes;
 use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome};
 use domain::{GatewayCall, GatewaySettings, TenantNo, Timestamp, TransactionId};
 use engine::ports::{
-    BoxFuture, DisputeInquiry, DisputeKnowledge, Form, FormRequest, Gateway, Inquiry, News,
-    NotificationRefused, Notified, PostedNotification, RequestRefused,
+    BoxFuture, ControlDecision, ControlRequest, DisputeInquiry, DisputeKnowledge, Form,
+    FormRequest, Gateway, Inquiry, News, NotificationRefused, Notified, PostedNotification,
+    RequestRefused,
 };
 use engine::{Clock, Deadline};
 use http::{HeaderMap, Method, StatusCode};
@@ -25,8 +26,8 @@ pub use crate::host::Base;
 pub use secrets::webhook::Secret;
 
 use self::contract::{
-    About, AskForDispute, AskedDispute, Charge, ChargeAnswer, FormAnswer, FormAsked, Inquire,
-    InquireAnswer, Outcome, Posted, PostedAnswer,
+    About, AskForDispute, AskedDispute, Charge, ChargeAnswer, Control, ControlAnswer, FormAnswer,
+    FormAsked, Inquire, InquireAnswer, Outcome, Posted, PostedAnswer,
 };
 use crate::host::Host;
 use crate::next_action;
@@ -37,7 +38,7 @@ use crate::tenants::Tenants;
 pub const VERSION: &str = "1";
 /// The header with the version of the contract.
 pub const VERSION_HEADER: &str = "faregate-gateway-version";
-/// The header of a charge with the Unix time in milliseconds until which its answer is waited for.
+/// The header of a charge or control request with the Unix time in milliseconds until which its answer is waited for.
 pub const DEADLINE_HEADER: &str = "faregate-deadline";
 
 /// The maximum size of an answer.
@@ -57,8 +58,10 @@ pub struct Options {
     pub settle_after: Duration,
     /// How long a customer is waited for who has something to do.
     pub action_timeout: Duration,
-    /// Charges in flight.
+    /// Charges, and control requests, in flight.
     pub in_flight_max: usize,
+    /// Whether it decides about calls that name it as a control plugin.
+    pub control: bool,
     pub clock: Clock,
     /// Seals what customers have to do; without it no answer can ask for that.
     pub sealer: Option<Arc<Sealer>>,
@@ -69,6 +72,7 @@ pub struct Options {
 pub struct HttpGateway {
     settings: GatewaySettings,
     in_flight_max: usize,
+    controls: bool,
     host: Host,
     secret: Secret,
     sealer: Option<Arc<Sealer>>,
@@ -97,7 +101,7 @@ impl HttpGateway {
     #[must_use]
     pub fn new(options: Options) -> Self {
         let Options { base, secret, timeout, settle_after, action_timeout, .. } = options;
-        let Options { in_flight_max, clock, sealer, tenants, .. } = options;
+        let Options { in_flight_max, control: controls, clock, sealer, tenants, .. } = options;
         let us = |it: Duration| i64::try_from(it.as_micros()).unwrap_or(i64::MAX);
         let settings = GatewaySettings {
             settles_at_once: false,
@@ -108,7 +112,7 @@ impl HttpGateway {
         };
         // What is acknowledged later than that could arrive after "not found" is final.
         let host = Host::new(base, clock, settle_after);
-        Self { settings, in_flight_max, host, secret, sealer, tenants }
+        Self { settings, in_flight_max, controls, host, secret, sealer, tenants }
     }
 
     async fn charge(
@@ -167,6 +171,19 @@ impl HttpGateway {
         };
         let answer: FormAnswer = contract::decode(&answer).map_err(Unavailable)?;
         answer.form().map_err(Unavailable)?.map_err(Invalid)
+    }
+
+    async fn decide(
+        &self,
+        request: &ControlRequest,
+        deadline: &Deadline,
+    ) -> Result<ControlDecision, NoAnswer> {
+        let tenant = self.tenant(request.tenant).await.map_err(NoAnswer::NotSent)?;
+        let until_ms = deadline.at().0.div_euclid(1_000).to_string();
+        let body = contract::encode(&Control::new(request, tenant));
+        let answer = self.exchange("/control", body, Some((deadline, &until_ms))).await?;
+        let answer: ControlAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
+        answer.decision(request).map_err(NoAnswer::Unknown)
     }
 
     async fn ask_for_dispute(&self, of: &DisputeInquiry) -> Result<DisputeKnowledge, NoAnswer> {
@@ -285,6 +302,23 @@ impl Gateway for HttpGateway {
                     GatewayAnswer::Failed { message: other.reason() }
                 }
                 Err(_) => GatewayAnswer::TimedOut,
+            }
+        })
+    }
+
+    fn controls(&self) -> bool {
+        self.controls
+    }
+
+    fn control(
+        &self,
+        request: ControlRequest,
+        deadline: Deadline,
+    ) -> BoxFuture<'_, Result<ControlDecision, String>> {
+        Box::pin(async move {
+            match timeout(deadline.left(), self.decide(&request, &deadline)).await {
+                Ok(decided) => decided.map_err(NoAnswer::reason),
+                Err(_) => Err("it did not answer in time".to_owned()),
             }
         })
     }

@@ -174,6 +174,7 @@ const fn failure(checked: Result<(), Reason>) -> Option<NotReady> {
             | Reason::GatewayFull
             | Reason::GatewayStopped
             | Reason::BreakerOpen
+            | Reason::ControlFailed
             | Reason::Expired
             | Reason::ReadersFull
             | Reason::ReadTooLong

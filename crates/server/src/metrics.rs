@@ -64,6 +64,10 @@ fn describe() {
             "faregate_corrected_payments_total",
             "Settled transactions that a gateway corrected later.",
         ),
+        (
+            "faregate_control_calls_total",
+            "Calls that control programs were asked about, by gateway and answer.",
+        ),
         ("faregate_cascaded_payments_total", "Declines that went on to the next gateway."),
         ("faregate_disputes_total", "Disputes that were recorded, by gateway."),
         (

@@ -150,7 +150,8 @@ impl SignUp {
     /// Whether a request with this key has a reply.
     async fn has_reply(&self, idempotency: Option<Idempotency>) -> Result<bool, Error> {
         let Some(Idempotency { key, .. }) = idempotency else { return Ok(false) };
-        Ok(self.read(move |queries| queries.has_reply(key)).await?)
+        let now = self.engine().clock().now();
+        Ok(self.read(move |queries| queries.has_reply(key, now)).await?)
     }
 
     /// Refuses while stored registrations are too many, or are not executed in time.

@@ -297,6 +297,7 @@ fn start(it: &Start) -> Command {
         currency: it.currency.map(currency_of),
         properties: it.asks_for_retries.then(retries).into_iter().collect(),
         control: control(it.is_controlled),
+        approved: vec![],
         gateways: vec![],
     };
     match it.kind {
@@ -341,6 +342,7 @@ fn combo(it: &Combo) -> Command {
         currency: start.currency.map(currency_of),
         properties: start.asks_for_retries.then(retries).into_iter().collect(),
         control: control(start.is_controlled),
+        approved: vec![],
         gateways: vec![],
     })))
 }
@@ -351,6 +353,7 @@ fn follow(it: &Follow) -> Command {
         amount: it.amount.clone(),
         currency: it.currency.map(currency_of),
         control: control(it.is_controlled),
+        approved: vec![],
         ..FollowUp::of(id(it.payment))
     };
     match it.kind {

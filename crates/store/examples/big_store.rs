@@ -238,6 +238,7 @@ impl Shop {
             currency: Currency::parse("USD"),
             properties: vec![],
             control: vec![],
+            approved: vec![],
             gateways: vec![],
         }
     }

@@ -207,6 +207,7 @@ impl Bench {
             currency: Currency::parse("USD"),
             properties: vec![],
             control: vec![],
+            approved: vec![],
             gateways: vec![],
         }))
     }

@@ -186,6 +186,7 @@ impl From<&Unavailable> for Problem {
             }
             Reason::GatewayStopped => (StatusCode::SERVICE_UNAVAILABLE, "gateway-stopped"),
             Reason::BreakerOpen => (StatusCode::SERVICE_UNAVAILABLE, "gateway-breaker-open"),
+            Reason::ControlFailed => (StatusCode::SERVICE_UNAVAILABLE, "control-failed"),
             Reason::ReadTooLong => (StatusCode::SERVICE_UNAVAILABLE, "read-too-long"),
             Reason::QueueAway => (StatusCode::SERVICE_UNAVAILABLE, "queue-unavailable"),
             Reason::MessageTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "message-too-large"),

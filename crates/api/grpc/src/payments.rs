@@ -62,6 +62,7 @@ impl Payments {
             currency: Some(currency),
             properties: fields::properties(it.properties)?,
             control: vec![],
+            approved: vec![],
             gateways: vec![],
         });
         outcome(call, call.submit(command.into(), idempotency).await?).await

@@ -329,6 +329,7 @@ const fn wire_unavailable(reason: Reason) -> (Code, &'static str) {
         }
         Reason::GatewayStopped => (Code::Unavailable, "GATEWAY_STOPPED"),
         Reason::BreakerOpen => (Code::Unavailable, "GATEWAY_BREAKER_OPEN"),
+        Reason::ControlFailed => (Code::Unavailable, "CONTROL_FAILED"),
         Reason::ReadTooLong => (Code::ResourceExhausted, "READ_TOO_LONG"),
         Reason::Stopping => (Code::Unavailable, "STOPPING"),
         Reason::MessageTooLarge => (Code::InvalidArgument, "MESSAGE_TOO_LARGE"),

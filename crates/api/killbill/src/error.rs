@@ -408,6 +408,7 @@ fn unavailable_response(unavailable: &Unavailable) -> Response {
         | Reason::GatewayFull
         | Reason::GatewayStopped
         | Reason::BreakerOpen
+        | Reason::ControlFailed
         | Reason::Expired
         | Reason::ReadersFull
         | Reason::ReadTooLong

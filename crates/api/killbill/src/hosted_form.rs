@@ -17,7 +17,7 @@ use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
 use crate::json::{Json, Raw};
 use crate::payment_methods::{self, PaymentMethodBody};
-use crate::payment_rules::control_plugins;
+use crate::payment_rules::own_control_plugins;
 use crate::payments::combo::account_found_or_made;
 use crate::reply;
 use crate::request::{plugin_properties, printable};
@@ -87,7 +87,7 @@ struct FormJson<'a> {
         (status = 503, body = ErrorJson<'static>, description = "The gateway cannot be asked now")))]
 pub(crate) async fn of_account(call: Call) -> HandlerResult {
     let account: AccountId = call.param_id("accountId")?;
-    control_plugins(call.query())?;
+    own_control_plugins(call.query())?;
     let mut fields = call.body::<FieldsBody<'_>>(JSON)?.properties()?;
     fields.extend(plugin_properties(call.query())?);
     let name = gateway(&call, account).await?;
@@ -106,7 +106,7 @@ pub(crate) async fn of_account(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>),
         (status = 503, body = ErrorJson<'static>, description = "The gateway cannot be asked now")))]
 pub(crate) async fn with_account(call: Call) -> HandlerResult {
-    control_plugins(call.query())?;
+    own_control_plugins(call.query())?;
     let body: ComboBody<'_> = call.body(COMBO_JSON)?;
     let _audit_logs = body.audit_logs;
     let fields: Option<FieldsBody<'_>> =

@@ -20,7 +20,7 @@ use crate::call::{Call, unexpected};
 use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
 use crate::json::{Json, PropertyBody, Raw, parse};
 use crate::page::{self, RowFormat};
-use crate::payment_rules::control_plugins;
+use crate::payment_rules::own_control_plugins;
 use crate::reply;
 use crate::request::{check_properties, plugin_properties, printable};
 
@@ -233,7 +233,7 @@ fn no_payment_method(name: &str) -> Failure {
     responses((status = 201, description = "Created; Location names it"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn create(call: Call) -> HandlerResult {
-    control_plugins(call.query())?;
+    own_control_plugins(call.query())?;
     let it = call.body::<PaymentMethodBody<'_>>(JSON)?.create(&call)?;
     let Reply::Account(AccountReply::PaymentMethodCreated(id)) =
         call.submit(Command::Account(AccountCommand::CreatePaymentMethod(it))).await?

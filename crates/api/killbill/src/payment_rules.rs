@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::call::Call;
 use crate::error::Failure;
 use crate::json::{Json, Raw, parse};
 use crate::request::{Query, printable};
@@ -29,18 +30,31 @@ const RETRY_DAY_MAX: u16 = 3_650;
 /// The setting for retries of payments that a client requests.
 const RETRY_API: &str = "faregate.payment.retry.api";
 
-/// The control plugins that a request names.
+/// The control plugins that a call about a payment names, control programs among them.
 ///
 /// # Errors
 /// 400 where there is no plugin of a name: ignoring it would change the meaning of the request.
-pub(crate) fn control_plugins(query: Query<'_>) -> Result<Vec<String>, Failure> {
-    let mut plugins = Vec::new();
+pub(crate) fn control_plugins(call: &Call) -> Result<Vec<String>, Failure> {
+    let is_program = |name: &str| call.api.engine().is_control_program(name);
+    named(call.query(), |name| ControlPlugin::named(name).is_ok() || is_program(name))
+}
+
+/// As [`control_plugins`], of a request that control programs do not decide about.
+///
+/// # Errors
+/// As there; a program is no plugin here.
+pub(crate) fn own_control_plugins(query: Query<'_>) -> Result<Vec<String>, Failure> {
+    named(query, |name| ControlPlugin::named(name).is_ok())
+}
+
+fn named(query: Query<'_>, exists: impl Fn(&str) -> bool) -> Result<Vec<String>, Failure> {
+    let mut plugins: Vec<String> = Vec::new();
     for name in query.all("controlPluginName") {
         let name = name?;
-        if name.is_empty() {
+        if name.is_empty() || plugins.iter().any(|it| *it == name) {
             continue;
         }
-        if ControlPlugin::named(&name).is_err() {
+        if !exists(&name) {
             let reason = format!("there is no control plugin {}", printable(&name));
             return Err(Failure::parameter("controlPluginName", &reason));
         }
@@ -50,7 +64,6 @@ pub(crate) fn control_plugins(query: Query<'_>) -> Result<Vec<String>, Failure> 
         }
         plugins.push(name.into_owned());
     }
-    plugins.dedup();
     Ok(plugins)
 }
 

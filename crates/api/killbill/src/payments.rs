@@ -61,7 +61,7 @@ pub(crate) async fn start_by_account_key(call: Call) -> HandlerResult {
 }
 
 async fn start_on(call: &Call, account: AccountId) -> HandlerResult {
-    let control = control_plugins(call.query())?;
+    let control = control_plugins(call)?;
     let body: TransactionBody<'_> = call.body(JSON)?;
     let kind = body.transaction_type()?.ok_or_else(|| JSON.missing("transactionType"))?;
     let command: fn(Initiate) -> PaymentCommand = match kind {
@@ -97,6 +97,7 @@ fn initiate(
         currency: body.currency()?,
         properties,
         control,
+        approved: vec![],
         gateways,
     })
 }

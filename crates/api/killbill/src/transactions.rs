@@ -6,7 +6,7 @@ use domain::{Command, PaymentId, PaymentRejection, Rejection, TransactionId};
 
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, code};
-use crate::payment_rules::control_plugins;
+use crate::payment_rules::own_control_plugins;
 use crate::payment_states as state;
 use crate::payments::body::{JSON, TransactionBody};
 use crate::payments::read;
@@ -53,7 +53,7 @@ pub(crate) async fn get_by_key(call: Call) -> HandlerResult {
     responses((status = 201, description = "Recorded; Location names the payment"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn notify(call: Call) -> HandlerResult {
-    control_plugins(call.query())?;
+    own_control_plugins(call.query())?;
     let transaction: TransactionId = call.param_id("transactionId")?;
     let body: TransactionBody<'_> = call.body(JSON)?;
     body.check_ignored()?;

@@ -335,7 +335,7 @@ fn read_with_attempts(payment: PaymentId, tenant: TenantNo, read: &mut impl FnMu
 
 fn read_initiate(it: &Initiate, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     read(Read::Account(tenant, it.account));
-    read_rules(it.account, &it.control, tenant, read);
+    read_rules(it.account, [&it.control, &it.approved], tenant, read);
     it.payment_method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
     read_payment((it.payment, it.payment_key.as_deref()), tenant, read);
     read_transaction_key(it.transaction_key.as_deref(), tenant, read);
@@ -343,12 +343,12 @@ fn read_initiate(it: &Initiate, tenant: TenantNo, read: &mut impl FnMut(Read)) {
 
 fn read_rules(
     account: AccountId,
-    control: &[String],
+    plugins: [&[String]; 2],
     tenant: TenantNo,
     read: &mut impl FnMut(Read),
 ) {
     read(Read::RulesForPayment(tenant, account));
-    if !control.is_empty() {
+    if plugins.iter().any(|it| !it.is_empty()) {
         read(Read::PaymentVelocity(tenant, account));
     }
 }
@@ -357,7 +357,7 @@ fn read_combo(it: &InitiateCombo, tenant: TenantNo, read: &mut impl FnMut(Read))
     match &it.account {
         ComboAccount::Existing(named) => {
             read(Read::Account(tenant, named.id));
-            read_rules(named.id, &it.control, tenant, read);
+            read_rules(named.id, [&it.control, &it.approved], tenant, read);
         }
         ComboAccount::New(new) => {
             read_new_account(new, tenant, read);

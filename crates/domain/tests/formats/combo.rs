@@ -20,6 +20,7 @@ fn combo(account: ComboAccount, payment_method: Option<ComboMethod>) -> Command 
         currency: None,
         properties: vec![("k".to_owned(), "v".to_owned())],
         control: vec![],
+        approved: vec![],
         gateways: vec![],
     }))
     .into()

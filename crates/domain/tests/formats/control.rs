@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use domain::change::{Change, PaymentChange, TenantChange, TimerChange};
 use domain::command::{PaymentCommand, TenantCommand};
-use domain::payment::{ExpireAction, GatewayAnswer, GatewayReplied, Initiate, TransactionType};
+use domain::payment::{
+    ExpireAction, FollowUp, GatewayAnswer, GatewayReplied, Initiate, TransactionType,
+};
 use domain::payment_attempt::{
     AttemptState, CancelRetries, PaymentAttempt, PaymentVelocity, RetryPayment,
 };
@@ -147,6 +149,15 @@ fn controlled_calls() {
         ]],
     );
     check(
+        &Command::Payment(PaymentCommand::Capture(FollowUp {
+            approved: vec!["acme".to_owned()],
+            ..FollowUp::of(id(1))
+        })),
+        expect![[
+            r#"{"Payment":{"Capture":{"payment":"00000000-0000-0000-0000-000000000001","transaction_key":null,"amount":null,"currency":null,"properties":[],"approved":["acme"]}}}"#
+        ]],
+    );
+    check(
         &Command::Payment(PaymentCommand::GatewayReplied(GatewayReplied {
             payment: id(1),
             transaction: id(2),
@@ -158,9 +169,14 @@ fn controlled_calls() {
             r#"{"Payment":{"GatewayReplied":{"payment":"00000000-0000-0000-0000-000000000001","transaction":"00000000-0000-0000-0000-000000000002","answer":"Nothing","is_controlled":true}}}"#
         ]],
     );
+    let (program, reason) = ("acme".to_owned(), "too risky".to_owned());
+    check(
+        &Reply::PaymentAborted(PaymentAborted { attempt: None, plugin: program, reason }),
+        expect![[r#"{"PaymentAborted":{"plugin":"acme","reason":"too risky"}}"#]],
+    );
     let reason = "the currency EUR is not allowed".to_owned();
     check(
-        &Reply::PaymentAborted(PaymentAborted { attempt: id(2), plugin: plugin(), reason }),
+        &Reply::PaymentAborted(PaymentAborted { attempt: Some(id(2)), plugin: plugin(), reason }),
         expect![[
             r#"{"PaymentAborted":{"attempt":"00000000-0000-0000-0000-000000000002","plugin":"faregate-rules","reason":"the currency EUR is not allowed"}}"#
         ]],

@@ -6,12 +6,15 @@ use std::pin::Pin;
 use domain::command::PaymentCommand;
 use domain::{Command, PaymentId, PaymentRejection, Rejection, Request};
 
+use super::control::Controlled;
 use crate::partition::{Answer, has_open_transaction};
 use crate::{Engine, Unavailable};
 
 impl Engine {
     /// Executes a request. Returns once its answer is durable; where a gateway is called, once
     /// the outcome is, or the deadline has passed.
+    ///
+    /// Control programs that a payment command names are asked first.
     ///
     /// Where a payment command is refused because a call of its payment runs, it waits for its turn and is
     /// executed once more under a new id. Where the reason may be an outcome that the gateway knows by
@@ -25,7 +28,14 @@ impl Engine {
         request: Request,
     ) -> Pin<Box<dyn Future<Output = Result<Answer, Unavailable>> + Send + '_>> {
         // Boxed: an `async fn` would be compiled again into every crate that awaits it.
-        if continued(&request.command).is_some() || start(&request.command).is_some() {
+        if self.awaits_control(&request.command) {
+            Box::pin(async move {
+                match self.controlled(request).await? {
+                    Controlled::GoesOn(request) => self.submit_or_repair(*request).await,
+                    Controlled::Answered(answer) => Ok(answer),
+                }
+            })
+        } else if continued(&request.command).is_some() || start(&request.command).is_some() {
             Box::pin(self.submit_or_repair(request))
         } else {
             Box::pin(self.submit_once(request))

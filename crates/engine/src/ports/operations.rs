@@ -31,8 +31,8 @@ pub trait OperationQueries: Send + Sync {
     fn backlog(&self) -> Result<Backlog, StoreError>;
     /// How many operations are to be made; no more than so many are counted.
     fn operations_waiting_count(&self, counted_max: usize) -> Result<usize, StoreError>;
-    /// Whether the reply to a request that can come twice is stored, or to come.
-    fn has_reply(&self, key: ReplyKey) -> Result<bool, StoreError>;
+    /// Whether the reply to a request that can come twice is stored at `now`, or to come.
+    fn has_reply(&self, key: ReplyKey, now: Timestamp) -> Result<bool, StoreError>;
     /// Whether expired rows are still there.
     fn has_over(&self, over: Over) -> Result<bool, StoreError>;
 }

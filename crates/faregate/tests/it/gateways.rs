@@ -35,6 +35,9 @@ pub(crate) struct State {
     pub notifications: Vec<Value>,
     /// What it answers where it is asked for a dispute.
     pub dispute: Value,
+    /// What it decides about a call beside its id; it lets all go on where there is nothing. And what it was asked.
+    pub decision: Value,
+    pub controls: Vec<Value>,
 }
 
 impl State {
@@ -64,7 +67,7 @@ impl Program {
         });
         let path = dir.join("faregate.toml");
         let table = format!(
-            "[gateway.http.acme]\nurl = \"http://{address}\"\nsecret = \"{SECRET}\"\nallow_loopback = true\n"
+            "[gateway.http.acme]\nurl = \"http://{address}\"\nsecret = \"{SECRET}\"\nallow_loopback = true\ncontrol = true\n"
         );
         std::fs::write(&path, table).unwrap();
         (program, path.to_str().unwrap().to_owned())
@@ -114,6 +117,13 @@ impl Program {
         if path == "/dispute" {
             state.inquiries += 1;
             return json!({ "dispute": state.dispute });
+        }
+        if path == "/control" {
+            state.controls.push(call.clone());
+            let mut decision = json!({ "requestId": call["requestId"], "aborted": false });
+            let said = state.decision.as_object().cloned().unwrap_or_default();
+            decision.as_object_mut().unwrap().extend(said);
+            return decision;
         }
         let transaction = call["transactionId"].as_str().unwrap();
         let outcome = json!({

@@ -8,6 +8,7 @@ mod callbacks;
 mod card_numbers;
 mod client;
 mod cluster;
+mod control_programs;
 mod disputes;
 mod erasure;
 mod events;

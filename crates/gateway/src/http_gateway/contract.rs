@@ -1,8 +1,11 @@
 //! The JSON of the contract, version 1.
 
 use domain::payment::{GatewayOutcome, GatewayStatus};
-use domain::{AmountMinor, Currency, GatewayCall, PaymentId, TransactionId};
-use engine::ports::{DisputeInquiry, DisputeKnowledge, Form, FormRequest, Inquiry, News, Notified};
+use domain::{AmountMinor, Currency, GatewayCall, PaymentId, PaymentMethodId, TransactionId};
+use engine::ports::{
+    ControlDecision, ControlRequest, DisputeInquiry, DisputeKnowledge, Form, FormRequest, Inquiry,
+    News, Notified,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -249,6 +252,102 @@ impl InquireAnswer {
             return Err("transactionId: is not that of the request".to_owned());
         }
         self.outcome.map(|it| it.outcome(of)).transpose()
+    }
+}
+
+/// `POST /control`: does a call about a payment go on?
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Control<'a> {
+    tenant_id: Uuid,
+    /// The same for a call that comes again with its idempotency key.
+    request_id: Uuid,
+    /// `None` where the call makes it.
+    account_id: Option<Uuid>,
+    /// `None` where the payment starts.
+    payment_id: Option<Uuid>,
+    payment_external_key: Option<&'a str>,
+    transaction_external_key: Option<&'a str>,
+    operation: &'static str,
+    amount: Option<String>,
+    currency: &'a str,
+    payment_method_id: Option<Uuid>,
+    properties: Vec<Property<'a>>,
+}
+
+impl<'a> Control<'a> {
+    pub(crate) fn new(it: &'a ControlRequest, tenant_id: Uuid) -> Self {
+        Self {
+            tenant_id,
+            request_id: it.request,
+            account_id: it.account.map(|id| id.uuid()),
+            payment_id: it.payment.map(|id| id.uuid()),
+            payment_external_key: it.payment_key.as_deref(),
+            transaction_external_key: it.transaction_key.as_deref(),
+            operation: it.operation.name(),
+            amount: it.amount.map(|amount| amount.decimal(it.currency)),
+            currency: it.currency.code(),
+            payment_method_id: it.payment_method.map(|id| id.uuid()),
+            properties: properties(&it.properties),
+        }
+    }
+}
+
+/// The answer to it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ControlAnswer {
+    request_id: Uuid,
+    /// It has to say so: what says nothing lets no call go on.
+    aborted: bool,
+    /// Beside `aborted` only: a text for the client.
+    reason: Option<String>,
+    /// At most what was asked for.
+    amount: Option<String>,
+    currency: Option<String>,
+    payment_method_id: Option<Uuid>,
+}
+
+impl ControlAnswer {
+    /// What it decides about this request.
+    ///
+    /// # Errors
+    /// The field that is wrong, and why.
+    pub(crate) fn decision(self, of: &ControlRequest) -> Result<ControlDecision, String> {
+        if self.request_id != of.request {
+            return Err("requestId: is not that of the request".to_owned());
+        }
+        if self.aborted {
+            if self.amount.is_some() || self.currency.is_some() || self.payment_method_id.is_some()
+            {
+                return Err("aborted: stands beside what would go on".to_owned());
+            }
+            let reason = self.reason.ok_or("reason: is missing")?;
+            check_text("reason", &reason)?;
+            return Ok(ControlDecision::Aborted { reason });
+        }
+        if self.reason.is_some() {
+            return Err("reason: stands beside a call that goes on".to_owned());
+        }
+        if self.currency.as_ref().is_some_and(|it| it != of.currency.code()) {
+            return Err("currency: is not that of the request".to_owned());
+        }
+        let amount = match (self.amount, of.amount) {
+            (None, _) => None,
+            (Some(_), None) => return Err("amount: the request has none".to_owned()),
+            (Some(text), Some(asked)) => {
+                let amount = AmountMinor::parse(&text, of.currency);
+                let amount = amount.map_err(|error| format!("amount: {error}"))?;
+                if amount <= AmountMinor::ZERO || amount > asked {
+                    return Err(
+                        "amount: is not above 0, or more than that of the request".to_owned()
+                    );
+                }
+                Some(amount)
+            }
+        };
+        let payment_method = self.payment_method_id.map(PaymentMethodId::new);
+        Ok(ControlDecision::GoesOn { amount, payment_method })
     }
 }
 

@@ -9,9 +9,12 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Response, Uri};
 use domain::payment::{GatewayAnswer, TransactionType};
-use domain::{AccountId, AmountMinor, GatewayCall, GatewayReference, TenantNo, TransactionId};
-use engine::Clock;
-use engine::ports::{FormRequest, Gateway as _};
+use domain::{
+    AccountId, AmountMinor, Currency, GatewayCall, GatewayReference, PaymentMethodId, TenantNo,
+    TransactionId,
+};
+use engine::ports::{ControlDecision, ControlRequest, FormRequest, Gateway as _};
+use engine::{Clock, Deadline};
 use expect_test::expect;
 use gateway::http_gateway::{ANSWER_BYTES_MAX, Base, HttpGateway, Options, Secret};
 use gateway::push::Reach;
@@ -42,6 +45,16 @@ const FORM: &str = concat!(
     r#"{"tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
     r#""accountId":"0192aabb-ccdd-7000-8000-000000000001","#,
     r#""fields":[{"key":"successUrl","value":"https://shop.example.com"}]}"#,
+);
+
+const CONTROL: &str = concat!(
+    r#"{"tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
+    r#""requestId":"0192aabb-ccdd-7000-8000-000000000001","#,
+    r#""accountId":"0192aabb-ccdd-7000-8000-000000000002","paymentId":null,"#,
+    r#""paymentExternalKey":"order-7","transactionExternalKey":null,"operation":"PURCHASE","#,
+    r#""amount":"10.50","currency":"USD","#,
+    r#""paymentMethodId":"0192aabb-ccdd-7000-8000-000000000003","#,
+    r#""properties":[{"key":"channel","value":"web"}]}"#,
 );
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -143,6 +156,7 @@ fn options(base: Base) -> Options {
         settle_after: Duration::from_secs(5),
         action_timeout: Duration::from_secs(86_400),
         in_flight_max: 8,
+        control: true,
         clock: Clock::new(false),
         sealer: Some(Arc::new(sealer())),
         tenants: Arc::new(Tenants::knowing([(TenantNo(1), id(100))])),
@@ -351,6 +365,134 @@ async fn a_program_has_a_page_or_says_why_not() {
     "#]].assert_eq(&shown);
 }
 
+/// A purchase of 10.50 USD that the program decides about.
+fn controlled() -> ControlRequest {
+    ControlRequest {
+        tenant: TenantNo(1),
+        request: id(1),
+        account: Some(AccountId::new(id(2))),
+        payment: None,
+        payment_key: Some("order-7".to_owned()),
+        transaction_key: None,
+        operation: TransactionType::Purchase,
+        amount: Some(AmountMinor(1_050)),
+        currency: Currency::parse("USD").unwrap(),
+        payment_method: Some(PaymentMethodId::new(id(3))),
+        properties: vec![("channel".to_owned(), "web".to_owned())],
+    }
+}
+
+/// What a program decides, in a line.
+async fn decided(gateway: &HttpGateway, request: ControlRequest) -> String {
+    let deadline = Deadline::within(&Clock::new(false), Duration::from_millis(500));
+    match gateway.control(request, deadline).await {
+        Ok(ControlDecision::GoesOn { amount, payment_method }) => {
+            format!("goes on: {:?} {:?}", amount.map(|it| it.0), payment_method.map(|it| it.uuid()))
+        }
+        Ok(ControlDecision::Aborted { reason }) => format!("aborted: {reason}"),
+        Err(reason) => format!("no decision: {reason}"),
+    }
+}
+
+/// An answer to the control request.
+fn says(fields: &str) -> String {
+    format!(r#"{{"requestId": "{}", {fields}}}"#, id(1))
+}
+
+/// Answers to a control request, right and wrong ones.
+fn decisions() -> Vec<(&'static str, Answer)> {
+    let goes_on = says(r#""aborted": false"#);
+    let (aborts, lowers) = (r#""aborted": true"#, r#""aborted": false, "amount""#);
+    let method = format!(r#""paymentMethodId": "{}""#, id(4));
+    let text = |length: usize| format!(r#"{aborts}, "reason": "{}""#, "r".repeat(length));
+    vec![
+        ("lower", Answer::json(says(&format!(r#"{lowers}: "7", "currency": "USD""#)))),
+        ("method", Answer::json(says(&format!(r#""aborted": false, {method}"#)))),
+        ("aborted", Answer::json(says(&format!(r#"{aborts}, "reason": "too risky""#)))),
+        ("nothing", Answer::json("")),
+        ("an empty object", Answer::json("{}")),
+        ("no decision", Answer::json(says(r#""amount": "7""#))),
+        ("a text for a decision", Answer::json(says(r#""aborted": "no""#))),
+        ("another request", Answer::json(goes_on.replace(&id(1).to_string(), &id(2).to_string()))),
+        ("more", Answer::json(says(&format!(r#"{lowers}: "10.51""#)))),
+        ("zero", Answer::json(says(&format!(r#"{lowers}: "0""#)))),
+        ("less than nothing", Answer::json(says(&format!(r#"{lowers}: "-1""#)))),
+        ("no number", Answer::json(says(&format!(r#"{lowers}: "x""#)))),
+        ("decimals", Answer::json(says(&format!(r#"{lowers}: "1.001""#)))),
+        ("another currency", Answer::json(says(&format!(r#"{lowers}: "7", "currency": "EUR""#)))),
+        ("no method", Answer::json(says(r#""aborted": false, "paymentMethodId": "card""#))),
+        ("aborted without a reason", Answer::json(says(aborts))),
+        (
+            "aborted with a method",
+            Answer::json(says(&format!(r#"{aborts}, "reason": "r", {method}"#))),
+        ),
+        ("a reason beside", Answer::json(says(r#""aborted": false, "reason": "r""#))),
+        ("a long reason", Answer::json(says(&text(2_049)))),
+        ("a reason of two lines", Answer::json(says(&format!(r#"{aborts}, "reason": "a\nb""#)))),
+        ("html", Answer::json("<html>4111111111111111</html>")),
+        ("ten megabytes", Answer::json(" ".repeat(10 << 20))),
+        ("error", Answer { status: Some(500), ..Answer::json(&goes_on) }),
+        ("redirect", Answer { status: Some(307), ..Answer::json(&goes_on) }),
+        ("unsigned", Answer { signature: Some(String::new()), ..Answer::json(&goes_on) }),
+        ("old", Answer { timestamp: Some((now_s() - 400).to_string()), ..Answer::json(&goes_on) }),
+        ("replayed", Answer { id: Some("msg_other".to_owned()), ..Answer::json(&goes_on) }),
+    ]
+}
+
+#[tokio::test]
+async fn a_program_decides_about_a_call_and_is_believed_as_far_as_it_can_be() {
+    let (program, gateway) = Program::start().await;
+    assert!(gateway.controls());
+    program.answers(Answer::json(says(r#""aborted": false"#)));
+    assert_eq!(decided(&gateway, controlled()).await, "goes on: None None");
+    let seen = program.take_seen();
+    assert_eq!((seen[0].0.as_str(), seen[0].2.as_str()), ("/faregate/control", CONTROL));
+    assert!(seen[0].1.contains_key("faregate-deadline"));
+    let mut shown = String::new();
+    for (name, said) in decisions() {
+        program.answers(said);
+        shown += &format!("{name}: {}\n", decided(&gateway, controlled()).await);
+        assert_eq!(program.take_seen().len(), 1, "{name}: it is asked once");
+    }
+    expect![[r#"
+        lower: goes on: Some(700) None
+        method: goes on: None Some(0192aabb-ccdd-7000-8000-000000000004)
+        aborted: aborted: too risky
+        nothing: no decision: the answer is not as the contract says: line 1, column 0
+        an empty object: no decision: the answer is not as the contract says: line 1, column 2
+        no decision: no decision: the answer is not as the contract says: line 1, column 68
+        a text for a decision: no decision: the answer is not as the contract says: line 1, column 69
+        another request: no decision: requestId: is not that of the request
+        more: no decision: amount: is not above 0, or more than that of the request
+        zero: no decision: amount: is not above 0, or more than that of the request
+        less than nothing: no decision: amount: is not above 0, or more than that of the request
+        no number: no decision: amount: not a decimal number
+        decimals: no decision: amount: more decimals than the currency has (2)
+        another currency: no decision: currency: is not that of the request
+        no method: no decision: the answer is not as the contract says: line 1, column 97
+        aborted without a reason: no decision: reason: is missing
+        aborted with a method: no decision: aborted: stands beside what would go on
+        a reason beside: no decision: reason: stands beside a call that goes on
+        a long reason: no decision: reason: has to have 1 to 2048 printable bytes
+        a reason of two lines: no decision: reason: has to have 1 to 2048 printable bytes
+        html: no decision: the answer is not as the contract says: line 1, column 1
+        ten megabytes: no decision: the answer's body: length limit exceeded
+        error: no decision: it answered HTTP 500
+        redirect: no decision: it answered HTTP 307
+        unsigned: no decision: the answer cannot be trusted: webhook-signature does not match
+        old: no decision: the answer cannot be trusted: webhook-timestamp is missing, or more than five minutes off
+        replayed: no decision: webhook-id of the answer is not that of the request
+    "#]].assert_eq(&shown);
+    program.answers(Answer::json(says(r#""aborted": false, "amount": "7""#)));
+    let void = ControlRequest { amount: None, ..controlled() };
+    expect!["no decision: amount: the request has none"].assert_eq(&decided(&gateway, void).await);
+    let (hanging, _) = listen(b"", true).await;
+    expect!["no decision: it did not answer in time"]
+        .assert_eq(&decided(&gateway_at(&hanging), controlled()).await);
+    let closed = decided(&gateway_at("http://127.0.0.1:9"), controlled()).await;
+    assert!(closed.starts_with("no decision: "), "{closed}");
+}
+
 #[tokio::test]
 async fn an_inquiry_says_what_the_gateway_knows() {
     let (program, gateway) = Program::start().await;
@@ -473,4 +615,5 @@ fn the_openapi_document_has_the_fields_of_the_messages() {
     assert_eq!(fields("Charge"), sent(CHARGE));
     assert_eq!(fields("Inquiry"), sent(INQUIRY));
     assert_eq!(fields("Form"), sent(FORM));
+    assert_eq!(fields("Control"), sent(CONTROL));
 }

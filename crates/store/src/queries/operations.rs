@@ -100,10 +100,12 @@ impl OperationQueries for SqlQueries {
         })
     }
 
-    fn has_reply(&self, key: ReplyKey) -> Result<bool, StoreError> {
+    fn has_reply(&self, key: ReplyKey, now: Timestamp) -> Result<bool, StoreError> {
         self.read(|reader| {
-            let sql = "SELECT 1 FROM reply WHERE key = ?1";
-            Ok(reader.query_one(sql, &[key.into()], |cells| cells.int())?.is_some())
+            let sql =
+                "SELECT 1 FROM reply WHERE key = ?1 AND (answer IS NULL OR expires_at_us > ?2)";
+            let key = [key.into(), now.into()];
+            Ok(reader.query_one(sql, &key, |cells| cells.int())?.is_some())
         })
     }
 

@@ -350,6 +350,7 @@ impl<S: Store> Workload<S> {
             currency: self.random.chance(30).then(|| currency("EUR")),
             properties: vec![],
             control: is_controlled.then(|| "faregate-rules".to_owned()).into_iter().collect(),
+            approved: vec![],
             gateways: vec![],
         };
         Some((

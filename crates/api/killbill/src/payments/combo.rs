@@ -129,7 +129,7 @@ pub(crate) async fn account_found_or_made(
     request_body = ComboBody<'static>,
     responses(TransactionResponses, UnknownResponses))]
 pub(crate) async fn start(call: Call) -> HandlerResult {
-    let control = control_plugins(call.query())?;
+    let control = control_plugins(&call)?;
     let body: ComboBody<'_> = call.body(JSON)?;
     let named = body.account()?;
     let mut payment_method = body.payment_method()?;
@@ -157,6 +157,7 @@ pub(crate) async fn start(call: Call) -> HandlerResult {
         currency: transaction.currency()?,
         properties,
         control,
+        approved: vec![],
         gateways,
     };
     let reply = submit(&call, combo, &named).await?;

@@ -9,7 +9,7 @@ use super::body::{JSON, TransactionBody};
 use super::response::{self, TransactionResponses, UnknownResponses};
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, code, no_such_payment};
-use crate::payment_rules::control_plugins;
+use crate::payment_rules::{control_plugins, own_control_plugins};
 use crate::request::plugin_properties;
 
 /// The permission to refund, and to complete a refund.
@@ -160,7 +160,15 @@ pub(crate) async fn complete_by_key(call: Call) -> HandlerResult {
 }
 
 async fn perform(call: &Call, operation: Operation, named_in: NamedIn) -> HandlerResult {
-    let control = control_plugins(call.query())?;
+    let control = match operation {
+        // What completes was begun before, and its gateway has decided about it.
+        Operation::Complete => own_control_plugins(call.query())?,
+        Operation::Capture
+        | Operation::Refund
+        | Operation::Void
+        | Operation::Chargeback
+        | Operation::ReverseChargeback => control_plugins(call)?,
+    };
     let body: Option<TransactionBody<'_>> = call.optional_body(JSON)?;
     let optional = matches!(operation, Operation::Void | Operation::Complete);
     if body.is_none() && !optional {
@@ -250,5 +258,6 @@ fn command(
             }));
         }
     };
-    Ok(make(FollowUp { payment, transaction_key, amount, currency, properties, control }))
+    let approved = vec![];
+    Ok(make(FollowUp { payment, transaction_key, amount, currency, properties, control, approved }))
 }

@@ -1,7 +1,7 @@
 //! What a payment adds up to, and what is left of it.
 
+use crate::AmountMinor;
 use crate::payment::{Amounts, Transaction, TransactionStatus, TransactionType};
-use crate::{AmountMinor, Currency, Rejection};
 
 impl Amounts {
     /// Adds up the successful transactions.
@@ -53,24 +53,6 @@ pub(super) fn left_to_return<'a>(
     let taken = amounts.captured.checked_add(amounts.purchased).unwrap_or(AmountMinor(i64::MAX));
     let refunds = sum(transactions, TransactionType::Refund, worked_or_may);
     taken.minus_floor_zero(refunds).minus_floor_zero(amounts.charged_back)
-}
-
-/// Reads an amount that must be there and above zero.
-pub(super) fn positive_amount(
-    text: Option<&str>,
-    currency: Currency,
-) -> Result<AmountMinor, Rejection> {
-    let text = text.ok_or_else(|| Rejection::invalid("amount", "needs to be set"))?;
-    let amount =
-        AmountMinor::parse(text, currency).map_err(|error| Rejection::InvalidParameter {
-            field: "amount".to_owned(),
-            reason: format!("{text}: {error}"),
-        })?;
-    if amount <= AmountMinor::ZERO {
-        let reason = format!("{text}: should be greater than 0");
-        return Err(Rejection::InvalidParameter { field: "amount".to_owned(), reason });
-    }
-    Ok(amount)
 }
 
 const fn worked_or_may(status: TransactionStatus) -> bool {

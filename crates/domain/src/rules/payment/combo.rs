@@ -193,6 +193,7 @@ mod tests {
             currency: None,
             properties: vec![],
             control: vec![],
+            approved: vec![],
             gateways: vec![],
         }
     }

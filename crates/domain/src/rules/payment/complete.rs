@@ -1,6 +1,5 @@
 //! Pending transactions: completed through the gateway, resolved by what a client reports, or fixed by an operator.
 
-use super::amounts::positive_amount;
 use super::outcome::{self, Asked, Evidence, Settled};
 use super::route::{in_doubt, refuse_superseded};
 use crate::context::Context;
@@ -9,7 +8,7 @@ use crate::payment::{
 };
 use crate::reply::Outcome;
 use crate::state::State;
-use crate::{Accepted, PaymentRejection, Rejection, Reply};
+use crate::{Accepted, PaymentRejection, Rejection, Reply, positive_amount};
 
 impl Complete {
     /// The transaction that the request means; one that succeeded already is a retry of the request.

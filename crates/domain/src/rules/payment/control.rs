@@ -24,6 +24,8 @@ const RETRIES: (&str, &str) = ("IPCD_RETRIES", "true");
 /// The plugins that decide about a call, with the rules that they decide by.
 pub(super) struct Control<'s> {
     plugins: BTreeSet<ControlPlugin>,
+    /// The programs that have let it go on.
+    programs: &'s [String],
     rules: Option<&'s PaymentRules>,
 }
 
@@ -70,15 +72,20 @@ impl<'s> Control<'s> {
     /// The refusal of a name that no plugin has.
     pub(super) fn of(
         state: &'s State,
-        call: &Initiate,
+        call: &'s Initiate,
         cx: &Context,
     ) -> Result<Option<Self>, Rejection> {
-        let mut plugins = named(&call.control)?;
+        let (mut plugins, programs) = (named(&call.control)?, call.approved.as_slice());
+        if !programs.is_empty() && asks_for_retries(&call.properties) {
+            let reason = "IPCD_RETRIES: what a control program let go on is not retried";
+            return Err(Rejection::invalid("pluginProperty", reason));
+        }
         let rules = state.payment_rules(cx.tenant);
         if rules.and_then(|it| it.limits.as_ref()).is_some_and(|it| it.every_payment) {
             plugins.insert(ControlPlugin::FaregateRules);
         }
-        Ok((!plugins.is_empty()).then_some(Self { plugins, rules }))
+        let is_controlled = !plugins.is_empty() || !programs.is_empty();
+        Ok(is_controlled.then_some(Self { plugins, programs, rules }))
     }
 
     /// The control of a call that follows on a payment; `None` where it names no plugin. No rule is about such
@@ -86,9 +93,10 @@ impl<'s> Control<'s> {
     ///
     /// # Errors
     /// The refusal of a name that no plugin has.
-    pub(super) fn of_follow_up(call: &FollowUp) -> Result<Option<Self>, Rejection> {
-        let plugins = named(&call.control)?;
-        Ok((!plugins.is_empty()).then_some(Self { plugins, rules: None }))
+    pub(super) fn of_follow_up(call: &'s FollowUp) -> Result<Option<Self>, Rejection> {
+        let (plugins, programs) = (named(&call.control)?, call.approved.as_slice());
+        let is_controlled = !plugins.is_empty() || !programs.is_empty();
+        Ok(is_controlled.then_some(Self { plugins, programs, rules: None }))
     }
 
     /// The method that the plugins set for a payment that names none.
@@ -132,7 +140,7 @@ impl<'s> Control<'s> {
     ) -> Decision {
         let attempt = self.attempt(&start.called(), None, cx);
         let plugin = plugin.name().to_owned();
-        let reply = PaymentAborted { attempt: attempt.id, plugin, reason };
+        let reply = PaymentAborted { attempt: Some(attempt.id), plugin, reason };
         cx.change(PaymentChange::Attempt(attempt));
         Decision::Aborted(Accepted::now(Reply::PaymentAborted(reply)))
     }
@@ -206,7 +214,7 @@ impl<'s> Control<'s> {
             state,
             amount: call.amount,
             currency: call.currency,
-            plugins: self.plugins.iter().map(|it| it.name().to_owned()).collect(),
+            plugins: self.names(),
             properties: call.properties.clone(),
             rules: self.rules.map(|it| it.revision.seq),
             counted_on: started.and_then(|(_, day)| day),
@@ -218,7 +226,13 @@ impl<'s> Control<'s> {
         }
     }
 
-    /// Whether the call is retried if it fails.
+    /// The names of all that decided, as the attempt shows them.
+    fn names(&self) -> Vec<String> {
+        let own = self.plugins.iter().map(|it| it.name());
+        own.chain(self.programs.iter().map(String::as_str)).map(str::to_owned).collect()
+    }
+
+    /// Whether the call is retried if it fails. One that a program let go on is not: the core does not ask it again.
     fn retries(&self, kind: TransactionType, properties: &Properties) -> bool {
         let is_retried = match kind {
             TransactionType::Authorize | TransactionType::Purchase => true,
@@ -231,8 +245,7 @@ impl<'s> Control<'s> {
         };
         let is_setting = |it: &RetrySettings| it.api;
         let by_tenant = self.rules.and_then(|it| it.retries.as_ref()).is_some_and(is_setting);
-        let (key, value) = RETRIES;
-        is_retried && (by_tenant || properties.iter().any(|it| it.0 == key && it.1 == value))
+        is_retried && self.programs.is_empty() && (by_tenant || asks_for_retries(properties))
     }
 }
 
@@ -250,6 +263,11 @@ impl Start<'_> {
             properties: &self.call.properties,
         }
     }
+}
+
+fn asks_for_retries(properties: &Properties) -> bool {
+    let (key, value) = RETRIES;
+    properties.iter().any(|it| it.0 == key && it.1 == value)
 }
 
 /// The plugins of these names.

@@ -1,6 +1,5 @@
 //! What may follow on a payment: capture, refund, void, chargeback and its reversal.
 
-use super::amounts::positive_amount;
 use super::complete;
 use super::control::Control;
 use super::initiate::{Way, append, refuse_succeeded, refuse_used_key};
@@ -12,7 +11,7 @@ use crate::payment::{
 };
 use crate::reply::Outcome;
 use crate::state::State;
-use crate::{Account, AmountMinor, Currency, PaymentRejection, Rejection};
+use crate::{Account, AmountMinor, Currency, PaymentRejection, Rejection, positive_amount};
 
 pub(crate) fn follow_up(
     state: &State,

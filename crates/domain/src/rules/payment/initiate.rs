@@ -1,6 +1,5 @@
 //! The start of a payment: authorize, purchase, credit.
 
-use super::amounts::positive_amount;
 use super::complete;
 use super::control::{Control, Decision, Start};
 use super::outcome::{self, Asked};
@@ -19,7 +18,7 @@ use crate::rules::blocking_state::refuse_closed;
 use crate::state::State;
 use crate::{
     Account, AccountRejection, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId,
-    PaymentRejection, Rejection, Revision,
+    PaymentRejection, Rejection, Revision, asked_currency, positive_amount,
 };
 
 pub(crate) fn initiate(
@@ -73,9 +72,7 @@ pub(super) fn start(
         Some(made) => made,
         None => payment_method(state, it, (account, control.as_ref()), cx)?,
     };
-    let currency = it.currency.or(account.currency).ok_or_else(|| {
-        Rejection::invalid("currency", "should not be null: neither request nor account has one")
-    })?;
+    let currency = asked_currency(it.currency, account.currency)?;
     refuse_other_currency(existing, currency)?;
     let amount = positive_amount(it.amount.as_deref(), currency)?;
     let facts = (account, method, (amount, currency));

@@ -199,6 +199,7 @@ fn try_again(
         amount: Some(attempt.amount.decimal(attempt.currency)),
         currency: Some(attempt.currency),
         control: attempt.plugins.clone(),
+        approved: vec![],
         properties: attempt.properties.clone(),
         gateways: vec![],
     };

@@ -254,7 +254,7 @@ fn a_reply_without_an_answer_never_expires() {
         replies_expired: LATE,
     };
     note(workload, vec![Bookkeeping::Over(over)]);
-    assert!(queries.has_reply(key).unwrap());
+    assert!(queries.has_reply(key, LATE).unwrap());
 }
 
 /// Only the last of the tokens that were mailed holds; the mails stay until they are sent or closed.

@@ -447,6 +447,32 @@ fn an_attempt_names_its_rules_and_whether_it_is_retried() {
 }
 
 #[test]
+fn a_program_has_to_be_asked_first_and_what_it_lets_go_on_is_not_retried() {
+    let mut world = World::new();
+    let settings = RetrySettings { days: Some(vec![8]), api: true };
+    world.rows.run(set_settings(Some(settings))).unwrap();
+    let program = || vec!["acme".to_owned()];
+    let start = Initiate { amount: Some("1".to_owned()), ..Initiate::of(account_id()) };
+    let mut run = |it: Initiate| world.rows.run(Command::Payment(PaymentCommand::Purchase(it)));
+    let refused = |it: Result<Executed, Rejection>| it.unwrap_err().to_string();
+    let unasked = Initiate { control: program(), ..start.clone() };
+    expect!["controlPluginName: there is no such control plugin"].assert_eq(&refused(run(unasked)));
+    let asks = vec![("IPCD_RETRIES".to_owned(), "true".to_owned())];
+    let retried = Initiate { approved: program(), properties: asks, ..start.clone() };
+    expect!["pluginProperty: IPCD_RETRIES: what a control program let go on is not retried"]
+        .assert_eq(&refused(run(retried)));
+    let both =
+        Initiate { control: vec!["faregate-rules".to_owned()], approved: program(), ..start };
+    let begun = run(both).unwrap();
+    let [attempt] = &attempts(&begun)[..] else { panic!("{begun:?}") };
+    assert_eq!(
+        (&attempt.plugins[..], attempt.retries),
+        (&["faregate-rules".to_owned(), "acme".to_owned()][..], false)
+    );
+    assert!(matches!(&begun.done.effects[..], [Effect::CallGateway(it)] if it.is_controlled));
+}
+
+#[test]
 fn rules_are_made_of_the_values_that_have_them() {
     let mut rows = Rows::new();
     let mut set = |command: Command| {
