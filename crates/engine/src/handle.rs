@@ -9,6 +9,7 @@ mod lanes;
 mod notifications;
 mod outbox;
 mod repair;
+mod resend;
 mod resolver;
 mod stopped;
 mod timers;
@@ -307,7 +308,9 @@ impl Engine {
         }
         match reply? {
             queue::Reply::Answer(answer) => Ok(answer),
-            queue::Reply::Balance(_) | queue::Reply::Inquired(_) => Err(Reason::Bug.into()),
+            queue::Reply::Balance(_) | queue::Reply::Inquired(_) | queue::Reply::Resent => {
+                Err(Reason::Bug.into())
+            }
         }
     }
 
@@ -344,7 +347,9 @@ impl Engine {
             let message = queue::Message::Balance { tenant, account, work };
             return match queue.ask(Route::Account(tenant, account), message).await? {
                 queue::Reply::Balance(balance) => Ok(balance),
-                queue::Reply::Answer(_) | queue::Reply::Inquired(_) => Err(Reason::Bug.into()),
+                queue::Reply::Answer(_) | queue::Reply::Inquired(_) | queue::Reply::Resent => {
+                    Err(Reason::Bug.into())
+                }
             };
         }
         self.read_balance(tenant, account, work).await

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use domain::partition::partition_key;
-use domain::{AccountId, PartitionNo, Request, TenantNo};
+use domain::{AccountId, PartitionNo, Request, Seq, TenantNo, WebhookEndpointId};
 
 use crate::partition::Answer;
 use crate::periodic::random_share;
@@ -26,6 +26,20 @@ pub enum Message {
     /// Ask the gateway of a transaction, and commit what it answers. The message says nothing of an outcome: no
     /// front is believed about one.
     Inquire(Question),
+    /// Send an event of the partition again.
+    Resend(Resend),
+}
+
+/// An event that is sent again under its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resend {
+    pub tenant: TenantNo,
+    /// Its journal row.
+    pub seq: Seq,
+    /// Its place in the row.
+    pub ordinal: u16,
+    /// Where to.
+    pub endpoints: Vec<WebhookEndpointId>,
 }
 
 /// Work that is only simulated: it takes some time between the two, and nothing else.
@@ -59,6 +73,8 @@ pub enum Reply {
     Balance(Option<Vec<LedgerTotal>>),
     /// To a message to inquire.
     Inquired(Inquired),
+    /// The event's deliveries are queued.
+    Resent,
 }
 
 /// What came of an inquiry that a front asked for.
@@ -136,6 +152,10 @@ pub trait Processor: Send + Sync + 'static {
         question: Question,
     ) -> BoxFuture<'static, Result<Inquired, Unavailable>>;
 
+    /// Queues the deliveries of an event of a partition that is ours.
+    fn resend(&self, partition: i32, resend: Resend)
+    -> BoxFuture<'static, Result<(), Unavailable>>;
+
     /// What the ledger says about an account; `None` where there is no such account. Also for
     /// accounts of partitions that are not ours.
     fn balance(
@@ -180,6 +200,8 @@ pub enum Route {
     Account(TenantNo, AccountId),
     /// To the owner of [`PartitionNo::FIRST`]: tenants, users and roles.
     System,
+    /// To the owner of a partition, where one of its rows is meant.
+    Partition(PartitionNo),
 }
 
 impl Route {
@@ -189,6 +211,7 @@ impl Route {
         match self {
             Self::Account(tenant, account) => partition_key(tenant, account),
             Self::System => "system".to_owned(),
+            Self::Partition(partition) => format!("partition {}", partition.number()),
         }
     }
 
@@ -201,6 +224,7 @@ impl Route {
         match self {
             Self::Account(tenant, account) => PartitionNo::of(tenant, account, partitions),
             Self::System => PartitionNo::FIRST,
+            Self::Partition(partition) => partition,
         }
     }
 }

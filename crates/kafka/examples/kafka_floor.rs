@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use domain::{AccountId, Request, TenantNo};
 use engine::ports::{BoxFuture, LedgerTotal, Question, StoreError};
-use engine::queue::{Inquired, Processor, QueuePosition, SimulatedWork};
+use engine::queue::{Inquired, Processor, QueuePosition, Resend, SimulatedWork};
 use engine::{Answer, Reason, Unavailable};
 use kafka::processor::ProcessorOptions;
 use kafka::topics::{Class, Layout};
@@ -39,6 +39,9 @@ impl Processor for Idle {
         Box::pin(async { Ok(()) })
     }
 
+    fn resend(&self, _: i32, _: Resend) -> BoxFuture<'static, Result<(), Unavailable>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
     fn inquire(&self, _: i32, _: Question) -> BoxFuture<'static, Result<Inquired, Unavailable>> {
         Box::pin(async { Ok(Inquired::NoTransaction) })
     }

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use domain::ledger::LedgerAccount;
-use domain::{AccountId, Currency, PaymentId, TenantNo, TransactionId};
+use domain::{AccountId, Currency, PaymentId, Seq, TenantNo, TransactionId, WebhookEndpointId};
 use engine::ports::{DisputeInquiry, Inquiry, LedgerTotal, Question};
-use engine::queue::{Inquired, Message, Reply, SimulatedWork};
+use engine::queue::{Inquired, Message, Reply, Resend, SimulatedWork};
 use engine::{Answer, Reason, Unavailable};
 use prost::Message as _;
 use uuid::Uuid;
@@ -112,6 +112,9 @@ impl Command {
             CommandBody::Ask(Message::Inquire(question)) => {
                 wire::CommandBody::Inquiry(question_to_wire(question))
             }
+            CommandBody::Ask(Message::Resend(resend)) => {
+                wire::CommandBody::Resend(resend_to_wire(resend))
+            }
             CommandBody::Echo(bytes) => wire::CommandBody::Echo(bytes.clone()),
             CommandBody::Clock => wire::CommandBody::Clock(wire::Nothing {}),
         };
@@ -152,6 +155,9 @@ impl Command {
             wire::CommandBody::Inquiry(inquiry) => {
                 CommandBody::Ask(Message::Inquire(question_from_wire(inquiry)?))
             }
+            wire::CommandBody::Resend(resend) => {
+                CommandBody::Ask(Message::Resend(resend_from_wire(&resend)?))
+            }
             wire::CommandBody::Echo(bytes) => CommandBody::Echo(bytes),
             wire::CommandBody::Clock(_) => CommandBody::Clock,
         };
@@ -184,6 +190,7 @@ impl ReplyEnvelope {
             ReplyBody::Reply(Reply::Inquired(inquired)) => {
                 wire::ReplyBody::Inquired(wire::Inquired { result: inquired_to_wire(*inquired) })
             }
+            ReplyBody::Reply(Reply::Resent) => wire::ReplyBody::Resent(wire::Nothing {}),
             ReplyBody::Unavailable(reason, retry_after) => {
                 let milliseconds = |it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
                 wire::ReplyBody::Unavailable(wire::Refusal {
@@ -228,6 +235,7 @@ impl ReplyEnvelope {
             wire::ReplyBody::Inquired(inquired) => {
                 ReplyBody::Reply(Reply::Inquired(inquired_from_wire(inquired.result)?))
             }
+            wire::ReplyBody::Resent(_) => ReplyBody::Reply(Reply::Resent),
             wire::ReplyBody::Expired(_) => ReplyBody::Expired,
             wire::ReplyBody::Echo(bytes) => ReplyBody::Echo(bytes),
         };
@@ -322,6 +330,25 @@ fn question_from_wire(inquiry: wire::Inquiry) -> Result<Question, EnvelopeError>
     })
 }
 
+fn resend_to_wire(resend: &Resend) -> wire::Resend {
+    wire::Resend {
+        tenant: resend.tenant.0,
+        seq: resend.seq.0,
+        ordinal: u32::from(resend.ordinal),
+        endpoints: resend.endpoints.iter().map(|it| it.uuid().as_bytes().to_vec()).collect(),
+    }
+}
+
+fn resend_from_wire(resend: &wire::Resend) -> Result<Resend, EnvelopeError> {
+    let id = |bytes: &Vec<u8>| Uuid::from_slice(bytes).map(WebhookEndpointId::new).map_err(garbage);
+    Ok(Resend {
+        tenant: TenantNo(resend.tenant),
+        seq: Seq(resend.seq),
+        ordinal: u16::try_from(resend.ordinal).map_err(garbage)?,
+        endpoints: resend.endpoints.iter().map(id).collect::<Result<_, _>>()?,
+    })
+}
+
 fn total_to_wire(total: &LedgerTotal) -> wire::LedgerTotal {
     wire::LedgerTotal {
         account: match total.account {
@@ -378,7 +405,7 @@ mod wire {
         pub reply_partition: i32,
         #[prost(uint32, tag = "6")]
         pub time_to_live_ms: u32,
-        #[prost(oneof = "CommandBody", tags = "7, 8, 9, 10, 11")]
+        #[prost(oneof = "CommandBody", tags = "7, 8, 9, 10, 11, 12")]
         pub body: Option<CommandBody>,
     }
 
@@ -394,6 +421,20 @@ mod wire {
         Clock(Nothing),
         #[prost(message, tag = "11")]
         Inquiry(Inquiry),
+        #[prost(message, tag = "12")]
+        Resend(Resend),
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Resend {
+        #[prost(uint32, tag = "1")]
+        pub tenant: u32,
+        #[prost(int64, tag = "2")]
+        pub seq: i64,
+        #[prost(uint32, tag = "3")]
+        pub ordinal: u32,
+        #[prost(bytes, repeated, tag = "4")]
+        pub endpoints: Vec<Vec<u8>>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
@@ -428,7 +469,7 @@ mod wire {
         pub front: u64,
         #[prost(fixed64, tag = "3")]
         pub correlation: u64,
-        #[prost(oneof = "ReplyBody", tags = "4, 5, 6, 7, 8, 9, 10, 11, 12")]
+        #[prost(oneof = "ReplyBody", tags = "4, 5, 6, 7, 8, 9, 10, 11, 12, 13")]
         pub body: Option<ReplyBody>,
     }
 
@@ -452,6 +493,8 @@ mod wire {
         Echo(Vec<u8>),
         #[prost(message, tag = "12")]
         Inquired(Inquired),
+        #[prost(message, tag = "13")]
+        Resent(Nothing),
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
@@ -553,6 +596,12 @@ mod tests {
                 of: inquiry(),
                 case: "du_1".to_owned(),
             }))),
+            CommandBody::Ask(Message::Resend(Resend {
+                tenant: TenantNo(3),
+                seq: Seq(i64::MAX),
+                ordinal: u16::MAX,
+                endpoints: vec![WebhookEndpointId::new(Uuid::nil()), WebhookEndpointId::new(id(7))],
+            })),
             CommandBody::Echo(vec![0, 255, 10]),
             CommandBody::Clock,
         ] {
@@ -592,7 +641,7 @@ mod tests {
         let inquired =
             [Inquired::NoTransaction, Inquired::Unreachable, Inquired::Open, Inquired::Final];
         let inquired = inquired.map(|it| ReplyBody::Reply(Reply::Inquired(it)));
-        let outcomes = outcomes.chain(inquired);
+        let outcomes = outcomes.chain(inquired).chain([ReplyBody::Reply(Reply::Resent)]);
         for outcome in
             outcomes.chain(refusals).chain([ReplyBody::Expired, ReplyBody::Echo(vec![7])])
         {

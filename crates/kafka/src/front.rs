@@ -183,7 +183,7 @@ impl Queue for Front {
     fn ask(&self, route: Route, message: Message) -> BoxFuture<'_, Result<Reply, Unavailable>> {
         Box::pin(async move {
             let class = match &message {
-                Message::Request(_) | Message::Inquire(_) => Class::Payment,
+                Message::Request(_) | Message::Inquire(_) | Message::Resend(_) => Class::Payment,
                 Message::Balance { .. } => Class::Balance,
             };
             let partitions = self.partitions(class).ok_or(Reason::QueueAway)?;

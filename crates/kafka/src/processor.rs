@@ -16,7 +16,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use engine::periodic::Backoff;
-use engine::queue::{Message, Processor, QueuePosition};
+use engine::queue::{Message, Processor, QueuePosition, Reply};
+use futures_util::TryFutureExt as _;
 use rdkafka::Offset;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -391,7 +392,9 @@ impl Polling {
             return self.refuse(lane, record, SignatureError::Stale);
         }
         let task = match message {
-            Message::Request(_) | Message::Inquire(_) if self.class == Class::Balance => {
+            Message::Request(_) | Message::Inquire(_) | Message::Resend(_)
+                if self.class == Class::Balance =>
+            {
                 // Its partition has no owner here.
                 let error = EnvelopeError::Garbage("a command among questions".to_owned());
                 return self.park(lane, record, &error);
@@ -405,10 +408,16 @@ impl Polling {
             Message::Balance { tenant, account, work } => {
                 Task::Balance(self.processor.balance(tenant, account, work))
             }
-            Message::Inquire(question) => Task::Inquire {
-                skipping: self.processor.skip(partition, offset),
-                inquiring: self.processor.inquire(partition, question),
-            },
+            Message::Inquire(question) => {
+                let skipping = self.processor.skip(partition, offset);
+                let inquiring = self.processor.inquire(partition, question);
+                Task::Passed { skipping, then: Box::pin(inquiring.map_ok(Reply::Inquired)) }
+            }
+            Message::Resend(resend) => {
+                let skipping = self.processor.skip(partition, offset);
+                let resending = self.processor.resend(partition, resend);
+                Task::Passed { skipping, then: Box::pin(resending.map_ok(|()| Reply::Resent)) }
+            }
         };
         self.add(Item { lane: Arc::clone(lane), offset, reply_to: Some(reply_to), task });
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use domain::{AccountId, PartitionNo, Request, TenantNo};
 use engine::access::Access;
 use engine::ports::{BoxFuture, LedgerTotal, Queries, Question, StoreError};
-use engine::queue::{Inquired, Processor, QueuePosition, SimulatedWork};
+use engine::queue::{Inquired, Processor, QueuePosition, Resend, SimulatedWork};
 use engine::{Answer, Engine, Parts, Reason, Running, Unavailable};
 use store::{Server, Share, SqlQueries};
 
@@ -158,6 +158,17 @@ impl Processor for Processing {
     ) -> BoxFuture<'static, Result<Inquired, Unavailable>> {
         match self.engine(partition) {
             Some(engine) => Box::pin(async move { engine.inquire_for_front(question).await }),
+            None => Box::pin(std::future::ready(Err(Reason::NotOwner.into()))),
+        }
+    }
+
+    fn resend(
+        &self,
+        partition: i32,
+        resend: Resend,
+    ) -> BoxFuture<'static, Result<(), Unavailable>> {
+        match self.engine(partition) {
+            Some(engine) => Box::pin(async move { engine.resend(resend).await }),
             None => Box::pin(std::future::ready(Err(Reason::NotOwner.into()))),
         }
     }

@@ -8,7 +8,8 @@ use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Response};
 use domain::WebhookEndpointId;
-use engine::ports::{Bookkeeping, CALLBACK, Delivery, DeliveryId, JournalRow};
+use engine::ports::{CALLBACK, JournalRow};
+use engine::queue;
 use engine::time::rfc3339;
 use gateway::push::event::{EventOfRow, event_of, events_of, parse_event_id};
 use gateway::push::{Receivers, ReceiversError};
@@ -187,8 +188,7 @@ pub async fn show(
     responses(
         ObjectRejections,
         (status = 202, description = "It is sent, with the schedule of a new event", body = Resent),
-        (status = 400, description = "A field is invalid, or the endpoint is off"),
-        (status = 501, description = "Processes with the queue `kafka` send nothing again one by one")))]
+        (status = 400, description = "A field is invalid, or the endpoint is off")))]
 pub async fn resend(
     Call { api, context, uri, .. }: Call,
     Path(id): Path<String>,
@@ -196,9 +196,6 @@ pub async fn resend(
 ) -> Result<(StatusCode, Json<Resent>), Error> {
     context.require(RESEND)?;
     Parameters::of(&uri)?.end()?;
-    if api.engine.is_front() {
-        return Err(Error::NotHere { what: "deliveries of events" });
-    }
     let resend: Resend = input::json_or_nothing(body, &context.tenant).await?;
     let (row, ordinal) = find(&api, &context, &id).await?;
     let event = event_of(&row, ordinal).ok_or_else(|| not_found(&id))?;
@@ -215,17 +212,10 @@ pub async fn resend(
             vec![found.ok_or_else(|| invalid("endpoint", reason))?]
         }
     };
-    let rows = endpoints.iter().map(|endpoint| {
-        Bookkeeping::DeliveryPostponed(Delivery {
-            id: DeliveryId { seq: row.seq, ordinal, endpoint: *endpoint },
-            tenant: context.tenant.no,
-            attempts: 0,
-            due_at: api.engine.clock().now(),
-            error: String::new(),
-        })
-    });
-    api.engine.record(rows.collect()).await?;
-    Ok((StatusCode::ACCEPTED, Json(Resent { endpoints: endpoints.len() })))
+    let resent = Resent { endpoints: endpoints.len() };
+    let (tenant, seq) = (context.tenant.no, row.seq);
+    api.engine.resend(queue::Resend { tenant, seq, ordinal, endpoints }).await?;
+    Ok((StatusCode::ACCEPTED, Json(resent)))
 }
 
 /// The endpoints that are on and want an event.

@@ -289,7 +289,7 @@ async fn ask_owner(
     let route = Route::Account(question.of().tenant, account);
     match queue.ask(route, Message::Inquire(question)).await? {
         Reply::Inquired(inquired) => Ok(inquired),
-        Reply::Answer(_) | Reply::Balance(_) => Err(Reason::Bug.into()),
+        Reply::Answer(_) | Reply::Balance(_) | Reply::Resent => Err(Reason::Bug.into()),
     }
 }
 

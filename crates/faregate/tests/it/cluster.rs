@@ -12,6 +12,7 @@ use crate::events::Stream;
 use crate::gateways::{Program, account, pay, payment_of};
 use crate::postgres::{Scratch, key_file};
 use crate::process::{Launch, Server, TempDir, eventually, run};
+use crate::webhook_receiver::Receiver;
 
 /// A processor and two fronts with one program as their gateway.
 struct Cluster {
@@ -42,6 +43,7 @@ impl Cluster {
             launch
                 .env("FAREGATE_DATABASE_URL", &database.url())
                 .env("FAREGATE_CONFIG", &config)
+                .env("FAREGATE_PUSH_ALLOW_LOOPBACK", "true")
                 .env("FAREGATE_KAFKA_FRONT_ID", front)
                 .env("FAREGATE_KAFKA_KEY_FILE", &key_file(&dir, "kafka.key"))
                 .env("FAREGATE_FLAGS_KEY_FILE", &key_file(&dir, "flags.key"))
@@ -171,8 +173,57 @@ fn cluster_fronts_list_and_stream_the_events_of_all_partitions() {
     account(&other, "acme");
     let new = resumed.ids("account.created", 1);
     assert!(!ids.contains(&new[0].as_str()), "what was listed is not streamed again");
-    let resend = client.post(&format!("/v1/events/{}/resend", new[0]), &json!({}));
-    assert_eq!(resend.status, 501, "{}", resend.text());
+}
+
+#[test]
+#[ignore = "needs Kafka and PostgreSQL: conformance/run"]
+fn cluster_fronts_have_the_owner_of_an_event_send_it_again() {
+    let cluster = Cluster::start();
+    let [client, other] = cluster.tenant();
+    let receiver = Receiver::start();
+    let made = json!({ "url": receiver.url, "events": ["account.created"] });
+    assert_eq!(client.post("/v1/webhooks/endpoints", &made).status, 201);
+    // Of accounts in several partitions.
+    for _ in 0..6 {
+        account(&client, "acme");
+    }
+    let first = eventually("all arrive", || {
+        let ids = receiver.ids("account.created");
+        (ids.len() == 6).then_some(ids)
+    });
+    for id in &first {
+        let sent = other.post(&format!("/v1/events/{id}/resend"), &json!({}));
+        assert_eq!((sent.status, sent.json()), (202, json!({ "endpoints": 1 })));
+    }
+    let mut again = eventually("all arrive again", || {
+        let ids = receiver.ids("account.created");
+        (ids.len() == 12).then(|| ids[6..].to_vec())
+    });
+    again.sort();
+    assert_eq!(again.iter().collect::<BTreeSet<_>>(), first.iter().collect());
+    assert_eq!(other.post("/v1/events/evt_1_0/resend", &json!({})).status, 404);
+}
+
+#[test]
+#[ignore = "needs Kafka and PostgreSQL: conformance/run"]
+fn cluster_fronts_ask_control_programs_before_they_send_a_call() {
+    let cluster = Cluster::start();
+    let [client, other] = cluster.tenant();
+    let payer = account(&client, "acme");
+    let path = format!("/1.0/kb/accounts/{payer}/payments?controlPluginName=acme");
+    let body = json!({ "transactionType": "PURCHASE", "amount": "10" });
+    let decides = |decision: Value| cluster.program.state().decision = decision;
+    decides(json!({ "aborted": true, "reason": "too risky" }));
+    assert_eq!(other.post(&path, &body).status, 422);
+    decides(json!({ "aborted": null }));
+    assert_eq!(other.post(&path, &body).status, 503);
+    assert_eq!(client.get(&path).json(), json!([]));
+    decides(json!({ "amount": "7" }));
+    let paid = other.post(&path, &body);
+    assert_eq!(paid.status, 201, "{}", paid.text());
+    let shown = client.get(&path).json();
+    assert_eq!(shown[0]["transactions"][0]["amount"], 7.0);
+    assert_eq!(cluster.program.state().controls.len(), 3);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Thread;
 
 use engine::ports::{BoxFuture, LedgerTotal};
-use engine::queue::{Inquired, Reply, is_settled};
+use engine::queue::{Reply, is_settled};
 use engine::{Answer, Reason, Unavailable};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -33,11 +33,10 @@ pub(super) enum Task {
     Skip(BoxFuture<'static, Result<(), Unavailable>>, ReplyBody),
     /// A balance query; `None` where there is no such account.
     Balance(BoxFuture<'static, Result<Option<Vec<LedgerTotal>>, Unavailable>>),
-    /// An inquiry to a gateway, which begins once its offset is passed: a crash does not repeat it, because
-    /// who notified does.
-    Inquire {
+    /// What begins once its offset is passed: a crash does not repeat it, because its client does.
+    Passed {
         skipping: BoxFuture<'static, Result<(), Unavailable>>,
-        inquiring: BoxFuture<'static, Result<Inquired, Unavailable>>,
+        then: BoxFuture<'static, Result<Reply, Unavailable>>,
     },
 }
 
@@ -115,9 +114,9 @@ async fn finish(item: Item, outlet: &Arc<Outlet>) {
             Ok(totals) => ReplyBody::Reply(Reply::Balance(totals)),
             Err(unavailable) => unavailable.into(),
         }),
-        Task::Inquire { skipping, inquiring } => match skipping.await {
-            Ok(()) => Ok(match inquiring.await {
-                Ok(inquired) => ReplyBody::Reply(Reply::Inquired(inquired)),
+        Task::Passed { skipping, then } => match skipping.await {
+            Ok(()) => Ok(match then.await {
+                Ok(reply) => ReplyBody::Reply(reply),
                 Err(unavailable) => unavailable.into(),
             }),
             Err(unavailable) => Err(unavailable),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{AccountId, PaymentId, TenantNo, TransactionId};
+use domain::{AccountId, PartitionNo, PaymentId, Seq, TenantNo, TransactionId, WebhookEndpointId};
 use engine::Reason;
 use engine::ports::{Inquiry, Question};
-use engine::queue::{Inquired, Message, Queue, Reply};
+use engine::queue::{Inquired, Message, Queue, Reply, Resend, Route};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use kafka::topics::Class;
@@ -140,6 +140,13 @@ async fn inquiries_are_answered_by_the_partition_and_pass_their_offset() {
     }
     assert_eq!(database.inquired(), [transaction; 3]);
     assert_eq!(database.skipped().len(), 3);
+    let partition = PartitionNo::new(2).unwrap();
+    let endpoints = vec![WebhookEndpointId::new(uuid::Uuid::from_u128(9))];
+    let seq = Seq(partition.start().0 + 7);
+    let resend = Resend { tenant: TenantNo(2), seq, ordinal: 1, endpoints };
+    let reply = front.ask(Route::Partition(partition), Message::Resend(resend.clone())).await;
+    assert_eq!(reply.map_err(|it| it.reason), Ok(Reply::Resent));
+    assert_eq!(database.resent(), [(2, resend)]);
     assert_eq!(scene::ask(&front, scene::route(7), scene::request("k")).await, DONE);
     assert_eq!(database.opened(), 3, "no partition was read again");
     processor.stop(TIMEOUT).await;

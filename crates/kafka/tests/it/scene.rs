@@ -11,7 +11,7 @@ use domain::tenant::SetTenantValue;
 use domain::{AccountId, Command as DomainCommand, Request, RequestId, TenantNo, TransactionId};
 use engine::ports::{BoxFuture, LedgerTotal, Question, StoreError};
 use engine::queue::{
-    Inquired, Message, Processor, Queue, QueuePosition, Reply, Route, SimulatedWork,
+    Inquired, Message, Processor, Queue, QueuePosition, Reply, Resend, Route, SimulatedWork,
 };
 use engine::{Answer, Reason, Unavailable};
 use kafka::processor::{ProcessorOptions, RunningProcessor};
@@ -102,6 +102,7 @@ struct State {
     executed: Vec<RequestId>,
     skipped: Vec<(i32, i64)>,
     inquired: Vec<TransactionId>,
+    resent: Vec<(i32, Resend)>,
     /// Commits fail; what is not durable is lost, as with a database that is away.
     is_away: bool,
     opened: usize,
@@ -130,6 +131,11 @@ impl Database {
     /// The transactions that were inquired about.
     pub fn inquired(&self) -> Vec<TransactionId> {
         self.state.lock().unwrap().inquired.clone()
+    }
+
+    /// The events that were sent again, each by the partition that did.
+    pub fn resent(&self) -> Vec<(i32, Resend)> {
+        self.state.lock().unwrap().resent.clone()
     }
 
     /// How often a partition was opened.
@@ -261,6 +267,15 @@ impl Processor for Counting {
                 _ => Ok(Inquired::NoTransaction),
             }
         })
+    }
+
+    fn resend(
+        &self,
+        partition: i32,
+        resend: Resend,
+    ) -> BoxFuture<'static, Result<(), Unavailable>> {
+        self.database.state.lock().unwrap().resent.push((partition, resend));
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn balance(
