@@ -15,8 +15,12 @@ use crate::tables::{LOG_TABLES, REPLAY, REPLAY_PROGRESS};
 /// How many replays of a partition are looked at.
 const RUNNING_MAX: i64 = 16;
 
-/// How many replays of a tenant are kept; older ones are deleted with a new one.
+/// How many replays of a tenant are kept, and may run: the oldest that are done are deleted with a new one.
 pub const REPLAYS_MAX: i64 = 100;
+
+/// In how many partitions the replay of `r` is done.
+const DONE_IN: &str = "(SELECT count(*) FROM webhook_replay_progress p \
+                       WHERE p.tenant = r.tenant AND p.id = r.id AND p.is_done = 1)";
 
 /// A connection to the replays. After an error it is of no more use.
 pub struct Replays {
@@ -36,13 +40,25 @@ impl Replays {
         Ok(Self { db })
     }
 
-    /// Adds a replay, and deletes old ones of the tenant.
+    /// Adds a replay, and deletes old ones of the tenant that are done in all of so many partitions. False, and it
+    /// was not added, where [`REPLAYS_MAX`] of them are not.
     ///
     /// # Errors
     /// [`StoreError`]: it was not added, except where the outcome is not known.
-    pub fn add(&self, it: &Replay) -> Result<(), StoreError> {
+    pub fn add(&self, it: &Replay, partitions: usize) -> Result<bool, StoreError> {
+        let partitions = i64::try_from(partitions).unwrap_or(i64::MAX);
+        let of = [it.tenant.into(), partitions.into()];
         self.db.begin()?;
-        let written = self.write(it).and_then(|()| self.db.commit());
+        let sql =
+            format!("SELECT count(*) FROM webhook_replay r WHERE r.tenant = ?1 AND {DONE_IN} < ?2");
+        let running = self.db.reader().query_one(&sql, &of, |cells| cells.int());
+        let written = running.and_then(|running| {
+            let has_room = running.is_none_or(|running| running < REPLAYS_MAX);
+            if has_room {
+                self.write(it, partitions)?;
+            }
+            self.db.commit().map(|()| has_room)
+        });
         if written.is_err() {
             // What went wrong first is worth more.
             drop(self.db.rollback());
@@ -50,7 +66,7 @@ impl Replays {
         written
     }
 
-    fn write(&self, it: &Replay) -> Result<(), StoreError> {
+    fn write(&self, it: &Replay, partitions: i64) -> Result<(), StoreError> {
         let events = json(&it.events);
         let (from, to) = it.times;
         self.db.insert(&REPLAY)?.row(&[
@@ -63,13 +79,19 @@ impl Replays {
             it.account.into(),
             it.created_at.into(),
         ])?;
-        let newest = "SELECT id FROM webhook_replay WHERE tenant = ?1 \
-                      ORDER BY created_at_us DESC, id DESC LIMIT ?2";
-        for table in [REPLAY.name, REPLAY_PROGRESS.name] {
-            let sql = format!("DELETE FROM {table} WHERE tenant = ?1 AND id NOT IN ({newest})");
-            self.db.prepare(&sql)?.row(&[it.tenant.into(), REPLAYS_MAX.into()])?;
-        }
-        Ok(())
+        // Those that run first, and of the others the newest.
+        let kept = format!(
+            "SELECT r.id FROM webhook_replay r WHERE r.tenant = ?1 \
+             ORDER BY CASE WHEN {DONE_IN} < ?2 THEN 0 ELSE 1 END, r.created_at_us DESC, r.id DESC LIMIT ?3"
+        );
+        let sql = format!(
+            "DELETE FROM webhook_replay AS r WHERE r.tenant = ?1 AND {DONE_IN} >= ?2 AND r.id NOT IN ({kept})"
+        );
+        let tenant = it.tenant.into();
+        self.db.prepare(&sql)?.row(&[tenant, partitions.into(), REPLAYS_MAX.into()])?;
+        let sql = "DELETE FROM webhook_replay_progress WHERE tenant = ?1 \
+                   AND id NOT IN (SELECT id FROM webhook_replay WHERE tenant = ?1)";
+        self.db.prepare(sql)?.row(&[tenant])
     }
 
     /// The replays that a partition is not done with, the oldest first.

@@ -9,6 +9,7 @@ use domain::{FlagRejection, Rejection, TenantRejection};
 use engine::Unavailable;
 use engine::access::AccessError;
 use http::StatusCode;
+use store::replays::REPLAYS_MAX;
 use web::{BodyError, Problem, WrongField};
 
 use crate::sign_up_problem;
@@ -21,6 +22,9 @@ const RETRY_AFTER_NOTIFICATION: Duration = Duration::from_secs(1);
 
 /// `Retry-After` where all permits for event streams are in use.
 const RETRY_AFTER_STREAMS_FULL: Duration = Duration::from_secs(1);
+
+/// `Retry-After` where too many replays run.
+const RETRY_AFTER_REPLAYS: Duration = Duration::from_secs(10);
 
 /// How much of a gateway's text is shown, in characters.
 const REASON_CHARS_MAX: usize = 255;
@@ -105,6 +109,9 @@ pub enum Error {
     /// A customer, a session or an operation that does not exist, or belongs to another tenant.
     #[error("there is no such {0}")]
     NoSuch(&'static str),
+    /// As many replays of the tenant as may be are not done yet.
+    #[error("{} replays of the tenant are not done yet, and no more are kept", REPLAYS_MAX)]
+    TooManyReplays,
     /// All permits for event streams are in use.
     #[error("too many streams are open")]
     StreamsFull,
@@ -133,6 +140,7 @@ impl Error {
             Self::Tenant(error) => return sign_up_problem::of_tenant(error),
             Self::NotificationRefused(_) => (StatusCode::BAD_REQUEST, "notification-refused"),
             Self::GatewayUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "gateway-unavailable"),
+            Self::TooManyReplays => (StatusCode::TOO_MANY_REQUESTS, "too-many-requests"),
             Self::StreamsFull | Self::NotificationsFull => {
                 (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
             }
@@ -161,6 +169,7 @@ impl Error {
             Self::WrongFields(fields) => problem.problems(fields.clone()),
             Self::Rejected(rejection) => with_details(problem, rejection),
             Self::Contended => problem.retry_after(Some(RETRY_AFTER_CONTENDED)),
+            Self::TooManyReplays => problem.retry_after(Some(RETRY_AFTER_REPLAYS)),
             Self::StreamsFull => problem.retry_after(Some(RETRY_AFTER_STREAMS_FULL)),
             Self::GatewayUnavailable | Self::NotificationsFull => {
                 problem.retry_after(Some(RETRY_AFTER_NOTIFICATION))

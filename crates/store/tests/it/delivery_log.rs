@@ -160,7 +160,7 @@ fn replays_are_kept_until_they_are_done_and_the_last_of_a_tenant_are_shown() {
         created_at: Timestamp(n),
     };
     for n in 1..=2 {
-        replays.add(&replay(n)).unwrap();
+        assert!(replays.add(&replay(n), 2).unwrap());
     }
     let second = PartitionNo::new(1).unwrap();
     let progress = ReplayProgress { upto: Some(Seq(9)), queued: 5, is_done: false };
@@ -174,9 +174,21 @@ fn replays_are_kept_until_they_are_done_and_the_last_of_a_tenant_are_shown() {
     assert_eq!(running(second), [(replay(2), none)]);
     assert_eq!(replays.find(TENANT, replay(1).id).unwrap(), Some((replay(1), vec![done])));
     assert_eq!(replays.find(TenantNo(2), replay(1).id).unwrap(), None);
-    for n in 3..=REPLAYS_MAX + 1 {
-        replays.add(&replay(n)).unwrap();
+    for n in 3..=REPLAYS_MAX {
+        assert!(replays.add(&replay(n), 2).unwrap());
     }
-    assert_eq!(replays.find(TENANT, replay(1).id).unwrap(), None, "the oldest one went");
-    assert!(replays.find(TENANT, replay(2).id).unwrap().is_some());
+    let is_there = |n| replays.find(TENANT, replay(n).id).unwrap().is_some();
+    let next = REPLAYS_MAX + 1;
+    assert!(!replays.add(&replay(next), 2).unwrap(), "the first is done in one of two partitions");
+    assert!(is_there(1) && !is_there(next));
+    assert!(replays.add(&Replay { tenant: TenantNo(2), ..replay(next) }, 2).unwrap());
+    for n in [1, 5, 7] {
+        for partition in [PartitionNo::FIRST, second] {
+            replays.advance((TENANT, replay(n).id), partition, done).unwrap();
+        }
+    }
+    assert!(replays.add(&replay(next), 2).unwrap());
+    assert!(!is_there(1) && is_there(2) && is_there(5), "the oldest that was done went");
+    assert!(replays.add(&replay(next + 1), 2).unwrap());
+    assert!(is_there(2) && !is_there(5) && is_there(7), "and the next one");
 }

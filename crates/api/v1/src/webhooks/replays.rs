@@ -71,6 +71,7 @@ pub struct ReplayView {
         (status = 400, description = "A field is invalid"),
         (status = 403, description = "event:resend is missing"),
         (status = 422, description = "The key was used for another request"),
+        (status = 429, description = "100 replays of the tenant are not done yet"),
         Unauthenticated))]
 pub async fn create(
     Call { api, context, uri, headers }: Call,
@@ -103,20 +104,24 @@ pub async fn create(
         account: it.account.map(AccountId::new),
         created_at: now,
     };
-    let added = replay.clone();
-    let (found, progress) =
-        with_replays(&api, move |replays| match replays.find(added.tenant, added.id)? {
-            Some(found) => Ok(found),
-            None => replays.add(&added).map(|()| (added, vec![])),
-        })
-        .await?;
+    let (added, partitions) = (replay.clone(), partitions(&api).await?);
+    let found = with_replays(&api, move |replays| {
+        let found = replays.find(added.tenant, added.id)?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        let is_added = replays.add(&added, partitions)?;
+        Ok(is_added.then_some((added, vec![])))
+    });
+    let (found, progress) = found.await?.ok_or(Error::TooManyReplays)?;
     let to = if has_end { replay.times.1 } else { found.times.1 };
     let is_same = Replay { times: (replay.times.0, to), created_at: found.created_at, ..replay };
     if is_same != found {
         return Err(SignUpError::AnotherRequest.into());
     }
     let location = [(LOCATION, format!("/v1/webhooks/replays/{}", found.id))];
-    Ok((StatusCode::ACCEPTED, location, Json(view(&found, &progress))).into_response())
+    Ok((StatusCode::ACCEPTED, location, Json(view(&found, (&progress, partitions))))
+        .into_response())
 }
 
 /// Shows how far a replay is.
@@ -137,7 +142,7 @@ pub async fn show(
     let no = context.tenant.no;
     let found = with_replays(&api, move |replays| replays.find(no, uuid)).await?;
     let (replay, progress) = found.ok_or_else(not_found)?;
-    Ok(Json(view(&replay, &progress)))
+    Ok(Json(view(&replay, (&progress, partitions(&api).await?))))
 }
 
 fn time(field: &'static str, text: &str) -> Result<Timestamp, Error> {
@@ -160,8 +165,13 @@ async fn with_replays<T: Send + 'static>(
     }
 }
 
-fn view(it: &Replay, progress: &[ReplayProgress]) -> ReplayView {
-    let is_done = !progress.is_empty() && progress.iter().all(|it| it.is_done);
+/// How many partitions have a part of each replay.
+async fn partitions(api: &Api) -> Result<usize, Error> {
+    Ok(api.engine.read(|queries| queries.journal_heads()).await?.len())
+}
+
+fn view(it: &Replay, (progress, partitions): (&[ReplayProgress], usize)) -> ReplayView {
+    let is_done = progress.iter().filter(|it| it.is_done).count() >= partitions;
     ReplayView {
         id: it.id,
         status: if is_done { "done" } else { "running" },
