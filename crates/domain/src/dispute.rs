@@ -14,6 +14,9 @@ pub const CASE_CHARS_MAX: usize = 128;
 /// How many times the money of one case is charged back at most: what is withdrawn more often is excess.
 pub const CHARGEBACKS_MAX: u8 = 8;
 
+/// How many disputes a payment has at most: a further case is refused.
+pub const DISPUTES_PER_PAYMENT_MAX: usize = 100;
+
 /// How long before evidence is due a warning is given.
 pub const WARN_BEFORE_US: i64 = 3 * 86_400 * Timestamp::SECOND_US;
 

@@ -62,4 +62,6 @@ pub enum Read {
     Timer(TenantNo, TimerKey),
     /// The dispute of a gateway's case.
     Dispute(TenantNo, DisputeCase),
+    /// How many disputes a payment has.
+    DisputeCount(TenantNo, PaymentId),
 }

@@ -101,6 +101,8 @@ pub struct State {
     pub timers: BTreeMap<(TenantNo, TimerKey), Option<Timer>>,
     /// By what the gateway calls them.
     pub disputes: BTreeMap<(TenantNo, DisputeCase), Option<Dispute>>,
+    /// How many disputes a payment has.
+    pub dispute_counts: BTreeMap<(TenantNo, PaymentId), usize>,
 }
 
 const LOADED: &str = "a command's reads are loaded before it is executed";
@@ -308,6 +310,10 @@ impl State {
         self.disputes.get(&(tenant, case.clone())).expect(LOADED).as_ref()
     }
 
+    pub(crate) fn dispute_count(&self, tenant: TenantNo, payment: PaymentId) -> usize {
+        *self.dispute_counts.get(&(tenant, payment)).expect(LOADED)
+    }
+
     /// Makes a command's changes visible to the commands after it in the batch.
     pub fn apply(&mut self, tenant: TenantNo, changes: &[Change]) {
         for change in changes {
@@ -483,7 +489,13 @@ impl State {
                 self.outstanding.remove(&(tenant, *transaction));
             }
             PaymentChange::Dispute(it) => {
-                self.disputes.insert((it.tenant, it.case.clone()), Some((**it).clone()));
+                let key = (it.tenant, it.case.clone());
+                let before = self.disputes.insert(key, Some((**it).clone())).flatten();
+                if before.is_none()
+                    && let Some(count) = self.dispute_counts.get_mut(&(it.tenant, it.payment_id))
+                {
+                    *count += 1;
+                }
             }
             PaymentChange::Posting(_) => {}
         }

@@ -12,8 +12,8 @@ use crate::read::Read;
 use crate::reply::{AccountReply, Reply};
 use crate::state::State;
 use crate::{
-    AccountId, Command, EXTERNAL_PAYMENT, Executed, Rejection, Request, RequestId, Seq, TenantNo,
-    Timestamp, execute,
+    AccountId, Command, EXTERNAL_PAYMENT, Executed, PaymentId, Rejection, Request, RequestId, Seq,
+    TenantNo, Timestamp, execute,
 };
 
 /// The tenant of all requests.
@@ -163,6 +163,7 @@ impl Rows {
                 state.operations.entry((tenant, id)).or_default();
             }
             Read::Dispute(tenant, case) => drop(state.disputes.entry((tenant, case)).or_default()),
+            Read::DisputeCount(tenant, payment) => count_disputes(state, (tenant, payment)),
             Read::Timer(tenant, key) => drop(state.timers.entry((tenant, key)).or_default()),
         });
     }
@@ -173,6 +174,12 @@ fn load_rules(state: &mut State, tenant: TenantNo) {
     let changed = state.changed_payment_rules.remove(&tenant);
     let known = state.payment_rules.entry(tenant).or_default();
     *known = changed.or(known.take());
+}
+
+fn count_disputes(state: &mut State, of: (TenantNo, PaymentId)) {
+    let all = state.disputes.values().flatten();
+    let count = all.filter(|it| (it.tenant, it.payment_id) == of).count();
+    state.dispute_counts.insert(of, count);
 }
 
 fn load_for_payment(state: &mut State, of: (TenantNo, AccountId)) {

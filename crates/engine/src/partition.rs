@@ -702,7 +702,8 @@ impl Run<'_> {
                 | Read::Customer(..)
                 | Read::Operation(..)
                 | Read::Timer(..)
-                | Read::Dispute(..) => None,
+                | Read::Dispute(..)
+                | Read::DisputeCount(..) => None,
             };
             let file = payment.and_then(|id| state.payments.get(&(request.tenant, id)));
             file.and_then(Option::as_ref).into_iter().for_each(&mut look);

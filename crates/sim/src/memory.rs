@@ -538,6 +538,7 @@ impl Tables {
             }
             Read::Claim(key) => self.read_claim(key, state),
             Read::Dispute(tenant, case) => self.control.read_dispute((*tenant, case), state),
+            Read::DisputeCount(tenant, id) => self.control.count_disputes((*tenant, *id), state),
             Read::Tenant(no) => copy(*no, &self.tenants, &mut state.tenants),
             Read::TenantValue(tenant, key) => {
                 copy((*tenant, key.clone()), &self.tenant_values, &mut state.tenant_values);

@@ -132,6 +132,7 @@ pub(crate) fn state(
     wanted.control.load(reader, &mut state)?;
     load_timers(reader, &wanted.timers, &mut state)?;
     load_disputes(reader, &wanted.disputes, &mut state)?;
+    count_disputes(reader, &wanted.disputed, &mut state)?;
     Ok(state)
 }
 
@@ -178,6 +179,8 @@ struct Wanted<'a> {
     control: WantedControl,
     timers: Vec<(TenantNo, TimerKey)>,
     disputes: Vec<(TenantNo, &'a DisputeCase)>,
+    /// Payments whose disputes are counted.
+    disputed: Vec<(TenantNo, PaymentId)>,
 }
 
 impl<'a> Wanted<'a> {
@@ -211,6 +214,7 @@ impl<'a> Wanted<'a> {
             Read::Operation(tenant, id) => self.operations.push((*tenant, *id)),
             Read::Timer(tenant, key) => self.timers.push((*tenant, *key)),
             Read::Dispute(tenant, case) => self.disputes.push((*tenant, case)),
+            Read::DisputeCount(tenant, payment) => self.disputed.push((*tenant, *payment)),
         }
     }
 
@@ -475,6 +479,20 @@ fn load_disputes(
         state.disputes.insert((it.tenant, it.case.clone()), Some(it));
         Ok(())
     })
+}
+
+fn count_disputes(
+    reader: &Reader,
+    payments: &[(TenantNo, PaymentId)],
+    state: &mut State,
+) -> Result<(), StoreError> {
+    for &(tenant, payment) in payments {
+        let sql = "SELECT count(*) FROM dispute WHERE payment_id = ?2 AND tenant + 0 = ?1";
+        let count = reader.query_one(sql, &[tenant.into(), payment.into()], |cells| cells.int())?;
+        let count = usize::try_from(count.unwrap_or_default()).unwrap_or(usize::MAX);
+        state.dispute_counts.insert((tenant, payment), count);
+    }
+    Ok(())
 }
 
 /// Custom fields, further addresses and blocking states: as seldom changed as tags, and never asked for by

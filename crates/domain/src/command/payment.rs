@@ -256,7 +256,10 @@ impl PaymentCommand {
                 read(Read::Timer(tenant, key));
                 read_with_attempts(it.payment, tenant, read);
             }
-            Self::RecordDispute(it) => read_dispute((it.payment, &it.case), tenant, read),
+            Self::RecordDispute(it) => {
+                read(Read::DisputeCount(tenant, it.payment));
+                read_dispute((it.payment, &it.case), tenant, read);
+            }
             Self::BookDispute(it) => {
                 read_dispute_timer((TimerKind::DisputeBooking, it), tenant, read);
             }

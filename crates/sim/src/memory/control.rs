@@ -56,6 +56,11 @@ impl ControlTables {
         state.disputes.insert(key, found);
     }
 
+    pub(super) fn count_disputes(&self, of: (TenantNo, PaymentId), state: &mut State) {
+        let count = self.disputes.values().filter(|it| (it.tenant, it.payment_id) == of).count();
+        state.dispute_counts.insert(of, count);
+    }
+
     pub(super) fn put_rules(&mut self, mut it: PaymentRules) {
         tabled(&mut it.revision);
         self.rules.insert(it.tenant, it);

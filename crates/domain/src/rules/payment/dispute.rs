@@ -12,7 +12,8 @@ use crate::change::{PaymentChange, TimerChange};
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::dispute::{
-    Dispute, DisputeBooked, DisputeCase, DisputeSaid, DisputeTimer, RecordDispute, WARN_BEFORE_US,
+    DISPUTES_PER_PAYMENT_MAX, Dispute, DisputeBooked, DisputeCase, DisputeSaid, DisputeTimer,
+    RecordDispute, WARN_BEFORE_US,
 };
 use crate::payment::{PaymentFile, Transaction, TransactionStatus, TransactionType};
 use crate::reply::Outcome;
@@ -67,6 +68,10 @@ fn first_said(
 ) -> Result<Dispute, Rejection> {
     if state.claim(&claim_of(&it.case, cx)).is_some() {
         return Err(of_another_payment());
+    }
+    if state.dispute_count(cx.tenant, file.payment.id) >= DISPUTES_PER_PAYMENT_MAX {
+        let reason = "has as many disputes as a payment may have";
+        return Err(Rejection::invalid("payment", reason));
     }
     let id: DisputeId = cx.mint();
     cx.claim(claim_of(&it.case, cx), id.uuid(), Some(file.payment.account_id));

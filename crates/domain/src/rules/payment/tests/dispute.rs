@@ -6,7 +6,8 @@ use super::*;
 use crate::Event;
 use crate::command::PaymentCommand;
 use crate::dispute::{
-    CHARGEBACKS_MAX, Dispute, DisputeCase, DisputeSaid, DisputeStatus, DisputeTimer, RecordDispute,
+    CHARGEBACKS_MAX, DISPUTES_PER_PAYMENT_MAX, Dispute, DisputeCase, DisputeSaid, DisputeStatus,
+    DisputeTimer, RecordDispute,
 };
 use crate::timer::{TimerKey, TimerKind};
 
@@ -443,6 +444,30 @@ fn a_warning_is_given_three_days_before_evidence_is_due() {
         ],
     );
     check_paid("dispute p c NEEDS_RESPONSE 10 0 due=0 | wait 900000 | fire p c", expect![""]);
+}
+
+#[test]
+fn a_payment_has_only_so_many_disputes_and_those_it_has_go_on() {
+    let cases = 1..=DISPUTES_PER_PAYMENT_MAX;
+    let all = cases.map(|n| format!("dispute p c{n} WARNING_CLOSED 1 0")).collect::<Vec<_>>();
+    let all = all.join(" | ");
+    check_paid(
+        &format!("{all} | dispute p more NEEDS_RESPONSE 1 0"),
+        expect!["refused: payment: has as many disputes as a payment may have"],
+    );
+    check_paid(
+        &format!("{all} | dispute p c7 NEEDS_RESPONSE 1 0"),
+        expect![
+            "Chargeback Success, purchased 1000, charged back 100; gateway>customer 1000, customer>disputes 100 / NEEDS_RESPONSE 100 0 0 0 / changed"
+        ],
+    );
+    let other = "purchase q 10 | approve q | dispute q more NEEDS_RESPONSE 1 0";
+    check_paid(
+        &format!("{all} | {other}"),
+        expect![
+            "Chargeback Success, purchased 1000, charged back 100; gateway>customer 1000, customer>disputes 100 / NEEDS_RESPONSE 100 0 0 0 / recorded"
+        ],
+    );
 }
 
 #[test]
