@@ -100,6 +100,98 @@ fn scheduled_retries_are_a_range_of_the_timers_key() {
     );
 }
 
+/// What the queries for disputes name, and the index that each is a range of.
+const DISPUTES: [(&str, &str, &str); 8] = [
+    ("tenant = ?1 AND id = ?2", "PRIMARY KEY", "(tenant=? AND id=?)"),
+    (
+        "tenant = ?1 AND gateway = ?2 AND case_id = ?3",
+        "INDEX dispute_by_case",
+        "(tenant=? AND gateway=? AND case_id=?)",
+    ),
+    ("tenant = ?1 ORDER BY id LIMIT ?2 OFFSET ?3", "PRIMARY KEY", "(tenant=?)"),
+    (
+        "payment_id = ?4 AND tenant + 0 = ?1 ORDER BY id LIMIT ?2 OFFSET ?3",
+        "INDEX dispute_by_payment",
+        "(payment_id=?)",
+    ),
+    (
+        "payment_id = ?4 AND tenant + 0 = ?1 AND +dispute_status = ?5 ORDER BY id LIMIT ?2 OFFSET ?3",
+        "INDEX dispute_by_payment",
+        "(payment_id=?)",
+    ),
+    (
+        "tenant = ?1 AND account_id = ?4 ORDER BY id LIMIT ?2 OFFSET ?3",
+        "INDEX dispute_by_account",
+        "(tenant=? AND account_id=?)",
+    ),
+    (
+        "tenant = ?1 AND account_id = ?4 AND +dispute_status = ?5 ORDER BY id LIMIT ?2 OFFSET ?3",
+        "INDEX dispute_by_account",
+        "(tenant=? AND account_id=?)",
+    ),
+    (
+        "tenant = ?1 AND dispute_status = ?4 ORDER BY id LIMIT ?2 OFFSET ?3",
+        "INDEX dispute_by_status",
+        "(tenant=? AND dispute_status=?)",
+    ),
+];
+
+#[test]
+fn disputes_are_ranges_of_their_indexes() {
+    let world = World::at(Home::embedded(), 41);
+    let reader = Reader::open(&database_path(world.home.path()), &Options::default()).unwrap();
+    for (range, index, columns) in DISPUTES {
+        let query = format!("SELECT * FROM dispute WHERE {range}");
+        check(&reader, &query, &[&format!("SEARCH dispute USING {index} {columns}")]);
+    }
+    check(
+        &reader,
+        "SELECT count(*) FROM dispute WHERE payment_id = ?2 AND tenant + 0 = ?1",
+        &["SEARCH dispute USING COVERING INDEX dispute_by_payment (payment_id=?)"],
+    );
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
+fn postgres_disputes_are_ranges_of_their_indexes() {
+    let scratch = crate::postgres::Scratch::new();
+    drop(scratch.open_with(&Options::default()));
+    let reader = Reader::connect(&scratch.server()).unwrap();
+    let rows = "INSERT INTO dispute (tenant, id, account_id, payment_id, transaction_id, gateway, case_id, \
+                dispute_status, amount_minor, currency, withdrawn_minor, reinstated_minor, \
+                charged_back_minor, reversed_minor, excess_minor, excess_returned_minor, asked_at_us, \
+                created_at_us, updated_at_us, seq) \
+                SELECT 1, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'g', \
+                n::text, 5, 1, 'USD', 0, 0, 0, 0, 0, 0, 1, 1, 1, n FROM generate_series(1, 5000) n";
+    for sql in [rows, "ANALYZE dispute"] {
+        reader.for_each(sql, &[], |_| Ok(())).unwrap();
+    }
+    let number = |sql: &str, n: usize, value: &str| sql.replace(&format!("?{n}"), value);
+    let id = "'00000000-0000-0000-0000-000000000001'";
+    for (range, index, _) in DISPUTES {
+        let named = index.strip_prefix("INDEX ").unwrap_or("dispute_pkey");
+        let text = range.contains("case_id");
+        let is_status = range.contains("tenant = ?1 AND dispute_status");
+        let second = if text {
+            "'g'"
+        } else if range.contains("id = ?2") {
+            id
+        } else {
+            "1"
+        };
+        let mut sql = number(range, 1, "1");
+        sql = number(&sql, 2, second);
+        sql = number(&sql, 3, if text { "'c'" } else { "0" });
+        sql = number(&sql, 4, if is_status { "1" } else { id });
+        sql = number(&sql, 5, "1");
+        let explain = format!("EXPLAIN (COSTS OFF) SELECT * FROM dispute WHERE {sql}");
+        let plan = reader.query(&explain, &[], |cells| Ok(cells.text()?.to_owned())).unwrap();
+        let scan = plan.iter().find(|line| line.contains("Scan")).unwrap();
+        assert!(scan.contains(&format!("using {named} on")), "{sql}: {plan:?}");
+        assert!(!plan.iter().any(|line| line.contains("Sort")), "{sql}: {plan:?}");
+    }
+}
+
 #[test]
 fn custom_fields_are_ranges_of_their_indexes() {
     let world = World::at(Home::embedded(), 41);
