@@ -10,13 +10,14 @@ use http::{Method, Request, Response, header, request};
 use http_body_util::Full;
 use tokio_rustls::rustls::ClientConfig;
 
-use crate::callback::{Callback, CallbackError, Reach, validate_callback};
+use crate::callback::{Callback, CallbackError, Reach, Resolver, validate_callback};
 use crate::outbound::{self, Connection, Fencing, Idle, SendError, Tls, public_web_tls};
 
 /// The URL that paths are appended to, and the addresses that it may have.
 pub struct Base {
     callback: Callback,
     reach: Reach,
+    resolver: Resolver,
 }
 
 impl Base {
@@ -31,7 +32,13 @@ impl Base {
             return Err(CallbackError::NotAUrl);
         }
         callback.target.truncate(callback.target.trim_end_matches('/').len());
-        Ok(Self { callback, reach })
+        Ok(Self { callback, reach, resolver: Resolver::System })
+    }
+
+    /// The same, with addresses of this resolver.
+    #[must_use]
+    pub fn resolved_by(self, resolver: Resolver) -> Self {
+        Self { resolver, ..self }
     }
 }
 
@@ -85,8 +92,8 @@ impl Host {
     }
 
     async fn connect(&self) -> Result<Connection, String> {
-        let Base { callback, reach } = &self.base;
-        let address = callback.address(*reach).await?;
+        let Base { callback, reach, resolver } = &self.base;
+        let address = callback.address_by(resolver, *reach).await?;
         let tls = match callback.is_tls {
             true => Some(Tls::of(&self.tls, &callback.host)?),
             false => None,

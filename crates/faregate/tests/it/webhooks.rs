@@ -84,6 +84,32 @@ fn endpoints_are_made_changed_and_deleted() {
     assert!(!stored.contains("example.com"), "{stored}");
 }
 
+/// Also those that the checks of callbacks, gateways and their deliveries are tested with.
+#[test]
+fn no_spelling_of_a_forbidden_address_is_registered() {
+    const HOSTS: &str = include_str!("../../../gateway/tests/forbidden_hosts.txt");
+    let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = Server::start_with(crate::process::Launch::in_earnest());
+    let client = server.tenant();
+    for host in HOSTS.lines() {
+        let url = format!("http://{host}:{port}/");
+        let refused = client.post(ENDPOINTS, &json!({ "url": url }));
+        let field = refused.json()["field"].clone();
+        assert_eq!((refused.status, field), (400, json!("url")), "{host}");
+        let encoded: String = url.bytes().map(|it| format!("%{it:02X}")).collect();
+        let callback = format!("/1.0/kb/tenants/registerNotificationCallback?cb={encoded}");
+        assert_eq!(client.post(&callback, &json!({})).status, 400, "{host}");
+    }
+    for _ in 0..3 {
+        account(&client, "__EXTERNAL_PAYMENT__");
+    }
+    drop(server.stop());
+    let seen = listener.accept().map_err(|error| error.kind());
+    assert_eq!(seen.map(|(_, from)| from), Err(std::io::ErrorKind::WouldBlock));
+}
+
 #[test]
 fn what_no_endpoint_can_have_is_refused_by_field() {
     let server = Server::start_with(crate::process::Launch::in_earnest());

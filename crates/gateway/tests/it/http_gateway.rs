@@ -145,7 +145,11 @@ fn now_s() -> i64 {
 }
 
 fn gateway_at(url: &str) -> HttpGateway {
-    HttpGateway::new(options(Base::parse(url, Reach::PublicAndPrivate).unwrap()))
+    gateway_of(Base::parse(url, Reach::PublicAndPrivate).unwrap())
+}
+
+pub fn gateway_of(base: Base) -> HttpGateway {
+    HttpGateway::new(options(base))
 }
 
 fn options(base: Base) -> Options {
@@ -366,7 +370,7 @@ async fn a_program_has_a_page_or_says_why_not() {
 }
 
 /// A purchase of 10.50 USD that the program decides about.
-fn controlled() -> ControlRequest {
+pub fn controlled() -> ControlRequest {
     ControlRequest {
         tenant: TenantNo(1),
         request: id(1),

@@ -4,6 +4,7 @@
 
 mod callback_stub;
 mod calls;
+mod forbidden_addresses;
 mod http_gateway;
 mod journal;
 mod mail;

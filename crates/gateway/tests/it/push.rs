@@ -34,7 +34,7 @@ pub struct World {
 }
 
 impl World {
-    fn start(dir: &Path, reach: Reach) -> Self {
+    pub fn start(dir: &Path, reach: Reach) -> Self {
         Self::start_with(dir, push::Options::new(reach))
     }
 
@@ -157,13 +157,13 @@ impl World {
         }
     }
 
-    fn forward(&self, by: Duration) {
+    pub fn forward(&self, by: Duration) {
         let by_us = i64::try_from(by.as_micros()).unwrap();
         let clock = self.engine.clock();
         clock.set(clock.now().plus_us(by_us));
     }
 
-    async fn quiet(&self) {
+    pub async fn quiet(&self) {
         assert!(self.engine.quiesce(TIMEOUT).await, "the follower did not catch up");
     }
 }
