@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::card_data::mask_pans;
 use domain::combo::{ComboAccount, InitiateCombo};
 use domain::command::PaymentCommand;
 use domain::payment::{FollowUp, Initiate, TransactionType};
@@ -102,6 +103,7 @@ impl Engine {
             let asked = call.request((tenant, id), &known);
             match self.ask_control(&name, asked).await? {
                 ControlDecision::Aborted { reason } => {
+                    let reason = mask_pans(&reason);
                     let aborted = PaymentAborted { attempt: None, plugin: name, reason };
                     return Ok(Controlled::Answered(Answer::Replied(Reply::PaymentAborted(
                         aborted,

@@ -267,7 +267,7 @@ pub fn files(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// Stops the server and looks for the numbers in all that it has written.
-fn nothing_is_kept(server: Server) {
+pub fn nothing_is_kept(server: Server) {
     let files = files(&server.data_dir);
     assert!(!files.is_empty());
     for (path, content) in files {

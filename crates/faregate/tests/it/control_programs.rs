@@ -144,6 +144,34 @@ fn what_a_program_aborts_or_does_not_decide_leaves_nothing() {
 }
 
 #[test]
+fn card_numbers_in_the_answers_of_a_program_are_kept_and_shown_nowhere() {
+    let dir = TempDir::new();
+    let (program, config) = Program::start(dir.path());
+    let launch = Launch::usual().env("FAREGATE_CONFIG", &config);
+    let server = Server::start_with(launch.env("FAREGATE_LOG_LEVEL", "trace"));
+    let client = server.tenant();
+    let payer = account(&client, "faregate-simulator");
+    let number = "4111111111111111";
+    for field in ["reason", "requestId", "amount", "currency", "paymentMethodId", "aborted", "x"] {
+        let aborts = field == "reason";
+        let mut decision = json!({ "aborted": aborts });
+        decision[field] = json!(number);
+        program.state().decision = decision;
+        let answer = purchase(&client, &payer, CONTROLLED);
+        let expected = match field {
+            "reason" => 422,
+            // Nobody reads it.
+            "x" => 201,
+            _ => 503,
+        };
+        assert_eq!(answer.status, expected, "{field}: {}", answer.text());
+        assert!(!answer.text().contains(number), "{field}: {}", answer.text());
+    }
+    assert!(!server.metrics().contains(number));
+    crate::card_numbers::nothing_is_kept(server);
+}
+
+#[test]
 fn what_follows_on_a_payment_is_decided_too() {
     let shop = Shop::open();
     let payer = account(&shop.client, "faregate-simulator");
