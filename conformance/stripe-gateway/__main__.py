@@ -265,6 +265,199 @@ def methods_that_were_attached_elsewhere_are_found(kb, stripe):
     same(status, 400, said)
 
 
+def add(kb, account, external, properties=(), plugin="faregate-stripe", query="?isDefault=true", headers=None):
+    """The answer to a request that adds a method: status, body, and the path of the method."""
+    info = {"externalPaymentMethodId": external, "properties": [{"key": k, "value": v} for k, v in properties]}
+    body = {"pluginName": plugin, "pluginInfo": info}
+    status, said, given = kb.ask("POST", f"/accounts/{account}/paymentMethods{query}", body, headers=headers)
+    return status, said, (given.get("Location") or "").partition("/1.0/kb")[2]
+
+
+def until(look, wanted, of, within_s=30):
+    """Waits until `look` finds what is wanted."""
+    end = time.monotonic() + within_s
+    while (found := look()) != wanted:
+        assert time.monotonic() < end, f"{of}: {found!r}, not {wanted!r}"
+        time.sleep(0.2)
+
+
+def customers_of(stripe, account):
+    customers = stripe.get("/v1/customers?limit=100")["data"]
+    return [it["id"] for it in customers if it["metadata"].get("faregate-account") == account]
+
+
+def attached_to(stripe, account):
+    """The methods at Stripe of the account's customers."""
+    return [it["id"] for customer in customers_of(stripe, account)
+            for it in stripe.get(f"/v1/customers/{customer}/payment_methods")["data"]]
+
+
+def read(kb, path):
+    return kb.ask("GET", path)[0]
+
+
+def a_method_is_attached_before_it_is_charged(kb, stripe):
+    account = kb.account()
+    method = kb.method(account, "", properties=[("token", "tok_visa")])
+    same(len(attached_to(stripe, account)), 1, "attached")
+    same(kb.ask("GET", f"/accounts/{account}")[1]["paymentMethodId"], method, "the default")
+    attach = {"method": "POST", "path": "/v1/payment_methods/*/attach"}
+    stripe.faults({"match": attach, "fault": "server_error"})
+    status, payment = kb.pay(account)
+    stripe.no_faults()
+    same((status, last(payment)["status"]), (201, "SUCCESS"), "charged without another request to attach it")
+
+
+def a_refused_card_is_no_method(kb, stripe):
+    account = kb.account()
+    key = str(uuid.uuid4())
+    body = {"pluginName": "faregate-stripe", "externalKey": key,
+            "pluginInfo": {"externalPaymentMethodId": "pm_card_chargeDeclined"}}
+    status, said, _ = kb.ask("POST", f"/accounts/{account}/paymentMethods?isDefault=true", body)
+    assert status == 402 and "declined" in said["message"], f"{status} {said}"
+    same(kb.ask("GET", f"/accounts/{account}/paymentMethods")[1], [], "methods")
+    same(kb.ask("GET", f"/accounts/{account}")[1]["paymentMethodId"], None, "default")
+    same(attached_to(stripe, account), [], "at Stripe")
+    body["pluginInfo"]["externalPaymentMethodId"] = "pm_card_visa"
+    same(kb.ask("POST", f"/accounts/{account}/paymentMethods", body)[0], 201, "its key is free")
+    status, said, _ = add(kb, account, "")
+    assert status == 400 and "token" in said["message"], f"nothing names a card: {status} {said}"
+
+
+def a_lost_answer_about_a_method_is_asked_about(kb, stripe):
+    attach = {"method": "POST", "path": "/v1/payment_methods/*/attach"}
+    for fault, is_attached in [("lose_answer", True), ("cut_before", False), ("answer_garbage", True)]:
+        account = kb.account()
+        stripe.faults({"match": attach, "fault": fault, "count": 1})
+        status, said, path = add(kb, account, "", [("token", "tok_visa")])
+        assert status == 504 and path, f"{fault}: {status} {said}"
+        same(read(kb, path), 404, f"{fault}: it is not active yet")
+        refused, _, _ = kb.ask("POST", f"/accounts/{account}/payments?paymentMethodId={path.rsplit('/', 1)[1]}",
+                               {"transactionType": "PURCHASE", "amount": "1"})
+        same(refused, 404, f"{fault}: it is not charged")
+        if is_attached:
+            until(lambda: read(kb, path), 200, fault)
+            same(kb.pay(account)[0], 201, f"{fault}: charged")
+        else:
+            time.sleep(6)
+            same(read(kb, path), 404, fault)
+        stripe.no_faults()
+        same(len(attached_to(stripe, account)), int(is_attached), f"{fault}: methods at Stripe")
+        same(len(customers_of(stripe, account)), 1, f"{fault}: customers")
+
+
+def a_repeated_request_adds_one_method(kb, stripe):
+    account = kb.account()
+    key = {"Idempotency-Key": str(uuid.uuid4())}
+    first = add(kb, account, "", [("token", "tok_visa")], headers=key)
+    same(first[0], 201, first[1])
+    same(add(kb, account, "", [("token", "tok_visa")], headers=key)[::2], first[::2], "the same answer")
+    same(len(attached_to(stripe, account)), 1, "methods at Stripe")
+
+
+def methods_that_are_added_at_once_have_one_customer(kb, stripe):
+    account = kb.account()
+    answers = []
+    tokens = ["tok_visa", "tok_mastercard"] * 2
+    threads = [threading.Thread(target=lambda token=token: answers.append(
+        add(kb, account, "", [("token", token)], query="")[0])) for token in tokens]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(answers) <= {201, 504}, answers
+    until(lambda: len(attached_to(stripe, account)), 4, "methods at Stripe")
+    until(lambda: len(kb.ask("GET", f"/accounts/{account}/paymentMethods")[1]), 4, "methods here")
+    same(len(customers_of(stripe, account)), 1, "customers")
+
+
+def a_deleted_method_is_detached(kb, stripe):
+    account = kb.account()
+    detach = {"method": "POST", "path": "/v1/payment_methods/*/detach"}
+    for fault in (None, "lose_answer", "cut_before", "rate_limit"):
+        method = kb.method(account, "", properties=[("token", "tok_visa")])
+        same(len(attached_to(stripe, account)), 1, "attached")
+        if fault:
+            stripe.faults({"match": detach, "fault": fault, "count": 1})
+        status, said, _ = kb.ask("DELETE", f"/paymentMethods/{method}?forceDefaultPmDeletion=true")
+        same(status, 204, said)
+        same(read(kb, f"/paymentMethods/{method}"), 404, "gone here at once")
+        until(lambda: attached_to(stripe, account), [], f"{fault}: detached")
+        stripe.no_faults()
+
+
+def two_methods_of_one_name_are_detached_with_the_last(kb, stripe):
+    account = kb.account()
+    first = kb.method(account, "", properties=[("token", "tok_visa")])
+    at_stripe = attached_to(stripe, account)
+    second = kb.method(account, at_stripe[0], "killbill-stripe")
+    same(kb.ask("DELETE", f"/paymentMethods/{first}")[0], 204, "the first")
+    time.sleep(2)
+    same(attached_to(stripe, account), at_stripe, "the other is charged with it")
+    same(kb.pay(account)[0], 201, "charged")
+    same(kb.ask("DELETE", f"/paymentMethods/{second}?forceDefaultPmDeletion=true")[0], 204, "the second")
+    until(lambda: attached_to(stripe, account), [], "detached")
+
+
+def a_combo_payment_attaches_its_method_first(kb, stripe):
+    def combo(external, **more):
+        body = {"account": {"currency": "USD"}, "paymentMethod": {
+            "pluginName": "faregate-stripe", "pluginInfo": {"externalPaymentMethodId": external, **more}},
+            "transaction": {"transactionType": "PURCHASE", "amount": "3.00", "paymentExternalKey": str(uuid.uuid4())}}
+        status, _, _ = kb.ask("POST", "/payments/combo", body)
+        payment = kb.payment(kb.by_key(body["transaction"]["paymentExternalKey"]))
+        return status, payment, payment["accountId"]
+
+    token = {"properties": [{"key": "token", "value": "tok_visa"}]}
+    status, payment, account = combo("", **token)
+    same((status, last(payment)["status"]), (201, "SUCCESS"), "paid")
+    same(kb.ask("GET", f"/accounts/{account}")[1]["paymentMethodId"], payment["paymentMethodId"], "the default")
+    same(len(attached_to(stripe, account)), 1, "attached")
+    same(kb.pay(account)[0], 201, "charged again")
+    status, payment, account = combo("pm_card_chargeDeclined")
+    same((status, last(payment)["status"]), (402, "PAYMENT_FAILURE"), "refused when it was attached")
+    same(kb.ask("GET", f"/accounts/{account}/paymentMethods")[1], [], "no method")
+    status, payment, account = combo("pm_card_chargeCustomerFail")
+    same((status, last(payment)["status"]), (402, "PAYMENT_FAILURE"), "declined when it was charged")
+    same(len(kb.ask("GET", f"/accounts/{account}/paymentMethods")[1]), 1, "it is attached")
+    stripe.faults({"match": {"method": "POST", "path": "/v1/payment_methods/*/attach"}, "fault": "lose_answer", "count": 1})
+    status, payment, account = combo("", **token)
+    stripe.no_faults()
+    same(last(kb.settled(payment))["status"], "PLUGIN_FAILURE", "not charged")
+    until(lambda: len(kb.ask("GET", f"/accounts/{account}/paymentMethods")[1]), 1, "asked about by itself")
+
+
+def a_killed_server_asks_about_its_methods(kb, stripe):
+    """Killed while the answer of attaching, of a request that never arrives, and of detaching is out."""
+    attach = {"method": "POST", "path": "/v1/payment_methods/*/attach"}
+    detach = {"method": "POST", "path": "/v1/payment_methods/*/detach"}
+    accounts = [kb.account() for _ in range(3)]
+    deleted = kb.method(accounts[2], "", properties=[("token", "tok_visa")])
+    stripe.faults({"match": attach, "fault": "delay", "delay_ms": 20_000, "when": "after", "count": 1})
+    def start(account):
+        thread = threading.Thread(target=add, args=(kb, account, "", [("token", "tok_visa")]))
+        thread.start()
+        return thread
+    first = start(accounts[0])
+    until(lambda: len(attached_to(stripe, accounts[0])), 1, "it has arrived", 3)
+    stripe.faults({"match": attach, "fault": "delay", "delay_ms": 20_000, "when": "before", "count": 1},
+                  {"match": detach, "fault": "delay", "delay_ms": 20_000, "when": "before", "count": 1})
+    second = start(accounts[1])
+    same(kb.ask("DELETE", f"/paymentMethods/{deleted}?forceDefaultPmDeletion=true")[0], 204, "deleted")
+    time.sleep(1)
+    kb.kill()
+    for thread in (first, second):
+        thread.join()
+    stripe.no_faults()
+    kb.start()
+    methods = lambda account: len(kb.ask("GET", f"/accounts/{account}/paymentMethods")[1])
+    until(lambda: methods(accounts[0]), 1, "what was attached is active")
+    same(kb.pay(accounts[0])[0], 201, "charged")
+    same(len(attached_to(stripe, accounts[0])), 1, "methods at Stripe")
+    until(lambda: attached_to(stripe, accounts[2]), [], "what was deleted is detached")
+    until(lambda: methods(accounts[1]), len(attached_to(stripe, accounts[1])), "both agree")
+
+
 def no_secret_is_in_a_file_or_a_log(kb, stripe):
     """Keys and secrets of webhooks and challenges, in what the server wrote: sealed, or not at all."""
     account = kb.account()
@@ -521,10 +714,13 @@ def routed(kb):
 def what_one_tenant_asks_for_in_vain_keeps_no_other_away(kb, stripe):
     """Calls that cannot be sent for their own sake do not open the breaker of the gateway."""
     account = kb.account()
-    kb.method(account, "no id of Stripe's")
+    method = {"pluginName": "faregate-stripe", "pluginInfo": {"externalPaymentMethodId": "no id of Stripe's"}}
+    body = {"account": {"accountId": account, "currency": "USD"}, "paymentMethod": method,
+            "transaction": {"transactionType": "PURCHASE", "amount": "1.00"}}
     for _ in range(40):
-        status, payment = kb.pay(account)
-        same((status, last(payment)["status"]), (502, "PLUGIN_FAILURE"), "it was not sent")
+        same(add(kb, account, "no id of Stripe's")[0], 400, "it was not sent")
+        status, said, _ = kb.ask("POST", "/payments/combo", body)
+        same(status, 502, said)
     account = kb.account()
     kb.method(account, "pm_card_visa")
     status, payment = kb.pay(account)
@@ -610,7 +806,12 @@ def a_tenant_without_a_key_cannot_pay(kb, stripe):
     other.tenant = {"X-Killbill-ApiKey": "other", "X-Killbill-ApiSecret": "secret"}
     other.made("/tenants", {"apiKey": "other", "apiSecret": "secret"})
     account = other.account()
-    other.method(account, "pm_card_visa")
+    status, said, _ = add(other, account, "pm_card_visa")
+    assert status == 400 and "configuration" in said["message"], f"{status} {said}"
+    # A routed method is not attached before it is charged.
+    other.method(account, "", ROUTER, [("faregate-stripe.externalPaymentMethodId", "pm_card_visa")])
+    rules = {"rules": [{"name": "all", "gateways": ["faregate-stripe"]}]}
+    same(other.ask("POST", f"/tenants/uploadPluginConfig/{ROUTER}", json.dumps(rules).encode())[0], 201, "rules")
     status, said, _ = other.ask("POST", f"/accounts/{account}/payments",
                                 {"transactionType": "PURCHASE", "amount": "1.00"})
     assert status == 400 and "configuration" in said["message"], f"{status} {said}"
@@ -897,6 +1098,14 @@ def another_payments_dispute_is_not_believed(kb, stripe):
 
 
 CHECKS = [
+    a_method_is_attached_before_it_is_charged,
+    a_refused_card_is_no_method,
+    a_lost_answer_about_a_method_is_asked_about,
+    a_repeated_request_adds_one_method,
+    methods_that_are_added_at_once_have_one_customer,
+    a_deleted_method_is_detached,
+    two_methods_of_one_name_are_detached_with_the_last,
+    a_combo_payment_attaches_its_method_first,
     a_payment_is_charged_once_with_its_metadata,
     tokens_and_kill_bills_names_work,
     authorize_capture_refund_and_void,
@@ -934,6 +1143,7 @@ CHECKS = [
     a_tenant_without_a_key_cannot_pay,
     another_accounts_key_finds_nothing_out,
     a_killed_server_asks_about_what_it_charged,
+    a_killed_server_asks_about_its_methods,
 ]
 
 

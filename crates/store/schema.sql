@@ -845,3 +845,8 @@ CREATE INDEX dispute_by_account ON dispute (tenant, account_id, id);
 CREATE INDEX dispute_by_status ON dispute (tenant, dispute_status, id);
 CREATE INDEX dispute_by_payment ON dispute (payment_id, id);
 
+ALTER TABLE payment_method ADD COLUMN merchant_account TEXT;
+ALTER TABLE payment_method ADD COLUMN step INTEGER;
+ALTER TABLE payment_method ADD COLUMN step_deadline_us INTEGER;
+ALTER TABLE payment_method ADD COLUMN step_asked INTEGER;
+ALTER TABLE payment_method ADD COLUMN step_reply BLOB;

@@ -106,6 +106,7 @@ impl ComboMethod {
             external_payment_method_id: self.external_payment_method_id.clone(),
             properties: self.properties.clone(),
             is_default: account.payment_method_id.is_none(),
+            is_attached: false,
         }
     }
 }

@@ -78,7 +78,14 @@ impl Command {
     /// Whether it is what a gateway answered: only the engine that asked submits it.
     #[must_use]
     pub const fn is_gateway_answer(&self) -> bool {
-        self.answered().is_some()
+        match self {
+            Self::Account(it) => it.answered().is_some(),
+            Self::Payment(_)
+            | Self::Tenant(_)
+            | Self::Access(_)
+            | Self::Flag(_)
+            | Self::Customer(_) => self.answered().is_some(),
+        }
     }
 
     /// The transaction whose outcome it brings, where it is what a gateway answered.

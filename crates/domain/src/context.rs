@@ -76,6 +76,8 @@ pub struct GatewaySettings {
     ///
     /// [`PaymentRules::merchant_accounts`]: crate::payment_rules::PaymentRules::merchant_accounts
     pub needs_merchant_account: bool,
+    /// Whether a new payment method is attached there before it is active, and a deleted one detached.
+    pub attaches_methods: bool,
     /// How long a call may take, in microseconds of real time.
     pub timeout_us: i64,
     /// How long a customer is waited for who has something to do, in microseconds of domain time; then the

@@ -4,15 +4,66 @@ use serde::{Deserialize, Serialize};
 
 use crate::MerchantAccount;
 use crate::payment::TransactionType;
+use crate::payment_method::MethodRequest;
 use crate::properties::Properties;
 use crate::routed::Tries;
-use crate::{AccountId, AmountMinor, Currency, PaymentId, Seq, TenantNo, TransactionId};
+use crate::{
+    AccountId, AmountMinor, Currency, PaymentId, PaymentMethodId, Seq, TenantNo, TransactionId,
+};
 
 /// Something to be done outside once the commit that decided it is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Call a payment gateway; its answer is `PaymentCommand::GatewayReplied`.
     CallGateway(Box<GatewayCall>),
+    /// Ask a payment gateway about a payment method, or to attach or detach it; its answer is
+    /// `AccountCommand::MethodAnswered`.
+    AskAboutMethod(Box<MethodRequest>),
+}
+
+/// What an effect is about: who waits for its outcome waits for this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EffectId {
+    Transaction(TransactionId),
+    PaymentMethod(PaymentMethodId),
+}
+
+impl EffectId {
+    #[must_use]
+    pub const fn uuid(self) -> uuid::Uuid {
+        match self {
+            Self::Transaction(id) => id.uuid(),
+            Self::PaymentMethod(id) => id.uuid(),
+        }
+    }
+}
+
+impl Effect {
+    #[must_use]
+    pub const fn id(&self) -> EffectId {
+        match self {
+            Self::CallGateway(call) => EffectId::Transaction(call.transaction),
+            Self::AskAboutMethod(request) => EffectId::PaymentMethod(request.payment_method),
+        }
+    }
+
+    /// The tenant that it is performed for.
+    #[must_use]
+    pub const fn tenant(&self) -> TenantNo {
+        match self {
+            Self::CallGateway(call) => call.tenant,
+            Self::AskAboutMethod(request) => request.tenant,
+        }
+    }
+
+    /// The gateway that performs it.
+    #[must_use]
+    pub fn gateway(&self) -> &str {
+        match self {
+            Self::CallGateway(call) => &call.gateway,
+            Self::AskAboutMethod(request) => &request.gateway,
+        }
+    }
 }
 
 /// How many references a call has at most.
@@ -36,6 +87,8 @@ pub struct GatewayCall {
     pub payment: PaymentId,
     /// The transaction: the idempotency key.
     pub transaction: TransactionId,
+    /// What the account pays with.
+    pub payment_method: PaymentMethodId,
     pub gateway: String,
     /// The tenant's account there, and no other is to be used; `None` where the gateway needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

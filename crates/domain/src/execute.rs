@@ -10,7 +10,7 @@ use crate::payment::TransactionType;
 use crate::reply::{Outcome, Reply};
 use crate::rules::{
     access, account, account_email, blocking_state, change_request, custom_field, customer,
-    definition, environment, import, operation, payment, payment_method, tag, tenant,
+    definition, environment, import, method_step, operation, payment, payment_method, tag, tenant,
 };
 use crate::state::State;
 
@@ -103,6 +103,8 @@ fn of_account(state: &State, command: &AccountCommand, cx: &mut Context) -> Outc
         AccountCommand::CreatePaymentMethod(it) => payment_method::create(state, it, cx),
         AccountCommand::SetDefaultPaymentMethod(it) => payment_method::set_default(state, it, cx),
         AccountCommand::DeletePaymentMethod(it) => payment_method::delete(state, it, cx),
+        AccountCommand::MethodAnswered(it) => method_step::answered(state, it, cx),
+        AccountCommand::ContinueMethod(it) => method_step::proceed(state, it, cx),
         AccountCommand::Import(it) => import::account(state, it, cx),
     }
 }

@@ -60,7 +60,7 @@ pub use account::{Account, Person};
 pub use asked_amount::{asked_currency, positive_amount};
 pub use command::{Command, Idempotency, Request};
 pub use context::{Done, GatewaySettings, Sequences, Settings, Stamp};
-pub use effect::{Effect, GatewayCall, GatewayReference};
+pub use effect::{Effect, EffectId, GatewayCall, GatewayReference};
 pub use event::Event;
 pub use execute::{Executed, execute};
 pub use id::{

@@ -525,7 +525,7 @@ pub struct GatewayOutcome {
 }
 
 /// A payment method as its gateway knows it after a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MethodAtGateway {
     /// See [`crate::PaymentMethod::external_payment_method_id`].
     pub external_id: String,

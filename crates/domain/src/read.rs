@@ -14,6 +14,9 @@ use crate::{
 /// How many scheduled attempts of an account are looked at.
 pub const SCHEDULED_MAX: u32 = 1_000;
 
+/// How many payment methods of an account are looked at: more than one look at a gateway finds.
+pub const METHODS_LISTED_MAX: u32 = 1_000;
+
 /// A row that a command may look at. Loading one loads what belongs to it: an account comes with
 /// its person and default payment method, and with whether it is closed; a payment method with its
 /// account; a payment with its transactions, their outstanding outcomes and payment methods, its account
@@ -27,6 +30,8 @@ pub enum Read {
     /// The active blocking states of an account.
     BlockingStates(TenantNo, AccountId),
     PaymentMethod(TenantNo, PaymentMethodId),
+    /// The newest active payment methods of an account; at most [`METHODS_LISTED_MAX`].
+    PaymentMethods(TenantNo, AccountId),
     Tag(TenantNo, TagKey),
     TagDefinition(TenantNo, TagDefinitionId),
     /// Whether anything is tagged with a definition.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::customer::CustomerReply;
 use crate::payment::TransactionStatus;
+use crate::payment_method::MethodRefused;
 use crate::{
     AccountId, AttemptId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, Rejection,
     SecretId, TagDefinitionId, TenantId, TransactionId,
@@ -69,6 +70,10 @@ pub enum AccountReply {
     Created(AccountId),
     /// A payment method was added.
     PaymentMethodCreated(PaymentMethodId),
+    /// A payment method was stored, and it is not known yet whether its gateway has attached it.
+    PaymentMethodPending(PaymentMethodId),
+    /// A payment method was not attached.
+    PaymentMethodRefused(MethodRefused),
 }
 
 /// The status that a payment transaction reached.
@@ -122,12 +127,17 @@ impl Reply {
                 | PaymentResult::GatewayAnsweredNothing
                 | PaymentResult::GatewayTimedOut => true,
             },
+            Self::Account(it) => match it {
+                AccountReply::PaymentMethodPending(_) => true,
+                AccountReply::Created(_)
+                | AccountReply::PaymentMethodCreated(_)
+                | AccountReply::PaymentMethodRefused(_) => false,
+            },
             Self::Done
             | Self::TenantCreated(_)
             | Self::TagDefinitionCreated(_)
             | Self::Access(_)
             | Self::Flag(_)
-            | Self::Account(_)
             | Self::Customer(_)
             | Self::PaymentAborted(_)
             | Self::Imported { .. } => false,

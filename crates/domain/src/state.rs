@@ -52,6 +52,9 @@ pub struct State {
     /// The newest payment methods of accounts whose tenant's rules choose one, by account; at most
     /// [`METHODS_MAX`](crate::payment_rules::METHODS_MAX) each, and those that the batch made.
     pub methods_to_choose: BTreeMap<(TenantNo, AccountId), BTreeSet<PaymentMethodId>>,
+    /// The newest payment methods of accounts that were looked for together, by account; at most
+    /// [`METHODS_LISTED_MAX`](crate::read::METHODS_LISTED_MAX) each, and those that the batch made.
+    pub methods_listed: BTreeMap<(TenantNo, AccountId), BTreeSet<PaymentMethodId>>,
     /// Tags by key.
     pub tags: BTreeMap<(TenantNo, TagKey), Option<Tag>>,
     /// Tenants' definitions of tags by id.
@@ -159,6 +162,16 @@ impl State {
     ) -> impl Iterator<Item = &PaymentMethod> {
         let ids = self.methods_to_choose.get(&(tenant, account)).into_iter().flatten();
         ids.filter_map(move |id| self.payment_method(tenant, *id)).filter(|it| it.active)
+    }
+
+    /// The newest active methods of an account.
+    pub(crate) fn methods_listed(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> impl Iterator<Item = &PaymentMethod> {
+        let ids = self.methods_listed.get(&(tenant, account)).expect(LOADED);
+        ids.iter().filter_map(move |id| self.payment_method(tenant, *id)).filter(|it| it.active)
     }
 
     pub(crate) fn tag(&self, tenant: TenantNo, key: TagKey) -> Option<&Tag> {
@@ -434,10 +447,11 @@ impl State {
             }
             AccountChange::PaymentMethod(it) => {
                 self.payment_methods.insert((it.tenant, it.id), Some(it.clone()));
-                let to_choose = self.methods_to_choose.entry((it.tenant, it.account_id));
-                to_choose.and_modify(|ids| {
-                    ids.insert(it.id);
-                });
+                for lists in [&mut self.methods_to_choose, &mut self.methods_listed] {
+                    lists.entry((it.tenant, it.account_id)).and_modify(|ids| {
+                        ids.insert(it.id);
+                    });
+                }
             }
             // No rule looks at it.
             AccountChange::AuditImported(_) => {}

@@ -1,5 +1,7 @@
 //! What the tests of this crate run commands against: rows in memory, loaded as the engine does.
 
+use std::collections::BTreeSet;
+
 use uuid::Uuid;
 
 use crate::command::AccountCommand;
@@ -12,8 +14,8 @@ use crate::read::Read;
 use crate::reply::{AccountReply, Reply};
 use crate::state::State;
 use crate::{
-    AccountId, Command, EXTERNAL_PAYMENT, Executed, PaymentId, Rejection, Request, RequestId, Seq,
-    TenantNo, Timestamp, execute,
+    AccountId, Command, EXTERNAL_PAYMENT, Executed, PaymentId, PaymentMethodId, Rejection, Request,
+    RequestId, Seq, TenantNo, Timestamp, execute,
 };
 
 /// The tenant of all requests.
@@ -36,6 +38,7 @@ impl Rows {
         let gateway = |settles_at_once| GatewaySettings {
             settles_at_once,
             needs_merchant_account: false,
+            attaches_methods: false,
             action_timeout_us: None,
             timeout_us: 30 * Timestamp::SECOND_US,
             settle_after_us: 5 * Timestamp::SECOND_US,
@@ -103,6 +106,7 @@ impl Rows {
             Read::PaymentMethod(tenant, id) => {
                 state.payment_methods.entry((tenant, id)).or_default();
             }
+            Read::PaymentMethods(tenant, account) => list_methods(state, (tenant, account)),
             Read::Payment(tenant, id) => drop(state.payments.entry((tenant, id)).or_default()),
             Read::Transaction(tenant, id) => {
                 let has_it = |file: &&PaymentFile| file.transaction(id).is_some();
@@ -185,15 +189,23 @@ fn count_disputes(state: &mut State, of: (TenantNo, PaymentId)) {
 fn load_for_payment(state: &mut State, of: (TenantNo, AccountId)) {
     load_rules(state, of.0);
     state.payment_velocities.entry(of).or_default();
-    let methods = state.payment_methods.values().flatten();
-    let ids = methods.filter(|it| (it.tenant, it.account_id) == of).map(|it| it.id).collect();
-    state.methods_to_choose.insert(of, ids);
+    state.methods_to_choose.insert(of, methods_of(state, of));
     let rules = state.payment_rules[&of.0].as_ref().and_then(|it| it.routing.as_ref());
     for definition in rules.into_iter().flat_map(crate::routing_rules::RoutingRules::tags) {
         let key = crate::tag::TagKey::new(of.1, Object::Account(of.1), definition);
         state.tags.entry((of.0, key)).or_default();
     }
     state.custom_fields.entry((of.0, Object::Account(of.1))).or_default();
+}
+
+fn list_methods(state: &mut State, of: (TenantNo, AccountId)) {
+    let ids = methods_of(state, of);
+    state.methods_listed.insert(of, ids);
+}
+
+fn methods_of(state: &State, of: (TenantNo, AccountId)) -> BTreeSet<PaymentMethodId> {
+    let methods = state.payment_methods.values().flatten();
+    methods.filter(|it| (it.tenant, it.account_id) == of).map(|it| it.id).collect()
 }
 
 fn load_scheduled(state: &mut State, of: (TenantNo, AccountId)) {

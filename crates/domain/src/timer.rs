@@ -22,15 +22,18 @@ pub enum TimerKind {
     DisputeBooking,
     /// Warns that evidence is due. The object is the dispute.
     DisputeEvidence,
+    /// Goes on with what a payment method's gateway has to do with it. The object is the payment method.
+    MethodStep,
 }
 
 impl TimerKind {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::PaymentRetry,
         Self::PaymentAction,
         Self::LateRefund,
         Self::DisputeBooking,
         Self::DisputeEvidence,
+        Self::MethodStep,
     ];
 
     /// Its name in logs, metrics and lists.
@@ -42,6 +45,7 @@ impl TimerKind {
             Self::LateRefund => "late-refund",
             Self::DisputeBooking => "dispute-booking",
             Self::DisputeEvidence => "dispute-evidence",
+            Self::MethodStep => "method-step",
         }
     }
 
@@ -51,7 +55,10 @@ impl TimerKind {
         match self {
             Self::PaymentRetry | Self::LateRefund => true,
             // A booking writes down what has moved.
-            Self::PaymentAction | Self::DisputeBooking | Self::DisputeEvidence => false,
+            Self::PaymentAction
+            | Self::DisputeBooking
+            | Self::DisputeEvidence
+            | Self::MethodStep => false,
         }
     }
 }

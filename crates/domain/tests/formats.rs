@@ -30,6 +30,8 @@ mod control;
 mod customers;
 #[path = "formats/disputes.rs"]
 mod disputes;
+#[path = "formats/methods.rs"]
+mod methods;
 #[path = "formats/objects.rs"]
 mod objects;
 

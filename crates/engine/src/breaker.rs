@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use domain::health::{Health, Unready};
 use domain::payment::{GatewayAnswer, GatewayStatus, NotSentCause};
+use domain::payment_method::MethodAnswer;
 
 /// The window in which calls are counted.
 const WINDOW: Duration = Duration::from_secs(30);
@@ -97,6 +98,20 @@ impl CallEnd {
             | GatewayAnswer::TimedOut
             | GatewayAnswer::NotSent { cause: NotSentCause::Gateway, .. } => true,
             GatewayAnswer::NotSent { cause: NotSentCause::Call, .. } => false,
+        };
+        Self { failed, took }
+    }
+
+    /// The same of an answer about a payment method: a refusal is none.
+    #[must_use]
+    pub const fn of_method(answer: &MethodAnswer, took: Duration) -> Self {
+        let failed = match answer {
+            MethodAnswer::Unknown { .. }
+            | MethodAnswer::NotSent { cause: NotSentCause::Gateway, .. } => true,
+            MethodAnswer::Attached(_)
+            | MethodAnswer::Absent
+            | MethodAnswer::Refused { .. }
+            | MethodAnswer::NotSent { cause: NotSentCause::Call, .. } => false,
         };
         Self { failed, took }
     }

@@ -6,6 +6,7 @@ mod control;
 mod disputes;
 mod health;
 mod lanes;
+mod methods;
 mod notifications;
 mod outbox;
 mod repair;
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use domain::command::Subject;
 use domain::health::Health;
-use domain::{AccountId, PaymentId, Request, RequestId, Seq, Settings, TenantNo};
+use domain::{AccountId, EffectId, PaymentId, Request, RequestId, Seq, Settings, TenantNo};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use uuid::Uuid;
 
@@ -490,7 +491,7 @@ impl Engine {
         }
         let open = self.read(move |queries| queries.outstanding_of(tenant, payment)).await?;
         for outstanding in open {
-            if !self.shared.calls.is_running(outstanding.transaction_id) {
+            if !self.shared.calls.is_running(EffectId::Transaction(outstanding.transaction_id)) {
                 resolver::ask(self, outstanding).await?;
             }
         }

@@ -17,9 +17,8 @@ use domain::payment::{Actor, PaymentFile};
 use domain::read::Read;
 use domain::state::State;
 use domain::{
-    AccountId, AccountRejection, Command, Effect, Executed, GatewayCall, PaymentId,
-    PaymentRejection, Rejection, Reply, Request, RequestId, Seq, Sequences, Settings, Stamp,
-    Timestamp, TransactionId, execute,
+    AccountId, AccountRejection, Command, Effect, EffectId, Executed, PaymentId, PaymentRejection,
+    Rejection, Reply, Request, RequestId, Seq, Sequences, Settings, Stamp, Timestamp, execute,
 };
 
 use self::quarantine::Quarantine;
@@ -55,7 +54,7 @@ pub struct Times {
 pub struct Processed {
     /// One per piece of work, in order.
     pub verdicts: Vec<Verdict>,
-    /// The gateway calls to perform, now that the batch is durable.
+    /// The effects to perform, now that the batch is durable.
     pub calls: Vec<Performing>,
     /// The last journal row.
     pub head: Seq,
@@ -124,10 +123,10 @@ impl Processed {
     }
 }
 
-/// A committed gateway call, and in whose name its outcome will be written.
+/// A committed effect, and in whose name its outcome will be written.
 #[derive(Clone, Debug)]
 pub struct Performing {
-    pub call: GatewayCall,
+    pub effect: Effect,
     /// In whose name it was requested.
     pub actor: Actor,
 }
@@ -137,8 +136,8 @@ pub struct Performing {
 pub enum Verdict {
     /// It is answered.
     Answered(Answer),
-    /// It is committed, and its answer comes with the outcome of this transaction.
-    Waits(TransactionId),
+    /// It is committed, and its answer comes with the outcome of this effect.
+    Waits(EffectId),
     /// It was not executed, or a retry reveals the outcome.
     Unavailable(Reason),
 }
@@ -472,13 +471,16 @@ impl<S: Store> Partition<S> {
                 sequences: run.sequences,
             };
             let executed = execute(&run.loaded.state, request, stamp)?;
-            let Some(Effect::CallGateway(call)) = executed.done.effects.first() else {
-                return Ok(Ok(executed));
+            let Some(effect) = executed.done.effects.first() else { return Ok(Ok(executed)) };
+            let gateway = effect.gateway();
+            let Err(reason) = (run.permit)(gateway) else { return Ok(Ok(executed)) };
+            let has_tries = match effect {
+                Effect::CallGateway(call) => call.tries.is_some(),
+                Effect::AskAboutMethod(_) => false,
             };
-            let Err(reason) = (run.permit)(&call.gateway) else { return Ok(Ok(executed)) };
             match reason.unready() {
-                Some(why) if call.tries.is_some() && health.unready(&call.gateway).is_none() => {
-                    health.to_mut().set(&call.gateway, why);
+                Some(why) if has_tries && health.unready(gateway).is_none() => {
+                    health.to_mut().set(gateway, why);
                 }
                 Some(_) | None => return Ok(Err(reason)),
             }
@@ -566,7 +568,7 @@ fn actor_of(request: &Request, state: &State) -> Actor {
 }
 
 /// Counts the payments that went on to the next gateway after a decline.
-fn count_next_try(request: &Request, begun: Option<TransactionId>) {
+fn count_next_try(request: &Request, begun: Option<EffectId>) {
     if begun.is_some() && request.command.answered().is_some() {
         metrics::counter!("faregate_cascaded_payments_total").increment(1);
     }
@@ -590,9 +592,8 @@ impl Run<'_> {
         let Executed { reply, done, sequences } = executed;
         let mut waits = None;
         for effect in done.effects {
-            let Effect::CallGateway(call) = effect;
-            waits = Some(call.transaction);
-            self.calls.push(Performing { call: *call, actor: request.actor.clone() });
+            waits = Some(effect.id());
+            self.calls.push(Performing { effect, actor: request.actor.clone() });
         }
         if matches!(reply, Some(Reply::PaymentAborted(_))) {
             self.aborted.insert(request.id);
@@ -621,7 +622,7 @@ impl Run<'_> {
         }
         match (reply, waits) {
             (Some(reply), _) => Verdict::Answered(Answer::Replied(reply)),
-            (None, Some(transaction)) => Verdict::Waits(transaction),
+            (None, Some(effect)) => Verdict::Waits(effect),
             (None, None) => unreachable!("a command without a reply calls a gateway"),
         }
     }
@@ -682,6 +683,7 @@ impl Run<'_> {
                 | Read::AccountEmails(..)
                 | Read::BlockingStates(..)
                 | Read::PaymentMethod(..)
+                | Read::PaymentMethods(..)
                 | Read::Tag(..)
                 | Read::TagDefinition(..)
                 | Read::TagDefinitionUse(..)

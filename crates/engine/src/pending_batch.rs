@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use domain::{Command, TransactionId};
+use domain::payment_method::MethodTask;
+use domain::{Command, EffectId};
 use tokio::sync::oneshot;
 
 use crate::lane::Lane;
@@ -64,7 +65,7 @@ impl PendingBatch {
 /// Where a work's answer goes.
 pub(crate) struct Waiter {
     pub(crate) answer: oneshot::Sender<Result<Answer, Unavailable>>,
-    pub(crate) outcome_of: Option<TransactionId>,
+    pub(crate) outcome_of: Option<EffectId>,
     /// The lane in which the work came.
     pub(crate) lane: Lane,
     /// Where the work was, if a queue brought it.
@@ -73,16 +74,16 @@ pub(crate) struct Waiter {
     pub(crate) expired: bool,
 }
 
-/// The transaction whose outcome a work brings, for the waiter of its call. The answer to an inquiry
+/// The effect whose outcome a work brings, for the waiter of its call. The answer to an inquiry
 /// does not go to that waiter.
-fn outcome_of(work: &Work) -> Option<TransactionId> {
+fn outcome_of(work: &Work) -> Option<EffectId> {
     let Work::Request(request) = work else { return None };
     match &request.command {
-        Command::Payment(it) => it.replied(),
-        Command::Tenant(_)
-        | Command::Access(_)
-        | Command::Flag(_)
-        | Command::Account(_)
-        | Command::Customer(_) => None,
+        Command::Payment(it) => it.replied().map(EffectId::Transaction),
+        Command::Account(it) => it
+            .answered()
+            .filter(|it| it.task == MethodTask::Attach)
+            .map(|it| EffectId::PaymentMethod(it.payment_method)),
+        Command::Tenant(_) | Command::Access(_) | Command::Flag(_) | Command::Customer(_) => None,
     }
 }

@@ -10,7 +10,10 @@ use domain::MerchantAccount;
 use domain::change::Change;
 use domain::dispute::DisputeSaid;
 use domain::mail::Mail;
-use domain::payment::{Actor, GatewayAnswer, GatewayKnowledge, MethodAtGateway, ReplyKey};
+use domain::payment::{
+    Actor, GatewayAnswer, GatewayKnowledge, MethodAtGateway, NotSentCause, ReplyKey,
+};
+use domain::payment_method::{MethodAnswer, MethodRequest};
 use domain::read::Read;
 use domain::state::State;
 use domain::{
@@ -378,6 +381,16 @@ pub trait Gateway: Send + Sync {
         _account: AccountId,
     ) -> BoxFuture<'_, Result<Vec<MethodAtGateway>, RequestRefused>> {
         Box::pin(std::future::ready(Err(RequestRefused::Unsupported)))
+    }
+
+    /// Attaches a payment method to its customer, detaches it, or finds out whether it is attached. The method's id
+    /// with the task is the idempotency key. As with a call, nothing may leave after the deadline, but for a part of
+    /// `settle_after`. Only asked of a gateway whose settings say that it attaches methods.
+    fn method(&self, _request: MethodRequest, _deadline: Deadline) -> BoxFuture<'_, MethodAnswer> {
+        Box::pin(std::future::ready(MethodAnswer::NotSent {
+            message: "the gateway keeps no payment methods".to_owned(),
+            cause: NotSentCause::Call,
+        }))
     }
 
     /// Performs a call. The transaction's id is the idempotency key: a gateway that got it before

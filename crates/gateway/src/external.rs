@@ -14,6 +14,7 @@ impl Gateway for External {
         GatewaySettings {
             settles_at_once: true,
             needs_merchant_account: false,
+            attaches_methods: false,
             action_timeout_us: None,
             timeout_us: 0,
             settle_after_us: 0,

@@ -106,6 +106,7 @@ impl HttpGateway {
         let settings = GatewaySettings {
             settles_at_once: false,
             needs_merchant_account: false,
+            attaches_methods: false,
             action_timeout_us: Some(us(action_timeout)),
             timeout_us: us(timeout),
             settle_after_us: us(settle_after),

@@ -19,7 +19,10 @@ mod statement;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome, MethodAtGateway};
+use domain::payment::{
+    GatewayAnswer, GatewayKnowledge, GatewayOutcome, MethodAtGateway, NotSentCause,
+};
+use domain::payment_method::{MethodAnswer, MethodRequest, MethodTask};
 use domain::tenant::Tenant;
 use domain::{
     AccountId, GatewayCall, GatewaySettings, MerchantAccount, PaymentId, TenantNo, Timestamp,
@@ -38,7 +41,7 @@ use self::api::{Api, Parameters, Trouble, is_id};
 use self::configuration::Configuration;
 use self::event::Subject;
 use self::inquiry::Asked;
-use self::methods::Holder;
+use self::methods::{Holder, Wanted};
 use self::objects::{Intent, Named, Page, Refund};
 use self::operations::{Answered, Charging, Returns};
 use crate::host::Host;
@@ -99,6 +102,7 @@ impl Stripe {
             settings: GatewaySettings {
                 settles_at_once: false,
                 needs_merchant_account: true,
+                attaches_methods: true,
                 action_timeout_us: Some(us(action_timeout)),
                 timeout_us: us(timeout),
                 settle_after_us: us(settle_after),
@@ -199,6 +203,35 @@ impl Stripe {
         let api = self.api(&own.configuration, None);
         let of = Holder { tenant, tenant_id, account, gateway: self.accounts.gateway() };
         methods::of_customer(&api, &self.tenants, &of).await.map_err(refusal)
+    }
+
+    /// Attaches, detaches or looks for a payment method.
+    async fn asked_for(
+        &self,
+        request: &MethodRequest,
+        deadline: &Deadline,
+    ) -> Result<MethodAnswer, Trouble> {
+        let account = self.accounts.of(request.tenant).await.map_err(Trouble::Unfit)?;
+        refuse_other(request.merchant_account.as_ref(), &account).map_err(Trouble::Unfit)?;
+        let tenant_id = self.tenants.id(request.tenant).await.map_err(Trouble::Unfit)?;
+        let (tenant, gateway) = (request.tenant, self.accounts.gateway());
+        let wanted = Wanted {
+            api: &self.api(&account.configuration, Some(deadline)),
+            tenants: &self.tenants,
+            holder: Holder { tenant, tenant_id, account: request.account, gateway },
+            id: request.payment_method,
+            external_id: request.external_payment_method_id.as_deref(),
+            properties: &request.properties,
+        };
+        let attached = |it| MethodAnswer::Attached(methods::at_gateway(it));
+        Ok(match request.task {
+            MethodTask::Attach => attached(wanted.attached().await?),
+            MethodTask::Find => wanted.look_up().await?.map_or(MethodAnswer::Absent, attached),
+            MethodTask::Detach => {
+                wanted.detach().await?;
+                MethodAnswer::Absent
+            }
+        })
     }
 
     /// Makes a Checkout session in which the account's customer enters a payment method.
@@ -343,6 +376,29 @@ fn refusal(trouble: Trouble) -> RequestRefused {
     }
 }
 
+/// What a request about a payment method has come to that has no answer.
+fn method_trouble(trouble: Trouble) -> MethodAnswer {
+    let not_sent = |message, cause| MethodAnswer::NotSent { message, cause };
+    match trouble {
+        // It says nothing of the method.
+        Trouble::Refused(refused) if matches!(refused.status, 401 | 403) => {
+            not_sent(reason_of(Trouble::Refused(refused)), NotSentCause::Call)
+        }
+        Trouble::Refused(refused) => {
+            let error = refused.error;
+            MethodAnswer::Refused {
+                code: error.decline_code.or(error.code),
+                message: error.message.unwrap_or_default(),
+            }
+        }
+        Trouble::NotSent(message) => not_sent(message, NotSentCause::Gateway),
+        Trouble::Limited(message) | Trouble::Unfit(message) => {
+            not_sent(message, NotSentCause::Call)
+        }
+        Trouble::Unknown(message) => MethodAnswer::Unknown { message },
+    }
+}
+
 fn unavailable(trouble: Trouble) -> NotificationRefused {
     NotificationRefused::Unavailable(reason_of(trouble))
 }
@@ -412,6 +468,19 @@ impl Gateway for Stripe {
             match timeout(INQUIRE_TIMEOUT, self.methods_of(tenant, account)).await {
                 Ok(found) => found,
                 Err(_) => Err(RequestRefused::Unavailable("Stripe did not answer".to_owned())),
+            }
+        })
+    }
+
+    fn method(&self, request: MethodRequest, deadline: Deadline) -> BoxFuture<'_, MethodAnswer> {
+        Box::pin(async move {
+            let until = Instant::now() + deadline.left();
+            match timeout_at(until, self.asked_for(&request, &deadline)).await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(trouble)) => method_trouble(trouble),
+                Err(_) => {
+                    MethodAnswer::Unknown { message: "Stripe did not answer in time".to_owned() }
+                }
             }
         })
     }

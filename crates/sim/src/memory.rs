@@ -2,6 +2,7 @@
 
 mod control;
 mod definitions;
+mod methods;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -504,6 +505,10 @@ impl Tables {
     fn read(&self, read: &Read, state: &mut State) {
         match read {
             Read::Account(tenant, id) => self.read_account(*tenant, *id, state),
+            Read::PaymentMethods(tenant, id) => {
+                let ids = self.read_methods((*tenant, *id), state);
+                state.methods_listed.insert((*tenant, *id), ids);
+            }
             Read::PaymentMethod(tenant, id) => self.read_method(*tenant, *id, state),
             Read::Payment(tenant, id) => self.read_payment(*tenant, *id, state),
             Read::Transaction(tenant, id) => {
@@ -596,18 +601,6 @@ impl Tables {
             self.read_account(tenant, method.account_id, state);
         }
         state.payment_methods.insert((tenant, id), method);
-    }
-
-    fn read_methods_to_choose(&self, of: (TenantNo, AccountId), state: &mut State) {
-        let rules = state.payment_rules.get(&of.0).and_then(Option::as_ref);
-        let limits = rules.and_then(|it| it.limits.as_ref());
-        if limits.is_none_or(|it| it.method_gateways.is_empty()) {
-            return;
-        }
-        let own = self.methods.values().filter(|it| (it.tenant, it.account_id) == of && it.active);
-        let ids: BTreeSet<PaymentMethodId> = own.map(|it| it.id).collect();
-        ids.iter().for_each(|id| self.read_method(of.0, *id, state));
-        state.methods_to_choose.insert(of, ids);
     }
 
     fn read_payment(&self, tenant: TenantNo, id: PaymentId, state: &mut State) {

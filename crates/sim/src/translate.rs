@@ -45,6 +45,7 @@ pub fn settings(rules: &Rules) -> Settings {
         let settings = GatewaySettings {
             settles_at_once: terms.at_once,
             needs_merchant_account: false,
+            attaches_methods: false,
             action_timeout_us: None,
             timeout_us: terms.timeout_us,
             settle_after_us: terms.settle_after_us,
@@ -407,7 +408,7 @@ pub fn said(verdict: &Verdict) -> Said {
         Verdict::Answered(Answer::Refused(rejection)) => Said::Refused(reason(rejection)),
         Verdict::Answered(Answer::StillRunning) => Said::StillRunning,
         Verdict::Answered(Answer::AnotherRequest) => Said::AnotherRequest,
-        Verdict::Waits(transaction) => Said::Waits(transaction.uuid().as_u128()),
+        Verdict::Waits(effect) => Said::Waits(effect.uuid().as_u128()),
         Verdict::Unavailable(reason) => Said::Unavailable(reason.label()),
     }
 }
@@ -425,6 +426,10 @@ fn said_by(reply: &Reply) -> Said {
         Reply::PaymentAborted(_) => Said::Aborted,
         Reply::Account(AccountReply::Created(id)) => Said::Made(id.uuid().as_u128()),
         Reply::Account(AccountReply::PaymentMethodCreated(id)) => Said::Made(id.uuid().as_u128()),
+        // No gateway of the simulation attaches methods.
+        Reply::Account(
+            AccountReply::PaymentMethodPending(_) | AccountReply::PaymentMethodRefused(_),
+        ) => Said::Done,
         Reply::Payment(paid) => Said::Paid {
             payment: paid.payment.uuid().as_u128(),
             transaction: paid.transaction.uuid().as_u128(),

@@ -20,8 +20,9 @@ use domain::payment_method::CreatePaymentMethod;
 use domain::reply::AccountReply;
 use domain::tenant::CreateTenant;
 use domain::{
-    AccountId, Command, Currency, EXTERNAL_PAYMENT, GatewaySettings, PaymentId, PaymentMethodId,
-    Person, Reply, Request, RequestId, Seq, Settings, TenantNo, Timestamp, TransactionId,
+    AccountId, Command, Currency, EXTERNAL_PAYMENT, Effect, GatewaySettings, PaymentId,
+    PaymentMethodId, Person, Reply, Request, RequestId, Seq, Settings, TenantNo, Timestamp,
+    TransactionId,
 };
 use engine::analytics::{Deltas, ROWS_MAX, ReadModels};
 use engine::partition::{Answer, BATCH_COMMANDS_MAX, Partition, Times, Verdict, Work};
@@ -109,6 +110,7 @@ impl Shop {
         let gateway = |settles_at_once| GatewaySettings {
             settles_at_once,
             needs_merchant_account: false,
+            attaches_methods: false,
             action_timeout_us: None,
             timeout_us: Timestamp::SECOND_US,
             settle_after_us: 0,
@@ -171,11 +173,14 @@ impl Shop {
             .calls
             .into_iter()
             .map(|performing| {
+                let Effect::CallGateway(call) = performing.effect else {
+                    panic!("no gateway attaches methods")
+                };
                 let answer = GatewayAnswer::Outcome(GatewayOutcome {
                     first_reference: Some("0123456789abcdef".to_owned()),
                     ..GatewayOutcome::new(GatewayStatus::Processed)
                 });
-                let (payment, transaction) = (performing.call.payment, performing.call.transaction);
+                let (payment, transaction) = (call.payment, call.transaction);
                 let replied = GatewayReplied {
                     payment,
                     transaction,

@@ -3,7 +3,7 @@
 mod control;
 mod customers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::access::{Role, User};
 use domain::account_email::AccountEmail;
@@ -43,8 +43,14 @@ use crate::share::Share;
 use crate::tables::{self, Table};
 use crate::totals::{Counted, Deltas};
 
-/// The gateways of the payments that a batch loaded, as they were then.
-pub(crate) type Gateways = BTreeMap<(TenantNo, PaymentId), String>;
+/// What a batch loaded of what its totals count, as it was then.
+#[derive(Default)]
+pub(crate) struct CountedBefore {
+    /// The gateways of payments.
+    pub(crate) gateways: BTreeMap<(TenantNo, PaymentId), String>,
+    /// Payment methods that were not active.
+    pub(crate) inactive_methods: BTreeSet<(TenantNo, PaymentMethodId)>,
+}
 
 /// An entity's newest image in a batch.
 struct Newest<'a, T> {
@@ -96,13 +102,13 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// What `batch` writes. `gateways` are those of the payments that it changes and did not make.
-    pub(crate) fn of(batch: &'a Batch, gateways: &'a Gateways) -> Self {
+    /// What `batch` writes. `before` is of what it changes and did not make.
+    pub(crate) fn of(batch: &'a Batch, before: &'a CountedBefore) -> Self {
         let mut rows = Self::default();
         for entry in &batch.entries {
             let mut ordinal = 0;
             for change in &entry.changes {
-                rows.take(entry, change, &mut ordinal, gateways);
+                rows.take(entry, change, &mut ordinal, before);
             }
         }
         rows
@@ -113,16 +119,17 @@ impl<'a> Rows<'a> {
         entry: &'a Entry,
         change: &'a Change,
         ordinal: &mut i64,
-        gateways: &'a Gateways,
+        before: &'a CountedBefore,
     ) {
         let seq = entry.seq;
         match change {
             Change::Tenant(it) => self.take_tenant(it, seq),
             Change::Access(it) => self.take_access(it, seq),
             Change::Flag(it) => self.take_flag(it, seq),
+            Change::Account(AccountChange::PaymentMethod(it)) => self.take_method(it, seq, before),
             Change::Account(it) => self.take_account(entry.tenant, it, seq),
             Change::Customer(it) => self.customers.take(entry.tenant, it, seq),
-            Change::Payment(PaymentChange::Payment(it)) => self.take_payment(it, seq, gateways),
+            Change::Payment(PaymentChange::Payment(it)) => self.take_payment(it, seq, before),
             Change::Payment(PaymentChange::Transaction(it)) => {
                 let key = (it.tenant, it.payment_id, it.id);
                 newest(&mut self.transactions, key, it, (it.revision, seq));
@@ -232,7 +239,7 @@ impl<'a> Rows<'a> {
                 newest(&mut self.blocking_states, (it.tenant, it.id), it, (it.revision, seq));
             }
             AccountChange::CustomField(it) => self.take_field(it, seq),
-            AccountChange::PaymentMethod(it) => self.take_method(it, seq),
+            AccountChange::PaymentMethod(_) => unreachable!("it is taken by itself"),
             AccountChange::AuditImported(it) => self.audits.push(it),
         }
     }
@@ -248,11 +255,11 @@ impl<'a> Rows<'a> {
         newest(&mut self.custom_fields, (it.tenant, it.id), it, (it.revision, seq));
     }
 
-    fn take_method(&mut self, it: &'a PaymentMethod, seq: Seq) {
-        // A method is changed once after it was made: when it is deleted.
-        let was_active = match self.methods.get(&(it.tenant, it.id)) {
+    fn take_method(&mut self, it: &'a PaymentMethod, seq: Seq, before: &CountedBefore) {
+        let key = (it.tenant, it.id);
+        let was_active = match self.methods.get(&key) {
             Some(earlier) => earlier.image.active,
-            None => !made_here(it.revision, seq),
+            None => !made_here(it.revision, seq) && !before.inactive_methods.contains(&key),
         };
         let delta = i64::from(it.active) - i64::from(was_active);
         if delta != 0 {
@@ -262,11 +269,11 @@ impl<'a> Rows<'a> {
         newest(&mut self.methods, (it.tenant, it.id), it, (it.revision, seq));
     }
 
-    fn take_payment(&mut self, it: &'a Payment, seq: Seq, gateways: &'a Gateways) {
+    fn take_payment(&mut self, it: &'a Payment, seq: Seq, counted: &'a CountedBefore) {
         let key = (it.tenant, it.id);
         let before = match self.payments.get(&key) {
             Some(earlier) => Some(&earlier.image.gateway),
-            None => gateways.get(&key),
+            None => counted.gateways.get(&key),
         };
         match before {
             None => {

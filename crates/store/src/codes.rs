@@ -87,6 +87,7 @@ pub(crate) const fn timer_kind_code(kind: TimerKind) -> i64 {
         TimerKind::LateRefund => 3,
         TimerKind::DisputeBooking => 4,
         TimerKind::DisputeEvidence => 5,
+        TimerKind::MethodStep => 6,
     }
 }
 

@@ -13,7 +13,7 @@ use domain::{AccountId, PartitionNo, Rejection, Reply, Seq, Sequences, TenantNo,
 use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Over, Store, StoreError, StoredReply};
 
 use crate::actors::{Actors, Named};
-use crate::batch::{Gateways, Rows};
+use crate::batch::{CountedBefore, Rows};
 use crate::cells::json;
 use crate::chain::Link;
 use crate::claims::{Claims, Owners, Stored};
@@ -69,7 +69,7 @@ struct Owned {
 /// What the load of a batch found that its commit needs.
 #[derive(Default)]
 struct Begun {
-    gateways: Gateways,
+    counted: CountedBefore,
     /// Replies that were running.
     running: BTreeSet<ReplyKey>,
     /// Replies that were looked for and were not there.
@@ -478,7 +478,7 @@ impl Store for SqlStore {
         }
         let owned = self.owned.ok_or(StoreError::NotOwner)?;
         let mut after = owned.after(batch)?;
-        let mut rows = Rows::of(batch, &self.batch.gateways);
+        let mut rows = Rows::of(batch, &self.batch.counted);
         let erases = rows.erased().next().is_some();
         let named =
             self.overwrite_free_pages(erases).and_then(|()| self.actors.name(&self.db, batch));
@@ -527,9 +527,18 @@ impl Begun {
     ) -> Self {
         let files = state.payments.values().flatten();
         Self {
-            gateways: files
-                .map(|file| ((file.payment.tenant, file.payment.id), file.payment.gateway.clone()))
-                .collect(),
+            counted: CountedBefore {
+                gateways: files
+                    .map(|it| ((it.payment.tenant, it.payment.id), it.payment.gateway.clone()))
+                    .collect(),
+                inactive_methods: state
+                    .payment_methods
+                    .values()
+                    .flatten()
+                    .filter(|it| !it.active)
+                    .map(|it| (it.tenant, it.id))
+                    .collect(),
+            },
             running: replies
                 .values()
                 .filter(|reply| reply.answer.is_none())

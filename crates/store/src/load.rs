@@ -190,6 +190,7 @@ impl<'a> Wanted<'a> {
             Read::AccountEmails(tenant, id) => self.emails.push((*tenant, *id)),
             Read::BlockingStates(tenant, id) => self.states.push((*tenant, *id)),
             Read::PaymentMethod(tenant, id) => drop(self.methods.insert((*tenant, *id))),
+            Read::PaymentMethods(tenant, id) => self.control.add_methods(*tenant, *id),
             Read::Payment(tenant, id) => drop(self.payments.insert((*tenant, *id))),
             Read::Transaction(tenant, id) => self.transactions.push((*tenant, *id)),
             Read::Tag(tenant, key) => self.tags.push((*tenant, *key)),

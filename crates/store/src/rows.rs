@@ -12,10 +12,7 @@ use domain::environment::{Environment, Secret};
 use domain::ledger::Posting;
 use domain::payment::{Actor, Amounts, Outstanding, Payment, PaymentState, ReplyKey, Transaction};
 use domain::tenant::{PreviousSecret, Tenant, TenantValue};
-use domain::{
-    Account, AccountId, AmountMinor, Currency, PartitionNo, PaymentMethod, Person, Properties, Seq,
-    TenantNo,
-};
+use domain::{Account, AccountId, AmountMinor, Currency, PartitionNo, Person, Seq, TenantNo};
 use engine::ports::{Delivery, DeliveryId, StoreError, StoredReply};
 
 use crate::actors;
@@ -35,6 +32,7 @@ mod control;
 mod custom_fields;
 mod import;
 mod objects;
+mod payment_methods;
 mod quarantine;
 mod tags;
 mod timers;
@@ -55,6 +53,8 @@ pub use disputes::dispute;
 pub(crate) use disputes::dispute_row;
 pub(crate) use import::{audit_row, imported_audit};
 pub(crate) use objects::object_key;
+pub use payment_methods::payment_method;
+pub(crate) use payment_methods::{payment_method_row, properties_text};
 pub(crate) use quarantine::{quarantined, quarantined_row};
 pub use tags::{tag, tag_definition};
 pub(crate) use tags::{tag_definition_row, tag_key, tag_row};
@@ -287,53 +287,6 @@ pub fn person(cells: &mut Cells<'_>) -> Result<(AccountId, Seq, Person), StoreEr
         notes: cells.opt_string()?,
     };
     Ok((account, seq, person))
-}
-
-/// The text of a payment method's properties; NULL for none.
-pub(crate) fn properties_text(it: &PaymentMethod) -> Option<String> {
-    (!it.properties.is_empty()).then(|| json(&it.properties))
-}
-
-pub(crate) fn payment_method_row<'a>(
-    it: &'a PaymentMethod,
-    properties: Option<&'a str>,
-) -> [Value<'a>; 11] {
-    [
-        it.tenant.into(),
-        it.id.into(),
-        it.account_id.into(),
-        it.external_key.as_ref().into(),
-        (&it.gateway).into(),
-        it.external_payment_method_id.as_ref().into(),
-        properties.into(),
-        it.active.into(),
-        it.created_at.into(),
-        it.updated_at.into(),
-        it.revision.seq.into(),
-    ]
-}
-
-/// Reads a row of [`tables::PAYMENT_METHOD`].
-///
-/// # Errors
-/// See [`tenant`].
-pub fn payment_method(cells: &mut Cells<'_>) -> Result<PaymentMethod, StoreError> {
-    cells.of(&tables::PAYMENT_METHOD);
-    let method = PaymentMethod {
-        tenant: cells.tenant()?,
-        id: cells.entity()?,
-        account_id: cells.entity()?,
-        external_key: cells.opt_string()?,
-        gateway: cells.string()?,
-        external_payment_method_id: cells.opt_string()?,
-        properties: cells.opt_json::<Properties>()?.unwrap_or_default(),
-        active: cells.flag()?,
-        created_at: cells.time()?,
-        updated_at: cells.time()?,
-        revision: cells.revision()?,
-    };
-    cells.skip(CHECKS);
-    Ok(method)
 }
 
 pub(crate) fn payment_row(it: &Payment) -> [Value<'_>; 21] {

@@ -384,7 +384,8 @@ pub static ACCOUNT_PERSON: Table = Table {
     }],
 };
 
-/// Payment methods, deleted ones too.
+/// Payment methods, deleted ones too, and those that their gateway has not attached. The codes of `step` are in
+/// `rows/payment_methods.rs`.
 pub static PAYMENT_METHOD: Table = Table {
     name: "payment_method",
     columns: &[
@@ -398,6 +399,11 @@ pub static PAYMENT_METHOD: Table = Table {
         int("active"),
         int("created_at_us").fixed(),
         int("updated_at_us"),
+        text("merchant_account").added(13).fixed(),
+        int("step").added(13),
+        int("step_deadline_us").added(13),
+        int("step_asked").added(13),
+        id("step_reply").added(13),
         int("seq"),
         CHECK_MADE,
         CHECK_NOW,

@@ -107,13 +107,21 @@ impl AccountService for Accounts {
             )?,
             properties: fields::properties(it.properties)?,
             is_default: it.is_default,
+            is_attached: false,
         }));
-        let Reply::Account(AccountReply::PaymentMethodCreated(id)) =
-            call.submit(command, idempotency).await?
-        else {
+        let Reply::Account(reply) = call.submit(command, idempotency).await? else {
             unreachable!("the reply belongs to the command")
         };
-        Ok(Response::new(AddPaymentMethodResponse { payment_method_id: id.to_string() }))
+        match reply {
+            AccountReply::PaymentMethodCreated(id) => {
+                Ok(Response::new(AddPaymentMethodResponse { payment_method_id: id.to_string() }))
+            }
+            AccountReply::PaymentMethodPending(id) => Err(Refusal::MethodPending(id).into()),
+            AccountReply::PaymentMethodRefused(it) => {
+                Err(Refusal::MethodRefused { reason: it.message }.into())
+            }
+            AccountReply::Created(_) => unreachable!("the reply belongs to the command"),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use domain::{AccountRejection, PaymentRejection, Rejection};
+use domain::{AccountRejection, PaymentMethodId, PaymentRejection, Rejection};
 use engine::access::AccessError;
 use engine::{Reason, Unavailable};
 use tonic::{Code, Status};
@@ -45,6 +45,12 @@ pub enum Refusal {
     /// A control plugin aborted the start of a payment: nothing was begun.
     #[error("the control plugin {plugin} aborted the call: {reason}")]
     Aborted { plugin: String, reason: String },
+    /// A payment method was not attached at its gateway.
+    #[error("the payment method was not attached: {reason}")]
+    MethodRefused { reason: String },
+    /// It is not known yet whether a payment method was attached.
+    #[error("it is not known yet whether the payment method {0} was attached")]
+    MethodPending(PaymentMethodId),
     /// The engine cannot process the call now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -128,6 +134,8 @@ impl Refusal {
             Self::Rejected(rejection) => wire_rejection(rejection),
             Self::Unavailable(it) => wire_unavailable(it.reason),
             Self::Aborted { .. } => (Code::FailedPrecondition, "PAYMENT_ABORTED"),
+            Self::MethodRefused { .. } => (Code::FailedPrecondition, "PAYMENT_METHOD_REFUSED"),
+            Self::MethodPending(_) => (Code::DeadlineExceeded, "PAYMENT_METHOD_PENDING"),
             Self::StillRunning => (Code::Aborted, "IDEMPOTENCY_KEY_IN_PROGRESS"),
             Self::AnotherCall => (Code::FailedPrecondition, "IDEMPOTENCY_KEY_REUSED"),
             Self::Full => (Code::ResourceExhausted, "OVERLOADED"),
@@ -157,6 +165,8 @@ impl Refusal {
             | Self::Access(_)
             | Self::Rejected(_)
             | Self::Aborted { .. }
+            | Self::MethodRefused { .. }
+            | Self::MethodPending(_)
             | Self::StillRunning
             | Self::AnotherCall
             | Self::Full
@@ -185,6 +195,8 @@ impl Refusal {
             | Self::Access(_)
             | Self::Rejected(_)
             | Self::Aborted { .. }
+            | Self::MethodRefused { .. }
+            | Self::MethodPending(_)
             | Self::AnotherCall
             | Self::DeadlineExceeded
             | Self::BalanceTooLarge(_)
@@ -211,6 +223,8 @@ impl Refusal {
             | Self::Access(_)
             | Self::Rejected(_)
             | Self::Aborted { .. }
+            | Self::MethodRefused { .. }
+            | Self::MethodPending(_)
             | Self::AnotherCall
             | Self::Full
             | Self::TooManyRequests(_)
@@ -249,6 +263,8 @@ impl Refusal {
             | Self::TenantMissing
             | Self::Access(_)
             | Self::Aborted { .. }
+            | Self::MethodRefused { .. }
+            | Self::MethodPending(_)
             | Self::Unavailable(_)
             | Self::StillRunning
             | Self::AnotherCall

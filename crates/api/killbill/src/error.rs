@@ -69,6 +69,10 @@ pub(crate) mod class {
         "com.fasterxml.jackson.databind.exc.UnrecognizedPropertyException";
 }
 
+/// When a request whose outcome is unknown may be sent again with its idempotency key: by then the
+/// resolver has sent its first inquiry, with the default settings.
+pub(crate) const RETRY_AFTER_UNKNOWN: Duration = Duration::from_secs(3);
+
 /// The status, number and class of a refusal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Code {

@@ -3,7 +3,9 @@
 use domain::combo::ComboMethod;
 use domain::command::AccountCommand;
 use domain::payment::MethodAtGateway;
-use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
+use domain::payment_method::{
+    CreatePaymentMethod, DeletePaymentMethod, MethodRefused, RefusalCause, SetDefaultPaymentMethod,
+};
 use domain::reply::AccountReply;
 use domain::{
     AccountId, AccountRejection, Command, EXTERNAL_PAYMENT, PaymentMethodId, PaymentRejection,
@@ -17,7 +19,7 @@ use uuid::Uuid;
 
 use crate::audit::{AuditLevel, AuditLogJson};
 use crate::call::{Call, unexpected};
-use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
+use crate::error::{ErrorJson, Failure, HandlerResult, Problem, RETRY_AFTER_UNKNOWN, class, code};
 use crate::json::{Json, PropertyBody, Raw, parse};
 use crate::page::{self, RowFormat};
 use crate::payment_rules::own_control_plugins;
@@ -115,6 +117,7 @@ impl PaymentMethodBody<'_> {
             external_payment_method_id,
             properties,
             is_default: query.flag("isDefault"),
+            is_attached: false,
         })
     }
 
@@ -230,18 +233,50 @@ fn no_payment_method(name: &str) -> Failure {
         ("controlPluginName" = Option<Vec<String>>, Query),
         ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = PaymentMethodBody<'static>,
-    responses((status = 201, description = "Created; Location names it"),
+    responses((status = 201, description = "Created, and attached where its gateway does that; Location names it"),
+        (status = 402, body = ErrorJson<'static>, description = "The gateway refuses it"),
+        (status = 502, body = ErrorJson<'static>, description = "The gateway was not reached: it was not added"),
+        (status = 504, body = ErrorJson<'static>, description = "Not known yet whether it was attached: active once it is; Location names it"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn create(call: Call) -> HandlerResult {
     own_control_plugins(call.query())?;
     let it = call.body::<PaymentMethodBody<'_>>(JSON)?.create(&call)?;
-    let Reply::Account(AccountReply::PaymentMethodCreated(id)) =
-        call.submit(Command::Account(AccountCommand::CreatePaymentMethod(it))).await?
-    else {
-        unexpected()
+    let command = Command::Account(AccountCommand::CreatePaymentMethod(it));
+    let Reply::Account(reply) = call.submit(command).await? else { unexpected() };
+    let location =
+        |id: PaymentMethodId| call.location(&["/1.0/kb/paymentMethods/", &id.to_string()]);
+    match reply {
+        AccountReply::PaymentMethodCreated(id) => Ok(reply::created(location(id))),
+        AccountReply::PaymentMethodPending(id) => {
+            let message = format!("Plugin timeout for payment method {id}: no answer in time");
+            let problem = Problem::new(code::PLUGIN_TIMEOUT, message);
+            let is_repeatable = call.is_repeatable();
+            Err(Failure::Problem(Box::new(Problem {
+                location: Some(location(id)),
+                is_unknown: true,
+                retry_after: is_repeatable.then_some(RETRY_AFTER_UNKNOWN),
+                ..problem
+            })))
+        }
+        AccountReply::PaymentMethodRefused(it) => Err(refused(&it)),
+        AccountReply::Created(_) => unexpected(),
+    }
+}
+
+/// A payment method that was not attached at its gateway.
+fn refused(it: &MethodRefused) -> Failure {
+    let (status, message) = match &it.cause {
+        RefusalCause::Gateway { code } => {
+            let code = code.as_deref().map(|code| format!(" ({code})")).unwrap_or_default();
+            let message = format!("Payment method refused by gateway{code}: {}", it.message);
+            (StatusCode::PAYMENT_REQUIRED, message)
+        }
+        RefusalCause::Method => return Failure::illegal(it.message.clone()),
+        RefusalCause::NotReached => {
+            (StatusCode::BAD_GATEWAY, format!("Payment method was not added: {}", it.message))
+        }
     };
-    let id = id.to_string();
-    Ok(reply::created(call.location(&["/1.0/kb/paymentMethods/", &id])))
+    Failure::coded(code::plain(status, class::PAYMENT), message)
 }
 
 /// Lists an account's payment methods.
@@ -443,6 +478,7 @@ async fn add_unknown(
             external_payment_method_id: Some(external_id),
             properties,
             is_default: false,
+            is_attached: true,
         };
         call.submit(Command::Account(AccountCommand::CreatePaymentMethod(it))).await?;
     }

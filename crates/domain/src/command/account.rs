@@ -10,10 +10,14 @@ use crate::custom_field::{AddCustomFields, RemoveCustomFields, UpdateCustomField
 use crate::import::{ImportAccount, id_claim};
 use crate::object::Object;
 use crate::partition::Subject;
-use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
+use crate::payment_method::{
+    ContinueMethod, CreatePaymentMethod, DeletePaymentMethod, MethodAnswered,
+    SetDefaultPaymentMethod,
+};
 use crate::read::Read;
 use crate::tag::{AddTags, DefinitionRef, RemoveTags, TagKey};
-use crate::{AccountId, RequestId, TagDefinitionId, TenantNo};
+use crate::timer::{TimerKey, TimerKind};
+use crate::{AccountId, PaymentMethodId, RequestId, TagDefinitionId, TenantNo};
 
 /// A command about an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +38,8 @@ pub enum AccountCommand {
     CreatePaymentMethod(CreatePaymentMethod),
     SetDefaultPaymentMethod(SetDefaultPaymentMethod),
     DeletePaymentMethod(DeletePaymentMethod),
+    MethodAnswered(Box<MethodAnswered>),
+    ContinueMethod(ContinueMethod),
     Import(Box<ImportAccount>),
 }
 
@@ -58,6 +64,8 @@ impl AccountCommand {
             Self::CreatePaymentMethod(_) => "CreatePaymentMethod",
             Self::SetDefaultPaymentMethod(_) => "SetDefaultPaymentMethod",
             Self::DeletePaymentMethod(_) => "DeletePaymentMethod",
+            Self::MethodAnswered(_) => "MethodAnswered",
+            Self::ContinueMethod(_) => "ContinueMethod",
             Self::Import(_) => "ImportAccount",
         }
     }
@@ -82,6 +90,8 @@ impl AccountCommand {
             Self::CreatePaymentMethod(it) => Some(it.account),
             Self::SetDefaultPaymentMethod(it) => Some(it.account),
             Self::DeletePaymentMethod(it) => it.auto_pay_off,
+            Self::MethodAnswered(it) => Some(it.account),
+            Self::ContinueMethod(it) => Some(it.account),
             Self::Import(it) => Some(it.id),
         }
     }
@@ -105,6 +115,8 @@ impl AccountCommand {
             Self::CreatePaymentMethod(it) => Subject::Account(it.account),
             Self::SetDefaultPaymentMethod(it) => Subject::Account(it.account),
             Self::DeletePaymentMethod(it) => Subject::PaymentMethod(it.payment_method),
+            Self::MethodAnswered(it) => Subject::Account(it.account),
+            Self::ContinueMethod(it) => Subject::Account(it.account),
             Self::Import(it) => Subject::Account(it.id),
         }
     }
@@ -126,8 +138,38 @@ impl AccountCommand {
             | Self::RemoveCustomFields(_)
             | Self::SetDefaultPaymentMethod(_)
             | Self::DeletePaymentMethod(_) => true,
-            // What was imported has its id claimed.
-            Self::Create(_) | Self::CreatePaymentMethod(_) | Self::Import(_) => false,
+            // What was imported has its id claimed; a gateway's answer and a timer's command come from no queue.
+            Self::Create(_)
+            | Self::CreatePaymentMethod(_)
+            | Self::MethodAnswered(_)
+            | Self::ContinueMethod(_)
+            | Self::Import(_) => false,
+        }
+    }
+
+    /// The payment method whose outcome it brings, where it is what a gateway answered.
+    #[must_use]
+    pub const fn answered(&self) -> Option<&MethodAnswered> {
+        match self {
+            Self::MethodAnswered(it) => Some(it),
+            Self::Create(_)
+            | Self::Update(_)
+            | Self::Erase(_)
+            | Self::Release(_)
+            | Self::AddEmail(_)
+            | Self::RemoveEmail(_)
+            | Self::Close(_)
+            | Self::AddBlockingState(_)
+            | Self::AddTags(_)
+            | Self::RemoveTags(_)
+            | Self::AddCustomFields(_)
+            | Self::UpdateCustomFields(_)
+            | Self::RemoveCustomFields(_)
+            | Self::CreatePaymentMethod(_)
+            | Self::SetDefaultPaymentMethod(_)
+            | Self::DeletePaymentMethod(_)
+            | Self::ContinueMethod(_)
+            | Self::Import(_) => None,
         }
     }
 
@@ -168,6 +210,11 @@ impl AccountCommand {
                 if let Some(key) = &it.external_key {
                     read(Read::Claim(ClaimKey::new(tenant, ClaimKind::PaymentMethod, key)));
                 }
+                // Some gateways are called for an account of the tenant's.
+                read(Read::PaymentRules(tenant));
+                if it.is_attached {
+                    read(Read::PaymentMethods(tenant, it.account));
+                }
             }
             Self::SetDefaultPaymentMethod(it) => {
                 read(Read::Account(tenant, it.account));
@@ -177,9 +224,17 @@ impl AccountCommand {
                 read(Read::PaymentMethod(tenant, it.payment_method));
                 it.tag().into_iter().for_each(|key| read(Read::Tag(tenant, key)));
             }
+            Self::MethodAnswered(it) => read_step(it.payment_method, tenant, read),
+            Self::ContinueMethod(it) => read_step(it.payment_method, tenant, read),
             Self::Import(it) => read_import(it, tenant, read),
         }
     }
+}
+
+fn read_step(method: PaymentMethodId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::PaymentMethod(tenant, method));
+    let key = TimerKey { kind: TimerKind::MethodStep, object: method.uuid() };
+    read(Read::Timer(tenant, key));
 }
 
 fn read_import(it: &ImportAccount, tenant: TenantNo, read: &mut impl FnMut(Read)) {

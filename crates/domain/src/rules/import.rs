@@ -155,6 +155,8 @@ fn write_method(
         external_payment_method_id: new.external_payment_method_id.clone(),
         properties: new.properties.clone(),
         active: it.active,
+        merchant_account: None,
+        step: None,
         created_at: it.dates.created_at,
         updated_at: it.dates.updated_at,
         revision: Revision::first(cx.seq),

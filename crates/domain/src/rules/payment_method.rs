@@ -5,11 +5,14 @@ use crate::change::AccountChange;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::payment::EXTERNAL_PAYMENT;
-use crate::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
+use crate::payment_method::{
+    CreatePaymentMethod, DeletePaymentMethod, MethodTask, SetDefaultPaymentMethod,
+};
 use crate::reply::{AccountReply, Outcome};
 use crate::routing;
 use crate::routing_rules::ROUTER;
-use crate::rules::{blocking_state, tag};
+use crate::rules::merchant_account::merchant_account;
+use crate::rules::{blocking_state, default_method, method_step, tag};
 use crate::state::State;
 use crate::tag::ControlTag;
 use crate::{
@@ -21,17 +24,41 @@ pub(crate) fn create(state: &State, it: &CreatePaymentMethod, cx: &mut Context) 
     let Some(before) = state.account(cx.tenant, it.account) else {
         return Err(AccountRejection::NotFound { id: it.account }.into());
     };
+    if let Some(known) = known(state, it, cx) {
+        return Ok(Accepted::now(Reply::Account(AccountReply::PaymentMethodCreated(known))));
+    }
     let mut account = before.clone();
     let method = make(state, &mut account, it, cx)?;
     let id = method.id;
+    let is_attaching = method.is_attaching();
+    if is_attaching {
+        method_step::request(&method, MethodTask::Attach, cx);
+    }
     cx.change(AccountChange::PaymentMethod(method));
-    if it.is_default {
+    if account.payment_method_id != before.payment_method_id {
         cx.event(Event::AccountChanged { account: account.id });
     }
     if account != *before {
         cx.change(AccountChange::Account(account));
     }
+    if is_attaching {
+        return Ok(Accepted::later());
+    }
     Ok(Accepted::now(Reply::Account(AccountReply::PaymentMethodCreated(id))))
+}
+
+/// The method of the account that stands for one that the gateway has already: two that look at the gateway at once add
+/// it once.
+fn known(state: &State, it: &CreatePaymentMethod, cx: &Context) -> Option<PaymentMethodId> {
+    if !it.is_attached {
+        return None;
+    }
+    let name = it.external_payment_method_id.as_ref()?;
+    let mut methods = state.methods_listed(cx.tenant, it.account);
+    let is_it = |known: &&PaymentMethod| {
+        known.gateway == it.gateway && known.external_payment_method_id.as_ref() == Some(name)
+    };
+    methods.find(is_it).map(|known| known.id)
 }
 
 /// A new payment method of an account, which changes with it: the method's id is minted and its key
@@ -52,10 +79,11 @@ pub(crate) fn make(
     if external && account.external_payment_method.is_some() {
         return Err(AccountRejection::ExternalPaymentMethodExists { account: account.id }.into());
     }
+    let merchant_account = merchant_account(state, &it.gateway, cx)?;
     let id: PaymentMethodId = cx.mint();
     if let Some(key) = &it.external_key {
         let claim = ClaimKey::new(cx.tenant, ClaimKind::PaymentMethod, key);
-        if state.claim(&claim).is_some() {
+        if is_taken(state, &claim, cx) {
             return Err(Rejection::InvalidParameter {
                 field: "externalKey".to_owned(),
                 reason: format!("{key} is taken by another payment method"),
@@ -66,10 +94,11 @@ pub(crate) fn make(
     if external {
         account.external_payment_method = Some(id);
     }
-    if it.is_default {
-        set_default_of(account, Some(id), cx);
+    let attaches = !it.is_attached && method_step::attaches(&it.gateway, cx);
+    if it.is_default && !attaches {
+        default_method::set(account, Some(id), cx);
     }
-    Ok(PaymentMethod {
+    let mut method = PaymentMethod {
         tenant: cx.tenant,
         id,
         account_id: account.id,
@@ -78,10 +107,23 @@ pub(crate) fn make(
         external_payment_method_id: it.external_payment_method_id.clone(),
         properties: it.properties.clone(),
         active: true,
+        merchant_account,
+        step: None,
         created_at: cx.now,
         updated_at: cx.now,
         revision: Revision::first(cx.seq),
-    })
+    };
+    if attaches {
+        method_step::begin_attaching(&mut method, it.is_default, cx);
+    }
+    Ok(method)
+}
+
+/// Whether a key is another method's: one that was never attached leaves its key.
+fn is_taken(state: &State, key: &ClaimKey, cx: &Context) -> bool {
+    let Some(claim) = state.claim(key) else { return false };
+    let owner = state.payment_method(cx.tenant, PaymentMethodId::new(claim.owner));
+    !owner.is_some_and(method_step::was_refused)
 }
 
 pub(crate) fn set_default(
@@ -96,7 +138,7 @@ pub(crate) fn set_default(
     if method.is_none_or(|method| method.account_id != account.id || !method.active) {
         return Err(AccountRejection::PaymentMethodNotFound { id: it.payment_method }.into());
     }
-    change_default(account.clone(), Some(it.payment_method), cx);
+    default_method::change(account.clone(), Some(it.payment_method), cx);
     Ok(Accepted::now(Reply::Done))
 }
 
@@ -116,19 +158,23 @@ pub(crate) fn delete(state: &State, it: &DeletePaymentMethod, cx: &mut Context) 
     if is_default && !it.even_if_default && tag.is_none() {
         return Err(AccountRejection::DefaultPaymentMethodInUse { account: account.id }.into());
     }
-    cx.change(AccountChange::PaymentMethod(PaymentMethod {
+    let mut deleted = PaymentMethod {
         active: false,
         updated_at: cx.now,
         revision: method.revision.next(cx.seq),
         ..method.clone()
-    }));
+    };
+    if method_step::attaches(&method.gateway, cx) {
+        method_step::begin_detaching(&mut deleted, cx);
+    }
+    cx.change(AccountChange::PaymentMethod(deleted));
     let mut account = account.clone();
     let external = account.external_payment_method == Some(method.id);
     if external {
         account.external_payment_method = None;
     }
     if is_default {
-        change_default(account, None, cx);
+        default_method::change(account, None, cx);
         if let Some(key) = tag {
             let control = (key.account, ControlTag::AutoPayOff);
             tag::put_control(control, state.tag(cx.tenant, key), cx);
@@ -137,18 +183,6 @@ pub(crate) fn delete(state: &State, it: &DeletePaymentMethod, cx: &mut Context) 
         cx.change(AccountChange::Account(account));
     }
     Ok(Accepted::now(Reply::Done))
-}
-
-fn set_default_of(account: &mut Account, method: Option<PaymentMethodId>, cx: &Context) {
-    account.payment_method_id = method;
-    account.updated_at = cx.now;
-    account.revision = account.revision.next(cx.seq);
-}
-
-fn change_default(mut account: Account, method: Option<PaymentMethodId>, cx: &mut Context) {
-    set_default_of(&mut account, method, cx);
-    cx.event(Event::AccountChanged { account: account.id });
-    cx.change(AccountChange::Account(account));
 }
 
 #[cfg(test)]

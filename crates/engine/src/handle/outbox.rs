@@ -5,12 +5,13 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use domain::command::PaymentCommand;
+use domain::command::{AccountCommand, PaymentCommand};
 use domain::payment::{GatewayAnswer, GatewayReplied};
-use domain::{Command, GatewayCall, Request, Timestamp, TransactionId};
+use domain::{Command, Effect, EffectId, GatewayCall, Request, Timestamp};
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::methods;
 use crate::breaker::{BreakerPass, CallEnd};
 use crate::lane::Lane;
 use crate::partition::Performing;
@@ -26,7 +27,7 @@ pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_millis(3_200);
 /// The calls of this process that run: the resolver does not inquire about them. A transaction has more than one while
 /// the answer to its first is written and its completion is called.
 #[derive(Default)]
-pub(crate) struct Calls(Mutex<HashMap<TransactionId, Call>>);
+pub(crate) struct Calls(Mutex<HashMap<EffectId, Call>>);
 
 #[derive(Default)]
 struct Call {
@@ -36,22 +37,19 @@ struct Call {
 }
 
 impl Calls {
-    pub(crate) fn begin(&self, transaction: TransactionId) {
-        self.lock().entry(transaction).or_default().count += 1;
+    pub(crate) fn begin(&self, effect: EffectId) {
+        self.lock().entry(effect).or_default().count += 1;
     }
 
-    pub(crate) fn is_running(&self, transaction: TransactionId) -> bool {
-        self.lock().contains_key(&transaction)
+    pub(crate) fn is_running(&self, effect: EffectId) -> bool {
+        self.lock().contains_key(&effect)
     }
 
-    /// Returns once a transaction's calls have ended and their outcome is written; `None` where none
+    /// Returns once the calls of an effect have ended and their outcome is written; `None` where none
     /// runs.
-    pub(crate) fn ended(
-        &self,
-        transaction: TransactionId,
-    ) -> Option<impl Future<Output = ()> + use<>> {
+    pub(crate) fn ended(&self, effect: EffectId) -> Option<impl Future<Output = ()> + use<>> {
         let (waiter, ended) = oneshot::channel();
-        self.lock().get_mut(&transaction)?.waiters.push(waiter);
+        self.lock().get_mut(&effect)?.waiters.push(waiter);
         Some(async { drop(ended.await) })
     }
 
@@ -59,17 +57,17 @@ impl Calls {
         self.lock().is_empty()
     }
 
-    fn end(&self, transaction: TransactionId) {
+    fn end(&self, effect: EffectId) {
         let mut running = self.lock();
-        if let Some(call) = running.get_mut(&transaction) {
+        if let Some(call) = running.get_mut(&effect) {
             call.count -= 1;
             if call.count == 0 {
-                running.remove(&transaction);
+                running.remove(&effect);
             }
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TransactionId, Call>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<EffectId, Call>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -80,7 +78,7 @@ pub(crate) struct CallPermit {
     pub(crate) breaker: BreakerPass,
 }
 
-/// Calls a gateway within the call's deadline and commits the outcome, which waits for it in `lane`. The permit is held until
+/// Performs an effect within its deadline and commits the outcome, which waits for it in `lane`. The permit is held until
 /// then: it bounds what is in flight and what waits to be committed alike.
 pub(crate) async fn perform(
     engine: Engine,
@@ -88,10 +86,36 @@ pub(crate) async fn perform(
     permit: CallPermit,
     began: Timestamp,
 ) {
-    let Performing { mut call, actor } = performing;
+    let Performing { effect, actor } = performing;
+    let (id, tenant) = (effect.id(), effect.tenant());
+    let CallPermit { in_flight, breaker } = permit;
+    let command = match effect {
+        Effect::CallGateway(call) => {
+            let (replied, end) = call_gateway(&engine, *call, began).await;
+            breaker.ended(end);
+            Command::Payment(PaymentCommand::GatewayReplied(replied))
+        }
+        Effect::AskAboutMethod(request) => {
+            let (answered, end) = methods::ask(&engine, *request, began).await;
+            breaker.ended(end);
+            Command::Account(AccountCommand::MethodAnswered(Box::new(answered)))
+        }
+    };
+    let request = Request { id: engine.mint(), tenant, actor, idempotency: None, command };
+    commit_outcome(&engine, lane, request).await;
+    engine.shared().calls.end(id);
+    drop(in_flight);
+}
+
+/// Calls a gateway within the call's deadline.
+async fn call_gateway(
+    engine: &Engine,
+    mut call: GatewayCall,
+    began: Timestamp,
+) -> (GatewayReplied, CallEnd) {
     let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
     let deadline = Deadline::after(engine.clock(), began, timeout);
-    let (tenant, payment, transaction) = (call.tenant, call.payment, call.transaction);
+    let (payment, transaction) = (call.payment, call.transaction);
     let (is_controlled, tries) = (call.is_controlled, call.tries.take());
     let gateway = engine.shared().gateways.get(&call.gateway).cloned();
     let name = call.gateway.clone();
@@ -104,24 +128,8 @@ pub(crate) async fn perform(
         .record(started.elapsed().as_secs_f64());
     metrics::counter!("faregate_gateway_calls_total", "gateway" => name, "answer" => label(&answer))
         .increment(1);
-    let CallPermit { in_flight, breaker } = permit;
-    breaker.ended(CallEnd::of(&answer, started.elapsed()));
-    let request = Request {
-        id: engine.mint(),
-        tenant,
-        actor,
-        idempotency: None,
-        command: Command::Payment(PaymentCommand::GatewayReplied(GatewayReplied {
-            payment,
-            transaction,
-            answer,
-            is_controlled,
-            tries,
-        })),
-    };
-    commit_outcome(&engine, lane, request).await;
-    engine.shared().calls.end(transaction);
-    drop(in_flight);
+    let end = CallEnd::of(&answer, started.elapsed());
+    (GatewayReplied { payment, transaction, answer, is_controlled, tries }, end)
 }
 
 /// Calls a gateway, within the time that the call had when its commit began. A process that stood
@@ -183,7 +191,8 @@ mod tests {
 
     use domain::payment::{GatewayKnowledge, TransactionType};
     use domain::{
-        AccountId, Currency, GatewaySettings, PaymentId, Properties, TenantNo, TransactionId,
+        AccountId, Currency, GatewaySettings, PaymentId, PaymentMethodId, Properties, TenantNo,
+        TransactionId,
     };
     use uuid::Uuid;
 
@@ -200,6 +209,7 @@ mod tests {
             GatewaySettings {
                 settles_at_once: false,
                 needs_merchant_account: false,
+                attaches_methods: false,
                 action_timeout_us: None,
                 timeout_us: 1,
                 settle_after_us: 0,
@@ -220,6 +230,7 @@ mod tests {
             account: AccountId::new(Uuid::nil()),
             payment: PaymentId::new(Uuid::nil()),
             transaction: TransactionId::new(Uuid::nil()),
+            payment_method: PaymentMethodId::new(Uuid::nil()),
             gateway: "silent".to_owned(),
             merchant_account: None,
             operation: TransactionType::Purchase,

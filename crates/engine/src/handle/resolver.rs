@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use domain::command::PaymentCommand;
 use domain::payment::{Actor, GatewayInquired, GatewayKnowledge, Outstanding};
-use domain::{Command, Request, TenantNo, TransactionId};
+use domain::{Command, EffectId, Request, TenantNo, TransactionId};
 use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 
@@ -121,7 +121,7 @@ impl Inquiries {
             let mut ids = ids.lock().unwrap_or_else(PoisonError::into_inner);
             if insert { ids.insert(id) } else { ids.remove(&id) }
         };
-        if engine.shared().calls.is_running(id) || !lock(&self.ids, true) {
+        if engine.shared().calls.is_running(EffectId::Transaction(id)) || !lock(&self.ids, true) {
             return;
         }
         let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { return };

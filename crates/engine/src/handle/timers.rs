@@ -5,12 +5,15 @@ use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use domain::command::PaymentCommand;
+use domain::command::{AccountCommand, PaymentCommand};
 use domain::dispute::DisputeTimer;
 use domain::payment::{Actor, ExpireAction, RefundLateSuccess};
 use domain::payment_attempt::RetryPayment;
+use domain::payment_method::ContinueMethod;
 use domain::timer::{Timer, TimerKey, TimerKind};
-use domain::{AttemptId, Command, DisputeId, Request, TenantNo, Timestamp, TransactionId};
+use domain::{
+    AttemptId, Command, DisputeId, PaymentMethodId, Request, TenantNo, Timestamp, TransactionId,
+};
 use tokio::sync::Semaphore;
 
 use super::resolver;
@@ -156,6 +159,13 @@ async fn fire(engine: &Engine, timer: Timer) -> Result<(), Unavailable> {
             .await?
             .map(PaymentCommand::WarnOfDispute)
             .map(Command::Payment),
+        TimerKind::MethodStep => {
+            Some(Command::Account(AccountCommand::ContinueMethod(ContinueMethod {
+                account: timer.account,
+                payment_method: PaymentMethodId::new(timer.key.object),
+                due: timer.due,
+            })))
+        }
     };
     let Some(command) = command else {
         tracing::error!(object = %timer.key.object, "a timer is of an object that is not there");

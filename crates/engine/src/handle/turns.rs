@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::payment::{PaymentFile, TransactionStatus};
-use domain::{PaymentId, PaymentRejection, Rejection, Request, TenantNo, TransactionId};
+use domain::{EffectId, PaymentId, PaymentRejection, Rejection, Request, TenantNo, TransactionId};
 use tokio::time::{sleep, timeout_at};
 
 use crate::partition::Answer;
@@ -158,7 +158,7 @@ impl Engine {
                 Doubt::Running(transaction) => transaction,
             };
             waited = Waited::ForCalls;
-            match self.shared().calls.ended(running) {
+            match self.shared().calls.ended(EffectId::Transaction(running)) {
                 Some(ended) => ended.await,
                 // It is another process's, or about to begin.
                 None => sleep(LOOK_EVERY).await,

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use domain::{PaymentId, PaymentReply, PaymentResult, Reply, Timestamp, TransactionId};
+use domain::reply::AccountReply;
+use domain::{
+    Effect, EffectId, PaymentId, PaymentReply, PaymentResult, Reply, Timestamp, TransactionId,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use super::lanes::Lanes;
@@ -28,9 +31,8 @@ const KEYS_TAKEN_MAX: usize = 64;
 pub(super) struct Worker<S> {
     partition: Partition<S>,
     engine: Engine,
-    /// Who waits for the outcome of which transaction.
-    outcome_waiters:
-        HashMap<TransactionId, (PaymentId, oneshot::Sender<Result<Answer, Unavailable>>)>,
+    /// Who waits for the outcome of which effect, with the answer to give where it is not known.
+    outcome_waiters: HashMap<EffectId, (Answer, oneshot::Sender<Result<Answer, Unavailable>>)>,
     runtime: tokio::runtime::Handle,
     /// Set once it is not known whether queued commands were committed: the process that takes the
     /// partition over anew learns where to read on. Until then nothing that comes later is executed.
@@ -84,8 +86,8 @@ impl<S: Store> Worker<S> {
             self.engine.shared.waiting.fetch_sub(admitted, Ordering::Relaxed);
         }
         // Calls that still run: their outcome is not known.
-        for (transaction, (payment, waiter)) in self.outcome_waiters.drain() {
-            drop(waiter.send(Ok(outcome_unknown(payment, transaction))));
+        for (unknown, waiter) in self.outcome_waiters.into_values() {
+            drop(waiter.send(Ok(unknown)));
         }
     }
 
@@ -147,18 +149,21 @@ impl<S: Store> Worker<S> {
             .shared
             .head
             .send_if_modified(|head| std::mem::replace(head, processed.head) != processed.head);
-        let payments: HashMap<TransactionId, PaymentId> =
-            processed.calls.iter().map(|it| (it.call.transaction, it.call.payment)).collect();
+        let mut unknown: HashMap<EffectId, Answer> = processed
+            .calls
+            .iter()
+            .map(|it| (it.effect.id(), unknown_outcome(&it.effect)))
+            .collect();
         let background = in_background(&batch.waiters, &processed.verdicts);
         for (performing, permit) in processed.calls.into_iter().zip(granted) {
-            let lane = match background.contains(&performing.call.transaction) {
+            let lane = match background.contains(&performing.effect.id()) {
                 true => Lane::BackgroundOutcome,
                 false => Lane::Own,
             };
             self.perform((performing, lane), permit, began);
         }
         for (waiter, verdict) in batch.waiters.into_iter().zip(processed.verdicts) {
-            self.answer(waiter, verdict, &payments);
+            self.answer(waiter, verdict, &mut unknown);
         }
     }
 
@@ -185,7 +190,7 @@ impl<S: Store> Worker<S> {
     }
 
     fn perform(&self, performing: (Performing, Lane), permit: CallPermit, began: Timestamp) {
-        self.engine.shared.calls.begin(performing.0.call.transaction);
+        self.engine.shared.calls.begin(performing.0.effect.id());
         self.runtime.spawn(outbox::perform(self.engine.clone(), performing, permit, began));
     }
 
@@ -194,7 +199,7 @@ impl<S: Store> Worker<S> {
         &mut self,
         waiter: Waiter,
         verdict: Verdict,
-        payments: &HashMap<TransactionId, PaymentId>,
+        unknown: &mut HashMap<EffectId, Answer>,
     ) {
         match verdict {
             Verdict::Answered(_) if waiter.expired => {
@@ -210,9 +215,9 @@ impl<S: Store> Worker<S> {
                 }
                 drop(waiter.answer.send(Ok(answer)));
             }
-            Verdict::Waits(transaction) => {
-                let payment =
-                    *payments.get(&transaction).expect("a waiting command has called a gateway");
+            Verdict::Waits(effect) => {
+                let unknown =
+                    unknown.remove(&effect).expect("a waiting command has called a gateway");
                 let client = match waiter.outcome_of {
                     None => Some(waiter.answer),
                     // A decline that went on: who waits for the declined call waits for the next one.
@@ -222,7 +227,7 @@ impl<S: Store> Worker<S> {
                     }
                 };
                 if let Some(client) = client {
-                    self.outcome_waiters.insert(transaction, (payment, client));
+                    self.outcome_waiters.insert(effect, (unknown, client));
                 }
             }
             Verdict::Unavailable(reason) => {
@@ -230,10 +235,9 @@ impl<S: Store> Worker<S> {
                     .increment(1);
                 // The outbox or the resolver commits this outcome later. Its waiter gets an unknown
                 // outcome now, because a call was made.
-                let of_call =
-                    waiter.outcome_of.and_then(|id| Some((id, self.outcome_waiters.remove(&id)?)));
-                if let Some((transaction, (payment, of_call))) = of_call {
-                    drop(of_call.send(Ok(outcome_unknown(payment, transaction))));
+                let of_call = waiter.outcome_of.and_then(|id| self.outcome_waiters.remove(&id));
+                if let Some((unknown, of_call)) = of_call {
+                    drop(of_call.send(Ok(unknown)));
                 }
                 drop(waiter.answer.send(Err(reason.into())));
             }
@@ -251,18 +255,26 @@ impl<S: Store> Worker<S> {
     }
 }
 
-/// The transactions whose calls were begun by works that nobody waits for.
-fn in_background(waiters: &[Waiter], verdicts: &[Verdict]) -> HashSet<TransactionId> {
+/// The effects that were begun by works that nobody waits for.
+fn in_background(waiters: &[Waiter], verdicts: &[Verdict]) -> HashSet<EffectId> {
     let of_waiter = |(waiter, verdict): (&Waiter, &Verdict)| match (waiter.lane, verdict) {
-        (Lane::Background | Lane::BackgroundOutcome, Verdict::Waits(transaction)) => {
-            Some(*transaction)
-        }
+        (Lane::Background | Lane::BackgroundOutcome, Verdict::Waits(effect)) => Some(*effect),
         (
             Lane::Own | Lane::Request | Lane::BackgroundOutcome | Lane::Background,
             Verdict::Answered(_) | Verdict::Waits(_) | Verdict::Unavailable(_),
         ) => None,
     };
     waiters.iter().zip(verdicts).filter_map(of_waiter).collect()
+}
+
+/// The answer where an effect was begun and its outcome is not known.
+fn unknown_outcome(effect: &Effect) -> Answer {
+    match effect {
+        Effect::CallGateway(call) => outcome_unknown(call.payment, call.transaction),
+        Effect::AskAboutMethod(it) => {
+            Answer::Replied(Reply::Account(AccountReply::PaymentMethodPending(it.payment_method)))
+        }
+    }
 }
 
 /// The answer where a call was made and its outcome is not known.

@@ -54,6 +54,7 @@ impl Options {
         GatewaySettings {
             settles_at_once: false,
             needs_merchant_account: false,
+            attaches_methods: false,
             action_timeout_us: None,
             timeout_us: i64::try_from(self.timeout.as_micros()).unwrap_or(i64::MAX),
             settle_after_us: i64::try_from(self.settle_after.as_micros()).unwrap_or(i64::MAX),

@@ -104,6 +104,29 @@ impl Api<'_> {
         self.repeated(|| self.once(Method::POST, path, body.clone(), Some(idempotency_key))).await
     }
 
+    /// As [`Api::post`], and sent again also where it may have been carried out: for what moves no money and is the same
+    /// whoever asks for it, so that a request of the same key that runs elsewhere is waited for.
+    pub(super) async fn post_again<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        parameters: Parameters,
+        idempotency_key: &str,
+    ) -> Result<T, Trouble> {
+        let body = Bytes::from(parameters.encoded());
+        let mut pause = PAUSE;
+        for _ in 1..TRIES_MAX {
+            let send = || self.once(Method::POST, path, body.clone(), Some(idempotency_key));
+            let answered = self.repeated(send).await;
+            let is_unknown = matches!(answered, Err(Trouble::Unknown(_)));
+            if !is_unknown || self.deadline.is_some_and(|deadline| deadline.left() <= pause) {
+                return answered;
+            }
+            sleep(pause).await;
+            pause *= 2;
+        }
+        self.post(path, parameters, idempotency_key).await
+    }
+
     /// Sends a request again that Stripe did not take: the connection was refused, or Stripe was busy.
     async fn repeated<T, F>(&self, send: impl Fn() -> F) -> Result<T, Trouble>
     where

@@ -155,6 +155,32 @@ pub(super) struct Moved {
 pub(super) struct Method {
     pub(super) id: String,
     pub(super) customer: Option<Expandable>,
+    pub(super) metadata: Option<BTreeMap<String, String>>,
+}
+
+/// A customer.
+#[derive(Debug, Deserialize)]
+pub(super) struct Customer {
+    pub(super) id: String,
+    #[serde(default)]
+    pub(super) metadata: BTreeMap<String, String>,
+}
+
+/// What lists have.
+pub(super) trait Listed {
+    fn id(&self) -> &str;
+}
+
+impl Listed for Method {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Listed for Customer {
+    fn id(&self) -> &str {
+        &self.id
+    }
 }
 
 /// An object of which only the id is read.

@@ -1,14 +1,14 @@
 //! Calls: what each operation asks of Stripe. Each request has an idempotency key of its own, made of the
 //! transaction's id and the step.
 
-use domain::payment::{CANCEL, GatewayOutcome, GatewayStatus, MethodAtGateway, TransactionType};
+use domain::payment::{CANCEL, GatewayOutcome, GatewayStatus, TransactionType};
 use domain::{GatewayCall, GatewayReference};
 use secrets::Sealer;
 use uuid::Uuid;
 
 use super::amount::to_stripe;
 use super::api::{Api, Parameters, Trouble, is_id};
-use super::methods::{self, Attached};
+use super::methods::{self, Attached, Holder, Wanted};
 use super::objects::{Intent, Refund};
 use super::outcome::{self, Secret};
 use crate::customer_return::CustomerReturn;
@@ -90,25 +90,43 @@ impl Charging<'_> {
             Err(reason) => return Ok(refused("amount", &reason).into()),
         };
         // No money moves before the intent is made.
-        let attached = match methods::attached(self).await {
+        let attached = match self.method().attached().await {
             Err(Trouble::Unknown(reason)) => return Err(Trouble::NotSent(reason)),
             attached => attached?,
         };
-        let parameters = match self.intent(amount, &attached) {
+        let parameters = self.intent(amount, &attached);
+        let said = attached.is_new.then(|| methods::at_gateway(attached));
+        let named =
+            |outcome: GatewayOutcome| GatewayOutcome { payment_method: said.clone(), ..outcome };
+        let parameters = match parameters {
             Ok(parameters) => parameters,
-            Err(reason) => return Ok(refused(RETURN_URL, &reason).into()),
+            Err(reason) => return Ok(named(refused(RETURN_URL, &reason)).into()),
         };
         let made = self.api.post("/v1/payment_intents", parameters, &self.key("create")).await;
-        let named = |outcome: GatewayOutcome| GatewayOutcome {
-            payment_method: attached.is_new.then(|| method_at_gateway(&attached)),
-            ..outcome
-        };
         match made {
             Ok(intent) => {
                 self.answer(intent).map(|it| Answered { outcome: named(it.outcome), ..it })
             }
             Err(Trouble::Refused(refused)) => Ok(named(outcome::of_refusal(&refused)).into()),
             Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// The payment method of the call.
+    fn method(&self) -> Wanted<'_> {
+        let call = self.call;
+        Wanted {
+            api: &self.api,
+            tenants: self.tenants,
+            holder: Holder {
+                tenant: call.tenant,
+                tenant_id: self.tenant,
+                account: call.account,
+                gateway: &call.gateway,
+            },
+            id: call.payment_method,
+            external_id: call.external_payment_method_id.as_deref(),
+            properties: &call.payment_method_properties,
         }
     }
 
@@ -295,14 +313,6 @@ impl Charging<'_> {
             .with(of(outcome::ACCOUNT), self.call.account.to_string())
             .with(of(outcome::PAYMENT), self.call.payment.to_string())
             .with(of(outcome::TRANSACTION), self.call.transaction.to_string())
-    }
-}
-
-fn method_at_gateway(attached: &Attached) -> MethodAtGateway {
-    let customer = attached.customer.clone();
-    MethodAtGateway {
-        external_id: attached.method.clone(),
-        properties: customer.map(|it| (methods::CUSTOMER.to_owned(), it)).into_iter().collect(),
     }
 }
 

@@ -4,7 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome, TransactionType};
-use domain::{AccountId, AmountMinor, Currency, GatewayCall, PaymentId, TenantNo, TransactionId};
+use domain::{
+    AccountId, AmountMinor, Currency, GatewayCall, PaymentId, PaymentMethodId, TenantNo,
+    TransactionId,
+};
 use engine::ports::{Gateway, Inquiry};
 use engine::{Clock, Deadline};
 use gateway::simulator::journal::{FILE, read};
@@ -35,6 +38,7 @@ pub fn purchase(number: u128, properties: &str) -> GatewayCall {
         account: AccountId::new(id(number)),
         payment: PaymentId::new(id(number)),
         transaction: TransactionId::new(id(number)),
+        payment_method: PaymentMethodId::new(Uuid::nil()),
         gateway: simulator::NAME.to_owned(),
         operation: TransactionType::Purchase,
         amount: Some(AmountMinor(1_000)),

@@ -4,6 +4,7 @@ mod processing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::Effect;
 use domain::RequestId;
 use engine::partition::{CommitOutcome, Performing, Processed, Times, Verdict};
 
@@ -668,12 +669,17 @@ impl<D: Disk> World<D> {
 
     /// The calls that were committed leave; those of a process that dies leave or do not.
     fn perform(&mut self, id: OwnerId, calls: Vec<Performing>, dies: bool) -> Result<(), Wrong> {
-        for mut performing in calls {
+        for performing in calls {
+            let mut performed = match performing.effect {
+                Effect::CallGateway(call) => *call,
+                // No gateway of the simulation attaches methods.
+                Effect::AskAboutMethod(_) => continue,
+            };
             if self.is(Mutant::SendsElsewhere) {
-                performing.call.gateway = WALLET.to_owned();
+                performed.gateway = WALLET.to_owned();
             }
-            let transaction = performing.call.transaction.uuid().as_u128();
-            let sent_to = performing.call.gateway.as_str();
+            let transaction = performed.transaction.uuid().as_u128();
+            let sent_to = performed.gateway.as_str();
             if self.find_move(transaction).is_none_or(|it| it.gateway != sent_to) {
                 let context = format!("{transaction:x} went to {sent_to}");
                 self.hold(Err(Wrong::new("a call goes where the money is", &context)))?;
@@ -684,11 +690,11 @@ impl<D: Disk> World<D> {
                 continue;
             }
             self.counter += 1;
-            let name = performing.call.gateway.as_str();
+            let name = performed.gateway.as_str();
             let settle_after_us = self.model.rules.gateways[name].settle_after_us;
             let stamp = (self.counter, self.real, settle_after_us);
-            let call = translate::call(&performing.call, stamp);
-            let tries = performing.call.tries.take().filter(|_| !self.is(Mutant::ForgetsTries));
+            let call = translate::call(&performed, stamp);
+            let tries = performed.tries.take().filter(|_| !self.is(Mutant::ForgetsTries));
             let fate = self.gateway.plan(&call, self.real);
             self.note(format!("calls: {:x} {fate:?}", call.transaction));
             if let Some(at) = fate.arrives {

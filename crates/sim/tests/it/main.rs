@@ -1,4 +1,5 @@
 //! The simulation itself, and proof that each of its checks can fail.
 
+mod methods;
 mod mutants;
 mod seeds;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use domain::object::Object;
 use domain::payment_rules::METHODS_MAX;
-use domain::read::SCHEDULED_MAX;
+use domain::read::{METHODS_LISTED_MAX, SCHEDULED_MAX};
 use domain::state::State;
 use domain::tag::TagKey;
 use domain::{AccountId, PaymentId, PaymentMethodId, TenantNo};
@@ -47,6 +47,8 @@ pub(super) struct WantedControl {
     started: Vec<(TenantNo, AccountId)>,
     velocities: BTreeSet<(TenantNo, AccountId)>,
     attempts: Vec<(TenantNo, PaymentId)>,
+    /// Accounts whose newest methods are wanted.
+    listed: Vec<(TenantNo, AccountId)>,
     /// Accounts whose scheduled attempts are wanted.
     scheduled: Vec<(TenantNo, AccountId)>,
 }
@@ -59,6 +61,10 @@ impl WantedControl {
     pub(super) fn add_start(&mut self, tenant: TenantNo, account: AccountId) {
         self.rules.insert(tenant);
         self.started.push((tenant, account));
+    }
+
+    pub(super) fn add_methods(&mut self, tenant: TenantNo, account: AccountId) {
+        self.listed.push((tenant, account));
     }
 
     pub(super) fn add_velocity(&mut self, tenant: TenantNo, account: AccountId) {
@@ -97,11 +103,15 @@ impl WantedControl {
             }
             if !limits.method_gateways.is_empty() {
                 let most = i64::try_from(METHODS_MAX).unwrap_or(i64::MAX);
-                let key = [tenant.into(), account.into(), most.into()];
-                let ids = reader.query(NEWEST_METHODS, &key, |cells| cells.entity())?;
+                let ids = newest_methods(reader, (tenant, account), most)?;
                 methods.extend(ids.iter().map(|id| (tenant, *id)));
-                state.methods_to_choose.insert((tenant, account), ids.into_iter().collect());
+                state.methods_to_choose.insert((tenant, account), ids);
             }
+        }
+        for &(tenant, account) in &self.listed {
+            let ids = newest_methods(reader, (tenant, account), METHODS_LISTED_MAX.into())?;
+            methods.extend(ids.iter().map(|id| (tenant, *id)));
+            state.methods_listed.insert((tenant, account), ids);
         }
         Ok(())
     }
@@ -127,6 +137,16 @@ impl WantedControl {
             Ok(())
         })
     }
+}
+
+fn newest_methods(
+    reader: &Reader,
+    (tenant, account): (TenantNo, AccountId),
+    most: i64,
+) -> Result<BTreeSet<PaymentMethodId>, StoreError> {
+    let key = [tenant.into(), account.into(), most.into()];
+    let ids = reader.query(NEWEST_METHODS, &key, |cells| cells.entity())?;
+    Ok(ids.into_iter().collect())
 }
 
 fn load_rules(

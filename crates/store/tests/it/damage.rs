@@ -13,7 +13,9 @@ use crate::chain::another;
 use crate::home::Home;
 use crate::verification::history;
 use crate::workload::Random;
-use crate::{blocking_states, control, custom_fields, customers, disputes, flags, tags};
+use crate::{
+    blocking_states, control, custom_fields, customers, disputes, flags, method_steps, tags,
+};
 
 /// Counts of evaluations: they are sums, added up in SQL, and nothing else knows them.
 const UNCHECKED: [&str; 2] = [tables::FLAG_INSIGHT.name, tables::METRIC_INSIGHT.name];
@@ -29,6 +31,7 @@ fn sound(home: &Home) -> PathBuf {
     blocking_states::fill(&mut workload);
     control::fill(&mut workload);
     disputes::fill(&mut workload);
+    method_steps::fill(&mut workload);
     drop(workload);
     let path = home.path().join("sound.db");
     backup(home.path(), &path).unwrap();

@@ -43,6 +43,7 @@ mod home;
 #[cfg(test)]
 mod insights;
 #[cfg(test)]
+mod method_steps;
 mod order;
 #[cfg(test)]
 mod plans;

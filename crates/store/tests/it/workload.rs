@@ -9,13 +9,15 @@ use domain::payment::{
     Actor, Complete, FixTransaction, FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge,
     GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, ResolvePending, TransactionStatus,
 };
-use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
+use domain::payment_method::{
+    CreatePaymentMethod, DeletePaymentMethod, MethodRequest, SetDefaultPaymentMethod,
+};
 use domain::reply::AccountReply;
 use domain::tenant::CreateTenant;
 use domain::{
-    AccountId, AmountMinor, Command, Currency, EXTERNAL_PAYMENT, GatewayCall, GatewaySettings,
-    PaymentId, PaymentMethodId, Person, Reply, Request, RequestId, Seq, Settings, TenantNo,
-    Timestamp, TransactionId,
+    AccountId, AmountMinor, Command, Currency, EXTERNAL_PAYMENT, Effect, GatewayCall,
+    GatewaySettings, PaymentId, PaymentMethodId, Person, Reply, Request, RequestId, Seq, Settings,
+    TenantNo, Timestamp, TransactionId,
 };
 use engine::partition::{Answer, BATCH_COMMANDS_MAX, Partition, Performing, Times, Verdict, Work};
 use engine::ports::{Entry, Queries, Store};
@@ -31,6 +33,8 @@ pub const BEGIN: Timestamp = Timestamp(1_709_287_200 * Timestamp::SECOND_US);
 
 /// The gateways that histories use.
 pub const GATEWAYS: [&str; 3] = [EXTERNAL_PAYMENT, "alpha", "beta"];
+/// The gateway that attaches methods.
+pub const ATTACHING: &str = "gamma";
 
 /// splitmix64: the same seed, the same history.
 pub struct Random(pub u64);
@@ -107,6 +111,8 @@ pub struct Workload<S> {
     pub methods: Vec<(TenantNo, AccountId, PaymentMethodId)>,
     pub transactions: Vec<(TenantNo, PaymentId, TransactionId)>,
     pub calls: Vec<GatewayCall>,
+    /// What gateways are asked about methods.
+    pub requests: Vec<MethodRequest>,
     pub accepted: usize,
     payers: BTreeMap<PaymentId, AccountId>,
 }
@@ -116,14 +122,17 @@ impl<S: Store> Workload<S> {
         let gateway = |settles_at_once| GatewaySettings {
             settles_at_once,
             needs_merchant_account: false,
+            attaches_methods: false,
             action_timeout_us: None,
             timeout_us: 10 * Timestamp::SECOND_US,
             settle_after_us: 0,
         };
+        let attaching = GatewaySettings { attaches_methods: true, ..gateway(false) };
         let settings = Settings {
             gateways: GATEWAYS
                 .iter()
                 .map(|name| ((*name).to_owned(), gateway(*name == EXTERNAL_PAYMENT)))
+                .chain([(ATTACHING.to_owned(), attaching)])
                 .collect(),
             unknown_delays_us: vec![Timestamp::SECOND_US; 9],
             pending_delays_us: vec![Timestamp::SECOND_US; 9],
@@ -141,6 +150,7 @@ impl<S: Store> Workload<S> {
             methods: vec![],
             transactions: vec![],
             calls: vec![],
+            requests: vec![],
             accepted: 0,
             payers: BTreeMap::new(),
         }
@@ -197,10 +207,17 @@ impl<S: Store> Workload<S> {
         let times = Times { now: self.now, real_now: self.now };
         let processed = self.partition.process(&works, times, &mut |_| Ok(()));
         assert!(processed.is_committed(), "{:?}", processed.verdicts);
-        for Performing { call, .. } in processed.calls {
+        for Performing { effect, .. } in processed.calls {
+            let call = match effect {
+                Effect::CallGateway(call) => call,
+                Effect::AskAboutMethod(request) => {
+                    self.requests.push(*request);
+                    continue;
+                }
+            };
             self.learn_transaction(call.tenant, call.payment, call.transaction);
             self.payers.insert(call.payment, call.account);
-            self.calls.push(call);
+            self.calls.push(*call);
         }
         for ((tenant, account), verdict) in about.iter().zip(&processed.verdicts) {
             match verdict {
@@ -219,6 +236,9 @@ impl<S: Store> Workload<S> {
     fn learn(&mut self, tenant: TenantNo, account: Option<AccountId>, reply: &Reply) {
         match reply {
             Reply::Account(AccountReply::Created(id)) => self.accounts.push((tenant, *id)),
+            Reply::Account(
+                AccountReply::PaymentMethodPending(_) | AccountReply::PaymentMethodRefused(_),
+            ) => {}
             Reply::Account(AccountReply::PaymentMethodCreated(id)) => {
                 self.methods.push((tenant, account.expect("it was named"), *id));
             }
@@ -304,6 +324,7 @@ impl<S: Store> Workload<S> {
             external_payment_method_id: None,
             properties: vec![("color".to_owned(), "blue".to_owned())],
             is_default: self.random.chance(70),
+            is_attached: false,
         }));
         Some((tenant, command))
     }

@@ -1,19 +1,13 @@
 //! The response to a payment request: the table from a transaction's status to HTTP.
 
-use std::time::Duration;
-
 use domain::payment::TransactionStatus;
 use domain::{PaymentReply, PaymentResult, Reply};
 use http::{HeaderValue, StatusCode};
 use utoipa::IntoResponses;
 
 use crate::call::{Call, unexpected};
-use crate::error::{ErrorJson, Failure, HandlerResult, Problem, class, code};
+use crate::error::{ErrorJson, Failure, HandlerResult, Problem, RETRY_AFTER_UNKNOWN, class, code};
 use crate::reply;
-
-/// When a request whose outcome is unknown may be sent again with its idempotency key: by then the
-/// resolver has sent its first inquiry, with the default settings.
-const RETRY_AFTER_UNKNOWN: Duration = Duration::from_secs(3);
 
 /// What a request that makes a transaction may be answered. `openapi` adds the headers.
 #[derive(IntoResponses)]

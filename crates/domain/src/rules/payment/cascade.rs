@@ -1,7 +1,7 @@
 //! Cascade: after a decline, the next gateway is tried within the same payment and the same request.
 
 use super::control;
-use super::initiate::{Way, append, merchant_account, refuse_used_key};
+use super::initiate::{Way, append, refuse_used_key};
 use super::outcome::{self, Asked};
 use super::routing::send_as;
 use crate::PaymentMethod;
@@ -18,6 +18,7 @@ use crate::reply::Outcome;
 use crate::routed::{PassedOver, Routed, Tries};
 use crate::routing_rules::{CascadeRules, TRIES_MAX};
 use crate::rules::blocking_state::refuse_closed;
+use crate::rules::merchant_account::merchant_account;
 use crate::state::State;
 
 /// The try that follows on a declined one.

@@ -5,8 +5,9 @@ use crate::change::AccountChange;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use crate::context::Context;
+use crate::payment_method::MethodTask;
 use crate::reply::Outcome;
-use crate::rules::{account, payment_method};
+use crate::rules::{account, method_step, payment_method};
 use crate::state::State;
 use crate::{Account, AccountRejection, Event, PaymentMethod, PaymentMethodId, Rejection};
 
@@ -44,7 +45,13 @@ pub(crate) fn initiate_combo(state: &State, it: &InitiateCombo, cx: &mut Context
         }
     };
     let initiate = it.initiate(account.id, id);
-    start(state, it.kind, &initiate, (&account, made.as_deref()), cx)
+    let accepted = start(state, it.kind, &initiate, (&account, made.as_deref()), cx)?;
+    // The call attaches it first; where none is made, it is attached by itself.
+    let unattached = made.filter(|it| it.is_attaching() && cx.done.effects.is_empty());
+    if let Some(method) = unattached {
+        method_step::request(&method, MethodTask::Attach, cx);
+    }
+    Ok(accepted)
 }
 
 /// The payment method that a combo payment is made with.

@@ -6,7 +6,7 @@
 
 use super::follow_up::way_of;
 use super::initiate::append;
-use super::outcome::{self, Settled, gateway_text};
+use super::outcome::{self, Settled};
 use super::route::routes;
 use crate::change::{PaymentChange, TimerChange};
 use crate::claim::{ClaimKey, ClaimKind};
@@ -17,6 +17,7 @@ use crate::dispute::{
 };
 use crate::payment::{PaymentFile, Transaction, TransactionStatus, TransactionType};
 use crate::reply::Outcome;
+use crate::rules::gateway_text::gateway_text;
 use crate::rules::{ledger, timer};
 use crate::state::State;
 use crate::timer::{Timer, TimerKey, TimerKind};

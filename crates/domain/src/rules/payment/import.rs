@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::outcome::gateway_text;
 use super::route::{last_success, set_route_of_payment};
 use crate::change::PaymentChange;
 use crate::claim::{ClaimKey, ClaimKind};
@@ -14,6 +13,7 @@ use crate::payment::{
     TransactionType,
 };
 use crate::reply::Outcome;
+use crate::rules::gateway_text::gateway_text;
 use crate::rules::{import, ledger};
 use crate::state::State;
 use crate::{

@@ -15,6 +15,7 @@ use crate::payment::{
 };
 use crate::reply::Outcome;
 use crate::rules::blocking_state::refuse_closed;
+use crate::rules::merchant_account::merchant_account;
 use crate::state::State;
 use crate::{
     Account, AccountRejection, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId,
@@ -290,27 +291,6 @@ fn open(start: &Start, merchant_account: Option<MerchantAccount>, cx: &mut Conte
     let way = Way { gateway: gateway.to_owned(), merchant_account, payment_method: method.id };
     append(&mut file, (kind, it.transaction_key.clone()), way, Some((amount, currency)), cx);
     file
-}
-
-/// The tenant's account at a gateway that needs one.
-pub(super) fn merchant_account(
-    state: &State,
-    gateway: &str,
-    cx: &Context,
-) -> Result<Option<MerchantAccount>, Rejection> {
-    if !cx.settings.gateway(gateway).is_some_and(|it| it.needs_merchant_account) {
-        return Ok(None);
-    }
-    let own = state.payment_rules(cx.tenant).and_then(|it| it.merchant_accounts.get(gateway));
-    match own {
-        Some(own) => Ok(Some(own.clone())),
-        None => Err(Rejection::InvalidParameter {
-            field: "pluginName".to_owned(),
-            reason: format!(
-                "{gateway} has no configuration of this tenant: upload one with its key"
-            ),
-        }),
-    }
 }
 
 /// Where a transaction goes.

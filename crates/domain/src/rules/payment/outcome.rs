@@ -3,21 +3,19 @@
 use super::action;
 use super::cascade;
 use super::route::{last_success, set_route_of_payment};
-use crate::card_data::{PAN_CHARS_MAX, mask_pans};
 use crate::change::{AccountChange, Change, PaymentChange};
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::effect::REFERENCES_MAX;
 use crate::payment::{
-    Amounts, GATEWAY_TEXT_MAX, GatewayAnswer, GatewayInquired, GatewayKnowledge, GatewayOutcome,
-    GatewayReplied, GatewayStatus, Outstanding, PaymentFile, PaymentState, Transaction,
-    TransactionStatus,
+    Amounts, GatewayAnswer, GatewayInquired, GatewayKnowledge, GatewayOutcome, GatewayReplied,
+    GatewayStatus, Outstanding, PaymentFile, PaymentState, Transaction, TransactionStatus,
 };
 use crate::reply::Outcome;
 use crate::routed::Tries;
-use crate::routing::{self, EXTERNAL_ID};
-use crate::routing_rules::ROUTER;
-use crate::rules::ledger;
+use crate::routing;
+use crate::rules::gateway_text::gateway_text;
+use crate::rules::{ledger, method_step};
 use crate::state::State;
 use crate::{
     Accepted, AmountMinor, Currency, Effect, Event, GatewayCall, GatewayReference, PaymentId,
@@ -127,6 +125,7 @@ pub(super) fn submit(
         account: file.payment.account_id,
         payment: file.payment.id,
         transaction: transaction.id,
+        payment_method: transaction.payment_method_id,
         gateway,
         merchant_account: transaction.merchant_account.clone(),
         operation: transaction.kind,
@@ -255,7 +254,9 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
         outstanding.deadline = outstanding.deadline.max(cx.real_now);
     }
     if let GatewayAnswer::Outcome(outcome) = &it.answer {
-        name_method(state, transaction, outcome, cx);
+        name_method(state, transaction, (outcome, Source::CallReply), cx);
+    } else if let Some(method) = state.payment_method(cx.tenant, transaction.payment_method_id) {
+        method_step::ended_unknown(method, cx);
     }
     let mut file = file.clone();
     let books = in_flight || worth_booking(transaction.status, settled.status);
@@ -302,7 +303,7 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
         }
     };
     if let GatewayKnowledge::Found(outcome) = &it.knowledge {
-        name_method(state, transaction, outcome, cx);
+        name_method(state, transaction, (outcome, Source::Later), cx);
     }
     let call_may_run = outstanding.as_ref().is_some_and(|open| may_run(open, it.asked_at));
     let mut file = file.clone();
@@ -336,30 +337,28 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     Ok(Accepted::now(reply))
 }
 
-/// Stores what the gateway calls the payment method of a transaction from now on.
+/// Stores what the gateway calls the payment method of a transaction from now on. One that the call was to attach is
+/// active then, and one that it did not attach never will be.
 fn name_method(
     state: &State,
     transaction: &Transaction,
-    outcome: &GatewayOutcome,
+    (outcome, source): (&GatewayOutcome, Source),
     cx: &mut Context,
 ) {
-    let Some(said) = &outcome.payment_method else { return };
-    let method = state.payment_method(cx.tenant, transaction.payment_method_id);
+    let Some(method) = state.payment_method(cx.tenant, transaction.payment_method_id) else {
+        return;
+    };
+    if method.is_attaching() {
+        return method_step::ended_by_call(
+            state,
+            method,
+            (outcome, source == Source::CallReply),
+            cx,
+        );
+    }
     // One that the person's erasure emptied stays empty.
-    let Some(method) = method.filter(|it| it.active) else { return };
-    let mut named = method.clone();
-    let external_id = gateway_text(&said.external_id);
-    let mut properties = said.properties.clone();
-    if method.gateway == ROUTER {
-        properties.push((EXTERNAL_ID.to_owned(), external_id));
-        properties.iter_mut().for_each(|it| it.0 = format!("{}.{}", transaction.gateway, it.0));
-    } else {
-        named.external_payment_method_id = Some(external_id);
-    }
-    for (key, value) in &properties {
-        named.properties.retain(|(own, _)| own != key);
-        named.properties.push((gateway_text(key), gateway_text(value)));
-    }
+    let Some(said) = outcome.payment_method.as_ref().filter(|_| method.active) else { return };
+    let mut named = method_step::named(method, &transaction.gateway, said);
     if named != *method {
         named.updated_at = cx.now;
         named.revision = method.revision.next(cx.seq);
@@ -500,15 +499,6 @@ fn processed(
     let may_differ = source == Source::Later && !in_flight;
     let fits = amount == asked || (may_differ && amount <= most);
     (fits && amount > AmountMinor::ZERO).then_some(amount)
-}
-
-/// A gateway's text as it may be kept: nobody promised that it holds no card number, or that it ends.
-/// Only as much of it is looked at as a card number across the cut takes. A NUL is replaced: not
-/// every database holds one.
-pub(super) fn gateway_text(said: &str) -> String {
-    let said = said.chars().map(|it| if it == '\0' { char::REPLACEMENT_CHARACTER } else { it });
-    let said: String = said.take(GATEWAY_TEXT_MAX + PAN_CHARS_MAX).collect();
-    mask_pans(&said).chars().take(GATEWAY_TEXT_MAX).collect()
 }
 
 /// Writes an outcome into the transaction and its payment, posts what moved, says what happened.

@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 use expect_test::{Expect, expect};
 use uuid::Uuid;
 
-use super::*;
 use crate::change::{Change, PaymentChange};
 use crate::command::PaymentCommand;
 use crate::ledger::LedgerAccount;
@@ -27,8 +26,8 @@ use crate::payment::{
 use crate::routed::Tries;
 use crate::testing::{Rows, TENANT};
 use crate::{
-    Account, Command, Effect, Executed, PaymentMethod, PaymentMethodId, PaymentRejection,
-    Rejection, Reply, Seq,
+    Account, Command, Effect, Executed, GatewayCall, PaymentMethod, PaymentMethodId,
+    PaymentRejection, Rejection, Reply, Seq,
 };
 use crate::{
     AccountId, AmountMinor, EXTERNAL_PAYMENT, PaymentId, Revision, Timestamp, TransactionId,
@@ -79,6 +78,14 @@ fn method_id(gateway: &str) -> PaymentMethodId {
     }))
 }
 
+/// The call of an effect.
+fn called(effect: &Effect) -> &GatewayCall {
+    match effect {
+        Effect::CallGateway(call) => call,
+        Effect::AskAboutMethod(_) => panic!("{effect:?}"),
+    }
+}
+
 impl World {
     fn new() -> Self {
         let mut rows = Rows::new();
@@ -111,6 +118,8 @@ impl World {
                 external_payment_method_id: Some(format!("at {gateway}")),
                 properties: vec![],
                 active: true,
+                merchant_account: None,
+                step: None,
                 created_at: Timestamp(0),
                 updated_at: Timestamp(0),
                 revision: Revision::first(Seq(1)),
@@ -142,13 +151,13 @@ impl World {
                 format!("{} aborted: {}", it.plugin, it.reason)
             }
             Ok(Executed { reply, done, .. }) => {
-                let show = |effect: &Effect| {
-                    let Effect::CallGateway(call) = effect;
+                let calls: Vec<_> = done.effects.iter().map(called).collect();
+                let show = |call: &&GatewayCall| {
                     let method = call.external_payment_method_id.as_deref().unwrap_or_default();
                     format!("{} {method}", call.gateway)
                 };
-                self.calls = done.effects.iter().map(show).collect();
-                for Effect::CallGateway(call) in &done.effects {
+                self.calls = calls.iter().map(show).collect();
+                for call in calls {
                     self.tries.extend(call.tries.clone().map(|it| (call.transaction, it)));
                 }
                 for change in &done.changes {

@@ -1,7 +1,7 @@
 //! The effects of the properties on a call.
 
 use super::*;
-use domain::{AccountId, PaymentId, TenantNo, TransactionId};
+use domain::{AccountId, PaymentId, PaymentMethodId, TenantNo, TransactionId};
 use expect_test::{Expect, expect};
 use uuid::Uuid;
 
@@ -25,6 +25,7 @@ fn call(
         account: AccountId::new(id),
         payment: PaymentId::new(id),
         transaction: TransactionId::new(id),
+        payment_method: PaymentMethodId::new(Uuid::nil()),
         gateway: "faregate-simulator".to_owned(),
         merchant_account: None,
         operation,

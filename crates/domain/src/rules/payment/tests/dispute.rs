@@ -97,7 +97,10 @@ impl Disputed {
             let command = || match kind {
                 TimerKind::DisputeBooking => PaymentCommand::BookDispute(timer.clone()),
                 TimerKind::DisputeEvidence => PaymentCommand::WarnOfDispute(timer.clone()),
-                TimerKind::PaymentRetry | TimerKind::PaymentAction | TimerKind::LateRefund => {
+                TimerKind::PaymentRetry
+                | TimerKind::PaymentAction
+                | TimerKind::LateRefund
+                | TimerKind::MethodStep => {
                     unreachable!("no timer of a dispute")
                 }
             };

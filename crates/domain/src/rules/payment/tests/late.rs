@@ -8,6 +8,7 @@ use crate::payment::{
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::rules::gateway_text::gateway_text;
 
 /// Runs the steps as [`check`] does, and shows the ways that the transactions of payment `p` took.
 fn check_ways(script: &str, expected: Expect) {
@@ -543,7 +544,7 @@ fn a_gateways_texts_are_bounded_and_hold_no_card_number() {
 
 #[test]
 fn a_gateways_text_holds_no_nul() {
-    assert_eq!(outcome::gateway_text("a\0b\n"), "a\u{fffd}b\n");
+    assert_eq!(gateway_text("a\0b\n"), "a\u{fffd}b\n");
 }
 
 #[test]
@@ -552,7 +553,7 @@ fn a_gateways_text_is_looked_at_only_as_far_as_it_is_kept() {
     for before in [GATEWAY_TEXT_MAX - 37, GATEWAY_TEXT_MAX - 1] {
         let number = "4 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1";
         let said = format!("{}{number} {}", "é".repeat(before), "1 ".repeat(32 * 1024));
-        let kept = outcome::gateway_text(&said);
+        let kept = gateway_text(&said);
         assert_eq!(kept.chars().nth(before), Some('*'), "{kept}");
         assert_eq!(kept.chars().count(), GATEWAY_TEXT_MAX);
     }

@@ -51,6 +51,7 @@ fn world(rules: RoutingRules) -> World {
         settle_after_us: 0,
         action_timeout_us: None,
         needs_merchant_account: false,
+        attaches_methods: false,
     };
     for name in ["third", "fourth"] {
         world.rows.settings.gateways.insert(name.to_owned(), gateway);
