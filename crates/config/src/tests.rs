@@ -375,6 +375,7 @@ fn a_gateway_of_the_file_has_defaults_and_variables() {
         expect![[r#"
             gateway.http.acme-pay.action_timeout = "1d"
             gateway.http.acme-pay.allow_loopback = false
+            gateway.http.acme-pay.control = false
             gateway.http.acme-pay.in_flight_max = 64
             gateway.http.acme-pay.secret = "***"
             gateway.http.acme-pay.settle_after = "5s"
