@@ -30,6 +30,8 @@ pub(crate) struct State {
     may_answer: bool,
     /// The status of its charges; processed where there is none.
     pub status: Option<&'static str>,
+    /// What it says of charges beside that.
+    pub spoken: Value,
     /// What it answers to notifications, and those that it has read.
     pub about: Value,
     pub notifications: Vec<Value>,
@@ -126,11 +128,13 @@ impl Program {
             return decision;
         }
         let transaction = call["transactionId"].as_str().unwrap();
-        let outcome = json!({
+        let mut outcome = json!({
             "transactionId": transaction,
             "status": state.status.unwrap_or("PROCESSED"),
             "firstReference": "ref-1",
         });
+        let spoken = state.spoken.as_object().cloned().unwrap_or_default();
+        outcome.as_object_mut().unwrap().extend(spoken);
         if path == "/inquire" {
             state.inquiries += 1;
             let is_known = state.charges.contains_key(transaction);

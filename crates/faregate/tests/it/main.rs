@@ -26,6 +26,7 @@ mod flags_relays;
 mod flags_streams;
 mod flags_vectors;
 mod flags_workers;
+mod gateway_canaries;
 mod gateways;
 mod golden;
 mod grpc;
