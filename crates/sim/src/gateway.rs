@@ -279,7 +279,7 @@ impl Gateway {
         }
     }
 
-    /// Now and then a transaction of another payment, which a message about this one names.
+    /// A transaction of another payment, for a message that names the wrong payment; mostly `None`.
     pub fn misnamed(&mut self, transaction: Uid) -> Option<Uid> {
         if self.behaves || !self.misnaming.chance(100) {
             return None;

@@ -118,7 +118,7 @@ struct Detaching {
     was_refused: bool,
 }
 
-/// Books what a gateway answered about a method. Its caller, where one waits, is told what became of it.
+/// Books what a gateway answered about a method. Its caller, where one waits, gets the outcome.
 pub(crate) fn answered(state: &State, it: &MethodAnswered, cx: &mut Context) -> Outcome {
     let Some(method) = own(state, (it.account, it.payment_method), cx) else {
         return Err(AccountRejection::PaymentMethodNotFound { id: it.payment_method }.into());
@@ -156,7 +156,7 @@ fn own<'s>(
     state.payment_method(cx.tenant, id).filter(|it| it.account_id == account)
 }
 
-/// What a caller is told of a method whose step has ended before.
+/// The answer about a method whose step has ended before.
 fn outcome_of(method: &PaymentMethod) -> AccountReply {
     match was_refused(method) {
         true => AccountReply::PaymentMethodRefused(MethodRefused {

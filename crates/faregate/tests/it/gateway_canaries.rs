@@ -127,7 +127,7 @@ fn what_gateways_say_of_cards_and_secrets_is_found_nowhere() {
         written.push(String::from_utf8_lossy(&content).into_owned());
     }
     let (_, log) = server.stop();
-    assert!(!log.is_empty());
+    assert!(log.contains("DEBUG") || log.contains("TRACE"), "the log is written in full: {log}");
     written.push(log);
     assert!(SECRET.ends_with(CANARIES[6]));
     for text in &written {

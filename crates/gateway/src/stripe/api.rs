@@ -105,7 +105,7 @@ impl Api<'_> {
     }
 
     /// As [`Api::post`], and sent again also where it may have been carried out: for what moves no money and is the same
-    /// whoever asks for it, so that a request of the same key that runs elsewhere is waited for.
+    /// for each caller, so that a request of the same key that runs elsewhere is waited for.
     pub(super) async fn post_again<T: DeserializeOwned>(
         &self,
         path: &str,
