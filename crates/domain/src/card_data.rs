@@ -87,11 +87,13 @@ const SEPARATORS: &[&str] = &[
 /// The name of the first property that holds card data, if one does.
 #[must_use]
 pub fn find_card_data(properties: &Properties) -> Option<&str> {
-    let holds = |(name, value): &&(String, String)| {
-        let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-        FORBIDDEN_NAMES.contains(&name.to_ascii_lowercase().as_str()) || contains_pan(value)
-    };
+    let holds = |(name, value): &&(String, String)| is_forbidden(name) || contains_pan(value);
     properties.iter().find(holds).map(|(name, _)| name.as_str())
+}
+
+fn is_forbidden(name: &str) -> bool {
+    let plain = || name.bytes().filter(u8::is_ascii_alphanumeric).map(|it| it.to_ascii_lowercase());
+    FORBIDDEN_NAMES.iter().any(|forbidden| plain().eq(forbidden.bytes()))
 }
 
 /// Whether a primary account number (ISO/IEC 7812-1) is in a text: 13 to 19 digits of a scheme's prefix
@@ -99,7 +101,7 @@ pub fn find_card_data(properties: &Properties) -> Option<&str> {
 /// group of digits does: a number within more digits, or within a hexadecimal id, is none.
 #[must_use]
 pub fn contains_pan(text: &str) -> bool {
-    Pans::of(text).next().is_some()
+    text.len() >= PAN_DIGITS_MIN && Pans::of(text).next().is_some()
 }
 
 /// What a tenant does with texts that are one number and nothing else, as keys of orders are: one in ten

@@ -17,14 +17,17 @@ mod follower;
 mod lanes;
 mod options;
 mod post;
+mod readers;
 mod receivers;
+mod resend;
 mod targets;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Seq;
 use engine::Engine;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
 pub use crate::callback::{
@@ -34,23 +37,32 @@ pub use body::body;
 pub use options::{FOLLOWER, Options, RETRY_DELAYS};
 pub use post::{CallbackClient, Failure};
 pub use receivers::{Receivers, ReceiversError};
+pub use resend::{ResendError, Resender, ResentPage};
 
-/// Starts the follower on the current tokio runtime. It runs until the task is aborted. Deliveries
-/// that were not recorded by then are repeated after the next start.
+use follower::Inputs;
+use targets::Targets;
+
+/// Starts the follower on the current tokio runtime, with what has events delivered again. It runs until
+/// the task is aborted. Deliveries that were not recorded by then are repeated after the next start.
 #[must_use]
-pub fn start(engine: Engine, options: Options) -> JoinHandle<()> {
+pub fn start(engine: Engine, options: Options) -> (JoinHandle<()>, Resender) {
     const RESTART_DELAY: Duration = Duration::from_secs(1);
     // Registered once, so that the engine does not wait for a follower that has panicked.
     let position = watch::Sender::new(Seq(0));
     engine.waits_for(position.subscribe());
-    tokio::spawn(async move {
+    let targets = Arc::new(Targets::new(options.sealer.clone()));
+    let (resender, resent) = Resender::new(engine.clone(), Arc::clone(&targets));
+    let inputs = Inputs { targets, resent: Arc::new(Mutex::new(resent)) };
+    let follower = tokio::spawn(async move {
         loop {
             let mut running = tokio::task::JoinSet::new();
-            running.spawn(follower::run(engine.clone(), options.clone(), position.clone()));
+            let (engine, options) = (engine.clone(), options.clone());
+            running.spawn(follower::run(engine, options, position.clone(), inputs.clone()));
             if matches!(running.join_next().await, Some(Err(_))) {
                 tracing::error!("the push follower panicked; it restarts from its cursor");
             }
             tokio::time::sleep(RESTART_DELAY).await;
         }
-    })
+    });
+    (follower, resender)
 }

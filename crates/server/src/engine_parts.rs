@@ -121,8 +121,6 @@ impl EngineParts {
         let logger = DeliveryLogger::new(settings, share.partition, clock, tries);
         let stopped = tasks.stopped();
         tasks.spawn(logger.run(stopped));
-        let (replayed, stopped) = ((source.clone(), self.push.sealer.clone()), tasks.stopped());
-        tasks.spawn(replays::run(engine.clone(), replayed, share.partition, stopped));
         if share.partition == PartitionNo::FIRST
             && let Some(sealer) = self.push.sealer.clone()
         {
@@ -143,7 +141,12 @@ impl EngineParts {
     pub fn start_tasks(&self, engine: &Engine, share: Share) -> BackgroundTasks {
         let mut tasks = BackgroundTasks::new();
         let push = self.push_options(engine, share, &mut tasks);
-        tasks.add_push(push::start(engine.clone(), push));
+        let (follower, resender) = push::start(engine.clone(), push);
+        tasks.add_push(follower);
+        if let Some(settings) = &self.delivery_log {
+            let (replayed, stopped) = ((settings.source.clone(), resender), tasks.stopped());
+            tasks.spawn(replays::run(engine.clone(), replayed, share.partition, stopped));
+        }
         tasks.spawn(unverified::run(engine.clone(), share, tasks.until_stopped()));
         if let Some(sign_up) = &self.sign_up {
             let worker = sign_up::worker(sign_up.on(engine.clone()), share, &self.push);

@@ -1,22 +1,21 @@
-//! Sends events again: reads a partition's part of each replay from the journal, and queues it as deliveries that are
-//! due. How far it is, is recorded behind each page, so that it goes on after a crash.
+//! Sends events again: has the push follower of a partition deliver its part of each replay, page by page. How far it
+//! is, is recorded once a page is delivered, so that it goes on after a crash.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use domain::{PartitionNo, Seq};
-use engine::periodic::{Pass, Periodic};
-use engine::ports::{Bookkeeping, Delivery, DeliveryId, JournalRow, Queries, StoreError};
+use domain::{PartitionNo, TenantNo};
+use engine::Engine;
+use engine::periodic::{Job, Pass, Periodic};
+use engine::ports::StoreError;
 use engine::webhooks::{Replay, ReplayProgress};
-use engine::{Engine, Unavailable};
-use gateway::push::endpoint::wants;
-use gateway::push::event::events_of;
-use gateway::push::{Receivers, ReceiversError};
-use secrets::Sealer;
+use gateway::push::{ResendError, Resender, ResentPage};
 use store::delivery_log::LogSource;
 use store::replays::Replays;
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::background::until;
 use crate::log_connection::LogConnection;
@@ -26,142 +25,132 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// How many journal rows a second a partition reads for its replays. Faster, they would leave payments less than four
 /// fifths of their CPU (`bench/webhooks --only replay`).
-const ROWS_PER_S: u64 = 5_500;
+const ROWS_PER_S: u64 = 6_400;
 
 /// Journal rows of a page.
-const ROWS_MAX: usize = 550;
+const ROWS_MAX: usize = 640;
 
 /// The time from page to page: what reading it takes counts.
 const PAGE_EVERY: Duration = Duration::from_millis(1_000 * ROWS_MAX as u64 / ROWS_PER_S);
 
-/// Deliveries that are due already, from which on no more are queued.
+/// The pages of a replay that may be under way at a time: one is read while the one before is delivered.
+const PAGES_MAX: usize = 2;
+
+/// The pause before the next look at pages that are all under way.
+const UNDER_WAY_PAUSE: Duration = Duration::from_millis(20);
+
+/// Deliveries that are due already, from which on no more are made again.
 const DUE_MAX: usize = 2_048;
 
-/// Why a page was not queued.
+/// Why a page was not sent.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    Unavailable(#[from] Unavailable),
+    Resend(#[from] ResendError),
 }
 
 /// The part of a partition.
 struct Replayer {
     engine: Engine,
+    resender: Resender,
     replays: LogConnection<Replays>,
-    sealer: Option<Arc<Sealer>>,
     partition: PartitionNo,
-}
-
-/// A page of the journal, and what of it is sent again.
-struct Page {
-    deliveries: Vec<Delivery>,
-    upto: Seq,
-    is_last: bool,
+    /// The pages of replays that are under way, the oldest first.
+    under_way: BTreeMap<(TenantNo, Uuid), VecDeque<ResentPage>>,
 }
 
 /// Sends a partition's events again until `stopped`.
 pub async fn run(
     engine: Engine,
-    (source, sealer): (LogSource, Option<Arc<Sealer>>),
+    (source, resender): (LogSource, Resender),
     partition: PartitionNo,
     stopped: watch::Receiver<bool>,
 ) {
     let replays = LogConnection::new(source, Replays::open);
-    let replayer = Replayer { engine, replays, sealer, partition };
-    let job = || async {
+    let replayer = Replayer { engine, resender, replays, partition, under_way: BTreeMap::new() };
+    Periodic::every(LOOK_EVERY).with_jitter_percent(0).run(until(stopped), replayer).await;
+}
+
+impl Job for Replayer {
+    async fn pass(&mut self) -> Pass {
         let begun = Instant::now();
-        match replayer.pass().await {
-            Ok(0) => Pass::Idle,
+        match self.replay().await {
+            Ok(0) if self.under_way.is_empty() => Pass::Idle,
+            Ok(0) => Pass::IdleFor(UNDER_WAY_PAUSE),
             Ok(pages) => Pass::IdleFor((PAGE_EVERY * pages).saturating_sub(begun.elapsed())),
             Err(error) => {
                 tracing::warn!(error = %error, "failed to send webhook events again; retrying");
                 Pass::Failed
             }
         }
-    };
-    Periodic::every(LOOK_EVERY).with_jitter_percent(0).run(until(stopped), job).await;
+    }
 }
 
 impl Replayer {
-    /// Queues a page of each replay; how many.
-    async fn pass(&self) -> Result<u32, Error> {
+    /// Sends a page of each replay that has room for one; how many.
+    async fn replay(&mut self) -> Result<u32, Error> {
         let partition = self.partition;
-        let running = self.replays.query(move |replays| replays.running(partition)).await?;
-        for (replay, progress) in &running {
-            if self.has_room().await? {
-                self.page(replay, *progress).await?;
+        let mut running = self.replays.query(move |replays| replays.running(partition)).await?;
+        self.under_way.retain(|key, _| running.iter().any(|(it, _)| (it.tenant, it.id) == *key));
+        let mut pages = 0;
+        for (replay, progress) in &mut running {
+            let is_done = self.advance(replay, progress).await?;
+            if !is_done && self.send(replay, *progress).await? {
+                pages += 1;
             }
         }
-        Ok(u32::try_from(running.len()).unwrap_or(u32::MAX))
+        Ok(pages)
+    }
+
+    /// Records the pages that have been delivered; whether the last one was among them.
+    async fn advance(&mut self, replay: &Replay, at: &mut ReplayProgress) -> Result<bool, Error> {
+        let (key, partition) = ((replay.tenant, replay.id), self.partition);
+        let pages = self.under_way.entry(key).or_default();
+        let before = *at;
+        while let Some(page) = pages.front_mut() {
+            match page.done.try_recv() {
+                Ok(deliveries) => {
+                    at.queued += i64::try_from(deliveries).unwrap_or(i64::MAX);
+                    at.upto = Some(page.upto);
+                    at.is_done = page.is_last;
+                    pages.pop_front();
+                }
+                Err(TryRecvError::Empty) => break,
+                // The follower has started anew: so do the pages.
+                Err(TryRecvError::Closed) => pages.clear(),
+            }
+        }
+        if *at != before {
+            let after = *at;
+            let advance = move |replays: &Replays| replays.advance(key, partition, after);
+            self.replays.query(advance).await?;
+        }
+        Ok(at.is_done)
+    }
+
+    /// Sends the next page of a replay, if there is room for one; whether it was sent.
+    async fn send(&mut self, replay: &Replay, progress: ReplayProgress) -> Result<bool, Error> {
+        let key = (replay.tenant, replay.id);
+        let pages = self.under_way.entry(key).or_default();
+        if pages.len() >= PAGES_MAX || pages.back().is_some_and(|last| last.is_last) {
+            return Ok(false);
+        }
+        let after = pages.back().map(|last| last.upto).or(progress.upto);
+        if !self.has_room().await? {
+            return Ok(false);
+        }
+        let after = after.unwrap_or(self.partition.start());
+        let page = self.resender.resend(replay, after, ROWS_MAX).await?;
+        self.under_way.entry(key).or_default().push_back(page);
+        Ok(true)
     }
 
     /// Whether few deliveries wait: those of replays do not stand in the way of others for long.
     async fn has_room(&self) -> Result<bool, Error> {
         let now = self.engine.clock().now();
         let due = self.engine.read(move |queries| queries.deliveries_due(now, None, DUE_MAX));
-        Ok(due.await?.len() < DUE_MAX)
+        Ok(due.await.map_err(ResendError::from)?.len() < DUE_MAX)
     }
-
-    async fn page(&self, replay: &Replay, before: ReplayProgress) -> Result<(), Error> {
-        let (wanted, sealer) = (replay.clone(), self.sealer.clone());
-        let after = before.upto.unwrap_or(self.partition.start());
-        let now = self.engine.clock().now();
-        let read = self.engine.read(move |queries| {
-            let receivers = match Receivers::read(queries, sealer.as_deref(), wanted.tenant) {
-                Ok(receivers) => receivers,
-                // The follower logs it.
-                Err(ReceiversError::Sealed) => Receivers::default(),
-                Err(ReceiversError::Store(error)) => return Err(error),
-            };
-            let (rows, upto, is_last) = page(queries, after)?;
-            let deliveries = rows.iter().flat_map(|row| deliveries(row, &wanted, &receivers));
-            let deliveries = deliveries.map(|it| Delivery { due_at: now, ..it }).collect();
-            Ok(Page { deliveries, upto, is_last })
-        });
-        let Page { deliveries, upto, is_last } = read.await?;
-        let queued = i64::try_from(deliveries.len()).unwrap_or(i64::MAX);
-        let rows: Vec<_> = deliveries.into_iter().map(Bookkeeping::DeliveryPostponed).collect();
-        if !rows.is_empty() {
-            self.engine.record(rows).await?;
-        }
-        let after =
-            ReplayProgress { upto: Some(upto), queued: before.queued + queued, is_done: is_last };
-        let (key, partition) = ((replay.tenant, replay.id), self.partition);
-        let advance = move |replays: &Replays| replays.advance(key, partition, after);
-        Ok(self.replays.query(advance).await?)
-    }
-}
-
-/// Rows behind a row, how far they reach, and whether that is the end of the journal.
-fn page(
-    queries: &dyn Queries,
-    after: Seq,
-) -> Result<(Vec<Arc<JournalRow>>, Seq, bool), StoreError> {
-    let head = queries.journal_head()?;
-    let (rows, upto) = queries.journal_after(after, ROWS_MAX)?;
-    Ok((rows, upto, upto >= head))
-}
-
-/// What of a row is sent again, and where to.
-fn deliveries(row: &JournalRow, replay: &Replay, receivers: &Receivers) -> Vec<Delivery> {
-    let (from, to) = replay.times;
-    if row.tenant != replay.tenant || row.at < from || row.at >= to {
-        return vec![];
-    }
-    let is_wanted = |account| replay.account.is_none_or(|it| Some(it) == account);
-    let events = events_of(row).filter(|it| wants(&replay.events, it.kind));
-    let events = events.filter(|it| is_wanted(it.event.account()));
-    let deliveries = events.flat_map(|event| {
-        let to = receivers.of(event).filter(|it| replay.endpoint.is_none_or(|only| only == *it));
-        to.map(move |endpoint| Delivery {
-            id: DeliveryId { seq: event.row.seq, ordinal: event.ordinal, endpoint },
-            tenant: event.row.tenant,
-            attempts: 0,
-            due_at: event.row.at,
-            error: String::new(),
-        })
-    });
-    deliveries.collect()
 }

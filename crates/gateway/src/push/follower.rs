@@ -1,43 +1,35 @@
 //! The follower: reads the journal, schedules deliveries on the lanes, and records its cursor.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::hash_map::Entry as HashEntry;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{Seq, TenantNo, Timestamp};
-use engine::ports::{Bookkeeping, CALLBACK, Delivery, DeliveryId, JournalRow, Queries, StoreError};
+use domain::{Seq, Timestamp};
+use engine::ports::{Bookkeeping, CALLBACK, Delivery, DeliveryId};
 use engine::webhooks::{DeliveryTry, TryOutcome};
 use engine::{Engine, Reason};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use secrets::webhook;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::body::body;
 use super::endpoint::Format;
 use super::event::{EventOfRow, event_id, event_of, events_of, sequence};
-use super::lanes::{Admission, Destination, EndpointResponse, Job, Lanes, Now};
+use super::lanes::{Admission, Destination, EndpointResponse, Job, Lanes, Now, Origin};
 use super::options::{FOLLOWER, Options};
 use super::post::{Failure, Posted, Poster, common_headers};
+use super::readers::{Batch, Due, InProgress, RETRY_DELAY, locked, read_due, read_journal};
+use super::resend::{Done, Resent, ResentPages};
 use super::targets::{Target, Targets};
 
-/// The maximum number of journal rows per read.
-const ROWS_MAX: usize = 1_024;
-/// The maximum number of postponed deliveries per read.
-const DUE_MAX: usize = 1_024;
 /// The maximum number of rows per write.
 const WRITES_MAX: usize = 1_024;
 
-/// The delay of the next read of the journal after a read to its end, so that small commits are read
-/// together.
-const READ_INTERVAL: Duration = Duration::from_millis(20);
-/// The interval of reads of due deliveries.
-const DUE_INTERVAL: Duration = Duration::from_millis(250);
-/// The delay of a retry after a failure of the store.
-const RETRY_DELAY: Duration = Duration::from_millis(200);
 /// The interval of the removal of unused endpoints.
 const TICK: Duration = Duration::from_millis(100);
 /// The delay of the next read of the journal while deliveries are backlogged.
@@ -50,26 +42,6 @@ const REASON_CHARS_MAX: usize = 255;
 
 /// The header with the number of an event that grows from one event of an account to the next.
 const SEQUENCE: HeaderName = HeaderName::from_static("x-faregate-sequence");
-
-/// What the tenants' events are delivered to.
-type TargetsOf = BTreeMap<TenantNo, Arc<Vec<Arc<Target>>>>;
-
-/// Stored deliveries in progress, whose rows in the store are outdated.
-type InProgress = Arc<Mutex<HashSet<DeliveryId>>>;
-
-/// Journal rows with what the events of their tenants are delivered to.
-struct Batch {
-    rows: Vec<Arc<JournalRow>>,
-    targets: TargetsOf,
-    upto: Seq,
-}
-
-/// A postponed delivery with its journal row and its target as it is now.
-struct Due {
-    delivery: Delivery,
-    row: Option<JournalRow>,
-    target: Option<Arc<Target>>,
-}
 
 /// The result of a delivery.
 struct Finished {
@@ -85,12 +57,21 @@ struct OpenRow {
     committed_at: Timestamp,
 }
 
+/// A page of events that are delivered again, and not all done yet.
+struct OpenPage {
+    jobs: usize,
+    deliveries: usize,
+    done: Done,
+}
+
 struct Follower {
     engine: Engine,
     poster: Poster,
     lanes: Lanes,
     posts: JoinSet<Finished>,
     open: VecDeque<OpenRow>,
+    open_pages: BTreeMap<u64, OpenPage>,
+    pages: u64,
     /// The last journal row that was read.
     read_upto: Seq,
     /// The last journal row whose events are all delivered or postponed, for waiters.
@@ -105,21 +86,36 @@ struct Follower {
     log: Option<mpsc::Sender<DeliveryTry>>,
 }
 
+/// What the follower is told of, beside the journal.
+#[derive(Clone)]
+pub(super) struct Inputs {
+    pub(super) targets: Arc<Targets>,
+    /// Only one follower at a time takes them.
+    pub(super) resent: Arc<AsyncMutex<ResentPages>>,
+}
+
 /// Follows the journal until the runtime shuts down.
-pub(super) async fn run(engine: Engine, options: Options, position: watch::Sender<Seq>) {
+pub(super) async fn run(
+    engine: Engine,
+    options: Options,
+    position: watch::Sender<Seq>,
+    Inputs { targets, resent }: Inputs,
+) {
+    let mut resent = resent.lock().await;
     let cursor = loop {
         match engine.read(|queries| queries.followed(FOLLOWER)).await {
             Ok(cursor) => break cursor,
             Err(_) => sleep(RETRY_DELAY).await,
         }
     };
-    let targets = Arc::new(Targets::new(options.sealer.clone()));
     let in_progress = InProgress::default();
     let mut follower = Follower {
         poster: Poster::new(&options),
         lanes: Lanes::new(options.lanes),
         posts: JoinSet::new(),
         open: VecDeque::new(),
+        open_pages: BTreeMap::new(),
+        pages: 0,
         read_upto: cursor,
         position,
         recorded: cursor,
@@ -156,6 +152,9 @@ pub(super) async fn run(engine: Engine, options: Options, position: watch::Sende
             }
             Some(batch) = batch_receiver.recv(), if follower.has_room() => follower.add(&batch),
             Some(due) = due_receiver.recv() => follower.add_due(due),
+            Some((page, done)) = resent.recv(), if follower.writes.len() < WRITES_MAX => {
+                follower.add_resent(&page, done);
+            }
             _ = tick.tick() => follower.lanes.remove_unused(Instant::now()),
         }
         follower.publish();
@@ -193,7 +192,7 @@ impl Follower {
         for row in &batch.rows {
             let Some(targets) = batch.targets.get(&row.tenant) else { continue };
             let jobs: Vec<(Job, &Arc<Target>)> =
-                events_of(row).flat_map(|event| jobs(event, targets)).collect();
+                events_of(row).flat_map(|event| jobs(event, targets.iter())).collect();
             if jobs.is_empty() {
                 continue;
             }
@@ -208,7 +207,7 @@ impl Follower {
 
     fn add_due(&mut self, due: Vec<Due>) {
         for Due { delivery, row, target } in due {
-            if !locked(&self.in_progress).insert(delivery.id) {
+            if !self.begin(delivery.id, None) {
                 continue;
             }
             let event = row.as_ref().and_then(|row| event_of(row, delivery.id.ordinal));
@@ -217,7 +216,7 @@ impl Follower {
             match (job, target) {
                 (Some(job), Some(target)) => {
                     let attempts = delivery.attempts;
-                    self.offer(Job { attempts, is_stored: true, ..job }, &target);
+                    self.offer(Job { attempts, origin: Origin::Stored, ..job }, &target);
                 }
                 // The tenant has removed the endpoint, or switched it off.
                 (None, _) | (_, None) => {
@@ -228,6 +227,46 @@ impl Follower {
                     self.writes.push_back(Bookkeeping::DeliveryClosed { id: delivery.id });
                 }
             }
+        }
+    }
+
+    fn add_resent(&mut self, page: &Resent, done: Done) {
+        let (number, mut deliveries) = (self.pages, vec![]);
+        self.pages += 1;
+        for event in page.events() {
+            for (job, target) in jobs(event, page.targets()) {
+                // One that is being made is not made twice at a time.
+                if self.begin(job.id, Some(number)) {
+                    deliveries.push((Job { origin: Origin::Resent, ..job }, target));
+                }
+            }
+        }
+        // The page stays open until all of it is offered.
+        let count = deliveries.len();
+        let open = OpenPage { jobs: count + 1, deliveries: count, done };
+        self.open_pages.insert(number, open);
+        for (job, target) in deliveries {
+            self.offer(job, target);
+        }
+        self.done_of_page(number);
+    }
+
+    /// Notes that a delivery is in progress; false where it was already.
+    fn begin(&self, id: DeliveryId, page: Option<u64>) -> bool {
+        match locked(&self.in_progress).entry(id) {
+            HashEntry::Occupied(_) => false,
+            HashEntry::Vacant(new) => {
+                new.insert(page);
+                true
+            }
+        }
+    }
+
+    /// Notes that a delivery is in progress no more: there is no row of it, or the row says how it stands.
+    fn end(&mut self, id: DeliveryId) {
+        let page = locked(&self.in_progress).remove(&id).flatten();
+        if let Some(page) = page {
+            self.done_of_page(page);
         }
     }
 
@@ -312,13 +351,11 @@ impl Follower {
     fn delivered(&mut self, job: &Job, posted: &Posted) {
         count("delivered");
         self.log_try(job, TryOutcome::Delivered, Some(posted), (None, None));
-        if job.is_stored {
-            self.writes.push_back(Bookkeeping::DeliveryClosed { id: job.id });
-        } else {
+        if job.origin == Origin::Journal {
             metrics::histogram!("faregate_push_delivery_seconds")
                 .record(self.seconds_since(job.committed_at));
         }
-        self.done(job);
+        self.close(job);
     }
 
     fn failed(&mut self, job: &Job, target: &Target, posted: Option<&Posted>, reason: &str) {
@@ -348,8 +385,17 @@ impl Follower {
     fn give_up(&mut self, job: &Job, posted: Option<&Posted>, reason: &str) {
         count("dropped");
         self.log_try(job, TryOutcome::GivenUp, posted, (Some(reason), None));
-        if job.is_stored {
-            self.writes.push_back(Bookkeeping::DeliveryClosed { id: job.id });
+        self.close(job);
+    }
+
+    /// Ends a delivery that is not tried again.
+    fn close(&mut self, job: &Job) {
+        match job.origin {
+            Origin::Journal => {}
+            Origin::Stored => {
+                self.writes.push_back(Bookkeeping::DeliveryClosed { id: job.id });
+            }
+            Origin::Resent => self.end(job.id),
         }
         self.done(job);
     }
@@ -417,8 +463,9 @@ impl Follower {
 
     /// Counts a first attempt as made, whether it succeeded or not.
     fn done(&mut self, job: &Job) {
-        if job.is_stored {
-            return;
+        match job.origin {
+            Origin::Journal => {}
+            Origin::Stored | Origin::Resent => return,
         }
         if let Ok(at) = self.open.binary_search_by_key(&job.id.seq, |open| open.seq) {
             self.open[at].jobs -= 1;
@@ -428,6 +475,15 @@ impl Follower {
         }
     }
 
+    fn done_of_page(&mut self, number: u64) {
+        let Entry::Occupied(mut page) = self.open_pages.entry(number) else { return };
+        page.get_mut().jobs -= 1;
+        if page.get().jobs == 0 {
+            let OpenPage { deliveries, done, .. } = page.remove();
+            // The replay may have ended.
+            let _ = done.send(deliveries);
+        }
+    }
     /// The last journal row whose events are all delivered or postponed.
     fn done_upto(&self) -> Seq {
         self.open.front().map_or(self.read_upto, |open| Seq(open.seq.0 - 1))
@@ -459,9 +515,7 @@ impl Follower {
         for row in rows {
             match row {
                 Bookkeeping::DeliveryPostponed(Delivery { id, .. })
-                | Bookkeeping::DeliveryClosed { id } => {
-                    locked(&self.in_progress).remove(id);
-                }
+                | Bookkeeping::DeliveryClosed { id } => self.end(*id),
                 Bookkeeping::Followed { .. }
                 | Bookkeeping::MailPostponed(_)
                 | Bookkeeping::MailClosed { .. }
@@ -483,20 +537,19 @@ fn count(result: &'static str) {
     metrics::counter!("faregate_push_deliveries_total", "result" => result).increment(1);
 }
 
-fn locked(in_progress: &InProgress) -> MutexGuard<'_, HashSet<DeliveryId>> {
-    in_progress.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// How an answer begins, as text that databases take.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace('\0', "\u{fffd}")
 }
 
 /// The first attempts at an event. Those of one format share its body.
-fn jobs<'t>(event: EventOfRow<'_>, targets: &'t [Arc<Target>]) -> Vec<(Job, &'t Arc<Target>)> {
+fn jobs<'t>(
+    event: EventOfRow<'_>,
+    targets: impl Iterator<Item = &'t Arc<Target>>,
+) -> Vec<(Job, &'t Arc<Target>)> {
     let mut bodies: [Option<Bytes>; 2] = [None, None];
     let mut jobs = vec![];
-    for target in targets.iter().filter(|target| target.wants(event.kind)) {
+    for target in targets.filter(|target| target.wants(event.kind)) {
         let body = &mut bodies[usize::from(target.format == Format::KillBill)];
         if body.is_none() {
             *body = body_of(event, target.format);
@@ -528,7 +581,7 @@ fn job_with(event: EventOfRow<'_>, target: &Target, body: Bytes) -> Job {
         kind: event.kind,
         body,
         attempts: 0,
-        is_stored: false,
+        origin: Origin::Journal,
         committed_at: event.row.committed_at,
     }
 }
@@ -582,112 +635,4 @@ async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
         sleep(RETRY_DELAY).await;
     }
     rows
-}
-
-async fn read_journal(
-    (engine, targets): (Engine, Arc<Targets>),
-    cursor: Seq,
-    batches: mpsc::Sender<Batch>,
-) {
-    let (mut head, mut position) = (engine.head(), cursor);
-    loop {
-        let upto = *head.borrow_and_update();
-        if upto <= position {
-            if head.changed().await.is_err() {
-                return;
-            }
-            continue;
-        }
-        let targets = Arc::clone(&targets);
-        match engine.read(move |queries| batch(queries, &targets, position)).await {
-            Ok(batch) => {
-                position = batch.upto.max(position);
-                let is_full = batch.rows.len() == ROWS_MAX;
-                if batches.send(batch).await.is_err() {
-                    return;
-                }
-                if is_full {
-                    continue;
-                }
-            }
-            Err(error) => {
-                tracing::warn!(error = %error, "failed to read the journal for push notifications; retrying");
-                sleep(RETRY_DELAY).await;
-            }
-        }
-        sleep(READ_INTERVAL).await;
-    }
-}
-
-fn batch(queries: &dyn Queries, targets: &Targets, after: Seq) -> Result<Batch, StoreError> {
-    // The head is read before the targets: the event of one that is registered in between is behind that
-    // head.
-    let head = queries.journal_head()?;
-    if !Targets::are_there(queries)? {
-        return Ok(Batch { rows: vec![], targets: BTreeMap::new(), upto: head });
-    }
-    let (rows, upto) = queries.journal_after(after, ROWS_MAX)?;
-    let mut found = TargetsOf::new();
-    for row in &rows {
-        if let Entry::Vacant(unknown) = found.entry(row.tenant) {
-            unknown.insert(targets.of(queries, row.tenant)?);
-        }
-    }
-    let upto = rows.last().map_or(upto, |last| upto.max(last.seq));
-    Ok(Batch { rows, targets: found, upto })
-}
-
-/// Reads what is due, again and again, in pages: what is in progress does not stand in the way of what is
-/// behind it.
-async fn read_due(
-    (engine, targets): (Engine, Arc<Targets>),
-    in_progress: InProgress,
-    dues: mpsc::Sender<Vec<Due>>,
-) {
-    let mut after = None;
-    loop {
-        let now = engine.clock().now();
-        let (targets, in_progress) = (Arc::clone(&targets), Arc::clone(&in_progress));
-        let read = move |queries: &dyn Queries| {
-            let deliveries = queries.deliveries_due(now, after, DUE_MAX)?;
-            let last = deliveries.last().filter(|_| deliveries.len() == DUE_MAX);
-            let last = last.map(|it| (it.due_at, it.id));
-            Ok((due(queries, &targets, (deliveries, &in_progress))?, last))
-        };
-        match engine.read(read).await {
-            Ok((due, last)) => {
-                after = last;
-                if !due.is_empty() && dues.send(due).await.is_err() {
-                    return;
-                }
-            }
-            Err(error) => {
-                tracing::warn!(error = %error, "failed to read postponed push notifications; retrying");
-                after = None;
-            }
-        }
-        if after.is_none() {
-            sleep(DUE_INTERVAL).await;
-        }
-    }
-}
-
-fn due(
-    queries: &dyn Queries,
-    targets: &Targets,
-    (deliveries, in_progress): (Vec<Delivery>, &InProgress),
-) -> Result<Vec<Due>, StoreError> {
-    let mut found = TargetsOf::new();
-    let waiting = |it: &Delivery| !locked(in_progress).contains(&it.id);
-    let mut dues = vec![];
-    for delivery in deliveries.into_iter().filter(waiting) {
-        let of_tenant = match found.entry(delivery.tenant) {
-            Entry::Vacant(unknown) => unknown.insert(targets.of(queries, delivery.tenant)?),
-            Entry::Occupied(known) => known.into_mut(),
-        };
-        let target = of_tenant.iter().find(|it| it.endpoint == delivery.id.endpoint).cloned();
-        let row = queries.journal_row(delivery.id.seq)?;
-        dues.push(Due { delivery, row, target });
-    }
-    Ok(dues)
 }

@@ -52,10 +52,20 @@ pub(super) struct Job {
     pub(super) body: Bytes,
     /// The number of failed attempts.
     pub(super) attempts: u32,
-    /// Whether the store has a row of the delivery, which must be closed.
-    pub(super) is_stored: bool,
+    pub(super) origin: Origin,
     /// The commit time of its journal row.
     pub(super) committed_at: Timestamp,
+}
+
+/// Where a job comes from, which decides what remembers that it is not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The first attempt: the cursor stays before its journal row.
+    Journal,
+    /// A postponed delivery: its row in the store must be closed.
+    Stored,
+    /// An event that is delivered again: its page is not done.
+    Resent,
 }
 
 /// The target of deliveries.
@@ -317,7 +327,7 @@ mod tests {
             kind: "account.changed",
             body: Bytes::new(),
             attempts: 0,
-            is_stored: false,
+            origin: Origin::Journal,
             committed_at: Timestamp(0),
         }
     }

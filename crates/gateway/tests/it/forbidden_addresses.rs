@@ -92,17 +92,26 @@ async fn no_spelling_is_delivered_to() {
     let listener = Listener::start();
     let dir = tempdir().unwrap();
     let world = World::start(dir.path(), Reach::Public);
+    let mut tenants = vec![];
     for (number, host) in HOSTS.lines().enumerate() {
         let url = format!("http://{host}:{}/cb", listener.port);
-        world.tenant(&format!("t{number}"), &url).await;
+        tenants.push(world.tenant(&format!("t{number}"), &url).await);
     }
     let waiting = world.postponed(HOSTS.lines().count()).await;
     for delivery in &waiting {
         assert!(is_refusal(&delivery.error), "{}", delivery.error);
     }
-    // A replay queues deliveries as those are that failed.
     world.forward(push::RETRY_DELAYS[0]);
     world.quiet().await;
+    for tenant in tenants {
+        // Once the retry is not in progress any more.
+        let is_sent = async |world: &World| world.resend(tenant).await.done.await == Ok(1);
+        world.until(async |world| is_sent(world).await.then_some(())).await;
+    }
+    for delivery in &world.postponed(HOSTS.lines().count()).await {
+        assert!(is_refusal(&delivery.error), "{}", delivery.error);
+        assert_eq!(delivery.attempts, 1, "sent again");
+    }
     listener.saw_nothing();
     world.stop().await;
 }

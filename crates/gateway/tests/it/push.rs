@@ -11,12 +11,13 @@ use domain::payment::{Actor, EXTERNAL_PAYMENT, FollowUp, Initiate};
 use domain::payment_method::CreatePaymentMethod;
 use domain::reply::AccountReply;
 use domain::tenant::{CreateTenant, PUSH_CALLBACK, SetTenantValue};
-use domain::{AccountId, Command, PaymentId, Reply, Request, Settings, TenantNo, Timestamp};
+use domain::{AccountId, Command, PaymentId, Reply, Request, Seq, Settings, TenantNo, Timestamp};
 use engine::ports::{Delivery, Gateway};
+use engine::webhooks::Replay;
 use engine::{Answer as Answered, Clock, Engine, Options, Parts, Running};
 use expect_test::expect;
 use gateway::external::External;
-use gateway::push::{self, RETRY_DELAYS, Reach};
+use gateway::push::{self, RETRY_DELAYS, Reach, Resender, ResentPage};
 use gateway::simulator::{self, Simulator};
 use tempfile::tempdir;
 use tokio_rustls::TlsAcceptor;
@@ -31,6 +32,7 @@ pub struct World {
     engine: Engine,
     running: Running,
     follower: tokio::task::JoinHandle<()>,
+    resender: Resender,
 }
 
 impl World {
@@ -60,8 +62,8 @@ impl World {
             options: Options { readers: 2, ..Options::default() },
         };
         let (engine, running) = Engine::start(parts).unwrap();
-        let follower = push::start(engine.clone(), push_options);
-        Self { engine, running, follower }
+        let (follower, resender) = push::start(engine.clone(), push_options);
+        Self { engine, running, follower, resender }
     }
 
     pub async fn stop(self) {
@@ -137,6 +139,20 @@ impl World {
         self.engine.read(move |queries| queries.deliveries_due(far, None, 1_000)).await.unwrap()
     }
 
+    /// Has all events of a tenant delivered again.
+    pub async fn resend(&self, tenant: TenantNo) -> ResentPage {
+        let replay = Replay {
+            tenant,
+            id: Uuid::nil(),
+            endpoint: None,
+            times: (Timestamp(i64::MIN), Timestamp(i64::MAX)),
+            events: vec![],
+            account: None,
+            created_at: Timestamp(0),
+        };
+        self.resender.resend(&replay, Seq(0), 1_000).await.unwrap()
+    }
+
     /// Waits until `count` deliveries are postponed.
     pub async fn postponed(&self, count: usize) -> Vec<Delivery> {
         self.until(async |world| {
@@ -146,7 +162,7 @@ impl World {
         .await
     }
 
-    async fn until<T>(&self, look: impl AsyncFn(&Self) -> Option<T>) -> T {
+    pub async fn until<T>(&self, look: impl AsyncFn(&Self) -> Option<T>) -> T {
         let started = Instant::now();
         loop {
             if let Some(found) = look(self).await {
@@ -181,6 +197,50 @@ fn started<T, E: std::fmt::Display>(mut start: impl FnMut() -> Result<T, E>) -> 
 
 fn meta_data(posted: &crate::callback_stub::Posted) -> serde_json::Value {
     serde_json::from_str(posted.json()["metaData"].as_str().unwrap()).unwrap()
+}
+
+/// Only those that fail become rows of the store.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_are_sent_again_arrive_under_their_ids_or_are_postponed() {
+    let dir = tempdir().unwrap();
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    let mut receiver = CallbackStub::start().await;
+    let tenant = world.tenant("a", &receiver.url).await;
+    world.account(tenant, EXTERNAL_PAYMENT).await;
+    let id = |posted: &crate::callback_stub::Posted| posted.headers["webhook-id"].clone();
+    let first = [receiver.next().await, receiver.next().await, receiver.next().await];
+    let page = world.resend(tenant).await;
+    let again = [receiver.next().await, receiver.next().await, receiver.next().await];
+    let sorted = |ids: [_; 3]| {
+        let mut ids = ids.map(|it| id(&it));
+        ids.sort();
+        ids
+    };
+    assert_eq!(sorted(first), sorted(again));
+    assert!(page.is_last);
+    assert_eq!(page.done.await, Ok(3));
+    assert_eq!(world.stored_deliveries().await, []);
+
+    receiver.respond_with(StubResponse::Status(500));
+    assert_eq!(world.resend(tenant).await.done.await, Ok(3));
+    let waiting = world.postponed(3).await;
+    assert!(waiting.iter().all(|it| it.attempts == 1), "{waiting:?}");
+    world.stop().await;
+}
+
+/// A replay that has heard nothing of a page sends it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_a_follower_left_is_known_to_be_not_done() {
+    let dir = tempdir().unwrap();
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    let mut receiver = CallbackStub::start().await;
+    let tenant = world.tenant("a", &receiver.url).await;
+    receiver.next().await;
+    receiver.respond_with(StubResponse::Never);
+    let page = world.resend(tenant).await;
+    receiver.next().await;
+    world.stop().await;
+    assert!(page.done.await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]

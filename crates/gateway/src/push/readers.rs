@@ -1,0 +1,160 @@
+//! What the follower reads from the store: the journal, and the deliveries that are due.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use domain::{Seq, TenantNo};
+use engine::Engine;
+use engine::ports::{Delivery, DeliveryId, JournalRow, Queries, StoreError};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::targets::{Target, Targets};
+
+/// The maximum number of journal rows per read.
+const ROWS_MAX: usize = 1_024;
+/// The maximum number of postponed deliveries per read.
+const DUE_MAX: usize = 1_024;
+/// The delay of the next read of the journal after a read to its end, so that small commits are read
+/// together.
+const READ_INTERVAL: Duration = Duration::from_millis(20);
+/// The interval of reads of due deliveries.
+const DUE_INTERVAL: Duration = Duration::from_millis(250);
+/// The delay of a retry after a failure of the store.
+pub(super) const RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// What the tenants' events are delivered to.
+type TargetsOf = BTreeMap<TenantNo, Arc<Vec<Arc<Target>>>>;
+
+/// Stored deliveries, and those of events that are delivered again, with the numbers of their pages: while they are
+/// in progress, their rows in the store, if any, are outdated.
+pub(super) type InProgress = Arc<Mutex<HashMap<DeliveryId, Option<u64>>>>;
+
+/// Journal rows with what the events of their tenants are delivered to.
+pub(super) struct Batch {
+    pub(super) rows: Vec<Arc<JournalRow>>,
+    pub(super) targets: TargetsOf,
+    pub(super) upto: Seq,
+}
+
+/// A postponed delivery with its journal row and its target as it is now.
+pub(super) struct Due {
+    pub(super) delivery: Delivery,
+    pub(super) row: Option<JournalRow>,
+    pub(super) target: Option<Arc<Target>>,
+}
+
+pub(super) fn locked(in_progress: &InProgress) -> MutexGuard<'_, HashMap<DeliveryId, Option<u64>>> {
+    in_progress.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads the journal behind `cursor`.
+pub(super) async fn read_journal(
+    (engine, targets): (Engine, Arc<Targets>),
+    cursor: Seq,
+    batches: mpsc::Sender<Batch>,
+) {
+    let (mut head, mut position) = (engine.head(), cursor);
+    loop {
+        let upto = *head.borrow_and_update();
+        if upto <= position {
+            if head.changed().await.is_err() {
+                return;
+            }
+            continue;
+        }
+        let targets = Arc::clone(&targets);
+        match engine.read(move |queries| batch(queries, &targets, position)).await {
+            Ok(batch) => {
+                position = batch.upto.max(position);
+                let is_full = batch.rows.len() == ROWS_MAX;
+                if batches.send(batch).await.is_err() {
+                    return;
+                }
+                if is_full {
+                    continue;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(error = %error, "failed to read the journal for push notifications; retrying");
+                sleep(RETRY_DELAY).await;
+            }
+        }
+        sleep(READ_INTERVAL).await;
+    }
+}
+
+fn batch(queries: &dyn Queries, targets: &Targets, after: Seq) -> Result<Batch, StoreError> {
+    // The head is read before the targets: the event of one that is registered in between is behind that
+    // head.
+    let head = queries.journal_head()?;
+    if !Targets::are_there(queries)? {
+        return Ok(Batch { rows: vec![], targets: BTreeMap::new(), upto: head });
+    }
+    let (rows, upto) = queries.journal_after(after, ROWS_MAX)?;
+    let mut found = TargetsOf::new();
+    for row in &rows {
+        if let Entry::Vacant(unknown) = found.entry(row.tenant) {
+            unknown.insert(targets.of(queries, row.tenant)?);
+        }
+    }
+    let upto = rows.last().map_or(upto, |last| upto.max(last.seq));
+    Ok(Batch { rows, targets: found, upto })
+}
+
+/// Reads what is due, again and again, in pages: what is in progress does not stand in the way of what is
+/// behind it.
+pub(super) async fn read_due(
+    (engine, targets): (Engine, Arc<Targets>),
+    in_progress: InProgress,
+    dues: mpsc::Sender<Vec<Due>>,
+) {
+    let mut after = None;
+    loop {
+        let now = engine.clock().now();
+        let (targets, in_progress) = (Arc::clone(&targets), Arc::clone(&in_progress));
+        let read = move |queries: &dyn Queries| {
+            let deliveries = queries.deliveries_due(now, after, DUE_MAX)?;
+            let last = deliveries.last().filter(|_| deliveries.len() == DUE_MAX);
+            let last = last.map(|it| (it.due_at, it.id));
+            Ok((due(queries, &targets, (deliveries, &in_progress))?, last))
+        };
+        match engine.read(read).await {
+            Ok((due, last)) => {
+                after = last;
+                if !due.is_empty() && dues.send(due).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(error = %error, "failed to read postponed push notifications; retrying");
+                after = None;
+            }
+        }
+        if after.is_none() {
+            sleep(DUE_INTERVAL).await;
+        }
+    }
+}
+
+fn due(
+    queries: &dyn Queries,
+    targets: &Targets,
+    (deliveries, in_progress): (Vec<Delivery>, &InProgress),
+) -> Result<Vec<Due>, StoreError> {
+    let mut found = TargetsOf::new();
+    let waiting = |it: &Delivery| !locked(in_progress).contains_key(&it.id);
+    let mut dues = vec![];
+    for delivery in deliveries.into_iter().filter(waiting) {
+        let of_tenant = match found.entry(delivery.tenant) {
+            Entry::Vacant(unknown) => unknown.insert(targets.of(queries, delivery.tenant)?),
+            Entry::Occupied(known) => known.into_mut(),
+        };
+        let target = of_tenant.iter().find(|it| it.endpoint == delivery.id.endpoint).cloned();
+        let row = queries.journal_row(delivery.id.seq)?;
+        dues.push(Due { delivery, row, target });
+    }
+    Ok(dues)
+}
