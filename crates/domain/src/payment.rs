@@ -93,6 +93,20 @@ impl TransactionType {
             | Self::ChargebackReversal => false,
         }
     }
+
+    /// Whether a payment starts with it, and the customer pays.
+    #[must_use]
+    pub const fn charges(self) -> bool {
+        match self {
+            Self::Authorize | Self::Purchase => true,
+            Self::Credit
+            | Self::Capture
+            | Self::Refund
+            | Self::Void
+            | Self::Chargeback
+            | Self::ChargebackReversal => false,
+        }
+    }
 }
 
 impl TransactionStatus {

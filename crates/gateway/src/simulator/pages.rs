@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::payment::{CANCEL, GatewayAnswer, GatewayKnowledge, GatewayStatus, TransactionType};
+use domain::payment::{CANCEL, GatewayAnswer, GatewayKnowledge, GatewayStatus};
 use domain::{AccountId, GatewayCall, GatewaySettings, Properties, TenantNo};
 use engine::ports::{
     BoxFuture, Form, FormRequest, Gateway, Inquiry, News, NotificationRefused, Notified,
@@ -263,9 +263,7 @@ impl Gateway for Paged {
     }
 
     fn call(&self, mut call: GatewayCall, deadline: Deadline) -> BoxFuture<'_, GatewayAnswer> {
-        let is_charge =
-            matches!(call.operation, TransactionType::Authorize | TransactionType::Purchase);
-        if !is_charge {
+        if !call.operation.charges() {
             return self.simulator.call(call, deadline);
         }
         if property(&call.properties, CANCEL) == Some("true") {

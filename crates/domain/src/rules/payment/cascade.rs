@@ -12,7 +12,6 @@ use crate::context::Context;
 use crate::decline::DeclineClass;
 use crate::payment::{
     GatewayAnswer, GatewayReplied, GatewayStatus, Outstanding, PaymentFile, Transaction,
-    TransactionType,
 };
 use crate::reply::Outcome;
 use crate::routed::{PassedOver, Routed, Tries};
@@ -81,15 +80,6 @@ pub(super) fn next_try<'s>(
 
 /// Whether the answer is a decline of a class after which the tenant allows another try.
 fn is_allowed(state: &State, declined: &Transaction, answer: &GatewayAnswer, cx: &Context) -> bool {
-    let charges = match declined.kind {
-        TransactionType::Authorize | TransactionType::Purchase => true,
-        TransactionType::Credit
-        | TransactionType::Capture
-        | TransactionType::Refund
-        | TransactionType::Void
-        | TransactionType::Chargeback
-        | TransactionType::ChargebackReversal => false,
-    };
     let code = match answer {
         GatewayAnswer::Outcome(outcome) if outcome.status == GatewayStatus::Error => {
             outcome.error_code.as_deref()
@@ -104,7 +94,7 @@ fn is_allowed(state: &State, declined: &Transaction, answer: &GatewayAnswer, cx:
     let rules = state.payment_rules(cx.tenant).and_then(|it| it.routing.as_ref());
     let rules = rules.map_or(&defaults, |it| &it.cascade);
     let class = DeclineClass::of(code, rules.codes.get(&declined.gateway));
-    charges && rules.after.contains(&class)
+    declined.kind.charges() && rules.after.contains(&class)
 }
 
 /// The method of the payment, where it may still be charged under the request's key.

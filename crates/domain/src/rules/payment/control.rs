@@ -234,18 +234,9 @@ impl<'s> Control<'s> {
 
     /// Whether the call is retried if it fails. One that a program let go on is not: the core does not ask it again.
     fn retries(&self, kind: TransactionType, properties: &Properties) -> bool {
-        let is_retried = match kind {
-            TransactionType::Authorize | TransactionType::Purchase => true,
-            TransactionType::Credit
-            | TransactionType::Capture
-            | TransactionType::Refund
-            | TransactionType::Void
-            | TransactionType::Chargeback
-            | TransactionType::ChargebackReversal => false,
-        };
         let is_setting = |it: &RetrySettings| it.api;
         let by_tenant = self.rules.and_then(|it| it.retries.as_ref()).is_some_and(is_setting);
-        is_retried && self.programs.is_empty() && (by_tenant || asks_for_retries(properties))
+        kind.charges() && self.programs.is_empty() && (by_tenant || asks_for_retries(properties))
     }
 }
 
