@@ -201,6 +201,46 @@ pub enum What {
     Disputed(Disputed),
     /// A timer is due: what had to wait of a dispute is booked.
     BookDispute(Late),
+    /// A timer is due: somebody is warned that evidence is due soon.
+    WarnOfDispute(Late),
+    /// A timer is due: a customer who does nothing is given up.
+    GiveUp(Expired),
+}
+
+/// What a customer was waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Expired {
+    pub payment: Uid,
+    pub transaction: Uid,
+    /// When the timer is due, in domain time.
+    pub due: i64,
+}
+
+/// Where a dispute stands at its gateway, in the order in which it gets there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// The bank asks: no money moves, and the merchant may answer.
+    Asked,
+    /// The bank looks at the merchant's answer.
+    AskedAndAnswered,
+    /// The bank disputes, and the merchant may answer.
+    Disputed,
+    Answered,
+    Lost,
+}
+
+impl Stage {
+    /// Whether no money moves.
+    #[must_use]
+    pub const fn is_warning(self) -> bool {
+        matches!(self, Self::Asked | Self::AskedAndAnswered)
+    }
+
+    /// Whether the merchant may still send evidence.
+    #[must_use]
+    pub const fn awaits_evidence(self) -> bool {
+        matches!(self, Self::Asked | Self::Disputed)
+    }
 }
 
 /// What a gateway says of a dispute.
@@ -213,10 +253,15 @@ pub struct Disputed {
     /// The gateway's number of the case.
     pub case: u32,
     pub currency: Code,
+    pub stage: Stage,
+    /// When evidence is due, in domain time.
+    pub due_by: Option<i64>,
     /// In all.
     pub withdrawn: i64,
     /// In all.
     pub reinstated: i64,
+    /// Real time of the question.
+    pub asked_at: i64,
 }
 
 /// What a timer of a dispute is for.
@@ -361,6 +406,8 @@ pub struct Completion {
     pub kind: Option<Kind>,
     /// How much of it.
     pub amount: Option<String>,
+    /// Whether the gateway is to cancel it instead.
+    pub cancels: bool,
 }
 
 /// How a gateway says that a transaction ended.
@@ -371,6 +418,8 @@ pub struct Outcome {
     pub amount: Option<i64>,
     /// In which currency; `None`: what was asked.
     pub currency: Option<Code>,
+    /// Whether the customer has to do something before it goes on.
+    pub acts: bool,
 }
 
 /// The ends of a gateway's contract.

@@ -6,18 +6,19 @@ mod people;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::PartitionNo;
-use domain::change::{Change, CustomerChange};
+use domain::change::{Change, CustomerChange, PaymentChange};
 use domain::payment::{Outstanding, PaymentFile, Transaction, TransactionStatus, TransactionType};
+use domain::{Event, PartitionNo};
 use engine::ports::{Entry, HistoryOf, StoredReply};
 
 use crate::ask::{Ask, Said, Uid, When};
 use crate::disk::{Disk, entity, is_made};
 use crate::faulty::Seen;
-use crate::model::{Model, Move, Payment};
+use crate::model::{Model, Move, Open, Payment};
 use crate::translate;
 
 pub use closing::everything;
+pub use control::written_disputes;
 
 /// A check that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,8 @@ pub struct Ledgers {
     pub heads: BTreeMap<PartitionNo, i64>,
     /// Where the follower of each partition's journal is.
     pub followed: BTreeMap<PartitionNo, i64>,
+    /// The disputes that somebody was warned of, with the time at which evidence is due.
+    pub warned: BTreeSet<(Uid, i64)>,
 }
 
 /// Checks a batch that is durable, and lists what is wrong with it.
@@ -73,6 +76,7 @@ pub fn batch(seen: &Seen, when: When, ledgers: &mut Ledgers) -> Vec<Wrong> {
             let context = format!("row {row} at {}, the clock says {}", entry.at.0, when.domain);
             found.push(Wrong::new("rows carry the time of their batch", &context));
         }
+        found.extend(warnings(entry, ledgers));
         for change in &entry.changes {
             if let Some(name) = entity(change).map(|of| name(entry.tenant.0, of)) {
                 let rows = ledgers.written.entry(name).or_default();
@@ -89,6 +93,24 @@ pub fn batch(seen: &Seen, when: When, ledgers: &mut Ledgers) -> Vec<Wrong> {
             } else if has_its_requests_id(entry, change) {
                 ledgers.made.insert(entry.request.0.as_u128());
             }
+        }
+    }
+    found
+}
+
+/// A warning comes once for each time at which evidence is due, before that, and while it can be sent.
+fn warnings(entry: &Entry, ledgers: &mut Ledgers) -> Vec<Wrong> {
+    let mut found = vec![];
+    for event in &entry.events {
+        let Event::DisputeEvidenceDue { dispute, due_by, .. } = event else { continue };
+        let is_new = ledgers.warned.insert((dispute.uuid().as_u128(), due_by.0));
+        let is_open = entry.changes.iter().any(|change| {
+            matches!(change, Change::Payment(PaymentChange::Dispute(it))
+                if it.id == *dispute && it.status.needs_response())
+        });
+        if !is_new || !is_open || *due_by <= entry.at {
+            let context = format!("{event:?} in row {} at {}", entry.seq.0, entry.at.0);
+            found.push(Wrong::new("a warning is given once, and in time", &context));
         }
     }
     found
@@ -294,14 +316,16 @@ fn same_outstanding(waited: &[Outstanding], expected: &Payment) -> Result<(), St
         .map(|it| {
             let reply = it.reply.map(|key| key.0.as_u128());
             let ask_at = it.ask_at.map(|at| at.0);
-            let text = format!("{} {ask_at:?} {} {reply:?}", it.deadline.0, it.asked);
+            let acts = it.next_action.is_some();
+            let text = format!("{} {ask_at:?} {} {reply:?} {acts}", it.deadline.0, it.asked);
             (it.transaction_id.uuid().as_u128(), text)
         })
         .collect();
     let open = expected.moves.iter().filter_map(|it| it.open.map(|open| (it.id, open)));
     let expected: BTreeMap<Uid, String> = open
         .map(|(id, it)| {
-            (id, format!("{} {:?} {} {:?}", it.deadline, it.ask_at, it.asked, it.reply))
+            let Open { deadline, ask_at, asked, reply, acts } = it;
+            (id, format!("{deadline} {ask_at:?} {asked} {reply:?} {acts}"))
         })
         .collect();
     if stored == expected { Ok(()) } else { Err(format!("{stored:x?}, not {expected:x?}")) }

@@ -26,6 +26,8 @@ pub struct Call {
     pub settle_after_us: i64,
     /// What its answer says of its control.
     pub is_controlled: bool,
+    /// Whether it is to cancel what the gateway has.
+    pub cancels: bool,
 }
 
 /// What happens to a call and to its answer on the way.
@@ -104,6 +106,8 @@ pub struct Line {
     pub charged: i32,
     /// Whether it does not repeat an amount that is what was asked for.
     pub terse: bool,
+    /// Whether it is pending because the customer has to do something first.
+    pub acts: bool,
 }
 
 /// Something that happens at the gateway later.
@@ -115,11 +119,20 @@ pub enum Later {
     Notify(Uid),
 }
 
+/// The customers of a gateway that asks some of them to confirm what is charged.
+#[derive(Debug)]
+struct Customers {
+    /// Apart from the rest, which goes as it would without them.
+    random: Random,
+    are_asked: bool,
+}
+
 #[derive(Debug)]
 pub struct Gateway {
     random: Random,
     /// Apart from the rest, which goes as it would without messages that name another payment.
     misnaming: Random,
+    customers: Customers,
     /// Its book, by transaction.
     pub book: BTreeMap<Uid, Line>,
     /// Notifications that the process has not accepted yet.
@@ -131,12 +144,16 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway with an empty book.
+    /// A gateway with an empty book. Customers have to act in two of three worlds: that changes what else happens.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
             random: Random::new(seed, "gateway"),
             misnaming: Random::new(seed, "misnaming"),
+            customers: Customers {
+                random: Random::new(seed, "customers"),
+                are_asked: !seed.is_multiple_of(3),
+            },
             book: BTreeMap::new(),
             unheard: BTreeSet::new(),
             behaves: false,
@@ -192,6 +209,8 @@ impl Gateway {
         // The contract: what arrived before the deadline is found before "not found" is final.
         let found_by = (call.deadline + call.settle_after_us - now).max(1);
         let found_from = if self.behaves { now } else { now + random.between(0, found_by - 1) };
+        let is_new = !self.book.contains_key(&call.transaction);
+        let acts = is_new && !self.behaves && self.customers.must_act(call, deed);
         let line = self.book.entry(call.transaction).or_insert_with(|| Line {
             tenant: call.tenant,
             payment: call.payment,
@@ -203,6 +222,7 @@ impl Gateway {
             calls: 0,
             charged: 0,
             terse: call.transaction.is_multiple_of(2),
+            acts,
         });
         line.calls += 1;
         if self.forgets_ids && line.stand == Stand::Done {
@@ -212,6 +232,12 @@ impl Gateway {
             return vec![];
         }
         line.amount = call.amount;
+        // While the customer may act, nothing else ends it than that it is canceled.
+        let deed = match (line.acts, call.cancels) {
+            (_, true) => Deed::Cancel,
+            (true, false) => Deed::Wait,
+            (false, false) => deed,
+        };
         match deed {
             Deed::Process => line.turn(Stand::Done),
             Deed::ProcessLess => {
@@ -222,7 +248,11 @@ impl Gateway {
             Deed::Cancel => line.turn(Stand::Canceled),
             Deed::Wait => {}
         }
-        let mut later = self.turns_later(call.transaction, now);
+        let mut later = match (line.acts, is_new) {
+            (true, true) => self.customers.acts_later(call.transaction, now),
+            (true, false) => vec![],
+            (false, _) => self.turns_later(call.transaction, now),
+        };
         if !is_awaited || self.random.chance(80) {
             later.push((
                 now + self.random.between(1, 30 * SECOND_US),
@@ -294,7 +324,7 @@ impl Gateway {
     #[must_use]
     pub fn answer(&self, call: &Call, form: Form) -> Heard {
         let truth = self.book.get(&call.transaction).map(|line| line.outcome_of(call.amount));
-        let nothing = Outcome { end: End::Undefined, amount: None, currency: None };
+        let nothing = Outcome { end: End::Undefined, amount: None, currency: None, acts: false };
         let truth = truth.unwrap_or(nothing);
         match form {
             Form::Honest => Heard::Said(truth),
@@ -331,6 +361,31 @@ impl Gateway {
     }
 }
 
+impl Customers {
+    /// Whether a call that would charge waits for its customer first.
+    fn must_act(&mut self, call: &Call, deed: Deed) -> bool {
+        let charges = matches!(call.kind, Kind::Authorize | Kind::Purchase);
+        let may_wait = matches!(deed, Deed::Process | Deed::Wait) && !call.cancels;
+        self.are_asked && charges && may_wait && self.random.chance(200)
+    }
+
+    /// What a customer does: fails, which leaves it pending, and passes or does nothing any more.
+    fn acts_later(&mut self, transaction: Uid, now: i64) -> Vec<(i64, Later)> {
+        let mut later = vec![];
+        let mut at = now;
+        for _ in 0..self.random.below(3) {
+            at += self.random.between(10, 3_600) * SECOND_US;
+            later.push((at, Later::Notify(transaction)));
+        }
+        if self.random.chance(500) {
+            at += self.random.between(10, 100_000) * SECOND_US;
+            later.push((at, Later::Turn(transaction, Stand::Pending, Stand::Done)));
+            later.push((at + self.random.between(1, 600) * SECOND_US, Later::Notify(transaction)));
+        }
+        later
+    }
+}
+
 impl Line {
     fn turn(&mut self, to: Stand) {
         match (self.stand, to) {
@@ -340,6 +395,7 @@ impl Line {
             (_, _) => {}
         }
         self.stand = to;
+        self.acts = false;
     }
 
     /// What the gateway answers to a request for this amount.
@@ -353,6 +409,6 @@ impl Line {
         };
         let currency = self.amount.map(|_| self.currency);
         let amount = self.amount.filter(|_| !(self.terse && self.amount == asked));
-        Outcome { end, amount, currency }
+        Outcome { end, amount, currency, acts: self.acts }
     }
 }

@@ -1,6 +1,7 @@
 //! A second, naive telling of what ought to happen. It shares no code and no type with `domain`:
 //! it scans lists and adds up plain numbers, and it is slow on purpose.
 
+mod acting;
 mod combo;
 mod control;
 mod disputing;
@@ -20,7 +21,7 @@ use crate::ask::{
 
 pub use control::{Aborted, Control, Most};
 pub use disputing::Case;
-pub use retrying::{Due, Retry};
+pub use retrying::{Due, Retry, Timed};
 pub use routing::Way;
 pub use signing::{Customer, Operation, People};
 pub use sums::Sums;
@@ -34,6 +35,8 @@ pub struct Terms {
     pub timeout_us: i64,
     /// How long after that "not found" is final, in microseconds.
     pub settle_after_us: i64,
+    /// How long a customer is waited for, in microseconds.
+    pub action_timeout_us: Option<i64>,
 }
 
 /// The settings that the model and the code under test are given alike.
@@ -213,6 +216,8 @@ pub struct Move {
     pub was_revived: bool,
     /// What is waited for.
     pub open: Option<Open>,
+    /// When its customer is given up, in domain time.
+    pub given_up: Option<i64>,
 }
 
 /// An outcome that is waited for.
@@ -226,6 +231,8 @@ pub struct Open {
     pub asked: u32,
     /// The stored reply that waits.
     pub reply: Option<Uid>,
+    /// Whether the customer has to do something first.
+    pub acts: bool,
 }
 
 /// A stored reply.
@@ -301,6 +308,8 @@ impl Model {
             What::Retry(it) => self.retry((ask.tenant, it), (when, reply), created),
             What::Disputed(it) => self.disputed((ask.tenant, it), when, created),
             What::BookDispute(it) => self.book_dispute((ask.tenant, it), when, created),
+            What::WarnOfDispute(it) => self.warn_of_dispute((ask.tenant, it), when),
+            What::GiveUp(it) => self.give_up((ask.tenant, it), when),
             What::Follow(it) => self.follow((ask.tenant, it), (when, reply), created),
             What::Complete(it) => self.complete((ask.tenant, it), (when, reply)),
             What::Hearsay { payment, transaction, worked } => {
@@ -377,7 +386,8 @@ impl Model {
             | What::Inquired { payment, .. } => vec![Some(*payment)],
             What::Retry(it) => vec![Some(it.payment)],
             What::Disputed(it) => vec![Some(it.payment)],
-            What::BookDispute(it) => vec![Some(it.payment)],
+            What::BookDispute(it) | What::WarnOfDispute(it) => vec![Some(it.payment)],
+            What::GiveUp(it) => vec![Some(it.payment)],
             What::Customers(Wish::Fields { payment, .. }) => vec![*payment],
             What::NewTenant { .. }
             | What::SetValue { .. }

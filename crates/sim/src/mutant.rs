@@ -7,7 +7,7 @@ use domain::change::{
 use domain::claim::ClaimKind;
 use domain::dispute::DisputeBooked;
 use domain::payment::{Transaction, TransactionStatus};
-use domain::{AmountMinor, PaymentResult, Reply};
+use domain::{AmountMinor, PaymentResult, Reply, Timestamp};
 use engine::ports::{Batch, Entry, Loaded};
 use uuid::Uuid;
 
@@ -106,12 +106,26 @@ pub enum Mutant {
     BooksDisputeTwice,
     /// The store loads disputes as if each were of the payment that is asked about.
     BelievesAnothersDispute,
+    /// The store loads disputes as if no warning had been given.
+    WarnsTwice,
+    /// The store loads disputes as if the gateway had never been asked about them.
+    BelievesOlderNews,
+    /// The store writes what a bank only asks about as withdrawn.
+    BooksWarnings,
+    /// The store forgets what customers have to do.
+    ForgetsAction,
+    /// The store loads transactions whose call runs as pending.
+    LoadsRunningAsPending,
     /// The store loses how what was kept for later ended.
     KeepsOperation,
     /// The process sends calls through another gateway.
     SendsElsewhere,
     /// A call that ended without an answer is booked as a decline, and goes on to the next gateway.
     CascadesAfterUnknown,
+    /// What failed while its customer may still confirm it is booked as a decline.
+    CascadesWhileActing,
+    /// Calls that are to cancel leave without a word of it.
+    ForgetsToCancel,
     /// The outbox forgets where a call may go on.
     ForgetsTries,
     /// The health of gateways is not stamped with the batch.
@@ -190,9 +204,16 @@ pub const MUTANTS: &[(&str, Mutant)] = &[
     ("forgets-closing", Mutant::ForgetsClosing),
     ("books-dispute-twice", Mutant::BooksDisputeTwice),
     ("believes-anothers-dispute", Mutant::BelievesAnothersDispute),
+    ("warns-twice", Mutant::WarnsTwice),
+    ("believes-older-news", Mutant::BelievesOlderNews),
+    ("books-warnings", Mutant::BooksWarnings),
+    ("forgets-action", Mutant::ForgetsAction),
+    ("loads-running-as-pending", Mutant::LoadsRunningAsPending),
     ("keeps-operation", Mutant::KeepsOperation),
     ("sends-elsewhere", Mutant::SendsElsewhere),
     ("cascades-after-unknown", Mutant::CascadesAfterUnknown),
+    ("cascades-while-acting", Mutant::CascadesWhileActing),
+    ("forgets-to-cancel", Mutant::ForgetsToCancel),
     ("forgets-tries", Mutant::ForgetsTries),
     ("stamps-no-health", Mutant::StampsNoHealth),
     ("ignores-pending", Mutant::IgnoresPending),
@@ -256,6 +277,7 @@ impl Mutant {
         if self == Self::TearsCombo && changes.iter().any(is_payment) {
             changes.retain(|it| !matches!(it, Change::Account(AccountChange::PaymentMethod(_))));
         }
+        changes.iter_mut().for_each(|change| self.spoil_wait(change));
         let spoilt = changes.into_iter().flat_map(|change| self.spoil_change(change));
         entry.changes = spoilt.collect();
     }
@@ -333,6 +355,21 @@ impl Mutant {
         vec![change]
     }
 
+    /// Spoils what customers and banks are waited for.
+    fn spoil_wait(self, change: &mut Change) {
+        if let (Self::BooksWarnings, Change::Payment(PaymentChange::Dispute(it))) =
+            (self, &mut *change)
+            && it.status.is_warning()
+        {
+            it.withdrawn = AmountMinor(100);
+        }
+        if let (Self::ForgetsAction, Change::Payment(PaymentChange::Outstanding(it))) =
+            (self, change)
+        {
+            it.next_action = None;
+        }
+    }
+
     /// Whether the store forgets what control of payments writes: how an attempt ended, or what was started.
     fn forgets_control(self, change: &Change) -> bool {
         if let Change::Payment(PaymentChange::Attempt(it)) = change {
@@ -358,6 +395,13 @@ impl Mutant {
         if self == Self::FindsNoIds {
             loaded.state.transactions.values_mut().for_each(|found| *found = None);
         }
+        if self == Self::LoadsRunningAsPending {
+            let files = loaded.state.payments.values_mut().flatten();
+            let transactions = files.flat_map(|file| &mut file.transactions);
+            transactions
+                .filter(|it| it.status == TransactionStatus::InFlight)
+                .for_each(|it| it.status = TransactionStatus::Pending);
+        }
         if self == Self::ForgetsOrder {
             let files = loaded.state.payments.values_mut().flatten();
             files
@@ -381,6 +425,12 @@ impl Mutant {
         for it in loaded.state.disputes.values_mut().flatten() {
             if self == Self::BooksDisputeTwice {
                 it.booked = DisputeBooked::default();
+            }
+            if self == Self::WarnsTwice {
+                it.warned_of = None;
+            }
+            if self == Self::BelievesOlderNews {
+                it.asked_at = Timestamp(0);
             }
             let other = payments.iter().find(|id| **id != it.payment_id);
             if let Some(other) = other.filter(|_| self == Self::BelievesAnothersDispute) {

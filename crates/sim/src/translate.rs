@@ -11,9 +11,9 @@ use domain::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::context::RoutingSettings;
 use domain::payment::{
-    Actor, Complete, FixTransaction, FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge,
-    GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, ReplyKey, ResolvePending,
-    TransactionStatus, TransactionType,
+    Actor, CANCEL, Complete, ExpireAction, FixTransaction, FollowUp, GatewayAnswer,
+    GatewayInquired, GatewayKnowledge, GatewayOutcome, GatewayReplied, GatewayStatus, Initiate,
+    ReplyKey, ResolvePending, TransactionStatus, TransactionType,
 };
 use domain::payment_attempt::RetryPayment;
 use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
@@ -36,6 +36,7 @@ use crate::ask::{
 };
 use crate::model::Rules;
 
+pub use disputes::status_of as dispute_status;
 pub use signing::letter;
 
 /// The settings, for the code under test.
@@ -46,7 +47,7 @@ pub fn settings(rules: &Rules) -> Settings {
             settles_at_once: terms.at_once,
             needs_merchant_account: false,
             attaches_methods: false,
-            action_timeout_us: None,
+            action_timeout_us: terms.action_timeout_us,
             timeout_us: terms.timeout_us,
             settle_after_us: terms.settle_after_us,
         };
@@ -144,7 +145,14 @@ fn command(what: &What, request: Uid) -> Command {
         What::Start(it) => start(it),
         What::Combo(it) => combo(it),
         What::Retry(it) => again(it),
-        What::Disputed(_) | What::BookDispute(_) => disputes::command(what),
+        What::Disputed(it) => disputes::record(it),
+        What::BookDispute(it) => disputes::book(it),
+        What::WarnOfDispute(it) => disputes::warn(it),
+        What::GiveUp(it) => Command::Payment(PaymentCommand::ExpireAction(ExpireAction {
+            payment: id(it.payment),
+            transaction: id(it.transaction),
+            due: Timestamp(it.due),
+        })),
         What::Follow(it) => follow(it),
         What::Complete(it) => complete(it),
         What::Hearsay { .. } | What::Fix { .. } | What::Replied { .. } | What::Inquired { .. } => {
@@ -161,7 +169,11 @@ fn complete(it: &Completion) -> Command {
         kind: it.kind.map(kind_of),
         amount: it.amount.clone(),
         currency: None,
-        properties: vec![],
+        properties: it
+            .cancels
+            .then(|| (CANCEL.to_owned(), "true".to_owned()))
+            .into_iter()
+            .collect(),
     }))
 }
 
@@ -231,6 +243,8 @@ fn ending(what: &What) -> Command {
         | What::Retry(_)
         | What::Disputed(_)
         | What::BookDispute(_)
+        | What::WarnOfDispute(_)
+        | What::GiveUp(_)
         | What::Follow(_)
         | What::Complete(_) => unreachable!("{what:?} ends no transaction"),
     }
@@ -395,7 +409,7 @@ fn outcome_of(outcome: Outcome) -> GatewayOutcome {
         error_message: declined.then(|| "insufficient funds".to_owned()),
         first_reference: None,
         second_reference: None,
-        next_action: None,
+        next_action: outcome.acts.then(|| "sealed".to_owned()),
         payment_method: None,
     }
 }
@@ -576,6 +590,7 @@ pub fn call(it: &GatewayCall, (no, now, settle_after_us): (u64, i64, i64)) -> cr
         deadline: now + it.timeout_us,
         settle_after_us,
         is_controlled: it.is_controlled,
+        cancels: it.properties.iter().any(|(name, _)| name == CANCEL),
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Workload {
     later: Random,
     /// The same, of routing.
     routing: Random,
+    /// The same, of what customers have to do.
+    acting: Random,
     made: u64,
     /// Idempotency keys of earlier requests, to be misused.
     repeats: Vec<Repeat>,
@@ -48,6 +50,7 @@ impl Workload {
             random: Random::new(seed, "workload"),
             later: Random::new(seed, "later"),
             routing: Random::new(seed, "routing"),
+            acting: Random::new(seed, "acting"),
             made: 0,
             repeats: vec![],
         }
@@ -390,7 +393,9 @@ impl Workload {
             None
         };
         let by = self.random.below(3);
+        let cancels = it.awaits_customer() && self.acting.chance(300);
         What::Complete(Completion {
+            cancels,
             payment: id,
             transaction: (by == 0).then_some(it.id),
             key: if by == 1 { it.key.clone() } else { None },

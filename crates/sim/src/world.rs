@@ -184,6 +184,8 @@ pub struct World<D: Disk> {
     random: Random,
     /// Draws which breakers are open: what others draw stays as it was.
     breakers: Random,
+    /// Draws how often customers are given up: what others draw stays as it was.
+    customers: Random,
     disputes: Disputes,
     calm: bool,
     real: i64,
@@ -208,8 +210,10 @@ pub fn rules() -> Rules {
         at_once: false,
         timeout_us: timeout_s * SECOND_US,
         settle_after_us: settle_after_s * SECOND_US,
+        action_timeout_us: Some(24 * HOUR_US),
     };
-    let external = Terms { at_once: true, timeout_us: 0, settle_after_us: 0 };
+    let external =
+        Terms { at_once: true, timeout_us: 0, settle_after_us: 0, action_timeout_us: None };
     Rules {
         gateways: BTreeMap::from([
             (CARD, terms(10, 20)),
@@ -253,6 +257,7 @@ impl<D: Disk> World<D> {
             workload: Workload::new(plan.seed),
             random: Random::new(plan.seed, "world"),
             breakers: Random::new(plan.seed, "breakers"),
+            customers: Random::new(plan.seed, "given up"),
             disputes: Disputes::new(plan.seed),
             calm: true,
             real: BEGINNING_US,

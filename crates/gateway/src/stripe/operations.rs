@@ -191,13 +191,12 @@ impl Charging<'_> {
         let path = self.intent_path(own)?;
         let with_charge = Parameters::default().with("expand[]", "latest_charge");
         let intent: Intent = self.api.get(&path, with_charge).await?;
+        let cancels = self.property(CANCEL) == Some("true");
         let step = match intent.status.as_str() {
-            "requires_confirmation" => "confirm",
-            "requires_action" | "requires_payment_method"
-                if self.property(CANCEL) == Some("true") =>
-            {
+            "requires_action" | "requires_confirmation" | "requires_payment_method" if cancels => {
                 "cancel"
             }
+            "requires_confirmation" => "confirm",
             _ => return Ok(self.seen(intent)),
         };
         let parameters = Parameters::default().with("expand[]", "latest_charge");

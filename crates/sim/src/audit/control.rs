@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::change::{Change, PaymentChange};
+use domain::dispute::{Dispute, DisputeBooked};
 use domain::payment_attempt::{AttemptState, PaymentAttempt};
 use domain::timer::TimerKind;
 
@@ -9,14 +11,17 @@ use super::Wrong;
 use super::people::same;
 use crate::ask::Status;
 use crate::disk::Books;
-use crate::model::{Model, Most, Retry};
+use crate::faulty::Seen;
+use crate::model::{Case, Model, Most, Retry, Timed};
 use crate::translate;
 
 /// All checks of payment control.
 pub fn all(books: &Books, model: &Model) -> Vec<Result<(), Wrong>> {
     let timers = timers(books, model);
     let disputes = disputes(books, model);
-    vec![attempts(books, model), timers, disputes, velocities(books, model), limits(books, model)]
+    let warnings = warnings(books);
+    let (velocities, limits) = (velocities(books, model), limits(books, model));
+    vec![attempts(books, model), timers, disputes, warnings, velocities, limits]
 }
 
 fn attempts(books: &Books, model: &Model) -> Result<(), Wrong> {
@@ -67,49 +72,91 @@ fn attempts(books: &Books, model: &Model) -> Result<(), Wrong> {
 
 /// What is booked of each dispute, and nothing twice.
 fn disputes(books: &Books, model: &Model) -> Result<(), Wrong> {
-    let mut stored: Vec<String> = vec![];
-    for it in &books.disputes {
-        let (id, payment) = (it.id.uuid().as_u128(), it.payment_id.uuid().as_u128());
-        let booked = [
-            it.withdrawn,
-            it.reinstated,
-            it.booked.charged_back,
-            it.booked.reversed,
-            it.booked.excess,
-            it.booked.excess_returned,
-        ];
-        let waits = it.booking_at.map(|it| it.0);
-        stored.push(format!(
-            "{} {id:x} {payment:x} {:?} {waits:?}",
-            it.tenant.0,
-            booked.map(|it| it.0)
-        ));
-    }
-    let mut expected: Vec<String> = vec![];
-    for (no, tenant) in &model.tenants {
-        for it in tenant.disputes.values() {
-            let booked =
-                [it.withdrawn, it.reinstated, it.back, it.reversed, it.excess, it.excess_back];
-            expected.push(format!("{no} {:x} {:x} {booked:?} {:?}", it.id, it.payment, it.waits));
-        }
-    }
-    same("disputes are what the model says", &mut stored, &mut expected)
+    let mut stored: Vec<String> = books.disputes.iter().map(shown).collect();
+    let cases = model.tenants.iter().flat_map(|(no, it)| it.disputes.values().map(|it| (*no, it)));
+    let mut expected: Vec<String> = cases.map(|(no, it)| shown_case(no, it)).collect();
+    same(DISPUTES, &mut stored, &mut expected)
 }
 
-/// A timer is set for each attempt that is to be retried, for its time, and no other.
+/// The same of those that a batch wrote: news that come later may hide what was wrong.
+pub fn written_disputes(seen: &Seen, model: &Model) -> Vec<Wrong> {
+    let changes = seen.entries.iter().flat_map(|entry| &entry.changes);
+    let mut last: BTreeMap<_, &Dispute> = BTreeMap::new();
+    for change in changes {
+        if let Change::Payment(PaymentChange::Dispute(it)) = change {
+            last.insert(it.id, it);
+        }
+    }
+    let found = last.values().filter_map(|it| {
+        let cases = model.tenants.get(&it.tenant.0)?.disputes.values();
+        let mut cases = cases.filter(|case| case.id == it.id.uuid().as_u128());
+        let expected = cases.next().map(|case| shown_case(it.tenant.0, case));
+        let stored = shown(it);
+        let context = format!("{stored}, not {expected:?}");
+        (Some(stored) != expected).then(|| Wrong::new(DISPUTES, &context))
+    });
+    found.collect()
+}
+
+const DISPUTES: &str = "disputes are what the model says";
+
+fn shown(it: &Dispute) -> String {
+    let (id, payment) = (it.id.uuid().as_u128(), it.payment_id.uuid().as_u128());
+    let booked = [
+        it.withdrawn,
+        it.reinstated,
+        it.booked.charged_back,
+        it.booked.reversed,
+        it.booked.excess,
+        it.booked.excess_returned,
+    ];
+    let times = [it.booking_at, it.evidence_due_by, it.warned_of, it.warning_at];
+    format!(
+        "{} {id:x} {payment:x} {:?} {:?} {:?}",
+        it.tenant.0,
+        it.status,
+        booked.map(|it| it.0),
+        times.map(|it| it.map(|it| it.0))
+    )
+}
+
+fn shown_case(no: u32, it: &Case) -> String {
+    let booked = [it.withdrawn, it.reinstated, it.back, it.reversed, it.excess, it.excess_back];
+    let times = [it.waits, it.due_by, it.warned_of, it.warns];
+    let status = translate::dispute_status(it.stage);
+    format!("{no} {:x} {:x} {status:?} {booked:?} {times:?}", it.id, it.payment)
+}
+
+/// What is not yet more than a question of the bank's has booked nothing.
+fn warnings(books: &Books) -> Result<(), Wrong> {
+    let is_moved = |it: &&Dispute| it.status.is_warning() && it.booked != DisputeBooked::default();
+    match books.disputes.iter().find(is_moved) {
+        Some(it) => Err(Wrong::new("a warning moves no money", &format!("{it:?}"))),
+        None => Ok(()),
+    }
+}
+
+/// A timer is set for each attempt that is to be retried, each customer who is waited for, and each dispute that
+/// waits or awaits evidence: for its time, and no other.
 fn timers(books: &Books, model: &Model) -> Result<(), Wrong> {
     let mut stored: Vec<String> = vec![];
     for timer in &books.timers {
         let of_timer = |it: &&PaymentAttempt| it.id.uuid() == timer.key.object;
         let attempt = books.attempts.iter().find(of_timer);
         let transaction = attempt.and_then(|it| it.transaction_id).map(|it| it.uuid().as_u128());
-        let is_of_dispute = timer.key.kind == TimerKind::DisputeBooking;
-        let transaction = transaction.or(is_of_dispute.then(|| timer.key.object.as_u128()));
-        stored.push(format!("{} {transaction:x?} {}", timer.tenant.0, timer.due.0));
+        let of = transaction.unwrap_or(timer.key.object.as_u128());
+        stored.push(format!("{} {:?} {of:x} {}", timer.tenant.0, timer.key.kind, timer.due.0));
     }
-    let expected = model.timers().into_iter();
-    let mut expected: Vec<String> =
-        expected.map(|(tenant, _, it, due)| format!("{tenant} {:x?} {due}", Some(it))).collect();
+    let expected = model.timers().into_iter().map(|it| {
+        let kind = match it.what {
+            Timed::Retry => TimerKind::PaymentRetry,
+            Timed::Action => TimerKind::PaymentAction,
+            Timed::Booking => TimerKind::DisputeBooking,
+            Timed::Evidence => TimerKind::DisputeEvidence,
+        };
+        format!("{} {kind:?} {:x} {}", it.tenant, it.of, it.at)
+    });
+    let mut expected: Vec<String> = expected.collect();
     same("timers are what the model says", &mut stored, &mut expected)
 }
 

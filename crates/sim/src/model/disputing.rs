@@ -2,10 +2,13 @@
 
 use super::paying::field;
 use super::{Expected, Model, Move, Way};
-use crate::ask::{Created, Disputed, Kind, Late, Reason, Said, Uid, When};
+use crate::ask::{Created, Disputed, Kind, Late, Reason, Said, Stage, Uid, When};
 
 const MINUTE_US: i64 = 60_000_000;
 const HOUR_US: i64 = 60 * MINUTE_US;
+
+/// How long before evidence is due a warning is given.
+const WARNED_BEFORE_US: i64 = 72 * HOUR_US;
 
 /// How many names the chargebacks of a case may have.
 const NAMES_MAX: u32 = 8;
@@ -29,6 +32,15 @@ pub struct Case {
     pub excess_back: i64,
     /// When it is tried again, in domain time.
     pub waits: Option<i64>,
+    pub stage: Stage,
+    /// When evidence is due, in domain time.
+    pub due_by: Option<i64>,
+    /// Of which of these times a warning was given.
+    pub warned_of: Option<i64>,
+    /// When a warning is given, in domain time.
+    pub warns: Option<i64>,
+    /// Real time of the question that the stage answers.
+    pub asked_at: i64,
     /// When it last changed, in domain time.
     pub changed: i64,
 }
@@ -71,10 +83,20 @@ impl Model {
             excess: 0,
             excess_back: 0,
             waits: None,
+            stage: it.stage,
+            due_by: it.due_by,
+            warned_of: None,
+            warns: None,
+            asked_at: it.asked_at,
             changed: when.domain,
         });
-        case.withdrawn = case.withdrawn.max(it.withdrawn);
-        case.reinstated = case.reinstated.max(it.reinstated);
+        if it.asked_at >= case.asked_at {
+            (case.stage, case.due_by, case.asked_at) = (it.stage, it.due_by, it.asked_at);
+        }
+        if !it.stage.is_warning() {
+            case.withdrawn = case.withdrawn.max(it.withdrawn);
+            case.reinstated = case.reinstated.max(it.reinstated);
+        }
         self.book((tenant_no, name), (known, case), when, created);
         Expected::Said(Said::Done)
     }
@@ -91,6 +113,25 @@ impl Model {
         let is_due = |case: &Case| case.waits == Some(it.due) && it.due <= when.domain;
         if let Some(case) = known.filter(is_due) {
             self.book((tenant_no, name), (known, case), when, created);
+        }
+        Expected::Said(Said::Done)
+    }
+
+    /// A timer fires: a warning is given, unless it is too late for it.
+    pub(super) fn warn_of_dispute(
+        &mut self,
+        (tenant_no, it): (u32, &Late),
+        when: When,
+    ) -> Expected {
+        let case = self.tenant(tenant_no).disputes.get_mut(&(it.gateway, it.case));
+        if let Some(case) = case
+            && case.warns == Some(it.due)
+            && it.due <= when.domain
+        {
+            let in_time =
+                case.due_by.filter(|it| case.stage.awaits_evidence() && *it > when.domain);
+            case.warned_of = in_time.or(case.warned_of);
+            case.warns = None;
         }
         Expected::Said(Said::Done)
     }
@@ -115,12 +156,18 @@ impl Model {
             self.withdraw((tenant_no, name), (&mut case, out), (when, &mut ids));
             self.reinstate((tenant_no, name), (&mut case, back), (when, &mut ids));
         }
-        let sums = |it: &Case| {
-            (it.withdrawn, it.reinstated, it.back, it.reversed, it.excess, it.excess_back)
+        let news = |it: &Case| {
+            let sums =
+                (it.withdrawn, it.reinstated, it.back, it.reversed, it.excess, it.excess_back);
+            (sums, it.stage, it.due_by)
         };
-        if before.is_none_or(|before| sums(&before) != sums(&case)) {
+        if before.is_none_or(|before| news(&before) != news(&case)) {
             case.changed = when.domain;
         }
+        let to_warn = case.due_by.filter(|at| {
+            case.stage.awaits_evidence() && case.warned_of != Some(*at) && *at > when.domain
+        });
+        case.warns = to_warn.map(|at| (at - WARNED_BEFORE_US).max(when.domain));
         self.tenant(tenant_no).disputes.insert(name, case);
     }
 

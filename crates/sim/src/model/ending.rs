@@ -9,7 +9,7 @@ type Place = (u32, Uid, Uid);
 impl Model {
     pub(super) fn replied(&mut self, place: Place, heard: Heard, when: When) -> Expected {
         let has_outcome = matches!(heard, Heard::Said(_) | Heard::NotSent);
-        self.touch(place, (when, Some(has_outcome)), |payment, at, _| {
+        self.touch(place, (when, Some(has_outcome)), |payment, at, rules| {
             let it = &mut payment.moves[at];
             // It may have left as late as now.
             if it.status == Status::Running
@@ -29,6 +29,9 @@ impl Model {
             let was_running = it.status == Status::Running;
             if was_running || is_news(it.status, status) {
                 payment.settle(at, status, processed);
+            }
+            if matches!(heard, Heard::Said(outcome) if outcome.acts) {
+                payment.moves[at].await_customer(rules, when.domain);
             }
             let it = &payment.moves[at];
             let how = match heard {
@@ -79,13 +82,15 @@ impl Model {
                 Some((Status::Pending | Status::Unknown, _))
                     if it.status.came_to_nothing() && is_about_money(known) =>
                 {
-                    let over = Open { deadline: when.real, ask_at: None, asked: 0, reply: None };
-                    it.open = it.open.or(Some(over));
+                    it.open = it.open.or(Some(Open::over(when.real)));
                     payment.settle(at, Status::Unknown, 0);
                 }
                 Some((status, _)) if waits_on && status.is_open() => {}
                 Some((status, processed)) if is_news(it.status, status) => {
                     payment.settle(at, status, processed);
+                    if matches!(known, Known::Found(outcome) if outcome.acts) {
+                        payment.moves[at].await_customer(rules, when.domain);
+                    }
                 }
                 _ if it.status == Status::Running && !waits_on => {
                     payment.settle(at, Status::Unknown, 0)

@@ -10,11 +10,12 @@ use crate::ask::{
 pub(super) type Moment = (When, Option<Uid>);
 
 /// One transaction of a payment, and what is asked of its completion.
-struct Completing<'a> {
-    payment: Uid,
-    at: usize,
-    amount: Option<&'a str>,
-    currency: Option<Code>,
+pub(super) struct Completing<'a> {
+    pub(super) payment: Uid,
+    pub(super) at: usize,
+    pub(super) amount: Option<&'a str>,
+    pub(super) currency: Option<Code>,
+    pub(super) cancels: bool,
 }
 
 impl Model {
@@ -125,6 +126,7 @@ impl Model {
                         at,
                         amount: it.amount.as_deref(),
                         currency: it.currency,
+                        cancels: false,
                     };
                     return self.complete_move(tenant_no, &completing, (when, reply));
                 }
@@ -184,17 +186,29 @@ impl Model {
         let Some(at) = at.filter(of_kind) else {
             return Expected::refused(field(name));
         };
-        let completing =
-            Completing { payment: it.payment, at, amount: it.amount.as_deref(), currency: None };
+        let completing = Completing {
+            payment: it.payment,
+            at,
+            amount: it.amount.as_deref(),
+            currency: None,
+            cancels: it.cancels,
+        };
         self.complete_move(tenant_no, &completing, moment)
     }
 
-    fn complete_move(&mut self, tenant_no: u32, it: &Completing<'_>, moment: Moment) -> Expected {
+    pub(super) fn complete_move(
+        &mut self,
+        tenant_no: u32,
+        it: &Completing<'_>,
+        moment: Moment,
+    ) -> Expected {
         let tenant = self.tenant(tenant_no);
         let payment = tenant.payments.get_mut(&it.payment).expect("the caller found it");
         let in_doubt = payment.is_in_doubt();
         let undone = payment.undone_since(it.at, it.amount);
         let found = &mut payment.moves[it.at];
+        // What became needless may still be confirmed by its customer, unless it is canceled.
+        let undone = undone.filter(|_| !(it.cancels && found.awaits_customer()));
         if found.status == Status::Success {
             return Expected::Said(Said::Done);
         }
@@ -245,7 +259,9 @@ impl Model {
         it.status = Status::Running;
         let left = it.way.until.map_or(terms.timeout_us, |until| until - when.real);
         let deadline = when.real + terms.timeout_us.min(left);
-        it.open = Some(Open { deadline, ask_at: None, asked: 0, reply });
+        // A completion does not take back what the customer has to do.
+        let acts = it.open.is_some_and(|open| open.acts);
+        it.open = Some(Open { deadline, ask_at: None, asked: 0, reply, acts });
         payment.last = (it.kind, Status::Running);
         Expected::Said(Said::Waits(payment.moves[at].id))
     }
@@ -262,7 +278,7 @@ impl Tenant {
         let asked = positive(it.amount.as_deref(), pending.currency);
         let is_more = asked > pending.asked && self.is_lowered(it);
         let amount = it.amount.as_deref().filter(|_| !is_more);
-        Completing { payment, at, amount, currency: it.currency }
+        Completing { payment, at, amount, currency: it.currency, cancels: false }
     }
 
     /// Adds a first or a further try to a payment; gives its place.
@@ -385,12 +401,13 @@ impl Move {
             retry: Retry::None,
             way: Way::default(),
             open: None,
+            given_up: None,
         }
     }
 }
 
 impl Payment {
-    fn is_in_doubt(&self) -> bool {
+    pub(super) fn is_in_doubt(&self) -> bool {
         self.moves.iter().any(|it| it.status.is_doubtful())
     }
 

@@ -165,8 +165,28 @@ pub const fn is_retried(kind: Kind) -> bool {
     matches!(kind, Kind::Authorize | Kind::Purchase)
 }
 
-/// A timer that is set: tenant, payment, transaction or dispute, and when it is due.
-pub type Due = (u32, Uid, Uid, i64);
+/// A timer that is set.
+#[derive(Clone, Copy, Debug)]
+pub struct Due {
+    pub tenant: u32,
+    pub what: Timed,
+    /// The transaction or the dispute.
+    pub of: Uid,
+    /// In domain time.
+    pub at: i64,
+}
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Timed {
+    Retry,
+    /// A customer is given up.
+    Action,
+    /// What waits of a dispute is booked.
+    Booking,
+    /// Evidence is due soon.
+    Evidence,
+}
 
 impl Model {
     /// All timers that are to be set.
@@ -174,15 +194,21 @@ impl Model {
     pub fn timers(&self) -> Vec<Due> {
         let mut found = vec![];
         for (no, tenant) in &self.tenants {
-            for (id, payment) in &tenant.payments {
-                let due = |it: &super::Move| match it.retry {
-                    Retry::Due(at) => Some((*no, *id, it.id, at)),
-                    Retry::None | Retry::Suspended(_) | Retry::Made => None,
-                };
-                found.extend(payment.moves.iter().filter_map(due));
+            let due = |what, of, at| Due { tenant: *no, what, of, at };
+            for payment in tenant.payments.values() {
+                for it in &payment.moves {
+                    let retry = match it.retry {
+                        Retry::Due(at) => Some(at),
+                        Retry::None | Retry::Suspended(_) | Retry::Made => None,
+                    };
+                    found.extend(retry.map(|at| due(Timed::Retry, it.id, at)));
+                    found.extend(it.given_up.map(|at| due(Timed::Action, it.id, at)));
+                }
             }
-            let waits = tenant.disputes.values();
-            found.extend(waits.filter_map(|it| Some((*no, it.payment, it.id, it.waits?))));
+            for it in tenant.disputes.values() {
+                found.extend(it.waits.map(|at| due(Timed::Booking, it.id, at)));
+                found.extend(it.warns.map(|at| due(Timed::Evidence, it.id, at)));
+            }
         }
         found
     }

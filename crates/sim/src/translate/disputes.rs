@@ -5,45 +5,59 @@ use domain::dispute::{DisputeCase, DisputeSaid, DisputeStatus, DisputeTimer, Rec
 use domain::{AmountMinor, Command, Timestamp};
 
 use super::{currency_of, id};
-use crate::ask::{Disputed, Late, What};
+use crate::ask::{Disputed, Late, Stage};
 
 fn case_of(gateway: &str, case: u32) -> DisputeCase {
     DisputeCase::new(gateway, &format!("c-{case}")).expect("it is one")
 }
 
-/// The command that a dispute's news or its timer is.
-pub(super) fn command(what: &What) -> Command {
-    if let What::BookDispute(it) = what {
-        return late(it);
-    }
-    let What::Disputed(it) = what else { unreachable!("it is about a dispute") };
-    said(it)
+pub(super) fn record(it: &Disputed) -> Command {
+    Command::Payment(PaymentCommand::RecordDispute(Box::new(said(it))))
 }
 
-/// What a gateway says. Its status never changes here: only money is looked at.
-fn said(it: &Disputed) -> Command {
-    Command::Payment(PaymentCommand::RecordDispute(Box::new(RecordDispute {
+pub(super) fn book(it: &Late) -> Command {
+    Command::Payment(PaymentCommand::BookDispute(late(it)))
+}
+
+pub(super) fn warn(it: &Late) -> Command {
+    Command::Payment(PaymentCommand::WarnOfDispute(late(it)))
+}
+
+/// What a gateway says.
+fn said(it: &Disputed) -> RecordDispute {
+    RecordDispute {
         payment: id(it.payment),
         transaction: id(it.transaction),
         case: case_of(it.gateway, it.case),
         said: DisputeSaid {
-            status: DisputeStatus::UnderReview,
+            status: status_of(it.stage),
             reason: None,
             amount: AmountMinor::ZERO,
             currency: currency_of(it.currency),
-            evidence_due_by: None,
+            evidence_due_by: it.due_by.map(Timestamp),
             withdrawn: AmountMinor(it.withdrawn),
             reinstated: AmountMinor(it.reinstated),
         },
-        asked_at: Timestamp(0),
-    })))
+        asked_at: Timestamp(it.asked_at),
+    }
 }
 
-fn late(it: &Late) -> Command {
-    Command::Payment(PaymentCommand::BookDispute(DisputeTimer {
+fn late(it: &Late) -> DisputeTimer {
+    DisputeTimer {
         payment: id(it.payment),
         dispute: id(it.dispute),
         case: case_of(it.gateway, it.case),
         due: Timestamp(it.due),
-    }))
+    }
+}
+
+/// A stage in the code's own word.
+pub fn status_of(stage: Stage) -> DisputeStatus {
+    match stage {
+        Stage::Asked => DisputeStatus::WarningNeedsResponse,
+        Stage::AskedAndAnswered => DisputeStatus::WarningUnderReview,
+        Stage::Disputed => DisputeStatus::NeedsResponse,
+        Stage::Answered => DisputeStatus::UnderReview,
+        Stage::Lost => DisputeStatus::Lost,
+    }
 }

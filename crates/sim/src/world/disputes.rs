@@ -1,11 +1,11 @@
 //! Disputes: banks take money back and give it back, and gateways notify of that at any moment, twice, late, and
 //! sometimes of another payment.
 
-use domain::timer::Timer;
+use domain::timer::{Timer, TimerKind};
 
 use super::owners::LIVES;
-use super::{From, Job, World};
-use crate::ask::{Ask, Code, Disputed, Late, Status, Uid, What};
+use super::{From, HOUR_US, Job, World};
+use crate::ask::{Ask, Code, Disputed, Late, Stage, Status, Uid, What};
 use crate::disk::Disk;
 use crate::model::{self, Move};
 use crate::random::Random;
@@ -17,6 +17,8 @@ pub(super) struct Disputes {
     /// Whether there are any in this world: they change what else happens, so that every second has none.
     are_there: bool,
     cases: Vec<Case>,
+    /// Apart from the rest, which goes as it would without them.
+    stages: Random,
 }
 
 /// A case of a gateway.
@@ -29,12 +31,41 @@ struct Case {
     currency: Code,
     withdrawn: i64,
     reinstated: i64,
+    stage: Stage,
+    /// In domain time.
+    due_by: Option<i64>,
 }
 
 impl Disputes {
     pub(super) fn new(seed: u64) -> Self {
         let random = Random::new(seed, "disputes");
-        Self { random, are_there: !seed.is_multiple_of(2), cases: vec![] }
+        let stages = Random::new(seed, "stages");
+        Self { random, are_there: !seed.is_multiple_of(2), cases: vec![], stages }
+    }
+
+    /// Where a dispute begins: with a question of the bank's, or with the money.
+    fn begins(&mut self) -> Stage {
+        *self.stages.pick(&[Stage::Asked, Stage::Disputed, Stage::Answered])
+    }
+
+    /// When evidence is due of what stands so, in domain time: mostly later than when a warning is given.
+    fn due_by(&mut self, stage: Stage, now: i64) -> Option<i64> {
+        let is_due = stage.awaits_evidence() && self.stages.chance(900);
+        is_due.then(|| now + self.stages.between(-24, 240) * HOUR_US)
+    }
+
+    /// A dispute goes on to a later stage; gives it as it was before.
+    fn go_on(&mut self, at: usize, now: i64) -> Option<Case> {
+        let before = self.cases[at];
+        let later = [Stage::AskedAndAnswered, Stage::Disputed, Stage::Answered, Stage::Lost];
+        let later: Vec<Stage> = later.into_iter().filter(|it| *it > before.stage).collect();
+        if later.is_empty() || !self.stages.chance(400) {
+            return None;
+        }
+        let stage = *self.stages.pick(&later);
+        let due_by = self.due_by(stage, now);
+        self.cases[at] = Case { stage, due_by, ..before };
+        Some(before)
     }
 }
 
@@ -51,6 +82,9 @@ impl<D: Disk> World<D> {
             return;
         }
         let at = random.index(count);
+        let (now, asked_at) = (self.when().domain, self.real);
+        let before = self.disputes.go_on(at, now);
+        let random = &mut self.disputes.random;
         let case = &mut self.disputes.cases[at];
         let taken = case.withdrawn - case.reinstated;
         match what {
@@ -59,11 +93,13 @@ impl<D: Disk> World<D> {
             _ => {}
         }
         let case = *case;
-        self.notify_of(at, case);
+        self.notify_of((at, asked_at), case);
         // An older answer comes later.
         if self.disputes.random.chance(300) {
             let withdrawn = self.disputes.random.between(0, case.withdrawn);
-            self.notify_of(at, Case { withdrawn, reinstated: 0, ..case });
+            let Case { stage, due_by, .. } = before.unwrap_or(case);
+            let older = Case { withdrawn, reinstated: 0, stage, due_by, ..case };
+            self.notify_of((at, asked_at - 1), older);
         }
         // Another payment's case is not to be believed.
         if self.disputes.random.chance(600)
@@ -72,14 +108,15 @@ impl<D: Disk> World<D> {
             && it.gateway == case.gateway
         {
             let (transaction, currency) = (it.id, it.currency);
-            self.notify_of(at, Case { payment, transaction, currency, ..case });
+            let anothers = Case { payment, transaction, currency, ..case };
+            self.notify_of((at, asked_at), anothers);
         }
     }
 
     /// Every gateway repeats what it has.
     pub(super) fn repeat_disputes(&mut self) {
         for at in 0..self.disputes.cases.len() {
-            self.notify_of(at, self.disputes.cases[at]);
+            self.notify_of((at, self.real), self.disputes.cases[at]);
         }
     }
 
@@ -88,11 +125,22 @@ impl<D: Disk> World<D> {
         let random = &mut self.disputes.random;
         let part = random.between(1, it.processed.max(1));
         let withdrawn = *random.pick(&[it.processed, part, it.processed + part]);
-        let (transaction, gateway, currency) = (it.id, it.gateway, it.currency);
-        let case =
-            Case { tenant, payment, transaction, gateway, currency, withdrawn, reinstated: 0 };
+        let now = self.when().domain;
+        let stage = self.disputes.begins();
+        let due_by = self.disputes.due_by(stage, now);
+        let case = Case {
+            tenant,
+            payment,
+            transaction: it.id,
+            gateway: it.gateway,
+            currency: it.currency,
+            withdrawn,
+            reinstated: 0,
+            stage,
+            due_by,
+        };
         self.disputes.cases.push(case);
-        self.notify_of(self.disputes.cases.len() - 1, case);
+        self.notify_of((self.disputes.cases.len() - 1, self.real), case);
     }
 
     /// A charge that worked.
@@ -108,15 +156,18 @@ impl<D: Disk> World<D> {
         (!found.is_empty()).then(|| self.disputes.random.pick(&found).clone())
     }
 
-    fn notify_of(&mut self, at: usize, case: Case) {
+    fn notify_of(&mut self, (at, asked_at): (usize, i64), case: Case) {
         let what = What::Disputed(Disputed {
             payment: case.payment,
             transaction: case.transaction,
             gateway: case.gateway,
             case: u32::try_from(at).expect("there are few"),
             currency: case.currency,
+            stage: case.stage,
+            due_by: case.due_by,
             withdrawn: case.withdrawn,
             reinstated: case.reinstated,
+            asked_at,
         });
         self.note(format!("disputes: {what:x?}"));
         let times = if self.disputes.random.chance(200) { 2 } else { 1 };
@@ -132,7 +183,7 @@ impl<D: Disk> World<D> {
         cases.find(|(_, it)| it.id == of).map(|(name, case)| (*name, *case))
     }
 
-    /// Fires the timer of a booking that waits.
+    /// Fires the timer of a booking that waits, or of evidence that is due soon.
     pub(super) fn fire_dispute(&mut self, timer: &Timer) {
         let tenant = timer.tenant.0;
         let Some(((gateway, case), known)) = self.dispute_of(timer) else { return };
@@ -140,8 +191,9 @@ impl<D: Disk> World<D> {
         let late = Late { payment, dispute, gateway, case, due };
         self.note(format!("fires: {late:x?}"));
         let times = if self.disputes.random.chance(200) { 2 } else { 1 };
+        let is_booking = timer.key.kind == TimerKind::DisputeBooking;
         for _ in 0..times {
-            let what = What::BookDispute(late);
+            let what = if is_booking { What::BookDispute(late) } else { What::WarnOfDispute(late) };
             self.tell_of_dispute(tenant, late.payment, what, From::Resolver);
         }
     }

@@ -21,6 +21,7 @@ impl<D: Disk> World<D> {
         self.repeat_disputes();
         self.quieten()?;
         self.hold(self.all_are_dealt_with())?;
+        self.hold(self.no_customer_is_waited_for())?;
         self.hold(self.nothing_is_stuck())?;
         self.hold(self.nobody_waits())?;
         let books = self.disk.books();
@@ -91,6 +92,14 @@ impl<D: Disk> World<D> {
         }
         self.drain_all()?;
         self.advance(self.real + SECOND_US)
+    }
+
+    /// Whoever does nothing is given up: the gateway waits for no customer any more.
+    fn no_customer_is_waited_for(&self) -> Result<(), Wrong> {
+        match self.gateway.book.iter().find(|(_, line)| line.acts) {
+            Some(it) => Err(Wrong::new("who does nothing is given up", &format!("{it:x?}"))),
+            None => Ok(()),
+        }
     }
 
     fn nothing_is_stuck(&self) -> Result<(), Wrong> {

@@ -1,12 +1,12 @@
 //! Work on its way to its partition and the answers on their way back.
 
+mod performing;
 mod processing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::Effect;
 use domain::RequestId;
-use engine::partition::{CommitOutcome, Performing, Processed, Times, Verdict};
+use engine::partition::{CommitOutcome, Processed, Times, Verdict};
 
 pub(super) use self::processing::process;
 use super::owners::{LIVES, OwnerId, Reading};
@@ -667,63 +667,8 @@ impl<D: Disk> World<D> {
         Ok(())
     }
 
-    /// The calls that were committed leave; those of a process that dies leave or do not.
-    fn perform(&mut self, id: OwnerId, calls: Vec<Performing>, dies: bool) -> Result<(), Wrong> {
-        for performing in calls {
-            let mut performed = match performing.effect {
-                Effect::CallGateway(call) => *call,
-                // No gateway of the simulation attaches methods.
-                Effect::AskAboutMethod(_) => continue,
-            };
-            if self.is(Mutant::SendsElsewhere) {
-                performed.gateway = WALLET.to_owned();
-            }
-            let transaction = performed.transaction.uuid().as_u128();
-            let sent_to = performed.gateway.as_str();
-            if self.find_move(transaction).is_none_or(|it| it.gateway != sent_to) {
-                let context = format!("{transaction:x} went to {sent_to}");
-                self.hold(Err(Wrong::new("a call goes where the money is", &context)))?;
-            }
-
-            if dies && self.random.chance(500) {
-                self.note("a call is lost with the process".to_owned());
-                continue;
-            }
-            self.counter += 1;
-            let name = performed.gateway.as_str();
-            let settle_after_us = self.model.rules.gateways[name].settle_after_us;
-            let stamp = (self.counter, self.real, settle_after_us);
-            let call = translate::call(&performed, stamp);
-            let tries = performed.tries.take().filter(|_| !self.is(Mutant::ForgetsTries));
-            let fate = self.gateway.plan(&call, self.real);
-            self.note(format!("calls: {:x} {fate:?}", call.transaction));
-            if let Some(at) = fate.arrives {
-                self.at(at, Event::Arrive(call.clone(), fate));
-                if self.gateway.forgets_ids {
-                    self.at(at + 1, Event::Arrive(call.clone(), fate));
-                }
-                if self.is(Mutant::ResendsWithNewId) && self.counter.is_multiple_of(9) {
-                    let transaction = self.workload.mint(self.real);
-                    let resent = crate::gateway::Call { transaction, ..call.clone() };
-                    self.at(at + 1, Event::Arrive(resent, fate));
-                }
-            }
-            if let Some(at) = fate.answers.or(not_sent(&fate, self.real)) {
-                self.at(at, Event::Answer(call.clone(), fate));
-            }
-            if !self.is(Mutant::WaitsForEver) {
-                self.at(call.deadline, Event::Deadline(call.clone()));
-            }
-            let owner = self.owners.get_mut(&id).expect(LIVES);
-            // The answer to a completion brings none, whatever the first call had.
-            owner.tries.remove(&call.transaction);
-            owner.tries.extend(tries.map(|it| (call.transaction, it)));
-            owner.running.insert(call.transaction, call);
-        }
-        Ok(())
-    }
-
     fn audit_touched(&mut self, seen: &Seen) -> Result<(), Wrong> {
+        self.hold_all(audit::written_disputes(seen, &self.model))?;
         for entry in &seen.entries {
             if let Some(payment) = translate::created(entry).payment {
                 let found = audit::payment(&self.disk, &self.model, (entry.tenant.0, payment));
@@ -750,10 +695,6 @@ impl<D: Disk> World<D> {
             }
         }
     }
-}
-
-fn not_sent(fate: &crate::gateway::Fate, now: i64) -> Option<i64> {
-    (fate.form == crate::gateway::Form::NotSent).then_some(now + 1)
 }
 
 /// The ids that the journal names for each request.

@@ -10,7 +10,7 @@ use domain::timer::{Timer, TimerKind};
 
 use super::owners::{LIVES, Owner, OwnerId};
 use super::{Event, From, Job, SECOND_US, World};
-use crate::ask::{Again, End, Known, Status, Uid, What};
+use crate::ask::{Again, Ask, End, Expired, Known, Status, Uid, What};
 use crate::audit::Wrong;
 use crate::disk::Disk;
 use crate::gateway::{Call, Later, Stand};
@@ -179,12 +179,44 @@ impl<D: Disk> World<D> {
             self.inquire(&outstanding);
         }
         for timer in self.disk.timers_due(now) {
-            if timer.key.kind == TimerKind::DisputeBooking {
-                self.fire_dispute(&timer);
-                continue;
+            match timer.key.kind {
+                TimerKind::DisputeBooking | TimerKind::DisputeEvidence => self.fire_dispute(&timer),
+                TimerKind::PaymentAction => self.give_up(&timer),
+                TimerKind::PaymentRetry => self.fire(&timer),
+                TimerKind::LateRefund | TimerKind::MethodStep => {
+                    unreachable!("no tenant refunds late successes, no gateway attaches methods")
+                }
             }
-            self.fire(&timer);
         }
+    }
+
+    /// Fires the timer of a customer who was waited for: sometimes twice.
+    fn give_up(&mut self, timer: &Timer) {
+        let (tenant, transaction) = (timer.tenant.0, timer.key.object.as_u128());
+        let payment = self.payment_of(tenant, transaction);
+        let expired = Expired { payment, transaction, due: timer.due.0 };
+        self.note(format!("gives up: {expired:x?}"));
+        let owner = self.owner_of(tenant, payment);
+        let is_same =
+            |job: &Job| matches!(&job.ask.what, What::GiveUp(it) if it.transaction == transaction);
+        if self.owners[&owner].inbox.iter().any(is_same) {
+            return;
+        }
+        let times = if self.customers.chance(200) { 2 } else { 1 };
+        for _ in 0..times {
+            let id = self.workload.mint_from(&mut self.customers, self.real);
+            let ask = Ask { id, tenant, repeat: None, what: What::GiveUp(expired) };
+            let job = Job { ask, from: From::Resolver };
+            self.owners.get_mut(&owner).expect(LIVES).inbox.push_back(job);
+        }
+    }
+
+    /// The payment of a transaction.
+    fn payment_of(&self, tenant: u32, transaction: Uid) -> Uid {
+        let payments = self.model.tenants.get(&tenant).into_iter().flat_map(|it| &it.payments);
+        let mut payments =
+            payments.filter(|(_, it)| it.moves.iter().any(|it| it.id == transaction));
+        payments.next().map(|(id, _)| *id).unwrap_or_default()
     }
 
     /// Fires a timer that is due: an inquiry, then the retry. Sometimes twice, or on a node that has lost the
@@ -412,13 +444,21 @@ impl<D: Disk> World<D> {
     /// Whether what a timer is for would be put off for ever: an outcome of its payment is open, and the gateway is asked
     /// about it no more. `asked` are the payments that it is still asked about.
     fn is_held(&self, timer: &Timer, asked: &BTreeSet<Uid>) -> bool {
-        let payment = match self.dispute_of(timer) {
-            Some((_, case)) => case.payment,
-            None => tried_by(&self.attempt(timer)).1,
+        let payment = match timer.key.kind {
+            TimerKind::DisputeBooking => self.dispute_of(timer).map(|(_, case)| case.payment),
+            TimerKind::PaymentAction => {
+                Some(self.payment_of(timer.tenant.0, timer.key.object.as_u128()))
+            }
+            TimerKind::PaymentRetry => Some(tried_by(&self.attempt(timer)).1),
+            TimerKind::DisputeEvidence | TimerKind::LateRefund | TimerKind::MethodStep => None,
         };
+        let Some(payment) = payment else { return false };
         let file = self.model.payment(timer.tenant.0, payment);
-        let is_open = |it: &Payment| it.moves.iter().any(|it| it.status.is_open());
-        !asked.contains(&payment) && file.is_some_and(is_open)
+        // A customer is given up while something is pending, and not while something is in doubt.
+        let is_customers = timer.key.kind == TimerKind::PaymentAction;
+        let holds = |it: &Status| it.is_doubtful() || (it.is_open() && !is_customers);
+        let is_held = |it: &Payment| it.moves.iter().any(|it| holds(&it.status));
+        !asked.contains(&payment) && file.is_some_and(is_held)
     }
 
     /// The attempt that a timer is set for.

@@ -15,6 +15,7 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
         &[
             Mutant::AnswersDeclineAsSuccess,
             Mutant::CascadesAfterUnknown,
+            Mutant::CascadesWhileActing,
             Mutant::FindsNoIds,
             Mutant::ForgetsClosing,
             Mutant::ForgetsTries,
@@ -59,7 +60,12 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
     ("blocking states are what the model says", &[Mutant::LosesState]),
     ("attempts are what the model says", &[Mutant::ForgetsAttempt]),
     ("timers are what the model says", &[Mutant::DropsTimer, Mutant::KeepsTimer]),
-    ("disputes are what the model says", &[Mutant::BooksDisputeTwice]),
+    ("disputes are what the model says", &[Mutant::BelievesOlderNews, Mutant::BooksDisputeTwice]),
+    ("a warning is given once, and in time", &[Mutant::WarnsTwice]),
+    ("a warning moves no money", &[Mutant::BooksWarnings]),
+    ("no other try begins while a customer acts", &[Mutant::CascadesWhileActing]),
+    ("a transaction has one call at a time", &[Mutant::LoadsRunningAsPending]),
+    ("who does nothing is given up", &[Mutant::DropsTimer, Mutant::ForgetsToCancel]),
     (
         "excess is posted as disputes say",
         &[Mutant::BelievesAnothersDispute, Mutant::BooksDisputeTwice],
@@ -75,7 +81,12 @@ const FOUND_BY: &[(&str, &[Mutant])] = &[
     ("no payment without its account and its method", &[Mutant::TearsCombo]),
     (
         "what is open is waited for, and nothing else",
-        &[Mutant::DropsOutstanding, Mutant::KeepsOutstanding, Mutant::ClockRunsAhead],
+        &[
+            Mutant::DropsOutstanding,
+            Mutant::KeepsOutstanding,
+            Mutant::ClockRunsAhead,
+            Mutant::ForgetsAction,
+        ],
     ),
     ("nothing is stuck", &[Mutant::DropsOutstanding, Mutant::NeverAsks]),
     ("the world comes to rest", &[Mutant::NeverAsks]),
@@ -96,6 +107,9 @@ const FOUND_IN_PARTITIONS_BY: &[(&str, &[Mutant])] = &[
     ("a record is dealt with once", &[Mutant::ForgetsOffset]),
     ("no record is passed over", &[Mutant::SkipsRecord]),
     ("every answer is what the model expects", &[Mutant::LosesReply]),
+    ("a warning is given once, and in time", &[Mutant::WarnsTwice]),
+    ("no other try begins while a customer acts", &[Mutant::CascadesWhileActing]),
+    ("who does nothing is given up", &[Mutant::ForgetsToCancel]),
 ];
 
 /// The seed with which a check finds a bug, if it does.

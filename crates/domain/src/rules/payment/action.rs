@@ -48,28 +48,29 @@ fn set_timer(of: &Transaction, delay_us: i64, cx: &mut Context) {
 }
 
 /// Gives a transaction up whose customer was waited for long enough: the gateway is called to cancel it, and says
-/// what became of it. Where it is no longer pending there is nothing to do.
+/// what became of it. Where it has an outcome there is nothing to do.
 pub(crate) fn expire(state: &State, it: &ExpireAction, cx: &mut Context) -> Outcome {
     let key = key_of(it.transaction);
     if !timer::take(state, (key, it.due), cx) {
         return Ok(Accepted::now(Reply::Done));
     }
     let file = state.payment(cx.tenant, it.payment);
-    let pending = file.and_then(|file| Some((file, file.transaction(it.transaction)?)));
-    let pending = pending.filter(|(_, it)| it.status == TransactionStatus::Pending);
-    let Some((file, pending)) = pending else { return Ok(Accepted::now(Reply::Done)) };
+    let open = file.and_then(|file| Some((file, file.transaction(it.transaction)?)));
+    let open = open.filter(|(_, it)| it.status.is_open());
+    let Some((file, open)) = open else { return Ok(Accepted::now(Reply::Done)) };
+    // A completion of it that runs, or that ended without an answer, may leave it pending.
     if file.is_in_doubt() {
-        set_timer(pending, POSTPONED_US, cx);
+        set_timer(open, POSTPONED_US, cx);
         return Ok(Accepted::now(Reply::Done));
     }
     let request = Complete {
         properties: vec![(CANCEL.to_owned(), "true".to_owned())],
-        ..Complete::as_requested(it.payment, it.transaction, pending.kind)
+        ..Complete::as_requested(it.payment, it.transaction, open.kind)
     };
     let before = cx.done.clone();
-    set_timer(pending, AGAIN_US, cx);
+    set_timer(open, AGAIN_US, cx);
     complete::complete(state, &request, cx).or_else(|_| {
-        // What the rules do not complete, such as what another success superseded, stays as it is.
+        // What the rules do not complete stays as it is.
         cx.done = before;
         Ok(Accepted::now(Reply::Done))
     })

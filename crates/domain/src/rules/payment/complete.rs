@@ -4,13 +4,18 @@ use super::outcome::{self, Asked, Evidence, Settled};
 use super::route::{in_doubt, refuse_superseded};
 use crate::context::Context;
 use crate::payment::{
-    Complete, FixTransaction, PaymentFile, ResolvePending, Transaction, TransactionStatus,
+    CANCEL, Complete, FixTransaction, PaymentFile, ResolvePending, Transaction, TransactionStatus,
 };
 use crate::reply::Outcome;
 use crate::state::State;
 use crate::{Accepted, PaymentRejection, Rejection, Reply, positive_amount};
 
 impl Complete {
+    /// Whether the gateway is to cancel the transaction.
+    fn cancels(&self) -> bool {
+        self.properties.iter().any(|(name, value)| name == CANCEL && value == "true")
+    }
+
     /// The transaction that the request means; one that succeeded already is a retry of the request.
     ///
     /// # Errors
@@ -66,10 +71,14 @@ pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcom
         return Err(Rejection::InvalidParameter { field: "amount".to_owned(), reason });
     }
     let id = transaction.id;
+    let next_action = state.outstanding(cx.tenant, id).and_then(|it| it.next_action.clone());
     let mut file = file.clone();
     let at = file.transactions.iter().position(|tx| tx.id == id).expect("it was found there");
     let mut transaction = file.transactions.remove(at);
-    refuse_superseded(&file, &transaction, amount)?;
+    // What another success superseded is not sent again, and is canceled: its customer could still confirm it.
+    if next_action.is_none() || !it.cancels() {
+        refuse_superseded(&file, &transaction, amount)?;
+    }
     transaction.status = TransactionStatus::InFlight;
     // What this call asks for; its answer is compared with it.
     transaction.processed_amount = Some(amount.unwrap_or_default());
@@ -80,7 +89,6 @@ pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcom
     file.payment.revision = file.payment.revision.next(cx.seq);
     file.transactions.push(transaction);
     // The attempts are not loaded on each way here: the reply looks for one.
-    let next_action = state.outstanding(cx.tenant, id).and_then(|it| it.next_action.clone());
     let asked = Asked { next_action, ..Asked::of(amount, &it.properties, true) };
     outcome::submit(outcome::method_of(state, &file, cx), file, asked, cx)
 }

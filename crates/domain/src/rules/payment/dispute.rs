@@ -139,13 +139,16 @@ pub(crate) fn book_waiting(state: &State, it: &DisputeTimer, cx: &mut Context) -
 
 /// Warns that evidence is due in a few days.
 pub(crate) fn warn(state: &State, it: &DisputeTimer, cx: &mut Context) -> Outcome {
-    if let Some((_, known)) = due(state, (TimerKind::DisputeEvidence, it), cx)
-        && let Some(due_by) = known.evidence_due_by.filter(|_| known.status.needs_response())
-    {
-        let (account, payment, dispute) = (known.account_id, known.payment_id, known.id);
-        cx.event(Event::DisputeEvidenceDue { account, payment, dispute, due_by });
-        let warned = Dispute { warned_of: Some(due_by), warning_at: None, ..known.clone() };
-        write(Some(known), warned, cx);
+    if let Some((_, known)) = due(state, (TimerKind::DisputeEvidence, it), cx) {
+        let awaited = known.evidence_due_by.filter(|_| known.status.needs_response());
+        // A server that stood still may find that it is too late.
+        let in_time = awaited.filter(|due_by| *due_by > cx.now);
+        if let Some(due_by) = in_time {
+            let (account, payment, dispute) = (known.account_id, known.payment_id, known.id);
+            cx.event(Event::DisputeEvidenceDue { account, payment, dispute, due_by });
+        }
+        let warned_of = in_time.or(known.warned_of);
+        write(Some(known), Dispute { warned_of, warning_at: None, ..known.clone() }, cx);
     }
     Ok(Accepted::now(Reply::Done))
 }

@@ -49,7 +49,11 @@ fn bring_tries<S: Store>(owner: &Owner<S>, work: &mut Work) {
     let Command::Payment(PaymentCommand::GatewayReplied(it)) = &mut request.command else { return };
     it.tries = owner.tries.get(&it.transaction.uuid().as_u128()).cloned();
     let is_unknown = matches!(it.answer, GatewayAnswer::TimedOut | GatewayAnswer::Nothing);
-    if is_unknown && owner.spy.mutant() == Some(Mutant::CascadesAfterUnknown) {
+    let acts = matches!(&it.answer, GatewayAnswer::Outcome(it) if it.next_action.is_some());
+    let mutant = owner.spy.mutant();
+    if (is_unknown && mutant == Some(Mutant::CascadesAfterUnknown))
+        || (acts && mutant == Some(Mutant::CascadesWhileActing))
+    {
         it.answer = GatewayAnswer::Outcome(GatewayOutcome {
             error_code: Some("51".to_owned()),
             ..GatewayOutcome::new(GatewayStatus::Error)

@@ -100,6 +100,26 @@ fn giving_up_is_tried_again_where_the_gateway_was_not_reached() {
 }
 
 #[test]
+fn what_another_success_superseded_is_given_up_too() {
+    let mut world =
+        world("purchase p 10 | decline p | purchase p 10 | pend p action=sealed | found-paid p #1");
+    let executed = expire(&mut world);
+    let [Effect::CallGateway(call)] = &executed.done.effects[..] else { panic!("{executed:?}") };
+    assert_eq!(call.properties, [("cancel".to_owned(), "true".to_owned())]);
+}
+
+#[test]
+fn a_completion_that_runs_when_the_time_is_up_only_puts_giving_up_off() {
+    for ending in ["unsent p", "timeout p | found-pending p"] {
+        let mut world = world("purchase p 10 | pend p action=sealed | complete p");
+        let executed = expire(&mut world);
+        assert!(executed.done.effects.is_empty());
+        ending.split(" | ").for_each(|step| drop(world.step(step)));
+        assert_eq!(expire(&mut world).done.effects.len(), 1, "{ending}");
+    }
+}
+
+#[test]
 fn what_has_an_outcome_is_left_alone() {
     let mut world = world("purchase p 10 | pend p action=sealed | found-paid p");
     let executed = expire(&mut world);

@@ -447,6 +447,13 @@ fn a_warning_is_given_three_days_before_evidence_is_due() {
         ],
     );
     check_paid("dispute p c NEEDS_RESPONSE 10 0 due=0 | wait 900000 | fire p c", expect![""]);
+    // A server that was stopped meanwhile comes too late.
+    check_paid(
+        &format!("{opened} | wait 604800 | fire p c"),
+        expect![
+            "Chargeback Success, purchased 1000, charged back 1000; gateway>customer 1000, customer>disputes 1000 / NEEDS_RESPONSE 1000 0 0 0 / "
+        ],
+    );
 }
 
 #[test]
