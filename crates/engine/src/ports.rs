@@ -428,23 +428,23 @@ pub trait Gateway: Send + Sync {
     /// is for this method to find out.
     ///
     /// # Errors
-    /// [`NotificationRefused`].
+    /// [`RequestRefused`].
     fn notification(
         &self,
         _posted: PostedNotification,
-    ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
-        Box::pin(std::future::ready(Err(NotificationRefused::Unsupported)))
+    ) -> BoxFuture<'_, Result<Option<Notified>, RequestRefused>> {
+        Box::pin(std::future::ready(Err(RequestRefused::Unsupported)))
     }
 }
 
-/// Why a gateway does not do what it was asked for beside calls.
+/// Why a gateway does not do what it was asked for beside calls, or why its notification is not booked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestRefused {
     /// The gateway has no such thing.
     Unsupported,
-    /// The field that is wrong, and why; without its value.
+    /// What is wrong with the request, for its sender; without the value.
     Invalid(String),
-    /// The gateway cannot be asked now.
+    /// The gateway cannot be asked now: the sender should repeat the request.
     Unavailable(String),
 }
 
@@ -496,17 +496,6 @@ pub enum News {
         case: String,
         said: Box<DisputeSaid>,
     },
-}
-
-/// Why a notification is not booked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotificationRefused {
-    /// The gateway takes none.
-    Unsupported,
-    /// It is not from the gateway, or cannot be read: a reason for its sender.
-    Invalid(String),
-    /// What it is about cannot be found out now: its sender should repeat it.
-    Unavailable(String),
 }
 
 /// A question about a transaction.

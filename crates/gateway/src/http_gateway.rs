@@ -13,8 +13,7 @@ use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome};
 use domain::{GatewayCall, GatewaySettings, TenantNo, Timestamp, TransactionId};
 use engine::ports::{
     BoxFuture, ControlDecision, ControlRequest, DisputeInquiry, DisputeKnowledge, Form,
-    FormRequest, Gateway, Inquiry, News, NotificationRefused, Notified, PostedNotification,
-    RequestRefused,
+    FormRequest, Gateway, Inquiry, News, Notified, PostedNotification, RequestRefused,
 };
 use engine::{Clock, Deadline};
 use http::{HeaderMap, Method, StatusCode};
@@ -353,14 +352,14 @@ impl Gateway for HttpGateway {
     fn notification(
         &self,
         posted: PostedNotification,
-    ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
+    ) -> BoxFuture<'_, Result<Option<Notified>, RequestRefused>> {
         Box::pin(async move {
             let reason = match timeout(INQUIRE_TIMEOUT, self.notified(&posted)).await {
-                Ok(Ok(notified)) => return notified.map_err(NotificationRefused::Invalid),
+                Ok(Ok(notified)) => return notified.map_err(RequestRefused::Invalid),
                 Ok(Err(none)) => none.reason(),
                 Err(_) => "it did not answer in time".to_owned(),
             };
-            Err(NotificationRefused::Unavailable(reason))
+            Err(RequestRefused::Unavailable(reason))
         })
     }
 }

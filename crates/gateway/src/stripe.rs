@@ -30,7 +30,7 @@ use domain::{
 };
 use engine::ports::{
     BoxFuture, DisputeInquiry, DisputeKnowledge, Form, FormRequest, Gateway, Inquiry, News,
-    NotificationRefused, Notified, PostedNotification, Queries, RequestRefused,
+    Notified, PostedNotification, Queries, RequestRefused,
 };
 use engine::{Clock, Deadline};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -258,8 +258,8 @@ impl Stripe {
     async fn notified(
         &self,
         posted: &PostedNotification,
-    ) -> Result<Option<Notified>, NotificationRefused> {
-        use NotificationRefused::{Invalid, Unavailable};
+    ) -> Result<Option<Notified>, RequestRefused> {
+        use RequestRefused::{Invalid, Unavailable};
         let account = self.accounts.of(posted.tenant).await.map_err(Unavailable)?;
         let mut headers = posted.headers.iter();
         let signature = headers.find(|(name, _)| name == "stripe-signature");
@@ -399,8 +399,8 @@ fn method_trouble(trouble: Trouble) -> MethodAnswer {
     }
 }
 
-fn unavailable(trouble: Trouble) -> NotificationRefused {
-    NotificationRefused::Unavailable(reason_of(trouble))
+fn unavailable(trouble: Trouble) -> RequestRefused {
+    RequestRefused::Unavailable(reason_of(trouble))
 }
 
 fn reason_of(trouble: Trouble) -> String {
@@ -532,13 +532,13 @@ impl Gateway for Stripe {
     fn notification(
         &self,
         posted: PostedNotification,
-    ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
+    ) -> BoxFuture<'_, Result<Option<Notified>, RequestRefused>> {
         Box::pin(async move {
             match timeout(INQUIRE_TIMEOUT, self.notified(&posted)).await {
                 Ok(read) => read,
                 Err(_) => {
                     let reason = "Stripe did not answer in time".to_owned();
-                    Err(NotificationRefused::Unavailable(reason))
+                    Err(RequestRefused::Unavailable(reason))
                 }
             }
         })

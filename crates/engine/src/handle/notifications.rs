@@ -14,7 +14,7 @@ use super::resolver::{self, INQUIRY_TIMEOUT, InquiryAnswer};
 use super::{Options, Transport, disputes};
 use crate::lane::Lane;
 use crate::ports::{
-    DisputeInquiry, Inquiry, News, NotificationRefused, Notified, PostedNotification, Question,
+    DisputeInquiry, Inquiry, News, Notified, PostedNotification, Question, RequestRefused,
 };
 use crate::queue::{Inquired, Message, Queue, Reply, Route};
 use crate::{Engine, Reason, Unavailable};
@@ -152,13 +152,13 @@ impl Engine {
             Ok(Ok(Ok(Some(notified)))) => {
                 return self.notified_by((name, asked_at), tenant, notified).await;
             }
-            Ok(Ok(Err(NotificationRefused::Unsupported))) => {
+            Ok(Ok(Err(RequestRefused::Unsupported))) => {
                 return Err(NotificationError::Unsupported);
             }
-            Ok(Ok(Err(NotificationRefused::Invalid(reason)))) => {
+            Ok(Ok(Err(RequestRefused::Invalid(reason)))) => {
                 return Err(NotificationError::Invalid(reason));
             }
-            Ok(Ok(Err(NotificationRefused::Unavailable(reason)))) => reason,
+            Ok(Ok(Err(RequestRefused::Unavailable(reason)))) => reason,
             Ok(Err(_)) => "it panicked".to_owned(),
             Err(_) => "it took too long".to_owned(),
         };

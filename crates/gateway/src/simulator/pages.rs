@@ -7,8 +7,8 @@ use std::time::Duration;
 use domain::payment::{CANCEL, GatewayAnswer, GatewayKnowledge, GatewayStatus};
 use domain::{AccountId, GatewayCall, GatewaySettings, Properties, TenantNo};
 use engine::ports::{
-    BoxFuture, Form, FormRequest, Gateway, Inquiry, News, NotificationRefused, Notified,
-    PostedNotification, RequestRefused,
+    BoxFuture, Form, FormRequest, Gateway, Inquiry, News, Notified, PostedNotification,
+    RequestRefused,
 };
 use engine::{Clock, Deadline};
 use secrets::{Purpose, Sealer};
@@ -176,8 +176,8 @@ impl Paged {
         &self,
         tenant: TenantNo,
         Decided { page, decision }: Decided,
-    ) -> Result<Option<Notified>, NotificationRefused> {
-        use NotificationRefused::{Invalid, Unavailable};
+    ) -> Result<Option<Notified>, RequestRefused> {
+        use RequestRefused::{Invalid, Unavailable};
         let page = self.pages.sealer.as_deref().and_then(|sealer| Page::open(&page, sealer));
         let mut call = match page {
             Some(Page::Challenge { call, .. }) if call.tenant == tenant => *call,
@@ -294,7 +294,7 @@ impl Gateway for Paged {
     fn notification(
         &self,
         posted: PostedNotification,
-    ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
+    ) -> BoxFuture<'_, Result<Option<Notified>, RequestRefused>> {
         match serde_json::from_slice::<Decided>(&posted.body) {
             Ok(decided) => Box::pin(self.decide(posted.tenant, decided)),
             Err(_) => self.simulator.notification(posted),

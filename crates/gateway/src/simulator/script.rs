@@ -9,7 +9,7 @@ use domain::payment::{GatewayAnswer, GatewayKnowledge};
 use domain::{GatewayCall, GatewaySettings, PaymentId, Properties, TenantNo, TransactionId};
 use engine::Deadline;
 use engine::ports::{
-    BoxFuture, Gateway, Inquiry, News, NotificationRefused, Notified, PostedNotification,
+    BoxFuture, Gateway, Inquiry, News, Notified, PostedNotification, RequestRefused,
 };
 use serde::Deserialize;
 
@@ -181,21 +181,21 @@ impl Gateway for Scripted {
     fn notification(
         &self,
         posted: PostedNotification,
-    ) -> BoxFuture<'_, Result<Option<Notified>, NotificationRefused>> {
+    ) -> BoxFuture<'_, Result<Option<Notified>, RequestRefused>> {
         Box::pin(async move {
             let hint = serde_json::from_slice(&posted.body).map_err(|_| {
                 let reason = "the body is no object with paymentId and transactionId";
-                NotificationRefused::Invalid(reason.to_owned())
+                RequestRefused::Invalid(reason.to_owned())
             });
             let Hint { payment_id: payment, transaction_id: transaction, dispute } = hint?;
             let said = dispute.map(DisputeAnswer::said).transpose();
-            let said = said.map_err(NotificationRefused::Invalid)?;
+            let said = said.map_err(RequestRefused::Invalid)?;
             let inquiry = Inquiry { tenant: posted.tenant, payment, transaction };
             match self.inquire(inquiry).await {
                 GatewayKnowledge::NotFound => Ok(None),
                 GatewayKnowledge::Unreachable => {
                     let reason = "the simulator cannot be reached".to_owned();
-                    Err(NotificationRefused::Unavailable(reason))
+                    Err(RequestRefused::Unavailable(reason))
                 }
                 GatewayKnowledge::Found(_) if said.is_some() => {
                     let said = said.filter(|it| it.transaction == transaction);
