@@ -257,6 +257,8 @@ pub struct Simulator {
     pub settle_after: Period,
     /// How long a customer is waited for who has a challenge to pass; then the payment is canceled.
     pub action_timeout: Period,
+    /// Whether a new payment method is attached at the gateway before it is active, as Stripe's are.
+    pub attaches_methods: bool,
 }
 
 /// Delays before each inquiry to a gateway.
@@ -556,6 +558,7 @@ impl Default for Gateway {
             timeout: Period::seconds(30),
             settle_after: Period::seconds(5),
             action_timeout: Period::seconds(86_400),
+            attaches_methods: false,
         };
         let stripe = Stripe::default();
         let (breaker, tries) = (Breaker::default(), Tries::default());

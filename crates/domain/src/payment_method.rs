@@ -92,7 +92,7 @@ impl MethodTask {
 }
 
 /// A request to a gateway about a payment method. Its id, with the task, is the idempotency key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MethodRequest {
     pub tenant: TenantNo,
     /// The account that pays with it.
@@ -100,6 +100,7 @@ pub struct MethodRequest {
     pub payment_method: PaymentMethodId,
     pub gateway: String,
     /// The tenant's account there, and no other is to be used; `None` where the gateway needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merchant_account: Option<MerchantAccount>,
     pub task: MethodTask,
     /// See [`PaymentMethod::external_payment_method_id`].

@@ -6,6 +6,7 @@
 
 mod core;
 pub mod journal;
+mod methods;
 pub mod pages;
 mod protocol;
 pub mod record;

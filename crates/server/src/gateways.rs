@@ -50,7 +50,7 @@ impl GatewaySetup {
         sealer: Option<&Arc<Sealer>>,
     ) -> Result<Self, gateway::Error> {
         let (mut gateways, tenants) = (Gateways::new(), Arc::<Tenants>::default());
-        let scripts = Scripts::default();
+        let scripts = Scripts::new(config.gateway.simulator.attaches_methods);
         gateways.insert(domain::EXTERNAL_PAYMENT.to_owned(), Arc::new(External));
         for name in stripe::NAMES {
             let reads = (clock.clone(), Arc::clone(&tenants));
@@ -114,7 +114,12 @@ pub fn simulator_dir(data_dir: &Path) -> PathBuf {
 #[must_use]
 pub fn simulator_options(config: &Config, clock: Clock) -> simulator::Options {
     let wanted = &config.gateway.simulator;
-    simulator::Options { timeout: wanted.timeout.0, settle_after: wanted.settle_after.0, clock }
+    simulator::Options {
+        timeout: wanted.timeout.0,
+        settle_after: wanted.settle_after.0,
+        attaches_methods: wanted.attaches_methods,
+        clock,
+    }
 }
 
 /// Submits a gateway's notifications, each until it is written: a reversed success is reported only

@@ -15,7 +15,7 @@ use crate::process::{Launch, Server, TempDir, eventually, run};
 use crate::webhook_receiver::Receiver;
 
 /// A processor and two fronts with one program as their gateway.
-struct Cluster {
+pub(crate) struct Cluster {
     _processor: Server,
     fronts: [Server; 2],
     program: Program,
@@ -26,6 +26,11 @@ struct Cluster {
 
 impl Cluster {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Each process has these variables too.
+    pub(crate) fn start_with(environment: &[(&str, &str)]) -> Self {
         let brokers = std::env::var("FAREGATE_TEST_KAFKA").expect("it names a broker");
         let (database, dir) = (Scratch::new(), TempDir::new());
         let (program, config) = Program::start(dir.path());
@@ -40,7 +45,9 @@ impl Cluster {
             let arguments = ["--role", role, "--queue", "kafka"];
             let mut launch = Launch::in_earnest();
             launch.arguments.extend(arguments.map(str::to_owned));
-            launch
+            environment
+                .iter()
+                .fold(launch, |launch, (name, value)| launch.env(name, value))
                 .env("FAREGATE_DATABASE_URL", &database.url())
                 .env("FAREGATE_CONFIG", &config)
                 .env("FAREGATE_PUSH_ALLOW_LOOPBACK", "true")
@@ -55,7 +62,7 @@ impl Cluster {
     }
 
     /// A tenant, as a client of each front.
-    fn tenant(&self) -> [Client; 2] {
+    pub(crate) fn tenant(&self) -> [Client; 2] {
         let body = json!({ "apiKey": "bob", "apiSecret": "lazar" });
         eventually("the first partition has an owner", || {
             let made = self.fronts[0].client().post("/1.0/kb/tenants", &body);

@@ -62,6 +62,7 @@ mod routing;
 mod signup;
 mod signup_key;
 mod signup_later;
+mod simulator_methods;
 mod simulator_pages;
 mod tls;
 mod webhook_receiver;

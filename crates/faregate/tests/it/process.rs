@@ -115,6 +115,12 @@ impl Server {
         Self::start_by(faregate(&SERVE), data_dir, launch)
     }
 
+    /// A simulated gateway as a process of its own.
+    pub fn start_simulator(data_dir: &Path, listen: &str) -> Self {
+        let none = Launch { arguments: vec![], environment: vec![] };
+        Self::start_by(faregate(&["simulator", "--listen", listen]), data_dir, none)
+    }
+
     /// A server as [`Server::start_in`], none of whose files may grow beyond these bytes, rounded down
     /// to a kibibyte; half of it where the shell counts in half kibibytes.
     pub fn start_limited(data_dir: &Path, launch: Launch, file_bytes_max: u64) -> Self {

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome, GatewayStatus};
+use domain::payment::{
+    GatewayAnswer, GatewayKnowledge, GatewayOutcome, GatewayStatus, MethodAtGateway,
+};
+use domain::payment_method::{MethodAnswer, MethodRequest};
 use domain::{GatewayCall, GatewaySettings, PaymentId, TenantNo, TransactionId};
 use engine::ports::{BoxFuture, Gateway, Inquiry};
 use engine::{Clock, Deadline};
@@ -14,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::journal::Journal;
-use super::record::{Effect, Record, RecordKind, RecordedOutcome, Step};
+use super::record::{Effect, Record, RecordKind, RecordedOutcome, Step, Subject};
 use super::rules::{self, Behaviour, Response};
 use crate::error::Error;
 
@@ -31,6 +34,9 @@ const SCHEDULED_MAX: usize = 65_536;
 /// How long a withheld answer outlasts the caller's timeout.
 const WITHHELD_EXTRA: Duration = Duration::from_secs(1);
 
+/// What a caller gets whose request made the simulator panic.
+const PANICKED: &str = "the simulator panicked";
+
 /// The options of a simulator.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -38,23 +44,25 @@ pub struct Options {
     pub timeout: Duration,
     /// How long after a call's deadline an inquiry's "not found" is final.
     pub settle_after: Duration,
+    /// Whether payment methods are attached before they are active.
+    pub attaches_methods: bool,
     /// The source of the real time in the journal.
     pub clock: Clock,
 }
 
 impl Options {
-    /// The defaults: 30 s and 5 s.
+    /// The defaults: 30 s and 5 s, and no payment method is attached.
     #[must_use]
     pub const fn new(clock: Clock) -> Self {
         let (timeout, settle_after) = (Duration::from_secs(30), Duration::from_secs(5));
-        Self { timeout, settle_after, clock }
+        Self { timeout, settle_after, attaches_methods: false, clock }
     }
 
     pub(super) fn settings(&self) -> GatewaySettings {
         GatewaySettings {
             settles_at_once: false,
             needs_merchant_account: false,
-            attaches_methods: false,
+            attaches_methods: self.attaches_methods,
             action_timeout_us: None,
             timeout_us: i64::try_from(self.timeout.as_micros()).unwrap_or(i64::MAX),
             settle_after_us: i64::try_from(self.settle_after.as_micros()).unwrap_or(i64::MAX),
@@ -89,11 +97,11 @@ pub struct Simulator {
     core: Arc<Core>,
 }
 
-struct Core {
-    journal: Journal,
-    options: Options,
-    /// The locked transactions. Dropping the sender wakes the waiters.
-    locked: Mutex<HashMap<TransactionId, watch::Sender<()>>>,
+pub(super) struct Core {
+    pub(super) journal: Journal,
+    pub(super) options: Options,
+    /// The locked transactions and payment methods. Dropping the sender wakes the waiters.
+    locked: Mutex<HashMap<Subject, watch::Sender<()>>>,
     scheduled: AtomicUsize,
 }
 
@@ -133,6 +141,13 @@ impl Simulator {
     pub fn journal(&self) -> &Journal {
         &self.core.journal
     }
+
+    /// Performs a call. With `attaches`, a payment method that is unknown is attached before it is charged.
+    pub(super) async fn perform(&self, call: GatewayCall, attaches: bool) -> GatewayAnswer {
+        // A task of its own, because a gateway completes a charge even if its caller times out.
+        let charging = tokio::spawn(Arc::clone(&self.core).perform(call, attaches));
+        charging.await.unwrap_or_else(|_| GatewayAnswer::Failed { message: PANICKED.to_owned() })
+    }
 }
 
 impl Gateway for Simulator {
@@ -140,14 +155,16 @@ impl Gateway for Simulator {
         self.core.options.settings()
     }
 
-    fn call(&self, call: GatewayCall, _: Deadline) -> BoxFuture<'_, GatewayAnswer> {
-        // A task of its own, because a gateway completes a charge even if its caller times out.
-        let charging = tokio::spawn(Arc::clone(&self.core).perform(call));
+    fn method(&self, request: MethodRequest, _: Deadline) -> BoxFuture<'_, MethodAnswer> {
+        // A task of its own, as for a call.
+        let asking = tokio::spawn(Arc::clone(&self.core).ask(request));
         Box::pin(async move {
-            charging.await.unwrap_or_else(|_| GatewayAnswer::Failed {
-                message: "the simulator panicked".to_owned(),
-            })
+            asking.await.unwrap_or_else(|_| MethodAnswer::Unknown { message: PANICKED.to_owned() })
         })
+    }
+
+    fn call(&self, call: GatewayCall, _: Deadline) -> BoxFuture<'_, GatewayAnswer> {
+        Box::pin(self.perform(call, self.core.options.attaches_methods))
     }
 
     fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge> {
@@ -156,67 +173,69 @@ impl Gateway for Simulator {
 }
 
 impl Core {
-    async fn perform(self: Arc<Self>, call: GatewayCall) -> GatewayAnswer {
+    async fn perform(self: Arc<Self>, call: GatewayCall, attaches: bool) -> GatewayAnswer {
         let started = Instant::now();
-        let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
+        let timeout = duration(call.timeout_us);
         let mut behaviour = rules::decide(&call);
         if behaviour.charge_after >= timeout {
             // The caller has timed out by then, and may already have inquired without success.
             behaviour.notifications = behaviour.notifications.max(1);
         }
         let (delay, response) = (behaviour.answer_after, behaviour.response.clone());
-        if let Some(answer) = self.charge(&call, behaviour, started).await {
-            return answer;
-        }
-        if !delay.is_zero() {
-            sleep_until(started + delay).await;
-        }
-        match response {
-            Response::Send(answer) => answer,
-            Response::Withhold => {
-                sleep_until(started + timeout + WITHHELD_EXTRA).await;
-                GatewayAnswer::TimedOut
+        let payment_method = match self.charge((&call, attaches), behaviour, started).await {
+            Ok(attached) => attached,
+            Err(answer) => return answer,
+        };
+        match respond((delay, response), started, timeout).await {
+            GatewayAnswer::Outcome(outcome) => {
+                GatewayAnswer::Outcome(GatewayOutcome { payment_method, ..outcome })
             }
+            answer @ (GatewayAnswer::Failed { .. }
+            | GatewayAnswer::Nothing
+            | GatewayAnswer::TimedOut
+            | GatewayAnswer::NotSent { .. }) => answer,
         }
     }
 
-    /// Charges. Returns an answer if this transaction was charged before or the charge failed.
+    /// Charges, and returns the payment method where that was attached for it.
+    ///
+    /// # Errors
+    /// The answer, where this transaction was charged before, its payment method cannot be charged, or the charge
+    /// failed.
     async fn charge(
         self: &Arc<Self>,
-        call: &GatewayCall,
+        (call, attaches): (&GatewayCall, bool),
         behaviour: Behaviour,
         started: Instant,
-    ) -> Option<GatewayAnswer> {
-        let _lock = self.lock(call.transaction).await;
-        let before = match self.journal.latest(call.transaction) {
-            Ok(before) => before,
-            Err(error) => return Some(failed(&error)),
-        };
+    ) -> Result<Option<MethodAtGateway>, GatewayAnswer> {
+        let _lock = self.lock(Subject::Transaction(call.transaction)).await;
+        let before = self.journal.latest(call.transaction).map_err(|error| failed(&error))?;
         let truth_status = behaviour.truth.as_ref().map(|truth| truth.status);
+        let is_first = before.is_none();
         if let Some(before) = before {
             let continues = before.outcome.status == GatewayStatus::Pending
                 && truth_status != Some(GatewayStatus::Pending);
             if !continues {
-                return Some(self.repeat(call, before).await);
+                return Err(self.repeat(call, before).await);
             }
         }
+        let attached = match attaches && is_first {
+            true => self.attach_for(call).await?,
+            false => None,
+        };
         if !behaviour.charge_after.is_zero() {
             sleep_until(started + behaviour.charge_after).await;
         }
-        let record = self.record(call, behaviour)?;
+        let Some(record) = self.record(call, behaviour) else { return Ok(attached) };
         if !record.steps.is_empty() && self.scheduled.load(Ordering::Relaxed) >= SCHEDULED_MAX {
-            return Some(refused(
+            return Err(refused(
                 "TOO_MANY_SCHEDULED",
                 "too many transactions have scheduled steps",
             ));
         }
-        match self.journal.append(&record).await {
-            Ok(()) => {
-                self.schedule(&record);
-                None
-            }
-            Err(error) => Some(failed(&error)),
-        }
+        self.journal.append(&record).await.map_err(|error| failed(&error))?;
+        self.schedule(&record);
+        Ok(attached)
     }
 
     /// Returns the recorded outcome. A call with another operation or amount is recorded as an attempt
@@ -284,7 +303,7 @@ impl Core {
     }
 
     async fn step(self: &Arc<Self>, transaction: TransactionId, step: Step) -> Result<(), Error> {
-        let _lock = self.lock(transaction).await;
+        let _lock = self.lock(Subject::Transaction(transaction)).await;
         let Some(latest) = self.journal.latest(transaction)? else { return Ok(()) };
         if latest.steps.first() != Some(&step) {
             return Ok(()); // Another call has changed the transaction in the meantime.
@@ -318,16 +337,16 @@ impl Core {
         }
     }
 
-    /// Waits until no other task charges this transaction.
-    async fn lock(&self, transaction: TransactionId) -> TransactionLock<'_> {
+    /// Waits until no other task changes this transaction or payment method.
+    pub(super) async fn lock(&self, subject: Subject) -> Lock<'_> {
         loop {
             let other = {
                 let mut locked = self.locked();
-                match locked.get(&transaction) {
+                match locked.get(&subject) {
                     Some(other) => other.subscribe(),
                     None => {
-                        locked.insert(transaction, watch::Sender::new(()));
-                        return TransactionLock { core: self, transaction };
+                        locked.insert(subject, watch::Sender::new(()));
+                        return Lock { core: self, subject };
                     }
                 }
             };
@@ -337,21 +356,44 @@ impl Core {
         }
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<TransactionId, watch::Sender<()>>> {
+    fn locked(&self) -> MutexGuard<'_, HashMap<Subject, watch::Sender<()>>> {
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The exclusive right to charge a transaction.
-struct TransactionLock<'a> {
+/// The exclusive right to change a transaction or a payment method.
+pub(super) struct Lock<'a> {
     core: &'a Core,
-    transaction: TransactionId,
+    subject: Subject,
 }
 
-impl Drop for TransactionLock<'_> {
+impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        self.core.locked().remove(&self.transaction);
+        self.core.locked().remove(&self.subject);
     }
+}
+
+/// Waits for the delay of a response, and returns the answer.
+pub(super) async fn respond(
+    (delay, response): (Duration, Response),
+    started: Instant,
+    timeout: Duration,
+) -> GatewayAnswer {
+    if !delay.is_zero() {
+        sleep_until(started + delay).await;
+    }
+    match response {
+        Response::Send(answer) => answer,
+        Response::Withhold => {
+            sleep_until(started + timeout + WITHHELD_EXTRA).await;
+            GatewayAnswer::TimedOut
+        }
+    }
+}
+
+/// A timeout of a request; none where it is negative.
+pub(super) fn duration(timeout_us: i64) -> Duration {
+    Duration::from_micros(u64::try_from(timeout_us).unwrap_or(0))
 }
 
 /// The effect of a transaction's change of status on the money.
@@ -364,7 +406,7 @@ fn effect(before: GatewayStatus, after: GatewayStatus) -> Effect {
     }
 }
 
-fn refused(code: &str, message: &str) -> GatewayAnswer {
+pub(super) fn refused(code: &str, message: &str) -> GatewayAnswer {
     GatewayAnswer::Outcome(GatewayOutcome {
         error_code: Some(code.to_owned()),
         error_message: Some(message.to_owned()),
@@ -373,7 +415,7 @@ fn refused(code: &str, message: &str) -> GatewayAnswer {
 }
 
 /// A full disk certainly prevents the charge. After any other error the outcome is unknown.
-fn failed(error: &Error) -> GatewayAnswer {
+pub(super) fn failed(error: &Error) -> GatewayAnswer {
     match error {
         Error::JournalFull => refused("JOURNAL_FULL", "the simulator's disk is full"),
         Error::Journal { .. }

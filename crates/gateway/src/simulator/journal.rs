@@ -8,10 +8,13 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::TransactionId;
+use domain::{PaymentMethodId, TransactionId};
+use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::record::{EncodedRecord, Heading, LINE_BYTES_MAX, Record, read_line};
+use super::record::{
+    EncodedRecord, Heading, LINE_BYTES_MAX, MethodRecord, Record, Subject, read_line,
+};
 use crate::error::Error;
 
 /// The journal's file in the simulator's directory.
@@ -42,6 +45,8 @@ struct Index {
     end: u64,
     /// The newest record with the state of each transaction.
     transactions: HashMap<TransactionId, u64>,
+    /// The newest record of each payment method.
+    methods: HashMap<PaymentMethodId, u64>,
     /// The records of the notifications in the order of the file; the first has number 1.
     notifications: Vec<u64>,
 }
@@ -106,8 +111,20 @@ impl Journal {
     /// # Errors
     /// The record was not written.
     pub async fn append(&self, record: &Record) -> Result<(), Error> {
+        self.append_encoded(EncodedRecord::new(record)).await
+    }
+
+    /// Appends a record of a payment method and returns once it is durable.
+    ///
+    /// # Errors
+    /// The record was not written.
+    pub async fn append_method(&self, record: &MethodRecord) -> Result<(), Error> {
+        self.append_encoded(EncodedRecord::of_method(record)).await
+    }
+
+    async fn append_encoded(&self, encoded: EncodedRecord) -> Result<(), Error> {
         let (done, written) = oneshot::channel();
-        let append = Append { encoded: EncodedRecord::new(record), done };
+        let append = Append { encoded, done };
         if self.appends.send(append).await.is_err() {
             return Err(Error::JournalBroken);
         }
@@ -121,6 +138,15 @@ impl Journal {
     /// The file cannot be read.
     pub fn latest(&self, transaction: TransactionId) -> Result<Option<Record>, Error> {
         let at = self.shared.index().transactions.get(&transaction).copied();
+        at.map(|offset| self.shared.record(offset)).transpose()
+    }
+
+    /// The newest record of a payment method; `None` for an unknown one.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn latest_method(&self, method: PaymentMethodId) -> Result<Option<MethodRecord>, Error> {
+        let at = self.shared.index().methods.get(&method).copied();
         at.map(|offset| self.shared.record(offset)).transpose()
     }
 
@@ -154,7 +180,7 @@ impl Shared {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record(&self, offset: u64) -> Result<Record, Error> {
+    fn record<T: DeserializeOwned>(&self, offset: u64) -> Result<T, Error> {
         let failed = |source| Error::Journal { path: self.path.clone(), source };
         let corrupt = || Error::JournalCorrupt { path: self.path.clone(), offset };
         let mut line = vec![0; 1_024];
@@ -172,8 +198,8 @@ impl Shared {
     }
 }
 
-/// The records of the first `upto` bytes of a journal's file, without an incomplete last batch. A
-/// simulator may have the file open.
+/// The records of transactions in the first `upto` bytes of a journal's file, without an incomplete last
+/// batch. A simulator may have the file open.
 ///
 /// # Errors
 /// The file cannot be opened.
@@ -186,20 +212,26 @@ pub fn read(
     let mut lines = Lines::new(file);
     let path = path.to_owned();
     Ok(std::iter::from_fn(move || {
-        let offset = lines.offset;
-        if offset >= upto {
-            return None;
-        }
-        let line = match lines.next() {
-            Ok(Some(line)) => line,
-            Ok(None) => return None,
-            Err(source) => return Some(Err(Error::Journal { path: path.clone(), source })),
-        };
-        let record = read_line(line).and_then(|(_, json)| serde_json::from_slice(json).ok());
-        match record {
-            Some(record) => Some(Ok(record)),
-            None if lines.is_at_end() => None,
-            None => Some(Err(Error::JournalCorrupt { path: path.clone(), offset })),
+        loop {
+            let offset = lines.offset;
+            if offset >= upto {
+                return None;
+            }
+            let line = match lines.next() {
+                Ok(Some(line)) => read_line(line),
+                Ok(None) => return None,
+                Err(source) => return Some(Err(Error::Journal { path: path.clone(), source })),
+            };
+            let record = match line {
+                Some((Heading { subject: Subject::Method(_), .. }, _)) => continue,
+                Some((_, json)) => serde_json::from_slice(json).ok(),
+                None => None,
+            };
+            return match record {
+                Some(record) => Some(Ok(record)),
+                None if lines.is_at_end() => None,
+                None => Some(Err(Error::JournalCorrupt { path: path.clone(), offset })),
+            };
         }
     }))
 }
@@ -224,8 +256,8 @@ fn scan(file: &File, path: &Path) -> Result<Scanned, Error> {
             (Some((heading, _)), None) => {
                 scanned.index.add(heading, offset);
                 scanned.index.end = lines.offset;
-                if heading.has_steps {
-                    scanned.scheduled.push(heading.transaction);
+                if let (Subject::Transaction(id), true) = (heading.subject, heading.has_steps) {
+                    scanned.scheduled.push(id);
                 }
             }
             (Some((heading, _)), Some(torn_at)) if heading.batch_start > torn_at => {
@@ -249,7 +281,10 @@ fn scan(file: &File, path: &Path) -> Result<Scanned, Error> {
 impl Index {
     fn add(&mut self, heading: Heading, offset: u64) {
         if heading.is_state {
-            self.transactions.insert(heading.transaction, offset);
+            match heading.subject {
+                Subject::Transaction(id) => self.transactions.insert(id, offset),
+                Subject::Method(id) => self.methods.insert(id, offset),
+            };
         }
         self.notifications.extend(std::iter::repeat_n(offset, usize::from(heading.notifications)));
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::payment::{CANCEL, GatewayAnswer, GatewayKnowledge, GatewayStatus};
+use domain::payment_method::{MethodAnswer, MethodRequest};
 use domain::{AccountId, GatewayCall, GatewaySettings, Properties, TenantNo};
 use engine::ports::{
     BoxFuture, Form, FormRequest, Gateway, Inquiry, News, Notified, PostedNotification,
@@ -285,6 +286,10 @@ impl Gateway for Paged {
             Some(Card::Approved) | None => {}
         }
         self.simulator.call(call, deadline)
+    }
+
+    fn method(&self, request: MethodRequest, deadline: Deadline) -> BoxFuture<'_, MethodAnswer> {
+        self.simulator.method(request, deadline)
     }
 
     fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::payment::GatewayKnowledge;
+use domain::payment::{GatewayAnswer, GatewayKnowledge, GatewayOutcome, MethodAtGateway};
 use domain::{PaymentId, TenantNo, TransactionId};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,50 @@ pub(super) const LONG_POLL: Duration = Duration::from_secs(20);
 
 /// The maximum number of notifications in a response, which keeps it below [`RESPONSE_BYTES_MAX`].
 pub(super) const NOTIFICATIONS_PER_PAGE_MAX: usize = 16;
+
+/// The query parameters of a call.
+#[derive(Serialize, Deserialize)]
+pub(super) struct CallQuery {
+    /// Whether the client's payment methods are attached before they are charged.
+    #[serde(default)]
+    pub(super) attaches_methods: bool,
+}
+
+/// The answer to a call.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CallResponse {
+    answer: GatewayAnswer,
+    /// The payment method, where it was attached for the call: an outcome is written without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    payment_method: Option<MethodAtGateway>,
+}
+
+impl From<GatewayAnswer> for CallResponse {
+    fn from(mut answer: GatewayAnswer) -> Self {
+        let payment_method = outcome_of(&mut answer).and_then(|it| it.payment_method.take());
+        Self { answer, payment_method }
+    }
+}
+
+impl From<CallResponse> for GatewayAnswer {
+    fn from(CallResponse { mut answer, payment_method }: CallResponse) -> Self {
+        if let Some(outcome) = outcome_of(&mut answer) {
+            outcome.payment_method = payment_method;
+        }
+        answer
+    }
+}
+
+const fn outcome_of(answer: &mut GatewayAnswer) -> Option<&mut GatewayOutcome> {
+    match answer {
+        GatewayAnswer::Outcome(outcome) => Some(outcome),
+        GatewayAnswer::Failed { .. }
+        | GatewayAnswer::Nothing
+        | GatewayAnswer::TimedOut
+        | GatewayAnswer::NotSent { .. } => None,
+    }
+}
 
 /// The query parameters of an inquiry.
 #[derive(Serialize, Deserialize)]

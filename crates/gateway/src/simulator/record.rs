@@ -1,7 +1,10 @@
 //! The records of the simulator's journal: one line per record, with a checksum.
 
 use domain::payment::{GATEWAY_TEXT_MAX, GatewayOutcome, GatewayStatus, TransactionType};
-use domain::{AmountMinor, Currency, GatewayCall, PaymentId, TenantNo, Timestamp, TransactionId};
+use domain::{
+    AccountId, AmountMinor, Currency, GatewayCall, PaymentId, PaymentMethodId, TenantNo, Timestamp,
+    TransactionId,
+};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -162,9 +165,48 @@ impl RecordedOutcome {
     }
 }
 
+/// A line about a payment method. The newest one of a method holds its state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MethodRecord {
+    /// The real time, not domain time.
+    pub at: Timestamp,
+    pub tenant: TenantNo,
+    /// Whose method it is.
+    pub account: AccountId,
+    pub payment_method: PaymentMethodId,
+    /// What became of it.
+    pub state: MethodState,
+}
+
+/// What the simulator knows of a payment method.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MethodState {
+    /// It can be charged.
+    Attached {
+        /// What the simulator calls it.
+        external_id: String,
+    },
+    /// It was refused, and never will be attached.
+    Refused {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
+        message: String,
+    },
+    /// It was attached, and is no more.
+    Detached,
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 const fn is_zero(count: &u8) -> bool {
     *count == 0
+}
+
+/// What a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    Transaction(TransactionId),
+    Method(PaymentMethodId),
 }
 
 /// The part of a line in front of its JSON.
@@ -173,8 +215,9 @@ pub struct Heading {
     /// The offset of the batch that the line belongs to. A batch is written after the earlier ones are
     /// durable.
     pub batch_start: u64,
-    pub transaction: TransactionId,
-    /// Whether the record holds the transaction's state.
+    /// A line about a transaction has a [`Record`], one about a method a [`MethodRecord`].
+    pub subject: Subject,
+    /// Whether the record holds its subject's state.
     pub is_state: bool,
     /// The number of notifications that the record sends.
     pub notifications: u8,
@@ -195,11 +238,28 @@ impl EncodedRecord {
     pub fn new(record: &Record) -> Self {
         let heading = Heading {
             batch_start: 0,
-            transaction: record.transaction,
+            subject: Subject::Transaction(record.transaction),
             is_state: record.kind != RecordKind::Attempt,
             notifications: record.notifications,
             has_steps: !record.steps.is_empty(),
         };
+        Self::with(heading, record)
+    }
+
+    /// Encodes a record of a payment method.
+    #[must_use]
+    pub fn of_method(record: &MethodRecord) -> Self {
+        let heading = Heading {
+            batch_start: 0,
+            subject: Subject::Method(record.payment_method),
+            is_state: true,
+            notifications: 0,
+            has_steps: false,
+        };
+        Self::with(heading, record)
+    }
+
+    fn with(heading: Heading, record: &impl Serialize) -> Self {
         let json = serde_json::to_vec(record).expect("all map keys of a record are strings");
         Self { heading, json }
     }
@@ -210,14 +270,18 @@ impl EncodedRecord {
         self.heading
     }
 
-    /// Appends `CHECKSUM BATCH FLAGS TRANSACTION JSON\n`, numbers in hexadecimal.
+    /// Appends `CHECKSUM BATCH FLAGS SUBJECT JSON\n`, numbers in hexadecimal.
     pub fn write(&self, batch_start: u64, out: &mut Vec<u8>) {
-        let Heading { transaction, is_state, notifications, has_steps, .. } = self.heading;
-        let flags = u8::from(is_state) | u8::from(has_steps) << 1 | (notifications & 0xf) << 4;
-        let transaction = transaction.uuid();
+        let Heading { subject, is_state, notifications, has_steps, .. } = self.heading;
+        let (id, is_method) = match subject {
+            Subject::Transaction(id) => (id.uuid(), false),
+            Subject::Method(id) => (id.uuid(), true),
+        };
+        let [is_state, has_steps, is_method] = [is_state, has_steps, is_method].map(u8::from);
+        let flags = is_state | has_steps << 1 | is_method << 2 | (notifications & 0xf) << 4;
         let start = out.len();
         out.extend_from_slice(
-            format!("00000000 {batch_start:016x} {flags:02x} {} ", transaction.simple()).as_bytes(),
+            format!("00000000 {batch_start:016x} {flags:02x} {} ", id.simple()).as_bytes(),
         );
         out.extend_from_slice(&self.json);
         let checksum = format!("{:08x}", crc32(&out[start + CHECKED_FROM..]));
@@ -237,9 +301,13 @@ pub fn read_line(line: &[u8]) -> Option<(Heading, &[u8])> {
         return None;
     }
     let flags = u8::from_str_radix(text(26, 28)?, 16).ok()?;
+    let id = Uuid::try_parse(text(29, 61)?).ok()?;
     let heading = Heading {
         batch_start: u64::from_str_radix(text(9, 25)?, 16).ok()?,
-        transaction: TransactionId::new(Uuid::try_parse(text(29, 61)?).ok()?),
+        subject: match flags & 4 {
+            0 => Subject::Transaction(TransactionId::new(id)),
+            _ => Subject::Method(PaymentMethodId::new(id)),
+        },
         is_state: flags & 1 != 0,
         notifications: flags >> 4,
         has_steps: flags & 2 != 0,
@@ -354,6 +422,24 @@ mod tests {
             Heading { batch_start: 0x1f, ..EncodedRecord::new(&record()).heading() }
         );
         assert_eq!(serde_json::from_slice::<Record>(json).unwrap(), record());
+    }
+
+    #[test]
+    fn a_line_about_a_method_is_read_back() {
+        let Record { at, tenant, payment, .. } = record();
+        let external_id = "card-7".to_owned();
+        let state = MethodState::Attached { external_id };
+        let (account, payment_method) =
+            (AccountId::new(payment.uuid()), PaymentMethodId::new(payment.uuid()));
+        let record = MethodRecord { at, tenant, account, payment_method, state };
+        let mut line = vec![];
+        EncodedRecord::of_method(&record).write(0, &mut line);
+        expect![[r#"
+            e56e5845 0000000000000000 05 0192aabbccdd71239456789abcdef012 {"at":1763650000000000,"tenant":1,"account":"0192aabb-ccdd-7123-9456-789abcdef012","payment_method":"0192aabb-ccdd-7123-9456-789abcdef012","state":{"attached":{"external_id":"card-7"}}}
+        "#]].assert_eq(std::str::from_utf8(&line).unwrap());
+        let (heading, json) = read_line(line.strip_suffix(b"\n").unwrap()).unwrap();
+        assert_eq!(heading, EncodedRecord::of_method(&record).heading());
+        assert_eq!(serde_json::from_slice::<MethodRecord>(json).unwrap(), record);
     }
 
     #[test]

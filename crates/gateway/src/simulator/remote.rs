@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use domain::payment::{GatewayAnswer, GatewayKnowledge};
+use domain::payment::{GatewayAnswer, GatewayKnowledge, NotSentCause};
+use domain::payment_method::{MethodAnswer, MethodRequest};
 use domain::{GatewayCall, GatewaySettings};
 use engine::ports::{BoxFuture, Gateway, Inquiry};
 use engine::{Clock, Deadline};
@@ -16,7 +17,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::core::{Notification, Options};
-use super::protocol::{CALLS_MAX, LONG_POLL, NotificationPage, RESPONSE_BYTES_MAX};
+use super::protocol::{CALLS_MAX, CallResponse, LONG_POLL, NotificationPage, RESPONSE_BYTES_MAX};
 use super::record::{LINE_BYTES_MAX, Record};
 use crate::error::Error;
 use crate::multiplexed::Multiplexed;
@@ -38,6 +39,16 @@ pub struct Remote {
 struct Client {
     connection: Multiplexed,
     permits: Semaphore,
+}
+
+/// Why there is no response to a call.
+enum Unanswered {
+    /// Nothing was sent.
+    NotSent(String),
+    /// The call may have been carried out.
+    Unknown(String),
+    /// So may this one.
+    TimedOut,
 }
 
 struct HttpResponse {
@@ -71,18 +82,32 @@ impl Gateway for Remote {
 
     fn call(&self, call: GatewayCall, deadline: Deadline) -> BoxFuture<'_, GatewayAnswer> {
         Box::pin(async move {
-            let until = Instant::now() + deadline.left();
-            let Ok(Ok(_permit)) = timeout_at(until, self.client.permits.acquire()).await else {
-                let message = "too many calls to the simulator".to_owned();
-                return GatewayAnswer::not_reached(message);
-            };
             let body = serde_json::to_vec(&call).expect("a call has no map keys but strings");
-            let request = self.client.request(Method::POST, "/charges", body.into());
-            match timeout_at(until, self.client.exchange(request, Some(&deadline))).await {
-                Ok(Ok(response)) => answer_of(&response),
-                Ok(Err(SendError::NotSent(message))) => GatewayAnswer::not_reached(message),
-                Ok(Err(SendError::Unknown(message))) => GatewayAnswer::Failed { message },
-                Err(_) => GatewayAnswer::TimedOut,
+            let path = match self.options.attaches_methods {
+                true => "/charges?attaches_methods=true",
+                false => "/charges",
+            };
+            match self.client.post(path, body, &deadline).await {
+                Ok(response) => answer_of(&response),
+                Err(Unanswered::NotSent(message)) => GatewayAnswer::not_reached(message),
+                Err(Unanswered::Unknown(message)) => GatewayAnswer::Failed { message },
+                Err(Unanswered::TimedOut) => GatewayAnswer::TimedOut,
+            }
+        })
+    }
+
+    fn method(&self, request: MethodRequest, deadline: Deadline) -> BoxFuture<'_, MethodAnswer> {
+        Box::pin(async move {
+            let body = serde_json::to_vec(&request).expect("it has no map keys but strings");
+            match self.client.post("/methods", body, &deadline).await {
+                Ok(response) => method_answer_of(&response),
+                Err(Unanswered::NotSent(message)) => {
+                    MethodAnswer::NotSent { message, cause: NotSentCause::Gateway }
+                }
+                Err(Unanswered::Unknown(message)) => MethodAnswer::Unknown { message },
+                Err(Unanswered::TimedOut) => {
+                    MethodAnswer::Unknown { message: "the simulator did not answer".to_owned() }
+                }
             }
         })
     }
@@ -117,6 +142,26 @@ impl Client {
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .expect("the path consists of ids and numbers, and the authority is valid")
+    }
+
+    /// Sends a call within its deadline, once one of the permits is free.
+    async fn post(
+        &self,
+        path: &str,
+        body: Vec<u8>,
+        deadline: &Deadline,
+    ) -> Result<HttpResponse, Unanswered> {
+        let until = Instant::now() + deadline.left();
+        let Ok(Ok(_permit)) = timeout_at(until, self.permits.acquire()).await else {
+            return Err(Unanswered::NotSent("too many calls to the simulator".to_owned()));
+        };
+        let request = self.request(Method::POST, path, body.into());
+        match timeout_at(until, self.exchange(request, Some(deadline))).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(SendError::NotSent(message))) => Err(Unanswered::NotSent(message)),
+            Ok(Err(SendError::Unknown(message))) => Err(Unanswered::Unknown(message)),
+            Err(_) => Err(Unanswered::TimedOut),
+        }
     }
 
     async fn exchange(
@@ -194,16 +239,35 @@ fn authority(url: &str) -> Result<String, Error> {
     Ok(format!("{}:{port}", authority.host()))
 }
 
+/// What is wrong with an answer that says that nothing was sent.
+const ONLY_CALLERS_SAY: &str = "the simulator answered what only its caller can say";
+
 /// The outcome is unknown unless the response is a valid answer. A server cannot report that the
 /// client did not send the call or that it timed out.
 fn answer_of(response: &HttpResponse) -> GatewayAnswer {
-    match parse(response) {
+    match parse::<CallResponse>(response).map(GatewayAnswer::from) {
         Ok(answer @ (GatewayAnswer::Outcome(_) | GatewayAnswer::Nothing)) => answer,
         Ok(answer @ GatewayAnswer::Failed { .. }) => answer,
-        Ok(GatewayAnswer::TimedOut | GatewayAnswer::NotSent { .. }) => GatewayAnswer::Failed {
-            message: "the simulator answered what only its caller can say".to_owned(),
-        },
+        Ok(GatewayAnswer::TimedOut | GatewayAnswer::NotSent { .. }) => {
+            GatewayAnswer::Failed { message: ONLY_CALLERS_SAY.to_owned() }
+        }
         Err(message) => GatewayAnswer::Failed { message },
+    }
+}
+
+/// As [`answer_of`], about a payment method.
+fn method_answer_of(response: &HttpResponse) -> MethodAnswer {
+    match parse(response) {
+        Ok(
+            answer @ (MethodAnswer::Attached(_)
+            | MethodAnswer::Absent
+            | MethodAnswer::Refused { .. }
+            | MethodAnswer::Unknown { .. }),
+        ) => answer,
+        Ok(MethodAnswer::NotSent { .. }) => {
+            MethodAnswer::Unknown { message: ONLY_CALLERS_SAY.to_owned() }
+        }
+        Err(message) => MethodAnswer::Unknown { message },
     }
 }
 

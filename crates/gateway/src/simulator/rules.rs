@@ -21,6 +21,9 @@
 //!
 //! Without any of these properties some amounts have an effect: see [`MAGIC_AMOUNTS`].
 //!
+//! What becomes of a payment method that the simulator attaches depends on properties of the method that begin with
+//! `attach.`, `detach.` or `find.`, such as `attach.outcome`; those of charges, amounts and references have no such form.
+//!
 //! The properties of Kill Bill's payment-test plugin are supported: `ACTION_RETURN_PLUGIN_STATUS_PENDING`,
 //! `..._ERROR`, `..._CANCELED`, `ACTION_THROW_EXCEPTION`, `RETURN_NIL`, `ACTION_SLEEP`, with `*` or
 //! the name of a plugin method as value. As in that plugin, an outcome that they leave unknown stays unknown.
@@ -28,7 +31,9 @@
 use std::time::Duration;
 
 use domain::payment::{GatewayAnswer, GatewayOutcome, GatewayStatus, TransactionType};
+use domain::payment_method::{MethodRequest, MethodTask};
 use domain::{AmountMinor, Currency, GatewayCall, Properties};
+use uuid::Uuid;
 
 /// The maximum of `delayMs` and `chargeAfterMs`.
 pub const DELAY_MAX: Duration = Duration::from_secs(600);
@@ -90,12 +95,28 @@ pub struct Late {
 /// Decides the behaviour for a call. The result depends on the call alone.
 #[must_use]
 pub fn decide(call: &GatewayCall) -> Behaviour {
-    match read(call) {
+    behaviour(&CallProperties::new(call))
+}
+
+/// Decides the behaviour for a request about a payment method: a [`GatewayStatus::Processed`] outcome carries it out.
+/// The result depends on the request alone.
+#[must_use]
+pub fn decide_method(request: &MethodRequest) -> Behaviour {
+    let prefix = task_prefix(request.task);
+    let of_task = |(name, value): &(String, String)| {
+        name.strip_prefix(&prefix).map(|name| (name.to_owned(), value.clone()))
+    };
+    let own: Properties = request.properties.iter().filter_map(of_task).collect();
+    behaviour(&CallProperties::of_method(request, &own, &prefix))
+}
+
+fn behaviour(properties: &CallProperties<'_>) -> Behaviour {
+    match read(properties) {
         Ok(behaviour) => behaviour,
-        Err(invalid) => {
+        Err(InvalidProperty { property, reason }) => {
             let outcome = GatewayOutcome {
                 error_code: Some("INVALID_PROPERTY".to_owned()),
-                error_message: Some(format!("{} {}", invalid.property, invalid.reason)),
+                error_message: Some(format!("{}{property} {reason}", properties.prefix)),
                 ..GatewayOutcome::new(GatewayStatus::Canceled)
             };
             Behaviour { truth: Some(outcome.clone()), ..Behaviour::answering(outcome) }
@@ -128,6 +149,25 @@ pub const fn plugin_method(operation: TransactionType) -> &'static str {
     }
 }
 
+/// The names of [`plugin_method_of`].
+pub(super) const PLUGIN_METHODS_OF_METHODS: [&str; 3] =
+    ["addPaymentMethod", "deletePaymentMethod", "getPaymentMethodDetail"];
+
+/// A task's name in Kill Bill's plugin interface.
+pub(super) const fn plugin_method_of(task: MethodTask) -> &'static str {
+    let [add, delete, get] = PLUGIN_METHODS_OF_METHODS;
+    match task {
+        MethodTask::Attach => add,
+        MethodTask::Detach => delete,
+        MethodTask::Find => get,
+    }
+}
+
+/// What the names of a task's properties begin with.
+pub(super) fn task_prefix(task: MethodTask) -> String {
+    format!("{}.", task.name())
+}
+
 impl Behaviour {
     /// Answers immediately and does not charge.
     const fn answering(outcome: GatewayOutcome) -> Self {
@@ -158,10 +198,10 @@ struct InvalidProperty {
     reason: &'static str,
 }
 
-fn read(call: &GatewayCall) -> Result<Behaviour, InvalidProperty> {
-    let properties = CallProperties::new(call);
-    let (requested, stays_unknown) = properties.outcome(call)?;
-    let details = properties.details(call)?;
+fn read(properties: &CallProperties<'_>) -> Result<Behaviour, InvalidProperty> {
+    properties.refuse_those_of_payments()?;
+    let (requested, stays_unknown) = properties.outcome()?;
+    let details = properties.details()?;
     let with = |status| GatewayOutcome { status, ..details.clone() };
     let late_after = properties.duration("lateMs", LATE_MAX)?;
     let requested_truth = properties.truth()?;
@@ -205,7 +245,7 @@ fn read(call: &GatewayCall) -> Result<Behaviour, InvalidProperty> {
     let delay = properties.duration("delayMs", DELAY_MAX)?.unwrap_or_default();
     Ok(Behaviour {
         charge_after,
-        answer_after: delay + properties.jitter(call)?,
+        answer_after: delay + properties.jitter()?,
         truth: truth.map(with),
         response,
         late,
@@ -214,12 +254,33 @@ fn read(call: &GatewayCall) -> Result<Behaviour, InvalidProperty> {
     })
 }
 
-/// The properties of a call.
+/// The properties of a call, or of a request about a payment method.
 struct CallProperties<'a> {
     /// Those of the call, then those of the payment method, which have lower precedence.
     layers: [&'a Properties; 2],
     magic: &'static [(&'static str, &'static str)],
+    /// The name of what is asked for, in Kill Bill's plugin interface.
+    plugin_method: &'static str,
+    /// What is asked for; `None` where it is about a payment method.
+    money: Option<(Option<AmountMinor>, Currency)>,
+    /// Its idempotency key.
+    key: Uuid,
+    /// What the names of the properties begin with, as their owner wrote them.
+    prefix: &'a str,
 }
+
+static NO_PROPERTIES: Properties = Properties::new();
+
+/// The properties that only payments have.
+const PAYMENT_PROPERTY_NAMES: [&str; 7] = [
+    "lateMs",
+    "reverseAfterMs",
+    "duplicate",
+    "processedAmount",
+    "processedCurrency",
+    "firstReference",
+    "secondReference",
+];
 
 /// The properties that disable magic amounts.
 const PROPERTY_NAMES: &[&str] = &[
@@ -249,7 +310,33 @@ impl<'a> CallProperties<'a> {
         });
         let minor = call.amount.map_or(0, |amount| amount.0);
         let magic = MAGIC_AMOUNTS.iter().find(|(amount, _)| *amount == minor && !has_property);
-        Self { layers, magic: magic.map_or(&[], |(_, properties)| *properties) }
+        Self {
+            layers,
+            magic: magic.map_or(&[], |(_, properties)| *properties),
+            plugin_method: plugin_method(call.operation),
+            money: Some((call.amount, call.currency)),
+            key: call.transaction.uuid(),
+            prefix: "",
+        }
+    }
+
+    fn of_method(request: &MethodRequest, own: &'a Properties, prefix: &'a str) -> Self {
+        Self {
+            layers: [own, &NO_PROPERTIES],
+            magic: &[],
+            plugin_method: plugin_method_of(request.task),
+            money: None,
+            key: request.payment_method.uuid(),
+            prefix,
+        }
+    }
+
+    fn refuse_those_of_payments(&self) -> Result<(), InvalidProperty> {
+        let mut names = PAYMENT_PROPERTY_NAMES.into_iter();
+        match names.find(|name| self.money.is_none() && self.text(name).is_some()) {
+            Some(property) => Err(InvalidProperty { property, reason: "is only of payments" }),
+            None => Ok(()),
+        }
     }
 
     fn text(&self, name: &str) -> Option<&'a str> {
@@ -261,8 +348,8 @@ impl<'a> CallProperties<'a> {
     }
 
     /// The requested outcome, and whether an outcome that it leaves unknown stays unknown.
-    fn outcome(&self, call: &GatewayCall) -> Result<(RequestedOutcome, bool), InvalidProperty> {
-        let method = plugin_method(call.operation);
+    fn outcome(&self) -> Result<(RequestedOutcome, bool), InvalidProperty> {
+        let method = self.plugin_method;
         for layer in self.layers {
             if let Some((_, text)) = layer.iter().find(|(name, _)| name == "outcome") {
                 return Ok((self.named_outcome(text, method)?, false));
@@ -309,16 +396,38 @@ impl<'a> CallProperties<'a> {
     }
 
     /// The fields of the outcome except its status.
-    fn details(&self, call: &GatewayCall) -> Result<GatewayOutcome, InvalidProperty> {
+    fn details(&self) -> Result<GatewayOutcome, InvalidProperty> {
+        let money = match self.money {
+            Some((amount, currency)) => self.processed(amount, currency)?,
+            None => None,
+        };
+        let owned = |name| self.text(name).map(str::to_owned);
+        Ok(GatewayOutcome {
+            amount: money.map(|it| it.0),
+            currency: money.map(|it| it.1),
+            error_code: owned("errorCode"),
+            error_message: owned("errorMessage"),
+            first_reference: owned("firstReference"),
+            second_reference: owned("secondReference"),
+            ..GatewayOutcome::new(GatewayStatus::Processed)
+        })
+    }
+
+    /// The amount that is processed, in its currency; `None` where there is none.
+    fn processed(
+        &self,
+        amount: Option<AmountMinor>,
+        currency: Currency,
+    ) -> Result<Option<(AmountMinor, Currency)>, InvalidProperty> {
         let currency = match self.text("processedCurrency") {
-            None => call.currency,
+            None => currency,
             Some(code) => Currency::parse(code).ok_or(InvalidProperty {
                 property: "processedCurrency",
                 reason: "must be an ISO 4217 code",
             })?,
         };
         let amount = match self.text("processedAmount") {
-            None => call.amount,
+            None => amount,
             Some(text) => {
                 Some(AmountMinor::parse(text, currency).map_err(|_| InvalidProperty {
                     property: "processedAmount",
@@ -326,16 +435,7 @@ impl<'a> CallProperties<'a> {
                 })?)
             }
         };
-        let owned = |name| self.text(name).map(str::to_owned);
-        Ok(GatewayOutcome {
-            amount,
-            currency: amount.map(|_| currency),
-            error_code: owned("errorCode"),
-            error_message: owned("errorMessage"),
-            first_reference: owned("firstReference"),
-            second_reference: owned("secondReference"),
-            ..GatewayOutcome::new(GatewayStatus::Processed)
-        })
+        Ok(amount.map(|it| (it, currency)))
     }
 
     fn flag(&self, name: &'static str) -> Result<bool, InvalidProperty> {
@@ -354,9 +454,9 @@ impl<'a> CallProperties<'a> {
         self.text(name).map(|text| milliseconds(text, name, max)).transpose()
     }
 
-    /// A value of the range that depends on the transaction's id, so that a repeated run has the same
+    /// A value of the range that depends on the idempotency key, so that a repeated run has the same
     /// delays.
-    fn jitter(&self, call: &GatewayCall) -> Result<Duration, InvalidProperty> {
+    fn jitter(&self) -> Result<Duration, InvalidProperty> {
         const NAME: &str = "jitterMs";
         let Some(text) = self.text(NAME) else { return Ok(Duration::ZERO) };
         let invalid = InvalidProperty { property: NAME, reason: "must be MIN-MAX in milliseconds" };
@@ -366,7 +466,7 @@ impl<'a> CallProperties<'a> {
         if max < min {
             return Err(invalid);
         }
-        let (_, low) = call.transaction.uuid().as_u64_pair();
+        let (_, low) = self.key.as_u64_pair();
         let range_us = u64::try_from((max - min).as_micros()).unwrap_or(u64::MAX);
         Ok(min + Duration::from_micros(low % range_us.saturating_add(1)))
     }

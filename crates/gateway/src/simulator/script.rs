@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::payment::{GatewayAnswer, GatewayKnowledge};
+use domain::payment_method::{MethodAnswer, MethodRequest};
 use domain::{GatewayCall, GatewaySettings, PaymentId, Properties, TenantNo, TransactionId};
 use engine::Deadline;
 use engine::ports::{
@@ -15,7 +16,7 @@ use serde::Deserialize;
 
 use crate::dispute::{DisputeAnswer, Said};
 
-use super::rules::{self, Action, DELAY_MAX, PLUGIN_METHODS};
+use super::rules::{self, Action, DELAY_MAX, PLUGIN_METHODS, PLUGIN_METHODS_OF_METHODS};
 
 /// The method of Kill Bill's plugin interface that is an inquiry.
 const INQUIRY: &str = "getPaymentInfo";
@@ -52,9 +53,18 @@ pub struct Impossible {
 
 /// The steps of all tenants, by method. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Scripts(Arc<Mutex<HashMap<TenantNo, BTreeMap<String, Step>>>>);
+pub struct Scripts {
+    steps: Arc<Mutex<HashMap<TenantNo, BTreeMap<String, Step>>>>,
+    attaches_methods: bool,
+}
 
 impl Scripts {
+    /// Those of a simulator that attaches payment methods, or does not: then no step is for that.
+    #[must_use]
+    pub fn new(attaches_methods: bool) -> Self {
+        Self { steps: Arc::default(), attaches_methods }
+    }
+
     /// Has a step done in a method from now on, or in every method that has no step of its own. What the step
     /// leaves out stays as it was. The action `ACTION_CLEAR` clears the method, or all.
     ///
@@ -66,7 +76,11 @@ impl Scripts {
         method: Option<&str>,
         step: Step,
     ) -> Result<(), Impossible> {
-        let is_method = |it: &str| PLUGIN_METHODS.contains(&it) || it == INQUIRY;
+        let attaching = self.attaches_methods.then_some(PLUGIN_METHODS_OF_METHODS);
+        let is_method = |it: &str| {
+            let mut all = PLUGIN_METHODS.into_iter().chain(attaching.into_iter().flatten());
+            it == INQUIRY || all.any(|own| own == it)
+        };
         if method.is_some_and(|it| !is_method(it)) {
             let reason = "is no method of Kill Bill's payment plugins that the simulator has";
             return Err(Impossible { field: "METHODS", reason });
@@ -115,7 +129,7 @@ impl Scripts {
     }
 
     fn scripts(&self) -> MutexGuard<'_, HashMap<TenantNo, BTreeMap<String, Step>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,6 +173,21 @@ impl Gateway for Scripted {
             call.properties.extend(step.properties());
         }
         self.simulator.call(call, deadline)
+    }
+
+    fn method(
+        &self,
+        mut request: MethodRequest,
+        deadline: Deadline,
+    ) -> BoxFuture<'_, MethodAnswer> {
+        if let Some(step) = self.scripts.step(request.tenant, rules::plugin_method_of(request.task))
+        {
+            let prefix = rules::task_prefix(request.task);
+            let properties = Step { amount: None, ..step }.properties();
+            let of_task = properties.into_iter().map(|(name, it)| (format!("{prefix}{name}"), it));
+            request.properties.extend(of_task);
+        }
+        self.simulator.method(request, deadline)
     }
 
     fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge> {
@@ -250,6 +279,9 @@ mod tests {
         let scripts = Scripts::default();
         let field = |method, step| scripts.configure(TENANT, method, step).unwrap_err().field;
         assert_eq!(field(Some("hashCode"), acting("RETURN_NIL")), "METHODS");
+        assert_eq!(field(Some("addPaymentMethod"), acting("RETURN_NIL")), "METHODS");
+        let attaching = Scripts::new(true);
+        attaching.configure(TENANT, Some("addPaymentMethod"), acting("RETURN_NIL")).unwrap();
         assert_eq!(field(None, acting("ACTION_DANCE")), "CONFIGURE_ACTION");
         let delay = Some(DELAY_MAX + Duration::from_secs(1));
         assert_eq!(field(None, Step { delay, ..Step::default() }), "SLEEP_TIME_SEC");

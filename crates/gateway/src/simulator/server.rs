@@ -1,8 +1,8 @@
 //! The simulator as an HTTP process of its own, for crash tests and clusters.
 //!
 //! `POST /charges` executes a call and returns its outcome; `GET /charges/{transaction}` returns the
-//! state of a transaction; `GET /notifications?after=N` waits for notifications; `GET /journal`
-//! streams the whole journal, one JSON record per line; `GET /health`. The server speaks HTTP/1.1,
+//! state of a transaction; `POST /methods` attaches, detaches or looks for a payment method; `GET /notifications?after=N` waits for notifications; `GET /journal`
+//! streams all records of transactions, one as JSON per line; `GET /health`. The server speaks HTTP/1.1,
 //! and HTTP/2 without an upgrade, so that one connection can carry all concurrent calls.
 
 use std::io;
@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use domain::payment::{GatewayAnswer, GatewayKnowledge};
+use domain::payment_method::MethodRequest;
 use domain::{GatewayCall, TransactionId};
 use engine::Deadline;
 use engine::ports::{Gateway, Inquiry};
@@ -31,11 +32,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-use super::core::{Notification, Options, REPLAYED_NOTIFICATIONS_MAX, Simulator};
+use super::core::{Notification, Options, REPLAYED_NOTIFICATIONS_MAX, Simulator, duration};
 use super::journal;
 use super::protocol::{
-    CALLS_MAX, InquiryQuery, LONG_POLL, NOTIFICATIONS_PER_PAGE_MAX, NotificationBody,
-    NotificationPage,
+    CALLS_MAX, CallQuery, CallResponse, InquiryQuery, LONG_POLL, NOTIFICATIONS_PER_PAGE_MAX,
+    NotificationBody, NotificationPage,
 };
 use crate::error::Error;
 
@@ -171,6 +172,7 @@ fn routes(state: ServerState) -> axum::Router {
     axum::Router::new()
         .route("/charges", post(charge))
         .route("/charges/{transaction}", get(inquire))
+        .route("/methods", post(method))
         .route("/notifications", get(notifications))
         .route("/journal", get(whole_journal))
         .route("/health", get(|| async { "ok" }))
@@ -178,21 +180,32 @@ fn routes(state: ServerState) -> axum::Router {
         .with_state(state)
 }
 
-async fn charge(State(ServerState { simulator, .. }): State<ServerState>, body: Bytes) -> Response {
+async fn charge(
+    State(ServerState { simulator, .. }): State<ServerState>,
+    Query(CallQuery { attaches_methods }): Query<CallQuery>,
+    body: Bytes,
+) -> Response {
     let call: GatewayCall = match serde_json::from_slice(&body) {
         Ok(call) => call,
         Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
     };
-    let timeout = Duration::from_micros(u64::try_from(call.timeout_us).unwrap_or(0));
-    let deadline = Deadline::within(simulator.clock(), timeout);
-    match simulator.call(call, deadline).await {
+    match simulator.perform(call, attaches_methods).await {
         // The client has timed out as well.
         GatewayAnswer::TimedOut => StatusCode::GATEWAY_TIMEOUT.into_response(),
         answer @ (GatewayAnswer::Outcome(_)
         | GatewayAnswer::Failed { .. }
         | GatewayAnswer::Nothing
-        | GatewayAnswer::NotSent { .. }) => Json(answer).into_response(),
+        | GatewayAnswer::NotSent { .. }) => Json(CallResponse::from(answer)).into_response(),
     }
+}
+
+async fn method(State(ServerState { simulator, .. }): State<ServerState>, body: Bytes) -> Response {
+    let request: MethodRequest = match serde_json::from_slice(&body) {
+        Ok(request) => request,
+        Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+    };
+    let deadline = Deadline::within(simulator.clock(), duration(request.timeout_us));
+    Json(simulator.method(request, deadline).await).into_response()
 }
 
 async fn inquire(

@@ -8,6 +8,7 @@ mod forbidden_addresses;
 mod http_gateway;
 mod journal;
 mod mail;
+mod methods;
 mod push;
 mod reconcile;
 mod remote;

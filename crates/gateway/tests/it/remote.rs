@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use domain::GatewayCall;
+use domain::payment_method::MethodTask;
 use engine::ports::Gateway;
 use expect_test::expect;
 use gateway::simulator::record::Record;
@@ -22,6 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::calls::{
     TIMEOUT, answer, inquiry, knowledge, options, perform, purchase, records, retry, shown,
 };
+use crate::methods;
 
 struct Server {
     address: SocketAddr,
@@ -209,12 +211,12 @@ async fn an_invalid_response_leaves_the_outcome_unknown() {
         (
             200,
             "failed: the simulator answered what only its caller can say",
-            "\"TimedOut\"".to_owned(),
+            r#"{"answer":"TimedOut"}"#.to_owned(),
         ),
         (
             200,
             "failed: the simulator answered what only its caller can say",
-            r#"{"NotSent":{"message":"trust me","cause":"Gateway"}}"#.to_owned(),
+            r#"{"answer":{"NotSent":{"message":"trust me","cause":"Gateway"}}}"#.to_owned(),
         ),
         (200, "failed: the answer's body: length limit exceeded", huge),
     ];
@@ -234,6 +236,28 @@ async fn an_invalid_response_leaves_the_outcome_unknown() {
 }
 
 #[tokio::test]
+async fn an_invalid_response_leaves_it_unknown_whether_a_method_is_attached() {
+    for (status, expected, body) in [
+        (500, "unknown: the simulator answered HTTP 500", "{}"),
+        (200, "unknown: the simulator's answer cannot be read", r#"{"Attached":{}}"#),
+        (
+            200,
+            "unknown: the simulator answered what only its caller can say",
+            r#"{"NotSent":{"message":"trust me","cause":"Gateway"}}"#,
+        ),
+    ] {
+        let url = faulty_server(move |stream, _| async move {
+            let (connection, request) = receive(stream).await;
+            respond(request, status, body);
+            end(connection).await;
+        })
+        .await;
+        let attach = methods::request(1, MethodTask::Attach, "");
+        assert_eq!(methods::ask(&remote(&url), attach).await, expected);
+    }
+}
+
+#[tokio::test]
 async fn a_connection_that_has_ended_is_replaced() {
     let served = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&served);
@@ -243,7 +267,7 @@ async fn a_connection_that_has_ended_is_replaced() {
             let (mut connection, request) = receive(stream).await;
             // The server announces with its first response that it takes no more requests.
             connection.graceful_shutdown();
-            respond(request, 200, "\"Nothing\"");
+            respond(request, 200, r#"{"answer":"Nothing"}"#);
             end(connection).await;
         }
     })
@@ -262,7 +286,7 @@ async fn a_call_that_was_not_sent_before_the_connection_failed_is_sent_on_anothe
         one_at_a_time.max_concurrent_streams(1);
         let mut connection: Http2 = one_at_a_time.handshake(stream).await.unwrap();
         let request = connection.accept().await.unwrap().unwrap();
-        respond(request, 200, "\"Nothing\"");
+        respond(request, 200, r#"{"answer":"Nothing"}"#);
         // The first connection fails with its second call.
         if number == 0 {
             drop(connection.accept().await);
