@@ -27,7 +27,9 @@ impl Model {
                 Heard::NotSent => (Status::Failed, 0),
             };
             let was_running = it.status == Status::Running;
-            if was_running || is_news(it.status, status) {
+            // A success that was reported meanwhile is newer than the answer.
+            let is_newer = it.status == Status::Success;
+            if was_running || !is_newer && is_news(it.status, status) {
                 payment.settle(at, status, processed);
             }
             if matches!(heard, Heard::Said(outcome) if outcome.acts) {

@@ -259,7 +259,9 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
         method_step::ended_unknown(method, cx);
     }
     let mut file = file.clone();
-    let books = in_flight || worth_booking(transaction.status, settled.status);
+    // What was reported since is newer than the answer to the call: a success stays one.
+    let stays = transaction.status == TransactionStatus::Success;
+    let books = in_flight || !stays && worth_booking(transaction.status, settled.status);
     if books {
         settle(&mut file, it.transaction, settled, cx);
     }

@@ -492,16 +492,31 @@ fn a_call_has_what_is_left_of_the_deadline() {
     assert_eq!(open.deadline.0 - world.rows.now, 12 * Timestamp::SECOND_US);
 }
 
+/// What a gateway says of a transaction of `p` beside the answer to its call.
+fn inquired(world: &World, at: usize, status: GatewayStatus) -> Command {
+    let payment = world.payments["p"];
+    let transaction = world.file(payment).transactions[at].id;
+    let knowledge = GatewayKnowledge::Found(GatewayOutcome::new(status));
+    let asked_at = Timestamp(world.rows.now);
+    let it = GatewayInquired { payment, transaction, knowledge, asked_at };
+    Command::Payment(PaymentCommand::GatewayInquired(it))
+}
+
+/// The answer to the call is older than what was reported while it ran.
+#[test]
+fn a_success_that_was_heard_before_the_answer_stays_one_and_goes_on_to_no_gateway() {
+    let mut world = world(always(&["remote", "other"]));
+    world.run("p", purchase("p"));
+    world.run("p", inquired(&world, 0, GatewayStatus::Processed));
+    world.decline("p", "51");
+    assert!(world.calls.is_empty(), "{:?}", world.calls);
+    let transactions = &world.file(world.payments["p"]).transactions;
+    let statuses: Vec<_> = transactions.iter().map(|it| it.status).collect();
+    assert_eq!(statuses, [TransactionStatus::Success]);
+}
+
 #[test]
 fn a_decline_that_is_heard_before_or_after_the_answer_goes_on_once_at_the_answer() {
-    let inquired = |world: &World, at: usize, status| {
-        let payment = world.payments["p"];
-        let transaction = world.file(payment).transactions[at].id;
-        let knowledge = GatewayKnowledge::Found(GatewayOutcome::new(status));
-        let asked_at = Timestamp(world.rows.now);
-        let it = GatewayInquired { payment, transaction, knowledge, asked_at };
-        Command::Payment(PaymentCommand::GatewayInquired(it))
-    };
     let mut world = world(always(&["remote", "other"]));
     world.run("p", purchase("p"));
     world.run("p", inquired(&world, 0, GatewayStatus::Error));
