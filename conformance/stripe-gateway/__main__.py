@@ -851,6 +851,32 @@ def another_accounts_key_finds_nothing_out(kb, stripe):
     same(last(kb.settled(payment))["status"], "SUCCESS", "under its own again")
 
 
+def another_accounts_customers_are_not_looked_for(kb, stripe):
+    """A method that was added under another key has a customer that is not there."""
+    account = kb.account()
+    add(kb, account, "pm_card_visa")
+    upload(kb, "sk_test_elsewhere")
+    status, said, _ = add(kb, account, "pm_card_visa")
+    upload(kb, KEY)
+    same(status, 201, said)
+
+
+def an_event_names_what_is_read(kb, stripe):
+    """The answer to the call was lost, and no list can be read: the event's object is."""
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    stripe.faults({"match": {"method": "POST", "path": "/v1/payment_intents$"}, "fault": "lose_answer", "count": 1},
+                  {"match": {"method": "GET", "path": "/v1/payment_intents$"}, "fault": "server_error"})
+    _, payment = kb.pay(account, "7.00")
+    path = f"/payments/{payment['paymentId']}"
+    [intent] = stripe.ledger()[last(kb.payment(path))["transactionId"]]
+    event = {"id": "evt_1", "object": "event", "type": "payment_intent.succeeded",
+             "data": {"object": {"object": "payment_intent", "id": intent["id"]}}}
+    same(notify(kb, event), 200, intent)
+    same(last(kb.payment(path))["status"], "SUCCESS", "booked from the object")
+    stripe.no_faults()
+
+
 def reconciliation_finds_what_differs(kb, stripe):
     """All that was paid above agrees; then Stripe has a charge and a refund that the books do not have."""
     account = kb.account()
@@ -1160,6 +1186,8 @@ CHECKS = [
     a_configuration_names_what_is_wrong,
     a_tenant_without_a_key_cannot_pay,
     another_accounts_key_finds_nothing_out,
+    another_accounts_customers_are_not_looked_for,
+    an_event_names_what_is_read,
     a_killed_server_asks_about_what_it_charged,
     a_killed_server_asks_about_its_methods,
 ]

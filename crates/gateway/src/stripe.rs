@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::payment::{
-    GatewayAnswer, GatewayKnowledge, GatewayOutcome, MethodAtGateway, NotSentCause,
+    GatewayAnswer, GatewayKnowledge, GatewayOutcome, GatewayStatus, MethodAtGateway, NotSentCause,
 };
 use domain::payment_method::{MethodAnswer, MethodRequest, MethodTask};
 use domain::tenant::Tenant;
@@ -165,15 +165,27 @@ impl Stripe {
         Charging { api, call, tenant, tenants: &self.tenants, returns }.carry_out().await
     }
 
-    /// What became of a transaction; nothing where the database has none.
-    async fn ask(&self, inquiry: &Inquiry) -> Result<Option<GatewayKnowledge>, Trouble> {
+    /// What became of a transaction; nothing where the database has none. `named` is the object of Stripe's that was
+    /// made for it, where that is known from elsewhere.
+    async fn ask(
+        &self,
+        inquiry: &Inquiry,
+        named: Option<&str>,
+    ) -> Result<Option<GatewayKnowledge>, Trouble> {
         let account = self.accounts.of(inquiry.tenant).await.map_err(Trouble::Unfit)?;
-        let asked = Asked::read(&self.tenants, inquiry).await.map_err(Trouble::Unfit)?;
+        let asked = Asked::read(&self.tenants, inquiry, named).await.map_err(Trouble::Unfit)?;
         let Some(asked) = asked else { return Ok(None) };
         refuse_other(asked.transaction().merchant_account.as_ref(), &account)
             .map_err(Trouble::Unfit)?;
         let api = self.api(&account.configuration, None);
-        let (knowledge, intent) = inquiry::ask(&api, &asked).await?;
+        let (mut knowledge, mut intent) = inquiry::ask(&api, &asked).await?;
+        // Who got the secret while we asked can still confirm what looks like a decline.
+        if asked.keeps_secret() && is_decline(&knowledge) {
+            let again = Asked::read(&self.tenants, inquiry, named).await.map_err(Trouble::Unfit)?;
+            if let Some(asked) = again.filter(|it| !it.keeps_secret()) {
+                (knowledge, intent) = inquiry::ask(&api, &asked).await?;
+            }
+        }
         Ok(Some(match knowledge {
             GatewayKnowledge::Found(outcome) => GatewayKnowledge::Found(
                 self.with_next_action(inquiry.transaction, Answered { outcome, intent }),
@@ -201,7 +213,13 @@ impl Stripe {
         let own = self.accounts.of(tenant).await.map_err(Invalid)?;
         let tenant_id = self.tenants.id(tenant).await.map_err(Unavailable)?;
         let api = self.api(&own.configuration, None);
-        let of = Holder { tenant, tenant_id, account, gateway: self.accounts.gateway() };
+        let of = Holder {
+            tenant,
+            tenant_id,
+            account,
+            gateway: self.accounts.gateway(),
+            merchant: Some(&own.merchant_account),
+        };
         methods::of_customer(&api, &self.tenants, &of).await.map_err(refusal)
     }
 
@@ -218,7 +236,13 @@ impl Stripe {
         let wanted = Wanted {
             api: &self.api(&account.configuration, Some(deadline)),
             tenants: &self.tenants,
-            holder: Holder { tenant, tenant_id, account: request.account, gateway },
+            holder: Holder {
+                tenant,
+                tenant_id,
+                account: request.account,
+                gateway,
+                merchant: Some(&account.merchant_account),
+            },
             id: request.payment_method,
             external_id: request.external_payment_method_id.as_deref(),
             properties: &request.properties,
@@ -245,6 +269,7 @@ impl Stripe {
             tenant_id: tenant,
             account: form.account,
             gateway: self.accounts.gateway(),
+            merchant: Some(&account.merchant_account),
         };
         let customer = methods::customer(&api, &self.tenants, &of).await.map_err(refusal)?;
         let parameters = checkout::parameters(&form.fields, &customer).map_err(Invalid)?;
@@ -281,7 +306,7 @@ impl Stripe {
         let read = self.read_back(&self.api(&account.configuration, None), &subject, tenant).await;
         let Some((payment, transaction)) = read.map_err(unavailable)? else { return Ok(None) };
         let inquiry = Inquiry { tenant: posted.tenant, payment, transaction };
-        let knowledge = self.ask(&inquiry).await.map_err(unavailable)?;
+        let knowledge = self.ask(&inquiry, subject.object()).await.map_err(unavailable)?;
         let notified = |it| Notified { payment, transaction, news: News::Outcome(it) };
         Ok(knowledge.map(notified))
     }
@@ -299,7 +324,7 @@ impl Stripe {
         let Some(read) = dispute::read(&api, case, id).await? else { return Ok(None) };
         let (payment, transaction) = (read.payment, read.transaction);
         let of = Inquiry { tenant, payment, transaction };
-        let known = Asked::read(&self.tenants, &of).await.map_err(Trouble::Unfit)?;
+        let known = Asked::read(&self.tenants, &of, None).await.map_err(Trouble::Unfit)?;
         let Some(known) = known else { return Ok(None) };
         refuse_other(known.transaction().merchant_account.as_ref(), account)
             .map_err(Trouble::Unfit)?;
@@ -396,6 +421,13 @@ fn method_trouble(trouble: Trouble) -> MethodAnswer {
             not_sent(message, NotSentCause::Call)
         }
         Trouble::Unknown(message) => MethodAnswer::Unknown { message },
+    }
+}
+
+fn is_decline(knowledge: &GatewayKnowledge) -> bool {
+    match knowledge {
+        GatewayKnowledge::Found(outcome) => outcome.status == GatewayStatus::Error,
+        GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => false,
     }
 }
 
@@ -505,7 +537,7 @@ impl Gateway for Stripe {
 
     fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge> {
         Box::pin(async move {
-            let reason = match timeout(INQUIRE_TIMEOUT, self.ask(&inquiry)).await {
+            let reason = match timeout(INQUIRE_TIMEOUT, self.ask(&inquiry, None)).await {
                 Ok(Ok(Some(knowledge))) => return knowledge,
                 Ok(Ok(None)) => "the database has no such transaction".to_owned(),
                 Ok(Err(trouble)) => reason_of(trouble),

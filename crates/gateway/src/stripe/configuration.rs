@@ -105,7 +105,8 @@ impl Configuration {
         if self.webhook_secrets.len() > WEBHOOK_SECRETS_MAX {
             return Err(format!("webhookSecrets: are more than {WEBHOOK_SECRETS_MAX}"));
         }
-        if self.webhook_secrets.iter().any(|it| !it.starts_with("whsec_") || !is_token(it)) {
+        let is_secret = |it: &str| it.strip_prefix("whsec_").is_some_and(|it| !it.is_empty());
+        if self.webhook_secrets.iter().any(|it| !is_secret(it) || !is_token(it)) {
             return Err("webhookSecrets: should be signing secrets, `whsec_…`".to_owned());
         }
         let is_long = |it: &String| it.len() > TEXT_BYTES_MAX;
@@ -182,10 +183,12 @@ mod tests {
                 "is no configuration in JSON: line 1, column 30; apiKey, accountId, webhookSecrets, chargeDescription and chargeStatementDescriptor are known"
             ],
         );
-        check(
-            r#"{"apiKey":"sk_test_1","webhookSecrets":["secret"]}"#,
-            expect!["webhookSecrets: should be signing secrets, `whsec_…`"],
-        );
+        for secret in ["secret", "whsec_"] {
+            check(
+                &format!(r#"{{"apiKey":"sk_test_1","webhookSecrets":["{secret}"]}}"#),
+                expect!["webhookSecrets: should be signing secrets, `whsec_…`"],
+            );
+        }
         check(
             "org.killbill.billing.plugin.stripe.key=sk_test_1",
             expect!["has an unknown property in line 1"],

@@ -59,6 +59,16 @@ pub(crate) enum Subject {
     Dispute(String),
 }
 
+impl Subject {
+    /// The id of what was made for a transaction.
+    pub(crate) fn object(&self) -> Option<&str> {
+        match self {
+            Self::Intent(id) | Self::Refund(id) => Some(id),
+            Self::Dispute(_) => None,
+        }
+    }
+}
+
 /// What an event is about; `None` where that is nothing of payments.
 ///
 /// # Errors

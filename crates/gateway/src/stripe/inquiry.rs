@@ -18,6 +18,10 @@ use crate::tenants::Tenants;
 /// How far Stripe's clock and ours may be apart: with a clock that is further off no certificate is valid.
 const SKEW_US: i64 = 86_400 * Timestamp::SECOND_US;
 
+/// How long after a call the index of metadata has what the call made: Stripe's is up to an hour behind while it has
+/// troubles, and a day is beyond doubt.
+const INDEXED_AFTER_US: i64 = 86_400 * Timestamp::SECOND_US;
+
 /// How many pages of a list are read: above it the answer is that Stripe cannot be asked.
 const PAGES_MAX: usize = 20;
 
@@ -33,11 +37,18 @@ pub(super) struct Asked {
     deadline: Option<Timestamp>,
     /// Who knows the intent's secret.
     secret: Secret,
+    /// The intent or refund that was made for it, where an event names it: the call's answer may be lost.
+    named: Option<String>,
 }
 
 impl Asked {
     /// Reads the transaction; `None` where there is none.
-    pub(super) async fn read(tenants: &Tenants, of: &Inquiry) -> Result<Option<Self>, String> {
+    pub(super) async fn read(
+        tenants: &Tenants,
+        of: &Inquiry,
+        named: Option<&str>,
+    ) -> Result<Option<Self>, String> {
+        let named = named.map(str::to_owned);
         let (tenant, payment, id) = (of.tenant, of.payment, of.transaction);
         let read = tenants.read(move |queries| {
             let Some(file) = queries.payment(tenant, payment)? else { return Ok(None) };
@@ -52,13 +63,23 @@ impl Asked {
                 true => Secret::Out,
                 false => Secret::Kept,
             };
-            Ok(Some(Self { file, method, id, deadline, secret }))
+            Ok(Some(Self { file, method, id, deadline, secret, named }))
         });
         read.await
     }
 
+    /// Whether nobody else knows the intent's secret.
+    pub(super) fn keeps_secret(&self) -> bool {
+        self.secret == Secret::Kept
+    }
+
     pub(super) fn transaction(&self) -> &Transaction {
         self.file.transaction(self.id).expect("it was found there")
+    }
+
+    /// What Stripe calls the transaction.
+    fn reference(&self) -> Option<&str> {
+        self.transaction().first_reference.as_deref().or(self.named.as_deref())
     }
 
     /// The intent of the attempt that the transaction is, or follows on.
@@ -67,7 +88,7 @@ impl Asked {
         let attempts = self.file.transactions.iter().filter(|it| it.kind.is_initial());
         let mut attempts = attempts.filter(|it| it.has_same_route(own));
         let known = match own.kind.is_initial() {
-            true => own.first_reference.as_deref(),
+            true => self.reference(),
             false => attempts.find_map(|it| it.first_reference.as_deref()),
         };
         known.filter(|it| is_id(it))
@@ -142,8 +163,8 @@ async fn read_intent(api: &Api<'_>, id: &str) -> Result<Intent, Trouble> {
 }
 
 /// Looks through the customer's intents. Where the customer is not known, because the answer with it was lost,
-/// through all since the call; where those are too many, an index that lags may have it, and says nothing of what
-/// it does not have.
+/// through all since the call; where those are too many, an index that lags may have it, and says nothing of a
+/// recent call's that it does not have.
 async fn find_intent(api: &Api<'_>, asked: &Asked) -> Result<Option<Intent>, Trouble> {
     let own = asked.transaction();
     let method = asked.method.as_ref();
@@ -172,8 +193,13 @@ async fn find_intent(api: &Api<'_>, asked: &Asked) -> Result<Option<Intent>, Tro
     let indexed = Parameters::default().with("query", query);
     let indexed: List<Intent> = api.get("/v1/payment_intents/search", indexed).await?;
     let found = indexed.data.into_iter().find(|it| is_of(&it.metadata, own));
-    let reason = "Stripe has too many PaymentIntents since the call to look at";
-    found.map(Some).ok_or_else(|| Trouble::Unknown(reason.to_owned()))
+    let now = api.host.clock().real_now();
+    let is_indexed = asked.deadline.is_some_and(|it| now > it.plus_us(INDEXED_AFTER_US));
+    if found.is_none() && !is_indexed {
+        let reason = "Stripe has too many PaymentIntents since the call to look at";
+        return Err(Trouble::Unknown(reason.to_owned()));
+    }
+    Ok(found)
 }
 
 /// A capture marks its intent in the same request.
@@ -202,7 +228,7 @@ async fn of_void(api: &Api<'_>, asked: &Asked) -> Result<GatewayKnowledge, Troub
 
 async fn of_refund(api: &Api<'_>, asked: &Asked) -> Result<GatewayKnowledge, Trouble> {
     let own = asked.transaction();
-    if let Some(id) = own.first_reference.as_deref().filter(|it| is_id(it)) {
+    if let Some(id) = asked.reference().filter(|it| is_id(it)) {
         let refund: Refund = api.get(&format!("/v1/refunds/{id}"), Parameters::default()).await?;
         return Ok(GatewayKnowledge::Found(outcome::of_refund(&refund)));
     }

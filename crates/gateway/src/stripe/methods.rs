@@ -3,8 +3,9 @@
 
 use domain::object::Object;
 use domain::payment::MethodAtGateway;
+use domain::payment_method::PaymentMethod;
 use domain::routing::property_of;
-use domain::{AccountId, PaymentMethodId, Properties, TenantNo};
+use domain::{AccountId, MerchantAccount, PaymentMethodId, Properties, TenantNo};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
@@ -254,7 +255,8 @@ async fn all<T: Listed + DeserializeOwned>(
             return Ok(found);
         }
     }
-    Err(Trouble::Unknown("Stripe has too many objects to look at".to_owned()))
+    // The tenant's own account: no reason to keep others away from Stripe.
+    Err(Trouble::Unfit("Stripe has too many objects to look at".to_owned()))
 }
 
 /// Whose customer is meant.
@@ -264,6 +266,8 @@ pub(super) struct Holder<'a> {
     pub(super) tenant_id: Uuid,
     pub(super) account: AccountId,
     pub(super) gateway: &'a str,
+    /// The account at Stripe that is asked: another one's customers are not there.
+    pub(super) merchant: Option<&'a MerchantAccount>,
 }
 
 /// The account's customer: that of its custom field, or of another of its methods, or a new one. Two methods that
@@ -287,6 +291,7 @@ pub(super) async fn customer(
 /// The account's customer, as far as the database knows one.
 async fn known_customer(tenants: &Tenants, of: &Holder<'_>) -> Result<Option<String>, Trouble> {
     let (tenant, account, gateway) = (of.tenant, of.account, of.gateway.to_owned());
+    let merchant = of.merchant.cloned();
     let known = tenants.read(move |queries| {
         let object = Object::Account(account);
         let fields = queries.custom_fields_of(tenant, object)?;
@@ -295,7 +300,11 @@ async fn known_customer(tenants: &Tenants, of: &Holder<'_>) -> Result<Option<Str
             return Ok(field);
         }
         let methods = queries.payment_methods_of(tenant, account)?;
-        let known = methods.iter().rev().find_map(|it| property_of(&it.method, &gateway, CUSTOMER));
+        let is_there = |it: &PaymentMethod| {
+            merchant.is_none() || it.merchant_account.is_none() || it.merchant_account == merchant
+        };
+        let there = methods.iter().rev().map(|it| &it.method).filter(|it| is_there(it));
+        let known = there.into_iter().find_map(|it| property_of(it, &gateway, CUSTOMER));
         Ok(known.map(str::to_owned))
     });
     known.await.map_err(Trouble::Unfit)?.map(|it| checked(&it)).transpose()

@@ -123,6 +123,7 @@ impl Charging<'_> {
                 tenant_id: self.tenant,
                 account: call.account,
                 gateway: &call.gateway,
+                merchant: call.merchant_account.as_ref(),
             },
             id: call.payment_method,
             external_id: call.external_payment_method_id.as_deref(),
