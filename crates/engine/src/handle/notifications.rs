@@ -1,6 +1,7 @@
 //! Notifications of gateways: the gateway reads what was posted, and what it says is committed. A front has the
 //! partition's owner ask the gateway instead, because no front is believed about an outcome.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,9 @@ use crate::{Engine, Reason, Unavailable};
 
 /// Notifications of one gateway that are read at the same time; more are refused.
 const READING_MAX: usize = 64;
+
+/// Those of them that one tenant may have: others are read meanwhile.
+const READING_PER_TENANT_MAX: usize = 16;
 
 /// Fronts' messages to inquire that may wait for their answer; more are refused.
 const WAITING_MAX: usize = 1_024;
@@ -52,9 +56,32 @@ pub enum NotificationError {
 pub(crate) struct Notifications {
     /// For each gateway, those that may still be read.
     reading: HashMap<String, Arc<Semaphore>>,
+    reading_of_tenants: ReadingOfTenants,
     /// Inquiries that fronts asked for: those that may still begin.
     inquiries: Semaphore,
     waiting: Mutex<Waiting>,
+}
+
+/// How many notifications of a gateway are being read for a tenant.
+type ReadingOfTenants = Arc<Mutex<HashMap<(String, TenantNo), usize>>>;
+
+/// The right to read a notification.
+struct Reading {
+    _permit: OwnedSemaphorePermit,
+    of: (String, TenantNo),
+    all: ReadingOfTenants,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut count) = all.entry(self.of.clone()) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
 }
 
 /// Who waits for the next answer to a question.
@@ -71,14 +98,24 @@ impl Notifications {
         let limited = |name: &String| (name.clone(), Arc::new(Semaphore::new(READING_MAX)));
         Self {
             reading: gateways.map(limited).collect(),
+            reading_of_tenants: Arc::default(),
             inquiries: Semaphore::new(options.inquiries_max),
             waiting: Mutex::default(),
         }
     }
 
     /// `None` where as many are being read as may be.
-    fn begin_reading(&self, gateway: &str) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(self.reading.get(gateway)?).try_acquire_owned().ok()
+    fn begin_reading(&self, gateway: &str, tenant: TenantNo) -> Option<Reading> {
+        let permit = Arc::clone(self.reading.get(gateway)?).try_acquire_owned().ok()?;
+        let (of, all) = ((gateway.to_owned(), tenant), Arc::clone(&self.reading_of_tenants));
+        let mut counts = all.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(of.clone()).or_default();
+        if *count >= READING_PER_TENANT_MAX {
+            return None;
+        }
+        *count += 1;
+        drop(counts);
+        Some(Reading { _permit: permit, of, all })
     }
 
     /// Adds a waiter; returns whether it is the first one of its question. `None` where too many wait.
@@ -143,8 +180,9 @@ impl Engine {
     ) -> Result<bool, NotificationError> {
         let gateway = self.gateway(name).ok_or(NotificationError::NoGateway)?;
         let full = || Unavailable::from(Reason::GatewayFull);
-        let _permit = self.shared().notifications.begin_reading(name).ok_or_else(full)?;
         let tenant = posted.tenant;
+        let notifications = &self.shared().notifications;
+        let _reading = notifications.begin_reading(name, tenant).ok_or_else(full)?;
         let asked_at = self.clock().real_now();
         let reading = AssertUnwindSafe(gateway.notification(posted)).catch_unwind();
         let reason = match tokio::time::timeout(INQUIRY_TIMEOUT, reading).await {
@@ -231,7 +269,6 @@ impl Engine {
         let Notified { payment, transaction, news } = notified;
         match news {
             News::Outcome(knowledge) => {
-                let asked_at = self.clock().real_now();
                 let inquired = GatewayInquired { payment, transaction, knowledge, asked_at };
                 let answer = InquiryAnswer { tenant, inquired };
                 resolver::book(self, answer, actor(self), Lane::Own).await?;
@@ -393,11 +430,15 @@ mod tests {
         assert_eq!(wait(&all, 1), None);
         assert_eq!(next(&all, 1), 1);
         assert_eq!(wait(&all, 1), Some(false));
-        let reading: Vec<_> =
-            std::iter::repeat_with(|| all.begin_reading("acme")).take(64).collect();
+        let begin = |tenant| all.begin_reading("acme", TenantNo(tenant));
+        let reading: Vec<_> = (0..64).map(|it| begin(it / 16)).collect();
         assert!(reading.iter().all(Option::is_some));
-        assert!(all.begin_reading("acme").is_none());
+        assert!(begin(9).is_none());
         drop(reading);
-        assert!(all.begin_reading("acme").is_some());
+        let of_one: Vec<_> = (0..16).map(|_| begin(1)).collect();
+        assert!(of_one.iter().all(Option::is_some));
+        assert!(begin(1).is_none() && begin(2).is_some());
+        drop(of_one);
+        assert!(begin(1).is_some());
     }
 }
