@@ -234,8 +234,9 @@ pub enum Bookkeeping {
     },
     /// Some expired rows are deleted: so many that a commit does not take long.
     Over(Over),
-    /// A delivery that succeeded or was given up.
-    DeliveryClosed { id: DeliveryId },
+    /// A delivery that succeeded or was given up after so many failed attempts. One that was queued anew meanwhile
+    /// stays.
+    DeliveryClosed { id: DeliveryId, attempts: u32 },
     /// An account is out of service from now on.
     Quarantined(Quarantined),
     /// It is in service again.

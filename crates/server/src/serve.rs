@@ -372,7 +372,7 @@ impl Web<'_> {
         let webhooks = v1::webhooks::Settings {
             reach,
             log: self.node.delivery_log.clone(),
-            source: self.node.log_source.clone(),
+            replays: self.node.log_source.clone().map(v1::webhooks::replays::Stored::new),
         };
         let http = self.config.gateway.http.keys().cloned().collect();
         let (public_url, unlimited) =

@@ -408,11 +408,12 @@ impl SqlStore {
                 let sql = "DELETE FROM quarantine WHERE tenant = ?1 AND account_id = ?2";
                 self.db.prepare(sql)?.row(&[(*tenant).into(), (*account).into()])
             }
-            Bookkeeping::DeliveryClosed { id } => {
+            Bookkeeping::DeliveryClosed { id, attempts } => {
                 let sql = "DELETE FROM webhook_delivery \
-                           WHERE seq = ?1 AND ordinal = ?2 AND endpoint_id = ?3";
+                           WHERE seq = ?1 AND ordinal = ?2 AND endpoint_id = ?3 AND attempts = ?4";
                 let ordinal = i64::from(id.ordinal).into();
-                self.db.prepare(sql)?.row(&[id.seq.into(), ordinal, id.endpoint.into()])
+                let attempts = i64::from(*attempts).into();
+                self.db.prepare(sql)?.row(&[id.seq.into(), ordinal, id.endpoint.into(), attempts])
             }
         }
     }

@@ -15,6 +15,9 @@ use crate::tables::{LOG_TABLES, REPLAY, REPLAY_PROGRESS};
 /// How many replays of a partition are looked at.
 const RUNNING_MAX: i64 = 16;
 
+/// How many of them may be a tenant's: those of one whose endpoints are slow keep others waiting.
+const RUNNING_PER_TENANT_MAX: i64 = 2;
+
 /// How many replays of a tenant are kept, and may run: the oldest that are done are deleted with a new one.
 pub const REPLAYS_MAX: i64 = 100;
 
@@ -103,13 +106,18 @@ impl Replays {
         partition: PartitionNo,
     ) -> Result<Vec<(Replay, ReplayProgress)>, StoreError> {
         let sql = format!(
-            "SELECT {}, p.upto, p.queued, p.is_done FROM webhook_replay r \
-             LEFT JOIN webhook_replay_progress p \
-             ON p.tenant = r.tenant AND p.id = r.id AND p.partition = ?1 \
-             WHERE coalesce(p.is_done, 0) = 0 ORDER BY r.created_at_us, r.id LIMIT ?2",
+            "SELECT {}, upto, queued, is_done FROM ( \
+               SELECT {}, p.upto, p.queued, p.is_done, row_number() OVER \
+                 (PARTITION BY r.tenant ORDER BY r.created_at_us, r.id) AS place \
+               FROM webhook_replay r LEFT JOIN webhook_replay_progress p \
+               ON p.tenant = r.tenant AND p.id = r.id AND p.partition = ?1 \
+               WHERE coalesce(p.is_done, 0) = 0) waiting \
+             WHERE place <= ?3 ORDER BY created_at_us, id LIMIT ?2",
+            REPLAY.select_list(""),
             REPLAY.select_list("r.")
         );
-        let parameters = [partition.number().into(), RUNNING_MAX.into()];
+        let parameters =
+            [partition.number().into(), RUNNING_MAX.into(), RUNNING_PER_TENANT_MAX.into()];
         self.db.reader().query(&sql, &parameters, |cells| Ok((replay(cells)?, progress(cells)?)))
     }
 

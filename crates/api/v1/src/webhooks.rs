@@ -8,7 +8,6 @@ pub mod replays;
 pub mod secret;
 
 use gateway::push::Reach;
-use store::delivery_log::LogSource;
 
 /// What handlers of webhooks need besides.
 #[derive(Clone)]
@@ -18,7 +17,7 @@ pub struct Settings {
     /// The log of deliveries, where it can be read.
     pub log: Option<deliveries::Log>,
     /// Where replays are stored, where they can be.
-    pub source: Option<LogSource>,
+    pub replays: Option<replays::Stored>,
 }
 
 /// Reads endpoints and deliveries.

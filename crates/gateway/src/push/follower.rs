@@ -224,7 +224,8 @@ impl Follower {
                     if let Some(event) = event {
                         self.log_given_up(&delivery, event.kind);
                     }
-                    self.writes.push_back(Bookkeeping::DeliveryClosed { id: delivery.id });
+                    let Delivery { id, attempts, .. } = delivery;
+                    self.writes.push_back(Bookkeeping::DeliveryClosed { id, attempts });
                 }
             }
         }
@@ -235,9 +236,11 @@ impl Follower {
         self.pages += 1;
         for event in page.events() {
             for (job, target) in jobs(event, page.targets()) {
-                // One that is being made is not made twice at a time.
                 if self.begin(job.id, Some(number)) {
                     deliveries.push((Job { origin: Origin::Resent, ..job }, target));
+                } else {
+                    // One that is being made is made anew behind that: it may be given up.
+                    self.queue(&job);
                 }
             }
         }
@@ -249,6 +252,17 @@ impl Follower {
             self.offer(job, target);
         }
         self.done_of_page(number);
+    }
+
+    /// Queues a delivery as one that was never tried, and is due.
+    fn queue(&mut self, job: &Job) {
+        self.writes.push_back(Bookkeeping::DeliveryPostponed(Delivery {
+            id: job.id,
+            tenant: job.tenant,
+            attempts: 0,
+            due_at: self.engine.clock().now(),
+            error: String::new(),
+        }));
     }
 
     /// Notes that a delivery is in progress; false where it was already.
@@ -393,7 +407,8 @@ impl Follower {
         match job.origin {
             Origin::Journal => {}
             Origin::Stored => {
-                self.writes.push_back(Bookkeeping::DeliveryClosed { id: job.id });
+                let Job { id, attempts, .. } = *job;
+                self.writes.push_back(Bookkeeping::DeliveryClosed { id, attempts });
             }
             Origin::Resent => self.end(job.id),
         }
@@ -515,7 +530,7 @@ impl Follower {
         for row in rows {
             match row {
                 Bookkeeping::DeliveryPostponed(Delivery { id, .. })
-                | Bookkeeping::DeliveryClosed { id } => self.end(*id),
+                | Bookkeeping::DeliveryClosed { id, .. } => self.end(*id),
                 Bookkeeping::Followed { .. }
                 | Bookkeeping::MailPostponed(_)
                 | Bookkeeping::MailClosed { .. }
@@ -626,11 +641,11 @@ async fn deliver(
 }
 
 /// Writes rows, with retries until the engine stops: an unwritten postponement would be lost, and an
-/// unwritten closing would repeat its delivery.
+/// unwritten closing would repeat its delivery. Returns what was written: nothing where the engine has stopped.
 async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
     while let Err(error) = engine.record(rows.clone()).await {
         if matches!(error.reason, Reason::Stopping | Reason::NotOwner) {
-            break;
+            return vec![];
         }
         sleep(RETRY_DELAY).await;
     }

@@ -228,6 +228,25 @@ async fn events_that_are_sent_again_arrive_under_their_ids_or_are_postponed() {
     world.stop().await;
 }
 
+/// Otherwise the try that is under way, where it is the last, would give the event up.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_being_retried_is_queued_anew_when_it_is_sent_again() {
+    let dir = tempdir().unwrap();
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    let mut receiver = CallbackStub::start().await;
+    receiver.respond_with(StubResponse::Status(500));
+    let tenant = world.tenant("a", &receiver.url).await;
+    receiver.next().await;
+    world.postponed(1).await;
+    receiver.respond_with(StubResponse::Never);
+    world.forward(RETRY_DELAYS[0]);
+    receiver.next().await;
+    assert_eq!(world.resend(tenant).await.done.await, Ok(0));
+    let attempts = async |world: &World| world.stored_deliveries().await[0].attempts;
+    world.until(async |world| (attempts(world).await == 0).then_some(())).await;
+    world.stop().await;
+}
+
 /// A replay that has heard nothing of a page sends it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_a_follower_left_is_known_to_be_not_done() {

@@ -377,8 +377,9 @@ pub fn bookkeeping_is_kept(open: impl Fn() -> SqlStore) {
     let postponed = |it| Bookkeeping::DeliveryPostponed(it);
     let first = vec![moved(4), postponed(delivery(3, 1)), postponed(delivery(4, 1))];
     commit(&mut store, first);
-    let closed = Bookkeeping::DeliveryClosed { id: delivery(3, 1).id };
-    commit(&mut store, vec![moved(5), postponed(delivery(4, 2)), closed]);
+    let closed = |seq, attempts| Bookkeeping::DeliveryClosed { id: delivery(seq, 1).id, attempts };
+    // That of row 4 was queued anew since it was read.
+    commit(&mut store, vec![moved(5), postponed(delivery(4, 2)), closed(3, 1), closed(4, 1)]);
     drop(store);
     let mut store = open();
     assert_eq!(store.open().unwrap().sequences, sequences);

@@ -181,7 +181,10 @@ fn replays_are_kept_until_they_are_done_and_the_last_of_a_tenant_are_shown() {
     let next = REPLAYS_MAX + 1;
     assert!(!replays.add(&replay(next), 2).unwrap(), "the first is done in one of two partitions");
     assert!(is_there(1) && !is_there(next));
-    assert!(replays.add(&Replay { tenant: TenantNo(2), ..replay(next) }, 2).unwrap());
+    let of_another = Replay { tenant: TenantNo(2), ..replay(next) };
+    assert!(replays.add(&of_another, 2).unwrap());
+    let expected = [(replay(1), none), (replay(2), none), (of_another, none)];
+    assert_eq!(running(PartitionNo::FIRST), expected, "two of a tenant at a time");
     for n in [1, 5, 7] {
         for partition in [PartitionNo::FIRST, second] {
             replays.advance((TENANT, replay(n).id), partition, done).unwrap();

@@ -1,5 +1,7 @@
 //! Replays: events of a time that are sent again, as a job that goes on after a crash.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use sign_up::Error as SignUpError;
 use store::delivery_log::LogSource;
 use store::replays::Replays;
+use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -26,6 +29,23 @@ use crate::error::Error;
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
+
+/// Connections to them at the same time.
+const CONNECTIONS_MAX: usize = 2;
+
+/// Where replays are stored.
+#[derive(Clone)]
+pub struct Stored {
+    source: LogSource,
+    free: Arc<Semaphore>,
+}
+
+impl Stored {
+    #[must_use]
+    pub fn new(source: LogSource) -> Self {
+        Self { source, free: Arc::new(Semaphore::new(CONNECTIONS_MAX)) }
+    }
+}
 
 /// Has events sent again.
 const RESEND: &str = "event:resend";
@@ -155,9 +175,13 @@ async fn with_replays<T: Send + 'static>(
     api: &Api,
     query: impl FnOnce(&Replays) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, Error> {
-    let source: LogSource =
-        api.webhooks.source.clone().ok_or(Error::NotHere { what: "replays" })?;
-    let done = tokio::task::spawn_blocking(move || query(&Replays::open(&source)?));
+    let stored = api.webhooks.replays.clone().ok_or(Error::NotHere { what: "replays" })?;
+    let permit = stored.free.acquire_owned().await;
+    let permit = permit.map_err(|_| Unavailable::from(Reason::Stopping))?;
+    let done = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        query(&Replays::open(&stored.source)?)
+    });
     match done.await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(Unavailable::from(Reason::from(&error)).into()),

@@ -54,7 +54,7 @@ impl Routes {
             webhooks: v1::webhooks::Settings {
                 reach: gateway::push::Reach::Public,
                 log: None,
-                source: None,
+                replays: None,
             },
             event_streams: v1::events::Streams::default(),
             gateways: v1::gateways::Settings::new(BTreeSet::new(), String::new(), vec![]),
