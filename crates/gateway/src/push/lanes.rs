@@ -1,6 +1,7 @@
 //! Schedules deliveries: each endpoint has several lanes, and each lane makes one delivery at a time, in
 //! order.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use crate::outbound::Idle;
 const BACKLOGGED: Limits = Limits { per_endpoint: 2_048, all: 16_384 };
 /// The maximum numbers of queued deliveries. Further ones are postponed.
 const FULL: Limits = Limits { per_endpoint: 4_096, all: 32_768 };
+/// The maximum number of queued deliveries of a tenant's endpoints, which leaves room for those of others.
+const FULL_TENANT: usize = FULL.all / 4;
 /// The maximum number of queued deliveries of an endpoint that has answered none for [`ANSWERED_WITHIN`], so that
 /// endpoints that hang leave room for the others.
 const FULL_UNANSWERED: usize = 256;
@@ -115,6 +118,7 @@ pub(super) struct Lanes {
     per_endpoint: usize,
     endpoints: HashMap<(TenantNo, WebhookEndpointId), EndpointQueue>,
     queued: usize,
+    queued_of_tenants: HashMap<TenantNo, usize>,
 }
 
 struct EndpointQueue {
@@ -144,7 +148,12 @@ struct Lane {
 
 impl Lanes {
     pub(super) fn new(per_endpoint: usize) -> Self {
-        Self { per_endpoint: per_endpoint.max(1), endpoints: HashMap::new(), queued: 0 }
+        Self {
+            per_endpoint: per_endpoint.max(1),
+            endpoints: HashMap::new(),
+            queued: 0,
+            queued_of_tenants: HashMap::new(),
+        }
     }
 
     /// Admits a job for its endpoint as it is now.
@@ -158,10 +167,13 @@ impl Lanes {
         if !queue.lanes[at].is_busy {
             return queue.admit(at, job, now);
         }
-        if queue.queued >= queue.queued_max(now.real) || self.queued >= FULL.all {
+        let of_tenant = self.queued_of_tenants.get(&job.tenant).copied().unwrap_or_default();
+        let is_full = of_tenant >= FULL_TENANT || self.queued >= FULL.all;
+        if is_full || queue.queued >= queue.queued_max(now.real) {
             let delay = queue.delay_of_full(now.real);
             return Admission::Postponed(job, delay, "the endpoint is slower than its events");
         }
+        self.queued_of_tenants.insert(job.tenant, of_tenant + 1);
         queue.lanes[at].queued.push_back(job);
         queue.queued += 1;
         self.queued += 1;
@@ -189,6 +201,12 @@ impl Lanes {
         let next = queue.lanes[at].queued.pop_front()?;
         queue.queued -= 1;
         self.queued -= 1;
+        if let Entry::Occupied(mut of_tenant) = self.queued_of_tenants.entry(job.tenant) {
+            *of_tenant.get_mut() -= 1;
+            if *of_tenant.get() == 0 {
+                of_tenant.remove();
+            }
+        }
         Some(queue.admit(at, next, now))
     }
 
@@ -367,7 +385,7 @@ mod tests {
         assert_eq!(shown(lanes.next_after(&job(1, 1, 0), now).as_ref()), "start 2");
         lanes.finished(&job(2, 1, 0), EndpointResponse::Received, now);
         assert_eq!(shown(lanes.next_after(&job(2, 1, 0), now).as_ref()), "start 5");
-        assert_eq!(lanes.queued, 0);
+        assert_eq!((lanes.queued, lanes.queued_of_tenants.len()), (0, 0));
     }
 
     #[test]
@@ -391,6 +409,20 @@ mod tests {
         assert_eq!(offer(1), "postponed 9999 for 1s");
         assert_eq!(offer(1), "postponed 9999 for 1.00025s");
         assert_eq!(offer(2), "start 9999");
+    }
+
+    #[test]
+    fn a_tenant_with_many_endpoints_leaves_room_for_others() {
+        let (mut lanes, target, now) = (Lanes::new(1), target(), now());
+        let mut offer = |number: usize, tenant| {
+            let mut it = job(9_999, tenant, 0);
+            let endpoint = u128::try_from(number / FULL.per_endpoint).unwrap();
+            it.id.endpoint = WebhookEndpointId::new(Uuid::from_u128(endpoint));
+            shown(Some(&lanes.offer(it, &target, now)))
+        };
+        let last = (0..FULL_TENANT + 4).map(|number| offer(number, 1)).last();
+        assert_eq!(last.unwrap(), "postponed 9999 for 1s");
+        assert_eq!([offer(0, 2), offer(0, 2)], ["start 9999", "queued"]);
     }
 
     #[test]
