@@ -24,7 +24,7 @@ use crate::{Engine, Reason, Unavailable};
 const READING_MAX: usize = 64;
 
 /// Those of them that one tenant may have: others are read meanwhile.
-const READING_PER_TENANT_MAX: usize = 16;
+const READING_PER_TENANT_MAX: usize = READING_MAX / 4 * 3;
 
 /// Fronts' messages to inquire that may wait for their answer; more are refused.
 const WAITING_MAX: usize = 1_024;
@@ -435,7 +435,7 @@ mod tests {
         assert!(reading.iter().all(Option::is_some));
         assert!(begin(9).is_none());
         drop(reading);
-        let of_one: Vec<_> = (0..16).map(|_| begin(1)).collect();
+        let of_one: Vec<_> = (0..READING_PER_TENANT_MAX).map(|_| begin(1)).collect();
         assert!(of_one.iter().all(Option::is_some));
         assert!(begin(1).is_none() && begin(2).is_some());
         drop(of_one);
