@@ -77,8 +77,8 @@ impl Model {
         }
     }
 
-    /// Whether a transaction was begun as it is written: with that method and amount, and with an attempt or
-    /// without one.
+    /// Whether a transaction was begun as it is written: with that method and amount, at that gateway, and with an
+    /// attempt or without one.
     #[must_use]
     pub fn has_begun(&self, written: &Transaction, has_attempt: bool) -> bool {
         let id = written.id.uuid().as_u128();
@@ -88,6 +88,7 @@ impl Model {
         found.map_or(!has_attempt, |it| {
             it.method == written.payment_method_id.uuid().as_u128()
                 && it.asked == written.amount.map(|amount| amount.0)
+                && (!it.is_called() || it.gateway == written.gateway)
                 && it.has_attempt == has_attempt
         })
     }

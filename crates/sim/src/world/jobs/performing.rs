@@ -100,10 +100,12 @@ impl<D: Disk> World<D> {
         }
     }
 
-    /// No further try of a payment begins while the customer of an earlier one may still confirm it. One that had
-    /// come to nothing, and that is pending after all, is beside others that began before.
+    /// No further try of a payment begins while the customer of an earlier one may still confirm it; what completes
+    /// or cancels one begins none. One that had come to nothing, and that is pending after all, is beside others that
+    /// began before.
     fn no_customer_acts(&self, call: &Call) -> Result<(), Wrong> {
-        let begins = matches!(call.kind, Kind::Authorize | Kind::Purchase | Kind::Credit);
+        let starts = matches!(call.kind, Kind::Authorize | Kind::Purchase | Kind::Credit);
+        let begins = starts && !self.find_move(call.transaction).is_some_and(|it| it.was_pending);
         let payment = self.model.payment(call.tenant, call.payment).filter(|_| begins);
         let tries = payment.into_iter().flat_map(|it| &it.moves).filter(|it| it.starts());
         let mut acting = tries.filter(|it| it.awaits_customer() && !it.was_revived);
