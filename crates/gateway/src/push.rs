@@ -9,6 +9,9 @@
 //! deliveries in between fail without an attempt. Thus memory is bounded and the cursor advances: it
 //! passes a row when all events of the row are delivered or postponed, in the same commit as the
 //! postponement.
+//!
+//! Events that a replay sends again are first attempts too, of which a page is done at a time. A single event that is
+//! sent again is a postponed delivery, so that a front can have the owner of its partition queue it.
 
 mod body;
 pub mod endpoint;

@@ -86,7 +86,7 @@ struct Follower {
     log: Option<mpsc::Sender<DeliveryTry>>,
 }
 
-/// What the follower is told of, beside the journal.
+/// The follower's inputs beside the journal.
 #[derive(Clone)]
 pub(super) struct Inputs {
     pub(super) targets: Arc<Targets>,

@@ -40,7 +40,7 @@ pub(super) struct Resent {
     endpoint: Option<WebhookEndpointId>,
 }
 
-/// What is told once a page is done: how many deliveries it had.
+/// Takes the number of a page's deliveries once each of them is done.
 pub(super) type Done = oneshot::Sender<usize>;
 
 /// Pages for the follower.

@@ -1,9 +1,10 @@
 //! The simulator as an HTTP process of its own, for crash tests and clusters.
 //!
 //! `POST /charges` executes a call and returns its outcome; `GET /charges/{transaction}` returns the
-//! state of a transaction; `POST /methods` attaches, detaches or looks for a payment method; `GET /notifications?after=N` waits for notifications; `GET /journal`
-//! streams all records of transactions, one as JSON per line; `GET /health`. The server speaks HTTP/1.1,
-//! and HTTP/2 without an upgrade, so that one connection can carry all concurrent calls.
+//! state of a transaction; `POST /methods` attaches, detaches or looks for a payment method;
+//! `GET /notifications?after=N` waits for notifications; `GET /journal` streams all records of
+//! transactions, one as JSON per line; `GET /health`. The server speaks HTTP/1.1, and HTTP/2 without an
+//! upgrade, so that one connection can carry all concurrent calls.
 
 use std::io;
 use std::net::SocketAddr;

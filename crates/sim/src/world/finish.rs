@@ -94,7 +94,7 @@ impl<D: Disk> World<D> {
         self.advance(self.real + SECOND_US)
     }
 
-    /// Whoever does nothing is given up: the gateway waits for no customer any more, except where an operator said
+    /// A customer who does nothing is given up: the gateway waits for no customer any more, except where an operator said
     /// how the transaction ended.
     fn no_customer_is_waited_for(&self) -> Result<(), Wrong> {
         let mut awaited = self.gateway.book.iter().filter(|(_, line)| line.acts);
