@@ -850,3 +850,4 @@ ALTER TABLE payment_method ADD COLUMN step INTEGER;
 ALTER TABLE payment_method ADD COLUMN step_deadline_us INTEGER;
 ALTER TABLE payment_method ADD COLUMN step_asked INTEGER;
 ALTER TABLE payment_method ADD COLUMN step_reply BLOB;
+ALTER TABLE payment_transaction ADD COLUMN heard_at_us INTEGER;

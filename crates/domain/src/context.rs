@@ -171,6 +171,12 @@ impl<'a> Context<'a> {
         id
     }
 
+    /// Whether an answer to a question of `asked_at`, in real time, is older than what was heard by one of
+    /// `heard_at`. A time that is still to come is that of a clock that has been set back since, and says nothing.
+    pub(crate) fn is_outdated(&self, asked_at: Timestamp, heard_at: Timestamp) -> bool {
+        asked_at < heard_at && heard_at <= self.real_now
+    }
+
     pub(crate) fn next_payment_number(&mut self) -> i64 {
         let number = self.sequences.payment_number;
         self.sequences.payment_number += 1;

@@ -251,6 +251,10 @@ pub struct Transaction {
     /// elsewhere.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overruled: bool,
+    /// Real time of the question to its gateway, or of the notification, that changed it last: what was asked
+    /// before does not change its end any more. `None` where only its own call did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_at: Option<Timestamp>,
     /// Why it goes through that gateway; `None` where its payment method says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routed: Option<Routed>,

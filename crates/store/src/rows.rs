@@ -360,7 +360,7 @@ pub(crate) fn transaction_row<'a>(
     it: &'a Transaction,
     opened_seq: Seq,
     routed: Option<&'a String>,
-) -> [Value<'a>; 24] {
+) -> [Value<'a>; 25] {
     [
         it.tenant.into(),
         it.payment_id.into(),
@@ -385,6 +385,7 @@ pub(crate) fn transaction_row<'a>(
         it.overruled.into(),
         it.merchant_account.as_ref().map(|it| &it.0).into(),
         routed.into(),
+        it.heard_at.into(),
         it.revision.seq.into(),
     ]
 }
@@ -429,6 +430,7 @@ pub fn opened_transaction(cells: &mut Cells<'_>) -> Result<(Seq, Transaction), S
         overruled: cells.flag()?,
         merchant_account: cells.opt_string()?.map(MerchantAccount),
         routed: cells.opt_json()?,
+        heard_at: cells.opt_time()?,
         revision: cells.revision()?,
     };
     Ok((opened_seq, transaction))

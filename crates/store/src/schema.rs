@@ -38,6 +38,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 11, sql: routing },
     Migration { version: 12, sql: disputes },
     Migration { version: 13, sql: method_steps },
+    Migration { version: 14, sql: outcomes_in_order },
 ];
 
 /// The version that this code writes.
@@ -146,6 +147,11 @@ fn disputes(dialect: &Dialect) -> String {
 /// What the gateways of payment methods have still to do with them.
 fn method_steps(dialect: &Dialect) -> String {
     tables::added_columns(13, dialect)
+}
+
+/// When gateways were asked for the outcomes that transactions have.
+fn outcomes_in_order(dialect: &Dialect) -> String {
+    tables::added_columns(14, dialect)
 }
 
 /// The whole schema of an empty database, step by step.
@@ -341,9 +347,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808 502b06c67532d477fc5f364a1555424e f2cef72d885b8fbe481e91294608f13d 6e762a52cfcd6b8276bb42990dcbe083 8d4cf0b6da83342ec0780083a6c43683 9034d98a0dbbe8382104afa90b0470a4 576a090c602ce81e64b448e50169757d"]
+        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808 502b06c67532d477fc5f364a1555424e f2cef72d885b8fbe481e91294608f13d 6e762a52cfcd6b8276bb42990dcbe083 8d4cf0b6da83342ec0780083a6c43683 9034d98a0dbbe8382104afa90b0470a4 576a090c602ce81e64b448e50169757d 7ba9bfdafc95aa19085f87cae40289ef"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0 af783dbaee9fe16e08f08ed32752229f 502b06c67532d477fc5f364a1555424e 8491dda2d4e62295303d76267d579a09 8df1212a3d229abd33a1e960171c7692 be7d2d6609fbd5a50054273d5dcaf0c8 8a52bf2919000e25ec1a9617446c4172 fc6d7c225e04571dc59ea6538666238b"]
+        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0 af783dbaee9fe16e08f08ed32752229f 502b06c67532d477fc5f364a1555424e 8491dda2d4e62295303d76267d579a09 8df1212a3d229abd33a1e960171c7692 be7d2d6609fbd5a50054273d5dcaf0c8 8a52bf2919000e25ec1a9617446c4172 fc6d7c225e04571dc59ea6538666238b 3271e61f752620e4670bc1927bea64d6"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

@@ -287,6 +287,7 @@ mod tests {
             first_reference: None,
             second_reference: None,
             overruled: false,
+            heard_at: None,
             routed: None,
             revision: domain::Revision::first(domain::Seq(1)),
         }

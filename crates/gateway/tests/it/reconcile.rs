@@ -33,6 +33,7 @@ fn booked(number: u128, status: TransactionStatus, minor: i64) -> Transaction {
         first_reference: None,
         second_reference: None,
         overruled: false,
+        heard_at: None,
         merchant_account: None,
         revision: Revision::first(Seq(1)),
         routed: None,

@@ -76,6 +76,7 @@ pub static PAYMENT_TRANSACTION: Table = Table {
         int("overruled"),
         text("merchant_account").added(9).fixed(),
         text("routed").added(11).fixed(),
+        int("heard_at_us").added(14),
         int("seq"),
     ],
     key_columns: 3,

@@ -68,6 +68,7 @@ fn transaction(status: TransactionStatus) -> Change {
         first_reference: None,
         second_reference: None,
         overruled: false,
+        heard_at: None,
         merchant_account: None,
         revision: Revision::first(Seq(1)),
         routed: None,

@@ -275,6 +275,7 @@ mod tests {
             first_reference: Some("ref".to_owned()),
             second_reference: None,
             overruled: false,
+            heard_at: None,
             merchant_account: None,
             revision: Revision::first(Seq(1)),
             routed: None,

@@ -48,7 +48,7 @@ pub(crate) fn record(state: &State, it: &RecordDispute, cx: &mut Context) -> Out
     }
     let before = state.dispute(cx.tenant, &it.case);
     let mut dispute = match before {
-        Some(known) if known.payment_id == it.payment => said_now(known, it),
+        Some(known) if known.payment_id == it.payment => said_now(known, it, cx),
         Some(_) => return Err(of_another_payment()),
         None => first_said(state, (file, disputed), it, cx)?,
     };
@@ -100,14 +100,14 @@ fn first_said(
         updated_at: cx.now,
         revision: Revision::first(cx.seq),
     };
-    Ok(said_now(&nothing, it))
+    Ok(said_now(&nothing, it, cx))
 }
 
 /// The dispute with what the gateway says. What moved in all only grows; the rest is that of the latest question.
-fn said_now(known: &Dispute, it: &RecordDispute) -> Dispute {
+fn said_now(known: &Dispute, it: &RecordDispute, cx: &Context) -> Dispute {
     let mut dispute = known.clone();
     let said = &it.said;
-    if it.asked_at >= known.asked_at {
+    if !cx.is_outdated(it.asked_at, known.asked_at) {
         let latest = Dispute {
             status: said.status,
             reason: said.reason.as_deref().map(gateway_text),

@@ -158,6 +158,7 @@ fn transaction(
         first_reference: text(&it.first_reference),
         second_reference: text(&it.second_reference),
         overruled: false,
+        heard_at: None,
         merchant_account: None,
         routed: None,
         revision: Revision::first(cx.seq),

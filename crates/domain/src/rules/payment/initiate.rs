@@ -338,6 +338,7 @@ pub(super) fn append(
         first_reference: None,
         second_reference: None,
         overruled: false,
+        heard_at: None,
         routed: None,
         revision: Revision::first(cx.seq),
     });

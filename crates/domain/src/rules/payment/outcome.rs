@@ -57,6 +57,8 @@ pub(super) struct Settled {
     unsent: bool,
     /// It had failed, and now money may move after all.
     reopens: bool,
+    /// See [`Transaction::heard_at`].
+    heard_at: Option<Timestamp>,
 }
 
 impl Settled {
@@ -76,6 +78,7 @@ impl Settled {
             references: (None, None),
             unsent: false,
             reopens: false,
+            heard_at: None,
         }
     }
 
@@ -286,6 +289,9 @@ pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Conte
 pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Context) -> Outcome {
     let (file, transaction) = transaction_of(state, (it.payment, it.transaction), cx)?;
     let outstanding = outstanding_today(state, it.transaction, cx);
+    // Two questions may be answered in one order and booked in the other: the later one has the say.
+    let outdated = !transaction.status.is_open()
+        && transaction.heard_at.is_some_and(|heard_at| cx.is_outdated(it.asked_at, heard_at));
     let settled = match &it.knowledge {
         GatewayKnowledge::Found(outcome) => Some(read_outcome(transaction, outcome, Source::Later)),
         GatewayKnowledge::NotFound
@@ -297,7 +303,9 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
         GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => None,
     };
     let evidence = match &it.knowledge {
-        GatewayKnowledge::Found(outcome) if outcome.status != GatewayStatus::Undefined => {
+        GatewayKnowledge::Found(outcome)
+            if outcome.status != GatewayStatus::Undefined && !outdated =>
+        {
             Evidence::Outcome
         }
         GatewayKnowledge::Found(_) | GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => {
@@ -310,6 +318,7 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     let call_may_run = outstanding.as_ref().is_some_and(|open| may_run(open, it.asked_at));
     let mut file = file.clone();
     let changed = settled
+        .filter(|_| !outdated)
         .filter(|it| it.reopens || worth_booking(transaction.status, it.status))
         .filter(|it| it.reopens || !(call_may_run && it.status.is_open()));
     let was_settled = changed.is_some();
@@ -318,7 +327,7 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     let mut outstanding =
         outstanding.or_else(|| reopened.then(|| outcome_of(transaction, cx.real_now, cx)));
     if let Some(settled) = changed {
-        settle(&mut file, it.transaction, settled, cx);
+        settle(&mut file, it.transaction, Settled { heard_at: Some(it.asked_at), ..settled }, cx);
     } else if transaction.status == TransactionStatus::InFlight && !call_may_run {
         // Nobody asks while a call runs; one that is found running was orphaned by a crash.
         settle(&mut file, it.transaction, Settled::failed(TransactionStatus::Unknown), cx);
@@ -531,6 +540,7 @@ pub(super) fn settle(
     let (first, second) = settled.references;
     transaction.first_reference = first.or(transaction.first_reference.take());
     transaction.second_reference = second.or(transaction.second_reference.take());
+    transaction.heard_at = settled.heard_at.or(transaction.heard_at);
     transaction.revision = transaction.revision.next(cx.seq);
     if transaction.status == TransactionStatus::Success {
         ledger::post(&file.payment, transaction, cx);

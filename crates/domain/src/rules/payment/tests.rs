@@ -39,7 +39,7 @@ use crate::{
 /// `approve|decline|cancel|pend|undefined|timeout|fail|nothing|unsent PAYMENT`, the inquiry's
 /// `found-paid|found-declined|found-pending|not-found PAYMENT`, `paid|unpaid PAYMENT` (hearsay on
 /// what is pending), `fix PAYMENT STATUS`, `wait SECONDS` (fewer than 0: the clock is set back).
-/// Options: `key=` (transaction), `in=` (currency), `external` (settles at once), `other` (goes
+/// Options: `asked=SECONDS` (the inquiry was sent so long ago), `key=` (transaction), `in=` (currency), `external` (settles at once), `other` (goes
 /// through another gateway), `control` (names `faregate-rules`), `reason` (the operator gives one), `#N` (not the open or last, but the N-th transaction), `key=@PAYMENT` (the
 /// id of that payment's first transaction).
 fn check(script: &str, expected: Expect) {
@@ -308,7 +308,9 @@ impl World {
             }))
         };
         let inquired = |knowledge| {
-            let asked_at = Timestamp(self.rows.now);
+            let ago = options.iter().find_map(|it| it.strip_prefix("asked="));
+            let ago_us = ago.map_or(0, |it| it.parse::<i64>().unwrap() * Timestamp::SECOND_US);
+            let asked_at = Timestamp(self.rows.now - ago_us);
             Command::Payment(PaymentCommand::GatewayInquired(GatewayInquired {
                 payment,
                 transaction,

@@ -54,6 +54,40 @@ fn late_news_is_booked() {
 }
 
 #[test]
+fn an_answer_to_an_older_question_changes_no_end() {
+    let heard = "purchase p 10 | timeout p | wait 100 |";
+    check(
+        &format!("{heard} found-declined p asked=1 | found-paid p asked=2"),
+        expect!["Purchase PaymentFailure; "],
+    );
+    check(
+        &format!("{heard} found-paid p asked=1 | found-declined p asked=2"),
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    check(
+        &format!("{heard} found-declined p asked=1 | found-pending p asked=2"),
+        expect!["Purchase PaymentFailure; "],
+    );
+    check(
+        &format!("{heard} found-declined p asked=2 | found-paid p asked=1"),
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+    // What is pending is open: it takes any news.
+    check(
+        &format!("{heard} found-pending p asked=1 | found-paid p asked=2"),
+        expect!["Purchase Success, purchased 1000; gateway>customer 1000"],
+    );
+}
+
+#[test]
+fn a_clock_set_back_makes_nothing_older() {
+    check(
+        "purchase p 10 | timeout p | wait 100 | found-paid p | wait -50 | found-declined p",
+        expect!["Purchase PaymentFailure; gateway>customer 1000, customer>gateway 1000"],
+    );
+}
+
+#[test]
 fn follow_up_goes_to_the_gateway_that_holds_the_money() {
     let tries = "authorize p 10 | decline p | authorize p 10 other";
     check_ways(
