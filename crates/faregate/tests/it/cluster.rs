@@ -13,6 +13,7 @@ use crate::gateways::{Program, account, pay, payment_of};
 use crate::postgres::{Scratch, key_file};
 use crate::process::{Launch, Server, TempDir, eventually, run};
 use crate::webhook_receiver::Receiver;
+use crate::webhooks::replay_to;
 
 /// A processor and two fronts with one program as their gateway.
 pub(crate) struct Cluster {
@@ -189,7 +190,7 @@ fn cluster_fronts_have_the_owner_of_an_event_send_it_again() {
     let [client, other] = cluster.tenant();
     let receiver = Receiver::start();
     let made = json!({ "url": receiver.url, "events": ["account.created"] });
-    assert_eq!(client.post("/v1/webhooks/endpoints", &made).status, 201);
+    let made = client.post("/v1/webhooks/endpoints", &made).json();
     // Of accounts in several partitions.
     for _ in 0..6 {
         account(&client, "acme");
@@ -209,6 +210,8 @@ fn cluster_fronts_have_the_owner_of_an_event_send_it_again() {
     again.sort();
     assert_eq!(again.iter().collect::<BTreeSet<_>>(), first.iter().collect());
     assert_eq!(other.post("/v1/events/evt_1_0/resend", &json!({})).status, 404);
+    assert_eq!(replay_to(&other, &made["id"]).0, 202);
+    assert_eq!(replay_to(&other, &json!("callback")), (400, "endpoint".to_owned()));
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn a_key_of_the_tenants_own_has_several_values_and_settings_one() {
         json!([{ "key": "colour of shop", "values": ["blue", "red\nand green"], "auditLogs": [] }])
     );
 
-    let stranger = another_tenant(&server);
+    let stranger = server.another_tenant();
     assert_eq!(values(&stranger, colour), json!([]));
     assert_eq!(stranger.get("/1.0/kb/tenants/uploadPerTenantConfig/col/search").json(), json!([]));
     assert_eq!(stranger.delete(colour).status, 204);
@@ -65,12 +65,6 @@ fn a_key_of_the_tenants_own_has_several_values_and_settings_one() {
         types.filter(|it| it.as_str().unwrap().starts_with("TENANT_CONFIG")).collect();
     let (change, deletion) = ("TENANT_CONFIG_CHANGE", "TENANT_CONFIG_DELETION");
     assert_eq!(of_configuration, [change, change, deletion], "keys of its own are no events");
-}
-
-fn another_tenant(server: &Server) -> Client {
-    let body = json!({ "apiKey": "eve", "apiSecret": "eves" });
-    assert_eq!(server.client().post("/1.0/kb/tenants", &body).status, 201);
-    server.client().tenant("eve", "eves")
 }
 
 #[test]

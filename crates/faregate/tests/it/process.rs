@@ -196,10 +196,19 @@ impl Server {
 
     /// A client that is the administrator, of a new tenant `bob`/`lazar`.
     pub fn tenant(&self) -> Client {
-        let body = serde_json::json!({ "apiKey": "bob", "apiSecret": "lazar" });
+        self.new_tenant("bob", "lazar")
+    }
+
+    /// A client that is the administrator, of a new tenant `eve`/`eves`.
+    pub fn another_tenant(&self) -> Client {
+        self.new_tenant("eve", "eves")
+    }
+
+    fn new_tenant(&self, key: &str, secret: &str) -> Client {
+        let body = serde_json::json!({ "apiKey": key, "apiSecret": secret });
         let made = self.client().post("/1.0/kb/tenants", &body);
         assert_eq!(made.status, 201, "{}", made.text());
-        self.client().tenant("bob", "lazar")
+        self.client().tenant(key, secret)
     }
 
     /// A client with the token for `/metrics`.

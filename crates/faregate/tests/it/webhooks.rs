@@ -12,6 +12,7 @@ use crate::process::{Server, eventually};
 use crate::webhook_receiver::{Answers, Received, Receiver};
 
 const ENDPOINTS: &str = "/v1/webhooks/endpoints";
+const REPLAYS: &str = "/v1/webhooks/replays";
 
 fn endpoint(client: &Client, body: &Value) -> Value {
     let made = client.post(ENDPOINTS, body);
@@ -290,12 +291,12 @@ fn repeated_requests_with_an_idempotency_key_make_one_endpoint_secret_and_replay
     assert_eq!(client.get(made.header("location").unwrap()).header("etag"), Some("\"3\""));
     assert_eq!(with("a").post(&secret, &json!({})).status, 422, "it was used for another route");
     let replay = json!({ "from": "2020-01-01T00:00:00Z" });
-    let first = with("r").post("/v1/webhooks/replays", &replay);
-    let again = with("r").post("/v1/webhooks/replays", &replay);
+    let first = with("r").post(REPLAYS, &replay);
+    let again = with("r").post(REPLAYS, &replay);
     assert_eq!((first.status, again.status), (202, 202), "{} {}", first.text(), again.text());
     assert_eq!(first.header("location"), again.header("location"));
     let another = json!({ "from": "2021-01-01T00:00:00Z" });
-    assert_eq!(with("r").post("/v1/webhooks/replays", &another).status, 422);
+    assert_eq!(with("r").post(REPLAYS, &another).status, 422);
     let wrong = with("ä").post(ENDPOINTS, &body);
     assert_eq!((wrong.status, &wrong.json()["field"]), (400, &json!("Idempotency-Key")));
     // After the time for which answers are kept, it is a new request.
@@ -428,7 +429,7 @@ fn replayed(receiver: &Receiver) -> Result<(), String> {
         purchase(&client, &of, "1", "");
     }
     arrive(receiver, "payment.succeeded", 5);
-    let replay = client.post("/v1/webhooks/replays", &json!({ "from": "2020-01-01T00:00:00Z" }));
+    let replay = client.post(REPLAYS, &json!({ "from": "2020-01-01T00:00:00Z" }));
     assert_eq!(replay.status, 202, "{}", replay.text());
     arrive(receiver, "payment.succeeded", 10);
     let received = receiver.received();
@@ -471,7 +472,7 @@ fn events_are_sent_again_under_their_ids_one_by_one_and_by_time() {
         assert_eq!(event[field], delivered[field], "{event}");
     }
     let wanted = json!({ "from": "2020-01-01T00:00:00Z", "events": ["payment.*"], "account": of });
-    let replay = client.post("/v1/webhooks/replays", &wanted);
+    let replay = client.post(REPLAYS, &wanted);
     assert_eq!(replay.status, 202, "{}", replay.text());
     let path = replay.header("location").unwrap().to_owned();
     // It goes on where it was.
@@ -491,8 +492,36 @@ fn events_are_sent_again_under_their_ids_one_by_one_and_by_time() {
         json!({ "from": "2020-01-01T00:00:00Z", "to": "2020-01-01T00:00:00Z" }),
         json!({ "from": "2020-01-01T00:00:00Z", "events": ["x"] }),
     ] {
-        assert_eq!(client.post("/v1/webhooks/replays", &wrong).status, 400);
+        assert_eq!(client.post(REPLAYS, &wrong).status, 400);
     }
+}
+
+/// What a client gets for a replay to an endpoint.
+pub(crate) fn replay_to(client: &Client, endpoint: &Value) -> (u16, String) {
+    let wanted = json!({ "from": "2020-01-01T00:00:00Z", "endpoint": endpoint });
+    let answer = client.post(REPLAYS, &wanted);
+    (answer.status, answer.json()["field"].as_str().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn a_replay_is_to_an_endpoint_of_the_tenant() {
+    let server = Server::start();
+    let client = server.tenant();
+    let refused = (400, "endpoint".to_owned());
+    let another = json!("0197b3d0-0000-7000-8000-000000000000");
+    assert_eq!(replay_to(&client, &another), refused);
+    assert_eq!(replay_to(&client, &json!("callback")), refused, "there is none");
+    let made = endpoint(&client, &json!({ "url": "https://example.com/in" }));
+    assert_eq!(replay_to(&client, &made["id"]).0, 202);
+    let other = server.another_tenant();
+    assert_eq!(replay_to(&other, &made["id"]), refused, "it is another tenant's");
+    let wanted = json!({ "from": "2020-01-01T00:00:00Z", "endpoint": made["id"] });
+    let ask = || client.clone().header("Idempotency-Key", "k").post(REPLAYS, &wanted).status;
+    assert_eq!(ask(), 202);
+    let path = format!("{ENDPOINTS}/{}", made["id"].as_str().unwrap());
+    assert_eq!(client.delete(&path).status, 204);
+    assert_eq!(ask(), 202, "it is a repetition");
+    assert_eq!(replay_to(&client, &made["id"]), refused, "it is gone");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
+use domain::tenant::PUSH_CALLBACK;
 use domain::{AccountId, Timestamp, WebhookEndpointId};
 use engine::ports::{CALLBACK, StoreError};
 use engine::time::rfc3339;
@@ -21,10 +22,11 @@ use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::document;
 use super::endpoints::check_events;
 use super::repeatable::Repeatable;
 use crate::Api;
-use crate::caller::Call;
+use crate::caller::{Call, RequestContext};
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections, Unauthenticated};
@@ -92,6 +94,7 @@ pub struct ReplayView {
         (status = 403, description = "event:resend is missing"),
         (status = 422, description = "The key was used for another request"),
         (status = 429, description = "100 replays of the tenant are not done yet"),
+        (status = 501, description = "It names an endpoint, and flags.key_file is not configured"),
         Unauthenticated))]
 pub async fn create(
     Call { api, context, uri, headers }: Call,
@@ -124,16 +127,8 @@ pub async fn create(
         account: it.account.map(AccountId::new),
         created_at: now,
     };
-    let (added, partitions) = (replay.clone(), partitions(&api).await?);
-    let found = with_replays(&api, move |replays| {
-        let found = replays.find(added.tenant, added.id)?;
-        if found.is_some() {
-            return Ok(found);
-        }
-        let is_added = replays.add(&added, partitions)?;
-        Ok(is_added.then_some((added, vec![])))
-    });
-    let (found, progress) = found.await?.ok_or(Error::TooManyReplays)?;
+    let partitions = partitions(&api).await?;
+    let (found, progress) = found_or_added(&api, &context, (&replay, partitions)).await?;
     let to = if has_end { replay.times.1 } else { found.times.1 };
     let is_same = Replay { times: (replay.times.0, to), created_at: found.created_at, ..replay };
     if is_same != found {
@@ -142,6 +137,49 @@ pub async fn create(
     let location = [(LOCATION, format!("/v1/webhooks/replays/{}", found.id))];
     Ok((StatusCode::ACCEPTED, location, Json(view(&found, (&progress, partitions))))
         .into_response())
+}
+
+/// The replay as it is stored, which is another one where its id was used before.
+async fn found_or_added(
+    api: &Api,
+    context: &RequestContext,
+    (replay, partitions): (&Replay, usize),
+) -> Result<(Replay, Vec<ReplayProgress>), Error> {
+    let (tenant, id) = (replay.tenant, replay.id);
+    if let Some(found) = with_replays(api, move |replays| replays.find(tenant, id)).await? {
+        return Ok(found);
+    }
+    // Only of a new one: a repetition is answered as the first one was, also once the endpoint is gone.
+    if let Some(endpoint) = replay.endpoint {
+        require_endpoint(api, context, endpoint).await?;
+    }
+    let added = replay.clone();
+    let found = with_replays(api, move |replays| {
+        let found = replays.find(added.tenant, added.id)?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        let is_added = replays.add(&added, partitions)?;
+        Ok(is_added.then_some((added, vec![])))
+    });
+    found.await?.ok_or(Error::TooManyReplays)
+}
+
+/// # Errors
+/// The field `endpoint`, where the tenant has no such endpoint.
+async fn require_endpoint(
+    api: &Api,
+    context: &RequestContext,
+    endpoint: WebhookEndpointId,
+) -> Result<(), Error> {
+    let is_there = if endpoint == CALLBACK {
+        let no = context.tenant.no;
+        let stored = api.engine.read(move |queries| queries.tenant_value(no, PUSH_CALLBACK));
+        stored.await?.is_some_and(|it| it.value.is_some())
+    } else {
+        document::read(api, context).await?.all.iter().any(|it| it.id == endpoint)
+    };
+    is_there.then_some(()).ok_or_else(|| invalid("endpoint", "is none of the tenant's endpoints"))
 }
 
 /// Shows how far a replay is.
