@@ -247,6 +247,23 @@ def a_customer_enters_a_card_on_stripes_page(kb, stripe):
     same(status, 404, "an account that is not there")
 
 
+def a_repeated_request_for_a_page_gets_the_same_session(kb, stripe):
+    account = kb.account()
+    path = f"/paymentGateways/hosted/form/{account}?pluginName=faregate-stripe"
+
+    def session(key, done="done"):
+        fields = [{"key": "successUrl", "value": f"http://127.0.0.1:9/{done}"}]
+        status, form, _ = kb.ask("POST", path, {"formFields": fields}, headers=key and {"Idempotency-Key": key})
+        same(status, 200, form)
+        return form["formFields"]["id"]
+
+    key = str(uuid.uuid4())
+    first = session(key)
+    same(session(key), first, "with the same key")
+    others = {session(str(uuid.uuid4())), session(None), session(None), session(key, "elsewhere")}
+    same(len(others | {first}), 5, "sessions of other requests")
+
+
 def methods_that_were_attached_elsewhere_are_found(kb, stripe):
     account = kb.account()
     kb.method(account, "pm_card_visa")
@@ -1154,6 +1171,7 @@ CHECKS = [
     tokens_and_kill_bills_names_work,
     authorize_capture_refund_and_void,
     a_customer_enters_a_card_on_stripes_page,
+    a_repeated_request_for_a_page_gets_the_same_session,
     methods_that_were_attached_elsewhere_are_found,
     no_secret_is_in_a_file_or_a_log,
     a_decline_says_why,

@@ -453,6 +453,9 @@ pub enum RequestRefused {
 #[derive(Clone, Debug)]
 pub struct FormRequest {
     pub tenant: TenantNo,
+    /// Names the request: the same where the client sends it again with its idempotency key, so that it gets the
+    /// same page.
+    pub request: uuid::Uuid,
     /// The account whose customer uses it.
     pub account: AccountId,
     /// What the client says of it: untrusted.

@@ -273,7 +273,7 @@ impl Stripe {
         };
         let customer = methods::customer(&api, &self.tenants, &of).await.map_err(refusal)?;
         let parameters = checkout::parameters(&form.fields, &customer).map_err(Invalid)?;
-        let key = Uuid::from_bytes(secrets::random::bytes()).to_string();
+        let key = format!("{}:session", form.request);
         let made = api.post::<Page>("/v1/checkout/sessions", parameters, &key).await;
         let Page { id, url } = made.map_err(refusal)?;
         let url = url.ok_or_else(|| Unavailable("Stripe's session has no page".to_owned()))?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::payment::Actor;
-use domain::{Command, Id, Reply, Request, RequestId, TenantNo};
+use domain::{Command, Id, Idempotency, Reply, Request, RequestId, TenantNo};
 use engine::Answer;
 use engine::access::{Caller, TenantRef};
 use engine::ports::{Queries, StoreError};
@@ -14,6 +14,8 @@ use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+use web::fingerprint;
 use web::headers::has_idempotency_key;
 
 use crate::KillBillApi;
@@ -175,26 +177,37 @@ impl Call {
         self.parts.method == Method::POST && has_idempotency_key(&self.parts.headers)
     }
 
+    /// What names the request beyond this process: the same for one that is sent again with its idempotency key.
+    ///
+    /// # Errors
+    /// 400 if the key is invalid.
+    pub(crate) fn name_of_request(&self) -> Result<Uuid, Failure> {
+        let repeatable = self.idempotency(self.tenant_no(), &self.body)?;
+        Ok(repeatable
+            .map_or(self.id.0, |it| fingerprint(&[it.key.0.as_bytes(), it.fingerprint.as_bytes()])))
+    }
+
+    fn idempotency(&self, tenant: TenantNo, body: &[u8]) -> Result<Option<Idempotency>, Failure> {
+        let uri = &self.parts.uri;
+        let identity = RequestIdentity {
+            tenant,
+            user: &self.caller.username,
+            method: self.parts.method.as_str(),
+            path: uri.path(),
+            query: uri.query().unwrap_or_default(),
+            body,
+        };
+        request::idempotency(&self.parts.headers, identity)
+    }
+
     async fn submit_as(
         &self,
         tenant: TenantNo,
         command: Command,
         body: &[u8],
     ) -> Result<Reply, Failure> {
-        let idempotency = if self.parts.method == Method::POST {
-            let uri = &self.parts.uri;
-            let identity = RequestIdentity {
-                tenant,
-                user: &self.caller.username,
-                method: self.parts.method.as_str(),
-                path: uri.path(),
-                query: uri.query().unwrap_or_default(),
-                body,
-            };
-            request::idempotency(&self.parts.headers, identity)?
-        } else {
-            None
-        };
+        let idempotency =
+            if self.parts.method == Method::POST { self.idempotency(tenant, body)? } else { None };
         let actor = self.actor.clone().expect("routes that write are audited");
         let request = Request { id: self.id, tenant, actor, idempotency, command };
         let answer = self.api.engine().submit(request).await.map_err(|mut unavailable| {

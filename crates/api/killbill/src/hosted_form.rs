@@ -150,7 +150,8 @@ async fn form(
     (account, fields): (AccountId, Properties),
 ) -> HandlerResult {
     let gateway = registered(call, name)?;
-    let form = gateway.form(FormRequest { tenant: call.tenant(), account, fields }).await;
+    let (tenant, request) = (call.tenant(), call.name_of_request()?);
+    let form = gateway.form(FormRequest { tenant, request, account, fields }).await;
     let form = form.map_err(|refused| match refused {
         RequestRefused::Unsupported => Failure::illegal(format!("pluginName: {name} has no page")),
         RequestRefused::Invalid(reason) => Failure::illegal(printable(&reason)),

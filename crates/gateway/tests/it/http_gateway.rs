@@ -333,6 +333,7 @@ async fn a_program_has_a_page_or_says_why_not() {
     let (program, gateway) = Program::start().await;
     let asked = || FormRequest {
         tenant: TenantNo(1),
+        request: id(7),
         account: AccountId::new(id(1)),
         fields: vec![("successUrl".to_owned(), "https://shop.example.com".to_owned())],
     };
