@@ -63,6 +63,7 @@ pub const PERMISSIONS: &[&str] = &[
     "flag:approve",
     "flag:secrets",
     "gateway:read",
+    "gateway:write",
     "mail:read",
     "mail:send",
     "customer:read",

@@ -39,6 +39,10 @@ pub const CATALOG: &str = "CATALOG";
 /// The key under which a tenant's webhook endpoints are stored, sealed.
 pub const WEBHOOK_ENDPOINTS: &str = "WEBHOOK_ENDPOINTS";
 
+/// What the key begins with under which it is stored which endpoint for a gateway's notifications holds, once one
+/// was withdrawn; the gateway's name follows.
+pub const NOTIFICATION_ENDPOINT: &str = "NOTIFICATION_ENDPOINT_";
+
 /// A key that Kill Bill keeps for itself, and that no command of this version stores (its `TenantKV.TenantKey`).
 const OVERDUE_CONFIG: &str = "OVERDUE_CONFIG";
 
@@ -59,7 +63,9 @@ pub fn is_reserved_key(key: &str) -> bool {
         OVERDUE_CONFIG,
     ];
     KEYS.contains(&key)
-        || [PLUGIN_CONFIGURATION, PAYMENT_STATE_MACHINE].iter().any(|it| key.starts_with(it))
+        || [PLUGIN_CONFIGURATION, PAYMENT_STATE_MACHINE, NOTIFICATION_ENDPOINT]
+            .iter()
+            .any(|it| key.starts_with(it))
         || KEY_PREFIXES_OF_KILL_BILL.iter().any(|it| key.starts_with(it))
 }
 

@@ -9,14 +9,16 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
-use domain::TenantNo;
+use domain::command::TenantCommand;
+use domain::tenant::{NOTIFICATION_ENDPOINT, SetTenantValue};
+use domain::{Command, TenantNo};
 use engine::access::ClientAddress;
 use engine::ports::{Inquiry, PostedNotification};
 use engine::{NotificationError, Unavailable};
 use gateway::customer_return::CustomerReturn;
 use gateway::stripe;
 use http::{HeaderValue, StatusCode, header};
-use secrets::Purpose;
+use secrets::{Purpose, Sealer};
 use serde::Serialize;
 use tokio::time::timeout;
 use utoipa::ToSchema;
@@ -32,6 +34,11 @@ use crate::parameters::{Parameters, invalid};
 
 /// How long a customer's browser waits for the outcome.
 const CUSTOMER_WAITS_MAX: Duration = Duration::from_secs(10);
+
+/// Shows where notifications are posted.
+const READ: &str = "gateway:read";
+/// Withdraws an endpoint.
+const WRITE: &str = "gateway:write";
 
 /// The maximum size of a notification.
 const NOTIFICATION_BYTES_MAX: usize = 256 * 1024;
@@ -80,12 +87,28 @@ pub struct NotificationEndpoint {
     url: Option<String>,
 }
 
+/// What an endpoint names.
+struct Named {
+    tenant: TenantNo,
+    gateway: String,
+    /// Which of the endpoints that the tenant had for the gateway it is: what is stored for it; `None` for the first.
+    generation: Option<String>,
+}
+
+/// A gateway of a request about its endpoint.
+struct Wanted<'c> {
+    call: &'c Call,
+    gateway: String,
+    /// What stands before the endpoint in its path.
+    below: String,
+}
+
 /// The endpoint of an HTTP gateway.
 #[utoipa::path(get, path = "/v1/gateways/http/{name}/endpoint", tag = "Gateways", operation_id = "get_http_gateway_endpoint",
     summary = "Where senders post the notifications of an HTTP gateway for this tenant",
     params(("name" = String, Path)),
     responses(
-        (status = 200, description = "The same each time", body = NotificationEndpoint),
+        (status = 200, description = "The same each time, until it is withdrawn", body = NotificationEndpoint),
         Unauthenticated,
         (status = 403, description = "gateway:read is missing"),
         (status = 404, description = "No HTTP gateway has this name")))]
@@ -93,12 +116,25 @@ pub async fn http_endpoint(
     call: Call,
     Path(name): Path<String>,
 ) -> Result<Json<NotificationEndpoint>, Error> {
-    call.context.require("gateway:read")?;
-    Parameters::of(&call.uri)?.end()?;
-    if !call.api.gateways.http.contains(&name) {
-        return Err(Error::NoSuch("gateway"));
-    }
-    endpoint(&call, &name, &format!("http/{name}"))
+    call.context.require(READ)?;
+    Wanted::http(&call, name)?.show().await
+}
+
+/// Withdraws the endpoint of an HTTP gateway.
+#[utoipa::path(delete, path = "/v1/gateways/http/{name}/endpoint", tag = "Gateways", operation_id = "withdraw_http_gateway_endpoint",
+    summary = "Withdraws the endpoint of an HTTP gateway for this tenant, and makes another one",
+    params(("name" = String, Path)),
+    responses(
+        (status = 200, description = "The one that holds now; what is posted to the one before is answered 404", body = NotificationEndpoint),
+        Unauthenticated,
+        (status = 403, description = "gateway:write is missing"),
+        (status = 404, description = "No HTTP gateway has this name")))]
+pub async fn withdraw_http_endpoint(
+    call: Call,
+    Path(name): Path<String>,
+) -> Result<Json<NotificationEndpoint>, Error> {
+    call.context.require(WRITE)?;
+    Wanted::http(&call, name)?.withdraw().await
 }
 
 /// The endpoint of the gateway to Stripe.
@@ -106,34 +142,118 @@ pub async fn http_endpoint(
     summary = "Where Stripe posts its events for this tenant",
     params(("gateway" = Option<String>, Query, description = "The name that the tenant's key is stored for: faregate-stripe, the default, or killbill-stripe")),
     responses(
-        (status = 200, description = "The same each time", body = NotificationEndpoint),
+        (status = 200, description = "The same each time, until it is withdrawn", body = NotificationEndpoint),
         Unauthenticated,
         (status = 403, description = "gateway:read is missing"),
         (status = 400, description = "A parameter is invalid")))]
 pub async fn stripe_endpoint(call: Call) -> Result<Json<NotificationEndpoint>, Error> {
-    call.context.require("gateway:read")?;
-    let mut parameters = Parameters::of(&call.uri)?;
-    let name = parameters.text("gateway")?;
-    parameters.end()?;
-    let name = name.as_deref().unwrap_or(stripe::NAMES[0]);
-    if !stripe::NAMES.contains(&name) {
-        return Err(invalid("gateway", format!("is not one of {}", stripe::NAMES.join(", "))));
-    }
-    endpoint(&call, name, "stripe")
+    call.context.require(READ)?;
+    Wanted::stripe(&call)?.show().await
 }
 
-fn endpoint(
-    Call { api, context, .. }: &Call,
+/// Withdraws the endpoint of the gateway to Stripe.
+#[utoipa::path(delete, path = "/v1/gateways/stripe/endpoint", tag = "Gateways", operation_id = "withdraw_stripe_endpoint",
+    summary = "Withdraws the endpoint to which Stripe posts its events for this tenant, and makes another one",
+    params(("gateway" = Option<String>, Query, description = "The name that the tenant's key is stored for: faregate-stripe, the default, or killbill-stripe")),
+    responses(
+        (status = 200, description = "The one that holds now; what is posted to the one before is answered 404", body = NotificationEndpoint),
+        Unauthenticated,
+        (status = 403, description = "gateway:write is missing"),
+        (status = 400, description = "A parameter is invalid")))]
+pub async fn withdraw_stripe_endpoint(call: Call) -> Result<Json<NotificationEndpoint>, Error> {
+    call.context.require(WRITE)?;
+    Wanted::stripe(&call)?.withdraw().await
+}
+
+impl<'c> Wanted<'c> {
+    fn http(call: &'c Call, gateway: String) -> Result<Self, Error> {
+        Parameters::of(&call.uri)?.end()?;
+        if !call.api.gateways.http.contains(&gateway) {
+            return Err(Error::NoSuch("gateway"));
+        }
+        let below = format!("http/{gateway}");
+        Ok(Self { call, gateway, below })
+    }
+
+    fn stripe(call: &'c Call) -> Result<Self, Error> {
+        let mut parameters = Parameters::of(&call.uri)?;
+        let name = parameters.text("gateway")?;
+        parameters.end()?;
+        let gateway = name.unwrap_or_else(|| stripe::NAMES[0].to_owned());
+        if !stripe::NAMES.contains(&&*gateway) {
+            return Err(invalid("gateway", format!("is not one of {}", stripe::NAMES.join(", "))));
+        }
+        Ok(Self { call, gateway, below: "stripe".to_owned() })
+    }
+
+    async fn show(self) -> Result<Json<NotificationEndpoint>, Error> {
+        let (api, tenant) = (&self.call.api, self.call.context.tenant.no);
+        let generation = generation(api, tenant, &self.gateway).await?;
+        self.endpoint(api.sealer.as_deref().ok_or(Error::NoSecretsKey)?, generation)
+    }
+
+    /// No generation comes twice, whatever requests are under way at once: what was withdrawn never holds again.
+    async fn withdraw(self) -> Result<Json<NotificationEndpoint>, Error> {
+        let Call { api, context, .. } = self.call;
+        let sealer = api.sealer.as_deref().ok_or(Error::NoSecretsKey)?;
+        let generation = Some(api.engine.mint().0.to_string());
+        let set = SetTenantValue::new(key_of(&self.gateway), generation.clone());
+        context.submit(api, Command::Tenant(TenantCommand::SetValue(set))).await?;
+        self.endpoint(sealer, generation)
+    }
+
+    fn endpoint(
+        self,
+        sealer: &Sealer,
+        generation: Option<String>,
+    ) -> Result<Json<NotificationEndpoint>, Error> {
+        let Self { call, gateway, below } = self;
+        let named = Named { tenant: call.context.tenant.no, gateway, generation };
+        let path = format!("/v1/gateways/{below}/{}", named.seal(sealer));
+        let base = &call.api.gateways.public_url;
+        let url = (!base.is_empty()).then(|| format!("{base}{path}"));
+        Ok(Json(NotificationEndpoint { path, url }))
+    }
+}
+
+/// What is stored of the endpoints that a tenant had for a gateway.
+async fn generation(
+    api: &Api,
+    tenant: TenantNo,
     gateway: &str,
-    below: &str,
-) -> Result<Json<NotificationEndpoint>, Error> {
-    let sealer = api.sealer.as_deref().ok_or(Error::NoSecretsKey)?;
-    let named = [&context.tenant.no.0.to_be_bytes()[..], gateway.as_bytes()].concat();
-    let sealed = sealer.seal_equally(Purpose::NotificationEndpoint, NO_ROW, &named);
-    let path = format!("/v1/gateways/{below}/{sealed}");
-    let base = &api.gateways.public_url;
-    let url = (!base.is_empty()).then(|| format!("{base}{path}"));
-    Ok(Json(NotificationEndpoint { path, url }))
+) -> Result<Option<String>, Unavailable> {
+    let key = key_of(gateway);
+    let stored = api.engine.read(move |queries| queries.tenant_value(tenant, &key)).await?;
+    Ok(stored.and_then(|it| it.value))
+}
+
+fn key_of(gateway: &str) -> String {
+    format!("{NOTIFICATION_ENDPOINT}{gateway}")
+}
+
+impl Named {
+    fn seal(&self, sealer: &Sealer) -> String {
+        let mut named = [&self.tenant.0.to_be_bytes()[..], self.gateway.as_bytes()].concat();
+        // Names of gateways have no NUL.
+        if let Some(generation) = &self.generation {
+            named.push(0);
+            named.extend(generation.as_bytes());
+        }
+        sealer.seal_equally(Purpose::NotificationEndpoint, NO_ROW, &named)
+    }
+
+    /// What an endpoint names that was made here.
+    fn open(endpoint: &str, sealer: &Sealer) -> Option<Self> {
+        let named = sealer.open(Purpose::NotificationEndpoint, NO_ROW, endpoint).ok()?;
+        let (tenant, named) = named.split_first_chunk()?;
+        let named = std::str::from_utf8(named).ok()?;
+        let (gateway, generation) = match named.split_once('\0') {
+            Some((gateway, generation)) => (gateway, Some(generation.to_owned())),
+            None => (named, None),
+        };
+        let tenant = TenantNo(u32::from_be_bytes(*tenant));
+        Some(Self { tenant, gateway: gateway.to_owned(), generation })
+    }
 }
 
 /// Takes a notification of an HTTP gateway.
@@ -236,8 +356,12 @@ async fn take(
     // Of all networks together the engine takes so many for each gateway.
     let from = client_address(request.extensions());
     let _permit = api.gateways.acquire(from).ok_or(Error::NotificationsFull)?;
-    let named = named_by(api, endpoint).filter(|(_, gateway)| is_of(gateway));
-    let (tenant, gateway) = named.ok_or(NO_ENDPOINT)?;
+    let named = api.sealer.as_deref().and_then(|sealer| Named::open(endpoint, sealer));
+    let named = named.filter(|it| is_of(&it.gateway)).ok_or(NO_ENDPOINT)?;
+    let Named { tenant, gateway, generation: given } = named;
+    if generation(api, tenant, &gateway).await? != given {
+        return Err(NO_ENDPOINT);
+    }
     let headers = without_credentials(request.headers());
     let body = body::read_limited(request.into_body(), NOTIFICATION_BYTES_MAX).await?;
     let posted = PostedNotification { tenant, headers, body };
@@ -256,13 +380,4 @@ pub(crate) fn refusal(error: NotificationError, missing: Error) -> Error {
         NotificationError::GatewayUnavailable => Error::GatewayUnavailable,
         NotificationError::Unavailable(unavailable) => Error::Unavailable(unavailable),
     }
-}
-
-/// The tenant and the gateway that an endpoint was made for.
-fn named_by(api: &Api, endpoint: &str) -> Option<(TenantNo, String)> {
-    let sealer = api.sealer.as_deref()?;
-    let named = sealer.open(Purpose::NotificationEndpoint, NO_ROW, endpoint).ok()?;
-    let (tenant, gateway) = named.split_first_chunk()?;
-    let gateway = std::str::from_utf8(gateway).ok()?.to_owned();
-    Some((TenantNo(u32::from_be_bytes(*tenant)), gateway))
 }

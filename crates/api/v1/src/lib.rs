@@ -122,8 +122,8 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(webhooks::deliveries::list))
         .routes(routes!(webhooks::replays::create))
         .routes(routes!(webhooks::replays::show))
-        .routes(routes!(gateways::http_endpoint))
-        .routes(routes!(gateways::stripe_endpoint))
+        .routes(routes!(gateways::http_endpoint, gateways::withdraw_http_endpoint))
+        .routes(routes!(gateways::stripe_endpoint, gateways::withdraw_stripe_endpoint))
         .merge(flags::routes())
 }
 

@@ -261,7 +261,13 @@ mod tests {
 
     #[test]
     fn keys_with_a_meaning_are_reserved() {
-        for key in ["PUSH_NOTIFICATION_CB", "PLUGIN_CONFIG_", "CATALOG", "INVOICE_TEMPLATE_en_US"] {
+        for key in [
+            "PUSH_NOTIFICATION_CB",
+            "PLUGIN_CONFIG_",
+            "NOTIFICATION_ENDPOINT_x",
+            "CATALOG",
+            "INVOICE_TEMPLATE_en_US",
+        ] {
             assert!(is_reserved_key(key), "{key}");
         }
         for key in ["CATALOG_URL", "colour", "", "push_notification_cb", "PLUGIN"] {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::disputes::{booked, paid, said};
 use crate::events::Stream;
-use crate::gateways::{Program, account, pay, payment_of};
+use crate::gateways::{Program, account, endpoint_of, pay, payment_of};
 use crate::postgres::{Scratch, key_file};
 use crate::process::{Launch, Server, TempDir, eventually, run};
 use crate::webhook_receiver::Receiver;
@@ -143,6 +143,20 @@ fn cluster_books_what_the_gateway_says_and_not_what_a_front_does() {
     assert!(program.state().inquiries < asked + 32, "{}", program.state().inquiries - asked);
     assert_eq!(program.state().charges_of(&id), 1);
     assert_eq!(transaction()["status"], Value::from("SUCCESS"));
+}
+
+#[test]
+#[ignore = "needs Kafka and PostgreSQL: conformance/run"]
+fn cluster_fronts_refuse_an_endpoint_that_another_front_withdrew() {
+    let cluster = Cluster::start();
+    let [client, other] = cluster.tenant();
+    cluster.program.state().about = json!({});
+    let takes = |path: &str| other.send("POST", path, Some(b"{}")).status;
+    let first = endpoint_of(&client, "GET");
+    assert_eq!(takes(&first), 200);
+    let second = endpoint_of(&client, "DELETE");
+    assert_eq!((takes(&first), takes(&second)), (404, 200));
+    assert_eq!(endpoint_of(&other, "GET"), second);
 }
 
 #[test]

@@ -399,6 +399,44 @@ fn a_sender_without_credentials_notifies_at_the_endpoint_of_the_tenant() {
     assert_eq!(Client::new(&server.url).send("POST", &path, Some(EVENT)).status, 200);
 }
 
+/// Where a client's senders post the notifications of `acme`, withdrawn before where it is asked for.
+pub(crate) fn endpoint_of(client: &Client, method: &str) -> String {
+    let shown = client.send(method, "/v1/gateways/http/acme/endpoint", None);
+    assert_eq!(shown.status, 200, "{}", shown.text());
+    shown.json()["path"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_withdrawn_endpoint_takes_nothing_and_another_one_does() {
+    let dir = TempDir::new();
+    let (program, config) = Program::start(dir.path());
+    program.state().about = json!({});
+    let launch = || Launch::usual().env("FAREGATE_CONFIG", &config);
+    let data = dir.path().join("data");
+    let server = Server::start_in(&data, launch());
+    let (client, other) = (server.tenant(), server.another_tenant());
+    let sent = |url: &str, path: &str| Client::new(url).send("POST", path, Some(b"{}")).status;
+    let takes = |path: &str| sent(&server.url, path);
+    let (first, of_other) = (endpoint_of(&client, "GET"), endpoint_of(&other, "GET"));
+    assert_eq!((takes(&first), takes(&of_other)), (200, 200));
+    let read = program.state().notifications.len();
+    let second = endpoint_of(&client, "DELETE");
+    assert_eq!(takes(&first), 404, "it was withdrawn");
+    assert_eq!(program.state().notifications.len(), read);
+    assert_eq!((takes(&second), takes(&of_other)), (200, 200));
+    assert_eq!(endpoint_of(&client, "GET"), second);
+    let third = endpoint_of(&client, "DELETE");
+    assert_eq!([&first, &second, &third].map(|it| takes(it)), [404, 404, 200]);
+    assert_eq!(endpoint_of(&other, "GET"), of_other);
+    let own = "/1.0/kb/tenants/userKeyValue/NOTIFICATION_ENDPOINT_acme";
+    assert_eq!(client.delete(own).status, 400, "the first one would hold again");
+    assert_eq!(client.delete("/v1/gateways/http/other/endpoint").status, 404);
+    drop(server);
+    let server = Server::start_in(&data, launch());
+    let takes = |path: &str| sent(&server.url, path);
+    assert_eq!([&first, &second, &third].map(|it| takes(it)), [404, 404, 200]);
+}
+
 #[test]
 fn each_name_of_the_gateway_to_stripe_has_its_own_endpoint() {
     let server = Server::start();
@@ -417,6 +455,9 @@ fn each_name_of_the_gateway_to_stripe_has_its_own_endpoint() {
     assert_eq!([&one, &two].map(|it| sender.send("POST", it, Some(b"{}")).status), [503; 2]);
     let elsewhere = one.replace("/stripe/", "/http/faregate-stripe/");
     assert_eq!(sender.send("POST", &elsewhere, Some(b"{}")).status, 404);
+    let withdrawn = client.delete("/v1/gateways/stripe/endpoint?gateway=killbill-stripe");
+    assert_eq!(withdrawn.json()["path"], path("?gateway=killbill-stripe"));
+    assert_eq!([&one, &two].map(|it| sender.send("POST", it, Some(b"{}")).status), [503, 404]);
 }
 
 #[test]

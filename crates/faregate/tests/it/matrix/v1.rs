@@ -107,6 +107,11 @@ fn gateways() -> Vec<Row> {
         row("GET /v1/gateways/http/{name}/endpoint", may("gateway:read"))
             .at("/v1/gateways/http/{gateway}/endpoint"),
         row("GET /v1/gateways/stripe/endpoint", may("gateway:read")),
+        // What they withdraw is in other rows.
+        row("DELETE /v1/gateways/http/{name}/endpoint", may("gateway:write"))
+            .at("/v1/gateways/http/{gateway}/endpoint")
+            .last(),
+        row("DELETE /v1/gateways/stripe/endpoint", may("gateway:write")).last(),
         // The program is away.
         row("POST /v1/gateways/http/{name}/{endpoint}", Needs::Path("endpoint"))
             .at("/v1/gateways/http/{gateway}/{endpoint}")
