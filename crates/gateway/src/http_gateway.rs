@@ -18,6 +18,7 @@ use engine::ports::{
 use engine::{Clock, Deadline};
 use http::{HeaderMap, Method, StatusCode};
 use secrets::{Sealer, webhook};
+use serde::Serialize;
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
@@ -25,8 +26,8 @@ pub use crate::host::Base;
 pub use secrets::webhook::Secret;
 
 use self::contract::{
-    About, AskForDispute, AskedDispute, Charge, ChargeAnswer, Control, ControlAnswer, FormAnswer,
-    FormAsked, Inquire, InquireAnswer, Outcome, Posted, PostedAnswer,
+    About, AskForDispute, AskedDispute, Called, Charge, ChargeAnswer, Control, ControlAnswer,
+    FormAnswer, FormAsked, Inquire, InquireAnswer, Outcome, Posted, PostedAnswer,
 };
 use crate::host::Host;
 use crate::next_action;
@@ -121,9 +122,8 @@ impl HttpGateway {
         deadline: &Deadline,
     ) -> Result<GatewayAnswer, NoAnswer> {
         let tenant = self.tenant(call.tenant).await.map_err(NoAnswer::NotSent)?;
-        let until_ms = deadline.at().0.div_euclid(1_000).to_string();
-        let body = contract::encode(&Charge::new(call, tenant));
-        let answer = self.exchange("/charge", body, Some((deadline, &until_ms))).await?;
+        let charge = Charge::new(call, tenant);
+        let answer = self.exchange(Called::Charge, &charge, Some(deadline)).await?;
         if answer.is_empty() {
             return Ok(GatewayAnswer::Nothing);
         }
@@ -134,8 +134,7 @@ impl HttpGateway {
 
     async fn ask(&self, inquiry: &Inquiry) -> Result<GatewayKnowledge, NoAnswer> {
         let tenant = self.tenant(inquiry.tenant).await.map_err(NoAnswer::NotSent)?;
-        let body = contract::encode(&Inquire::new(inquiry, tenant));
-        let answer = self.exchange("/inquire", body, None).await?;
+        let answer = self.exchange(Called::Inquire, &Inquire::new(inquiry, tenant), None).await?;
         let answer: InquireAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
         match answer.outcome(inquiry.transaction).map_err(NoAnswer::Unknown)? {
             None => Ok(GatewayKnowledge::NotFound),
@@ -162,8 +161,7 @@ impl HttpGateway {
     async fn page(&self, form: &FormRequest) -> Result<Form, RequestRefused> {
         use RequestRefused::{Invalid, Unavailable, Unsupported};
         let tenant = self.tenant(form.tenant).await.map_err(Unavailable)?;
-        let body = contract::encode(&FormAsked::new(form, tenant));
-        let answer = match self.exchange("/form", body, None).await {
+        let answer = match self.exchange(Called::Form, &FormAsked::new(form, tenant), None).await {
             Err(NoAnswer::Status(StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED)) => {
                 return Err(Unsupported);
             }
@@ -179,17 +177,15 @@ impl HttpGateway {
         deadline: &Deadline,
     ) -> Result<ControlDecision, NoAnswer> {
         let tenant = self.tenant(request.tenant).await.map_err(NoAnswer::NotSent)?;
-        let until_ms = deadline.at().0.div_euclid(1_000).to_string();
-        let body = contract::encode(&Control::new(request, tenant));
-        let answer = self.exchange("/control", body, Some((deadline, &until_ms))).await?;
+        let control = Control::new(request, tenant);
+        let answer = self.exchange(Called::Control, &control, Some(deadline)).await?;
         let answer: ControlAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
         answer.decision(request).map_err(NoAnswer::Unknown)
     }
 
     async fn ask_for_dispute(&self, of: &DisputeInquiry) -> Result<DisputeKnowledge, NoAnswer> {
         let tenant = self.tenant(of.of.tenant).await.map_err(NoAnswer::NotSent)?;
-        let body = contract::encode(&AskForDispute::new(of, tenant));
-        let answer = self.exchange("/dispute", body, None).await?;
+        let answer = self.exchange(Called::Dispute, &AskForDispute::new(of, tenant), None).await?;
         let answer: AskedDispute = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
         answer.knowledge(of).map_err(NoAnswer::Unknown)
     }
@@ -202,8 +198,8 @@ impl HttpGateway {
         let Ok(text) = std::str::from_utf8(&posted.body) else {
             return Ok(Err("the body is not UTF-8".to_owned()));
         };
-        let body = contract::encode(&Posted::new(&posted.headers, text, tenant));
-        let answer = self.exchange("/notification", body, None).await?;
+        let posted = Posted::new(&posted.headers, text, tenant);
+        let answer = self.exchange(Called::Notification, &posted, None).await?;
         let answer: PostedAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
         Ok(match answer.about().map_err(NoAnswer::Unknown)? {
             Err(refused) => Err(refused),
@@ -224,25 +220,26 @@ impl HttpGateway {
     /// Sends a signed message, and returns the body of its signed answer.
     async fn exchange(
         &self,
-        path: &str,
-        body: Vec<u8>,
-        deadline: Option<(&Deadline, &str)>,
+        called: Called,
+        message: &impl Serialize,
+        deadline: Option<&Deadline>,
     ) -> Result<Bytes, NoAnswer> {
+        let until_ms = deadline.map(|it| it.at().0.div_euclid(1_000));
+        let body = contract::encode(called, until_ms, message);
         let id = format!("msg_{}", Uuid::from_bytes(secrets::random::bytes()).simple());
         let timestamp = unix_s(self.host.clock().real_now()).to_string();
         let signature = self.secret.sign(&id, &timestamp, &body);
         let mut request = self
             .host
-            .request(Method::POST, path)
+            .request(Method::POST, called.path())
             .header(http::header::CONTENT_TYPE, "application/json")
             .header(VERSION_HEADER, VERSION)
             .header(webhook::ID, &id)
             .header(webhook::TIMESTAMP, timestamp)
             .header(webhook::SIGNATURE, signature);
-        if let Some((_, until_ms)) = deadline {
+        if let Some(until_ms) = until_ms {
             request = request.header(DEADLINE_HEADER, until_ms);
         }
-        let deadline = deadline.map(|(deadline, _)| deadline);
         let sent = self.host.send((request, body.into()), deadline, ANSWER_BYTES_MAX).await;
         let (head, answer) = sent
             .map_err(|error| match error {

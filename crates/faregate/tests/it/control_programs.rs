@@ -71,8 +71,9 @@ fn a_program_lets_a_payment_go_on_lowers_it_or_chooses_its_method() {
     for id in ["tenantId", "requestId"] {
         assert!(asked[0][id].take().is_string(), "{id}");
     }
+    assert!(asked[0]["deadline"].take().is_u64(), "{}", asked[0]);
     let expected = json!({
-        "tenantId": null, "requestId": null, "accountId": payer, "paymentId": null,
+        "call": "control", "deadline": null, "tenantId": null, "requestId": null, "accountId": payer, "paymentId": null,
         "paymentExternalKey": "p", "transactionExternalKey": null, "operation": "PURCHASE",
         "amount": "10.00", "currency": "USD", "paymentMethodId": null,
         "properties": [{ "key": "channel", "value": "web" }],

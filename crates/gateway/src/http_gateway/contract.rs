@@ -19,6 +19,29 @@ const TEXT_BYTES_MAX: usize = 2_048;
 /// How many fields a page can have.
 const FIELDS_MAX: usize = 100;
 
+/// What a program is called for.
+#[derive(Clone, Copy)]
+pub(crate) enum Called {
+    Charge,
+    Inquire,
+    Form,
+    Control,
+    Dispute,
+    Notification,
+}
+
+/// A message with what it is: its signature covers neither the path nor the headers, so that one that was captured
+/// could be sent elsewhere or later.
+#[derive(Serialize)]
+struct Message<'m, M> {
+    call: &'static str,
+    /// Unix milliseconds until which the answer is waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<i64>,
+    #[serde(flatten)]
+    message: &'m M,
+}
+
 /// `POST /charge`: an operation to be carried out.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -527,8 +550,24 @@ impl PostedAnswer {
     }
 }
 
-pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(message).expect("it has no map keys but strings")
+impl Called {
+    /// The path behind the program's URL.
+    pub(crate) const fn path(self) -> &'static str {
+        match self {
+            Self::Charge => "/charge",
+            Self::Inquire => "/inquire",
+            Self::Form => "/form",
+            Self::Control => "/control",
+            Self::Dispute => "/dispute",
+            Self::Notification => "/notification",
+        }
+    }
+}
+
+/// The body of a message, with what it is and until when its answer is waited for.
+pub(crate) fn encode(called: Called, deadline: Option<i64>, message: &impl Serialize) -> Vec<u8> {
+    let message = Message { call: &called.path()[1..], deadline, message };
+    serde_json::to_vec(&message).expect("it has no map keys but strings")
 }
 
 /// # Errors

@@ -26,7 +26,8 @@ use tokio::net::TcpListener;
 use crate::calls::{answer, id, inquiry, knowledge, perform, purchase};
 
 const CHARGE: &str = concat!(
-    r#"{"tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
+    r#"{"call":"charge","deadline":0,"#,
+    r#""tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
     r#""accountId":"0192aabb-ccdd-7000-8000-000000000001","#,
     r#""paymentId":"0192aabb-ccdd-7000-8000-000000000001","#,
     r#""transactionId":"0192aabb-ccdd-7000-8000-000000000001","operation":"CAPTURE","#,
@@ -36,19 +37,22 @@ const CHARGE: &str = concat!(
     r#""operation":"AUTHORIZE","firstReference":"auth-1","secondReference":null}]}"#,
 );
 const INQUIRY: &str = concat!(
-    r#"{"tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
+    r#"{"call":"inquire","#,
+    r#""tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
     r#""paymentId":"0192aabb-ccdd-7000-8000-000000000001","#,
     r#""transactionId":"0192aabb-ccdd-7000-8000-000000000001"}"#,
 );
 
 const FORM: &str = concat!(
-    r#"{"tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
+    r#"{"call":"form","#,
+    r#""tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
     r#""accountId":"0192aabb-ccdd-7000-8000-000000000001","#,
     r#""fields":[{"key":"successUrl","value":"https://shop.example.com"}]}"#,
 );
 
 const CONTROL: &str = concat!(
-    r#"{"tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
+    r#"{"call":"control","deadline":0,"#,
+    r#""tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
     r#""requestId":"0192aabb-ccdd-7000-8000-000000000001","#,
     r#""accountId":"0192aabb-ccdd-7000-8000-000000000002","paymentId":null,"#,
     r#""paymentExternalKey":"order-7","transactionExternalKey":null,"operation":"PURCHASE","#,
@@ -121,11 +125,8 @@ async fn reply(
     };
     secret.verify(signed, &body, now_s()).unwrap();
     let own_id = signed.id.to_owned();
-    program.seen.lock().unwrap().push((
-        uri.to_string(),
-        headers,
-        String::from_utf8(body.to_vec()).unwrap(),
-    ));
+    let body = without_deadline(uri.path(), &headers, &body);
+    program.seen.lock().unwrap().push((uri.to_string(), headers, body));
     let answer = program.answer.lock().unwrap().clone();
     let id = answer.id.unwrap_or(own_id);
     let timestamp = answer.timestamp.unwrap_or_else(|| now_s().to_string());
@@ -138,6 +139,20 @@ async fn reply(
         .header("location", "http://127.0.0.1:9/elsewhere")
         .body(Body::from(answer.body))
         .unwrap()
+}
+
+/// A message without the time of its deadline, once it says what it was sent for and what the header says.
+fn without_deadline(path: &str, headers: &HeaderMap, body: &[u8]) -> String {
+    let message: serde_json::Value = serde_json::from_slice(body).unwrap();
+    assert_eq!(message["call"], path.rsplit('/').next().unwrap());
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    let Some(until_ms) = headers.get("faregate-deadline") else {
+        assert!(message.get("deadline").is_none(), "{body}");
+        return body;
+    };
+    let until_ms = until_ms.to_str().unwrap();
+    assert_eq!(message["deadline"].to_string(), until_ms);
+    body.replace(until_ms, "0")
 }
 
 fn now_s() -> i64 {
@@ -199,8 +214,8 @@ async fn a_charge_and_an_inquiry_are_sent_as_the_contract_says() {
     let seen = program.take_seen();
     let shown: String = seen.iter().map(|(path, _, body)| format!("{path} {body}\n")).collect();
     expect![[r#"
-        /faregate/charge {"tenantId":"0192aabb-ccdd-7000-8000-000000000064","accountId":"0192aabb-ccdd-7000-8000-000000000001","paymentId":"0192aabb-ccdd-7000-8000-000000000001","transactionId":"0192aabb-ccdd-7000-8000-000000000001","operation":"CAPTURE","amount":"10.50","currency":"USD","paymentMethod":{"externalId":"card-7","properties":[{"key":"network","value":"visa"}]},"properties":[{"key":"statement","value":"ACME"}],"references":[{"transactionId":"0192aabb-ccdd-7000-8000-000000000009","operation":"AUTHORIZE","firstReference":"auth-1","secondReference":null}]}
-        /faregate/inquire {"tenantId":"0192aabb-ccdd-7000-8000-000000000064","paymentId":"0192aabb-ccdd-7000-8000-000000000001","transactionId":"0192aabb-ccdd-7000-8000-000000000001"}
+        /faregate/charge {"call":"charge","deadline":0,"tenantId":"0192aabb-ccdd-7000-8000-000000000064","accountId":"0192aabb-ccdd-7000-8000-000000000001","paymentId":"0192aabb-ccdd-7000-8000-000000000001","transactionId":"0192aabb-ccdd-7000-8000-000000000001","operation":"CAPTURE","amount":"10.50","currency":"USD","paymentMethod":{"externalId":"card-7","properties":[{"key":"network","value":"visa"}]},"properties":[{"key":"statement","value":"ACME"}],"references":[{"transactionId":"0192aabb-ccdd-7000-8000-000000000009","operation":"AUTHORIZE","firstReference":"auth-1","secondReference":null}]}
+        /faregate/inquire {"call":"inquire","tenantId":"0192aabb-ccdd-7000-8000-000000000064","paymentId":"0192aabb-ccdd-7000-8000-000000000001","transactionId":"0192aabb-ccdd-7000-8000-000000000001"}
     "#]]
     .assert_eq(&shown);
     for (path, headers, _) in &seen {
@@ -621,4 +636,16 @@ fn the_openapi_document_has_the_fields_of_the_messages() {
     assert_eq!(fields("Inquiry"), sent(INQUIRY));
     assert_eq!(fields("Form"), sent(FORM));
     assert_eq!(fields("Control"), sent(CONTROL));
+    for (schema, call) in [
+        ("Charge", "charge"),
+        ("Inquiry", "inquire"),
+        ("Notification", "notification"),
+        ("DisputeInquiry", "dispute"),
+        ("Form", "form"),
+        ("Control", "control"),
+    ] {
+        assert_eq!(schemas[schema]["properties"]["call"]["const"], call, "{schema}");
+        let required = schemas[schema]["required"].as_array().unwrap();
+        assert!(required.contains(&"call".into()), "{schema}");
+    }
 }
