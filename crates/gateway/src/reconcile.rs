@@ -10,8 +10,7 @@ use domain::{AmountMinor, Currency, PaymentId, TenantNo, TransactionId};
 
 use crate::simulator::record::{Effect, Record};
 
-pub use self::balance::{Books, Mismatch, MismatchKind, Money, Moved, Statement, Window};
-pub(crate) use self::balance::{Kind, Moving};
+pub use self::balance::{Books, Fee, Kind, Mismatch, Moved, Statement, Sum, Window};
 
 /// The charges of a gateway's journal, summed up per transaction.
 #[derive(Debug, Default)]

@@ -50,6 +50,7 @@ use crate::reconcile::Statement;
 use crate::tenants::Tenants;
 
 pub use self::accounts::Account;
+pub use self::statement::object_of;
 pub use crate::host::Base;
 pub use secrets::Sealer;
 

@@ -1,5 +1,5 @@
-//! Reconciles a gateway's balance with the store, payment by payment: a gateway that says which money moved, and
-//! not what it was called for.
+//! Reconciles a gateway's balance with the store, charge by charge and refund by refund: a gateway that says which
+//! money moved, and not what it was called for.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,25 +11,53 @@ use uuid::Uuid;
 
 use super::Compared;
 
-/// The money of a payment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Money {
+/// What money moved for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
     /// Captured, or purchased.
-    pub charged: AmountMinor,
-    /// Without refunds that failed.
-    pub refunded: AmountMinor,
-    /// Withdrawn for disputes, less what was reinstated.
-    pub disputed: AmountMinor,
+    Charge,
+    /// Nothing where it failed.
+    Refund,
+    /// Withdrawn, less what was reinstated.
+    Dispute,
 }
 
-/// What a gateway's balance says of a payment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moved {
-    /// The gateway's name for the charge, or for what moved first.
-    pub name: String,
-    pub money: Money,
+impl Kind {
+    const ALL: [Self; 3] = [Self::Charge, Self::Refund, Self::Dispute];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Charge => "charge",
+            Self::Refund => "refund",
+            Self::Dispute => "dispute",
+        }
+    }
+}
+
+/// Money, summed up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    pub amount: AmountMinor,
     /// `None`: several, or one that the store does not know.
     pub currency: Option<Currency>,
+}
+
+/// What the gateway kept of a charge, refund or dispute, in the balance's smallest unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fee {
+    pub amount: i64,
+    /// ISO 4217.
+    pub currency: String,
+}
+
+/// What a gateway's balance says of a charge, refund or dispute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    pub kind: Kind,
+    /// The gateway's name for it.
+    pub name: String,
+    pub sum: Sum,
+    pub fee: Fee,
     /// When money moved last, by the gateway's clock.
     pub at: Timestamp,
 }
@@ -37,7 +65,7 @@ pub struct Moved {
 /// What a gateway's balance says of a tenant's payments.
 #[derive(Debug, Default)]
 pub struct Statement {
-    pub payments: BTreeMap<PaymentId, Moved>,
+    pub payments: BTreeMap<PaymentId, Vec<Moved>>,
     /// What the gateway kept, in its smallest unit by ISO 4217 code.
     pub fees: BTreeMap<String, i64>,
     /// Movements of no payment of the tenant's: made elsewhere, payouts.
@@ -52,11 +80,19 @@ pub struct Books {
 
 #[derive(Debug)]
 struct Booked {
-    money: Money,
-    currency: Option<Currency>,
+    objects: Vec<BookedObject>,
     begun: Timestamp,
     merchant_account: Option<MerchantAccount>,
     is_open: bool,
+}
+
+/// What is booked of a charge or refund, or of all that has no name.
+#[derive(Debug)]
+struct BookedObject {
+    kind: Kind,
+    /// The gateway's name for it; `None` where the books do not have it.
+    name: Option<Box<str>>,
+    sum: Sum,
 }
 
 /// Which payments are compared: those that began in it, and whose money moved before its end.
@@ -67,34 +103,50 @@ pub struct Window {
     pub until: Timestamp,
 }
 
-/// What differs.
+/// A charge, refund or dispute that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     pub tenant: TenantNo,
     pub payment: PaymentId,
-    /// The gateway's name for the charge; `None` where it has none.
-    pub name: Option<String>,
-    pub kind: MismatchKind,
+    pub difference: Difference,
 }
 
-/// What kind of difference it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MismatchKind {
-    /// The gateway moved money for a payment that the store does not have.
-    NotInStore(Money),
-    /// The amounts differ: at the gateway, and booked.
-    Amounts { moved: Money, booked: Money },
-    /// The currencies differ.
-    Currencies { moved: Option<Currency>, booked: Option<Currency> },
+/// What differs of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    pub kind: Kind,
+    /// The gateway's name for it; `None`: those of the payment that the books do not name, together.
+    pub name: Option<String>,
+    pub moved: Sum,
+    pub booked: Sum,
+    /// `None` where the gateway has none of this name.
+    pub fee: Option<Fee>,
+}
+
+impl Sum {
+    fn add(&mut self, amount: AmountMinor, currency: Option<Currency>) {
+        if amount.is_zero() {
+            return;
+        }
+        let is_first = *self == Self::default();
+        let is_same = |own: &Currency| currency == Some(*own);
+        self.currency = if is_first { currency } else { self.currency.filter(is_same) };
+        self.amount.0 += amount.0;
+    }
+
+    /// Nothing is the same in every currency.
+    fn is_same(&self, other: &Self) -> bool {
+        let both_zero = self.amount.is_zero() && other.amount.is_zero();
+        both_zero || (self == other && self.currency.is_some())
+    }
 }
 
 impl Books {
-    /// Adds one transaction of the gateway.
-    pub fn add(&mut self, it: &Transaction) {
+    /// Adds one transaction of the gateway; `name` is the gateway's name for its charge or refund.
+    pub fn add(&mut self, it: &Transaction, name: Option<&str>) {
         let key = (it.tenant, it.payment_id);
         let booked = self.payments.entry(key).or_insert_with(|| Booked {
-            money: Money::default(),
-            currency: None,
+            objects: vec![],
             begun: it.effective_at,
             merchant_account: None,
             is_open: false,
@@ -107,24 +159,23 @@ impl Books {
         if it.merchant_account.is_some() {
             booked.merchant_account.clone_from(&it.merchant_account);
         }
-        let amount = it.processed_amount.unwrap_or_default().0;
-        let money = &mut booked.money;
-        match it.kind {
-            TransactionType::Purchase | TransactionType::Capture => money.charged.0 += amount,
-            TransactionType::Refund => money.refunded.0 += amount,
-            TransactionType::Chargeback => money.disputed.0 += amount,
-            TransactionType::ChargebackReversal => money.disputed.0 -= amount,
+        let (kind, sign) = match it.kind {
+            TransactionType::Purchase | TransactionType::Capture => (Kind::Charge, 1),
+            TransactionType::Refund => (Kind::Refund, 1),
+            TransactionType::Chargeback => (Kind::Dispute, 1),
+            TransactionType::ChargebackReversal => (Kind::Dispute, -1),
             // They move nothing of the balance.
             TransactionType::Authorize | TransactionType::Credit | TransactionType::Void => return,
-        }
-        booked.currency = it.processed_currency.or(booked.currency);
+        };
+        let amount = AmountMinor(sign * it.processed_amount.unwrap_or_default().0);
+        booked.sum(kind, name).add(amount, it.processed_currency);
     }
 
     /// Adds what disputes moved beyond the chargebacks of their payments.
     pub fn add_excess(&mut self, of: &Dispute) {
         if let Some(booked) = self.payments.get_mut(&(of.tenant, of.payment_id)) {
             let excess = of.booked.excess.0 - of.booked.excess_returned.0;
-            booked.money.disputed.0 += excess;
+            booked.sum(Kind::Dispute, None).add(AmountMinor(excess), Some(of.currency));
             booked.is_open |= of.booking_at.is_some();
         }
     }
@@ -139,119 +190,127 @@ impl Books {
         mut report: impl FnMut(Mismatch),
     ) -> (Compared, u64) {
         let (mut compared, mut open) = (Compared::default(), 0);
-        let mut add = |compared: &mut Compared, payment, name: Option<&Moved>, kind| {
+        let mut add = |compared: &mut Compared, payment, difference| {
             compared.differences += 1;
-            report(Mismatch { tenant, payment, name: name.map(|it| it.name.clone()), kind });
+            report(Mismatch { tenant, payment, difference });
         };
         let is_recent = |at: Timestamp| at >= window.until;
         let is_own = |it: &Booked| it.merchant_account.as_ref().is_none_or(|it| it == account);
         let first = (tenant, PaymentId::new(Uuid::nil()));
         let own = self.payments.range(first..).take_while(|((no, _), _)| *no == tenant);
         for ((_, id), booked) in own {
-            let moved = statement.payments.get(id);
+            let moved = statement.payments.get(id).map_or(&[][..], |it| it);
             if booked.begun < window.since || !is_own(booked) {
                 continue;
             }
-            let moves = moved.is_some_and(|it| is_recent(it.at));
+            let moves = moved.iter().any(|it| is_recent(it.at));
             if booked.is_open || is_recent(booked.begun) || moves {
                 open += 1;
                 continue;
             }
-            compared.booked += u64::from(booked.money.charged > AmountMinor::ZERO);
-            compared.charged += u64::from(moved.is_some());
-            if let Some(kind) = mismatch(booked, moved) {
-                add(&mut compared, *id, moved, kind);
-            }
+            compared.booked += u64::from(booked.is_charged());
+            compared.charged += u64::from(!moved.is_empty());
+            differences(&booked.objects, moved, |it| add(&mut compared, *id, it));
         }
         for (id, moved) in &statement.payments {
             if self.payments.contains_key(&(tenant, *id)) {
                 continue;
             }
-            if is_recent(moved.at) {
+            if moved.iter().any(|it| is_recent(it.at)) {
                 open += 1;
                 continue;
             }
             compared.charged += 1;
-            add(&mut compared, *id, Some(moved), MismatchKind::NotInStore(moved.money));
+            differences(&[], moved, |it| add(&mut compared, *id, it));
         }
         (compared, open)
     }
 }
 
-fn mismatch(booked: &Booked, moved: Option<&Moved>) -> Option<MismatchKind> {
-    let at_gateway = moved.map(|it| it.money).unwrap_or_default();
-    if at_gateway != booked.money {
-        return Some(MismatchKind::Amounts { moved: at_gateway, booked: booked.money });
+impl Booked {
+    /// What is booked under a name, or without one.
+    fn sum(&mut self, kind: Kind, name: Option<&str>) -> &mut Sum {
+        let is_it = |it: &BookedObject| it.kind == kind && it.name.as_deref() == name;
+        let at = self.objects.iter().position(is_it).unwrap_or_else(|| {
+            self.objects.push(BookedObject {
+                kind,
+                name: name.map(Into::into),
+                sum: Sum::default(),
+            });
+            self.objects.len() - 1
+        });
+        &mut self.objects[at].sum
     }
-    let (moved, booked) = (moved?.currency, booked.currency);
-    (moved != booked).then_some(MismatchKind::Currencies { moved, booked })
+
+    fn is_charged(&self) -> bool {
+        self.objects.iter().any(|it| it.kind == Kind::Charge && it.sum.amount > AmountMinor::ZERO)
+    }
 }
 
-impl fmt::Display for Money {
+/// Compares what is booked of a payment with what moved for it.
+fn differences(booked: &[BookedObject], moved: &[Moved], mut report: impl FnMut(Difference)) {
+    for kind in Kind::ALL {
+        let own = || booked.iter().filter(|it| it.kind == kind);
+        let mut rest: Vec<&Moved> = moved.iter().filter(|it| it.kind == kind).collect();
+        for it in own() {
+            let Some(name) = &it.name else { continue };
+            let found = rest.iter().position(|moved| *moved.name == **name);
+            let found = found.map(|at| rest.remove(at));
+            let moved = found.map(|it| it.sum).unwrap_or_default();
+            if !moved.is_same(&it.sum) {
+                let (name, fee) = (Some(name.to_string()), found.map(|it| it.fee.clone()));
+                report(Difference { kind, name, moved, booked: it.sum, fee });
+            }
+        }
+        let nothing = Sum::default();
+        match own().find(|it| it.name.is_none()) {
+            Some(unnamed) => {
+                let mut moved = nothing;
+                rest.iter().for_each(|it| moved.add(it.sum.amount, it.sum.currency));
+                if !moved.is_same(&unnamed.sum) {
+                    report(Difference { kind, name: None, moved, booked: unnamed.sum, fee: None });
+                }
+            }
+            None => rest.iter().filter(|it| !it.sum.amount.is_zero()).for_each(|it| {
+                let (name, fee) = (Some(it.name.clone()), Some(it.fee.clone()));
+                report(Difference { kind, name, moved: it.sum, booked: nothing, fee });
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { charged, refunded, disputed } = self;
-        write!(f, "{} charged, {} refunded, {} disputed", charged.0, refunded.0, disputed.0)
+        let Self { amount, currency } = self;
+        match currency {
+            Some(currency) => write!(f, "{} {currency}", amount.0),
+            None => write!(f, "{} of no one currency", amount.0),
+        }
     }
 }
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tenant {} payment {}", self.tenant.0, self.payment)?;
-        if let Some(name) = &self.name {
-            write!(f, " ({name})")?;
+        let Difference { kind, name, moved, booked, fee } = &self.difference;
+        write!(f, "tenant {} payment {} {}", self.tenant.0, self.payment, kind.name())?;
+        if let Some(name) = name {
+            write!(f, " {name}")?;
         }
-        let code = |it: Option<Currency>| it.map_or("none".to_owned(), |it| it.to_string());
-        match self.kind {
-            MismatchKind::NotInStore(moved) => {
-                write!(f, ": {moved} at the gateway; not in the store (minor units)")
-            }
-            MismatchKind::Amounts { moved, booked } => {
-                write!(f, ": {moved} at the gateway; {booked} in the store (minor units)")
-            }
-            MismatchKind::Currencies { moved, booked } => {
-                write!(f, ": charged in {}, booked in {}", code(moved), code(booked))
-            }
+        let of =
+            |sum: &Sum| if sum.amount.is_zero() { "nothing".to_owned() } else { sum.to_string() };
+        write!(f, ": {} at the gateway, {} in the store", of(moved), of(booked))?;
+        match fee {
+            Some(Fee { amount, currency }) => write!(f, "; fee {amount} {currency}"),
+            None => Ok(()),
         }
     }
-}
-
-/// What a movement is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Charge,
-    Refund,
-    Dispute,
 }
 
 impl Statement {
     /// Adds what the gateway says of one charge, refund or dispute.
-    pub(crate) fn add(&mut self, payment: Uuid, kind: Kind, it: Moving) {
-        let moved = self.payments.entry(PaymentId::new(payment)).or_insert_with(|| Moved {
-            name: it.name.clone(),
-            money: Money::default(),
-            currency: it.currency,
-            at: it.at,
-        });
-        let money = &mut moved.money;
-        match kind {
-            Kind::Charge => {
-                money.charged.0 += it.amount.0;
-                moved.name = it.name;
-            }
-            Kind::Refund => money.refunded.0 += it.amount.0,
-            Kind::Dispute => money.disputed.0 += it.amount.0,
-        }
-        moved.at = moved.at.max(it.at);
-        moved.currency = moved.currency.filter(|own| it.currency == Some(*own));
+    pub(crate) fn add(&mut self, payment: Uuid, moved: Moved) {
+        self.payments.entry(PaymentId::new(payment)).or_default().push(moved);
     }
-}
-
-/// One charge, refund or dispute.
-pub(crate) struct Moving {
-    pub(crate) name: String,
-    pub(crate) amount: AmountMinor,
-    pub(crate) currency: Option<Currency>,
-    pub(crate) at: Timestamp,
 }
 
 #[cfg(test)]
@@ -263,7 +322,12 @@ mod tests {
     const TENANT: TenantNo = TenantNo(3);
     const NOW: Timestamp = Timestamp(1_000 * Timestamp::SECOND_US);
 
-    fn transaction(payment: u128, kind: TransactionType, amount: i64) -> Transaction {
+    /// A transaction of a charge or refund with this name; of one that the books do not name where it is empty.
+    fn transaction(
+        payment: u128,
+        kind: TransactionType,
+        (name, amount): (&str, i64),
+    ) -> Transaction {
         let eur = Currency::parse("EUR");
         Transaction {
             tenant: TENANT,
@@ -284,7 +348,7 @@ mod tests {
             effective_at: Timestamp(0),
             gateway_error_code: None,
             gateway_error_message: None,
-            first_reference: None,
+            first_reference: Some(name.to_owned()).filter(|it| !it.is_empty()),
             second_reference: None,
             overruled: false,
             heard_at: None,
@@ -293,16 +357,21 @@ mod tests {
         }
     }
 
-    fn moving(name: &str, amount: i64, at: Timestamp) -> Moving {
-        let (name, amount) = (name.to_owned(), AmountMinor(amount));
-        Moving { name, amount, currency: Currency::parse("EUR"), at }
+    fn moved(kind: Kind, name: &str, amount: i64) -> Moved {
+        Moved {
+            kind,
+            name: name.to_owned(),
+            sum: Sum { amount: AmountMinor(amount), currency: Currency::parse("EUR") },
+            fee: Fee { amount: 59, currency: "USD".to_owned() },
+            at: Timestamp(5),
+        }
     }
 
-    fn check(books: &[Transaction], moved: Vec<(u128, Kind, Moving)>, expected: Expect) {
+    fn check(books: &[Transaction], moved: Vec<(u128, Moved)>, expected: Expect) {
         let (mut all, mut statement) = (Books::default(), Statement::default());
-        books.iter().for_each(|it| all.add(it));
-        for (payment, kind, it) in moved {
-            statement.add(Uuid::from_u128(payment), kind, it);
+        books.iter().for_each(|it| all.add(it, it.first_reference.as_deref()));
+        for (payment, it) in moved {
+            statement.add(Uuid::from_u128(payment), it);
         }
         let window = Window { since: Timestamp(0), until: NOW };
         let account = MerchantAccount("acct_1/test".to_owned());
@@ -315,15 +384,19 @@ mod tests {
 
     #[test]
     fn what_agrees_is_counted() {
+        use TransactionType::{Authorize, Capture, Refund};
+        // Captures of one charge are one movement.
         let books = [
-            transaction(1, TransactionType::Authorize, 1_000),
-            transaction(1, TransactionType::Capture, 400),
-            transaction(1, TransactionType::Capture, 500),
-            transaction(1, TransactionType::Refund, 100),
+            transaction(1, Authorize, ("pi_1", 1_000)),
+            transaction(1, Capture, ("ch_1", 400)),
+            transaction(1, Capture, ("ch_1", 500)),
+            transaction(1, Refund, ("re_1", 100)),
         ];
+        // The last one has failed.
         let moved = vec![
-            (1, Kind::Charge, moving("ch_1", 900, Timestamp(5))),
-            (1, Kind::Refund, moving("re_1", 100, Timestamp(6))),
+            (1, moved(Kind::Charge, "ch_1", 900)),
+            (1, moved(Kind::Refund, "re_1", 100)),
+            (1, moved(Kind::Refund, "re_2", 0)),
         ];
         check(
             &books,
@@ -333,35 +406,92 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_named() {
+    fn what_the_books_do_not_name_is_compared_by_its_sum() {
+        use TransactionType::{Chargeback, Purchase, Refund};
         let books = [
-            transaction(1, TransactionType::Purchase, 900),
-            transaction(2, TransactionType::Purchase, 700),
+            transaction(1, Purchase, ("", 900)),
+            transaction(1, Refund, ("", 100)),
+            transaction(1, Refund, ("", 200)),
+            transaction(1, Chargeback, ("", 50)),
         ];
-        let moved = vec![
-            (1, Kind::Charge, moving("ch_1", 1_000, Timestamp(5))),
-            (1, Kind::Dispute, moving("dp_1", 1_000, Timestamp(5))),
+        let of = |charged, refunded| {
+            vec![
+                (1, moved(Kind::Charge, "ch_1", charged)),
+                (1, moved(Kind::Refund, "re_1", refunded)),
+                (1, moved(Kind::Refund, "re_2", 100)),
+                (1, moved(Kind::Dispute, "du_1", 50)),
+            ]
+        };
+        check(
+            &books,
+            of(900, 200),
+            expect!["Compared { charged: 1, booked: 1, differences: 0 }, open: 0"],
+        );
+        check(
+            &books,
+            of(800, 300),
+            expect![[r#"
+            Compared { charged: 1, booked: 1, differences: 2 }, open: 0
+            tenant 3 payment 00000000-0000-0000-0000-000000000001 charge: 800 EUR at the gateway, 900 EUR in the store
+            tenant 3 payment 00000000-0000-0000-0000-000000000001 refund: 400 EUR at the gateway, 300 EUR in the store"#]],
+        );
+    }
+
+    #[test]
+    fn what_differs_is_named() {
+        use TransactionType::{Purchase, Refund};
+        let books = [
+            transaction(1, Purchase, ("ch_1", 900)),
+            transaction(2, Purchase, ("ch_2", 700)),
+            // Refunds of the same sum, of which one is another.
+            transaction(2, Refund, ("re_1", 100)),
+            transaction(2, Refund, ("re_2", 200)),
+        ];
+        let all = vec![
+            (1, moved(Kind::Charge, "ch_1", 1_000)),
+            (1, moved(Kind::Dispute, "du_1", 1_000)),
+            (2, moved(Kind::Refund, "re_1", 100)),
+            (2, moved(Kind::Refund, "re_3", 200)),
         ];
         check(
             &books,
-            moved,
+            all,
             expect![[r#"
-                Compared { charged: 1, booked: 2, differences: 2 }, open: 0
-                tenant 3 payment 00000000-0000-0000-0000-000000000001 (ch_1): 1000 charged, 0 refunded, 1000 disputed at the gateway; 900 charged, 0 refunded, 0 disputed in the store (minor units)
-                tenant 3 payment 00000000-0000-0000-0000-000000000002: 0 charged, 0 refunded, 0 disputed at the gateway; 700 charged, 0 refunded, 0 disputed in the store (minor units)"#]],
+            Compared { charged: 2, booked: 2, differences: 5 }, open: 0
+            tenant 3 payment 00000000-0000-0000-0000-000000000001 charge ch_1: 1000 EUR at the gateway, 900 EUR in the store; fee 59 USD
+            tenant 3 payment 00000000-0000-0000-0000-000000000001 dispute du_1: 1000 EUR at the gateway, nothing in the store; fee 59 USD
+            tenant 3 payment 00000000-0000-0000-0000-000000000002 charge ch_2: nothing at the gateway, 700 EUR in the store
+            tenant 3 payment 00000000-0000-0000-0000-000000000002 refund re_2: nothing at the gateway, 200 EUR in the store
+            tenant 3 payment 00000000-0000-0000-0000-000000000002 refund re_3: 200 EUR at the gateway, nothing in the store; fee 59 USD"#]],
         );
         check(
             &[],
-            vec![(4, Kind::Charge, moving("ch_4", 50, Timestamp(5)))],
+            vec![(4, moved(Kind::Charge, "ch_4", 50))],
             expect![[r#"
-                Compared { charged: 1, booked: 0, differences: 1 }, open: 0
-                tenant 3 payment 00000000-0000-0000-0000-000000000004 (ch_4): 50 charged, 0 refunded, 0 disputed at the gateway; not in the store (minor units)"#]],
+            Compared { charged: 1, booked: 0, differences: 1 }, open: 0
+            tenant 3 payment 00000000-0000-0000-0000-000000000004 charge ch_4: 50 EUR at the gateway, nothing in the store; fee 59 USD"#]],
+        );
+    }
+
+    #[test]
+    fn currencies_are_compared_of_each() {
+        use TransactionType::{Purchase, Refund};
+        let books =
+            [transaction(1, Purchase, ("ch_1", 900)), transaction(1, Refund, ("re_1", 900))];
+        let mut refund = moved(Kind::Refund, "re_1", 900);
+        refund.sum.currency = Currency::parse("USD");
+        check(
+            &books,
+            vec![(1, moved(Kind::Charge, "ch_1", 900)), (1, refund)],
+            expect![[r#"
+            Compared { charged: 1, booked: 1, differences: 1 }, open: 0
+            tenant 3 payment 00000000-0000-0000-0000-000000000001 refund re_1: 900 USD at the gateway, 900 EUR in the store; fee 59 USD"#]],
         );
     }
 
     #[test]
     fn what_another_account_has_is_not_missed() {
-        let mut other = transaction(1, TransactionType::Purchase, 900);
+        let mut other = transaction(1, TransactionType::Purchase, ("ch_1", 900));
         other.merchant_account = Some(MerchantAccount("acct_2/test".to_owned()));
         check(
             &[other],
@@ -372,11 +502,11 @@ mod tests {
 
     #[test]
     fn what_is_open_or_recent_is_compared_later() {
-        let mut open = transaction(1, TransactionType::Purchase, 900);
+        let mut open = transaction(1, TransactionType::Purchase, ("ch_1", 900));
         open.status = TransactionStatus::Unknown;
         let recent = vec![
-            (1, Kind::Charge, moving("ch_1", 900, Timestamp(5))),
-            (2, Kind::Charge, moving("ch_2", 900, NOW)),
+            (1, moved(Kind::Charge, "ch_1", 900)),
+            (2, Moved { at: NOW, ..moved(Kind::Charge, "ch_2", 900) }),
         ];
         check(
             &[open],

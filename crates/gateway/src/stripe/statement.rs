@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use domain::payment::{Transaction, TransactionType};
 use domain::{Currency, Timestamp};
 use uuid::Uuid;
 
@@ -9,7 +10,7 @@ use super::amount::from_stripe;
 use super::api::{Api, Parameters, Trouble};
 use super::objects::{BalanceTransaction, List, Movement, MovementSource};
 use super::outcome;
-use crate::reconcile::{Kind, Moving, Statement};
+use crate::reconcile::{Fee, Kind, Moved, Statement, Sum};
 
 /// How far Stripe's clock may be behind ours.
 const SKEW_US: i64 = 86_400 * Timestamp::SECOND_US;
@@ -43,6 +44,24 @@ pub(super) async fn read(
     }
 }
 
+/// Stripe's name for the charge or the refund of a transaction, as its balance transactions have it; `None` where the
+/// books have another one, such as that of an imported payment, or none.
+#[must_use]
+pub fn object_of(it: &Transaction) -> Option<&str> {
+    let (name, prefixes) = match it.kind {
+        TransactionType::Purchase | TransactionType::Capture => {
+            (&it.second_reference, ["ch_", "py_"])
+        }
+        TransactionType::Refund => (&it.first_reference, ["re_", "pyr_"]),
+        TransactionType::Authorize
+        | TransactionType::Void
+        | TransactionType::Credit
+        | TransactionType::Chargeback
+        | TransactionType::ChargebackReversal => return None,
+    };
+    name.as_deref().filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+}
+
 /// What was read: of each object what it is now, whatever moved it how often.
 #[derive(Default)]
 struct Found {
@@ -55,8 +74,9 @@ struct Object {
     kind: Kind,
     source: MovementSource,
     at: Timestamp,
-    /// The sum of its balance transactions, in the balance's currency.
+    /// The sum of its balance transactions and of what was kept of them, in the balance's currency.
     balance: i64,
+    fee: i64,
     balance_currency: String,
 }
 
@@ -87,10 +107,12 @@ impl Found {
             source,
             at,
             balance: 0,
+            fee: 0,
             balance_currency: it.currency,
         });
         object.at = object.at.max(at);
         object.balance += it.amount;
+        object.fee += it.fee;
     }
 
     /// What moved for each payment of a tenant. Refunds and disputes that were made elsewhere are of the payment of
@@ -114,7 +136,7 @@ impl Found {
         for it in self.objects.into_values() {
             let by_intent = || intent_of(&it.source).and_then(|it| intents.get(&it).copied());
             match payment_of(&it.source).or_else(by_intent) {
-                Some(payment) => statement.add(payment, it.kind, it.moving()?),
+                Some(payment) => statement.add(payment, it.moved()?),
                 None => statement.others += 1,
             }
         }
@@ -123,7 +145,7 @@ impl Found {
 }
 
 impl Object {
-    fn moving(self) -> Result<Moving, Trouble> {
+    fn moved(self) -> Result<Moved, Trouble> {
         let MovementSource { id, amount, amount_captured, currency, status, .. } = self.source;
         let failed = status.is_some_and(|it| it == "failed" || it == "canceled");
         let moved = match self.kind {
@@ -135,10 +157,12 @@ impl Object {
             Kind::Dispute if self.balance < 0 => amount,
             Kind::Dispute => 0,
         };
+        let fee = Fee { amount: self.fee, currency: self.balance_currency.to_ascii_uppercase() };
         let known = Currency::parse(&currency.to_ascii_uppercase());
         let unreadable = || Trouble::Unknown(format!("{id} has an amount that {currency} has not"));
         let amount = known.map_or(Some(domain::AmountMinor(moved)), |it| from_stripe(moved, it));
         let amount = amount.ok_or_else(unreadable)?;
-        Ok(Moving { name: id, amount, currency: known, at: self.at })
+        let sum = Sum { amount, currency: known };
+        Ok(Moved { kind: self.kind, name: id, sum, fee, at: self.at })
     }
 }

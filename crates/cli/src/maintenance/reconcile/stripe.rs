@@ -10,7 +10,7 @@ use domain::tenant::Tenant;
 use engine::Clock;
 use engine::ports::{Page, TenantQueries};
 use gateway::reconcile::{Books, Compared, Mismatch, Statement, Window};
-use gateway::stripe::{Account, NAMES, Stripe};
+use gateway::stripe::{Account, NAMES, Stripe, object_of};
 use serde_json::json;
 use server::{node, serve};
 use store::SqlQueries;
@@ -36,7 +36,7 @@ struct Total {
     failed: Vec<String>,
 }
 
-/// Compares payments by id, amount and currency, and sums up the fees. The gateway's two names may have one
+/// Compares charges and refunds by id, amount and currency, and sums up the fees. The gateway's two names may have one
 /// account, and are compared together.
 pub(super) fn reconcile(
     config: &Config,
@@ -58,7 +58,7 @@ pub(super) fn reconcile(
     let mut books = Books::default();
     store::each_transaction(&source, |transaction| {
         if NAMES.contains(&transaction.gateway.as_str()) {
-            books.add(transaction);
+            books.add(transaction, object_of(transaction));
         }
     })?;
     store::each_dispute(&source, |dispute| books.add_excess(dispute))?;
