@@ -1,11 +1,14 @@
 """The gateway to Stripe against a fake of Stripe's API that keeps state (`conformance/stripe`).
 
-    python conformance/stripe-gateway SERVER FAKE
+    python conformance/stripe-gateway SERVER FAKE [--node NODE] [CHECK...]
 
 Starts both, pays as clients of Kill Bill's API do, has the fake lose, cut and delay answers, and compares what the
-server says with the fake's ledger. Ends with `N passed, M failed`.
+server says with the fake's ledger. With `--node` an event is signed by Stripe's SDK for Node, which `npm install` has
+put into `conformance/stripe/node`. Ends with `N passed, M failed`.
 """
 
+import argparse
+import functools
 import hashlib
 import hmac
 import http.server
@@ -23,7 +26,8 @@ import urllib.request
 import uuid
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
 import processes  # noqa: E402
 
 PORT_FIRST = 19_401
@@ -811,12 +815,40 @@ def only_signed_events_are_believed(kb, stripe):
     same(notify(kb, event, at=said["path"][:-4] + "AAAA"), 404, "an endpoint that was made up")
 
 
+def an_event_that_stripes_sdk_signed_is_believed(node, kb, stripe):
+    account = kb.account()
+    kb.method(account, "pm_card_visa")
+    _, payment = kb.pay(account)
+    about = {"object": "payment_intent", "id": last(payment)["firstPaymentReferenceId"]}
+    event = json.dumps({"id": "evt_7", "object": "event", "type": "payment_intent.succeeded",
+                        "data": {"object": about}}).encode()
+    path = kb.ask("GET", "/v1/gateways/stripe/endpoint", absolute=True)[1]["path"]
+
+    def signed_with(secret):
+        script = ROOT / "conformance/stripe/node/sign.js"
+        return subprocess.run([node, script, secret], input=event, capture_output=True, check=True).stdout.decode().strip()
+
+    signature = signed_with(WEBHOOK_SECRET)
+    same(post(kb, path, event, signature), 200, signature)
+    for at in range(0, len(event), 7):
+        changed = event[:at] + bytes([event[at] ^ 1]) + event[at + 1:]
+        same(post(kb, path, changed, signature), 400, changed)
+    same(post(kb, path, event, signed_with("whsec_other")), 400, "another secret")
+
+
 def notify(kb, event, secret=WEBHOOK_SECRET, age_s=0, at=None):
     body, signed = json.dumps(event).encode(), int(time.time()) - age_s
     tag = hmac.new(secret.encode(), b"%d." % signed + body, hashlib.sha256).hexdigest()
-    headers = {"Stripe-Signature": f"t={signed},v1={tag}"}
+    signature = f"t={signed},v1={tag}"
     if at is None:
+        headers = {"Stripe-Signature": signature}
         return kb.ask("POST", "/paymentGateways/notification/faregate-stripe", body, headers=headers)[0]
+    return post(kb, at, body, signature)
+
+
+def post(kb, at, body, signature):
+    """Posts an event as Stripe does, without credentials."""
+    headers = {"Stripe-Signature": signature}
     request = urllib.request.Request(kb.url + at, body, headers, method="POST")
     try:
         with urllib.request.urlopen(request, timeout=20) as response:
@@ -1220,8 +1252,16 @@ def upload(kb, key):
 
 
 def main():
-    server, fake = sys.argv[1:3]
-    only = sys.argv[3:]
+    parser = argparse.ArgumentParser()
+    for argument in ("server", "fake"):
+        parser.add_argument(argument)
+    parser.add_argument("--node")
+    parser.add_argument("checks", nargs="*")
+    given = parser.parse_intermixed_args()
+    server, fake, only, checks = given.server, given.fake, given.checks, list(CHECKS)
+    if given.node:
+        by_sdk = functools.partial(an_event_that_stripes_sdk_signed_is_believed, given.node)
+        checks.append(functools.update_wrapper(by_sdk, an_event_that_stripes_sdk_signed_is_believed))
     passed = failed = 0
     with tempfile.TemporaryDirectory() as folder:
         ports = processes.free_ports(PORT_FIRST, 2)
@@ -1235,7 +1275,7 @@ def main():
             text = f"org.killbill.billing.plugin.stripe.apiKey={KEY}\n".encode()
             status, said, _ = kb.ask("POST", "/tenants/uploadPluginConfig/killbill-stripe", text)
             assert status == 201, f"configuration: {status} {said}"
-            for check in CHECKS:
+            for check in checks:
                 if only and check.__name__ not in only:
                     continue
                 try:
