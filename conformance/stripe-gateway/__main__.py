@@ -420,6 +420,20 @@ def two_methods_of_one_name_are_detached_with_the_last(kb, stripe):
     until(lambda: attached_to(stripe, account), [], "detached")
 
 
+def a_method_that_two_accounts_have_is_detached_with_the_last(kb, stripe):
+    holder, other = kb.account(), kb.account()
+    first = kb.method(holder, "", properties=[("token", "tok_visa")])
+    at_stripe = attached_to(stripe, holder)
+    second = kb.method(other, at_stripe[0])
+    same(kb.pay(other)[0], 201, "charged with the customer of the other account")
+    same(kb.ask("DELETE", f"/paymentMethods/{first}?forceDefaultPmDeletion=true")[0], 204, "the first")
+    time.sleep(2)
+    same(attached_to(stripe, holder), at_stripe, "the other account is charged with it")
+    same(kb.pay(other)[0], 201, "charged again")
+    same(kb.ask("DELETE", f"/paymentMethods/{second}?forceDefaultPmDeletion=true")[0], 204, "the second")
+    until(lambda: attached_to(stripe, holder), [], "detached")
+
+
 def a_combo_payment_attaches_its_method_first(kb, stripe):
     def combo(external, **more):
         body = {"account": {"currency": "USD"}, "paymentMethod": {
@@ -1200,6 +1214,7 @@ CHECKS = [
     methods_that_are_added_at_once_have_one_customer,
     a_deleted_method_is_detached,
     two_methods_of_one_name_are_detached_with_the_last,
+    a_method_that_two_accounts_have_is_detached_with_the_last,
     a_combo_payment_attaches_its_method_first,
     a_payment_is_charged_once_with_its_metadata,
     tokens_and_kill_bills_names_work,

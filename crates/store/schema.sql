@@ -851,3 +851,4 @@ ALTER TABLE payment_method ADD COLUMN step_deadline_us INTEGER;
 ALTER TABLE payment_method ADD COLUMN step_asked INTEGER;
 ALTER TABLE payment_method ADD COLUMN step_reply BLOB;
 ALTER TABLE payment_transaction ADD COLUMN heard_at_us INTEGER;
+CREATE INDEX payment_method_by_external_id ON payment_method (tenant, external_payment_method_id, gateway, id) WHERE active = 1 AND external_payment_method_id IS NOT NULL;

@@ -39,6 +39,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 12, sql: disputes },
     Migration { version: 13, sql: method_steps },
     Migration { version: 14, sql: outcomes_in_order },
+    Migration { version: 15, sql: methods_by_external_id },
 ];
 
 /// The version that this code writes.
@@ -105,6 +106,14 @@ fn timers(dialect: &Dialect) -> String {
 /// Audit logs of other systems.
 fn imported_audit(dialect: &Dialect) -> String {
     tables::ddl(&tables::OF_VERSION_7, dialect)
+}
+
+/// Finds the methods that are the same at their gateway.
+fn methods_by_external_id(_: &Dialect) -> String {
+    "CREATE INDEX payment_method_by_external_id ON payment_method \
+     (tenant, external_payment_method_id, gateway, id) \
+     WHERE active = 1 AND external_payment_method_id IS NOT NULL;\n"
+        .to_owned()
 }
 
 /// Fields of a name and a value in the order in which they were made: of a value that many have, the first page is

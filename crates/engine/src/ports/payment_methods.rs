@@ -41,6 +41,14 @@ pub trait PaymentMethodQueries: Send + Sync {
         text: &str,
         page: Page,
     ) -> Result<Paged<MethodView>, StoreError>;
+    /// Whether an active method of the gateway, other than `except`, has this id at it. Found by an index.
+    fn has_method_at_gateway(
+        &self,
+        no: TenantNo,
+        gateway: &str,
+        external_id: &str,
+        except: PaymentMethodId,
+    ) -> Result<bool, StoreError>;
     /// Payment methods whose id or account's id is `text`, or whose external key contains it. Looks at
     /// every payment method of the tenant: for `Engine::scan`.
     fn search_payment_methods(

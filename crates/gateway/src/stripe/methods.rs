@@ -104,7 +104,7 @@ impl Wanted<'_> {
         }))
     }
 
-    /// Detaches the method; false where it is not attached, or another of the account's methods is the same at Stripe.
+    /// Detaches the method; false where it is not attached, or another of the tenant's methods is the same at Stripe.
     pub(super) async fn detach(&self) -> Result<bool, Trouble> {
         let Some(id) = self.external_id.filter(|id| is_id(id)) else { return Ok(false) };
         if self.is_shared(id).await? {
@@ -123,15 +123,19 @@ impl Wanted<'_> {
         }
     }
 
-    /// Whether another active method of the account has the same name at Stripe.
+    /// Whether another active method of the tenant has the same name at Stripe, also of another account: one that is
+    /// attached already is stored with the customer that it has.
     async fn is_shared(&self, external_id: &str) -> Result<bool, Trouble> {
-        let (tenant, account, own) = (self.holder.tenant, self.holder.account, self.id);
-        let read = self.tenants.read(move |queries| queries.payment_methods_of(tenant, account));
-        let methods = read.await.map_err(Trouble::Unfit)?;
-        Ok(methods.iter().map(|it| &it.method).any(|it| {
-            let is_same = it.external_payment_method_id.as_deref() == Some(external_id);
-            it.active && it.id != own && super::NAMES.contains(&&*it.gateway) && is_same
-        }))
+        let (tenant, own, external_id) = (self.holder.tenant, self.id, external_id.to_owned());
+        let read = self.tenants.read(move |queries| {
+            for gateway in super::NAMES {
+                if queries.has_method_at_gateway(tenant, gateway, &external_id, own)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        });
+        read.await.map_err(Trouble::Unfit)
     }
 
     /// The idempotency key of a step.

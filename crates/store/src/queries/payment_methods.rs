@@ -100,6 +100,23 @@ impl PaymentMethodQueries for SqlQueries {
         })
     }
 
+    fn has_method_at_gateway(
+        &self,
+        no: TenantNo,
+        gateway: &str,
+        external_id: &str,
+        except: PaymentMethodId,
+    ) -> Result<bool, StoreError> {
+        // The condition of the index is repeated, so that the database takes it.
+        const SQL: &str = "SELECT 1 FROM payment_method WHERE tenant = ?1 \
+            AND external_payment_method_id = ?2 AND external_payment_method_id IS NOT NULL \
+            AND active = 1 AND gateway = ?3 AND id <> ?4 LIMIT 1";
+        self.read(|reader| {
+            let parameters = [no.into(), external_id.into(), gateway.into(), except.into()];
+            Ok(reader.query_one(SQL, &parameters, |cells| cells.int())?.is_some())
+        })
+    }
+
     fn search_payment_methods(
         &self,
         no: TenantNo,

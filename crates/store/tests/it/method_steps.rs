@@ -104,6 +104,20 @@ fn steps_are_read_as_they_were_written() {
 }
 
 #[test]
+fn active_methods_are_found_by_their_id_at_the_gateway() {
+    let mut world = World::new(133);
+    let (_, [active, _, _, _, deleted]) = fill(&mut world.workload);
+    let has = |tenant, gateway, external_id, except| {
+        world.queries.has_method_at_gateway(tenant, gateway, external_id, except).unwrap()
+    };
+    assert!(has(TENANT, ATTACHING, "pm_1", deleted));
+    assert!(!has(TENANT, ATTACHING, "pm_1", active), "the other one is deleted");
+    assert!(!has(TENANT, ATTACHING, "token", deleted), "those are not attached");
+    assert!(!has(TENANT, "another", "pm_1", deleted));
+    assert!(!has(TenantNo(2), ATTACHING, "pm_1", deleted));
+}
+
+#[test]
 fn the_key_of_a_refused_method_is_taken_again() {
     let mut world = World::new(132);
     let account = account(&mut world.workload);

@@ -54,6 +54,20 @@ fn children_of_an_account_are_a_range_of_their_index() {
 }
 
 #[test]
+fn methods_of_one_id_at_a_gateway_are_a_range_of_their_index() {
+    let world = World::at(Home::embedded(), 41);
+    let reader = Reader::open(&database_path(world.home.path()), &Options::default()).unwrap();
+    check(
+        &reader,
+        "SELECT 1 FROM payment_method WHERE tenant = ?1 AND external_payment_method_id = ?2 \
+         AND external_payment_method_id IS NOT NULL AND active = 1 AND gateway = ?3 AND id <> ?4 LIMIT 1",
+        &[
+            "SEARCH payment_method USING COVERING INDEX payment_method_by_external_id (tenant=? AND external_payment_method_id=? AND gateway=?)",
+        ],
+    );
+}
+
+#[test]
 fn attempts_are_ranges_of_their_indexes() {
     let world = World::at(Home::embedded(), 41);
     let reader = Reader::open(&database_path(world.home.path()), &Options::default()).unwrap();
