@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::webhook::DisableReason;
 use domain::{TenantNo, Timestamp, WebhookEndpointId};
 use engine::Engine;
+use engine::ports::CALLBACK;
 use engine::time::rfc3339_second;
 use gateway::mail::{MailError, Mailer, OutgoingMail, Rendered};
 use tokio::sync::mpsc;
@@ -105,12 +106,17 @@ fn rendered(platform_name: &str, tenant: &str, alert: &Alert) -> Rendered {
         DisableReason::Failing => "it has failed at every try for five days",
     };
     let (endpoint, at) = (alert.endpoint, rfc3339_second(alert.at));
+    let (name, on_again) = if endpoint == CALLBACK {
+        let again = "POST /1.0/kb/tenants/registerNotificationCallback.".to_owned();
+        ("callback".to_owned(), again)
+    } else {
+        let again = format!("PATCH /v1/webhooks/endpoints/{endpoint} with the status \"on\".");
+        (format!("webhook endpoint {endpoint}"), again)
+    };
     let lines = [
-        format!(
-            "The webhook endpoint {endpoint} of the tenant {tenant} was switched off at {at}, because {why}."
-        ),
+        format!("The {name} of the tenant {tenant} was switched off at {at}, because {why}."),
         "It receives no events until it is switched on again:".to_owned(),
-        format!("PATCH /v1/webhooks/endpoints/{endpoint} with the status \"on\"."),
+        on_again,
         "Events of the time in between are sent by POST /v1/webhooks/replays.".to_owned(),
     ];
     // Ids, times and words: nothing has to be escaped.

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use domain::command::TenantCommand;
 use domain::payment::Actor;
-use domain::tenant::WEBHOOK_ENDPOINTS;
+use domain::tenant::{PUSH_CALLBACK, WEBHOOK_ENDPOINTS};
 use domain::webhook::{DisableReason, DisabledEndpoint, SetWebhookEndpoints};
 use domain::{Command, PartitionNo, Request, TenantNo, Timestamp, WebhookEndpointId};
 use engine::periodic::{Pass, Periodic};
-use engine::ports::{CALLBACK, StoreError};
+use engine::ports::StoreError;
 use engine::webhooks::{DeliveryTry, Health, TryOutcome};
 use engine::{Answer, Clock, Engine};
-use gateway::push::endpoint::{Endpoints, Status};
+use gateway::push::endpoint::Endpoints;
 use secrets::Sealer;
 use store::delivery_log::{DeliveryLog, Kept, LogSource, Refused};
 use tokio::sync::{mpsc, watch};
@@ -166,9 +166,6 @@ impl DeliveryLogger {
             let (key, outcome, when) = ((it.tenant, it.id.endpoint), it.outcome, it.at);
             let (has_gone, is_try) =
                 (it.status == Some(410), it.status.is_some() || it.took_ms > 0);
-            if key.1 == CALLBACK {
-                continue;
-            }
             let before = match changed.get(&key) {
                 Some(known) => *known,
                 None => self.known_health(key)?,
@@ -294,16 +291,22 @@ async fn switch_one_off(
     alerts: Option<&mpsc::Sender<Alert>>,
 ) -> bool {
     let Refused { tenant, endpoint, reason } = it;
-    let stored = engine.read(move |queries| queries.tenant_value(tenant, WEBHOOK_ENDPOINTS)).await;
-    let Ok(stored) = stored else { return false };
+    let stored = engine.read(move |queries| {
+        let callback = queries.tenant_value(tenant, PUSH_CALLBACK)?;
+        Ok((queries.tenant_value(tenant, WEBHOOK_ENDPOINTS)?, callback))
+    });
+    let Ok((stored, callback)) = stored.await else { return false };
     let read_at = stored.as_ref().map(|it| it.revision.seq);
-    let Some(sealed) = stored.and_then(|it| it.value) else { return true };
-    let Ok(mut endpoints) = Endpoints::open(sealer, tenant, &sealed) else { return true };
-    let found = endpoints.all.iter_mut().find(|it| it.id == endpoint && it.status == Status::On);
-    let Some(found) = found else { return true };
+    let opened = match stored.and_then(|it| it.value) {
+        Some(sealed) => Endpoints::open(sealer, tenant, &sealed),
+        None => Ok(Endpoints::default()),
+    };
+    let Ok(mut endpoints) = opened else { return true };
     let at = engine.clock().now();
-    found.status = Status::Disabled { reason, at };
-    found.version += 1;
+    let callback = callback.filter(|it| it.value.is_some()).map(|it| it.revision.seq);
+    if !endpoints.switch_off(endpoint, (reason, at), callback) {
+        return true;
+    }
     let sealed = Some(endpoints.seal(sealer, tenant));
     let disabled = Some(DisabledEndpoint { endpoint, reason });
     let set = SetWebhookEndpoints { sealed, read_at, disabled };

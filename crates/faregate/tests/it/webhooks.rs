@@ -569,6 +569,37 @@ fn an_endpoint_that_has_gone_is_switched_off_and_the_others_and_the_operator_lea
 }
 
 #[test]
+fn a_callback_that_has_gone_is_switched_off_until_it_is_registered_again() {
+    let server = Server::start();
+    let client = server.tenant();
+    let (gone, other) = (Receiver::start(), Receiver::start());
+    gone.answer(Answers::Status(410, "", ""));
+    let register = || {
+        let path = format!("/1.0/kb/tenants/registerNotificationCallback?cb={}", gone.url);
+        assert_eq!(client.post(&path, &json!({})).status, 201);
+    };
+    register();
+    endpoint(&client, &json!({ "url": other.url, "events": ["webhook.*", "account.created"] }));
+    account(&client, "__EXTERNAL_PAYMENT__");
+    let event = &arrive(&other, "webhook.endpoint-disabled", 1)[0];
+    let event = client.get(&format!("/v1/events/{event}")).json();
+    let said = (&event["data"]["endpointId"], &event["data"]["reason"]);
+    assert_eq!(said, (&json!("callback"), &json!("gone")));
+    gone.answer(Answers::Status(200, "", ""));
+    account(&client, "__EXTERNAL_PAYMENT__");
+    let second = &arrive(&other, "account.created", 2)[1];
+    let resend = format!("/v1/events/{second}/resend");
+    let to_it = json!({ "endpoint": "callback" });
+    assert_eq!(client.post(&resend, &to_it).status, 400, "it is off");
+    register();
+    let before = gone.received().len();
+    assert_eq!(client.post(&resend, &to_it).status, 202);
+    eventually("it arrives", || (gone.received().len() == before + 1).then_some(()));
+    let to_gone = deliveries(&client, "?endpoint=callback");
+    assert_eq!(to_gone.last().unwrap()["status"], "given-up", "{to_gone:?}");
+}
+
+#[test]
 fn an_endpoint_that_fails_for_five_days_is_switched_off() {
     let server = Server::start();
     let client = server.tenant();

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use domain::webhook::DisableReason;
-use domain::{TenantNo, Timestamp, WebhookEndpointId};
+use domain::{Seq, TenantNo, Timestamp, WebhookEndpointId};
+use engine::ports::CALLBACK;
 use http::header::{HeaderName, HeaderValue};
 use secrets::webhook::{KeyPair, Secret};
 use secrets::{Purpose, Sealer};
@@ -55,6 +56,18 @@ pub struct Endpoints {
     /// What changes with an idempotency key were answered, the oldest first. They have secrets in them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<StoredAnswer>,
+    /// Which registration of Kill Bill's callback was switched off; one that came after it is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback_off: Option<CallbackOff>,
+}
+
+/// A callback that was switched off because it does not receive.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct CallbackOff {
+    pub reason: DisableReason,
+    pub at: Timestamp,
+    /// The journal row that registered it.
+    pub registered: Seq,
 }
 
 /// The answer to a change that may be asked for again.
@@ -165,6 +178,36 @@ pub fn callback_secret(sealer: &Sealer, tenant: TenantNo) -> Secret {
 }
 
 impl Endpoints {
+    /// Whether a callback that was registered by this journal row is on.
+    #[must_use]
+    pub fn is_callback_on(&self, registered: Seq) -> bool {
+        self.callback_off.is_none_or(|off| off.registered != registered)
+    }
+
+    /// Switches off an endpoint that is on; whether it was. `callback` is the row that registered Kill Bill's callback,
+    /// where there is one.
+    pub fn switch_off(
+        &mut self,
+        id: WebhookEndpointId,
+        (reason, at): (DisableReason, Timestamp),
+        callback: Option<Seq>,
+    ) -> bool {
+        if id == CALLBACK {
+            let registered = callback.filter(|it| self.is_callback_on(*it));
+            self.callback_off = registered
+                .map(|registered| CallbackOff { reason, at, registered })
+                .or(self.callback_off);
+            return registered.is_some();
+        }
+        let mut all = self.all.iter_mut();
+        let Some(found) = all.find(|it| it.id == id && it.status == Status::On) else {
+            return false;
+        };
+        found.status = Status::Disabled { reason, at };
+        found.version += 1;
+        true
+    }
+
     /// The answer that was given under an idempotency key, as long as it is given again.
     #[must_use]
     pub fn answered(&self, key: Uuid, now: Timestamp) -> Option<&StoredAnswer> {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use domain::payment::TransactionStatus;
 use domain::{AccountId, Currency, Event, PaymentId, Seq, TransactionId};
-use engine::ports::JournalRow;
+use engine::ports::{CALLBACK, JournalRow};
 use engine::time::rfc3339;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -225,7 +225,9 @@ fn data(event: &Event) -> Value {
             json!({ "key": key })
         }
         Event::WebhookEndpointDisabled { endpoint, reason } => {
-            json!({ "endpointId": endpoint, "reason": reason.name() })
+            let id =
+                if *endpoint == CALLBACK { "callback".to_owned() } else { endpoint.to_string() };
+            json!({ "endpointId": id, "reason": reason.name() })
         }
         Event::EnvironmentChanged { environment } => json!({ "environmentId": environment }),
         Event::DefinitionsChanged { environment, version } => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{Seq, Timestamp};
-use engine::ports::{Bookkeeping, CALLBACK, Delivery, DeliveryId};
+use engine::ports::{Bookkeeping, Delivery, DeliveryId};
 use engine::webhooks::{DeliveryTry, TryOutcome};
 use engine::{Engine, Reason};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -323,7 +323,7 @@ impl Follower {
 
     fn finished(&mut self, finished: Finished) {
         let Finished { job, target, posted } = finished;
-        let response = self.response(&job, &posted);
+        let response = self.response(&target, &posted);
         self.lanes.finished(&job, response, self.now());
         match (&posted.result, response) {
             (Ok(()), _) => self.delivered(&job, &posted),
@@ -339,7 +339,7 @@ impl Follower {
         }
     }
 
-    fn response(&self, job: &Job, posted: &Posted) -> EndpointResponse {
+    fn response(&self, target: &Target, posted: &Posted) -> EndpointResponse {
         let Some(response) = &posted.response else {
             return match &posted.result {
                 Err(Failure::TimedOut) => EndpointResponse::TimedOut,
@@ -347,8 +347,7 @@ impl Follower {
             };
         };
         match response.retry_after {
-            // As in Kill Bill, a callback stays until its tenant removes it.
-            _ if response.status == StatusCode::GONE && job.id.endpoint != CALLBACK => {
+            _ if response.status == StatusCode::GONE && target.may_be_switched_off() => {
                 EndpointResponse::Gone
             }
             Some(pause) => EndpointResponse::Resting(self.after(pause)),

@@ -40,22 +40,26 @@ impl Receivers {
         tenant: TenantNo,
     ) -> Result<Self, ReceiversError> {
         let mut found = vec![];
+        let stored = queries.tenant_value(tenant, WEBHOOK_ENDPOINTS)?;
+        let endpoints = match stored.and_then(|it| it.value) {
+            Some(sealed) => {
+                let sealer = sealer.ok_or(ReceiversError::Sealed)?;
+                let opened = Endpoints::open(sealer, tenant, &sealed);
+                opened.map_err(|_| ReceiversError::Sealed)?
+            }
+            None => Endpoints::default(),
+        };
         let callback = queries.tenant_value(tenant, PUSH_CALLBACK)?;
-        if callback.is_some_and(|it| it.value.is_some()) {
+        let callback = callback.filter(|it| it.value.is_some());
+        if callback.is_some_and(|it| endpoints.is_callback_on(it.revision.seq)) {
             found.push(Receiver { endpoint: CALLBACK, format: Format::KillBill, events: vec![] });
         }
-        let stored = queries.tenant_value(tenant, WEBHOOK_ENDPOINTS)?;
-        if let Some(sealed) = stored.and_then(|it| it.value) {
-            let sealer = sealer.ok_or(ReceiversError::Sealed)?;
-            let opened = Endpoints::open(sealer, tenant, &sealed);
-            let all = opened.map_err(|_| ReceiversError::Sealed)?.all;
-            let on = all.into_iter().filter(|it| it.status == Status::On);
-            found.extend(on.map(|it| Receiver {
-                endpoint: it.id,
-                format: it.format,
-                events: it.events,
-            }));
-        }
+        let on = endpoints.all.into_iter().filter(|it| it.status == Status::On);
+        found.extend(on.map(|it| Receiver {
+            endpoint: it.id,
+            format: it.format,
+            events: it.events,
+        }));
         Ok(Self(found))
     }
 

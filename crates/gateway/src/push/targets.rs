@@ -60,6 +60,11 @@ impl Target {
         self.is_on
     }
 
+    /// Whether it is switched off where it does not receive: without a key nothing of a callback but its URL is stored.
+    pub(super) const fn may_be_switched_off(&self) -> bool {
+        self.signer.is_some()
+    }
+
     /// An answer as it may be shown: without card numbers, and without what the receiver repeats of the request that
     /// may be a secret, whole or cut at the end.
     pub(super) fn masked(&self, answer: &str) -> String {
@@ -89,10 +94,10 @@ impl Target {
 
     #[cfg(test)]
     pub(super) fn for_test(url: &str) -> Self {
-        Self::of_callback(url, None)
+        Self::of_callback(url, None, true)
     }
 
-    fn of_callback(url: &str, keys: Option<&Keys>) -> Self {
+    fn of_callback(url: &str, keys: Option<&Keys>, is_on: bool) -> Self {
         Self {
             endpoint: CALLBACK,
             url: url.to_owned(),
@@ -100,7 +105,7 @@ impl Target {
             headers: vec![],
             events: vec![],
             signer: keys.map(Signer::new),
-            is_on: true,
+            is_on,
         }
     }
 
@@ -143,9 +148,11 @@ impl Targets {
             return Ok(Arc::clone(&it.targets));
         }
         let endpoints = self.open(tenant, endpoints.as_ref());
-        let callback = callback.and_then(|it| it.value);
         let keys = self.callback_keys(tenant, &endpoints);
-        let callback = callback.map(|url| Target::of_callback(&url, keys.as_ref()));
+        let callback = callback.and_then(|it| {
+            let is_on = endpoints.is_callback_on(it.revision.seq);
+            Some(Target::of_callback(&it.value?, keys.as_ref(), is_on))
+        });
         let others = endpoints.all.iter().map(Target::of_endpoint);
         let targets = Arc::new(callback.into_iter().chain(others).map(Arc::new).collect());
         if known.len() >= TENANTS_MAX {

@@ -87,8 +87,9 @@ async fn write<T>(
             Change::Made(changed) => changed,
             Change::MadeBefore(changed) => return Ok(changed),
         };
-        let Endpoints { all, callback, answers } = &endpoints;
-        let is_empty = all.is_empty() && callback.is_none() && answers.is_empty();
+        let Endpoints { all, callback, answers, callback_off } = &endpoints;
+        let has_callback = callback.is_some() || callback_off.is_some();
+        let is_empty = all.is_empty() && !has_callback && answers.is_empty();
         let sealer = sealer(api)?;
         let sealed = (!is_empty).then(|| endpoints.seal(sealer, context.tenant.no));
         if sealed.as_ref().is_some_and(|it| it.len() > VALUES_BYTES_MAX) {
