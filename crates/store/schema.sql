@@ -852,3 +852,5 @@ ALTER TABLE payment_method ADD COLUMN step_asked INTEGER;
 ALTER TABLE payment_method ADD COLUMN step_reply BLOB;
 ALTER TABLE payment_transaction ADD COLUMN heard_at_us INTEGER;
 CREATE INDEX payment_method_by_external_id ON payment_method (tenant, external_payment_method_id, gateway, id) WHERE active = 1 AND external_payment_method_id IS NOT NULL;
+DROP INDEX outstanding_by_ask_at;
+CREATE INDEX outstanding_by_gateway ON outstanding (partition, gateway, ask_at_us) WHERE ask_at_us IS NOT NULL;

@@ -42,7 +42,9 @@ use self::worker::Worker;
 use crate::breaker::Breakers;
 use crate::lane::Lane;
 use crate::partition::{Answer, Partition, Work};
-use crate::ports::{Bookkeeping, Gateway, LedgerTotal, Page, Queries, ROWS_MAX, Store, StoreError};
+use crate::ports::{
+    Bookkeeping, Gateway, LedgerTotal, Page, Queries, ROWS_MAX, Store, StoreError, due_outcomes,
+};
 use crate::queue::{self, Queue, QueuePosition, Route, SimulatedWork};
 use crate::readers::Readers;
 use crate::scans::Scans;
@@ -91,7 +93,7 @@ pub struct Options {
     pub reads_waiting_max: usize,
     /// How often the resolver looks for outcomes to ask about.
     pub resolver_tick: Duration,
-    /// Questions to gateways at the same time.
+    /// Questions to a gateway at the same time.
     pub inquiries_max: usize,
     /// Notified of each commit that changes feature flags; all engines of a process share it.
     pub flags: Arc<watch::Sender<()>>,
@@ -586,7 +588,7 @@ impl Engine {
             // outcome says that it will.
             Ok(queries.outstanding_orphans()?.is_empty()
                 && queries.timers_due(now, None, 1)?.is_empty()
-                && queries.outstanding_due(now, 1)?.is_empty()
+                && due_outcomes(queries, now, 1)?.is_empty()
                 && queries.deliveries_due(now, None, 1)?.is_empty())
         });
         due.await.unwrap_or(false)

@@ -64,7 +64,7 @@ pub use self::ledger::{LedgerEntry, LedgerFilter, LedgerQueries, LedgerTotal};
 pub use self::limits::{Awaited, ReadLimits};
 pub use self::mails::MailQueries;
 pub use self::operations::{Backlog, OperationQueries, Over};
-pub use self::outcomes::{OutcomeQueries, Unresolved, UnresolvedCount};
+pub use self::outcomes::{OutcomeQueries, Unresolved, UnresolvedCount, due_outcomes};
 pub use self::payment_methods::{MethodView, PaymentMethodQueries};
 pub use self::payments::PaymentQueries;
 pub use self::tags::{NamedTag, TagQueries};

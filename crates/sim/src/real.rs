@@ -9,7 +9,7 @@ use domain::payment::{Outstanding, PaymentFile};
 use domain::payment_attempt::PaymentAttempt;
 use domain::timer::Timer;
 use domain::{AttemptId, PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
-use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, StoreError};
+use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, StoreError, due_outcomes};
 use store::tables::{DISPUTE, OPERATION, PAYMENT_ATTEMPT, PAYMENT_VELOCITY, TIMER};
 use store::{Options, Reader, Server, Share, Source, SqlQueries, SqlStore, rows};
 
@@ -175,7 +175,7 @@ impl Disk for RealDisk {
     }
 
     fn due(&self, now: Timestamp) -> Vec<Outstanding> {
-        let due = |(_, it): (_, Box<dyn Queries>)| it.outstanding_due(now, ROWS_MAX).expect(READS);
+        let due = |(_, it): (_, Box<dyn Queries>)| due_outcomes(&*it, now, ROWS_MAX).expect(READS);
         let mut due: Vec<Outstanding> = self.partitions().flat_map(due).collect();
         due.sort_by_key(|it| it.ask_at);
         due

@@ -40,6 +40,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 13, sql: method_steps },
     Migration { version: 14, sql: outcomes_in_order },
     Migration { version: 15, sql: methods_by_external_id },
+    Migration { version: 16, sql: inquiries_by_gateway },
 ];
 
 /// The version that this code writes.
@@ -49,6 +50,7 @@ fn founding(dialect: &Dialect) -> String {
     let then = |table: &&'static Table| match table.name {
         name if name == tables::TAG.name => Some(&tables::CONTROL_TAG_BEFORE_3),
         name if name == tables::DELIVERY.name => Some(&tables::DELIVERY_BEFORE_10),
+        name if name == tables::OUTSTANDING.name => Some(&tables::OUTSTANDING_BEFORE_15),
         name if later().any(|it| it.name == name) => None,
         _ => Some(*table),
     };
@@ -161,6 +163,14 @@ fn method_steps(dialect: &Dialect) -> String {
 /// When gateways were asked for the outcomes that transactions have.
 fn outcomes_in_order(dialect: &Dialect) -> String {
     tables::added_columns(14, dialect)
+}
+
+/// Finds the outcomes that each gateway is asked about, however many another one has.
+fn inquiries_by_gateway(_: &Dialect) -> String {
+    "DROP INDEX outstanding_by_ask_at;\n\
+     CREATE INDEX outstanding_by_gateway ON outstanding (partition, gateway, ask_at_us) \
+     WHERE ask_at_us IS NOT NULL;\n"
+        .to_owned()
 }
 
 /// The whole schema of an empty database, step by step.

@@ -26,7 +26,7 @@ const READING_MAX: usize = 64;
 /// Those of them that one tenant may have: others are read meanwhile.
 const READING_PER_TENANT_MAX: usize = READING_MAX / 4 * 3;
 
-/// Fronts' messages to inquire that may wait for their answer; more are refused.
+/// Fronts' messages to inquire that may wait for the answer of one gateway; more are refused.
 const WAITING_MAX: usize = 1_024;
 
 /// The user in whose name notifications are committed, and why.
@@ -54,13 +54,22 @@ pub enum NotificationError {
 
 /// The notifications under way.
 pub(crate) struct Notifications {
-    /// For each gateway, those that may still be read.
-    reading: HashMap<String, Arc<Semaphore>>,
+    by_gateway: HashMap<String, OfGateway>,
     reading_of_tenants: ReadingOfTenants,
+}
+
+/// The notifications of a gateway: one that hangs delays those of no other.
+struct OfGateway {
+    /// Those that may still be read.
+    reading: Arc<Semaphore>,
     /// Inquiries that fronts asked for: those that may still begin.
     inquiries: Semaphore,
-    waiting: Mutex<Waiting>,
+    waiting: Waiters,
 }
+
+/// Those who wait for the answers of a gateway.
+#[derive(Default)]
+struct Waiters(Mutex<Waiting>);
 
 /// How many notifications of a gateway are being read for a tenant.
 type ReadingOfTenants = Arc<Mutex<HashMap<(String, TenantNo), usize>>>;
@@ -95,18 +104,20 @@ type Waiter = oneshot::Sender<Result<Inquired, Unavailable>>;
 
 impl Notifications {
     pub(super) fn new<'a>(gateways: impl Iterator<Item = &'a String>, options: &Options) -> Self {
-        let limited = |name: &String| (name.clone(), Arc::new(Semaphore::new(READING_MAX)));
-        Self {
-            reading: gateways.map(limited).collect(),
-            reading_of_tenants: Arc::default(),
-            inquiries: Semaphore::new(options.inquiries_max),
-            waiting: Mutex::default(),
-        }
+        let of_gateway = |name: &String| {
+            let of_gateway = OfGateway {
+                reading: Arc::new(Semaphore::new(READING_MAX)),
+                inquiries: Semaphore::new(options.inquiries_max),
+                waiting: Waiters::default(),
+            };
+            (name.clone(), of_gateway)
+        };
+        Self { by_gateway: gateways.map(of_gateway).collect(), reading_of_tenants: Arc::default() }
     }
 
     /// `None` where as many are being read as may be.
     fn begin_reading(&self, gateway: &str, tenant: TenantNo) -> Option<Reading> {
-        let permit = Arc::clone(self.reading.get(gateway)?).try_acquire_owned().ok()?;
+        let permit = Arc::clone(&self.by_gateway.get(gateway)?.reading).try_acquire_owned().ok()?;
         let (of, all) = ((gateway.to_owned(), tenant), Arc::clone(&self.reading_of_tenants));
         let mut counts = all.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(of.clone()).or_default();
@@ -117,9 +128,11 @@ impl Notifications {
         drop(counts);
         Some(Reading { _permit: permit, of, all })
     }
+}
 
+impl Waiters {
     /// Adds a waiter; returns whether it is the first one of its question. `None` where too many wait.
-    fn wait(&self, question: &Question, waiter: Waiter) -> Option<bool> {
+    fn add(&self, question: &Question, waiter: Waiter) -> Option<bool> {
         let mut waiting = self.lock();
         if waiting.count >= WAITING_MAX {
             return None;
@@ -142,7 +155,7 @@ impl Notifications {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -305,11 +318,17 @@ impl Engine {
     /// # Errors
     /// [`Unavailable`].
     pub async fn inquire_for_front(&self, question: Question) -> Result<Inquired, Unavailable> {
+        let Some(gateway) = gateway_of(self, question.of()).await? else {
+            return Ok(Inquired::NoTransaction);
+        };
+        let Some(of_gateway) = self.shared().notifications.by_gateway.get(&gateway) else {
+            return Ok(Inquired::Unreachable);
+        };
         let (waiter, answered) = oneshot::channel();
-        match self.shared().notifications.wait(&question, waiter) {
+        match of_gateway.waiting.add(&question, waiter) {
             None => return Err(Reason::GatewayFull.into()),
             Some(true) => {
-                drop(tokio::spawn(inquire_until_all_are_answered(self.clone(), question)));
+                drop(tokio::spawn(inquire_until_all_are_answered(self.clone(), gateway, question)));
             }
             Some(false) => {}
         }
@@ -330,15 +349,15 @@ async fn ask_owner(
     }
 }
 
-async fn inquire_until_all_are_answered(engine: Engine, question: Question) {
-    let notifications = &engine.shared().notifications;
-    let _permit = notifications.inquiries.acquire().await;
+async fn inquire_until_all_are_answered(engine: Engine, gateway: String, question: Question) {
+    let of_gateway = &engine.shared().notifications.by_gateway[&gateway];
+    let _permit = of_gateway.inquiries.acquire().await;
     loop {
-        let waiters = notifications.next(&question);
+        let waiters = of_gateway.waiting.next(&question);
         if waiters.is_empty() {
             return;
         }
-        let answer = inquire(&engine, question.clone()).await;
+        let answer = inquire(&engine, &gateway, question.clone()).await;
         for waiter in waiters {
             // The front's message may have expired.
             drop(waiter.send(answer.clone()));
@@ -346,18 +365,24 @@ async fn inquire_until_all_are_answered(engine: Engine, question: Question) {
     }
 }
 
-async fn inquire(engine: &Engine, question: Question) -> Result<Inquired, Unavailable> {
-    let Inquiry { tenant, payment, transaction } = *question.of();
+/// The gateway of a transaction; `None` where there is no such transaction.
+async fn gateway_of(engine: &Engine, of: &Inquiry) -> Result<Option<String>, Unavailable> {
+    let Inquiry { tenant, payment, transaction } = *of;
     let file = engine.read(move |queries| queries.payment(tenant, payment)).await?;
     let found = file.as_ref().and_then(|it| it.transaction(transaction));
-    let Some(gateway) = found.map(|it| it.gateway.clone()) else {
-        return Ok(Inquired::NoTransaction);
-    };
+    Ok(found.map(|it| it.gateway.clone()))
+}
+
+async fn inquire(
+    engine: &Engine,
+    gateway: &str,
+    question: Question,
+) -> Result<Inquired, Unavailable> {
     let inquiry = match question {
         Question::Outcome(inquiry) => inquiry,
-        Question::Dispute(of) => return disputes::ask(engine, (&gateway, of), actor(engine)).await,
+        Question::Dispute(of) => return disputes::ask(engine, (gateway, of), actor(engine)).await,
     };
-    let answer = resolver::ask_gateway(engine, &gateway, inquiry).await;
+    let answer = resolver::ask_gateway(engine, gateway, inquiry).await;
     let knowledge = &answer.inquired.knowledge;
     let inquired = match knowledge {
         // Fronts do not put off the resolver's inquiries.
@@ -393,7 +418,8 @@ mod tests {
     use super::*;
 
     fn notifications() -> Notifications {
-        Notifications::new([&"acme".to_owned()].into_iter(), &Options::default())
+        let gateways = ["acme", "bank"].map(str::to_owned);
+        Notifications::new(gateways.iter(), &Options::default())
     }
 
     fn question(transaction: u128) -> Question {
@@ -403,11 +429,15 @@ mod tests {
     }
 
     fn wait(all: &Notifications, transaction: u128) -> Option<bool> {
-        all.wait(&question(transaction), oneshot::channel().0)
+        wait_for(all, "acme", transaction)
+    }
+
+    fn wait_for(all: &Notifications, gateway: &str, transaction: u128) -> Option<bool> {
+        all.by_gateway[gateway].waiting.add(&question(transaction), oneshot::channel().0)
     }
 
     fn next(all: &Notifications, transaction: u128) -> usize {
-        all.next(&question(transaction)).len()
+        all.by_gateway["acme"].waiting.next(&question(transaction)).len()
     }
 
     #[test]
@@ -418,7 +448,7 @@ mod tests {
         // An inquiry runs, and may know less than what is notified now.
         assert_eq!([wait(&all, 1), wait(&all, 1)], [Some(false); 2]);
         assert_eq!([next(&all, 1), next(&all, 1), next(&all, 2), next(&all, 2)], [2, 0, 1, 0]);
-        assert!(all.lock().by_question.is_empty());
+        assert!(all.by_gateway["acme"].waiting.lock().by_question.is_empty());
         assert_eq!(wait(&all, 1), Some(true), "nothing runs any more");
     }
 
@@ -428,6 +458,7 @@ mod tests {
         let transactions = (1..).take(WAITING_MAX);
         assert!(transactions.into_iter().all(|it| wait(&all, it) == Some(true)));
         assert_eq!(wait(&all, 1), None);
+        assert_eq!(wait_for(&all, "bank", 1), Some(true), "one gateway leaves others room");
         assert_eq!(next(&all, 1), 1);
         assert_eq!(wait(&all, 1), Some(false));
         let begin = |tenant| all.begin_reading("acme", TenantNo(tenant));

@@ -1,19 +1,18 @@
 //! Asks gateways about unknown outcomes: orphans of a crash at once, others on schedule.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::command::PaymentCommand;
 use domain::payment::{Actor, GatewayInquired, GatewayKnowledge, Outstanding};
 use domain::{Command, EffectId, Request, TenantNo, TransactionId};
 use futures_util::FutureExt;
-use tokio::sync::Semaphore;
 
 use crate::lane::Lane;
 use crate::periodic::{Job, Pass, Periodic};
-use crate::ports::Inquiry;
+use crate::ports::{Inquiry, Queries, StoreError};
 use crate::{Answer, Engine, Unavailable};
 
 /// How long a gateway may take to answer a question.
@@ -25,17 +24,14 @@ const FORGOTTEN_EVERY: Duration = Duration::from_secs(5);
 /// After failed reads the pause doubles up to so many ticks.
 const BACKOFF_TICKS_MAX: u32 = 4;
 
-/// How many due outcomes are fetched at a time.
-const DUE_MAX: usize = 256;
+/// How many due outcomes of a gateway wait in memory.
+const WAITING_MAX: usize = 256;
 
 /// Runs until the engine stops. `orphans` are the calls that ran when the last process ended.
 pub(crate) async fn run(engine: Engine, orphans: Vec<Outstanding>) {
-    let inquiries = Inquiries {
-        permits: Arc::new(Semaphore::new(engine.shared().options.inquiries_max)),
-        ids: Arc::default(),
-    };
+    let inquiries = Arc::new(Inquiries::new(&engine));
     for orphan in orphans {
-        inquiries.begin(&engine, orphan).await;
+        inquiries.add(&engine, orphan);
     }
     let tick = engine.shared().options.resolver_tick;
     let resolver = Resolver { engine, inquiries, forgotten_at: Instant::now() };
@@ -45,7 +41,7 @@ pub(crate) async fn run(engine: Engine, orphans: Vec<Outstanding>) {
 
 struct Resolver {
     engine: Engine,
-    inquiries: Inquiries,
+    inquiries: Arc<Inquiries>,
     /// When forgotten outcomes were last looked for.
     forgotten_at: Instant,
 }
@@ -58,13 +54,17 @@ impl Job for Resolver {
         }
         if self.forgotten_at.elapsed() >= FORGOTTEN_EVERY {
             self.forgotten_at = Instant::now();
-            self.inquiries.begin_forgotten(engine).await;
+            self.inquiries.add_forgotten(engine).await;
         }
-        let now = engine.clock().now();
-        match engine.read(move |queries| queries.outstanding_due(now, DUE_MAX)).await {
+        let (now, inquiries) = (engine.clock().now(), Arc::clone(&self.inquiries));
+        let due = engine.read(move |queries| {
+            inquiries
+                .of_each(queries, |gateway, limit| queries.outstanding_due(gateway, now, limit))
+        });
+        match due.await {
             Ok(due) => {
                 for outstanding in due {
-                    self.inquiries.begin(engine, outstanding).await;
+                    self.inquiries.add(engine, outstanding);
                 }
                 Pass::Idle
             }
@@ -80,22 +80,67 @@ impl Job for Resolver {
     }
 }
 
-/// The inquiries under way.
+/// The inquiries of each gateway: one that hangs delays those of no other.
 struct Inquiries {
-    permits: Arc<Semaphore>,
-    ids: Arc<Mutex<HashSet<TransactionId>>>,
+    by_gateway: BTreeMap<String, Arc<Backlog>>,
+    /// Those of gateways that are not there, which are answered at once.
+    of_no_gateway: Arc<Backlog>,
+}
+
+/// The inquiries of a gateway.
+#[derive(Default)]
+struct Backlog(Mutex<Inquired>);
+
+#[derive(Default)]
+struct Inquired {
+    /// To be asked about next.
+    waiting: VecDeque<Outstanding>,
+    /// How many are under way.
+    asking: usize,
+    /// Those that wait, those under way, and those that an operator has to look at first.
+    ids: HashSet<TransactionId>,
 }
 
 impl Inquiries {
-    /// Asks about forgotten outcomes: calls that do not run although their time is over (those
-    /// of a batch that was committed after all, when the store could not say so), and what a clock
-    /// planned that has been set back since.
-    async fn begin_forgotten(&self, engine: &Engine) {
+    fn new(engine: &Engine) -> Self {
+        let names = engine.shared().gateways.keys();
+        let by_gateway = names.map(|name| (name.clone(), Arc::default())).collect();
+        Self { by_gateway, of_no_gateway: Arc::default() }
+    }
+
+    fn of(&self, gateway: &str) -> &Arc<Backlog> {
+        self.by_gateway.get(gateway).unwrap_or(&self.of_no_gateway)
+    }
+
+    /// Reads outcomes of each gateway, as many as it has room for.
+    fn of_each(
+        &self,
+        queries: &dyn Queries,
+        read: impl Fn(&str, usize) -> Result<Vec<Outstanding>, StoreError>,
+    ) -> Result<Vec<Outstanding>, StoreError> {
+        let mut found = vec![];
+        for gateway in queries.outstanding_gateways()? {
+            let limit = self.of(&gateway).limit();
+            if limit > 0 {
+                found.extend(read(&gateway, limit)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds forgotten outcomes: calls that do not run although their time is over (those of a batch that was
+    /// committed after all, when the store could not say so), and what a clock planned that has been set back
+    /// since.
+    async fn add_forgotten(self: &Arc<Self>, engine: &Engine) {
         let settings = &engine.shared().settings;
         let ask_latest = engine.clock().now().plus_us(settings.longest_delay_us());
+        let inquiries = Arc::clone(self);
         let found = engine.read(move |queries| {
             let orphans = queries.outstanding_orphans()?;
-            Ok((orphans, queries.outstanding_after(ask_latest, DUE_MAX)?))
+            let misplanned = inquiries.of_each(queries, |gateway, limit| {
+                queries.outstanding_after(gateway, ask_latest, limit)
+            })?;
+            Ok((orphans, misplanned))
         });
         let (orphans, misplanned) = match found.await {
             Ok(found) => found,
@@ -110,33 +155,76 @@ impl Inquiries {
             it.deadline < real_now || it.deadline > real_now.plus_us(timeout_us)
         };
         for outstanding in orphans.into_iter().filter(is_over).chain(misplanned) {
-            self.begin(engine, outstanding).await;
+            self.add(engine, outstanding);
         }
     }
 
-    /// Asks in the background, unless the same question is under way or the call itself still is.
-    async fn begin(&self, engine: &Engine, outstanding: Outstanding) {
-        let id = outstanding.transaction_id;
-        let lock = move |ids: &Mutex<HashSet<TransactionId>>, insert: bool| {
-            let mut ids = ids.lock().unwrap_or_else(PoisonError::into_inner);
-            if insert { ids.insert(id) } else { ids.remove(&id) }
-        };
-        if engine.shared().calls.is_running(EffectId::Transaction(id)) || !lock(&self.ids, true) {
-            return;
+    /// Has an outcome asked about in the background, unless it is already.
+    fn add(&self, engine: &Engine, outstanding: Outstanding) {
+        let backlog = self.of(&outstanding.gateway);
+        if backlog.push(outstanding, engine.shared().options.inquiries_max) {
+            tokio::spawn(ask_all(engine.clone(), Arc::clone(backlog)));
         }
-        let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { return };
-        let (engine, ids) = (engine.clone(), Arc::clone(&self.ids));
-        tokio::spawn(async move {
-            let asked = ask(&engine, outstanding).await;
-            if let Err(error) = &asked {
-                tracing::warn!(error = %error, transaction.id = %id, "an outcome was not written");
-            }
-            // What an operator has to look at first is not asked about again and again.
-            if !asked.is_err_and(|error| error.reason.is_parked()) {
-                lock(&ids, false);
-            }
-            drop(permit);
-        });
+    }
+}
+
+impl Backlog {
+    /// How many outcomes are to be read so that those which are known already hide no others; 0 where there is no
+    /// room.
+    fn limit(&self) -> usize {
+        let inquired = self.lock();
+        match WAITING_MAX.saturating_sub(inquired.waiting.len()) {
+            0 => 0,
+            room => room + inquired.ids.len(),
+        }
+    }
+
+    /// Adds an outcome that is not there yet; returns whether another inquiry may begin.
+    fn push(&self, outstanding: Outstanding, asking_max: usize) -> bool {
+        let mut inquired = self.lock();
+        if !inquired.ids.insert(outstanding.transaction_id) {
+            return false;
+        }
+        inquired.waiting.push_back(outstanding);
+        let may_begin = inquired.asking < asking_max;
+        inquired.asking += usize::from(may_begin);
+        may_begin
+    }
+
+    /// The next outcome to ask about. Where there is none, one inquiry less is under way.
+    fn next(&self) -> Option<Outstanding> {
+        let mut inquired = self.lock();
+        let next = inquired.waiting.pop_front();
+        inquired.asking -= usize::from(next.is_none());
+        next
+    }
+
+    fn forget(&self, id: TransactionId) {
+        self.lock().ids.remove(&id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inquired> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks about one outcome after the other until none waits. A call that still runs is left alone.
+async fn ask_all(engine: Engine, backlog: Arc<Backlog>) {
+    while let Some(outstanding) = backlog.next() {
+        let id = outstanding.transaction_id;
+        let is_left =
+            engine.is_stopping() || engine.shared().calls.is_running(EffectId::Transaction(id));
+        let asked = match is_left {
+            true => Ok(()),
+            false => ask(&engine, outstanding).await,
+        };
+        if let Err(error) = &asked {
+            tracing::warn!(error = %error, transaction.id = %id, "an outcome was not written");
+        }
+        // What an operator has to look at first is not asked about again and again.
+        if !asked.is_err_and(|error| error.reason.is_parked()) {
+            backlog.forget(id);
+        }
     }
 }
 

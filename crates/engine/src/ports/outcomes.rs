@@ -7,15 +7,22 @@ use super::{Page, QueueWindow, StoreError};
 
 /// Reads of transactions without a final outcome.
 pub trait OutcomeQueries: Send + Sync {
-    /// Outcomes to ask a gateway about: those whose `ask_at` is due at `now`, oldest first.
+    /// The gateways that are to be asked about outcomes, now or later.
     ///
     /// # Errors
     /// [`StoreError`], here and below.
-    fn outstanding_due(&self, now: Timestamp, limit: usize)
-    -> Result<Vec<Outstanding>, StoreError>;
+    fn outstanding_gateways(&self) -> Result<Vec<String>, StoreError>;
+    /// Outcomes to ask a gateway about: those whose `ask_at` is due at `now`, oldest first.
+    fn outstanding_due(
+        &self,
+        gateway: &str,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Outstanding>, StoreError>;
     /// Outcomes to ask a gateway about later than `at`, latest first.
     fn outstanding_after(
         &self,
+        gateway: &str,
         at: Timestamp,
         limit: usize,
     ) -> Result<Vec<Outstanding>, StoreError>;
@@ -46,6 +53,22 @@ pub trait OutcomeQueries: Send + Sync {
     /// How many transactions of all tenants are unknown or pending after their call ended, for each
     /// of the two statuses.
     fn unresolved_counts(&self) -> Result<Vec<UnresolvedCount>, StoreError>;
+}
+
+/// Outcomes to ask gateways about at `now`, so many of each gateway.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn due_outcomes(
+    queries: &dyn OutcomeQueries,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<Outstanding>, StoreError> {
+    let mut due = vec![];
+    for gateway in queries.outstanding_gateways()? {
+        due.extend(queries.outstanding_due(&gateway, now, limit)?);
+    }
+    Ok(due)
 }
 
 /// A transaction whose outcome is not known although its call has ended.

@@ -28,6 +28,8 @@ pub(crate) struct State {
     pub(crate) charges: BTreeMap<String, Vec<Value>>,
     pub(crate) inquiries: usize,
     may_answer: bool,
+    /// Whether it answers no inquiry.
+    pub(crate) holds_inquiries: bool,
     /// The status of its charges; processed where there is none.
     pub status: Option<&'static str>,
     /// What it says of charges beside that.
@@ -139,6 +141,7 @@ impl Program {
             state.inquiries += 1;
             let is_known = state.charges.contains_key(transaction);
             let outcome = if is_known { outcome } else { Value::Null };
+            drop(self.0.1.wait_while(state, |it| it.holds_inquiries).unwrap());
             return json!({ "transactionId": transaction, "outcome": outcome });
         }
         let references = call["references"].clone();
@@ -240,6 +243,51 @@ fn a_killed_server_charges_once_and_learns_what_became_of_it() {
     let state = program.state();
     assert!(state.charges.values().all(|times| times.len() == 1), "{:?}", state.charges);
     assert!(state.inquiries >= CLIENTS, "{}", state.inquiries);
+}
+
+#[test]
+fn a_gateway_that_hangs_delays_no_inquiry_of_another() {
+    let dir = TempDir::new();
+    let (hanging, config) = Program::start(dir.path());
+    let (bank, config_of_bank) = {
+        let elsewhere = TempDir::new();
+        let (bank, config) = Program::start(elsewhere.path());
+        (bank, std::fs::read_to_string(config).unwrap().replace("acme", "bank"))
+    };
+    let both = std::fs::read_to_string(&config).unwrap() + &config_of_bank;
+    std::fs::write(&config, both).unwrap();
+    let launch = Launch::usual()
+        .env("FAREGATE_CONFIG", &config)
+        .env("FAREGATE_RESOLVER_UNKNOWN_DELAYS", "1s,1h")
+        .env("FAREGATE_GATEWAY_BREAKER_FAILURE_PERCENT", "0");
+    let server = Server::start_with(launch);
+    let client = server.tenant();
+    for program in [&hanging, &bank] {
+        program.state().status = Some("UNDEFINED");
+        program.answer_from_now_on();
+    }
+    let pay_at = |gateway: &str, count: usize| {
+        let account = account(&client, gateway);
+        for _ in 0..count {
+            assert_eq!(pay(&client, &account, "PURCHASE").status, 503);
+        }
+        account
+    };
+    hanging.state().holds_inquiries = true;
+    // More than are asked about at the same time, and more than wait in memory.
+    pay_at("acme", 400);
+    let asked = || hanging.state().inquiries;
+    eventually("as many are asked about as may be", || (asked() >= 64).then_some(()));
+    let account = pay_at("bank", 1);
+    bank.state().status = None;
+    eventually("the other gateway is asked", || {
+        let payments = client.get(&format!("/1.0/kb/accounts/{account}/payments")).json();
+        (payments[0]["transactions"][0]["status"] == "SUCCESS").then_some(())
+    });
+    assert_eq!(asked(), 64, "meanwhile no inquiry of the one that hangs has ended");
+    // So that none of its threads waits.
+    hanging.state().holds_inquiries = false;
+    hanging.answer_from_now_on();
 }
 
 #[test]

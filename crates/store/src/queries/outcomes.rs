@@ -15,36 +15,60 @@ use crate::tables::UNRESOLVED;
 use crate::{rows, tables};
 
 impl OutcomeQueries for SqlQueries {
+    fn outstanding_gateways(&self) -> Result<Vec<String>, StoreError> {
+        // From each name to the next one in the index, however many rows a gateway has.
+        const NEXT: &str = "SELECT gateway FROM outstanding \
+            WHERE partition = ?1 AND ask_at_us IS NOT NULL AND gateway > ?2 \
+            ORDER BY gateway LIMIT 1";
+        self.read(|reader| {
+            let mut found: Vec<String> = vec![];
+            loop {
+                let last = found.last().map_or("", String::as_str);
+                let parameters = [self.partition.number().into(), last.into()];
+                let next = reader.query_one(NEXT, &parameters, |cells| {
+                    cells.of(&tables::OUTSTANDING);
+                    cells.text().map(str::to_owned)
+                })?;
+                match next {
+                    Some(next) => found.push(next),
+                    None => return Ok(found),
+                }
+            }
+        })
+    }
+
     fn outstanding_due(
         &self,
+        gateway: &str,
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<Outstanding>, StoreError> {
         self.read(|reader| {
             static SQL: LazyLock<String> = LazyLock::new(|| {
-                let rest = "WHERE partition = ?1 AND ask_at_us IS NOT NULL AND ask_at_us <= ?2 \
-                    ORDER BY ask_at_us, tenant, transaction_id LIMIT ?3";
+                let rest = "WHERE partition = ?1 AND gateway = ?2 AND ask_at_us IS NOT NULL \
+                    AND ask_at_us <= ?3 ORDER BY ask_at_us, tenant, transaction_id LIMIT ?4";
                 tables::OUTSTANDING.select(rest)
             });
-            let parameters =
-                [self.partition.number().into(), now.into(), window::limit(limit as u64)];
+            let [partition, limit] = [self.partition.number().into(), window::limit(limit as u64)];
+            let parameters = [partition, gateway.into(), now.into(), limit];
             reader.query(&SQL, &parameters, rows::outstanding)
         })
     }
 
     fn outstanding_after(
         &self,
+        gateway: &str,
         at: Timestamp,
         limit: usize,
     ) -> Result<Vec<Outstanding>, StoreError> {
         self.read(|reader| {
             static SQL: LazyLock<String> = LazyLock::new(|| {
-                let rest = "WHERE partition = ?1 AND ask_at_us > ?2 \
-                    ORDER BY ask_at_us DESC, tenant DESC, transaction_id DESC LIMIT ?3";
+                let rest = "WHERE partition = ?1 AND gateway = ?2 AND ask_at_us > ?3 \
+                    ORDER BY ask_at_us DESC, tenant DESC, transaction_id DESC LIMIT ?4";
                 tables::OUTSTANDING.select(rest)
             });
-            let parameters =
-                [self.partition.number().into(), at.into(), window::limit(limit as u64)];
+            let [partition, limit] = [self.partition.number().into(), window::limit(limit as u64)];
+            let parameters = [partition, gateway.into(), at.into(), limit];
             reader.query(&SQL, &parameters, rows::outstanding)
         })
     }

@@ -158,13 +158,27 @@ pub static OUTSTANDING: Table = Table {
         // transaction, and go on reading all of a tenant's rows as they become many.
         index("outstanding_by_payment", "payment_id"),
         Index {
+            name: "outstanding_by_gateway",
+            columns: "partition, gateway, ask_at_us",
+            unique: false,
+            only: Some("ask_at_us IS NOT NULL"),
+        },
+    ],
+    ..CLUSTERED
+};
+
+/// [`OUTSTANDING`] as the schema's versions before 15 had it.
+pub(crate) static OUTSTANDING_BEFORE_15: Table = Table {
+    indexes: &[
+        index("outstanding_by_payment", "payment_id"),
+        Index {
             name: "outstanding_by_ask_at",
             columns: "partition, ask_at_us",
             unique: false,
             only: Some("ask_at_us IS NOT NULL"),
         },
     ],
-    ..CLUSTERED
+    ..OUTSTANDING
 };
 
 /// Timers that are set, each with the partition that fires it.

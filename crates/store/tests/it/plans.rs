@@ -29,16 +29,25 @@ fn outcomes_due_are_ranges_of_their_index() {
     );
     check(
         "SELECT * FROM outstanding \
-         WHERE partition = ?1 AND ask_at_us IS NOT NULL AND ask_at_us <= ?2 \
-         ORDER BY ask_at_us LIMIT ?3",
+         WHERE partition = ?1 AND gateway = ?2 AND ask_at_us IS NOT NULL AND ask_at_us <= ?3 \
+         ORDER BY ask_at_us LIMIT ?4",
         &[
-            "SEARCH outstanding USING INDEX outstanding_by_ask_at (partition=? AND ask_at_us>? AND ask_at_us<?)",
+            "SEARCH outstanding USING INDEX outstanding_by_gateway (partition=? AND gateway=? AND ask_at_us>? AND ask_at_us<?)",
         ],
     );
     check(
-        "SELECT * FROM outstanding WHERE partition = ?1 AND ask_at_us > ?2 \
-         ORDER BY ask_at_us DESC LIMIT ?3",
-        &["SEARCH outstanding USING INDEX outstanding_by_ask_at (partition=? AND ask_at_us>?)"],
+        "SELECT * FROM outstanding WHERE partition = ?1 AND gateway = ?2 AND ask_at_us > ?3 \
+         ORDER BY ask_at_us DESC LIMIT ?4",
+        &[
+            "SEARCH outstanding USING INDEX outstanding_by_gateway (partition=? AND gateway=? AND ask_at_us>?)",
+        ],
+    );
+    check(
+        "SELECT gateway FROM outstanding \
+         WHERE partition = ?1 AND ask_at_us IS NOT NULL AND gateway > ?2 ORDER BY gateway LIMIT 1",
+        &[
+            "SEARCH outstanding USING COVERING INDEX outstanding_by_gateway (partition=? AND gateway>?)",
+        ],
     );
 }
 

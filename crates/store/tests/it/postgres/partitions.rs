@@ -68,7 +68,7 @@ fn each_partition_has_a_journal_numbers_totals_and_outcomes_of_its_own() {
         assert_eq!(upto, *head);
         assert!(rows.len() > 100, "the history is not of nothing");
         assert!(rows.iter().all(|row| row.seq.partition() == share(number).partition));
-        let due = of.outstanding_due(domain::Timestamp(i64::MAX), 10_000).unwrap();
+        let due = engine::ports::due_outcomes(&of, domain::Timestamp(i64::MAX), 10_000).unwrap();
         let orphans = of.outstanding_orphans().unwrap();
         assert!(due.len() + orphans.len() > 0, "something is waited for");
     }
@@ -241,7 +241,8 @@ fn a_database_with_one_partition_gets_more_once() {
     let mut spread = 0;
     for number in 0..i64::from(PARTITIONS) {
         let of = queries.of(share(number).partition);
-        let mut own = of.outstanding_due(domain::Timestamp(i64::MAX), 10_000).unwrap();
+        let mut own =
+            engine::ports::due_outcomes(&of, domain::Timestamp(i64::MAX), 10_000).unwrap();
         own.extend(of.outstanding_orphans().unwrap());
         assert!(own.iter().all(|it| share(number).has(it.tenant, it.account_id)));
         spread += own.len();
