@@ -13,7 +13,8 @@ const CALLS_MAX: u64 = 100_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Breaker {
-    /// From which share of failed calls in 30 s on, in percent; 0: never for failures.
+    /// From which share of a tenant's failed calls in 30 s on it opens for that tenant, in percent; 0: never for
+    /// failures.
     pub failure_percent: u64,
     /// How many calls there have to be in these 30 s first.
     pub calls_min: u64,

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use domain::command::Subject;
-use domain::health::Health;
+use domain::health::{BatchHealth, Health};
 use domain::{AccountId, EffectId, PaymentId, Request, RequestId, Seq, Settings, TenantNo};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use uuid::Uuid;
@@ -34,7 +34,7 @@ use self::health::LastCheck;
 pub use self::health::{CHECK_AGE_MAX, Unhealthy};
 pub use self::notifications::NotificationError;
 use self::notifications::Notifications;
-use self::outbox::Calls;
+use self::outbox::{CallPermit, Calls};
 pub use self::stopped::StoppedGateways;
 use self::turns::Turns;
 use self::worker::Worker;
@@ -262,13 +262,29 @@ impl Engine {
         WeakEngine(Arc::downgrade(&self.shared))
     }
 
-    /// Which gateways take no calls now, as this process knows.
+    /// Which gateways take no calls of a tenant now, as this process knows.
     #[must_use]
-    pub fn gateway_health(&self) -> Health {
-        let mut health = Health::default();
+    pub fn gateway_health(&self, tenant: TenantNo) -> Health {
+        self.batch_health().of(tenant).into_owned()
+    }
+
+    fn batch_health(&self) -> BatchHealth {
+        let mut health = BatchHealth::default();
         self.shared.options.breakers.note(&mut health);
         self.shared.options.stopped_gateways.note(&mut health);
         health
+    }
+
+    /// The right to a tenant's call of a gateway.
+    fn call_permit(&self, tenant: TenantNo, gateway: &str) -> Result<CallPermit, Reason> {
+        let shared = &self.shared;
+        if shared.options.stopped_gateways.contains(gateway) {
+            return Err(Reason::GatewayStopped);
+        }
+        let taken = shared.permits.get(gateway).map(|it| Arc::clone(it).try_acquire_owned());
+        let in_flight = taken.and_then(Result::ok).ok_or(Reason::GatewayFull)?;
+        let breaker = shared.options.breakers.admit(gateway, tenant).ok_or(Reason::BreakerOpen)?;
+        Ok(CallPermit { in_flight, breaker })
     }
 
     /// A new request id (UUID v7).

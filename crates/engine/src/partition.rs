@@ -5,20 +5,20 @@ mod alerts;
 mod quarantine;
 mod replies;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use domain::change::{Change, CustomerChange, FlagChange};
 use domain::command::{AccountCommand, Subject};
-use domain::health::Health;
+use domain::health::BatchHealth;
 use domain::payment::{Actor, PaymentFile};
 use domain::read::Read;
 use domain::state::State;
 use domain::{
     AccountId, AccountRejection, Command, Effect, EffectId, Executed, PaymentId, PaymentRejection,
-    Rejection, Reply, Request, RequestId, Seq, Sequences, Settings, Stamp, Timestamp, execute,
+    Rejection, Reply, Request, RequestId, Seq, Sequences, Settings, Stamp, TenantNo, Timestamp,
+    execute,
 };
 
 use self::quarantine::Quarantine;
@@ -169,7 +169,7 @@ pub struct Partition<S> {
     queue_offset: Option<i64>,
     quarantine: Quarantine,
     /// Which gateways take no calls, as the next batches are stamped with.
-    health: Health,
+    health: BatchHealth,
     /// Set while it is not known what the database holds: the next batch opens it again first.
     in_doubt: bool,
     /// Set while the disk is full. The next batch opens the database first, which writes: so even a
@@ -191,7 +191,7 @@ impl<S: Store> Partition<S> {
             sequences: opened.sequences,
             queue_offset: opened.queue_offset,
             quarantine: Quarantine::of(opened.quarantined),
-            health: Health::default(),
+            health: BatchHealth::default(),
             in_doubt: false,
             is_full: !opened.is_writable,
         })
@@ -215,7 +215,7 @@ impl<S: Store> Partition<S> {
     }
 
     /// Sets the health of the gateways, which the next batches are stamped with as they are with their time.
-    pub fn stamp_health(&mut self, health: Health) {
+    pub fn stamp_health(&mut self, health: BatchHealth) {
         self.health = health;
     }
 
@@ -229,7 +229,7 @@ impl<S: Store> Partition<S> {
         &mut self,
         works: &[Work],
         times: Times,
-        permit: &mut dyn FnMut(&str) -> Result<(), Reason>,
+        permit: &mut dyn FnMut(TenantNo, &str) -> Result<(), Reason>,
     ) -> Processed {
         let count = works.len();
         let tried = self.reopen().and_then(|()| {
@@ -294,7 +294,7 @@ impl<S: Store> Partition<S> {
         works: &[Work],
         refused: Option<(usize, Reason)>,
         times: Times,
-        permit: &mut dyn FnMut(&str) -> Result<(), Reason>,
+        permit: &mut dyn FnMut(TenantNo, &str) -> Result<(), Reason>,
     ) -> Result<Processed, StoreError> {
         let (loaded, unreadable) = self.load(works, refused.map(|(at, _)| at))?;
         let mut run = Run {
@@ -460,7 +460,7 @@ impl<S: Store> Partition<S> {
         request: &Request,
         run: &mut Run,
     ) -> Result<Result<Executed, Reason>, Rejection> {
-        let mut health = Cow::Borrowed(&self.health);
+        let mut health = self.health.of(request.tenant);
         loop {
             let stamp = Stamp {
                 now: run.times.now,
@@ -473,7 +473,9 @@ impl<S: Store> Partition<S> {
             let executed = execute(&run.loaded.state, request, stamp)?;
             let Some(effect) = executed.done.effects.first() else { return Ok(Ok(executed)) };
             let gateway = effect.gateway();
-            let Err(reason) = (run.permit)(gateway) else { return Ok(Ok(executed)) };
+            let Err(reason) = (run.permit)(effect.tenant(), gateway) else {
+                return Ok(Ok(executed));
+            };
             let has_tries = match effect {
                 Effect::CallGateway(call) => call.tries.is_some(),
                 Effect::AskAboutMethod(_) => false,
@@ -584,7 +586,7 @@ struct Run<'a> {
     next_seq: Seq,
     sequences: Sequences,
     times: Times,
-    permit: &'a mut dyn FnMut(&str) -> Result<(), Reason>,
+    permit: &'a mut dyn FnMut(TenantNo, &str) -> Result<(), Reason>,
 }
 
 impl Run<'_> {

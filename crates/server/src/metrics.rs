@@ -79,7 +79,10 @@ fn describe() {
             "Warnings that evidence of a dispute is due within three days.",
         ),
         ("faregate_late_successes_total", "Declined tries that succeeded beside a later one."),
-        ("faregate_gateway_breaker_opened_total", "Breakers that opened, by gateway."),
+        (
+            "faregate_gateway_breaker_opened_total",
+            "Breakers that opened, by gateway and whose calls they refuse.",
+        ),
         ("faregate_timers_total", "Timers that were due, by kind and result."),
         ("faregate_gateway_calls_total", "Gateway calls ended, by gateway and answer."),
         (
@@ -121,7 +124,7 @@ fn describe() {
 }
 
 /// Gauges of the core and of the process.
-const GAUGES: [(&str, &str); 30] = [
+const GAUGES: [(&str, &str); 31] = [
     ("faregate_requests_in_progress", "Requests in progress."),
     ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
     ("faregate_connections", "Open connections."),
@@ -141,6 +144,10 @@ const GAUGES: [(&str, &str); 30] = [
     ),
     ("faregate_unresolved_oldest_seconds", "Age of the oldest of them, by status."),
     ("faregate_gateway_breaker_state", "Breakers, by gateway: 0 closed, 1 half-open, 2 open."),
+    (
+        "faregate_gateway_breaker_tenants",
+        "Tenants whose own breakers are open or half-open, by gateway.",
+    ),
     ("faregate_timers_held", "1 while timers that charge wait for a restart."),
     ("faregate_push_waiting", "Push notifications that wait for another attempt."),
     ("faregate_mail_queue_depth", "Mails that wait to be sent."),

@@ -293,7 +293,7 @@ impl World {
         let request = Request { id, tenant: TENANT, actor, idempotency: None, command };
         let (now, real_now) = (Timestamp(self.now), Timestamp(self.now));
         let works = [Work::Request(Box::new(request))];
-        let processed = self.partition.process(&works, Times { now, real_now }, &mut |_| Ok(()));
+        let processed = self.partition.process(&works, Times { now, real_now }, &mut |_, _| Ok(()));
         if !processed.is_committed() {
             return Err(format!("{name} is committed: {:?}", processed.verdicts));
         }

@@ -94,8 +94,11 @@ pub struct Model {
     /// Stored replies by idempotency key.
     pub replies: BTreeMap<Uid, Kept>,
     /// The gateways that take no calls in the batch.
-    pub unready: BTreeSet<&'static str>,
+    pub unready: Unready,
 }
+
+/// Gateways that take no calls: those of the tenant, or with `None` all.
+pub type Unready = BTreeSet<(Option<u32>, &'static str)>;
 
 #[derive(Clone, Debug, Default)]
 pub struct Tenant {

@@ -157,7 +157,7 @@ impl Shop {
     fn batch(&mut self, requests: Vec<Request>) -> Vec<Reply> {
         let works: Vec<Work> = requests.into_iter().map(|it| Work::Request(Box::new(it))).collect();
         let times = Times { now: self.now, real_now: self.now };
-        let processed = self.partition.process(&works, times, &mut |_| Ok(()));
+        let processed = self.partition.process(&works, times, &mut |_, _| Ok(()));
         assert!(processed.is_committed(), "{:?}", processed.verdicts);
         let mut replies = Vec::with_capacity(processed.verdicts.len());
         for verdict in processed.verdicts {

@@ -137,7 +137,7 @@ impl Bench {
             commands.into_iter().map(|it| Work::Request(Box::new(request(tenant, it)))).collect();
         let now = Timestamp(1_700_000_000 * Timestamp::SECOND_US);
         let processed =
-            self.partition.process(&works, Times { now, real_now: now }, &mut |_| Ok(()));
+            self.partition.process(&works, Times { now, real_now: now }, &mut |_, _| Ok(()));
         let replies = processed.verdicts.into_iter().map(|verdict| {
             let Verdict::Answered(Answer::Replied(reply)) = verdict else { panic!("{verdict:?}") };
             reply

@@ -171,7 +171,7 @@ impl Bench {
         let now = Timestamp(1_700_000_000 * Timestamp::SECOND_US);
         let began = Instant::now();
         let processed =
-            self.partition.process(&works, Times { now, real_now: now }, &mut |_| Ok(()));
+            self.partition.process(&works, Times { now, real_now: now }, &mut |_, _| Ok(()));
         commits.push(began.elapsed());
         let replies = processed.verdicts.into_iter().map(|verdict| {
             let Verdict::Answered(Answer::Replied(reply)) = verdict else { panic!("{verdict:?}") };

@@ -137,7 +137,7 @@ pub async fn explain(
         named: &asked.gateways,
         allowed: limits.filter(|it| it.every_payment).and_then(|it| it.gateways.as_ref()),
     };
-    let health = api.engine.gateway_health();
+    let health = api.engine.gateway_health(no);
     let known = Gateways { settings: api.engine.settings(), health: &health };
     let decision = decide(found.rules.as_ref(), &facts, known);
     Ok(Json(explained(decision, found.rules.as_ref())))

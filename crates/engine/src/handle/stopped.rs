@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 
-use domain::health::{Health, Unready};
+use domain::health::{BatchHealth, Unready};
 
 /// Gateways that are stopped in this process, by name: no call of theirs begins. Calls in flight end as usual,
 /// and inquiries go on, because they charge nothing and end what is unknown. A start of the process starts all.
@@ -18,7 +18,7 @@ impl StoppedGateways {
     }
 
     /// Notes the gateways that are stopped.
-    pub fn note(&self, health: &mut Health) {
+    pub fn note(&self, health: &mut BatchHealth) {
         for gateway in self.0.read().unwrap_or_else(PoisonError::into_inner).iter() {
             health.set(gateway, Unready::Stopped);
         }

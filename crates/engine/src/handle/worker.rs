@@ -1,7 +1,6 @@
 //! The partition's thread: batches what comes in, processes it, and sends the answers.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -172,16 +171,10 @@ impl<S: Store> Worker<S> {
         let clock = self.engine.clock();
         let times = Times { now: clock.now(), real_now: clock.real_now() };
         let mut granted: Vec<CallPermit> = Vec::new();
-        let shared = &self.engine.shared;
-        self.partition.stamp_health(self.engine.gateway_health());
-        let mut permit = |gateway: &str| {
-            if shared.options.stopped_gateways.contains(gateway) {
-                return Err(Reason::GatewayStopped);
-            }
-            let taken = shared.permits.get(gateway).map(|it| Arc::clone(it).try_acquire_owned());
-            let in_flight = taken.and_then(Result::ok).ok_or(Reason::GatewayFull)?;
-            let breaker = shared.options.breakers.admit(gateway).ok_or(Reason::BreakerOpen)?;
-            granted.push(CallPermit { in_flight, breaker });
+        self.partition.stamp_health(self.engine.batch_health());
+        let engine = &self.engine;
+        let mut permit = |tenant, gateway: &str| {
+            granted.push(engine.call_permit(tenant, gateway)?);
             Ok(())
         };
         let processed = self.partition.process(works, times, &mut permit);

@@ -156,7 +156,7 @@ impl Scene {
     }
 
     fn process(&mut self, works: &[Work]) -> Processed {
-        self.partition.process(works, self.times, &mut |_| Ok(()))
+        self.partition.process(works, self.times, &mut |_, _| Ok(()))
     }
 }
 

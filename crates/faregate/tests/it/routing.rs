@@ -5,7 +5,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
-use crate::gateways::{Program, payment_of};
+use crate::gateways::{self, Program, payment_of};
 use crate::process::{Launch, Server, TempDir, eventually};
 
 const RULES: &str = "/1.0/kb/tenants/uploadPluginConfig/faregate-router";
@@ -177,7 +177,7 @@ fn a_server_that_is_killed_during_the_next_try_charges_it_once() {
 }
 
 #[test]
-fn a_breaker_opens_routes_around_and_closes_again() {
+fn a_breaker_opens_for_a_tenant_then_for_all_routes_around_and_closes_again() {
     let dir = TempDir::new();
     // A port on which nobody listens yet.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -210,8 +210,24 @@ fn a_breaker_opens_routes_around_and_closes_again() {
     assert_eq!(routed.status, 201, "{}", routed.text());
     assert_eq!(statuses(&client, &payment_of(&routed)), ["PURCHASE SUCCESS"]);
     let metrics = server.metrics();
-    let opened = "faregate_gateway_breaker_opened_total{gateway=\"acme\"} 1";
-    assert!(metrics.contains(opened), "{metrics}");
+    for expected in [
+        "faregate_gateway_breaker_opened_total{gateway=\"acme\",of=\"tenant\"} 1",
+        "faregate_gateway_breaker_tenants{gateway=\"acme\"} 1",
+    ] {
+        assert!(metrics.contains(expected), "{metrics}");
+    }
+    // Another tenant has its own breaker. Where its calls fail too, the gateway is not called for anyone.
+    let body = json!({ "apiKey": "alice", "apiSecret": "lazar" });
+    assert_eq!(server.client().post("/1.0/kb/tenants", &body).status, 201);
+    let other = server.client().tenant("alice", "lazar");
+    let account_of_other = gateways::account(&other, "acme");
+    for _ in 0..2 {
+        assert_eq!(gateways::pay(&other, &account_of_other, "PURCHASE").status, 502);
+    }
+    assert_eq!(gateways::pay(&other, &account_of_other, "PURCHASE").status, 503);
+    let metrics = server.metrics();
+    let shared = "faregate_gateway_breaker_opened_total{gateway=\"acme\",of=\"gateway\"} 1";
+    assert!(metrics.contains(shared), "{metrics}");
     // The program is there from now on: probes find out.
     let elsewhere = TempDir::new();
     let (program, _) = Program::start_at(elsewhere.path(), &address.to_string());

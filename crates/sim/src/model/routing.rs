@@ -44,7 +44,7 @@ impl Model {
             false => orders.others,
         };
         let order = tenant.control.orders.and_then(of).ok_or_else(|| field("paymentMethodId"))?;
-        let at = order.iter().position(|it| !self.unready.contains(it)).unwrap_or(0);
+        let at = order.iter().position(|it| !self.is_unready(tenant_no, it)).unwrap_or(0);
         Ok(Way {
             gateway: Some(order[at]),
             left: order[at + 1..].to_vec(),
@@ -52,6 +52,10 @@ impl Model {
             number: 1,
             first: 0,
         })
+    }
+
+    fn is_unready(&self, tenant: u32, gateway: &'static str) -> bool {
+        [None, Some(tenant)].iter().any(|whose| self.unready.contains(&(*whose, gateway)))
     }
 
     /// The gateway that a declined call goes on to.
@@ -85,7 +89,7 @@ impl Model {
         if !(is_declined && is_final && has_time && has_room && may_pay && is_next) {
             return None;
         }
-        last.way.left.iter().find(|it| !self.unready.contains(*it)).copied()
+        last.way.left.iter().find(|it| !self.is_unready(place.0, it)).copied()
     }
 
     /// The decline is written, and the next try goes out.

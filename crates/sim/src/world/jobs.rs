@@ -3,7 +3,7 @@
 mod performing;
 mod processing;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use domain::RequestId;
 use engine::partition::{CommitOutcome, Processed, Times, Verdict};
@@ -18,7 +18,7 @@ use crate::ask::{
 use crate::audit::{self, Wrong};
 use crate::disk::Disk;
 use crate::faulty::{Seen, Trouble};
-use crate::model::{EXTERNAL, Expected, Kept};
+use crate::model::{EXTERNAL, Expected, Kept, Unready};
 use crate::mutant::Mutant;
 use crate::translate;
 use crate::workload::{BANK, CARD, WALLET};
@@ -41,16 +41,16 @@ pub(super) struct Offer {
     pub(super) trouble: Trouble,
     /// Whether no gateway has room for a call.
     is_scarce: bool,
-    /// The gateways whose breakers are open.
-    open_breakers: BTreeSet<&'static str>,
+    /// The breakers that are open.
+    open_breakers: Unready,
     refused_permits: u32,
 }
 
 impl Offer {
     /// The gateways that take no calls.
-    pub(super) fn unready(&self) -> BTreeSet<&'static str> {
+    pub(super) fn unready(&self) -> Unready {
         match self.is_scarce {
-            true => [CARD, WALLET, BANK].into(),
+            true => [CARD, WALLET, BANK].map(|it| (None, it)).into(),
             false => self.open_breakers.clone(),
         }
     }
@@ -282,7 +282,13 @@ impl<D: Disk> World<D> {
         let is_told = trouble != Trouble::WrittenUnsaid && !self.calm;
         let breaks =
             |it: &&str| is_told && self.breakers.chance(if *it == BANK { 200 } else { 60 });
-        let open_breakers = [CARD, WALLET, BANK].into_iter().filter(breaks).collect();
+        let open: Vec<&str> = [CARD, WALLET, BANK].into_iter().filter(breaks).collect();
+        let tenants: Vec<u32> = self.model.tenants.keys().copied().collect();
+        let mut whose = |it| match tenants.is_empty() || self.breakers.chance(500) {
+            true => (None, it),
+            false => (Some(*self.breakers.pick(&tenants)), it),
+        };
+        let open_breakers = open.into_iter().map(&mut whose).collect();
         let refused_permits = 0;
         Offer { jobs, reading, when, times, trouble, is_scarce, open_breakers, refused_permits }
     }

@@ -283,7 +283,7 @@ fn an_aborted_call_that_comes_twice_is_aborted_once() {
     let mut deliver = |count: usize| {
         let work = || Work::Request(Box::new(request.clone()));
         let works: Vec<Work> = std::iter::repeat_with(work).take(count).collect();
-        workload.partition.process(&works, times, &mut |_| Ok(())).verdicts
+        workload.partition.process(&works, times, &mut |_, _| Ok(())).verdicts
     };
     let repeated = |verdict: &Verdict| matches!(verdict, Verdict::Unavailable(Reason::Repeated));
     let at_once = deliver(2);

@@ -42,7 +42,7 @@ fn value(value: &str) -> Command {
 fn deliver(workload: &mut Workload<SqlStore>, request: &Request) -> bool {
     let times = Times { now: workload.now, real_now: workload.now };
     let work = [Work::Request(Box::new(request.clone()))];
-    let processed = workload.partition.process(&work, times, &mut |_| Ok(()));
+    let processed = workload.partition.process(&work, times, &mut |_, _| Ok(()));
     assert!(processed.is_committed());
     match &processed.verdicts[0] {
         Verdict::Answered(Answer::Replied(_)) => true,

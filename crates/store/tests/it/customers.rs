@@ -414,7 +414,7 @@ fn a_command_that_comes_twice_is_carried_out_once() {
             let mut verdicts = vec![];
             let batches = if in_one_batch { vec![&works[..]] } else { works.chunks(1).collect() };
             for batch in batches {
-                let processed = workload.partition.process(batch, times, &mut |_| Ok(()));
+                let processed = workload.partition.process(batch, times, &mut |_, _| Ok(()));
                 assert!(processed.is_committed());
                 verdicts.extend(processed.verdicts);
             }
@@ -438,7 +438,8 @@ fn a_command_that_comes_late_again_is_not_carried_out_on_what_followed() {
     let deliver = |workload: &mut Workload<_>, request: &Request| {
         let times = Times { now: workload.now, real_now: workload.now };
         let works = [Work::Request(Box::new(request.clone()))];
-        let verdict = workload.partition.process(&works, times, &mut |_| Ok(())).verdicts.remove(0);
+        let verdict =
+            workload.partition.process(&works, times, &mut |_, _| Ok(())).verdicts.remove(0);
         match verdict {
             Verdict::Answered(Answer::Replied(reply)) => Some(reply),
             Verdict::Unavailable(Reason::Repeated) => None,
@@ -493,7 +494,7 @@ fn a_mail_that_is_there_is_not_asked_for_again() {
     }
     let times = Times { now: workload.now, real_now: workload.now };
     let works = [Work::Request(Box::new(first))];
-    let processed = workload.partition.process(&works, times, &mut |_| Ok(()));
+    let processed = workload.partition.process(&works, times, &mut |_, _| Ok(()));
     let repeated = matches!(processed.verdicts[..], [Verdict::Unavailable(Reason::Repeated)]);
     assert!(repeated && processed.is_committed(), "{processed:?}");
     ask(workload, login(bob, 0, None));

@@ -321,13 +321,13 @@ fn the_account_of_a_refused_command_is_out_of_service() {
     let times = Times { now: workload.now, real_now: workload.now };
     let mut refunding = works(&mut workload, vec![refund]);
     refunding.push(Work::ReadOn(7));
-    let processed = workload.partition.process(&refunding, times, &mut |_| Ok(()));
+    let processed = workload.partition.process(&refunding, times, &mut |_, _| Ok(()));
     assert!(processed.is_committed());
     assert!(matches!(processed.verdicts[0], Verdict::Unavailable(Reason::Bug)), "{processed:?}");
     assert_eq!(processed.head, workload.head(), "nothing of it was written");
     let later = vec![rename(account, person("C")), rename(other, person("D"))];
     let later = works(&mut workload, later);
-    let processed = workload.partition.process(&later, times, &mut |_| Ok(()));
+    let processed = workload.partition.process(&later, times, &mut |_, _| Ok(()));
     assert!(
         matches!(
             processed.verdicts[..],
@@ -354,17 +354,18 @@ fn a_command_that_comes_twice_is_carried_out_once() {
     let once = workload.request(TENANT, purchase(account));
     let work = |request: &Request| Work::Request(Box::new(request.clone()));
     let first =
-        workload.partition.process(&[work(&twice), Work::ReadOn(5)], times, &mut |_| Ok(()));
+        workload.partition.process(&[work(&twice), Work::ReadOn(5)], times, &mut |_, _| Ok(()));
     assert!(matches!(first.verdicts[0], Verdict::Answered(Answer::Replied(_))), "{first:?}");
     let both = [work(&twice), work(&once), Work::ReadOn(7)];
-    let both = workload.partition.process(&both, times, &mut |_| Ok(()));
+    let both = workload.partition.process(&both, times, &mut |_, _| Ok(()));
     assert_eq!(both.commit, CommitOutcome::RowRefused, "{both:?}");
     let again =
-        workload.partition.process(&[work(&twice), Work::ReadOn(6)], times, &mut |_| Ok(()));
+        workload.partition.process(&[work(&twice), Work::ReadOn(6)], times, &mut |_, _| Ok(()));
     assert!(matches!(again.verdicts[0], Verdict::Unavailable(Reason::Repeated)), "{again:?}");
     assert!(again.is_committed() && is_settled(Reason::Repeated) && !Reason::Repeated.is_parked());
     assert_eq!(again.head, first.head, "nothing of it was written");
-    let other = workload.partition.process(&[work(&once), Work::ReadOn(7)], times, &mut |_| Ok(()));
+    let other =
+        workload.partition.process(&[work(&once), Work::ReadOn(7)], times, &mut |_, _| Ok(()));
     assert!(matches!(other.verdicts[0], Verdict::Answered(Answer::Replied(_))), "{other:?}");
     assert_eq!(workload.partition.store().open().unwrap().queue_offset, Some(7));
     let report = verify(workload.partition.store().database().reader()).unwrap();
@@ -382,7 +383,7 @@ fn a_command_that_comes_twice_does_nothing_beside_what_it_made() {
         let head = workload.head();
         let works = requests.iter().map(|it| Work::Request(Box::new((*it).clone())));
         let works: Vec<Work> = works.collect();
-        let processed = workload.partition.process(&works, times, &mut |_| Ok(()));
+        let processed = workload.partition.process(&works, times, &mut |_, _| Ok(()));
         let is_made = |verdict: &Verdict| {
             let is_repeated = matches!(verdict, Verdict::Unavailable(Reason::Repeated));
             let is_made = matches!(verdict, Verdict::Answered(Answer::Replied(_)));

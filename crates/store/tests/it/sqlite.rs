@@ -200,7 +200,7 @@ fn a_damaged_row_fails_only_what_needs_it() {
     });
     let works: Vec<Work> = works.collect();
     let times = Times { now: workload.now, real_now: workload.now };
-    let processed = workload.partition.process(&works, times, &mut |_| Ok(()));
+    let processed = workload.partition.process(&works, times, &mut |_, _| Ok(()));
     assert!(
         matches!(
             processed.verdicts[..],

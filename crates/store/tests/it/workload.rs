@@ -205,7 +205,7 @@ impl<S: Store> Workload<S> {
             requests.iter().map(|it| (it.tenant, it.command.account())).collect();
         let works: Vec<Work> = requests.into_iter().map(|it| Work::Request(Box::new(it))).collect();
         let times = Times { now: self.now, real_now: self.now };
-        let processed = self.partition.process(&works, times, &mut |_| Ok(()));
+        let processed = self.partition.process(&works, times, &mut |_, _| Ok(()));
         assert!(processed.is_committed(), "{:?}", processed.verdicts);
         for Performing { effect, .. } in processed.calls {
             let call = match effect {

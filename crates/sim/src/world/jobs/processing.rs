@@ -1,9 +1,9 @@
 //! How a partition processes a batch, with what is to go wrong.
 
-use domain::Command;
 use domain::command::PaymentCommand;
-use domain::health::{Health, Unready};
+use domain::health::{BatchHealth, Unready};
 use domain::payment::{GatewayAnswer, GatewayOutcome, GatewayStatus};
+use domain::{Command, TenantNo};
 use engine::partition::{Processed, Work};
 use engine::ports::{Bookkeeping, Store};
 
@@ -20,9 +20,12 @@ pub(in crate::world) fn process<S: Store>(owner: &mut Owner<S>, offer: &mut Offe
     for work in &mut works {
         bring_tries(owner, work);
     }
-    let mut health = Health::default();
-    for gateway in &offer.open_breakers {
-        health.set(gateway, Unready::BreakerOpen);
+    let mut health = BatchHealth::default();
+    for (tenant, gateway) in &offer.open_breakers {
+        match tenant {
+            None => health.set(gateway, Unready::BreakerOpen),
+            Some(no) => health.set_of(TenantNo(*no), gateway, Unready::BreakerOpen),
+        }
     }
     if owner.spy.mutant() != Some(Mutant::StampsNoHealth) {
         owner.partition.stamp_health(health.clone());
@@ -31,8 +34,8 @@ pub(in crate::world) fn process<S: Store>(owner: &mut Owner<S>, offer: &mut Offe
     works.extend(upto.map(Work::ReadOn));
     let (is_scarce, refused) = (offer.is_scarce, &mut offer.refused_permits);
     let ignores = owner.spy.mutant() == Some(Mutant::StampsNoHealth);
-    let mut permit = |gateway: &str| {
-        let is_open = health.unready(gateway).is_some() && !ignores;
+    let mut permit = |tenant, gateway: &str| {
+        let is_open = health.of(tenant).unready(gateway).is_some() && !ignores;
         *refused += u32::from(is_scarce || is_open);
         match (is_scarce, is_open) {
             (true, _) => Err(engine::Reason::GatewayFull),

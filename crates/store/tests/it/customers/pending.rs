@@ -24,7 +24,8 @@ const LATE: Timestamp = Timestamp(i64::MAX);
 
 pub fn note<S: Store>(workload: &mut Workload<S>, rows: Vec<Bookkeeping>) {
     let times = Times { now: workload.now, real_now: workload.now };
-    let processed = workload.partition.process(&[Work::Bookkeeping(rows)], times, &mut |_| Ok(()));
+    let processed =
+        workload.partition.process(&[Work::Bookkeeping(rows)], times, &mut |_, _| Ok(()));
     assert!(processed.is_committed(), "{processed:?}");
 }
 
@@ -100,7 +101,7 @@ fn a_mail_that_was_deleted_with_its_customer_stays_so() {
     let works =
         [Work::Request(Box::new(request)), Work::Bookkeeping(of_bob.iter().map(late).collect())];
     let times = Times { now: workload.now, real_now: workload.now };
-    assert!(workload.partition.process(&works, times, &mut |_| Ok(())).is_committed());
+    assert!(workload.partition.process(&works, times, &mut |_, _| Ok(())).is_committed());
     assert_eq!(queries.mails_due(LATE, 10).unwrap(), []);
 }
 
