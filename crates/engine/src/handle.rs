@@ -10,6 +10,7 @@ mod methods;
 mod notifications;
 mod outbox;
 mod repair;
+mod requests;
 mod resend;
 mod resolver;
 mod stopped;
@@ -34,7 +35,7 @@ use self::health::LastCheck;
 pub use self::health::{CHECK_AGE_MAX, Unhealthy};
 pub use self::notifications::NotificationError;
 use self::notifications::Notifications;
-use self::outbox::{CallPermit, Calls};
+use self::outbox::Calls;
 pub use self::stopped::StoppedGateways;
 use self::turns::Turns;
 use self::worker::Worker;
@@ -273,18 +274,6 @@ impl Engine {
         self.shared.options.breakers.note(&mut health);
         self.shared.options.stopped_gateways.note(&mut health);
         health
-    }
-
-    /// The right to a tenant's call of a gateway.
-    fn call_permit(&self, tenant: TenantNo, gateway: &str) -> Result<CallPermit, Reason> {
-        let shared = &self.shared;
-        if shared.options.stopped_gateways.contains(gateway) {
-            return Err(Reason::GatewayStopped);
-        }
-        let taken = shared.permits.get(gateway).map(|it| Arc::clone(it).try_acquire_owned());
-        let in_flight = taken.and_then(Result::ok).ok_or(Reason::GatewayFull)?;
-        let breaker = shared.options.breakers.admit(gateway, tenant).ok_or(Reason::BreakerOpen)?;
-        Ok(CallPermit { in_flight, breaker })
     }
 
     /// A new request id (UUID v7).
@@ -526,9 +515,14 @@ impl Engine {
         &self.shared.settings
     }
 
-    /// The gateway of this name: to read what is configured or notified with, not to be called.
+    /// Whether there is a gateway of this name.
     #[must_use]
-    pub fn gateway(&self, name: &str) -> Option<&dyn Gateway> {
+    pub fn has_gateway(&self, name: &str) -> bool {
+        self.shared.gateways.contains_key(name)
+    }
+
+    /// The gateway of this name. Others ask it through the engine, which bounds what is in flight.
+    pub(crate) fn gateway(&self, name: &str) -> Option<&dyn Gateway> {
         self.shared.gateways.get(name).map(|it| &**it)
     }
 

@@ -372,6 +372,11 @@ pub trait Gateway: Send + Sync {
         Box::pin(std::future::ready(Err(RequestRefused::Unsupported)))
     }
 
+    /// Whether it lists the payment methods of customers.
+    fn lists_methods(&self) -> bool {
+        false
+    }
+
     /// The payment methods that the customer of an account has at the gateway; none where it knows no such customer.
     ///
     /// # Errors

@@ -492,6 +492,10 @@ impl Gateway for Stripe {
         })
     }
 
+    fn lists_methods(&self) -> bool {
+        true
+    }
+
     fn methods(
         &self,
         tenant: TenantNo,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::{
     AccountId, AccountRejection, PaymentMethodId, PaymentRejection, Properties, Rejection,
 };
-use engine::ports::{FormRequest, Gateway, RequestRefused};
+use engine::ports::{FormRequest, RequestRefused};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -127,11 +127,12 @@ pub(crate) async fn with_account(call: Call) -> HandlerResult {
     form(&call, &name, (account, fields)).await
 }
 
-fn registered<'c>(call: &'c Call, name: &str) -> Result<&'c dyn Gateway, Failure> {
-    call.api.engine().gateway(name).ok_or_else(|| {
-        let refused = PaymentRejection::GatewayNotRegistered { gateway: name.to_owned() };
-        Failure::Refused(Box::new(Rejection::Payment(refused)))
-    })
+fn registered(call: &Call, name: &str) -> Result<(), Failure> {
+    if call.api.engine().has_gateway(name) {
+        return Ok(());
+    }
+    let refused = PaymentRejection::GatewayNotRegistered { gateway: name.to_owned() };
+    Err(Failure::Refused(Box::new(Rejection::Payment(refused))))
 }
 
 async fn exists(call: &Call, account: AccountId) -> Result<(), Failure> {
@@ -149,9 +150,10 @@ async fn form(
     name: &str,
     (account, fields): (AccountId, Properties),
 ) -> HandlerResult {
-    let gateway = registered(call, name)?;
+    registered(call, name)?;
     let (tenant, request) = (call.tenant(), call.name_of_request()?);
-    let form = gateway.form(FormRequest { tenant, request, account, fields }).await;
+    let request = FormRequest { tenant, request, account, fields };
+    let form = call.api.engine().ask_for_form(name, request).await?;
     let form = form.map_err(|refused| match refused {
         RequestRefused::Unsupported => Failure::illegal(format!("pluginName: {name} has no page")),
         RequestRefused::Invalid(reason) => Failure::illegal(printable(&reason)),

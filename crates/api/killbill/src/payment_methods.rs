@@ -430,11 +430,11 @@ pub(crate) async fn refresh(call: Call) -> HandlerResult {
         return Err(Failure::Refused(Box::new(Rejection::Account(rejection))));
     }
     for name in gateways {
-        let Some(gateway) = call.api.engine().gateway(&name) else {
+        if !call.api.engine().has_gateway(&name) {
             let rejection = PaymentRejection::GatewayNotRegistered { gateway: name };
             return Err(Failure::Refused(Box::new(Rejection::Payment(rejection))));
-        };
-        match gateway.methods(tenant, account).await {
+        }
+        match call.api.engine().ask_for_methods(&name, (tenant, account)).await? {
             Ok(found) => add_unknown(&call, (account, name), found).await?,
             Err(RequestRefused::Unsupported) => {}
             // The tenant does not use it.

@@ -118,8 +118,7 @@ async fn merchant_account(
     name: &str,
     text: &str,
 ) -> Result<Option<RulesPart>, Failure> {
-    let Some(gateway) = call.api.engine().gateway(name) else { return Ok(None) };
-    match gateway.merchant_account(text).await {
+    match call.api.engine().ask_for_merchant_account(name, text).await? {
         Ok(account) => Ok(account.map(RulesPart::MerchantAccount)),
         Err(RequestRefused::Unsupported) => Ok(None),
         Err(RequestRefused::Invalid(reason)) => {

@@ -133,7 +133,9 @@ async fn take_form(
 
 fn open(api: &Api, path: Result<Path<String>, PathRejection>) -> Result<(String, Page), Error> {
     let Path(sealed) = path.map_err(|_| NO_PAGE)?;
-    api.engine.gateway(NAME).ok_or(NO_PAGE)?;
+    if !api.engine.has_gateway(NAME) {
+        return Err(NO_PAGE);
+    }
     let page = api.sealer.as_deref().and_then(|sealer| Page::open(&sealed, sealer));
     page.map(|page| (sealed, page)).ok_or(NO_PAGE)
 }

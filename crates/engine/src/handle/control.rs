@@ -1,8 +1,6 @@
 //! Control programs: gateways that decide whether a call about a payment goes on. They are asked before the call is
 //! submitted, so that nothing is held meanwhile, and nothing is written where one aborts it.
 
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Duration;
 
 use domain::card_data::mask_pans;
@@ -15,11 +13,11 @@ use domain::{
     PaymentRejection, Properties, Rejection, Reply, Request, TenantNo, asked_currency,
     positive_amount,
 };
-use futures_util::FutureExt;
+use futures_util::TryFutureExt;
 
 use super::resolver::INQUIRY_TIMEOUT;
 use crate::partition::Answer;
-use crate::ports::{ControlDecision, ControlRequest, Gateway};
+use crate::ports::{ControlDecision, ControlRequest, Gateway, RequestRefused};
 use crate::{Deadline, Engine, Reason, Unavailable};
 
 /// A request once its control programs were asked.
@@ -101,7 +99,7 @@ impl Engine {
                 continue;
             }
             let asked = call.request((tenant, id), &known);
-            match self.ask_control(&name, asked).await? {
+            match self.ask_control((tenant, &name), asked).await? {
                 ControlDecision::Aborted { reason } => {
                     let reason = mask_pans(&reason);
                     let aborted = PaymentAborted { attempt: None, plugin: name, reason };
@@ -167,28 +165,18 @@ impl Engine {
         Ok(known)
     }
 
-    /// Asks one program, with one of the permits of its calls.
+    /// Asks one program, with the right to one of its calls.
     async fn ask_control(
         &self,
-        name: &str,
+        (tenant, name): (TenantNo, &str),
         asked: ControlRequest,
     ) -> Result<ControlDecision, Unavailable> {
-        let shared = self.shared();
         let gateway = self.gateway(name).expect("it is a control program");
-        if shared.options.stopped_gateways.contains(name) {
-            return Err(Reason::GatewayStopped.into());
-        }
-        let permits = shared.permits.get(name).map(Arc::clone).expect("each gateway has permits");
-        let _permit = permits.try_acquire_owned().map_err(|_| Reason::GatewayFull)?;
         let own = u64::try_from(gateway.settings().timeout_us).unwrap_or(0);
         let limit = INQUIRY_TIMEOUT.min(Duration::from_micros(own));
         let deadline = Deadline::within(self.clock(), limit);
-        let deciding = AssertUnwindSafe(gateway.control(asked, deadline)).catch_unwind();
-        let decided = match tokio::time::timeout(limit, deciding).await {
-            Ok(Ok(decided)) => decided,
-            Ok(Err(_)) => Err("it panicked".to_owned()),
-            Err(_) => Err("it took too long".to_owned()),
-        };
+        let deciding = gateway.control(asked, deadline).map_err(RequestRefused::Unavailable);
+        let decided = self.ask_permitted((tenant, name), limit, deciding).await?;
         let label = match &decided {
             Ok(ControlDecision::GoesOn { .. }) => "goes_on",
             Ok(ControlDecision::Aborted { .. }) => "aborted",
@@ -196,7 +184,12 @@ impl Engine {
         };
         metrics::counter!("faregate_control_calls_total", "gateway" => name.to_owned(), "answer" => label)
             .increment(1);
-        decided.map_err(|reason| failed(name, &reason))
+        decided.map_err(|refused| match refused {
+            RequestRefused::Unavailable(reason) | RequestRefused::Invalid(reason) => {
+                failed(name, &reason)
+            }
+            RequestRefused::Unsupported => failed(name, "it is no control program"),
+        })
     }
 
     /// Takes the method that a program sets, if it is one that the account can pay with.

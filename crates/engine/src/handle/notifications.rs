@@ -3,14 +3,13 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::payment::{Actor, GatewayInquired, GatewayKnowledge, GatewayStatus};
 use domain::{AccountId, PaymentId, TenantNo, Timestamp, TransactionId};
-use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::requests::ask_within;
 use super::resolver::{self, INQUIRY_TIMEOUT, InquiryAnswer};
 use super::{Options, Transport, disputes};
 use crate::lane::Lane;
@@ -197,21 +196,14 @@ impl Engine {
         let notifications = &self.shared().notifications;
         let _reading = notifications.begin_reading(name, tenant).ok_or_else(full)?;
         let asked_at = self.clock().real_now();
-        let reading = AssertUnwindSafe(gateway.notification(posted)).catch_unwind();
-        let reason = match tokio::time::timeout(INQUIRY_TIMEOUT, reading).await {
-            Ok(Ok(Ok(None))) => return Ok(false),
-            Ok(Ok(Ok(Some(notified)))) => {
+        let reason = match ask_within(INQUIRY_TIMEOUT, gateway.notification(posted)).await {
+            Ok(None) => return Ok(false),
+            Ok(Some(notified)) => {
                 return self.notified_by((name, asked_at), tenant, notified).await;
             }
-            Ok(Ok(Err(RequestRefused::Unsupported))) => {
-                return Err(NotificationError::Unsupported);
-            }
-            Ok(Ok(Err(RequestRefused::Invalid(reason)))) => {
-                return Err(NotificationError::Invalid(reason));
-            }
-            Ok(Ok(Err(RequestRefused::Unavailable(reason)))) => reason,
-            Ok(Err(_)) => "it panicked".to_owned(),
-            Err(_) => "it took too long".to_owned(),
+            Err(RequestRefused::Unsupported) => return Err(NotificationError::Unsupported),
+            Err(RequestRefused::Invalid(reason)) => return Err(NotificationError::Invalid(reason)),
+            Err(RequestRefused::Unavailable(reason)) => reason,
         };
         tracing::warn!(
             gateway = name,

@@ -37,6 +37,8 @@ pub(crate) struct State {
     /// What it answers to notifications, and those that it has read.
     pub about: Value,
     pub notifications: Vec<Value>,
+    /// What it answers where it is asked for a page.
+    pub page: Value,
     /// What it answers where it is asked for a dispute.
     pub dispute: Value,
     /// What it decides about a call beside its id; it lets all go on where there is nothing. And what it was asked.
@@ -117,6 +119,9 @@ impl Program {
         if path == "/notification" {
             state.notifications.push(call.clone());
             return state.about.clone();
+        }
+        if path == "/form" {
+            return state.page.clone();
         }
         if path == "/dispute" {
             state.inquiries += 1;
@@ -288,6 +293,42 @@ fn a_gateway_that_hangs_delays_no_inquiry_of_another() {
     // So that none of its threads waits.
     hanging.state().holds_inquiries = false;
     hanging.answer_from_now_on();
+}
+
+#[test]
+fn a_page_takes_the_right_to_a_call_and_counts_for_the_breaker() {
+    let dir = TempDir::new();
+    let (program, config) = Program::start(dir.path());
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text + "in_flight_max = 1\n").unwrap();
+    let launch = Launch::usual()
+        .env("FAREGATE_CONFIG", &config)
+        .env("FAREGATE_GATEWAY_BREAKER_CALLS_MIN", "4")
+        .env("FAREGATE_GATEWAY_BREAKER_OPEN_FOR", "1m");
+    let server = Server::start_with(launch);
+    let client = server.tenant();
+    let account = account(&client, "acme");
+    let path = format!("/1.0/kb/paymentGateways/hosted/form/{account}?pluginName=acme");
+    let form = || client.post(&path, &json!({}));
+    let is_refused = |answer: &Answer| {
+        assert_eq!(answer.status, 503, "{}", answer.text());
+        answer.header("retry-after").is_some()
+    };
+    program.state().page = json!({ "url": "https://pay.example/1" });
+    assert_eq!(form().status, 200);
+    let (paying, of) = (client.clone(), account.clone());
+    let paying = thread::spawn(move || pay(&paying, &of, "PURCHASE").status);
+    eventually("it is charged", || (program.state().charges.len() == 1).then_some(()));
+    assert!(is_refused(&form()), "the only call that it may have in flight is taken");
+    program.answer_from_now_on();
+    assert_eq!(paying.join().unwrap(), 201);
+    eventually("the call is over", || (form().status == 200).then_some(()));
+    program.state().page = Value::Null;
+    for _ in 0..3 {
+        assert!(!is_refused(&form()), "it was asked, and failed");
+    }
+    assert!(is_refused(&form()), "the breaker is open");
+    assert!(is_refused(&pay(&client, &account, "PURCHASE")), "for charges too");
 }
 
 #[test]

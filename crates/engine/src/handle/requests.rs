@@ -1,0 +1,121 @@
+//! What gateways are asked beside the calls of the outbox: pages for customers, their methods, configurations,
+//! decisions about calls, and what notifications say.
+
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+use domain::payment::MethodAtGateway;
+use domain::{AccountId, MerchantAccount, TenantNo};
+use futures_util::FutureExt;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::outbox::CallPermit;
+use super::resolver::INQUIRY_TIMEOUT;
+use crate::breaker::CallEnd;
+use crate::ports::{Form, FormRequest, RequestRefused};
+use crate::{Engine, Reason, Unavailable};
+
+/// What a gateway answered, if it did.
+pub type Asked<T> = Result<T, RequestRefused>;
+
+impl Engine {
+    /// Has a gateway make a page for a customer, with the right to one of its calls.
+    ///
+    /// # Errors
+    /// [`Unavailable`] where it grants none.
+    pub async fn ask_for_form(
+        &self,
+        gateway: &str,
+        form: FormRequest,
+    ) -> Result<Asked<Form>, Unavailable> {
+        let Some(it) = self.gateway(gateway) else { return Ok(Err(RequestRefused::Unsupported)) };
+        let of = (form.tenant, gateway);
+        self.ask_permitted(of, INQUIRY_TIMEOUT, it.form(form)).await
+    }
+
+    /// Asks a gateway for the methods of an account's customer, with the right to one of its calls. One that keeps
+    /// none is not asked.
+    ///
+    /// # Errors
+    /// [`Unavailable`] where it grants none.
+    pub async fn ask_for_methods(
+        &self,
+        gateway: &str,
+        (tenant, account): (TenantNo, AccountId),
+    ) -> Result<Asked<Vec<MethodAtGateway>>, Unavailable> {
+        let Some(it) = self.gateway(gateway).filter(|it| it.lists_methods()) else {
+            return Ok(Err(RequestRefused::Unsupported));
+        };
+        self.ask_permitted((tenant, gateway), INQUIRY_TIMEOUT, it.methods(tenant, account)).await
+    }
+
+    /// Has a gateway read a tenant's configuration. One that is stopped does too, and so does one whose breaker is
+    /// open: another configuration may be what it lacks.
+    ///
+    /// # Errors
+    /// [`Unavailable`] where it has as many calls in flight as it may.
+    pub async fn ask_for_merchant_account(
+        &self,
+        gateway: &str,
+        configuration: &str,
+    ) -> Result<Asked<Option<MerchantAccount>>, Unavailable> {
+        let Some(it) = self.gateway(gateway) else { return Ok(Err(RequestRefused::Unsupported)) };
+        let _in_flight = self.in_flight_permit(gateway)?;
+        Ok(ask_within(INQUIRY_TIMEOUT, it.merchant_account(configuration)).await)
+    }
+
+    /// Asks a gateway with the right to one of its calls; how that ends counts for its breaker.
+    pub(super) async fn ask_permitted<T>(
+        &self,
+        (tenant, gateway): (TenantNo, &str),
+        limit: Duration,
+        asking: impl Future<Output = Asked<T>>,
+    ) -> Result<Asked<T>, Unavailable> {
+        let CallPermit { in_flight: _in_flight, breaker } = self.call_permit(tenant, gateway)?;
+        let started = Instant::now();
+        let asked = ask_within(limit, asking).await;
+        let end = |failed| CallEnd { failed, took: started.elapsed() };
+        match &asked {
+            Ok(_) => breaker.ended(end(false)),
+            Err(RequestRefused::Unavailable(_)) => breaker.ended(end(true)),
+            // The gateway may not have been reached at all: that says nothing.
+            Err(RequestRefused::Unsupported | RequestRefused::Invalid(_)) => drop(breaker),
+        }
+        Ok(asked)
+    }
+
+    /// The right to a tenant's call of a gateway.
+    pub(super) fn call_permit(
+        &self,
+        tenant: TenantNo,
+        gateway: &str,
+    ) -> Result<CallPermit, Reason> {
+        let options = &self.shared().options;
+        if options.stopped_gateways.contains(gateway) {
+            return Err(Reason::GatewayStopped);
+        }
+        let in_flight = self.in_flight_permit(gateway)?;
+        let breaker = options.breakers.admit(gateway, tenant).ok_or(Reason::BreakerOpen)?;
+        Ok(CallPermit { in_flight, breaker })
+    }
+
+    fn in_flight_permit(&self, gateway: &str) -> Result<OwnedSemaphorePermit, Reason> {
+        let permits = self.shared().permits.get(gateway).map(std::sync::Arc::clone);
+        let taken = permits.map(tokio::sync::Semaphore::try_acquire_owned);
+        taken.and_then(Result::ok).ok_or(Reason::GatewayFull)
+    }
+}
+
+/// Waits for what a gateway's code says, for so long.
+pub(super) async fn ask_within<T>(
+    limit: Duration,
+    asking: impl Future<Output = Asked<T>>,
+) -> Asked<T> {
+    let guarded = AssertUnwindSafe(asking).catch_unwind();
+    let unavailable = |reason: &str| Err(RequestRefused::Unavailable(reason.to_owned()));
+    match tokio::time::timeout(limit, guarded).await {
+        Ok(Ok(asked)) => asked,
+        Ok(Err(_)) => unavailable("it panicked"),
+        Err(_) => unavailable("it took too long"),
+    }
+}
