@@ -217,6 +217,10 @@ pub struct Move {
     pub revived: bool,
     /// Whether that ever was so.
     pub was_revived: bool,
+    /// Whether it had ended, and was just said to have ended otherwise.
+    pub contradicted: bool,
+    /// Real time of the question, or the notification, that changed it last.
+    pub heard_at: Option<i64>,
     /// What is waited for.
     pub open: Option<Open>,
     /// When its customer is given up, in domain time.

@@ -79,16 +79,30 @@ impl Model {
                 Known::NotFound | Known::Unreachable => None,
             };
             let it = &mut payment.moves[at];
+            let had_ended = !it.status.is_open();
+            // The later question has the say, unless its time is still to come.
+            let outdated =
+                had_ended && it.heard_at.is_some_and(|at| asked_at < at && at <= when.real);
+            let revives = |status: Status| {
+                matches!(status, Status::Pending | Status::Unknown)
+                    && it.status.came_to_nothing()
+                    && is_about_money(known)
+            };
+            let is_said = news.is_some_and(|(said, _)| revives(said) || is_news(it.status, said));
+            it.contradicted = had_ended && is_said && !waits_on;
+            let news = news.filter(|_| !outdated);
             match news {
                 // It had come to nothing, and now there may be money in it: nobody knows.
                 Some((Status::Pending | Status::Unknown, _))
                     if it.status.came_to_nothing() && is_about_money(known) =>
                 {
                     it.open = it.open.or(Some(Open::over(when.real)));
+                    it.heard_at = Some(asked_at);
                     payment.settle(at, Status::Unknown, 0);
                 }
                 Some((status, _)) if waits_on && status.is_open() => {}
                 Some((status, processed)) if is_news(it.status, status) => {
+                    it.heard_at = Some(asked_at);
                     payment.settle(at, status, processed);
                     if matches!(known, Known::Found(outcome) if outcome.acts) {
                         payment.moves[at].await_customer(rules, when.domain);
@@ -201,8 +215,12 @@ impl Model {
         {
             tenant.key_owners.insert(key.clone(), id);
         }
+        let contradicted = std::mem::take(&mut it.contradicted) && !it.status.is_open();
         if let Some(has_outcome) = ending
-            && let Some(key) = it.close_or_ask(&rules, when, (changed, has_outcome))
+            && let Some(key) = match contradicted {
+                true => it.ask_once_more(&rules, when),
+                false => it.close_or_ask(&rules, when, (changed, has_outcome)),
+            }
             && let Some(kept) = self.replies.get_mut(&key)
         {
             kept.said = Some(reported);
@@ -268,6 +286,19 @@ impl Move {
             End::Canceled => (Status::Failed, 0),
             End::Undefined => (Status::Unknown, 0),
         }
+    }
+
+    /// Has its gateway asked once more, because it says that it ended otherwise, and gives the stored reply.
+    fn ask_once_more(&mut self, rules: &Rules, when: When) -> Option<Uid> {
+        let mut open = self.open.take().unwrap_or_else(|| Open::over(when.real));
+        let reply = open.reply.take();
+        if let Some(delay) = rules.unknown_delays_us.get(open.asked as usize) {
+            open.ask_at = Some(when.domain + delay);
+            open.asked += 1;
+            open.acts = false;
+            self.open = Some(open);
+        }
+        reply
     }
 
     /// Gives the stored reply that can be given now. Of what has failed because no outcome was reported,

@@ -393,6 +393,8 @@ impl Move {
             changed: false,
             revived: false,
             was_revived: false,
+            contradicted: false,
+            heard_at: None,
             has_attempt: false,
             counted_on: None,
             was_limited: false,

@@ -317,9 +317,10 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     }
     let call_may_run = outstanding.as_ref().is_some_and(|open| may_run(open, it.asked_at));
     let mut file = file.clone();
-    let changed = settled
+    let said = settled.filter(|it| it.reopens || worth_booking(transaction.status, it.status));
+    let contradicts = said.is_some() && !transaction.status.is_open();
+    let changed = said
         .filter(|_| !outdated)
-        .filter(|it| it.reopens || worth_booking(transaction.status, it.status))
         .filter(|it| it.reopens || !(call_may_run && it.status.is_open()));
     let was_settled = changed.is_some();
     // What is open again is asked about as anything that is not known.
@@ -339,7 +340,9 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
         action::wait(outstanding, (&transaction, outcome.next_action.as_ref()), cx);
     }
     let reply = payment_reply(&file, &transaction);
-    if !call_may_run {
+    if contradicts && !call_may_run && !transaction.status.is_open() {
+        ask_once_more(&transaction, outstanding, &reply, cx);
+    } else if !call_may_run {
         close_or_ask(&transaction, (outstanding, evidence), &reply, cx);
     }
     if was_settled || transaction.revision.seq == cx.seq {
@@ -665,6 +668,30 @@ pub(super) fn close_or_ask(
         outstanding.reply = None;
     }
     cx.change(PaymentChange::Outstanding(outstanding));
+}
+
+/// Plans a question about what was settled and is said to have ended otherwise, booked or not: neither two answers
+/// nor an answer and a call have an order that is sure, and the answer to a question from now on is the newest.
+/// A gateway that never says the same twice is asked as often as about an unknown outcome.
+fn ask_once_more(
+    transaction: &Transaction,
+    outstanding: Option<Outstanding>,
+    reply: &Reply,
+    cx: &mut Context,
+) {
+    let open = outstanding.unwrap_or_else(|| outcome_of(transaction, cx.real_now, cx));
+    let asked = usize::try_from(open.asked).unwrap_or(usize::MAX);
+    let Some(delay_us) = cx.settings.unknown_delays_us.get(asked).copied() else {
+        return close(open, reply, cx);
+    };
+    settle_reply(&open, reply, cx);
+    cx.change(PaymentChange::Outstanding(Outstanding {
+        ask_at: Some(cx.now.plus_us(delay_us)),
+        asked: open.asked.saturating_add(1),
+        reply: None,
+        next_action: None,
+        ..open
+    }));
 }
 
 fn close(outstanding: Outstanding, reply: &Reply, cx: &mut Context) {

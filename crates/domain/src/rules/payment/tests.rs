@@ -209,7 +209,13 @@ impl World {
             .filter(|(_, amount)| amount.0 != 0)
             .map(|(what, amount)| format!(", {what} {}", amount.0))
             .collect();
+        // What has ended, and is asked about once more, is not open.
+        let has_ended = |it: &Outstanding| {
+            let status = file.transaction(it.transaction_id).unwrap().status;
+            [TransactionStatus::Success, TransactionStatus::PaymentFailure].contains(&status)
+        };
         let own = self.rows.state.outstanding.values().filter(|it| it.payment_id == id);
+        let own = own.filter(|it| !has_ended(it));
         let asks = own.clone().count();
         let is_running = |it: &Outstanding| {
             file.transaction(it.transaction_id).unwrap().status == TransactionStatus::InFlight

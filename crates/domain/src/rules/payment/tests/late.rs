@@ -79,6 +79,36 @@ fn an_answer_to_an_older_question_changes_no_end() {
     );
 }
 
+/// Runs the steps as [`check`] does, and shows how often payment `p` was asked about since its end, where it is to be
+/// asked about again.
+fn asked_again(script: &str) -> Option<u32> {
+    let mut world = World::new();
+    for step in script.split('|') {
+        world.step(step.trim());
+    }
+    let mut own = world.rows.state.outstanding.values();
+    let own = own.find(|it| it.payment_id == world.payments["p"])?;
+    own.ask_at.map(|_| own.asked)
+}
+
+#[test]
+fn what_is_said_to_have_ended_otherwise_is_asked_about_once_more() {
+    let dropped = "purchase p 10 | timeout p | found-declined p asked=1 | found-paid p asked=2";
+    assert_eq!(asked_again(dropped), Some(1));
+    assert_eq!(asked_again(&format!("{dropped} | wait 2 | found-declined p")), None);
+    let booked = "purchase p 10 | approve p | found-declined p";
+    assert_eq!(asked_again(booked), Some(1));
+    assert_eq!(asked_again(&format!("{booked} | wait 2 | found-declined p")), None);
+    assert_eq!(asked_again(&format!("{booked} | wait 2 | not-found p")), None);
+    // One that never says the same twice is asked as long as the schedule lasts.
+    let flipped = format!("{booked} | wait 2 | found-paid p");
+    assert_eq!(asked_again(&flipped), Some(2));
+    assert_eq!(asked_again(&format!("{flipped} | wait 60 | found-declined p")), None);
+    // What agrees, and what was open, is not asked about again.
+    assert_eq!(asked_again("purchase p 10 | approve p | found-paid p"), None);
+    assert_eq!(asked_again("purchase p 10 | timeout p | found-paid p"), None);
+}
+
 #[test]
 fn a_clock_set_back_makes_nothing_older() {
     check(
