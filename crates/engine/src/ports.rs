@@ -57,6 +57,7 @@ pub use self::export::{ExportKey, ExportPart, ExportPoint, ExportQueries};
 pub use self::flags::{Audience, EnvironmentFile, FlagQueries};
 pub use self::followers::{
     CALLBACK, Delivery, DeliveryId, FollowerQueries, JournalRow, QueueWindow, WaitingDelivery,
+    callback_of, registration_of,
 };
 pub use self::history::{HistoryOf, HistoryQueries, HistoryRow};
 pub use self::insights::InsightQueries;
@@ -452,6 +453,9 @@ pub enum RequestRefused {
     Invalid(String),
     /// The gateway cannot be asked now: the sender should repeat the request.
     Unavailable(String),
+    /// The same, for a reason of the request's or the tenant's, such as its credentials: it says nothing of the
+    /// gateway.
+    Unfit(String),
 }
 
 /// What a page is made for.

@@ -15,6 +15,9 @@ pub const ANSWER_BYTES_MAX: usize = 1_024;
 pub struct DeliveryTry {
     pub id: DeliveryId,
     pub tenant: TenantNo,
+    /// Who has received it or not: the endpoint, or the [registration](crate::ports::callback_of) of the callback. The
+    /// log has the endpoint alone.
+    pub receiver: WebhookEndpointId,
     /// The type of the event, as [`ports::DeliveryId`](DeliveryId) names the event itself.
     pub event_type: String,
     /// From 1 upwards; a replay begins anew.

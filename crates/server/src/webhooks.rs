@@ -11,7 +11,7 @@ use domain::tenant::{PUSH_CALLBACK, WEBHOOK_ENDPOINTS};
 use domain::webhook::{DisableReason, DisabledEndpoint, SetWebhookEndpoints};
 use domain::{Command, PartitionNo, Request, TenantNo, Timestamp, WebhookEndpointId};
 use engine::periodic::{Pass, Periodic};
-use engine::ports::StoreError;
+use engine::ports::{CALLBACK, StoreError, registration_of};
 use engine::webhooks::{DeliveryTry, Health, TryOutcome};
 use engine::{Answer, Clock, Engine};
 use gateway::push::endpoint::Endpoints;
@@ -56,7 +56,7 @@ const USER: &str = "faregate-webhooks";
 /// Counts tries that are not in the log: also those that found no room in the channel.
 const DROPPED: &str = "faregate_webhook_log_dropped_total";
 
-/// An endpoint of a tenant.
+/// An endpoint of a tenant, or a registration of its callback.
 type Key = (TenantNo, WebhookEndpointId);
 
 /// The log of a process.
@@ -163,7 +163,7 @@ impl DeliveryLogger {
         let mut changed = BTreeMap::<Key, Health>::new();
         for at in 0..self.taken.len() {
             let it = &self.taken[at];
-            let (key, outcome, when) = ((it.tenant, it.id.endpoint), it.outcome, it.at);
+            let (key, outcome, when) = ((it.tenant, it.receiver), it.outcome, it.at);
             let (has_gone, is_try) =
                 (it.status == Some(410), it.status.is_some() || it.took_ms > 0);
             let before = match changed.get(&key) {
@@ -290,7 +290,9 @@ async fn switch_one_off(
     it: Refused,
     alerts: Option<&mpsc::Sender<Alert>>,
 ) -> bool {
-    let Refused { tenant, endpoint, reason } = it;
+    let Refused { tenant, endpoint: receiver, reason } = it;
+    let registered = registration_of(receiver);
+    let endpoint = registered.map_or(receiver, |_| CALLBACK);
     let stored = engine.read(move |queries| {
         let callback = queries.tenant_value(tenant, PUSH_CALLBACK)?;
         Ok((queries.tenant_value(tenant, WEBHOOK_ENDPOINTS)?, callback))
@@ -304,6 +306,7 @@ async fn switch_one_off(
     let Ok(mut endpoints) = opened else { return true };
     let at = engine.clock().now();
     let callback = callback.filter(|it| it.value.is_some()).map(|it| it.revision.seq);
+    let callback = callback.filter(|it| Some(*it) == registered);
     if !endpoints.switch_off(endpoint, (reason, at), callback) {
         return true;
     }

@@ -327,6 +327,7 @@ fn logged_try(cells: &mut Cells<'_>) -> Result<LoggedTry, StoreError> {
     let it = DeliveryTry {
         id: DeliveryId { seq, ordinal, endpoint },
         tenant,
+        receiver: endpoint,
         event_type: cells.string()?,
         attempt: cells.count()?,
         at: cells.time()?,

@@ -224,6 +224,11 @@ async fn endpoints_for(
     context: &RequestContext,
     event: EventOfRow<'_>,
 ) -> Result<Vec<WebhookEndpointId>, Error> {
+    Ok(receivers(api, context).await?.of(event).collect())
+}
+
+/// The tenant's endpoints that are on.
+pub(crate) async fn receivers(api: &Api, context: &RequestContext) -> Result<Receivers, Error> {
     let (no, sealer) = (context.tenant.no, api.sealer.clone());
     let read =
         api.engine.read(move |queries| match Receivers::read(queries, sealer.as_deref(), no) {
@@ -231,8 +236,7 @@ async fn endpoints_for(
             Err(ReceiversError::Sealed) => Ok(None),
             Err(ReceiversError::Store(error)) => Err(error),
         });
-    let receivers = read.await?.ok_or(Error::WrongSecretsKey)?;
-    Ok(receivers.of(event).collect())
+    read.await?.ok_or(Error::WrongSecretsKey)
 }
 
 /// The journal row of an event of the tenant, and its place in it.

@@ -102,6 +102,19 @@ pub struct DeliveryId {
 /// The endpoint that a tenant's callback of Kill Bill's counts as.
 pub const CALLBACK: WebhookEndpointId = WebhookEndpointId::new(Uuid::nil());
 
+/// What a registration of that callback counts as, where it matters whether it receives: the next one is not switched off
+/// for the one before. `registered` is the journal row. No endpoint has such an id.
+#[must_use]
+pub fn callback_of(registered: Seq) -> WebhookEndpointId {
+    WebhookEndpointId::new(Uuid::from_u128(u128::from(registered.0.unsigned_abs())))
+}
+
+/// The journal row of the registration that an id means; `None` for an endpoint's.
+#[must_use]
+pub fn registration_of(id: WebhookEndpointId) -> Option<Seq> {
+    i64::try_from(id.uuid().as_u128()).ok().map(Seq)
+}
+
 /// An event that could not be delivered to an endpoint so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {

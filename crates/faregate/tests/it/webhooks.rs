@@ -626,6 +626,40 @@ fn an_endpoint_that_fails_for_five_days_is_switched_off() {
 }
 
 #[test]
+fn a_callback_that_is_registered_anew_is_not_switched_off_for_the_one_before() {
+    let server = Server::start();
+    let client = server.tenant();
+    let (failing, gone, other) = (Receiver::start(), Receiver::start(), Receiver::start());
+    failing.answer(Answers::Status(500, "", ""));
+    gone.answer(Answers::Status(410, "", ""));
+    let register = || {
+        let path = format!("/1.0/kb/tenants/registerNotificationCallback?cb={}", failing.url);
+        assert_eq!(client.post(&path, &json!({})).status, 201);
+    };
+    let failed = |count| {
+        let logged = || deliveries(&client, "?endpoint=callback").len() >= count;
+        eventually("it is logged", || logged().then_some(()));
+    };
+    register();
+    account(&client, "__EXTERNAL_PAYMENT__");
+    failed(1);
+    later(&client, "days=6");
+    register();
+    let before = deliveries(&client, "?endpoint=callback").len();
+    account(&client, "__EXTERNAL_PAYMENT__");
+    failed(before + 1);
+    // Once an endpoint that failed after it is off, it would be off as well.
+    endpoint(&client, &json!({ "url": other.url, "events": ["webhook.*", "account.created"] }));
+    let made = endpoint(&client, &json!({ "url": gone.url, "events": ["account.created"] }));
+    account(&client, "__EXTERNAL_PAYMENT__");
+    let event = &arrive(&other, "webhook.endpoint-disabled", 1)[0];
+    let event = client.get(&format!("/v1/events/{event}")).json();
+    assert_eq!(event["data"]["endpointId"], made["id"]);
+    let resend = format!("/v1/events/{}/resend", arrive(&other, "account.created", 1)[0]);
+    assert_eq!(client.post(&resend, &json!({ "endpoint": "callback" })).status, 202, "it is on");
+}
+
+#[test]
 fn receivers_that_hang_or_never_end_delay_no_other() {
     let server = Server::start();
     let client = server.tenant();

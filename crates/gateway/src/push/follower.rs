@@ -315,7 +315,7 @@ impl Follower {
                 true
             }
             Admission::Gone(job) => {
-                self.give_up(&job, None, "the endpoint has gone; it was not tried");
+                self.give_up(&job, target, None, "the endpoint has gone; it was not tried");
                 true
             }
         }
@@ -326,9 +326,9 @@ impl Follower {
         let response = self.response(&target, &posted);
         self.lanes.finished(&job, response, self.now());
         match (&posted.result, response) {
-            (Ok(()), _) => self.delivered(&job, &posted),
+            (Ok(()), _) => self.delivered(&job, &target, &posted),
             (Err(failure), EndpointResponse::Gone) => {
-                self.give_up(&job, Some(&posted), &failure.reason());
+                self.give_up(&job, &target, Some(&posted), &failure.reason());
             }
             (Err(failure), _) => self.failed(&job, &target, Some(&posted), &failure.reason()),
         }
@@ -361,9 +361,9 @@ impl Follower {
         self.engine.clock().now().plus_us(delay_us)
     }
 
-    fn delivered(&mut self, job: &Job, posted: &Posted) {
+    fn delivered(&mut self, job: &Job, target: &Target, posted: &Posted) {
         count("delivered");
-        self.log_try(job, TryOutcome::Delivered, Some(posted), (None, None));
+        self.log_try((job, target), TryOutcome::Delivered, Some(posted), (None, None));
         if job.origin == Origin::Journal {
             metrics::histogram!("faregate_push_delivery_seconds")
                 .record(self.seconds_since(job.committed_at));
@@ -382,22 +382,22 @@ impl Follower {
                 reason,
                 "an event is not delivered after the last attempt"
             );
-            return self.give_up(job, posted, reason);
+            return self.give_up(job, target, posted, reason);
         };
         count("failed");
         let pause = posted.and_then(|it| it.response.as_ref()?.retry_after);
         let delay = pause.unwrap_or_default().max(*delay);
         if posted.is_some() {
             let next_at = Some(self.after(delay));
-            self.log_try(job, TryOutcome::Failed, posted, (Some(reason), next_at));
+            self.log_try((job, target), TryOutcome::Failed, posted, (Some(reason), next_at));
         }
         self.postpone(job, job.attempts + 1, delay, reason);
     }
 
     /// Ends a delivery that did not succeed.
-    fn give_up(&mut self, job: &Job, posted: Option<&Posted>, reason: &str) {
+    fn give_up(&mut self, job: &Job, target: &Target, posted: Option<&Posted>, reason: &str) {
         count("dropped");
-        self.log_try(job, TryOutcome::GivenUp, posted, (Some(reason), None));
+        self.log_try((job, target), TryOutcome::GivenUp, posted, (Some(reason), None));
         self.close(job);
     }
 
@@ -427,7 +427,7 @@ impl Follower {
 
     fn log_try(
         &self,
-        job: &Job,
+        (job, target): (&Job, &Target),
         outcome: TryOutcome,
         posted: Option<&Posted>,
         (error, next_at): (Option<&str>, Option<Timestamp>),
@@ -438,6 +438,7 @@ impl Follower {
         self.log(DeliveryTry {
             id: job.id,
             tenant: job.tenant,
+            receiver: target.receiver,
             event_type: job.kind.to_owned(),
             attempt: job.attempts + u32::from(posted.is_some()),
             at: self.engine.clock().now(),
@@ -454,6 +455,7 @@ impl Follower {
         self.log(DeliveryTry {
             id: delivery.id,
             tenant: delivery.tenant,
+            receiver: delivery.id.endpoint,
             event_type: kind.to_owned(),
             attempt: delivery.attempts,
             at: self.engine.clock().now(),

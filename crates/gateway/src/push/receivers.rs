@@ -63,6 +63,12 @@ impl Receivers {
         Ok(Self(found))
     }
 
+    /// Whether this endpoint is on.
+    #[must_use]
+    pub fn has(&self, endpoint: WebhookEndpointId) -> bool {
+        self.0.iter().any(|it| it.endpoint == endpoint)
+    }
+
     /// Those that get an event.
     pub fn of(&self, event: EventOfRow<'_>) -> impl Iterator<Item = WebhookEndpointId> {
         let is_one = move |it: &&Receiver| {

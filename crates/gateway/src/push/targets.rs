@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::card_data::mask_pans;
 use domain::tenant::{PUSH_CALLBACK, TenantValue, WEBHOOK_ENDPOINTS};
 use domain::{Seq, TenantNo, WebhookEndpointId};
-use engine::ports::{CALLBACK, Queries, StoreError};
+use engine::ports::{CALLBACK, Queries, StoreError, callback_of};
 use http::header::{HeaderName, HeaderValue};
 use secrets::Sealer;
 use secrets::webhook;
@@ -29,6 +29,8 @@ const MASKED: &str = "***";
 /// What a tenant's events are delivered to.
 pub(super) struct Target {
     pub(super) endpoint: WebhookEndpointId,
+    /// See [`engine::webhooks::DeliveryTry::receiver`].
+    pub(super) receiver: WebhookEndpointId,
     pub(super) url: String,
     pub(super) format: Format,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
@@ -94,12 +96,13 @@ impl Target {
 
     #[cfg(test)]
     pub(super) fn for_test(url: &str) -> Self {
-        Self::of_callback(url, None, true)
+        Self::of_callback((url, Seq(1)), None, true)
     }
 
-    fn of_callback(url: &str, keys: Option<&Keys>, is_on: bool) -> Self {
+    fn of_callback((url, registered): (&str, Seq), keys: Option<&Keys>, is_on: bool) -> Self {
         Self {
             endpoint: CALLBACK,
+            receiver: callback_of(registered),
             url: url.to_owned(),
             format: Format::KillBill,
             headers: vec![],
@@ -114,6 +117,7 @@ impl Target {
         let headers = it.headers.iter().filter_map(|(name, value)| header(name, value).ok());
         Self {
             endpoint: it.id,
+            receiver: it.id,
             url: it.url.clone(),
             format: it.format,
             headers: headers.collect(),
@@ -150,8 +154,9 @@ impl Targets {
         let endpoints = self.open(tenant, endpoints.as_ref());
         let keys = self.callback_keys(tenant, &endpoints);
         let callback = callback.and_then(|it| {
-            let is_on = endpoints.is_callback_on(it.revision.seq);
-            Some(Target::of_callback(&it.value?, keys.as_ref(), is_on))
+            let registered = it.revision.seq;
+            let is_on = endpoints.is_callback_on(registered);
+            Some(Target::of_callback((&it.value?, registered), keys.as_ref(), is_on))
         });
         let others = endpoints.all.iter().map(Target::of_endpoint);
         let targets = Arc::new(callback.into_iter().chain(others).map(Arc::new).collect());

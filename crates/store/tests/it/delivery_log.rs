@@ -23,6 +23,7 @@ fn tried(seq: i64, to: u128, outcome: TryOutcome) -> DeliveryTry {
     DeliveryTry {
         id: DeliveryId { seq: Seq(seq), ordinal: 3, endpoint: endpoint(to) },
         tenant: TENANT,
+        receiver: endpoint(to),
         event_type: "payment.failed".to_owned(),
         attempt: 2,
         at: Timestamp(seq),

@@ -6,7 +6,6 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
-use domain::tenant::PUSH_CALLBACK;
 use domain::{AccountId, Timestamp, WebhookEndpointId};
 use engine::ports::{CALLBACK, StoreError};
 use engine::time::rfc3339;
@@ -22,12 +21,12 @@ use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::document;
 use super::endpoints::check_events;
 use super::repeatable::Repeatable;
 use crate::Api;
 use crate::caller::{Call, RequestContext};
 use crate::error::Error;
+use crate::events;
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
@@ -151,7 +150,8 @@ async fn found_or_added(
     }
     // Only of a new one: a repetition is answered as the first one was, also once the endpoint is gone.
     if let Some(endpoint) = replay.endpoint {
-        require_endpoint(api, context, endpoint).await?;
+        let is_on = events::receivers(api, context).await?.has(endpoint);
+        is_on.then_some(()).ok_or_else(|| invalid("endpoint", "is no endpoint that is on"))?;
     }
     let added = replay.clone();
     let found = with_replays(api, move |replays| {
@@ -163,23 +163,6 @@ async fn found_or_added(
         Ok(is_added.then_some((added, vec![])))
     });
     found.await?.ok_or(Error::TooManyReplays)
-}
-
-/// # Errors
-/// The field `endpoint`, where the tenant has no such endpoint.
-async fn require_endpoint(
-    api: &Api,
-    context: &RequestContext,
-    endpoint: WebhookEndpointId,
-) -> Result<(), Error> {
-    let is_there = if endpoint == CALLBACK {
-        let no = context.tenant.no;
-        let stored = api.engine.read(move |queries| queries.tenant_value(no, PUSH_CALLBACK));
-        stored.await?.is_some_and(|it| it.value.is_some())
-    } else {
-        document::read(api, context).await?.all.iter().any(|it| it.id == endpoint)
-    };
-    is_there.then_some(()).ok_or_else(|| invalid("endpoint", "is none of the tenant's endpoints"))
 }
 
 /// Shows how far a replay is.
