@@ -214,6 +214,16 @@ impl Breakers {
         }
     }
 
+    /// Forgets the open breakers of tenants that do not call any more, also where no batch looks at them.
+    pub fn forget_idle(&self) {
+        let now = Instant::now();
+        for (gateway, of) in self.lock().iter_mut() {
+            if of.forget_idle(now) {
+                report_tenants(gateway, of.open.len());
+            }
+        }
+    }
+
     fn ended(&self, (gateway, tenant): (&str, TenantNo), call: (Probes, CallEnd), now: Instant) {
         let mut all = self.lock();
         // Only the first call of a gateway needs its name.

@@ -269,6 +269,11 @@ impl Engine {
         self.batch_health().of(tenant).into_owned()
     }
 
+    /// Forgets the breakers of tenants that do not call any more, also where no batch looks at them.
+    pub fn forget_idle_breakers(&self) {
+        self.shared.options.breakers.forget_idle();
+    }
+
     fn batch_health(&self) -> BatchHealth {
         let mut health = BatchHealth::default();
         self.shared.options.breakers.note(&mut health);

@@ -394,11 +394,14 @@ fn refusal(trouble: Trouble) -> RequestRefused {
             let message = refused.error.message.unwrap_or_default();
             RequestRefused::Invalid(format!("Stripe refuses it: {message}"))
         }
-        trouble @ (Trouble::NotSent(_)
-        | Trouble::Limited(_)
+        // The tenant's credentials, its limit, or its own key of a request that runs.
+        trouble @ (Trouble::Limited(_)
         | Trouble::Unfit(_)
-        | Trouble::Unknown(_)
-        | Trouble::Refused(_)) => RequestRefused::Unavailable(reason_of(trouble)),
+        | Trouble::KeyInUse(_)
+        | Trouble::Refused(_)) => RequestRefused::Unfit(reason_of(trouble)),
+        trouble @ (Trouble::NotSent(_) | Trouble::Unknown(_)) => {
+            RequestRefused::Unavailable(reason_of(trouble))
+        }
     }
 }
 
@@ -421,7 +424,7 @@ fn method_trouble(trouble: Trouble) -> MethodAnswer {
         Trouble::Limited(message) | Trouble::Unfit(message) => {
             not_sent(message, NotSentCause::Call)
         }
-        Trouble::Unknown(message) => MethodAnswer::Unknown { message },
+        Trouble::Unknown(message) | Trouble::KeyInUse(message) => MethodAnswer::Unknown { message },
     }
 }
 
@@ -441,7 +444,8 @@ fn reason_of(trouble: Trouble) -> String {
         Trouble::NotSent(reason)
         | Trouble::Limited(reason)
         | Trouble::Unfit(reason)
-        | Trouble::Unknown(reason) => reason,
+        | Trouble::Unknown(reason)
+        | Trouble::KeyInUse(reason) => reason,
         Trouble::Refused(refused) => format!("Stripe answered HTTP {}", refused.status),
     }
 }
@@ -531,7 +535,9 @@ impl Gateway for Stripe {
                     GatewayAnswer::Outcome(outcome)
                 }
                 Ok(Err(Trouble::NotSent(message))) => GatewayAnswer::not_reached(message),
-                Ok(Err(Trouble::Unknown(message))) => GatewayAnswer::Failed { message },
+                Ok(Err(Trouble::Unknown(message) | Trouble::KeyInUse(message))) => {
+                    GatewayAnswer::Failed { message }
+                }
                 Ok(Err(
                     unsent @ (Trouble::Limited(_) | Trouble::Unfit(_) | Trouble::Refused(_)),
                 )) => GatewayAnswer::not_sendable(reason_of(unsent)),

@@ -286,6 +286,7 @@ impl Exporter {
         set("faregate_request_bodies_bytes", as_i64(self.bodies.held_bytes()));
         set("faregate_flag_streams", as_i64(self.streams.count()));
         set("faregate_journal_head", self.engine.head().borrow().0);
+        self.engine.forget_idle_breakers();
         // If the store cannot be read, the last values stay; its failures are counted elsewhere.
         let read = tokio::time::timeout(READ_WITHIN, self.engine.read(waiting));
         let Ok(Ok(waiting)) = read.await else { return };

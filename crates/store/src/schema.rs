@@ -50,7 +50,7 @@ fn founding(dialect: &Dialect) -> String {
     let then = |table: &&'static Table| match table.name {
         name if name == tables::TAG.name => Some(&tables::CONTROL_TAG_BEFORE_3),
         name if name == tables::DELIVERY.name => Some(&tables::DELIVERY_BEFORE_10),
-        name if name == tables::OUTSTANDING.name => Some(&tables::OUTSTANDING_BEFORE_15),
+        name if name == tables::OUTSTANDING.name => Some(&tables::OUTSTANDING_BEFORE_16),
         name if later().any(|it| it.name == name) => None,
         _ => Some(*table),
     };

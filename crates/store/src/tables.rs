@@ -32,7 +32,7 @@ pub use objects::{
 };
 pub(crate) use objects::{CLOSING, OF_VERSION_3, OF_VERSION_4, SHOWN};
 pub(crate) use payments::OF_VERSION_6;
-pub(crate) use payments::OUTSTANDING_BEFORE_15;
+pub(crate) use payments::OUTSTANDING_BEFORE_16;
 pub(crate) use payments::{IN_RARE_STATE, UNRESOLVED};
 pub use payments::{OUTSTANDING, PAYMENT, PAYMENT_TRANSACTION, POSTING, QUARANTINE, TIMER};
 pub use webhooks::{DELIVERY, DELIVERY_TRY, ENDPOINT_HEALTH, REPLAY, REPLAY_PROGRESS};

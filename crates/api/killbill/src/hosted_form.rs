@@ -157,7 +157,7 @@ async fn form(
     let form = form.map_err(|refused| match refused {
         RequestRefused::Unsupported => Failure::illegal(format!("pluginName: {name} has no page")),
         RequestRefused::Invalid(reason) => Failure::illegal(printable(&reason)),
-        RequestRefused::Unavailable(reason) => {
+        RequestRefused::Unavailable(reason) | RequestRefused::Unfit(reason) => {
             tracing::warn!(gateway = name, reason, "failed to make a page for a customer");
             let code = code::plain(StatusCode::SERVICE_UNAVAILABLE, class::REJECTED);
             Failure::coded(code, "the gateway cannot be asked for a page now")

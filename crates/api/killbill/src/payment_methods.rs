@@ -442,7 +442,7 @@ pub(crate) async fn refresh(call: Call) -> HandlerResult {
             Err(RequestRefused::Invalid(reason)) => {
                 return Err(Failure::illegal(printable(&reason)));
             }
-            Err(RequestRefused::Unavailable(reason)) => {
+            Err(RequestRefused::Unavailable(reason) | RequestRefused::Unfit(reason)) => {
                 tracing::warn!(
                     gateway = name,
                     reason,

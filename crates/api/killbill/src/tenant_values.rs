@@ -124,7 +124,7 @@ async fn merchant_account(
         Err(RequestRefused::Invalid(reason)) => {
             Err(Failure::illegal(format!("pluginConfig {}", printable(&reason))))
         }
-        Err(RequestRefused::Unavailable(reason)) => {
+        Err(RequestRefused::Unavailable(reason) | RequestRefused::Unfit(reason)) => {
             tracing::warn!(
                 gateway = name,
                 reason,

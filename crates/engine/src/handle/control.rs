@@ -185,9 +185,9 @@ impl Engine {
         metrics::counter!("faregate_control_calls_total", "gateway" => name.to_owned(), "answer" => label)
             .increment(1);
         decided.map_err(|refused| match refused {
-            RequestRefused::Unavailable(reason) | RequestRefused::Invalid(reason) => {
-                failed(name, &reason)
-            }
+            RequestRefused::Unavailable(reason)
+            | RequestRefused::Unfit(reason)
+            | RequestRefused::Invalid(reason) => failed(name, &reason),
             RequestRefused::Unsupported => failed(name, "it is no control program"),
         })
     }

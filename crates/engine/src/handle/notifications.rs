@@ -203,7 +203,7 @@ impl Engine {
             }
             Err(RequestRefused::Unsupported) => return Err(NotificationError::Unsupported),
             Err(RequestRefused::Invalid(reason)) => return Err(NotificationError::Invalid(reason)),
-            Err(RequestRefused::Unavailable(reason)) => reason,
+            Err(RequestRefused::Unavailable(reason) | RequestRefused::Unfit(reason)) => reason,
         };
         tracing::warn!(
             gateway = name,

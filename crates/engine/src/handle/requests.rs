@@ -30,7 +30,7 @@ impl Engine {
     ) -> Result<Asked<Form>, Unavailable> {
         let Some(it) = self.gateway(gateway) else { return Ok(Err(RequestRefused::Unsupported)) };
         let of = (form.tenant, gateway);
-        self.ask_permitted(of, INQUIRY_TIMEOUT, it.form(form)).await
+        self.ask_permitted(of, INQUIRY_TIMEOUT, async move { it.form(form).await }).await
     }
 
     /// Asks a gateway for the methods of an account's customer, with the right to one of its calls. One that keeps
@@ -46,7 +46,8 @@ impl Engine {
         let Some(it) = self.gateway(gateway).filter(|it| it.lists_methods()) else {
             return Ok(Err(RequestRefused::Unsupported));
         };
-        self.ask_permitted((tenant, gateway), INQUIRY_TIMEOUT, it.methods(tenant, account)).await
+        let asking = async move { it.methods(tenant, account).await };
+        self.ask_permitted((tenant, gateway), INQUIRY_TIMEOUT, asking).await
     }
 
     /// Has a gateway read a tenant's configuration. One that is stopped does too, and so does one whose breaker is
@@ -61,7 +62,8 @@ impl Engine {
     ) -> Result<Asked<Option<MerchantAccount>>, Unavailable> {
         let Some(it) = self.gateway(gateway) else { return Ok(Err(RequestRefused::Unsupported)) };
         let _in_flight = self.in_flight_permit(gateway)?;
-        Ok(ask_within(INQUIRY_TIMEOUT, it.merchant_account(configuration)).await)
+        let asking = async move { it.merchant_account(configuration).await };
+        Ok(ask_within(INQUIRY_TIMEOUT, asking).await)
     }
 
     /// Asks a gateway with the right to one of its calls; how that ends counts for its breaker.
@@ -79,7 +81,9 @@ impl Engine {
             Ok(_) => breaker.ended(end(false)),
             Err(RequestRefused::Unavailable(_)) => breaker.ended(end(true)),
             // The gateway may not have been reached at all: that says nothing.
-            Err(RequestRefused::Unsupported | RequestRefused::Invalid(_)) => drop(breaker),
+            Err(
+                RequestRefused::Unsupported | RequestRefused::Invalid(_) | RequestRefused::Unfit(_),
+            ) => drop(breaker),
         }
         Ok(asked)
     }

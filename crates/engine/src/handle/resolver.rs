@@ -214,15 +214,23 @@ async fn ask_all(engine: Engine, backlog: Arc<Backlog>) {
         let id = outstanding.transaction_id;
         let is_left =
             engine.is_stopping() || engine.shared().calls.is_running(EffectId::Transaction(id));
-        let asked = match is_left {
-            true => Ok(()),
-            false => ask(&engine, outstanding).await,
-        };
-        if let Err(error) = &asked {
-            tracing::warn!(error = %error, transaction.id = %id, "an outcome was not written");
+        if is_left {
+            backlog.forget(id);
+            continue;
         }
         // What an operator has to look at first is not asked about again and again.
-        if !asked.is_err_and(|error| error.reason.is_parked()) {
+        let is_parked = match AssertUnwindSafe(ask(&engine, outstanding)).catch_unwind().await {
+            Ok(Ok(())) => false,
+            Ok(Err(error)) => {
+                tracing::warn!(error = %error, transaction.id = %id, "an outcome was not written");
+                error.reason.is_parked()
+            }
+            Err(_) => {
+                tracing::error!(transaction.id = %id, "an inquiry panicked; it is not made again");
+                true
+            }
+        };
+        if !is_parked {
             backlog.forget(id);
         }
     }
@@ -265,7 +273,8 @@ pub(crate) async fn ask_gateway(engine: &Engine, gateway: &str, inquiry: Inquiry
     let asked_at = engine.clock().real_now();
     let knowledge = match engine.shared().gateways.get(gateway) {
         Some(gateway) => {
-            let guarded = AssertUnwindSafe(gateway.inquire(inquiry)).catch_unwind();
+            let inquiring = async move { gateway.inquire(inquiry).await };
+            let guarded = AssertUnwindSafe(inquiring).catch_unwind();
             match tokio::time::timeout(INQUIRY_TIMEOUT, guarded).await {
                 Ok(Ok(knowledge)) => knowledge,
                 Ok(Err(_)) | Err(_) => GatewayKnowledge::Unreachable,

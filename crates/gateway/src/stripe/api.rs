@@ -38,6 +38,8 @@ pub(super) enum Trouble {
     Unfit(String),
     /// It may have been carried out.
     Unknown(String),
+    /// So may one of the same key, which runs or ran.
+    KeyInUse(String),
     /// Stripe took it and refused: nothing was carried out but what the error's intent says.
     Refused(Box<Refused>),
 }
@@ -117,7 +119,7 @@ impl Api<'_> {
         for _ in 1..TRIES_MAX {
             let send = || self.once(Method::POST, path, body.clone(), Some(idempotency_key));
             let answered = self.repeated(send).await;
-            let is_unknown = matches!(answered, Err(Trouble::Unknown(_)));
+            let is_unknown = matches!(answered, Err(Trouble::Unknown(_) | Trouble::KeyInUse(_)));
             if !is_unknown || self.deadline.is_some_and(|deadline| deadline.left() <= pause) {
                 return answered;
             }
@@ -189,7 +191,7 @@ fn read<T: DeserializeOwned>(status: StatusCode, body: &[u8]) -> Result<T, Troub
             Err(Trouble::Limited("Stripe is busy: HTTP 429".to_owned()))
         }
         (409, _, _) | (_, "idempotency_error", _) | (_, _, "idempotency_key_in_use") => {
-            Err(Trouble::Unknown("Stripe: a request with the same key runs or ran".to_owned()))
+            Err(Trouble::KeyInUse("Stripe: a request with the same key runs or ran".to_owned()))
         }
         (400..=499, _, _) => match error {
             Some(error) => {
@@ -221,7 +223,9 @@ mod tests {
             Err(Trouble::NotSent(reason)) => format!("not sent: {reason}"),
             Err(Trouble::Limited(reason)) => format!("limited: {reason}"),
             Err(Trouble::Unfit(reason)) => format!("unfit: {reason}"),
-            Err(Trouble::Unknown(reason)) => format!("unknown: {reason}"),
+            Err(Trouble::Unknown(reason) | Trouble::KeyInUse(reason)) => {
+                format!("unknown: {reason}")
+            }
             Err(Trouble::Refused(it)) => format!("refused: {} {:?}", it.status, it.error.code),
         });
     }

@@ -65,7 +65,8 @@ impl Charging<'_> {
                     trouble @ (Trouble::NotSent(_)
                     | Trouble::Limited(_)
                     | Trouble::Unfit(_)
-                    | Trouble::Unknown(_)) => trouble,
+                    | Trouble::Unknown(_)
+                    | Trouble::KeyInUse(_)) => trouble,
                 })
             }
             (TransactionType::Capture, _) => self.capture().await.map(Answered::from),
@@ -91,7 +92,9 @@ impl Charging<'_> {
         };
         // No money moves before the intent is made.
         let attached = match self.method().attached().await {
-            Err(Trouble::Unknown(reason)) => return Err(Trouble::NotSent(reason)),
+            Err(Trouble::Unknown(reason) | Trouble::KeyInUse(reason)) => {
+                return Err(Trouble::NotSent(reason));
+            }
             attached => attached?,
         };
         let parameters = self.intent(amount, &attached);

@@ -167,8 +167,8 @@ pub static OUTSTANDING: Table = Table {
     ..CLUSTERED
 };
 
-/// [`OUTSTANDING`] as the schema's versions before 15 had it.
-pub(crate) static OUTSTANDING_BEFORE_15: Table = Table {
+/// [`OUTSTANDING`] as the schema's versions before 16 had it.
+pub(crate) static OUTSTANDING_BEFORE_16: Table = Table {
     indexes: &[
         index("outstanding_by_payment", "payment_id"),
         Index {
