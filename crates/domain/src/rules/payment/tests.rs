@@ -210,17 +210,13 @@ impl World {
             .map(|(what, amount)| format!(", {what} {}", amount.0))
             .collect();
         // What has ended, and is asked about once more, is not open.
-        let has_ended = |it: &Outstanding| {
-            let status = file.transaction(it.transaction_id).unwrap().status;
-            [TransactionStatus::Success, TransactionStatus::PaymentFailure].contains(&status)
-        };
+        use TransactionStatus as S;
+        let status = |it: &Outstanding| file.transaction(it.transaction_id).unwrap().status;
+        let has_ended = |it: &&Outstanding| [S::Success, S::PaymentFailure].contains(&status(it));
         let own = self.rows.state.outstanding.values().filter(|it| it.payment_id == id);
         let own = own.filter(|it| !has_ended(it));
         let asks = own.clone().count();
-        let is_running = |it: &Outstanding| {
-            file.transaction(it.transaction_id).unwrap().status == TransactionStatus::InFlight
-        };
-        let forgotten = |it: &&Outstanding| it.ask_at.is_none() && !is_running(it);
+        let forgotten = |it: &&Outstanding| it.ask_at.is_none() && status(it) != S::InFlight;
         let open = match own.clone().find(forgotten) {
             Some(_) => ", open and not asked about",
             None if asks > 0 => ", open",
