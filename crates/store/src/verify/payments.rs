@@ -275,8 +275,8 @@ fn verify_owners(reader: &Reader, report: &mut Report) -> Result<(), StoreError>
     verify_outstanding(reader, report)
 }
 
-/// What is open is waited for, and what is waited for is open, or its gateway has no record of it and is
-/// asked again; an outcome reported while the call may still run leaves the waiting to the call.
+/// What is open is waited for, and what is waited for is open, or its gateway is asked again: it has no record of it,
+/// or says that it ended otherwise. An outcome reported while the call may still run leaves the waiting to the call.
 fn verify_outstanding(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let in_flight = crate::codes::status_code(TransactionStatus::InFlight);
     let pending = crate::codes::status_code(TransactionStatus::Pending);
@@ -296,13 +296,13 @@ fn verify_outstanding(reader: &Reader, report: &mut Report) -> Result<(), StoreE
     list(
         reader,
         report,
-        ("outstanding", "is of a transaction that is not there, or not open"),
+        ("outstanding", "is of a transaction that is not there, or has ended and is not asked about"),
         &format!(
             "SELECT o.transaction_id FROM outstanding o WHERE NOT EXISTS (SELECT 1 \
              FROM payment_transaction t WHERE t.tenant = o.tenant \
              AND t.payment_id = o.payment_id AND t.id = o.transaction_id \
              AND (t.status IN ({in_flight}, {pending}, {unknown}, {plugin_failure}) \
-             OR (o.asked = 0 AND o.ask_at_us IS NULL)))"
+             OR o.asked = 0 OR o.ask_at_us IS NOT NULL))"
         ),
     )
 }

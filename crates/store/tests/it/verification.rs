@@ -175,12 +175,12 @@ fn damage_to_payments_is_found() {
     );
     check(
         &[
-            "UPDATE outstanding SET asked = 1",
+            "UPDATE outstanding SET asked = 1, ask_at_us = NULL",
             "UPDATE payment_transaction SET status = 2, processed_amount_minor = amount_minor WHERE id = (SELECT transaction_id FROM outstanding ORDER BY transaction_id LIMIT 1)",
         ],
         expect![[r#"
             outstanding: is not what was written
-            outstanding: is of a transaction that is not there, or not open
+            outstanding: is of a transaction that is not there, or has ended and is not asked about
             payment: is in a state that no transaction has
             payment: its amounts are not those of its transactions
             payment_transaction: it is not what journal row N says"#]],
