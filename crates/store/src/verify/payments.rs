@@ -296,7 +296,10 @@ fn verify_outstanding(reader: &Reader, report: &mut Report) -> Result<(), StoreE
     list(
         reader,
         report,
-        ("outstanding", "is of a transaction that is not there, or has ended and is not asked about"),
+        (
+            "outstanding",
+            "is of a transaction that is not there, or has ended and is not asked about",
+        ),
         &format!(
             "SELECT o.transaction_id FROM outstanding o WHERE NOT EXISTS (SELECT 1 \
              FROM payment_transaction t WHERE t.tenant = o.tenant \
