@@ -600,11 +600,11 @@ impl Engine {
         let now = self.clock().now();
         let due = self.read(move |queries| {
             // The commit of a timer's command clears the timer before its call has begun: the row of the awaited
-            // outcome says that it will.
-            Ok(queries.outstanding_orphans()?.is_empty()
-                && queries.timers_due(now, None, 1)?.is_empty()
+            // outcome, which is looked for after the timers, says that it will.
+            Ok(queries.timers_due(now, None, 1)?.is_empty()
                 && due_outcomes(queries, now, 1)?.is_empty()
-                && queries.deliveries_due(now, None, 1)?.is_empty())
+                && queries.deliveries_due(now, None, 1)?.is_empty()
+                && queries.outstanding_orphans()?.is_empty())
         });
         due.await.unwrap_or(false)
     }
