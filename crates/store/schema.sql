@@ -854,3 +854,72 @@ ALTER TABLE payment_transaction ADD COLUMN heard_at_us INTEGER;
 CREATE INDEX payment_method_by_external_id ON payment_method (tenant, external_payment_method_id, gateway, id) WHERE active = 1 AND external_payment_method_id IS NOT NULL;
 DROP INDEX outstanding_by_ask_at;
 CREATE INDEX outstanding_by_gateway ON outstanding (partition, gateway, ask_at_us) WHERE ask_at_us IS NOT NULL;
+CREATE TABLE feature (
+    tenant INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    terms TEXT NOT NULL,
+    archived INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    updated_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE offer (
+    tenant INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    terms TEXT NOT NULL,
+    for_newcomers INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX offer_for_newcomers ON offer (tenant, for_newcomers) WHERE for_newcomers = 1;
+
+CREATE TABLE offer_version (
+    tenant INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    terms TEXT NOT NULL,
+    for_newcomers INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, key, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE purchase (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    payment_id BLOB,
+    offer TEXT NOT NULL,
+    offer_version INTEGER NOT NULL,
+    terms TEXT NOT NULL,
+    purchase_status INTEGER NOT NULL,
+    from_us INTEGER,
+    until_us INTEGER,
+    created_at_us INTEGER NOT NULL,
+    updated_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX purchase_by_account ON purchase (tenant, account_id, id);
+
+CREATE TABLE entitlements (
+    tenant INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    version INTEGER NOT NULL,
+    grants TEXT NOT NULL,
+    bought TEXT NOT NULL,
+    changed_at_us INTEGER NOT NULL,
+    due_at_us INTEGER,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, account_id)
+) STRICT, WITHOUT ROWID;
+
+ALTER TABLE payment ADD COLUMN purchase_id BLOB;

@@ -77,6 +77,12 @@ pub const PERMISSIONS: &[&str] = &[
     "routing:read",
     "routing:override",
     "dispute:read",
+    "feature:read",
+    "feature:write",
+    "offer:read",
+    "offer:write",
+    "entitlement:read",
+    "entitlement:grant",
 ];
 
 /// Writes a permission the way it is stored: `account` becomes `account:*`; `None` where nothing

@@ -81,6 +81,14 @@ impl BlockingState {
     }
 }
 
+impl AddBlockingState {
+    /// Whether it closes the account.
+    #[must_use]
+    pub fn closes(&self) -> bool {
+        self.service == ACCOUNT_SERVICE && self.name == CLOSED
+    }
+}
+
 /// Closes an account. Nothing is deleted. One that is closed stays so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloseAccount {
@@ -109,6 +117,8 @@ pub enum ClosedTo {
     Payment(TransactionType),
     /// A new payment method.
     PaymentMethod,
+    /// A grant.
+    Entitlements,
 }
 
 impl ClosedTo {
@@ -118,6 +128,7 @@ impl ClosedTo {
         match self {
             Self::Payment(operation) => operation.killbill_name(),
             Self::PaymentMethod => "ADD_PAYMENT_METHOD",
+            Self::Entitlements => "GRANT_FEATURE",
         }
     }
 }

@@ -12,15 +12,19 @@ use crate::custom_field::CustomField;
 use crate::customer::{Customer, Session};
 use crate::definition::Definition;
 use crate::dispute::Dispute;
+use crate::entitlement::Entitlements;
 use crate::environment::{Environment, Secret};
+use crate::feature::Feature;
 use crate::import::AuditEntry;
 use crate::ledger::Posting;
 use crate::mail::Mail;
+use crate::offer::Offer;
 use crate::operation::Operation;
 use crate::payment::{Outstanding, Payment, ReplyKey, Transaction};
 use crate::payment_attempt::{PaymentAttempt, PaymentVelocity};
 use crate::payment_method::PaymentMethod;
 use crate::payment_rules::PaymentRules;
+use crate::purchase::Purchase;
 use crate::reply::Reply;
 use crate::tag::{Tag, TagDefinition};
 use crate::tenant::{Tenant, TenantValue};
@@ -42,6 +46,8 @@ pub enum Change {
     Customer(CustomerChange),
     /// To a payment.
     Payment(PaymentChange),
+    /// To features, offers and what accounts may do.
+    Entitlement(EntitlementChange),
     /// To a unique name.
     Claim(ClaimChange),
     /// To a timer.
@@ -161,6 +167,17 @@ pub enum PaymentChange {
     },
 }
 
+/// A row of features, offers and what accounts may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EntitlementChange {
+    Feature(Feature),
+    /// A new version of an offer.
+    Offer(Offer),
+    Purchase(Box<Purchase>),
+    /// All grants of an account.
+    Entitlements(Box<Entitlements>),
+}
+
 /// A row of the claims on unique keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClaimChange {
@@ -193,6 +210,42 @@ impl Change {
             | Self::Flag(_)
             | Self::Account(_)
             | Self::Customer(_)
+            | Self::Entitlement(_)
+            | Self::Claim(_)
+            | Self::Timer(_)
+            | Self::ReplySettled { .. } => None,
+        }
+    }
+
+    /// The payment, without its transactions, that it writes.
+    pub(crate) fn payment_row(&self) -> Option<&Payment> {
+        match self.payment()? {
+            PaymentChange::Payment(it) => Some(it),
+            PaymentChange::Transaction(_)
+            | PaymentChange::Attempt(_)
+            | PaymentChange::Velocity(_)
+            | PaymentChange::Posting(_)
+            | PaymentChange::Dispute(_)
+            | PaymentChange::Outstanding(_)
+            | PaymentChange::OutstandingClosed { .. } => None,
+        }
+    }
+
+    /// The purchase that it writes.
+    pub(crate) const fn purchase(&self) -> Option<&Purchase> {
+        match self {
+            Self::Entitlement(it) => match it {
+                EntitlementChange::Purchase(it) => Some(it),
+                EntitlementChange::Feature(_)
+                | EntitlementChange::Offer(_)
+                | EntitlementChange::Entitlements(_) => None,
+            },
+            Self::Tenant(_)
+            | Self::Access(_)
+            | Self::Flag(_)
+            | Self::Account(_)
+            | Self::Customer(_)
+            | Self::Payment(_)
             | Self::Claim(_)
             | Self::Timer(_)
             | Self::ReplySettled { .. } => None,
@@ -277,6 +330,12 @@ impl Change {
                 | PaymentChange::Outstanding(_)
                 | PaymentChange::OutstandingClosed { .. } => None,
             },
+            Self::Entitlement(it) => match it {
+                EntitlementChange::Feature(it) => Some(it.revision),
+                EntitlementChange::Offer(it) => Some(it.revision),
+                EntitlementChange::Purchase(it) => Some(it.revision),
+                EntitlementChange::Entitlements(it) => Some(it.revision),
+            },
             Self::Claim(_) | Self::Timer(_) | Self::ReplySettled { .. } => None,
         }
     }
@@ -329,6 +388,12 @@ impl Change {
                 | PaymentChange::Outstanding(_)
                 | PaymentChange::OutstandingClosed { .. } => None,
             },
+            Self::Entitlement(it) => match it {
+                EntitlementChange::Feature(it) => Some(&mut it.revision),
+                EntitlementChange::Offer(it) => Some(&mut it.revision),
+                EntitlementChange::Purchase(it) => Some(&mut it.revision),
+                EntitlementChange::Entitlements(it) => Some(&mut it.revision),
+            },
             Self::Claim(_) | Self::Timer(_) | Self::ReplySettled { .. } => None,
         }
     }
@@ -367,6 +432,12 @@ impl From<CustomerChange> for Change {
 impl From<PaymentChange> for Change {
     fn from(change: PaymentChange) -> Self {
         Self::Payment(change)
+    }
+}
+
+impl From<EntitlementChange> for Change {
+    fn from(change: EntitlementChange) -> Self {
+        Self::Entitlement(change)
     }
 }
 

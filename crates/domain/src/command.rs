@@ -3,6 +3,7 @@
 mod access;
 mod account;
 mod customer;
+mod entitlement;
 mod flag;
 mod payment;
 mod tenant;
@@ -16,6 +17,7 @@ use crate::{AccountId, RequestId, TenantNo, TransactionId};
 pub use self::access::AccessCommand;
 pub use self::account::AccountCommand;
 pub use self::customer::CustomerCommand;
+pub use self::entitlement::EntitlementCommand;
 pub use self::flag::FlagCommand;
 pub use self::payment::PaymentCommand;
 pub use self::tenant::TenantCommand;
@@ -59,6 +61,8 @@ pub enum Command {
     Customer(CustomerCommand),
     /// About a payment.
     Payment(PaymentCommand),
+    /// About features, offers and what accounts may do.
+    Entitlement(EntitlementCommand),
 }
 
 impl Command {
@@ -72,6 +76,7 @@ impl Command {
             Self::Account(it) => it.name(),
             Self::Customer(it) => it.name(),
             Self::Payment(it) => it.name(),
+            Self::Entitlement(it) => it.name(),
         }
     }
 
@@ -84,6 +89,7 @@ impl Command {
             | Self::Tenant(_)
             | Self::Access(_)
             | Self::Flag(_)
+            | Self::Entitlement(_)
             | Self::Customer(_) => self.answered().is_some(),
         }
     }
@@ -97,6 +103,7 @@ impl Command {
             | Self::Access(_)
             | Self::Flag(_)
             | Self::Account(_)
+            | Self::Entitlement(_)
             | Self::Customer(_) => None,
         }
     }
@@ -114,6 +121,7 @@ impl Command {
             Self::Account(it) => it.is_marked(),
             Self::Customer(it) => it.is_marked(),
             Self::Payment(it) => it.is_marked(),
+            Self::Entitlement(it) => it.is_marked(),
         }
     }
 
@@ -124,6 +132,7 @@ impl Command {
             Self::Account(it) => it.account(),
             Self::Customer(it) => it.customer().map(|customer| customer.account),
             Self::Payment(it) => it.account(),
+            Self::Entitlement(it) => it.account(),
             Self::Tenant(_) | Self::Access(_) | Self::Flag(_) => None,
         }
     }
@@ -135,6 +144,7 @@ impl Command {
             Self::Account(it) => it.subject(request),
             Self::Customer(it) => Subject::Account(it.account(request)),
             Self::Payment(it) => it.subject(request),
+            Self::Entitlement(it) => it.subject(),
             Self::Tenant(_) | Self::Access(_) | Self::Flag(_) => Subject::System,
         }
     }
@@ -148,6 +158,7 @@ impl Command {
             Self::Account(it) => it.reads(tenant, read),
             Self::Customer(it) => it.reads(tenant, read),
             Self::Payment(it) => it.reads(tenant, read),
+            Self::Entitlement(it) => it.reads(tenant, read),
         }
     }
 }
@@ -185,5 +196,11 @@ impl From<CustomerCommand> for Command {
 impl From<PaymentCommand> for Command {
     fn from(command: PaymentCommand) -> Self {
         Self::Payment(command)
+    }
+}
+
+impl From<EntitlementCommand> for Command {
+    fn from(command: EntitlementCommand) -> Self {
+        Self::Entitlement(command)
     }
 }

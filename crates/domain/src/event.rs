@@ -4,12 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::blocking_state::Blocks;
 use crate::dispute::{DisputeCase, DisputeStatus};
+use crate::entitlement::{EntitledFeature, GrantedFeature};
 use crate::payment::{TransactionStatus, TransactionType};
+use crate::purchase::PurchaseStatus;
 use crate::tag::NamedDefinition;
 use crate::webhook::DisableReason;
 use crate::{
     AccountId, AmountMinor, BlockingStateId, Currency, CustomFieldId, CustomerId, DisputeId,
-    EnvironmentId, PaymentId, TagId, TenantValueId, Timestamp, TransactionId, WebhookEndpointId,
+    EnvironmentId, PaymentId, PurchaseId, TagId, TenantValueId, Timestamp, TransactionId,
+    WebhookEndpointId,
 };
 
 /// A fact, written in the journal row of the command that made it. Durable format: additive only.
@@ -120,6 +123,36 @@ pub enum Event {
         dispute: DisputeId,
         due_by: Timestamp,
     },
+    /// An offer was bought, or its purchase reached another status.
+    PurchaseChanged {
+        account: AccountId,
+        purchase: PurchaseId,
+        /// `None` where the offer is free.
+        payment: Option<PaymentId>,
+        /// The key of the offer.
+        offer: String,
+        version: i64,
+        /// Its status before; `None` where it was bought.
+        before: Option<PurchaseStatus>,
+        status: PurchaseStatus,
+    },
+    /// Features were granted to an account.
+    EntitlementsGranted { account: AccountId, grants: Vec<GrantedFeature> },
+    /// Grants were taken back.
+    EntitlementsRevoked { account: AccountId, grants: Vec<GrantedFeature> },
+    /// Grants are over.
+    EntitlementsExpired { account: AccountId, grants: Vec<GrantedFeature> },
+    /// What an account may do is another than before.
+    EntitlementsChanged {
+        account: AccountId,
+        /// That of [`Entitlements`](crate::entitlement::Entitlements).
+        version: i64,
+        /// What it may do now, in the order of the features' keys; at most
+        /// [`LISTED_MAX`](crate::entitlement::LISTED_MAX).
+        features: Vec<EntitledFeature>,
+        /// How many features it has in all.
+        total: usize,
+    },
     /// A tenant stored a value.
     TenantConfigChanged { value: TenantValueId, key: String },
     /// A tenant deleted what it had stored under a key that means something.
@@ -169,6 +202,11 @@ impl Event {
             | Self::LateSuccess { account, .. }
             | Self::DisputeChanged { account, .. }
             | Self::DisputeExcess { account, .. }
+            | Self::PurchaseChanged { account, .. }
+            | Self::EntitlementsGranted { account, .. }
+            | Self::EntitlementsRevoked { account, .. }
+            | Self::EntitlementsExpired { account, .. }
+            | Self::EntitlementsChanged { account, .. }
             | Self::DisputeEvidenceDue { account, .. } => Some(*account),
             Self::TenantConfigChanged { .. }
             | Self::TenantConfigDeleted { .. }

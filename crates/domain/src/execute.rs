@@ -2,15 +2,16 @@
 
 use crate::Rejection;
 use crate::command::{
-    AccessCommand, AccountCommand, Command, CustomerCommand, FlagCommand, PaymentCommand, Request,
-    TenantCommand,
+    AccessCommand, AccountCommand, Command, CustomerCommand, EntitlementCommand, FlagCommand,
+    PaymentCommand, Request, TenantCommand,
 };
 use crate::context::{Context, Done, Sequences, Stamp};
 use crate::payment::TransactionType;
 use crate::reply::{Outcome, Reply};
 use crate::rules::{
     access, account, account_email, blocking_state, change_request, custom_field, customer,
-    definition, environment, import, method_step, operation, payment, payment_method, tag, tenant,
+    definition, entitlement, environment, import, method_step, offer, operation, payment,
+    payment_method, purchase, tag, tenant,
 };
 use crate::state::State;
 
@@ -42,6 +43,7 @@ pub fn execute(state: &State, request: &Request, stamp: Stamp<'_>) -> Result<Exe
         Command::Account(it) => of_account(state, it, cx),
         Command::Customer(it) => of_customer(state, it, cx),
         Command::Payment(it) => of_payment(state, it, cx),
+        Command::Entitlement(it) => of_entitlements(state, it, cx),
     }?;
     let sequences = cx.sequences();
     Ok(Executed { reply: accepted.reply, done: std::mem::take(&mut cx.done), sequences })
@@ -134,10 +136,22 @@ fn of_payment(state: &State, command: &PaymentCommand, cx: &mut Context) -> Outc
         PaymentCommand::BookDispute(it) => payment::book_dispute(state, it, cx),
         PaymentCommand::WarnOfDispute(it) => payment::warn_of_dispute(state, it, cx),
         PaymentCommand::Import(it) => payment::import(state, it, cx),
+        PaymentCommand::Buy(it) => payment::buy(state, it, cx),
     }?;
     payment::follow(state, cx);
     payment::note_late_successes(state, cx);
+    purchase::follow(state, cx);
     Ok(accepted)
+}
+
+fn of_entitlements(state: &State, command: &EntitlementCommand, cx: &mut Context) -> Outcome {
+    match command {
+        EntitlementCommand::PutFeature(it) => offer::put_feature(state, it, cx),
+        EntitlementCommand::PutOffer(it) => offer::put_offer(state, it, cx),
+        EntitlementCommand::Grant(it) => entitlement::grant(state, it, cx),
+        EntitlementCommand::Revoke(it) => entitlement::revoke(state, it, cx),
+        EntitlementCommand::Continue(it) => entitlement::proceed(state, it, cx),
+    }
 }
 
 fn of_customer(state: &State, command: &CustomerCommand, cx: &mut Context) -> Outcome {

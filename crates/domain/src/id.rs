@@ -57,6 +57,10 @@ pub mod kind {
     pub enum WebhookEndpoint {}
     /// Money of a payment that the customer's bank takes back.
     pub enum Dispute {}
+    /// An offer that an account bought.
+    pub enum Purchase {}
+    /// A feature that an account has for a time.
+    pub enum Grant {}
 }
 
 /// Names a tenant to the outside. Inside, rows carry the shorter [`TenantNo`].
@@ -105,6 +109,10 @@ pub type OperationId = Id<kind::Operation>;
 pub type WebhookEndpointId = Id<kind::WebhookEndpoint>;
 /// Names a dispute.
 pub type DisputeId = Id<kind::Dispute>;
+/// Names a purchase.
+pub type PurchaseId = Id<kind::Purchase>;
+/// Names a grant.
+pub type GrantId = Id<kind::Grant>;
 
 impl<K> Id<K> {
     /// Takes a UUID as it is, for ids that come from a client or from storage.

@@ -21,9 +21,11 @@ pub mod decline;
 pub mod definition;
 pub mod dispute;
 mod effect;
+pub mod entitlement;
 pub mod environment;
 mod event;
 mod execute;
+pub mod feature;
 pub mod health;
 mod id;
 pub mod import;
@@ -32,6 +34,7 @@ pub mod mail;
 mod merchant_account;
 mod money;
 pub mod object;
+pub mod offer;
 pub mod operation;
 pub mod partition;
 pub mod payment;
@@ -39,6 +42,7 @@ pub mod payment_attempt;
 pub mod payment_method;
 pub mod payment_rules;
 mod properties;
+pub mod purchase;
 pub mod read;
 mod rejection;
 pub mod reply;
@@ -65,9 +69,9 @@ pub use event::Event;
 pub use execute::{Executed, execute};
 pub use id::{
     AccountEmailId, AccountId, AttemptId, BlockingStateId, ChangeRequestId, CustomFieldId,
-    CustomerId, DefinitionId, DisputeId, EnvironmentId, Id, MailId, OperationId, PaymentId,
-    PaymentMethodId, RequestId, SecretId, SessionId, TagDefinitionId, TagId, TenantId, TenantNo,
-    TenantValueId, TokenId, TransactionId, WebhookEndpointId, kind, mix,
+    CustomerId, DefinitionId, DisputeId, EnvironmentId, GrantId, Id, MailId, OperationId,
+    PaymentId, PaymentMethodId, PurchaseId, RequestId, SecretId, SessionId, TagDefinitionId, TagId,
+    TenantId, TenantNo, TenantValueId, TokenId, TransactionId, WebhookEndpointId, kind, mix,
 };
 pub use merchant_account::MerchantAccount;
 pub use money::{AmountError, AmountMinor, Currency};
@@ -76,7 +80,8 @@ pub use payment::EXTERNAL_PAYMENT;
 pub use payment_method::PaymentMethod;
 pub use properties::Properties;
 pub use rejection::{
-    AccessRejection, AccountRejection, FlagRejection, PaymentRejection, Rejection, TenantRejection,
+    AccessRejection, AccountRejection, EntitlementRejection, FlagRejection, PaymentRejection,
+    Rejection, TenantRejection,
 };
 pub use reply::{Accepted, PaymentReply, PaymentResult, Reply};
 pub use revision::{Revision, Seq};

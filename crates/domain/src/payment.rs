@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::MerchantAccount;
 use crate::routed::{Routed, Tries};
 use crate::{
-    AccountId, AmountMinor, Currency, PaymentId, PaymentMethodId, Properties, Revision, TenantNo,
-    Timestamp, TransactionId,
+    AccountId, AmountMinor, Currency, PaymentId, PaymentMethodId, Properties, PurchaseId, Revision,
+    TenantNo, Timestamp, TransactionId,
 };
 
 /// The gateway that settles within the commit: money that changed hands elsewhere (Kill Bill's name).
@@ -192,6 +192,9 @@ pub struct Payment {
     pub currency: Currency,
     /// The gateway of the same attempt.
     pub gateway: String,
+    /// The purchase that it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purchase: Option<PurchaseId>,
     /// The last operation and its status.
     pub state: PaymentState,
     /// The last successful operation: the next one is checked against it.

@@ -20,7 +20,7 @@ pub const METHODS_LISTED_MAX: u32 = 1_000;
 /// A row that a command may look at. Loading one loads what belongs to it: an account comes with
 /// its person and default payment method, and with whether it is closed; a payment method with its
 /// account; a payment with its transactions, their outstanding outcomes and payment methods, its account
-/// and its payment method; a payment's attempts with the velocity of its account; a claim with what its
+/// and its payment method, and what it was bought with: its purchase and the account's entitlements; a payment's attempts with the velocity of its account; a claim with what its
 /// owner is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Read {
@@ -69,4 +69,14 @@ pub enum Read {
     Dispute(TenantNo, DisputeCase),
     /// How many disputes a payment has.
     DisputeCount(TenantNo, PaymentId),
+    Feature(TenantNo, String),
+    /// The newest version of an offer.
+    Offer(TenantNo, String),
+    /// The newest version of an offer with its features, for an account: with the tags that it is for.
+    OfferForAccount(TenantNo, String, AccountId),
+    /// The free offer that newcomers get, with its features.
+    NewcomersOffer(TenantNo),
+    /// How many features and offers a tenant has.
+    CatalogSize(TenantNo),
+    Entitlements(TenantNo, AccountId),
 }

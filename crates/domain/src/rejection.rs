@@ -9,8 +9,8 @@ use crate::customer::CustomerRejection;
 use crate::object::ObjectType;
 use crate::payment::{PaymentState, TransactionType};
 use crate::{
-    AccountId, ChangeRequestId, CustomFieldId, EnvironmentId, PaymentId, PaymentMethodId, SecretId,
-    TagDefinitionId,
+    AccountId, ChangeRequestId, CustomFieldId, EnvironmentId, GrantId, PaymentId, PaymentMethodId,
+    PurchaseId, SecretId, TagDefinitionId,
 };
 
 /// Why a command was refused; nothing was written. Durable format: additive only.
@@ -34,6 +34,9 @@ pub enum Rejection {
     /// About a payment.
     #[error(transparent)]
     Payment(#[from] PaymentRejection),
+    /// About features, offers and what accounts may do.
+    #[error(transparent)]
+    Entitlement(#[from] EntitlementRejection),
     /// A field's value cannot be, in whatever command it is.
     #[error("{field}: {}", reason.trim())]
     InvalidParameter {
@@ -253,6 +256,63 @@ pub enum FlagRejection {
     WithdrawalByAnother { id: ChangeRequestId },
 }
 
+/// Why a command about features, offers and what accounts may do is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum EntitlementRejection {
+    /// No such feature of this tenant, or archived.
+    #[error("there is no feature {key}")]
+    FeatureNotFound { key: String },
+    /// No such offer of this tenant, or withdrawn.
+    #[error("there is no offer {key}")]
+    OfferNotFound { key: String },
+    /// A feature or an offer is not in the version that was expected.
+    #[error("the {what} {}", current_version(key, *version))]
+    Changed {
+        /// `feature` or `offer`.
+        what: String,
+        key: String,
+        /// The version that it has; `None` where there is none of that key.
+        version: Option<i64>,
+    },
+    /// Another offer is for newcomers.
+    #[error("the offer {offer} is for newcomers already")]
+    NewcomersHaveOffer { offer: String },
+    /// The offer has another version than the buyer saw.
+    #[error("the offer {offer} has the version {version}")]
+    OfferChanged { offer: String, version: i64 },
+    /// The offer has another price than the buyer saw.
+    #[error("the offer {offer} costs {price}")]
+    PriceChanged {
+        offer: String,
+        /// The amount and the currency, or `nothing`.
+        price: String,
+    },
+    /// The account buys the offer already, and the outcome is to come.
+    #[error("the account buys the offer {offer} already, by the purchase {purchase}")]
+    PurchasePending { offer: String, purchase: PurchaseId },
+    /// The account has the offer, or had it once.
+    #[error(
+        "the account has the offer {offer} by the purchase {purchase}, and cannot buy it again"
+    )]
+    AlreadyBought { offer: String, purchase: PurchaseId },
+    /// The offer is for other accounts.
+    #[error("the offer {offer} is not for this account: {reason}")]
+    NotForAccount { offer: String, reason: String },
+    /// The account has as much as an account may have.
+    #[error("the account has {most} {what} already")]
+    TooMany {
+        /// What it has so many of.
+        what: String,
+        most: usize,
+    },
+    /// No such grant of the account, or over.
+    #[error("there is no grant {id}")]
+    GrantNotFound { id: GrantId },
+    /// A purchase's grants end with it.
+    #[error("the grant {id} comes from the purchase {purchase}, and ends with it")]
+    GrantOfPurchase { id: GrantId, purchase: PurchaseId },
+}
+
 impl AccountRejection {
     /// Whether its text has an account's key or a field's name, which may say something of a person.
     const fn is_personal(&self) -> bool {
@@ -287,6 +347,7 @@ impl Rejection {
             | Self::Flag(_)
             | Self::Customer(_)
             | Self::Payment(_)
+            | Self::Entitlement(_)
             | Self::InvalidParameter { .. } => false,
         }
     }

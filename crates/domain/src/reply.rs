@@ -6,8 +6,8 @@ use crate::customer::CustomerReply;
 use crate::payment::TransactionStatus;
 use crate::payment_method::MethodRefused;
 use crate::{
-    AccountId, AttemptId, ChangeRequestId, EnvironmentId, PaymentId, PaymentMethodId, Rejection,
-    SecretId, TagDefinitionId, TenantId, TransactionId,
+    AccountId, AttemptId, ChangeRequestId, EnvironmentId, GrantId, PaymentId, PaymentMethodId,
+    PurchaseId, Rejection, SecretId, TagDefinitionId, TenantId, TransactionId,
 };
 
 /// An answer to an accepted command, grouped as the commands are.
@@ -31,6 +31,8 @@ pub enum Reply {
     Payment(PaymentReply),
     /// A control plugin aborted the start of a payment: nothing was begun.
     PaymentAborted(PaymentAborted),
+    /// To a command about features, offers and what accounts may do.
+    Entitlement(EntitlementReply),
     /// Something was brought over from another system.
     Imported {
         /// Whether it was not here before.
@@ -61,6 +63,20 @@ pub enum FlagReply {
     },
     /// A change was requested.
     ChangeRequested(ChangeRequestId),
+}
+
+/// The answer to a command about features, offers and what accounts may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EntitlementReply {
+    /// A feature or an offer was made or changed.
+    Put {
+        /// The version that it has now.
+        version: i64,
+    },
+    /// A free offer was bought. One that costs something is answered as its payment is.
+    Bought(PurchaseId),
+    /// A feature was granted.
+    Granted(GrantId),
 }
 
 /// The answer to a command about an account.
@@ -140,6 +156,7 @@ impl Reply {
             | Self::Flag(_)
             | Self::Customer(_)
             | Self::PaymentAborted(_)
+            | Self::Entitlement(_)
             | Self::Imported { .. } => false,
         }
     }

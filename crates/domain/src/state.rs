@@ -9,8 +9,8 @@ use crate::account::{Account, Person};
 use crate::account_email::AccountEmail;
 use crate::blocking_state::BlockingState;
 use crate::change::{
-    AccessChange, AccountChange, Change, ClaimChange, CustomerChange, FlagChange, PaymentChange,
-    TenantChange, TimerChange,
+    AccessChange, AccountChange, Change, ClaimChange, CustomerChange, EntitlementChange,
+    FlagChange, PaymentChange, TenantChange, TimerChange,
 };
 use crate::change_request::ChangeRequest;
 use crate::claim::{Claim, ClaimKey};
@@ -18,20 +18,24 @@ use crate::custom_field::CustomField;
 use crate::customer::{Customer, CustomerFile, Session};
 use crate::definition::{Definition, DefinitionKey};
 use crate::dispute::{Dispute, DisputeCase};
+use crate::entitlement::Entitlements;
 use crate::environment::{Environment, Secret};
+use crate::feature::Feature;
 use crate::object::Object;
+use crate::offer::Offer;
 use crate::operation::Operation;
 use crate::payment::{Outstanding, Payment, PaymentFile, Transaction};
 use crate::payment_attempt::{AttemptState, PaymentAttempt, PaymentVelocity};
 use crate::payment_method::PaymentMethod;
 use crate::payment_rules::PaymentRules;
+use crate::purchase::Purchase;
 use crate::tag::{DefinitionRef, Tag, TagDefinition, TagKey};
 use crate::tenant::{Tenant, TenantValue};
 use crate::timer::{Timer, TimerKey};
 use crate::{
     AccountEmailId, AccountId, BlockingStateId, ChangeRequestId, CustomFieldId, CustomerId,
-    EnvironmentId, OperationId, PaymentId, PaymentMethodId, SecretId, TagDefinitionId, TenantNo,
-    TransactionId,
+    EnvironmentId, OperationId, PaymentId, PaymentMethodId, PurchaseId, SecretId, TagDefinitionId,
+    TenantNo, TransactionId,
 };
 
 /// The rows of a batch. A row that was looked for and is not there is present as `None`; a look at
@@ -106,6 +110,24 @@ pub struct State {
     pub disputes: BTreeMap<(TenantNo, DisputeCase), Option<Dispute>>,
     /// How many disputes a payment has.
     pub dispute_counts: BTreeMap<(TenantNo, PaymentId), usize>,
+    /// Features by key.
+    pub features: BTreeMap<(TenantNo, String), Option<Feature>>,
+    /// The newest versions of offers, by key.
+    pub offers: BTreeMap<(TenantNo, String), Option<Offer>>,
+    /// The keys of the offers that newcomers get.
+    pub newcomers_offers: BTreeMap<TenantNo, Option<String>>,
+    /// How many features and offers tenants have.
+    pub catalog_sizes: BTreeMap<TenantNo, CatalogSize>,
+    /// Purchases by id: those of the payments here.
+    pub purchases: BTreeMap<(TenantNo, PurchaseId), Purchase>,
+    pub entitlements: BTreeMap<(TenantNo, AccountId), Option<Entitlements>>,
+}
+
+/// How much a tenant has defined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CatalogSize {
+    pub features: u32,
+    pub offers: u32,
 }
 
 const LOADED: &str = "a command's reads are loaded before it is executed";
@@ -327,6 +349,38 @@ impl State {
         *self.dispute_counts.get(&(tenant, payment)).expect(LOADED)
     }
 
+    pub(crate) fn feature(&self, tenant: TenantNo, key: &str) -> Option<&Feature> {
+        self.features.get(&(tenant, key.to_owned())).expect(LOADED).as_ref()
+    }
+
+    /// The newest version of an offer.
+    pub(crate) fn offer(&self, tenant: TenantNo, key: &str) -> Option<&Offer> {
+        self.offers.get(&(tenant, key.to_owned())).expect(LOADED).as_ref()
+    }
+
+    /// The offer that newcomers get.
+    pub(crate) fn newcomers_offer(&self, tenant: TenantNo) -> Option<&Offer> {
+        let key = self.newcomers_offers.get(&tenant).expect(LOADED).as_ref()?;
+        self.offer(tenant, key)
+    }
+
+    pub(crate) fn catalog_size(&self, tenant: TenantNo) -> CatalogSize {
+        *self.catalog_sizes.get(&tenant).expect(LOADED)
+    }
+
+    /// A purchase whose payment is here.
+    pub(crate) fn purchase(&self, tenant: TenantNo, id: PurchaseId) -> &Purchase {
+        self.purchases.get(&(tenant, id)).expect(LOADED)
+    }
+
+    pub(crate) fn entitlements(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> Option<&Entitlements> {
+        self.entitlements.get(&(tenant, account)).expect(LOADED).as_ref()
+    }
+
     /// Makes a command's changes visible to the commands after it in the batch.
     pub fn apply(&mut self, tenant: TenantNo, changes: &[Change]) {
         for change in changes {
@@ -337,6 +391,7 @@ impl State {
                 Change::Account(it) => self.apply_to_account(tenant, it),
                 Change::Customer(it) => self.apply_to_customer(tenant, it),
                 Change::Payment(it) => self.apply_to_payment(tenant, it),
+                Change::Entitlement(it) => self.apply_to_entitlements(it),
                 Change::Claim(ClaimChange::Taken { key, claim }) => {
                     self.claims.insert(key.clone(), Some(*claim));
                 }
@@ -395,6 +450,35 @@ impl State {
             }
             FlagChange::ChangeRequest(it) => {
                 self.change_requests.insert((it.tenant, it.id), Some(it.clone()));
+            }
+        }
+    }
+
+    fn apply_to_entitlements(&mut self, change: &EntitlementChange) {
+        match change {
+            EntitlementChange::Feature(it) => {
+                let before = self.features.insert((it.tenant, it.key.clone()), Some(it.clone()));
+                if before.flatten().is_none() {
+                    self.catalog_sizes.entry(it.tenant).or_default().features += 1;
+                }
+            }
+            EntitlementChange::Offer(it) => {
+                if it.version == 1 {
+                    self.catalog_sizes.entry(it.tenant).or_default().offers += 1;
+                }
+                let newcomers = self.newcomers_offers.entry(it.tenant).or_default();
+                if it.terms.for_newcomers {
+                    *newcomers = Some(it.key.clone());
+                } else if newcomers.as_ref() == Some(&it.key) {
+                    *newcomers = None;
+                }
+                self.offers.insert((it.tenant, it.key.clone()), Some(it.clone()));
+            }
+            EntitlementChange::Purchase(it) => {
+                self.purchases.insert((it.tenant, it.id), (**it).clone());
+            }
+            EntitlementChange::Entitlements(it) => {
+                self.entitlements.insert((it.tenant, it.account_id), Some((**it).clone()));
             }
         }
     }

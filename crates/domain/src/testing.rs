@@ -15,7 +15,7 @@ use crate::reply::{AccountReply, Reply};
 use crate::state::State;
 use crate::{
     AccountId, Command, EXTERNAL_PAYMENT, Executed, PaymentId, PaymentMethodId, Rejection, Request,
-    RequestId, Seq, TenantNo, Timestamp, execute,
+    RequestId, Seq, TagDefinitionId, TenantNo, Timestamp, TransactionId, execute,
 };
 
 /// The tenant of all requests.
@@ -108,12 +108,7 @@ impl Rows {
             }
             Read::PaymentMethods(tenant, account) => list_methods(state, (tenant, account)),
             Read::Payment(tenant, id) => drop(state.payments.entry((tenant, id)).or_default()),
-            Read::Transaction(tenant, id) => {
-                let has_it = |file: &&PaymentFile| file.transaction(id).is_some();
-                let found = state.payments.values().flatten().find(has_it);
-                let payment = found.map(|file| file.payment.id);
-                state.transactions.insert((tenant, id), payment);
-            }
+            Read::Transaction(tenant, id) => load_transaction(state, (tenant, id)),
             Read::Tag(tenant, key) => drop(state.tags.entry((tenant, key)).or_default()),
             Read::AccountEmails(tenant, id) => {
                 state.account_emails.entry((tenant, id)).or_default();
@@ -124,13 +119,7 @@ impl Rows {
             Read::TagDefinition(tenant, id) => {
                 state.tag_definitions.entry((tenant, id)).or_default();
             }
-            Read::TagDefinitionUse(tenant, id) => {
-                let is_used =
-                    state.tags.values().flatten().any(|it| {
-                        it.active && it.key.definition == crate::tag::DefinitionRef::Own(id)
-                    });
-                state.tag_definition_uses.insert((tenant, id), is_used);
-            }
+            Read::TagDefinitionUse(tenant, id) => load_tag_use(state, (tenant, id)),
             Read::CustomFields(tenant, object) => {
                 state.custom_fields.entry((tenant, object)).or_default();
             }
@@ -168,9 +157,33 @@ impl Rows {
             }
             Read::Dispute(tenant, case) => drop(state.disputes.entry((tenant, case)).or_default()),
             Read::DisputeCount(tenant, payment) => count_disputes(state, (tenant, payment)),
+            Read::Feature(tenant, key) => drop(state.features.entry((tenant, key)).or_default()),
+            Read::Offer(tenant, key) => drop(state.offers.entry((tenant, key)).or_default()),
+            Read::OfferForAccount(tenant, key, account) => {
+                load_offer(state, (tenant, key), account);
+            }
+            Read::NewcomersOffer(no) => drop(state.newcomers_offers.entry(no).or_default()),
+            Read::CatalogSize(tenant) => drop(state.catalog_sizes.entry(tenant).or_default()),
+            Read::Entitlements(tenant, account) => {
+                state.entitlements.entry((tenant, account)).or_default();
+            }
             Read::Timer(tenant, key) => drop(state.timers.entry((tenant, key)).or_default()),
         });
     }
+}
+
+fn load_transaction(state: &mut State, (tenant, id): (TenantNo, TransactionId)) {
+    let has_it = |file: &&PaymentFile| file.transaction(id).is_some();
+    let found = state.payments.values().flatten().find(has_it);
+    let payment = found.map(|file| file.payment.id);
+    state.transactions.insert((tenant, id), payment);
+}
+
+fn load_tag_use(state: &mut State, of: (TenantNo, TagDefinitionId)) {
+    let own = crate::tag::DefinitionRef::Own(of.1);
+    let mut active = state.tags.values().flatten().filter(|it| it.active);
+    let is_used = active.any(|it| it.key.definition == own);
+    state.tag_definition_uses.insert(of, is_used);
 }
 
 /// What an earlier batch changed holds now.
@@ -184,6 +197,19 @@ fn count_disputes(state: &mut State, of: (TenantNo, PaymentId)) {
     let all = state.disputes.values().flatten();
     let count = all.filter(|it| (it.tenant, it.payment_id) == of).count();
     state.dispute_counts.insert(of, count);
+}
+
+/// An offer comes with its features, and with the tags of an account that it is for.
+fn load_offer(state: &mut State, offer: (TenantNo, String), account: AccountId) {
+    let tenant = offer.0;
+    let terms = state.offers.entry(offer).or_default().as_ref().map(|it| it.terms.clone());
+    for key in terms.iter().flat_map(|it| it.features.keys()) {
+        state.features.entry((tenant, key.clone())).or_default();
+    }
+    for definition in terms.iter().flat_map(|it| &it.buyers.tags) {
+        let key = crate::tag::TagKey::new(account, Object::Account(account), *definition);
+        state.tags.entry((tenant, key)).or_default();
+    }
 }
 
 fn load_for_payment(state: &mut State, of: (TenantNo, AccountId)) {

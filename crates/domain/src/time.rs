@@ -21,6 +21,19 @@ impl Timestamp {
         Self(self.0.saturating_add(duration_us))
     }
 
+    /// This point moved by calendar months in UTC: where the month has no such day, its last one. Beyond the
+    /// year 9999 a month has 30 days.
+    #[must_use]
+    pub fn plus_months(self, months: u32) -> Self {
+        let moved = jiff::Timestamp::from_microsecond(self.0).and_then(|at| {
+            let span = jiff::Span::new().try_months(months)?;
+            at.to_zoned(jiff::tz::TimeZone::UTC).checked_add(span)
+        });
+        let days = i64::from(months).saturating_mul(30);
+        let beyond = self.plus_us(days.saturating_mul(Self::DAY_US));
+        moved.map_or(beyond, |it| Self(it.timestamp().as_microsecond()))
+    }
+
     /// How many microseconds later another point is; fewer than 0 where it is earlier.
     #[must_use]
     pub const fn until_us(self, other: Self) -> i64 {

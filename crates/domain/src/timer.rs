@@ -24,16 +24,19 @@ pub enum TimerKind {
     DisputeEvidence,
     /// Goes on with what a payment method's gateway has to do with it. The object is the payment method.
     MethodStep,
+    /// Ends or begins what an account was granted. The object is the account.
+    Entitlements,
 }
 
 impl TimerKind {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::PaymentRetry,
         Self::PaymentAction,
         Self::LateRefund,
         Self::DisputeBooking,
         Self::DisputeEvidence,
         Self::MethodStep,
+        Self::Entitlements,
     ];
 
     /// Its name in logs, metrics and lists.
@@ -46,6 +49,7 @@ impl TimerKind {
             Self::DisputeBooking => "dispute-booking",
             Self::DisputeEvidence => "dispute-evidence",
             Self::MethodStep => "method-step",
+            Self::Entitlements => "entitlements",
         }
     }
 
@@ -58,7 +62,8 @@ impl TimerKind {
             Self::PaymentAction
             | Self::DisputeBooking
             | Self::DisputeEvidence
-            | Self::MethodStep => false,
+            | Self::MethodStep
+            | Self::Entitlements => false,
         }
     }
 }

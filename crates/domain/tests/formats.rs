@@ -30,6 +30,8 @@ mod control;
 mod customers;
 #[path = "formats/disputes.rs"]
 mod disputes;
+#[path = "formats/entitlements.rs"]
+mod entitlements;
 #[path = "formats/methods.rs"]
 mod methods;
 #[path = "formats/objects.rs"]

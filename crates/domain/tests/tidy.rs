@@ -112,7 +112,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// All that the domain may be built with: nothing that waits, asks the time, draws or logs.
-const DOMAIN_DEPENDENCIES: &[&str] = &["serde", "thiserror", "uuid"];
+const DOMAIN_DEPENDENCIES: &[&str] = &["jiff", "serde", "thiserror", "uuid"];
 
 /// What the domain may not name outside comments.
 const DOMAIN_WORDS: &[&str] = &[
@@ -124,6 +124,9 @@ const DOMAIN_WORDS: &[&str] = &[
     "std::net",
     "std::env",
     "std::thread",
+    "Timestamp::now",
+    "Zoned::now",
+    "TimeZone::system",
     "now_v4",
     "now_v7",
     "new_v4",

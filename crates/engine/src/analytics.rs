@@ -192,6 +192,11 @@ impl Deltas {
             | Event::DisputeExcess { .. }
             | Event::DisputeEvidenceDue { .. }
             | Event::BlockingStateAdded { .. }
+            | Event::PurchaseChanged { .. }
+            | Event::EntitlementsGranted { .. }
+            | Event::EntitlementsRevoked { .. }
+            | Event::EntitlementsExpired { .. }
+            | Event::EntitlementsChanged { .. }
             | Event::TenantConfigChanged { .. }
             | Event::TenantConfigDeleted { .. }
             | Event::WebhookEndpointDisabled { .. }

@@ -10,6 +10,7 @@ pub mod analytics;
 pub mod breaker;
 pub mod client;
 mod clock;
+pub mod entitlements;
 pub mod flags;
 mod handle;
 pub mod insights;

@@ -16,9 +16,9 @@ use domain::payment::{Actor, PaymentFile};
 use domain::read::Read;
 use domain::state::State;
 use domain::{
-    AccountId, AccountRejection, Command, Effect, EffectId, Executed, PaymentId, PaymentRejection,
-    Rejection, Reply, Request, RequestId, Seq, Sequences, Settings, Stamp, TenantNo, Timestamp,
-    execute,
+    AccountId, AccountRejection, Command, Effect, EffectId, EntitlementRejection, Executed,
+    PaymentId, PaymentRejection, Rejection, Reply, Request, RequestId, Seq, Sequences, Settings,
+    Stamp, TenantNo, Timestamp, execute,
 };
 
 use self::quarantine::Quarantine;
@@ -631,7 +631,11 @@ impl Run<'_> {
 
     fn refuse(&mut self, request: &Request, rejection: Rejection, reply_keep_us: i64) -> Verdict {
         // What is refused while an outcome is open may be accepted once it is known: not kept.
-        let in_doubt = matches!(rejection, Rejection::Payment(PaymentRejection::InDoubt { .. }));
+        let in_doubt = matches!(
+            rejection,
+            Rejection::Payment(PaymentRejection::InDoubt { .. })
+                | Rejection::Entitlement(EntitlementRejection::PurchasePending { .. })
+        );
         let kept = request.idempotency.is_some()
             && !in_doubt
             && !rejection.is_personal()
@@ -658,6 +662,7 @@ impl Run<'_> {
         let mut is_there = is_some(&state.accounts, (tenant, request.id.entity(0)))
             || is_some(&state.payment_methods, (tenant, request.id.entity(0)))
             || is_some(&state.payments, (tenant, request.id.entity(0)))
+            || state.purchases.contains_key(&(tenant, request.id.entity(0)))
             || self.aborted.contains(&request.id);
         if let Command::Customer(it) = &request.command {
             is_there |= it.has_made(request.id, tenant, state);
@@ -707,7 +712,13 @@ impl Run<'_> {
                 | Read::Operation(..)
                 | Read::Timer(..)
                 | Read::Dispute(..)
-                | Read::DisputeCount(..) => None,
+                | Read::DisputeCount(..)
+                | Read::Feature(..)
+                | Read::Offer(..)
+                | Read::OfferForAccount(..)
+                | Read::NewcomersOffer(_)
+                | Read::CatalogSize(_)
+                | Read::Entitlements(..) => None,
             };
             let file = payment.and_then(|id| state.payments.get(&(request.tenant, id)));
             file.and_then(Option::as_ref).into_iter().for_each(&mut look);

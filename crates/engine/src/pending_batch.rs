@@ -84,6 +84,10 @@ fn outcome_of(work: &Work) -> Option<EffectId> {
             .answered()
             .filter(|it| it.task == MethodTask::Attach)
             .map(|it| EffectId::PaymentMethod(it.payment_method)),
-        Command::Tenant(_) | Command::Access(_) | Command::Flag(_) | Command::Customer(_) => None,
+        Command::Tenant(_)
+        | Command::Access(_)
+        | Command::Flag(_)
+        | Command::Customer(_)
+        | Command::Entitlement(_) => None,
     }
 }

@@ -30,6 +30,7 @@ mod control;
 mod custom_fields;
 mod customers;
 mod disputes;
+mod entitlements;
 mod export;
 mod flags;
 mod followers;
@@ -53,6 +54,7 @@ pub use self::control::{ControlDecision, ControlRequest};
 pub use self::custom_fields::{CustomFieldQueries, FieldSearch};
 pub use self::customers::CustomerQueries;
 pub use self::disputes::{DisputeFilter, DisputeQueries};
+pub use self::entitlements::EntitlementQueries;
 pub use self::export::{ExportKey, ExportPart, ExportPoint, ExportQueries};
 pub use self::flags::{Audience, EnvironmentFile, FlagQueries};
 pub use self::followers::{
@@ -263,6 +265,7 @@ pub trait Queries:
     + PaymentMethodQueries
     + PaymentQueries
     + DisputeQueries
+    + EntitlementQueries
     + OutcomeQueries
     + TimerQueries
     + HistoryQueries

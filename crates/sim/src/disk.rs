@@ -134,6 +134,7 @@ pub fn entity(image: &Change) -> Option<HistoryOf> {
         | Change::Access(_)
         | Change::Flag(_)
         | Change::Customer(_)
+        | Change::Entitlement(_)
         | Change::Claim(_)
         | Change::Timer(_)
         | Change::Account(

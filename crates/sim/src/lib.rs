@@ -11,6 +11,7 @@ pub mod memory;
 pub mod methods;
 pub mod model;
 pub mod mutant;
+pub mod purchases;
 pub mod random;
 pub mod real;
 pub mod run;

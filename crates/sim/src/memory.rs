@@ -1,7 +1,9 @@
 //! A store in memory: maps and lists, written as plainly as the port's promises read.
 
 mod control;
+mod customers;
 mod definitions;
+mod entitlements;
 mod methods;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +18,7 @@ use domain::change::{
 use domain::change_request::ChangeRequest;
 use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::custom_field::CustomField;
-use domain::customer::{Customer, CustomerFile, Session};
+use domain::customer::{Customer, Session};
 use domain::definition::{Definition, DefinitionKey};
 use domain::environment::{Environment, Secret};
 use domain::mail::Mail;
@@ -43,6 +45,7 @@ use store::Share;
 use uuid::Uuid;
 
 use self::control::ControlTables;
+use self::entitlements::EntitlementTables;
 use crate::disk::{Books, Disk, Image, entity, is_made};
 use crate::mutant::Mutant;
 
@@ -104,6 +107,7 @@ struct Tables {
     payments: BTreeMap<(TenantNo, PaymentId), Payment>,
     transactions: BTreeMap<(TenantNo, PaymentId), Vec<Transaction>>,
     control: ControlTables,
+    entitlements: EntitlementTables,
     claims: BTreeMap<ClaimKey, Claim>,
     outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
     timers: BTreeMap<(TenantNo, TimerKey), Timer>,
@@ -314,6 +318,7 @@ impl Tables {
                 ("payment_transaction", it.id.uuid(), is_there)
             }
             Change::Payment(it) => return self.control.made_by_request(it),
+            Change::Entitlement(it) => return self.entitlements.made_by_request(it),
             Change::Tenant(
                 TenantChange::Tenant(_) | TenantChange::Value(_) | TenantChange::PaymentRules(_),
             )
@@ -367,6 +372,7 @@ impl Tables {
             Change::Account(it) => self.change_account(tenant, it),
             Change::Customer(it) => self.change_customer(tenant, it),
             Change::Payment(it) => self.change_payment(entry, it),
+            Change::Entitlement(it) => self.entitlements.change(it),
             Change::Claim(ClaimChange::Taken { key, claim }) => {
                 self.claims.insert(key, claim);
             }
@@ -449,27 +455,6 @@ impl Tables {
         }
     }
 
-    fn change_customer(&mut self, tenant: TenantNo, change: CustomerChange) {
-        match change {
-            CustomerChange::Customer(mut it) => {
-                tabled(&mut it.revision);
-                self.customers.insert((it.tenant, it.id), it);
-            }
-            CustomerChange::MailsErased { customer } => {
-                self.mails.retain(|(no, _), mail| (*no, mail.customer) != (tenant, customer));
-            }
-            CustomerChange::Session(it) => drop(self.sessions.insert((it.tenant, it.id), it)),
-            CustomerChange::SessionEnded { session, .. } => {
-                self.sessions.remove(&(tenant, session));
-            }
-            CustomerChange::Mail(it) => drop(self.mails.insert((it.tenant, it.id), it)),
-            CustomerChange::Operation(mut it) => {
-                tabled(&mut it.revision);
-                self.operations.insert((it.tenant, it.id), it);
-            }
-        }
-    }
-
     fn change_payment(&mut self, entry: &Entry, change: PaymentChange) {
         match change {
             PaymentChange::Payment(mut it) => {
@@ -505,21 +490,10 @@ impl Tables {
     fn read(&self, read: &Read, state: &mut State) {
         match read {
             Read::Account(tenant, id) => self.read_account(*tenant, *id, state),
-            Read::PaymentMethods(tenant, id) => {
-                let ids = self.read_methods((*tenant, *id), state);
-                state.methods_listed.insert((*tenant, *id), ids);
-            }
+            Read::PaymentMethods(tenant, id) => self.list_methods((*tenant, *id), state),
             Read::PaymentMethod(tenant, id) => self.read_method(*tenant, *id, state),
             Read::Payment(tenant, id) => self.read_payment(*tenant, *id, state),
-            Read::Transaction(tenant, id) => {
-                let mut own = self.transactions.iter().filter(|((no, _), _)| no == tenant);
-                let found = own.find(|(_, moves)| moves.iter().any(|it| it.id == *id));
-                let payment = found.map(|((_, payment), _)| *payment);
-                state.transactions.insert((*tenant, *id), payment);
-                if let Some(payment) = payment {
-                    self.read_payment(*tenant, payment, state);
-                }
-            }
+            Read::Transaction(tenant, id) => self.read_transaction((*tenant, *id), state),
             Read::Tag(tenant, key) => copy((*tenant, *key), &self.tags, &mut state.tags),
             Read::TagDefinition(tenant, id) => {
                 copy((*tenant, *id), &self.tag_definitions, &mut state.tag_definitions);
@@ -544,6 +518,16 @@ impl Tables {
             Read::Claim(key) => self.read_claim(key, state),
             Read::Dispute(tenant, case) => self.control.read_dispute((*tenant, case), state),
             Read::DisputeCount(tenant, id) => self.control.count_disputes((*tenant, *id), state),
+            Read::Feature(tenant, key) => self.entitlements.read_feature(*tenant, key, state),
+            Read::Offer(tenant, key) => self.entitlements.read_offer(*tenant, key, state),
+            Read::OfferForAccount(tenant, key, account) => {
+                for tag in self.entitlements.read_for_account(*tenant, key, *account, state) {
+                    copy((*tenant, tag), &self.tags, &mut state.tags);
+                }
+            }
+            Read::NewcomersOffer(tenant) => self.entitlements.read_newcomers(*tenant, state),
+            Read::CatalogSize(tenant) => self.entitlements.read_size(*tenant, state),
+            Read::Entitlements(tenant, id) => self.entitlements.read((*tenant, *id), state),
             Read::Tenant(no) => copy(*no, &self.tenants, &mut state.tenants),
             Read::TenantValue(tenant, key) => {
                 copy((*tenant, key.clone()), &self.tenant_values, &mut state.tenant_values);
@@ -573,10 +557,19 @@ impl Tables {
         }
     }
 
-    fn customer(&self, key: (TenantNo, CustomerId)) -> Option<CustomerFile> {
-        let customer = self.customers.get(&key)?.clone();
-        let own = self.sessions.values().filter(|it| (it.tenant, it.customer) == key);
-        Some(CustomerFile { customer, sessions: own.cloned().collect() })
+    fn list_methods(&self, of: (TenantNo, AccountId), state: &mut State) {
+        let ids = self.read_methods(of, state);
+        state.methods_listed.insert(of, ids);
+    }
+
+    fn read_transaction(&self, (tenant, id): (TenantNo, TransactionId), state: &mut State) {
+        let mut own = self.transactions.iter().filter(|((no, _), _)| *no == tenant);
+        let found = own.find(|(_, moves)| moves.iter().any(|it| it.id == id));
+        let payment = found.map(|((_, payment), _)| *payment);
+        state.transactions.insert((tenant, id), payment);
+        if let Some(payment) = payment {
+            self.read_payment(tenant, payment, state);
+        }
     }
 
     fn read_account(&self, tenant: TenantNo, id: AccountId, state: &mut State) {
@@ -608,6 +601,10 @@ impl Tables {
         if let Some(file) = &file {
             self.read_account(tenant, file.payment.account_id, state);
             self.read_method(tenant, file.payment.payment_method_id, state);
+            if let Some(purchase) = file.payment.purchase {
+                self.entitlements.read_purchase((tenant, purchase), state);
+                self.entitlements.read((tenant, file.payment.account_id), state);
+            }
             for transaction in &file.transactions {
                 self.read_method(tenant, transaction.payment_method_id, state);
                 if let Some(open) = self.outstanding.get(&(tenant, transaction.id)) {

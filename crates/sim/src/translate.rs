@@ -435,7 +435,7 @@ fn said_by(reply: &Reply) -> Said {
         | Reply::TagDefinitionCreated(_)
         | Reply::Access(_) => Said::Done,
         // The workload asks for none of these.
-        Reply::Flag(_) | Reply::Imported { .. } => Said::Done,
+        Reply::Flag(_) | Reply::Entitlement(_) | Reply::Imported { .. } => Said::Done,
         Reply::Customer(it) => signing::said_by(it),
         Reply::PaymentAborted(_) => Said::Aborted,
         Reply::Account(AccountReply::Created(id)) => Said::Made(id.uuid().as_u128()),
@@ -466,9 +466,10 @@ pub fn reason(rejection: &Rejection) -> Reason {
         Rejection::Payment(it) => payment_reason(it),
         Rejection::Customer(why) => Reason::Customer(format!("{why:?}")),
         Rejection::InvalidParameter { field, .. } => Reason::Field(field.clone()),
-        Rejection::Tenant(_) | Rejection::Access(_) | Rejection::Flag(_) => {
-            Reason::Other(format!("{rejection:?}"))
-        }
+        Rejection::Tenant(_)
+        | Rejection::Access(_)
+        | Rejection::Flag(_)
+        | Rejection::Entitlement(_) => Reason::Other(format!("{rejection:?}")),
     }
 }
 
@@ -545,6 +546,7 @@ pub fn created(entry: &Entry) -> Created {
             | Change::Tenant(TenantChange::TagDefinition(_) | TenantChange::PaymentRules(_))
             | Change::Access(_)
             | Change::Flag(_)
+            | Change::Entitlement(_)
             | Change::Customer(
                 CustomerChange::Customer(_)
                 | CustomerChange::Operation(_)

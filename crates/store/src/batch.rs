@@ -2,6 +2,7 @@
 
 mod control;
 mod customers;
+mod entitlements;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +33,7 @@ use engine::ports::{Batch, Entry, StoreError};
 
 use self::control::ControlRows;
 use self::customers::CustomerRows;
+use self::entitlements::EntitlementRows;
 use crate::actors::{self, Named};
 use crate::cells::json;
 use crate::claims::Memtable;
@@ -73,6 +75,7 @@ pub(crate) struct Rows<'a> {
     change_requests: BTreeMap<(TenantNo, ChangeRequestId), Newest<'a, ChangeRequest>>,
     customers: CustomerRows<'a>,
     control: ControlRows<'a>,
+    entitlements: EntitlementRows<'a>,
     accounts: BTreeMap<(TenantNo, AccountId), Newest<'a, Account>>,
     people: Vec<(TenantNo, AccountId, Seq, &'a Person)>,
     tags: BTreeMap<(TenantNo, TagKey), Newest<'a, Tag>>,
@@ -150,6 +153,7 @@ impl<'a> Rows<'a> {
             Change::Payment(PaymentChange::OutstandingClosed { transaction }) => {
                 self.outstanding.insert((entry.tenant, *transaction), None);
             }
+            Change::Entitlement(it) => self.entitlements.take(it, seq),
             Change::Claim(ClaimChange::Taken { key, claim }) => {
                 let claimed = Claimed { tenant: key.tenant, kind: key.kind, claim: *claim };
                 self.claims.insert(rows::claim_hash(key), claimed);
@@ -321,6 +325,7 @@ impl<'a> Rows<'a> {
             put.row(&rows::payment_method_row(it.image, properties.as_deref()))
         })?;
         self.control.write(db)?;
+        self.entitlements.write(db)?;
         self.write_outstanding(db, share)?;
         self.write_timers(db, share)?;
         self.erase_texts(db)?;

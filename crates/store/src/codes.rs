@@ -12,6 +12,7 @@ use domain::mail::MailKind;
 use domain::object::ObjectType;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::payment_attempt::AttemptState;
+use domain::purchase::PurchaseStatus;
 use domain::timer::TimerKind;
 
 /// Codes of the entries of an audit log.
@@ -88,6 +89,7 @@ pub(crate) const fn timer_kind_code(kind: TimerKind) -> i64 {
         TimerKind::DisputeBooking => 4,
         TimerKind::DisputeEvidence => 5,
         TimerKind::MethodStep => 6,
+        TimerKind::Entitlements => 7,
     }
 }
 
@@ -112,6 +114,22 @@ pub(crate) const fn dispute_status_code(status: DisputeStatus) -> i64 {
 /// The opposite of [`dispute_status_code`].
 pub(crate) fn dispute_status(code: i64) -> Option<DisputeStatus> {
     DisputeStatus::ALL.into_iter().find(|status| dispute_status_code(*status) == code)
+}
+
+/// Codes of purchases' statuses in the column `purchase_status`.
+pub(crate) const fn purchase_status_code(status: PurchaseStatus) -> i64 {
+    match status {
+        PurchaseStatus::Pending => 1,
+        PurchaseStatus::Failed => 2,
+        PurchaseStatus::Active => 3,
+        PurchaseStatus::Returned => 4,
+        PurchaseStatus::Duplicate => 5,
+    }
+}
+
+/// The opposite of [`purchase_status_code`].
+pub(crate) fn purchase_status(code: i64) -> Option<PurchaseStatus> {
+    PurchaseStatus::ALL.into_iter().find(|status| purchase_status_code(*status) == code)
 }
 
 /// Codes of statuses in the column `status`.

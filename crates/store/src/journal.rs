@@ -1,6 +1,8 @@
 //! Journal rows: what of a command's changes is history, and how it is written down.
 
-use domain::change::{AccountChange, Change, CustomerChange, PaymentChange, TimerChange};
+use domain::change::{
+    AccountChange, Change, CustomerChange, EntitlementChange, PaymentChange, TimerChange,
+};
 use domain::{AccountId, Event, RequestId, Seq, TenantNo, Timestamp};
 use engine::ports::{Entry, StoreError};
 use uuid::Uuid;
@@ -127,7 +129,10 @@ pub(crate) fn account(entry: &Entry) -> Option<AccountId> {
         Change::Payment(PaymentChange::Posting(it)) => Some(it.account_id),
         Change::Payment(PaymentChange::Outstanding(it)) => Some(it.account_id),
         Change::Timer(TimerChange::Set(it)) => Some(it.account),
-        Change::Tenant(_)
+        Change::Entitlement(EntitlementChange::Purchase(it)) => Some(it.account_id),
+        Change::Entitlement(EntitlementChange::Entitlements(it)) => Some(it.account_id),
+        Change::Entitlement(EntitlementChange::Feature(_) | EntitlementChange::Offer(_))
+        | Change::Tenant(_)
         | Change::Access(_)
         | Change::Flag(_)
         | Change::Customer(

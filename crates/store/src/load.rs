@@ -2,6 +2,7 @@
 
 mod control;
 mod customers;
+pub(crate) mod entitlements;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
@@ -23,6 +24,7 @@ use domain::{
 use engine::ports::{StoreError, StoredReply};
 
 use self::control::WantedControl;
+use self::entitlements::WantedEntitlements;
 use crate::claims::RecentClaims;
 use crate::codes::timer_kind_code;
 use crate::driver::{Reader, Value};
@@ -35,7 +37,7 @@ use crate::tables::{
     TIMER, Table,
 };
 
-const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
+pub(super) const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
 
 /// A definition by its key.
 pub(crate) const BY_KEY: &str =
@@ -109,6 +111,7 @@ pub(crate) fn state(
     load_payments(reader, &mut wanted, &mut state, recent)?;
     let routed_by = (&mut wanted.tags, &mut wanted.custom_fields);
     wanted.control.load_rules(reader, &mut wanted.methods, routed_by, &mut state)?;
+    wanted.entitlements.load_offers(reader, &mut wanted.tags, &mut state)?;
     load_methods(reader, &wanted.methods, &mut state, recent)?;
     wanted.accounts.extend(
         state.payment_methods.values().flatten().map(|method| (method.tenant, method.account_id)),
@@ -130,6 +133,7 @@ pub(crate) fn state(
     customers::customers(reader, &wanted.customers, &mut state)?;
     customers::operations(reader, &wanted.operations, &mut state)?;
     wanted.control.load(reader, &mut state)?;
+    wanted.entitlements.load(reader, &mut state)?;
     load_timers(reader, &wanted.timers, &mut state)?;
     load_disputes(reader, &wanted.disputes, &mut state)?;
     count_disputes(reader, &wanted.disputed, &mut state)?;
@@ -177,6 +181,7 @@ struct Wanted<'a> {
     customers: Vec<(TenantNo, CustomerId)>,
     operations: Vec<(TenantNo, OperationId)>,
     control: WantedControl,
+    entitlements: WantedEntitlements,
     timers: Vec<(TenantNo, TimerKey)>,
     disputes: Vec<(TenantNo, &'a DisputeCase)>,
     /// Payments whose disputes are counted.
@@ -216,6 +221,16 @@ impl<'a> Wanted<'a> {
             Read::Timer(tenant, key) => self.timers.push((*tenant, *key)),
             Read::Dispute(tenant, case) => self.disputes.push((*tenant, case)),
             Read::DisputeCount(tenant, payment) => self.disputed.push((*tenant, *payment)),
+            Read::Feature(tenant, key) => self.entitlements.add_feature(*tenant, key),
+            Read::Offer(tenant, key) => self.entitlements.add_offer(*tenant, key),
+            Read::OfferForAccount(tenant, key, account) => {
+                self.entitlements.add_bought(*tenant, key, *account);
+            }
+            Read::NewcomersOffer(tenant) => self.entitlements.add_newcomers(*tenant),
+            Read::CatalogSize(tenant) => self.entitlements.add_size(*tenant),
+            Read::Entitlements(tenant, account) => {
+                self.entitlements.accounts.insert((*tenant, *account));
+            }
         }
     }
 
@@ -292,6 +307,10 @@ fn load_payments(
             wanted.methods.insert((tenant, file.payment.payment_method_id));
             let methods = file.transactions.iter().map(|it| (tenant, it.payment_method_id));
             wanted.methods.extend(methods);
+            if let Some(purchase) = file.payment.purchase {
+                wanted.entitlements.purchases.insert((tenant, purchase));
+                wanted.entitlements.accounts.insert((tenant, file.payment.account_id));
+            }
             let waited_for = outstanding.into_iter().map(|it| ((tenant, it.transaction_id), it));
             state.outstanding.extend(waited_for);
             file

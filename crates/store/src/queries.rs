@@ -8,6 +8,7 @@ mod changes;
 mod custom_fields;
 mod customers;
 mod disputes;
+mod entitlements;
 mod export;
 mod flags;
 mod followers;

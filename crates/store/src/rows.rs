@@ -3,6 +3,7 @@
 
 pub mod customers;
 mod disputes;
+mod entitlements;
 
 use domain::MerchantAccount;
 use domain::access::{Role, User};
@@ -51,6 +52,8 @@ pub use custom_fields::custom_field;
 pub(crate) use custom_fields::{custom_field_row, custom_field_value, custom_field_value_row};
 pub use disputes::dispute;
 pub(crate) use disputes::dispute_row;
+pub use entitlements::{entitlements, feature, offer, purchase};
+pub(crate) use entitlements::{entitlements_row, feature_row, offer_row, purchase_row};
 pub(crate) use import::{audit_row, imported_audit};
 pub(crate) use objects::object_key;
 pub use payment_methods::payment_method;
@@ -289,7 +292,7 @@ pub fn person(cells: &mut Cells<'_>) -> Result<(AccountId, Seq, Person), StoreEr
     Ok((account, seq, person))
 }
 
-pub(crate) fn payment_row(it: &Payment) -> [Value<'_>; 21] {
+pub(crate) fn payment_row(it: &Payment) -> [Value<'_>; 22] {
     [
         it.tenant.into(),
         it.id.into(),
@@ -311,6 +314,7 @@ pub(crate) fn payment_row(it: &Payment) -> [Value<'_>; 21] {
         it.amounts.charged_back.into(),
         it.created_at.into(),
         it.updated_at.into(),
+        it.purchase.into(),
         it.revision.seq.into(),
     ]
 }
@@ -351,6 +355,7 @@ pub fn payment(cells: &mut Cells<'_>) -> Result<Payment, StoreError> {
         },
         created_at: cells.time()?,
         updated_at: cells.time()?,
+        purchase: cells.opt_entity()?,
         revision: cells.revision()?,
     })
 }

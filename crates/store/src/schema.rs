@@ -41,6 +41,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 14, sql: outcomes_in_order },
     Migration { version: 15, sql: methods_by_external_id },
     Migration { version: 16, sql: inquiries_by_gateway },
+    Migration { version: 17, sql: entitlements },
 ];
 
 /// The version that this code writes.
@@ -62,7 +63,11 @@ fn later() -> impl Iterator<Item = &'static Table> {
     let of_3_and_4 = tables::OF_VERSION_3.into_iter().chain(tables::OF_VERSION_4);
     let of_5_and_6 = tables::OF_VERSION_5.into_iter().chain(tables::OF_VERSION_6);
     let of_7_and_10 = tables::OF_VERSION_7.into_iter().chain(tables::OF_VERSION_10);
-    of_3_and_4.chain(of_5_and_6).chain(of_7_and_10).chain(tables::OF_VERSION_12)
+    of_3_and_4
+        .chain(of_5_and_6)
+        .chain(of_7_and_10)
+        .chain(tables::OF_VERSION_12)
+        .chain(tables::OF_VERSION_17)
 }
 
 /// Finds the children of an account.
@@ -171,6 +176,11 @@ fn inquiries_by_gateway(_: &Dialect) -> String {
      CREATE INDEX outstanding_by_gateway ON outstanding (partition, gateway, ask_at_us) \
      WHERE ask_at_us IS NOT NULL;\n"
         .to_owned()
+}
+
+/// Features, offers, purchases and what accounts may do.
+fn entitlements(dialect: &Dialect) -> String {
+    tables::ddl(&tables::OF_VERSION_17, dialect) + &tables::added_columns(17, dialect)
 }
 
 /// The whole schema of an empty database, step by step.
@@ -366,9 +376,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808 502b06c67532d477fc5f364a1555424e f2cef72d885b8fbe481e91294608f13d 6e762a52cfcd6b8276bb42990dcbe083 8d4cf0b6da83342ec0780083a6c43683 9034d98a0dbbe8382104afa90b0470a4 576a090c602ce81e64b448e50169757d 7ba9bfdafc95aa19085f87cae40289ef 701d015636e74e7f60b1cf0299edef1f f75c4aef0e91de03ddf50c8b7b03fce0"]
+        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808 502b06c67532d477fc5f364a1555424e f2cef72d885b8fbe481e91294608f13d 6e762a52cfcd6b8276bb42990dcbe083 8d4cf0b6da83342ec0780083a6c43683 9034d98a0dbbe8382104afa90b0470a4 576a090c602ce81e64b448e50169757d 7ba9bfdafc95aa19085f87cae40289ef 701d015636e74e7f60b1cf0299edef1f f75c4aef0e91de03ddf50c8b7b03fce0 9ad459a3e02a188631a7f5f458ad7826"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0 af783dbaee9fe16e08f08ed32752229f 502b06c67532d477fc5f364a1555424e 8491dda2d4e62295303d76267d579a09 8df1212a3d229abd33a1e960171c7692 be7d2d6609fbd5a50054273d5dcaf0c8 8a52bf2919000e25ec1a9617446c4172 fc6d7c225e04571dc59ea6538666238b 3271e61f752620e4670bc1927bea64d6 701d015636e74e7f60b1cf0299edef1f f75c4aef0e91de03ddf50c8b7b03fce0"]
+        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0 af783dbaee9fe16e08f08ed32752229f 502b06c67532d477fc5f364a1555424e 8491dda2d4e62295303d76267d579a09 8df1212a3d229abd33a1e960171c7692 be7d2d6609fbd5a50054273d5dcaf0c8 8a52bf2919000e25ec1a9617446c4172 fc6d7c225e04571dc59ea6538666238b 3271e61f752620e4670bc1927bea64d6 701d015636e74e7f60b1cf0299edef1f f75c4aef0e91de03ddf50c8b7b03fce0 97de3ba4a743ba802dace16fddee5845"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 mod control;
 mod customers;
 mod disputes;
+mod entitlements;
 mod flags;
 mod import;
 mod insights;
@@ -23,6 +24,8 @@ pub use customers::{CUSTOMER, MAIL, OPERATION, SESSION};
 pub(crate) use customers::{EXPIRING, GIVEN_UP, SETTLED, TO_NOTIFY, TO_SEND, WAITING};
 pub use disputes::DISPUTE;
 pub(crate) use disputes::OF_VERSION_12;
+pub(crate) use entitlements::OF_VERSION_17;
+pub use entitlements::{ENTITLEMENTS, FEATURE, OFFER, OFFER_VERSION, PURCHASE};
 pub(crate) use flags::DUE;
 pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 pub(crate) use import::{AUDIT_IMPORTED, OF_VERSION_7};
@@ -443,7 +446,7 @@ pub static CLAIM_RECENT: Table = Table {
 };
 
 /// Tables whose rows have their id from the request that makes them.
-pub(crate) static MADE_BY_REQUESTS: [&str; 12] = [
+pub(crate) static MADE_BY_REQUESTS: [&str; 13] = [
     ACCOUNT.name,
     PAYMENT_METHOD.name,
     PAYMENT.name,
@@ -456,6 +459,7 @@ pub(crate) static MADE_BY_REQUESTS: [&str; 12] = [
     TAG_DEFINITION.name,
     PAYMENT_ATTEMPT.name,
     DISPUTE.name,
+    PURCHASE.name,
 ];
 
 /// Stored replies; `answer` is NULL while the request runs or its outcome is in doubt.
@@ -597,6 +601,11 @@ pub static TABLES: &[&Table] = &[
     &REPLAY,
     &REPLAY_PROGRESS,
     &DISPUTE,
+    &FEATURE,
+    &OFFER,
+    &OFFER_VERSION,
+    &PURCHASE,
+    &ENTITLEMENTS,
 ];
 
 /// The tables of insights.

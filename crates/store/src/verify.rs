@@ -5,6 +5,7 @@ mod actors;
 mod chains;
 mod checks;
 mod claims;
+mod entitlements;
 mod flags;
 mod journal;
 mod payments;
@@ -198,8 +199,9 @@ fn verify_with(reader: &Reader, anchors: &[Anchor]) -> Result<Report, StoreError
         for line in sqlite.map_or(Ok(vec![]), |it| it.integrity(PROBLEMS_MAX))? {
             report.problem("database", "file", line);
         }
-        let checks: [(&'static str, Check); 7] = [
+        let checks: [(&'static str, Check); 8] = [
             ("payments", payments::verify),
+            ("entitlements", entitlements::verify),
             ("sums", sums::verify),
             ("claims", claims::verify),
             ("flags", flags::verify),

@@ -277,6 +277,7 @@ async fn outcome(call: &Call<'_>, reply: Reply) -> Result<Outcome, Refusal> {
         | Reply::Flag(_)
         | Reply::Account(_)
         | Reply::Customer(_)
+        | Reply::Entitlement(_)
         | Reply::Imported { .. } => unreachable!("the reply belongs to the command"),
     };
     let PaymentReply { payment, transaction, result } = reply;

@@ -255,6 +255,7 @@ impl Refusal {
                 | Rejection::Flag(_)
                 | Rejection::Account(_)
                 | Rejection::Customer(_)
+                | Rejection::Entitlement(_)
                 | Rejection::Payment(_) => None,
             },
             Self::Metadata { .. }
@@ -290,6 +291,7 @@ const fn wire_rejection(rejection: &Rejection) -> (Code, &'static str) {
         Rejection::Tenant(_)
         | Rejection::Access(_)
         | Rejection::Flag(_)
+        | Rejection::Entitlement(_)
         | Rejection::Customer(_) => (Code::FailedPrecondition, "REFUSED"),
     }
 }
@@ -378,6 +380,7 @@ fn rejection_message(rejection: &Rejection) -> String {
         | Rejection::Flag(_)
         | Rejection::Account(_)
         | Rejection::Customer(_)
+        | Rejection::Entitlement(_)
         | Rejection::Payment(_) => rejection.to_string(),
     }
 }

@@ -169,6 +169,7 @@ impl<'a> Image<'a> {
             | Change::Access(_)
             | Change::Flag(_)
             | Change::Customer(_)
+            | Change::Entitlement(_)
             | Change::Claim(_)
             | Change::Timer(_)
             | Change::Account(

@@ -7,13 +7,14 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use domain::card_data::NumericKeys;
 use domain::payment::Actor;
-use domain::{Command, Reply, Request as CoreRequest, TenantNo};
+use domain::{Command, Idempotency, Reply, Request as CoreRequest, TenantNo};
+use engine::Answer;
 use engine::access::{AccessError, Caller, ClientAddress, TenantRef};
-use engine::{Answer, Reason};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, Uri};
 use percent_encoding::percent_decode_str;
+use sign_up::Error as SignUpError;
 use web::{card_data, headers};
 
 use crate::Api;
@@ -71,19 +72,30 @@ impl Operator {
         tenant: TenantNo,
         command: Command,
     ) -> Result<Reply, Error> {
+        self.submit_once(api, tenant, (command, None)).await
+    }
+
+    /// As [`Operator::submit`], of a request that may come again.
+    ///
+    /// # Errors
+    /// As there, and where its key was used for another request, or the first one still runs.
+    pub async fn submit_once(
+        &self,
+        api: &Api,
+        tenant: TenantNo,
+        (command, idempotency): (Command, Option<Idempotency>),
+    ) -> Result<Reply, Error> {
         let id = api.engine.mint();
         let user = self.caller.username.clone();
         let created_by = user.clone();
         let (reason, comments) = (self.reason.clone(), self.comment.clone());
         let actor = Actor { user, created_by, reason, comments, token: id.0 };
-        let request = CoreRequest { id, tenant, actor, idempotency: None, command };
+        let request = CoreRequest { id, tenant, actor, idempotency, command };
         match api.engine.submit(request).await? {
             Answer::Replied(reply) => Ok(reply),
             Answer::Refused(rejection) => Err(Error::Rejected(Box::new(rejection))),
-            // Only of a request that can come twice.
-            Answer::StillRunning | Answer::AnotherRequest => {
-                Err(Error::Unavailable(Reason::Bug.into()))
-            }
+            Answer::StillRunning => Err(SignUpError::StillRunning.into()),
+            Answer::AnotherRequest => Err(SignUpError::AnotherRequest.into()),
         }
     }
 
@@ -117,6 +129,19 @@ impl RequestContext {
     /// See [`Operator::submit`].
     pub async fn submit(&self, api: &Api, command: Command) -> Result<Reply, Error> {
         self.operator.submit(api, self.tenant.no, command).await
+    }
+
+    /// Submits a command about the request's tenant that may come again.
+    ///
+    /// # Errors
+    /// See [`Operator::submit_once`].
+    pub async fn submit_once(
+        &self,
+        api: &Api,
+        command: Command,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Reply, Error> {
+        self.operator.submit_once(api, self.tenant.no, (command, idempotency)).await
     }
 
     /// Checks a permission.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use domain::card_data::mask_pans;
-use domain::{FlagRejection, Rejection, TenantRejection};
+use domain::{AccountRejection, EntitlementRejection, FlagRejection, Rejection, TenantRejection};
 use engine::Unavailable;
 use engine::access::AccessError;
 use http::StatusCode;
@@ -124,9 +124,36 @@ pub enum Error {
     /// Too many notifications of one network are in progress.
     #[error("too many notifications are in progress")]
     NotificationsFull,
+    /// The payment of a purchase failed: nothing was bought.
+    #[error(transparent)]
+    PurchaseFailed(PurchaseFailed),
     /// The core is not available.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
+}
+
+/// Why the payment of a purchase failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PurchaseFailed {
+    /// The gateway declined it; in its words.
+    #[error("the payment was declined: {}", shown(reason))]
+    Declined { reason: String },
+    /// The gateway did not take it.
+    #[error("the gateway did not take the payment: no money moved")]
+    NotTaken,
+    /// A control plugin aborted it before it was begun.
+    #[error("the payment was aborted: {}", shown(reason))]
+    Aborted { reason: String },
+}
+
+impl PurchaseFailed {
+    const fn wire(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::Declined { .. } => (StatusCode::PAYMENT_REQUIRED, "payment-declined"),
+            Self::NotTaken => (StatusCode::BAD_GATEWAY, "payment-not-taken"),
+            Self::Aborted { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "payment-aborted"),
+        }
+    }
 }
 
 impl Error {
@@ -138,6 +165,7 @@ impl Error {
             Self::Unavailable(unavailable) => return Problem::from(unavailable),
             Self::SignUp(error) => return sign_up_problem::of(error),
             Self::Tenant(error) => return sign_up_problem::of_tenant(error),
+            Self::PurchaseFailed(failed) => failed.wire(),
             Self::NotificationRefused(_) => (StatusCode::BAD_REQUEST, "notification-refused"),
             Self::GatewayUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "gateway-unavailable"),
             Self::TooManyReplays => (StatusCode::TOO_MANY_REQUESTS, "too-many-requests"),
@@ -175,6 +203,7 @@ impl Error {
                 problem.retry_after(Some(RETRY_AFTER_NOTIFICATION))
             }
             Self::Forbidden(_)
+            | Self::PurchaseFailed(_)
             | Self::NotificationRefused(_)
             | Self::Body(_)
             | Self::Exists { .. }
@@ -207,7 +236,7 @@ fn shown(reason: &str) -> String {
     mask_pans(reason).chars().take(REASON_CHARS_MAX).collect()
 }
 
-/// The table of the core's refusals. Those of payments cannot occur here.
+/// The table of the core's refusals.
 const fn wire_rejection(rejection: &Rejection) -> (StatusCode, &'static str) {
     match rejection {
         Rejection::Flag(it) => wire_flag(it),
@@ -215,11 +244,51 @@ const fn wire_rejection(rejection: &Rejection) -> (StatusCode, &'static str) {
         Rejection::Tenant(TenantRejection::AlreadyExists { .. }) => {
             (StatusCode::CONFLICT, "already-exists")
         }
+        Rejection::Entitlement(it) => wire_entitlement(it),
+        Rejection::Account(it) => wire_account(it),
         Rejection::Tenant(_)
         | Rejection::Access(_)
-        | Rejection::Account(_)
         | Rejection::Customer(_)
         | Rejection::Payment(_) => (StatusCode::BAD_REQUEST, "refused"),
+    }
+}
+
+const fn wire_account(rejection: &AccountRejection) -> (StatusCode, &'static str) {
+    use AccountRejection as R;
+    match rejection {
+        R::NotFound { .. } | R::PaymentMethodNotFound { .. } => {
+            (StatusCode::NOT_FOUND, "not-found")
+        }
+        R::Closed { .. } => (StatusCode::CONFLICT, "account-closed"),
+        R::AlreadyExists { .. }
+        | R::KeyIsFixed { .. }
+        | R::FieldIsFixed { .. }
+        | R::TagDefinitionNotFound { .. }
+        | R::TagNotFound { .. }
+        | R::TagNotApplicable { .. }
+        | R::CustomFieldNotFound { .. }
+        | R::CustomFieldNameIsFixed { .. }
+        | R::TooManyCustomFields
+        | R::ExternalPaymentMethodExists { .. }
+        | R::DefaultPaymentMethodInUse { .. } => (StatusCode::BAD_REQUEST, "refused"),
+    }
+}
+
+const fn wire_entitlement(rejection: &EntitlementRejection) -> (StatusCode, &'static str) {
+    use EntitlementRejection as R;
+    match rejection {
+        R::FeatureNotFound { .. } | R::OfferNotFound { .. } | R::GrantNotFound { .. } => {
+            (StatusCode::NOT_FOUND, "not-found")
+        }
+        R::Changed { .. } => (StatusCode::PRECONDITION_FAILED, "version-changed"),
+        R::NewcomersHaveOffer { .. } => (StatusCode::CONFLICT, "newcomers-have-offer"),
+        R::OfferChanged { .. } => (StatusCode::CONFLICT, "offer-changed"),
+        R::PriceChanged { .. } => (StatusCode::CONFLICT, "price-changed"),
+        R::PurchasePending { .. } => (StatusCode::CONFLICT, "purchase-pending"),
+        R::AlreadyBought { .. } => (StatusCode::CONFLICT, "already-bought"),
+        R::NotForAccount { .. } => (StatusCode::CONFLICT, "not-for-account"),
+        R::TooMany { .. } => (StatusCode::CONFLICT, "too-many"),
+        R::GrantOfPurchase { .. } => (StatusCode::CONFLICT, "grant-of-purchase"),
     }
 }
 
@@ -248,6 +317,9 @@ fn message(rejection: &Rejection) -> String {
 
 fn with_details(problem: Problem, rejection: &Rejection) -> Problem {
     if let Rejection::Flag(FlagRejection::DefinitionChanged { version, .. }) = rejection {
+        return problem.version(*version);
+    }
+    if let Rejection::Entitlement(EntitlementRejection::Changed { version, .. }) = rejection {
         return problem.version(*version);
     }
     if let Rejection::InvalidParameter { field, .. } = rejection {

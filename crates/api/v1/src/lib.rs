@@ -1,10 +1,11 @@
-//! Faregate's own API under `/v1`: ledger, analytics, unresolved payments, disputes, gateways' notifications, accounts out of service, mails, feature flags, sign-up.
+//! Faregate's own API under `/v1`: ledger, analytics, unresolved payments, disputes, features, offers, purchases and grants, gateways' notifications, accounts out of service, mails, feature flags, sign-up.
 //! Errors are RFC 9457.
 
 mod accounts;
 pub mod analytics;
 mod caller;
 mod disputes;
+pub mod entitlements;
 mod error;
 mod event_streams;
 pub mod events;
@@ -17,6 +18,7 @@ mod mails;
 mod openapi;
 mod parameters;
 mod quarantine;
+mod repeatable;
 mod routing;
 pub mod sign_up;
 mod sign_up_problem;
@@ -124,6 +126,7 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(webhooks::replays::show))
         .routes(routes!(gateways::http_endpoint, gateways::withdraw_http_endpoint))
         .routes(routes!(gateways::stripe_endpoint, gateways::withdraw_stripe_endpoint))
+        .merge(entitlements::routes())
         .merge(flags::routes())
 }
 

@@ -70,16 +70,7 @@ impl Parameters {
     /// # Errors
     /// Where it is neither.
     pub fn time(&mut self, name: &'static str) -> Result<Option<Timestamp>, Error> {
-        let Some(text) = self.text(name)? else { return Ok(None) };
-        let refused = || invalid(name, "is neither a date nor a time with an offset (RFC 3339)");
-        let time = match jiff::Timestamp::from_str(&text) {
-            Ok(time) => time,
-            Err(_) => {
-                let date = jiff::civil::Date::from_str(&text).map_err(|_| refused())?;
-                date.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| refused())?.timestamp()
-            }
-        };
-        Ok(Some(Timestamp(time.as_microsecond())))
+        self.text(name)?.map(|text| time(name, &text)).transpose()
     }
 
     /// Takes a number out.
@@ -161,6 +152,22 @@ impl Window {
         rows.truncate(limit);
         (rows, more)
     }
+}
+
+/// A point in time: RFC 3339, or a date, which is its first moment in UTC.
+///
+/// # Errors
+/// Where it is neither.
+pub fn time(field: &'static str, text: &str) -> Result<Timestamp, Error> {
+    let refused = || invalid(field, "is neither a date nor a time with an offset (RFC 3339)");
+    let time = match jiff::Timestamp::from_str(text) {
+        Ok(time) => time,
+        Err(_) => {
+            let date = jiff::civil::Date::from_str(text).map_err(|_| refused())?;
+            date.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| refused())?.timestamp()
+        }
+    };
+    Ok(Timestamp(time.as_microsecond()))
 }
 
 /// A refusal of a parameter.

@@ -3,7 +3,6 @@
 pub mod deliveries;
 mod document;
 pub mod endpoints;
-mod repeatable;
 pub mod replays;
 pub mod secret;
 

@@ -268,6 +268,7 @@ fn read_emails(account: AccountId, tenant: TenantNo, read: &mut impl FnMut(Read)
 fn read_blocking_states(account: AccountId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     read(Read::Account(tenant, account));
     read(Read::BlockingStates(tenant, account));
+    read(Read::Entitlements(tenant, account));
 }
 
 fn read_tags(

@@ -13,6 +13,7 @@ use crate::payment::{
     RefundLateSuccess, ResolvePending,
 };
 use crate::payment_attempt::{CancelRetries, RetryPayment};
+use crate::purchase::Buy;
 use crate::read::Read;
 use crate::tag::{SUSPENDING_TAGS, TagKey};
 use crate::timer::{TimerKey, TimerKind};
@@ -45,6 +46,8 @@ pub enum PaymentCommand {
     BookDispute(DisputeTimer),
     /// Warns that evidence is due.
     WarnOfDispute(DisputeTimer),
+    /// Buys an offer.
+    Buy(Box<Buy>),
 }
 
 impl PaymentCommand {
@@ -72,6 +75,7 @@ impl PaymentCommand {
             Self::RecordDispute(_) => "RecordDispute",
             Self::BookDispute(_) => "BookDispute",
             Self::WarnOfDispute(_) => "WarnOfDispute",
+            Self::Buy(_) => "BuyOffer",
             Self::Import(_) => "ImportPayment",
             Self::ExpireAction(_) => "ExpirePaymentAction",
         }
@@ -104,6 +108,7 @@ impl PaymentCommand {
             | Self::WarnOfDispute(_) => None,
             Self::Retry(it) => Some(it.account),
             Self::Import(it) => Some(it.account),
+            Self::Buy(it) => Some(it.account),
         }
     }
 
@@ -134,6 +139,7 @@ impl PaymentCommand {
             Self::RecordDispute(it) => Subject::Payment(it.payment),
             Self::BookDispute(it) | Self::WarnOfDispute(it) => Subject::Payment(it.payment),
             Self::Import(it) => Subject::Account(it.account),
+            Self::Buy(it) => Subject::Account(it.account),
         }
     }
 
@@ -161,7 +167,8 @@ impl PaymentCommand {
             | Self::RefundLateSuccess(_)
             | Self::RecordDispute(_)
             | Self::BookDispute(_)
-            | Self::WarnOfDispute(_) => None,
+            | Self::WarnOfDispute(_)
+            | Self::Buy(_) => None,
         }
     }
 
@@ -190,7 +197,8 @@ impl PaymentCommand {
             | Self::RefundLateSuccess(_)
             | Self::RecordDispute(_)
             | Self::BookDispute(_)
-            | Self::WarnOfDispute(_) => None,
+            | Self::WarnOfDispute(_)
+            | Self::Buy(_) => None,
         }
     }
 
@@ -220,7 +228,9 @@ impl PaymentCommand {
             | Self::RecordDispute(_)
             | Self::BookDispute(_)
             | Self::WarnOfDispute(_)
-            | Self::Import(_) => false,
+            | Self::Import(_)
+            // It makes a purchase, which has its id from the request.
+            | Self::Buy(_) => false,
         }
     }
 
@@ -267,6 +277,7 @@ impl PaymentCommand {
                 read_dispute_timer((TimerKind::DisputeEvidence, it), tenant, read);
             }
             Self::Import(it) => read_import(it, tenant, read),
+            Self::Buy(it) => read_buy(it, tenant, read),
         }
     }
 }
@@ -290,6 +301,16 @@ fn read_dispute(
     read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Dispute, &case.claimed())));
     for key in case.transaction_keys() {
         read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Transaction, &key)));
+    }
+}
+
+fn read_buy(it: &Buy, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::OfferForAccount(tenant, it.offer.clone(), it.account));
+    read(Read::Entitlements(tenant, it.account));
+    read(Read::Account(tenant, it.account));
+    it.payment_method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
+    if it.expected.is_some() {
+        read(Read::RulesForPayment(tenant, it.account));
     }
 }
 

@@ -9,7 +9,7 @@ use crate::blocking_state::{
 use crate::change::AccountChange;
 use crate::context::Context;
 use crate::reply::Outcome;
-use crate::rules::attempt;
+use crate::rules::{attempt, entitlement};
 use crate::state::State;
 use crate::{
     Accepted, AccountId, AccountRejection, BlockingStateId, Event, Rejection, Reply, Revision,
@@ -31,6 +31,7 @@ pub(crate) fn close(state: &State, it: &CloseAccount, cx: &mut Context) -> Outco
         let known = state.blocking_states(cx.tenant, it.account);
         if let Some(place) = place(known, &closing, cx) {
             record(known, &closing, place, cx);
+            entitlement::end_all(state, it.account, cx);
         }
     }
     if it.remove_future_notifications {
@@ -60,6 +61,9 @@ pub(crate) fn add(state: &State, it: &AddBlockingState, cx: &mut Context) -> Out
             return Err(Rejection::invalid("stateName", "the account has 1000 states already"));
         }
         record(known, it, place, cx);
+        if it.closes() {
+            entitlement::end_all(state, it.account, cx);
+        }
     }
     Ok(Accepted::now(Reply::Done))
 }

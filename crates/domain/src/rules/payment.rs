@@ -2,6 +2,7 @@
 
 mod action;
 mod amounts;
+mod buy;
 mod cascade;
 mod combo;
 mod complete;
@@ -19,6 +20,7 @@ mod routing;
 mod tests;
 
 pub(crate) use action::expire as expire_action;
+pub(crate) use buy::buy;
 pub(crate) use combo::initiate_combo;
 pub(crate) use complete::{complete, fix, resolve_pending};
 pub(crate) use control::follow;

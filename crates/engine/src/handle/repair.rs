@@ -168,6 +168,7 @@ fn may_be_outdated(rejection: &Rejection) -> bool {
         | Rejection::Access(_)
         | Rejection::Flag(_)
         | Rejection::Account(_)
+        | Rejection::Entitlement(_)
         | Rejection::Customer(_) => false,
     }
 }

@@ -5,8 +5,9 @@ use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use domain::command::{AccountCommand, PaymentCommand};
+use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand};
 use domain::dispute::DisputeTimer;
+use domain::entitlement::ContinueEntitlements;
 use domain::payment::{Actor, ExpireAction, RefundLateSuccess};
 use domain::payment_attempt::RetryPayment;
 use domain::payment_method::ContinueMethod;
@@ -165,6 +166,11 @@ async fn fire(engine: &Engine, timer: Timer) -> Result<(), Unavailable> {
                 payment_method: PaymentMethodId::new(timer.key.object),
                 due: timer.due,
             })))
+        }
+        TimerKind::Entitlements => {
+            let (account, due) = (timer.account, timer.due);
+            let it = ContinueEntitlements { account, due };
+            Some(Command::Entitlement(EntitlementCommand::Continue(it)))
         }
     };
     let Some(command) = command else {

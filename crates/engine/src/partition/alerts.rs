@@ -51,6 +51,11 @@ fn dispute(request: &Request, event: &Event) {
         | Event::CustomFieldAdded { .. }
         | Event::CustomFieldRemoved { .. }
         | Event::BlockingStateAdded { .. }
+        | Event::PurchaseChanged { .. }
+        | Event::EntitlementsGranted { .. }
+        | Event::EntitlementsRevoked { .. }
+        | Event::EntitlementsExpired { .. }
+        | Event::EntitlementsChanged { .. }
         | Event::TransactionChanged { .. }
         | Event::LateSuccess { .. }
         | Event::TenantConfigChanged { .. }

@@ -75,6 +75,7 @@ fn an_account_is_exported_table_by_table() {
         ("custom_field", 1),
         ("custom_field_value", 1),
         ("dispute", 0),
+        ("entitlements", 0),
         ("object_tag", 1),
         ("payment", 2),
         ("payment_attempt", 0),
@@ -82,6 +83,7 @@ fn an_account_is_exported_table_by_table() {
         ("payment_transaction", 2),
         ("payment_velocity", 0),
         ("posting", 2),
+        ("purchase", 0),
     ];
     assert_eq!(counts, expected, "{text}");
     let cell = |table: &str, row: usize, column: &str| tables[table][row][column].clone();

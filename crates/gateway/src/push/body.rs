@@ -41,6 +41,11 @@ pub fn body(event: &Event) -> Option<Bytes> {
         | Event::DisputeChanged { .. }
         | Event::DisputeExcess { .. }
         | Event::DisputeEvidenceDue { .. }
+        | Event::PurchaseChanged { .. }
+        | Event::EntitlementsGranted { .. }
+        | Event::EntitlementsRevoked { .. }
+        | Event::EntitlementsExpired { .. }
+        | Event::EntitlementsChanged { .. }
         | Event::CustomerRegistered { .. }
         | Event::CustomerVerified { .. }
         | Event::CustomerChanged { .. }

@@ -1,8 +1,11 @@
 //! Events as webhooks have them: their types, ids and sequence numbers, and the body of Standard Webhooks.
 
 use bytes::Bytes;
+use domain::entitlement::EntitledFeature;
 use domain::payment::TransactionStatus;
+use domain::purchase::PurchaseStatus;
 use domain::{AccountId, Currency, Event, PaymentId, Seq, TransactionId};
+use engine::entitlements::value_json;
 use engine::ports::{CALLBACK, JournalRow};
 use engine::time::rfc3339;
 use serde::Serialize;
@@ -14,6 +17,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "account.changed",
     "account.released",
     "account.blocking-state-added",
+    "account.entitlements",
     "customer.registered",
     "customer.verified",
     "customer.changed",
@@ -24,12 +28,20 @@ pub const EVENT_TYPES: &[&str] = &[
     "dispute.changed",
     "dispute.excess",
     "dispute.evidence-due",
+    "entitlement.granted",
+    "entitlement.revoked",
+    "entitlement.expired",
     "flags.environment-changed",
     "flags.changed",
     "payment.succeeded",
     "payment.pending",
     "payment.failed",
     "payment.unknown",
+    "purchase.pending",
+    "purchase.failed",
+    "purchase.active",
+    "purchase.returned",
+    "purchase.duplicate",
     "tag.added",
     "tag.removed",
     "tenant.config-changed",
@@ -94,6 +106,17 @@ pub const fn event_type(event: &Event) -> Option<&'static str> {
         Event::DisputeChanged { before: Some(_), .. } => "dispute.changed",
         Event::DisputeExcess { .. } => "dispute.excess",
         Event::DisputeEvidenceDue { .. } => "dispute.evidence-due",
+        Event::EntitlementsGranted { .. } => "entitlement.granted",
+        Event::EntitlementsRevoked { .. } => "entitlement.revoked",
+        Event::EntitlementsExpired { .. } => "entitlement.expired",
+        Event::EntitlementsChanged { .. } => "account.entitlements",
+        Event::PurchaseChanged { status, .. } => match status {
+            PurchaseStatus::Pending => "purchase.pending",
+            PurchaseStatus::Failed => "purchase.failed",
+            PurchaseStatus::Active => "purchase.active",
+            PurchaseStatus::Returned => "purchase.returned",
+            PurchaseStatus::Duplicate => "purchase.duplicate",
+        },
         Event::LateSuccess { .. } => return None,
         Event::TransactionChanged { status, .. } => match status {
             TransactionStatus::InFlight => return None,
@@ -242,6 +265,15 @@ fn data(event: &Event) -> Value {
         }),
         // Webhooks do not tell of the first; [`transaction`] writes the second.
         Event::LateSuccess { .. } | Event::TransactionChanged { .. } => json!({}),
+        Event::PurchaseChanged { .. } => purchase(event),
+        Event::EntitlementsGranted { account, grants }
+        | Event::EntitlementsRevoked { account, grants }
+        | Event::EntitlementsExpired { account, grants } => {
+            let grants = grants.iter();
+            let grants = grants.map(|it| json!({ "grantId": it.grant, "feature": it.feature }));
+            json!({ "accountId": account, "grants": grants.collect::<Vec<_>>() })
+        }
+        Event::EntitlementsChanged { .. } => entitlements(event),
         Event::DisputeChanged { .. } => dispute(event),
         Event::DisputeExcess { account, payment, dispute, amount, currency } => json!({
             "accountId": account,
@@ -257,6 +289,34 @@ fn data(event: &Event) -> Value {
             "evidenceDueBy": rfc3339(*due_by),
         }),
     }
+}
+
+fn purchase(event: &Event) -> Value {
+    let Event::PurchaseChanged { account, purchase, payment, offer, version, status, .. } = event
+    else {
+        return json!({});
+    };
+    json!({
+        "accountId": account,
+        "purchaseId": purchase,
+        "paymentId": payment,
+        "offer": offer,
+        "offerVersion": version,
+        "status": status.name(),
+    })
+}
+
+fn entitlements(event: &Event) -> Value {
+    let Event::EntitlementsChanged { account, version, features, total } = event else {
+        return json!({});
+    };
+    let shown = features.iter().map(entitled).collect::<Vec<_>>();
+    let has_more = *total > shown.len();
+    json!({ "accountId": account, "version": version, "features": shown, "hasMore": has_more })
+}
+
+fn entitled(it: &EntitledFeature) -> Value {
+    json!({ "feature": it.feature, "value": value_json(&it.value), "until": it.until.map(rfc3339) })
 }
 
 fn dispute(event: &Event) -> Value {

@@ -183,8 +183,10 @@ impl<D: Disk> World<D> {
                 TimerKind::DisputeBooking | TimerKind::DisputeEvidence => self.fire_dispute(&timer),
                 TimerKind::PaymentAction => self.give_up(&timer),
                 TimerKind::PaymentRetry => self.fire(&timer),
-                TimerKind::LateRefund | TimerKind::MethodStep => {
-                    unreachable!("no tenant refunds late successes, no gateway attaches methods")
+                TimerKind::LateRefund | TimerKind::MethodStep | TimerKind::Entitlements => {
+                    unreachable!(
+                        "no tenant refunds late successes, no gateway attaches methods, nothing is granted"
+                    )
                 }
             }
         }
@@ -450,7 +452,10 @@ impl<D: Disk> World<D> {
                 Some(self.payment_of(timer.tenant.0, timer.key.object.as_u128()))
             }
             TimerKind::PaymentRetry => Some(tried_by(&self.attempt(timer)).1),
-            TimerKind::DisputeEvidence | TimerKind::LateRefund | TimerKind::MethodStep => None,
+            TimerKind::DisputeEvidence
+            | TimerKind::LateRefund
+            | TimerKind::MethodStep
+            | TimerKind::Entitlements => None,
         };
         let Some(payment) = payment else { return false };
         let file = self.model.payment(timer.tenant.0, payment);

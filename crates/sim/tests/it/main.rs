@@ -2,4 +2,5 @@
 
 mod methods;
 mod mutants;
+mod purchases;
 mod seeds;

@@ -5,6 +5,7 @@ use domain::dispute::DisputeStatus;
 use domain::ledger::LedgerAccount;
 use domain::payment::TransactionStatus;
 use domain::payment_attempt::AttemptState;
+use domain::purchase::PurchaseStatus;
 use domain::{AccountId, TenantNo, Timestamp};
 use engine::ports::{ExportKey, ExportPart, ExportPoint, ExportQueries, ROWS_MAX, StoreError};
 use engine::time::rfc3339;
@@ -15,8 +16,8 @@ use crate::codes;
 use crate::driver::{Cell, Cells, Value};
 use crate::tables::{
     ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, ACTOR, AUDIT_IMPORTED, BLOCKING_STATE, CUSTOM_FIELD,
-    CUSTOM_FIELD_VALUE, Column, DISPUTE, PAYMENT, PAYMENT_ATTEMPT, PAYMENT_METHOD,
-    PAYMENT_TRANSACTION, PAYMENT_VELOCITY, POSTING, TAG, Table,
+    CUSTOM_FIELD_VALUE, Column, DISPUTE, ENTITLEMENTS, PAYMENT, PAYMENT_ATTEMPT, PAYMENT_METHOD,
+    PAYMENT_TRANSACTION, PAYMENT_VELOCITY, POSTING, PURCHASE, TAG, Table,
 };
 
 /// A table of the export. Its rows are those whose `account` is the account's, in the order of `order`.
@@ -40,7 +41,7 @@ const fn section(table: &'static Table, order: &'static [&'static str]) -> Secti
     Section { table, account: "t.account_id", order, join: None }
 }
 
-static SECTIONS: [Section; 16] = [
+static SECTIONS: [Section; 18] = [
     Section { table: &ACCOUNT, account: "t.id", order: &["t.id"], join: None },
     section(&ACCOUNT_PERSON, &["t.seq"]),
     section(&ACCOUNT_EMAIL, &["t.id"]),
@@ -59,6 +60,8 @@ static SECTIONS: [Section; 16] = [
     section(&PAYMENT_ATTEMPT, &["t.id"]),
     section(&PAYMENT_VELOCITY, &["t.account_id"]),
     section(&DISPUTE, &["t.id"]),
+    section(&PURCHASE, &["t.id"]),
+    section(&ENTITLEMENTS, &["t.account_id"]),
     section(&POSTING, &["t.payment_id", "t.seq", "t.ordinal"]),
     section(&TAG, &["t.object_id", "t.definition_id"]),
     section(&CUSTOM_FIELD, &["t.id"]),
@@ -164,6 +167,7 @@ fn named(column: &str, number: i64) -> String {
         "kind" | "operation" | "success_operation" => codes::operation(number).map(|it| it.name()),
         "status" | "success_status" => codes::status(number).map(TransactionStatus::name),
         "dispute_status" => codes::dispute_status(number).map(DisputeStatus::name),
+        "purchase_status" => codes::purchase_status(number).map(PurchaseStatus::name),
         "state" => codes::attempt_state(number).map(AttemptState::name),
         "object_type" => codes::object_type_of(number).map(|it| it.name()),
         "debit" | "credit" => codes::ledger_account(number).map(ledger_name),

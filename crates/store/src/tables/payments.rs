@@ -30,6 +30,7 @@ pub static PAYMENT: Table = Table {
         int("charged_back_minor"),
         int("created_at_us").fixed(),
         int("updated_at_us"),
+        id("purchase_id").added(17).fixed(),
         int("seq"),
     ],
     indexes: &[

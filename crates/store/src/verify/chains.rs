@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use domain::change::{
-    AccessChange, AccountChange, Change, CustomerChange, FlagChange, PaymentChange, TenantChange,
+    AccessChange, AccountChange, Change, CustomerChange, EntitlementChange, FlagChange,
+    PaymentChange, TenantChange,
 };
 use domain::change_request::ChangeRequest;
 use domain::ledger::LedgerAccount;
@@ -18,13 +19,13 @@ use super::{Report, each_row};
 use crate::codes::ledger_account_code;
 use crate::driver::{Cells, Load, Reader, Value};
 use crate::journal;
-use crate::load::BY_KEY;
+use crate::load::{BY_KEY, entitlements};
 use crate::rows;
 use crate::tables::{
     ACCOUNT, ACCOUNT_EMAIL, APP_USER, BLOCKING_STATE, CHANGE_REQUEST, CUSTOM_FIELD, CUSTOMER,
-    DEFINITION, DISPUTE, ENVIRONMENT, ENVIRONMENT_SECRET, JOURNAL, OPERATION, PAYMENT,
-    PAYMENT_ATTEMPT, PAYMENT_METHOD, PAYMENT_RULES, PAYMENT_TRANSACTION, POSTING, ROLE, TAG,
-    TAG_DEFINITION, TENANT, TENANT_VALUE, Table,
+    DEFINITION, DISPUTE, ENTITLEMENTS, ENVIRONMENT, ENVIRONMENT_SECRET, FEATURE, JOURNAL, OFFER,
+    OPERATION, PAYMENT, PAYMENT_ATTEMPT, PAYMENT_METHOD, PAYMENT_RULES, PAYMENT_TRANSACTION,
+    POSTING, PURCHASE, ROLE, TAG, TAG_DEFINITION, TENANT, TENANT_VALUE, Table,
 };
 
 /// The command that brings a payment over from another system.
@@ -149,6 +150,16 @@ pub(super) const ENTITIES: &[Entity] = &[
     (&DISPUTE, |cells| {
         let dispute = Box::new(rows::dispute(cells)?);
         Ok(Change::Payment(PaymentChange::Dispute(dispute)))
+    }),
+    (&FEATURE, |cells| Ok(Change::Entitlement(EntitlementChange::Feature(rows::feature(cells)?)))),
+    (&OFFER, |cells| Ok(Change::Entitlement(EntitlementChange::Offer(rows::offer(cells)?)))),
+    (&PURCHASE, |cells| {
+        let purchase = Box::new(rows::purchase(cells)?);
+        Ok(Change::Entitlement(EntitlementChange::Purchase(purchase)))
+    }),
+    (&ENTITLEMENTS, |cells| {
+        let entitlements = Box::new(rows::entitlements(cells)?);
+        Ok(Change::Entitlement(EntitlementChange::Entitlements(entitlements)))
     }),
     (&PAYMENT_METHOD, |cells| {
         let mut method = rows::payment_method(cells)?;
@@ -463,6 +474,10 @@ impl<'c> NewestSeq<'c> {
             (&PAYMENT_RULES, "WHERE tenant = ?1"),
             (&PAYMENT_ATTEMPT, by_id),
             (&DISPUTE, by_id),
+            (&FEATURE, entitlements::BY_KEY),
+            (&OFFER, entitlements::BY_KEY),
+            (&PURCHASE, by_id),
+            (&ENTITLEMENTS, "WHERE tenant = ?1 AND account_id = ?2"),
             (&PAYMENT, by_id),
             (&PAYMENT_TRANSACTION, by_id),
         ];
@@ -522,6 +537,18 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
             Some((PAYMENT_RULES.name, vec![it.tenant.into()]))
         }
         Change::Payment(it) => row_of_payment(it),
+        Change::Entitlement(it) => match it {
+            EntitlementChange::Feature(it) => {
+                Some((FEATURE.name, vec![it.tenant.into(), (&it.key).into()]))
+            }
+            EntitlementChange::Offer(it) => {
+                Some((OFFER.name, vec![it.tenant.into(), (&it.key).into()]))
+            }
+            EntitlementChange::Purchase(it) => by_id(&PURCHASE, it.tenant, it.id.uuid()),
+            EntitlementChange::Entitlements(it) => {
+                by_id(&ENTITLEMENTS, it.tenant, it.account_id.uuid())
+            }
+        },
         Change::Account(
             AccountChange::Person { .. }
             | AccountChange::PersonErased { .. }
@@ -603,6 +630,16 @@ fn name(change: &Change) -> String {
         Change::Payment(PaymentChange::Dispute(it)) => format!("dispute {}", it.id),
         Change::Payment(PaymentChange::Payment(it)) => format!("payment {}", it.id),
         Change::Payment(PaymentChange::Transaction(it)) => format!("transaction {}", it.id),
+        Change::Entitlement(EntitlementChange::Feature(it)) => {
+            format!("feature {} of tenant {}", it.key, it.tenant.0)
+        }
+        Change::Entitlement(EntitlementChange::Offer(it)) => {
+            format!("offer {} of tenant {}", it.key, it.tenant.0)
+        }
+        Change::Entitlement(EntitlementChange::Purchase(it)) => format!("purchase {}", it.id),
+        Change::Entitlement(EntitlementChange::Entitlements(it)) => {
+            format!("entitlements of account {}", it.account_id)
+        }
         // `row_of` lists these.
         Change::Account(_)
         | Change::Customer(_)

@@ -80,6 +80,7 @@ fn fill_access<S: Store>(workload: &mut Workload<S>) {
     crate::customers::fill(workload);
     crate::control::fill(workload);
     crate::disputes::fill(workload);
+    crate::entitlements::fill(workload);
     crate::method_steps::fill(workload);
     for value in [Some("http://localhost/"), None, Some("http://[::1]/")] {
         workload.accepted(

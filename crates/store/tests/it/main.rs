@@ -34,6 +34,7 @@ mod damage;
 mod delivery_log;
 #[cfg(test)]
 mod disputes;
+mod entitlements;
 #[cfg(test)]
 mod flags;
 #[cfg(test)]

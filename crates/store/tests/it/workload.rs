@@ -255,6 +255,7 @@ impl<S: Store> Workload<S> {
             | Reply::Flag(_)
             | Reply::Customer(_)
             | Reply::PaymentAborted(_)
+            | Reply::Entitlement(_)
             | Reply::Imported { .. } => {}
         }
     }

@@ -17,7 +17,7 @@ pub(super) fn wire(rejection: &Rejection) -> (Code, String) {
             (code::INVALID_PARAMETER, invalid_parameter(field, reason))
         }
         // No route of this API returns these.
-        Rejection::Flag(_) | Rejection::Customer(_) => {
+        Rejection::Flag(_) | Rejection::Customer(_) | Rejection::Entitlement(_) => {
             (code::ILLEGAL_ARGUMENT, rejection.to_string())
         }
     }

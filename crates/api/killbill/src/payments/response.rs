@@ -76,6 +76,7 @@ pub(crate) fn of(call: &Call, reply: Reply) -> HandlerResult {
         | Reply::Account(_)
         | Reply::Flag(_)
         | Reply::Customer(_)
+        | Reply::Entitlement(_)
         | Reply::Imported { .. } => unexpected(),
     }
 }

@@ -192,6 +192,7 @@ pub async fn create(
         | Reply::Customer(_)
         | Reply::Payment(_)
         | Reply::PaymentAborted(_)
+        | Reply::Entitlement(_)
         | Reply::Imported { .. } => Err(bug()),
     }
 }

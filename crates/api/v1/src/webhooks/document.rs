@@ -8,11 +8,11 @@ use gateway::push::endpoint::{Endpoints, StoredAnswer};
 use secrets::Sealer;
 use serde::Serialize;
 
-use super::repeatable::Repeatable;
 use crate::Api;
 use crate::caller::RequestContext;
 use crate::error::Error;
 use crate::parameters::invalid;
+use crate::repeatable::Repeatable;
 
 /// How often a change is made anew that lost against another one.
 const TRIES_MAX: usize = 8;

@@ -21,13 +21,13 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::repeatable::Repeatable;
 use super::{READ, WRITE, document};
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IdempotencyKey, IfMatch, ObjectRejections, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
+use crate::repeatable::Repeatable;
 
 /// The longest description, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 255;

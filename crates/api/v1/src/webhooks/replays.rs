@@ -22,7 +22,6 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::endpoints::check_events;
-use super::repeatable::Repeatable;
 use crate::Api;
 use crate::caller::{Call, RequestContext};
 use crate::error::Error;
@@ -30,6 +29,7 @@ use crate::events;
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
+use crate::repeatable::Repeatable;
 
 /// Connections to them at the same time.
 const CONNECTIONS_MAX: usize = 2;

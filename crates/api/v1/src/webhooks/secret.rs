@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::endpoints::{find, secret_of};
-use super::repeatable::Repeatable;
 use super::{WRITE, document};
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections};
 use crate::parameters::{Parameters, invalid};
+use crate::repeatable::Repeatable;
 
 /// The name of the callback that is registered under /1.0/kb, in place of an endpoint's id.
 const CALLBACK: &str = "callback";

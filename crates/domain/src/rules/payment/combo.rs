@@ -1,6 +1,6 @@
 //! Combo payments: the rules for accounts, payment methods and payments, in one command.
 
-use super::initiate::start;
+use super::initiate::{Origin, start};
 use crate::change::AccountChange;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
@@ -45,7 +45,8 @@ pub(crate) fn initiate_combo(state: &State, it: &InitiateCombo, cx: &mut Context
         }
     };
     let initiate = it.initiate(account.id, id);
-    let accepted = start(state, it.kind, &initiate, (&account, made.as_deref()), cx)?;
+    let origin = Origin { account: &account, made: made.as_deref(), purchase: None };
+    let accepted = start(state, it.kind, &initiate, origin, cx)?;
     // The call attaches it first; where none is made, it is attached by itself.
     let unattached = made.filter(|it| it.is_attaching() && cx.done.effects.is_empty());
     if let Some(method) = unattached {
@@ -229,6 +230,7 @@ mod tests {
             | Change::Access(_)
             | Change::Flag(_)
             | Change::Customer(_)
+            | Change::Entitlement(_)
             | Change::Timer(_)
             | Change::ReplySettled { .. } => panic!("{change:?}"),
         };

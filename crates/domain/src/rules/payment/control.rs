@@ -15,7 +15,7 @@ use crate::rules::attempt as attempt_rules;
 use crate::state::State;
 use crate::{
     Accepted, Account, AccountId, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId,
-    Properties, Rejection, Reply, Revision, TransactionId,
+    Properties, PurchaseId, Rejection, Reply, Revision, TransactionId,
 };
 
 /// The property of a request that asks for retries (Kill Bill's name).
@@ -50,6 +50,8 @@ pub(super) struct Start<'a> {
     pub(super) gateway: &'a str,
     /// The payment that it is another try at.
     pub(super) existing: Option<&'a PaymentFile>,
+    /// What it is for: such a payment has its whole amount, and is not retried.
+    pub(super) purchase: Option<PurchaseId>,
 }
 
 /// What the attempt of a call says of it.
@@ -63,6 +65,7 @@ struct Called<'a> {
     amount: AmountMinor,
     currency: Currency,
     properties: &'a Properties,
+    is_purchase: bool,
 }
 
 impl<'s> Control<'s> {
@@ -184,6 +187,7 @@ impl<'s> Control<'s> {
             amount: transaction.amount.unwrap_or_default(),
             currency: file.payment.currency,
             properties: &it.properties,
+            is_purchase: false,
         };
         let attempt = self.attempt(&called, Some((&transaction, None)), cx);
         cx.change(PaymentChange::Attempt(attempt));
@@ -218,7 +222,7 @@ impl<'s> Control<'s> {
             properties: call.properties.clone(),
             rules: self.rules.map(|it| it.revision.seq),
             counted_on: started.and_then(|(_, day)| day),
-            retries: self.retries(call.kind, call.properties),
+            retries: !call.is_purchase && self.retries(call.kind, call.properties),
             tries: 0,
             due_at: None,
             created_at: cx.now,
@@ -252,6 +256,7 @@ impl Start<'_> {
             amount: self.amount,
             currency: self.currency,
             properties: &self.call.properties,
+            is_purchase: self.purchase.is_some(),
         }
     }
 }
@@ -400,7 +405,8 @@ fn decide(
     start: &Start,
     velocity: &PaymentVelocity,
 ) -> Result<AmountMinor, String> {
-    let left = if limits.lower_amounts { left(limits, start, velocity) } else { start.amount };
+    let may_lower = limits.lower_amounts && start.purchase.is_none();
+    let left = if may_lower { left(limits, start, velocity) } else { start.amount };
     // Where nothing is left, what was asked for says what is exceeded.
     let amount = if left > AmountMinor::ZERO { left } else { start.amount };
     exceeded(limits, (start, amount), velocity).map_or(Ok(amount), Err)

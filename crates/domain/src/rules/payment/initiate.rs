@@ -19,7 +19,7 @@ use crate::rules::merchant_account::merchant_account;
 use crate::state::State;
 use crate::{
     Account, AccountRejection, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId,
-    PaymentRejection, Rejection, Revision, asked_currency, positive_amount,
+    PaymentRejection, PurchaseId, Rejection, Revision, asked_currency, positive_amount,
 };
 
 pub(crate) fn initiate(
@@ -31,15 +31,24 @@ pub(crate) fn initiate(
     let Some(account) = state.account(cx.tenant, it.account) else {
         return Err(AccountRejection::NotFound { id: it.account }.into());
     };
-    start(state, kind, it, (account, None), cx)
+    start(state, kind, it, Origin { account, made: None, purchase: None }, cx)
 }
 
-/// Starts a payment of an account. `made` is its payment method where that is made by the same command.
+/// What a payment starts from.
+pub(super) struct Origin<'a> {
+    pub(super) account: &'a Account,
+    /// Its payment method, where that is made by the same command.
+    pub(super) made: Option<&'a PaymentMethod>,
+    /// What it is for.
+    pub(super) purchase: Option<PurchaseId>,
+}
+
+/// Starts a payment of an account.
 pub(super) fn start(
     state: &State,
     kind: TransactionType,
     it: &Initiate,
-    (account, made): (&Account, Option<&PaymentMethod>),
+    Origin { account, made, purchase }: Origin<'_>,
     cx: &mut Context,
 ) -> Outcome {
     let control = Control::of(state, it, cx)?;
@@ -81,7 +90,8 @@ pub(super) fn start(
     let gateway = chosen.as_ref().map_or(&method.gateway, |it| &it.gateway).clone();
     let merchant_account = merchant_account(state, &gateway, cx)?;
     let gateway = gateway.as_str();
-    let mut start = Start { call: it, kind, amount, currency, account, method, gateway, existing };
+    let mut start =
+        Start { call: it, kind, amount, currency, account, method, gateway, existing, purchase };
     if let Some(control) = &control {
         match control.prior(state, &start, cx) {
             Decision::Begin(amount) => start.amount = amount,
@@ -256,7 +266,8 @@ fn payment_method<'a>(
 
 /// The payment with one more transaction, last in its list, in flight.
 fn open(start: &Start, merchant_account: Option<MerchantAccount>, cx: &mut Context) -> PaymentFile {
-    let Start { call: it, kind, amount, currency, account, method, gateway, existing } = *start;
+    let Start { call: it, kind, amount, currency, account, method, gateway, existing, purchase } =
+        *start;
     let state = PaymentState { operation: kind, status: TransactionStatus::InFlight };
     let mut file = if let Some(existing) = existing {
         let mut file = existing.clone();
@@ -279,6 +290,7 @@ fn open(start: &Start, merchant_account: Option<MerchantAccount>, cx: &mut Conte
             external_key: it.payment_key.clone(),
             currency,
             gateway: gateway.to_owned(),
+            purchase,
             state,
             last_success: None,
             amounts: Amounts::default(),

@@ -136,6 +136,7 @@ fn country(state: &State, account: &Account, cx: &Context) -> Option<String> {
         | Change::Flag(_)
         | Change::Customer(_)
         | Change::Payment(_)
+        | Change::Entitlement(_)
         | Change::Claim(_)
         | Change::Timer(_)
         | Change::ReplySettled { .. } => None,

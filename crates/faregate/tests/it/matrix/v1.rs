@@ -22,6 +22,7 @@ const BEFORE_LOGIN: Needs = Needs::TenantIfSent("customers have no session yet")
 pub fn rows() -> Vec<Row> {
     [
         payments(),
+        entitlements(),
         webhooks(),
         gateways(),
         tenants(),
@@ -52,6 +53,40 @@ pub fn operations() -> Vec<Row> {
         row("GET /", pages),
         row("GET /docs", pages),
         row("GET /openapi.json", pages),
+    ]
+}
+
+fn entitlements() -> Vec<Row> {
+    let feature = r#"{"name":"Seats","kind":"limit","unit":"seats"}"#;
+    let offer =
+        r#"{"name":"Free","features":{"feature-of-a":true},"again":"extend","lasts":{"days":1}}"#;
+    vec![
+        row("GET /v1/features", may("feature:read")),
+        row("GET /v1/features/{featureKey}", may("feature:read")).of_object(),
+        row("PUT /v1/features/{featureKey}", may("feature:write"))
+            .at("/v1/features/seats")
+            .body(feature),
+        row("GET /v1/offers", may("offer:read")),
+        row("GET /v1/offers/{offerKey}", may("offer:read")).of_object(),
+        row("GET /v1/offers/{offerKey}/versions", may("offer:read")).of_object(),
+        row("PUT /v1/offers/{offerKey}", may("offer:write"))
+            .at("/v1/offers/offer-of-a")
+            .body(offer),
+        row("GET /v1/accounts/{accountId}/purchases", may("entitlement:read")).of_object(),
+        row("POST /v1/accounts/{accountId}/purchases", may("entitlement:create"))
+            .body(r#"{"offer":"offer-of-a"}"#)
+            .of_object(),
+        row("GET /v1/accounts/{accountId}/purchases/{purchaseId}", may("entitlement:read"))
+            .of_object(),
+        row("POST /v1/accounts/{accountId}/grants", may("entitlement:grant"))
+            .body(r#"{"feature":"feature-of-a","value":true,"reason":"goodwill"}"#)
+            .of_object(),
+        row("DELETE /v1/accounts/{accountId}/grants/{grantId}", may("entitlement:grant"))
+            .of_object()
+            .last(),
+        row("GET /v1/accounts/{accountId}/entitlements", may("entitlement:read")).of_object(),
+        row("GET /v1/accounts/{accountId}/entitlements/{featureKey}", may("entitlement:read"))
+            .of_object(),
     ]
 }
 

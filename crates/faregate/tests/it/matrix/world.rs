@@ -329,7 +329,30 @@ impl World {
         objects.add("transactionKey", "transaction-of-a");
         objects.add("tagId", tag);
         objects.add("searchKey", "of-a");
+        self.add_entitlements();
         self.add_parts_of_account();
+    }
+
+    /// A feature, a free offer that the account bought, and a grant.
+    fn add_entitlements(&mut self) {
+        let admin = self.admin();
+        let feature = json!({ "name": CANARY, "kind": "switch" });
+        assert_eq!(admin.put("/v1/features/feature-of-a", &feature).status, 201);
+        let offer = json!({
+            "name": CANARY, "features": { "feature-of-a": true }, "again": "extend",
+            "lasts": { "days": 1 },
+        });
+        assert_eq!(admin.put("/v1/offers/offer-of-a", &offer).status, 201);
+        let account = self.objects.fill("/v1/accounts/{accountId}");
+        let bought = admin.post(&format!("{account}/purchases"), &json!({ "offer": "offer-of-a" }));
+        assert_eq!(bought.status, 201, "{}", bought.text());
+        let grant = json!({ "feature": "feature-of-a", "value": true, "reason": "goodwill" });
+        let granted = admin.post(&format!("{account}/grants"), &grant);
+        assert_eq!(granted.status, 201, "{}", granted.text());
+        self.objects.add("featureKey", "feature-of-a");
+        self.objects.add("offerKey", "offer-of-a");
+        self.objects.add("purchaseId", text(&bought.json()["purchase"], "purchaseId"));
+        self.objects.add("grantId", text(&granted.json(), "grantId"));
     }
 
     /// A dispute of a payment through the simulator.

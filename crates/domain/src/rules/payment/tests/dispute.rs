@@ -100,7 +100,8 @@ impl Disputed {
                 TimerKind::PaymentRetry
                 | TimerKind::PaymentAction
                 | TimerKind::LateRefund
-                | TimerKind::MethodStep => {
+                | TimerKind::MethodStep
+                | TimerKind::Entitlements => {
                     unreachable!("no timer of a dispute")
                 }
             };

@@ -1,5 +1,7 @@
 //! Requests with an `Idempotency-Key`: a repetition is answered as the first one was.
 
+use domain::Idempotency;
+use domain::payment::ReplyKey;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 use sign_up::Error as SignUpError;
@@ -12,11 +14,11 @@ use crate::input;
 
 /// A request that may come again.
 #[derive(Clone, Copy)]
-pub(super) struct Repeatable {
+pub(crate) struct Repeatable {
     /// Names the tenant, the user and their key.
-    pub(super) key: Uuid,
+    pub(crate) key: Uuid,
     /// What a repetition has in common with the first one. Only stored sealed: requests may have secrets.
-    pub(super) fingerprint: Uuid,
+    pub(crate) fingerprint: Uuid,
 }
 
 impl Repeatable {
@@ -24,7 +26,7 @@ impl Repeatable {
     ///
     /// # Errors
     /// The header `Idempotency-Key`.
-    pub(super) fn of(
+    pub(crate) fn of(
         context: &RequestContext,
         (uri, headers): (&Uri, &HeaderMap),
         body: &impl Serialize,
@@ -39,9 +41,14 @@ impl Repeatable {
         }))
     }
 
+    /// As the core knows it.
+    pub(crate) const fn idempotency(self) -> Idempotency {
+        Idempotency { key: ReplyKey(self.key), fingerprint: self.fingerprint }
+    }
+
     /// # Errors
     /// Where the key was used for another request.
-    pub(super) fn require_same(self, fingerprint: Uuid) -> Result<(), Error> {
+    pub(crate) fn require_same(self, fingerprint: Uuid) -> Result<(), Error> {
         match self.fingerprint == fingerprint {
             true => Ok(()),
             false => Err(SignUpError::AnotherRequest.into()),

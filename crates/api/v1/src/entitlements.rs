@@ -1,0 +1,68 @@
+//! What a tenant sells, what accounts bought, and what they may do.
+
+pub mod features;
+pub mod grants;
+pub mod offers;
+pub mod purchases;
+mod value;
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use domain::AccountId;
+use domain::definition::Expected;
+use engine::Reason;
+use http::header::{HeaderValue, IF_NONE_MATCH};
+use http::{HeaderMap, StatusCode};
+use serde::Serialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::Api;
+use crate::error::Error;
+use crate::input;
+use crate::parameters::invalid;
+
+/// The routes of features, offers, purchases and grants.
+pub(crate) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(features::list))
+        .routes(routes!(features::show, features::put))
+        .routes(routes!(offers::list))
+        .routes(routes!(offers::show, offers::put))
+        .routes(routes!(offers::versions))
+        .routes(routes!(purchases::list, purchases::create))
+        .routes(routes!(purchases::show))
+        .routes(routes!(grants::create))
+        .routes(routes!(grants::delete))
+        .routes(routes!(grants::entitlements))
+        .routes(routes!(grants::check))
+}
+
+/// The version that a `PUT` replaces: `If-Match` names it, `If-None-Match: *` says that there is none.
+fn expected(headers: &HeaderMap) -> Result<Expected, Error> {
+    let nothing = headers.get(IF_NONE_MATCH).map(HeaderValue::as_bytes);
+    match (nothing, input::expected(headers)?) {
+        (None, None) => Ok(Expected::Anything),
+        (None, Some(version)) => Ok(Expected::Version(version)),
+        (Some(b"*"), None) => Ok(Expected::Nothing),
+        (Some(_), _) => Err(invalid("If-None-Match", "is * where there is no If-Match")),
+    }
+}
+
+/// A document with its version as `ETag`; 201 where it is the first.
+fn put_answer(version: i64, document: impl Serialize) -> Response {
+    let status = if version == 1 { StatusCode::CREATED } else { StatusCode::OK };
+    (status, [input::etag(version)], Json(document)).into_response()
+}
+
+fn account_id(text: &str) -> Result<AccountId, Error> {
+    let name = || text.chars().take(64).collect();
+    let missing = |_| Error::NotFound { what: "account", name: name() };
+    Uuid::try_parse(text).map(AccountId::new).map_err(missing)
+}
+
+/// A reply of another command: the core has no such answer.
+fn unexpected() -> Error {
+    Error::Unavailable(Reason::Bug.into())
+}

@@ -1,0 +1,298 @@
+//! Purchases: accounts buy offers.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::response::{IntoResponse, Response};
+use domain::command::PaymentCommand;
+use domain::payment::PaymentFile;
+use domain::purchase::{Buy, Purchase as Row};
+use domain::reply::EntitlementReply;
+use domain::{
+    AccountId, Command, PaymentMethodId, PaymentReply, PaymentResult, PurchaseId, Reply, TenantNo,
+};
+use engine::time::rfc3339;
+use http::StatusCode;
+use http::header::LOCATION;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::grants::EntitlementsView;
+use super::offers::{OfferBody, PriceBody, body as offer_body};
+use super::{account_id, unexpected};
+use crate::Api;
+use crate::caller::Call;
+use crate::error::{Error, PurchaseFailed};
+use crate::input;
+use crate::openapi::{IdempotencyKey, ObjectRejections, PageParameters};
+use crate::parameters::{Parameters, invalid};
+use crate::repeatable::Repeatable;
+
+/// How many properties of a payment a request has at most.
+const PROPERTIES_MAX: usize = 100;
+
+/// A purchase.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PurchaseView {
+    purchase_id: Uuid,
+    account_id: Uuid,
+    /// The key of the offer
+    offer: String,
+    /// The version that was bought
+    offer_version: i64,
+    /// The offer as it was bought
+    terms: OfferBody,
+    /// Absent where it was free
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment_id: Option<Uuid>,
+    /// `PENDING`, `FAILED`, `ACTIVE`, `RETURNED`, or `DUPLICATE`: paid late, when the account had it already
+    status: &'static str,
+    /// From when on it holds (RFC 3339); `null` as long as it was never paid
+    from: Option<String>,
+    /// Until when (RFC 3339); `null`: for ever, or never paid
+    until: Option<String>,
+    /// When it was made (RFC 3339)
+    created_at: String,
+    /// When it last changed (RFC 3339)
+    updated_at: String,
+}
+
+/// The payment of a purchase.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PurchasePayment {
+    payment_id: Uuid,
+    transaction_id: Uuid,
+    /// The status of the transaction, such as `SUCCESS` or `PENDING`
+    status: &'static str,
+    /// The gateway that took it
+    gateway: String,
+}
+
+/// A purchase that was made.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Bought {
+    purchase: PurchaseView,
+    /// Absent where it was free
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment: Option<PurchasePayment>,
+    /// What the account may do now
+    entitlements: EntitlementsView,
+}
+
+/// A page of purchases, oldest first.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PurchaseList {
+    purchases: Vec<PurchaseView>,
+    /// The `offset` of the next page, which may be empty; `null` after the last page
+    next_offset: Option<u64>,
+}
+
+/// What is to be bought.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewPurchase {
+    /// The key of an offer
+    offer: String,
+    /// The version that the buyer saw; 409 where there is a newer one
+    version: Option<i64>,
+    /// The price that the buyer saw, absent where it is free; 409 where it is another now
+    expected_price: Option<PriceBody>,
+    /// The account's default where it is absent
+    payment_method_id: Option<Uuid>,
+    /// For the payment's gateway
+    #[serde(default)]
+    properties: BTreeMap<String, String>,
+}
+
+/// Buys an offer.
+#[utoipa::path(post, path = "/v1/accounts/{accountId}/purchases", tag = "Entitlements", operation_id = "buy_offer",
+    summary = "Buys an offer: payment, purchase and grants are one commit",
+    params(("accountId" = Uuid, Path), IdempotencyKey),
+    request_body = NewPurchase,
+    responses(
+        ObjectRejections,
+        (status = 201, description = "Bought, paid and granted", body = Bought),
+        (status = 202, description = "The payment is pending, or its outcome is not known yet: nothing is granted before. `Location` is the purchase", body = Bought),
+        (status = 400, description = "A field is invalid"),
+        (status = 402, description = "The payment was declined"),
+        (status = 409, description = "The offer or its price is another now, the account has the offer or is buying it, it is not for this account, or the account is closed"),
+        (status = 422, description = "The key was used for another request, or a control plugin aborted the payment"),
+        (status = 502, description = "The gateway did not take the payment: no money moved"),
+        (status = 503, description = "The payment cannot be made now: nothing was begun")))]
+pub async fn create(
+    Call { api, context, uri, headers }: Call,
+    Path(account): Path<String>,
+    body: Body,
+) -> Result<Response, Error> {
+    context.require("entitlement:create")?;
+    Parameters::of(&uri)?.end()?;
+    let account = account_id(&account)?;
+    let it: NewPurchase = input::json(body, &context.tenant).await?;
+    let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
+    if it.expected_price.is_some() {
+        context.require("payment:trigger")?;
+    }
+    if it.properties.len() > PROPERTIES_MAX {
+        return Err(invalid("properties", "are more than 100"));
+    }
+    let expected = it.expected_price.as_ref().map(|it| it.price("expectedPrice")).transpose()?;
+    let command = Command::Payment(PaymentCommand::Buy(Box::new(Buy {
+        account,
+        offer: it.offer,
+        version: it.version,
+        expected,
+        payment_method: it.payment_method_id.map(PaymentMethodId::new),
+        properties: it.properties.into_iter().collect(),
+    })));
+    let reply = context.submit_once(&api, command, repeatable.map(Repeatable::idempotency)).await?;
+    answer(&api, context.tenant.no, account, reply).await
+}
+
+async fn answer(
+    api: &Api,
+    no: TenantNo,
+    account: AccountId,
+    reply: Reply,
+) -> Result<Response, Error> {
+    let (purchase, paid) = match reply {
+        Reply::Entitlement(EntitlementReply::Bought(id)) => (id, None),
+        Reply::Payment(reply) => {
+            let payment = reply.payment;
+            let file = api.engine.read(move |queries| queries.payment(no, payment)).await?;
+            let bought = file.as_ref().and_then(|it| it.payment.purchase);
+            let (Some(purchase), Some(file)) = (bought, file) else {
+                return Err(unexpected());
+            };
+            (purchase, Some((reply, file)))
+        }
+        Reply::PaymentAborted(it) => {
+            return Err(Error::PurchaseFailed(PurchaseFailed::Aborted { reason: it.reason }));
+        }
+        Reply::Done
+        | Reply::TenantCreated(_)
+        | Reply::TagDefinitionCreated(_)
+        | Reply::Access(_)
+        | Reply::Flag(_)
+        | Reply::Account(_)
+        | Reply::Customer(_)
+        | Reply::Entitlement(_)
+        | Reply::Imported { .. } => return Err(unexpected()),
+    };
+    let location = format!("/v1/accounts/{account}/purchases/{purchase}");
+    let status = paid.as_ref().map_or(Ok(StatusCode::CREATED), |(reply, _)| status_of(reply))?;
+    let read = move |queries: &dyn engine::ports::Queries| {
+        Ok((queries.purchase(no, purchase)?, queries.entitlements(no, account)?))
+    };
+    let (purchase, entitlements) = api.engine.read(read).await?;
+    let purchase = purchase.ok_or_else(unexpected)?;
+    let now = api.engine.clock().now();
+    let bought = Bought {
+        purchase: view(&purchase),
+        payment: paid.map(|(reply, file)| payment_view(&reply, &file)),
+        entitlements: EntitlementsView::of(account, entitlements.as_ref(), now),
+    };
+    Ok((status, [(LOCATION, location)], Json(bought)).into_response())
+}
+
+/// The status of the answer, by that of the payment.
+fn status_of(reply: &PaymentReply) -> Result<StatusCode, Error> {
+    use domain::payment::TransactionStatus as S;
+    let failed = |failure| Err(Error::PurchaseFailed(failure));
+    match &reply.result {
+        PaymentResult::Status { status, message } => match status {
+            S::Success => Ok(StatusCode::CREATED),
+            S::Pending | S::Unknown | S::InFlight => Ok(StatusCode::ACCEPTED),
+            S::PaymentFailure => {
+                failed(PurchaseFailed::Declined { reason: message.clone().unwrap_or_default() })
+            }
+            S::PluginFailure => failed(PurchaseFailed::NotTaken),
+        },
+        PaymentResult::GatewayFailed { .. }
+        | PaymentResult::GatewayAnsweredNothing
+        | PaymentResult::GatewayTimedOut => Ok(StatusCode::ACCEPTED),
+    }
+}
+
+fn payment_view(reply: &PaymentReply, file: &PaymentFile) -> PurchasePayment {
+    let transaction = file.transaction(reply.transaction);
+    PurchasePayment {
+        payment_id: reply.payment.uuid(),
+        transaction_id: reply.transaction.uuid(),
+        status: transaction.map_or("UNKNOWN", |it| it.status.name()),
+        gateway: file.payment.gateway.clone(),
+    }
+}
+
+/// The purchases of an account.
+#[utoipa::path(get, path = "/v1/accounts/{accountId}/purchases", tag = "Entitlements", operation_id = "purchases",
+    summary = "The purchases of an account, the oldest first",
+    params(("accountId" = Uuid, Path), PageParameters),
+    responses(
+        ObjectRejections,
+        (status = 200, description = "The purchases", body = PurchaseList),
+        (status = 400, description = "A parameter is invalid")))]
+pub async fn list(
+    Call { api, context, uri, .. }: Call,
+    Path(account): Path<String>,
+) -> Result<Json<PurchaseList>, Error> {
+    context.require("entitlement:read")?;
+    let mut parameters = Parameters::of(&uri)?;
+    let page = parameters.page()?;
+    parameters.end()?;
+    let account = account_id(&account)?;
+    let no = context.tenant.no;
+    let read = move |queries: &dyn engine::ports::Queries| {
+        let is_there = queries.account(no, account)?.is_some();
+        Ok((is_there, queries.purchases(no, account, page)?))
+    };
+    let (is_there, rows) = api.engine.read(read).await?;
+    if !is_there {
+        return Err(Error::NotFound { what: "account", name: account.to_string() });
+    }
+    let is_full = u64::try_from(rows.len()).is_ok_and(|rows| rows == page.limit && rows > 0);
+    let next_offset = is_full.then(|| page.offset + page.limit);
+    Ok(Json(PurchaseList { purchases: rows.iter().map(view).collect(), next_offset }))
+}
+
+/// A purchase.
+#[utoipa::path(get, path = "/v1/accounts/{accountId}/purchases/{purchaseId}", tag = "Entitlements", operation_id = "purchase",
+    summary = "A purchase of an account",
+    params(("accountId" = Uuid, Path), ("purchaseId" = Uuid, Path)),
+    responses(ObjectRejections, (status = 200, description = "The purchase", body = PurchaseView)))]
+pub async fn show(
+    Call { api, context, uri, .. }: Call,
+    Path((account, id)): Path<(String, String)>,
+) -> Result<Json<PurchaseView>, Error> {
+    context.require("entitlement:read")?;
+    Parameters::of(&uri)?.end()?;
+    let account = account_id(&account)?;
+    let missing = || Error::NotFound { what: "purchase", name: id.chars().take(64).collect() };
+    let wanted = PurchaseId::new(Uuid::try_parse(&id).map_err(|_| missing())?);
+    let no = context.tenant.no;
+    let found = api.engine.read(move |queries| queries.purchase(no, wanted)).await?;
+    let found = found.filter(|it| it.account_id == account);
+    found.as_ref().map(view).map(Json).ok_or_else(missing)
+}
+
+fn view(it: &Row) -> PurchaseView {
+    PurchaseView {
+        purchase_id: it.id.uuid(),
+        account_id: it.account_id.uuid(),
+        offer: it.offer.clone(),
+        offer_version: it.offer_version,
+        terms: offer_body(&it.terms.offer),
+        payment_id: it.payment_id.map(domain::PaymentId::uuid),
+        status: it.status.name(),
+        from: it.from.map(rfc3339),
+        until: it.until.map(rfc3339),
+        created_at: rfc3339(it.created_at),
+        updated_at: rfc3339(it.updated_at),
+    }
+}

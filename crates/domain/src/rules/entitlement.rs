@@ -1,0 +1,173 @@
+//! What an account may do: grants by hand, what ends by time, and how any change of it is written.
+
+use crate::blocking_state::ClosedTo;
+use crate::change::{EntitlementChange, TimerChange};
+use crate::context::Context;
+use crate::entitlement::{
+    ContinueEntitlements, EntitledFeature, Entitlements, GRANTS_MAX, Grant, GrantFeature,
+    GrantSource, GrantedFeature, LISTED_MAX, RevokeGrant,
+};
+use crate::feature::check_key;
+use crate::reply::{EntitlementReply, Outcome};
+use crate::rules::blocking_state::refuse_closed;
+use crate::rules::timer;
+use crate::state::State;
+use crate::timer::{Timer, TimerKey, TimerKind};
+use crate::{
+    Accepted, AccountId, AccountRejection, EntitlementRejection as R, Event, Rejection, Reply,
+    Revision,
+};
+
+const fn timer_of(account: AccountId) -> TimerKey {
+    TimerKey { kind: TimerKind::Entitlements, object: account.uuid() }
+}
+
+/// What an account has, to be changed and [`put`].
+pub(super) fn of_account(state: &State, account: AccountId, cx: &Context) -> Entitlements {
+    let known = state.entitlements(cx.tenant, account).cloned();
+    known.unwrap_or_else(|| Entitlements::none_of(cx.tenant, account, Revision::first(cx.seq)))
+}
+
+/// Writes what an account has from now on, where it changed, without what is over. Gives it its version, says what
+/// changed, and sets its timer.
+pub(super) fn put(state: &State, mut after: Entitlements, cx: &mut Context) {
+    let account = after.account_id;
+    let known = state.entitlements(cx.tenant, account);
+    let before = known.map_or(&[][..], |it| &it.grants);
+    after.grants.retain(|it| !it.term().is_over(cx.now));
+    for bought in after.bought.values_mut() {
+        bought.live.retain(|it| !it.term.is_some_and(|term| term.is_over(cx.now)));
+    }
+    after.bought.retain(|_, it| !it.paid.is_empty() || !it.live.is_empty());
+    let named = |it: &Grant| GrantedFeature { grant: it.id, feature: it.feature.clone() };
+    let lacks = |all: &[Grant], it: &Grant| !all.iter().any(|other| other.id == it.id);
+    let granted: Vec<_> = after.grants.iter().filter(|it| lacks(before, it)).map(named).collect();
+    let ended = before.iter().filter(|it| lacks(&after.grants, it));
+    let (expired, revoked): (Vec<&Grant>, Vec<&Grant>) =
+        ended.partition(|it| it.term().is_over(cx.now));
+    let timer_was_at = known.and_then(|it| it.due);
+    let has_begun =
+        |it: &Grant| timer_was_at.is_some_and(|due| due <= it.from) && it.from <= cx.now;
+    let begins = before.iter().any(has_begun);
+    if begins || !granted.is_empty() || !expired.is_empty() || !revoked.is_empty() {
+        after.version += 1;
+        after.changed_at = cx.now;
+        let event = |grants: Vec<&Grant>| grants.into_iter().map(named).collect::<Vec<_>>();
+        let (expired, revoked) = (event(expired), event(revoked));
+        if !granted.is_empty() {
+            cx.event(Event::EntitlementsGranted { account, grants: granted });
+        }
+        if !revoked.is_empty() {
+            cx.event(Event::EntitlementsRevoked { account, grants: revoked });
+        }
+        if !expired.is_empty() {
+            cx.event(Event::EntitlementsExpired { account, grants: expired });
+        }
+        cx.event(changed(&after, cx));
+    }
+    after.due = after.next_due(cx.now);
+    if after.due != timer_was_at {
+        set_timer(&after, cx);
+    }
+    if known != Some(&after) {
+        after.revision = known.map_or(Revision::first(cx.seq), |it| it.revision.next(cx.seq));
+        cx.change(EntitlementChange::Entitlements(Box::new(after)));
+    }
+}
+
+fn changed(after: &Entitlements, cx: &Context) -> Event {
+    let has = after.at(cx.now);
+    let total = has.len();
+    let features = has.into_iter().take(LISTED_MAX).map(|(feature, it)| EntitledFeature {
+        feature: feature.to_owned(),
+        value: it.value,
+        until: it.until,
+    });
+    let (account, version, features) = (after.account_id, after.version, features.collect());
+    Event::EntitlementsChanged { account, version, features, total }
+}
+
+fn set_timer(it: &Entitlements, cx: &mut Context) {
+    let (tenant, key, account) = (it.tenant, timer_of(it.account_id), it.account_id);
+    cx.change(match it.due {
+        Some(due) => TimerChange::Set(Timer { tenant, key, account, due }),
+        None => TimerChange::Cleared(key),
+    });
+}
+
+pub(crate) fn grant(state: &State, it: &GrantFeature, cx: &mut Context) -> Outcome {
+    if state.account(cx.tenant, it.account).is_none() {
+        return Err(AccountRejection::NotFound { id: it.account }.into());
+    }
+    refuse_closed(state, it.account, ClosedTo::Entitlements, cx)?;
+    let feature = state.feature(cx.tenant, &it.feature).filter(|it| !it.archived);
+    let Some(feature) = feature else {
+        return Err(R::FeatureNotFound { key: it.feature.clone() }.into());
+    };
+    if let Some(reason) = feature.terms.kind.refuses(&it.value) {
+        return Err(Rejection::invalid("value", reason));
+    }
+    check_key("reason", &it.reason)?;
+    let from = it.from.unwrap_or(cx.now);
+    if from < cx.now {
+        return Err(Rejection::invalid("from", "is in the past"));
+    }
+    if it.until.is_some_and(|until| until <= from) {
+        return Err(Rejection::invalid("until", "should be in the future, and after from"));
+    }
+    let mut after = of_account(state, it.account, cx);
+    if after.grants.len() >= GRANTS_MAX {
+        return Err(R::TooMany { what: "grants".to_owned(), most: GRANTS_MAX }.into());
+    }
+    let grant = Grant {
+        id: cx.mint(),
+        feature: it.feature.clone(),
+        value: it.value.clone(),
+        terms: feature.terms.clone(),
+        source: GrantSource::Manual { reason: it.reason.clone() },
+        from,
+        until: it.until,
+    };
+    let id = grant.id;
+    after.grants.push(grant);
+    put(state, after, cx);
+    Ok(Accepted::now(Reply::Entitlement(EntitlementReply::Granted(id))))
+}
+
+pub(crate) fn revoke(state: &State, it: &RevokeGrant, cx: &mut Context) -> Outcome {
+    let mut after = of_account(state, it.account, cx);
+    let found = after.grants.iter().position(|grant| grant.id == it.grant);
+    let Some(at) = found.filter(|at| !after.grants[*at].term().is_over(cx.now)) else {
+        return Err(R::GrantNotFound { id: it.grant }.into());
+    };
+    if let Some(purchase) = after.grants[at].purchase() {
+        return Err(R::GrantOfPurchase { id: it.grant, purchase }.into());
+    }
+    after.grants.remove(at);
+    put(state, after, cx);
+    Ok(Accepted::now(Reply::Done))
+}
+
+/// The timer of an account's entitlements is due.
+pub(crate) fn proceed(state: &State, it: &ContinueEntitlements, cx: &mut Context) -> Outcome {
+    if timer::take(state, (timer_of(it.account), it.due), cx) {
+        put(state, of_account(state, it.account, cx), cx);
+    }
+    Ok(Accepted::now(Reply::Done))
+}
+
+/// Ends all that a closed account was granted. What it is still paying for is granted once it is paid.
+pub(super) fn end_all(state: &State, account: AccountId, cx: &mut Context) {
+    if state.entitlements(cx.tenant, account).is_none() {
+        return;
+    }
+    let mut after = of_account(state, account, cx);
+    after.grants.clear();
+    for bought in after.bought.values_mut() {
+        bought.live.retain(|it| it.term.is_none());
+    }
+    put(state, after, cx);
+}
+
+#[cfg(test)]
+mod tests;

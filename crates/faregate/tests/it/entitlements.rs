@@ -1,0 +1,254 @@
+//! What an account bought is on in the commit that took the money, and off in the one that gave it back.
+
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Client};
+use crate::gateways::account;
+use crate::process::Server;
+
+const SIMULATOR: &str = "faregate-simulator";
+
+/// A switch, a limit, and an offer of both for 10 USD a month.
+pub fn sell(client: &Client, offer: &Value) {
+    let feature = |key: &str, body: Value| {
+        let answer = client.put(&format!("/v1/features/{key}"), &body);
+        assert!([200, 201].contains(&answer.status), "{}", answer.text());
+    };
+    feature("pro", json!({ "name": "Pro", "kind": "switch" }));
+    feature(
+        "seats",
+        json!({ "name": "Seats", "kind": "limit", "unit": "seats", "combine": "sum" }),
+    );
+    let answer = client.put("/v1/offers/monthly", offer);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+}
+
+pub fn monthly() -> Value {
+    json!({
+        "name": "Monthly", "price": { "amount": "10", "currency": "USD" },
+        "features": { "pro": true, "seats": 5 }, "lasts": { "months": 1 }, "again": "extend",
+    })
+}
+
+/// What is asked for to buy it.
+pub fn wanted() -> Value {
+    json!({ "offer": "monthly", "expectedPrice": { "amount": "10.00", "currency": "USD" } })
+}
+
+fn buy(client: &Client, account: &str, body: &Value) -> Answer {
+    client.post(&format!("/v1/accounts/{account}/purchases"), body)
+}
+
+/// What an account may do: each feature with its value, and the version.
+fn shown(client: &Client, account: &str) -> (Vec<(String, Value)>, i64) {
+    let it = client.get(&format!("/v1/accounts/{account}/entitlements")).json();
+    let features = it["features"].as_array().unwrap().iter();
+    let features =
+        features.map(|it| (it["feature"].as_str().unwrap().to_owned(), it["value"].clone()));
+    (features.collect(), it["version"].as_i64().unwrap())
+}
+
+fn is_allowed(client: &Client, account: &str, feature: &str) -> Value {
+    let answer = client.get(&format!("/v1/accounts/{account}/entitlements/{feature}"));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()["allowed"].clone()
+}
+
+fn advance(client: &Client, days: u32) {
+    let clock = format!("/1.0/kb/test/clock?days={days}&timeoutSec=20");
+    assert_eq!(client.send("PUT", &clock, None).status, 200);
+}
+
+#[test]
+fn what_was_paid_for_is_on_and_a_refund_takes_it_back() {
+    let server = Server::start();
+    let client = server.tenant();
+    sell(&client, &monthly());
+    let account = account(&client, SIMULATOR);
+    assert_eq!(is_allowed(&client, &account, "pro"), false);
+    let answer = buy(&client, &account, &wanted());
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let bought = answer.json();
+    assert_eq!(bought["purchase"]["status"], "ACTIVE");
+    assert_eq!(bought["payment"]["status"], "SUCCESS");
+    let on = vec![("pro".to_owned(), json!(true)), ("seats".to_owned(), json!(5))];
+    assert_eq!(shown(&client, &account), (on, 1));
+    assert_eq!(is_allowed(&client, &account, "seats"), true);
+    let purchase = answer.header("location").unwrap();
+    assert_eq!(client.get(purchase).json(), bought["purchase"]);
+    let listed = client.get(&format!("/v1/accounts/{account}/purchases")).json();
+    assert_eq!(listed["purchases"], json!([bought["purchase"]]));
+    let grant = &bought["entitlements"]["features"][0]["grants"][0];
+    assert_eq!(grant["source"], "offer");
+    assert_eq!(grant["purchaseId"], bought["purchase"]["purchaseId"]);
+    // A grant of a purchase ends with it.
+    let grant = format!("/v1/accounts/{account}/grants/{}", grant["grantId"].as_str().unwrap());
+    assert_eq!(client.delete(&grant).status, 409);
+    let payment = bought["payment"]["paymentId"].as_str().unwrap();
+    let refund = |amount: i64| {
+        let path = format!("/1.0/kb/payments/{payment}/refunds");
+        assert_eq!(client.post(&path, &json!({ "amount": amount })).status, 201);
+    };
+    refund(4);
+    assert_eq!(is_allowed(&client, &account, "pro"), true);
+    refund(6);
+    assert_eq!(shown(&client, &account), (vec![], 2));
+    assert_eq!(client.get(purchase).json()["status"], "RETURNED");
+}
+
+#[test]
+fn what_is_not_paid_grants_nothing() {
+    let server = Server::start();
+    let client = server.tenant();
+    sell(&client, &monthly());
+    let account = account(&client, SIMULATOR);
+    let with = |properties: Value| {
+        let mut body = wanted();
+        body["properties"] = properties;
+        buy(&client, &account, &body)
+    };
+    let declined = with(json!({ "outcome": "ERROR", "errorMessage": "no money" }));
+    assert_eq!(declined.status, 402, "{}", declined.text());
+    assert_eq!(declined.json()["detail"], "the payment was declined: no money");
+    assert_eq!(with(json!({ "outcome": "CANCELED" })).status, 502);
+    assert_eq!(shown(&client, &account), (vec![], 0));
+    let pending = with(json!({ "outcome": "PENDING" }));
+    assert_eq!(pending.status, 202, "{}", pending.text());
+    assert_eq!(pending.json()["purchase"]["status"], "PENDING");
+    assert_eq!(shown(&client, &account), (vec![], 0));
+    // The same offer waits for its outcome.
+    let again = buy(&client, &account, &wanted());
+    assert_eq!(again.status, 409, "{}", again.text());
+    assert!(again.json()["type"].as_str().unwrap().ends_with("purchase-pending"));
+    let payment = pending.json()["payment"].clone();
+    let (payment, transaction) = (&payment["paymentId"], &payment["transactionId"]);
+    let path = format!("/1.0/kb/payments/{}", payment.as_str().unwrap());
+    let body = json!({ "transactionId": transaction });
+    let completed = client.put(&path, &body);
+    assert!([200, 202, 204].contains(&completed.status), "{}", completed.text());
+    assert_eq!(client.get(pending.header("location").unwrap()).json()["status"], "ACTIVE");
+    assert_eq!(is_allowed(&client, &account, "pro"), true);
+}
+
+#[test]
+fn a_repeated_request_buys_once() {
+    let server = Server::start();
+    let client = server.tenant();
+    sell(&client, &monthly());
+    let account = account(&client, SIMULATOR);
+    let keyed = client.clone().header("Idempotency-Key", "order-7");
+    let first = buy(&keyed, &account, &wanted());
+    assert_eq!(first.status, 201, "{}", first.text());
+    let again = buy(&keyed, &account, &wanted());
+    assert_eq!(again.json()["purchase"], first.json()["purchase"]);
+    let mut other = wanted();
+    other["version"] = json!(1);
+    assert_eq!(buy(&keyed, &account, &other).status, 422);
+    let listed = client.get(&format!("/v1/accounts/{account}/purchases")).json();
+    assert_eq!(listed["purchases"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_over_is_off() {
+    let server = Server::start();
+    let client = server.tenant();
+    sell(&client, &monthly());
+    let account = account(&client, SIMULATOR);
+    assert_eq!(buy(&client, &account, &wanted()).status, 201);
+    let granted = json!({ "feature": "seats", "value": 3, "reason": "goodwill" });
+    let granted = client.post(&format!("/v1/accounts/{account}/grants"), &granted);
+    assert_eq!(granted.status, 201, "{}", granted.text());
+    assert_eq!(granted.json()["entitlements"]["features"][1]["value"], 8);
+    let path = format!("/v1/accounts/{account}/entitlements");
+    let etag = client.get(&path).header("etag").unwrap().to_owned();
+    let asked = client.clone().header("If-None-Match", &etag);
+    assert_eq!(asked.get(&path).status, 304);
+    advance(&client, 32);
+    assert_eq!(shown(&client, &account).0, [("seats".to_owned(), json!(3))]);
+    assert_eq!(asked.get(&path).status, 200);
+    let grant =
+        format!("/v1/accounts/{account}/grants/{}", granted.json()["grantId"].as_str().unwrap());
+    assert_eq!(client.delete(&grant).status, 204);
+    assert_eq!(client.delete(&grant).status, 404);
+    assert_eq!(shown(&client, &account).0, []);
+}
+
+/// What is refused, with the status and the field or the type of the problem.
+#[test]
+fn refusals() {
+    let server = Server::start();
+    let client = server.tenant();
+    sell(&client, &monthly());
+    let buyer = account(&client, SIMULATOR);
+    let check = |answer: Answer, status: u16, named: &str| {
+        assert_eq!(answer.status, status, "{}", answer.text());
+        let problem = answer.json();
+        let kind = problem["type"].as_str().unwrap_or_default();
+        let field = problem["field"].as_str().unwrap_or_default();
+        assert!(field == named || kind.ends_with(named), "{named}: {problem}");
+    };
+    let changed = |name: &str, value: Value| {
+        let mut body = wanted();
+        body[name] = value;
+        buy(&client, &buyer, &body)
+    };
+    let price = |amount: &str, currency: &str| json!({ "amount": amount, "currency": currency });
+    check(changed("expectedPrice", price("9", "USD")), 409, "price-changed");
+    check(changed("expectedPrice", price("10", "EUR")), 409, "price-changed");
+    check(changed("expectedPrice", Value::Null), 409, "price-changed");
+    check(changed("expectedPrice", price("1.234", "USD")), 400, "expectedPrice");
+    check(changed("expectedPrice", price("10", "XYZ")), 400, "expectedPrice");
+    check(changed("version", json!(2)), 409, "offer-changed");
+    check(changed("offer", json!("none")), 404, "not-found");
+    let nobody = uuid::Uuid::nil().to_string();
+    check(changed("paymentMethodId", json!(nobody)), 404, "not-found");
+    check(buy(&client, &nobody, &wanted()), 404, "not-found");
+    let in_euros = client.create("/1.0/kb/accounts", &json!({ "currency": "EUR" }));
+    let in_euros = in_euros["accountId"].as_str().unwrap();
+    check(buy(&client, in_euros, &wanted()), 409, "not-for-account");
+    let grants = format!("/v1/accounts/{buyer}/grants");
+    let grant = |name: &str, value: Value| {
+        let mut body = json!({ "feature": "seats", "value": 3, "reason": "goodwill" });
+        body[name] = value;
+        client.post(&grants, &body)
+    };
+    check(grant("feature", json!("none")), 404, "not-found");
+    check(grant("value", json!(-1)), 400, "value");
+    check(grant("value", json!(9_223_372_036_854_775_808_u64)), 400, "value");
+    check(grant("value", json!("3")), 400, "value");
+    check(grant("reason", json!("For Ada")), 400, "reason");
+    check(grant("until", json!("2001-01-01T00:00:00Z")), 400, "until");
+    check(grant("from", json!("yesterday")), 400, "from");
+    let unknown = client.get(&format!("/v1/accounts/{buyer}/entitlements/none"));
+    check(unknown, 404, "not-found");
+    let many: serde_json::Map<String, Value> =
+        (0..1_000).map(|n| (format!("f{n}"), json!(true))).collect();
+    let mut offer = monthly();
+    offer["features"] = Value::Object(many);
+    check(client.put("/v1/offers/large", &offer), 400, "features");
+    let mut offer = monthly();
+    offer["lasts"] = json!({ "days": -3 });
+    check(client.put("/v1/offers/past", &offer), 400, "body");
+    let stale = client.clone().header("If-Match", "\"7\"");
+    check(stale.put("/v1/offers/monthly", &monthly()), 412, "version-changed");
+    let closed = client.send("DELETE", &format!("/1.0/kb/accounts/{buyer}"), None);
+    assert_eq!(closed.status, 204, "{}", closed.text());
+    check(buy(&client, &buyer, &wanted()), 409, "account-closed");
+    check(grant("value", json!(3)), 409, "account-closed");
+}
+
+#[test]
+fn another_tenants_features_are_not_there() {
+    let server = Server::start();
+    let client = server.tenant();
+    sell(&client, &monthly());
+    let another = json!({ "apiKey": "joe", "apiSecret": "secret" });
+    assert_eq!(server.client().post("/1.0/kb/tenants", &another).status, 201);
+    let other = server.client().tenant("joe", "secret");
+    let account = account(&other, SIMULATOR);
+    assert_eq!(other.get("/v1/features/pro").status, 404);
+    assert_eq!(other.get("/v1/offers/monthly").status, 404);
+    assert_eq!(buy(&other, &account, &wanted()).status, 404);
+    let offer = other.put("/v1/offers/stolen", &monthly());
+    assert_eq!(offer.json()["field"], "features.pro");
+}

@@ -1,0 +1,615 @@
+//! A seeded simulation of purchases: offers that change, payments that end at any time and end otherwise later, money
+//! that goes back, grants that are over, and processes that die; beside a naive model of what each account has.
+
+mod model;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::account::CreateAccount;
+use domain::change::{Change, EntitlementChange, TimerChange};
+use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand};
+use domain::context::RoutingSettings;
+use domain::definition::Expected;
+use domain::entitlement::{ContinueEntitlements, GrantFeature, RevokeGrant};
+use domain::feature::{
+    Combine, FeatureKind, FeatureTerms, FeatureValue, LimitTerms, PutFeature, Reset,
+};
+use domain::offer::{Again, Buyers, Lasts, OfferTerms, Price, PutOffer, Revocation};
+use domain::payment::{
+    Actor, FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge, GatewayOutcome,
+    GatewayReplied, GatewayStatus, RefundLateSuccess, ReplyKey,
+};
+use domain::payment_method::CreatePaymentMethod;
+use domain::purchase::Buy;
+use domain::read::Read;
+use domain::timer::{Timer, TimerKind};
+use domain::{
+    AccountId, AmountMinor, Command, Currency, Effect, Event, GatewayCall, GatewaySettings,
+    GrantId, PaymentId, Request, RequestId, Settings, TenantNo, Timestamp, TransactionId,
+};
+use engine::Answer;
+use engine::partition::{Partition, Times, Verdict, Work};
+use engine::ports::{Batch, Loaded, Opened, Store, StoreError};
+use store::Share;
+use uuid::Uuid;
+
+use self::model::Model;
+use crate::disk::Disk;
+use crate::memory::{MemoryDisk, MemoryStore};
+use crate::random::Random;
+
+const TENANT: TenantNo = TenantNo(1);
+const GATEWAY: &str = "till";
+/// How many things happen in a run.
+const STEPS: usize = 300;
+/// What is sold, in minor units.
+const PRICES: [i64; 2] = [1_000, 1_200];
+const OFFERS: [&str; 3] = ["monthly", "once", "forever"];
+
+/// A bug planted at the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PurchaseMutant {
+    /// What is granted is not written with the purchase that is paid.
+    LosesGrants,
+    /// Purchases are loaded as if they were free.
+    GrantsUnpaid,
+    /// What an account bought is not loaded.
+    ForgetsBought,
+    /// What is taken back is not written.
+    StaysOn,
+    /// The timers of entitlements are forgotten.
+    DropsTimer,
+}
+
+/// What an event said that an account has.
+#[derive(Clone, Debug)]
+struct Told {
+    version: i64,
+    features: BTreeMap<String, FeatureValue>,
+}
+
+type Events = Arc<Mutex<BTreeMap<AccountId, Vec<Told>>>>;
+
+/// The store, with a bug where one is planted. It notes the events.
+struct Planted {
+    store: MemoryStore,
+    mutant: Option<PurchaseMutant>,
+    events: Events,
+    /// How many grants accounts had before.
+    grants: BTreeMap<AccountId, usize>,
+}
+
+impl Store for Planted {
+    fn open(&mut self) -> Result<Opened, StoreError> {
+        self.store.open()
+    }
+
+    fn load(
+        &mut self,
+        reads: &BTreeSet<Read>,
+        replies: &BTreeSet<ReplyKey>,
+    ) -> Result<Loaded, StoreError> {
+        let mut loaded = self.store.load(reads, replies)?;
+        if self.mutant == Some(PurchaseMutant::GrantsUnpaid) {
+            let purchases = loaded.state.purchases.values_mut();
+            purchases.for_each(|it| it.terms.offer.price = None);
+        }
+        if self.mutant == Some(PurchaseMutant::ForgetsBought) {
+            let all = loaded.state.entitlements.values_mut().flatten();
+            all.for_each(|it| it.bought.clear());
+        }
+        Ok(loaded)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let mut entries = batch.entries.clone();
+        for entry in &mut entries {
+            let is_timer = entry.command == "ContinueEntitlements";
+            entry.changes.retain(|it| !self.is_lost(it, is_timer));
+            for event in &entry.events {
+                self.note(event);
+            }
+        }
+        let Batch { replies, sequences, queue_offset, .. } = batch;
+        self.store.commit(&Batch {
+            entries,
+            replies: replies.clone(),
+            bookkeeping: batch.bookkeeping.clone(),
+            sequences: *sequences,
+            queue_offset: *queue_offset,
+        })
+    }
+}
+
+impl Planted {
+    fn is_lost(&mut self, change: &Change, is_timer: bool) -> bool {
+        match (change, self.mutant) {
+            (Change::Timer(TimerChange::Set(it)), Some(PurchaseMutant::DropsTimer)) => {
+                it.key.kind == TimerKind::Entitlements
+            }
+            (Change::Entitlement(EntitlementChange::Entitlements(it)), mutant) => {
+                let now = it.grants.len();
+                let before = self.grants.insert(it.account_id, now).unwrap_or_default();
+                match mutant {
+                    Some(PurchaseMutant::LosesGrants) => now > before,
+                    Some(PurchaseMutant::StaysOn) => now < before && !is_timer,
+                    Some(_) | None => false,
+                }
+            }
+            (
+                Change::Timer(_)
+                | Change::Entitlement(_)
+                | Change::Tenant(_)
+                | Change::Access(_)
+                | Change::Flag(_)
+                | Change::Account(_)
+                | Change::Customer(_)
+                | Change::Payment(_)
+                | Change::Claim(_)
+                | Change::ReplySettled { .. },
+                _,
+            ) => false,
+        }
+    }
+
+    fn note(&self, event: &Event) {
+        if let Event::EntitlementsChanged { account, version, features, .. } = event {
+            let features = features.iter().map(|it| (it.feature.clone(), it.value.clone()));
+            let told = Told { version: *version, features: features.collect() };
+            let mut all = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+            all.entry(*account).or_default().push(told);
+        }
+    }
+}
+
+/// What became of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Purchases that were paid.
+    pub paid: usize,
+    /// Purchases whose money went back.
+    pub returned: usize,
+    /// Purchases that were paid when the account had the offer already.
+    pub duplicates: usize,
+    /// Purchases that were refused.
+    pub refused: usize,
+    /// Successes that were taken back, and failures that were none.
+    pub corrected: usize,
+    /// Timers of entitlements that fired.
+    pub fired: usize,
+    pub deaths: usize,
+}
+
+struct World {
+    random: Random,
+    mutant: Option<PurchaseMutant>,
+    disk: MemoryDisk,
+    partition: Partition<Planted>,
+    settings: Arc<Settings>,
+    now: i64,
+    minted: u128,
+    accounts: Vec<AccountId>,
+    /// Calls that are not answered yet.
+    calls: Vec<GatewayCall>,
+    /// Transactions that were ever called.
+    called: Vec<(PaymentId, TransactionId)>,
+    /// Chargebacks, by the key of their case.
+    cases: Vec<(PaymentId, String)>,
+    grants: Vec<(AccountId, GrantId)>,
+    model: Model,
+    events: Events,
+    tally: Tally,
+}
+
+/// Runs a seed.
+///
+/// # Errors
+/// What is wrong.
+pub fn run(seed: u64, mutant: Option<PurchaseMutant>) -> Result<Tally, String> {
+    let mut world = World::new(seed, mutant);
+    world.furnish()?;
+    for _ in 0..STEPS {
+        let until = world.now + world.random.between(0, 4 * Timestamp::DAY_US);
+        world.advance(until)?;
+        world.step()?;
+        world.audit()?;
+    }
+    world.advance(world.now + 100 * Timestamp::DAY_US)?;
+    world.audit()?;
+    world.told()?;
+    Ok(world.tally)
+}
+
+impl World {
+    fn new(seed: u64, mutant: Option<PurchaseMutant>) -> Self {
+        let gateway = GatewaySettings {
+            settles_at_once: false,
+            needs_merchant_account: false,
+            attaches_methods: false,
+            timeout_us: 10 * Timestamp::SECOND_US,
+            action_timeout_us: None,
+            settle_after_us: Timestamp::SECOND_US,
+        };
+        let settings = Arc::new(Settings {
+            gateways: BTreeMap::from([(GATEWAY.to_owned(), gateway)]),
+            unknown_delays_us: vec![],
+            pending_delays_us: vec![],
+            reply_keep_us: Timestamp::DAY_US,
+            transactions_per_payment_max: 40,
+            routing: RoutingSettings::DEFAULT,
+        });
+        let disk = MemoryDisk::new(None);
+        let events = Events::default();
+        Self {
+            random: Random::new(seed, "purchases"),
+            mutant,
+            partition: opened(&disk, &settings, (mutant, &events)),
+            disk,
+            settings,
+            now: 1_000 * Timestamp::DAY_US,
+            minted: 0,
+            accounts: vec![],
+            calls: vec![],
+            called: vec![],
+            cases: vec![],
+            grants: vec![],
+            model: Model::default(),
+            events,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Two features, three offers, and accounts that can pay.
+    fn furnish(&mut self) -> Result<(), String> {
+        let seats = LimitTerms { unit: "seats".to_owned(), resets: Reset::Never, overdraft: false };
+        let features = [
+            ("pro", FeatureTerms { kind: FeatureKind::Switch, combine: Combine::Latest }),
+            ("seats", FeatureTerms { kind: FeatureKind::Limit(seats), combine: Combine::Sum }),
+        ];
+        for (key, terms) in features {
+            let (key, name, expected) = (key.to_owned(), key.to_owned(), Expected::Nothing);
+            let put = PutFeature { key, name, terms, archived: false, expected };
+            self.submit(EntitlementCommand::PutFeature(Box::new(put)).into())?;
+        }
+        for offer in OFFERS {
+            self.put_offer(offer)?;
+        }
+        for _ in 0..3 {
+            let create = Command::Account(AccountCommand::Create(Box::<CreateAccount>::default()));
+            let (id, _) = self.submit(create)?;
+            let account = AccountId::new(id.entity::<domain::kind::Account>(0).uuid());
+            let method = CreatePaymentMethod::default_of(account, GATEWAY.to_owned());
+            self.submit(Command::Account(AccountCommand::CreatePaymentMethod(method)))?;
+            self.accounts.push(account);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        match self.random.below(100) {
+            0..=29 => self.buy(),
+            30..=54 => self.answer(),
+            55..=66 => self.inquire(),
+            67..=78 => self.give_back(),
+            79..=82 => self.reverse(),
+            83..=87 => {
+                let offer = *self.random.pick(&OFFERS);
+                self.put_offer(offer)
+            }
+            88..=92 => self.grant(),
+            93..=95 => self.revoke(),
+            _ => {
+                self.tally.deaths += 1;
+                self.partition = opened(&self.disk, &self.settings, (self.mutant, &self.events));
+                // Nobody knows what became of the calls of the process before.
+                let calls = std::mem::take(&mut self.calls);
+                calls.iter().try_for_each(|it| self.replied(it, GatewayAnswer::TimedOut))
+            }
+        }
+    }
+
+    fn put_offer(&mut self, key: &str) -> Result<(), String> {
+        let price = usd(*self.random.pick(&PRICES));
+        let (lasts, again) = match key {
+            "forever" => (Lasts::Forever, Again::Refuse),
+            "once" => (Lasts::Days(20), Again::Refuse),
+            _ => (Lasts::Days(30), Again::Extend),
+        };
+        let rule = |random: &mut Random| match random.below(4) {
+            0 if lasts != Lasts::Forever => Revocation::AtEnd,
+            1 => Revocation::Never,
+            _ => Revocation::AtOnce,
+        };
+        let (on_refund, on_chargeback) = (rule(&mut self.random), rule(&mut self.random));
+        let terms = OfferTerms {
+            name: key.to_owned(),
+            price: Some(price),
+            features: BTreeMap::from([
+                ("pro".to_owned(), FeatureValue::On),
+                ("seats".to_owned(), FeatureValue::Limit(self.random.between(1, 5))),
+            ]),
+            lasts,
+            on_refund,
+            on_chargeback,
+            again,
+            buyers: Buyers { once: key == "once", ..Buyers::default() },
+            refunds_duplicates: self.random.chance(500),
+            is_trial: false,
+            for_newcomers: false,
+            withdrawn: false,
+        };
+        self.model.put_offer(key, &terms);
+        let put = PutOffer { key: key.to_owned(), terms, expected: Expected::Anything };
+        self.submit(EntitlementCommand::PutOffer(Box::new(put)).into()).map(drop)
+    }
+
+    /// Buys an offer, now and then for a price that it had before.
+    fn buy(&mut self) -> Result<(), String> {
+        let account = *self.random.pick(&self.accounts);
+        let offer = *self.random.pick(&OFFERS);
+        let price = match self.random.chance(100) {
+            true => usd(*self.random.pick(&PRICES)),
+            false => self.model.price(offer),
+        };
+        let buy = Buy {
+            account,
+            offer: offer.to_owned(),
+            version: None,
+            expected: Some(price),
+            payment_method: None,
+            properties: vec![],
+        };
+        let may = self.model.may_buy(account, offer, price, self.now);
+        let command = Command::Payment(PaymentCommand::Buy(Box::new(buy)));
+        let (_, is_accepted) = self.submit(command)?;
+        self.tally.refused += usize::from(!is_accepted);
+        match may == is_accepted {
+            true => Ok(()),
+            false if may => Err(format!("what may be bought is sold: {offer} to {account}")),
+            false => Err(format!("what may not be bought is refused: {offer} to {account}")),
+        }
+    }
+
+    /// The gateway answers a call.
+    fn answer(&mut self) -> Result<(), String> {
+        if self.calls.is_empty() {
+            return Ok(());
+        }
+        let number = u64::try_from(self.calls.len()).expect("they are few");
+        let at = usize::try_from(self.random.below(number)).expect("it is less");
+        let call = self.calls.swap_remove(at);
+        let outcome = |status| GatewayAnswer::Outcome(GatewayOutcome::new(status));
+        let answer = match self.random.below(10) {
+            0..=5 => outcome(GatewayStatus::Processed),
+            6..=7 => outcome(GatewayStatus::Error),
+            8 => outcome(GatewayStatus::Pending),
+            _ => GatewayAnswer::TimedOut,
+        };
+        self.replied(&call, answer)
+    }
+
+    fn replied(&mut self, call: &GatewayCall, answer: GatewayAnswer) -> Result<(), String> {
+        let replied = GatewayReplied {
+            payment: call.payment,
+            transaction: call.transaction,
+            answer,
+            is_controlled: false,
+            tries: None,
+        };
+        self.submit(Command::Payment(PaymentCommand::GatewayReplied(replied))).map(drop)
+    }
+
+    /// The gateway says what became of a transaction, also of one that has ended, and also otherwise than before.
+    fn inquire(&mut self) -> Result<(), String> {
+        let running: BTreeSet<TransactionId> = self.calls.iter().map(|it| it.transaction).collect();
+        let over = self.called.iter().filter(|(_, id)| !running.contains(id));
+        let over: Vec<_> = over.copied().collect();
+        if over.is_empty() {
+            return Ok(());
+        }
+        let (payment, transaction) = *self.random.pick(&over);
+        let status = match self.random.chance(600) {
+            true => GatewayStatus::Processed,
+            false => GatewayStatus::Error,
+        };
+        let knowledge = GatewayKnowledge::Found(GatewayOutcome::new(status));
+        let asked_at = Timestamp(self.now);
+        let it = GatewayInquired { payment, transaction, knowledge, asked_at };
+        self.submit(Command::Payment(PaymentCommand::GatewayInquired(it))).map(drop)
+    }
+
+    /// Money of a payment goes back: some of it, or all.
+    fn give_back(&mut self) -> Result<(), String> {
+        let payments: Vec<PaymentId> =
+            self.disk.books().payments.iter().map(|it| it.payment.id).collect();
+        if payments.is_empty() {
+            return Ok(());
+        }
+        let payment = *self.random.pick(&payments);
+        let amount = *self.random.pick(&["4", "10", "12"]);
+        self.minted += 1;
+        let is_chargeback = self.random.chance(400);
+        let key = is_chargeback.then(|| format!("case-{}", self.minted));
+        let back = FollowUp {
+            transaction_key: key.clone(),
+            amount: Some(amount.to_owned()),
+            currency: Currency::parse("USD"),
+            ..FollowUp::of(payment)
+        };
+        let command = match is_chargeback {
+            true => PaymentCommand::Chargeback(back),
+            false => PaymentCommand::Refund(back),
+        };
+        self.cases.extend(key.map(|key| (payment, key)));
+        self.submit(Command::Payment(command)).map(drop)
+    }
+
+    fn reverse(&mut self) -> Result<(), String> {
+        if self.cases.is_empty() {
+            return Ok(());
+        }
+        let (payment, key) = self.random.pick(&self.cases).clone();
+        let reversal = FollowUp { transaction_key: Some(key), ..FollowUp::of(payment) };
+        self.submit(Command::Payment(PaymentCommand::ReverseChargeback(reversal))).map(drop)
+    }
+
+    fn grant(&mut self) -> Result<(), String> {
+        let account = *self.random.pick(&self.accounts);
+        let days = self.random.between(1, 40);
+        let until = Timestamp(self.now + days * Timestamp::DAY_US);
+        let value = self.random.between(1, 3);
+        let grant = GrantFeature {
+            account,
+            feature: "seats".to_owned(),
+            value: FeatureValue::Limit(value),
+            from: None,
+            until: Some(until),
+            reason: "goodwill".to_owned(),
+        };
+        let command = EntitlementCommand::Grant(Box::new(grant));
+        let (id, is_accepted) = self.submit(command.into())?;
+        if is_accepted {
+            let id = id.entity(0);
+            self.grants.push((account, id));
+            self.model.grant(account, id, (value, self.now, until.0));
+        }
+        Ok(())
+    }
+
+    fn revoke(&mut self) -> Result<(), String> {
+        if self.grants.is_empty() {
+            return Ok(());
+        }
+        let (account, grant) = *self.random.pick(&self.grants);
+        self.model.revoke(grant);
+        let revoke = EntitlementCommand::Revoke(RevokeGrant { account, grant });
+        self.submit(revoke.into()).map(drop)
+    }
+
+    /// Commits a command; its request, and whether it was accepted. The model follows what became of payments.
+    fn submit(&mut self, command: Command) -> Result<(RequestId, bool), String> {
+        self.minted += 1;
+        let id = RequestId(Uuid::from_u128((0x0192_0000_0000_7000 << 64) | self.minted));
+        let actor = Actor::new("client", "client", id.0);
+        let name = command.name();
+        let request = Request { id, tenant: TENANT, actor, idempotency: None, command };
+        let (now, real_now) = (Timestamp(self.now), Timestamp(self.now));
+        let works = [Work::Request(Box::new(request))];
+        let processed = self.partition.process(&works, Times { now, real_now }, &mut |_, _| Ok(()));
+        if !processed.is_committed() {
+            return Err(format!("{name} is committed: {:?}", processed.verdicts));
+        }
+        for performing in processed.calls {
+            match performing.effect {
+                Effect::CallGateway(call) => {
+                    self.called.push((call.payment, call.transaction));
+                    self.calls.push(*call);
+                }
+                Effect::AskAboutMethod(_) => unreachable!("the gateway attaches no methods"),
+            }
+        }
+        let is_refused = matches!(processed.verdicts[0], Verdict::Answered(Answer::Refused(_)));
+        let changed = self.model.follow(&self.disk, self.now);
+        self.tally.paid += changed.paid;
+        self.tally.returned += changed.returned;
+        self.tally.duplicates += changed.duplicates;
+        self.tally.corrected += changed.corrected;
+        Ok((id, !is_refused))
+    }
+
+    /// Time passes: timers that are due fire, in order.
+    fn advance(&mut self, until: i64) -> Result<(), String> {
+        while let Some(timer) =
+            self.timers().into_iter().filter(|it| it.due.0 <= until).min_by_key(|it| it.due)
+        {
+            self.now = self.now.max(timer.due.0);
+            self.fire(&timer)?;
+        }
+        self.now = self.now.max(until);
+        Ok(())
+    }
+
+    fn timers(&self) -> Vec<Timer> {
+        self.disk.timers_due(Timestamp(i64::MAX))
+    }
+
+    fn fire(&mut self, timer: &Timer) -> Result<(), String> {
+        let (account, due) = (timer.account, timer.due);
+        let command = match timer.key.kind {
+            TimerKind::Entitlements => {
+                self.tally.fired += 1;
+                EntitlementCommand::Continue(ContinueEntitlements { account, due }).into()
+            }
+            TimerKind::LateRefund => {
+                let transaction = TransactionId::new(timer.key.object);
+                let mut called = self.called.iter();
+                let found = called.find(|(_, id)| *id == transaction).map(|it| it.0);
+                let payment = found.expect("a late success was called");
+                let refund = RefundLateSuccess { payment, transaction, due };
+                Command::Payment(PaymentCommand::RefundLateSuccess(refund))
+            }
+            TimerKind::PaymentRetry
+            | TimerKind::PaymentAction
+            | TimerKind::DisputeBooking
+            | TimerKind::DisputeEvidence
+            | TimerKind::MethodStep => unreachable!("nothing here sets such a timer"),
+        };
+        self.submit(command).map(drop)
+    }
+
+    /// What each account has is what the model says, now and later.
+    fn audit(&self) -> Result<(), String> {
+        let entitled = self.disk.entitlements();
+        for account in &self.accounts {
+            let row = entitled.iter().find(|it| it.account_id == *account);
+            for days in [0, 1, 7, 29, 61] {
+                let at = Timestamp(self.now + days * Timestamp::DAY_US);
+                let has = row.map(|it| it.at(at)).unwrap_or_default();
+                let has: BTreeMap<String, FeatureValue> =
+                    has.into_iter().map(|(key, it)| (key.to_owned(), it.value)).collect();
+                let expected = self.model.has(*account, at.0);
+                if has != expected {
+                    let text = format!("{account} in {days} days: {has:?}, not {expected:?}");
+                    return Err(format!("an account has what it paid for: {text}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Each version was told of once, and the last one says what the account has.
+    fn told(&self) -> Result<(), String> {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        for account in &self.accounts {
+            let told = events.get(account).map_or(&[][..], Vec::as_slice);
+            let versions: Vec<i64> = told.iter().map(|it| it.version).collect();
+            if !versions.iter().copied().eq(1..=i64::try_from(told.len()).unwrap_or(0)) {
+                return Err(format!("versions have no gaps: {account}: {versions:?}"));
+            }
+            let expected = self.model.has(*account, self.now);
+            let last = told.last().map(|it| it.features.clone()).unwrap_or_default();
+            if last != expected {
+                let text = format!("{account}: {last:?}, not {expected:?}");
+                return Err(format!("the last event says what the account has: {text}"));
+            }
+        }
+        let problems = self.disk.problems();
+        if problems.is_empty() { Ok(()) } else { Err(format!("{problems:?}")) }
+    }
+}
+
+fn usd(minor: i64) -> Price {
+    let currency = Currency::parse("USD").expect("it is one");
+    Price { amount: AmountMinor(minor), currency }
+}
+
+fn opened(
+    disk: &MemoryDisk,
+    settings: &Arc<Settings>,
+    (mutant, events): (Option<PurchaseMutant>, &Events),
+) -> Partition<Planted> {
+    let (store, events) = (disk.connect(Share::WHOLE), Arc::clone(events));
+    let store = Planted { store, mutant, events, grants: BTreeMap::new() };
+    Partition::open(store, Arc::clone(settings)).expect("memory is always there")
+}

@@ -1,0 +1,40 @@
+//! Purchases and what they grant, in seeded runs and with planted bugs.
+
+use sim::purchases::{PurchaseMutant, Tally, run};
+
+/// How many seeds are run.
+const SEEDS: u64 = 60;
+
+#[test]
+fn accounts_have_what_they_paid_for() {
+    let mut all = Tally::default();
+    for seed in 0..SEEDS {
+        let tally = run(seed, None).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+        all.paid += tally.paid;
+        all.returned += tally.returned;
+        all.duplicates += tally.duplicates;
+        all.refused += tally.refused;
+        all.corrected += tally.corrected;
+        all.fired += tally.fired;
+        all.deaths += tally.deaths;
+    }
+    let Tally { paid, returned, duplicates, refused, corrected, fired, deaths } = all;
+    let counts = [paid, returned, duplicates, refused, corrected, fired, deaths];
+    assert!(counts.into_iter().all(|count| count > 50), "each happens often: {all:?}");
+}
+
+/// The check that fails of some seed.
+fn check(mutant: PurchaseMutant, wrong: &str) {
+    let found = (0..SEEDS).find_map(|seed| run(seed, Some(mutant)).err());
+    let found = found.unwrap_or_else(|| panic!("{mutant:?} is not found"));
+    assert!(found.starts_with(wrong), "{mutant:?}: {found}");
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    check(PurchaseMutant::LosesGrants, "an account has what it paid for");
+    check(PurchaseMutant::GrantsUnpaid, "an account has what it paid for");
+    check(PurchaseMutant::ForgetsBought, "what may not be bought is refused");
+    check(PurchaseMutant::StaysOn, "an account has what it paid for");
+    check(PurchaseMutant::DropsTimer, "the last event says what the account has");
+}

@@ -1,0 +1,132 @@
+//! Loads what is sold, what was bought, and what accounts may do.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use domain::object::Object;
+use domain::state::{CatalogSize, State};
+use domain::tag::TagKey;
+use domain::{AccountId, PurchaseId, TenantNo};
+use engine::ports::StoreError;
+
+use super::values;
+use crate::driver::{Reader, Value};
+use crate::rows;
+use crate::tables::{ENTITLEMENTS, FEATURE, OFFER, PURCHASE};
+
+/// A feature or an offer by its key.
+pub(crate) const BY_KEY: &str = "WHERE tenant = ?1 AND key = ?2";
+
+static SELECT_FEATURE: LazyLock<String> = LazyLock::new(|| FEATURE.select(BY_KEY));
+static SELECT_OFFER: LazyLock<String> = LazyLock::new(|| OFFER.select(BY_KEY));
+static SELECT_FOR_NEWCOMERS: LazyLock<String> =
+    LazyLock::new(|| OFFER.select("WHERE tenant = ?1 AND for_newcomers = 1"));
+static SELECT_PURCHASE: LazyLock<String> = LazyLock::new(|| PURCHASE.select(super::BY_ID));
+static SELECT_ENTITLEMENTS: LazyLock<String> =
+    LazyLock::new(|| ENTITLEMENTS.select("WHERE tenant = ?1 AND account_id = ?2"));
+
+/// What a batch wants of it.
+#[derive(Default)]
+pub(super) struct WantedEntitlements {
+    features: BTreeSet<(TenantNo, String)>,
+    offers: BTreeSet<(TenantNo, String)>,
+    /// Offers that accounts are to buy: what the offer gives is wanted, and the tags that it is for.
+    bought: Vec<(TenantNo, String, AccountId)>,
+    newcomers: BTreeSet<TenantNo>,
+    sizes: BTreeSet<TenantNo>,
+    pub(super) purchases: BTreeSet<(TenantNo, PurchaseId)>,
+    pub(super) accounts: BTreeSet<(TenantNo, AccountId)>,
+}
+
+impl WantedEntitlements {
+    pub(super) fn add_feature(&mut self, tenant: TenantNo, key: &str) {
+        self.features.insert((tenant, key.to_owned()));
+    }
+
+    pub(super) fn add_offer(&mut self, tenant: TenantNo, key: &str) {
+        self.offers.insert((tenant, key.to_owned()));
+    }
+
+    pub(super) fn add_bought(&mut self, tenant: TenantNo, key: &str, account: AccountId) {
+        self.add_offer(tenant, key);
+        self.bought.push((tenant, key.to_owned(), account));
+    }
+
+    pub(super) fn add_newcomers(&mut self, tenant: TenantNo) {
+        self.newcomers.insert(tenant);
+    }
+
+    pub(super) fn add_size(&mut self, tenant: TenantNo) {
+        self.sizes.insert(tenant);
+    }
+
+    /// Loads the offers, which say what else is looked at: features, and the tags of accounts.
+    pub(super) fn load_offers(
+        &mut self,
+        reader: &Reader,
+        tags: &mut Vec<(TenantNo, TagKey)>,
+        state: &mut State,
+    ) -> Result<(), StoreError> {
+        for &tenant in &self.newcomers {
+            let found = reader.query_one(&SELECT_FOR_NEWCOMERS, &[tenant.into()], rows::offer)?;
+            state.newcomers_offers.insert(tenant, found.as_ref().map(|it| it.key.clone()));
+            if let Some(offer) = found {
+                let features = offer.terms.features.keys();
+                self.features.extend(features.map(|key| (tenant, key.clone())));
+                state.offers.insert((tenant, offer.key.clone()), Some(offer));
+            }
+        }
+        for (tenant, key) in &self.offers {
+            let by_key = [(*tenant).into(), key.into()];
+            let found = reader.query_one(&SELECT_OFFER, &by_key, rows::offer)?;
+            state.offers.insert((*tenant, key.clone()), found);
+        }
+        for (tenant, key, account) in &self.bought {
+            let offer = state.offers.get(&(*tenant, key.clone())).and_then(Option::as_ref);
+            let Some(offer) = offer else { continue };
+            let features = offer.terms.features.keys();
+            self.features.extend(features.map(|key| (*tenant, key.clone())));
+            let key = |definition| TagKey::new(*account, Object::Account(*account), definition);
+            tags.extend(offer.terms.buyers.tags.iter().map(|it| (*tenant, key(*it))));
+        }
+        Ok(())
+    }
+
+    /// Loads what the offers do not say.
+    pub(super) fn load(self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
+        state.features.extend(self.features.iter().map(|key| (key.clone(), None)));
+        let keys: Vec<[Value<'_>; 2]> =
+            self.features.iter().map(|(tenant, key)| [(*tenant).into(), key.into()]).collect();
+        reader.for_keys(&SELECT_FEATURE, &keys, |_, cells| {
+            let it = rows::feature(cells)?;
+            state.features.insert((it.tenant, it.key.clone()), Some(it));
+            Ok(())
+        })?;
+        for &tenant in &self.sizes {
+            let size = CatalogSize {
+                features: count(reader, FEATURE.name, tenant)?,
+                offers: count(reader, OFFER.name, tenant)?,
+            };
+            state.catalog_sizes.insert(tenant, size);
+        }
+        let purchases: Vec<_> = self.purchases.into_iter().collect();
+        reader.for_keys(&SELECT_PURCHASE, &values(&purchases), |_, cells| {
+            let it = rows::purchase(cells)?;
+            state.purchases.insert((it.tenant, it.id), it);
+            Ok(())
+        })?;
+        let accounts: Vec<_> = self.accounts.into_iter().collect();
+        state.entitlements.extend(accounts.iter().map(|key| (*key, None)));
+        reader.for_keys(&SELECT_ENTITLEMENTS, &values(&accounts), |_, cells| {
+            let it = rows::entitlements(cells)?;
+            state.entitlements.insert((it.tenant, it.account_id), Some(it));
+            Ok(())
+        })
+    }
+}
+
+fn count(reader: &Reader, table: &str, tenant: TenantNo) -> Result<u32, StoreError> {
+    let sql = format!("SELECT count(*) FROM {table} WHERE tenant = ?1");
+    let count = reader.query_one(&sql, &[tenant.into()], |cells| cells.count())?;
+    Ok(count.unwrap_or_default())
+}

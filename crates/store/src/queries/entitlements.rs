@@ -1,0 +1,103 @@
+//! Reads of features, offers, purchases and what accounts may do.
+
+use std::sync::LazyLock;
+
+use domain::entitlement::Entitlements;
+use domain::feature::Feature;
+use domain::offer::Offer;
+use domain::purchase::Purchase;
+use domain::{AccountId, PurchaseId, TenantNo};
+use engine::ports::{EntitlementQueries, Page, StoreError};
+
+use super::{SqlQueries, window};
+use crate::rows;
+use crate::tables::{ENTITLEMENTS, FEATURE, OFFER, OFFER_VERSION, PURCHASE};
+
+/// In the order of their keys.
+const BY_KEY: &str = "WHERE tenant = ?1 ORDER BY key LIMIT ?2 OFFSET ?3";
+const OF_KEY: &str = "WHERE tenant = ?1 AND key = ?2";
+const VERSIONS: &str = "WHERE tenant = ?1 AND key = ?4 ORDER BY version DESC LIMIT ?2 OFFSET ?3";
+const OF_ACCOUNT: &str = "WHERE tenant = ?1 AND account_id = ?4 ORDER BY id LIMIT ?2 OFFSET ?3";
+
+static SELECT_FEATURE: LazyLock<String> = LazyLock::new(|| FEATURE.select(OF_KEY));
+static SELECT_FEATURES: LazyLock<String> = LazyLock::new(|| FEATURE.select(BY_KEY));
+static SELECT_OFFER: LazyLock<String> = LazyLock::new(|| OFFER.select(OF_KEY));
+static SELECT_OFFERS: LazyLock<String> = LazyLock::new(|| OFFER.select(BY_KEY));
+static SELECT_VERSION: LazyLock<String> =
+    LazyLock::new(|| OFFER_VERSION.select(&format!("{OF_KEY} AND version = ?3")));
+static SELECT_VERSIONS: LazyLock<String> = LazyLock::new(|| OFFER_VERSION.select(VERSIONS));
+static SELECT_PURCHASE: LazyLock<String> =
+    LazyLock::new(|| PURCHASE.select("WHERE tenant = ?1 AND id = ?2"));
+static SELECT_PURCHASES: LazyLock<String> = LazyLock::new(|| PURCHASE.select(OF_ACCOUNT));
+static SELECT_ENTITLEMENTS: LazyLock<String> =
+    LazyLock::new(|| ENTITLEMENTS.select("WHERE tenant = ?1 AND account_id = ?2"));
+
+impl EntitlementQueries for SqlQueries {
+    fn feature(&self, no: TenantNo, key: &str) -> Result<Option<Feature>, StoreError> {
+        let by_key = [no.into(), key.into()];
+        self.read(|reader| reader.query_one(&SELECT_FEATURE, &by_key, rows::feature))
+    }
+
+    fn features(&self, no: TenantNo, page: Page) -> Result<Vec<Feature>, StoreError> {
+        let [limit, offset] = window::limit_offset(page);
+        let parameters = [no.into(), limit, offset];
+        self.read(|reader| reader.query(&SELECT_FEATURES, &parameters, rows::feature))
+    }
+
+    fn offer(
+        &self,
+        no: TenantNo,
+        key: &str,
+        version: Option<i64>,
+    ) -> Result<Option<Offer>, StoreError> {
+        let (tenant, key) = (no.into(), key.into());
+        self.read(|reader| match version {
+            None => reader.query_one(&SELECT_OFFER, &[tenant, key], rows::offer),
+            Some(version) => {
+                reader.query_one(&SELECT_VERSION, &[tenant, key, version.into()], rows::offer)
+            }
+        })
+    }
+
+    fn offers(&self, no: TenantNo, page: Page) -> Result<Vec<Offer>, StoreError> {
+        let [limit, offset] = window::limit_offset(page);
+        let parameters = [no.into(), limit, offset];
+        self.read(|reader| reader.query(&SELECT_OFFERS, &parameters, rows::offer))
+    }
+
+    fn offer_versions(
+        &self,
+        no: TenantNo,
+        key: &str,
+        page: Page,
+    ) -> Result<Vec<Offer>, StoreError> {
+        let [limit, offset] = window::limit_offset(page);
+        let parameters = [no.into(), limit, offset, key.into()];
+        self.read(|reader| reader.query(&SELECT_VERSIONS, &parameters, rows::offer))
+    }
+
+    fn purchase(&self, no: TenantNo, id: PurchaseId) -> Result<Option<Purchase>, StoreError> {
+        let by_id = [no.into(), id.into()];
+        self.read(|reader| reader.query_one(&SELECT_PURCHASE, &by_id, rows::purchase))
+    }
+
+    fn purchases(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+        page: Page,
+    ) -> Result<Vec<Purchase>, StoreError> {
+        let [limit, offset] = window::limit_offset(page);
+        let parameters = [no.into(), limit, offset, account.into()];
+        self.read(|reader| reader.query(&SELECT_PURCHASES, &parameters, rows::purchase))
+    }
+
+    fn entitlements(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+    ) -> Result<Option<Entitlements>, StoreError> {
+        let of_account = [no.into(), account.into()];
+        self.read(|reader| reader.query_one(&SELECT_ENTITLEMENTS, &of_account, rows::entitlements))
+    }
+}

@@ -1,0 +1,203 @@
+//! Features, offers, purchases and grants are committed, loaded, read and verified.
+
+use std::collections::BTreeMap;
+
+use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand};
+use domain::definition::Expected;
+use domain::entitlement::GrantFeature;
+use domain::feature::{
+    Combine, FeatureKind, FeatureTerms, FeatureValue, LimitTerms, PutFeature, Reset,
+};
+use domain::offer::{Again, Buyers, Lasts, OfferTerms, Price, PutOffer, Revocation};
+use domain::payment::{FollowUp, GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus};
+use domain::payment_method::CreatePaymentMethod;
+use domain::purchase::{Buy, PurchaseStatus};
+use domain::reply::AccountReply;
+use domain::{AccountId, AmountMinor, Command, PaymentId, Person, Reply, TenantNo};
+use engine::ports::{Page, Store};
+use store::verify::verify_source;
+
+use crate::workload::{Workload, World, create_account, currency};
+
+const TENANT: TenantNo = TenantNo(1);
+const ALL: Page = Page { offset: 0, limit: 10 };
+
+fn price() -> Price {
+    Price { amount: AmountMinor(1_200), currency: currency("USD") }
+}
+
+fn feature(key: &str, kind: FeatureKind) -> Command {
+    Command::Entitlement(EntitlementCommand::PutFeature(Box::new(PutFeature {
+        key: key.to_owned(),
+        name: "Feature".to_owned(),
+        terms: FeatureTerms { kind, combine: Combine::Latest },
+        archived: false,
+        expected: Expected::Anything,
+    })))
+}
+
+fn offer(key: &str, price: Option<Price>) -> Command {
+    let features = [("pro", FeatureValue::On), ("seats", FeatureValue::Limit(5))];
+    Command::Entitlement(EntitlementCommand::PutOffer(Box::new(PutOffer {
+        key: key.to_owned(),
+        terms: OfferTerms {
+            name: "Offer".to_owned(),
+            price,
+            features: features.map(|(key, value)| (key.to_owned(), value)).into(),
+            lasts: Lasts::Months(1),
+            on_refund: Revocation::AtOnce,
+            on_chargeback: Revocation::AtOnce,
+            again: Again::Extend,
+            buyers: Buyers::default(),
+            refunds_duplicates: false,
+            is_trial: price.is_none(),
+            for_newcomers: price.is_none(),
+            withdrawn: false,
+        },
+        expected: Expected::Anything,
+    })))
+}
+
+fn buy(account: AccountId, offer: &str, expected: Option<Price>) -> Command {
+    Command::Payment(PaymentCommand::Buy(Box::new(Buy {
+        account,
+        offer: offer.to_owned(),
+        version: None,
+        expected,
+        payment_method: None,
+        properties: vec![],
+    })))
+}
+
+fn account<S: Store>(workload: &mut Workload<S>) -> AccountId {
+    let reply = workload.accepted(TENANT, create_account(None, Person::default()));
+    let Reply::Account(AccountReply::Created(account)) = reply else { panic!("{reply:?}") };
+    let method = CreatePaymentMethod::default_of(account, "alpha".to_owned());
+    workload.accepted(TENANT, Command::Account(AccountCommand::CreatePaymentMethod(method)));
+    account
+}
+
+/// The gateway processes the last call.
+fn approve<S: Store>(workload: &mut Workload<S>) -> PaymentId {
+    let call = workload.calls.pop().expect("a payment that was started");
+    let (payment, transaction) = (call.payment, call.transaction);
+    let answer = GatewayAnswer::Outcome(GatewayOutcome::new(GatewayStatus::Processed));
+    let replied =
+        GatewayReplied { payment, transaction, answer, is_controlled: false, tries: None };
+    workload.accepted(TENANT, Command::Payment(PaymentCommand::GatewayReplied(replied)));
+    payment
+}
+
+/// Two features, an offer in two versions and a free one, and an account that bought one, has a trial and a grant.
+pub fn fill<S: Store>(workload: &mut Workload<S>) -> (AccountId, PaymentId) {
+    let limit = LimitTerms { unit: "seats".to_owned(), resets: Reset::Never, overdraft: false };
+    workload.accepted(TENANT, feature("pro", FeatureKind::Switch));
+    workload.accepted(TENANT, feature("seats", FeatureKind::Limit(limit)));
+    let higher = Price { amount: AmountMinor(1_500), ..price() };
+    workload.accepted(TENANT, offer("monthly", Some(higher)));
+    workload.accepted(TENANT, offer("monthly", Some(price())));
+    workload.accepted(TENANT, offer("trial", None));
+    let account = account(workload);
+    workload.one(TENANT, buy(account, "monthly", Some(price())));
+    let payment = approve(workload);
+    workload.accepted(TENANT, buy(account, "trial", None));
+    let grant = GrantFeature {
+        account,
+        feature: "pro".to_owned(),
+        value: FeatureValue::On,
+        from: None,
+        until: None,
+        reason: "goodwill".to_owned(),
+    };
+    let grant = EntitlementCommand::Grant(Box::new(grant));
+    workload.accepted(TENANT, Command::Entitlement(grant));
+    (account, payment)
+}
+
+/// What an account has: its purchases' statuses, sorted, the number of grants, and the version.
+fn shown(world: &World, account: AccountId) -> (Vec<PurchaseStatus>, usize, i64) {
+    let purchases = world.queries.purchases(TENANT, account, ALL).expect("a store that answers");
+    let entitled = world.queries.entitlements(TENANT, account).expect("a store that answers");
+    let entitled = entitled.expect("an account that was granted something");
+    let mut statuses: Vec<_> = purchases.iter().map(|it| it.status).collect();
+    statuses.sort();
+    (statuses, entitled.grants.len(), entitled.version)
+}
+
+#[test]
+fn what_is_sold_and_bought_is_read_again() {
+    use PurchaseStatus::Active;
+    let mut world = World::new(111);
+    let (bought_by, payment) = fill(&mut world.workload);
+    let keys = |offset| -> Vec<String> {
+        let page = Page { offset, limit: 1 };
+        let found = world.queries.features(TENANT, page).unwrap();
+        found.into_iter().map(|it| it.key).collect()
+    };
+    assert_eq!([keys(0), keys(1), keys(2)], [vec!["pro".to_owned()], vec!["seats".into()], vec![]]);
+    let offers = world.queries.offers(TENANT, ALL).unwrap();
+    let offers: BTreeMap<_, _> = offers.into_iter().map(|it| (it.key, it.version)).collect();
+    assert_eq!(offers, [("monthly".to_owned(), 2), ("trial".to_owned(), 1)].into());
+    let versions = world.queries.offer_versions(TENANT, "monthly", ALL).unwrap();
+    let prices = versions.iter().map(|it| (it.version, it.terms.price.unwrap().amount.0));
+    assert_eq!(prices.collect::<Vec<_>>(), [(2, 1_200), (1, 1_500)]);
+    let first = world.queries.offer(TENANT, "monthly", Some(1)).unwrap();
+    assert_eq!(first, versions.get(1).cloned());
+    assert_eq!(world.queries.offer(TENANT, "monthly", Some(3)).unwrap(), None);
+    assert_eq!(shown(&world, bought_by), (vec![Active, Active], 5, 3));
+    let file = world.queries.payment(TENANT, payment).unwrap().unwrap();
+    let purchase = file.payment.purchase.unwrap();
+    let found = world.queries.purchase(TENANT, purchase).unwrap().unwrap();
+    assert_eq!((found.payment_id, found.offer_version), (Some(payment), 2));
+    // Another tenant has none of it.
+    let other = TenantNo(2);
+    assert_eq!(world.queries.feature(other, "pro").unwrap(), None);
+    assert_eq!(world.queries.offers(other, ALL).unwrap(), []);
+    assert_eq!(world.queries.purchase(other, purchase).unwrap(), None);
+    assert_eq!(world.queries.purchases(other, bought_by, ALL).unwrap(), []);
+    assert_eq!(world.queries.entitlements(other, bought_by).unwrap(), None);
+    let report = verify_source(&world.home.source()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+}
+
+#[test]
+fn a_refund_takes_back_what_was_loaded_with_its_payment() {
+    use PurchaseStatus::{Active, Pending, Returned};
+    let mut world = World::new(112);
+    let (account, payment) = fill(&mut world.workload);
+    world.workload.one(TENANT, buy(account, "monthly", Some(price())));
+    assert_eq!(shown(&world, account), (vec![Pending, Active, Active], 5, 3));
+    let second = approve(&mut world.workload);
+    assert_eq!(shown(&world, account), (vec![Active, Active, Active], 7, 4));
+    for payment in [payment, second] {
+        let refund = FollowUp {
+            amount: Some("12".to_owned()),
+            currency: Some(currency("USD")),
+            ..FollowUp::of(payment)
+        };
+        world.workload.one(TENANT, Command::Payment(PaymentCommand::Refund(refund)));
+        approve(&mut world.workload);
+    }
+    assert_eq!(shown(&world, account), (vec![Active, Returned, Returned], 3, 6));
+    let report = verify_source(&world.home.source()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+}
+
+#[test]
+fn verify_finds_grants_without_their_payment_and_payments_without_their_grants() {
+    let damaged = |sql: &str| -> Vec<String> {
+        let mut world = World::new(113);
+        fill(&mut world.workload);
+        world.home.damage(sql);
+        let report = verify_source(&world.home.source()).unwrap();
+        report.problems.iter().map(ToString::to_string).collect()
+    };
+    let has = |sql: &str, expected: &str| {
+        let found = damaged(sql);
+        assert!(found.iter().any(|it| it.contains(expected)), "{sql}: {found:?}");
+    };
+    has("UPDATE entitlements SET grants = '[]'", "is paid, and not all that it gives was granted");
+    has("UPDATE purchase SET purchase_status = 2", "is not where its payment stands");
+    has("UPDATE payment SET purchase_id = NULL", "is of a payment that is not there");
+    has("DELETE FROM purchase", "has a grant of the purchase");
+}
