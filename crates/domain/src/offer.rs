@@ -58,7 +58,7 @@ pub struct OfferTerms {
     pub refunds_duplicates: bool,
     /// Whether its grants are called a trial's.
     pub is_trial: bool,
-    /// Whether whoever signs up gets it. One free offer of a tenant may say so.
+    /// Reserved for newcomers: signing up grants nothing yet. One free offer of a tenant may say so.
     pub for_newcomers: bool,
     /// It is not sold any more; who has it keeps it.
     pub withdrawn: bool,

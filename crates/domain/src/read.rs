@@ -20,8 +20,8 @@ pub const METHODS_LISTED_MAX: u32 = 1_000;
 /// A row that a command may look at. Loading one loads what belongs to it: an account comes with
 /// its person and default payment method, and with whether it is closed; a payment method with its
 /// account; a payment with its transactions, their outstanding outcomes and payment methods, its account
-/// and its payment method, and what it was bought with: its purchase and the account's entitlements; a payment's attempts with the velocity of its account; a claim with what its
-/// owner is.
+/// and its payment method, its purchase and the account's entitlements; a payment's attempts with the
+/// velocity of its account; a claim with what its owner is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Read {
     Account(TenantNo, AccountId),

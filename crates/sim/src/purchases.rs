@@ -64,12 +64,12 @@ pub enum PurchaseMutant {
 
 /// What an event said that an account has.
 #[derive(Clone, Debug)]
-struct Told {
+struct EventVersion {
     version: i64,
     features: BTreeMap<String, FeatureValue>,
 }
 
-type Events = Arc<Mutex<BTreeMap<AccountId, Vec<Told>>>>;
+type Events = Arc<Mutex<BTreeMap<AccountId, Vec<EventVersion>>>>;
 
 /// The store, with a bug where one is planted. It notes the events.
 struct Planted {
@@ -156,9 +156,9 @@ impl Planted {
     fn note(&self, event: &Event) {
         if let Event::EntitlementsChanged { account, version, features, .. } = event {
             let features = features.iter().map(|it| (it.feature.clone(), it.value.clone()));
-            let told = Told { version: *version, features: features.collect() };
+            let seen = EventVersion { version: *version, features: features.collect() };
             let mut all = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-            all.entry(*account).or_default().push(told);
+            all.entry(*account).or_default().push(seen);
         }
     }
 }
@@ -217,7 +217,7 @@ pub fn run(seed: u64, mutant: Option<PurchaseMutant>) -> Result<Tally, String> {
     }
     world.advance(world.now + 100 * Timestamp::DAY_US)?;
     world.audit()?;
-    world.told()?;
+    world.check_events()?;
     Ok(world.tally)
 }
 
@@ -578,17 +578,17 @@ impl World {
         Ok(())
     }
 
-    /// Each version was told of once, and the last one says what the account has.
-    fn told(&self) -> Result<(), String> {
+    /// Each version had one event, and the last event says what the account has.
+    fn check_events(&self) -> Result<(), String> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         for account in &self.accounts {
-            let told = events.get(account).map_or(&[][..], Vec::as_slice);
-            let versions: Vec<i64> = told.iter().map(|it| it.version).collect();
-            if !versions.iter().copied().eq(1..=i64::try_from(told.len()).unwrap_or(0)) {
+            let seen = events.get(account).map_or(&[][..], Vec::as_slice);
+            let versions: Vec<i64> = seen.iter().map(|it| it.version).collect();
+            if !versions.iter().copied().eq(1..=i64::try_from(seen.len()).unwrap_or(0)) {
                 return Err(format!("versions have no gaps: {account}: {versions:?}"));
             }
             let expected = self.model.has(*account, self.now);
-            let last = told.last().map(|it| it.features.clone()).unwrap_or_default();
+            let last = seen.last().map(|it| it.features.clone()).unwrap_or_default();
             if last != expected {
                 let text = format!("{account}: {last:?}, not {expected:?}");
                 return Err(format!("the last event says what the account has: {text}"));

@@ -22,7 +22,7 @@ use crate::Api;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::Unauthenticated;
-use crate::parameters::{Parameters, invalid};
+use crate::parameters::{Parameters, invalid, next_offset};
 use engine::time::rfc3339;
 
 /// Every type of transaction, to parse a filter.
@@ -209,11 +209,11 @@ pub async fn payments(Call { api, context, uri, .. }: Call) -> Result<Json<Trans
     let read = models(&api)?
         .read(move |queries| Ok((queries.cursor()?, queries.transactions(no, &filter, page)?)));
     let (as_of, lines) = read.await?;
-    let is_full = u64::try_from(lines.len()).is_ok_and(|lines| lines == page.limit && lines > 0);
+    let next_offset = next_offset(page, lines.len());
     Ok(Json(Transactions {
         as_of_seq: as_of.0,
         payments: lines.into_iter().map(transactions_line).collect(),
-        next_offset: is_full.then(|| page.offset + page.limit),
+        next_offset,
     }))
 }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::{PageParameters, Unauthenticated};
-use crate::parameters::{Parameters, invalid};
+use crate::parameters::{Parameters, invalid, next_offset};
 
 /// A page of disputes, oldest first.
 #[derive(Serialize, ToSchema)]
@@ -104,8 +104,7 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Disputes>
     let no = context.tenant.no;
     let read = api.engine.read_page((no, page), move |queries| queries.disputes(no, &filter, page));
     let rows = read.await?;
-    let is_full = u64::try_from(rows.len()).is_ok_and(|rows| rows == page.limit && rows > 0);
-    let next_offset = is_full.then(|| page.offset + page.limit);
+    let next_offset = next_offset(page, rows.len());
     Ok(Json(Disputes { disputes: rows.iter().map(describe).collect(), next_offset }))
 }
 
@@ -125,7 +124,7 @@ pub async fn show(
     context.require("dispute:read")?;
     Parameters::of(&uri)?.end()?;
     let no = context.tenant.no;
-    let missing = || Error::NotFound { what: "dispute", name: name.chars().take(64).collect() };
+    let missing = || Error::not_found("dispute", &name);
     let id = DisputeId::new(Uuid::try_parse(&name).map_err(|_| missing())?);
     let found = api.engine.read(move |queries| queries.dispute(no, id)).await?;
     found.as_ref().map(describe).map(Json).ok_or_else(missing)

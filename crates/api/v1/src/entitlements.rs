@@ -57,9 +57,8 @@ fn put_answer(version: i64, document: impl Serialize) -> Response {
 }
 
 fn account_id(text: &str) -> Result<AccountId, Error> {
-    let name = || text.chars().take(64).collect();
-    let missing = |_| Error::NotFound { what: "account", name: name() };
-    Uuid::try_parse(text).map(AccountId::new).map_err(missing)
+    let id = Uuid::try_parse(text).map(AccountId::new);
+    id.map_err(|_| Error::not_found("account", text))
 }
 
 /// A reply of another command: the core has no such answer.

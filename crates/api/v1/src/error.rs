@@ -157,6 +157,11 @@ impl PurchaseFailed {
 }
 
 impl Error {
+    /// There is no `what` of this name, of which the caller sent as much as it likes.
+    pub(crate) fn not_found(what: &'static str, name: &str) -> Self {
+        Self::NotFound { what, name: name.chars().take(64).collect() }
+    }
+
     /// The table: each error's problem.
     fn problem(&self) -> Problem {
         let (status, name) = match self {

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::{PageParameters, Unauthenticated};
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, next_offset};
 use engine::time::rfc3339;
 
 /// The balances of the ledger.
@@ -150,8 +150,7 @@ pub async fn entries(Call { api, context, uri, .. }: Call) -> Result<Json<Entrie
     let read =
         api.engine.read_page((no, page), move |queries| queries.ledger_entries(no, &filter, page));
     let rows = read.await?;
-    let is_full = u64::try_from(rows.len()).is_ok_and(|rows| rows == page.limit && rows > 0);
-    let next_offset = is_full.then(|| page.offset + page.limit);
+    let next_offset = next_offset(page, rows.len());
     Ok(Json(Entries { entries: rows.iter().map(entry).collect(), next_offset }))
 }
 

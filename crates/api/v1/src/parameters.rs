@@ -22,6 +22,13 @@ const OFFSET_MAX: u64 = 1_000_000;
 /// How much of an unknown parameter's name is shown, in characters.
 const NAME_CHARS_MAX: usize = 64;
 
+/// The offset of the page after one with this many rows; `None` after the last page. Where the last page is full, the
+/// next one is empty.
+pub fn next_offset(page: Page, rows: usize) -> Option<u64> {
+    let is_full = u64::try_from(rows).is_ok_and(|rows| rows == page.limit && rows > 0);
+    is_full.then(|| page.offset + page.limit)
+}
+
 /// The parameters of a request. What is not taken out is refused by [`Parameters::end`].
 pub struct Parameters {
     pairs: Vec<(String, String)>,

@@ -18,7 +18,7 @@ pub enum EntitlementCommand {
     PutOffer(Box<PutOffer>),
     Grant(Box<GrantFeature>),
     Revoke(RevokeGrant),
-    /// Ends what is over.
+    /// Expires grants, and begins those whose time has come.
     Continue(ContinueEntitlements),
 }
 

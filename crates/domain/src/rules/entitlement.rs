@@ -28,8 +28,8 @@ pub(super) fn of_account(state: &State, account: AccountId, cx: &Context) -> Ent
     known.unwrap_or_else(|| Entitlements::none_of(cx.tenant, account, Revision::first(cx.seq)))
 }
 
-/// Writes what an account has from now on, where it changed, without what is over. Gives it its version, says what
-/// changed, and sets its timer.
+/// Writes what an account has from now on, where it changed, without expired grants and purchases. Gives it its
+/// version, adds the events, and sets its timer.
 pub(super) fn put(state: &State, mut after: Entitlements, cx: &mut Context) {
     let account = after.account_id;
     let known = state.entitlements(cx.tenant, account);

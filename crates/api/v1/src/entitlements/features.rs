@@ -19,7 +19,7 @@ use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IfMatch, ObjectRejections, PageParameters, Unauthenticated};
-use crate::parameters::{Parameters, invalid};
+use crate::parameters::{Parameters, invalid, next_offset};
 
 /// A feature.
 #[derive(Serialize, ToSchema)]
@@ -59,10 +59,10 @@ pub struct FeatureBody {
     /// Of a limit: what is counted, such as `seats`
     #[serde(skip_serializing_if = "Option::is_none")]
     unit: Option<String>,
-    /// Of a limit: when its count starts again: `never` (the default), `day`, `week`, `month` or `year`
+    /// Of a limit, which is not counted yet: when its count starts again: `never` (the default), `day`, `week`, `month` or `year`
     #[serde(skip_serializing_if = "Option::is_none")]
     resets: Option<String>,
-    /// Of a limit: whether more may be used than there is; false by default
+    /// Of a limit, which is not counted yet: whether more may be used than there is; false by default
     #[serde(skip_serializing_if = "Option::is_none")]
     overdraft: Option<bool>,
     /// How several grants add up: `latest` (the default), and of a limit also `largest` or `sum`
@@ -89,8 +89,7 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<FeatureLi
     parameters.end()?;
     let no = context.tenant.no;
     let rows = api.engine.read_page((no, page), move |queries| queries.features(no, page)).await?;
-    let is_full = u64::try_from(rows.len()).is_ok_and(|rows| rows == page.limit && rows > 0);
-    let next_offset = is_full.then(|| page.offset + page.limit);
+    let next_offset = next_offset(page, rows.len());
     Ok(Json(FeatureList { features: rows.iter().map(view).collect(), next_offset }))
 }
 
@@ -197,7 +196,7 @@ impl FeatureBody {
 }
 
 fn missing(key: &str) -> Error {
-    Error::NotFound { what: "feature", name: key.chars().take(64).collect() }
+    Error::not_found("feature", key)
 }
 
 fn view(it: &Row) -> FeatureView {

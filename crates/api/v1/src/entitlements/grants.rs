@@ -144,9 +144,7 @@ pub async fn create(
     let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
     let (no, key) = (context.tenant.no, it.feature.clone());
     let known = api.engine.read(move |queries| queries.feature(no, &key)).await?;
-    let missing =
-        || Error::NotFound { what: "feature", name: it.feature.chars().take(64).collect() };
-    let known = known.ok_or_else(missing)?;
+    let known = known.ok_or_else(|| Error::not_found("feature", &it.feature))?;
     let value =
         value::parse(&known.terms.kind, &it.value).map_err(|reason| invalid("value", reason))?;
     let command = EntitlementCommand::Grant(Box::new(GrantFeature {
@@ -185,7 +183,7 @@ pub async fn delete(
     context.require("entitlement:grant")?;
     Parameters::of(&uri)?.end()?;
     let account = account_id(&account)?;
-    let missing = |_| Error::NotFound { what: "grant", name: id.chars().take(64).collect() };
+    let missing = |_| Error::not_found("grant", &id);
     let grant = GrantId::new(Uuid::try_parse(&id).map_err(missing)?);
     let command = EntitlementCommand::Revoke(RevokeGrant { account, grant });
     context.submit(&api, command.into()).await?;
@@ -219,7 +217,7 @@ pub async fn entitlements(
     let now = api.engine.clock().now();
     let version = found.as_ref().map_or(0, |it| it.version);
     let etag = input::etag(version);
-    // What is over by now and has its timer still to fire is another answer of the same version.
+    // Grants that ended or began since the timer was due change the answer, and the version only when it fires.
     let is_due = found.as_ref().and_then(|it| it.due).is_some_and(|due| due <= now);
     if !is_due && headers.get(IF_NONE_MATCH) == Some(&etag.1) {
         return Ok((StatusCode::NOT_MODIFIED, [etag]).into_response());
@@ -249,7 +247,7 @@ pub async fn check(
     };
     let (feature, is_there, found) = api.engine.read(read).await?;
     if feature.is_none() {
-        return Err(Error::NotFound { what: "feature", name: key.chars().take(64).collect() });
+        return Err(Error::not_found("feature", &key));
     }
     if !is_there {
         return Err(Error::NotFound { what: "account", name: account.to_string() });

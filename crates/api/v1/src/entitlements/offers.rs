@@ -28,7 +28,7 @@ use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IfMatch, ObjectRejections, PageParameters, Unauthenticated};
-use crate::parameters::{Parameters, invalid};
+use crate::parameters::{Parameters, invalid, next_offset};
 
 /// A version of an offer.
 #[derive(Serialize, ToSchema)]
@@ -112,7 +112,7 @@ pub struct OfferBody {
     /// Whether its grants are called a trial's
     #[serde(default)]
     trial: bool,
-    /// Whether whoever signs up gets it; of one free offer
+    /// Reserved for the one free offer of newcomers: signing up grants nothing yet
     #[serde(default)]
     for_newcomers: bool,
     /// Whether it is sold no more; who has it keeps it
@@ -223,8 +223,7 @@ pub async fn put(
 async fn find(api: &Api, no: TenantNo, key: &str, version: Option<i64>) -> Result<Row, Error> {
     let wanted = key.to_owned();
     let found = api.engine.read(move |queries| queries.offer(no, &wanted, version)).await?;
-    let name = || key.chars().take(64).collect();
-    found.ok_or_else(|| Error::NotFound { what: "offer", name: name() })
+    found.ok_or_else(|| Error::not_found("offer", key))
 }
 
 impl PriceBody {
@@ -314,8 +313,7 @@ fn lasts(body: Option<&LastsBody>) -> Result<Lasts, Error> {
 }
 
 fn listed(rows: &[Row], page: engine::ports::Page) -> OfferList {
-    let is_full = u64::try_from(rows.len()).is_ok_and(|rows| rows == page.limit && rows > 0);
-    let next_offset = is_full.then(|| page.offset + page.limit);
+    let next_offset = next_offset(page, rows.len());
     OfferList { offers: rows.iter().map(view).collect(), next_offset }
 }
 

@@ -28,7 +28,7 @@ use crate::caller::Call;
 use crate::error::{Error, PurchaseFailed};
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections, PageParameters};
-use crate::parameters::{Parameters, invalid};
+use crate::parameters::{Parameters, invalid, next_offset};
 use crate::repeatable::Repeatable;
 
 /// How many properties of a payment a request has at most.
@@ -256,8 +256,7 @@ pub async fn list(
     if !is_there {
         return Err(Error::NotFound { what: "account", name: account.to_string() });
     }
-    let is_full = u64::try_from(rows.len()).is_ok_and(|rows| rows == page.limit && rows > 0);
-    let next_offset = is_full.then(|| page.offset + page.limit);
+    let next_offset = next_offset(page, rows.len());
     Ok(Json(PurchaseList { purchases: rows.iter().map(view).collect(), next_offset }))
 }
 
@@ -273,7 +272,7 @@ pub async fn show(
     context.require("entitlement:read")?;
     Parameters::of(&uri)?.end()?;
     let account = account_id(&account)?;
-    let missing = || Error::NotFound { what: "purchase", name: id.chars().take(64).collect() };
+    let missing = || Error::not_found("purchase", &id);
     let wanted = PurchaseId::new(Uuid::try_parse(&id).map_err(|_| missing())?);
     let no = context.tenant.no;
     let found = api.engine.read(move |queries| queries.purchase(no, wanted)).await?;

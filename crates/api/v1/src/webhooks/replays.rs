@@ -178,7 +178,7 @@ pub async fn show(
 ) -> Result<Json<ReplayView>, Error> {
     context.require(RESEND)?;
     Parameters::of(&uri)?.end()?;
-    let not_found = || Error::NotFound { what: "replay", name: id.chars().take(64).collect() };
+    let not_found = || Error::not_found("replay", &id);
     let uuid = Uuid::try_parse(&id).map_err(|_| not_found())?;
     let no = context.tenant.no;
     let found = with_replays(&api, move |replays| replays.find(no, uuid)).await?;
