@@ -921,5 +921,6 @@ CREATE TABLE entitlements (
     seq INTEGER NOT NULL,
     PRIMARY KEY (tenant, account_id)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX entitlements_by_seq ON entitlements (seq);
 
 ALTER TABLE payment ADD COLUMN purchase_id BLOB;

@@ -11,6 +11,7 @@ use super::{parse_span, raise_open_files};
 mod closed_loop;
 mod eval;
 mod ofrep;
+mod paid;
 mod push;
 mod socket;
 mod storm;
@@ -23,6 +24,8 @@ pub enum Bench {
     Storm(storm::Args),
     /// The time until all streams have received a change.
     Push(push::Args),
+    /// The time from a purchase to the feature on the account's connection.
+    Paid(paid::Args),
     /// Changes of flags of one environment, by many clients.
     Write(write::Args),
     /// Evaluations by OpenFeature's remote protocol.
@@ -39,6 +42,7 @@ pub fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     match bench {
         Bench::Storm(args) => storm::run(args),
         Bench::Push(args) => push::run(args),
+        Bench::Paid(args) => paid::run(args),
         Bench::Write(args) => write::run(args),
         Bench::Ofrep(args) => ofrep::run(args),
         Bench::Eval(args) => eval::run(args),
@@ -82,13 +86,19 @@ impl Streams {
             target: Target::parse("--url", &http)?,
             secret: self.secret.clone(),
             kind: self.kind,
+            users: "user-".to_owned(),
             timeout: self.timeout,
         })
     }
 
     /// The source address of the n-th stream.
     fn source(&self, n: usize) -> Ipv4Addr {
-        let host = 1 + u8::try_from(n % usize::from(self.sources)).unwrap_or_default();
-        Ipv4Addr::new(127, 0, 1, host)
+        source(n, self.sources)
     }
+}
+
+/// The source address of the n-th stream, of so many.
+fn source(n: usize, sources: u8) -> Ipv4Addr {
+    let host = 1 + u8::try_from(n % usize::from(sources)).unwrap_or_default();
+    Ipv4Addr::new(127, 0, 1, host)
 }

@@ -100,6 +100,8 @@ pub struct Options {
     pub flags: Arc<watch::Sender<()>>,
     /// The same, of each commit that queues mails.
     pub mails: Arc<watch::Sender<()>>,
+    /// The same, of each commit that changes what accounts are entitled to.
+    pub entitlements: Arc<watch::Sender<()>>,
     /// Gateways that an operator has stopped; all engines of a process share them.
     pub stopped_gateways: Arc<StoppedGateways>,
     /// The breakers of gateways; all engines of a process share them.
@@ -119,6 +121,7 @@ impl Default for Options {
             inquiries_max: 64,
             flags: Arc::default(),
             mails: Arc::default(),
+            entitlements: Arc::default(),
             stopped_gateways: Arc::default(),
             breakers: Arc::default(),
             simulates_work: false,
@@ -551,6 +554,11 @@ impl Engine {
     /// Notified of each commit that changes feature flags.
     pub(crate) fn flags_changed(&self) -> watch::Receiver<()> {
         self.shared.options.flags.subscribe()
+    }
+
+    /// Notified of each commit here that changes what accounts are entitled to.
+    pub(crate) fn entitlements_changed(&self) -> watch::Receiver<()> {
+        self.shared.options.entitlements.subscribe()
     }
 
     /// Notified of each commit that queues mails.

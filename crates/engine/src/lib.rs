@@ -6,6 +6,7 @@
 //! partitions of another. [`periodic`] repeats jobs.
 
 pub mod access;
+pub mod accounts;
 pub mod analytics;
 pub mod breaker;
 pub mod client;

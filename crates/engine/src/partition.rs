@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use domain::change::{Change, CustomerChange, FlagChange};
+use domain::change::{Change, CustomerChange, EntitlementChange, FlagChange};
 use domain::command::{AccountCommand, Subject};
 use domain::health::BatchHealth;
 use domain::payment::{Actor, PaymentFile};
@@ -73,10 +73,12 @@ pub enum Changed {
     Flags,
     /// New mails wait to be sent.
     Mails,
+    /// What accounts are entitled to.
+    Entitlements,
 }
 
 impl Changed {
-    const ALL: [Self; 3] = [Self::Access, Self::Flags, Self::Mails];
+    const ALL: [Self; 4] = [Self::Access, Self::Flags, Self::Mails, Self::Entitlements];
 }
 
 /// How the commit of a batch ended.
@@ -513,6 +515,7 @@ fn changes_of(entry: &Entry) -> impl Iterator<Item = Changed> {
         Changed::Access => entry.changes.iter().any(is_of_access),
         Changed::Flags => entry.changes.iter().any(is_environment),
         Changed::Mails => entry.changes.iter().any(is_mail),
+        Changed::Entitlements => entry.changes.iter().any(is_of_entitlements),
     })
 }
 
@@ -543,6 +546,10 @@ const fn is_environment(change: &Change) -> bool {
 
 const fn is_mail(change: &Change) -> bool {
     matches!(change, Change::Customer(CustomerChange::Mail(_)))
+}
+
+const fn is_of_entitlements(change: &Change) -> bool {
+    matches!(change, Change::Entitlement(EntitlementChange::Entitlements(_)))
 }
 
 /// The account that a request is about, as far as the loaded rows tell.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use regex::{Regex, RegexBuilder};
 
+use crate::entitled::ENTITLED_ATTRIBUTE;
 use crate::model::{self, User};
 use crate::number;
 
@@ -54,6 +55,8 @@ pub(crate) enum Attribute {
     /// A blank name, which stands for an empty text.
     Blank,
     Property(Box<str>),
+    /// What the user has of the feature with this key.
+    Entitled(Box<str>),
 }
 
 /// The value of an attribute.
@@ -115,7 +118,10 @@ impl Attribute {
             "keyId" => Self::Key,
             "name" => Self::Name,
             _ if property.trim().is_empty() => Self::Blank,
-            _ => Self::Property(property.into()),
+            _ => match property.strip_prefix(ENTITLED_ATTRIBUTE) {
+                Some(feature) => Self::Entitled(feature.into()),
+                None => Self::Property(property.into()),
+            },
         }
     }
 
@@ -124,6 +130,9 @@ impl Attribute {
             Self::Key => AttributeValue::Text(&user.key_id),
             Self::Name => user.name.as_deref().map_or(AttributeValue::NoName, AttributeValue::Text),
             Self::Blank => AttributeValue::Text(""),
+            Self::Entitled(feature) => {
+                user.entitled.value(feature).map_or(AttributeValue::Absent, AttributeValue::Text)
+            }
             Self::Property(name) => {
                 let found = user.customized_properties.iter().find(|it| *it.name == **name);
                 found.map_or(AttributeValue::Absent, |it| {
@@ -168,6 +177,11 @@ impl Condition {
             },
             Self::Never => false,
         }
+    }
+
+    /// Whether it depends on what the user is entitled to, but for segments.
+    pub(crate) const fn tests_entitled(&self) -> bool {
+        matches!(self, Self::Attribute { attribute: Attribute::Entitled(_), .. })
     }
 
     /// The ids of the segments that the condition refers to.

@@ -16,6 +16,15 @@ pub struct Evaluation<'s> {
     pub send_to_experiment: bool,
 }
 
+impl Evaluation<'_> {
+    /// Whether a client that has the one needs not be sent the other, of the same flag.
+    #[must_use]
+    pub fn is_alike(&self, other: &Self) -> bool {
+        (self.variation, self.reason, self.send_to_experiment)
+            == (other.variation, other.reason, other.send_to_experiment)
+    }
+}
+
 /// Why a user gets a variation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason<'s> {

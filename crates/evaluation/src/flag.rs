@@ -96,6 +96,14 @@ impl CompiledFlag {
         self.rules.iter().flat_map(|rule| condition::segment_ids(&rule.conditions))
     }
 
+    /// Whether it tests, or spreads by, what a user is entitled to, but for segments.
+    pub(crate) fn tests_entitled(&self) -> bool {
+        let rollouts = self.rules.iter().map(|rule| &rule.rollout).chain([&self.fallthrough]);
+        let mut spread_by = rollouts.filter_map(|it| it.dispatch_by.as_ref());
+        self.rules.iter().flat_map(|rule| &rule.conditions).any(Condition::tests_entitled)
+            || spread_by.any(|it| matches!(it, Attribute::Entitled(_)))
+    }
+
     pub(crate) fn evaluate(&self, user: &User, context: &Context<'_>) -> Evaluation<'_> {
         let flag = &self.flag;
         let all_count = flag.expt_include_all_targets;

@@ -27,6 +27,7 @@
 
 mod condition;
 mod cycle;
+mod entitled;
 mod evaluation;
 mod explanation;
 mod flag;
@@ -40,6 +41,7 @@ mod validation;
 pub use condition::{
     ConditionError, IN_SEGMENT, MissingAttribute, NOT_IN_SEGMENT, PATTERN_BYTES_MAX,
 };
+pub use entitled::{ENTITLED_ATTRIBUTE, ENTITLED_SEGMENT, Entitled};
 pub use evaluation::{Evaluation, Reason};
 pub use explanation::{Dispatch, EvaluatedCondition, EvaluatedRule, Explanation};
 pub use flag::CompiledFlag;

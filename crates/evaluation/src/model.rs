@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::entitled::Entitled;
+
 /// A feature flag of one environment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -40,6 +42,10 @@ pub struct Flag {
     /// Whether all evaluations count for experiments.
     pub expt_include_all_targets: bool,
     pub tags: Vec<String>,
+    /// The key of the feature that users have to be entitled to; others get the disabled variation, but for the
+    /// users whom the flag targets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
     /// An archived flag has no value.
     pub is_archived: bool,
 }
@@ -185,8 +191,11 @@ pub struct User {
     pub key_id: String,
     /// The display name.
     pub name: Option<String>,
-    /// All other attributes.
+    /// All other attributes. Those of [`crate::ENTITLED_ATTRIBUTE`] count for nothing here.
     pub customized_properties: Vec<Property>,
+    /// What the server knows that the user is entitled to; no part of what is sent.
+    #[serde(skip)]
+    pub entitled: Entitled,
 }
 
 /// An attribute of a user.

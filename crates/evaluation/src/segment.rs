@@ -45,6 +45,11 @@ impl CompiledSegment {
         self.rules.iter().flat_map(|conditions| condition::segment_ids(conditions))
     }
 
+    /// Whether a rule tests what a user is entitled to, but for segments.
+    pub(crate) fn tests_entitled(&self) -> bool {
+        self.rules.iter().flatten().any(Condition::tests_entitled)
+    }
+
     pub(crate) fn contains(&self, user: &User, context: &Context<'_>) -> bool {
         let key = user.key_id.as_str();
         if self.excluded.contains(key) {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::condition::{Context, MissingAttribute};
+use crate::entitled::ENTITLED_SEGMENT;
 use crate::evaluation::Evaluation;
 use crate::explanation::Explanation;
 use crate::flag::CompiledFlag;
@@ -106,7 +107,8 @@ impl Snapshot {
         flag.explain(user, &self.context(&is_in_segment))
     }
 
-    /// Whether a user belongs to the segment; `false` if there is no such segment.
+    /// Whether a user belongs to the segment; `false` if there is no such segment. Those of
+    /// [`ENTITLED_SEGMENT`] are no part of the snapshot: the user says which it belongs to.
     #[must_use]
     pub fn is_in_segment(&self, id: &str, user: &User) -> bool {
         self.is_in_nested_segment(id, user, 1)
@@ -114,6 +116,9 @@ impl Snapshot {
 
     /// A segment that is nested too deeply contains no one. This also ends a cycle of segments.
     fn is_in_nested_segment(&self, id: &str, user: &User, depth: u8) -> bool {
+        if let Some(feature) = id.strip_prefix(ENTITLED_SEGMENT) {
+            return user.entitled.value(feature).is_some();
+        }
         let Some(segment) = self.segment(id) else { return false };
         let is_in_segment = |inner: &str| self.is_in_nested_segment(inner, user, depth + 1);
         depth <= SEGMENT_DEPTH_MAX && segment.contains(user, &self.context(&is_in_segment))
@@ -141,6 +146,17 @@ impl Snapshot {
         self.visit_segments(flag, &mut |segment| segment.segment().id == id)
     }
 
+    /// Whether the flag's result depends on what the user is entitled to, directly or through segments.
+    #[must_use]
+    pub fn depends_on_entitled(&self, flag: &CompiledFlag) -> bool {
+        let mut names_one = flag.tests_entitled() || flag.segment_ids().any(is_of_entitled);
+        self.visit_segments(flag, &mut |segment| {
+            names_one |= segment.tests_entitled() || segment.segment_ids().any(is_of_entitled);
+            names_one
+        });
+        names_one
+    }
+
     /// Visits the segments that a flag refers to, directly or through others, until `is_found`
     /// returns true.
     fn visit_segments(
@@ -159,4 +175,8 @@ impl Snapshot {
         }
         false
     }
+}
+
+fn is_of_entitled(id: &str) -> bool {
+    id.starts_with(ENTITLED_SEGMENT)
 }

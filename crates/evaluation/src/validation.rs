@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::condition::{self, ConditionError};
 use crate::cycle;
+use crate::entitled::ENTITLED_SEGMENT;
 use crate::model::{Condition, Flag, RolloutVariation, Segment};
 
 /// The maximum gap or overlap of neighbouring parts of a rollout, and of the last part and 1.
@@ -152,6 +153,9 @@ impl<'a> Validator<'a> {
             self.rollout(&path, flag, &rule.variations);
         }
         self.rollout(&format!("{path}.fallthrough"), flag, &flag.fallthrough.variations);
+        if flag.gate.as_ref().is_some_and(|feature| feature.trim().is_empty()) {
+            self.add(format!("{path}.gate"), ProblemKind::Empty);
+        }
     }
 
     fn variation(&mut self, path: String, flag: &Flag, id: &str) {
@@ -212,7 +216,7 @@ impl<'a> Validator<'a> {
                 }
             };
             for id in compiled.segments() {
-                if !self.references.contains_key(&**id) {
+                if !self.references.contains_key(&**id) && !id.starts_with(ENTITLED_SEGMENT) {
                     self.add(format!("{path}.value"), ProblemKind::UnknownSegment(id.to_string()));
                 }
             }

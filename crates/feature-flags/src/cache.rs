@@ -4,21 +4,25 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use evaluation::{Flag, Segment, Snapshot};
+use domain::TenantNo;
+use evaluation::{Flag, Segment, Snapshot, User};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::accounts::Accounts;
 use crate::cached_environment::CachedEnvironment;
 use crate::close;
+use crate::entitled_user::EntitledUser;
 use crate::insights::Insights;
 use crate::profile::Profile;
 use crate::rate_limit::{Limiters, RateLimits, RequestKind};
 use crate::secret::{Digest, Secret, SecretKind};
 use crate::subscribers::{Permits, Subscriber};
+use crate::time::now_ms;
 
 /// The pause between two steps of a drain.
 const DRAIN_STEP: Duration = Duration::from_millis(10);
@@ -26,11 +30,16 @@ const DRAIN_STEP: Duration = Duration::from_millis(10);
 /// The longest share of a drain for one socket, so that a drain of a few is short.
 const DRAIN_PER_SOCKET_MAX: Duration = Duration::from_millis(2);
 
+/// How long a request waits until it is known what its user is entitled to.
+const ENTITLED_WITHIN: Duration = Duration::from_secs(2);
+
 /// An environment, as the store has it.
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// The id; FeatBit's clients call it `envId`.
     pub id: Uuid,
+    /// Whose it is.
+    pub tenant: TenantNo,
     /// Unique in its project.
     pub key: String,
     pub project_key: String,
@@ -53,6 +62,8 @@ pub struct FlagCache {
     is_draining: AtomicBool,
     /// Open sockets of FeatBit's streams.
     pub connections: Arc<Permits>,
+    /// What the accounts of users are entitled to.
+    pub accounts: Arc<Accounts>,
 }
 
 #[derive(Default)]
@@ -73,6 +84,8 @@ pub struct Grant {
     revoked: AtomicU16,
     /// Made on first use.
     limiters: OnceLock<Limiters>,
+    /// The hash of the secret.
+    pub digest: Digest,
     /// The public name of its event stream.
     pub channel: Box<str>,
 }
@@ -104,7 +117,7 @@ impl FlagCache {
         let mut all = before.environments.clone();
         let mut touched = vec![];
         for environment in environments {
-            let Environment { id, key, project_key, secrets, snapshot } = environment;
+            let Environment { id, tenant, key, project_key, secrets, snapshot } = environment;
             let secrets = secrets.into_iter().map(|it| (Digest::of(&it.value), it)).collect();
             let profile = Profile { key, project_key, secrets };
             let environment = match all.get(&id) {
@@ -112,7 +125,7 @@ impl FlagCache {
                     environment.replace(profile, &snapshot);
                     Arc::clone(environment)
                 }
-                None => Arc::new(CachedEnvironment::new(id, profile, &snapshot)),
+                None => Arc::new(CachedEnvironment::new((id, tenant), profile, &snapshot)),
             };
             all.insert(id, Arc::clone(&environment));
             touched.push(environment);
@@ -200,6 +213,22 @@ impl FlagCache {
     pub fn find_channel(&self, channel: &str) -> Option<Arc<Grant>> {
         let grant = self.index.load().channels.get(channel).cloned();
         grant.filter(|it| !it.has_expired(now_ms()))
+    }
+
+    /// A user with what it is entitled to, where the environment's flags depend on that; `None` where it was not
+    /// found out in time.
+    pub async fn with_entitled(
+        &self,
+        environment: &CachedEnvironment,
+        user: User,
+    ) -> Option<EntitledUser> {
+        let mut it = EntitledUser::new(user);
+        if environment.state().asks_for_entitled {
+            let key = (environment.tenant(), it.user.key_id.as_str());
+            let known = self.accounts.entitled(key, ENTITLED_WITHIN).await?;
+            it.take(known);
+        }
+        Some(it)
     }
 
     /// Takes the counts of evaluations and metrics since the last call: the cache forgets them.
@@ -305,7 +334,7 @@ impl Index {
         }
         let mut grants = HashMap::with_capacity(found.len());
         for (digest, granted) in found {
-            let Some(grant) = Grant::new(digest.channel(), granted) else { continue };
+            let Some(grant) = Grant::new(digest, granted) else { continue };
             let known = before.grants.get(&digest).filter(|it| it.is_same(&grant));
             let grant = match known {
                 Some(known) => {
@@ -325,7 +354,7 @@ impl Index {
 impl Grant {
     /// The grant of a secret of these environments. A secret that several of them claim, or as
     /// several kinds, grants nothing.
-    fn new(channel: String, granted: Vec<GrantedEnvironment>) -> Option<Self> {
+    fn new(digest: Digest, granted: Vec<GrantedEnvironment>) -> Option<Self> {
         let kind = granted[0].secret.kind;
         let is_clear = granted.iter().all(|it| it.secret.kind == kind)
             && (kind == SecretKind::RelayProxy || granted.len() == 1);
@@ -344,7 +373,8 @@ impl Grant {
             expires_at_ms: ends.max().unwrap_or(i64::MAX).into(),
             revoked: AtomicU16::default(),
             limiters: OnceLock::new(),
-            channel: channel.into(),
+            channel: digest.channel().into(),
+            digest,
             environments: granted.iter().map(|it| Arc::clone(&it.environment)).collect(),
             profiles: granted.into_iter().map(|it| it.profile).collect(),
         })
@@ -399,10 +429,4 @@ impl Grant {
             && (self.kind != SecretKind::RelayProxy
                 || self.profiles.iter().zip(&other.profiles).all(same_profile))
     }
-}
-
-/// Milliseconds since 1970, by the real clock.
-pub fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }

@@ -3,17 +3,21 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use evaluation::{CompiledFlag, CompiledSegment, Flag, Segment, Snapshot};
+use domain::TenantNo;
+use evaluation::{CompiledFlag, CompiledSegment, Entitled, Flag, Segment, Snapshot};
 use uuid::Uuid;
 
+use crate::accounts::Accounts;
+use crate::entitled_user::{EntitledUser, NotKnown};
 use crate::environment_state::EnvironmentState;
 use crate::insights::Tally;
 use crate::profile::Profile;
-use crate::subscribers::Subscribers;
+use crate::subscribers::{Subscriber, Subscribers};
 
 /// A cached environment.
 pub struct CachedEnvironment {
     id: Uuid,
+    tenant: TenantNo,
     state: ArcSwap<EnvironmentState>,
     changing: Mutex<()>,
     pub subscribers: Subscribers,
@@ -21,10 +25,15 @@ pub struct CachedEnvironment {
 }
 
 impl CachedEnvironment {
-    pub(crate) fn new(id: Uuid, profile: Profile, snapshot: &Snapshot) -> Self {
+    pub(crate) fn new(
+        (id, tenant): (Uuid, TenantNo),
+        profile: Profile,
+        snapshot: &Snapshot,
+    ) -> Self {
         let state = EnvironmentState::new(Arc::new(profile), with_owner(snapshot, id));
         Self {
             id,
+            tenant,
             state: ArcSwap::from_pointee(state),
             changing: Mutex::default(),
             subscribers: Subscribers::default(),
@@ -37,6 +46,12 @@ impl CachedEnvironment {
         self.id
     }
 
+    /// Whose it is.
+    #[must_use]
+    pub const fn tenant(&self) -> TenantNo {
+        self.tenant
+    }
+
     /// All flags and segments at this moment.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
@@ -46,6 +61,23 @@ impl CachedEnvironment {
     /// The state at this moment.
     pub fn state(&self) -> Guard<Arc<EnvironmentState>> {
         self.state.load()
+    }
+
+    /// Takes over what a user is entitled to now, where flags of this state depend on that. Returns what it was entitled
+    /// to before, where that differs.
+    ///
+    /// # Errors
+    /// It is not known yet: the subscriber is woken once it is.
+    pub fn update_user(
+        &self,
+        user: &mut EntitledUser,
+        state: &EnvironmentState,
+        followed: (&Accounts, &Arc<Subscriber>),
+    ) -> Result<Option<Entitled>, NotKnown> {
+        match state.asks_for_entitled {
+            true => user.update(self.tenant, followed),
+            false => Ok(None),
+        }
     }
 
     /// The counts of evaluations and metrics since they were taken last.

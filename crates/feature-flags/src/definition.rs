@@ -44,6 +44,7 @@ pub const FLAG_FIELDS: &[&str] = &[
     "fallthrough",
     "exptIncludeAllTargets",
     "tags",
+    "gate",
     "isArchived",
 ];
 
@@ -272,7 +273,8 @@ mod tests {
             names.sort();
             names
         };
-        let flag = Flag { description: Some(String::new()), ..Flag::default() };
+        let (description, gate) = (Some(String::new()), Some(String::new()));
+        let flag = Flag { description, gate, ..Flag::default() };
         assert_eq!(fields(serde_json::to_value(flag).unwrap()), sorted(FLAG_FIELDS));
         let segment = serde_json::to_value(Segment::default()).unwrap();
         assert_eq!(fields(segment), sorted(SEGMENT_FIELDS));

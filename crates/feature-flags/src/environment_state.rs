@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use evaluation::{CompiledFlag, CompiledSegment, Snapshot, User};
+use evaluation::{CompiledFlag, CompiledSegment, Entitled, Evaluation, Snapshot, User};
 use uuid::Uuid;
 
+use crate::entitled_user::EntitledUser;
 use crate::message::{self, Extent, Message, RelayItem};
 use crate::profile::Profile;
 
@@ -25,8 +26,13 @@ pub struct EnvironmentState {
     pub changed_at_ms: i64,
     /// Identifies the state on all nodes: that time, and the numbers of flags and of segments.
     pub version: Box<str>,
-    /// Since when each flag may have another value for some user, in the order of the snapshot.
+    /// Since when each flag may have another value for some user, in the order of the snapshot, apart from what users
+    /// are entitled to.
     flags_changed_at_ms: Vec<i64>,
+    /// Whether each flag depends on that.
+    depend_on_entitled: Vec<bool>,
+    /// Whether any does.
+    pub asks_for_entitled: bool,
     changes: Changes,
     full: OnceLock<Message>,
     since: RecentCache<i64, Message>,
@@ -44,7 +50,7 @@ struct Changes {
 pub struct Patch {
     /// For readers that evaluate by themselves; none where nothing changed for them.
     pub message: Option<Message>,
-    /// Keys of the flags that may have another value for some user, and since when.
+    /// Keys of the flags that may have another value for some user, in their order, and since when.
     affected: Vec<(Box<str>, i64)>,
 }
 
@@ -77,6 +83,9 @@ impl EnvironmentState {
     ) -> Self {
         let flags_changed_at_ms: Vec<i64> =
             snapshot.flags().map(|flag| snapshot.changed_at_ms(flag)).collect();
+        let depend_on_entitled: Vec<bool> =
+            snapshot.flags().map(|flag| snapshot.depends_on_entitled(flag)).collect();
+        let asks_for_entitled = depend_on_entitled.contains(&true);
         let newest_segment = snapshot.segments().map(CompiledSegment::changed_at_ms).max();
         let changed_at_ms = flags_changed_at_ms.iter().copied().chain(newest_segment).max();
         let changed_at_ms = changed_at_ms.unwrap_or_default();
@@ -89,6 +98,8 @@ impl EnvironmentState {
             changed_at_ms,
             version,
             flags_changed_at_ms,
+            depend_on_entitled,
+            asks_for_entitled,
             changes,
             full: OnceLock::new(),
             since: RecentCache::default(),
@@ -96,7 +107,8 @@ impl EnvironmentState {
         }
     }
 
-    /// All flags, each with the time since which it may have another value for some user.
+    /// All flags, each with the time since which it may have another value for some user, apart from what users are
+    /// entitled to.
     pub fn flags(&self) -> impl Iterator<Item = (&CompiledFlag, i64)> {
         self.snapshot.flags().zip(self.flags_changed_at_ms.iter().copied())
     }
@@ -133,18 +145,21 @@ impl EnvironmentState {
         self.snapshot.segments().filter(move |it| is_full || it.changed_at_ms() > timestamp)
     }
 
-    /// The changes after `timestamp` of this user's flags; everything for 0.
-    pub fn client_sync(&self, user: &User, timestamp: i64) -> Message {
-        let extent = Extent::since(timestamp);
-        let newer = self.flags().filter(|(_, at_ms)| extent == Extent::Full || *at_ms > timestamp);
-        let count = if extent == Extent::Full { self.flags_changed_at_ms.len() } else { 0 };
-        let evaluated = newer.map(|(flag, at_ms)| (self.snapshot.evaluate_flag(flag, user), at_ms));
-        message::client(extent, user, count, evaluated)
+    /// The changes after `timestamp` of this user's flags; everything for 0, or where flags depend on what users are
+    /// entitled to, because that has no time here.
+    pub fn client_sync(&self, it: &EntitledUser, timestamp: i64) -> Message {
+        let is_full = self.asks_for_entitled || timestamp <= 0;
+        let extent = if is_full { Extent::Full } else { Extent::Patch };
+        let newer = self.flags().filter(|(_, at_ms)| is_full || *at_ms > timestamp);
+        let count = if is_full { self.flags_changed_at_ms.len() } else { 0 };
+        let evaluated =
+            newer.map(|(flag, at_ms)| (self.snapshot.evaluate_flag(flag, &it.user), at_ms));
+        message::client(extent, &it.user, count, evaluated)
     }
 
     /// Whether that message has any content.
     pub fn is_newer_for_clients(&self, timestamp: i64) -> bool {
-        self.flags_changed_at_ms.iter().any(|it| *it > timestamp)
+        self.asks_for_entitled || self.flags_changed_at_ms.iter().any(|it| *it > timestamp)
     }
 
     /// The changes after `timestamp` for a relay proxy; everything for 0.
@@ -185,22 +200,45 @@ impl EnvironmentState {
         Patch { message, affected }
     }
 
-    /// A patch for a user; none where no flag is affected.
-    pub fn client_patch(&self, patch: &Patch, user: &User) -> Option<Message> {
-        if patch.affected.is_empty() {
-            return None;
-        }
-        let affected = patch.affected.iter().filter_map(|(key, at_ms)| {
-            self.snapshot.evaluate(key, user).map(|evaluation| (evaluation, *at_ms))
+    /// What changed for a user: the flags that a patch affects, and those that differ from what they were by what the
+    /// user was entitled to `before`.
+    pub fn changes_for<'s>(
+        &'s self,
+        it: &EntitledUser,
+        (patch, before): (Option<&Patch>, Option<Entitled>),
+    ) -> Vec<(Evaluation<'s>, i64)> {
+        let affected = patch.map_or(&[][..], |patch| &patch.affected);
+        let Some(before) = before else {
+            let evaluated = affected
+                .iter()
+                .filter_map(|(key, at_ms)| Some((self.snapshot.evaluate(key, &it.user)?, *at_ms)));
+            return evaluated.collect();
+        };
+        let former = User { entitled: before, ..it.user.clone() };
+        let is_affected = |flag: &CompiledFlag| {
+            affected.binary_search_by(|(key, _)| (**key).cmp(flag.flag().key.as_str())).is_ok()
+        };
+        let flags = self.flags().zip(&self.depend_on_entitled);
+        let changed = flags.filter_map(|((flag, at_ms), depends)| {
+            let now = self.snapshot.evaluate_flag(flag, &it.user);
+            let differs = || {
+                let before = self.snapshot.evaluate_flag(flag, &former);
+                *depends && !before.is_alike(&now)
+            };
+            (is_affected(flag) || differs()).then_some((now, at_ms))
         });
-        Some(message::client(Extent::Patch, user, patch.affected.len(), affected))
+        changed.collect()
     }
-}
 
-impl Patch {
-    /// Keys of the flags that may have another value for some user, sorted, and since when.
-    pub fn affected(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.affected.iter().map(|(key, at_ms)| (&**key, *at_ms))
+    /// A patch for a user; none where nothing changed for it.
+    pub fn client_patch(
+        &self,
+        it: &EntitledUser,
+        changed: (Option<&Patch>, Option<Entitled>),
+    ) -> Option<Message> {
+        let flags = self.changes_for(it, changed);
+        let count = flags.len();
+        (count > 0).then(|| message::client(Extent::Patch, &it.user, count, flags.into_iter()))
     }
 }
 

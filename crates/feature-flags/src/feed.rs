@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use domain::EnvironmentId;
 use domain::definition::{Definition, DefinitionKind};
+use domain::entitlement::Entitlements;
 use domain::environment;
-use engine::ports::{Audience, EnvironmentFile};
+use domain::{EnvironmentId, TenantNo};
+use engine::ports::{Audience, EntitlementAudience, EnvironmentFile};
 use evaluation::{Flag, MissingAttribute, Segment, Snapshot};
 use secrets::Sealer;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::accounts::Account;
 use crate::cache::{Environment, FlagCache};
 use crate::document;
-use crate::owners::Owners;
+use crate::gate;
 use crate::secret::{self, Secret, SecretKind};
 
 /// The follower of committed flags that keeps the cache up to date.
@@ -25,16 +27,11 @@ pub struct FlagFeed {
     pub sealer: Arc<Sealer>,
     /// The value of an attribute that a user lacks.
     pub missing: MissingAttribute,
-    /// The tenants of the environments.
-    pub owners: Arc<Owners>,
 }
 
 impl Audience for FlagFeed {
     fn environments(&self, files: Vec<EnvironmentFile>) {
-        self.cache.upsert(files.into_iter().map(|file| {
-            self.owners.insert(file.environment.id, file.environment.tenant);
-            self.read(file).compiled(self.missing)
-        }));
+        self.cache.upsert(files.into_iter().map(|file| self.read(file).compiled(self.missing)));
     }
 
     fn changed(&self, environment: EnvironmentId, definitions: Vec<Definition>) {
@@ -49,10 +46,23 @@ impl Audience for FlagFeed {
     }
 }
 
+impl EntitlementAudience for FlagFeed {
+    fn follows(&self) {
+        self.cache.accounts.begin();
+    }
+
+    fn changed(&self, entitlements: Vec<Entitlements>) {
+        let accounts = &self.cache.accounts;
+        let now = accounts.now();
+        accounts.changed(entitlements.iter().map(|it| Account::of(it, now)).collect());
+    }
+}
+
 /// The contents of an environment, with its secrets decrypted and its documents parsed.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct EnvironmentContents {
     pub id: Uuid,
+    pub tenant: TenantNo,
     pub key: String,
     pub project_key: String,
     pub secrets: Vec<Secret>,
@@ -64,9 +74,9 @@ impl EnvironmentContents {
     /// The environment for the cache, with `missing` as the value of an attribute that a user lacks.
     #[must_use]
     pub fn compiled(self, missing: MissingAttribute) -> Environment {
-        let Self { id, key, project_key, secrets, flags, segments } = self;
+        let Self { id, tenant, key, project_key, secrets, flags, segments } = self;
         let snapshot = Snapshot::new(missing).with(flags, segments);
-        Environment { id, key, project_key, secrets, snapshot }
+        Environment { id, tenant, key, project_key, secrets, snapshot }
     }
 }
 
@@ -78,6 +88,7 @@ impl FlagFeed {
         let (flags, segments) = documents(id, &file.definitions);
         EnvironmentContents {
             id: id.uuid(),
+            tenant: file.environment.tenant,
             key: file.environment.key,
             project_key: file.environment.project,
             secrets: file.secrets.iter().filter_map(|secret| self.open(secret)).collect(),
@@ -117,7 +128,9 @@ pub fn documents(
     let (mut flags, mut segments) = (vec![], vec![]);
     for definition in definitions {
         let read = match definition.key.kind {
-            DefinitionKind::Flag => document::flag(definition).map(|it| flags.push(it)),
+            DefinitionKind::Flag => {
+                document::flag(definition).map(|it| flags.push(gate::as_rule(it)))
+            }
             DefinitionKind::Segment => document::segment(definition).map(|it| segments.push(it)),
         };
         if let Err(error) = read {

@@ -8,19 +8,21 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accounts;
 pub mod cache;
 pub mod cached_environment;
 pub mod close;
 pub mod definition;
 pub mod document;
+pub mod entitled_user;
 pub mod environment_state;
 pub mod error;
 pub mod feed;
 pub mod frame;
+pub mod gate;
 pub mod import;
 pub mod insights;
 pub mod message;
-pub mod owners;
 pub mod patch;
 pub mod profile;
 pub mod rate_limit;
@@ -28,17 +30,19 @@ pub mod scheduled;
 pub mod secret;
 pub mod subscribers;
 pub mod subscription;
+pub mod time;
 pub mod validate;
 pub mod watch;
 pub mod write_locks;
 pub mod writer;
 
+pub use accounts::{Account, Accounts};
 pub use cache::{Environment, FlagCache, Grant};
 pub use cached_environment::CachedEnvironment;
+pub use entitled_user::EntitledUser;
 pub use error::{Error, WrongField};
 pub use feed::{EnvironmentContents, FlagFeed, documents};
 pub use insights::{FlagCount, Insights, MetricCount};
-pub use owners::Owners;
 pub use rate_limit::{RateLimits, RequestKind};
 pub use secret::{SDK, Secret, SecretKind};
 pub use watch::{FlagReader, FlagUpdate, ReadError, Watch, WatchLimits};

@@ -5,6 +5,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use domain::EnvironmentId;
+use ring::aead;
 use secrets::{Purpose, Sealer, random};
 use serde::{Deserialize, Serialize};
 
@@ -123,6 +124,44 @@ impl Digest {
         hash.update(&self.0);
         BASE64.encode(&hash.finish().as_ref()[..CHANNEL_BYTES])
     }
+
+    /// A name of a user for the address of an event stream: the same each time, and no one else can read it. Its
+    /// nonce is a hash of the user's key, so that no two keys have one.
+    pub fn seal_user(&self, key: &str) -> String {
+        let of_user = ring::hmac::sign(&self.derived(b"faregate flags nonces"), key.as_bytes());
+        let mut nonce = [0; aead::NONCE_LEN];
+        nonce.copy_from_slice(&of_user.as_ref()[..aead::NONCE_LEN]);
+        let mut sealed = key.as_bytes().to_vec();
+        self.cipher()
+            .seal_in_place_append_tag(
+                aead::Nonce::assume_unique_for_key(nonce),
+                aead::Aad::empty(),
+                &mut sealed,
+            )
+            .expect("a user's key is short");
+        BASE64.encode([&nonce[..], &sealed].concat())
+    }
+
+    /// The key of the user who was named so; `None` where this is no such name.
+    pub fn open_user(&self, name: &str) -> Option<String> {
+        let mut bytes = BASE64.decode(name).ok()?;
+        let (nonce, sealed) = bytes.split_at_mut_checked(aead::NONCE_LEN)?;
+        let nonce = aead::Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let opened = self.cipher().open_in_place(nonce, aead::Aad::empty(), sealed).ok()?;
+        String::from_utf8(opened.to_vec()).ok()
+    }
+
+    fn cipher(&self) -> aead::LessSafeKey {
+        let key = ring::hmac::sign(&self.derived(b"faregate flags users"), b"");
+        let key = aead::UnboundKey::new(&aead::AES_256_GCM, key.as_ref());
+        aead::LessSafeKey::new(key.expect("a hash is as long as a key"))
+    }
+
+    /// A key of its own for each purpose.
+    fn derived(&self, purpose: &[u8]) -> ring::hmac::Key {
+        let own = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.0);
+        ring::hmac::Key::new(ring::hmac::HMAC_SHA256, ring::hmac::sign(&own, purpose).as_ref())
+    }
 }
 
 #[cfg(test)]
@@ -143,6 +182,21 @@ mod tests {
         let another = new();
         assert_ne!(secret[..22], another[..22]);
         assert_eq!(secret[22..], another[22..]);
+    }
+
+    #[test]
+    fn only_the_holder_of_a_secret_reads_whom_a_name_stands_for() {
+        let digest = Digest::of("a secret");
+        let name = digest.seal_user("ann@example.com");
+        assert_eq!(name, digest.seal_user("ann@example.com"));
+        assert_eq!(digest.open_user(&name).as_deref(), Some("ann@example.com"));
+        assert_eq!(Digest::of("another").open_user(&name), None);
+        let mut forged = BASE64.decode(&name).unwrap();
+        forged[13] ^= 1;
+        for name in ["", "short", &BASE64.encode(forged)] {
+            assert_eq!(digest.open_user(name), None, "{name}");
+        }
+        assert_eq!(digest.open_user(&digest.seal_user("")).as_deref(), Some(""));
     }
 
     #[test]

@@ -9,11 +9,14 @@ use evaluation::{Evaluation, User};
 use futures_util::Stream;
 use tokio::time::{Instant, Interval};
 
-use crate::cache::{FlagCache, Grant, now_ms};
+use crate::accounts::Accounts;
+use crate::cache::{FlagCache, Grant};
 use crate::close;
+use crate::entitled_user::EntitledUser;
 use crate::secret::SDK;
 use crate::subscribers::{Permit, Permits, Subscriber};
 use crate::subscription::Subscription;
+use crate::time::now_ms;
 
 /// How often a watch checks whether its secret has expired.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(25);
@@ -75,7 +78,8 @@ pub struct FlagUpdate<T> {
 /// changes unread gets [`ReadError::TooSlow`], which is the end.
 pub struct Watch<F> {
     grant: Arc<Grant>,
-    user: User,
+    accounts: Arc<Accounts>,
+    user: EntitledUser,
     show: F,
     subscriber: Arc<Subscriber>,
     _subscription: Subscription,
@@ -113,21 +117,28 @@ impl FlagReader {
 
     /// Evaluates flags for a user: those of these keys that exist, or all. Archived flags are left
     /// out.
-    pub fn evaluate<T>(
+    ///
+    /// # Errors
+    /// `Unavailable`: what the user is entitled to is not known.
+    pub async fn evaluate<T>(
         &self,
         grant: &Grant,
-        user: &User,
+        user: User,
         keys: &[String],
         show: impl Fn(&Evaluation<'_>, i64) -> T,
-    ) -> Vec<T> {
+    ) -> Result<Vec<T>, ReadError> {
+        let environment = &grant.environments()[0];
+        let it = self.cache.with_entitled(environment, user).await.ok_or(ReadError::Unavailable)?;
         let mut keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         keys.sort_unstable();
-        let state = grant.environments()[0].state();
+        let state = environment.state();
         let is_wanted = |key: &str| keys.is_empty() || keys.binary_search(&key).is_ok();
-        let flags = state.flags().filter(|(it, _)| is_wanted(&it.flag().key));
+        let flags = state.flags();
+        let flags = flags.filter(|(it, _)| is_wanted(&it.flag().key));
         let active = flags.filter(|(it, _)| !it.flag().is_archived);
-        let shown = active.map(|(it, at_ms)| show(&state.snapshot.evaluate_flag(it, user), at_ms));
-        shown.collect()
+        let shown =
+            active.map(|(flag, at_ms)| show(&state.snapshot.evaluate_flag(flag, &it.user), at_ms));
+        Ok(shown.collect())
     }
 
     /// Follows a user's flags, beginning with all of them.
@@ -148,7 +159,8 @@ impl FlagReader {
         let first_check = Instant::now() + EXPIRY_CHECK_INTERVAL;
         Ok(Watch {
             grant,
-            user,
+            accounts: Arc::clone(&self.cache.accounts),
+            user: EntitledUser::new(user),
             show,
             subscriber,
             _subscription: subscription,
@@ -178,23 +190,24 @@ impl<T, F: Fn(&Evaluation<'_>, i64) -> T> Watch<F> {
         (behind > self.behind_max).then_some(ReadError::TooSlow)
     }
 
+    /// None until what the user is entitled to is known, which wakes it.
     fn next_update(&mut self) -> Option<FlagUpdate<T>> {
-        let state = self.grant.environments()[0].state();
+        let environment = &self.grant.environments()[0];
+        let state = environment.state();
+        let accounts = (&*self.accounts, &self.subscriber);
+        let before = environment.update_user(&mut self.user, &state, accounts).ok()?;
         let Some(sent) = self.sent_revision.replace(state.revision) else {
-            let active = state.flags().filter(|(it, _)| !it.flag().is_archived);
-            let show =
-                |(it, at_ms)| (self.show)(&state.snapshot.evaluate_flag(it, &self.user), at_ms);
-            let flags = active.map(show).collect();
+            let flags = state.flags();
+            let active = flags.filter(|(it, _)| !it.flag().is_archived);
+            let evaluate = |it| state.snapshot.evaluate_flag(it, &self.user.user);
+            let flags = active.map(|(it, at_ms)| (self.show)(&evaluate(it), at_ms)).collect();
             return Some(FlagUpdate { is_full: true, flags, removed: vec![] });
         };
-        if sent == state.revision {
-            return None;
-        }
+        let patch = (sent != state.revision).then(|| state.patch_since(sent));
         let mut update = FlagUpdate { is_full: false, flags: vec![], removed: vec![] };
-        for (key, at_ms) in state.patch_since(sent).affected() {
-            let Some(evaluation) = state.snapshot.evaluate(key, &self.user) else { continue };
+        for (evaluation, at_ms) in state.changes_for(&self.user, (patch.as_deref(), before)) {
             match evaluation.flag.is_archived {
-                true => update.removed.push(key.to_owned()),
+                true => update.removed.push(evaluation.flag.key.clone()),
                 false => update.flags.push((self.show)(&evaluation, at_ms)),
             }
         }

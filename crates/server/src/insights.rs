@@ -9,7 +9,7 @@ use domain::{EnvironmentId, Timestamp};
 use engine::Clock;
 use engine::insights::{FlagCount, MetricCount};
 use engine::ports::StoreError;
-use feature_flags::{FlagCache, Insights, Owners};
+use feature_flags::{FlagCache, Insights};
 use store::Source;
 use store::insights::InsightWriter;
 use tokio::sync::watch;
@@ -44,7 +44,6 @@ const STOPPED: &str = "stopped";
 /// See the head of the file.
 pub struct InsightsFlusher {
     cache: Arc<FlagCache>,
-    owners: Arc<Owners>,
     source: Source,
     clock: Clock,
     retention: Duration,
@@ -58,18 +57,12 @@ pub struct InsightsFlusher {
 
 impl InsightsFlusher {
     /// Flushes what the cache counts; `retention` is how long counts are stored.
-    pub fn new(
-        (cache, owners): (Arc<FlagCache>, Arc<Owners>),
-        source: Source,
-        clock: Clock,
-        retention: Duration,
-    ) -> Self {
+    pub fn new(cache: Arc<FlagCache>, source: Source, clock: Clock, retention: Duration) -> Self {
         for reason in REASONS {
             metrics::counter!(DROPPED, "reason" => reason).increment(0);
         }
         Self {
             cache,
-            owners,
             source,
             clock,
             retention,
@@ -124,7 +117,7 @@ impl InsightsFlusher {
         drop_counts(NOT_COUNTED, dropped);
         let flags = flags.into_iter().filter_map(|it| {
             Some(FlagCount {
-                tenant: self.owners.tenant(it.environment)?,
+                tenant: self.cache.environment(it.environment)?.tenant(),
                 environment: EnvironmentId::new(it.environment),
                 flag: it.flag_key,
                 hour: it.hour_ms / HOUR_MS,
@@ -136,7 +129,7 @@ impl InsightsFlusher {
         self.flags = flags.collect();
         let metrics = metrics.into_iter().filter_map(|it| {
             Some(MetricCount {
-                tenant: self.owners.tenant(it.environment)?,
+                tenant: self.cache.environment(it.environment)?.tenant(),
                 environment: EnvironmentId::new(it.environment),
                 event: it.event_name,
                 hour: it.hour_ms / HOUR_MS,

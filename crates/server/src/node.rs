@@ -8,10 +8,10 @@ use std::time::Duration;
 use ::sign_up::SignUp;
 use engine::access::{Access, follow_changes};
 use engine::analytics::Follower;
-use engine::ports::StoreError;
+use engine::ports::{EntitlementAudience, StoreError};
 use engine::queue::Queue;
 use engine::{Clock, Engine, FrontParts, Parts, Running};
-use feature_flags::{FlagCache, FlagFeed, Owners};
+use feature_flags::{FlagCache, FlagFeed};
 use gateway::mail::SetupError;
 use gateway::simulator::script::Scripts;
 use secrets::{Sealer, key_file};
@@ -21,6 +21,7 @@ use store::{Server, Share, Source, SqlQueries, SqlStore};
 
 use crate::background::BackgroundTasks;
 use crate::engine_parts::EngineParts;
+use crate::entitled_users;
 use crate::gateways::{GatewaySetup, SIMULATOR_DIR, take_notifications};
 use crate::insights::InsightsFlusher;
 use crate::integrity::Schedule;
@@ -269,8 +270,7 @@ impl Node {
     #[must_use]
     pub fn feed(&self, config: &Config) -> Option<FlagFeed> {
         let (cache, missing) = (Arc::clone(&self.flags), config.flags.missing_attribute.rule());
-        let owners = Arc::default();
-        self.sealer.clone().map(|sealer| FlagFeed { cache, sealer, missing, owners })
+        self.sealer.clone().map(|sealer| FlagFeed { cache, sealer, missing })
     }
 
     /// Stops the tasks, then the core; calls in flight get until the deadline.
@@ -308,17 +308,24 @@ fn feed(
     let missing = config.flags.missing_attribute.rule();
     // Without the key no secret grants access: SDKs are refused and retry.
     if let Some(sealer) = sealer {
-        let owners = Arc::<Owners>::default();
-        let counted = (Arc::clone(&cache), Arc::clone(&owners));
+        let counted = Arc::clone(&cache);
         let database = server(config)?.map(Source::Server);
         let database = database.unwrap_or_else(|| Source::in_dir(&config.data_dir));
         let retention = config.flags.insights_retention.0;
         let flusher = InsightsFlusher::new(counted, database, engine.clock().clone(), retention);
         tasks.spawn(flusher.run(tasks.stopped()));
-        let feed =
-            FlagFeed { cache: Arc::clone(&cache), sealer: Arc::clone(sealer), missing, owners };
-        let stopped = tasks.until_stopped();
-        tasks.spawn(engine::flags::follow(engine.clone(), Arc::new(feed), stopped));
+        let feed = FlagFeed { cache: Arc::clone(&cache), sealer: Arc::clone(sealer), missing };
+        cache.accounts.set_clock(engine.clock().clone());
+        let feed = Arc::new(feed);
+        let accounts = Arc::clone(&cache.accounts);
+        let (engine, stopped) = (engine.clone(), || tasks.until_stopped());
+        let looking_up = entitled_users::look_up(engine.clone(), accounts, stopped());
+        let audience: Arc<dyn EntitlementAudience> = Arc::<FlagFeed>::clone(&feed);
+        let accounts = engine::accounts::follow(engine.clone(), audience, stopped());
+        let flags = engine::flags::follow(engine, feed, stopped());
+        tasks.spawn(looking_up);
+        tasks.spawn(accounts);
+        tasks.spawn(flags);
     }
     Ok(cache)
 }

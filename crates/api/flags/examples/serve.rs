@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::post;
+use domain::TenantNo;
 use evaluation::{Flag, MissingAttribute, Segment, Snapshot};
 use feature_flags::{Environment, FlagCache, Secret, SecretKind};
 use flags::Settings;
@@ -40,6 +41,7 @@ fn sample() -> Result<Environment, serde_json::Error> {
     let sample: Sample = serde_json::from_str(include_str!("../sample.json"))?;
     let secret = |kind, value: &str| Secret { kind, value: value.to_owned(), expires_at_ms: None };
     Ok(Environment {
+        tenant: TenantNo(1),
         id: ID,
         key: "dev".to_owned(),
         project_key: "default".to_owned(),

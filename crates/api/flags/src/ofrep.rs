@@ -17,17 +17,17 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use evaluation::{CompiledFlag, Evaluation};
-use feature_flags::cache::now_ms;
+use evaluation::{CompiledFlag, Entitled, Evaluation};
 use feature_flags::insights::Tally;
 use feature_flags::message::write_json;
+use feature_flags::time::now_ms;
 use feature_flags::{RequestKind, SDK};
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, ETAG, HeaderName, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use uuid::Uuid;
 use web::headers::bearer;
 
-use crate::reply::{self, read_body};
+use crate::reply::{self, Refusal, read_body};
 use crate::state::ApiState;
 use refusal::OfrepRefusal;
 
@@ -65,6 +65,7 @@ pub(crate) async fn one(
         }
     };
     let environment = &grant.environments()[0];
+    let user = api.cache.with_entitled(environment, user).await.ok_or(Refusal::Unavailable)?.user;
     let state = environment.state();
     let flag = state.snapshot.flag(&key).filter(|it| !it.flag().is_archived);
     let Some(flag) = flag else {
@@ -98,8 +99,9 @@ pub(crate) async fn all(
         Err(error) => return Ok(failure(StatusCode::BAD_REQUEST, None, error.code_and_details())),
     };
     let environment = &grant.environments()[0];
+    let user = api.cache.with_entitled(environment, user).await.ok_or(Refusal::Unavailable)?.user;
     let state = environment.state();
-    let etag = etag(environment.id(), &state.version, &body);
+    let etag = etag(environment.id(), &state.version, (&user.entitled, &body));
     if has_etag(&headers, &etag) {
         return Ok(with_etag(reply::response(StatusCode::NOT_MODIFIED, Body::empty()), &etag));
     }
@@ -126,7 +128,12 @@ pub(crate) async fn all(
     out.extend_from_slice(br#"],"metadata":{"version":"#);
     write_json(&mut out, &*state.version);
     out.extend_from_slice(br#"},"eventStreams":[{"type":"sse","endpoint":{"requestUri":"#);
-    write_json(&mut out, &format!("{}/ofrep/v1/events/{}", api.settings.prefix, grant.channel));
+    let of_user = match state.asks_for_entitled {
+        true => format!("?user={}", grant.digest.seal_user(&user.key_id)),
+        false => String::new(),
+    };
+    let prefix = &api.settings.prefix;
+    write_json(&mut out, &format!("{prefix}/ofrep/v1/events/{}{of_user}", grant.channel));
     out.extend_from_slice(br#"},"inactivityDelaySec":"#);
     write_json(&mut out, &INACTIVITY_SECONDS);
     out.extend_from_slice(b"}]}");
@@ -148,13 +155,17 @@ fn secret(headers: &HeaderMap) -> Option<&str> {
     api_key.or_else(|| bearer(headers))
 }
 
-/// The ETag of a response: it depends on the environment's version and on the context, and on the
-/// program's version, because a new program may evaluate differently.
-fn etag(id: Uuid, version: &str, body: &[u8]) -> HeaderValue {
+/// The ETag of a response: it depends on the environment's version, on the context, on what the user is entitled to,
+/// and on the program's version, because a new program may evaluate differently.
+fn etag(id: Uuid, version: &str, (entitled, body): (&Entitled, &[u8])) -> HeaderValue {
     let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
     for part in [id.as_bytes(), version.as_bytes(), env!("CARGO_PKG_VERSION").as_bytes(), b" "] {
         hash.update(part);
         hash.update(b"\n");
+    }
+    for part in entitled.features().flat_map(|(feature, value)| [feature, value]) {
+        hash.update(part.as_bytes());
+        hash.update(b"\0");
     }
     hash.update(body);
     let digest = URL_SAFE_NO_PAD.encode(&hash.finish().as_ref()[..ETAG_BYTES]);

@@ -15,7 +15,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use feature_flags::cache::now_ms;
+use feature_flags::time::now_ms;
 use feature_flags::{Grant, RequestKind, SecretKind, close};
 use http::header::{
     CONNECTION, HeaderMap, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,

@@ -48,6 +48,7 @@ impl SentUser<'_> {
             key_id,
             name: self.name.and_then(text).map(Cow::into_owned),
             customized_properties: properties.collect(),
+            ..User::default()
         })
     }
 }

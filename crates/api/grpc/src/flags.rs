@@ -95,7 +95,7 @@ impl FlagService for Flags {
         if keys.len() > KEYS_MAX {
             return Err(invalid("keys", format!("are more than {KEYS_MAX}")));
         }
-        let flags = self.reader.evaluate(&grant, &user, &keys, shown);
+        let flags = self.reader.evaluate(&grant, user, &keys, shown).await.map_err(refused)?;
         Ok(Response::new(EvaluateResponse { flags }))
     }
 
@@ -166,6 +166,7 @@ fn user_of(given: Option<FlagUser>) -> Result<User, Status> {
         customized_properties: properties
             .map(|(name, value)| Property { name, value: Some(value) })
             .collect(),
+        ..User::default()
     })
 }
 

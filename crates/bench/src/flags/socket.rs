@@ -36,6 +36,8 @@ pub struct Opener {
     pub target: Target,
     pub secret: String,
     pub kind: Kind,
+    /// What the keys of users begin with; their numbers follow.
+    pub users: String,
     pub timeout: Duration,
 }
 
@@ -75,7 +77,7 @@ impl Opener {
         let config = WebSocketConfig::default().read_buffer_size(READ_BYTES).write_buffer_size(0);
         let upgraded = client_async_with_config(url, tcp, Some(config)).await;
         let (stream, _) = upgraded.map_err(|_| "not upgraded")?;
-        Ok(Socket { stream, user: format!("user-{n}") })
+        Ok(Socket { stream, user: format!("{}{n}", self.users) })
     }
 
     /// Requests all flags and waits for them.

@@ -142,6 +142,9 @@ impl<S: Store> Worker<S> {
                 Changed::Mails => {
                     shared.options.mails.send_replace(());
                 }
+                Changed::Entitlements => {
+                    shared.options.entitlements.send_replace(());
+                }
             }
         }
         self.engine

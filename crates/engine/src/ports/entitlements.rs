@@ -4,7 +4,7 @@ use domain::entitlement::Entitlements;
 use domain::feature::Feature;
 use domain::offer::Offer;
 use domain::purchase::Purchase;
-use domain::{AccountId, PurchaseId, TenantNo};
+use domain::{AccountId, PurchaseId, Revision, Seq, TenantNo};
 
 use super::{Page, StoreError};
 
@@ -77,4 +77,49 @@ pub trait EntitlementQueries: Send + Sync {
         tenant: TenantNo,
         account: AccountId,
     ) -> Result<Option<Entitlements>, StoreError>;
+
+    /// The account that a user of feature flags belongs to.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn account_of_user(&self, tenant: TenantNo, key: &str)
+    -> Result<Option<AccountId>, StoreError>;
+
+    /// What the accounts of users of feature flags are entitled to, in the order of the users; `None` where one
+    /// belongs to no account.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn entitlements_of_users(
+        &self,
+        users: &[(TenantNo, &str)],
+    ) -> Result<Vec<Option<Entitlements>>, StoreError> {
+        let of_user = |(tenant, key): &(TenantNo, &str)| {
+            let Some(account) = self.account_of_user(*tenant, key)? else { return Ok(None) };
+            let known = self.entitlements(*tenant, account)?;
+            let none = || Entitlements::none_of(*tenant, account, Revision::first(Seq(0)));
+            Ok(Some(known.unwrap_or_else(none)))
+        };
+        users.iter().map(of_user).collect()
+    }
+
+    /// What accounts of the partition of a journal row are entitled to that changed after it, in the order of their
+    /// last changes; at most `limit`. A command changes one account at most.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn entitlements_changed(
+        &self,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Entitlements>, StoreError>;
+}
+
+/// Those who show what accounts are entitled to: see [`crate::accounts`].
+pub trait EntitlementAudience: Send + Sync {
+    /// From now on every change is published.
+    fn follows(&self);
+
+    /// What accounts are entitled to has changed, and is this.
+    fn changed(&self, entitlements: Vec<Entitlements>);
 }

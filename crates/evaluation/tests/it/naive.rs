@@ -273,7 +273,7 @@ fn user() -> impl Strategy<Value = User> {
                 value: value.map(str::to_owned),
             };
             let customized_properties = properties.into_iter().map(property).collect();
-            User { key_id, name: name.map(str::to_owned), customized_properties }
+            User { name: name.map(str::to_owned), customized_properties, ..User::new(key_id) }
         },
     )
 }

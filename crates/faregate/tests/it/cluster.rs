@@ -62,6 +62,11 @@ impl Cluster {
         Self { _processor: processor, fronts, program, _dir: dir, _database: database }
     }
 
+    /// The second front.
+    pub(crate) const fn other_front(&self) -> &Server {
+        &self.fronts[1]
+    }
+
     /// A tenant, as a client of each front.
     pub(crate) fn tenant(&self) -> [Client; 2] {
         let body = json!({ "apiKey": "bob", "apiSecret": "lazar" });

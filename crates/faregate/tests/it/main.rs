@@ -56,6 +56,7 @@ mod maintenance;
 mod matrix;
 mod native;
 mod operations;
+mod paid_to_on;
 mod postgres;
 mod process;
 mod resources_commands;

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use evaluation::{Flag, Segment};
+use feature_flags::accounts::{Account, UserKey};
 use feature_flags::{EnvironmentContents, Insights};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -21,6 +22,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{UnixDatagram, UnixStream};
 use uuid::Uuid;
 
+use crate::entitled_users::Found;
 use config::Config;
 
 /// A message of the server.
@@ -35,6 +37,14 @@ pub enum ServerMessage {
     Changed { id: Uuid, flags: Vec<Flag>, segments: Vec<Segment> },
     /// All environments of the start have been sent.
     CaughtUp,
+    /// From now on the changes of what accounts are entitled to are sent.
+    FollowsAccounts,
+    /// What accounts are entitled to has changed, and is this.
+    Accounts(Vec<Account>),
+    /// The accounts of the users that the worker wanted.
+    Found(Found),
+    /// They could not be looked up.
+    NotFound(Vec<UserKey>),
     /// The stop: accept no more connections, and close streams over this time.
     Stop(Duration),
 }
@@ -47,6 +57,8 @@ pub enum WorkerMessage {
     Streams(usize),
     /// Counts of evaluations and metrics.
     Insights(Insights),
+    /// Users to look up. The next ones are sent once there is an answer.
+    Wanted(Vec<UserKey>),
     /// A connection that is not for feature flags.
     Connection(TcpStream),
 }
@@ -59,6 +71,7 @@ const READY: u8 = b'r';
 const STREAMS: u8 = b's';
 const HANDED: u8 = b'h';
 const INSIGHTS: u8 = b'i';
+const WANTED: u8 = b'w';
 
 /// The server's ends, and the worker's.
 pub struct Pair {
@@ -124,11 +137,8 @@ impl WorkerSocket {
         let text = match sent {
             WorkerMessage::Ready => vec![READY],
             WorkerMessage::Streams(count) => format!("{}{count}", char::from(STREAMS)).into_bytes(),
-            WorkerMessage::Insights(insights) => {
-                let mut text = vec![INSIGHTS];
-                serde_json::to_writer(&mut text, insights)?;
-                text
-            }
+            WorkerMessage::Insights(insights) => packet(INSIGHTS, insights)?,
+            WorkerMessage::Wanted(users) => packet(WANTED, users)?,
             WorkerMessage::Connection(_) => vec![HANDED],
         };
         self.0
@@ -178,6 +188,9 @@ impl WorkerSocket {
             (Some((&INSIGHTS, insights)), None) => {
                 Ok(Some(WorkerMessage::Insights(serde_json::from_slice(insights)?)))
             }
+            (Some((&WANTED, users)), None) => {
+                Ok(Some(WorkerMessage::Wanted(serde_json::from_slice(users)?)))
+            }
             (Some((&HANDED, _)), Some(connection)) => {
                 Ok(Some(WorkerMessage::Connection(TcpStream::from(connection))))
             }
@@ -186,10 +199,18 @@ impl WorkerSocket {
     }
 }
 
+/// A packet of JSON.
+fn packet(kind: u8, content: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut text = vec![kind];
+    serde_json::to_writer(&mut text, content)?;
+    Ok(text)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
 
+    use domain::TenantNo;
     use feature_flags::{Secret, SecretKind};
 
     use super::*;
@@ -231,6 +252,7 @@ mod tests {
         let secret = Secret { kind, value, expires_at_ms: None };
         let environment = EnvironmentContents {
             id: Uuid::nil(),
+            tenant: TenantNo(1),
             key: "dev".into(),
             project_key: "default".into(),
             secrets: vec![secret],

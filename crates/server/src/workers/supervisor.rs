@@ -9,16 +9,19 @@ use std::time::Duration;
 
 use domain::EnvironmentId;
 use domain::definition::Definition;
-use engine::Engine;
+use domain::entitlement::Entitlements;
 use engine::periodic::{Job, Pass, Periodic};
-use engine::ports::{Audience, EnvironmentFile};
+use engine::ports::{Audience, EntitlementAudience, EnvironmentFile};
+use engine::{Clock, Engine};
 use tokio::process::{Child, Command};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::channel::{self, Pair, ServerMessage, WorkerMessage};
 use super::{Drain, worker};
+use crate::entitled_users;
 use config::Config;
 use feature_flags::FlagFeed;
+use feature_flags::accounts::{Account, UserKey};
 use http_server::{AcceptedConnection, accepted};
 
 /// The binary that runs, even where another was put in its place.
@@ -70,12 +73,19 @@ impl Supervisor {
         messages.send(config).await.map_err(io::Error::other)?;
         let is_stuck = Arc::new(Notify::new());
         let (feed, stuck) = (self.feed.clone(), Arc::clone(&is_stuck));
-        let worker_feed = Arc::new(WorkerFeed { feed, messages: messages.clone(), stuck });
+        let clock = self.engine.clock().clone();
+        let worker_feed = Arc::new(WorkerFeed { feed, clock, messages: messages.clone(), stuck });
         let mut stopped = self.stopped.clone();
         let is_stopped = async move { drop(stopped.wait_for(Option::is_some).await) };
+        let accounts = engine::accounts::follow(
+            self.engine.clone(),
+            Arc::clone(&worker_feed) as Arc<dyn EntitlementAudience>,
+            std::future::pending(),
+        );
         let following = engine::flags::follow(self.engine.clone(), worker_feed, is_stopped);
         let ended = tokio::select! {
-            ended = self.listen(&from_worker, ready) => ended,
+            ended = self.listen(&from_worker, ready, &messages) => ended,
+            () = accounts => Ok(()),
             () = following => self.end(&mut child, &messages, &from_worker).await,
             () = is_stuck.notified() => Err(io::Error::other("the worker does not read")),
         };
@@ -88,6 +98,7 @@ impl Supervisor {
         &self,
         from_worker: &channel::WorkerSocket,
         ready: &mut Option<mpsc::Sender<()>>,
+        to_worker: &mpsc::Sender<ServerMessage>,
     ) -> io::Result<()> {
         loop {
             let received = tokio::time::timeout(SILENT_MAX, from_worker.receive()).await;
@@ -102,6 +113,9 @@ impl Supervisor {
                     self.streams[self.number].store(count, Ordering::Relaxed)
                 }
                 WorkerMessage::Insights(insights) => self.feed.cache.add_insights(insights),
+                WorkerMessage::Wanted(users) => {
+                    tokio::spawn(answer(self.engine.clone(), users, to_worker.clone()));
+                }
                 WorkerMessage::Connection(connection) => match accepted(connection) {
                     Ok(arrival) => drop(self.arrived.send(arrival).await),
                     Err(error) => tracing::debug!(%error, "a connection was gone"),
@@ -120,13 +134,26 @@ impl Supervisor {
         let Some(drain) = *self.stopped.borrow() else { return Ok(()) };
         drop(messages.send(ServerMessage::Stop(drain.over)).await);
         let mut no_waiter = None;
-        let listening = self.listen(from_worker, &mut no_waiter);
+        let listening = self.listen(from_worker, &mut no_waiter, messages);
         let ended = async { tokio::join!(listening, child.wait()).1 };
         match tokio::time::timeout(drain.within, ended).await {
             Ok(ended) => ended.map(drop),
             Err(_) => child.kill().await,
         }
     }
+}
+
+/// Looks up the users that a worker wants.
+async fn answer(engine: Engine, users: Vec<UserKey>, to_worker: mpsc::Sender<ServerMessage>) {
+    let answer = match entitled_users::find(&engine, users.clone()).await {
+        Ok(found) => ServerMessage::Found(found),
+        Err(error) => {
+            tracing::warn!(error = %error, "failed to look up users of feature flags; retried");
+            tokio::time::sleep(entitled_users::AFTER_FAILURE).await;
+            ServerMessage::NotFound(users)
+        }
+    };
+    drop(to_worker.send(answer).await);
 }
 
 /// The job that runs a worker per pass.
@@ -161,6 +188,7 @@ async fn forward(mut socket: tokio::net::UnixStream, mut messages: mpsc::Receive
 /// Publishes commits to a worker.
 struct WorkerFeed {
     feed: FlagFeed,
+    clock: Clock,
     messages: mpsc::Sender<ServerMessage>,
     stuck: Arc<Notify>,
 }
@@ -186,5 +214,17 @@ impl Audience for WorkerFeed {
 
     fn caught_up(&self) {
         self.send(ServerMessage::CaughtUp);
+    }
+}
+
+impl EntitlementAudience for WorkerFeed {
+    fn follows(&self) {
+        self.send(ServerMessage::FollowsAccounts);
+    }
+
+    fn changed(&self, entitlements: Vec<Entitlements>) {
+        let now = self.clock.now();
+        let accounts = entitlements.iter().map(|it| Account::of(it, now)).collect();
+        self.send(ServerMessage::Accounts(accounts));
     }
 }

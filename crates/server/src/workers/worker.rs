@@ -12,10 +12,11 @@ use feature_flags::{FlagCache, Insights};
 use http::Uri;
 use http::header::CONNECTION;
 use tokio::net::{TcpListener, UnixStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::channel::{self, ServerMessage, WorkerMessage, WorkerSocket};
+use crate::entitled_users;
 use crate::http_setup::{self, Networks};
 use crate::logging;
 use crate::process::{self, Signals};
@@ -32,6 +33,9 @@ const OPEN_FILES_OWN: u64 = 64;
 
 /// Connections that wait to be handed over.
 const HANDING_OVER_MAX: usize = 1_024;
+
+/// Users in a packet: keys have up to 255 bytes, and JSON may make six of each.
+const PACKET_USERS: usize = 16;
 
 /// Rows of insights in a packet: names have up to 256 bytes, and JSON may make six of each.
 const PACKET_ROWS: usize = 8;
@@ -78,7 +82,10 @@ async fn serve(config: &Config) -> io::Result<ExitCode> {
         http_setup::connections_max(config, process::raise_open_files(), OPEN_FILES_OWN);
     let cache = Arc::<FlagCache>::default();
     let missing = config.flags.missing_attribute.rule();
-    let following = tokio::spawn(follow(from_server, missing, Arc::clone(&cache)));
+    let answered = Arc::<Notify>::default();
+    let follower = follow(from_server, missing, (Arc::clone(&cache), Arc::clone(&answered)));
+    let following = tokio::spawn(follower);
+    tokio::spawn(look_up(Arc::clone(&cache), Arc::clone(&to_server), answered));
     await_environments(&cache, &following).await;
     let listener = bind(config.listen)?;
     let (others, handed) = mpsc::channel(HANDING_OVER_MAX);
@@ -141,8 +148,9 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 async fn follow(
     mut from_server: UnixStream,
     missing: MissingAttribute,
-    cache: Arc<FlagCache>,
+    (cache, answered): (Arc<FlagCache>, Arc<Notify>),
 ) -> io::Result<Duration> {
+    let accounts = &cache.accounts;
     loop {
         match channel::receive(&mut from_server).await? {
             ServerMessage::Config(_) => {}
@@ -153,9 +161,33 @@ async fn follow(
                 cache.apply(id, flags, segments);
             }
             ServerMessage::CaughtUp => cache.set_available(true),
+            ServerMessage::FollowsAccounts => accounts.begin(),
+            ServerMessage::Accounts(changed) => accounts.changed(changed),
+            ServerMessage::Found(found) => {
+                accounts.learn(found);
+                answered.notify_one();
+            }
+            ServerMessage::NotFound(users) => {
+                accounts.failed(users);
+                answered.notify_one();
+            }
             ServerMessage::Stop(over) => return Ok(over),
         }
     }
+}
+
+/// Has the server look up users as they are wanted.
+async fn look_up(cache: Arc<FlagCache>, to_server: Arc<WorkerSocket>, answered: Arc<Notify>) {
+    let ask = async {
+        loop {
+            let wanted = cache.accounts.wanted(PACKET_USERS).await;
+            if to_server.send(&WorkerMessage::Wanted(wanted)).await.is_err() {
+                return;
+            }
+            answered.notified().await;
+        }
+    };
+    tokio::join!(ask, entitled_users::look_again(&cache.accounts));
 }
 
 async fn hand_over(

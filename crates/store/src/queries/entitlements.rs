@@ -6,8 +6,9 @@ use domain::entitlement::Entitlements;
 use domain::feature::Feature;
 use domain::offer::Offer;
 use domain::purchase::Purchase;
-use domain::{AccountId, PurchaseId, TenantNo};
-use engine::ports::{EntitlementQueries, Page, StoreError};
+use domain::{AccountId, PurchaseId, Seq, TenantNo};
+use engine::ports::{AccountQueries as _, EntitlementQueries, Page, StoreError};
+use uuid::Uuid;
 
 use super::{SqlQueries, window};
 use crate::rows;
@@ -29,6 +30,8 @@ static SELECT_VERSIONS: LazyLock<String> = LazyLock::new(|| OFFER_VERSION.select
 static SELECT_PURCHASE: LazyLock<String> =
     LazyLock::new(|| PURCHASE.select("WHERE tenant = ?1 AND id = ?2"));
 static SELECT_PURCHASES: LazyLock<String> = LazyLock::new(|| PURCHASE.select(OF_ACCOUNT));
+static SELECT_CHANGED: LazyLock<String> =
+    LazyLock::new(|| ENTITLEMENTS.select("WHERE seq > ?1 AND seq < ?2 ORDER BY seq LIMIT ?3"));
 static SELECT_ENTITLEMENTS: LazyLock<String> =
     LazyLock::new(|| ENTITLEMENTS.select("WHERE tenant = ?1 AND account_id = ?2"));
 
@@ -99,5 +102,24 @@ impl EntitlementQueries for SqlQueries {
     ) -> Result<Option<Entitlements>, StoreError> {
         let of_account = [no.into(), account.into()];
         self.read(|reader| reader.query_one(&SELECT_ENTITLEMENTS, &of_account, rows::entitlements))
+    }
+
+    fn account_of_user(&self, no: TenantNo, key: &str) -> Result<Option<AccountId>, StoreError> {
+        let by_id = match Uuid::try_parse(key) {
+            Ok(id) => self.account(no, AccountId::new(id))?,
+            Err(_) => None,
+        };
+        let found = if by_id.is_some() { by_id } else { self.account_by_key(no, key)? };
+        Ok(found.map(|it| it.account.id))
+    }
+
+    fn entitlements_changed(
+        &self,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Entitlements>, StoreError> {
+        let end = after.partition().end();
+        let parameters = [after.into(), end.into(), window::limit(limit as u64)];
+        self.read(|reader| reader.query(&SELECT_CHANGED, &parameters, rows::entitlements))
     }
 }

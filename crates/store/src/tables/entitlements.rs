@@ -93,7 +93,7 @@ pub static ENTITLEMENTS: Table = Table {
         int("due_at_us").null(),
         int("seq"),
     ],
-    indexes: &[],
+    indexes: &[index("entitlements_by_seq", "seq")],
     ..CLUSTERED
 };
 

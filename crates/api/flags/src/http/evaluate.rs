@@ -68,12 +68,16 @@ pub(crate) async fn evaluate(
         serde_json::from_slice(&body).map_err(|_| Refusal::Bad("The body is not as expected."))?;
     let user = request.user.and_then(|it| it.read());
     let user = user.ok_or(Refusal::Bad("A valid user is required."))?;
-    let filter = request.filter.unwrap_or_default();
+    let mut filter = request.filter.unwrap_or_default();
     let mode = filter.tag_mode()?;
-    let state = grant.environments()[0].state();
+    let environment = &grant.environments()[0];
+    let user = api.cache.with_entitled(environment, user).await.ok_or(Refusal::Unavailable)?;
+    let state = environment.state();
+    // What users are entitled to has no time.
+    filter.timestamp = filter.timestamp.filter(|_| !state.asks_for_entitled);
     let wanted = state.flags().filter(|(it, at_ms)| filter.has(it.flag(), *at_ms, mode));
     let views = wanted.filter_map(|(flag, _)| {
-        let evaluation = state.snapshot.evaluate_flag(flag, &user);
+        let evaluation = state.snapshot.evaluate_flag(flag, &user.user);
         FlagView::of(&evaluation)
     });
     let body = serde_json::to_vec(&views.collect::<Vec<_>>());

@@ -41,7 +41,9 @@ pub(crate) async fn client(
     let body = read_body(body, api.settings.user_bytes_max).await?;
     let user = serde_json::from_slice(&body).ok().and_then(|it: SentUser<'_>| it.read());
     let user = user.ok_or(Refusal::Bad("invalid end user"))?;
-    let state = grant.environments()[0].state();
+    let environment = &grant.environments()[0];
+    let user = api.cache.with_entitled(environment, user).await.ok_or(Refusal::Unavailable)?;
+    let state = environment.state();
     if timestamp > 0 && !state.is_newer_for_clients(timestamp) {
         return Ok(unchanged());
     }

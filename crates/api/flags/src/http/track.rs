@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use feature_flags::cache::now_ms;
+use feature_flags::time::now_ms;
 use feature_flags::{RequestKind, SDK};
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Deserializer};

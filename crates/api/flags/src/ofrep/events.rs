@@ -12,16 +12,17 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use bytes::Bytes;
-use feature_flags::cache::now_ms;
-use feature_flags::environment_state::EnvironmentState;
+use evaluation::User;
 use feature_flags::subscribers::{Permit, Subscriber};
 use feature_flags::subscription::Subscription;
-use feature_flags::{Grant, RequestKind, SecretKind};
+use feature_flags::time::now_ms;
+use feature_flags::{Accounts, EntitledUser, Grant, RequestKind, SecretKind};
 use futures_util::Stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
-use http::{Extensions, HeaderMap, HeaderValue, StatusCode};
+use http::{Extensions, HeaderMap, HeaderValue, StatusCode, Uri};
 use tokio::time::Interval;
 use web::NetworkPermit;
+use web::query::Query;
 
 use super::refusal::OfrepRefusal;
 use crate::reply::{self, Refusal};
@@ -40,11 +41,14 @@ const NETWORK_RETRY_AFTER: Duration = Duration::from_secs(5);
 /// How long a client waits before it reconnects, in milliseconds.
 const RETRY_MS: u32 = 2_000;
 
+/// The query parameter that names the user; see [`feature_flags::secret::Digest::seal_user`].
+const USER: &str = "user";
+
 /// `GET /ofrep/v1/events/{channel}`
 pub(crate) async fn listen(
     State(api): State<Arc<ApiState>>,
     Path(channel): Path<String>,
-    extensions: Extensions,
+    (extensions, uri): (Extensions, Uri),
     headers: HeaderMap,
 ) -> Result<Response, OfrepRefusal> {
     if !api.cache.is_available() || api.cache.is_draining() {
@@ -57,7 +61,10 @@ pub(crate) async fn listen(
     let network = api.network_permit(&extensions).ok_or(Refusal::TooMany(NETWORK_RETRY_AFTER))?;
     let permit = api.listeners.acquire(api.settings.listeners_max).ok_or(Refusal::Unavailable)?;
     let last = headers.get(LAST_EVENT_ID).and_then(|it| it.to_str().ok());
-    let listener = Listener::new(grant, (permit, network), last, &api.settings)
+    let query = Query::parse(uri.query().unwrap_or_default()).unwrap_or_default();
+    let user = query.first(USER).map(|name| grant.digest.open_user(name));
+    let user = user.map(|key| key.ok_or(Refusal::Unauthorized)).transpose()?.map(User::new);
+    let listener = Listener::new(&api, grant, (permit, network), (last, user))
         .ok_or(Refusal::TooMany(NETWORK_RETRY_AFTER))?;
     let mut response = reply::response(StatusCode::OK, Body::from_stream(listener));
     let headers = response.headers_mut();
@@ -71,6 +78,8 @@ pub(crate) async fn listen(
 struct Listener {
     grant: Arc<Grant>,
     subscriber: Arc<Subscriber>,
+    accounts: Arc<Accounts>,
+    user: Option<EntitledUser>,
     _subscription: Subscription,
     /// The version that the client has; none where it does not say.
     version: Option<Box<str>>,
@@ -82,13 +91,13 @@ impl Listener {
     /// A client with another version, or none, gets an event at once: something may have changed
     /// since its last evaluation. `None` where its environment has too many streams.
     fn new(
+        api: &ApiState,
         grant: Arc<Grant>,
         permits: (Permit, NetworkPermit),
-        version: Option<&str>,
-        settings: &crate::Settings,
+        (version, user): (Option<&str>, Option<User>),
     ) -> Option<Self> {
         let subscriber = Arc::<Subscriber>::default();
-        let streams_max = settings.environment_streams_max;
+        let streams_max = api.settings.environment_streams_max;
         let subscription = Subscription::new(&grant, &subscriber, streams_max)?;
         let keep_alive = tokio::time::interval_at(
             tokio::time::Instant::now() + KEEP_ALIVE_INTERVAL,
@@ -98,6 +107,8 @@ impl Listener {
         Some(Self {
             grant,
             subscriber,
+            accounts: Arc::clone(&api.cache.accounts),
+            user: user.map(EntitledUser::new),
             _subscription: subscription,
             version,
             keep_alive,
@@ -105,18 +116,26 @@ impl Listener {
         })
     }
 
+    /// None where nothing changed, or until it is known what the user is entitled to.
     fn next_event(&mut self) -> Option<Bytes> {
-        let state = self.grant.environments()[0].state();
-        if self.version.as_deref() == Some(&*state.version) {
+        let environment = &self.grant.environments()[0];
+        let state = environment.state();
+        let mut version = state.version.clone();
+        if let Some(user) = &mut self.user {
+            environment.update_user(user, &state, (&self.accounts, &self.subscriber)).ok()?;
+            version = format!("{version}-{:x}", user.entitled_version).into();
+        }
+        if self.version.as_deref() == Some(&*version) {
             return None;
         }
-        self.version = Some(state.version.clone());
-        Some(event(&state))
+        let event = event(&version, state.changed_at_ms);
+        self.version = Some(version);
+        Some(event)
     }
 }
 
-fn event(state: &EnvironmentState) -> Bytes {
-    let (version, seconds) = (&state.version, state.changed_at_ms.div_euclid(1_000));
+fn event(version: &str, changed_at_ms: i64) -> Bytes {
+    let seconds = changed_at_ms.div_euclid(1_000);
     // The etag is quoted, as it is in a header.
     let data = format!(
         r#"{{"type":"refetchEvaluation","etag":"\"{version}\"","lastModified":{seconds}}}"#

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evaluation::User;
-use feature_flags::cache::now_ms;
 use feature_flags::message::{self, Extent};
 use feature_flags::subscribers::Subscriber;
 use feature_flags::subscription::Subscription;
-use feature_flags::{CachedEnvironment, FlagCache, Grant, SecretKind, close};
+use feature_flags::time::now_ms;
+use feature_flags::{
+    Accounts, CachedEnvironment, EntitledUser, FlagCache, Grant, SecretKind, close,
+};
 
 use crate::client_message::{ClientMessage, Sync};
 
@@ -20,8 +21,11 @@ pub(crate) struct Conversation {
     /// One for each environment of the grant, in their order.
     _subscription: Subscription,
     watched: Box<[Watched]>,
+    accounts: Arc<Accounts>,
     /// The user of a client; none before its first request.
-    user: Option<Box<User>>,
+    user: Option<Box<EntitledUser>>,
+    /// The time of the client's request that is not answered yet.
+    owed: Option<i64>,
 }
 
 /// An environment whose changes are sent.
@@ -49,7 +53,9 @@ impl Conversation {
         if cache.is_draining() {
             subscriber.close(close::GOING_AWAY);
         }
-        Some(Self { grant, subscriber, _subscription: subscription, watched, user: None })
+        let accounts = Arc::clone(&cache.accounts);
+        let (user, owed) = (None, None);
+        Some(Self { grant, subscriber, _subscription: subscription, watched, accounts, user, owed })
     }
 
     /// Signals the end of the stream.
@@ -83,14 +89,24 @@ impl Conversation {
 
     /// A client that changes its user has nothing of the new user yet.
     fn client_sync(&mut self, sync: Sync) -> Option<Bytes> {
-        let user = Box::new(sync.user?);
-        let is_known = self.user.as_ref().is_none_or(|known| *known == user);
-        let timestamp = if is_known { sync.timestamp } else { 0 };
-        let state = self.grant.environments()[0].state();
+        let user = sync.user?;
+        let is_other = self.user.as_ref().is_some_and(|known| !known.is(&user));
+        if is_other || self.user.is_none() {
+            self.user = Some(Box::new(EntitledUser::new(user)));
+        }
+        self.owed = Some(if is_other { 0 } else { sync.timestamp });
+        self.answer_owed()
+    }
+
+    /// The answer to a client's last request, once it is known what its user is entitled to.
+    fn answer_owed(&mut self) -> Option<Bytes> {
+        let (timestamp, user) = (self.owed?, self.user.as_mut()?);
+        let environment = &self.grant.environments()[0];
+        let state = environment.state();
+        environment.update_user(user, &state, (&self.accounts, &self.subscriber)).ok()?;
+        self.owed = None;
         self.watched[0].sent_revision = state.revision;
-        let answer = state.client_sync(&user, timestamp).frame();
-        self.user = Some(user);
-        Some(answer)
+        Some(state.client_sync(user, timestamp).frame())
     }
 
     /// A relay proxy that lists other environments than the grant has gets everything: patches do not
@@ -117,6 +133,30 @@ impl Conversation {
 
     /// The changes since the last update; none where nothing changed for this stream.
     pub(crate) fn next_update(&mut self) -> Option<Bytes> {
+        match self.grant.kind() {
+            SecretKind::Client if self.owed.is_some() => self.answer_owed(),
+            SecretKind::Client => self.client_update(),
+            SecretKind::Server | SecretKind::RelayProxy => self.server_update(),
+        }
+    }
+
+    /// What changed for the user of a client: its flags, or what it is entitled to.
+    fn client_update(&mut self) -> Option<Bytes> {
+        let environment = &self.grant.environments()[0];
+        let state = environment.state();
+        // One without a user requests everything with it.
+        let Some(user) = &mut self.user else {
+            self.watched[0].sent_revision = state.revision;
+            return None;
+        };
+        let accounts = (&*self.accounts, &self.subscriber);
+        let before = environment.update_user(user, &state, accounts).ok()?;
+        let sent = std::mem::replace(&mut self.watched[0].sent_revision, state.revision);
+        let patch = (sent != state.revision).then(|| state.patch_since(sent));
+        state.client_patch(user, (patch.as_deref(), before)).map(|it| it.frame())
+    }
+
+    fn server_update(&mut self) -> Option<Bytes> {
         for (environment, watched) in self.grant.environments().iter().zip(&mut self.watched) {
             let state = environment.state();
             if state.revision == watched.sent_revision {
@@ -124,13 +164,7 @@ impl Conversation {
             }
             let patch = state.patch_since(watched.sent_revision);
             watched.sent_revision = state.revision;
-            let message = match (self.grant.kind(), &self.user) {
-                (SecretKind::Server | SecretKind::RelayProxy, _) => patch.message.clone(),
-                (SecretKind::Client, Some(user)) => state.client_patch(&patch, user),
-                // It requests everything with its user.
-                (SecretKind::Client, None) => None,
-            };
-            if let Some(message) = message {
+            if let Some(message) = &patch.message {
                 return Some(message.frame());
             }
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use domain::TenantNo;
 use evaluation::{Flag, MissingAttribute, Segment, Snapshot};
 use feature_flags::{Environment, FlagCache, Secret, SecretKind};
 use flags::{Settings, Token};
@@ -43,6 +44,7 @@ pub fn sample() -> Environment {
     let secret = |kind, value: &str| Secret { kind, value: value.to_owned(), expires_at_ms: None };
     Environment {
         id: ENVIRONMENT,
+        tenant: TenantNo(1),
         key: "dev".to_owned(),
         project_key: "default".to_owned(),
         secrets: vec![

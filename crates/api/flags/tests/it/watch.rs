@@ -57,19 +57,19 @@ async fn secrets_of_sdks_grant_their_environment() {
 async fn flags_are_evaluated() {
     let fixture = Fixture::start().await;
     let (reader, grant) = reader(&fixture, WatchLimits::default());
-    let ask = |keys: &[&str]| {
+    let ask = async |keys: &[&str]| {
         let keys: Vec<String> = keys.iter().map(|it| (*it).to_owned()).collect();
-        reader.evaluate(&grant, &User::new("ann"), &keys, shown)
+        reader.evaluate(&grant, User::new("ann"), &keys, shown).await.unwrap()
     };
-    let all = ask(&[]);
+    let all = ask(&[]).await;
     let expected: Vec<String> = sample().snapshot.flags().map(|it| it.flag().key.clone()).collect();
     assert_eq!(all.iter().map(|it| &it.0).collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
-    let two = ask(&[CHECKOUT, "nothing", LAYOUT, CHECKOUT]);
+    let two = ask(&[CHECKOUT, "nothing", LAYOUT, CHECKOUT]).await;
     let keys: Vec<&str> = two.iter().map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys, [LAYOUT, CHECKOUT]);
     fixture.change_flag(CHECKOUT, 1, |flag| flag.is_archived = true);
-    assert_eq!(ask(&[CHECKOUT]), []);
-    assert_eq!(ask(&[]).len(), all.len() - 1);
+    assert_eq!(ask(&[CHECKOUT]).await, []);
+    assert_eq!(ask(&[]).await.len(), all.len() - 1);
 }
 
 #[tokio::test]
@@ -78,13 +78,15 @@ async fn a_watch_gets_all_flags_and_then_changes() {
     let (reader, grant) = reader(&fixture, WatchLimits::default());
     let mut watching = watch(&reader, &grant).unwrap();
     let full = next(&mut watching).await.unwrap().unwrap();
-    let all = reader.evaluate(&grant, &User::new("ann"), &[], shown);
+    let all = reader.evaluate(&grant, User::new("ann"), &[], shown).await.unwrap();
     assert_eq!(full, FlagUpdate { is_full: true, flags: all, removed: vec![] });
     assert!(watching.next().now_or_never().is_none(), "nothing changed");
 
     fixture.change_flag(CHECKOUT, 1, |flag| flag.is_enabled = !flag.is_enabled);
     let patch = next(&mut watching).await.unwrap().unwrap();
-    let value = &reader.evaluate(&grant, &User::new("ann"), &[CHECKOUT.to_owned()], shown)[0];
+    let keys_of_one = [CHECKOUT.to_owned()];
+    let asked = reader.evaluate(&grant, User::new("ann"), &keys_of_one, shown);
+    let value = &asked.await.unwrap()[0];
     assert_eq!(patch, FlagUpdate { is_full: false, flags: vec![value.clone()], removed: vec![] });
     // Only that flag asks about the segment.
     fixture.change_segment(MEMBERS, 2, |segment| segment.included.push("ann".to_owned()));

@@ -19,7 +19,7 @@ use crate::input;
 use crate::openapi::EnvironmentParameters;
 use crate::parameters::{Parameters, invalid};
 use feature_flags::definition::{self, check_user};
-use feature_flags::document;
+use feature_flags::{document, gate};
 
 /// The maximum number of tags in a request.
 const TAGS_MAX: usize = 100;
@@ -78,11 +78,12 @@ pub async fn evaluate(
     }
     context.require("flag:read")?;
     let mut parameters = Parameters::of(&uri)?;
-    let question: Question = input::json(body, &context.tenant).await?;
+    let mut question: Question = input::json(body, &context.tenant).await?;
     question.check()?;
     let environment = find::environment(&api, &context, &mut parameters).await?;
     parameters.end()?;
     let all = find::definitions(&api, &environment).await?;
+    question.user = find::with_entitled(&api, &context, question.user).await?;
     let missing = api.missing;
     let answering = tokio::task::spawn_blocking(move || question.answer(&all, missing));
     answering.await.map_err(|_| find::bug())?.map(Json)
@@ -110,7 +111,7 @@ impl Question {
         let (mut flags, mut versions) = (vec![], vec![]);
         let rows = all.iter().filter(|it| it.key.kind == DefinitionKind::Flag && !it.is_archived);
         for row in rows.filter(|it| keys.is_empty() || keys.contains(it.key.key.as_str())) {
-            let flag = document::flag(row)?;
+            let flag = gate::as_rule(document::flag(row)?);
             if self.tags.iter().all(|tag| flag.tags.contains(tag)) {
                 flags.push(flag);
                 versions.push((row.key.key.as_str(), row.version));

@@ -16,7 +16,7 @@ use crate::input;
 use crate::openapi::EnvironmentParameters;
 use crate::parameters::{Parameters, invalid};
 use feature_flags::definition::{self, check_user};
-use feature_flags::document;
+use feature_flags::{document, gate};
 
 /// The evaluation of a flag for a user, step by step.
 #[derive(Serialize, ToSchema)]
@@ -144,8 +144,9 @@ async fn explain(
     let Some(row) = all.iter().find(is_it) else {
         return Err(Error::NotFound { what: "flag", name: key });
     };
-    let flag = document::flag(row)?;
+    let flag = gate::as_rule(document::flag(row)?);
     let segments = definition::segments(&all)?;
+    let user = find::with_entitled(api, context, user).await?;
     let missing = api.missing;
     let explaining = tokio::task::spawn_blocking(move || {
         let snapshot = Snapshot::new(missing).with([flag], segments);

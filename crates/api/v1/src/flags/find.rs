@@ -14,6 +14,8 @@ use crate::Api;
 use crate::caller::RequestContext;
 use crate::error::Error;
 use crate::parameters::Parameters;
+use evaluation::User;
+use feature_flags::accounts::Account;
 use feature_flags::error::word;
 use feature_flags::secret::{self, new_secret};
 use feature_flags::{Author, EnvironmentName, FlagWriter};
@@ -248,4 +250,17 @@ pub fn writer<'a>(api: &'a Api, context: &RequestContext) -> FlagWriter<'a> {
 /// A bug: the core gave an answer that the request cannot have.
 pub fn bug() -> Error {
     Error::Unavailable(Reason::Bug.into())
+}
+
+/// A user with what its account is entitled to.
+///
+/// # Errors
+/// The database cannot be read.
+pub async fn with_entitled(api: &Api, context: &RequestContext, user: User) -> Result<User, Error> {
+    let (no, key) = (context.tenant.no, user.key_id.clone());
+    let found =
+        api.engine.read(move |queries| queries.entitlements_of_users(&[(no, &key)])).await?;
+    let now = api.engine.clock().now();
+    let account = found.into_iter().flatten().next().map(|it| Account::of(&it, now));
+    Ok(User { entitled: account.unwrap_or_default().at(now), ..user })
 }

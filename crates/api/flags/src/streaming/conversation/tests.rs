@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use domain::TenantNo;
 use evaluation::{
     Condition, Fallthrough, Flag, IN_SEGMENT, MissingAttribute, NOT_IN_SEGMENT, RolloutVariation,
     Rule, Segment, SegmentRule, Snapshot, Variation,
 };
-use feature_flags::{Environment, Secret};
+use feature_flags::accounts::Step;
+use feature_flags::{Account, Environment, Secret};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -16,6 +18,7 @@ use super::*;
 
 const ID: Uuid = Uuid::from_u128(1);
 const SECRETS: [(SecretKind, &str); 2] = [(SecretKind::Server, "s"), (SecretKind::Client, "c")];
+const TENANT: TenantNo = TenantNo(1);
 const START_MS: i64 = 1_780_272_000_000;
 
 /// An event of a test.
@@ -29,6 +32,8 @@ enum Event {
     Reconnect,
     /// The reader changes its user.
     Identify(u8),
+    /// The account of a user is entitled to this much of a feature from now on.
+    Entitle(u8, Option<u8>),
 }
 
 fn condition() -> impl Strategy<Value = Condition> {
@@ -44,7 +49,18 @@ fn condition() -> impl Strategy<Value = Condition> {
         value: format!("u{number}"),
         ..Condition::default()
     });
-    prop_oneof![2 => in_segment, 1 => is_user]
+    let is_entitled = any::<bool>().prop_map(|is_in| Condition {
+        property: (if is_in { IN_SEGMENT } else { NOT_IN_SEGMENT }).to_owned(),
+        value: json!(["entitled:f"]).to_string(),
+        ..Condition::default()
+    });
+    let has_more = (0..3_u8).prop_map(|limit| Condition {
+        property: "entitled.f".to_owned(),
+        op: "BiggerThan".to_owned(),
+        value: limit.to_string(),
+        ..Condition::default()
+    });
+    prop_oneof![4 => in_segment, 2 => is_user, 1 => is_entitled, 1 => has_more]
 }
 
 fn flag() -> impl Strategy<Value = Flag> {
@@ -104,6 +120,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         3 => Just(Event::Read),
         2 => Just(Event::Reconnect),
         1 => (0..4_u8).prop_map(Event::Identify),
+        3 => (0..4_u8, prop::option::of(0..4_u8))
+            .prop_map(|(user, has)| Event::Entitle(user, has)),
     ];
     prop::collection::vec(event, 1..40)
 }
@@ -204,12 +222,21 @@ fn cache(clock: &mut Clock) -> FlagCache {
     let first = Flag { key: "f0".to_owned(), updated_at: clock.next(), ..Flag::default() };
     cache.upsert([Environment {
         id: ID,
+        tenant: TENANT,
         key: "dev".to_owned(),
         project_key: "default".to_owned(),
         secrets: SECRETS.map(secret).to_vec(),
         snapshot: Snapshot::new(MissingAttribute::Empty).with([first], []),
     }]);
+    let users = (0..4).map(|user| cache.accounts.user(TENANT, &format!("u{user}")));
+    let users: Vec<_> = users.collect();
+    cache.accounts.learn(users.iter().zip(0..).map(|(it, user)| it.found(account(user))).collect());
     cache
+}
+
+/// The account of a user, with nothing.
+fn account(user: u8) -> Account {
+    Account { id: Uuid::from_u128(100 + u128::from(user)), ..Account::default() }
 }
 
 /// Plays events; after each read, compares the reader with one that just connected.
@@ -217,6 +244,7 @@ fn check(events: Vec<Event>, kind: SecretKind) -> Result<(), TestCaseError> {
     let mut clock = Clock(0);
     let cache = cache(&mut clock);
     let mut reader = Reader::connect(&cache, kind);
+    let mut version = 0;
     reader.sync();
     for event in events.into_iter().chain([Event::Read, Event::Reconnect]) {
         match event {
@@ -224,6 +252,13 @@ fn check(events: Vec<Event>, kind: SecretKind) -> Result<(), TestCaseError> {
                 flags.iter_mut().for_each(|it| it.updated_at = clock.next());
                 segments.iter_mut().for_each(|it| it.updated_at = clock.next());
                 prop_assert!(cache.apply(ID, flags, segments));
+                continue;
+            }
+            Event::Entitle(user, has) => {
+                version += 1;
+                let entitled = has.map(|it| ("f", it.to_string())).into_iter().collect();
+                let steps = vec![Step { until_ms: None, entitled }];
+                cache.accounts.changed(vec![Account { version, steps, ..account(user) }]);
                 continue;
             }
             Event::Identify(_) if kind == SecretKind::Server => continue,

@@ -1,0 +1,95 @@
+//! Publishes what accounts are entitled to, to a process's users of feature flags.
+//!
+//! An account's row of entitlements has the number of its last journal row: a query for those behind a number
+//! misses none. Accounts lie in all partitions, so that there is a number for each. The process that commits a
+//! change wakes the follower; where another one commits, the follower polls.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::Seq;
+use tokio::sync::watch;
+
+use crate::flags::LOOK_EVERY;
+use crate::periodic::{Job, Pass, Periodic};
+use crate::ports::EntitlementAudience;
+use crate::{Engine, Unavailable};
+
+/// How often it polls where this process commits, although it is woken: a commit in doubt can turn out
+/// to have happened later.
+const LOOK_ANYWAY_EVERY: Duration = Duration::from_secs(5);
+
+/// How long to wait after a read that failed, at first and at most.
+const AFTER_FAILURE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(4));
+
+/// How many accounts it asks for at a time.
+const ACCOUNTS_MAX: usize = 256;
+
+/// Publishes every change of what accounts are entitled to, from now on, once it is durable, until `stop` is ready.
+/// Until [`EntitlementAudience::follows`] no account may be looked up: a change in between would be missed.
+pub async fn follow(
+    engine: Engine,
+    audience: Arc<dyn EntitlementAudience>,
+    stop: impl Future<Output = ()>,
+) {
+    let look_every = if engine.is_front() { LOOK_EVERY } else { LOOK_ANYWAY_EVERY };
+    let (first_backoff, backoff_max) = AFTER_FAILURE;
+    let follower =
+        Follower { changes: engine.entitlements_changed(), engine, audience, upto: vec![] };
+    let periodic = Periodic::every(look_every).with_backoff(first_backoff, backoff_max);
+    periodic.run(stop, follower).await;
+}
+
+struct Follower {
+    engine: Engine,
+    audience: Arc<dyn EntitlementAudience>,
+    /// The last published change of each partition; empty until it begins.
+    upto: Vec<Seq>,
+    changes: watch::Receiver<()>,
+}
+
+impl Job for Follower {
+    async fn pass(&mut self) -> Pass {
+        match self.catch_up().await {
+            Ok(()) => Pass::Idle,
+            Err(error) => {
+                tracing::warn!(error = %error, "failed to read what accounts are entitled to; retried");
+                Pass::Failed
+            }
+        }
+    }
+
+    async fn woken(&mut self) {
+        if self.changes.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Follower {
+    async fn catch_up(&mut self) -> Result<(), Unavailable> {
+        if self.upto.is_empty() {
+            self.upto = self.engine.read(|queries| queries.journal_heads()).await?;
+            self.audience.follows();
+        }
+        for partition in 0..self.upto.len() {
+            loop {
+                let after = self.upto[partition];
+                let changed = self
+                    .engine
+                    .read(move |queries| queries.entitlements_changed(after, ACCOUNTS_MAX))
+                    .await?;
+                let is_last = changed.len() < ACCOUNTS_MAX;
+                if let Some(last) = changed.last() {
+                    self.upto[partition] = last.revision.seq;
+                    self.audience.changed(changed);
+                }
+                if is_last {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}

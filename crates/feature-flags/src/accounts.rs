@@ -1,0 +1,444 @@
+//! What the accounts of flags' users are entitled to, in memory: of users that ask, or are connected.
+//!
+//! A user is looked up once, by whoever answers [`Accounts::wanted`], however many ask. Its account's later
+//! changes are published by [`Accounts::changed`], which wakes the connections of that account's users and no
+//! others.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use domain::entitlement::Entitlements;
+use domain::feature::FeatureValue;
+use domain::{TenantNo, Timestamp};
+use engine::Clock;
+use evaluation::Entitled;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use crate::subscribers::Subscriber;
+use crate::time::now_ms;
+
+/// The longest key of a user that an account may have, in bytes. Users with longer ones have none.
+pub const USER_KEY_BYTES_MAX: usize = 255;
+
+/// How many users are looked up together.
+pub const WANTED_MAX: usize = 256;
+
+/// How many users are kept of whom none is connected.
+const IDLE_USERS_MAX: usize = 100_000;
+
+/// After this, a user who belonged to no account is looked up again: it may have one by now.
+const NO_ACCOUNT_MS: i64 = 60_000;
+
+/// How many steps of an account are known. Its timer gives it a new version at the end of each.
+const STEPS_MAX: usize = 4;
+
+/// A user of a tenant's flags.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct UserKey {
+    pub tenant: TenantNo,
+    pub key: Box<str>,
+}
+
+impl fmt::Debug for UserKey {
+    /// Without the key, which may name a person.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserKey").field("tenant", &self.tenant).finish_non_exhaustive()
+    }
+}
+
+/// What an account is entitled to, from now on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Nil: the user belongs to no account.
+    pub id: Uuid,
+    /// Counts the changes; 0 before the first.
+    pub version: i64,
+    /// The first holds now. Behind the last it has nothing.
+    pub steps: Vec<Step>,
+}
+
+/// What an account is entitled to for a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// In milliseconds since 1970; `None`: for ever.
+    pub until_ms: Option<i64>,
+    pub entitled: Entitled,
+}
+
+/// The accounts of users that were looked up.
+#[derive(Default)]
+pub struct Accounts {
+    clock: OnceLock<Clock>,
+    known: Mutex<Known>,
+    has_wanted: Notify,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Whether changes are published.
+    has_begun: bool,
+    users: HashMap<UserKey, Arc<KnownUser>>,
+    /// The users of each account, of those that are known.
+    by_account: HashMap<Uuid, Vec<Weak<KnownUser>>>,
+    /// Users to be looked up.
+    wanted: Vec<UserKey>,
+    /// What accounts published while users were being looked up: it is newer than what is found.
+    meanwhile: Option<HashMap<Uuid, Account>>,
+    /// When as many users are known, those that are idle are forgotten.
+    swept_at: usize,
+    /// What several accounts are entitled to alike is kept once.
+    shared: HashSet<Entitled>,
+}
+
+/// A user who was looked up, or is being looked up.
+pub struct KnownUser {
+    user: UserKey,
+    account: ArcSwapOption<Account>,
+    found_at_ms: AtomicI64,
+    followers: Mutex<Vec<Arc<Subscriber>>>,
+    found: Notify,
+    was_used: AtomicBool,
+}
+
+/// What is known of a user's account.
+#[derive(Clone, Debug, Default)]
+pub struct KnownEntitled {
+    /// What it is entitled to now.
+    pub entitled: Entitled,
+    /// Counts the account's changes.
+    pub version: i64,
+}
+
+/// A connection's place among the followers of its user; dropping it ends that.
+pub struct Following {
+    user: Arc<KnownUser>,
+    subscriber: Arc<Subscriber>,
+}
+
+impl Account {
+    /// What it is entitled to at a time.
+    #[must_use]
+    pub fn at(&self, now: Timestamp) -> Entitled {
+        let now_ms = now.millis();
+        let step = self.steps.iter().find(|it| it.until_ms.is_none_or(|until| now_ms < until));
+        step.map(|it| it.entitled.clone()).unwrap_or_default()
+    }
+
+    /// What the store has of it, from a time on.
+    #[must_use]
+    pub fn of(it: &Entitlements, now: Timestamp) -> Self {
+        let mut steps = vec![];
+        let mut at = Some(now);
+        while let Some(from) = at.filter(|_| steps.len() < STEPS_MAX) {
+            let features = it.at(from).into_iter();
+            let entitled = features.map(|(key, has)| (key, text_of(&has.value))).collect();
+            at = it.next_due(from);
+            steps.push(Step { until_ms: at.map(Timestamp::millis), entitled });
+        }
+        Self { id: it.account_id.uuid(), version: it.version, steps }
+    }
+}
+
+/// What a user has of a feature, as the text of an attribute.
+fn text_of(value: &FeatureValue) -> String {
+    match value {
+        FeatureValue::On => "true".to_owned(),
+        FeatureValue::Boolean(is_true) => is_true.to_string(),
+        FeatureValue::Limit(limit) => limit.to_string(),
+        FeatureValue::Number(text) | FeatureValue::String(text) | FeatureValue::Json(text) => {
+            text.clone()
+        }
+    }
+}
+
+impl Accounts {
+    /// The clock by which something begins and ends; the system's unless it is set.
+    pub fn set_clock(&self, clock: Clock) {
+        // A process has one.
+        drop(self.clock.set(clock));
+    }
+
+    /// From now on [`Self::changed`] gets every change: users may be looked up.
+    pub fn begin(&self) {
+        self.known().has_begun = true;
+        self.has_wanted.notify_one();
+    }
+
+    /// The time by which something begins and ends.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        let system = || Timestamp(now_ms().saturating_mul(1_000));
+        self.clock.get().map_or_else(system, Clock::now)
+    }
+
+    /// A user, who is looked up where that was not done.
+    pub fn user(&self, tenant: TenantNo, key: &str) -> Arc<KnownUser> {
+        let user = UserKey { tenant, key: key.into() };
+        if key.len() > USER_KEY_BYTES_MAX {
+            return Arc::new(KnownUser::new(user, Some(Arc::default())));
+        }
+        let mut known = self.known();
+        if let Some(found) = known.users.get(&user) {
+            let found = Arc::clone(found);
+            found.was_used.store(true, Ordering::Relaxed);
+            if found.has_no_account_for_long() {
+                known.want(user);
+                drop(known);
+                self.has_wanted.notify_one();
+            }
+            return found;
+        }
+        known.sweep();
+        let found = Arc::new(KnownUser::new(user.clone(), None));
+        known.users.insert(user.clone(), Arc::clone(&found));
+        known.want(user);
+        drop(known);
+        self.has_wanted.notify_one();
+        found
+    }
+
+    /// What a user is entitled to; `None` where that was not found out in time.
+    pub async fn entitled(
+        &self,
+        (tenant, key): (TenantNo, &str),
+        timeout: Duration,
+    ) -> Option<KnownEntitled> {
+        let user = self.user(tenant, key);
+        if let Some(known) = user.entitled(self.now()) {
+            return Some(known);
+        }
+        let found = async {
+            loop {
+                // Before the look: what is found after it notifies.
+                let found = user.found.notified();
+                if let Some(known) = user.entitled(self.now()) {
+                    return known;
+                }
+                found.await;
+            }
+        };
+        tokio::time::timeout(timeout, found).await.ok()
+    }
+
+    /// The next users to look up, at most `most`; [`Self::learn`] or [`Self::failed`] ends that. One caller at a time.
+    pub async fn wanted(&self, most: usize) -> Vec<UserKey> {
+        loop {
+            let wanted = {
+                let mut known = self.known();
+                let most = if known.has_begun { most } else { 0 };
+                let from = known.wanted.len().saturating_sub(most);
+                let wanted = known.wanted.split_off(from);
+                if !wanted.is_empty() {
+                    known.meanwhile = Some(HashMap::new());
+                }
+                wanted
+            };
+            if !wanted.is_empty() {
+                return wanted;
+            }
+            self.has_wanted.notified().await;
+        }
+    }
+
+    /// The accounts of users that were looked up; `None` for a user who belongs to none.
+    pub fn learn(&self, found: Vec<(UserKey, Option<Account>)>) {
+        let mut known = self.known();
+        let meanwhile = known.meanwhile.take().unwrap_or_default();
+        for (key, account) in found {
+            let Some(user) = known.users.get(&key).cloned() else { continue };
+            let mut account = account.unwrap_or_default();
+            if let Some(newer) =
+                meanwhile.get(&account.id).filter(|it| it.version > account.version)
+            {
+                account = newer.clone();
+            }
+            known.set(&user, account);
+        }
+    }
+
+    /// Users could not be looked up: they are wanted again.
+    pub fn failed(&self, users: Vec<UserKey>) {
+        let mut known = self.known();
+        known.meanwhile = None;
+        users.into_iter().for_each(|it| known.want(it));
+        drop(known);
+        self.has_wanted.notify_one();
+    }
+
+    /// Publishes what accounts are entitled to from now on. Accounts of which no user is known are passed over.
+    pub fn changed(&self, accounts: Vec<Account>) {
+        let mut known = self.known();
+        for account in accounts {
+            if let Some(meanwhile) = &mut known.meanwhile {
+                match meanwhile.entry(account.id) {
+                    Entry::Occupied(mut it) if it.get().version < account.version => {
+                        it.insert(account.clone());
+                    }
+                    Entry::Occupied(_) => {}
+                    Entry::Vacant(it) => drop(it.insert(account.clone())),
+                }
+            }
+            let users = known.by_account.get(&account.id);
+            let users = users.into_iter().flatten().filter_map(Weak::upgrade);
+            let users: Vec<_> = users.filter(|it| it.belongs_to(account.id)).collect();
+            for user in users {
+                known.set(&user, account.clone());
+            }
+        }
+    }
+
+    /// Looks up again, as if they were new, the connected users who belong to no account: one may have been made, or
+    /// given to them.
+    pub fn want_those_without_account(&self) {
+        let mut known = self.known();
+        let is_one = |it: &&Arc<KnownUser>| it.is_followed() && it.has_no_account_for_long();
+        let without: Vec<UserKey> =
+            known.users.values().filter(is_one).map(|it| it.user.clone()).collect();
+        without.into_iter().for_each(|it| known.want(it));
+        drop(known);
+        self.has_wanted.notify_one();
+    }
+
+    /// How many users are known.
+    #[must_use]
+    pub fn users(&self) -> usize {
+        self.known().users.len()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn want(&mut self, user: UserKey) {
+        if let Some(known) = self.users.get(&user) {
+            // Until it is found, it is not wanted once more.
+            known.found_at_ms.store(i64::MAX, Ordering::Relaxed);
+        }
+        self.wanted.push(user);
+    }
+
+    /// Sets a user's account, unless a newer version of it is known, and wakes those who follow it.
+    fn set(&mut self, user: &Arc<KnownUser>, mut account: Account) {
+        user.found_at_ms.store(now_ms(), Ordering::Relaxed);
+        let before = user.account.load_full();
+        let is_same = before.as_ref().is_some_and(|it| it.id == account.id);
+        if is_same && before.is_some_and(|it| it.version >= account.version) {
+            return;
+        }
+        for step in &mut account.steps {
+            step.entitled = self.share(&step.entitled);
+        }
+        if !is_same && !account.id.is_nil() {
+            let users = self.by_account.entry(account.id).or_default();
+            users.push(Arc::downgrade(user));
+        }
+        user.account.store(Some(Arc::new(account)));
+        user.found.notify_waiters();
+        let followers = user.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        followers.iter().for_each(|it| it.wake());
+    }
+
+    fn share(&mut self, entitled: &Entitled) -> Entitled {
+        if let Some(shared) = self.shared.get(entitled) {
+            return shared.clone();
+        }
+        if self.shared.len() >= self.users.len().max(WANTED_MAX) {
+            self.shared.clear();
+        }
+        self.shared.insert(entitled.clone());
+        entitled.clone()
+    }
+
+    /// Forgets users that were not used since the last time, where there are too many.
+    fn sweep(&mut self) {
+        if self.users.len() < self.swept_at.max(IDLE_USERS_MAX) {
+            return;
+        }
+        self.users.retain(|_, user| {
+            let is_held = Arc::strong_count(user) > 1 || user.account.load().is_none();
+            is_held || user.was_used.swap(false, Ordering::Relaxed)
+        });
+        let mut without = vec![];
+        for (account, users) in &mut self.by_account {
+            users.retain(|it| it.strong_count() > 0);
+            if users.is_empty() {
+                without.push(*account);
+            }
+        }
+        without.iter().for_each(|it| drop(self.by_account.remove(it)));
+        // Where all of them are held, it is not tried again for each new one.
+        self.swept_at = self.users.len() + IDLE_USERS_MAX / 8;
+    }
+}
+
+impl KnownUser {
+    fn new(user: UserKey, account: Option<Arc<Account>>) -> Self {
+        Self {
+            user,
+            account: ArcSwapOption::new(account),
+            found_at_ms: AtomicI64::new(i64::MAX),
+            followers: Mutex::default(),
+            found: Notify::new(),
+            was_used: AtomicBool::new(true),
+        }
+    }
+
+    /// What the user is entitled to at a time; `None` until that is known.
+    pub fn entitled(&self, now: Timestamp) -> Option<KnownEntitled> {
+        let account = self.account.load();
+        account.as_ref().map(|it| KnownEntitled { entitled: it.at(now), version: it.version })
+    }
+
+    /// That the user was looked up and belongs to this account, for [`Accounts::learn`].
+    #[must_use]
+    pub fn found(&self, account: Account) -> (UserKey, Option<Account>) {
+        (self.user.clone(), Some(account))
+    }
+
+    /// Wakes a connection once the user is looked up, and with each change of its account.
+    pub fn follow(self: Arc<Self>, subscriber: Arc<Subscriber>) -> Following {
+        self.followers().push(Arc::clone(&subscriber));
+        Following { user: self, subscriber }
+    }
+
+    fn belongs_to(&self, account: Uuid) -> bool {
+        self.account.load().as_ref().is_some_and(|it| it.id == account)
+    }
+
+    fn has_no_account_for_long(&self) -> bool {
+        let has_none = self.account.load().as_ref().is_some_and(|it| it.id.is_nil());
+        let found_at_ms = self.found_at_ms.load(Ordering::Relaxed);
+        has_none && found_at_ms.saturating_add(NO_ACCOUNT_MS) < now_ms()
+    }
+
+    fn is_followed(&self) -> bool {
+        !self.followers().is_empty()
+    }
+
+    fn followers(&self) -> MutexGuard<'_, Vec<Arc<Subscriber>>> {
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Following {
+    /// The user who is followed.
+    #[must_use]
+    pub fn user(&self) -> &KnownUser {
+        &self.user
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.user.followers().retain(|it| !Arc::ptr_eq(it, &self.subscriber));
+    }
+}
