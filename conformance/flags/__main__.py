@@ -35,6 +35,9 @@ ANSWER_S = 30
 FOLLOWS_S = 5
 RETURNS_S = 30
 SAID_MAX = 400
+# A flag that a feature gates, and how long the feature is granted.
+PAID = "paid"
+GRANTED_S = 8
 # An SDK that would come again after 4003 would have done so.
 QUIET_S = 6
 
@@ -94,7 +97,7 @@ class Server:
     def ask(self, method, path, body=None):
         headers = {
             "Authorization": "Basic " + base64.b64encode(b"admin:password").decode(),
-            "X-Faregate-ApiKey": self.tenant, "X-Faregate-ApiSecret": "secret",
+            "X-Killbill-ApiKey": self.tenant, "X-Killbill-ApiSecret": "secret",
             "X-Killbill-CreatedBy": "flags", "Content-Type": "application/json"}
         request = urllib.request.Request(
             "http://%s:%d%s" % (*self.address, path), method=method, headers=headers,
@@ -111,6 +114,29 @@ class Server:
         environments = {it["key"]: it for it in self.ask("GET", "/v1/environments")}
         secrets = {it["type"]: it["value"] for it in environments["dev"]["secrets"]}
         return {it["key"]: it["variationType"] for it in sample["featureFlags"]}, secrets
+
+    def sell(self):
+        """A feature, an offer of it, and a flag that it gates."""
+        everybody = {"variations": [{"id": "on", "rollout": [0, 1], "exptRollout": 1}]}
+        self.ask("PUT", "/v1/features/pro", {"name": "Pro", "kind": "switch"})
+        self.ask("PUT", "/v1/offers/pro", {
+            "name": "Pro", "price": {"amount": "10", "currency": "USD"}, "features": {"pro": True}, "again": "extend",
+            "lasts": {"months": 1}})
+        self.ask("POST", "/v1/flags", {
+            "key": PAID, "name": PAID, "variationType": "boolean", "isEnabled": True, "gate": "pro",
+            "variations": [{"id": "on", "value": "true"}, {"id": "off", "value": "false"}],
+            "disabledVariationId": "off", "fallthrough": everybody})
+
+    def account(self, key):
+        self.ask("POST", "/1.0/kb/accounts", {"externalKey": key, "currency": "USD"})
+        account = self.ask("GET", f"/1.0/kb/accounts?externalKey={key}")["accountId"]
+        self.ask("POST", f"/1.0/kb/accounts/{account}/paymentMethods?isDefault=true", {"pluginName": "__EXTERNAL_PAYMENT__"})
+        return account
+
+    def buy(self, account):
+        bought = self.ask("POST", f"/v1/accounts/{account}/purchases", {
+            "offer": "pro", "expectedPrice": {"amount": "10.00", "currency": "USD"}})
+        return bought["payment"]["paymentId"]
 
     def explained(self, flag, kind, user):
         properties = [{"name": name, "value": value} for name, value in user["properties"].items()]
@@ -171,6 +197,7 @@ class Conformance:
         self.change_segment()
         self.put_away()
         self.crash()
+        self.buy()
         self.refuse()
 
     def check(self, what, holds):
@@ -276,6 +303,36 @@ class Conformance:
             self.beliefs[name] = {of: value if of[1] == "new-checkout" else it for of, it in before.items()}
             self.compare(name, USERS)
         self.check("has what changed while it was away", returns)
+
+    def buy(self):
+        """A flag follows what the account of HOME buys, gives back, and has for a while."""
+        server = self.server
+        server.sell()
+        account = server.account(HOME["keyId"])
+        # Server SDKs evaluate by themselves, and do not get what users are entitled to.
+        clients, traits = self.clients, self.traits
+        self.clients = {name: it for name, it in clients.items() if SDKS[name][2] == "client" or "pulls" in traits[name]}
+
+        def is_on(value):
+            def follows(name):
+                client = self.clients[name]
+                wait_for(lambda: client.evaluate(PAID, "boolean", HOME), value, FOLLOWS_S)
+                assert client.evaluate(PAID, "boolean", USERS[1]) is False, "another account has it"
+                assert client.evaluate(PAID, "boolean", HOME) is value, "it does not stay"
+            return follows
+
+        self.check("has a flag off whose feature was not bought", is_on(False))
+        payment = server.buy(account)
+        self.check("follows a purchase", is_on(True))
+        server.ask("POST", f"/1.0/kb/payments/{payment}/refunds", {"amount": 10})
+        self.check("follows a refund", is_on(False))
+        until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + GRANTED_S))
+        server.ask("POST", f"/v1/accounts/{account}/grants", {
+            "feature": "pro", "value": True, "reason": "trial", "until": until})
+        self.check("follows a grant", is_on(True))
+        time.sleep(GRANTED_S)
+        self.check("follows its end", is_on(False))
+        self.clients = clients
 
     def refuse(self):
         """The programs with a wrong secret have been there from the beginning."""
