@@ -3,6 +3,7 @@
 mod receiver;
 mod results;
 mod scenario;
+mod shop;
 mod table;
 
 use std::io::{self, Write as _};
@@ -81,12 +82,13 @@ async fn show(url: &str, data: &DataDir, once: bool) -> anyhow::Result<()> {
     if once {
         return Ok(());
     }
-    print_line(&next_steps(url, &created))?;
+    let page = shop::Shop::open(url, &created.account).await.context("the demo's shop")?;
+    print_line(&next_steps(url, &created, &page))?;
     std::future::pending().await
 }
 
 /// Commands to try next.
-fn next_steps(url: &str, created: &Created) -> String {
+fn next_steps(url: &str, created: &Created, page: &str) -> String {
     let curl = format!(
         "curl -s -u admin:{PASSWORD} -H 'X-Killbill-ApiKey: {API_KEY}' -H 'X-Killbill-ApiSecret: {API_SECRET}'"
     );
@@ -96,7 +98,8 @@ fn next_steps(url: &str, created: &Created) -> String {
          {curl} '{url}/1.0/kb/payments/{payment}?withPluginInfo=true&audit=FULL'\n\n\
          {curl} -i -H 'X-Killbill-CreatedBy: you' -H 'Content-Type: application/json' \
          -d '{{\"transactionType\":\"AUTHORIZE\",\"amount\":5}}' '{url}/1.0/kb/accounts/{account}/payments'\n\n\
-         {curl} {url}/v1/ledger/accounts"
+         {curl} {url}/v1/ledger/accounts\n\n\
+         Pay, and see a feature turn on: {page}"
     )
 }
 

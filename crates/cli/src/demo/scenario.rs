@@ -78,7 +78,11 @@ pub async fn run(url: &str) -> anyhow::Result<Created> {
 pub struct Api(Client);
 
 impl Api {
-    async fn connect(url: &str) -> anyhow::Result<Self> {
+    /// Connects to the server.
+    ///
+    /// # Errors
+    /// It cannot be reached.
+    pub async fn connect(url: &str) -> anyhow::Result<Self> {
         let target = Target::parse("--listen", url)?;
         let text = HeaderValue::from_static;
         let mut headers = HeaderMap::new();
@@ -98,6 +102,29 @@ impl Api {
     ) -> anyhow::Result<Response> {
         let body = body.map(Value::to_string).unwrap_or_default();
         self.0.send(method, path, None, Bytes::from(body)).await
+    }
+
+    /// Puts a resource.
+    ///
+    /// # Errors
+    /// The response is no success.
+    pub async fn put(&mut self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.done(Method::PUT, path, body).await
+    }
+
+    /// Posts a request.
+    ///
+    /// # Errors
+    /// The response is no success.
+    pub async fn post(&mut self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.done(Method::POST, path, body).await
+    }
+
+    async fn done(&mut self, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
+        let title = format!("{method} {path}");
+        let answer = self.call(method, path, Some(body)).await.with_context(|| title.clone())?;
+        anyhow::ensure!(answer.status.is_success(), "{title}: {}", shown(&answer));
+        Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
     }
 
     /// Reads a resource that must exist.

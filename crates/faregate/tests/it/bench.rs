@@ -1,11 +1,13 @@
 //! The load generators and the demo, against the real server.
 
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::process::{Launch, Server, TempDir, run};
+use crate::client::Client;
+use crate::process::{Launch, Server, TempDir, eventually, faregate, run};
 
 /// Runs `faregate bench payments` for a moment.
 fn payments(server: &Server, more: &[&str]) -> Output {
@@ -327,4 +329,43 @@ fn failing_step_fails_the_demo() {
     assert!(!output.status.success());
     let said = text(&output.stderr);
     assert!(said.contains("create the tenant") && said.contains("401"), "{said}");
+}
+
+/// The page's button buys and gives back, and the page's flag follows.
+#[test]
+fn the_demo_ends_with_a_page_on_which_a_payment_turns_a_feature_on() {
+    let dir = TempDir::new();
+    let data = dir.path().join("data");
+    let arguments = ["demo", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()];
+    let mut demo = faregate(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(demo.stdout.take().unwrap()).lines();
+    let page = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("Pay, and see a feature turn on: ").map(str::to_owned));
+    let page = page.expect("it prints the page's address");
+    let shop = Client::new(page.trim_end_matches('/'));
+    let shown = shop.get("/").text();
+    let settings = shown.split(r#"id="settings">"#).nth(1).unwrap().split("</script>").next();
+    let settings: Value = serde_json::from_str(settings.unwrap()).unwrap();
+    let setting = |name: &str| settings[name].as_str().unwrap();
+    let ofrep = Client::new(setting("faregate")).header("X-API-Key", setting("secret"));
+    let context = json!({ "context": { "targetingKey": setting("user") } });
+    let is = |value: bool| {
+        eventually("the flag follows", || {
+            let found = ofrep.post("/ofrep/v1/evaluate/flags/demo-pro", &context).json();
+            (found["value"] == value).then_some(())
+        });
+    };
+    is(false);
+    // Another page cannot have its visitors buy.
+    assert_eq!(shop.post("/buy", &json!({})).status, 404);
+    let own = shop.clone().header("X-Demo", "yes");
+    for _ in 0..2 {
+        assert_eq!(own.post("/buy", &json!({})).status, 200);
+        is(true);
+        assert_eq!(own.post("/refund", &json!({})).status, 200);
+        is(false);
+    }
+    demo.kill().unwrap();
+    demo.wait().unwrap();
 }
