@@ -924,3 +924,13 @@ CREATE TABLE entitlements (
 CREATE INDEX entitlements_by_seq ON entitlements (seq);
 
 ALTER TABLE payment ADD COLUMN purchase_id BLOB;
+CREATE TABLE account_user (
+    tenant INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    key_hash BLOB NOT NULL,
+    key TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (tenant, account_id, key_hash)
+) STRICT, WITHOUT ROWID;
+
+ALTER TABLE entitlements ADD COLUMN users_version INTEGER;

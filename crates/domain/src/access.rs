@@ -83,6 +83,7 @@ pub const PERMISSIONS: &[&str] = &[
     "offer:write",
     "entitlement:read",
     "entitlement:grant",
+    "entitlement:users",
 ];
 
 /// Writes a permission the way it is stored: `account` becomes `account:*`; `None` where nothing

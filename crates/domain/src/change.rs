@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::{Role, User};
 use crate::account::{Account, Person};
 use crate::account_email::AccountEmail;
+use crate::account_user::ChangedUsers;
 use crate::blocking_state::BlockingState;
 use crate::change_request::ChangeRequest;
 use crate::claim::{Claim, ClaimKey};
@@ -176,6 +177,8 @@ pub enum EntitlementChange {
     Purchase(Box<Purchase>),
     /// All grants of an account.
     Entitlements(Box<Entitlements>),
+    /// Users that are mapped to an account, or no longer.
+    Users(Box<ChangedUsers>),
 }
 
 /// A row of the claims on unique keys.
@@ -238,7 +241,8 @@ impl Change {
                 EntitlementChange::Purchase(it) => Some(it),
                 EntitlementChange::Feature(_)
                 | EntitlementChange::Offer(_)
-                | EntitlementChange::Entitlements(_) => None,
+                | EntitlementChange::Entitlements(_)
+                | EntitlementChange::Users(_) => None,
             },
             Self::Tenant(_)
             | Self::Access(_)
@@ -335,6 +339,7 @@ impl Change {
                 EntitlementChange::Offer(it) => Some(it.revision),
                 EntitlementChange::Purchase(it) => Some(it.revision),
                 EntitlementChange::Entitlements(it) => Some(it.revision),
+                EntitlementChange::Users(_) => None,
             },
             Self::Claim(_) | Self::Timer(_) | Self::ReplySettled { .. } => None,
         }
@@ -393,6 +398,7 @@ impl Change {
                 EntitlementChange::Offer(it) => Some(&mut it.revision),
                 EntitlementChange::Purchase(it) => Some(&mut it.revision),
                 EntitlementChange::Entitlements(it) => Some(&mut it.revision),
+                EntitlementChange::Users(_) => None,
             },
             Self::Claim(_) | Self::Timer(_) | Self::ReplySettled { .. } => None,
         }

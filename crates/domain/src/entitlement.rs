@@ -26,16 +26,19 @@ pub const OFFERS_BOUGHT_MAX: usize = 1_000;
 pub struct Entitlements {
     pub tenant: TenantNo,
     pub account_id: AccountId,
-    /// Counts the changes of `grants`, without gaps; 0 before the first.
+    /// Counts the changes of `grants` and of the account's users, without gaps; 0 before the first.
     pub version: i64,
     /// Oldest first. Those that are over stay until their timer has fired, and count no more.
     pub grants: Vec<Grant>,
     /// By the keys of offers.
     pub bought: BTreeMap<String, Bought>,
-    /// When `grants` changed last.
+    /// When `grants` or the users changed last.
     pub changed_at: Timestamp,
     /// When its timer is due.
     pub due: Option<Timestamp>,
+    /// Counts the changes of the users that are mapped to the account: see [`crate::account_user`].
+    #[serde(default)]
+    pub users_version: i64,
     pub revision: Revision,
 }
 
@@ -199,6 +202,7 @@ impl Entitlements {
             bought: BTreeMap::new(),
             changed_at: Timestamp(0),
             due: None,
+            users_version: 0,
             revision,
         }
     }

@@ -9,8 +9,8 @@ use crate::context::{Context, Done, Sequences, Stamp};
 use crate::payment::TransactionType;
 use crate::reply::{Outcome, Reply};
 use crate::rules::{
-    access, account, account_email, blocking_state, change_request, custom_field, customer,
-    definition, entitlement, environment, import, method_step, offer, operation, payment,
+    access, account, account_email, account_user, blocking_state, change_request, custom_field,
+    customer, definition, entitlement, environment, import, method_step, offer, operation, payment,
     payment_method, purchase, tag, tenant,
 };
 use crate::state::State;
@@ -151,6 +151,7 @@ fn of_entitlements(state: &State, command: &EntitlementCommand, cx: &mut Context
         EntitlementCommand::Grant(it) => entitlement::grant(state, it, cx),
         EntitlementCommand::Revoke(it) => entitlement::revoke(state, it, cx),
         EntitlementCommand::Continue(it) => entitlement::proceed(state, it, cx),
+        EntitlementCommand::SetUsers(it) => account_user::set(state, it, cx),
     }
 }
 

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod account;
 pub mod account_email;
+pub mod account_user;
 mod asked_amount;
 pub mod blocking_state;
 pub mod card_data;

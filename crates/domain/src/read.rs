@@ -79,4 +79,6 @@ pub enum Read {
     /// How many features and offers a tenant has.
     CatalogSize(TenantNo),
     Entitlements(TenantNo, AccountId),
+    /// The users that are mapped to an account.
+    AccountUsers(TenantNo, AccountId),
 }

@@ -311,6 +311,12 @@ pub enum EntitlementRejection {
     /// A purchase's grants end with it.
     #[error("the grant {id} comes from the purchase {purchase}, and ends with it")]
     GrantOfPurchase { id: GrantId, purchase: PurchaseId },
+    /// A user's key, which no text quotes, is another account's.
+    #[error("{field} is the id, the external key or a user of another account")]
+    UserTaken {
+        /// Such as `users[7]`.
+        field: String,
+    },
 }
 
 impl AccountRejection {

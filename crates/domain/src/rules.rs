@@ -4,6 +4,7 @@
 pub(crate) mod access;
 pub(crate) mod account;
 pub(crate) mod account_email;
+pub(crate) mod account_user;
 mod attempt;
 pub(crate) mod blocking_state;
 pub(crate) mod change_request;

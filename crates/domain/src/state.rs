@@ -121,6 +121,8 @@ pub struct State {
     /// Purchases by id: those of the payments here.
     pub purchases: BTreeMap<(TenantNo, PurchaseId), Purchase>,
     pub entitlements: BTreeMap<(TenantNo, AccountId), Option<Entitlements>>,
+    /// The keys of the users that are mapped to accounts.
+    pub account_users: BTreeMap<(TenantNo, AccountId), BTreeSet<String>>,
 }
 
 /// How much a tenant has defined.
@@ -381,6 +383,10 @@ impl State {
         self.entitlements.get(&(tenant, account)).expect(LOADED).as_ref()
     }
 
+    pub(crate) fn account_users(&self, tenant: TenantNo, account: AccountId) -> &BTreeSet<String> {
+        self.account_users.get(&(tenant, account)).expect(LOADED)
+    }
+
     /// Makes a command's changes visible to the commands after it in the batch.
     pub fn apply(&mut self, tenant: TenantNo, changes: &[Change]) {
         for change in changes {
@@ -479,6 +485,13 @@ impl State {
             }
             EntitlementChange::Entitlements(it) => {
                 self.entitlements.insert((it.tenant, it.account_id), Some((**it).clone()));
+            }
+            EntitlementChange::Users(it) => {
+                let known = self.account_users.entry((it.tenant, it.account)).or_default();
+                for user in &it.unmapped {
+                    known.remove(user);
+                }
+                known.extend(it.mapped.iter().cloned());
             }
         }
     }

@@ -167,6 +167,7 @@ impl Rows {
             Read::Entitlements(tenant, account) => {
                 state.entitlements.entry((tenant, account)).or_default();
             }
+            Read::AccountUsers(no, id) => drop(state.account_users.entry((no, id)).or_default()),
             Read::Timer(tenant, key) => drop(state.timers.entry((tenant, key)).or_default()),
         });
     }

@@ -725,7 +725,8 @@ impl Run<'_> {
                 | Read::OfferForAccount(..)
                 | Read::NewcomersOffer(_)
                 | Read::CatalogSize(_)
-                | Read::Entitlements(..) => None,
+                | Read::Entitlements(..)
+                | Read::AccountUsers(..) => None,
             };
             let file = payment.and_then(|id| state.payments.get(&(request.tenant, id)));
             file.and_then(Option::as_ref).into_iter().for_each(&mut look);

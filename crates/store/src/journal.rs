@@ -131,6 +131,7 @@ pub(crate) fn account(entry: &Entry) -> Option<AccountId> {
         Change::Timer(TimerChange::Set(it)) => Some(it.account),
         Change::Entitlement(EntitlementChange::Purchase(it)) => Some(it.account_id),
         Change::Entitlement(EntitlementChange::Entitlements(it)) => Some(it.account_id),
+        Change::Entitlement(EntitlementChange::Users(it)) => Some(it.account),
         Change::Entitlement(EntitlementChange::Feature(_) | EntitlementChange::Offer(_))
         | Change::Tenant(_)
         | Change::Access(_)

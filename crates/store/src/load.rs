@@ -231,6 +231,7 @@ impl<'a> Wanted<'a> {
             Read::Entitlements(tenant, account) => {
                 self.entitlements.accounts.insert((*tenant, *account));
             }
+            Read::AccountUsers(tenant, id) => self.entitlements.users.push((*tenant, *id)),
         }
     }
 

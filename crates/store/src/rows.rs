@@ -52,8 +52,10 @@ pub use custom_fields::custom_field;
 pub(crate) use custom_fields::{custom_field_row, custom_field_value, custom_field_value_row};
 pub use disputes::dispute;
 pub(crate) use disputes::dispute_row;
-pub use entitlements::{entitlements, feature, offer, purchase};
-pub(crate) use entitlements::{entitlements_row, feature_row, offer_row, purchase_row};
+pub use entitlements::{account_user, entitlements, feature, offer, purchase};
+pub(crate) use entitlements::{
+    account_user_row, entitlements_row, feature_row, offer_row, purchase_row,
+};
 pub(crate) use import::{audit_row, imported_audit};
 pub(crate) use objects::object_key;
 pub use payment_methods::payment_method;

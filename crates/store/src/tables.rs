@@ -24,8 +24,8 @@ pub use customers::{CUSTOMER, MAIL, OPERATION, SESSION};
 pub(crate) use customers::{EXPIRING, GIVEN_UP, SETTLED, TO_NOTIFY, TO_SEND, WAITING};
 pub use disputes::DISPUTE;
 pub(crate) use disputes::OF_VERSION_12;
-pub(crate) use entitlements::OF_VERSION_17;
-pub use entitlements::{ENTITLEMENTS, FEATURE, OFFER, OFFER_VERSION, PURCHASE};
+pub use entitlements::{ACCOUNT_USER, ENTITLEMENTS, FEATURE, OFFER, OFFER_VERSION, PURCHASE};
+pub(crate) use entitlements::{OF_VERSION_17, OF_VERSION_18};
 pub(crate) use flags::DUE;
 pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 pub(crate) use import::{AUDIT_IMPORTED, OF_VERSION_7};
@@ -606,6 +606,7 @@ pub static TABLES: &[&Table] = &[
     &OFFER_VERSION,
     &PURCHASE,
     &ENTITLEMENTS,
+    &ACCOUNT_USER,
 ];
 
 /// The tables of insights.

@@ -4,6 +4,7 @@ pub mod features;
 pub mod grants;
 pub mod offers;
 pub mod purchases;
+pub mod users;
 mod value;
 
 use axum::Json;
@@ -37,6 +38,8 @@ pub(crate) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(grants::delete))
         .routes(routes!(grants::entitlements))
         .routes(routes!(grants::check))
+        .routes(routes!(users::show, users::put))
+        .routes(routes!(users::entitlements))
 }
 
 /// The version that a `PUT` replaces: `If-Match` names it, `If-None-Match: *` says that there is none.

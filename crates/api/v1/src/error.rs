@@ -294,6 +294,7 @@ const fn wire_entitlement(rejection: &EntitlementRejection) -> (StatusCode, &'st
         R::NotForAccount { .. } => (StatusCode::CONFLICT, "not-for-account"),
         R::TooMany { .. } => (StatusCode::CONFLICT, "too-many"),
         R::GrantOfPurchase { .. } => (StatusCode::CONFLICT, "grant-of-purchase"),
+        R::UserTaken { .. } => (StatusCode::CONFLICT, "user-taken"),
     }
 }
 
@@ -326,6 +327,9 @@ fn with_details(problem: Problem, rejection: &Rejection) -> Problem {
     }
     if let Rejection::Entitlement(EntitlementRejection::Changed { version, .. }) = rejection {
         return problem.version(*version);
+    }
+    if let Rejection::Entitlement(EntitlementRejection::UserTaken { field }) = rejection {
+        return problem.field(field.clone());
     }
     if let Rejection::InvalidParameter { field, .. } = rejection {
         return problem.field(field.to_string());

@@ -183,7 +183,7 @@ impl AccountCommand {
                 let method = it.payment_method_id;
                 method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
             }
-            Self::Erase(it) => read(Read::Account(tenant, it.account)),
+            Self::Erase(it) => read_person(it.account, tenant, read),
             // Its rows may be what cannot be read.
             Self::Release(_) => {}
             Self::AddEmail(it) => read_emails(it.account, tenant, read),
@@ -258,6 +258,13 @@ pub(super) fn read_new_account(it: &CreateAccount, tenant: TenantNo, read: &mut 
         }
     }
     it.parent_account_id.into_iter().for_each(|id| read(Read::Account(tenant, id)));
+}
+
+/// What is erased with a person, besides what has no keys of its own.
+pub(super) fn read_person(account: AccountId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::Account(tenant, account));
+    read(Read::Entitlements(tenant, account));
+    read(Read::AccountUsers(tenant, account));
 }
 
 fn read_emails(account: AccountId, tenant: TenantNo, read: &mut impl FnMut(Read)) {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::account::read_person;
 use crate::customer::{
     CloseSessions, CustomerRef, EraseCustomer, OpenSession, RefreshSession, Register, RequestToken,
     SetPassword, UpdateCustomer, VerifyEmail, email_claim,
@@ -134,7 +135,7 @@ impl CustomerCommand {
                 it.operation.into_iter().for_each(|id| read(Read::Operation(tenant, id)));
             }
             Self::Update(it) => read(Read::Account(tenant, it.customer.account)),
-            Self::Erase(it) => read(Read::Account(tenant, it.customer.account)),
+            Self::Erase(it) => read_person(it.customer.account, tenant, read),
             Self::FailOperation(it) => read(Read::Operation(tenant, it.operation)),
             Self::VerifyEmail(_)
             | Self::RequestToken(_)

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::account_user::{SetAccountUsers, USERS_MAX, spelled_account, user_claim};
 use crate::entitlement::{ContinueEntitlements, GrantFeature, RevokeGrant};
 use crate::feature::PutFeature;
 use crate::offer::PutOffer;
@@ -20,6 +21,7 @@ pub enum EntitlementCommand {
     Revoke(RevokeGrant),
     /// Expires grants, and begins those whose time has come.
     Continue(ContinueEntitlements),
+    SetUsers(Box<SetAccountUsers>),
 }
 
 impl EntitlementCommand {
@@ -32,6 +34,7 @@ impl EntitlementCommand {
             Self::Grant(_) => "GrantFeature",
             Self::Revoke(_) => "RevokeGrant",
             Self::Continue(_) => "ContinueEntitlements",
+            Self::SetUsers(_) => "SetAccountUsers",
         }
     }
 
@@ -43,6 +46,7 @@ impl EntitlementCommand {
             Self::Grant(it) => Some(it.account),
             Self::Revoke(it) => Some(it.account),
             Self::Continue(it) => Some(it.account),
+            Self::SetUsers(it) => Some(it.account),
         }
     }
 
@@ -54,7 +58,7 @@ impl EntitlementCommand {
     pub(super) const fn is_marked(&self) -> bool {
         match self {
             // An older copy would take back what was put since.
-            Self::PutFeature(_) | Self::PutOffer(_) => true,
+            Self::PutFeature(_) | Self::PutOffer(_) | Self::SetUsers(_) => true,
             // A grant has its id from the request, and is revoked once; a timer's command comes from no queue.
             Self::Grant(_) => true,
             Self::Revoke(_) | Self::Continue(_) => false,
@@ -85,6 +89,16 @@ impl EntitlementCommand {
                 let object = it.account.uuid();
                 read(Read::Timer(tenant, TimerKey { kind: TimerKind::Entitlements, object }));
                 read(Read::Entitlements(tenant, it.account));
+            }
+            Self::SetUsers(it) => {
+                read(Read::Account(tenant, it.account));
+                read(Read::Entitlements(tenant, it.account));
+                read(Read::AccountUsers(tenant, it.account));
+                for user in it.users.iter().take(USERS_MAX) {
+                    read(Read::Claim(user_claim(tenant, user)));
+                    let spelled = spelled_account(user);
+                    spelled.into_iter().for_each(|id| read(Read::Account(tenant, id)));
+                }
             }
         }
     }

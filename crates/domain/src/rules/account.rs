@@ -8,7 +8,7 @@ use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::object::ObjectType;
 use crate::reply::{AccountReply, Outcome};
-use crate::rules::tag;
+use crate::rules::{account_user, tag};
 use crate::state::State;
 use crate::tag::{ControlTag, DefinitionRef};
 use crate::{
@@ -125,7 +125,7 @@ pub(crate) fn erase(state: &State, it: &EraseAccount, cx: &mut Context) -> Outco
         return Err(AccountRejection::NotFound { id: it.account }.into());
     };
     // The claim on the key stays: nobody else gets it.
-    erase_person(before, None, cx);
+    erase_person(state, before, None, cx);
     Ok(Accepted::now(Reply::Done))
 }
 
@@ -136,7 +136,12 @@ pub(crate) fn release(it: &ReleaseAccount, cx: &mut Context) -> Outcome {
 }
 
 /// Erases what is known of the person; `external_key` is what is left of the account's name.
-pub(crate) fn erase_person(before: &Account, external_key: Option<String>, cx: &mut Context) {
+pub(crate) fn erase_person(
+    state: &State,
+    before: &Account,
+    external_key: Option<String>,
+    cx: &mut Context,
+) {
     cx.change(AccountChange::Account(Account {
         external_key,
         erased_at: Some(cx.now),
@@ -145,6 +150,7 @@ pub(crate) fn erase_person(before: &Account, external_key: Option<String>, cx: &
         ..before.clone()
     }));
     cx.change(AccountChange::PersonErased { account: before.id });
+    account_user::erase(state, before, cx);
     cx.event(Event::AccountChanged { account: before.id });
 }
 

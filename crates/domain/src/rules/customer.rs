@@ -308,7 +308,7 @@ pub(crate) fn erase(state: &State, it: &EraseCustomer, cx: &mut Context) -> Outc
     sessions::end_all(file, cx);
     if let Some(account) = state.account(cx.tenant, before.account) {
         // Its name is the customer's id, which says nothing of them.
-        account::erase_person(account, account.external_key.clone(), cx);
+        account::erase_person(state, account, account.external_key.clone(), cx);
     }
     cx.change(CustomerChange::MailsErased { customer: before.id });
     cx.event(Event::CustomerErased { customer: before.id, account: before.account });

@@ -49,7 +49,13 @@ pub(super) fn put(state: &State, mut after: Entitlements, cx: &mut Context) {
     let has_begun =
         |it: &Grant| timer_was_at.is_some_and(|due| due <= it.from) && it.from <= cx.now;
     let begins = before.iter().any(has_begun);
-    if begins || !granted.is_empty() || !expired.is_empty() || !revoked.is_empty() {
+    let has_other_users = known.map_or(0, |it| it.users_version) != after.users_version;
+    if begins
+        || has_other_users
+        || !granted.is_empty()
+        || !expired.is_empty()
+        || !revoked.is_empty()
+    {
         after.version += 1;
         after.changed_at = cx.now;
         let event = |grants: Vec<&Grant>| grants.into_iter().map(named).collect::<Vec<_>>();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::account_user::{ChangedUsers, SetAccountUsers};
 use domain::change::{Change, EntitlementChange};
 use domain::command::{EntitlementCommand, PaymentCommand};
 use domain::definition::Expected;
@@ -177,13 +178,39 @@ fn what_is_bought() {
         bought: BTreeMap::from([("monthly".to_owned(), Bought { paid: vec![id(2)], live })]),
         changed_at: at,
         due: Some(Timestamp(8)),
+        users_version: 2,
         revision,
     };
     check(
         &change(EntitlementChange::Entitlements(Box::new(entitlements))),
         expect![[
-            r#"{"Entitlement":{"Entitlements":{"tenant":1,"account_id":"00000000-0000-0000-0000-000000000003","version":4,"grants":[{"id":"00000000-0000-0000-0000-000000000005","feature":"seats","value":{"Limit":5},"terms":{"kind":{"Limit":{"unit":"seats","resets":"Month","overdraft":false}},"combine":"Sum"},"source":{"Offer":{"offer":"monthly","version":2,"purchase":"00000000-0000-0000-0000-000000000002","payment":"00000000-0000-0000-0000-000000000004","is_trial":false}},"from":7,"until":null},{"id":"00000000-0000-0000-0000-000000000006","feature":"seats","value":{"Limit":5},"terms":{"kind":{"Limit":{"unit":"seats","resets":"Month","overdraft":false}},"combine":"Sum"},"source":{"Manual":{"reason":"goodwill"}},"from":7,"until":null}],"bought":{"monthly":{"paid":["00000000-0000-0000-0000-000000000002"],"live":[{"id":"00000000-0000-0000-0000-000000000002","term":{"from":7,"until":null}},{"id":"00000000-0000-0000-0000-000000000007","term":null}]}},"changed_at":7,"due":8,"revision":{"seq":9,"previous":null}}}}"#
+            r#"{"Entitlement":{"Entitlements":{"tenant":1,"account_id":"00000000-0000-0000-0000-000000000003","version":4,"grants":[{"id":"00000000-0000-0000-0000-000000000005","feature":"seats","value":{"Limit":5},"terms":{"kind":{"Limit":{"unit":"seats","resets":"Month","overdraft":false}},"combine":"Sum"},"source":{"Offer":{"offer":"monthly","version":2,"purchase":"00000000-0000-0000-0000-000000000002","payment":"00000000-0000-0000-0000-000000000004","is_trial":false}},"from":7,"until":null},{"id":"00000000-0000-0000-0000-000000000006","feature":"seats","value":{"Limit":5},"terms":{"kind":{"Limit":{"unit":"seats","resets":"Month","overdraft":false}},"combine":"Sum"},"source":{"Manual":{"reason":"goodwill"}},"from":7,"until":null}],"bought":{"monthly":{"paid":["00000000-0000-0000-0000-000000000002"],"live":[{"id":"00000000-0000-0000-0000-000000000002","term":{"from":7,"until":null}},{"id":"00000000-0000-0000-0000-000000000007","term":null}]}},"changed_at":7,"due":8,"users_version":2,"revision":{"seq":9,"previous":null}}}}"#
         ]],
+    );
+}
+
+#[test]
+fn users() {
+    let (mapped, unmapped) = (vec!["ann".to_owned()], vec!["bea".to_owned()]);
+    let changed = ChangedUsers { tenant: TenantNo(1), account: id(3), mapped, unmapped };
+    check(
+        &change(EntitlementChange::Users(Box::new(changed))),
+        expect![[
+            r#"{"Entitlement":{"Users":{"tenant":1,"account":"00000000-0000-0000-0000-000000000003","mapped":["ann"],"unmapped":["bea"]}}}"#
+        ]],
+    );
+    let (users, expected) = (vec!["ann".to_owned()], Expected::Version(1));
+    let set = SetAccountUsers { account: id(3), users, expected };
+    check(
+        &Command::Entitlement(EntitlementCommand::SetUsers(Box::new(set))),
+        expect![[
+            r#"{"Entitlement":{"SetUsers":{"account":"00000000-0000-0000-0000-000000000003","users":["ann"],"expected":{"Version":1}}}}"#
+        ]],
+    );
+    let taken = EntitlementRejection::UserTaken { field: "users[7]".to_owned() };
+    check(
+        &Rejection::Entitlement(taken),
+        expect![[r#"{"Entitlement":{"UserTaken":{"field":"users[7]"}}}"#]],
     );
 }
 

@@ -78,12 +78,24 @@ pub trait EntitlementQueries: Send + Sync {
         account: AccountId,
     ) -> Result<Option<Entitlements>, StoreError>;
 
-    /// The account that a user of feature flags belongs to.
+    /// The account of a user of feature flags: the one that the key is mapped to, or else the one whose id or whose
+    /// customer's id it is, or else the one whose external key it is.
     ///
     /// # Errors
     /// [`StoreError`]
     fn account_of_user(&self, tenant: TenantNo, key: &str)
     -> Result<Option<AccountId>, StoreError>;
+
+    /// The keys of the users that are mapped to an account, in an order that stays.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn users_of_account(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+        page: Page,
+    ) -> Result<Vec<String>, StoreError>;
 
     /// What the accounts of users of feature flags are entitled to, in the order of the users; `None` where one
     /// belongs to no account.

@@ -59,6 +59,8 @@ pub fn erase(server: &Server, people: &People) {
     assert_eq!(people.customer.get("/user/auth/me").status, 401, "the customer is erased too");
     let found = client.get(&format!("/1.0/kb/accounts/search/{CANARY}")).json();
     assert_eq!(found, json!([]));
+    let mapped = client.get(&format!("/v1/users/{CANARY}%202/entitlements"));
+    assert_eq!(mapped.status, 404, "{}", mapped.text());
     let metrics = server.metrics();
     assert!(!metrics.to_ascii_lowercase().contains(CANARY), "{metrics}");
 }

@@ -69,6 +69,7 @@ fn an_account_is_exported_table_by_table() {
         ("account", 1),
         ("account_email", 1),
         ("account_person", 1),
+        ("account_user", 0),
         ("actor", 0),
         ("audit_imported", 0),
         ("blocking_state", 1),

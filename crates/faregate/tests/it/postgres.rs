@@ -223,6 +223,7 @@ fn nothing_personal_is_left_of_erased_people_on_a_server() {
         "account",
         "account_email",
         "account_person",
+        "account_user",
         "actor",
         "custom_field",
         "custom_field_value",

@@ -1,6 +1,6 @@
 //! Features, offers, purchases and what accounts may do, in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::change::EntitlementChange;
 use domain::entitlement::Entitlements;
@@ -37,6 +37,7 @@ pub(super) struct EntitlementTables {
     offers: BTreeMap<(TenantNo, String), Offer>,
     purchases: BTreeMap<(TenantNo, PurchaseId), Purchase>,
     entitlements: BTreeMap<(TenantNo, AccountId), Entitlements>,
+    users: BTreeMap<(TenantNo, AccountId), BTreeSet<String>>,
 }
 
 impl EntitlementTables {
@@ -66,6 +67,13 @@ impl EntitlementTables {
                 tabled(&mut it.revision);
                 self.entitlements.insert((it.tenant, it.account_id), *it);
             }
+            EntitlementChange::Users(it) => {
+                let users = self.users.entry((it.tenant, it.account)).or_default();
+                for user in &it.unmapped {
+                    users.remove(user);
+                }
+                users.extend(it.mapped);
+            }
         }
     }
 
@@ -81,7 +89,8 @@ impl EntitlementTables {
             }
             EntitlementChange::Feature(_)
             | EntitlementChange::Offer(_)
-            | EntitlementChange::Entitlements(_) => None,
+            | EntitlementChange::Entitlements(_)
+            | EntitlementChange::Users(_) => None,
         }
     }
 
@@ -136,5 +145,9 @@ impl EntitlementTables {
 
     pub(super) fn read(&self, key: (TenantNo, AccountId), state: &mut State) {
         copy(key, &self.entitlements, &mut state.entitlements);
+    }
+
+    pub(super) fn read_users(&self, key: (TenantNo, AccountId), state: &mut State) {
+        state.account_users.insert(key, self.users.get(&key).cloned().unwrap_or_default());
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct EntitlementRows<'a> {
     versions: Vec<&'a Offer>,
     purchases: BTreeMap<(TenantNo, PurchaseId), Newest<'a, Purchase>>,
     entitlements: BTreeMap<(TenantNo, AccountId), Newest<'a, Entitlements>>,
+    /// Users by account and key: the command that mapped them, or none where they are mapped no longer.
+    users: BTreeMap<(TenantNo, AccountId, &'a str), Option<Seq>>,
 }
 
 impl<'a> EntitlementRows<'a> {
@@ -43,6 +45,11 @@ impl<'a> EntitlementRows<'a> {
             EntitlementChange::Entitlements(it) => {
                 let key = (it.tenant, it.account_id);
                 newest(&mut self.entitlements, key, &**it, (it.revision, seq));
+            }
+            EntitlementChange::Users(it) => {
+                let of = |(user, seq): (&'a String, _)| ((it.tenant, it.account, &**user), seq);
+                self.users.extend(it.unmapped.iter().map(|user| of((user, None))));
+                self.users.extend(it.mapped.iter().map(|user| of((user, Some(seq)))));
             }
         }
     }
@@ -67,6 +74,27 @@ impl<'a> EntitlementRows<'a> {
         put_all(db, &tables::ENTITLEMENTS, self.entitlements.values(), |put, it| {
             let texts = (&json(&it.image.grants), &json(&it.image.bought));
             put.row(&rows::entitlements_row(it.image, texts))
-        })
+        })?;
+        self.write_users(db)
+    }
+
+    fn write_users(&self, db: &Database) -> Result<(), StoreError> {
+        if self.users.is_empty() {
+            return Ok(());
+        }
+        let sql =
+            "DELETE FROM account_user WHERE tenant = ?1 AND account_id = ?2 AND key_hash = ?3";
+        let (mut put, mut delete) = (db.upsert(&tables::ACCOUNT_USER)?, db.prepare(sql)?);
+        for (&(tenant, account, user), seq) in &self.users {
+            match *seq {
+                Some(seq) => put.row(&rows::account_user_row((tenant, account), user, seq))?,
+                None => {
+                    let [tenant, account, hash, ..] =
+                        rows::account_user_row((tenant, account), user, Seq(0));
+                    delete.row(&[tenant, account, hash])?;
+                }
+            }
+        }
+        Ok(())
     }
 }

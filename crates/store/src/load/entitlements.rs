@@ -12,7 +12,7 @@ use engine::ports::StoreError;
 use super::values;
 use crate::driver::{Reader, Value};
 use crate::rows;
-use crate::tables::{ENTITLEMENTS, FEATURE, OFFER, PURCHASE};
+use crate::tables::{ACCOUNT_USER, ENTITLEMENTS, FEATURE, OFFER, PURCHASE};
 
 /// A feature or an offer by its key.
 pub(crate) const BY_KEY: &str = "WHERE tenant = ?1 AND key = ?2";
@@ -22,6 +22,8 @@ static SELECT_OFFER: LazyLock<String> = LazyLock::new(|| OFFER.select(BY_KEY));
 static SELECT_FOR_NEWCOMERS: LazyLock<String> =
     LazyLock::new(|| OFFER.select("WHERE tenant = ?1 AND for_newcomers = 1"));
 static SELECT_PURCHASE: LazyLock<String> = LazyLock::new(|| PURCHASE.select(super::BY_ID));
+static SELECT_USERS: LazyLock<String> =
+    LazyLock::new(|| ACCOUNT_USER.select("WHERE tenant = ?1 AND account_id = ?2"));
 static SELECT_ENTITLEMENTS: LazyLock<String> =
     LazyLock::new(|| ENTITLEMENTS.select("WHERE tenant = ?1 AND account_id = ?2"));
 
@@ -36,6 +38,8 @@ pub(super) struct WantedEntitlements {
     sizes: BTreeSet<TenantNo>,
     pub(super) purchases: BTreeSet<(TenantNo, PurchaseId)>,
     pub(super) accounts: BTreeSet<(TenantNo, AccountId)>,
+    /// Accounts whose users are wanted.
+    pub(super) users: Vec<(TenantNo, AccountId)>,
 }
 
 impl WantedEntitlements {
@@ -120,6 +124,12 @@ impl WantedEntitlements {
         reader.for_keys(&SELECT_ENTITLEMENTS, &values(&accounts), |_, cells| {
             let it = rows::entitlements(cells)?;
             state.entitlements.insert((it.tenant, it.account_id), Some(it));
+            Ok(())
+        })?;
+        state.account_users.extend(self.users.iter().map(|key| (*key, BTreeSet::new())));
+        reader.for_keys(&SELECT_USERS, &values(&self.users), |_, cells| {
+            let (tenant, account, user) = rows::account_user(cells)?;
+            state.account_users.entry((tenant, account)).or_default().insert(user);
             Ok(())
         })
     }

@@ -174,9 +174,14 @@ fn select(from: &str, rest: &str) -> String {
 }
 
 fn account_by_key(reader: &Reader, key: &Key<'_>) -> Result<Option<AccountView>, StoreError> {
-    let Some((id, external_key)) = key.named(reader)? else { return Ok(None) };
+    let Some((id, _)) = key.named(reader)? else { return Ok(None) };
     let found = by_id(reader, key.tenant, AccountId::new(id))?;
-    Ok(found.filter(|it| it.account.external_key.as_deref() == external_key))
+    // A user that is mapped to the account has a claim as well.
+    let own = |it: &AccountView| match &it.account.external_key {
+        Some(external_key) => external_key == key.text,
+        None => it.account.id.to_string() == key.text,
+    };
+    Ok(found.filter(own))
 }
 
 fn view(cells: &mut Cells<'_>) -> Result<AccountView, StoreError> {

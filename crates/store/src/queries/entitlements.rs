@@ -2,17 +2,19 @@
 
 use std::sync::LazyLock;
 
+use domain::account_user::{spelled_account, user_claim};
+use domain::claim::ClaimKind;
 use domain::entitlement::Entitlements;
 use domain::feature::Feature;
 use domain::offer::Offer;
 use domain::purchase::Purchase;
 use domain::{AccountId, PurchaseId, Seq, TenantNo};
-use engine::ports::{AccountQueries as _, EntitlementQueries, Page, StoreError};
-use uuid::Uuid;
+use engine::ports::{EntitlementQueries, Page, StoreError};
 
 use super::{SqlQueries, window};
-use crate::rows;
-use crate::tables::{ENTITLEMENTS, FEATURE, OFFER, OFFER_VERSION, PURCHASE};
+use crate::driver::{Cells, Value};
+use crate::rows::{self, claim_hash};
+use crate::tables::{ACCOUNT_USER, ENTITLEMENTS, FEATURE, OFFER, OFFER_VERSION, PURCHASE};
 
 /// In the order of their keys.
 const BY_KEY: &str = "WHERE tenant = ?1 ORDER BY key LIMIT ?2 OFFSET ?3";
@@ -32,6 +34,21 @@ static SELECT_PURCHASE: LazyLock<String> =
 static SELECT_PURCHASES: LazyLock<String> = LazyLock::new(|| PURCHASE.select(OF_ACCOUNT));
 static SELECT_CHANGED: LazyLock<String> =
     LazyLock::new(|| ENTITLEMENTS.select("WHERE seq > ?1 AND seq < ?2 ORDER BY seq LIMIT ?3"));
+static SELECT_USERS: LazyLock<String> = LazyLock::new(|| {
+    let of_account = "WHERE tenant = ?1 AND account_id = ?4 ORDER BY key_hash";
+    ACCOUNT_USER.select(&format!("{of_account} LIMIT ?2 OFFSET ?3"))
+});
+
+/// Which account has a key, of which ?2 is the owner of the claim and ?4 the id that it spells: by a mapping, as its
+/// id or its customer's, as its external key.
+const ACCOUNT_OF_USER: &str = "SELECT account_id FROM (\
+     SELECT account_id, 1 AS place FROM account_user \
+     WHERE tenant = ?1 AND account_id = ?2 AND key_hash = ?3 \
+     UNION ALL SELECT id, 2 FROM account WHERE tenant = ?1 AND id = ?4 \
+     UNION ALL SELECT account_id, 2 FROM customer WHERE tenant = ?1 AND id = ?4 \
+     UNION ALL SELECT id, 3 FROM account WHERE tenant = ?1 AND id = ?2 AND external_key = ?5\
+     ) AS found ORDER BY place LIMIT 1";
+
 static SELECT_ENTITLEMENTS: LazyLock<String> =
     LazyLock::new(|| ENTITLEMENTS.select("WHERE tenant = ?1 AND account_id = ?2"));
 
@@ -105,12 +122,26 @@ impl EntitlementQueries for SqlQueries {
     }
 
     fn account_of_user(&self, no: TenantNo, key: &str) -> Result<Option<AccountId>, StoreError> {
-        let by_id = match Uuid::try_parse(key) {
-            Ok(id) => self.account(no, AccountId::new(id))?,
-            Err(_) => None,
-        };
-        let found = if by_id.is_some() { by_id } else { self.account_by_key(no, key)? };
-        Ok(found.map(|it| it.account.id))
+        let sought = &self.seek(no, ClaimKind::Account, key);
+        self.snapshot(|reader| {
+            let owner = sought.claim(reader)?.map(|claim| claim.owner);
+            let hash = claim_hash(&user_claim(no, key));
+            let parameters =
+                [no.into(), owner.into(), Value::Id(hash), spelled_account(key).into(), key.into()];
+            reader.query_one(ACCOUNT_OF_USER, &parameters, |cells| cells.entity())
+        })
+    }
+
+    fn users_of_account(
+        &self,
+        no: TenantNo,
+        account: AccountId,
+        page: Page,
+    ) -> Result<Vec<String>, StoreError> {
+        let [limit, offset] = window::limit_offset(page);
+        let parameters = [no.into(), limit, offset, account.into()];
+        let read = |cells: &mut Cells<'_>| Ok(rows::account_user(cells)?.2);
+        self.read(|reader| reader.query(&SELECT_USERS, &parameters, read))
     }
 
     fn entitlements_changed(

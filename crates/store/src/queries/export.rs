@@ -15,9 +15,9 @@ use super::{SqlQueries, window};
 use crate::codes;
 use crate::driver::{Cell, Cells, Value};
 use crate::tables::{
-    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, ACTOR, AUDIT_IMPORTED, BLOCKING_STATE, CUSTOM_FIELD,
-    CUSTOM_FIELD_VALUE, Column, DISPUTE, ENTITLEMENTS, PAYMENT, PAYMENT_ATTEMPT, PAYMENT_METHOD,
-    PAYMENT_TRANSACTION, PAYMENT_VELOCITY, POSTING, PURCHASE, TAG, Table,
+    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, ACCOUNT_USER, ACTOR, AUDIT_IMPORTED, BLOCKING_STATE,
+    CUSTOM_FIELD, CUSTOM_FIELD_VALUE, Column, DISPUTE, ENTITLEMENTS, PAYMENT, PAYMENT_ATTEMPT,
+    PAYMENT_METHOD, PAYMENT_TRANSACTION, PAYMENT_VELOCITY, POSTING, PURCHASE, TAG, Table,
 };
 
 /// A table of the export. Its rows are those whose `account` is the account's, in the order of `order`.
@@ -41,7 +41,7 @@ const fn section(table: &'static Table, order: &'static [&'static str]) -> Secti
     Section { table, account: "t.account_id", order, join: None }
 }
 
-static SECTIONS: [Section; 18] = [
+static SECTIONS: [Section; 19] = [
     Section { table: &ACCOUNT, account: "t.id", order: &["t.id"], join: None },
     section(&ACCOUNT_PERSON, &["t.seq"]),
     section(&ACCOUNT_EMAIL, &["t.id"]),
@@ -62,6 +62,7 @@ static SECTIONS: [Section; 18] = [
     section(&DISPUTE, &["t.id"]),
     section(&PURCHASE, &["t.id"]),
     section(&ENTITLEMENTS, &["t.account_id"]),
+    section(&ACCOUNT_USER, &["t.key_hash"]),
     section(&POSTING, &["t.payment_id", "t.seq", "t.ordinal"]),
     section(&TAG, &["t.object_id", "t.definition_id"]),
     section(&CUSTOM_FIELD, &["t.id"]),
@@ -70,12 +71,12 @@ static SECTIONS: [Section; 18] = [
     section(&ACTOR, &["t.id"]),
 ];
 
-/// Whether the export has a column. It has no tenant, which is the request's, no check values, and no hash of an
-/// actor with its salt.
+/// Whether the export has a column. It has no tenant, which is the request's, no check values, and no hashes of
+/// actors, with their salts, and of keys.
 fn is_exported(table: &Table, column: &Column) -> bool {
     let is_hash = table.name == ACTOR.name && column.name == "id";
     !is_hash
-        && !["tenant", "check_made", "check_now", "salt", "actor", "actor_salt"]
+        && !["tenant", "check_made", "check_now", "key_hash", "salt", "actor", "actor_salt"]
             .contains(&column.name)
 }
 

@@ -1,13 +1,16 @@
 //! Rows of features, offers, purchases and what accounts may do.
 
+use domain::account_user::user_claim;
 use domain::entitlement::Entitlements;
 use domain::feature::Feature;
 use domain::offer::Offer;
 use domain::purchase::Purchase;
+use domain::{AccountId, Seq, TenantNo};
 use engine::ports::StoreError;
 
 use crate::codes::{purchase_status, purchase_status_code};
 use crate::driver::{Cells, Value};
+use crate::rows::claim_hash;
 use crate::tables;
 
 /// A row of [`tables::FEATURE`]; `terms` is the JSON of that.
@@ -117,7 +120,7 @@ pub fn purchase(cells: &mut Cells<'_>) -> Result<Purchase, StoreError> {
 pub(crate) fn entitlements_row<'a>(
     it: &'a Entitlements,
     (grants, bought): (&'a String, &'a String),
-) -> [Value<'a>; 8] {
+) -> [Value<'a>; 9] {
     [
         it.tenant.into(),
         it.account_id.into(),
@@ -126,6 +129,7 @@ pub(crate) fn entitlements_row<'a>(
         bought.into(),
         it.changed_at.into(),
         it.due.into(),
+        it.users_version.into(),
         it.revision.seq.into(),
     ]
 }
@@ -144,6 +148,28 @@ pub fn entitlements(cells: &mut Cells<'_>) -> Result<Entitlements, StoreError> {
         bought: cells.json()?,
         changed_at: cells.time()?,
         due: cells.opt_time()?,
+        users_version: cells.opt_int()?.unwrap_or(0),
         revision: cells.revision()?,
     })
+}
+
+/// A row of [`tables::ACCOUNT_USER`].
+pub(crate) fn account_user_row(
+    (tenant, account): (TenantNo, AccountId),
+    user: &str,
+    seq: Seq,
+) -> [Value<'_>; 5] {
+    let hash = Value::Id(claim_hash(&user_claim(tenant, user)));
+    [tenant.into(), account.into(), hash, user.into(), seq.into()]
+}
+
+/// Reads a row of [`tables::ACCOUNT_USER`]: whose user it is, and its key.
+///
+/// # Errors
+/// See [`super::tenant`].
+pub fn account_user(cells: &mut Cells<'_>) -> Result<(TenantNo, AccountId, String), StoreError> {
+    cells.of(&tables::ACCOUNT_USER);
+    let (tenant, account) = (cells.tenant()?, cells.entity()?);
+    cells.skip(1);
+    Ok((tenant, account, cells.string()?))
 }

@@ -1,4 +1,4 @@
-//! Features, offers, purchases and what accounts may do: the tables that came with the schema's version 17.
+//! Features, offers, purchases, what accounts may do, and whose users are whose.
 
 use super::{CHECK_MADE, CHECK_NOW, CLUSTERED, Index, Layout, Table, id, index, int, text};
 
@@ -91,12 +91,26 @@ pub static ENTITLEMENTS: Table = Table {
         text("bought"),
         int("changed_at_us"),
         int("due_at_us").null(),
+        int("users_version").added(18),
         int("seq"),
     ],
     indexes: &[index("entitlements_by_seq", "seq")],
     ..CLUSTERED
 };
 
+/// The users that are mapped to accounts. `key_hash` is that of the claim on the key: see
+/// [`crate::rows::claim_hash`].
+pub static ACCOUNT_USER: Table = Table {
+    name: "account_user",
+    columns: &[int("tenant"), id("account_id"), id("key_hash"), text("key"), int("seq")],
+    key_columns: 3,
+    layout: Layout::Clustered,
+    indexes: &[],
+};
+
 /// The tables that came with the schema's version 17.
 pub(crate) static OF_VERSION_17: [&Table; 5] =
     [&FEATURE, &OFFER, &OFFER_VERSION, &PURCHASE, &ENTITLEMENTS];
+
+/// The table that came with the schema's version 18.
+pub(crate) static OF_VERSION_18: [&Table; 1] = [&ACCOUNT_USER];

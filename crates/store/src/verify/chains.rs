@@ -548,6 +548,7 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
             EntitlementChange::Entitlements(it) => {
                 by_id(&ENTITLEMENTS, it.tenant, it.account_id.uuid())
             }
+            EntitlementChange::Users(_) => None,
         },
         Change::Account(
             AccountChange::Person { .. }
@@ -644,6 +645,7 @@ fn name(change: &Change) -> String {
         Change::Account(_)
         | Change::Customer(_)
         | Change::Payment(_)
+        | Change::Entitlement(EntitlementChange::Users(_))
         | Change::Claim(_)
         | Change::Timer(_)
         | Change::ReplySettled { .. } => "what has no history".to_owned(),

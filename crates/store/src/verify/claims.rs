@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use super::{Report, each_row};
 use crate::claims::{RecentClaims, read_recent};
-use crate::driver::Reader;
+use crate::driver::{Cells, Reader, Value};
 use crate::rows::Claimed;
 use crate::rows::{self, ClaimHash, claim_hash};
 use crate::tables::{
-    ACCOUNT, CLAIM, CLAIM_RECENT, CUSTOMER, DISPUTE, ENVIRONMENT, PAYMENT, PAYMENT_METHOD,
-    PAYMENT_TRANSACTION, TAG_DEFINITION, TENANT, Table,
+    ACCOUNT, ACCOUNT_USER, CLAIM, CLAIM_RECENT, CUSTOMER, DISPUTE, ENVIRONMENT, PAYMENT,
+    PAYMENT_METHOD, PAYMENT_TRANSACTION, TAG_DEFINITION, TENANT, Table,
 };
 
 static CLAIMS: LazyLock<String> = LazyLock::new(|| CLAIM.select("ORDER BY key_hash"));
@@ -21,6 +21,8 @@ static CLAIMS: LazyLock<String> = LazyLock::new(|| CLAIM.select("ORDER BY key_ha
 /// Each query yields, of a claim's owner: the account, and a key that it has.
 const ACCOUNT_KEYS: &str =
     "SELECT id, external_key, erased_at_us FROM account WHERE tenant = ?1 AND id = ?2";
+const USER_KEY: &str = "SELECT account_id, key FROM account_user \
+     WHERE tenant = ?1 AND account_id = ?2 AND key_hash = ?3";
 const METHOD_KEYS: &str =
     "SELECT account_id, external_key FROM payment_method WHERE tenant = ?1 AND id = ?2";
 const PAYMENT_KEYS: &str =
@@ -99,6 +101,14 @@ fn owner_has_key(
         found |= account == claim.account && key == Some(hash);
         Ok(())
     })?;
+    if !found && kind == ClaimKind::Account {
+        let parameters = [tenant.into(), claim.owner.into(), Value::Id(hash)];
+        let key = |cells: &mut Cells<'_>| Ok((cells.opt_entity()?, cells.string()?));
+        let user = reader.query_one(USER_KEY, &parameters, key)?;
+        found = user.is_some_and(|(account, key)| {
+            account == claim.account && claim_hash(&ClaimKey { tenant, kind, key }) == hash
+        });
+    }
     Ok(found)
 }
 
@@ -108,7 +118,7 @@ fn verify_keys(
     recent: &RecentClaims,
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let sources: [(ClaimKind, &Table, &str); 9] = [
+    let sources: [(ClaimKind, &Table, &str); 10] = [
         (
             ClaimKind::Dispute,
             &DISPUTE,
@@ -118,6 +128,11 @@ fn verify_keys(
             ClaimKind::Account,
             &ACCOUNT,
             "SELECT tenant, id, external_key, id FROM account WHERE external_key IS NOT NULL",
+        ),
+        (
+            ClaimKind::Account,
+            &ACCOUNT_USER,
+            "SELECT tenant, account_id, key, account_id FROM account_user",
         ),
         (
             ClaimKind::PaymentMethod,

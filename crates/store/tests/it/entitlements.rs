@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use domain::account::EraseAccount;
+use domain::account_user::SetAccountUsers;
 use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand};
 use domain::definition::Expected;
 use domain::entitlement::GrantFeature;
@@ -200,4 +202,63 @@ fn verify_finds_grants_without_their_payment_and_payments_without_their_grants()
     has("UPDATE purchase SET purchase_status = 2", "is not where its payment stands");
     has("UPDATE payment SET purchase_id = NULL", "is of a payment that is not there");
     has("DELETE FROM purchase", "has a grant of the purchase");
+}
+
+#[test]
+fn users_are_mapped_looked_up_and_erased() {
+    let mut world = World::new(114);
+    let named = |workload: &mut Workload<_>, key: &str| {
+        let create = create_account(Some(key.to_owned()), Person::default());
+        let reply = workload.accepted(TENANT, create);
+        let Reply::Account(AccountReply::Created(id)) = reply else { panic!("{reply:?}") };
+        id
+    };
+    let [ann, bea] = ["ann", "bea"].map(|key| named(&mut world.workload, key));
+    let set = |world: &mut World, account: AccountId, users: &[&str]| {
+        let users = users.iter().map(|it| (*it).to_owned()).collect();
+        let set = SetAccountUsers { account, users, expected: Expected::Anything };
+        let command = EntitlementCommand::SetUsers(Box::new(set));
+        world.workload.accepted(TENANT, Command::Entitlement(command));
+    };
+    let of = |world: &World, user: &str| world.queries.account_of_user(TENANT, user).unwrap();
+    let users = |world: &World, account| -> Vec<String> {
+        let mut users = world.queries.users_of_account(TENANT, account, ALL).unwrap();
+        users.sort();
+        users
+    };
+    let sound = |world: &World| {
+        let report = verify_source(&world.home.source()).unwrap();
+        assert!(report.is_sound(), "{:?}", report.problems);
+    };
+    set(&mut world, ann, &["u", "v", "ann"]);
+    set(&mut world, bea, &["w"]);
+    let (by_id, by_key) = (ann.to_string(), "bea");
+    for (user, account) in [("u", ann), ("w", bea), (&by_id, ann), (by_key, bea), ("ann", ann)] {
+        assert_eq!(of(&world, user), Some(account), "{user}");
+    }
+    assert_eq!(of(&world, &by_id.to_uppercase()), None, "another spelling is another key");
+    assert_eq!(of(&world, "x"), None);
+    assert_eq!(world.queries.account_of_user(TenantNo(2), "u").unwrap(), None);
+    assert_eq!(users(&world, ann), ["ann", "u", "v"]);
+    sound(&world);
+    set(&mut world, ann, &["v"]);
+    set(&mut world, bea, &["w", "u"]);
+    assert_eq!([of(&world, "u"), of(&world, "ann")], [Some(bea), Some(ann)]);
+    assert_eq!(users(&world, ann), ["v"]);
+    let entitled = world.queries.entitlements(TENANT, ann).unwrap().unwrap();
+    assert_eq!((entitled.version, entitled.users_version), (2, 2));
+    sound(&world);
+    let erase = AccountCommand::Erase(EraseAccount { account: bea });
+    world.workload.accepted(TENANT, Command::Account(erase));
+    assert_eq!(["u", "w", "bea"].map(|user| of(&world, user)), [None; 3]);
+    assert_eq!(users(&world, bea), Vec::<String>::new());
+    assert_eq!(world.queries.entitlements(TENANT, bea).unwrap().unwrap().version, 3);
+    set(&mut world, ann, &["w"]);
+    assert_eq!(of(&world, "w"), Some(ann));
+    sound(&world);
+    world.home.damage("UPDATE account_user SET key = 'y'");
+    let report = verify_source(&world.home.source()).unwrap();
+    let found: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    assert!(found.iter().any(|it| it.contains("does not have this key")), "{found:?}");
+    assert!(found.iter().any(|it| it.contains("its key is not claimed for it")), "{found:?}");
 }

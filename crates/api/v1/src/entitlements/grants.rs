@@ -11,14 +11,15 @@ use domain::reply::EntitlementReply;
 use domain::{AccountId, GrantId, Reply, Timestamp};
 use engine::entitlements::value_json;
 use engine::time::rfc3339;
-use http::StatusCode;
 use http::header::{IF_NONE_MATCH, LOCATION};
+use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{account_id, unexpected, value};
+use crate::Api;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
@@ -31,7 +32,7 @@ use crate::repeatable::Repeatable;
 #[serde(rename_all = "camelCase")]
 pub struct EntitlementsView {
     account_id: Uuid,
-    /// Counts the changes of what was granted to the account, without gaps
+    /// Counts the changes of what was granted to the account and of its users, without gaps
     version: i64,
     /// In the order of their keys
     features: Vec<EntitledView>,
@@ -214,15 +215,24 @@ pub async fn entitlements(
     if !is_there {
         return Err(Error::NotFound { what: "account", name: account.to_string() });
     }
+    Ok(answer(&api, (account, found.as_ref()), &headers))
+}
+
+/// The document of what an account may do, or that the caller has it.
+pub(super) fn answer(
+    api: &Api,
+    (account, found): (AccountId, Option<&Entitlements>),
+    headers: &HeaderMap,
+) -> Response {
     let now = api.engine.clock().now();
-    let version = found.as_ref().map_or(0, |it| it.version);
+    let version = found.map_or(0, |it| it.version);
     let etag = input::etag(version);
     // Grants that ended or began since the timer was due change the answer, and the version only when it fires.
-    let is_due = found.as_ref().and_then(|it| it.due).is_some_and(|due| due <= now);
+    let is_due = found.and_then(|it| it.due).is_some_and(|due| due <= now);
     if !is_due && headers.get(IF_NONE_MATCH) == Some(&etag.1) {
-        return Ok((StatusCode::NOT_MODIFIED, [etag]).into_response());
+        return (StatusCode::NOT_MODIFIED, [etag]).into_response();
     }
-    Ok(([etag], Json(EntitlementsView::of(account, found.as_ref(), now))).into_response())
+    ([etag], Json(EntitlementsView::of(account, found, now))).into_response()
 }
 
 /// Whether an account may use a feature.

@@ -109,6 +109,13 @@ pub fn killbill_account(client: &Client) -> String {
     ] {
         put_fields(&client, &format!("/1.0/kb/{object}/customFields"));
     }
+    let users = json!({ "users": [CANARY, format!("{CANARY}@example.com")] });
+    assert_eq!(client.put(&format!("/v1/accounts/{id}/users"), &users).status, 200);
+    let other = json!({ "users": [format!("{CANARY} 2"), format!("{CANARY}@example.com")] });
+    assert_eq!(client.put(&format!("/v1/accounts/{id}/users"), &other).status, 200);
+    let of_user = format!("/v1/users/{CANARY}%202/entitlements");
+    assert_eq!(client.get(&of_user).json()["accountId"], id);
+    assert_eq!(client.get(&format!("/v1/users/{CANARY}-3/entitlements")).status, 404);
     id
 }
 

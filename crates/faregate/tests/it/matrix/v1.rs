@@ -87,6 +87,11 @@ fn entitlements() -> Vec<Row> {
         row("GET /v1/accounts/{accountId}/entitlements", may("entitlement:read")).of_object(),
         row("GET /v1/accounts/{accountId}/entitlements/{featureKey}", may("entitlement:read"))
             .of_object(),
+        row("GET /v1/accounts/{accountId}/users", may("entitlement:users")).of_object(),
+        row("PUT /v1/accounts/{accountId}/users", may("entitlement:users"))
+            .body(r#"{"users":["user-of-a"]}"#)
+            .of_object(),
+        row("GET /v1/users/{keyId}/entitlements", may("entitlement:read")).of_object(),
     ]
 }
 

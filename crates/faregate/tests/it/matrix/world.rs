@@ -349,6 +349,9 @@ impl World {
         let grant = json!({ "feature": "feature-of-a", "value": true, "reason": "goodwill" });
         let granted = admin.post(&format!("{account}/grants"), &grant);
         assert_eq!(granted.status, 201, "{}", granted.text());
+        let users = admin.put(&format!("{account}/users"), &json!({ "users": ["user-of-a"] }));
+        assert_eq!(users.status, 200, "{}", users.text());
+        self.objects.add("keyId", "user-of-a");
         self.objects.add("featureKey", "feature-of-a");
         self.objects.add("offerKey", "offer-of-a");
         self.objects.add("purchaseId", text(&bought.json()["purchase"], "purchaseId"));
