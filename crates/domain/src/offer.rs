@@ -58,7 +58,7 @@ pub struct OfferTerms {
     pub refunds_duplicates: bool,
     /// Whether its grants are called a trial's.
     pub is_trial: bool,
-    /// Reserved for newcomers: signing up grants nothing yet. One free offer of a tenant may say so.
+    /// Whether signing up grants it, to accounts with one of its currencies. One free offer of a tenant may say so.
     pub for_newcomers: bool,
     /// It is not sold any more; who has it keeps it.
     pub withdrawn: bool,
@@ -117,6 +117,17 @@ pub struct PutOffer {
     pub terms: OfferTerms,
     /// The version that is replaced.
     pub expected: Expected,
+}
+
+impl Offer {
+    /// Whether signing up grants it to an account with this currency.
+    #[must_use]
+    pub fn is_for_newcomer(&self, currency: Option<Currency>) -> bool {
+        let terms = &self.terms;
+        let currencies = &terms.buyers.currencies;
+        let fits = currencies.is_empty() || currency.is_some_and(|it| currencies.contains(&it));
+        terms.for_newcomers && !terms.withdrawn && fits
+    }
 }
 
 impl Lasts {

@@ -133,6 +133,7 @@ impl CustomerCommand {
             Self::Register(it) => {
                 read(Read::Claim(email_claim(tenant, &it.profile.email_key)));
                 it.operation.into_iter().for_each(|id| read(Read::Operation(tenant, id)));
+                read(Read::NewcomersOffer(tenant));
             }
             Self::Update(it) => read(Read::Account(tenant, it.customer.account)),
             Self::Erase(it) => read_person(it.customer.account, tenant, read),

@@ -17,12 +17,12 @@ use crate::customer::{
 use crate::mail::MailKind;
 use crate::operation::OperationStatus;
 use crate::reply::Outcome;
-use crate::rules::{account, mail, operation, tag};
+use crate::rules::{account, mail, operation, payment, purchase, tag};
 use crate::state::State;
 use crate::tag::ControlTag;
 use crate::{
-    Accepted, Account, AccountId, AccountRejection, CustomerId, Event, Person, Rejection, Reply,
-    Revision,
+    Accepted, Account, AccountId, AccountRejection, Currency, CustomerId, Event, Person, Rejection,
+    Reply, Revision,
 };
 use lookup::{changed, find};
 
@@ -90,6 +90,7 @@ pub(crate) fn register(state: &State, it: &Register, cx: &mut Context) -> Outcom
         operation::settle(operation, OperationStatus::Succeeded(Some(id)), cx);
     }
     cx.event(Event::CustomerRegistered { customer: id, account });
+    grant_offer(state, (account, it.currency), cx);
     Ok(Accepted::now(Reply::Customer(CustomerReply::Registered(CustomerRef { id, account }))))
 }
 
@@ -119,6 +120,19 @@ fn open_account(it: &Register, (account, id): (AccountId, CustomerId), cx: &mut 
     cx.change(AccountChange::Person { account, person: Box::new(person) });
     cx.event(Event::AccountCreated { account });
     tag::put_control((account, ControlTag::AutoPayOff), None, cx);
+}
+
+/// Grants the tenant's offer for newcomers, where it is for accounts with this currency.
+fn grant_offer(
+    state: &State,
+    (account, currency): (AccountId, Option<Currency>),
+    cx: &mut Context,
+) {
+    let offer = state.newcomers_offer(cx.tenant).filter(|it| it.is_for_newcomer(currency));
+    if let Some(offer) = offer {
+        let purchase = payment::begin_purchase(state, account, offer, cx);
+        purchase::book_for_newcomer(purchase, cx);
+    }
 }
 
 /// What an account says of a person with this name and address.

@@ -30,9 +30,13 @@ pub(super) fn of_account(state: &State, account: AccountId, cx: &Context) -> Ent
 
 /// Writes what an account has from now on, where it changed, without expired grants and purchases. Gives it its
 /// version, adds the events, and sets its timer.
-pub(super) fn put(state: &State, mut after: Entitlements, cx: &mut Context) {
+pub(super) fn put(state: &State, after: Entitlements, cx: &mut Context) {
+    put_over(state.entitlements(cx.tenant, after.account_id), after, cx);
+}
+
+/// As [`put`], over what is known: nothing, of an account that the command makes.
+pub(super) fn put_over(known: Option<&Entitlements>, mut after: Entitlements, cx: &mut Context) {
     let account = after.account_id;
-    let known = state.entitlements(cx.tenant, account);
     let before = known.map_or(&[][..], |it| &it.grants);
     after.grants.retain(|it| !it.term().is_over(cx.now));
     for bought in after.bought.values_mut() {

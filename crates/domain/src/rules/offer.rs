@@ -130,6 +130,10 @@ fn check_terms(it: &OfferTerms) -> Result<(), Rejection> {
     if it.for_newcomers && it.price.is_some() {
         return Err(Rejection::invalid("forNewcomers", "is for free offers only"));
     }
+    if it.for_newcomers && !it.buyers.tags.is_empty() {
+        let reason = "is for offers without tags: a new account has none of them";
+        return Err(Rejection::invalid("forNewcomers", reason));
+    }
     Ok(())
 }
 

@@ -20,7 +20,7 @@ mod routing;
 mod tests;
 
 pub(crate) use action::expire as expire_action;
-pub(crate) use buy::buy;
+pub(crate) use buy::{begin as begin_purchase, buy};
 pub(crate) use combo::initiate_combo;
 pub(crate) use complete::{complete, fix, resolve_pending};
 pub(crate) use control::follow;

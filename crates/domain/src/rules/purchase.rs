@@ -10,7 +10,7 @@ use crate::purchase::{Purchase, PurchaseStatus, Standing};
 use crate::rules::entitlement;
 use crate::state::State;
 use crate::timer::{Timer, TimerKey, TimerKind};
-use crate::{Event, PaymentId, PurchaseId, Timestamp, TransactionId};
+use crate::{Event, PaymentId, PurchaseId, Revision, Timestamp, TransactionId};
 
 /// Brings the purchases of the payments that a command changed to where these stand.
 pub(crate) fn follow(state: &State, cx: &mut Context) {
@@ -38,12 +38,28 @@ fn is_written(id: PurchaseId, cx: &Context) -> bool {
 /// event had, `None` for a new one; a free purchase has no payment.
 pub(super) fn book(
     state: &State,
+    (purchase, before): (Purchase, Option<PurchaseStatus>),
+    payment: Option<&Payment>,
+    cx: &mut Context,
+) {
+    let known = state.entitlements(cx.tenant, purchase.account_id);
+    book_over(known, (purchase, before), payment, cx);
+}
+
+/// Books a free purchase of an account that the command makes.
+pub(super) fn book_for_newcomer(purchase: Purchase, cx: &mut Context) {
+    book_over(None, (purchase, None), None, cx);
+}
+
+fn book_over(
+    known: Option<&Entitlements>,
     (mut purchase, before): (Purchase, Option<PurchaseStatus>),
     payment: Option<&Payment>,
     cx: &mut Context,
 ) {
     let standing = purchase.standing(payment);
-    let mut entitled = entitlement::of_account(state, purchase.account_id, cx);
+    let (tenant, account, first) = (cx.tenant, purchase.account_id, Revision::first(cx.seq));
+    let mut entitled = known.cloned().unwrap_or(Entitlements::none_of(tenant, account, first));
     let is_new = before.is_none();
     let is_there = purchase.status == standing.status() && !is_new;
     if is_there || purchase.status == PurchaseStatus::Duplicate {
@@ -74,7 +90,7 @@ pub(super) fn book(
         status: purchase.status,
     });
     cx.change(EntitlementChange::Purchase(Box::new(purchase)));
-    entitlement::put(state, entitled, cx);
+    entitlement::put_over(known, entitled, cx);
 }
 
 fn live_of<'a>(entitled: &'a mut Entitlements, purchase: &Purchase) -> &'a mut Vec<LivePurchase> {

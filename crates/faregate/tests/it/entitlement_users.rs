@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
 use crate::entitlements::sell;
-use crate::process::{Launch, Server, TempDir, run};
+use crate::process::{Launch, Server, TempDir, eventually, run};
+use crate::signup;
 
 fn set(client: &Client, account: &str, users: &Value) -> Answer {
     client.put(&format!("/v1/accounts/{account}/users"), &json!({ "users": users }))
@@ -166,4 +167,58 @@ fn another_tenants_users_are_its_own() {
     assert_eq!(set(&other, &mine, &json!(["v"])).status, 404);
     assert_eq!(set(&other, &theirs, &json!(["u", mine])).status, 200);
     assert_eq!([account_of(&client, "u"), account_of(&other, "u")], [mine, theirs]);
+}
+
+/// However a customer is registered, they have the offer for newcomers at once.
+#[test]
+fn a_newcomer_has_the_offer_for_newcomers() {
+    let dir = TempDir::new();
+    let launch = signup::launch().env("FAREGATE_SIGNUP_TENANT", "bob");
+    let server = Server::start_in(dir.path(), launch);
+    let client = server.tenant();
+    let anyone = Client::new(&server.url);
+    let early = anyone.post("/user/auth/register", &signup::entered("early@example.com"));
+    assert_eq!(early.status, 201, "{}", early.text());
+    let offer = json!({
+        "name": "Trial", "features": { "pro": true, "seats": 2 }, "lasts": { "days": 14 },
+        "trial": true, "forNewcomers": true, "currencies": ["USD"],
+    });
+    sell(&client, &offer);
+    let features = |customer: &str| -> Vec<Value> {
+        let shown = client.get(&format!("/v1/users/{customer}/entitlements"));
+        assert_eq!(shown.status, 200, "{}", shown.text());
+        shown.json()["features"].as_array().unwrap().clone()
+    };
+    let expect_trial = |customer: &str| {
+        let features = features(customer);
+        let named = |at: usize| (&features[at]["feature"], &features[at]["grants"][0]["source"]);
+        assert_eq!(named(0), (&json!("pro"), &json!("trial")));
+        assert_eq!(named(1), (&json!("seats"), &json!("trial")));
+    };
+    let direct = anyone.post("/user/auth/register", &signup::entered("direct@example.com"));
+    expect_trial(direct.json()["customer"]["id"].as_str().unwrap());
+    let later = anyone.clone().header("Prefer", "respond-async");
+    let later = later.post("/user/auth/register", &signup::entered("later@example.com"));
+    assert_eq!(later.status, 202, "{}", later.text());
+    let location = later.header("location").unwrap();
+    let customer = eventually("the registration", || {
+        anyone.get(location).json()["customerId"].as_str().map(str::to_owned)
+    });
+    expect_trial(&customer);
+    let native = json!({
+        "email": "native@example.com", "password": signup::PASSWORD, "firstName": "Ada",
+        "lastName": "Lovelace", "acceptTerms": true,
+    });
+    assert_eq!(client.post("/v1/registrations", &native).status, 202);
+    let found = client.get("/1.0/kb/accounts/search/native@example.com").json();
+    expect_trial(found[0]["externalKey"].as_str().unwrap());
+    assert_eq!(features(early.json()["customer"]["id"].as_str().unwrap()), [] as [Value; 0]);
+    // Once it is withdrawn, the next one gets nothing.
+    let withdrawn = json!({
+        "name": "Trial", "features": { "pro": true }, "forNewcomers": true, "withdrawn": true,
+    });
+    assert_eq!(client.put("/v1/offers/monthly", &withdrawn).status, 200);
+    let last = anyone.post("/user/auth/register", &signup::entered("last@example.com"));
+    assert_eq!(features(last.json()["customer"]["id"].as_str().unwrap()), [] as [Value; 0]);
+    verify(server, &dir);
 }

@@ -112,7 +112,7 @@ pub struct OfferBody {
     /// Whether its grants are called a trial's
     #[serde(default)]
     trial: bool,
-    /// Reserved for the one free offer of newcomers: signing up grants nothing yet
+    /// Whether signing up grants it, to accounts with one of its currencies; one free offer without tags may say so
     #[serde(default)]
     for_newcomers: bool,
     /// Whether it is sold no more; who has it keeps it

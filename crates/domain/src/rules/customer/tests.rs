@@ -6,13 +6,18 @@ use super::*;
 use crate::account::UpdateAccount;
 use crate::change::{AccountChange, Change, ClaimChange, CustomerChange};
 use crate::claim::Claim;
-use crate::command::{AccountCommand, CustomerCommand};
+use crate::command::{AccountCommand, CustomerCommand, EntitlementCommand};
 use crate::customer::{
     Code, CustomerFile, CustomerRejection, OpenSession, RefreshSession, SESSIONS_MAX,
 };
+use crate::definition::Expected;
+use crate::entitlement::GrantSource;
+use crate::feature::{Combine, FeatureKind, FeatureTerms, FeatureValue, PutFeature};
 use crate::mail::Mail;
+use crate::offer::{Again, Buyers, Lasts, OfferTerms, PutOffer, Revocation};
 use crate::operation::{FailOperation, QueueRegistration};
 use crate::operation::{Operation, OperationStatus};
+use crate::purchase::PurchaseStatus;
 use crate::testing::{Rows, TENANT};
 use crate::{Command, Event, Executed, Rejection, Reply};
 use crate::{Currency, OperationId, Timestamp, TokenId};
@@ -104,6 +109,87 @@ fn check(make: impl FnOnce(&mut Rows, CustomerRef) -> CustomerCommand, expected:
         Err(rejection) => format!("{rejection:?}"),
     };
     expected.assert_eq(&shown);
+}
+
+/// Makes the tenant's offer for newcomers: a trial of a switch for 30 days.
+fn offer_to_newcomers(rows: &mut Rows, change: impl FnOnce(&mut OfferTerms)) {
+    let mut terms = OfferTerms {
+        name: "Trial".to_owned(),
+        price: None,
+        features: [("pro".to_owned(), FeatureValue::On)].into(),
+        lasts: Lasts::Days(30),
+        on_refund: Revocation::AtOnce,
+        on_chargeback: Revocation::AtOnce,
+        again: Again::Refuse,
+        buyers: Buyers::default(),
+        refunds_duplicates: false,
+        is_trial: true,
+        for_newcomers: true,
+        withdrawn: false,
+    };
+    change(&mut terms);
+    let put = PutFeature {
+        key: "pro".to_owned(),
+        name: "Pro".to_owned(),
+        terms: FeatureTerms { kind: FeatureKind::Switch, combine: Combine::Latest },
+        archived: false,
+        expected: Expected::Anything,
+    };
+    let put = EntitlementCommand::PutFeature(Box::new(put));
+    rows.run(Command::Entitlement(put)).unwrap();
+    let put = PutOffer { key: "trial".to_owned(), terms, expected: Expected::Anything };
+    let put = EntitlementCommand::PutOffer(Box::new(put));
+    rows.run(Command::Entitlement(put)).unwrap();
+}
+
+#[test]
+fn a_newcomer_gets_the_offer_for_newcomers_in_the_same_commit() {
+    let mut rows = Rows::new();
+    offer_to_newcomers(&mut rows, |_| {});
+    let executed = register(&mut rows, registration("ann@example.com")).unwrap();
+    let Some(Reply::Customer(CustomerReply::Registered(customer))) = executed.reply else {
+        panic!("{executed:?}");
+    };
+    let bought = executed.done.changes.iter().find_map(Change::purchase).unwrap();
+    assert_eq!((bought.account_id, bought.payment_id), (customer.account, None));
+    assert_eq!(bought.status, PurchaseStatus::Active);
+    let entitled = rows.state.entitlements(TENANT, customer.account).unwrap();
+    let pro = entitled.feature_at("pro", Timestamp(rows.now)).unwrap();
+    assert_eq!(pro.until, Some(Timestamp(rows.now).plus_us(30 * Timestamp::DAY_US)));
+    let GrantSource::Offer { is_trial, purchase, .. } = &pro.grants[0].source else { panic!() };
+    assert_eq!((*is_trial, *purchase), (true, bought.id));
+    assert_eq!((entitled.version, entitled.due), (1, pro.until));
+    let is_granted = |it: &Event| matches!(it, Event::EntitlementsGranted { .. });
+    assert!(executed.done.events.iter().any(is_granted));
+    assert!(executed.done.changes.iter().any(|it| matches!(it, Change::Timer(_))));
+}
+
+#[test]
+fn an_offer_that_is_not_for_newcomers_is_not_granted_to_them() {
+    let granted = |change: fn(&mut OfferTerms)| {
+        let mut rows = Rows::new();
+        offer_to_newcomers(&mut rows, change);
+        let executed = register(&mut rows, registration("ann@example.com")).unwrap();
+        executed.done.changes.iter().filter_map(Change::purchase).count()
+    };
+    assert_eq!(granted(|_| {}), 1);
+    assert_eq!(granted(|it| it.for_newcomers = false), 0);
+    assert_eq!(granted(|it| it.withdrawn = true), 0);
+    assert_eq!(
+        granted(|it| it.buyers.currencies = Currency::parse("EUR").into_iter().collect()),
+        0
+    );
+    assert_eq!(
+        granted(|it| it.buyers.currencies = Currency::parse("USD").into_iter().collect()),
+        1
+    );
+    // Who has an account already gets nothing.
+    let mut rows = Rows::new();
+    offer_to_newcomers(&mut rows, |_| {});
+    signed_up(&mut rows, false);
+    let again = Register { taken: Taken::NotifyByMail, ..registration("ann@example.com") };
+    let executed = register(&mut rows, again).unwrap();
+    assert_eq!(executed.done.changes.iter().filter_map(Change::purchase).count(), 0);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::feature::{
 };
 use crate::offer::{Again, Buyers, Lasts, OfferTerms, Price, PutOffer, Revocation};
 use crate::reply::EntitlementReply;
+use crate::tag::{ControlTag, DefinitionRef};
 use crate::testing::Rows;
 use crate::{AmountMinor, Command, Currency, Reply};
 
@@ -181,6 +182,13 @@ fn offers() {
         expect!["onRefund: cannot be at-end for what lasts for ever"],
     );
     offer(|it| it.terms.for_newcomers = true, expect!["forNewcomers: is for free offers only"]);
+    offer(
+        |it| {
+            (it.terms.for_newcomers, it.terms.price) = (true, None);
+            it.terms.buyers.tags.insert(DefinitionRef::Control(ControlTag::AutoPayOff));
+        },
+        expect!["forNewcomers: is for offers without tags: a new account has none of them"],
+    );
     offer(
         |it| it.expected = Expected::Version(2),
         expect!["the offer monthly is in the version 1"],

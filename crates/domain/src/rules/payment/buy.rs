@@ -17,7 +17,8 @@ use crate::rules::{entitlement, purchase};
 use crate::state::State;
 use crate::tag::TagKey;
 use crate::{
-    Accepted, Account, AccountRejection, EntitlementRejection as R, Rejection, Reply, Revision,
+    Accepted, Account, AccountId, AccountRejection, EntitlementRejection as R, Rejection, Reply,
+    Revision,
 };
 
 pub(crate) fn buy(state: &State, it: &Buy, cx: &mut Context) -> Outcome {
@@ -32,7 +33,7 @@ pub(crate) fn buy(state: &State, it: &Buy, cx: &mut Context) -> Outcome {
     refuse_other_terms(it, offer)?;
     refuse_buyer(state, account, offer, cx)?;
     refuse_again(&entitlement::of_account(state, account.id, cx), offer, cx)?;
-    let made = begin(state, account, offer, cx);
+    let made = begin(state, account.id, offer, cx);
     let Some(price) = offer.terms.price else {
         let id = made.id;
         purchase::book(state, (made, None), None, cx);
@@ -130,7 +131,12 @@ fn refuse_again(entitled: &Entitlements, offer: &Offer, cx: &Context) -> Result<
 }
 
 /// The purchase as it begins: with the offer as it is now.
-fn begin(state: &State, account: &Account, offer: &Offer, cx: &mut Context) -> Purchase {
+pub(crate) fn begin(
+    state: &State,
+    account: AccountId,
+    offer: &Offer,
+    cx: &mut Context,
+) -> Purchase {
     let terms = |key: &String| {
         let feature = state.feature(cx.tenant, key).expect("an offer's features are never deleted");
         (key.clone(), feature.terms.clone())
@@ -139,7 +145,7 @@ fn begin(state: &State, account: &Account, offer: &Offer, cx: &mut Context) -> P
     Purchase {
         tenant: cx.tenant,
         id: cx.mint(),
-        account_id: account.id,
+        account_id: account,
         payment_id: None,
         offer: offer.key.clone(),
         offer_version: offer.version,
