@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
 use crate::gateways::account;
-use crate::process::Server;
+use crate::process::{Launch, Server, TempDir, eventually};
 
 const SIMULATOR: &str = "faregate-simulator";
 
@@ -128,6 +128,42 @@ fn what_is_not_paid_grants_nothing() {
     assert!([200, 202, 204].contains(&completed.status), "{}", completed.text());
     assert_eq!(client.get(pending.header("location").unwrap()).json()["status"], "ACTIVE");
     assert_eq!(is_allowed(&client, &account, "pro"), true);
+}
+
+/// What the customer has to do is shown to the caller, also of a repeated request, and stored encrypted.
+#[test]
+fn a_payment_that_waits_for_its_customer_shows_what_there_is_to_do() {
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.tenant();
+    sell(&client, &monthly());
+    let account = account(&client, SIMULATOR);
+    let mut wanted = wanted();
+    wanted["properties"] =
+        json!({ "challenge": "true", "returnUrl": "https://shop.example.com/canary-action" });
+    let keyed = client.clone().header("Idempotency-Key", "order-8");
+    let first = buy(&keyed, &account, &wanted);
+    assert_eq!(first.status, 202, "{}", first.text());
+    let action = first.json()["payment"]["nextAction"].clone();
+    let url = action["redirectUrl"].as_str().unwrap().to_owned();
+    assert_eq!(buy(&keyed, &account, &wanted).json()["payment"]["nextAction"], action);
+    let page = &url[url.find("/v1/simulator/").unwrap()..];
+    let browser =
+        Client::new(&server.url).header("Content-Type", "application/x-www-form-urlencoded");
+    let passed = browser.send("POST", page, Some(b"decision=pass"));
+    assert_eq!(passed.status, 303, "{}", passed.text());
+    let location = first.header("location").unwrap();
+    eventually("the outcome", || {
+        let payment = first.json()["payment"]["paymentId"].as_str().unwrap().to_owned();
+        client.get(&format!("/1.0/kb/payments/{payment}?withPluginInfo=true"));
+        (client.get(location).json()["status"] == "ACTIVE").then_some(())
+    });
+    let again = buy(&keyed, &account, &wanted);
+    assert_eq!(again.json()["payment"]["nextAction"], Value::Null, "{}", again.text());
+    assert!(server.stop().0.success());
+    let token = page.rsplit('/').next().unwrap().to_owned();
+    let database = std::fs::read(dir.path().join("faregate.db")).unwrap();
+    assert!(!database.windows(token.len()).any(|it| it == token.as_bytes()), "it is encrypted");
 }
 
 #[test]

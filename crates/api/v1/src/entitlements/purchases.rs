@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::command::PaymentCommand;
-use domain::payment::PaymentFile;
+use domain::payment::{Outstanding, PaymentFile};
 use domain::purchase::{Buy, Purchase as Row};
 use domain::reply::EntitlementReply;
 use domain::{
@@ -16,6 +16,7 @@ use domain::{
 use engine::time::rfc3339;
 use http::StatusCode;
 use http::header::LOCATION;
+use secrets::Purpose;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -71,6 +72,10 @@ pub struct PurchasePayment {
     status: &'static str,
     /// The gateway that took it
     gateway: String,
+    /// What the customer has to do before the payment goes on, such as `redirectUrl` or `clientSecret`; absent where
+    /// there is nothing to do
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_action: Option<BTreeMap<String, String>>,
 }
 
 /// A purchase that was made.
@@ -187,15 +192,26 @@ async fn answer(
     };
     let location = format!("/v1/accounts/{account}/purchases/{purchase}");
     let status = paid.as_ref().map_or(Ok(StatusCode::CREATED), |(reply, _)| status_of(reply))?;
+    let waits = paid.as_ref().filter(|_| status == StatusCode::ACCEPTED);
+    let waits = waits.map(|(reply, _)| (reply.payment, reply.transaction));
     let read = move |queries: &dyn engine::ports::Queries| {
-        Ok((queries.purchase(no, purchase)?, queries.entitlements(no, account)?))
+        let open = match waits {
+            Some((payment, transaction)) => {
+                let mut open = queries.outstanding_of(no, payment)?.into_iter();
+                open.find(|it| it.transaction_id == transaction)
+            }
+            None => None,
+        };
+        Ok((queries.purchase(no, purchase)?, queries.entitlements(no, account)?, open))
     };
-    let (purchase, entitlements) = api.engine.read(read).await?;
+    let (purchase, entitlements, open) = api.engine.read(read).await?;
     let purchase = purchase.ok_or_else(unexpected)?;
+    let next_action = open.as_ref().and_then(|it| next_action(api, it));
     let now = api.engine.clock().now();
     let bought = Bought {
         purchase: view(&purchase),
-        payment: paid.map(|(reply, file)| payment_view(&reply, &file)),
+        payment: paid
+            .map(|(reply, file)| PurchasePayment { next_action, ..payment_view(&reply, &file) }),
         entitlements: EntitlementsView::of(account, entitlements.as_ref(), now),
     };
     Ok((status, [(LOCATION, location)], Json(bought)).into_response())
@@ -227,7 +243,17 @@ fn payment_view(reply: &PaymentReply, file: &PaymentFile) -> PurchasePayment {
         transaction_id: reply.transaction.uuid(),
         status: transaction.map_or("UNKNOWN", |it| it.status.name()),
         gateway: file.payment.gateway.clone(),
+        next_action: None,
     }
+}
+
+/// What the customer of a transaction has to do; it is stored encrypted.
+fn next_action(api: &Api, of: &Outstanding) -> Option<BTreeMap<String, String>> {
+    let (sealer, sealed) = (api.sealer.as_deref()?, of.next_action.as_ref()?);
+    let row = (of.transaction_id.uuid(), "");
+    let text = sealer.open_named(Purpose::NextAction, row, sealed).ok()?;
+    let action: Vec<(String, String)> = serde_json::from_str(&text).ok()?;
+    Some(action.into_iter().collect())
 }
 
 /// The purchases of an account.
