@@ -54,7 +54,7 @@ pub struct OfferTerms {
     /// What happens where the account has it already.
     pub again: Again,
     pub buyers: Buyers,
-    /// Whether a payment that succeeded late, when the account had the offer already, is refunded.
+    /// Whether a payment that succeeded when the account had the offer already, or was closed, is refunded.
     pub refunds_duplicates: bool,
     /// Whether its grants are called a trial's.
     pub is_trial: bool,

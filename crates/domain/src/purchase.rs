@@ -55,6 +55,8 @@ pub enum PurchaseStatus {
     Returned,
     /// It was paid late, when the account had the offer already: it grants nothing.
     Duplicate,
+    /// Its money came, or came back, when the account was closed: it grants nothing.
+    Closed,
 }
 
 /// Where the payment of a purchase stands.
@@ -86,8 +88,8 @@ pub struct Buy {
 }
 
 impl PurchaseStatus {
-    pub const ALL: [Self; 5] =
-        [Self::Pending, Self::Failed, Self::Active, Self::Returned, Self::Duplicate];
+    pub const ALL: [Self; 6] =
+        [Self::Pending, Self::Failed, Self::Active, Self::Returned, Self::Duplicate, Self::Closed];
 
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -97,6 +99,16 @@ impl PurchaseStatus {
             Self::Active => "ACTIVE",
             Self::Returned => "RETURNED",
             Self::Duplicate => "DUPLICATE",
+            Self::Closed => "CLOSED",
+        }
+    }
+
+    /// Whether it stays, whatever becomes of the payment.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        match self {
+            Self::Duplicate | Self::Closed => true,
+            Self::Pending | Self::Failed | Self::Active | Self::Returned => false,
         }
     }
 
@@ -138,7 +150,7 @@ impl Purchase {
 }
 
 impl Standing {
-    /// The status of a purchase that is no duplicate.
+    /// The status of a purchase that has no final one.
     #[must_use]
     pub const fn status(self) -> PurchaseStatus {
         match self {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::account::CreateAccount;
+use domain::blocking_state::CloseAccount;
 use domain::change::{Change, EntitlementChange, TimerChange};
 use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand};
 use domain::context::RoutingSettings;
@@ -21,7 +22,7 @@ use domain::payment::{
     GatewayReplied, GatewayStatus, RefundLateSuccess, ReplyKey,
 };
 use domain::payment_method::CreatePaymentMethod;
-use domain::purchase::Buy;
+use domain::purchase::{Buy, PurchaseStatus};
 use domain::read::Read;
 use domain::timer::{Timer, TimerKind};
 use domain::{
@@ -45,6 +46,8 @@ const GATEWAY: &str = "till";
 const STEPS: usize = 300;
 /// What is sold, in minor units.
 const PRICES: [i64; 2] = [1_000, 1_200];
+/// How many accounts are made in a run, with those that take the place of closed ones.
+const ACCOUNTS_MAX: usize = 5;
 const OFFERS: [&str; 3] = ["monthly", "once", "forever"];
 
 /// A bug planted at the store.
@@ -60,6 +63,8 @@ pub enum PurchaseMutant {
     StaysOn,
     /// The timers of entitlements are forgotten.
     DropsTimer,
+    /// Closed accounts are loaded as open ones.
+    ForgetsClosing,
 }
 
 /// What an event said that an account has.
@@ -98,6 +103,9 @@ impl Store for Planted {
         if self.mutant == Some(PurchaseMutant::ForgetsBought) {
             let all = loaded.state.entitlements.values_mut().flatten();
             all.for_each(|it| it.bought.clear());
+        }
+        if self.mutant == Some(PurchaseMutant::ForgetsClosing) {
+            loaded.state.closed_accounts.clear();
         }
         Ok(loaded)
     }
@@ -172,6 +180,8 @@ pub struct Tally {
     pub returned: usize,
     /// Purchases that were paid when the account had the offer already.
     pub duplicates: usize,
+    /// Purchases that were paid when the account was closed.
+    pub late: usize,
     /// Purchases that were refused.
     pub refused: usize,
     /// Successes that were taken back, and failures that were none.
@@ -275,15 +285,29 @@ impl World {
         for offer in OFFERS {
             self.put_offer(offer)?;
         }
-        for _ in 0..3 {
-            let create = Command::Account(AccountCommand::Create(Box::<CreateAccount>::default()));
-            let (id, _) = self.submit(create)?;
-            let account = AccountId::new(id.entity::<domain::kind::Account>(0).uuid());
-            let method = CreatePaymentMethod::default_of(account, GATEWAY.to_owned());
-            self.submit(Command::Account(AccountCommand::CreatePaymentMethod(method)))?;
-            self.accounts.push(account);
-        }
+        (0..3).try_for_each(|_| self.add_account())
+    }
+
+    fn add_account(&mut self) -> Result<(), String> {
+        let create = Command::Account(AccountCommand::Create(Box::<CreateAccount>::default()));
+        let (id, _) = self.submit(create)?;
+        let account = AccountId::new(id.entity::<domain::kind::Account>(0).uuid());
+        let method = CreatePaymentMethod::default_of(account, GATEWAY.to_owned());
+        self.submit(Command::Account(AccountCommand::CreatePaymentMethod(method)))?;
+        self.accounts.push(account);
         Ok(())
+    }
+
+    /// Closes an account, beside which another one is made.
+    fn close(&mut self) -> Result<(), String> {
+        let account = *self.random.pick(&self.accounts);
+        if self.accounts.len() >= ACCOUNTS_MAX || self.model.is_closed(account) {
+            return Ok(());
+        }
+        self.model.close(account);
+        let close = CloseAccount { account, remove_future_notifications: false };
+        self.submit(Command::Account(AccountCommand::Close(close)))?;
+        self.add_account()
     }
 
     fn step(&mut self) -> Result<(), String> {
@@ -298,7 +322,8 @@ impl World {
                 self.put_offer(offer)
             }
             88..=92 => self.grant(),
-            93..=95 => self.revoke(),
+            93..=94 => self.revoke(),
+            95 => self.close(),
             _ => {
                 self.tally.deaths += 1;
                 self.partition = opened(&self.disk, &self.settings, (self.mutant, &self.events));
@@ -344,9 +369,12 @@ impl World {
         self.submit(EntitlementCommand::PutOffer(Box::new(put)).into()).map(drop)
     }
 
-    /// Buys an offer, now and then for a price that it had before.
+    /// Buys an offer, now and then for a price that it had before, or for an account that is closed.
     fn buy(&mut self) -> Result<(), String> {
-        let account = *self.random.pick(&self.accounts);
+        let any = self.random.chance(50);
+        let accounts = self.accounts.iter().filter(|it| any || !self.model.is_closed(**it));
+        let accounts: Vec<AccountId> = accounts.copied().collect();
+        let account = *self.random.pick(&accounts);
         let offer = *self.random.pick(&OFFERS);
         let price = match self.random.chance(100) {
             true => usd(*self.random.pick(&PRICES)),
@@ -514,6 +542,7 @@ impl World {
         self.tally.paid += changed.paid;
         self.tally.returned += changed.returned;
         self.tally.duplicates += changed.duplicates;
+        self.tally.late += changed.late;
         self.tally.corrected += changed.corrected;
         Ok((id, !is_refused))
     }
@@ -560,6 +589,13 @@ impl World {
 
     /// What each account has is what the model says, now and later.
     fn audit(&self) -> Result<(), String> {
+        for it in self.disk.purchases() {
+            let is_late = it.status == PurchaseStatus::Closed;
+            if is_late != self.model.is_late(it.id) {
+                let text = format!("{} is {}", it.id, it.status.name());
+                return Err(format!("a purchase says that its account was closed: {text}"));
+            }
+        }
         let entitled = self.disk.entitlements();
         for account in &self.accounts {
             let row = entitled.iter().find(|it| it.account_id == *account);

@@ -124,6 +124,7 @@ pub(crate) const fn purchase_status_code(status: PurchaseStatus) -> i64 {
         PurchaseStatus::Active => 3,
         PurchaseStatus::Returned => 4,
         PurchaseStatus::Duplicate => 5,
+        PurchaseStatus::Closed => 6,
     }
 }
 

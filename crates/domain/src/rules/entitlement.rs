@@ -166,7 +166,7 @@ pub(crate) fn proceed(state: &State, it: &ContinueEntitlements, cx: &mut Context
     Ok(Accepted::now(Reply::Done))
 }
 
-/// Ends all that a closed account was granted. What it is still paying for is granted once it is paid.
+/// Ends all that a closed account was granted. What it is still paying for is never granted.
 pub(super) fn end_all(state: &State, account: AccountId, cx: &mut Context) {
     if state.entitlements(cx.tenant, account).is_none() {
         return;

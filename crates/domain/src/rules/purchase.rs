@@ -43,16 +43,17 @@ pub(super) fn book(
     cx: &mut Context,
 ) {
     let known = state.entitlements(cx.tenant, purchase.account_id);
-    book_over(known, (purchase, before), payment, cx);
+    let is_closed = state.is_closed(cx.tenant, purchase.account_id);
+    book_over((known, is_closed), (purchase, before), payment, cx);
 }
 
 /// Books a free purchase of an account that the command makes.
 pub(super) fn book_for_newcomer(purchase: Purchase, cx: &mut Context) {
-    book_over(None, (purchase, None), None, cx);
+    book_over((None, false), (purchase, None), None, cx);
 }
 
 fn book_over(
-    known: Option<&Entitlements>,
+    (known, is_closed): (Option<&Entitlements>, bool),
     (mut purchase, before): (Purchase, Option<PurchaseStatus>),
     payment: Option<&Payment>,
     cx: &mut Context,
@@ -62,12 +63,13 @@ fn book_over(
     let mut entitled = known.cloned().unwrap_or(Entitlements::none_of(tenant, account, first));
     let is_new = before.is_none();
     let is_there = purchase.status == standing.status() && !is_new;
-    if is_there || purchase.status == PurchaseStatus::Duplicate {
+    if is_there || purchase.status.is_final() {
         return;
     }
     let on_chargeback = purchase.terms.offer.on_chargeback;
     purchase.status = standing.status();
     match standing {
+        Standing::Paid if is_closed => keep_money(&mut purchase, &mut entitled, cx),
         Standing::Paid => grant(&mut purchase, &mut entitled, cx),
         Standing::Open => {
             take_back(&purchase, on_chargeback, &mut entitled);
@@ -97,6 +99,13 @@ fn live_of<'a>(entitled: &'a mut Entitlements, purchase: &Purchase) -> &'a mut V
     &mut entitled.bought.entry(purchase.offer.clone()).or_default().live
 }
 
+/// Books a purchase whose money is here when its account is closed: nothing is granted.
+fn keep_money(purchase: &mut Purchase, entitled: &mut Entitlements, cx: &mut Context) {
+    purchase.status = PurchaseStatus::Closed;
+    live_of(entitled, purchase).retain(|it| it.id != purchase.id);
+    refund_unwanted(purchase, cx);
+}
+
 /// Grants what was bought; or nothing, where the account has the offer meanwhile.
 fn grant(purchase: &mut Purchase, entitled: &mut Entitlements, cx: &mut Context) {
     let is_first = purchase.from.is_none();
@@ -104,7 +113,7 @@ fn grant(purchase: &mut Purchase, entitled: &mut Entitlements, cx: &mut Context)
     bought.live.retain(|it| it.id != purchase.id);
     if is_first && is_duplicate(purchase, bought, cx) {
         purchase.status = PurchaseStatus::Duplicate;
-        refund_duplicate(purchase, cx);
+        refund_unwanted(purchase, cx);
         return;
     }
     let from = match is_first {
@@ -170,13 +179,12 @@ fn take_back(purchase: &Purchase, rule: Revocation, entitled: &mut Entitlements)
     }
 }
 
-/// Has the payment of a duplicate refunded, where the offer says so.
-fn refund_duplicate(purchase: &Purchase, cx: &mut Context) {
+/// Has a payment that has just succeeded and grants nothing refunded, where the offer says so.
+fn refund_unwanted(purchase: &Purchase, cx: &mut Context) {
     let succeeded = |payment: PaymentId| {
-        let mut changed = cx.done.changes.iter().filter_map(Change::transaction);
-        let found =
-            changed.find(|it| it.payment_id == payment && it.status == TransactionStatus::Success);
-        found.map(|it| it.id)
+        let changed = cx.done.changes.iter().filter_map(Change::transaction);
+        let mut own = changed.filter(|it| it.payment_id == payment && it.kind.is_initial());
+        own.find(|it| it.status == TransactionStatus::Success).map(|it| it.id)
     };
     let transaction: Option<TransactionId> = purchase.payment_id.and_then(succeeded);
     if let (true, Some(transaction)) = (purchase.terms.offer.refunds_duplicates, transaction) {

@@ -63,7 +63,7 @@ fn words() {
     check(&TimerKind::Entitlements, expect![[r#""Entitlements""#]]);
     check(
         &PurchaseStatus::ALL.to_vec(),
-        expect![[r#"["Pending","Failed","Active","Returned","Duplicate"]"#]],
+        expect![[r#"["Pending","Failed","Active","Returned","Duplicate","Closed"]"#]],
     );
     check(&ValueType::ALL.to_vec(), expect![[r#"["Boolean","Number","String","Json"]"#]]);
     check(&Reset::ALL.to_vec(), expect![[r#"["Never","Day","Week","Month","Year"]"#]]);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
 use crate::gateways::account;
-use crate::process::{Launch, Server, TempDir, eventually};
+use crate::process::{Launch, Server, TempDir, eventually, run};
 
 const SIMULATOR: &str = "faregate-simulator";
 
@@ -164,6 +164,42 @@ fn a_payment_that_waits_for_its_customer_shows_what_there_is_to_do() {
     let token = page.rsplit('/').next().unwrap().to_owned();
     let database = std::fs::read(dir.path().join("faregate.db")).unwrap();
     assert!(!database.windows(token.len()).any(|it| it == token.as_bytes()), "it is encrypted");
+}
+
+/// The money is booked, nothing is granted, and the offer says whether the money goes back.
+#[test]
+fn what_is_paid_when_the_account_is_closed_grants_nothing() {
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.tenant();
+    let mut offer = monthly();
+    sell(&client, &offer);
+    for (refunds, refunded) in [(false, 0.0), (true, 10.0)] {
+        offer["refundsDuplicates"] = json!(refunds);
+        assert_eq!(client.put("/v1/offers/monthly", &offer).status, 200);
+        let account = account(&client, SIMULATOR);
+        let mut wanted = wanted();
+        wanted["properties"] = json!({ "outcome": "PENDING" });
+        let bought = buy(&client, &account, &wanted);
+        assert_eq!(bought.status, 202, "{}", bought.text());
+        let closed = client.send("DELETE", &format!("/1.0/kb/accounts/{account}"), None);
+        assert_eq!(closed.status, 204, "{}", closed.text());
+        let payment = &bought.json()["payment"];
+        let path = format!("/1.0/kb/payments/{}", payment["paymentId"].as_str().unwrap());
+        let completed = client.put(&path, &json!({ "transactionId": payment["transactionId"] }));
+        assert!([200, 202, 204].contains(&completed.status), "{}", completed.text());
+        let purchase = client.get(bought.header("location").unwrap()).json();
+        assert_eq!(purchase["status"], "CLOSED", "{purchase}");
+        assert_eq!(shown(&client, &account), (vec![], 0));
+        eventually("the money is where it belongs", || {
+            let shown = client.get(&path).json();
+            assert_eq!(shown["purchasedAmount"], 10.0, "{shown}");
+            (shown["refundedAmount"] == refunded).then_some(())
+        });
+    }
+    assert!(server.stop().0.success());
+    let verified = run(&["verify", "--data-dir", dir.path().to_str().unwrap()]);
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
 
 #[test]

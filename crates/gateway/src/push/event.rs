@@ -42,6 +42,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "purchase.active",
     "purchase.returned",
     "purchase.duplicate",
+    "purchase.closed",
     "tag.added",
     "tag.removed",
     "tenant.config-changed",
@@ -116,6 +117,7 @@ pub const fn event_type(event: &Event) -> Option<&'static str> {
             PurchaseStatus::Active => "purchase.active",
             PurchaseStatus::Returned => "purchase.returned",
             PurchaseStatus::Duplicate => "purchase.duplicate",
+            PurchaseStatus::Closed => "purchase.closed",
         },
         Event::LateSuccess { .. } => return None,
         Event::TransactionChanged { status, .. } => match status {

@@ -1,6 +1,6 @@
 //! What accounts have, by the money alone: written without the rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::feature::FeatureValue;
 use domain::offer::{Again, Lasts, OfferTerms, Price, Revocation};
@@ -18,6 +18,7 @@ pub(super) struct Model {
     offers: BTreeMap<String, OfferTerms>,
     purchases: BTreeMap<PurchaseId, Bought>,
     by_hand: BTreeMap<GrantId, (AccountId, i64, Term)>,
+    closed: BTreeSet<AccountId>,
 }
 
 /// What is known of a purchase.
@@ -31,6 +32,8 @@ struct Bought {
     /// When what it gave holds; `None`: never, or not any more.
     holds: Option<Term>,
     is_duplicate: bool,
+    /// Its money was here at a time at which the account was closed.
+    is_late: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +50,7 @@ pub(super) struct Changed {
     pub(super) paid: usize,
     pub(super) returned: usize,
     pub(super) duplicates: usize,
+    pub(super) late: usize,
     pub(super) corrected: usize,
 }
 
@@ -72,6 +76,24 @@ impl Model {
         self.by_hand.remove(&id);
     }
 
+    /// The account is closed: what it has is over, and nothing comes any more.
+    pub(super) fn close(&mut self, account: AccountId) {
+        self.closed.insert(account);
+        self.by_hand.retain(|_, (of, ..)| *of != account);
+        for it in self.purchases.values_mut().filter(|it| it.account == account) {
+            it.holds = None;
+        }
+    }
+
+    pub(super) fn is_closed(&self, account: AccountId) -> bool {
+        self.closed.contains(&account)
+    }
+
+    /// Whether a purchase was paid for nothing, because its account was closed.
+    pub(super) fn is_late(&self, id: PurchaseId) -> bool {
+        self.purchases.get(&id).is_some_and(|it| it.is_late)
+    }
+
     /// The account's other purchases of an offer whose money is here.
     fn others<'a>(
         &'a self,
@@ -81,7 +103,8 @@ impl Model {
         let all = self.purchases.iter().filter(move |(id, it)| {
             Some(**id) != but && it.account == account && it.offer == offer
         });
-        all.map(|(_, it)| it).filter(|it| it.money == Money::Here && !it.is_duplicate)
+        all.map(|(_, it)| it)
+            .filter(|it| it.money == Money::Here && !it.is_duplicate && !it.is_late)
     }
 
     pub(super) fn may_buy(&self, account: AccountId, offer: &str, price: Price, now: i64) -> bool {
@@ -90,6 +113,7 @@ impl Model {
         let is_coming = self.purchases.values().filter(own).any(|it| it.money == Money::ToCome);
         terms.price == Some(price)
             && !is_coming
+            && !self.is_closed(account)
             && !self.has_already((account, offer), None, terms, now)
     }
 
@@ -122,8 +146,9 @@ impl Model {
             let money = money(&file, &terms);
             if known.is_none() {
                 let (account, offer) = (purchase.account_id, purchase.offer.clone());
-                let (term, holds, is_duplicate) = (None, None, false);
-                let bought = Bought { account, offer, terms, money, term, holds, is_duplicate };
+                let (term, holds, is_duplicate, is_late) = (None, None, false, false);
+                let bought =
+                    Bought { account, offer, terms, money, term, holds, is_duplicate, is_late };
                 self.purchases.insert(purchase.id, bought);
             }
             if known != Some(money) {
@@ -148,13 +173,19 @@ impl Model {
         let has_already = self.has_already(of, Some(id), &terms, now);
         let ends = self.others(of, Some(id)).filter_map(|it| it.term?.1);
         let begins = ends.fold(now, i64::max);
+        let is_closed = self.is_closed(of.0);
         let it = self.purchases.get_mut(&id).expect("it was found");
         it.money = money;
-        if it.is_duplicate {
+        if it.is_duplicate || it.is_late {
             return;
         }
         changed.corrected += usize::from(before == Some(Money::Here) && money == Money::NotTaken);
         match money {
+            Money::Here if is_closed => {
+                it.is_late = true;
+                it.holds = None;
+                changed.late += 1;
+            }
             Money::Here if is_first && has_already => {
                 it.is_duplicate = true;
                 changed.duplicates += 1;

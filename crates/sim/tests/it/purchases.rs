@@ -13,13 +13,14 @@ fn accounts_have_what_they_paid_for() {
         all.paid += tally.paid;
         all.returned += tally.returned;
         all.duplicates += tally.duplicates;
+        all.late += tally.late;
         all.refused += tally.refused;
         all.corrected += tally.corrected;
         all.fired += tally.fired;
         all.deaths += tally.deaths;
     }
-    let Tally { paid, returned, duplicates, refused, corrected, fired, deaths } = all;
-    let counts = [paid, returned, duplicates, refused, corrected, fired, deaths];
+    let Tally { paid, returned, duplicates, late, refused, corrected, fired, deaths } = all;
+    let counts = [paid, returned, duplicates, late, refused, corrected, fired, deaths];
     assert!(counts.into_iter().all(|count| count > 50), "each happens often: {all:?}");
 }
 
@@ -37,4 +38,5 @@ fn planted_bugs_are_found() {
     check(PurchaseMutant::ForgetsBought, "what may not be bought is refused");
     check(PurchaseMutant::StaysOn, "an account has what it paid for");
     check(PurchaseMutant::DropsTimer, "the last event says what the account has");
+    check(PurchaseMutant::ForgetsClosing, "a purchase says that its account was closed");
 }

@@ -40,8 +40,11 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
             problem("is of a payment that is not there");
         }
         let expected = it.standing(payment.as_ref()).status();
-        if it.status != PurchaseStatus::Duplicate && it.status != expected {
+        if !it.status.is_final() && it.status != expected {
             problem("is not where its payment stands");
+        }
+        if it.status == PurchaseStatus::Closed && !was_closed {
+            problem("was paid for a closed account, which was never closed");
         }
         let granted = granted(&it, entitlements.as_ref());
         let is_over = |at: &Entitlements| it.until.is_some_and(|until| until <= at.changed_at);
@@ -51,6 +54,9 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         }
         if it.from.is_none() && granted > 0 {
             problem("was never paid, and has grants");
+        }
+        if it.status.is_final() && granted > 0 {
+            problem("grants nothing, and has grants");
         }
         Ok(())
     })?;

@@ -106,7 +106,7 @@ pub struct OfferBody {
     /// Only for accounts with one of these tags: ids of their definitions
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     tags: BTreeSet<Uuid>,
-    /// Whether a payment that succeeds when the account has the offer already is refunded
+    /// Whether a payment that succeeds when the account has the offer already, or is closed, is refunded
     #[serde(default)]
     refunds_duplicates: bool,
     /// Whether its grants are called a trial's

@@ -50,7 +50,8 @@ pub struct PurchaseView {
     /// Absent where it was free
     #[serde(skip_serializing_if = "Option::is_none")]
     payment_id: Option<Uuid>,
-    /// `PENDING`, `FAILED`, `ACTIVE`, `RETURNED`, or `DUPLICATE`: paid late, when the account had it already
+    /// `PENDING`, `FAILED`, `ACTIVE`, `RETURNED`, `DUPLICATE`: paid late, when the account had it already, or `CLOSED`:
+    /// paid when the account was closed
     status: &'static str,
     /// From when on it holds (RFC 3339); `null` as long as it was never paid
     from: Option<String>,

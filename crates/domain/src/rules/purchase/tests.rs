@@ -536,13 +536,31 @@ fn a_closed_account_has_nothing() {
         expect!["ACTIVE 0..ever;  v2; EntitlementsRevoked EntitlementsChanged"],
     );
     check(
+        "offer price=10 | buy | pend 1 | close | found-paid 1",
+        expect!["CLOSED;  v0; PurchaseChanged"],
+    );
+    check(
+        "offer price=10 refunds | buy | close | approve 1",
+        expect!["CLOSED;  v0; PurchaseChanged; refund due"],
+    );
+    check(
+        "offer price=10 refunds | buy | close | decline 1",
+        expect!["FAILED;  v0; PurchaseChanged"],
+    );
+    check(
+        "offer price=10 refunds | buy | close | decline 1 | found-paid 1",
+        expect!["CLOSED;  v0; PurchaseChanged; refund due"],
+    );
+    check(
+        "offer price=10 refunds | buy external | chargeback 1 10 | close | reverse 1",
+        expect!["CLOSED 0..ever;  v2; PurchaseChanged"],
+    );
+    check("offer price=10 | buy | close | approve 1 | refund 1 10", expect!["CLOSED;  v0; "]);
+    check(
         "offer price=10 | buy external | close | buy external",
         expect!["the account ID is closed to PURCHASE"],
     );
-    check(
-        "offer price=10 | buy | close | approve 1",
-        expect!["ACTIVE 0..ever; pro v1; PurchaseChanged EntitlementsGranted EntitlementsChanged"],
-    );
+    check("offer price=10 | buy | close | approve 1", expect!["CLOSED;  v0; PurchaseChanged"]);
 }
 
 #[test]
