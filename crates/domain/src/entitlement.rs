@@ -268,6 +268,20 @@ impl Entitlements {
         Some(until)
     }
 
+    /// When what the account has of a feature changes next, by the keys of features; without those that stay as they
+    /// are.
+    #[must_use]
+    pub fn next_changes(&self, after: Timestamp) -> BTreeMap<&str, Timestamp> {
+        let mut next: BTreeMap<&str, Timestamp> = BTreeMap::new();
+        for grant in &self.grants {
+            let changes = [Some(grant.from), grant.until].into_iter().flatten();
+            for at in changes.filter(|at| *at > after) {
+                next.entry(&grant.feature).and_modify(|it| *it = at.min(*it)).or_insert(at);
+            }
+        }
+        next
+    }
+
     /// When something begins or is over next; `None` where nothing does any more.
     #[must_use]
     pub fn next_due(&self, after: Timestamp) -> Option<Timestamp> {

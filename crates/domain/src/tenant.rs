@@ -19,6 +19,14 @@ pub const NUMERIC_KEYS: &str = "NUMERIC_KEYS";
 /// The value of [`NUMERIC_KEYS`] that allows them.
 pub const NUMERIC_KEYS_ALLOWED: &str = "allowed";
 
+/// The key under which it is stored how long a program may hold what an account may do: a number of seconds.
+pub const ENTITLEMENTS_HELD: &str = "ENTITLEMENTS_HELD";
+
+/// How many seconds that is: by default, at least, and at most.
+pub const ENTITLEMENTS_HELD_S_DEFAULT: i64 = 24 * 3600;
+pub const ENTITLEMENTS_HELD_S_MIN: i64 = 60;
+pub const ENTITLEMENTS_HELD_S_MAX: i64 = 30 * 24 * 3600;
+
 /// The key under which the installation stores the latest request to drop what is remembered of credentials:
 /// each process that remembers them follows the revisions of values.
 pub const CREDENTIALS_DROPPED: &str = "CREDENTIALS_DROPPED";
@@ -50,13 +58,21 @@ const OVERDUE_CONFIG: &str = "OVERDUE_CONFIG";
 const KEY_PREFIXES_OF_KILL_BILL: [&str; 4] =
     ["CATALOG_TRANSLATION_", "INVOICE_MP_TEMPLATE_", "INVOICE_TEMPLATE_", "INVOICE_TRANSLATION_"];
 
+/// How long a program may hold what an account may do, in microseconds, by the value of [`ENTITLEMENTS_HELD`].
+#[must_use]
+pub fn entitlements_held_us(value: Option<&str>) -> i64 {
+    let seconds = value.and_then(|it| it.parse().ok()).unwrap_or(ENTITLEMENTS_HELD_S_DEFAULT);
+    seconds.clamp(ENTITLEMENTS_HELD_S_MIN, ENTITLEMENTS_HELD_S_MAX) * Timestamp::SECOND_US
+}
+
 /// Whether the key means something here or in Kill Bill, so that a client cannot store what it likes there.
 #[must_use]
 pub fn is_reserved_key(key: &str) -> bool {
-    const KEYS: [&str; 7] = [
+    const KEYS: [&str; 8] = [
         PUSH_CALLBACK,
         MAIL_TEMPLATES,
         NUMERIC_KEYS,
+        ENTITLEMENTS_HELD,
         SETTINGS,
         CATALOG,
         WEBHOOK_ENDPOINTS,

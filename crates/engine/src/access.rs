@@ -13,7 +13,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use domain::access::grants;
 use domain::card_data::NumericKeys;
-use domain::tenant::{NUMERIC_KEYS, NUMERIC_KEYS_ALLOWED, Tenant};
+use domain::tenant::{
+    ENTITLEMENTS_HELD, NUMERIC_KEYS, NUMERIC_KEYS_ALLOWED, Tenant, entitlements_held_us,
+};
 use domain::{TenantId, TenantNo, Timestamp};
 use ring::hmac;
 
@@ -104,6 +106,8 @@ pub struct TenantRef {
     is_active: bool,
     /// Whether its keys may be numbers that may as well be those of cards.
     pub numeric_keys: NumericKeys,
+    /// How long a program may hold what one of its accounts may do, in microseconds.
+    pub entitlements_held_us: i64,
 }
 
 /// Why a caller is not authenticated.
@@ -370,12 +374,14 @@ fn find_tenant(queries: &dyn Queries, api_key: &str) -> Result<Stored<TenantRef>
         Some(NUMERIC_KEYS_ALLOWED) => NumericKeys::Allowed,
         Some(_) | None => NumericKeys::Checked,
     };
+    let held = queries.tenant_value(tenant.no, ENTITLEMENTS_HELD)?.and_then(|it| it.value);
+    let entitlements_held_us = entitlements_held_us(held.as_deref());
     let mut taken = vec![TakenSecret::lasting(tenant.secret_hash)];
     taken.extend(
         tenant.previous_secret.map(|it| TakenSecret { hash: it.hash, until: Some(it.until) }),
     );
     let Tenant { no, id, is_active, .. } = tenant;
-    Ok(Some((taken, TenantRef { no, id, is_active, numeric_keys })))
+    Ok(Some((taken, TenantRef { no, id, is_active, numeric_keys, entitlements_held_us })))
 }
 
 /// The user and the password of an `Authorization` header (RFC 7617); public for the fuzzer.

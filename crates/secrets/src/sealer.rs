@@ -38,6 +38,8 @@ pub enum Purpose {
     CustomerReturn,
     /// A page of the simulated gateway.
     SimulatorPage,
+    /// What documents of entitlements are signed with.
+    EntitlementDocument,
 }
 
 impl Purpose {
@@ -54,6 +56,7 @@ impl Purpose {
             Self::NotificationEndpoint => "notification-endpoint",
             Self::CustomerReturn => "customer-return",
             Self::SimulatorPage => "simulator-page",
+            Self::EntitlementDocument => "entitlement-document",
         }
     }
 }

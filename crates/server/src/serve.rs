@@ -400,6 +400,7 @@ impl Web<'_> {
                 self.node.sign_up.as_ref(),
                 &self.node.access,
                 callbacks,
+                self.node.sealer.as_ref(),
             ));
         with_route_labels(counted)
             .merge(killbill::router(kill_bill))

@@ -16,7 +16,7 @@ use engine::Engine;
 use engine::access::Access;
 use engine::ports::{Queries, StoreError};
 use gateway::push::Failure;
-use secrets::{RootKey, key_file};
+use secrets::{RootKey, Sealer, key_file};
 use store::Share;
 use tokio::task::JoinHandle;
 
@@ -162,7 +162,13 @@ pub fn probe(config: &Config, sign_up: Option<&SignUp>) -> Option<(Probe, JoinHa
 /// The sign-up routes; without a key they answer with the setting that is missing.
 ///
 /// `callbacks` checks the URLs that asynchronous registrations may call when they end.
-pub fn router(sign_up: Option<&SignUp>, access: &Access, callbacks: CallbackCheck) -> Router {
+/// `sealer` derives what documents are signed with.
+pub fn router(
+    sign_up: Option<&SignUp>,
+    access: &Access,
+    callbacks: CallbackCheck,
+    sealer: Option<&Arc<Sealer>>,
+) -> Router {
     let Some(sign_up) = sign_up else {
         let no_key = || any(async || v1::Error::NoSignupKey.into_response());
         let router = Router::new();
@@ -173,7 +179,8 @@ pub fn router(sign_up: Option<&SignUp>, access: &Access, callbacks: CallbackChec
     };
     let tenant = &sign_up.settings().tenant;
     let tenants = Tenants::new(access.clone(), sign_up.engine().clone(), tenant);
-    let v1 = v1::sign_up::router(sign_up.clone(), tenants.clone(), callbacks.clone());
+    let v1 =
+        v1::sign_up::router(sign_up.clone(), tenants.clone(), callbacks.clone(), sealer.cloned());
     let (sign_up, access) = (sign_up.clone(), access.clone());
     signup::router(signup::Api { sign_up, tenants, access, callbacks }).merge(v1)
 }

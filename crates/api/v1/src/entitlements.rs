@@ -1,5 +1,6 @@
 //! What a tenant sells, what accounts bought, and what they may do.
 
+pub(crate) mod document;
 pub mod features;
 pub mod grants;
 pub mod offers;

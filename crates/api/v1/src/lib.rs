@@ -138,6 +138,7 @@ fn public_routes() -> OpenApiRouter<Api> {
         .routes(routes!(gateways::take_stripe))
         .routes(routes!(gateways::take_customer))
         .routes(routes!(simulator::show, simulator::take))
+        .routes(routes!(entitlements::document::keys))
 }
 
 /// The routes of operators that are about the installation: without a tenant's credentials.

@@ -3,6 +3,7 @@
 
 mod context;
 mod customers;
+mod entitlements;
 mod json;
 mod me;
 mod operations;
@@ -12,10 +13,12 @@ mod registrations;
 mod sessions;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use domain::Id;
+use secrets::Sealer;
 use sign_up::operations::CallbackCheck;
 use sign_up::{SignUp, Tenants};
 use utoipa::openapi::security::SecurityRequirement;
@@ -36,6 +39,8 @@ pub(crate) struct SignUpApi {
     tenants: Tenants,
     callbacks: CallbackCheck,
     streams: StreamPermits<IpAddr>,
+    /// Derives what documents are signed with; `None` without a key.
+    sealer: Option<Arc<Sealer>>,
 }
 
 /// How the description of the 401 of routes that need a session begins.
@@ -67,10 +72,15 @@ pub fn paths() -> Vec<String> {
 }
 
 /// The routes under `/v1`, and the pages that links in mails lead to. `callbacks` checks the URLs that are called when stored registrations
-/// end.
-pub fn router(sign_up: SignUp, tenants: Tenants, callbacks: CallbackCheck) -> Router {
+/// end, `sealer` derives what documents are signed with.
+pub fn router(
+    sign_up: SignUp,
+    tenants: Tenants,
+    callbacks: CallbackCheck,
+    sealer: Option<Arc<Sealer>>,
+) -> Router {
     let streams = StreamPermits::default();
-    let api = SignUpApi { sign_up, tenants, callbacks, streams };
+    let api = SignUpApi { sign_up, tenants, callbacks, streams, sealer };
     Router::from(routes())
         .route_layer(from_fn_with_state(api.clone(), context::add))
         .method_not_allowed_fallback(async || Error::NoMethod)
@@ -93,6 +103,7 @@ fn routes() -> OpenApiRouter<SignUpApi> {
         .routes(routes!(passwords::reset))
         .routes(routes!(passwords::change))
         .routes(routes!(me::show, me::change, me::erase))
+        .routes(routes!(entitlements::show))
         .routes(routes!(
             me::offer_second_factor,
             me::confirm_second_factor,

@@ -2,10 +2,14 @@
 
 use axum::Json;
 use axum::body::Body;
-use domain::Command;
 use domain::card_data::NumericKeys;
 use domain::command::TenantCommand;
-use domain::tenant::{NUMERIC_KEYS, NUMERIC_KEYS_ALLOWED, SetTenantValue};
+use domain::tenant::{
+    ENTITLEMENTS_HELD, ENTITLEMENTS_HELD_S_MAX, ENTITLEMENTS_HELD_S_MIN, NUMERIC_KEYS,
+    NUMERIC_KEYS_ALLOWED, SetTenantValue,
+};
+use domain::{Command, Timestamp};
+use engine::access::TenantRef;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -14,7 +18,7 @@ use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
 use crate::openapi::Unauthenticated;
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, invalid};
 
 /// Keys that are one number and nothing else, and look exactly like the number of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -34,6 +38,8 @@ pub struct TenantView {
     tenant_id: Uuid,
     /// `checked` or `allowed`.
     numeric_keys: NumericKeysChoice,
+    /// How many seconds a program may hold what one of its accounts may do.
+    entitlements_held_seconds: i64,
 }
 
 impl From<NumericKeys> for NumericKeysChoice {
@@ -52,6 +58,9 @@ pub struct TenantPatch {
     /// `checked` (the default): a key that is one number is refused where it may be the number of a card,
     /// as one in ten is of 16-digit numbers that begin with 4. `allowed`: it is taken.
     numeric_keys: Option<NumericKeysChoice>,
+    /// How many seconds a program may hold what one of its accounts may do: 60 to 2592000, 86400 by default.
+    #[schema(minimum = 60, maximum = 2_592_000)]
+    entitlements_held_seconds: Option<i64>,
 }
 
 /// The tenant of the request.
@@ -60,8 +69,15 @@ pub struct TenantPatch {
     responses((status = 200, description = "The tenant", body = TenantView), Unauthenticated))]
 pub async fn show(Call { context, uri, .. }: Call) -> Result<Json<TenantView>, Error> {
     Parameters::of(&uri)?.end()?;
-    let numeric_keys = context.tenant.numeric_keys.into();
-    Ok(Json(TenantView { tenant_id: context.tenant.id.uuid(), numeric_keys }))
+    Ok(Json(view(&context.tenant)))
+}
+
+fn view(tenant: &TenantRef) -> TenantView {
+    TenantView {
+        tenant_id: tenant.id.uuid(),
+        numeric_keys: tenant.numeric_keys.into(),
+        entitlements_held_seconds: tenant.entitlements_held_us / Timestamp::SECOND_US,
+    }
 }
 
 /// Changes what the tenant has chosen.
@@ -76,9 +92,17 @@ pub async fn show(Call { context, uri, .. }: Call) -> Result<Json<TenantView>, E
 pub async fn patch(Call { api, context, .. }: Call, body: Body) -> Result<Json<TenantView>, Error> {
     context.require("tenant:update")?;
     let patch: TenantPatch = input::json(body, &context.tenant).await?;
-    let before = context.tenant.numeric_keys.into();
-    let numeric_keys = patch.numeric_keys.unwrap_or(before);
-    if numeric_keys != before {
+    let before = view(&context.tenant);
+    let held = patch.entitlements_held_seconds.unwrap_or(before.entitlements_held_seconds);
+    if !(ENTITLEMENTS_HELD_S_MIN..=ENTITLEMENTS_HELD_S_MAX).contains(&held) {
+        return Err(invalid("entitlementsHeldSeconds", "should be 60 to 2592000"));
+    }
+    if held != before.entitlements_held_seconds {
+        let set = SetTenantValue::new(ENTITLEMENTS_HELD.to_owned(), Some(held.to_string()));
+        context.submit(&api, Command::Tenant(TenantCommand::SetValue(set))).await?;
+    }
+    let numeric_keys = patch.numeric_keys.unwrap_or(before.numeric_keys);
+    if numeric_keys != before.numeric_keys {
         let value = match numeric_keys {
             NumericKeysChoice::Checked => None,
             NumericKeysChoice::Allowed => Some(NUMERIC_KEYS_ALLOWED.to_owned()),
@@ -86,5 +110,5 @@ pub async fn patch(Call { api, context, .. }: Call, body: Body) -> Result<Json<T
         let set = SetTenantValue::new(NUMERIC_KEYS.to_owned(), value);
         context.submit(&api, Command::Tenant(TenantCommand::SetValue(set))).await?;
     }
-    Ok(Json(TenantView { tenant_id: context.tenant.id.uuid(), numeric_keys }))
+    Ok(Json(TenantView { numeric_keys, entitlements_held_seconds: held, ..before }))
 }

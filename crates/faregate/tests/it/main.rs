@@ -10,6 +10,7 @@ mod client;
 mod cluster;
 mod control_programs;
 mod disputes;
+mod entitlement_documents;
 mod entitlement_users;
 mod entitlements;
 mod erasure;

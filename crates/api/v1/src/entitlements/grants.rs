@@ -11,16 +11,16 @@ use domain::reply::EntitlementReply;
 use domain::{AccountId, GrantId, Reply, Timestamp};
 use engine::entitlements::value_json;
 use engine::time::rfc3339;
-use http::header::{IF_NONE_MATCH, LOCATION};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
+use http::header::LOCATION;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{account_id, unexpected, value};
-use crate::Api;
 use crate::caller::Call;
+use crate::entitlements::document::{self, Holding};
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections};
@@ -34,6 +34,8 @@ pub struct EntitlementsView {
     account_id: Uuid,
     /// Counts the changes of what was granted to the account and of its users, without gaps
     version: i64,
+    /// Until when a program may hold this document (RFC 3339): then nothing is known any more, and nothing is allowed
+    valid_until: String,
     /// In the order of their keys
     features: Vec<EntitledView>,
 }
@@ -53,6 +55,9 @@ pub struct EntitledView {
     unit: Option<String>,
     /// Until when the account has it without a break (RFC 3339); `null`: for ever
     until: Option<String>,
+    /// Until when a program may hold this value (RFC 3339): the document's `validUntil`, or earlier where the value
+    /// ends or changes before
+    valid_until: String,
     /// What it is made of, oldest first
     grants: Vec<GrantView>,
 }
@@ -162,8 +167,8 @@ pub async fn create(
         return Err(unexpected());
     };
     let found = api.engine.read(move |queries| queries.entitlements(no, account)).await?;
-    let now = api.engine.clock().now();
-    let entitlements = EntitlementsView::of(account, found.as_ref(), now);
+    let holding = Holding::of(&api, context.tenant.entitlements_held_us);
+    let entitlements = EntitlementsView::of(account, found.as_ref(), holding);
     let granted = Granted { grant_id: id.uuid(), entitlements };
     let location = format!("/v1/accounts/{account}/grants/{id}");
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(granted)).into_response())
@@ -197,8 +202,10 @@ pub async fn delete(
     params(("accountId" = Uuid, Path)),
     responses(
         ObjectRejections,
-        (status = 200, description = "What it may do; the version is the ETag", body = EntitlementsView),
-        (status = 304, description = "The version is that of If-None-Match")))]
+        (status = 200, description = "What it may do; the version is the ETag. With `Accept: application/jose`, signed", content(
+            (EntitlementsView = "application/json"), (String = "application/jose"))),
+        (status = 304, description = "The version is that of If-None-Match"),
+        (status = 501, description = "There is no key to sign with")))]
 pub async fn entitlements(
     Call { api, context, uri, headers }: Call,
     Path(account): Path<String>,
@@ -215,24 +222,8 @@ pub async fn entitlements(
     if !is_there {
         return Err(Error::NotFound { what: "account", name: account.to_string() });
     }
-    Ok(answer(&api, (account, found.as_ref()), &headers))
-}
-
-/// The document of what an account may do, or that the caller has it.
-pub(super) fn answer(
-    api: &Api,
-    (account, found): (AccountId, Option<&Entitlements>),
-    headers: &HeaderMap,
-) -> Response {
-    let now = api.engine.clock().now();
-    let version = found.map_or(0, |it| it.version);
-    let etag = input::etag(version);
-    // Grants that ended or began since the timer was due change the answer, and the version only when it fires.
-    let is_due = found.and_then(|it| it.due).is_some_and(|due| due <= now);
-    if !is_due && headers.get(IF_NONE_MATCH) == Some(&etag.1) {
-        return (StatusCode::NOT_MODIFIED, [etag]).into_response();
-    }
-    ([etag], Json(EntitlementsView::of(account, found, now))).into_response()
+    let holding = Holding::of(&api, context.tenant.entitlements_held_us);
+    document::answer((account, found.as_ref()), holding, api.sealer.as_deref(), &headers)
 }
 
 /// Whether an account may use a feature.
@@ -275,17 +266,23 @@ pub async fn check(
 
 impl EntitlementsView {
     /// What an account may do at a time; nothing where nothing was ever granted to it.
-    pub(super) fn of(account: AccountId, found: Option<&Entitlements>, now: Timestamp) -> Self {
-        let features = found.map(|it| it.at(now)).unwrap_or_default();
+    pub(super) fn of(account: AccountId, found: Option<&Entitlements>, holding: Holding) -> Self {
+        let features = found.map(|it| it.at(holding.now)).unwrap_or_default();
+        let changes = found.map(|it| it.next_changes(holding.now)).unwrap_or_default();
+        let until = |key: &str| {
+            let changes = changes.get(key).copied();
+            changes.map_or(holding.until(), |it| it.min(holding.until()))
+        };
         Self {
             account_id: account.uuid(),
             version: found.map_or(0, |it| it.version),
-            features: features.iter().map(|(key, it)| entitled(key, it)).collect(),
+            valid_until: rfc3339(holding.until()),
+            features: features.iter().map(|(key, it)| entitled(key, it, until(key))).collect(),
         }
     }
 }
 
-fn entitled(key: &str, it: &Entitled<'_>) -> EntitledView {
+fn entitled(key: &str, it: &Entitled<'_>, valid_until: Timestamp) -> EntitledView {
     let unit = match &it.terms.kind {
         FeatureKind::Limit(limit) => Some(limit.unit.clone()),
         FeatureKind::Switch | FeatureKind::Value(_) => None,
@@ -296,6 +293,7 @@ fn entitled(key: &str, it: &Entitled<'_>) -> EntitledView {
         value: value_json(&it.value),
         unit,
         until: it.until.map(rfc3339),
+        valid_until: rfc3339(valid_until),
         grants: it.grants.iter().map(|it| grant(it)).collect(),
     }
 }

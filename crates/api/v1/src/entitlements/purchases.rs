@@ -10,9 +10,8 @@ use domain::command::PaymentCommand;
 use domain::payment::{Outstanding, PaymentFile};
 use domain::purchase::{Buy, Purchase as Row};
 use domain::reply::EntitlementReply;
-use domain::{
-    AccountId, Command, PaymentMethodId, PaymentReply, PaymentResult, PurchaseId, Reply, TenantNo,
-};
+use domain::{AccountId, Command, PaymentMethodId, PaymentReply, PaymentResult, PurchaseId, Reply};
+use engine::access::TenantRef;
 use engine::time::rfc3339;
 use http::StatusCode;
 use http::header::LOCATION;
@@ -21,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::document::Holding;
 use super::grants::EntitlementsView;
 use super::offers::{OfferBody, PriceBody, body as offer_body};
 use super::{account_id, unexpected};
@@ -158,15 +158,16 @@ pub async fn create(
         properties: it.properties.into_iter().collect(),
     })));
     let reply = context.submit_once(&api, command, repeatable.map(Repeatable::idempotency)).await?;
-    answer(&api, context.tenant.no, account, reply).await
+    answer(&api, &context.tenant, account, reply).await
 }
 
 async fn answer(
     api: &Api,
-    no: TenantNo,
+    tenant: &TenantRef,
     account: AccountId,
     reply: Reply,
 ) -> Result<Response, Error> {
+    let no = tenant.no;
     let (purchase, paid) = match reply {
         Reply::Entitlement(EntitlementReply::Bought(id)) => (id, None),
         Reply::Payment(reply) => {
@@ -208,12 +209,12 @@ async fn answer(
     let (purchase, entitlements, open) = api.engine.read(read).await?;
     let purchase = purchase.ok_or_else(unexpected)?;
     let next_action = open.as_ref().and_then(|it| next_action(api, it));
-    let now = api.engine.clock().now();
+    let holding = Holding::of(api, tenant.entitlements_held_us);
     let bought = Bought {
         purchase: view(&purchase),
         payment: paid
             .map(|(reply, file)| PurchasePayment { next_action, ..payment_view(&reply, &file) }),
-        entitlements: EntitlementsView::of(account, entitlements.as_ref(), now),
+        entitlements: EntitlementsView::of(account, entitlements.as_ref(), holding),
     };
     Ok((status, [(LOCATION, location)], Json(bought)).into_response())
 }

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{account_id, expected, grants, unexpected};
+use super::document::{self, Holding};
+use super::{account_id, expected, unexpected};
 use crate::Api;
 use crate::caller::Call;
 use crate::entitlements::grants::EntitlementsView;
@@ -102,8 +103,10 @@ pub async fn put(
     params(("keyId" = String, Path, description = "The user's key; percent-encoded")),
     responses(
         ObjectRejections,
-        (status = 200, description = "What it may do; the version is the ETag", body = EntitlementsView),
-        (status = 304, description = "The version is that of If-None-Match")))]
+        (status = 200, description = "What it may do; the version is the ETag. With `Accept: application/jose`, signed", content(
+            (EntitlementsView = "application/json"), (String = "application/jose"))),
+        (status = 304, description = "The version is that of If-None-Match"),
+        (status = 501, description = "There is no key to sign with")))]
 pub async fn entitlements(
     Call { api, context, uri, headers }: Call,
     Path(user): Path<String>,
@@ -117,7 +120,8 @@ pub async fn entitlements(
     };
     // The key is personal data: no error quotes it.
     let found = api.engine.read(read).await?.ok_or(Error::NoSuch("user"))?;
-    Ok(grants::answer(&api, (found.0, found.1.as_ref()), &headers))
+    let holding = Holding::of(&api, context.tenant.entitlements_held_us);
+    document::answer((found.0, found.1.as_ref()), holding, api.sealer.as_deref(), &headers)
 }
 
 async fn view(api: &Api, no: domain::TenantNo, account: AccountId) -> Result<UsersView, Error> {

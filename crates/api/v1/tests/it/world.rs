@@ -107,7 +107,7 @@ impl World {
             true => Ok(()),
             false => Err("must begin with https://".to_owned()),
         });
-        let router = v1::sign_up::router(sign_up.clone(), tenants, check);
+        let router = v1::sign_up::router(sign_up.clone(), tenants, check, None);
         let found = engine.read(|queries| queries.tenant_named("main")).await.unwrap();
         Self { sign_up, engine, router, no: found.unwrap().no, running, worker: None }
     }

@@ -92,6 +92,7 @@ fn entitlements() -> Vec<Row> {
             .body(r#"{"users":["user-of-a"]}"#)
             .of_object(),
         row("GET /v1/users/{keyId}/entitlements", may("entitlement:read")).of_object(),
+        row("GET /v1/keys", Needs::Nothing("public halves of keys")),
     ]
 }
 
@@ -346,6 +347,7 @@ fn me() -> Vec<Row> {
         row("DELETE /v1/sessions/current", Needs::Customer),
         row("DELETE /v1/sessions/{id}", Needs::Customer).at("/v1/sessions/{sessionId}").of_object(),
         row("GET /v1/me", Needs::Customer),
+        row("GET /v1/me/entitlements", Needs::Customer),
         row("PATCH /v1/me", Needs::Customer).body(r#"{"company":"changed"}"#),
         row("DELETE /v1/me", Needs::Customer).body(r#"{"password":"{password}"}"#).last(),
         row("PUT /v1/me/password", Needs::Customer)

@@ -1,0 +1,38 @@
+//! What a customer may do, for their own session.
+
+use axum::extract::State;
+use axum::response::Response;
+use domain::tenant::{ENTITLEMENTS_HELD, entitlements_held_us};
+use engine::ports::Queries;
+use http::HeaderMap;
+
+use super::SignUpApi;
+use super::context::LoggedIn;
+use crate::entitlements::document::{self, Holding};
+use crate::entitlements::grants::EntitlementsView;
+use crate::error::Error;
+use crate::openapi::NotLoggedIn;
+
+#[utoipa::path(get, path = "/v1/me/entitlements", tag = "Sign-up", operation_id = "sign_up_my_entitlements",
+    summary = "All that the customer's account may do now",
+    responses(
+        (status = 200, description = "What it may do; the version is the ETag. With `Accept: application/jose`, signed", content(
+            (EntitlementsView = "application/json"), (String = "application/jose"))),
+        (status = 304, description = "The version is that of If-None-Match"),
+        (status = 501, description = "There is no key to sign with"),
+        NotLoggedIn))]
+pub(super) async fn show(
+    State(api): State<SignUpApi>,
+    LoggedIn { sign_up, caller, .. }: LoggedIn,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let (no, account) = (caller.tenant, caller.customer.account);
+    let read = move |queries: &dyn Queries| {
+        let held = queries.tenant_value(no, ENTITLEMENTS_HELD)?.and_then(|it| it.value);
+        Ok((queries.entitlements(no, account)?, held))
+    };
+    let (found, held) = sign_up.engine().read(read).await?;
+    let held_us = entitlements_held_us(held.as_deref());
+    let holding = Holding { now: sign_up.engine().clock().now(), held_us };
+    document::answer((account, found.as_ref()), holding, api.sealer.as_deref(), &headers)
+}
