@@ -4,6 +4,7 @@
 
 mod accounts;
 mod clock;
+mod entitlements;
 mod environments;
 mod events;
 mod explain;
@@ -35,7 +36,7 @@ use crate::remote::{
 };
 
 /// The resources.
-static RESOURCES: [&Resource; 13] = [
+static RESOURCES: [&Resource; 14] = [
     &tenants::TENANTS,
     &users::USERS,
     &roles::ROLES,
@@ -46,6 +47,7 @@ static RESOURCES: [&Resource; 13] = [
     &tags::TAGS,
     &fields::FIELDS,
     &ledger::LEDGER,
+    &entitlements::ENTITLEMENTS,
     &environments::ENVIRONMENTS,
     &events::EVENTS,
     &clock::CLOCK,
@@ -128,6 +130,8 @@ enum Request {
     Advance { path: &'static str },
     /// Prints what happened to a payment.
     Explain,
+    /// Prints why an account may use a feature, or may not.
+    ExplainEntitlement,
     /// Sends the options, and the answer has a tenant's credentials, which are shown this once.
     Credentials { path: &'static str },
     /// Prints the events that there are, or those to come until it is interrupted.
@@ -135,18 +139,20 @@ enum Request {
 }
 
 impl Request {
-    /// Whether the server takes a key that makes it repeatable: Kill Bill's API, for each `POST`.
+    /// Whether the server takes a key that makes it repeatable: Kill Bill's API, for each `POST`, and grants.
     fn is_repeatable(&self) -> bool {
         match self {
             Self::Send { method, path, .. } | Self::SendList { method, path } => {
                 let is_test = path.starts_with("/1.0/kb/test/");
-                *method == Method::POST && path.starts_with("/1.0/kb/") && !is_test
+                let is_taken = path.starts_with("/1.0/kb/") || path.ends_with("/grants");
+                *method == Method::POST && is_taken && !is_test
             }
             Self::SendId { .. } => true,
             Self::List { .. }
             | Self::Show { .. }
             | Self::Advance { .. }
             | Self::Explain
+            | Self::ExplainEntitlement
             | Self::Credentials { .. }
             | Self::Events { .. } => false,
         }
@@ -163,6 +169,7 @@ impl Request {
             | Self::Show { .. }
             | Self::Advance { .. }
             | Self::Explain
+            | Self::ExplainEntitlement
             | Self::Events { .. } => false,
         }
     }
@@ -220,6 +227,8 @@ enum Kind {
     Integer,
     /// Texts with commas between them, sent as an array.
     Texts,
+    /// JSON; what is none is sent as a text.
+    Json,
     /// A file whose text is sent: a secret, which is no argument, because `ps` shows those.
     SecretFile,
     /// A text in the query.
@@ -243,6 +252,10 @@ impl Field {
 
     const fn decimal(option: &'static str, name: &'static str, help: &'static str) -> Self {
         Self { kind: Kind::Decimal, ..Self::text(option, name, help) }
+    }
+
+    const fn json(option: &'static str, name: &'static str, help: &'static str) -> Self {
+        Self { kind: Kind::Json, ..Self::text(option, name, help) }
     }
 
     const fn integer(option: &'static str, name: &'static str, help: &'static str) -> Self {
@@ -280,7 +293,9 @@ fn command(resource: &Resource) -> Command {
             match kind {
                 Kind::QueryFlag => arg = arg.action(ArgAction::SetTrue),
                 // What is below zero is refused with a word about numbers.
-                Kind::Decimal | Kind::Integer => arg = arg.allow_hyphen_values(true),
+                Kind::Decimal | Kind::Integer | Kind::Json => {
+                    arg = arg.allow_hyphen_values(true);
+                }
                 Kind::SecretFile => arg = arg.value_name("FILE"),
                 Kind::Texts => arg = arg.value_name("A,B"),
                 Kind::Text | Kind::QueryText => {}
@@ -373,6 +388,9 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
         }
         Request::Advance { path } => clock::advance(&mut remote, path, matches).await?,
         Request::Explain => explain::explain(&mut remote, matches, server.json).await?,
+        Request::ExplainEntitlement => {
+            entitlements::explain(&mut remote, matches, server.json).await?;
+        }
         Request::Credentials { path } => {
             let path = filled(&mut remote, path, action, matches).await?;
             let body = Bytes::from(Value::from(body(action, &[], matches)?).to_string());
@@ -481,7 +499,12 @@ async fn filled(
     }
     for Field { option, name, kind, .. } in action.options {
         let value = match kind {
-            Kind::Text | Kind::Texts | Kind::SecretFile | Kind::Decimal | Kind::Integer => None,
+            Kind::Text
+            | Kind::Texts
+            | Kind::SecretFile
+            | Kind::Decimal
+            | Kind::Integer
+            | Kind::Json => None,
             Kind::QueryText => text(option).map(encoded),
             Kind::QueryFlag => matches.get_flag(option).then(|| "true".to_owned()),
         };
@@ -546,6 +569,7 @@ fn body(
                 anyhow::bail!("--{option} {text}: a number was expected, such as 12.50")
             }
             Kind::Texts => text.split(',').map(str::trim).collect(),
+            Kind::Json => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
             Kind::SecretFile => read_secret(Path::new(text))?.into(),
             Kind::Text | Kind::Decimal | Kind::QueryText | Kind::QueryFlag => text.as_str().into(),
         };

@@ -262,6 +262,52 @@ fn a_payment_in_doubt_is_resolved_and_explained() {
 
 /// The server takes the request, and is gone before it answers.
 #[test]
+fn what_an_account_may_do_is_granted_explained_and_taken_back() {
+    let server = Server::start();
+    let tenant = tenant(&server);
+    let client = server.client().tenant("shop", &tenant.secret);
+    let offer = serde_json::json!({
+        "name": "Monthly", "features": { "pro": true, "seats": 2 }, "lasts": { "months": 1 },
+    });
+    crate::entitlements::sell(&client, &offer);
+    let account = tenant.json(&["accounts", "create", "--name", "Ada"])["accountId"].clone();
+    let account = account.as_str().unwrap();
+    let (code, said) = tenant.run(&["entitlements", "explain", account, "seats"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.ends_with("now: seats is not allowed: not-granted\n"), "{said}");
+    let path = format!("/v1/accounts/{account}/purchases");
+    let bought = client.post(&path, &serde_json::json!({ "offer": "monthly" })).json();
+    let grant = ["entitlements", "grant", account, "--feature", "seats", "--value", "3"];
+    let grant = [&grant[..], &["--code", "goodwill", "--idempotency-key", "once"]].concat();
+    let granted = tenant.json(&grant);
+    assert_eq!(tenant.json(&grant)["grantId"], granted["grantId"]);
+    let shown = tenant.json(&["entitlements", "show", account]);
+    let seats = shown.as_array().unwrap().iter().find(|it| it["feature"] == "seats").unwrap();
+    assert_eq!(seats["value"], 5);
+    let (code, said) = tenant.run(&["entitlements", "show", account]);
+    assert!(code == Some(0) && said.contains("FEATURE"), "{said}");
+    let (code, said) = tenant.run(&["entitlements", "explain", account, "seats"]);
+    assert_eq!(code, Some(0), "{said}");
+    for part in [
+        "by hand: goodwill",
+        "ACTIVE: offer monthly version 1",
+        bought["purchase"]["purchaseId"].as_str().unwrap(),
+        "now: seats is allowed",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let explained = tenant.json(&["entitlements", "explain", account, "seats"]);
+    assert_eq!(explained["grants"].as_array().unwrap().len(), 2);
+    assert_eq!(explained["purchases"][0]["status"], "ACTIVE");
+    let id = granted["grantId"].as_str().unwrap();
+    let (code, said) = tenant.run(&["entitlements", "revoke", account, id]);
+    assert_eq!((code, said.as_str()), (Some(0), "done\n"));
+    assert_eq!(tenant.run(&["entitlements", "revoke", account, id]).0, Some(1));
+    let unknown = tenant.run(&["entitlements", "explain", account, "none"]);
+    assert!(unknown.0 == Some(1) && unknown.1.contains("feature none"), "{unknown:?}");
+}
+
+#[test]
 fn a_payment_whose_answer_is_lost_is_sent_again_without_a_second_charge() {
     let server = Server::start();
     let tenant = tenant(&server);
