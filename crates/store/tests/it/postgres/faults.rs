@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use domain::{Seq, TenantNo};
 use engine::ports::{
-    AccessQueries as _, AccountQueries as _, FollowerQueries as _, Queries as _, ReadLimits,
-    Store as _, StoreError, TenantQueries as _,
+    AccessQueries as _, AccountQueries as _, EntitlementQueries as _, FollowerQueries as _,
+    Queries as _, ReadLimits, Store as _, StoreError, TenantQueries as _,
 };
 use store::driver::Value;
 use store::{Options, Reader, Server, SqlStore, open_server};
@@ -313,6 +313,7 @@ fn a_nul_is_in_no_text() {
     let page = engine::ports::Page { offset: 0, limit: 10 };
     assert_eq!(queries.search_accounts(TenantNo(1), "a\0b", page).unwrap().matching, 0);
     assert!(queries.account_by_key(TenantNo(1), "\0").unwrap().is_none());
+    assert_eq!(queries.account_of_user(TenantNo(1), "a\0b").unwrap(), None);
 }
 
 /// A read that waits in the server is cancelled there, once its time has passed or its caller has gone.

@@ -2,15 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use domain::account_user::{SetAccountUsers, user_claim};
 use domain::change::{Change, ClaimChange};
 use domain::claim::{Claim, ClaimKey, ClaimKind};
+use domain::command::EntitlementCommand;
 use domain::customer::{CustomerRejection, email_claim};
+use domain::definition::Expected;
 use domain::payment::ReplyKey;
 use domain::read::Read;
-use domain::{PartitionNo, Reply, Seq, TenantNo};
+use domain::reply::AccountReply;
+use domain::{AccountId, Command, PartitionNo, Person, Reply, Seq, TenantNo};
+use engine::Answer;
+use engine::partition::Verdict;
 use engine::ports::{
-    AccountQueries as _, Batch, CustomerQueries as _, FollowerQueries as _, OutcomeQueries as _,
-    Store, StoreError, StoredReply,
+    AccountQueries as _, Batch, CustomerQueries as _, EntitlementQueries as _,
+    FollowerQueries as _, OutcomeQueries as _, Store, StoreError, StoredReply,
 };
 use store::verify::verify;
 use store::{Error, Options, Share, SqlStore, open_share};
@@ -20,7 +26,7 @@ use super::Scratch;
 use crate::commits::{account_created, account_id, batch, two_tenants};
 use crate::customers;
 use crate::sqlite::number;
-use crate::workload::{BEGIN, Workload};
+use crate::workload::{BEGIN, Workload, create_account};
 
 const PARTITIONS: u16 = 3;
 
@@ -108,6 +114,58 @@ fn a_key_that_two_want_goes_to_one_and_the_other_learns_of_it() {
     assert!(matches!(b.commit(&late), Err(StoreError::KeyTaken)));
     let now = b.load(&[Read::Claim(key.clone())].into(), &BTreeSet::new()).unwrap();
     assert_eq!(now.state.claims[&key].unwrap().owner, account_id(8).uuid());
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
+fn a_users_key_is_of_one_account_whichever_partition_maps_it() {
+    let scratch = Scratch::new();
+    let mut a = two_tenants(open(&scratch, 0), 5);
+    let mut b = Workload::new(open(&scratch, 1), 6);
+    let tenant = a.tenants[0];
+    let create = |key: &str| create_account(Some(key.to_owned()), Person::default());
+    let account = |workload: &mut Workload<SqlStore>, key: &str| {
+        let reply = workload.accepted(tenant, create(key));
+        let Reply::Account(AccountReply::Created(id)) = reply else { panic!("{reply:?}") };
+        id
+    };
+    let (of_a, of_b) = (account(&mut a, "ann"), account(&mut b, "bea"));
+    let set = |account, users: &[&str]| {
+        let users = users.iter().map(|it| (*it).to_owned()).collect();
+        let set = SetAccountUsers { account, users, expected: Expected::Anything };
+        Command::Entitlement(EntitlementCommand::SetUsers(Box::new(set)))
+    };
+    let is_refused = |workload: &mut Workload<SqlStore>, command| {
+        let verdict = workload.one(tenant, command);
+        matches!(verdict, Verdict::Answered(Answer::Refused(_)))
+    };
+    let queries = b.partition.store().queries(1).unwrap();
+    let of = |user: &str| queries.account_of_user(tenant, user).unwrap();
+    a.accepted(tenant, set(of_a, &["u", "v"]));
+    assert!(is_refused(&mut b, set(of_b, &["u"])), "mapped in the other partition");
+    assert!(is_refused(&mut b, create("u")), "nor is an account made with it");
+    assert!(is_refused(&mut b, set(of_b, &["ann"])), "nor an external key of one there");
+    assert!(is_refused(&mut b, set(of_b, &[&of_a.to_string()])), "nor an id");
+    assert_eq!([of("u"), of("ann"), of(&of_a.to_string())], [Some(of_a); 3]);
+    a.accepted(tenant, set(of_a, &["v"]));
+    b.accepted(tenant, set(of_b, &["u"]));
+    assert_eq!([of("u"), of("v")], [Some(of_b), Some(of_a)]);
+    // Both have looked, and found it free: the one who commits first has it.
+    let key = user_claim(tenant, "w");
+    let claimed = |at: i64, owner: AccountId| {
+        let mut entry = account_created(Seq(at), account_id(u128::from(at.unsigned_abs())));
+        let claim = Claim { owner: owner.uuid(), account: Some(owner) };
+        entry.changes.push(Change::Claim(ClaimChange::Taken { key: key.clone(), claim }));
+        batch(vec![entry])
+    };
+    let (at_a, at_b) = (a.head().0 + 1, b.head().0 + 1);
+    drop((a, b));
+    let (mut a, mut b) = (open(&scratch, 0), open(&scratch, 1));
+    assert_eq!([a.open().unwrap().next_seq, b.open().unwrap().next_seq], [Seq(at_a), Seq(at_b)]);
+    begin(&mut a, &[Read::Claim(key.clone())], &[]);
+    begin(&mut b, &[Read::Claim(key.clone())], &[]);
+    b.commit(&claimed(at_b, of_b)).unwrap();
+    assert!(matches!(a.commit(&claimed(at_a, of_a)), Err(StoreError::KeyTaken)));
 }
 
 #[test]
