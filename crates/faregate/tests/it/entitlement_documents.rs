@@ -144,6 +144,7 @@ fn a_customer_sees_what_they_may_do() {
     let shown = customer.get("/v1/me/entitlements");
     assert_eq!(shown.status, 200, "{}", shown.text());
     assert_eq!(shown.json()["features"][0]["feature"], "pro");
+    assert_eq!(shown.header("cache-control"), Some("no-store"));
     let etag = shown.header("etag").unwrap().to_owned();
     let again = customer.clone().header("If-None-Match", &etag);
     assert_eq!(again.get("/v1/me/entitlements").status, 304);

@@ -5,6 +5,7 @@ use axum::response::Response;
 use domain::tenant::{ENTITLEMENTS_HELD, entitlements_held_us};
 use engine::ports::Queries;
 use http::HeaderMap;
+use http::header::{CACHE_CONTROL, HeaderValue};
 
 use super::SignUpApi;
 use super::context::LoggedIn;
@@ -34,5 +35,8 @@ pub(super) async fn show(
     let (found, held) = sign_up.engine().read(read).await?;
     let held_us = entitlements_held_us(held.as_deref());
     let holding = Holding { now: sign_up.engine().clock().now(), held_us };
-    document::answer((account, found.as_ref()), holding, api.sealer.as_deref(), &headers)
+    let of = (account, found.as_ref());
+    let mut answer = document::answer(of, holding, api.sealer.as_deref(), &headers)?;
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(answer)
 }
