@@ -2,6 +2,7 @@
 //! that goes back, grants that are over, and processes that die; beside a naive model of what each account has.
 
 mod model;
+mod people;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,11 +44,11 @@ use crate::random::Random;
 const TENANT: TenantNo = TenantNo(1);
 const GATEWAY: &str = "till";
 /// How many things happen in a run.
-const STEPS: usize = 300;
+const STEPS: usize = 500;
 /// What is sold, in minor units.
 const PRICES: [i64; 2] = [1_000, 1_200];
 /// How many accounts are made in a run, with those that take the place of closed ones.
-const ACCOUNTS_MAX: usize = 5;
+const ACCOUNTS_MAX: usize = 6;
 const OFFERS: [&str; 3] = ["monthly", "once", "forever"];
 
 /// A bug planted at the store.
@@ -65,6 +66,12 @@ pub enum PurchaseMutant {
     DropsTimer,
     /// Closed accounts are loaded as open ones.
     ForgetsClosing,
+    /// The offer for newcomers is not loaded.
+    ForgetsNewcomers,
+    /// Keys of users are loaded as if they were free.
+    ForgetsKeys,
+    /// What an erasure unmaps is not written.
+    KeepsUsers,
 }
 
 /// What an event said that an account has.
@@ -107,6 +114,12 @@ impl Store for Planted {
         if self.mutant == Some(PurchaseMutant::ForgetsClosing) {
             loaded.state.closed_accounts.clear();
         }
+        if self.mutant == Some(PurchaseMutant::ForgetsNewcomers) {
+            loaded.state.newcomers_offers.values_mut().for_each(|it| *it = None);
+        }
+        if self.mutant == Some(PurchaseMutant::ForgetsKeys) {
+            loaded.state.claims.values_mut().for_each(|it| *it = None);
+        }
         Ok(loaded)
     }
 
@@ -135,6 +148,9 @@ impl Planted {
         match (change, self.mutant) {
             (Change::Timer(TimerChange::Set(it)), Some(PurchaseMutant::DropsTimer)) => {
                 it.key.kind == TimerKind::Entitlements
+            }
+            (Change::Entitlement(EntitlementChange::Users(it)), mutant) => {
+                mutant == Some(PurchaseMutant::KeepsUsers) && it.mapped.is_empty()
             }
             (Change::Entitlement(EntitlementChange::Entitlements(it)), mutant) => {
                 let now = it.grants.len();
@@ -186,6 +202,10 @@ pub struct Tally {
     pub refused: usize,
     /// Successes that were taken back, and failures that were none.
     pub corrected: usize,
+    /// Newcomers who got the offer for them.
+    pub newcomers: usize,
+    /// Lists of users that were mapped.
+    pub mapped: usize,
     /// Timers of entitlements that fired.
     pub fired: usize,
     pub deaths: usize,
@@ -207,6 +227,8 @@ struct World {
     /// Chargebacks, by the key of their case.
     cases: Vec<(PaymentId, String)>,
     grants: Vec<(AccountId, GrantId)>,
+    /// How many seats newcomers get; 0 while they get nothing.
+    welcome: i64,
     model: Model,
     events: Events,
     tally: Tally,
@@ -225,6 +247,7 @@ pub fn run(seed: u64, mutant: Option<PurchaseMutant>) -> Result<Tally, String> {
         world.step()?;
         world.audit()?;
     }
+    world.settle()?;
     world.advance(world.now + 100 * Timestamp::DAY_US)?;
     world.audit()?;
     world.check_events()?;
@@ -264,6 +287,7 @@ impl World {
             called: vec![],
             cases: vec![],
             grants: vec![],
+            welcome: 0,
             model: Model::default(),
             events,
             tally: Tally::default(),
@@ -285,6 +309,7 @@ impl World {
         for offer in OFFERS {
             self.put_offer(offer)?;
         }
+        self.put_offer_for_newcomers()?;
         (0..3).try_for_each(|_| self.add_account())
     }
 
@@ -311,7 +336,7 @@ impl World {
     }
 
     fn step(&mut self) -> Result<(), String> {
-        match self.random.below(100) {
+        match self.random.below(112) {
             0..=29 => self.buy(),
             30..=54 => self.answer(),
             55..=66 => self.inquire(),
@@ -324,6 +349,9 @@ impl World {
             88..=92 => self.grant(),
             93..=94 => self.revoke(),
             95 => self.close(),
+            96 => self.put_offer_for_newcomers(),
+            97..=98 => self.join(),
+            99..=107 => self.map_users(),
             _ => {
                 self.tally.deaths += 1;
                 self.partition = opened(&self.disk, &self.settings, (self.mutant, &self.events));
@@ -332,6 +360,20 @@ impl World {
                 calls.iter().try_for_each(|it| self.replied(it, GatewayAnswer::TimedOut))
             }
         }
+    }
+
+    /// The gateway answers for all that it was called for: what waits for an outcome has it.
+    fn settle(&mut self) -> Result<(), String> {
+        for call in std::mem::take(&mut self.calls) {
+            self.replied(&call, GatewayAnswer::Outcome(GatewayOutcome::new(GatewayStatus::Error)))?;
+        }
+        for (payment, transaction) in self.called.clone() {
+            let knowledge = GatewayKnowledge::Found(GatewayOutcome::new(GatewayStatus::Processed));
+            let asked_at = Timestamp(self.now);
+            let it = GatewayInquired { payment, transaction, knowledge, asked_at };
+            self.submit(Command::Payment(PaymentCommand::GatewayInquired(it)))?;
+        }
+        Ok(())
     }
 
     fn put_offer(&mut self, key: &str) -> Result<(), String> {
@@ -595,6 +637,15 @@ impl World {
                 let text = format!("{} is {}", it.id, it.status.name());
                 return Err(format!("a purchase says that its account was closed: {text}"));
             }
+        }
+        let mapped = self.disk.account_users();
+        let expected = self.model.users().iter();
+        if !expected
+            .map(|(key, of)| (key, vec![*of]))
+            .eq(mapped.iter().map(|(key, of)| (key, of.clone())))
+        {
+            let text = format!("{mapped:?}, not {:?}", self.model.users());
+            return Err(format!("a user is of the account that has it: {text}"));
         }
         let entitled = self.disk.entitlements();
         for account in &self.accounts {

@@ -27,6 +27,16 @@ impl MemoryDisk {
     pub fn entitlements(&self) -> Vec<Entitlements> {
         self.tables().entitlements.granted().cloned().collect()
     }
+
+    /// The users that are mapped to accounts, by their keys; each account that has one.
+    #[must_use]
+    pub fn account_users(&self) -> BTreeMap<String, Vec<AccountId>> {
+        let mut users: BTreeMap<String, Vec<AccountId>> = BTreeMap::new();
+        for ((_, account), keys) in &self.tables().entitlements.users {
+            keys.iter().for_each(|key| users.entry(key.clone()).or_default().push(*account));
+        }
+        users
+    }
 }
 
 /// The tables of what is sold and bought.

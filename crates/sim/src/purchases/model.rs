@@ -19,6 +19,9 @@ pub(super) struct Model {
     purchases: BTreeMap<PurchaseId, Bought>,
     by_hand: BTreeMap<GrantId, (AccountId, i64, Term)>,
     closed: BTreeSet<AccountId>,
+    /// What newcomers got, and when that holds.
+    newcomers: BTreeMap<AccountId, (Term, i64)>,
+    users: BTreeMap<String, AccountId>,
 }
 
 /// What is known of a purchase.
@@ -80,9 +83,35 @@ impl Model {
     pub(super) fn close(&mut self, account: AccountId) {
         self.closed.insert(account);
         self.by_hand.retain(|_, (of, ..)| *of != account);
+        self.newcomers.remove(&account);
         for it in self.purchases.values_mut().filter(|it| it.account == account) {
             it.holds = None;
         }
+    }
+
+    /// An account is made for a newcomer: it has a number of seats and the switch until then.
+    pub(super) fn join(&mut self, account: AccountId, (from, until): (i64, i64), seats: i64) {
+        self.newcomers.insert(account, ((from, Some(until)), seats));
+    }
+
+    /// Maps users to an account; whether they may be.
+    pub(super) fn map_users(&mut self, account: AccountId, users: &[String]) -> bool {
+        let is_others = |user: &String| self.users.get(user).is_some_and(|of| *of != account);
+        if users.iter().any(is_others) {
+            return false;
+        }
+        self.users.retain(|_, of| *of != account);
+        self.users.extend(users.iter().map(|user| (user.clone(), account)));
+        true
+    }
+
+    /// The person of an account is erased.
+    pub(super) fn erase(&mut self, account: AccountId) {
+        self.users.retain(|_, of| *of != account);
+    }
+
+    pub(super) const fn users(&self) -> &BTreeMap<String, AccountId> {
+        &self.users
     }
 
     pub(super) fn is_closed(&self, account: AccountId) -> bool {
@@ -137,7 +166,8 @@ impl Model {
     pub(super) fn follow(&mut self, disk: &MemoryDisk, now: i64) -> Changed {
         let mut changed = Changed::default();
         for purchase in disk.purchases() {
-            let payment = purchase.payment_id.expect("nothing here is free");
+            // What newcomers get is free.
+            let Some(payment) = purchase.payment_id else { continue };
             let file = disk.payment(purchase.tenant, payment).expect("it is paid by it");
             let known = self.purchases.get(&purchase.id).map(|it| (it.money, it.terms.clone()));
             let offer = || self.offers[&purchase.offer].clone();
@@ -233,6 +263,12 @@ impl Model {
             if let FeatureValue::Limit(limit) = it.terms.features["seats"] {
                 *seats.get_or_insert(0) += limit;
             }
+        }
+        if let Some((term, value)) = self.newcomers.get(&account)
+            && is_on(*term)
+        {
+            has.insert("pro".to_owned(), FeatureValue::On);
+            *seats.get_or_insert(0) += value;
         }
         for (of, value, term) in self.by_hand.values() {
             if *of == account && is_on(*term) {

@@ -16,12 +16,16 @@ fn accounts_have_what_they_paid_for() {
         all.late += tally.late;
         all.refused += tally.refused;
         all.corrected += tally.corrected;
+        all.newcomers += tally.newcomers;
+        all.mapped += tally.mapped;
         all.fired += tally.fired;
         all.deaths += tally.deaths;
     }
-    let Tally { paid, returned, duplicates, late, refused, corrected, fired, deaths } = all;
-    let counts = [paid, returned, duplicates, late, refused, corrected, fired, deaths];
-    assert!(counts.into_iter().all(|count| count > 50), "each happens often: {all:?}");
+    let Tally { paid, returned, duplicates, late, refused, corrected, .. } = all;
+    let Tally { newcomers, mapped, fired, deaths, .. } = all;
+    let money = [paid, returned, duplicates, late, refused, corrected];
+    let mut counts = money.into_iter().chain([newcomers, mapped, fired, deaths]);
+    assert!(counts.all(|count| count > 50), "each happens often: {all:?}");
 }
 
 /// The check that fails of some seed.
@@ -38,5 +42,8 @@ fn planted_bugs_are_found() {
     check(PurchaseMutant::ForgetsBought, "what may not be bought is refused");
     check(PurchaseMutant::StaysOn, "an account has what it paid for");
     check(PurchaseMutant::DropsTimer, "the last event says what the account has");
-    check(PurchaseMutant::ForgetsClosing, "a purchase says that its account was closed");
+    check(PurchaseMutant::ForgetsNewcomers, "an account has what it paid for");
+    check(PurchaseMutant::ForgetsKeys, "a key is of one account");
+    check(PurchaseMutant::KeepsUsers, "a user is of the account that has it");
+    check(PurchaseMutant::ForgetsClosing, "what may not be bought is refused");
 }

@@ -1,0 +1,99 @@
+//! Newcomers and what they get, and the users of accounts.
+
+use std::collections::BTreeMap;
+
+use domain::account::EraseAccount;
+use domain::account_user::SetAccountUsers;
+use domain::command::{AccountCommand, CustomerCommand, EntitlementCommand};
+use domain::customer::{Profile, Register, Taken, Verification};
+use domain::definition::Expected;
+use domain::feature::FeatureValue;
+use domain::offer::{Again, Buyers, Lasts, OfferTerms, PutOffer, Revocation};
+use domain::payment_method::CreatePaymentMethod;
+use domain::{AccountId, Command, Currency, Person, Timestamp};
+
+use super::{ACCOUNTS_MAX, GATEWAY, World};
+
+/// How long newcomers have what they get, in days.
+const WELCOME_DAYS: u32 = 45;
+
+impl World {
+    /// What newcomers get from now on.
+    pub(super) fn put_offer_for_newcomers(&mut self) -> Result<(), String> {
+        self.welcome = self.random.between(0, 3);
+        let terms = OfferTerms {
+            name: "welcome".to_owned(),
+            price: None,
+            features: BTreeMap::from([
+                ("pro".to_owned(), FeatureValue::On),
+                ("seats".to_owned(), FeatureValue::Limit(self.welcome)),
+            ]),
+            lasts: Lasts::Days(WELCOME_DAYS),
+            on_refund: Revocation::AtOnce,
+            on_chargeback: Revocation::AtOnce,
+            again: Again::Refuse,
+            buyers: Buyers::default(),
+            refunds_duplicates: false,
+            is_trial: true,
+            for_newcomers: true,
+            // Without seats it is given to nobody.
+            withdrawn: self.welcome == 0,
+        };
+        let key = "welcome".to_owned();
+        let put = PutOffer { key, terms, expected: Expected::Anything };
+        self.submit(EntitlementCommand::PutOffer(Box::new(put)).into()).map(drop)
+    }
+
+    /// A customer signs up, unless there are accounts enough.
+    pub(super) fn join(&mut self) -> Result<(), String> {
+        if self.accounts.len() >= ACCOUNTS_MAX {
+            return Ok(());
+        }
+        let email = format!("{}@example.com", self.minted);
+        let register = Register {
+            profile: Profile { email: email.clone(), email_key: email, ..Profile::default() },
+            person: Person::default(),
+            currency: Currency::parse("USD"),
+            password_hash: "hash".to_owned(),
+            taken: Taken::Refuse,
+            verification: Verification::Given,
+            operation: None,
+        };
+        let command = Command::Customer(CustomerCommand::Register(Box::new(register)));
+        let (id, is_accepted) = self.submit(command)?;
+        if !is_accepted {
+            return Err("a newcomer is registered".to_owned());
+        }
+        let account: AccountId = id.entity(0);
+        if self.welcome > 0 {
+            let until = self.now + i64::from(WELCOME_DAYS) * Timestamp::DAY_US;
+            self.model.join(account, (self.now, until), self.welcome);
+            self.tally.newcomers += 1;
+        }
+        let method = CreatePaymentMethod::default_of(account, GATEWAY.to_owned());
+        self.submit(Command::Account(AccountCommand::CreatePaymentMethod(method)))?;
+        self.accounts.push(account);
+        Ok(())
+    }
+
+    /// Maps a few of few keys to an account, or erases the person of one.
+    pub(super) fn map_users(&mut self) -> Result<(), String> {
+        let account = *self.random.pick(&self.accounts);
+        if self.random.chance(100) {
+            self.model.erase(account);
+            let erase = AccountCommand::Erase(EraseAccount { account });
+            return self.submit(Command::Account(erase)).map(drop);
+        }
+        let count = self.random.below(3);
+        let users: Vec<String> =
+            (0..count).map(|_| format!("user-{}", self.random.below(8))).collect();
+        let may = self.model.map_users(account, &users);
+        let set = SetAccountUsers { account, users, expected: Expected::Anything };
+        let (_, is_accepted) = self.submit(EntitlementCommand::SetUsers(Box::new(set)).into())?;
+        self.tally.mapped += usize::from(is_accepted);
+        match may == is_accepted {
+            true => Ok(()),
+            false => Err(format!("a key is of one account: {account}, refused: {}", !is_accepted)),
+        }
+    }
+}
