@@ -84,6 +84,8 @@ pub const PERMISSIONS: &[&str] = &[
     "entitlement:read",
     "entitlement:grant",
     "entitlement:users",
+    "usage:read",
+    "usage:write",
 ];
 
 /// Writes a permission the way it is stored: `account` becomes `account:*`; `None` where nothing

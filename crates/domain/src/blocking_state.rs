@@ -119,6 +119,8 @@ pub enum ClosedTo {
     PaymentMethod,
     /// A grant.
     Entitlements,
+    /// Usage and reservations.
+    Usage,
 }
 
 impl ClosedTo {
@@ -129,6 +131,7 @@ impl ClosedTo {
             Self::Payment(operation) => operation.killbill_name(),
             Self::PaymentMethod => "ADD_PAYMENT_METHOD",
             Self::Entitlements => "GRANT_FEATURE",
+            Self::Usage => "RECORD_USAGE",
         }
     }
 }

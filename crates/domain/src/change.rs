@@ -30,6 +30,7 @@ use crate::reply::Reply;
 use crate::tag::{Tag, TagDefinition};
 use crate::tenant::{Tenant, TenantValue};
 use crate::timer::{Timer, TimerKey};
+use crate::usage::{Reservation, Usage, UsageEvent};
 use crate::{AccountId, CustomerId, Revision, SessionId, Timestamp, TransactionId};
 
 /// One row written. Most rows are after-images: the whole entity as it is now.
@@ -179,6 +180,11 @@ pub enum EntitlementChange {
     Entitlements(Box<Entitlements>),
     /// Users that are mapped to an account, or no longer.
     Users(Box<ChangedUsers>),
+    /// What an account used of a feature in a period.
+    Usage(Box<Usage>),
+    /// An event that was counted.
+    UsageEvent(Box<UsageEvent>),
+    Reservation(Box<Reservation>),
 }
 
 /// A row of the claims on unique keys.
@@ -242,7 +248,10 @@ impl Change {
                 EntitlementChange::Feature(_)
                 | EntitlementChange::Offer(_)
                 | EntitlementChange::Entitlements(_)
-                | EntitlementChange::Users(_) => None,
+                | EntitlementChange::Users(_)
+                | EntitlementChange::Usage(_)
+                | EntitlementChange::UsageEvent(_)
+                | EntitlementChange::Reservation(_) => None,
             },
             Self::Tenant(_)
             | Self::Access(_)
@@ -339,7 +348,10 @@ impl Change {
                 EntitlementChange::Offer(it) => Some(it.revision),
                 EntitlementChange::Purchase(it) => Some(it.revision),
                 EntitlementChange::Entitlements(it) => Some(it.revision),
-                EntitlementChange::Users(_) => None,
+                EntitlementChange::Users(_)
+                | EntitlementChange::Usage(_)
+                | EntitlementChange::UsageEvent(_)
+                | EntitlementChange::Reservation(_) => None,
             },
             Self::Claim(_) | Self::Timer(_) | Self::ReplySettled { .. } => None,
         }
@@ -398,7 +410,10 @@ impl Change {
                 EntitlementChange::Offer(it) => Some(&mut it.revision),
                 EntitlementChange::Purchase(it) => Some(&mut it.revision),
                 EntitlementChange::Entitlements(it) => Some(&mut it.revision),
-                EntitlementChange::Users(_) => None,
+                EntitlementChange::Users(_)
+                | EntitlementChange::Usage(_)
+                | EntitlementChange::UsageEvent(_)
+                | EntitlementChange::Reservation(_) => None,
             },
             Self::Claim(_) | Self::Timer(_) | Self::ReplySettled { .. } => None,
         }

@@ -6,6 +6,7 @@ use crate::blocking_state::Blocks;
 use crate::dispute::{DisputeCase, DisputeStatus};
 use crate::entitlement::{EntitledFeature, GrantedFeature};
 use crate::payment::{TransactionStatus, TransactionType};
+use crate::period::Period;
 use crate::purchase::PurchaseStatus;
 use crate::tag::NamedDefinition;
 use crate::webhook::DisableReason;
@@ -153,6 +154,16 @@ pub enum Event {
         /// How many features it has in all.
         total: usize,
     },
+    /// An account has used as much of a feature as it has, for the first time in a period.
+    LimitReached {
+        account: AccountId,
+        /// The feature's key.
+        feature: String,
+        /// What it has in all.
+        limit: i64,
+        used: i64,
+        period: Period,
+    },
     /// A tenant stored a value.
     TenantConfigChanged { value: TenantValueId, key: String },
     /// A tenant deleted what it had stored under a key that means something.
@@ -207,6 +218,7 @@ impl Event {
             | Self::EntitlementsRevoked { account, .. }
             | Self::EntitlementsExpired { account, .. }
             | Self::EntitlementsChanged { account, .. }
+            | Self::LimitReached { account, .. }
             | Self::DisputeEvidenceDue { account, .. } => Some(*account),
             Self::TenantConfigChanged { .. }
             | Self::TenantConfigDeleted { .. }

@@ -11,7 +11,7 @@ use crate::reply::{Outcome, Reply};
 use crate::rules::{
     access, account, account_email, account_user, blocking_state, change_request, custom_field,
     customer, definition, entitlement, environment, import, method_step, offer, operation, payment,
-    payment_method, purchase, tag, tenant,
+    payment_method, purchase, tag, tenant, usage,
 };
 use crate::state::State;
 
@@ -152,6 +152,11 @@ fn of_entitlements(state: &State, command: &EntitlementCommand, cx: &mut Context
         EntitlementCommand::Revoke(it) => entitlement::revoke(state, it, cx),
         EntitlementCommand::Continue(it) => entitlement::proceed(state, it, cx),
         EntitlementCommand::SetUsers(it) => account_user::set(state, it, cx),
+        EntitlementCommand::RecordUsage(it) => usage::record(state, it, cx),
+        EntitlementCommand::RecordUsages(it) => usage::record_all(state, it, cx),
+        EntitlementCommand::Reserve(it) => usage::reserve(state, it, cx),
+        EntitlementCommand::Confirm(it) => usage::confirm(state, it, cx),
+        EntitlementCommand::Release(it) => usage::release(state, it, cx),
     }
 }
 

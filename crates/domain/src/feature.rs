@@ -78,7 +78,7 @@ pub struct LimitTerms {
 }
 
 /// When the count of a limit starts again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Reset {
     Never,
     Day,

@@ -61,6 +61,8 @@ pub mod kind {
     pub enum Purchase {}
     /// A feature that an account has for a time.
     pub enum Grant {}
+    /// A part of a limit that is kept for something.
+    pub enum Reservation {}
 }
 
 /// Names a tenant to the outside. Inside, rows carry the shorter [`TenantNo`].
@@ -113,6 +115,8 @@ pub type DisputeId = Id<kind::Dispute>;
 pub type PurchaseId = Id<kind::Purchase>;
 /// Names a grant.
 pub type GrantId = Id<kind::Grant>;
+/// Names a reservation.
+pub type ReservationId = Id<kind::Reservation>;
 
 impl<K> Id<K> {
     /// Takes a UUID as it is, for ids that come from a client or from storage.

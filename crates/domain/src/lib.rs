@@ -31,6 +31,7 @@ pub mod health;
 mod id;
 pub mod import;
 pub mod ledger;
+pub mod level;
 pub mod mail;
 mod merchant_account;
 mod money;
@@ -42,6 +43,7 @@ pub mod payment;
 pub mod payment_attempt;
 pub mod payment_method;
 pub mod payment_rules;
+pub mod period;
 mod properties;
 pub mod purchase;
 pub mod read;
@@ -59,6 +61,7 @@ pub mod tenant;
 mod testing;
 mod time;
 pub mod timer;
+pub mod usage;
 pub mod webhook;
 
 pub use account::{Account, Person};
@@ -71,8 +74,9 @@ pub use execute::{Executed, execute};
 pub use id::{
     AccountEmailId, AccountId, AttemptId, BlockingStateId, ChangeRequestId, CustomFieldId,
     CustomerId, DefinitionId, DisputeId, EnvironmentId, GrantId, Id, MailId, OperationId,
-    PaymentId, PaymentMethodId, PurchaseId, RequestId, SecretId, SessionId, TagDefinitionId, TagId,
-    TenantId, TenantNo, TenantValueId, TokenId, TransactionId, WebhookEndpointId, kind, mix,
+    PaymentId, PaymentMethodId, PurchaseId, RequestId, ReservationId, SecretId, SessionId,
+    TagDefinitionId, TagId, TenantId, TenantNo, TenantValueId, TokenId, TransactionId,
+    WebhookEndpointId, kind, mix,
 };
 pub use merchant_account::MerchantAccount;
 pub use money::{AmountError, AmountMinor, Currency};

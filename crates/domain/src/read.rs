@@ -6,9 +6,10 @@ use crate::dispute::DisputeCase;
 use crate::object::Object;
 use crate::tag::TagKey;
 use crate::timer::TimerKey;
+use crate::usage::EventKey;
 use crate::{
     AccountId, ChangeRequestId, CustomerId, EnvironmentId, OperationId, PaymentId, PaymentMethodId,
-    SecretId, TagDefinitionId, TenantNo, TransactionId,
+    ReservationId, SecretId, TagDefinitionId, TenantNo, TransactionId,
 };
 
 /// How many scheduled attempts of an account are looked at.
@@ -81,4 +82,19 @@ pub enum Read {
     Entitlements(TenantNo, AccountId),
     /// The users that are mapped to an account.
     AccountUsers(TenantNo, AccountId),
+    /// What an account used.
+    Usage(UsageRead),
+}
+
+/// A row of what an account used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UsageRead {
+    /// What it used of a feature in its newest periods; at most [`PERIODS_MAX`](crate::usage::PERIODS_MAX).
+    Feature(TenantNo, AccountId, String),
+    /// What it used in the periods in which something is reserved.
+    Reserved(TenantNo, AccountId),
+    /// An event that was counted.
+    Event(TenantNo, AccountId, EventKey),
+    /// A reservation; it comes with what its account used in its period.
+    Reservation(TenantNo, AccountId, ReservationId),
 }

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use crate::blocking_state::ClosedTo;
 use crate::change_request::ChangeStatus;
 use crate::customer::CustomerRejection;
+use crate::level::Counted;
 use crate::object::ObjectType;
 use crate::payment::{PaymentState, TransactionType};
 use crate::{
     AccountId, ChangeRequestId, CustomFieldId, EnvironmentId, GrantId, PaymentId, PaymentMethodId,
-    PurchaseId, SecretId, TagDefinitionId,
+    PurchaseId, ReservationId, SecretId, TagDefinitionId,
 };
 
 /// Why a command was refused; nothing was written. Durable format: additive only.
@@ -316,6 +317,25 @@ pub enum EntitlementRejection {
     UserTaken {
         /// Such as `users[7]`.
         field: String,
+    },
+    /// The account has nothing of the feature.
+    #[error("the account has nothing of the feature {feature}")]
+    NotEntitled { feature: String },
+    /// The account would use more of the feature than it has.
+    #[error("the account has {} of the feature {} left", .0.level.left(), .0.feature)]
+    LimitReached(Box<Counted>),
+    /// The event was counted before.
+    #[error("the event was counted before")]
+    EventCounted(Box<Counted>),
+    /// No such reservation of the account, or forgotten.
+    #[error("there is no reservation {id}")]
+    ReservationNotFound { id: ReservationId },
+    /// The reservation was confirmed or released, or it is over.
+    #[error("the reservation {id} is {status}")]
+    ReservationEnded {
+        id: ReservationId,
+        /// `confirmed`, `released` or `expired`.
+        status: String,
     },
 }
 

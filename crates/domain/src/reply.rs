@@ -3,11 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::customer::CustomerReply;
+use crate::level::Counted;
 use crate::payment::TransactionStatus;
 use crate::payment_method::MethodRefused;
+use crate::usage::Recorded;
 use crate::{
     AccountId, AttemptId, ChangeRequestId, EnvironmentId, GrantId, PaymentId, PaymentMethodId,
-    PurchaseId, Rejection, SecretId, TagDefinitionId, TenantId, TransactionId,
+    PurchaseId, Rejection, ReservationId, SecretId, TagDefinitionId, TenantId, Timestamp,
+    TransactionId,
 };
 
 /// An answer to an accepted command, grouped as the commands are.
@@ -77,6 +80,12 @@ pub enum EntitlementReply {
     Bought(PurchaseId),
     /// A feature was granted.
     Granted(GrantId),
+    /// Usage was counted.
+    Counted(Counted),
+    /// What became of the items of a batch, in their order.
+    Recorded(Vec<Recorded>),
+    /// Something was reserved.
+    Reserved { reservation: ReservationId, until: Timestamp, counted: Counted },
 }
 
 /// The answer to a command about an account.

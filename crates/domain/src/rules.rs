@@ -30,3 +30,4 @@ mod routing_rules;
 pub(crate) mod tag;
 pub(crate) mod tenant;
 mod timer;
+pub(crate) mod usage;

@@ -28,14 +28,16 @@ use crate::payment::{Outstanding, Payment, PaymentFile, Transaction};
 use crate::payment_attempt::{AttemptState, PaymentAttempt, PaymentVelocity};
 use crate::payment_method::PaymentMethod;
 use crate::payment_rules::PaymentRules;
+use crate::period::Period;
 use crate::purchase::Purchase;
 use crate::tag::{DefinitionRef, Tag, TagDefinition, TagKey};
 use crate::tenant::{Tenant, TenantValue};
 use crate::timer::{Timer, TimerKey};
+use crate::usage::{EventKey, Reservation, Usage, UsageEvent};
 use crate::{
     AccountEmailId, AccountId, BlockingStateId, ChangeRequestId, CustomFieldId, CustomerId,
-    EnvironmentId, OperationId, PaymentId, PaymentMethodId, PurchaseId, SecretId, TagDefinitionId,
-    TenantNo, TransactionId,
+    EnvironmentId, OperationId, PaymentId, PaymentMethodId, PurchaseId, ReservationId, SecretId,
+    TagDefinitionId, TenantNo, TransactionId,
 };
 
 /// The rows of a batch. A row that was looked for and is not there is present as `None`; a look at
@@ -123,6 +125,12 @@ pub struct State {
     pub entitlements: BTreeMap<(TenantNo, AccountId), Option<Entitlements>>,
     /// The keys of the users that are mapped to accounts.
     pub account_users: BTreeMap<(TenantNo, AccountId), BTreeSet<String>>,
+    /// What accounts used of features, by the keys of features.
+    pub usage: BTreeMap<(TenantNo, AccountId, String), BTreeMap<Period, Usage>>,
+    /// Accounts all of whose counts with reservations are in `usage`.
+    pub reserved_usage: BTreeSet<(TenantNo, AccountId)>,
+    pub usage_events: BTreeMap<(TenantNo, AccountId, EventKey), Option<UsageEvent>>,
+    pub reservations: BTreeMap<(TenantNo, AccountId, ReservationId), Option<Reservation>>,
 }
 
 /// How much a tenant has defined.
@@ -387,6 +395,49 @@ impl State {
         self.account_users.get(&(tenant, account)).expect(LOADED)
     }
 
+    /// What an account used of a feature in its newest periods.
+    pub(crate) fn usage(
+        &self,
+        (tenant, account): (TenantNo, AccountId),
+        feature: &str,
+    ) -> impl Iterator<Item = &Usage> {
+        let periods = self.usage.get(&(tenant, account, feature.to_owned())).expect(LOADED);
+        periods.values()
+    }
+
+    /// What an account used in the periods in which something is reserved, and in others.
+    pub(crate) fn reserved_usage(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> impl Iterator<Item = &Usage> {
+        assert!(self.reserved_usage.contains(&(tenant, account)), "{LOADED}");
+        let first = (tenant, account, String::new());
+        let own = self
+            .usage
+            .range(first..)
+            .take_while(move |(key, _)| (key.0, key.1) == (tenant, account));
+        own.flat_map(|(_, periods)| periods.values())
+    }
+
+    pub(crate) fn usage_event(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+        key: EventKey,
+    ) -> Option<&UsageEvent> {
+        self.usage_events.get(&(tenant, account, key)).expect(LOADED).as_ref()
+    }
+
+    pub(crate) fn reservation(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+        id: ReservationId,
+    ) -> Option<&Reservation> {
+        self.reservations.get(&(tenant, account, id)).expect(LOADED).as_ref()
+    }
+
     /// Makes a command's changes visible to the commands after it in the batch.
     pub fn apply(&mut self, tenant: TenantNo, changes: &[Change]) {
         for change in changes {
@@ -492,6 +543,18 @@ impl State {
                     known.remove(user);
                 }
                 known.extend(it.mapped.iter().cloned());
+            }
+            EntitlementChange::Usage(it) => {
+                let key = (it.tenant, it.account_id, it.feature.clone());
+                self.usage.entry(key).or_default().insert(it.period, (**it).clone());
+            }
+            EntitlementChange::UsageEvent(it) => {
+                let key = (it.tenant, it.account_id, it.key);
+                self.usage_events.insert(key, Some((**it).clone()));
+            }
+            EntitlementChange::Reservation(it) => {
+                let key = (it.tenant, it.account_id, it.id);
+                self.reservations.insert(key, Some((**it).clone()));
             }
         }
     }

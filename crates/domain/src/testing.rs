@@ -10,7 +10,7 @@ use crate::health::Health;
 use crate::object::Object;
 use crate::payment::{Actor, PaymentFile};
 use crate::payment_attempt::{AttemptState, PaymentAttempt};
-use crate::read::Read;
+use crate::read::{Read, UsageRead};
 use crate::reply::{AccountReply, Reply};
 use crate::state::State;
 use crate::{
@@ -168,8 +168,29 @@ impl Rows {
                 state.entitlements.entry((tenant, account)).or_default();
             }
             Read::AccountUsers(no, id) => drop(state.account_users.entry((no, id)).or_default()),
+            Read::Usage(read) => load_usage(state, read),
             Read::Timer(tenant, key) => drop(state.timers.entry((tenant, key)).or_default()),
         });
+    }
+}
+
+fn load_usage(state: &mut State, read: UsageRead) {
+    match read {
+        UsageRead::Feature(tenant, account, feature) => {
+            state.usage.entry((tenant, account, feature)).or_default();
+        }
+        UsageRead::Reserved(tenant, account) => {
+            state.reserved_usage.insert((tenant, account));
+        }
+        UsageRead::Event(tenant, account, key) => {
+            state.usage_events.entry((tenant, account, key)).or_default();
+        }
+        UsageRead::Reservation(tenant, account, id) => {
+            if let Some(it) = state.reservations.entry((tenant, account, id)).or_default() {
+                let key = (tenant, account, it.feature.clone());
+                state.usage.entry(key).or_default();
+            }
+        }
     }
 }
 

@@ -36,6 +36,8 @@ mod entitlements;
 mod methods;
 #[path = "formats/objects.rs"]
 mod objects;
+#[path = "formats/usage.rs"]
+mod usage;
 
 /// The value is written as expected, and what is written reads as the value.
 fn check<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T, text: Expect) {

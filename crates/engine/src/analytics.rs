@@ -197,6 +197,7 @@ impl Deltas {
             | Event::EntitlementsRevoked { .. }
             | Event::EntitlementsExpired { .. }
             | Event::EntitlementsChanged { .. }
+            | Event::LimitReached { .. }
             | Event::TenantConfigChanged { .. }
             | Event::TenantConfigDeleted { .. }
             | Event::WebhookEndpointDisabled { .. }

@@ -1,7 +1,6 @@
 //! [`Engine`]: the APIs submit requests to it and read with it. Behind it is the partition's thread,
 //! or the queue that leads to it.
 
-mod balances;
 mod control;
 mod disputes;
 mod health;
@@ -15,6 +14,7 @@ mod resend;
 mod resolver;
 mod stopped;
 mod timers;
+mod together;
 mod turns;
 mod worker;
 
@@ -30,13 +30,13 @@ use domain::{AccountId, EffectId, PaymentId, Request, RequestId, Seq, Settings, 
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use uuid::Uuid;
 
-use self::balances::Balances;
 use self::health::LastCheck;
 pub use self::health::{CHECK_AGE_MAX, Unhealthy};
 pub use self::notifications::NotificationError;
 use self::notifications::Notifications;
 use self::outbox::Calls;
 pub use self::stopped::StoppedGateways;
+use self::together::Together;
 use self::turns::Turns;
 use self::worker::Worker;
 
@@ -44,7 +44,8 @@ use crate::breaker::Breakers;
 use crate::lane::Lane;
 use crate::partition::{Answer, Partition, Work};
 use crate::ports::{
-    Bookkeeping, Gateway, LedgerTotal, Page, Queries, ROWS_MAX, Store, StoreError, due_outcomes,
+    Bookkeeping, Checked, Gateway, LedgerTotal, Page, Queries, ROWS_MAX, Store, StoreError,
+    due_outcomes,
 };
 use crate::queue::{self, Queue, QueuePosition, Route, SimulatedWork};
 use crate::readers::Readers;
@@ -167,7 +168,8 @@ pub(crate) struct Shared {
     head: watch::Sender<Seq>,
     access_generation: AtomicI64,
     followers: Mutex<Vec<watch::Receiver<Seq>>>,
-    pub(crate) balances: Balances,
+    pub(crate) balances: Together<(TenantNo, AccountId), Option<Vec<LedgerTotal>>>,
+    pub(crate) checks: Together<(TenantNo, AccountId, String), Arc<Checked>>,
     notifications: Notifications,
     pub(crate) attention: Notify,
 }
@@ -385,7 +387,22 @@ impl Engine {
         if let Some(work) = work.filter(|_| self.shared.options.simulates_work) {
             tokio::time::sleep(work.duration()).await;
         }
-        balances::ask(self, (tenant, account), self.shared.options.reads_waiting_max).await
+        let most = self.shared.options.reads_waiting_max;
+        self.shared.balances.ask(self, (tenant, account), most).await
+    }
+
+    /// Reads what there is to say whether an account may use a feature: what is asked at the same time is read at
+    /// once.
+    ///
+    /// # Errors
+    /// See [`Engine::read`].
+    pub async fn read_check(
+        &self,
+        (tenant, account): (TenantNo, AccountId),
+        feature: String,
+    ) -> Result<Arc<Checked>, Unavailable> {
+        let most = self.shared.options.reads_waiting_max;
+        self.shared.checks.ask(self, (tenant, account, feature), most).await
     }
 
     /// Executes what a queue brought that keeps what was read: in the order of the calls, and again
@@ -688,7 +705,14 @@ impl Shared {
             head: watch::Sender::new(Seq(0)),
             access_generation: AtomicI64::new(0),
             followers: Mutex::default(),
-            balances: Balances::default(),
+            balances: Together::new(
+                |queries, accounts| queries.balances(accounts),
+                |engine| &engine.shared.balances,
+            ),
+            checks: Together::new(
+                |queries, asked| queries.checked(asked),
+                |engine| &engine.shared.checks,
+            ),
             attention: Notify::new(),
         }
     }

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use domain::change::{Change, CustomerChange, EntitlementChange, FlagChange};
-use domain::command::{AccountCommand, Subject};
+use domain::command::{AccountCommand, EntitlementCommand, Subject};
 use domain::health::BatchHealth;
 use domain::payment::{Actor, PaymentFile};
 use domain::read::Read;
@@ -671,6 +671,9 @@ impl Run<'_> {
             || is_some(&state.payments, (tenant, request.id.entity(0)))
             || state.purchases.contains_key(&(tenant, request.id.entity(0)))
             || self.aborted.contains(&request.id);
+        if let Command::Entitlement(EntitlementCommand::Reserve(it)) = &request.command {
+            is_there |= is_some(&state.reservations, (tenant, it.account, request.id.entity(0)));
+        }
         if let Command::Customer(it) = &request.command {
             is_there |= it.has_made(request.id, tenant, state);
         }
@@ -726,7 +729,8 @@ impl Run<'_> {
                 | Read::NewcomersOffer(_)
                 | Read::CatalogSize(_)
                 | Read::Entitlements(..)
-                | Read::AccountUsers(..) => None,
+                | Read::AccountUsers(..)
+                | Read::Usage(_) => None,
             };
             let file = payment.and_then(|id| state.payments.get(&(request.tenant, id)));
             file.and_then(Option::as_ref).into_iter().for_each(&mut look);

@@ -46,6 +46,7 @@ mod payments;
 mod tags;
 mod tenants;
 mod timers;
+mod usage;
 
 pub use self::access::{AccessQueries, UserView};
 pub use self::accounts::{AccountQueries, AccountView};
@@ -73,6 +74,7 @@ pub use self::payments::PaymentQueries;
 pub use self::tags::{NamedTag, TagQueries};
 pub use self::tenants::TenantQueries;
 pub use self::timers::{ScheduledRetry, TimerQueries};
+pub use self::usage::{Checked, UsageQueries};
 
 /// The commits of one partition. Called from the partition's own thread, one call at a time.
 pub trait Store: Send {
@@ -266,6 +268,7 @@ pub trait Queries:
     + PaymentQueries
     + DisputeQueries
     + EntitlementQueries
+    + UsageQueries
     + OutcomeQueries
     + TimerQueries
     + HistoryQueries

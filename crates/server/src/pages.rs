@@ -218,6 +218,7 @@ mod tests {
             post /user/auth/logout takes no body
             post /user/users/deactivate takes no body
             post /v1/accounts/{accountId}/erase takes no body
+            post /v1/accounts/{accountId}/reservations/{reservationId}/release takes no body
             post /v1/customers/{id}/activate takes no body
             post /v1/customers/{id}/deactivate takes no body
             post /v1/gateways/http/{name}/{endpoint} answers no body

@@ -1,10 +1,11 @@
 //! Deletes expired rows: operations some time after their end, mails that were given up long ago, sessions
-//! that ended, and replies that are not repeated any more.
+//! that ended, replies that are not repeated any more, and events and reservations of usage that are known no more.
 
 use std::future::Future;
 use std::time::Duration;
 
 use domain::Timestamp;
+use domain::usage::KEPT_US;
 use engine::periodic::{Pass, Periodic};
 use engine::ports::{Bookkeeping, Over};
 use engine::{Engine, Unavailable};
@@ -51,6 +52,7 @@ pub async fn pass(engine: &Engine) -> Result<(), Unavailable> {
         mails_given_up: now.plus_us(-MAILS_KEPT_US),
         sessions_ended: now.plus_us(-SESSIONS_KEPT_US),
         replies_expired: now.plus_us(-REPLIES_KEPT_US),
+        usage_forgotten: now.plus_us(-KEPT_US),
     };
     while engine.read(move |queries| queries.has_over(expired)).await? {
         engine.record(vec![Bookkeeping::Over(expired)]).await?;

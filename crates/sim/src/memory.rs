@@ -5,6 +5,7 @@ mod customers;
 mod definitions;
 mod entitlements;
 mod methods;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -531,6 +532,7 @@ impl Tables {
             Read::AccountUsers(tenant, id) => {
                 self.entitlements.read_users((*tenant, *id), state);
             }
+            Read::Usage(read) => self.entitlements.usage.load(read, state),
             Read::Tenant(no) => copy(*no, &self.tenants, &mut state.tenants),
             Read::TenantValue(tenant, key) => {
                 copy((*tenant, key.clone()), &self.tenant_values, &mut state.tenant_values);

@@ -6,6 +6,7 @@ use domain::customer::CustomerStatus;
 use domain::definition::DefinitionKind;
 use domain::dispute::DisputeStatus;
 use domain::environment::SecretKind;
+use domain::feature::Reset;
 use domain::import::AuditKind;
 use domain::ledger::LedgerAccount;
 use domain::mail::MailKind;
@@ -126,6 +127,22 @@ pub(crate) const fn purchase_status_code(status: PurchaseStatus) -> i64 {
         PurchaseStatus::Duplicate => 5,
         PurchaseStatus::Closed => 6,
     }
+}
+
+/// Codes of when limits are counted anew in the column `resets`.
+pub(crate) const fn reset_code(reset: Reset) -> i64 {
+    match reset {
+        Reset::Never => 1,
+        Reset::Day => 2,
+        Reset::Week => 3,
+        Reset::Month => 4,
+        Reset::Year => 5,
+    }
+}
+
+/// The opposite of [`reset_code`].
+pub(crate) fn reset_of(code: i64) -> Option<Reset> {
+    Reset::ALL.into_iter().find(|reset| reset_code(*reset) == code)
 }
 
 /// The opposite of [`purchase_status_code`].

@@ -599,7 +599,7 @@ fn answer_text(answer: &Result<Reply, Rejection>) -> String {
     json(answer)
 }
 
-fn real_now() -> Timestamp {
+pub(crate) fn real_now() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
 }

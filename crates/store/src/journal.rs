@@ -132,6 +132,9 @@ pub(crate) fn account(entry: &Entry) -> Option<AccountId> {
         Change::Entitlement(EntitlementChange::Purchase(it)) => Some(it.account_id),
         Change::Entitlement(EntitlementChange::Entitlements(it)) => Some(it.account_id),
         Change::Entitlement(EntitlementChange::Users(it)) => Some(it.account),
+        Change::Entitlement(EntitlementChange::Usage(it)) => Some(it.account_id),
+        Change::Entitlement(EntitlementChange::UsageEvent(it)) => Some(it.account_id),
+        Change::Entitlement(EntitlementChange::Reservation(it)) => Some(it.account_id),
         Change::Entitlement(EntitlementChange::Feature(_) | EntitlementChange::Offer(_))
         | Change::Tenant(_)
         | Change::Access(_)

@@ -3,6 +3,7 @@
 mod control;
 mod customers;
 pub(crate) mod entitlements;
+pub(crate) mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
@@ -232,6 +233,7 @@ impl<'a> Wanted<'a> {
                 self.entitlements.accounts.insert((*tenant, *account));
             }
             Read::AccountUsers(tenant, id) => self.entitlements.users.push((*tenant, *id)),
+            Read::Usage(read) => self.entitlements.usage.add(read),
         }
     }
 

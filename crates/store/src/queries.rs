@@ -23,6 +23,7 @@ mod payments;
 mod tags;
 mod tenants;
 mod timers;
+mod usage;
 mod window;
 
 use std::path::Path;

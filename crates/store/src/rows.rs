@@ -4,6 +4,7 @@
 pub mod customers;
 mod disputes;
 mod entitlements;
+pub(crate) mod usage;
 
 use domain::MerchantAccount;
 use domain::access::{Role, User};
@@ -65,6 +66,8 @@ pub use tags::{tag, tag_definition};
 pub(crate) use tags::{tag_definition_row, tag_key, tag_row};
 pub use timers::timer;
 pub(crate) use timers::timer_row;
+pub use usage::{reservation, usage, usage_event};
+pub(crate) use usage::{reservation_row, usage_event_row, usage_row};
 
 /// A text that is never empty, and NULL once it is erased.
 fn erasable(text: &str) -> Value<'_> {

@@ -43,6 +43,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 16, sql: inquiries_by_gateway },
     Migration { version: 17, sql: entitlements },
     Migration { version: 18, sql: account_users },
+    Migration { version: 19, sql: usage },
 ];
 
 /// The version that this code writes.
@@ -188,6 +189,11 @@ fn entitlements(dialect: &Dialect) -> String {
 /// Whose users are whose.
 fn account_users(dialect: &Dialect) -> String {
     tables::ddl(&tables::OF_VERSION_18, dialect) + &tables::added_columns(18, dialect)
+}
+
+/// What accounts used.
+fn usage(dialect: &Dialect) -> String {
+    tables::ddl(&tables::OF_VERSION_19, dialect)
 }
 
 /// The whole schema of an empty database, step by step.
@@ -383,9 +389,9 @@ mod tests {
             let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
-        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808 502b06c67532d477fc5f364a1555424e f2cef72d885b8fbe481e91294608f13d 6e762a52cfcd6b8276bb42990dcbe083 8d4cf0b6da83342ec0780083a6c43683 9034d98a0dbbe8382104afa90b0470a4 576a090c602ce81e64b448e50169757d 7ba9bfdafc95aa19085f87cae40289ef 701d015636e74e7f60b1cf0299edef1f f75c4aef0e91de03ddf50c8b7b03fce0 7226cdf177f7b28afbf5f5b95a6e6487 b58c7f4602275c176f0dd4ed3f129223"]
+        expect!["9eb0fe94639791d45ea4979cff070ea1 a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808 502b06c67532d477fc5f364a1555424e f2cef72d885b8fbe481e91294608f13d 6e762a52cfcd6b8276bb42990dcbe083 8d4cf0b6da83342ec0780083a6c43683 9034d98a0dbbe8382104afa90b0470a4 576a090c602ce81e64b448e50169757d 7ba9bfdafc95aa19085f87cae40289ef 701d015636e74e7f60b1cf0299edef1f f75c4aef0e91de03ddf50c8b7b03fce0 7226cdf177f7b28afbf5f5b95a6e6487 b58c7f4602275c176f0dd4ed3f129223 5de4479d05b9942b33a02fb564f86855"]
             .assert_eq(&checksums(&crate::sqlite::DIALECT));
-        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0 af783dbaee9fe16e08f08ed32752229f 502b06c67532d477fc5f364a1555424e 8491dda2d4e62295303d76267d579a09 8df1212a3d229abd33a1e960171c7692 be7d2d6609fbd5a50054273d5dcaf0c8 8a52bf2919000e25ec1a9617446c4172 fc6d7c225e04571dc59ea6538666238b 3271e61f752620e4670bc1927bea64d6 701d015636e74e7f60b1cf0299edef1f f75c4aef0e91de03ddf50c8b7b03fce0 80ccc4cfbc4beac5476f1dda21036844 f9691e12c9607948aff82d746fefeea6"]
+        expect!["f77aa3843d78d05f62a8e3e746b0db14 a2fafd881ec0936cef5a8254b8473ddf 2f7e28aff6adf5a2ca67caf3a89281a2 e9ed4d49cf30fabe3d7c59bc5bea70bc 82516f258616f50eded017f970f326ab 94d441c67b6bc11fb75f56dbb1fe19d0 af783dbaee9fe16e08f08ed32752229f 502b06c67532d477fc5f364a1555424e 8491dda2d4e62295303d76267d579a09 8df1212a3d229abd33a1e960171c7692 be7d2d6609fbd5a50054273d5dcaf0c8 8a52bf2919000e25ec1a9617446c4172 fc6d7c225e04571dc59ea6538666238b 3271e61f752620e4670bc1927bea64d6 701d015636e74e7f60b1cf0299edef1f f75c4aef0e91de03ddf50c8b7b03fce0 80ccc4cfbc4beac5476f1dda21036844 f9691e12c9607948aff82d746fefeea6 e7e4cf235b479d77823dadf08dfc884f"]
             .assert_eq(&checksums(&crate::postgres::DIALECT));
     }
 }

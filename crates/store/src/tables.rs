@@ -16,6 +16,7 @@ mod import;
 mod insights;
 mod objects;
 mod payments;
+mod usage;
 mod webhooks;
 
 pub(crate) use control::OF_VERSION_5;
@@ -38,6 +39,8 @@ pub(crate) use payments::OF_VERSION_6;
 pub(crate) use payments::OUTSTANDING_BEFORE_16;
 pub(crate) use payments::{IN_RARE_STATE, UNRESOLVED};
 pub use payments::{OUTSTANDING, PAYMENT, PAYMENT_TRANSACTION, POSTING, QUARANTINE, TIMER};
+pub(crate) use usage::OF_VERSION_19;
+pub use usage::{FEATURE_USAGE, USAGE_EVENT, USAGE_RESERVATION};
 pub use webhooks::{DELIVERY, DELIVERY_TRY, ENDPOINT_HEALTH, REPLAY, REPLAY_PROGRESS};
 pub(crate) use webhooks::{DELIVERY_BEFORE_10, LOG_TABLES, OF_VERSION_10};
 
@@ -446,7 +449,7 @@ pub static CLAIM_RECENT: Table = Table {
 };
 
 /// Tables whose rows have their id from the request that makes them.
-pub(crate) static MADE_BY_REQUESTS: [&str; 13] = [
+pub(crate) static MADE_BY_REQUESTS: [&str; 14] = [
     ACCOUNT.name,
     PAYMENT_METHOD.name,
     PAYMENT.name,
@@ -460,6 +463,7 @@ pub(crate) static MADE_BY_REQUESTS: [&str; 13] = [
     PAYMENT_ATTEMPT.name,
     DISPUTE.name,
     PURCHASE.name,
+    USAGE_RESERVATION.name,
 ];
 
 /// Stored replies; `answer` is NULL while the request runs or its outcome is in doubt.
@@ -607,6 +611,9 @@ pub static TABLES: &[&Table] = &[
     &PURCHASE,
     &ENTITLEMENTS,
     &ACCOUNT_USER,
+    &FEATURE_USAGE,
+    &USAGE_EVENT,
+    &USAGE_RESERVATION,
 ];
 
 /// The tables of insights.

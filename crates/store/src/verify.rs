@@ -11,6 +11,7 @@ mod journal;
 mod payments;
 mod scrub;
 mod sums;
+mod usage;
 
 use std::fmt;
 use std::path::Path;
@@ -199,9 +200,10 @@ fn verify_with(reader: &Reader, anchors: &[Anchor]) -> Result<Report, StoreError
         for line in sqlite.map_or(Ok(vec![]), |it| it.integrity(PROBLEMS_MAX))? {
             report.problem("database", "file", line);
         }
-        let checks: [(&'static str, Check); 8] = [
+        let checks: [(&'static str, Check); 9] = [
             ("payments", payments::verify),
             ("entitlements", entitlements::verify),
+            ("usage", usage::verify),
             ("sums", sums::verify),
             ("claims", claims::verify),
             ("flags", flags::verify),

@@ -10,6 +10,7 @@ use engine::{Reason, Unavailable};
 use http::StatusCode;
 use http::header::{self, HeaderValue};
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::BodyError;
@@ -41,6 +42,7 @@ pub struct Problem {
     field: Option<Cow<'static, str>>,
     problems: Vec<WrongField>,
     version: Option<i64>,
+    known: Option<Value>,
     retry_after: Option<Duration>,
     reason: Option<Reason>,
     challenge: &'static str,
@@ -84,6 +86,9 @@ pub struct ProblemBody<'a> {
     /// The current version, where the request expected another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
+    /// What there is instead, as the kind of problem says: such as the first answer to an event that comes again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known: Option<&'a Value>,
 }
 
 impl Problem {
@@ -101,6 +106,7 @@ impl Problem {
             field: None,
             problems: vec![],
             version: None,
+            known: None,
             retry_after: None,
             reason: None,
             challenge: BASIC_CHALLENGE,
@@ -123,6 +129,12 @@ impl Problem {
     #[must_use]
     pub fn version(self, version: Option<i64>) -> Self {
         Self { version, ..self }
+    }
+
+    /// Gives what there is instead.
+    #[must_use]
+    pub fn known(self, known: Value) -> Self {
+        Self { known: Some(known), ..self }
     }
 
     /// Says when to retry.
@@ -149,6 +161,13 @@ impl Problem {
         self.status
     }
 
+    /// Its type, its text, and the field that it names.
+    #[must_use]
+    pub fn into_parts(self) -> (String, String, Option<String>) {
+        let kind = format!("{TYPE_PREFIX}{}", self.name);
+        (kind, self.detail.into_owned(), self.field.map(Cow::into_owned))
+    }
+
     /// The body as JSON.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
@@ -160,6 +179,7 @@ impl Problem {
             field: self.field.as_deref(),
             problems: &self.problems,
             version: self.version,
+            known: self.known.as_ref(),
         };
         serde_json::to_vec(&body).expect("a problem is plain JSON")
     }

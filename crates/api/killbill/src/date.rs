@@ -50,18 +50,7 @@ pub(crate) fn zone(name: &str) -> Option<TimeZone> {
 }
 
 fn offset(name: &str) -> Option<jiff::tz::Offset> {
-    let (sign, rest) = match name.split_at_checked(1)? {
-        ("+", rest) => (1, rest),
-        ("-", rest) => (-1, rest),
-        _ => return None,
-    };
-    let (hours, minutes) = rest.split_once(':')?;
-    let number = |text: &str, max: i32| {
-        let two_digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
-        text.parse::<i32>().ok().filter(|number| two_digits && *number <= max)
-    };
-    let seconds = number(hours, 23)? * 3600 + number(minutes, 59)? * 60;
-    jiff::tz::Offset::from_seconds(sign * seconds).ok()
+    jiff::tz::Offset::from_seconds(domain::period::offset_seconds(name)?).ok()
 }
 
 /// The date in a time zone: `2026-11-20`.

@@ -5,6 +5,8 @@ pub mod features;
 pub mod grants;
 pub mod offers;
 pub mod purchases;
+pub mod reservations;
+pub mod usage;
 pub mod users;
 mod value;
 
@@ -25,7 +27,7 @@ use crate::error::Error;
 use crate::input;
 use crate::parameters::invalid;
 
-/// The routes of features, offers, purchases and grants.
+/// The routes of features, offers, purchases, grants and usage.
 pub(crate) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(features::list))
@@ -41,6 +43,11 @@ pub(crate) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(grants::check))
         .routes(routes!(users::show, users::put))
         .routes(routes!(users::entitlements))
+        .routes(routes!(usage::list, usage::record))
+        .routes(routes!(reservations::create))
+        .routes(routes!(reservations::show))
+        .routes(routes!(reservations::confirm))
+        .routes(routes!(reservations::release))
 }
 
 /// The version that a `PUT` replaces: `If-Match` names it, `If-None-Match: *` says that there is none.

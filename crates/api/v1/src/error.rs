@@ -12,7 +12,7 @@ use http::StatusCode;
 use store::replays::REPLAYS_MAX;
 use web::{BodyError, Problem, WrongField};
 
-use crate::sign_up_problem;
+use crate::{sign_up_problem, usage_view};
 
 /// `Retry-After` of a change that lost against concurrent changes too often.
 const RETRY_AFTER_CONTENDED: Duration = Duration::from_secs(1);
@@ -163,7 +163,7 @@ impl Error {
     }
 
     /// The table: each error's problem.
-    fn problem(&self) -> Problem {
+    pub(crate) fn problem(&self) -> Problem {
         let (status, name) = match self {
             Self::Body(error) => return Problem::from(*error),
             Self::Access(error) => return Problem::from(error),
@@ -282,9 +282,10 @@ const fn wire_account(rejection: &AccountRejection) -> (StatusCode, &'static str
 const fn wire_entitlement(rejection: &EntitlementRejection) -> (StatusCode, &'static str) {
     use EntitlementRejection as R;
     match rejection {
-        R::FeatureNotFound { .. } | R::OfferNotFound { .. } | R::GrantNotFound { .. } => {
-            (StatusCode::NOT_FOUND, "not-found")
-        }
+        R::FeatureNotFound { .. }
+        | R::OfferNotFound { .. }
+        | R::GrantNotFound { .. }
+        | R::ReservationNotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
         R::Changed { .. } => (StatusCode::PRECONDITION_FAILED, "version-changed"),
         R::NewcomersHaveOffer { .. } => (StatusCode::CONFLICT, "newcomers-have-offer"),
         R::OfferChanged { .. } => (StatusCode::CONFLICT, "offer-changed"),
@@ -295,6 +296,10 @@ const fn wire_entitlement(rejection: &EntitlementRejection) -> (StatusCode, &'st
         R::TooMany { .. } => (StatusCode::CONFLICT, "too-many"),
         R::GrantOfPurchase { .. } => (StatusCode::CONFLICT, "grant-of-purchase"),
         R::UserTaken { .. } => (StatusCode::CONFLICT, "user-taken"),
+        R::NotEntitled { .. } => (StatusCode::CONFLICT, "not-entitled"),
+        R::LimitReached(_) => (StatusCode::CONFLICT, "limit-reached"),
+        R::EventCounted(_) => (StatusCode::CONFLICT, "event-counted"),
+        R::ReservationEnded { .. } => (StatusCode::CONFLICT, "reservation-ended"),
     }
 }
 
@@ -328,8 +333,8 @@ fn with_details(problem: Problem, rejection: &Rejection) -> Problem {
     if let Rejection::Entitlement(EntitlementRejection::Changed { version, .. }) = rejection {
         return problem.version(*version);
     }
-    if let Rejection::Entitlement(EntitlementRejection::UserTaken { field }) = rejection {
-        return problem.field(field.clone());
+    if let Rejection::Entitlement(it) = rejection {
+        return usage_view::with_details(problem, it);
     }
     if let Rejection::InvalidParameter { field, .. } = rejection {
         return problem.field(field.to_string());

@@ -26,6 +26,7 @@ mod simulator;
 mod tenant;
 mod tenants;
 mod unresolved;
+pub mod usage_view;
 mod users;
 pub mod webhooks;
 

@@ -14,7 +14,7 @@ use crate::payment_method::{
     ContinueMethod, CreatePaymentMethod, DeletePaymentMethod, MethodAnswered,
     SetDefaultPaymentMethod,
 };
-use crate::read::Read;
+use crate::read::{Read, UsageRead};
 use crate::tag::{AddTags, DefinitionRef, RemoveTags, TagKey};
 use crate::timer::{TimerKey, TimerKind};
 use crate::{AccountId, PaymentMethodId, RequestId, TagDefinitionId, TenantNo};
@@ -276,6 +276,7 @@ fn read_blocking_states(account: AccountId, tenant: TenantNo, read: &mut impl Fn
     read(Read::Account(tenant, account));
     read(Read::BlockingStates(tenant, account));
     read(Read::Entitlements(tenant, account));
+    read(Read::Usage(UsageRead::Reserved(tenant, account)));
 }
 
 fn read_tags(

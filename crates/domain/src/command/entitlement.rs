@@ -1,5 +1,7 @@
 //! Commands about features, offers and what accounts may do.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::account_user::{SetAccountUsers, USERS_MAX, spelled_account, user_claim};
@@ -7,9 +9,12 @@ use crate::entitlement::{ContinueEntitlements, GrantFeature, RevokeGrant};
 use crate::feature::PutFeature;
 use crate::offer::PutOffer;
 use crate::partition::Subject;
-use crate::read::Read;
+use crate::read::{Read, UsageRead};
 use crate::timer::{TimerKey, TimerKind};
-use crate::{AccountId, TenantNo};
+use crate::usage::{
+    ConfirmReservation, RecordUsage, RecordUsages, ReleaseReservation, Reserve, UsageItem,
+};
+use crate::{AccountId, ReservationId, TenantNo};
 
 /// A command about features, offers or the grants of an account. An offer is bought by
 /// [`crate::command::PaymentCommand::Buy`].
@@ -22,6 +27,11 @@ pub enum EntitlementCommand {
     /// Expires grants, and begins those whose time has come.
     Continue(ContinueEntitlements),
     SetUsers(Box<SetAccountUsers>),
+    RecordUsage(Box<RecordUsage>),
+    RecordUsages(Box<RecordUsages>),
+    Reserve(Box<Reserve>),
+    Confirm(ConfirmReservation),
+    Release(ReleaseReservation),
 }
 
 impl EntitlementCommand {
@@ -35,6 +45,11 @@ impl EntitlementCommand {
             Self::Revoke(_) => "RevokeGrant",
             Self::Continue(_) => "ContinueEntitlements",
             Self::SetUsers(_) => "SetAccountUsers",
+            Self::RecordUsage(_) => "RecordUsage",
+            Self::RecordUsages(_) => "RecordUsages",
+            Self::Reserve(_) => "Reserve",
+            Self::Confirm(_) => "ConfirmReservation",
+            Self::Release(_) => "ReleaseReservation",
         }
     }
 
@@ -47,6 +62,11 @@ impl EntitlementCommand {
             Self::Revoke(it) => Some(it.account),
             Self::Continue(it) => Some(it.account),
             Self::SetUsers(it) => Some(it.account),
+            Self::RecordUsage(it) => Some(it.account),
+            Self::RecordUsages(it) => Some(it.account),
+            Self::Reserve(it) => Some(it.account),
+            Self::Confirm(it) => Some(it.account),
+            Self::Release(it) => Some(it.account),
         }
     }
 
@@ -62,6 +82,12 @@ impl EntitlementCommand {
             // A grant has its id from the request, and is revoked once; a timer's command comes from no queue.
             Self::Grant(_) => true,
             Self::Revoke(_) | Self::Continue(_) => false,
+            // Events are known by their keys; a reservation has its id from the request, and ends once.
+            Self::RecordUsage(_)
+            | Self::RecordUsages(_)
+            | Self::Reserve(_)
+            | Self::Confirm(_)
+            | Self::Release(_) => false,
         }
     }
 
@@ -100,6 +126,46 @@ impl EntitlementCommand {
                     spelled.into_iter().for_each(|id| read(Read::Account(tenant, id)));
                 }
             }
+            Self::RecordUsage(it) => read_items((tenant, it.account), &[&it.item], read),
+            Self::RecordUsages(it) => {
+                let items: Vec<&UsageItem> = it.items.iter().collect();
+                read_items((tenant, it.account), &items, read);
+            }
+            Self::Reserve(it) => {
+                read(Read::Account(tenant, it.account));
+                read(Read::Entitlements(tenant, it.account));
+                read(Read::Feature(tenant, it.feature.clone()));
+                read(Read::Usage(UsageRead::Feature(tenant, it.account, it.feature.clone())));
+            }
+            Self::Confirm(it) => read_reservation((tenant, it.account), it.reservation, read),
+            Self::Release(it) => read_reservation((tenant, it.account), it.reservation, read),
         }
     }
+}
+
+fn read_items(
+    (tenant, account): (TenantNo, AccountId),
+    items: &[&UsageItem],
+    read: &mut impl FnMut(Read),
+) {
+    read(Read::Account(tenant, account));
+    read(Read::Entitlements(tenant, account));
+    let features: BTreeSet<&String> = items.iter().map(|it| &it.feature).collect();
+    for feature in features {
+        read(Read::Feature(tenant, feature.clone()));
+        read(Read::Usage(UsageRead::Feature(tenant, account, feature.clone())));
+    }
+    for item in items {
+        read(Read::Usage(UsageRead::Event(tenant, account, item.event)));
+    }
+}
+
+fn read_reservation(
+    (tenant, account): (TenantNo, AccountId),
+    reservation: ReservationId,
+    read: &mut impl FnMut(Read),
+) {
+    read(Read::Account(tenant, account));
+    read(Read::Entitlements(tenant, account));
+    read(Read::Usage(UsageRead::Reservation(tenant, account, reservation)));
 }

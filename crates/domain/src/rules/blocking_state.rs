@@ -9,7 +9,7 @@ use crate::blocking_state::{
 use crate::change::AccountChange;
 use crate::context::Context;
 use crate::reply::Outcome;
-use crate::rules::{attempt, entitlement};
+use crate::rules::{attempt, entitlement, usage};
 use crate::state::State;
 use crate::{
     Accepted, AccountId, AccountRejection, BlockingStateId, Event, Rejection, Reply, Revision,
@@ -32,6 +32,7 @@ pub(crate) fn close(state: &State, it: &CloseAccount, cx: &mut Context) -> Outco
         if let Some(place) = place(known, &closing, cx) {
             record(known, &closing, place, cx);
             entitlement::end_all(state, it.account, cx);
+            usage::end_all(state, it.account, cx);
         }
     }
     if it.remove_future_notifications {
@@ -63,6 +64,7 @@ pub(crate) fn add(state: &State, it: &AddBlockingState, cx: &mut Context) -> Out
         record(known, it, place, cx);
         if it.closes() {
             entitlement::end_all(state, it.account, cx);
+            usage::end_all(state, it.account, cx);
         }
     }
     Ok(Accepted::now(Reply::Done))

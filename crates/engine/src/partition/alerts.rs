@@ -56,6 +56,7 @@ fn dispute(request: &Request, event: &Event) {
         | Event::EntitlementsRevoked { .. }
         | Event::EntitlementsExpired { .. }
         | Event::EntitlementsChanged { .. }
+        | Event::LimitReached { .. }
         | Event::TransactionChanged { .. }
         | Event::LateSuccess { .. }
         | Event::TenantConfigChanged { .. }

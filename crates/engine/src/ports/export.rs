@@ -34,6 +34,7 @@ pub struct ExportPoint {
 pub enum ExportKey {
     Int(i64),
     Id([u8; 16]),
+    Text(String),
 }
 
 /// Rows of a table.

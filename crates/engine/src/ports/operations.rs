@@ -68,4 +68,6 @@ pub struct Over {
     pub sessions_ended: Timestamp,
     /// Stored replies that could not be repeated any more.
     pub replies_expired: Timestamp,
+    /// Events that were counted before, and reservations that ended before: they are known no more.
+    pub usage_forgotten: Timestamp,
 }

@@ -77,6 +77,7 @@ fn an_account_is_exported_table_by_table() {
         ("custom_field_value", 1),
         ("dispute", 0),
         ("entitlements", 0),
+        ("feature_usage", 0),
         ("object_tag", 1),
         ("payment", 2),
         ("payment_attempt", 0),
@@ -85,6 +86,8 @@ fn an_account_is_exported_table_by_table() {
         ("payment_velocity", 0),
         ("posting", 2),
         ("purchase", 0),
+        ("usage_event", 0),
+        ("usage_reservation", 0),
     ];
     assert_eq!(counts, expected, "{text}");
     let cell = |table: &str, row: usize, column: &str| tables[table][row][column].clone();

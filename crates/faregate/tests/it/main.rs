@@ -69,5 +69,6 @@ mod signup_later;
 mod simulator_methods;
 mod simulator_pages;
 mod tls;
+mod usage;
 mod webhook_receiver;
 mod webhooks;

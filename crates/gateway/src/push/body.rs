@@ -46,6 +46,7 @@ pub fn body(event: &Event) -> Option<Bytes> {
         | Event::EntitlementsRevoked { .. }
         | Event::EntitlementsExpired { .. }
         | Event::EntitlementsChanged { .. }
+        | Event::LimitReached { .. }
         | Event::CustomerRegistered { .. }
         | Event::CustomerVerified { .. }
         | Event::CustomerChanged { .. }

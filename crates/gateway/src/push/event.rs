@@ -31,6 +31,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "entitlement.granted",
     "entitlement.revoked",
     "entitlement.expired",
+    "entitlement.limit_reached",
     "flags.environment-changed",
     "flags.changed",
     "payment.succeeded",
@@ -110,6 +111,7 @@ pub const fn event_type(event: &Event) -> Option<&'static str> {
         Event::EntitlementsGranted { .. } => "entitlement.granted",
         Event::EntitlementsRevoked { .. } => "entitlement.revoked",
         Event::EntitlementsExpired { .. } => "entitlement.expired",
+        Event::LimitReached { .. } => "entitlement.limit_reached",
         Event::EntitlementsChanged { .. } => "account.entitlements",
         Event::PurchaseChanged { status, .. } => match status {
             PurchaseStatus::Pending => "purchase.pending",
@@ -276,6 +278,14 @@ fn data(event: &Event) -> Value {
             json!({ "accountId": account, "grants": grants.collect::<Vec<_>>() })
         }
         Event::EntitlementsChanged { .. } => entitlements(event),
+        Event::LimitReached { account, feature, limit, used, period } => json!({
+            "accountId": account,
+            "feature": feature,
+            "limit": limit,
+            "used": used,
+            "from": rfc3339(period.from),
+            "resetsAt": period.until.map(rfc3339),
+        }),
         Event::DisputeChanged { .. } => dispute(event),
         Event::DisputeExcess { account, payment, dispute, amount, currency } => json!({
             "accountId": account,

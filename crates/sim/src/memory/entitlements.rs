@@ -13,6 +13,7 @@ use domain::tag::TagKey;
 use domain::{AccountId, PurchaseId, TenantNo};
 use uuid::Uuid;
 
+use super::usage::UsageTables;
 use super::{MemoryDisk, copy, tabled};
 
 impl MemoryDisk {
@@ -48,6 +49,7 @@ pub(super) struct EntitlementTables {
     purchases: BTreeMap<(TenantNo, PurchaseId), Purchase>,
     entitlements: BTreeMap<(TenantNo, AccountId), Entitlements>,
     users: BTreeMap<(TenantNo, AccountId), BTreeSet<String>>,
+    pub(super) usage: UsageTables,
 }
 
 impl EntitlementTables {
@@ -84,6 +86,9 @@ impl EntitlementTables {
                 }
                 users.extend(it.mapped);
             }
+            EntitlementChange::Usage(it) => self.usage.change(*it),
+            EntitlementChange::UsageEvent(it) => self.usage.add_event(*it),
+            EntitlementChange::Reservation(it) => self.usage.change_reservation(*it),
         }
     }
 
@@ -97,10 +102,13 @@ impl EntitlementTables {
                 let is_there = self.purchases.contains_key(&(it.tenant, it.id));
                 Some(("purchase", it.id.uuid(), is_there))
             }
+            EntitlementChange::Reservation(it) => self.usage.made_by_request(it),
             EntitlementChange::Feature(_)
             | EntitlementChange::Offer(_)
             | EntitlementChange::Entitlements(_)
-            | EntitlementChange::Users(_) => None,
+            | EntitlementChange::Users(_)
+            | EntitlementChange::Usage(_)
+            | EntitlementChange::UsageEvent(_) => None,
         }
     }
 

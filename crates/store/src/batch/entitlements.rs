@@ -6,8 +6,10 @@ use domain::change::EntitlementChange;
 use domain::entitlement::Entitlements;
 use domain::feature::Feature;
 use domain::offer::Offer;
+use domain::period::Period;
 use domain::purchase::Purchase;
-use domain::{AccountId, PurchaseId, Seq, TenantNo};
+use domain::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
+use domain::{AccountId, PurchaseId, ReservationId, Seq, TenantNo};
 use engine::ports::StoreError;
 
 use super::{Newest, newest, put_all};
@@ -27,6 +29,10 @@ pub(super) struct EntitlementRows<'a> {
     entitlements: BTreeMap<(TenantNo, AccountId), Newest<'a, Entitlements>>,
     /// Users by account and key: the command that mapped them, or none where they are mapped no longer.
     users: BTreeMap<(TenantNo, AccountId, &'a str), Option<Seq>>,
+    usage: BTreeMap<(TenantNo, AccountId, &'a str, Period), &'a Usage>,
+    usage_events: BTreeMap<(TenantNo, AccountId, EventKey), &'a UsageEvent>,
+    /// Each with whether the batch made it.
+    reservations: BTreeMap<(TenantNo, AccountId, ReservationId), (&'a Reservation, bool)>,
 }
 
 impl<'a> EntitlementRows<'a> {
@@ -50,6 +56,19 @@ impl<'a> EntitlementRows<'a> {
                 let of = |(user, seq): (&'a String, _)| ((it.tenant, it.account, &**user), seq);
                 self.users.extend(it.unmapped.iter().map(|user| of((user, None))));
                 self.users.extend(it.mapped.iter().map(|user| of((user, Some(seq)))));
+            }
+            EntitlementChange::Usage(it) => {
+                self.usage.insert((it.tenant, it.account_id, &it.feature, it.period), it);
+            }
+            EntitlementChange::UsageEvent(it) => {
+                self.usage_events.insert((it.tenant, it.account_id, it.key), it);
+            }
+            EntitlementChange::Reservation(it) => {
+                let is_new = it.status == ReservationStatus::Open;
+                let slot = self.reservations.entry((it.tenant, it.account_id, it.id));
+                let (known, made_here) = slot.or_insert((it, false));
+                *known = it;
+                *made_here |= is_new;
             }
         }
     }
@@ -75,7 +94,8 @@ impl<'a> EntitlementRows<'a> {
             let texts = (&json(&it.image.grants), &json(&it.image.bought));
             put.row(&rows::entitlements_row(it.image, texts))
         })?;
-        self.write_users(db)
+        self.write_users(db)?;
+        self.write_usage(db)
     }
 
     fn write_users(&self, db: &Database) -> Result<(), StoreError> {
@@ -94,6 +114,34 @@ impl<'a> EntitlementRows<'a> {
                     delete.row(&[tenant, account, hash])?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn write_usage(&self, db: &Database) -> Result<(), StoreError> {
+        if !self.usage.is_empty() {
+            let mut put = db.upsert(&tables::FEATURE_USAGE)?;
+            for it in self.usage.values() {
+                put.row(&rows::usage_row(it, &json(&it.reserved)))?;
+            }
+        }
+        if !self.usage_events.is_empty() {
+            // One that was forgotten may still be there.
+            let mut put = db.upsert(&tables::USAGE_EVENT)?;
+            for it in self.usage_events.values() {
+                put.row(&rows::usage_event_row(it))?;
+            }
+        }
+        let made = |wanted: bool| {
+            self.reservations.values().filter(move |(_, is_new)| *is_new == wanted).map(|it| it.0)
+        };
+        if made(true).next().is_some() {
+            let mut put = db.insert(&tables::USAGE_RESERVATION)?;
+            made(true).try_for_each(|it| put.row(&rows::reservation_row(it)))?;
+        }
+        if made(false).next().is_some() {
+            let mut put = db.upsert(&tables::USAGE_RESERVATION)?;
+            made(false).try_for_each(|it| put.row(&rows::reservation_row(it)))?;
         }
         Ok(())
     }

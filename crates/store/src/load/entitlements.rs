@@ -9,6 +9,7 @@ use domain::tag::TagKey;
 use domain::{AccountId, PurchaseId, TenantNo};
 use engine::ports::StoreError;
 
+use super::usage::WantedUsage;
 use super::values;
 use crate::driver::{Reader, Value};
 use crate::rows;
@@ -40,6 +41,7 @@ pub(super) struct WantedEntitlements {
     pub(super) accounts: BTreeSet<(TenantNo, AccountId)>,
     /// Accounts whose users are wanted.
     pub(super) users: Vec<(TenantNo, AccountId)>,
+    pub(super) usage: WantedUsage,
 }
 
 impl WantedEntitlements {
@@ -131,7 +133,8 @@ impl WantedEntitlements {
             let (tenant, account, user) = rows::account_user(cells)?;
             state.account_users.entry((tenant, account)).or_default().insert(user);
             Ok(())
-        })
+        })?;
+        self.usage.load(reader, state)
     }
 }
 

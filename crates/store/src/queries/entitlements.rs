@@ -49,7 +49,7 @@ const ACCOUNT_OF_USER: &str = "SELECT account_id FROM (\
      UNION ALL SELECT id, 3 FROM account WHERE tenant = ?1 AND id = ?2 AND external_key = ?5\
      ) AS found ORDER BY place LIMIT 1";
 
-static SELECT_ENTITLEMENTS: LazyLock<String> =
+pub(super) static SELECT_ENTITLEMENTS: LazyLock<String> =
     LazyLock::new(|| ENTITLEMENTS.select("WHERE tenant = ?1 AND account_id = ?2"));
 
 impl EntitlementQueries for SqlQueries {

@@ -2,6 +2,7 @@
 //! with the account.
 
 use domain::dispute::DisputeStatus;
+use domain::feature::Reset;
 use domain::ledger::LedgerAccount;
 use domain::payment::TransactionStatus;
 use domain::payment_attempt::AttemptState;
@@ -16,8 +17,9 @@ use crate::codes;
 use crate::driver::{Cell, Cells, Value};
 use crate::tables::{
     ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, ACCOUNT_USER, ACTOR, AUDIT_IMPORTED, BLOCKING_STATE,
-    CUSTOM_FIELD, CUSTOM_FIELD_VALUE, Column, DISPUTE, ENTITLEMENTS, PAYMENT, PAYMENT_ATTEMPT,
-    PAYMENT_METHOD, PAYMENT_TRANSACTION, PAYMENT_VELOCITY, POSTING, PURCHASE, TAG, Table,
+    CUSTOM_FIELD, CUSTOM_FIELD_VALUE, Column, DISPUTE, ENTITLEMENTS, FEATURE_USAGE, PAYMENT,
+    PAYMENT_ATTEMPT, PAYMENT_METHOD, PAYMENT_TRANSACTION, PAYMENT_VELOCITY, POSTING, PURCHASE, TAG,
+    Table, USAGE_EVENT, USAGE_RESERVATION,
 };
 
 /// A table of the export. Its rows are those whose `account` is the account's, in the order of `order`.
@@ -41,7 +43,7 @@ const fn section(table: &'static Table, order: &'static [&'static str]) -> Secti
     Section { table, account: "t.account_id", order, join: None }
 }
 
-static SECTIONS: [Section; 19] = [
+static SECTIONS: [Section; 22] = [
     Section { table: &ACCOUNT, account: "t.id", order: &["t.id"], join: None },
     section(&ACCOUNT_PERSON, &["t.seq"]),
     section(&ACCOUNT_EMAIL, &["t.id"]),
@@ -63,6 +65,9 @@ static SECTIONS: [Section; 19] = [
     section(&PURCHASE, &["t.id"]),
     section(&ENTITLEMENTS, &["t.account_id"]),
     section(&ACCOUNT_USER, &["t.key_hash"]),
+    section(&FEATURE_USAGE, &["t.feature", "t.period_end_us", "t.resets"]),
+    section(&USAGE_EVENT, &["t.event_key"]),
+    section(&USAGE_RESERVATION, &["t.id"]),
     section(&POSTING, &["t.payment_id", "t.seq", "t.ordinal"]),
     section(&TAG, &["t.object_id", "t.definition_id"]),
     section(&CUSTOM_FIELD, &["t.id"]),
@@ -168,6 +173,7 @@ fn named(column: &str, number: i64) -> String {
         "kind" | "operation" | "success_operation" => codes::operation(number).map(|it| it.name()),
         "status" | "success_status" => codes::status(number).map(TransactionStatus::name),
         "dispute_status" => codes::dispute_status(number).map(DisputeStatus::name),
+        "resets" => codes::reset_of(number).map(Reset::name),
         "purchase_status" => codes::purchase_status(number).map(PurchaseStatus::name),
         "state" => codes::attempt_state(number).map(AttemptState::name),
         "object_type" => codes::object_type_of(number).map(|it| it.name()),
@@ -189,13 +195,15 @@ const fn ledger_name(account: LedgerAccount) -> &'static str {
 
 fn key(column: &str, cells: &mut Cells<'_>) -> Result<ExportKey, StoreError> {
     match column {
-        "t.seq" | "t.ordinal" => cells.int().map(ExportKey::Int),
+        "t.seq" | "t.ordinal" | "t.period_end_us" | "t.resets" => cells.int().map(ExportKey::Int),
+        "t.feature" => cells.string().map(ExportKey::Text),
         _ => cells.id().map(|id| ExportKey::Id(id.into_bytes())),
     }
 }
 
-const fn key_value(key: &ExportKey) -> Value<'static> {
+fn key_value(key: &ExportKey) -> Value<'_> {
     match key {
+        ExportKey::Text(text) => text.into(),
         ExportKey::Int(number) => Value::Int(*number),
         ExportKey::Id(bytes) => Value::Id(*bytes),
     }

@@ -10,7 +10,8 @@ use engine::ports::{Backlog, OperationQueries, Over, StoreError};
 use super::{SqlQueries, window};
 use crate::rows::customers as rows;
 use crate::tables::{
-    GIVEN_UP, MAIL, OPERATION, REPLY, SESSION, SETTLED, TO_NOTIFY, TO_SEND, Table, WAITING,
+    GIVEN_UP, MAIL, OPERATION, REPLY, SESSION, SETTLED, TO_NOTIFY, TO_SEND, Table, USAGE_EVENT,
+    USAGE_RESERVATION, WAITING,
 };
 
 impl OperationQueries for SqlQueries {
@@ -129,13 +130,21 @@ static WAITING_COUNT: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Of what may be over: its table, what the index of it begins with, and until when it is.
-pub(crate) fn endings(over: Over) -> [(&'static Table, String, Timestamp); 4] {
-    let Over { operations_settled, mails_given_up, sessions_ended, replies_expired } = over;
+pub(crate) fn endings(over: Over) -> [(&'static Table, String, Timestamp); 6] {
+    let Over {
+        operations_settled,
+        mails_given_up,
+        sessions_ended,
+        replies_expired,
+        usage_forgotten,
+    } = over;
     [
         (&OPERATION, format!("{SETTLED} AND settled_at_us"), operations_settled),
         (&MAIL, format!("{GIVEN_UP} AND created_at_us"), mails_given_up),
         (&SESSION, "refresh_until_us".to_owned(), sessions_ended),
         // One that has no answer yet keeps a second charge away, however long the first one is in doubt.
         (&REPLY, "answer IS NOT NULL AND expires_at_us".to_owned(), replies_expired),
+        (&USAGE_EVENT, "counted_at_us".to_owned(), usage_forgotten),
+        (&USAGE_RESERVATION, "until_us".to_owned(), usage_forgotten),
     ]
 }

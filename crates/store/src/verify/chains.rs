@@ -548,7 +548,10 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
             EntitlementChange::Entitlements(it) => {
                 by_id(&ENTITLEMENTS, it.tenant, it.account_id.uuid())
             }
-            EntitlementChange::Users(_) => None,
+            EntitlementChange::Users(_)
+            | EntitlementChange::Usage(_)
+            | EntitlementChange::UsageEvent(_)
+            | EntitlementChange::Reservation(_) => None,
         },
         Change::Account(
             AccountChange::Person { .. }
@@ -642,10 +645,10 @@ fn name(change: &Change) -> String {
             format!("entitlements of account {}", it.account_id)
         }
         // `row_of` lists these.
-        Change::Account(_)
+        Change::Entitlement(_)
+        | Change::Account(_)
         | Change::Customer(_)
         | Change::Payment(_)
-        | Change::Entitlement(EntitlementChange::Users(_))
         | Change::Claim(_)
         | Change::Timer(_)
         | Change::ReplySettled { .. } => "what has no history".to_owned(),

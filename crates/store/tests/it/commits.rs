@@ -8,7 +8,7 @@ use domain::change::{AccountChange, Change, ClaimChange};
 use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::command::{AccessCommand, TenantCommand};
 use domain::payment::{Actor, ReplyKey};
-use domain::read::Read;
+use domain::read::{Read, UsageRead};
 use domain::reply::AccountReply;
 use domain::state::State;
 use domain::tenant::SetTenantValue;
@@ -81,6 +81,7 @@ fn fill_access<S: Store>(workload: &mut Workload<S>) {
     crate::control::fill(workload);
     crate::disputes::fill(workload);
     crate::entitlements::fill(workload);
+    crate::usage::fill(workload);
     crate::method_steps::fill(workload);
     for value in [Some("http://localhost/"), None, Some("http://[::1]/")] {
         workload.accepted(
@@ -125,6 +126,24 @@ fn expected(entries: &[Entry]) -> (State, BTreeSet<Read>) {
     reads.extend(state.customers.keys().map(|(no, id)| Read::Customer(*no, *id)));
     reads.extend(state.operations.keys().map(|(no, id)| Read::Operation(*no, *id)));
     reads.extend(state.disputes.keys().map(|(no, case)| Read::Dispute(*no, case.clone())));
+    reads.extend(
+        state
+            .usage
+            .keys()
+            .cloned()
+            .map(|(no, id, key)| Read::Usage(UsageRead::Feature(no, id, key))),
+    );
+    reads.extend(
+        state
+            .usage_events
+            .keys()
+            .map(|(no, id, key)| Read::Usage(UsageRead::Event(*no, *id, *key))),
+    );
+    let reservations = state.reservations.keys();
+    reads.extend(
+        reservations
+            .map(|(no, account, id)| Read::Usage(UsageRead::Reservation(*no, *account, *id))),
+    );
     (state, reads)
 }
 
@@ -173,6 +192,9 @@ fn assert_same(expected: &mut State, loaded: State) {
     };
     assert_eq!(in_order(expected.clone()), in_order(loaded.clone()));
     assert_eq!(expected.payment_velocities, loaded.payment_velocities);
+    assert_eq!(expected.usage, loaded.usage);
+    assert_eq!(expected.usage_events, loaded.usage_events);
+    assert_eq!(expected.reservations, loaded.reservations);
     assert_eq!(expected.payment_rules, loaded.payment_rules);
     assert_eq!(expected.accounts, loaded.accounts);
     assert_eq!(expected.people, loaded.people);

@@ -3,6 +3,8 @@
 mod erasure;
 mod pending;
 
+pub use pending::note;
+
 use domain::command::CustomerCommand;
 use domain::customer::{
     CloseSessions, Code, CustomerRef, CustomerRejection, CustomerReply, CustomerStatus,

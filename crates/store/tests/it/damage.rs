@@ -15,7 +15,7 @@ use crate::verification::history;
 use crate::workload::Random;
 use crate::{
     blocking_states, control, custom_fields, customers, disputes, entitlements, flags,
-    method_steps, tags,
+    method_steps, tags, usage,
 };
 
 /// Counts of evaluations: they are sums, added up in SQL, and nothing else knows them.
@@ -33,6 +33,7 @@ fn sound(home: &Home) -> PathBuf {
     control::fill(&mut workload);
     disputes::fill(&mut workload);
     entitlements::fill(&mut workload);
+    usage::fill(&mut workload);
     method_steps::fill(&mut workload);
     drop(workload);
     let path = home.path().join("sound.db");

@@ -63,6 +63,8 @@ mod sqlite;
 mod tags;
 mod timers;
 #[cfg(test)]
+mod usage;
+#[cfg(test)]
 mod verification;
 #[cfg(test)]
 mod watched;

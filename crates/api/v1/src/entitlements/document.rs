@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::entitlement::Entitlements;
 use domain::{AccountId, Timestamp};
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, IF_NONE_MATCH, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, StatusCode};
 use secrets::document::{ALGORITHM, DocumentKey};
 use secrets::{Purpose, Sealer};
@@ -13,10 +13,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::grants::EntitlementsView;
+use super::grants::{EntitlementsView, etag_of};
+use super::usage::Levels;
 use crate::Api;
 use crate::error::Error;
-use crate::input;
 
 /// The media type of a signed document (RFC 7515).
 const SIGNED: &str = "application/jose";
@@ -49,14 +49,14 @@ impl Holding {
 
 /// The document of what an account may do: signed where the caller accepts it so; or that the caller has it.
 pub(crate) fn answer(
-    (account, found): (AccountId, Option<&Entitlements>),
+    (account, (found, levels)): (AccountId, (Option<&Entitlements>, &Levels)),
     holding: Holding,
     sealer: Option<&Sealer>,
     headers: &HeaderMap,
 ) -> Result<Response, Error> {
-    let etag = input::etag(found.map_or(0, |it| it.version));
+    let etag = (ETAG, etag_of(found.map_or(0, |it| it.version), levels));
     let varies = (VARY, HeaderValue::from_static("accept"));
-    let document = || EntitlementsView::of(account, found, holding);
+    let document = || EntitlementsView::of(account, found, holding).with(levels);
     if is_signed_accepted(headers) {
         let key = key(sealer)?;
         let document = serde_json::to_vec(&document()).expect("a document is JSON");

@@ -8,16 +8,19 @@ use domain::command::EntitlementCommand;
 use domain::entitlement::{Entitled, Entitlements, Grant, GrantFeature, GrantSource, RevokeGrant};
 use domain::feature::FeatureKind;
 use domain::reply::EntitlementReply;
+use domain::usage::{Usage, level_now};
 use domain::{AccountId, GrantId, Reply, Timestamp};
 use engine::entitlements::value_json;
 use engine::time::rfc3339;
 use http::StatusCode;
-use http::header::LOCATION;
+use http::header::{HeaderValue, LOCATION};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
+use web::fingerprint;
 
+use super::usage::{Levels, all_levels};
 use super::{account_id, unexpected, value};
 use crate::caller::Call;
 use crate::entitlements::document::{self, Holding};
@@ -26,6 +29,7 @@ use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections};
 use crate::parameters::{Parameters, invalid, time};
 use crate::repeatable::Repeatable;
+use crate::usage_view::LevelView;
 
 /// All that an account may do now.
 #[derive(Serialize, ToSchema)]
@@ -60,6 +64,9 @@ pub struct EntitledView {
     valid_until: String,
     /// What it is made of, oldest first
     grants: Vec<GrantView>,
+    /// How much of it is used, of a limit
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<LevelView>,
 }
 
 /// A grant.
@@ -98,8 +105,11 @@ pub struct CheckView {
     value: Value,
     /// Until when (RFC 3339); `null`: for ever, or not at all
     until: Option<String>,
-    /// `granted`, or `not-granted`
+    /// `granted`, `not-granted`, or `limit-reached` where nothing is left and no more may be used
     reason: &'static str,
+    /// How much of it is used, of a limit
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<LevelView>,
 }
 
 /// What is to be granted.
@@ -202,7 +212,7 @@ pub async fn delete(
     params(("accountId" = Uuid, Path)),
     responses(
         ObjectRejections,
-        (status = 200, description = "What it may do; the version is the ETag. With `Accept: application/jose`, signed", content(
+        (status = 200, description = "What it may do. The version is the ETag, or begins it where the account has limits: what is used counts too. With `Accept: application/jose`, signed", content(
             (EntitlementsView = "application/json"), (String = "application/jose"))),
         (status = 304, description = "The version is that of If-None-Match"),
         (status = 501, description = "There is no key to sign with")))]
@@ -213,17 +223,20 @@ pub async fn entitlements(
     context.require("entitlement:read")?;
     Parameters::of(&uri)?.end()?;
     let account = account_id(&account)?;
-    let no = context.tenant.no;
+    let (no, now) = (context.tenant.no, api.engine.clock().now());
     let read = move |queries: &dyn engine::ports::Queries| {
-        let is_there = queries.account(no, account)?.is_some();
-        Ok((is_there, queries.entitlements(no, account)?))
+        let Some(known) = queries.account(no, account)? else { return Ok(None) };
+        let found = queries.entitlements(no, account)?;
+        let zone = &known.account.time_zone;
+        let levels = all_levels(queries, (no, account), found.as_ref(), (zone, now))?;
+        Ok(Some((found, levels)))
     };
-    let (is_there, found) = api.engine.read(read).await?;
-    if !is_there {
+    let Some((found, levels)) = api.engine.read(read).await? else {
         return Err(Error::NotFound { what: "account", name: account.to_string() });
-    }
+    };
     let holding = Holding::of(&api, context.tenant.entitlements_held_us);
-    document::answer((account, found.as_ref()), holding, api.sealer.as_deref(), &headers)
+    let found = (found.as_ref(), &levels);
+    document::answer((account, found), holding, api.sealer.as_deref(), &headers)
 }
 
 /// Whether an account may use a feature.
@@ -235,33 +248,51 @@ pub async fn entitlements(
         (status = 200, description = "The answer; an account that has nothing of it is not allowed", body = CheckView)))]
 pub async fn check(
     Call { api, context, uri, .. }: Call,
-    Path((account, key)): Path<(String, String)>,
+    Path((account, wanted)): Path<(String, String)>,
 ) -> Result<Json<CheckView>, Error> {
     context.require("entitlement:read")?;
     Parameters::of(&uri)?.end()?;
     let account = account_id(&account)?;
-    let (no, wanted) = (context.tenant.no, key.clone());
-    let read = move |queries: &dyn engine::ports::Queries| {
-        let feature = queries.feature(no, &wanted)?;
-        let is_there = queries.account(no, account)?.is_some();
-        Ok((feature, is_there, queries.entitlements(no, account)?))
-    };
-    let (feature, is_there, found) = api.engine.read(read).await?;
-    if feature.is_none() {
-        return Err(Error::not_found("feature", &key));
+    let (no, now) = (context.tenant.no, api.engine.clock().now());
+    let known = api.engine.read_check((no, account), wanted.clone()).await?;
+    if !known.is_feature {
+        return Err(Error::not_found("feature", &wanted));
     }
-    if !is_there {
+    let Some(zone) = &known.zone else {
         return Err(Error::NotFound { what: "account", name: account.to_string() });
-    }
-    let now = api.engine.clock().now();
-    let has = found.as_ref().and_then(|it| it.feature_at(&key, now));
+    };
+    let has = known.entitlements.as_ref().and_then(|it| it.feature_at(&wanted, now));
+    let Some(has) = has else { return Ok(Json(nothing_of(wanted))) };
+    let counts: Vec<&Usage> = known.usage.iter().collect();
+    let level = level_now(&has, &counts, zone, now);
+    let overdraft = matches!(&has.terms.kind, FeatureKind::Limit(limit) if limit.overdraft);
+    let allowed = overdraft || level.is_none_or(|it| it.left() > 0);
     Ok(Json(CheckView {
-        feature: key.clone(),
-        allowed: has.is_some(),
-        value: has.as_ref().map_or(Value::Null, |it| value_json(&it.value)),
-        until: has.as_ref().and_then(|it| it.until).map(rfc3339),
-        reason: if has.is_some() { "granted" } else { "not-granted" },
+        allowed,
+        value: value_json(&has.value),
+        until: has.until.map(rfc3339),
+        reason: if allowed { "granted" } else { "limit-reached" },
+        usage: level.map(LevelView::of),
+        feature: wanted,
     }))
+}
+
+/// The answer about a feature of which an account has nothing.
+const fn nothing_of(feature: String) -> CheckView {
+    let (value, until, usage) = (Value::Null, None, None);
+    CheckView { feature, allowed: false, value, until, reason: "not-granted", usage }
+}
+
+/// The version, and what is used of limits: it changes without a version.
+pub(super) fn etag_of(version: i64, levels: &Levels) -> HeaderValue {
+    let text = match levels.is_empty() {
+        true => format!("\"{version}\""),
+        false => {
+            let levels = serde_json::to_vec(levels).expect("levels are plain JSON");
+            format!("\"{version}-{}\"", fingerprint(&[&levels]).simple())
+        }
+    };
+    HeaderValue::try_from(text).expect("digits, a dash and quotes are visible ASCII")
 }
 
 impl EntitlementsView {
@@ -280,6 +311,14 @@ impl EntitlementsView {
             features: features.iter().map(|(key, it)| entitled(key, it, until(key))).collect(),
         }
     }
+
+    /// With how much is used of limits.
+    pub(super) fn with(mut self, levels: &Levels) -> Self {
+        for it in &mut self.features {
+            it.usage = levels.get(&it.feature).copied().map(LevelView::of);
+        }
+        self
+    }
 }
 
 fn entitled(key: &str, it: &Entitled<'_>, valid_until: Timestamp) -> EntitledView {
@@ -295,6 +334,7 @@ fn entitled(key: &str, it: &Entitled<'_>, valid_until: Timestamp) -> EntitledVie
         until: it.until.map(rfc3339),
         valid_until: rfc3339(valid_until),
         grants: it.grants.iter().map(|it| grant(it)).collect(),
+        usage: None,
     }
 }
 

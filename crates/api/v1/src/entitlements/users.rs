@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::document::{self, Holding};
+use super::usage::levels_of;
 use super::{account_id, expected, unexpected};
 use crate::Api;
 use crate::caller::Call;
@@ -114,14 +115,18 @@ pub async fn entitlements(
     context.require("entitlement:read")?;
     Parameters::of(&uri)?.end()?;
     let no = context.tenant.no;
+    let holding = Holding::of(&api, context.tenant.entitlements_held_us);
     let read = move |queries: &dyn engine::ports::Queries| {
         let Some(account) = queries.account_of_user(no, &user)? else { return Ok(None) };
-        Ok(Some((account, queries.entitlements(no, account)?)))
+        let found = queries.entitlements(no, account)?;
+        let levels = levels_of(queries, (no, account), found.as_ref(), holding.now)?;
+        Ok(Some((account, found, levels)))
     };
     // The key is personal data: no error quotes it.
     let found = api.engine.read(read).await?.ok_or(Error::NoSuch("user"))?;
-    let holding = Holding::of(&api, context.tenant.entitlements_held_us);
-    document::answer((found.0, found.1.as_ref()), holding, api.sealer.as_deref(), &headers)
+    let (account, entitlements, levels) = found;
+    let found = (entitlements.as_ref(), &levels);
+    document::answer((account, found), holding, api.sealer.as_deref(), &headers)
 }
 
 async fn view(api: &Api, no: domain::TenantNo, account: AccountId) -> Result<UsersView, Error> {

@@ -11,6 +11,7 @@ use super::SignUpApi;
 use super::context::LoggedIn;
 use crate::entitlements::document::{self, Holding};
 use crate::entitlements::grants::EntitlementsView;
+use crate::entitlements::usage::levels_of;
 use crate::error::Error;
 use crate::openapi::NotLoggedIn;
 
@@ -28,14 +29,17 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let (no, account) = (caller.tenant, caller.customer.account);
+    let now = sign_up.engine().clock().now();
     let read = move |queries: &dyn Queries| {
         let held = queries.tenant_value(no, ENTITLEMENTS_HELD)?.and_then(|it| it.value);
-        Ok((queries.entitlements(no, account)?, held))
+        let found = queries.entitlements(no, account)?;
+        let levels = levels_of(queries, (no, account), found.as_ref(), now)?;
+        Ok((found, levels, held))
     };
-    let (found, held) = sign_up.engine().read(read).await?;
+    let (found, levels, held) = sign_up.engine().read(read).await?;
     let held_us = entitlements_held_us(held.as_deref());
-    let holding = Holding { now: sign_up.engine().clock().now(), held_us };
-    let of = (account, found.as_ref());
+    let holding = Holding { now, held_us };
+    let of = (account, (found.as_ref(), &levels));
     let mut answer = document::answer(of, holding, api.sealer.as_deref(), &headers)?;
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(answer)

@@ -93,6 +93,29 @@ fn entitlements() -> Vec<Row> {
             .of_object(),
         row("GET /v1/users/{keyId}/entitlements", may("entitlement:read")).of_object(),
         row("GET /v1/keys", Needs::Nothing("public halves of keys")),
+        row("GET /v1/accounts/{accountId}/usage", may("usage:read"))
+            .at("/v1/accounts/{accountId}/usage?feature=limit-of-a")
+            .of_object(),
+        row("POST /v1/accounts/{accountId}/usage", may("usage:write"))
+            .body(r#"{"feature":"limit-of-a","quantity":1,"eventId":"another"}"#)
+            .of_object(),
+        row("POST /v1/accounts/{accountId}/reservations", may("usage:write"))
+            .body(r#"{"feature":"limit-of-a","quantity":1,"ttlSeconds":60}"#)
+            .of_object(),
+        row("GET /v1/accounts/{accountId}/reservations/{reservationId}", may("usage:read"))
+            .of_object(),
+        row(
+            "POST /v1/accounts/{accountId}/reservations/{reservationId}/confirm",
+            may("usage:write"),
+        )
+        .of_object()
+        .last(),
+        row(
+            "POST /v1/accounts/{accountId}/reservations/{reservationId}/release",
+            may("usage:write"),
+        )
+        .of_object()
+        .last(),
     ]
 }
 

@@ -352,6 +352,16 @@ impl World {
         let users = admin.put(&format!("{account}/users"), &json!({ "users": ["user-of-a"] }));
         assert_eq!(users.status, 200, "{}", users.text());
         self.objects.add("keyId", "user-of-a");
+        let limit = json!({ "name": CANARY, "kind": "limit", "unit": "calls", "resets": "month" });
+        assert_eq!(admin.put("/v1/features/limit-of-a", &limit).status, 201);
+        let limit = json!({ "feature": "limit-of-a", "value": 1_000, "reason": "goodwill" });
+        assert_eq!(admin.post(&format!("{account}/grants"), &limit).status, 201);
+        let used = json!({ "feature": "limit-of-a", "quantity": 1, "eventId": "event-of-a" });
+        assert_eq!(admin.post(&format!("{account}/usage"), &used).status, 200);
+        let reserved = json!({ "feature": "limit-of-a", "quantity": 1, "ttlSeconds": 86_400 });
+        let reserved = admin.post(&format!("{account}/reservations"), &reserved);
+        assert_eq!(reserved.status, 201, "{}", reserved.text());
+        self.objects.add("reservationId", text(&reserved.json(), "reservationId"));
         self.objects.add("featureKey", "feature-of-a");
         self.objects.add("offerKey", "offer-of-a");
         self.objects.add("purchaseId", text(&bought.json()["purchase"], "purchaseId"));

@@ -197,6 +197,7 @@ fn expired_operations_are_deleted_and_the_journal_stays_valid() {
         mails_given_up: mails[0].created_at.plus_us(us),
         sessions_ended: first.plus_us(us),
         replies_expired: Timestamp(0),
+        usage_forgotten: Timestamp(0),
     };
     assert!(!queries.has_over(over(0)).unwrap());
     note(workload, vec![Bookkeeping::Over(over(0))]);
@@ -228,6 +229,7 @@ fn expired_replies_are_deleted_while_nothing_is_stored() {
         mails_given_up: none,
         sessions_ended: none,
         replies_expired,
+        usage_forgotten: Timestamp(0),
     };
     assert!(!queries.has_over(over(workload.now)).unwrap());
     assert!(queries.has_over(over(LATE)).unwrap());
@@ -253,6 +255,7 @@ fn a_reply_without_an_answer_never_expires() {
         mails_given_up: none,
         sessions_ended: none,
         replies_expired: LATE,
+        usage_forgotten: Timestamp(0),
     };
     note(workload, vec![Bookkeeping::Over(over)]);
     assert!(queries.has_reply(key, LATE).unwrap());

@@ -1,0 +1,77 @@
+//! How much of a limit is used, in answers and in problems.
+
+use domain::EntitlementRejection as R;
+use domain::level::{Counted, Level};
+use engine::time::rfc3339;
+use serde::Serialize;
+use serde_json::json;
+use utoipa::ToSchema;
+use web::Problem;
+
+/// How much of a limit is used.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LevelView {
+    /// What the account has in all
+    limit: i64,
+    /// What is used of it in this period
+    used: i64,
+    /// What is reserved of it, and not over
+    reserved: i64,
+    /// What may still be used
+    left: i64,
+    /// When the count starts again (RFC 3339); `null`: never
+    resets_at: Option<String>,
+}
+
+/// What was counted.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CountedView {
+    feature: String,
+    /// How much was counted
+    quantity: i64,
+    #[serde(flatten)]
+    level: LevelView,
+}
+
+/// What a refusal says besides its text.
+pub(crate) fn with_details(problem: Problem, rejection: &R) -> Problem {
+    match rejection {
+        R::FeatureNotFound { .. } | R::NotEntitled { .. } => problem.field("feature"),
+        R::LimitReached(it) => problem.field("quantity").known(json!(LevelView::of(it.level))),
+        R::EventCounted(it) => problem.field("eventId").known(json!(CountedView::of(it))),
+        R::UserTaken { field } => problem.field(field.clone()),
+        R::OfferNotFound { .. }
+        | R::Changed { .. }
+        | R::NewcomersHaveOffer { .. }
+        | R::OfferChanged { .. }
+        | R::PriceChanged { .. }
+        | R::PurchasePending { .. }
+        | R::AlreadyBought { .. }
+        | R::NotForAccount { .. }
+        | R::TooMany { .. }
+        | R::GrantNotFound { .. }
+        | R::GrantOfPurchase { .. }
+        | R::ReservationNotFound { .. }
+        | R::ReservationEnded { .. } => problem,
+    }
+}
+
+impl LevelView {
+    pub(crate) fn of(it: Level) -> Self {
+        Self {
+            limit: it.limit,
+            used: it.used,
+            reserved: it.reserved,
+            left: it.left(),
+            resets_at: it.resets_at.map(rfc3339),
+        }
+    }
+}
+
+impl CountedView {
+    pub(crate) fn of(it: &Counted) -> Self {
+        Self { feature: it.feature.clone(), quantity: it.quantity, level: LevelView::of(it.level) }
+    }
+}

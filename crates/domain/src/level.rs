@@ -1,0 +1,35 @@
+//! How much of a limit is used, as answers and refusals say.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+
+/// What was counted or reserved, and what there is then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// The feature's key.
+    pub feature: String,
+    pub quantity: i64,
+    pub level: Level,
+}
+
+/// How much of a limit is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Level {
+    /// What the account has in all.
+    pub limit: i64,
+    pub used: i64,
+    pub reserved: i64,
+    /// When the count starts again; `None`: never.
+    pub resets_at: Option<Timestamp>,
+}
+
+impl Level {
+    /// What may still be used.
+    #[must_use]
+    pub const fn left(self) -> i64 {
+        let taken = self.used.saturating_add(self.reserved);
+        let left = self.limit.saturating_sub(taken);
+        if left < 0 { 0 } else { left }
+    }
+}
