@@ -8,6 +8,7 @@ pub mod disk;
 pub mod faulty;
 pub mod gateway;
 pub mod memory;
+pub mod metering;
 pub mod methods;
 pub mod model;
 pub mod mutant;
