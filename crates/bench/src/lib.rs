@@ -10,6 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 mod callbacks;
 mod connection;
+mod entitlements;
 mod flags;
 mod flow;
 mod grpc;
@@ -61,6 +62,9 @@ enum Bench {
     /// Feature flags: streams opened at a rate, held and notified; evaluations.
     #[command(subcommand)]
     Flags(flags::Bench),
+    /// Checks of what accounts may do, and usage that is counted.
+    #[command(subcommand)]
+    Entitlements(entitlements::Bench),
     /// Registrations of users, as a whole or part by part.
     Signup(signup::Args),
     /// A receiver of push notifications that measures their delay.
@@ -81,6 +85,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Bench::Grpc(args) => grpc::run(&args),
         Bench::Iso8583(args) => iso8583::run(&args),
         Bench::Flags(args) => flags::run(&args),
+        Bench::Entitlements(bench) => entitlements::run(&bench),
         Bench::Signup(args) => signup::run(&args),
         Bench::CallbackReceiver(args) => callbacks::run(&args),
         Bench::HttpGateway(args) => http_gateway::run(&args),
