@@ -44,7 +44,8 @@ impl UsageQueries for SqlQueries {
         &self,
         asked: &[(TenantNo, AccountId, String)],
     ) -> Result<Vec<Arc<Checked>>, StoreError> {
-        self.read(|reader| {
+        // One read: what is used goes with what was granted, and a file is locked once.
+        self.snapshot(|reader| {
             let none =
                 || Checked { is_feature: false, zone: None, entitlements: None, usage: vec![] };
             let mut found: Vec<Checked> = asked.iter().map(|_| none()).collect();
