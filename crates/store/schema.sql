@@ -934,3 +934,60 @@ CREATE TABLE account_user (
 ) STRICT, WITHOUT ROWID;
 
 ALTER TABLE entitlements ADD COLUMN users_version INTEGER;
+CREATE TABLE feature_usage (
+    tenant INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    feature TEXT NOT NULL,
+    period_end_us INTEGER NOT NULL,
+    resets INTEGER NOT NULL,
+    period_start_us INTEGER NOT NULL,
+    used INTEGER NOT NULL,
+    reserved TEXT NOT NULL,
+    endings INTEGER NOT NULL,
+    is_reached INTEGER NOT NULL,
+    updated_at_us INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, account_id, feature, period_end_us, resets)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE usage_event (
+    tenant INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    event_key BLOB NOT NULL,
+    feature TEXT NOT NULL,
+    period_end_us INTEGER NOT NULL,
+    resets INTEGER NOT NULL,
+    period_start_us INTEGER NOT NULL,
+    quantity INTEGER NOT NULL,
+    limited_to INTEGER NOT NULL,
+    used INTEGER NOT NULL,
+    reserved INTEGER NOT NULL,
+    counted_at_us INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, account_id, event_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX usage_event_by_time ON usage_event (counted_at_us);
+
+CREATE TABLE usage_reservation (
+    tenant INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    id BLOB NOT NULL,
+    feature TEXT NOT NULL,
+    period_end_us INTEGER NOT NULL,
+    resets INTEGER NOT NULL,
+    period_start_us INTEGER NOT NULL,
+    quantity INTEGER NOT NULL,
+    until_us INTEGER NOT NULL,
+    endings INTEGER NOT NULL,
+    reservation_status INTEGER NOT NULL,
+    confirmed INTEGER,
+    created_at_us INTEGER NOT NULL,
+    updated_at_us INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, account_id, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX usage_reservation_by_end ON usage_reservation (until_us);
+

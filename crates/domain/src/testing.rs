@@ -110,9 +110,7 @@ impl Rows {
             Read::Payment(tenant, id) => drop(state.payments.entry((tenant, id)).or_default()),
             Read::Transaction(tenant, id) => load_transaction(state, (tenant, id)),
             Read::Tag(tenant, key) => drop(state.tags.entry((tenant, key)).or_default()),
-            Read::AccountEmails(tenant, id) => {
-                state.account_emails.entry((tenant, id)).or_default();
-            }
+            Read::AccountEmails(no, id) => drop(state.account_emails.entry((no, id)).or_default()),
             Read::BlockingStates(tenant, id) => {
                 state.blocking_states.entry((tenant, id)).or_default();
             }

@@ -529,9 +529,7 @@ impl Tables {
             Read::NewcomersOffer(tenant) => self.entitlements.read_newcomers(*tenant, state),
             Read::CatalogSize(tenant) => self.entitlements.read_size(*tenant, state),
             Read::Entitlements(tenant, id) => self.entitlements.read((*tenant, *id), state),
-            Read::AccountUsers(tenant, id) => {
-                self.entitlements.read_users((*tenant, *id), state);
-            }
+            Read::AccountUsers(no, id) => self.entitlements.read_users((*no, *id), state),
             Read::Usage(read) => self.entitlements.usage.load(read, state),
             Read::Tenant(no) => copy(*no, &self.tenants, &mut state.tenants),
             Read::TenantValue(tenant, key) => {

@@ -71,6 +71,7 @@ fn later() -> impl Iterator<Item = &'static Table> {
         .chain(tables::OF_VERSION_12)
         .chain(tables::OF_VERSION_17)
         .chain(tables::OF_VERSION_18)
+        .chain(tables::OF_VERSION_19)
 }
 
 /// Finds the children of an account.

@@ -537,22 +537,7 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
             Some((PAYMENT_RULES.name, vec![it.tenant.into()]))
         }
         Change::Payment(it) => row_of_payment(it),
-        Change::Entitlement(it) => match it {
-            EntitlementChange::Feature(it) => {
-                Some((FEATURE.name, vec![it.tenant.into(), (&it.key).into()]))
-            }
-            EntitlementChange::Offer(it) => {
-                Some((OFFER.name, vec![it.tenant.into(), (&it.key).into()]))
-            }
-            EntitlementChange::Purchase(it) => by_id(&PURCHASE, it.tenant, it.id.uuid()),
-            EntitlementChange::Entitlements(it) => {
-                by_id(&ENTITLEMENTS, it.tenant, it.account_id.uuid())
-            }
-            EntitlementChange::Users(_)
-            | EntitlementChange::Usage(_)
-            | EntitlementChange::UsageEvent(_)
-            | EntitlementChange::Reservation(_) => None,
-        },
+        Change::Entitlement(it) => row_of_entitlement(it),
         Change::Account(
             AccountChange::Person { .. }
             | AccountChange::PersonErased { .. }
@@ -567,6 +552,25 @@ fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
         | Change::Claim(_)
         | Change::Timer(_)
         | Change::ReplySettled { .. } => None,
+    }
+}
+
+fn row_of_entitlement(image: &EntitlementChange) -> Option<(&'static str, Vec<Value<'_>>)> {
+    match image {
+        EntitlementChange::Feature(it) => {
+            Some((FEATURE.name, vec![it.tenant.into(), (&it.key).into()]))
+        }
+        EntitlementChange::Offer(it) => {
+            Some((OFFER.name, vec![it.tenant.into(), (&it.key).into()]))
+        }
+        EntitlementChange::Purchase(it) => by_id(&PURCHASE, it.tenant, it.id.uuid()),
+        EntitlementChange::Entitlements(it) => {
+            by_id(&ENTITLEMENTS, it.tenant, it.account_id.uuid())
+        }
+        EntitlementChange::Users(_)
+        | EntitlementChange::Usage(_)
+        | EntitlementChange::UsageEvent(_)
+        | EntitlementChange::Reservation(_) => None,
     }
 }
 
