@@ -1,6 +1,6 @@
 //! An immutable set of all flags and segments of an environment.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::condition::{Context, MissingAttribute};
@@ -155,6 +155,14 @@ impl Snapshot {
             names_one
         });
         names_one
+    }
+
+    /// The features of which flags or segments name the segment [`ENTITLED_SEGMENT`].
+    #[must_use]
+    pub fn entitled_features(&self) -> BTreeSet<&str> {
+        let of_flags = self.flags.values().flat_map(|it| it.segment_ids());
+        let of_segments = self.segments.values().flat_map(|it| it.segment_ids());
+        of_flags.chain(of_segments).filter_map(|it| it.strip_prefix(ENTITLED_SEGMENT)).collect()
     }
 
     /// Visits the segments that a flag refers to, directly or through others, until `is_found`

@@ -16,8 +16,11 @@ use uuid::Uuid;
 use crate::accounts::Accounts;
 use crate::cached_environment::CachedEnvironment;
 use crate::close;
-use crate::entitled_user::EntitledUser;
+use crate::entitled_keys::EntitledKeys;
+use crate::entitled_user::{EntitledUser, NotKnown};
 use crate::insights::Insights;
+use crate::key_ledger::KeyLedger;
+use crate::message::Message;
 use crate::profile::Profile;
 use crate::rate_limit::{Limiters, RateLimits, RequestKind};
 use crate::secret::{Digest, Secret, SecretKind};
@@ -64,6 +67,10 @@ pub struct FlagCache {
     pub connections: Arc<Permits>,
     /// What the accounts of users are entitled to.
     pub accounts: Arc<Accounts>,
+    /// The keys of users who are entitled to something, for readers that evaluate by themselves.
+    pub entitled_keys: Arc<EntitledKeys>,
+    /// What these are made of, in a process that has the database.
+    pub key_ledger: Arc<KeyLedger>,
 }
 
 #[derive(Default)]
@@ -229,6 +236,32 @@ impl FlagCache {
             it.take(known);
         }
         Some(it)
+    }
+
+    /// All of an environment for a reader that evaluates by itself and has everything up to `timestamp`, where users who
+    /// are entitled to something are a part of it.
+    ///
+    /// # Errors
+    /// They were not found out in time.
+    pub async fn with_entitled_keys(
+        &self,
+        environment: &CachedEnvironment,
+        timestamp: i64,
+    ) -> Result<Option<Message>, NotKnown> {
+        let features = Arc::clone(&environment.state().entitled_features);
+        if !environment.state().had_entitled_features {
+            return Ok(None);
+        }
+        let keys = match features.is_empty() {
+            true => Arc::default(),
+            false => {
+                let of = (environment.tenant(), &*features);
+                self.entitled_keys.within(of, ENTITLED_WITHIN).await.ok_or(NotKnown)?
+            }
+        };
+        let times = (timestamp, self.accounts.now().millis());
+        let marked = environment.state().marked_sync(&keys, times);
+        marked.map(|it| Some(it.message.clone())).ok_or(NotKnown)
     }
 
     /// Takes the counts of evaluations and metrics since the last call: the cache forgets them.

@@ -30,7 +30,7 @@ impl CachedEnvironment {
         profile: Profile,
         snapshot: &Snapshot,
     ) -> Self {
-        let state = EnvironmentState::new(Arc::new(profile), with_owner(snapshot, id));
+        let state = EnvironmentState::new(id, Arc::new(profile), with_owner(snapshot, id));
         Self {
             id,
             tenant,

@@ -4,19 +4,24 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use evaluation::{CompiledFlag, CompiledSegment, Entitled, Evaluation, Snapshot, User};
 use uuid::Uuid;
 
 use crate::entitled_user::EntitledUser;
 use crate::message::{self, Extent, Message, RelayItem};
 use crate::profile::Profile;
+use crate::shard::{PublishedKeys, Shard};
 
 /// How many messages of each sort are kept: readers that connect together ask for the same ones.
 const RECENT_MAX: usize = 4;
 
+/// How far ahead of this node's clock the times of a reader may be.
+const AHEAD_MS_MAX: i64 = 366 * 24 * 3_600_000;
+
 /// An environment at one moment.
 pub struct EnvironmentState {
+    id: Uuid,
     pub profile: Arc<Profile>,
     pub snapshot: Snapshot,
     /// Grows with every change on this node. Times do not show what a socket lacks: two changes may
@@ -33,10 +38,26 @@ pub struct EnvironmentState {
     depend_on_entitled: Vec<bool>,
     /// Whether any does.
     pub asks_for_entitled: bool,
+    /// The features of which flags or segments name the users who are entitled to them.
+    pub entitled_features: Arc<[Box<str>]>,
+    /// Whether there are any, or were since this process has the environment: the times of readers are not of flags and
+    /// segments alone.
+    pub had_entitled_features: bool,
     changes: Changes,
     full: OnceLock<Message>,
     since: RecentCache<i64, Message>,
     patches: RecentCache<u64, Arc<Patch>>,
+    marked: ArcSwapOption<MarkedMessage>,
+    shard_patches: RecentCache<i64, Message>,
+}
+
+/// All flags and segments, with the users who are entitled to features, and a time that is later than all of them.
+pub struct MarkedMessage {
+    pub message: Message,
+    /// The latest time of those users.
+    keys_at_ms: i64,
+    /// That time. Some SDKs take no message over whose latest time they had before.
+    pub at_ms: i64,
 }
 
 /// The revisions in which flags and segments changed last on this node.
@@ -48,6 +69,8 @@ struct Changes {
 
 /// The changes since a revision.
 pub struct Patch {
+    /// The earliest and the latest time of its flags and segments.
+    pub times_ms: (i64, i64),
     /// For readers that evaluate by themselves; none where nothing changed for them.
     pub message: Option<Message>,
     /// Keys of the flags that may have another value for some user, in their order, and since when.
@@ -56,8 +79,8 @@ pub struct Patch {
 
 impl EnvironmentState {
     /// The first state of an environment.
-    pub fn new(profile: Arc<Profile>, snapshot: Snapshot) -> Self {
-        Self::assemble(profile, snapshot, 0, Changes::default())
+    pub fn new(id: Uuid, profile: Arc<Profile>, snapshot: Snapshot) -> Self {
+        Self::assemble((id, profile), snapshot, 0, Changes::default())
     }
 
     /// The next state, in which these flags and segments changed.
@@ -72,11 +95,14 @@ impl EnvironmentState {
         changes.flags.retain(|key, _| snapshot.flag(key).is_some());
         changes.segments.extend(segments.map(|id| (id.into(), revision)));
         changes.segments.retain(|id, _| snapshot.segment(id).is_some());
-        Self::assemble(Arc::clone(&self.profile), snapshot, revision, changes)
+        let next = (self.id, Arc::clone(&self.profile));
+        let mut next = Self::assemble(next, snapshot, revision, changes);
+        next.had_entitled_features |= self.had_entitled_features;
+        next
     }
 
     fn assemble(
-        profile: Arc<Profile>,
+        (id, profile): (Uuid, Arc<Profile>),
         snapshot: Snapshot,
         revision: u64,
         changes: Changes,
@@ -91,7 +117,10 @@ impl EnvironmentState {
         let changed_at_ms = changed_at_ms.unwrap_or_default();
         let counts = (flags_changed_at_ms.len(), snapshot.segments().count());
         let version = format!("{changed_at_ms:x}-{:x}-{:x}", counts.0, counts.1).into();
+        let features = snapshot.entitled_features().into_iter().map(Box::from);
+        let entitled_features: Arc<[Box<str>]> = features.collect();
         Self {
+            id,
             profile,
             snapshot,
             revision,
@@ -100,10 +129,14 @@ impl EnvironmentState {
             flags_changed_at_ms,
             depend_on_entitled,
             asks_for_entitled,
+            had_entitled_features: !entitled_features.is_empty(),
+            entitled_features,
             changes,
             full: OnceLock::new(),
             since: RecentCache::default(),
             patches: RecentCache::default(),
+            marked: ArcSwapOption::default(),
+            shard_patches: RecentCache::default(),
         }
     }
 
@@ -132,7 +165,50 @@ impl EnvironmentState {
     fn server_message(&self, timestamp: i64) -> Message {
         let (flags, segments) = (self.flags_since(timestamp), self.segments_since(timestamp));
         let flags = flags.map(CompiledFlag::flag);
-        message::server(Extent::since(timestamp), flags, segments.map(CompiledSegment::segment))
+        let segments = segments.map(CompiledSegment::segment);
+        message::server(Extent::since(timestamp), flags, segments, (self.id, &[]))
+    }
+
+    /// All of it for a reader that evaluates by itself and has everything up to `timestamp`, with the users who are
+    /// entitled to features; `None` where they are not known yet.
+    pub fn marked_sync(
+        &self,
+        keys: &PublishedKeys,
+        (timestamp, now_ms): (i64, i64),
+    ) -> Option<Arc<MarkedMessage>> {
+        let shards = keys.shards(&self.entitled_features)?;
+        let known = self.marked.load_full();
+        if let Some(known) = known.filter(|it| it.keys_at_ms == keys.at_ms && it.at_ms > timestamp)
+        {
+            return Some(known);
+        }
+        let (mark, at_ms) = self.mark(keys, (timestamp, now_ms));
+        let shards: Vec<&Shard> = shards.into_iter().chain([&mark]).collect();
+        let (flags, segments) = (self.flags_since(0), self.segments_since(0));
+        let (flags, segments) =
+            (flags.map(CompiledFlag::flag), segments.map(CompiledSegment::segment));
+        let message = message::server(Extent::Full, flags, segments, (self.id, &shards));
+        let marked = Arc::new(MarkedMessage { message, keys_at_ms: keys.at_ms, at_ms });
+        self.marked.store(Some(Arc::clone(&marked)));
+        Some(marked)
+    }
+
+    /// A segment that is later than all that a reader has, and when that is.
+    pub fn mark(&self, keys: &PublishedKeys, (timestamp, now_ms): (i64, i64)) -> (Shard, i64) {
+        // A time that a reader cannot have had counts for nothing.
+        let had_ms = if timestamp > now_ms.saturating_add(AHEAD_MS_MAX) { 0 } else { timestamp };
+        let latest_ms = self.changed_at_ms.max(keys.at_ms).max(had_ms);
+        let at_ms = now_ms.max(latest_ms.saturating_add(1));
+        (Shard::mark(at_ms), at_ms)
+    }
+
+    /// The patch of users who are entitled to a feature.
+    pub fn shard_patch(&self, shard: &Shard) -> Message {
+        let patch = || {
+            let none = (std::iter::empty(), std::iter::empty());
+            message::server(Extent::Patch, none.0, none.1, (self.id, &[shard]))
+        };
+        self.shard_patches.get_or_compute(shard.at_ms, patch)
     }
 
     fn flags_since(&self, timestamp: i64) -> impl Iterator<Item = &CompiledFlag> {
@@ -163,12 +239,13 @@ impl EnvironmentState {
     }
 
     /// The changes after `timestamp` for a relay proxy; everything for 0.
-    pub fn relay_item(&self, id: Uuid, timestamp: i64) -> RelayItem<'_> {
+    pub fn relay_item<'s>(&'s self, timestamp: i64, shards: Vec<&'s Shard>) -> RelayItem<'s> {
         RelayItem {
-            id,
+            id: self.id,
             profile: &self.profile,
             flags: self.flags_since(timestamp).map(CompiledFlag::flag).collect(),
             segments: self.segments_since(timestamp).map(CompiledSegment::segment).collect(),
+            shards,
         }
     }
 
@@ -188,8 +265,13 @@ impl EnvironmentState {
         let is_empty = flags.is_empty() && segments.is_empty();
         let message = (!is_empty).then(|| {
             let flags = flags.iter().map(|it| it.flag());
-            message::server(Extent::Patch, flags, segments.iter().map(|it| it.segment()))
+            let segments = segments.iter().map(|it| it.segment());
+            message::server(Extent::Patch, flags, segments, (self.id, &[]))
         });
+        let of_flags = flags.iter().map(|it| it.changed_at_ms());
+        let of_segments = segments.iter().map(|it| it.changed_at_ms());
+        let times: Vec<i64> = of_flags.chain(of_segments).collect();
+        let times_ms = times.iter().min().copied().zip(times.iter().max().copied());
         let is_affected = |flag: &CompiledFlag| {
             flags.iter().any(|it| std::ptr::eq(*it, flag))
                 || segments.iter().any(|it| self.snapshot.uses_segment(flag, &it.segment().id))
@@ -197,7 +279,7 @@ impl EnvironmentState {
         let affected = self.flags().filter(|(flag, _)| is_affected(flag));
         let affected =
             affected.map(|(flag, at_ms)| (flag.flag().key.as_str().into(), at_ms)).collect();
-        Patch { message, affected }
+        Patch { times_ms: times_ms.unwrap_or_default(), message, affected }
     }
 
     /// What changed for a user: the flags that a patch affects, and those that differ from what they were by what the

@@ -49,12 +49,14 @@ impl Audience for FlagFeed {
 impl EntitlementAudience for FlagFeed {
     fn follows(&self) {
         self.cache.accounts.begin();
+        self.cache.key_ledger.begin();
     }
 
     fn changed(&self, entitlements: Vec<Entitlements>) {
         let accounts = &self.cache.accounts;
         let now = accounts.now();
         accounts.changed(entitlements.iter().map(|it| Account::of(it, now)).collect());
+        self.cache.key_ledger.changed(&entitlements);
     }
 }
 

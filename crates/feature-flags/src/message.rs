@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::frame;
 use crate::profile::Profile;
 use crate::secret::{Secret, SecretKind};
+use crate::shard::{self, Shard};
 
 /// Capacity for one flag of a client's message.
 const CLIENT_FLAG_BYTES: usize = 448;
@@ -68,15 +69,16 @@ impl Extent {
     }
 }
 
-/// Definitions of flags and segments.
+/// Definitions of flags and segments of an environment, and the segments of users who are entitled to something.
 pub fn server<'s>(
     extent: Extent,
     flags: impl Iterator<Item = &'s Flag>,
     segments: impl Iterator<Item = &'s Segment>,
+    (environment, shards): (Uuid, &[&Shard]),
 ) -> Message {
     Message::write(ENVELOPE_BYTES, |out| {
         begin(out, extent.text());
-        flags_and_segments(out, flags, segments);
+        flags_and_segments(out, flags, segments, (environment, shards));
         out.extend_from_slice(b"}}");
     })
 }
@@ -104,6 +106,8 @@ pub struct RelayItem<'s> {
     pub profile: &'s Profile,
     pub flags: Vec<&'s Flag>,
     pub segments: Vec<&'s Segment>,
+    /// The segments of users who are entitled to something.
+    pub shards: Vec<&'s Shard>,
 }
 
 /// Environments for a relay proxy, with the secrets that are valid at this time.
@@ -120,7 +124,8 @@ pub fn relay(extent: Extent, items: &[RelayItem<'_>], now_ms: i64) -> Message {
             let secrets = secrets.filter(|it| !it.has_expired(now_ms));
             list(out, secrets.map(|secret| RelaySecret::of(secret, item)));
             out.push(b']');
-            flags_and_segments(out, item.flags.iter().copied(), item.segments.iter().copied());
+            let (flags, segments) = (item.flags.iter().copied(), item.segments.iter().copied());
+            flags_and_segments(out, flags, segments, (item.id, &item.shards));
             out.push(b'}');
         }
         out.extend_from_slice(b"]}}");
@@ -152,11 +157,19 @@ fn flags_and_segments<'s>(
     out: &mut Vec<u8>,
     flags: impl Iterator<Item = &'s Flag>,
     segments: impl Iterator<Item = &'s Segment>,
+    (environment, shards): (Uuid, &[&Shard]),
 ) {
     out.extend_from_slice(br#","featureFlags":["#);
-    list(out, flags);
+    list(out, flags.map(shard::flag));
     out.extend_from_slice(br#"],"segments":["#);
-    list(out, segments);
+    let begins_at = out.len();
+    list(out, segments.map(shard::segment));
+    for shard in shards {
+        if out.len() > begins_at {
+            out.push(b',');
+        }
+        shard.write(out, environment);
+    }
     out.push(b']');
 }
 

@@ -7,6 +7,7 @@ mod background;
 mod backlog;
 mod disk;
 mod engine_parts;
+mod entitled_keys;
 mod entitled_users;
 mod error;
 mod events;

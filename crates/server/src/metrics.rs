@@ -124,7 +124,7 @@ fn describe() {
 }
 
 /// Gauges of the core and of the process.
-const GAUGES: [(&str, &str); 31] = [
+const GAUGES: [(&str, &str); 32] = [
     ("faregate_requests_in_progress", "Requests in progress."),
     ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
     ("faregate_connections", "Open connections."),
@@ -158,6 +158,7 @@ const GAUGES: [(&str, &str); 31] = [
     ("faregate_analytics_lag_seconds", "How far the analytics tables are behind."),
     ("faregate_push_lag_seconds", "How far push notifications are behind."),
     ("faregate_disk_free_bytes", "Free space on the disk of the data directory."),
+    ("faregate_entitled_keys", "Users of the feature that has most, for server SDKs."),
     ("faregate_disk_size_bytes", "Size of the disk of the data directory."),
     ("faregate_degraded", "Whether writes are refused while reads are served, by reason."),
     ("process_resident_memory_bytes", "Resident memory."),

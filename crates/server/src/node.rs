@@ -21,6 +21,7 @@ use store::{Server, Share, Source, SqlQueries, SqlStore};
 
 use crate::background::BackgroundTasks;
 use crate::engine_parts::EngineParts;
+use crate::entitled_keys;
 use crate::entitled_users;
 use crate::gateways::{GatewaySetup, SIMULATOR_DIR, take_notifications};
 use crate::insights::InsightsFlusher;
@@ -320,10 +321,12 @@ fn feed(
         let accounts = Arc::clone(&cache.accounts);
         let (engine, stopped) = (engine.clone(), || tasks.until_stopped());
         let looking_up = entitled_users::look_up(engine.clone(), accounts, stopped());
+        let keys = entitled_keys::keep(engine.clone(), Arc::clone(&cache), stopped());
         let audience: Arc<dyn EntitlementAudience> = Arc::<FlagFeed>::clone(&feed);
         let accounts = engine::accounts::follow(engine.clone(), audience, stopped());
         let flags = engine::flags::follow(engine, feed, stopped());
         tasks.spawn(looking_up);
+        tasks.spawn(keys);
         tasks.spawn(accounts);
         tasks.spawn(flags);
     }

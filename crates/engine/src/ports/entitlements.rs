@@ -115,6 +115,24 @@ pub trait EntitlementQueries: Send + Sync {
         users.iter().map(of_user).collect()
     }
 
+    /// What accounts of a tenant are entitled to, in the order of their ids, behind one; at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn entitlements_after(
+        &self,
+        tenant: TenantNo,
+        after: Option<AccountId>,
+        limit: usize,
+    ) -> Result<Vec<Entitlements>, StoreError>;
+
+    /// The keys by which programs name the users of an account: those that are mapped to it, or else its external key
+    /// where it has one, or else its id. None where there is no such account.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn user_keys(&self, tenant: TenantNo, account: AccountId) -> Result<Vec<String>, StoreError>;
+
     /// What accounts of the partition of a journal row are entitled to that changed after it, in the order of their
     /// last changes; at most `limit`. A command changes one account at most.
     ///

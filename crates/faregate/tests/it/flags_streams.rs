@@ -86,13 +86,22 @@ impl Stream {
     }
 
     fn try_next(&mut self) -> Option<Value> {
+        self.try_next_of("data-sync")
+    }
+
+    /// The next message's data, which is of this type.
+    pub fn next_of(&mut self, kind: &str) -> Value {
+        self.try_next_of(kind).expect("the stream is open")
+    }
+
+    fn try_next_of(&mut self, kind: &str) -> Option<Value> {
         let message = self.0.read().unwrap();
         if message.is_close() {
             return None;
         }
         let text = message.into_text().unwrap();
         let mut message: Value = serde_json::from_str(text.as_str()).unwrap();
-        assert_eq!(message["messageType"], "data-sync");
+        assert_eq!(message["messageType"], kind);
         Some(message["data"].take())
     }
 

@@ -59,6 +59,7 @@ mod matrix;
 mod native;
 mod operations;
 mod paid_to_on;
+mod paid_to_on_in_sdks;
 mod postgres;
 mod process;
 mod resources_commands;

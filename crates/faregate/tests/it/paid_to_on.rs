@@ -9,7 +9,7 @@ use crate::flags_streams::{Stream, secret};
 use crate::gateways::account;
 use crate::process::{Launch, Server, eventually};
 
-const SIMULATOR: &str = "faregate-simulator";
+pub const SIMULATOR: &str = "faregate-simulator";
 
 /// A flag that the feature `pro` gates, one with a rule of its attribute, and one that depends on nothing.
 fn flags() -> Value {
@@ -34,7 +34,7 @@ fn flags() -> Value {
 }
 
 /// A server with the flags and an offer.
-fn start(launch: Launch) -> (Server, Client) {
+pub fn start(launch: Launch) -> (Server, Client) {
     let server = Server::start_with(launch);
     let client = server.tenant();
     sell(&client, &monthly());
@@ -44,13 +44,13 @@ fn start(launch: Launch) -> (Server, Client) {
 }
 
 /// Buys the offer; the payment's id.
-fn buy(client: &Client, account: &str) -> String {
+pub fn buy(client: &Client, account: &str) -> String {
     let bought = client.post(&format!("/v1/accounts/{account}/purchases"), &wanted());
     assert_eq!(bought.status, 201, "{}", bought.text());
     bought.json()["payment"]["paymentId"].as_str().unwrap().to_owned()
 }
 
-fn refund(client: &Client, payment: &str) {
+pub fn refund(client: &Client, payment: &str) {
     let path = format!("/1.0/kb/payments/{payment}/refunds");
     assert_eq!(client.post(&path, &json!({ "amount": 10 })).status, 201);
 }
@@ -62,7 +62,7 @@ fn shown(data: &Value) -> Vec<(&str, &str)> {
 }
 
 /// A stream of a user, and what it was sent at first.
-fn connect(server: &Server, secret: &str, user: &str, timestamp: i64) -> (Stream, Value) {
+pub fn connect(server: &Server, secret: &str, user: &str, timestamp: i64) -> (Stream, Value) {
     let mut stream = Stream::open(server, "", "client", secret);
     let user = json!({ "keyId": user, "name": "", "customizedProperties":
         [{ "name": "entitled.seats", "value": "99" }, { "name": "entitled.pro", "value": "true" }] });

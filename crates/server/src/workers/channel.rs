@@ -10,8 +10,10 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
+use domain::TenantNo;
 use evaluation::{Flag, Segment};
 use feature_flags::accounts::{Account, UserKey};
+use feature_flags::entitled_keys::KeyUpdate;
 use feature_flags::{EnvironmentContents, Insights};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -45,6 +47,8 @@ pub enum ServerMessage {
     Found(Found),
     /// They could not be looked up.
     NotFound(Vec<UserKey>),
+    /// Users who are entitled to features that the worker asked for.
+    Keys(KeyUpdate),
     /// The stop: accept no more connections, and close streams over this time.
     Stop(Duration),
 }
@@ -59,6 +63,8 @@ pub enum WorkerMessage {
     Insights(Insights),
     /// Users to look up. The next ones are sent once there is an answer.
     Wanted(Vec<UserKey>),
+    /// Features of a tenant whose users server SDKs are to get.
+    WantedKeys(TenantNo, Vec<Box<str>>),
     /// A connection that is not for feature flags.
     Connection(TcpStream),
 }
@@ -72,6 +78,7 @@ const STREAMS: u8 = b's';
 const HANDED: u8 = b'h';
 const INSIGHTS: u8 = b'i';
 const WANTED: u8 = b'w';
+const WANTED_KEYS: u8 = b'k';
 
 /// The server's ends, and the worker's.
 pub struct Pair {
@@ -139,6 +146,9 @@ impl WorkerSocket {
             WorkerMessage::Streams(count) => format!("{}{count}", char::from(STREAMS)).into_bytes(),
             WorkerMessage::Insights(insights) => packet(INSIGHTS, insights)?,
             WorkerMessage::Wanted(users) => packet(WANTED, users)?,
+            WorkerMessage::WantedKeys(tenant, features) => {
+                packet(WANTED_KEYS, &(tenant, features))?
+            }
             WorkerMessage::Connection(_) => vec![HANDED],
         };
         self.0
@@ -191,6 +201,10 @@ impl WorkerSocket {
             (Some((&WANTED, users)), None) => {
                 Ok(Some(WorkerMessage::Wanted(serde_json::from_slice(users)?)))
             }
+            (Some((&WANTED_KEYS, wanted)), None) => {
+                let (tenant, features) = serde_json::from_slice(wanted)?;
+                Ok(Some(WorkerMessage::WantedKeys(tenant, features)))
+            }
             (Some((&HANDED, _)), Some(connection)) => {
                 Ok(Some(WorkerMessage::Connection(TcpStream::from(connection))))
             }
@@ -210,7 +224,6 @@ fn packet(kind: u8, content: &impl Serialize) -> io::Result<Vec<u8>> {
 mod tests {
     use std::io::{Read as _, Write as _};
 
-    use domain::TenantNo;
     use feature_flags::{Secret, SecretKind};
 
     use super::*;

@@ -1,15 +1,16 @@
 //! The server's side of one worker process: starts it, publishes commits to it, takes the connections
 //! that it passes on, and restarts it.
 
+use std::collections::HashMap;
 use std::io;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::EnvironmentId;
 use domain::definition::Definition;
 use domain::entitlement::Entitlements;
+use domain::{EnvironmentId, TenantNo};
 use engine::periodic::{Job, Pass, Periodic};
 use engine::ports::{Audience, EntitlementAudience, EnvironmentFile};
 use engine::{Clock, Engine};
@@ -20,8 +21,9 @@ use super::channel::{self, Pair, ServerMessage, WorkerMessage};
 use super::{Drain, worker};
 use crate::entitled_users;
 use config::Config;
-use feature_flags::FlagFeed;
 use feature_flags::accounts::{Account, UserKey};
+use feature_flags::entitled_keys::{KeyUpdate, TenantKeys};
+use feature_flags::{EntitledKeys, FlagFeed};
 use http_server::{AcceptedConnection, accepted};
 
 /// The binary that runs, even where another was put in its place.
@@ -83,10 +85,13 @@ impl Supervisor {
             std::future::pending(),
         );
         let following = engine::flags::follow(self.engine.clone(), worker_feed, is_stopped);
+        let asked = WorkerKeys::default();
+        let keys = asked.forward(&self.feed.cache.entitled_keys, &messages);
         let ended = tokio::select! {
-            ended = self.listen(&from_worker, ready, &messages) => ended,
+            ended = self.listen(&from_worker, ready, (&messages, &asked)) => ended,
             () = accounts => Ok(()),
-            () = following => self.end(&mut child, &messages, &from_worker).await,
+            () = keys => Ok(()),
+            () = following => self.end(&mut child, (&messages, &asked), &from_worker).await,
             () = is_stuck.notified() => Err(io::Error::other("the worker does not read")),
         };
         to_worker.abort();
@@ -98,7 +103,7 @@ impl Supervisor {
         &self,
         from_worker: &channel::WorkerSocket,
         ready: &mut Option<mpsc::Sender<()>>,
-        to_worker: &mpsc::Sender<ServerMessage>,
+        (to_worker, asked): (&mpsc::Sender<ServerMessage>, &WorkerKeys),
     ) -> io::Result<()> {
         loop {
             let received = tokio::time::timeout(SILENT_MAX, from_worker.receive()).await;
@@ -116,6 +121,9 @@ impl Supervisor {
                 WorkerMessage::Wanted(users) => {
                     tokio::spawn(answer(self.engine.clone(), users, to_worker.clone()));
                 }
+                WorkerMessage::WantedKeys(tenant, features) => {
+                    asked.add(self.feed.cache.entitled_keys.of(tenant, &features));
+                }
                 WorkerMessage::Connection(connection) => match accepted(connection) {
                     Ok(arrival) => drop(self.arrived.send(arrival).await),
                     Err(error) => tracing::debug!(%error, "a connection was gone"),
@@ -128,18 +136,66 @@ impl Supervisor {
     async fn end(
         &self,
         child: &mut Child,
-        messages: &mpsc::Sender<ServerMessage>,
+        (messages, asked): (&mpsc::Sender<ServerMessage>, &WorkerKeys),
         from_worker: &channel::WorkerSocket,
     ) -> io::Result<()> {
         let Some(drain) = *self.stopped.borrow() else { return Ok(()) };
         drop(messages.send(ServerMessage::Stop(drain.over)).await);
         let mut no_waiter = None;
-        let listening = self.listen(from_worker, &mut no_waiter, messages);
+        let listening = self.listen(from_worker, &mut no_waiter, (messages, asked));
         let ended = async { tokio::join!(listening, child.wait()).1 };
         match tokio::time::timeout(drain.within, ended).await {
             Ok(ended) => ended.map(drop),
             Err(_) => child.kill().await,
         }
+    }
+}
+
+/// The tenants of which a worker asked for users who are entitled to features.
+#[derive(Default)]
+struct WorkerKeys {
+    /// Each with the time up to which it was sent.
+    tenants: Mutex<HashMap<TenantNo, (Arc<TenantKeys>, i64)>>,
+    has_more: Notify,
+}
+
+impl WorkerKeys {
+    /// All of a tenant that is asked for again is sent again: the worker may have forgotten it.
+    fn add(&self, keys: Arc<TenantKeys>) {
+        self.tenants().insert(keys.tenant(), (keys, i64::MIN));
+        self.has_more.notify_one();
+    }
+
+    /// Sends what is published of them, from now on.
+    async fn forward(&self, keys: &EntitledKeys, to_worker: &mpsc::Sender<ServerMessage>) {
+        let mut published = keys.published();
+        loop {
+            published.mark_unchanged();
+            for update in self.updates() {
+                if to_worker.send(ServerMessage::Keys(update)).await.is_err() {
+                    return;
+                }
+            }
+            tokio::select! {
+                () = self.has_more.notified() => {}
+                _ = published.changed() => {}
+            }
+        }
+    }
+
+    /// What was not sent yet.
+    fn updates(&self) -> Vec<KeyUpdate> {
+        let mut updates = vec![];
+        for (keys, sent_ms) in self.tenants().values_mut() {
+            let Some(update) = keys.since(*sent_ms) else { continue };
+            *sent_ms = update.at_ms;
+            updates.push(update);
+        }
+        updates
+    }
+
+    fn tenants(&self) -> MutexGuard<'_, HashMap<TenantNo, (Arc<TenantKeys>, i64)>> {
+        self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

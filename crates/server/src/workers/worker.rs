@@ -1,13 +1,16 @@
 //! A worker: the feature-flag APIs in a process of their own.
 
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::response::{IntoResponse as _, Response};
+use domain::TenantNo;
 use evaluation::MissingAttribute;
+use feature_flags::entitled_keys::TenantKeys;
 use feature_flags::{FlagCache, Insights};
 use http::Uri;
 use http::header::CONNECTION;
@@ -86,6 +89,7 @@ async fn serve(config: &Config) -> io::Result<ExitCode> {
     let follower = follow(from_server, missing, (Arc::clone(&cache), Arc::clone(&answered)));
     let following = tokio::spawn(follower);
     tokio::spawn(look_up(Arc::clone(&cache), Arc::clone(&to_server), answered));
+    tokio::spawn(ask_for_keys(Arc::clone(&cache), Arc::clone(&to_server)));
     await_environments(&cache, &following).await;
     let listener = bind(config.listen)?;
     let (others, handed) = mpsc::channel(HANDING_OVER_MAX);
@@ -171,6 +175,7 @@ async fn follow(
                 accounts.failed(users);
                 answered.notify_one();
             }
+            ServerMessage::Keys(update) => cache.entitled_keys.publish(update),
             ServerMessage::Stop(over) => return Ok(over),
         }
     }
@@ -188,6 +193,32 @@ async fn look_up(cache: Arc<FlagCache>, to_server: Arc<WorkerSocket>, answered: 
         }
     };
     tokio::join!(ask, entitled_users::look_again(&cache.accounts));
+}
+
+/// Has the server send the users who are entitled to features that server SDKs ask for.
+async fn ask_for_keys(cache: Arc<FlagCache>, to_server: Arc<WorkerSocket>) {
+    let mut wanted = cache.entitled_keys.wanted();
+    let mut asked = HashMap::<TenantNo, (Weak<TenantKeys>, BTreeSet<Box<str>>)>::new();
+    loop {
+        for keys in cache.entitled_keys.all() {
+            let (tenant, features) = (keys.tenant(), keys.features());
+            let now = (Arc::downgrade(&keys), features.clone());
+            let before = asked.insert(tenant, now);
+            // What was forgotten meanwhile is asked for again.
+            let before = before.filter(|it| it.0.ptr_eq(&Arc::downgrade(&keys)));
+            let before = before.map(|it| it.1).unwrap_or_default();
+            let more: Vec<Box<str>> = features.difference(&before).cloned().collect();
+            for more in more.chunks(PACKET_USERS) {
+                let asked = WorkerMessage::WantedKeys(tenant, more.to_vec());
+                if to_server.send(&asked).await.is_err() {
+                    return;
+                }
+            }
+        }
+        if wanted.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 async fn hand_over(

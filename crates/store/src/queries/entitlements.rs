@@ -2,14 +2,14 @@
 
 use std::sync::LazyLock;
 
-use domain::account_user::{spelled_account, user_claim};
+use domain::account_user::{USERS_MAX, spelled_account, user_claim};
 use domain::claim::ClaimKind;
 use domain::entitlement::Entitlements;
 use domain::feature::Feature;
 use domain::offer::Offer;
 use domain::purchase::Purchase;
 use domain::{AccountId, PurchaseId, Seq, TenantNo};
-use engine::ports::{EntitlementQueries, Page, StoreError};
+use engine::ports::{AccountQueries as _, EntitlementQueries, Page, StoreError};
 
 use super::{SqlQueries, window};
 use crate::driver::{Cells, Value};
@@ -34,6 +34,9 @@ static SELECT_PURCHASE: LazyLock<String> =
 static SELECT_PURCHASES: LazyLock<String> = LazyLock::new(|| PURCHASE.select(OF_ACCOUNT));
 static SELECT_CHANGED: LazyLock<String> =
     LazyLock::new(|| ENTITLEMENTS.select("WHERE seq > ?1 AND seq < ?2 ORDER BY seq LIMIT ?3"));
+static SELECT_AFTER: LazyLock<String> = LazyLock::new(|| {
+    ENTITLEMENTS.select("WHERE tenant = ?1 AND account_id > ?2 ORDER BY account_id LIMIT ?3")
+});
 static SELECT_USERS: LazyLock<String> = LazyLock::new(|| {
     let of_account = "WHERE tenant = ?1 AND account_id = ?4 ORDER BY key_hash";
     ACCOUNT_USER.select(&format!("{of_account} LIMIT ?2 OFFSET ?3"))
@@ -142,6 +145,31 @@ impl EntitlementQueries for SqlQueries {
         let parameters = [no.into(), limit, offset, account.into()];
         let read = |cells: &mut Cells<'_>| Ok(rows::account_user(cells)?.2);
         self.read(|reader| reader.query(&SELECT_USERS, &parameters, read))
+    }
+
+    fn entitlements_after(
+        &self,
+        no: TenantNo,
+        after: Option<AccountId>,
+        limit: usize,
+    ) -> Result<Vec<Entitlements>, StoreError> {
+        let after = after.unwrap_or(AccountId::new(uuid::Uuid::nil()));
+        let parameters = [no.into(), after.into(), window::limit(limit as u64)];
+        self.read(|reader| reader.query(&SELECT_AFTER, &parameters, rows::entitlements))
+    }
+
+    fn user_keys(&self, no: TenantNo, id: AccountId) -> Result<Vec<String>, StoreError> {
+        let Some(found) = self.account(no, id)? else { return Ok(vec![]) };
+        let mapped = self.users_of_account(no, id, Page { offset: 0, limit: USERS_MAX as u64 })?;
+        if !mapped.is_empty() {
+            return Ok(mapped);
+        }
+        // A key that is the id of another account names the users of that one.
+        let named = match found.account.external_key {
+            Some(key) if self.account_of_user(no, &key)? == Some(id) => Some(key),
+            Some(_) | None => None,
+        };
+        Ok(vec![named.unwrap_or_else(|| id.to_string())])
     }
 
     fn entitlements_changed(

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use feature_flags::entitled_user::NotKnown;
 use feature_flags::message::{self, Extent};
+use feature_flags::server_reader::{Followed, ServerReader, Update};
 use feature_flags::subscribers::Subscriber;
 use feature_flags::subscription::Subscription;
 use feature_flags::time::now_ms;
 use feature_flags::{
-    Accounts, CachedEnvironment, EntitledUser, FlagCache, Grant, SecretKind, close,
+    Accounts, CachedEnvironment, EntitledKeys, EntitledUser, FlagCache, Grant, SecretKind, close,
 };
 
 use crate::client_message::{ClientMessage, Sync};
@@ -18,20 +20,17 @@ use crate::client_message::{ClientMessage, Sync};
 pub(crate) struct Conversation {
     grant: Arc<Grant>,
     subscriber: Arc<Subscriber>,
-    /// One for each environment of the grant, in their order.
     _subscription: Subscription,
-    watched: Box<[Watched]>,
+    /// The revision up to which a client was sent everything.
+    sent_revision: u64,
+    /// What a reader that evaluates by itself has, for each environment of the grant, in their order.
+    readers: Box<[ServerReader]>,
     accounts: Arc<Accounts>,
+    keys: Arc<EntitledKeys>,
     /// The user of a client; none before its first request.
     user: Option<Box<EntitledUser>>,
-    /// The time of the client's request that is not answered yet.
+    /// The time of a request that is not answered yet.
     owed: Option<i64>,
-}
-
-/// An environment whose changes are sent.
-struct Watched {
-    /// The revision up to which everything was sent.
-    sent_revision: u64,
 }
 
 impl Conversation {
@@ -45,17 +44,29 @@ impl Conversation {
     ) -> Option<Self> {
         let subscription = Subscription::new(&grant, &subscriber, environment_streams_max)?;
         // Read after it subscribed, so that no change in between is lost.
-        let watch = |environment: &Arc<CachedEnvironment>| Watched {
-            sent_revision: environment.state().revision,
+        let sent_revision = grant.environments()[0].state().revision;
+        let reader = |it: &Arc<CachedEnvironment>| ServerReader::after(it.state().revision);
+        let readers = match grant.kind() {
+            SecretKind::Client => Box::default(),
+            SecretKind::Server | SecretKind::RelayProxy => {
+                grant.environments().iter().map(reader).collect()
+            }
         };
-        let watched = grant.environments().iter().map(watch).collect();
         // A drain does not see subscribers that are added after it began.
         if cache.is_draining() {
             subscriber.close(close::GOING_AWAY);
         }
-        let accounts = Arc::clone(&cache.accounts);
-        let (user, owed) = (None, None);
-        Some(Self { grant, subscriber, _subscription: subscription, watched, accounts, user, owed })
+        Some(Self {
+            grant,
+            subscriber,
+            _subscription: subscription,
+            sent_revision,
+            readers,
+            accounts: Arc::clone(&cache.accounts),
+            keys: Arc::clone(&cache.entitled_keys),
+            user: None,
+            owed: None,
+        })
     }
 
     /// Signals the end of the stream.
@@ -74,17 +85,30 @@ impl Conversation {
             ClientMessage::Ping => Some(message::pong()),
             ClientMessage::Echo(data) => Some(message::echo(data).frame()),
             ClientMessage::Sync(sync) => match self.grant.kind() {
-                SecretKind::Server => Some(self.server_sync(&sync)),
+                SecretKind::Server => self.everything_after(sync.timestamp),
                 SecretKind::Client => self.client_sync(sync),
-                SecretKind::RelayProxy => Some(self.relay_sync(&sync)),
+                SecretKind::RelayProxy => self.relay_sync(&sync),
             },
         }
     }
 
-    fn server_sync(&mut self, sync: &Sync) -> Bytes {
-        let state = self.grant.environments()[0].state();
-        self.watched[0].sent_revision = state.revision;
-        state.server_sync(sync.timestamp).frame()
+    /// The answer to a server SDK or relay proxy that has everything up to a time. Where it is not known yet who is
+    /// entitled to features, it is owed, and the task is woken once it is known.
+    fn everything_after(&mut self, timestamp: i64) -> Option<Bytes> {
+        let answer = match self.grant.kind() {
+            SecretKind::RelayProxy => self.relay_everything(timestamp),
+            SecretKind::Server | SecretKind::Client => {
+                let followed = Followed {
+                    environment: &self.grant.environments()[0],
+                    keys: &self.keys,
+                    accounts: &self.accounts,
+                    subscriber: &self.subscriber,
+                };
+                self.readers[0].sync(&followed, timestamp).map(|it| it.frame())
+            }
+        };
+        self.owed = answer.is_err().then_some(timestamp);
+        answer.ok()
     }
 
     /// A client that changes its user has nothing of the new user yet.
@@ -105,30 +129,62 @@ impl Conversation {
         let state = environment.state();
         environment.update_user(user, &state, (&self.accounts, &self.subscriber)).ok()?;
         self.owed = None;
-        self.watched[0].sent_revision = state.revision;
+        self.sent_revision = state.revision;
         Some(state.client_sync(user, timestamp).frame())
     }
 
     /// A relay proxy that lists other environments than the grant has gets everything: patches do not
     /// contain secrets of new environments.
-    fn relay_sync(&mut self, sync: &Sync) -> Bytes {
+    fn relay_sync(&mut self, sync: &Sync) -> Option<Bytes> {
         let environments = self.grant.environments();
         let known = |environment: &Arc<CachedEnvironment>| {
             sync.environments.iter().find(|it| it.id == environment.id())
         };
         let knows_all = sync.environments.len() == environments.len()
             && environments.iter().all(|it| known(it).is_some());
-        let is_patch = sync.timestamp > 0 && knows_all;
-        let extent = if is_patch { Extent::Patch } else { Extent::Full };
         let states: Vec<_> = environments.iter().map(|it| it.state()).collect();
-        for (watched, state) in self.watched.iter_mut().zip(&states) {
-            watched.sent_revision = state.revision;
+        let has_users = states.iter().any(|it| it.had_entitled_features);
+        if sync.timestamp <= 0 || !knows_all || has_users {
+            drop(states);
+            let times = sync.environments.iter().map(|it| it.timestamp);
+            return self.everything_after(times.fold(sync.timestamp, i64::max));
         }
-        let items = environments.iter().zip(&states).map(|(environment, state)| {
-            let had = known(environment).filter(|_| is_patch);
-            state.relay_item(environment.id(), had.map_or(0, |it| it.timestamp))
+        let items = environments.iter().zip(&mut self.readers).zip(&states);
+        let items = items.map(|((environment, reader), state)| {
+            let timestamp = known(environment).map_or(0, |it| it.timestamp);
+            reader.has_flags(state);
+            state.relay_item(timestamp, vec![])
         });
-        message::relay(extent, &items.collect::<Vec<_>>(), now_ms()).frame()
+        let items: Vec<_> = items.collect();
+        self.owed = None;
+        Some(message::relay(Extent::Patch, &items, now_ms()).frame())
+    }
+
+    fn relay_everything(&mut self, timestamp: i64) -> Result<Bytes, NotKnown> {
+        let environments = self.grant.environments();
+        let states: Vec<_> = environments.iter().map(|it| it.state()).collect();
+        let (accounts, keys) = (&*self.accounts, &*self.keys);
+        let subscriber = &self.subscriber;
+        let followed = |environment| Followed { environment, keys, accounts, subscriber };
+        let mut all_keys = vec![];
+        for ((environment, reader), state) in
+            environments.iter().zip(&mut self.readers).zip(&states)
+        {
+            all_keys.push(reader.keys_of(&followed(environment), state)?);
+        }
+        let mut marks = vec![];
+        for (number, reader) in self.readers.iter_mut().enumerate() {
+            let (state, keys) = (&states[number], &all_keys[number]);
+            let it = followed(&environments[number]);
+            marks.push(reader.has_everything(&it, (state, keys), timestamp));
+        }
+        let items = states.iter().zip(&all_keys).zip(&marks).map(|((state, keys), mark)| {
+            let mut shards = keys.shards(&state.entitled_features).unwrap_or_default();
+            shards.extend(mark);
+            state.relay_item(0, shards)
+        });
+        let items: Vec<_> = items.collect();
+        Ok(message::relay(Extent::Full, &items, now_ms()).frame())
     }
 
     /// The changes since the last update; none where nothing changed for this stream.
@@ -136,7 +192,10 @@ impl Conversation {
         match self.grant.kind() {
             SecretKind::Client if self.owed.is_some() => self.answer_owed(),
             SecretKind::Client => self.client_update(),
-            SecretKind::Server | SecretKind::RelayProxy => self.server_update(),
+            SecretKind::Server | SecretKind::RelayProxy => match self.owed {
+                Some(timestamp) => self.everything_after(timestamp),
+                None => self.server_update(),
+            },
         }
     }
 
@@ -146,26 +205,28 @@ impl Conversation {
         let state = environment.state();
         // One without a user requests everything with it.
         let Some(user) = &mut self.user else {
-            self.watched[0].sent_revision = state.revision;
+            self.sent_revision = state.revision;
             return None;
         };
         let accounts = (&*self.accounts, &self.subscriber);
         let before = environment.update_user(user, &state, accounts).ok()?;
-        let sent = std::mem::replace(&mut self.watched[0].sent_revision, state.revision);
+        let sent = std::mem::replace(&mut self.sent_revision, state.revision);
         let patch = (sent != state.revision).then(|| state.patch_since(sent));
         state.client_patch(user, (patch.as_deref(), before)).map(|it| it.frame())
     }
 
     fn server_update(&mut self) -> Option<Bytes> {
-        for (environment, watched) in self.grant.environments().iter().zip(&mut self.watched) {
-            let state = environment.state();
-            if state.revision == watched.sent_revision {
-                continue;
-            }
-            let patch = state.patch_since(watched.sent_revision);
-            watched.sent_revision = state.revision;
-            if let Some(message) = &patch.message {
-                return Some(message.frame());
+        let (accounts, keys) = (&*self.accounts, &*self.keys);
+        let subscriber = &self.subscriber;
+        for (environment, reader) in self.grant.environments().iter().zip(&mut self.readers) {
+            match reader.update(&Followed { environment, keys, accounts, subscriber }) {
+                Update::Nothing => {}
+                Update::Patch(message) => return Some(message.frame()),
+                Update::Everything => {
+                    let answer = self.everything_after(0);
+                    self.owed = None;
+                    return answer;
+                }
             }
         }
         None
@@ -173,10 +234,12 @@ impl Conversation {
 
     /// How many revisions were not sent yet.
     pub(crate) fn behind(&self) -> u64 {
-        let environments = self.grant.environments().iter();
-        let behind = environments
-            .zip(&self.watched)
-            .map(|(it, sent)| it.state().revision - sent.sent_revision);
+        let environments = self.grant.environments();
+        if self.readers.is_empty() {
+            return environments[0].state().revision - self.sent_revision;
+        }
+        let environments = environments.iter().zip(&self.readers);
+        let behind = environments.map(|(it, reader)| it.state().revision - reader.sent_revision);
         behind.max().unwrap_or_default()
     }
 }

@@ -1,14 +1,17 @@
 //! Random changes, and readers that connect, disconnect and reconnect: a reader always has what a new
 //! one would get.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use domain::TenantNo;
+use domain::{TenantNo, Timestamp};
 use evaluation::{
     Condition, Fallthrough, Flag, IN_SEGMENT, MissingAttribute, NOT_IN_SEGMENT, RolloutVariation,
     Rule, Segment, SegmentRule, Snapshot, Variation,
 };
 use feature_flags::accounts::Step;
+use feature_flags::entitled_keys::{KeyUpdate, SentShard};
+use feature_flags::shard::{SHARDS, number_of};
 use feature_flags::{Account, Environment, Secret};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -149,6 +152,9 @@ struct Reader {
     items: BTreeMap<String, Value>,
     /// The newest time that it received.
     newest_ms: i64,
+    is_strict: bool,
+    /// Whether it is a server SDK, which is sent all again where times would go back.
+    evaluates: bool,
 }
 
 impl Reader {
@@ -156,7 +162,10 @@ impl Reader {
         let (_, secret) = SECRETS.into_iter().find(|(it, _)| *it == kind).unwrap();
         let grant = cache.find(secret).unwrap();
         let conversation = Conversation::begin(cache, grant, Arc::default(), 1_000).unwrap();
-        Self { conversation, user: 0, items: BTreeMap::new(), newest_ms: 0 }
+        let items = BTreeMap::new();
+        let evaluates = kind == SecretKind::Server;
+        let (newest_ms, is_strict) = (0, evaluates);
+        Self { conversation, user: 0, items, newest_ms, is_strict, evaluates }
     }
 
     /// Requests the changes since the newest time.
@@ -177,7 +186,8 @@ impl Reader {
 
     fn read(&mut self) {
         while let Some(update) = self.conversation.next_update() {
-            assert_eq!(self.take(&update), "patch");
+            let extent = self.take(&update);
+            assert!(extent == "patch" || self.evaluates, "{extent}");
         }
     }
 
@@ -190,7 +200,9 @@ impl Reader {
         let message: Value = serde_json::from_slice(&frame[head..]).unwrap();
         let data = &message["data"];
         let extent = data["eventType"].as_str().unwrap().to_owned();
-        if extent == "full" {
+        let had_ms = self.newest_ms;
+        let is_full = extent == "full";
+        if is_full {
             self.items.clear();
         }
         for (sort, name) in [("featureFlags", "key"), ("segments", "id")] {
@@ -199,9 +211,15 @@ impl Reader {
                 let updated_at = item["updatedAt"].as_str();
                 let at_ms = item["timestamp"].as_i64().or(updated_at.map(milliseconds)).unwrap();
                 self.newest_ms = self.newest_ms.max(at_ms);
+                if item["name"] == "entitled" {
+                    continue;
+                }
+                // Some SDKs take over nothing that is not later than all that they have.
+                assert!(!self.is_strict || is_full || at_ms > had_ms, "{key} at {at_ms}: {had_ms}");
                 self.items.insert(format!("{sort} {key}"), item.clone());
             }
         }
+        assert!(!self.is_strict || !is_full || self.newest_ms > had_ms, "{had_ms}");
         extent
     }
 }
@@ -239,14 +257,55 @@ fn account(user: u8) -> Account {
     Account { id: Uuid::from_u128(100 + u128::from(user)), ..Account::default() }
 }
 
+/// What the ledger publishes of who is entitled to the feature.
+struct Keys {
+    at_ms: i64,
+    users: BTreeSet<u8>,
+}
+
+impl Keys {
+    fn publish(cache: &FlagCache) -> Self {
+        drop(cache.entitled_keys.of(TENANT, &["f".into()]));
+        let it = Self { at_ms: START_MS, users: BTreeSet::new() };
+        it.send(cache, 0..SHARDS);
+        it
+    }
+
+    /// Publishes a change, often in the same millisecond as a flag's, or before it.
+    fn set(&mut self, cache: &FlagCache, (user, is_entitled): (u8, bool), now: i64) {
+        let has_changed = match is_entitled {
+            true => self.users.insert(user),
+            false => self.users.remove(&user),
+        };
+        if has_changed {
+            self.at_ms = (START_MS + now).max(self.at_ms + 1);
+            let number = number_of(&format!("u{user}"));
+            self.send(cache, number..number + 1);
+        }
+    }
+
+    fn send(&self, cache: &FlagCache, numbers: Range<usize>) {
+        let shard = |number| {
+            let keys = self.users.iter().map(|it| format!("u{it}"));
+            let keys = keys.filter(|it| number_of(it) == number).map(Into::into).collect();
+            SentShard { feature: "f".into(), number, at_ms: self.at_ms, keys }
+        };
+        let shards = numbers.map(shard).collect();
+        cache.entitled_keys.publish(KeyUpdate { tenant: TENANT, at_ms: self.at_ms, shards });
+    }
+}
+
 /// Plays events; after each read, compares the reader with one that just connected.
 fn check(events: Vec<Event>, kind: SecretKind) -> Result<(), TestCaseError> {
     let mut clock = Clock(0);
     let cache = cache(&mut clock);
     let mut reader = Reader::connect(&cache, kind);
-    let mut version = 0;
+    let (mut version, mut keys) = (0, Keys::publish(&cache));
+    let time = engine::Clock::new(true);
+    cache.accounts.set_clock(time.clone());
     reader.sync();
     for event in events.into_iter().chain([Event::Read, Event::Reconnect]) {
+        time.set(Timestamp((START_MS + clock.0) * 1_000));
         match event {
             Event::Change(mut flags, mut segments) => {
                 flags.iter_mut().for_each(|it| it.updated_at = clock.next());
@@ -255,6 +314,8 @@ fn check(events: Vec<Event>, kind: SecretKind) -> Result<(), TestCaseError> {
                 continue;
             }
             Event::Entitle(user, has) => {
+                clock.0 += i64::from(has.unwrap_or_default());
+                keys.set(&cache, (user, has.is_some()), clock.0);
                 version += 1;
                 let entitled = has.map(|it| ("f", it.to_string())).into_iter().collect();
                 let steps = vec![Step { until_ms: None, entitled }];
@@ -301,6 +362,8 @@ proptest! {
         let mut clock = Clock(0);
         let cache = cache(&mut clock);
         let (mut reader, now) = (Reader::connect(&cache, kind), clock.next());
+        drop(Keys::publish(&cache));
+        reader.is_strict = false;
         reader.sync();
         for (mut flag, mut segment, is_read) in changes {
             (flag.updated_at, segment.updated_at) = (now.clone(), now.clone());
