@@ -3,7 +3,7 @@
 use domain::account_user::user_claim;
 use domain::entitlement::Entitlements;
 use domain::feature::Feature;
-use domain::offer::Offer;
+use domain::offer::{Offer, OfferTerms};
 use domain::purchase::Purchase;
 use domain::{AccountId, Seq, TenantNo};
 use engine::ports::StoreError;
@@ -66,10 +66,11 @@ pub(crate) fn offer_row<'a>(it: &'a Offer, terms: &'a String) -> [Value<'a>; 7] 
 /// See [`super::tenant`].
 pub fn offer(cells: &mut Cells<'_>) -> Result<Offer, StoreError> {
     cells.of(&tables::OFFER);
-    let (tenant, key, version, terms) =
-        (cells.tenant()?, cells.string()?, cells.int()?, cells.json()?);
-    // It says of the row what `terms` says.
-    cells.flag()?;
+    let (tenant, key, version) = (cells.tenant()?, cells.string()?, cells.int()?);
+    let terms: OfferTerms = cells.json()?;
+    if cells.flag()? != terms.for_newcomers {
+        return Err(cells.corrupt("is not what the terms say"));
+    }
     let (created_at, revision) = (cells.time()?, cells.revision()?);
     Ok(Offer { tenant, key, version, terms, created_at, revision })
 }
