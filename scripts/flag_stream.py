@@ -45,7 +45,9 @@ def digest(item):
 
 def defined(flags, segments):
     """Of documents: {(kind, key): (version, digest)}."""
-    items = [("flag", it["key"], it) for it in flags] + [("segment", it["id"], it) for it in segments]
+    # Segments of who is entitled to a feature are made for server SDKs, and are in no export.
+    own = [it for it in segments if not it["name"].startswith("entitled")]
+    items = [("flag", it["key"], it) for it in flags] + [("segment", it["id"], it) for it in own]
     return {(kind, key): (milliseconds(it["updatedAt"]), digest(it)) for kind, key, it in items}
 
 
