@@ -10,7 +10,7 @@ use crate::subscribers::Subscriber;
 
 /// A user with what its account is entitled to, as far as flags depend on that.
 pub struct EntitledUser {
-    /// With what it was entitled to when [`Self::update`] looked last.
+    /// With what it was entitled to when that was looked up last.
     pub user: User,
     /// Counts the changes of its account.
     pub entitled_version: i64,
