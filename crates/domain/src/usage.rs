@@ -1,7 +1,7 @@
 //! Usage: how much of its limits an account has used, and what is reserved of them.
 //!
 //! A count is one row per account, feature and period. What is reserved is in that row too, added up by when it ends,
-//! so that what is over counts no more, whether anything has cleaned it up or not.
+//! so that a reservation counts no more after its end, whether or not it was cleaned up.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub struct Usage {
     pub period: Period,
     /// From 0 to [`LIMIT_MAX`].
     pub used: i64,
-    /// What is reserved, by when it ends. What is over stays until the count is written next.
+    /// What is reserved, by when it ends. What has ended stays until the count is written next.
     pub reserved: BTreeMap<Timestamp, i64>,
     /// How often all that was reserved ended because the account was closed.
     pub endings: u32,
@@ -192,7 +192,7 @@ impl Usage {
         }
     }
 
-    /// What is reserved at a time, whether or not what is over was cleaned up.
+    /// What is reserved at a time. Reservations that ended do not count.
     #[must_use]
     pub fn reserved_at(&self, at: Timestamp) -> i64 {
         let still = self.reserved.iter().filter(|(until, _)| **until > at);

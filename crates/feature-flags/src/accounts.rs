@@ -1,6 +1,6 @@
 //! What the accounts of flags' users are entitled to, in memory: of users that ask, or are connected.
 //!
-//! A user is looked up once, by whoever answers [`Accounts::wanted`], however many ask. Its account's later
+//! A user is looked up once, however many ask, by the task that calls [`Accounts::wanted`]. Its account's later
 //! changes are published by [`Accounts::changed`], which wakes the connections of that account's users and no
 //! others.
 

@@ -241,7 +241,7 @@ impl World {
         Ok(())
     }
 
-    /// Time passes, now and then by days. Timers fire in time, or not.
+    /// Time passes, sometimes by days. Timers fire in time, or not.
     fn pass(&mut self) -> Result<(), String> {
         self.now += match self.random.below(12) {
             0 => self.random.between(0, 9 * Timestamp::DAY_US),
@@ -278,7 +278,7 @@ impl World {
         }
     }
 
-    /// An event, now and then one that was sent before, or a late one.
+    /// An event, sometimes one that was sent before, or a late one.
     fn item(&mut self, feature: &str) -> UsageItem {
         let event = match self.random.chance(150) {
             true => self.random.between(1, 400),

@@ -411,7 +411,7 @@ impl World {
         self.submit(EntitlementCommand::PutOffer(Box::new(put)).into()).map(drop)
     }
 
-    /// Buys an offer, now and then for a price that it had before, or for an account that is closed.
+    /// Buys an offer, sometimes for a price that it had before, or for an account that is closed.
     fn buy(&mut self) -> Result<(), String> {
         let any = self.random.chance(50);
         let accounts = self.accounts.iter().filter(|it| any || !self.model.is_closed(**it));

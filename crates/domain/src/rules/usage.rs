@@ -298,7 +298,7 @@ impl<'a> Counts<'a> {
         self.changed.insert((usage.feature.clone(), usage.period), usage);
     }
 
-    /// Writes what was counted, without what is over of what was reserved.
+    /// Writes what was counted, without reservations that ended.
     fn write(self, cx: &mut Context) {
         for (_, mut usage) in self.changed {
             usage.updated_at = usage.not_before(cx.now);
