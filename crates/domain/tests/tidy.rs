@@ -108,7 +108,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("faregate", &["bench", "cli", "config", "server"]),
-    ("sim", &["domain", "engine", "store", "gateway"]),
+    ("sim", &["domain", "engine", "store", "gateway", "evaluation", "feature-flags", "flags"]),
 ];
 
 /// All that the domain may be built with: nothing that waits, asks the time, draws or logs.

@@ -1,15 +1,17 @@
 //! A seeded simulation of purchases: offers that change, payments that end at any time and end otherwise later, money
-//! that goes back, grants that are over, and processes that die; beside a naive model of what each account has.
+//! that goes back, grants that are over, and processes that die; beside a naive model of what each account has, and of
+//! what its users see of flags.
 
 mod model;
 mod people;
+mod planted;
+mod screens;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use domain::account::CreateAccount;
 use domain::blocking_state::CloseAccount;
-use domain::change::{Change, EntitlementChange, TimerChange};
 use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand};
 use domain::context::RoutingSettings;
 use domain::definition::Expected;
@@ -20,31 +22,30 @@ use domain::feature::{
 use domain::offer::{Again, Buyers, Lasts, OfferTerms, Price, PutOffer, Revocation};
 use domain::payment::{
     Actor, FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge, GatewayOutcome,
-    GatewayReplied, GatewayStatus, RefundLateSuccess, ReplyKey,
+    GatewayReplied, GatewayStatus, RefundLateSuccess,
 };
 use domain::payment_method::CreatePaymentMethod;
 use domain::purchase::{Buy, PurchaseStatus};
-use domain::read::Read;
 use domain::timer::{Timer, TimerKind};
 use domain::{
-    AccountId, AmountMinor, Command, Currency, Effect, Event, GatewayCall, GatewaySettings,
-    GrantId, PaymentId, Request, RequestId, Settings, TenantNo, Timestamp, TransactionId,
+    AccountId, AmountMinor, Command, Currency, Effect, GatewayCall, GatewaySettings, GrantId,
+    PaymentId, Request, RequestId, Settings, TenantNo, Timestamp, TransactionId,
 };
 use engine::Answer;
-use engine::partition::{Partition, Times, Verdict, Work};
-use engine::ports::{Batch, Loaded, Opened, Store, StoreError};
-use store::Share;
+use engine::partition::{Partition, Processed, Times, Verdict, Work};
 use uuid::Uuid;
 
 use self::model::Model;
+use self::planted::{Notes, Planted, opened};
+use self::screens::Screens;
 use crate::disk::Disk;
-use crate::memory::{MemoryDisk, MemoryStore};
+use crate::memory::MemoryDisk;
 use crate::random::Random;
 
 const TENANT: TenantNo = TenantNo(1);
 const GATEWAY: &str = "till";
 /// How many things happen in a run.
-const STEPS: usize = 500;
+const STEPS: usize = 700;
 /// What is sold, in minor units.
 const PRICES: [i64; 2] = [1_000, 1_200];
 /// How many accounts are made in a run, with those that take the place of closed ones.
@@ -72,119 +73,12 @@ pub enum PurchaseMutant {
     ForgetsKeys,
     /// What an erasure unmaps is not written.
     KeepsUsers,
-}
-
-/// What an event said that an account has.
-#[derive(Clone, Debug)]
-struct EventVersion {
-    version: i64,
-    features: BTreeMap<String, FeatureValue>,
-}
-
-type Events = Arc<Mutex<BTreeMap<AccountId, Vec<EventVersion>>>>;
-
-/// The store, with a bug where one is planted. It notes the events.
-struct Planted {
-    store: MemoryStore,
-    mutant: Option<PurchaseMutant>,
-    events: Events,
-    /// How many grants accounts had before.
-    grants: BTreeMap<AccountId, usize>,
-}
-
-impl Store for Planted {
-    fn open(&mut self) -> Result<Opened, StoreError> {
-        self.store.open()
-    }
-
-    fn load(
-        &mut self,
-        reads: &BTreeSet<Read>,
-        replies: &BTreeSet<ReplyKey>,
-    ) -> Result<Loaded, StoreError> {
-        let mut loaded = self.store.load(reads, replies)?;
-        if self.mutant == Some(PurchaseMutant::GrantsUnpaid) {
-            let purchases = loaded.state.purchases.values_mut();
-            purchases.for_each(|it| it.terms.offer.price = None);
-        }
-        if self.mutant == Some(PurchaseMutant::ForgetsBought) {
-            let all = loaded.state.entitlements.values_mut().flatten();
-            all.for_each(|it| it.bought.clear());
-        }
-        if self.mutant == Some(PurchaseMutant::ForgetsClosing) {
-            loaded.state.closed_accounts.clear();
-        }
-        if self.mutant == Some(PurchaseMutant::ForgetsNewcomers) {
-            loaded.state.newcomers_offers.values_mut().for_each(|it| *it = None);
-        }
-        if self.mutant == Some(PurchaseMutant::ForgetsKeys) {
-            loaded.state.claims.values_mut().for_each(|it| *it = None);
-        }
-        Ok(loaded)
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        let mut entries = batch.entries.clone();
-        for entry in &mut entries {
-            let is_timer = entry.command == "ContinueEntitlements";
-            entry.changes.retain(|it| !self.is_lost(it, is_timer));
-            for event in &entry.events {
-                self.note(event);
-            }
-        }
-        let Batch { replies, sequences, queue_offset, .. } = batch;
-        self.store.commit(&Batch {
-            entries,
-            replies: replies.clone(),
-            bookkeeping: batch.bookkeeping.clone(),
-            sequences: *sequences,
-            queue_offset: *queue_offset,
-        })
-    }
-}
-
-impl Planted {
-    fn is_lost(&mut self, change: &Change, is_timer: bool) -> bool {
-        match (change, self.mutant) {
-            (Change::Timer(TimerChange::Set(it)), Some(PurchaseMutant::DropsTimer)) => {
-                it.key.kind == TimerKind::Entitlements
-            }
-            (Change::Entitlement(EntitlementChange::Users(it)), mutant) => {
-                mutant == Some(PurchaseMutant::KeepsUsers) && it.mapped.is_empty()
-            }
-            (Change::Entitlement(EntitlementChange::Entitlements(it)), mutant) => {
-                let now = it.grants.len();
-                let before = self.grants.insert(it.account_id, now).unwrap_or_default();
-                match mutant {
-                    Some(PurchaseMutant::LosesGrants) => now > before,
-                    Some(PurchaseMutant::StaysOn) => now < before && !is_timer,
-                    Some(_) | None => false,
-                }
-            }
-            (
-                Change::Timer(_)
-                | Change::Entitlement(_)
-                | Change::Tenant(_)
-                | Change::Access(_)
-                | Change::Flag(_)
-                | Change::Account(_)
-                | Change::Customer(_)
-                | Change::Payment(_)
-                | Change::Claim(_)
-                | Change::ReplySettled { .. },
-                _,
-            ) => false,
-        }
-    }
-
-    fn note(&self, event: &Event) {
-        if let Event::EntitlementsChanged { account, version, features, .. } = event {
-            let features = features.iter().map(|it| (it.feature.clone(), it.value.clone()));
-            let seen = EventVersion { version: *version, features: features.collect() };
-            let mut all = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-            all.entry(*account).or_default().push(seen);
-        }
-    }
+    /// What accounts have is sent to their users before it is committed.
+    PushesEarly,
+    /// A user who was away is sent what has changed by the times of flags alone.
+    MissesWhileAway,
+    /// An account's change is sent to another account's users.
+    WakesOthers,
 }
 
 /// What became of a run.
@@ -209,6 +103,10 @@ pub struct Tally {
     /// Timers of entitlements that fired.
     pub fired: usize,
     pub deaths: usize,
+    /// Messages that users' streams received.
+    pub seen: usize,
+    /// Users who came back to what they had.
+    pub returns: usize,
 }
 
 struct World {
@@ -230,7 +128,8 @@ struct World {
     /// How many seats newcomers get; 0 while they get nothing.
     welcome: i64,
     model: Model,
-    events: Events,
+    screens: Screens,
+    notes: Notes,
     tally: Tally,
 }
 
@@ -246,12 +145,17 @@ pub fn run(seed: u64, mutant: Option<PurchaseMutant>) -> Result<Tally, String> {
         world.advance(until)?;
         world.step()?;
         world.audit()?;
+        if world.random.chance(200) {
+            world.look()?;
+        }
     }
     world.settle()?;
     world.advance(world.now + 100 * Timestamp::DAY_US)?;
     world.audit()?;
+    world.look()?;
     world.check_events()?;
-    Ok(world.tally)
+    let Screens { seen, returns, .. } = world.screens;
+    Ok(Tally { seen, returns, ..world.tally })
 }
 
 impl World {
@@ -273,14 +177,14 @@ impl World {
             routing: RoutingSettings::DEFAULT,
         });
         let disk = MemoryDisk::new(None);
-        let events = Events::default();
+        let (notes, now) = (Notes::default(), 1_000 * Timestamp::DAY_US);
         Self {
             random: Random::new(seed, "purchases"),
             mutant,
-            partition: opened(&disk, &settings, (mutant, &events)),
+            partition: opened(&disk, &settings, (mutant, &notes)),
             disk,
             settings,
-            now: 1_000 * Timestamp::DAY_US,
+            now,
             minted: 0,
             accounts: vec![],
             calls: vec![],
@@ -289,7 +193,8 @@ impl World {
             grants: vec![],
             welcome: 0,
             model: Model::default(),
-            events,
+            screens: Screens::new(now, mutant),
+            notes,
             tally: Tally::default(),
         }
     }
@@ -320,7 +225,7 @@ impl World {
         let method = CreatePaymentMethod::default_of(account, GATEWAY.to_owned());
         self.submit(Command::Account(AccountCommand::CreatePaymentMethod(method)))?;
         self.accounts.push(account);
-        Ok(())
+        self.screens.connect(account)
     }
 
     /// Closes an account, beside which another one is made.
@@ -336,7 +241,7 @@ impl World {
     }
 
     fn step(&mut self) -> Result<(), String> {
-        match self.random.below(112) {
+        match self.random.below(160) {
             0..=29 => self.buy(),
             30..=54 => self.answer(),
             55..=66 => self.inquire(),
@@ -352,14 +257,76 @@ impl World {
             96 => self.put_offer_for_newcomers(),
             97..=98 => self.join(),
             99..=107 => self.map_users(),
+            108..=151 => self.change_screens(),
+            152..=154 => self.lose_commit(),
             _ => {
                 self.tally.deaths += 1;
-                self.partition = opened(&self.disk, &self.settings, (self.mutant, &self.events));
+                self.partition = opened(&self.disk, &self.settings, (self.mutant, &self.notes));
+                // Where it is a front too, its streams end.
+                if self.random.chance(500) {
+                    self.screens.lose_front(&self.disk);
+                }
                 // Nobody knows what became of the calls of the process before.
                 let calls = std::mem::take(&mut self.calls);
                 calls.iter().try_for_each(|it| self.replied(it, GatewayAnswer::TimedOut))
             }
         }
+    }
+
+    /// Something happens to the users' streams, or at the front.
+    fn change_screens(&mut self) -> Result<(), String> {
+        let account = *self.random.pick(&self.accounts);
+        match self.random.below(44) {
+            0..=11 => self.screens.connect(account),
+            12..=17 => {
+                self.screens.disconnect(account);
+                Ok(())
+            }
+            18..=23 => {
+                self.screens.switch(self.now);
+                Ok(())
+            }
+            24..=33 => {
+                self.screens.look_up(&self.disk, self.now);
+                Ok(())
+            }
+            34..=39 => self.screens.follow(&self.disk, self.now),
+            _ => self.screens.read(),
+        }
+    }
+
+    /// A grant is never committed: the process dies.
+    fn lose_commit(&mut self) -> Result<(), String> {
+        let account = *self.random.pick(&self.accounts);
+        let grant = GrantFeature {
+            account,
+            feature: "seats".to_owned(),
+            value: FeatureValue::Limit(100),
+            from: None,
+            until: None,
+            reason: "goodwill".to_owned(),
+        };
+        self.notes.fail_next();
+        let command = EntitlementCommand::Grant(Box::new(grant)).into();
+        if self.process(command).1.is_committed() {
+            return Err("a commit that fails is none".to_owned());
+        }
+        let lost = self.notes.take_lost();
+        if self.mutant == Some(PurchaseMutant::PushesEarly) {
+            self.screens.publish_lost(&lost, self.now)?;
+        }
+        self.partition = opened(&self.disk, &self.settings, (self.mutant, &self.notes));
+        Ok(())
+    }
+
+    /// Each user who is connected sees what the account has.
+    fn look(&mut self) -> Result<(), String> {
+        self.screens.settle(&self.disk, self.now)?;
+        let (model, now) = (&self.model, self.now);
+        self.screens.check(|account| {
+            let has = model.has(account, now).into_iter();
+            has.map(|(key, value)| (key, amount(&value))).collect()
+        })
     }
 
     /// The gateway answers for all that it was called for: what waits for an outcome has it.
@@ -557,16 +524,21 @@ impl World {
         self.submit(revoke.into()).map(drop)
     }
 
-    /// Commits a command; its request, and whether it was accepted. The model follows what became of payments.
-    fn submit(&mut self, command: Command) -> Result<(RequestId, bool), String> {
+    /// Has a command carried out, and its batch committed.
+    fn process(&mut self, command: Command) -> (RequestId, Processed) {
         self.minted += 1;
         let id = RequestId(Uuid::from_u128((0x0192_0000_0000_7000 << 64) | self.minted));
         let actor = Actor::new("client", "client", id.0);
-        let name = command.name();
         let request = Request { id, tenant: TENANT, actor, idempotency: None, command };
         let (now, real_now) = (Timestamp(self.now), Timestamp(self.now));
         let works = [Work::Request(Box::new(request))];
-        let processed = self.partition.process(&works, Times { now, real_now }, &mut |_, _| Ok(()));
+        (id, self.partition.process(&works, Times { now, real_now }, &mut |_, _| Ok(())))
+    }
+
+    /// Commits a command; its request, and whether it was accepted. The model follows what became of payments.
+    fn submit(&mut self, command: Command) -> Result<(RequestId, bool), String> {
+        let name = command.name();
+        let (id, processed) = self.process(command);
         if !processed.is_committed() {
             return Err(format!("{name} is committed: {:?}", processed.verdicts));
         }
@@ -586,6 +558,7 @@ impl World {
         self.tally.duplicates += changed.duplicates;
         self.tally.late += changed.late;
         self.tally.corrected += changed.corrected;
+        self.screens.note(&self.disk, self.now);
         Ok((id, !is_refused))
     }
 
@@ -598,6 +571,7 @@ impl World {
             self.fire(&timer)?;
         }
         self.now = self.now.max(until);
+        self.screens.note(&self.disk, self.now);
         Ok(())
     }
 
@@ -667,7 +641,7 @@ impl World {
 
     /// Each version had one event, and the last event says what the account has.
     fn check_events(&self) -> Result<(), String> {
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = self.notes.events();
         for account in &self.accounts {
             let seen = events.get(account).map_or(&[][..], Vec::as_slice);
             let versions: Vec<i64> = seen.iter().map(|it| it.version).collect();
@@ -686,17 +660,19 @@ impl World {
     }
 }
 
+/// A limit, or 1 for what is on.
+fn amount(value: &FeatureValue) -> i64 {
+    match value {
+        FeatureValue::Limit(limit) => *limit,
+        FeatureValue::On
+        | FeatureValue::Boolean(_)
+        | FeatureValue::Number(_)
+        | FeatureValue::String(_)
+        | FeatureValue::Json(_) => 1,
+    }
+}
+
 fn usd(minor: i64) -> Price {
     let currency = Currency::parse("USD").expect("it is one");
     Price { amount: AmountMinor(minor), currency }
-}
-
-fn opened(
-    disk: &MemoryDisk,
-    settings: &Arc<Settings>,
-    (mutant, events): (Option<PurchaseMutant>, &Events),
-) -> Partition<Planted> {
-    let (store, events) = (disk.connect(Share::WHOLE), Arc::clone(events));
-    let store = Planted { store, mutant, events, grants: BTreeMap::new() };
-    Partition::open(store, Arc::clone(settings)).expect("memory is always there")
 }

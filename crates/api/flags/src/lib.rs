@@ -44,6 +44,7 @@ use feature_flags::FlagCache;
 
 pub use openapi::openapi;
 pub use settings::Settings;
+pub use streaming::conversation::Conversation;
 pub use token::{NoToken, SECRET_BYTES, Token};
 
 use http::{agent, evaluate, latest, track};

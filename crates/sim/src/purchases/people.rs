@@ -73,7 +73,7 @@ impl World {
         let method = CreatePaymentMethod::default_of(account, GATEWAY.to_owned());
         self.submit(Command::Account(AccountCommand::CreatePaymentMethod(method)))?;
         self.accounts.push(account);
-        Ok(())
+        self.screens.connect(account)
     }
 
     /// Maps a few of few keys to an account, or erases the person of one.

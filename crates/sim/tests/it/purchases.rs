@@ -20,11 +20,13 @@ fn accounts_have_what_they_paid_for() {
         all.mapped += tally.mapped;
         all.fired += tally.fired;
         all.deaths += tally.deaths;
+        all.seen += tally.seen;
+        all.returns += tally.returns;
     }
     let Tally { paid, returned, duplicates, late, refused, corrected, .. } = all;
-    let Tally { newcomers, mapped, fired, deaths, .. } = all;
+    let Tally { newcomers, mapped, fired, deaths, seen, returns, .. } = all;
     let money = [paid, returned, duplicates, late, refused, corrected];
-    let mut counts = money.into_iter().chain([newcomers, mapped, fired, deaths]);
+    let mut counts = money.into_iter().chain([newcomers, mapped, fired, deaths, seen, returns]);
     assert!(counts.all(|count| count > 50), "each happens often: {all:?}");
 }
 
@@ -45,5 +47,8 @@ fn planted_bugs_are_found() {
     check(PurchaseMutant::ForgetsNewcomers, "an account has what it paid for");
     check(PurchaseMutant::ForgetsKeys, "a key is of one account");
     check(PurchaseMutant::KeepsUsers, "a user is of the account that has it");
-    check(PurchaseMutant::ForgetsClosing, "what may not be bought is refused");
+    check(PurchaseMutant::ForgetsClosing, "a purchase says that its account was closed");
+    check(PurchaseMutant::PushesEarly, "what a user sees is durable");
+    check(PurchaseMutant::MissesWhileAway, "a user sees what the account has");
+    check(PurchaseMutant::WakesOthers, "only its users are woken by an account");
 }

@@ -17,7 +17,7 @@ use feature_flags::{
 use crate::client_message::{ClientMessage, Sync};
 
 /// The state of an authenticated stream.
-pub(crate) struct Conversation {
+pub struct Conversation {
     grant: Arc<Grant>,
     subscriber: Arc<Subscriber>,
     _subscription: Subscription,
@@ -36,7 +36,7 @@ pub(crate) struct Conversation {
 impl Conversation {
     /// Subscribes to each environment: changes from here on are sent. `None` where one of them has so many
     /// streams.
-    pub(crate) fn begin(
+    pub fn begin(
         cache: &FlagCache,
         grant: Arc<Grant>,
         subscriber: Arc<Subscriber>,
@@ -70,7 +70,7 @@ impl Conversation {
     }
 
     /// Signals the end of the stream.
-    pub(crate) fn subscriber(&self) -> &Subscriber {
+    pub fn subscriber(&self) -> &Subscriber {
         &self.subscriber
     }
 
@@ -80,7 +80,7 @@ impl Conversation {
     }
 
     /// The answer to a message, if it has one.
-    pub(crate) fn answer(&mut self, message: &[u8]) -> Option<Bytes> {
+    pub fn answer(&mut self, message: &[u8]) -> Option<Bytes> {
         match ClientMessage::read(message)? {
             ClientMessage::Ping => Some(message::pong()),
             ClientMessage::Echo(data) => Some(message::echo(data).frame()),
@@ -188,7 +188,7 @@ impl Conversation {
     }
 
     /// The changes since the last update; none where nothing changed for this stream.
-    pub(crate) fn next_update(&mut self) -> Option<Bytes> {
+    pub fn next_update(&mut self) -> Option<Bytes> {
         match self.grant.kind() {
             SecretKind::Client if self.owed.is_some() => self.answer_owed(),
             SecretKind::Client => self.client_update(),
