@@ -10,6 +10,7 @@ use web::headers::IDEMPOTENCY_KEY_BYTES_MAX;
 use web::{body, card_data};
 
 use crate::error::Error;
+use crate::json::{self, Values};
 use crate::parameters::{invalid, refuse_card_number};
 
 /// Reads the body of a tenant's request as JSON.
@@ -53,7 +54,7 @@ pub async fn installation_json<T: DeserializeOwned>(body: Body) -> Result<T, Err
 
 fn parse<T: DeserializeOwned>(bytes: &[u8], keys: NumericKeys) -> Result<T, Error> {
     refuse_card_number(card_data::find_in_json(bytes, keys))?;
-    serde_json::from_slice(bytes).map_err(|error| invalid("body", error))
+    json::read(bytes, Values::Shown)
 }
 
 /// The version that `If-Match` expects.

@@ -13,6 +13,7 @@ pub mod flags;
 pub mod gateways;
 mod html;
 mod input;
+mod json;
 mod ledger;
 mod mails;
 mod openapi;

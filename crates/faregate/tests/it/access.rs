@@ -225,7 +225,7 @@ fn tenants_are_administered_with_a_permission_of_its_own() {
         (json!({ "overlapSeconds": 7_776_001 }), "overlapSeconds"),
         (json!({ "apiSecret": "eleven char" }), "apiSecret"),
         (json!({ "apiSecret": "x".repeat(257) }), "apiSecret"),
-        (json!({ "secret": "misspelt" }), "body"),
+        (json!({ "secret": "misspelt" }), "secret"),
     ] {
         let refused = client.post(&format!("{tenant}/secrets"), &body);
         assert_eq!((refused.status, &refused.json()["field"]), (400, &json!(field)), "{body}");

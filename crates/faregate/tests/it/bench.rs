@@ -109,13 +109,13 @@ fn retries_are_measured() {
     let options = ["--metrics-token-file", token, "--pid", &pid, "--rate", "40", "--before", "1"];
     let more = ["--warm-up", "0.1", "--within", "1m", "--json", "--strict"];
     let report = json(&run(&[&arguments[..], &options, &more].concat()));
-    for key in ["seconds", "retries_per_s", "cpu_us_per_retry", "rss_mib", "p99_times"] {
+    for key in ["seconds", "timers_per_s", "cpu_us_per_timer", "rss_mib", "p99_times"] {
         assert!(above_zero(&report[key]), "{key}: {report}");
     }
     for part in ["before_ms", "during_ms"] {
         assert!(above_zero(&report[part]["p99"]), "{part}: {report}");
     }
-    assert_eq!((&report["retries"], &report["others_errors"]), (&300.into(), &0.into()));
+    assert_eq!((&report["timers"], &report["others_errors"]), (&300.into(), &0.into()));
     let payments =
         server.client().tenant("bob", "lazar").get("/1.0/kb/payments/pagination?limit=1");
     let payment = &payments.json()[0];

@@ -300,7 +300,12 @@ fn refusals() {
     check(client.put("/v1/offers/large", &offer), 400, "features");
     let mut offer = monthly();
     offer["lasts"] = json!({ "days": -3 });
-    check(client.put("/v1/offers/past", &offer), 400, "body");
+    check(client.put("/v1/offers/past", &offer), 400, "lasts.days");
+    for wrong in [json!(-1), json!(9_223_372_036_854_775_808_u64)] {
+        let mut offer = monthly();
+        offer["features"]["seats"] = wrong;
+        check(client.put("/v1/offers/wrong", &offer), 400, "features.seats");
+    }
     let stale = client.clone().header("If-Match", "\"7\"");
     check(stale.put("/v1/offers/monthly", &monthly()), 412, "version-changed");
     let closed = client.send("DELETE", &format!("/1.0/kb/accounts/{buyer}"), None);
@@ -322,5 +327,12 @@ fn another_tenants_features_are_not_there() {
     assert_eq!(other.get("/v1/offers/monthly").status, 404);
     assert_eq!(buy(&other, &account, &wanted()).status, 404);
     let offer = other.put("/v1/offers/stolen", &monthly());
-    assert_eq!(offer.json()["field"], "features.pro");
+    assert_eq!((offer.status, &offer.json()["field"]), (400, &json!("features.pro")));
+    let grant = json!({ "feature": "pro", "value": true, "reason": "goodwill" });
+    let granted = other.post(&format!("/v1/accounts/{account}/grants"), &grant);
+    assert_eq!(
+        (granted.status, granted.json()["detail"].clone()),
+        (404, json!("there is no feature pro"))
+    );
+    assert_eq!(other.get(&format!("/v1/accounts/{account}/entitlements/pro")).status, 404);
 }

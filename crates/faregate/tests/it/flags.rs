@@ -192,7 +192,7 @@ fn a_secret_takes_anothers_place() {
     let elsewhere = format!("/v1/environments/dev/secrets/{first}");
     assert_eq!(client.delete(&elsewhere).status, 404);
     let wrong = client.post(path, &json!({ "type": "master", "name": "x" }));
-    assert_eq!((wrong.status, &wrong.json()["field"]), (400, &json!("body")));
+    assert_eq!((wrong.status, &wrong.json()["field"]), (400, &json!("type")));
     assert_eq!(client.post(path, &json!({ "type": "client", "name": "" })).status, 400);
     assert_eq!(client.delete(&format!("{path}/x")).status, 400);
     assert_eq!(client.post("/v1/environments/test/secrets", &json!({})).status, 404);
@@ -222,8 +222,8 @@ fn an_environment_is_made() {
         (json!({ "key": "a b" }), "key"),
         (json!({ "key": "a", "project": "/" }), "project"),
         (json!({ "key": "a", "name": " " }), "name"),
-        (json!({ "key": "a", "colour": "red" }), "body"),
-        (json!({}), "body"),
+        (json!({ "key": "a", "colour": "red" }), "colour"),
+        (json!({}), "key"),
     ] {
         let refused = client.post("/v1/environments", &body);
         assert_eq!((refused.status, &refused.json()["field"]), (400, &json!(field)), "{body}");
@@ -417,10 +417,16 @@ fn an_import_with_one_bad_flag_takes_nothing_in_and_lists_every_problem() {
             r#"featureFlags[0].rules[0].conditions[0].value: there is no segment "0b3ff6f2-2f42-4f0c-8a3c-af6f8b7f000a""#
         ]],
     );
-    for body in ["", "{", "[]", "{\"featureFlags\": 1}", "{}"] {
+    for (body, field) in [
+        ("", "body"),
+        ("{", "body"),
+        ("[]", "body"),
+        ("{\"featureFlags\": 1}", "featureFlags"),
+        ("{}", "body"),
+    ] {
         let path = "/v1/environments/dev/import";
         let refused = client.send("POST", path, Some(body.as_bytes()));
-        assert_eq!((refused.status, &refused.json()["field"]), (400, &json!("body")), "{body}");
+        assert_eq!((refused.status, &refused.json()["field"]), (400, &json!(field)), "{body}");
     }
     let large = vec![b' '; 1024 * 1024 + 1];
     let refused = client.send("POST", "/v1/environments/dev/import", Some(&large));

@@ -466,7 +466,7 @@ fn wrong_changes_are_named() {
         (json!({ "patch": off }), "flag"),
         (json!({ "flag": "checkout", "segment": "x", "patch": off }), "flag"),
         (json!({ "flag": "checkout", "patch": off, "dueAt": "tomorrow" }), "dueAt"),
-        (json!({ "flag": "checkout", "patch": off, "colour": "red" }), "body"),
+        (json!({ "flag": "checkout", "patch": off, "colour": "red" }), "colour"),
         (json!({ "flag": "checkout", "patch": off, "reason": "x".repeat(256) }), "reason"),
     ] {
         let wrong = client.post("/v1/changes", &change);

@@ -199,9 +199,9 @@ fn copy_with_a_conflict_lists_it_and_copies_nothing() {
     assert_eq!(fits.status, 200, "the founders come along: {}", fits.text());
     assert_eq!(client.get("/v1/environments/dev/export").json(), dev);
     for (body, status, field) in [
-        (json!({}), 400, "body"),
+        (json!({}), 400, "from"),
         (json!({ "from": "prod" }), 400, "from"),
-        (json!({ "from": "dev", "flag": [] }), 400, "body"),
+        (json!({ "from": "dev", "flag": [] }), 400, "flag"),
     ] {
         let refused = copy(&client, &body);
         let named = refused.json()["field"].clone();

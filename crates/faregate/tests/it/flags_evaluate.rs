@@ -61,9 +61,9 @@ fn flags_are_evaluated_together() {
     assert_eq!(client.post("/v1/flags/limit", &json!({})).status, 405);
     let many: Vec<String> = (0..5_001).map(|n| n.to_string()).collect();
     for (body, field) in [
-        (json!({}), "body"),
+        (json!({}), "user"),
         (json!({ "user": {} }), "user.keyId"),
-        (json!({ "user": ada, "key": [] }), "body"),
+        (json!({ "user": ada, "key": [] }), "key"),
         (json!({ "user": ada, "keys": many }), "keys"),
         (json!({ "user": ada, "tags": many[..101] }), "tags"),
         (

@@ -190,6 +190,49 @@ fn requests_see_what_an_account_has() {
     eventually("it is off", || (gated() == json!(false)).then_some(()));
 }
 
+/// A feature may have the key of an attribute that flags look at: what a client sends is never the feature.
+#[test]
+fn a_feature_and_an_attribute_of_one_key_are_two() {
+    let (_server, client) = start(Launch::usual());
+    for feature in ["country", "name"] {
+        let made = client
+            .put(&format!("/v1/features/{feature}"), &json!({ "name": "F", "kind": "switch" }));
+        assert_eq!(made.status, 201, "{}", made.text());
+    }
+    let flag = |key: &str, property: &str, value: &str| {
+        let mut flag = flags()["featureFlags"][1].clone();
+        (flag["key"], flag["name"]) = (json!(key), json!(key));
+        flag["rules"][0]["conditions"] =
+            json!([{ "property": property, "op": "Equal", "value": value }]);
+        flag
+    };
+    let made = json!({ "segments": [], "featureFlags": [
+        flag("sent", "country", "true"),
+        flag("bought", "entitled.country", "true"),
+        flag("user", "entitled.name", "true"),
+    ] });
+    let imported = client.post("/v1/environments/dev/import", &made);
+    assert_eq!(imported.status, 200, "{}", imported.text());
+    let (buyer, other) = (account(&client, SIMULATOR), account(&client, SIMULATOR));
+    for feature in ["country", "name"] {
+        let grant = json!({ "feature": feature, "value": true, "reason": "goodwill" });
+        assert_eq!(client.post(&format!("/v1/accounts/{buyer}/grants"), &grant).status, 201);
+    }
+    let values = |user: &str, sent: &[&str]| -> Vec<Value> {
+        let sent = sent.iter().map(|name| json!({ "name": name, "value": "true" }));
+        let user = json!({ "keyId": user, "customizedProperties": sent.collect::<Vec<_>>() });
+        let asked = json!({ "user": user, "keys": ["bought", "sent", "user"] });
+        let found = client.post("/v1/flags/evaluate?environment=dev", &asked);
+        let found = found.json();
+        found.as_array().unwrap().iter().map(|it| it["value"].clone()).collect()
+    };
+    let claims = ["country", "entitled.country", "entitled.name"];
+    eventually("the account is known", || {
+        (values(&buyer, &[]) == [true, false, true]).then_some(())
+    });
+    assert_eq!(values(&other, &claims), [false, true, false]);
+}
+
 #[test]
 fn what_ends_is_off_whether_or_not_a_timer_has_fired() {
     let (server, client) = start(Launch::usual());

@@ -247,14 +247,14 @@ fn usage_that_is_refused() {
     refused(with("quantity", json!(1.5)), 400, "quantity");
     refused(with("quantity", json!(9_007_199_254_740_992_u64)), 400, "quantity");
     refused(with("quantity", json!(9_223_372_036_854_775_808_u64)), 400, "quantity");
-    refused(with("quantity", json!("1")), 400, "body");
+    refused(with("quantity", json!("1")), 400, "quantity");
     refused(with("eventId", json!("x".repeat(1_024))), 400, "eventId");
     refused(with("eventId", json!("é".repeat(257))), 400, "eventId");
     refused(with("eventId", json!("")), 400, "eventId");
     refused(with("at", json!("2001-01-01T00:00:00Z")), 400, "at");
     refused(with("at", json!("9000-01-01T00:00:00Z")), 400, "at");
     refused(with("at", json!("now")), 400, "at");
-    refused(with("more", json!(1)), 400, "body");
+    refused(with("more", json!(1)), 400, "more");
     assert_eq!(with("eventId", json!("é".repeat(256))).status, 200);
     let batch = |events: Value| client.post(&path, &json!({ "events": events }));
     refused(batch(json!([])), 400, "events");
