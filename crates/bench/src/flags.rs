@@ -61,6 +61,9 @@ struct Streams {
     /// The kind of the streams.
     #[arg(long = "type", value_name = "TYPE", default_value = "client")]
     kind: socket::Kind,
+    /// What the keys of the streams' users begin with; a number follows.
+    #[arg(long, value_name = "PREFIX", default_value = "user-")]
+    users: String,
     /// Source addresses (127.0.1.1 and up), if the server is on this machine.
     #[arg(long, value_name = "N", default_value = "32",
         value_parser = clap::value_parser!(u8).range(1..=100))]
@@ -86,7 +89,7 @@ impl Streams {
             target: Target::parse("--url", &http)?,
             secret: self.secret.clone(),
             kind: self.kind,
-            users: "user-".to_owned(),
+            users: self.users.clone(),
             timeout: self.timeout,
         })
     }

@@ -10,6 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 mod callbacks;
 mod connection;
+mod due;
 mod entitlements;
 mod flags;
 mod flow;
@@ -62,7 +63,7 @@ enum Bench {
     /// Feature flags: streams opened at a rate, held and notified; evaluations.
     #[command(subcommand)]
     Flags(flags::Bench),
-    /// Checks of what accounts may do, and usage that is counted.
+    /// Checks of what accounts may do, usage that is counted, purchases, and grants that end.
     #[command(subcommand)]
     Entitlements(entitlements::Bench),
     /// Registrations of users, as a whole or part by part.

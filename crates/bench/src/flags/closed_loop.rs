@@ -78,7 +78,8 @@ pub async fn send(
     counts
 }
 
-async fn once(
+/// Sends one request; the kind of the failure where the answer is another one.
+pub async fn once(
     connection: &mut Option<Connection>,
     target: &Target,
     Exchange { request, expected }: &Exchange,

@@ -9,9 +9,11 @@ use anyhow::Context as _;
 use serde::Serialize;
 use tokio::task::{JoinSet, LocalSet};
 
-use super::closed_loop::{Counts, Exchange, error_lines, exit_code, print, send};
+use super::closed_loop::{Counts, Exchange, TIMEOUT, error_lines, exit_code, once, print, send};
+use super::paid::shop::{Sample, Shop};
 use crate::process::usage;
 use crate::report::{Quantiles, per_second};
+use crate::tally::Latencies;
 use crate::target::Target;
 use crate::{parse_span, raise_open_files};
 
@@ -25,8 +27,22 @@ pub struct Args {
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     url: String,
     /// A secret of the environment, of either type.
-    #[arg(long)]
-    secret: String,
+    #[arg(long, required_unless_present = "accounts")]
+    secret: Option<String>,
+    /// Ask for the users of so many accounts, each of which has bought what flags depend on, instead. The tenant and
+    /// its flags are made for the run; each user is asked for once, alone, before the run.
+    #[arg(long, value_name = "N", conflicts_with = "secret",
+        value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    accounts: Option<u32>,
+    /// With --accounts: no flag depends on what was bought.
+    #[arg(long, requires = "accounts")]
+    plain: bool,
+    /// With --accounts: a user who may create tenants.
+    #[arg(long, default_value = "admin")]
+    user: String,
+    /// The user's password.
+    #[arg(long, default_value = "password", hide_default_value = true)]
+    password: String,
     /// The flag to evaluate; without it, each request evaluates all flags.
     #[arg(long, value_name = "KEY")]
     flag: Option<String>,
@@ -48,6 +64,13 @@ pub struct Args {
     json: bool,
 }
 
+/// What all requests ask with and for.
+struct Asked {
+    secret: String,
+    /// What the users' keys begin with.
+    users: String,
+}
+
 #[derive(Serialize)]
 struct Report {
     requests_per_s: f64,
@@ -55,6 +78,9 @@ struct Report {
     errors: u64,
     error_kinds: BTreeMap<String, u64>,
     latency_ms: Quantiles,
+    /// Of each user's first request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_ms: Option<Quantiles>,
     #[serde(skip_serializing_if = "Option::is_none")]
     server_cpu_us_per_request: Option<f64>,
 }
@@ -74,12 +100,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 impl Args {
     async fn measure(&self, target: &Target) -> anyhow::Result<Report> {
+        let asked = self.asked(target).await?;
+        let first_ms = match self.accounts {
+            Some(count) => Some(self.first(target, &asked, count).await?),
+            None => None,
+        };
         let used = || self.pid.map(usage).transpose().context("cannot read /proc");
         let from = Instant::now() + self.warm_up;
         let end = from + self.duration;
         let mut connections = JoinSet::new();
         for number in 0..self.concurrency {
-            let requests = self.requests(target, number);
+            let requests = self.requests(target, &asked, number);
             connections.spawn_local(send(target.clone(), requests, from, end));
         }
         tokio::time::sleep_until(from.into()).await;
@@ -97,28 +128,67 @@ impl Args {
             errors: sum.errors.values().sum(),
             error_kinds: sum.errors,
             latency_ms: Quantiles::of(&sum.latencies),
+            first_ms,
             server_cpu_us_per_request: cpu.map(per_request),
         })
     }
 
-    /// The requests of one connection, each with text that a correct response contains.
-    fn requests(&self, target: &Target, number: u16) -> Rc<[Exchange]> {
-        let Self { secret, flag, .. } = self;
-        let path = flag.as_ref().map_or_else(String::new, |key| format!("/{key}"));
-        let request = |user| {
-            let key = format!("user-{number}-{user}");
-            let body = format!(r#"{{"context":{{"targetingKey":"{key}","country":"uy"}}}}"#);
-            let request = format!(
-                "POST /ofrep/v1/evaluate/flags{path} HTTP/1.1\r\nHost: {}\r\nX-API-Key: {secret}\r\n\
-                 Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-                target.authority,
-                body.len()
-            );
-            let expected =
-                flag.as_ref().map_or(r#"{"flags":["#.to_owned(), |key| format!(r#""key":"{key}""#));
-            Exchange { request, expected }
+    /// The secret and the users of all requests.
+    async fn asked(&self, target: &Target) -> anyhow::Result<Asked> {
+        let Some(count) = self.accounts else {
+            let secret = self.secret.clone().context("--secret")?;
+            return Ok(Asked { secret, users: "user-".to_owned() });
         };
-        (0..USERS).map(request).collect()
+        let sample = if self.plain { Sample::Plain } else { Sample::Entitled };
+        let credentials = (self.user.as_str(), self.password.as_str());
+        let shop = Shop::open(target.clone(), credentials, sample, TIMEOUT).await?;
+        for account in shop.accounts(count).await? {
+            shop.buy(&account).await?;
+        }
+        Ok(Asked { secret: shop.secret("client").await?, users: shop.prefix.clone() })
+    }
+
+    /// How long the first request for each user takes, one at a time.
+    async fn first(&self, target: &Target, asked: &Asked, count: u32) -> anyhow::Result<Quantiles> {
+        let mut latencies = Latencies::default();
+        let mut connection = None;
+        for n in 0..count {
+            let exchange = self.request(target, asked, &n.to_string());
+            let sent = Instant::now();
+            let answered = once(&mut connection, target, &exchange).await;
+            answered.map_err(|kind| anyhow::anyhow!("a user's first request: {kind}"))?;
+            latencies.record(sent.elapsed());
+        }
+        Ok(Quantiles::of(&latencies))
+    }
+
+    /// The requests of one connection.
+    fn requests(&self, target: &Target, asked: &Asked, number: u16) -> Rc<[Exchange]> {
+        let user = |user: usize| match self.accounts {
+            Some(count) => ((usize::from(number) * USERS + user) % count as usize).to_string(),
+            None => format!("{number}-{user}"),
+        };
+        (0..USERS).map(|it| self.request(target, asked, &user(it))).collect()
+    }
+
+    /// A request, with text that a correct response contains.
+    fn request(&self, target: &Target, asked: &Asked, user: &str) -> Exchange {
+        let Asked { secret, users } = asked;
+        let flag = self.flag.as_ref();
+        let path = flag.map_or_else(String::new, |key| format!("/{key}"));
+        let body = format!(r#"{{"context":{{"targetingKey":"{users}{user}","country":"uy"}}}}"#);
+        let request = format!(
+            "POST /ofrep/v1/evaluate/flags{path} HTTP/1.1\r\nHost: {}\r\nX-API-Key: {secret}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            target.authority,
+            body.len()
+        );
+        let expected = match (flag, self.accounts) {
+            (None, Some(_)) => r#""key":"paid","value":true"#.to_owned(),
+            (None, None) => r#"{"flags":["#.to_owned(),
+            (Some(key), _) => format!(r#""key":"{key}""#),
+        };
+        Exchange { request, expected }
     }
 }
 
@@ -130,6 +200,9 @@ impl Report {
              {:>9}\n{:<12}{latency_ms}\n",
             "latency, ms", "p50", "p95", "p99", "max", ""
         );
+        if let Some(first) = &self.first_ms {
+            text += &format!("{:<12}{first}\n", "first");
+        }
         if let Some(cpu) = self.server_cpu_us_per_request {
             text += &format!("server: {cpu:.1} us of CPU per request\n");
         }

@@ -19,10 +19,10 @@ use crate::target::Target;
 use crate::{parse_span, raise_open_files};
 
 mod follow;
-mod shop;
+pub mod shop;
 
 use follow::Kind;
-use shop::Shop;
+use shop::{Sample, Shop};
 
 /// How long a change may take until it counts as missed.
 const MISSED_AFTER: Duration = Duration::from_secs(5);
@@ -86,6 +86,8 @@ pub struct Args {
 
 #[derive(Serialize)]
 struct Report {
+    /// What the keys of the accounts' users begin with; the tenant's API key is what stands before the hyphen.
+    users: String,
     held: u32,
     /// Connections that could not be opened, or were lost.
     lost: u64,
@@ -182,7 +184,9 @@ impl Args {
             None => target.clone(),
         };
         let used = || self.pid.map(usage).transpose().context("cannot read /proc");
-        let shop = Shop::open(shop_target, (&self.user, &self.password), self.timeout).await?;
+        let shop =
+            Shop::open(shop_target, (&self.user, &self.password), Sample::Entitled, self.timeout)
+                .await?;
         let accounts = shop.accounts(self.held).await?;
         let secret = shop.secret("client").await?;
         let opener = Opener {
@@ -210,7 +214,7 @@ impl Args {
         if let Some(failure) = run.counts.first_failure.borrow().as_ref() {
             eprintln!("{failure}");
         }
-        Ok(self.report(&run.counts, server))
+        Ok(self.report(&run, server))
     }
 
     /// Opens all connections, and returns once each has its values or is lost.
@@ -258,8 +262,10 @@ impl Args {
         Ok(())
     }
 
-    fn report(&self, counts: &Counts, server: Option<Server>) -> Report {
+    fn report(&self, run: &Run, server: Option<Server>) -> Report {
+        let counts = &run.counts;
         Report {
+            users: run.shop.prefix.clone(),
             held: self.held,
             lost: counts.lost.get(),
             purchases: counts.purchases.get(),

@@ -37,15 +37,24 @@ pub struct Shop {
     pub prefix: String,
 }
 
+/// Whether flags depend on what was bought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sample {
+    /// Two of five do.
+    Entitled,
+    /// None does.
+    Plain,
+}
+
 /// What is asked for, and how.
 type Call<'a> = (&'a str, &'a str);
 
 impl Shop {
-    /// Makes the tenant, three features, an offer of all three, and five flags and two segments, of which two flags
-    /// depend on features.
+    /// Makes the tenant, three features, an offer of all three, and five flags and two segments.
     pub async fn open(
         target: Target,
         (user, password): (&str, &str),
+        sample: Sample,
         timeout: Duration,
     ) -> anyhow::Result<Self> {
         let run = uuid::Uuid::now_v7().simple().to_string();
@@ -74,7 +83,7 @@ impl Shop {
             "features": { "sso": true, "seats": 5, "tier": "gold" }, "lasts": { "months": 1 },
         });
         shop.expect(("PUT", &format!("/v1/offers/{OFFER}")), &offer).await?;
-        shop.expect(("POST", "/v1/environments/dev/import"), &sample()).await?;
+        shop.expect(("POST", "/v1/environments/dev/import"), &sample.flags()).await?;
         Ok(shop)
     }
 
@@ -169,34 +178,40 @@ impl Shop {
     }
 }
 
-/// Five flags and two segments.
-fn sample() -> Value {
-    let all = |id: &str| json!([{ "id": id, "rollout": [0, 1], "exptRollout": 1 }]);
-    let flag = |key: &str, rules: Value, last: &str| {
-        json!({
-            "key": key, "name": key, "variationType": "boolean", "isEnabled": true, "rules": rules,
-            "variations": [{ "id": "on", "value": "true" }, { "id": "off", "value": "false" }],
-            "disabledVariationId": "off", "fallthrough": { "variations": all(last) },
-        })
-    };
-    let rule = |property: &str, op: &str, value: &str| {
-        json!([{ "id": "r", "name": "r", "variations": all("on"),
+impl Sample {
+    /// Five flags and two segments.
+    fn flags(self) -> Value {
+        let all = |id: &str| json!([{ "id": id, "rollout": [0, 1], "exptRollout": 1 }]);
+        let flag = |key: &str, rules: Value, last: &str| {
+            json!({
+                "key": key, "name": key, "variationType": "boolean", "isEnabled": true, "rules": rules,
+                "variations": [{ "id": "on", "value": "true" }, { "id": "off", "value": "false" }],
+                "disabledVariationId": "off", "fallthrough": { "variations": all(last) },
+            })
+        };
+        let rule = |property: &str, op: &str, value: &str| {
+            json!([{ "id": "r", "name": "r", "variations": all("on"),
             "conditions": [{ "property": property, "op": op, "value": value }] }])
-    };
-    let mut paid = flag(FLAG, json!([]), "on");
-    paid["gate"] = json!("sso");
-    let segment = |id: &str| {
-        json!({ "id": id, "name": id, "rules": [{ "id": "r", "name": "r",
+        };
+        let mut paid = flag(FLAG, json!([]), "on");
+        let is_entitled = self == Self::Entitled;
+        if is_entitled {
+            paid["gate"] = json!("sso");
+        }
+        let seats = if is_entitled { "entitled.seats" } else { "seats" };
+        let segment = |id: &str| {
+            json!({ "id": id, "name": id, "rules": [{ "id": "r", "name": "r",
             "conditions": [{ "property": "country", "op": "Equal", "value": "uy" }] }] })
-    };
-    json!({
-        "featureFlags": [
-            paid,
-            flag("many-seats", rule("entitled.seats", "BiggerEqualThan", "5"), "off"),
-            flag("plain-0", json!([]), "on"),
-            flag("plain-1", rule("User is in segment", "", &json!([SEGMENTS[0]]).to_string()), "off"),
-            flag("plain-2", rule("User is in segment", "", &json!([SEGMENTS[1]]).to_string()), "off"),
-        ],
-        "segments": SEGMENTS.map(segment),
-    })
+        };
+        json!({
+            "featureFlags": [
+                paid,
+                flag("many-seats", rule(seats, "BiggerEqualThan", "5"), "off"),
+                flag("plain-0", json!([]), "on"),
+                flag("plain-1", rule("User is in segment", "", &json!([SEGMENTS[0]]).to_string()), "off"),
+                flag("plain-2", rule("User is in segment", "", &json!([SEGMENTS[1]]).to_string()), "off"),
+            ],
+            "segments": SEGMENTS.map(segment),
+        })
+    }
 }
