@@ -3,6 +3,7 @@
 
 mod access;
 mod bench;
+mod bench_entitlements;
 mod bench_signup;
 mod callbacks;
 mod card_numbers;
