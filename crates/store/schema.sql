@@ -946,10 +946,12 @@ CREATE TABLE feature_usage (
     endings INTEGER NOT NULL,
     is_reached INTEGER NOT NULL,
     updated_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
     check_made INTEGER NOT NULL,
     check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, account_id, feature, period_end_us, resets)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX feature_usage_by_seq ON feature_usage (seq);
 
 CREATE TABLE usage_event (
     tenant INTEGER NOT NULL,

@@ -276,7 +276,7 @@ impl Worker {
         let price = json!({ "amount": PRICE, "currency": "USD" });
         let body = json!({ "offer": OFFER, "expectedPrice": price });
         let (status, answer, _) = self.client.exchange("POST", &path, &body).await?;
-        let is_right = status == 201 && answer.contains("\"status\":\"PAID\"");
+        let is_right = status == 201 && answer.contains("\"status\":\"ACTIVE\"");
         if is_right { Ok(1) } else { Err(format!("purchase {status}")) }
     }
 

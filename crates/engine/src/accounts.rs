@@ -2,11 +2,12 @@
 //!
 //! An account's row of entitlements has the number of its last journal row: a query for those behind a number
 //! misses none. Accounts lie in all partitions, so that there is a number for each. The process that commits a
-//! change wakes the follower; where another one commits, the follower polls.
+//! change wakes the follower; where another one commits, the follower polls. What accounts used is followed the
+//! same way, once a second: an account that counts thousands of events a second is looked at once.
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::Seq;
 use tokio::sync::watch;
@@ -16,9 +17,12 @@ use crate::periodic::{Job, Pass, Periodic};
 use crate::ports::EntitlementAudience;
 use crate::{Engine, Unavailable};
 
-/// How often it polls where this process commits, although it is woken: a commit in doubt can turn out
-/// to have happened later.
-const LOOK_ANYWAY_EVERY: Duration = Duration::from_secs(5);
+/// How often it looks at what accounts used.
+const USED_EVERY: Duration = Duration::from_secs(1);
+
+/// How often it polls where this process commits, although it is woken: for what accounts used, and because a commit
+/// in doubt can turn out to have happened later.
+const LOOK_ANYWAY_EVERY: Duration = USED_EVERY;
 
 /// How long to wait after a read that failed, at first and at most.
 const AFTER_FAILURE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(4));
@@ -35,8 +39,8 @@ pub async fn follow(
 ) {
     let look_every = if engine.is_front() { LOOK_EVERY } else { LOOK_ANYWAY_EVERY };
     let (first_backoff, backoff_max) = AFTER_FAILURE;
-    let follower =
-        Follower { changes: engine.entitlements_changed(), engine, audience, upto: vec![] };
+    let (changes, used_at) = (engine.entitlements_changed(), Instant::now());
+    let follower = Follower { engine, audience, upto: vec![], used_upto: vec![], used_at, changes };
     let periodic = Periodic::every(look_every).with_backoff(first_backoff, backoff_max);
     periodic.run(stop, follower).await;
 }
@@ -46,6 +50,10 @@ struct Follower {
     audience: Arc<dyn EntitlementAudience>,
     /// The last published change of each partition; empty until it begins.
     upto: Vec<Seq>,
+    /// The last change of what accounts used, of each partition.
+    used_upto: Vec<Seq>,
+    /// When it looked at these.
+    used_at: Instant,
     changes: watch::Receiver<()>,
 }
 
@@ -71,6 +79,7 @@ impl Follower {
     async fn catch_up(&mut self) -> Result<(), Unavailable> {
         if self.upto.is_empty() {
             self.upto = self.engine.read(|queries| queries.journal_heads()).await?;
+            self.used_upto.clone_from(&self.upto);
             self.audience.follows();
         }
         for partition in 0..self.upto.len() {
@@ -84,6 +93,30 @@ impl Follower {
                 if let Some(last) = changed.last() {
                     self.upto[partition] = last.revision.seq;
                     self.audience.changed(changed);
+                }
+                if is_last {
+                    break;
+                }
+            }
+        }
+        if self.used_at.elapsed() >= USED_EVERY {
+            self.catch_up_used().await?;
+            self.used_at = Instant::now();
+        }
+        Ok(())
+    }
+
+    async fn catch_up_used(&mut self) -> Result<(), Unavailable> {
+        for partition in 0..self.used_upto.len() {
+            loop {
+                let after = self.used_upto[partition];
+                let changed =
+                    self.engine.read(move |queries| queries.usage_changed(after, ACCOUNTS_MAX));
+                let changed = changed.await?;
+                let is_last = changed.len() < ACCOUNTS_MAX;
+                if let Some((last, _)) = changed.last() {
+                    self.used_upto[partition] = *last;
+                    self.audience.used(changed.into_iter().map(|(_, account)| account).collect());
                 }
                 if is_last {
                     break;

@@ -7,6 +7,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -14,8 +15,10 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use domain::entitlement::Entitlements;
 use domain::feature::FeatureValue;
+use domain::usage::{Usage, level_now};
 use domain::{TenantNo, Timestamp};
 use engine::Clock;
+use engine::ports::{Queries, StoreError};
 use evaluation::Entitled;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -62,6 +65,20 @@ pub struct Account {
     pub version: i64,
     /// The first holds now. Behind the last it has nothing.
     pub steps: Vec<Step>,
+    /// What it took of its limits; `None` where that was not read: it is as it was known before.
+    pub taken: Option<Vec<Taken>>,
+}
+
+/// What an account used of a limit, or reserved.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Taken {
+    /// The feature's key.
+    pub feature: Box<str>,
+    pub taken: i64,
+    /// When the count starts again, in milliseconds since 1970; `None`: never.
+    pub resets_ms: Option<i64>,
+    /// When something of what is reserved comes back by itself; `None`: never.
+    pub returns_ms: Option<i64>,
 }
 
 /// What an account is entitled to for a time.
@@ -105,6 +122,8 @@ pub struct KnownUser {
     followers: Mutex<Vec<Arc<Subscriber>>>,
     found: Notify,
     was_used: AtomicBool,
+    /// Whether it is to be looked up, and nobody has begun to.
+    is_wanted: AtomicBool,
 }
 
 /// What is known of a user's account.
@@ -112,7 +131,7 @@ pub struct KnownUser {
 pub struct KnownEntitled {
     /// What it is entitled to now.
     pub entitled: Entitled,
-    /// Counts the account's changes.
+    /// Another one with each change of the account.
     pub version: i64,
 }
 
@@ -123,12 +142,38 @@ pub struct Following {
 }
 
 impl Account {
-    /// What it is entitled to at a time.
+    /// What it is entitled to at a time; of limits, what is left.
     #[must_use]
     pub fn at(&self, now: Timestamp) -> Entitled {
         let now_ms = now.millis();
         let step = self.steps.iter().find(|it| it.until_ms.is_none_or(|until| now_ms < until));
-        step.map(|it| it.entitled.clone()).unwrap_or_default()
+        let Some(Step { entitled, .. }) = step else { return Entitled::default() };
+        let counts = |it: &&Taken| it.resets_ms.is_none_or(|resets| now_ms < resets);
+        let taken: Vec<&Taken> = self.taken.iter().flatten().filter(counts).collect();
+        if taken.is_empty() {
+            return entitled.clone();
+        }
+        let left = |(key, value): (&str, &str)| {
+            let taken = taken.iter().find(|it| *it.feature == *key);
+            let left = taken.zip(value.parse::<i64>().ok());
+            let left = left.map(|(it, limit)| limit.saturating_sub(it.taken).max(0).to_string());
+            (Box::<str>::from(key), left.unwrap_or_else(|| value.to_owned()))
+        };
+        entitled.features().map(left).collect()
+    }
+
+    /// Reads the account of a user, with what it took of its limits.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the database cannot be read.
+    pub fn read(
+        queries: &dyn Queries,
+        (tenant, key): (TenantNo, &str),
+        now: Timestamp,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(found) = queries.entitlements_of_user(tenant, key)? else { return Ok(None) };
+        let taken = Some(read_taken(queries, &found, now)?);
+        Ok(Some(Self { taken, ..Self::of(&found, now) }))
     }
 
     /// What the store has of it, from a time on.
@@ -142,8 +187,57 @@ impl Account {
             at = it.next_due(from);
             steps.push(Step { until_ms: at.map(Timestamp::millis), entitled });
         }
-        Self { id: it.account_id.uuid(), version: it.version, steps }
+        Self { id: it.account_id.uuid(), version: it.version, steps, taken: None }
     }
+
+    /// Whether something that was reserved has come back since.
+    fn has_returned(&self, now: Timestamp) -> bool {
+        let mut taken = self.taken.iter().flatten().filter_map(|it| it.returns_ms);
+        taken.any(|returns| returns <= now.millis())
+    }
+
+    /// Names this state among others of the account.
+    fn number(&self) -> i64 {
+        let taken = self.taken.as_ref().filter(|it| !it.is_empty());
+        taken.map_or(self.version, |taken| {
+            let mut hasher = DefaultHasher::new();
+            (self.version, taken).hash(&mut hasher);
+            i64::from_ne_bytes(hasher.finish().to_ne_bytes())
+        })
+    }
+}
+
+/// Reads what an account took of the limits that it has.
+fn read_taken(
+    queries: &dyn Queries,
+    it: &Entitlements,
+    now: Timestamp,
+) -> Result<Vec<Taken>, StoreError> {
+    let has = it.at(now);
+    let limits = has.iter().filter(|(_, has)| matches!(has.value, FeatureValue::Limit(_)));
+    let limits: Vec<&str> = limits.map(|(key, _)| *key).collect();
+    if limits.is_empty() {
+        return Ok(vec![]);
+    }
+    let usage = queries.usage_now(it.tenant, it.account_id, &limits)?;
+    if usage.is_empty() {
+        return Ok(vec![]);
+    }
+    let Some(file) = queries.account(it.tenant, it.account_id)? else { return Ok(vec![]) };
+    let zone = &file.account.time_zone;
+    let taken = limits.into_iter().filter_map(|key| {
+        let counts: Vec<&Usage> = usage.iter().filter(|it| it.feature == key).collect();
+        let level = level_now(&has[key], &counts, zone, now)?;
+        let taken = level.used.saturating_add(level.reserved);
+        let ends = counts.iter().flat_map(|it| it.reserved.keys()).filter(|until| **until > now);
+        (taken > 0).then(|| Taken {
+            feature: key.into(),
+            taken,
+            resets_ms: level.resets_at.map(Timestamp::millis),
+            returns_ms: ends.min().map(|it| it.millis()),
+        })
+    });
+    Ok(taken.collect())
 }
 
 /// What a user has of a feature, as the text of an attribute.
@@ -188,7 +282,7 @@ impl Accounts {
         if let Some(found) = known.users.get(&user) {
             let found = Arc::clone(found);
             found.was_used.store(true, Ordering::Relaxed);
-            if found.has_no_account_for_long() {
+            if found.is_outdated(self.now()) {
                 known.want(user);
                 drop(known);
                 self.has_wanted.notify_one();
@@ -235,6 +329,9 @@ impl Accounts {
                 let most = if known.has_begun { most } else { 0 };
                 let from = known.wanted.len().saturating_sub(most);
                 let wanted = known.wanted.split_off(from);
+                for user in wanted.iter().filter_map(|it| known.users.get(it)) {
+                    user.is_wanted.store(false, Ordering::Relaxed);
+                }
                 if !wanted.is_empty() {
                     known.meanwhile = Some(HashMap::new());
                 }
@@ -257,7 +354,7 @@ impl Accounts {
             if let Some(newer) =
                 meanwhile.get(&account.id).filter(|it| it.version > account.version)
             {
-                account = newer.clone();
+                account = Account { taken: account.taken, ..newer.clone() };
             }
             known.set(&user, account);
         }
@@ -294,14 +391,27 @@ impl Accounts {
         }
     }
 
-    /// Looks up again, as if they were new, the connected users who belong to no account: one may have been made, or
-    /// given to them.
-    pub fn want_those_without_account(&self) {
+    /// Looks up again the known users of accounts that used something.
+    pub fn used(&self, accounts: impl IntoIterator<Item = Uuid>) {
         let mut known = self.known();
-        let is_one = |it: &&Arc<KnownUser>| it.is_followed() && it.has_no_account_for_long();
-        let without: Vec<UserKey> =
+        for account in accounts {
+            let users = known.by_account.get(&account).into_iter().flatten();
+            let users = users.filter_map(Weak::upgrade).filter(|it| it.belongs_to(account));
+            let users: Vec<UserKey> = users.map(|it| it.user.clone()).collect();
+            users.into_iter().for_each(|it| known.want(it));
+        }
+        drop(known);
+        self.has_wanted.notify_one();
+    }
+
+    /// Looks up again, as if they were new, the connected users who belong to no account: one may have been made, or
+    /// given to them. And those of whose limits something has come back by itself.
+    pub fn want_outdated(&self) {
+        let (mut known, now) = (self.known(), self.now());
+        let is_one = |it: &&Arc<KnownUser>| it.is_followed() && it.is_outdated(now);
+        let outdated: Vec<UserKey> =
             known.users.values().filter(is_one).map(|it| it.user.clone()).collect();
-        without.into_iter().for_each(|it| known.want(it));
+        outdated.into_iter().for_each(|it| known.want(it));
         drop(known);
         self.has_wanted.notify_one();
     }
@@ -322,6 +432,9 @@ impl Known {
         if let Some(known) = self.users.get(&user) {
             // Until it is found, it is not wanted once more.
             known.found_at_ms.store(i64::MAX, Ordering::Relaxed);
+            if known.is_wanted.swap(true, Ordering::Relaxed) {
+                return;
+            }
         }
         self.wanted.push(user);
     }
@@ -330,9 +443,16 @@ impl Known {
     fn set(&mut self, user: &Arc<KnownUser>, mut account: Account) {
         user.found_at_ms.store(now_ms(), Ordering::Relaxed);
         let before = user.account.load_full();
-        let is_same = before.as_ref().is_some_and(|it| it.id == account.id);
-        if is_same && before.is_some_and(|it| it.version >= account.version) {
-            return;
+        let same = before.filter(|it| it.id == account.id);
+        let is_same = same.is_some();
+        if let Some(before) = same {
+            account.taken = account.taken.or_else(|| before.taken.clone());
+            if before.version >= account.version {
+                if before.taken == account.taken {
+                    return;
+                }
+                account = Account { taken: account.taken, ..(*before).clone() };
+            }
         }
         for step in &mut account.steps {
             step.entitled = self.share(&step.entitled);
@@ -389,13 +509,14 @@ impl KnownUser {
             followers: Mutex::default(),
             found: Notify::new(),
             was_used: AtomicBool::new(true),
+            is_wanted: AtomicBool::new(false),
         }
     }
 
     /// What the user is entitled to at a time; `None` until that is known.
     pub fn entitled(&self, now: Timestamp) -> Option<KnownEntitled> {
         let account = self.account.load();
-        account.as_ref().map(|it| KnownEntitled { entitled: it.at(now), version: it.version })
+        account.as_ref().map(|it| KnownEntitled { entitled: it.at(now), version: it.number() })
     }
 
     /// That the user was looked up and belongs to this account, for [`Accounts::learn`].
@@ -414,10 +535,18 @@ impl KnownUser {
         self.account.load().as_ref().is_some_and(|it| it.id == account)
     }
 
-    fn has_no_account_for_long(&self) -> bool {
-        let has_none = self.account.load().as_ref().is_some_and(|it| it.id.is_nil());
+    /// Whether it is to be looked up again, because nobody says what has changed since.
+    fn is_outdated(&self, now: Timestamp) -> bool {
+        let account = self.account.load();
         let found_at_ms = self.found_at_ms.load(Ordering::Relaxed);
-        has_none && found_at_ms.saturating_add(NO_ACCOUNT_MS) < now_ms()
+        // It is being looked up.
+        if found_at_ms == i64::MAX {
+            return false;
+        }
+        account.as_ref().is_some_and(|it| match it.id.is_nil() {
+            true => found_at_ms.saturating_add(NO_ACCOUNT_MS) < now_ms(),
+            false => it.has_returned(now),
+        })
     }
 
     fn is_followed(&self) -> bool {
@@ -440,5 +569,62 @@ impl Following {
 impl Drop for Following {
     fn drop(&mut self) {
         self.user.followers().retain(|it| !Arc::ptr_eq(it, &self.subscriber));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TENANT: TenantNo = TenantNo(1);
+    const DAY_MS: i64 = 86_400_000;
+
+    fn account(version: i64, seats: i64, taken: Option<i64>) -> Account {
+        let entitled = [("pro", "true".to_owned()), ("seats", seats.to_string())];
+        let (feature, resets_ms) = ("seats".into(), Some(DAY_MS));
+        let taken = taken.map(|taken| vec![Taken { feature, taken, resets_ms, returns_ms: None }]);
+        let steps = vec![Step { until_ms: None, entitled: entitled.into_iter().collect() }];
+        Account { id: Uuid::from_u128(1), version, steps, taken }
+    }
+
+    fn left(it: &Account, at_ms: i64) -> Option<String> {
+        it.at(Timestamp(at_ms * 1_000)).value("seats").map(str::to_owned)
+    }
+
+    #[test]
+    fn what_is_taken_is_not_left_until_the_count_starts_again() {
+        let it = account(1, 5, Some(2));
+        assert_eq!(left(&it, 0).as_deref(), Some("3"));
+        assert_eq!(left(&it, DAY_MS).as_deref(), Some("5"));
+        assert_eq!(left(&account(1, 5, Some(9)), 0).as_deref(), Some("0"));
+        assert_eq!(it.at(Timestamp(0)).value("pro"), Some("true"));
+    }
+
+    #[test]
+    fn what_was_taken_stays_known_where_a_change_does_not_say_it() {
+        let accounts = Accounts::default();
+        let user = accounts.user(TENANT, "u");
+        let has = || user.account.load_full().map(|it| (it.version, left(&it, 0)));
+        let has = || has().map(|(version, left)| (version, left.unwrap_or_default()));
+        accounts.learn(vec![user.found(account(1, 5, Some(2)))]);
+        assert_eq!(has(), Some((1, "3".to_owned())));
+        accounts.changed(vec![account(2, 7, None)]);
+        assert_eq!(has(), Some((2, "5".to_owned())));
+        // It was read before that change, and knows more of what was used.
+        accounts.learn(vec![user.found(account(1, 5, Some(4)))]);
+        assert_eq!(has(), Some((2, "3".to_owned())));
+        accounts.learn(vec![user.found(account(2, 7, Some(0)))]);
+        assert_eq!(has(), Some((2, "7".to_owned())));
+    }
+
+    #[test]
+    fn known_users_of_an_account_that_used_something_are_wanted_once() {
+        let accounts = Accounts::default();
+        let user = accounts.user(TENANT, "u");
+        accounts.learn(vec![user.found(account(1, 5, None))]);
+        accounts.known().wanted.clear();
+        user.is_wanted.store(false, Ordering::Relaxed);
+        accounts.used([Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(1)]);
+        assert_eq!(accounts.known().wanted.len(), 1);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::definition::{Definition, DefinitionKind};
 use domain::entitlement::Entitlements;
 use domain::environment;
-use domain::{EnvironmentId, TenantNo};
+use domain::{AccountId, EnvironmentId, TenantNo};
 use engine::ports::{Audience, EntitlementAudience, EnvironmentFile};
 use evaluation::{Flag, MissingAttribute, Segment, Snapshot};
 use secrets::Sealer;
@@ -57,6 +57,10 @@ impl EntitlementAudience for FlagFeed {
         let now = accounts.now();
         accounts.changed(entitlements.iter().map(|it| Account::of(it, now)).collect());
         self.cache.key_ledger.changed(&entitlements);
+    }
+
+    fn used(&self, accounts: Vec<AccountId>) {
+        self.cache.accounts.used(accounts.into_iter().map(AccountId::uuid));
     }
 }
 

@@ -10,7 +10,7 @@ use feature_flags::accounts::{Account, Accounts, UserKey, WANTED_MAX};
 /// How long to wait after a look-up that failed.
 pub const AFTER_FAILURE: Duration = Duration::from_millis(500);
 
-/// How often connected users who belong to no account are looked up again.
+/// How often it is seen which connected users are to be looked up again.
 const AGAIN_EVERY: Duration = Duration::from_secs(15);
 
 /// What was found: the account of each user, where it has one.
@@ -38,12 +38,12 @@ pub async fn look_up(engine: Engine, accounts: Arc<Accounts>, stop: impl Future<
     }
 }
 
-/// Has connected users without an account looked up again, from time to time.
+/// Has connected users of whom nobody says what has changed looked up again, from time to time.
 pub async fn look_again(accounts: &Accounts) {
     let mut every = tokio::time::interval(AGAIN_EVERY);
     loop {
         every.tick().await;
-        accounts.want_those_without_account();
+        accounts.want_outdated();
     }
 }
 
@@ -55,10 +55,11 @@ pub async fn find(engine: &Engine, wanted: Vec<UserKey>) -> Result<Found, Unavai
     let now = engine.clock().now();
     engine
         .read(move |queries| {
-            let users: Vec<_> = wanted.iter().map(|it| (it.tenant, &*it.key)).collect();
-            let found = queries.entitlements_of_users(&users)?;
-            let accounts = found.into_iter().map(|it| it.map(|it| Account::of(&it, now)));
-            Ok(wanted.into_iter().zip(accounts).collect())
+            let found = |user: UserKey| {
+                let account = Account::read(queries, (user.tenant, &user.key), now)?;
+                Ok((user, account))
+            };
+            wanted.into_iter().map(found).collect()
         })
         .await
 }

@@ -97,22 +97,19 @@ pub trait EntitlementQueries: Send + Sync {
         page: Page,
     ) -> Result<Vec<String>, StoreError>;
 
-    /// What the accounts of users of feature flags are entitled to, in the order of the users; `None` where one
-    /// belongs to no account.
+    /// What the account of a user of feature flags is entitled to; `None` where it belongs to none.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn entitlements_of_users(
+    fn entitlements_of_user(
         &self,
-        users: &[(TenantNo, &str)],
-    ) -> Result<Vec<Option<Entitlements>>, StoreError> {
-        let of_user = |(tenant, key): &(TenantNo, &str)| {
-            let Some(account) = self.account_of_user(*tenant, key)? else { return Ok(None) };
-            let known = self.entitlements(*tenant, account)?;
-            let none = || Entitlements::none_of(*tenant, account, Revision::first(Seq(0)));
-            Ok(Some(known.unwrap_or_else(none)))
-        };
-        users.iter().map(of_user).collect()
+        tenant: TenantNo,
+        key: &str,
+    ) -> Result<Option<Entitlements>, StoreError> {
+        let Some(account) = self.account_of_user(tenant, key)? else { return Ok(None) };
+        let known = self.entitlements(tenant, account)?;
+        let none = || Entitlements::none_of(tenant, account, Revision::first(Seq(0)));
+        Ok(Some(known.unwrap_or_else(none)))
     }
 
     /// What accounts of a tenant are entitled to, in the order of their ids, behind one; at most `limit`.
@@ -152,4 +149,7 @@ pub trait EntitlementAudience: Send + Sync {
 
     /// What accounts are entitled to has changed, and is this.
     fn changed(&self, entitlements: Vec<Entitlements>);
+
+    /// Accounts used something of their limits, or reserved it.
+    fn used(&self, accounts: Vec<AccountId>);
 }

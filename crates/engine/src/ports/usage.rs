@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::entitlement::Entitlements;
 use domain::usage::{Reservation, Usage};
-use domain::{AccountId, ReservationId, TenantNo};
+use domain::{AccountId, ReservationId, Seq, TenantNo};
 
 use super::{Page, StoreError};
 
@@ -49,6 +49,10 @@ pub trait UsageQueries: Send + Sync {
         feature: &str,
         page: Page,
     ) -> Result<Vec<Usage>, StoreError>;
+
+    /// The accounts of the partition of a journal row whose usage changed after it, each with the row of the change, in
+    /// the order of these rows; at most `limit`. A command changes one account at most.
+    fn usage_changed(&self, after: Seq, limit: usize) -> Result<Vec<(Seq, AccountId)>, StoreError>;
 
     /// A reservation of an account.
     fn reservation(

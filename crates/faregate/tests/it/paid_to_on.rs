@@ -190,6 +190,65 @@ fn requests_see_what_an_account_has() {
     eventually("it is off", || (gated() == json!(false)).then_some(()));
 }
 
+fn check_what_is_left(launch: Launch) {
+    let (server, client) = start(launch);
+    let browser = secret(&client, "client");
+    let (buyer, other) = (account(&client, SIMULATOR), account(&client, SIMULATOR));
+    buy(&client, &buyer);
+    buy(&client, &other);
+    let (mut page, first) = connect(&server, &browser, &buyer, 0);
+    let (mut others, _) = connect(&server, &browser, &other, 0);
+    assert_eq!(shown(&first), [("gated", "true"), ("plain", "false"), ("ruled", "true")]);
+    // Five seats are enough, four are not.
+    let reservations = format!("/v1/accounts/{buyer}/reservations");
+    let body = json!({ "feature": "seats", "quantity": 1, "ttlSeconds": 600 });
+    let reserved = client.post(&reservations, &body);
+    assert_eq!(reserved.status, 201, "{}", reserved.text());
+    assert_eq!(shown(&page.next()), [("ruled", "false")]);
+    let path = format!("{}/release", reserved.header("location").unwrap());
+    assert_eq!(client.send("POST", &path, None).status, 200);
+    assert_eq!(shown(&page.next()), [("ruled", "true")]);
+    let event = json!({ "feature": "seats", "quantity": 2, "eventId": "e1" });
+    assert_eq!(client.post(&format!("/v1/accounts/{buyer}/usage"), &event).status, 200);
+    assert_eq!(shown(&page.next()), [("ruled", "false")]);
+    // Another change of the account does not bring it back; more seats do.
+    let grant = |seats: i64| {
+        let grant = json!({ "feature": "seats", "value": seats, "reason": "goodwill" });
+        assert_eq!(client.post(&format!("/v1/accounts/{buyer}/grants"), &grant).status, 201);
+    };
+    grant(1);
+    grant(1);
+    assert_eq!(shown(&page.next()), [("ruled", "true")]);
+    let context = json!({ "context": { "targetingKey": buyer } });
+    let ofrep = server.client().header("X-API-Key", &browser);
+    let ruled = || ofrep.post("/ofrep/v1/evaluate/flags/ruled", &context).json()["value"].clone();
+    assert_eq!(ruled(), true);
+    let event = json!({ "feature": "seats", "quantity": 1, "eventId": "e2" });
+    assert_eq!(client.post(&format!("/v1/accounts/{buyer}/usage"), &event).status, 200);
+    eventually("four are left", || (ruled() == json!(false)).then_some(()));
+    assert_eq!(shown(&page.next()), [("ruled", "false")]);
+    let explained = client.get(&format!("/v1/flags/ruled/explain?environment=dev&user={buyer}"));
+    assert_eq!(explained.json()["reason"], "default", "{}", explained.text());
+    // Nobody else hears of it.
+    let granted = json!({ "feature": "seats", "value": 1, "reason": "goodwill" });
+    assert_eq!(client.post(&format!("/v1/accounts/{other}/usage"), &event).status, 200);
+    assert_eq!(shown(&others.next()), [("ruled", "false")]);
+    assert_eq!(client.post(&format!("/v1/accounts/{other}/grants"), &granted).status, 201);
+    assert_eq!(shown(&others.next()), [("ruled", "true")]);
+}
+
+#[test]
+fn flags_see_what_is_left_of_a_limit() {
+    check_what_is_left(Launch::usual());
+}
+
+#[test]
+fn flags_of_a_worker_see_what_is_left_of_a_limit() {
+    let mut launch = Launch::usual();
+    launch.arguments.extend(["--workers".to_owned(), "2".to_owned()]);
+    check_what_is_left(launch);
+}
+
 /// A feature may have the key of an attribute that flags look at: what a client sends is never the feature.
 #[test]
 fn a_feature_and_an_attribute_of_one_key_are_two() {

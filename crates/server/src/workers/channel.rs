@@ -43,6 +43,8 @@ pub enum ServerMessage {
     FollowsAccounts,
     /// What accounts are entitled to has changed, and is this.
     Accounts(Vec<Account>),
+    /// Accounts used something of their limits.
+    Used(Vec<Uuid>),
     /// The accounts of the users that the worker wanted.
     Found(Found),
     /// They could not be looked up.

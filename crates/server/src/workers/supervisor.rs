@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use domain::definition::Definition;
 use domain::entitlement::Entitlements;
-use domain::{EnvironmentId, TenantNo};
+use domain::{AccountId, EnvironmentId, TenantNo};
 use engine::periodic::{Job, Pass, Periodic};
 use engine::ports::{Audience, EntitlementAudience, EnvironmentFile};
 use engine::{Clock, Engine};
@@ -282,5 +282,9 @@ impl EntitlementAudience for WorkerFeed {
         let now = self.clock.now();
         let accounts = entitlements.iter().map(|it| Account::of(it, now)).collect();
         self.send(ServerMessage::Accounts(accounts));
+    }
+
+    fn used(&self, accounts: Vec<AccountId>) {
+        self.send(ServerMessage::Used(accounts.into_iter().map(AccountId::uuid).collect()));
     }
 }

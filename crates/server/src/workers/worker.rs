@@ -167,6 +167,7 @@ async fn follow(
             ServerMessage::CaughtUp => cache.set_available(true),
             ServerMessage::FollowsAccounts => accounts.begin(),
             ServerMessage::Accounts(changed) => accounts.changed(changed),
+            ServerMessage::Used(all) => accounts.used(all),
             ServerMessage::Found(found) => {
                 accounts.learn(found);
                 answered.notify_one();

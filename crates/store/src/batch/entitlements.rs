@@ -29,7 +29,7 @@ pub(super) struct EntitlementRows<'a> {
     entitlements: BTreeMap<(TenantNo, AccountId), Newest<'a, Entitlements>>,
     /// Users by account and key: the command that mapped them, or none where they are mapped no longer.
     users: BTreeMap<(TenantNo, AccountId, &'a str), Option<Seq>>,
-    usage: BTreeMap<(TenantNo, AccountId, &'a str, Period), &'a Usage>,
+    usage: BTreeMap<(TenantNo, AccountId, &'a str, Period), (&'a Usage, Seq)>,
     usage_events: BTreeMap<(TenantNo, AccountId, EventKey), &'a UsageEvent>,
     /// Each with whether the batch made it.
     reservations: BTreeMap<(TenantNo, AccountId, ReservationId), (&'a Reservation, bool)>,
@@ -58,7 +58,7 @@ impl<'a> EntitlementRows<'a> {
                 self.users.extend(it.mapped.iter().map(|user| of((user, Some(seq)))));
             }
             EntitlementChange::Usage(it) => {
-                self.usage.insert((it.tenant, it.account_id, &it.feature, it.period), it);
+                self.usage.insert((it.tenant, it.account_id, &it.feature, it.period), (it, seq));
             }
             EntitlementChange::UsageEvent(it) => {
                 self.usage_events.insert((it.tenant, it.account_id, it.key), it);
@@ -121,8 +121,8 @@ impl<'a> EntitlementRows<'a> {
     fn write_usage(&self, db: &Database) -> Result<(), StoreError> {
         if !self.usage.is_empty() {
             let mut put = db.upsert(&tables::FEATURE_USAGE)?;
-            for it in self.usage.values() {
-                put.row(&rows::usage_row(it, &json(&it.reserved)))?;
+            for (it, seq) in self.usage.values() {
+                put.row(&rows::usage_row((it, *seq), &json(&it.reserved)))?;
             }
         }
         if !self.usage_events.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use domain::usage::{Reservation, Usage};
-use domain::{AccountId, ReservationId, TenantNo};
+use domain::{AccountId, ReservationId, Seq, TenantNo};
 use engine::ports::{Checked, Page, StoreError, UsageQueries};
 
 use super::entitlements::SELECT_ENTITLEMENTS;
@@ -19,6 +19,10 @@ static SELECT_PAGE: LazyLock<String> = LazyLock::new(|| {
     let newest_first = "ORDER BY period_end_us DESC, resets DESC LIMIT ?2 OFFSET ?3";
     FEATURE_USAGE.select(&format!("{of_feature} {newest_first}"))
 });
+
+/// The accounts whose usage changed, by the rows of their changes.
+const SELECT_CHANGED: &str = "SELECT seq, account_id FROM feature_usage \
+                              WHERE seq > ?1 AND seq < ?2 ORDER BY seq LIMIT ?3";
 
 impl UsageQueries for SqlQueries {
     fn usage_now(
@@ -100,6 +104,14 @@ impl UsageQueries for SqlQueries {
         let [limit, offset] = window::limit_offset(page);
         let parameters = [no.into(), limit, offset, account.into(), feature.into()];
         self.read(|reader| reader.query(&SELECT_PAGE, &parameters, rows::usage))
+    }
+
+    fn usage_changed(&self, after: Seq, limit: usize) -> Result<Vec<(Seq, AccountId)>, StoreError> {
+        let end = after.partition().end();
+        let parameters = [after.into(), end.into(), window::limit(limit as u64)];
+        self.read(|reader| {
+            reader.query(SELECT_CHANGED, &parameters, |cells| Ok((cells.seq()?, cells.entity()?)))
+        })
     }
 
     fn reservation(

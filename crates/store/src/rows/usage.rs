@@ -1,10 +1,10 @@
 //! Rows of what accounts used.
 
-use domain::Timestamp;
 use domain::feature::Reset;
 use domain::level::{Counted, Level};
 use domain::period::Period;
 use domain::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
+use domain::{Seq, Timestamp};
 use engine::ports::StoreError;
 
 use crate::codes::{reset_code, reset_of};
@@ -24,8 +24,9 @@ pub(crate) fn period_end(it: Period) -> Timestamp {
     it.until.unwrap_or(NO_END)
 }
 
-/// A row of [`tables::FEATURE_USAGE`]; `reserved` is the JSON of that.
-pub(crate) fn usage_row<'a>(it: &'a Usage, reserved: &'a String) -> [Value<'a>; 11] {
+/// A row of [`tables::FEATURE_USAGE`]; `reserved` is the JSON of that, `seq` the journal row
+/// of the command that changed it last.
+pub(crate) fn usage_row<'a>((it, seq): (&'a Usage, Seq), reserved: &'a String) -> [Value<'a>; 12] {
     [
         it.tenant.into(),
         it.account_id.into(),
@@ -38,6 +39,7 @@ pub(crate) fn usage_row<'a>(it: &'a Usage, reserved: &'a String) -> [Value<'a>; 
         i64::from(it.endings).into(),
         it.is_reached.into(),
         it.updated_at.into(),
+        seq.into(),
     ]
 }
 

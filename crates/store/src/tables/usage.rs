@@ -18,12 +18,13 @@ pub static FEATURE_USAGE: Table = Table {
         int("endings"),
         int("is_reached"),
         int("updated_at_us"),
+        int("seq"),
         CHECK_MADE,
         CHECK_NOW,
     ],
     key_columns: 5,
     layout: Layout::Clustered,
-    indexes: &[],
+    indexes: &[index("feature_usage_by_seq", "seq")],
 };
 
 /// Events that were counted in the last days, by hashes of their ids, with what was answered.

@@ -15,7 +15,7 @@ use domain::usage::{
     ConfirmReservation, Ends, EventKey, KEPT_US, RecordUsage, RecordUsages, ReleaseReservation,
     ReservationStatus, Reserve, UsageItem,
 };
-use domain::{AccountId, Command, Reply, ReservationId, TenantNo, Timestamp};
+use domain::{AccountId, Command, Reply, ReservationId, Seq, TenantNo, Timestamp};
 use engine::ports::{Bookkeeping, Over, Page, Store};
 use store::verify::verify_source;
 use uuid::Uuid;
@@ -114,6 +114,13 @@ fn usage_is_read_again() {
     assert!(listed[0].period.until.is_some());
     let found = world.queries.reservation(TENANT, account, reservation).unwrap().unwrap();
     assert_eq!((found.quantity, found.status), (3, ReservationStatus::Open));
+    let changed = world.queries.usage_changed(Seq(0), 10).unwrap();
+    assert!(changed.iter().map(|it| it.0).is_sorted(), "{changed:?}");
+    assert_eq!(changed.iter().map(|it| it.1).collect::<Vec<_>>(), [account; 2]);
+    let [first, last] = [changed[0].0, changed[1].0];
+    assert_eq!(world.queries.usage_changed(first, 10).unwrap(), changed[1..]);
+    assert_eq!(world.queries.usage_changed(Seq(0), 1).unwrap(), changed[..1]);
+    assert_eq!(world.queries.usage_changed(last, 10).unwrap(), []);
     // Another tenant and another account have none of it.
     let (other, nobody) = (TenantNo(2), AccountId::new(Uuid::from_u128(1)));
     assert_eq!(world.queries.usage(other, account, "calls", ALL).unwrap(), []);

@@ -258,9 +258,7 @@ pub fn bug() -> Error {
 /// The database cannot be read.
 pub async fn with_entitled(api: &Api, context: &RequestContext, user: User) -> Result<User, Error> {
     let (no, key) = (context.tenant.no, user.key_id.clone());
-    let found =
-        api.engine.read(move |queries| queries.entitlements_of_users(&[(no, &key)])).await?;
     let now = api.engine.clock().now();
-    let account = found.into_iter().flatten().next().map(|it| Account::of(&it, now));
+    let account = api.engine.read(move |queries| Account::read(queries, (no, &key), now)).await?;
     Ok(User { entitled: account.unwrap_or_default().at(now), ..user })
 }
