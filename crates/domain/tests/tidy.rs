@@ -430,6 +430,12 @@ fn the_reference_names_what_there_is() {
     let metrics = metrics.filter(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
     let metrics = metrics.map(|name| format!("faregate_{name}"));
     wrong.extend(unnamed("metrics.md", metrics));
+    let errors = sources.iter().filter(|file| file.path == "crates/api/v1/src/error.rs");
+    let problems = errors.flat_map(|file| texts_between(&file.text, "(StatusCode::", ")"));
+    let problems: Vec<_> =
+        problems.filter_map(|it| it.split('"').nth(1).map(str::to_owned)).collect();
+    assert!(problems.len() > 20, "the names of problems are where they were: {problems:?}");
+    wrong.extend(unnamed("errors.md", problems.into_iter()));
     assert_none("things that the reference does not name", &wrong);
 }
 
