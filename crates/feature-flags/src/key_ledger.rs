@@ -188,6 +188,23 @@ impl KeyLedger {
         updates.into_iter().for_each(|it| keys.publish(it));
     }
 
+    /// Those of a user's features of which server SDKs and relay proxies do not get the user, because the features have
+    /// as many users as they take.
+    pub fn left_out<'a>(
+        &self,
+        tenant: TenantNo,
+        user: &str,
+        features: impl Iterator<Item = &'a str>,
+    ) -> Vec<String> {
+        let known = self.known();
+        let Some(tenant) = known.tenants.get(&tenant) else { return vec![] };
+        let is_left_out = |feature: &&str| {
+            let holders = tenant.features.get(*feature).filter(|it| it.is_full);
+            holders.is_some_and(|it| !it.shards[number_of(user)].contains_key(user))
+        };
+        features.filter(is_left_out).map(str::to_owned).collect()
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -369,5 +386,14 @@ mod tests {
         let keys: Vec<String> = keys.take(SHARD_KEYS_MAX + 1).collect();
         keys.iter().for_each(|it| holders.add(it, (Uuid::nil(), "pro")));
         assert_eq!((holders.keys, holders.is_full), (SHARD_KEYS_MAX, true));
+
+        // Who does not fit is said to be left out of that feature, in that tenant.
+        let (ledger, no) = (KeyLedger::default(), TenantNo(1));
+        let features = BTreeMap::from([("pro".into(), holders)]);
+        ledger.known().tenants.insert(no, Tenant { features, ..Tenant::default() });
+        let left_out = |no, key: &str| ledger.left_out(no, key, ["pro", "sso"].into_iter());
+        assert_eq!(left_out(no, &keys[SHARD_KEYS_MAX]), ["pro"]);
+        assert!(left_out(no, &keys[0]).is_empty());
+        assert!(left_out(TenantNo(2), &keys[SHARD_KEYS_MAX]).is_empty());
     }
 }

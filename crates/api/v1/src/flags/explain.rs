@@ -34,6 +34,10 @@ pub struct ExplanationView {
     rules: Vec<RuleView>,
     /// The user's position in the rollout; `null` if no rule was evaluated.
     spread: Option<SpreadView>,
+    /// Features that the user has, and of which server SDKs and relay proxies do not get the user: each has as many
+    /// users as they take. OFREP, gRPC and client streams do. Absent where there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
 }
 
 /// One of a flag's values.
@@ -147,11 +151,14 @@ async fn explain(
     let flag = gate::as_rule(document::flag(row)?);
     let segments = definition::segments(&all)?;
     let user = find::with_entitled(api, context, user).await?;
+    let features = user.entitled.features().map(|(key, _)| key);
+    let left_out = api.cache.key_ledger.left_out(context.tenant.no, &user.key_id, features);
     let missing = api.missing;
     let explaining = tokio::task::spawn_blocking(move || {
         let snapshot = Snapshot::new(missing).with([flag], segments);
         let flag = snapshot.flag(&key)?;
-        Some(ExplanationView::of(key.clone(), snapshot.explain(flag, &user)))
+        let explained = ExplanationView::of(key.clone(), snapshot.explain(flag, &user));
+        Some(ExplanationView { left_out, ..explained })
     });
     let explained = explaining.await.map_err(|_| find::bug())?;
     explained.map(Json).ok_or_else(find::bug)
@@ -186,6 +193,7 @@ impl ExplanationView {
             send_to_experiment: it.evaluation.send_to_experiment,
             rules: it.rules.into_iter().map(rule).collect(),
             spread: it.dispatch.map(spread),
+            left_out: vec![],
         }
     }
 }
