@@ -216,11 +216,16 @@ impl Model {
             tenant.key_owners.insert(key.clone(), id);
         }
         let contradicted = std::mem::take(&mut it.contradicted) && !it.status.is_open();
-        if let Some(has_outcome) = ending
-            && let Some(key) = match contradicted {
-                true => it.ask_once_more(&rules, when),
-                false => it.close_or_ask(&rules, when, (changed, has_outcome)),
+        let answered = match ending {
+            Some(_) if contradicted => it.ask_once_more(&rules, when),
+            Some(has_outcome) => it.close_or_ask(&rules, when, (changed, has_outcome)),
+            // A success is one, whatever the call that may still run is answered.
+            None if changed && it.status == Status::Success => {
+                it.open.as_mut().and_then(|open| open.reply.take())
             }
+            None => None,
+        };
+        if let Some(key) = answered
             && let Some(kept) = self.replies.get_mut(&key)
         {
             kept.said = Some(reported);

@@ -344,6 +344,8 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
         ask_once_more(&transaction, outstanding, &reply, cx);
     } else if !call_may_run {
         close_or_ask(&transaction, (outstanding, evidence), &reply, cx);
+    } else if let Some(open) = outstanding.filter(|_| was_settled) {
+        answer_early(&transaction, open, &reply, cx);
     }
     if was_settled || transaction.revision.seq == cx.seq {
         write(file, it.transaction, cx);
@@ -668,6 +670,15 @@ pub(super) fn close_or_ask(
         outstanding.reply = None;
     }
     cx.change(PaymentChange::Outstanding(outstanding));
+}
+
+/// Answers repetitions of a request whose success is found while its call may still run: after a crash nobody runs it,
+/// and they would wait for its deadline. A failure waits, because the call may still move money.
+fn answer_early(transaction: &Transaction, open: Outstanding, reply: &Reply, cx: &mut Context) {
+    if transaction.status == TransactionStatus::Success && open.reply.is_some() {
+        settle_reply(&open, reply, cx);
+        cx.change(PaymentChange::Outstanding(Outstanding { reply: None, ..open }));
+    }
 }
 
 /// Plans a question about what was settled and is said to have ended otherwise, booked or not: neither two answers

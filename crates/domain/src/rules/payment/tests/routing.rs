@@ -7,7 +7,7 @@ use crate::command::TenantCommand;
 use crate::decline::DeclineClass;
 use crate::event::Event;
 use crate::health::Unready;
-use crate::payment::RefundLateSuccess;
+use crate::payment::{RefundLateSuccess, ReplyKey};
 use crate::payment_attempt::AttemptState;
 use crate::payment_rules::{Limits, RulesPart};
 use crate::routed::{ChosenBy, PassedOver};
@@ -513,6 +513,19 @@ fn a_success_that_was_heard_before_the_answer_stays_one_and_goes_on_to_no_gatewa
     let transactions = &world.file(world.payments["p"]).transactions;
     let statuses: Vec<_> = transactions.iter().map(|it| it.status).collect();
     assert_eq!(statuses, [TransactionStatus::Success]);
+}
+
+#[test]
+fn a_success_that_was_heard_answers_repetitions_of_its_request_and_a_decline_waits_for_the_call() {
+    for (status, is_answered) in [(GatewayStatus::Processed, true), (GatewayStatus::Error, false)] {
+        let mut world = world(always(&["remote"]));
+        world.run("p", purchase("p"));
+        let open = world.rows.state.outstanding.values_mut().next().unwrap();
+        open.reply = Some(ReplyKey(uuid::Uuid::from_u128(7)));
+        world.run("p", inquired(&world, 0, status));
+        let open = world.rows.state.outstanding.values().next().expect("the call may still run");
+        assert_eq!(open.reply.is_none(), is_answered, "{status:?}");
+    }
 }
 
 #[test]
