@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::entitlement::Entitled;
-use crate::feature::{FeatureKind, FeatureValue, LIMIT_MAX};
+use crate::feature::{FeatureKind, FeatureValue, LIMIT_MAX, Reset};
 use crate::level::{Counted, Level};
 use crate::period::Period;
 use crate::{AccountId, Rejection, ReservationId, TenantNo, Timestamp};
@@ -213,6 +213,28 @@ impl Usage {
     }
 }
 
+/// The count of a time, of the counts of a feature. A period that was begun stays what it was.
+///
+/// Of the periods before the newest [`PERIODS_MAX`] a command knows nothing. A time before these comes from a clock that
+/// was set back: the oldest of them counts for it, so that no count begins anew.
+pub(crate) fn begun<'a>(
+    counts: impl Iterator<Item = &'a Usage>,
+    resets: Reset,
+    at: Timestamp,
+) -> Option<&'a Usage> {
+    let mut all: Vec<&Usage> = counts.collect();
+    let is_all = all.len() < PERIODS_MAX as usize;
+    if !is_all {
+        let end = |it: &&Usage| std::cmp::Reverse(it.period.until.unwrap_or(Timestamp(i64::MAX)));
+        all.sort_by_key(end);
+        all.truncate(PERIODS_MAX as usize);
+    }
+    all.retain(|it| it.period.resets == resets);
+    let begun = all.iter().find(|it| it.period.has(at));
+    let oldest = || all.last().filter(|it| !is_all && at < it.period.from);
+    begun.or_else(oldest).copied()
+}
+
 /// Where the limit of a feature stands that an account has, of the counts of that feature; `None` where it is no limit.
 /// `zone` is the account's.
 #[must_use]
@@ -227,7 +249,7 @@ pub fn level_now(
     else {
         return None;
     };
-    let begun = counts.iter().find(|it| it.period.resets == terms.resets && it.period.has(now));
+    let begun = begun(counts.iter().copied(), terms.resets, now);
     Some(begun.map_or_else(
         || Level {
             limit: *limit,

@@ -14,7 +14,7 @@ use crate::state::State;
 use crate::usage::{
     AHEAD_US_MAX, ConfirmReservation, ENDS_MAX, Ends, EventKey, ITEMS_MAX, KEPT_US, LATE_US_MAX,
     RESERVED_US_MAX, RecordUsage, RecordUsages, ReleaseReservation, Reservation, ReservationStatus,
-    Reserve, Usage, UsageEvent, UsageItem, check_quantity,
+    Reserve, Usage, UsageEvent, UsageItem, begun, check_quantity,
 };
 use crate::{
     Accepted, AccountId, AccountRejection, EntitlementRejection as R, Event, Rejection, Reply,
@@ -278,9 +278,7 @@ impl<'a> Counts<'a> {
     /// The count of the period of a time.
     fn usage(&self, feature: &str, resets: Reset, at: Timestamp) -> Usage {
         let known = self.state.usage((self.tenant, self.account), feature);
-        let mut periods = known.map(|it| it.period);
-        // A period that was begun stays what it was.
-        let begun = periods.find(|it| it.resets == resets && it.has(at));
+        let begun = begun(known, resets, at).map(|it| it.period);
         self.usage_of(feature, begun.unwrap_or_else(|| Period::of(resets, self.zone, at)))
     }
 

@@ -104,6 +104,26 @@ fn shown(world: &World, account: AccountId) -> BTreeMap<String, (i64, i64)> {
 }
 
 #[test]
+fn a_clock_that_is_set_back_far_loses_no_count() {
+    let mut world = World::new(132);
+    let (account, _) = fill(&mut world.workload);
+    let mut record = |months: i64, event| {
+        world.workload.now.0 += months * 31 * Timestamp::DAY_US;
+        let record = RecordUsage { account, item: item("calls", 1, event) };
+        world
+            .workload
+            .accepted(TENANT, entitlement(EntitlementCommand::RecordUsage(Box::new(record))));
+    };
+    for event in 0..12 {
+        record(1, 100 + event);
+    }
+    record(-12, 200);
+    let listed = world.queries.usage(TENANT, account, "calls", ALL).unwrap();
+    assert_eq!(listed.iter().map(|it| it.used).sum::<i64>(), 5 + 13);
+    assert_eq!(listed.last().map(|it| it.used), Some(5), "the first month is not counted anew");
+}
+
+#[test]
 fn usage_is_read_again() {
     let mut world = World::new(131);
     let (account, reservation) = fill(&mut world.workload);

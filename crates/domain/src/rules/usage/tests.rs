@@ -395,6 +395,19 @@ fn a_clock_that_is_set_back_brings_back_nothing_that_was_over() {
     );
 }
 
+/// A command sees the newest periods only: before these it counts in the oldest of them, and no count begins anew.
+#[test]
+fn a_clock_that_is_set_back_far_counts_in_the_oldest_period_that_is_seen() {
+    let days: Vec<String> =
+        (0..12).map(|day| format!("use calls {}|wait 86400", day % 10)).collect();
+    let days = days.join("|").replace("use calls 0", "use calls 9");
+    let back = |to: i64| format!("{days}|wait {}|use calls 1", (to - 12) * 86_400);
+    check(&back(11), expect!["1: 2+0 of 10, 8 left, 1036800"]);
+    check(&back(3), expect!["1: 4+0 of 10, 6 left, 345600"]);
+    check(&back(2), expect!["1: 3+0 of 10, 7 left, 259200"]);
+    check(&back(0), expect!["1: 3+0 of 10, 7 left, 259200"]);
+}
+
 #[test]
 fn a_reservation_is_counted_in_its_period() {
     check(
