@@ -71,12 +71,17 @@ impl Program {
                 thread::spawn(move || program.serve(stream.unwrap()));
             }
         });
+        (program, Self::configure(dir, &address.to_string()))
+    }
+
+    /// A configuration in `dir` that names a program at this address.
+    pub(crate) fn configure(dir: &Path, address: &str) -> String {
         let path = dir.join("faregate.toml");
         let table = format!(
             "[gateway.http.acme]\nurl = \"http://{address}\"\nsecret = \"{SECRET}\"\nallow_loopback = true\ncontrol = true\n"
         );
         std::fs::write(&path, table).unwrap();
-        (program, path.to_str().unwrap().to_owned())
+        path.to_str().unwrap().to_owned()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -86,6 +91,11 @@ impl Program {
     pub(crate) fn answer_from_now_on(&self) {
         self.state().may_answer = true;
         self.0.1.notify_all();
+    }
+
+    /// Holds the answers to charges back, as it does in the beginning.
+    pub(crate) fn hold_answers(&self) {
+        self.state().may_answer = false;
     }
 
     /// Answers the requests of a connection until it ends.

@@ -63,6 +63,7 @@ mod paid_to_on;
 mod paid_to_on_in_sdks;
 mod postgres;
 mod process;
+mod purchases_killed;
 mod resources_commands;
 mod routing;
 mod signup;
