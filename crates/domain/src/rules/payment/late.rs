@@ -15,8 +15,11 @@ use crate::state::State;
 use crate::timer::{Timer, TimerKey, TimerKind};
 use crate::{Accepted, AmountMinor, Event, Reply, Timestamp};
 
-/// How long a refund is put off while another outcome of its payment is open.
-const POSTPONED_US: i64 = 60 * Timestamp::SECOND_US;
+/// How long a refund is put off at least while another outcome of its payment is open.
+const POSTPONED_US_MIN: i64 = 60 * Timestamp::SECOND_US;
+
+/// How long at most.
+const POSTPONED_US_MAX: i64 = Timestamp::DAY_US;
 
 /// Reports the tries of a request that succeeded beside a later one, where a command made one succeed, and has
 /// them refunded where the tenant's rules say so.
@@ -75,9 +78,12 @@ pub(crate) fn refund_late(state: &State, it: &RefundLateSuccess, cx: &mut Contex
     let Some(file) = state.payment(cx.tenant, it.payment) else {
         return Ok(Accepted::now(Reply::Done));
     };
-    if file.transactions.iter().any(|it| it.status.is_open()) {
+    let open = file.transactions.iter().filter(|it| it.status.is_open());
+    if let Some(since) = open.map(|it| it.effective_at).max() {
         let account = file.payment.account_id;
-        let due = cx.now.plus_us(POSTPONED_US);
+        // As long again as it is open already: an outcome that never comes costs a commit a day.
+        let waited_us = since.until_us(cx.now).clamp(POSTPONED_US_MIN, POSTPONED_US_MAX);
+        let due = cx.now.plus_us(waited_us);
         cx.change(TimerChange::Set(Timer { tenant: cx.tenant, key, account, due }));
         return Ok(Accepted::now(Reply::Done));
     }

@@ -687,6 +687,29 @@ fn a_late_success_is_refunded_where_the_tenant_says_so() {
 }
 
 #[test]
+fn a_late_success_is_refunded_after_what_is_open_and_asked_about_ever_less_often() {
+    let (mut world, _) = paid_twice(true, true);
+    let file = world.file(world.payments["p"]);
+    let (payment, transaction) = (file.payment.id, file.transactions[0].id);
+    world.step("refund p 1");
+    world.step("timeout p");
+    let begun = world.rows.now;
+    let mut due_after_s = vec![];
+    for _ in 0..14 {
+        let due = world.rows.state.timers.values().flatten().next().unwrap().due;
+        world.rows.now = world.rows.now.max(due.0);
+        let refund = RefundLateSuccess { payment, transaction, due };
+        world.run("p", Command::Payment(PaymentCommand::RefundLateSuccess(refund)));
+        let due = world.rows.state.timers.values().flatten().next().unwrap().due;
+        due_after_s.push((due.0 - begun) / Timestamp::SECOND_US);
+    }
+    let minutes: Vec<i64> = due_after_s.iter().map(|it| it / 60).collect();
+    let days = [2_048, 3_488, 4_928];
+    let doubled = (0..11).map(|n| 1 << n);
+    assert_eq!(minutes, doubled.chain(days).collect::<Vec<_>>());
+}
+
+#[test]
 fn bank_identification_numbers_of_a_routed_method_have_6_to_8_digits() {
     let mut world = world(RoutingRules::default());
     for (bin, is_refused) in [
