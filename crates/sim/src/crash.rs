@@ -6,6 +6,7 @@ mod clock;
 mod http;
 mod journal;
 mod processes;
+mod shop;
 mod verdict;
 
 use std::io::Write;
@@ -23,6 +24,7 @@ use self::clock::TestClock;
 use self::http::Connection;
 use self::journal::Journal;
 use self::processes::{Launch, Process};
+use self::shop::Shared;
 use self::verdict::Verdict;
 use crate::random::Random;
 
@@ -61,6 +63,7 @@ struct Scene {
     server: Process,
     simulator: Process,
     identity: Identity,
+    shared: Vec<Shared>,
     clock: TestClock,
     settings: Launch,
     starts: Vec<Duration>,
@@ -161,8 +164,9 @@ impl Scene {
         let (simulator, _) = Process::start(simulator)?;
         let (server, first) = Process::start(server)?;
         let identity = make_tenant(server_at)?;
+        let shared = shop::open(&mut Connection::new(server_at), &identity)?;
         let clock = TestClock::new(server_at, identity.clone());
-        Ok(Self { dir, server, simulator, identity, clock, settings, starts: vec![first] })
+        Ok(Self { dir, server, simulator, identity, shared, clock, settings, starts: vec![first] })
     }
 
     /// Kills the server, now and then the gateway too, and starts them again; says whether the
@@ -196,8 +200,11 @@ impl Scene {
         verdict::clients(&journal, &stored, verdict);
         verdict::combos((&mut server, &self.identity), &journal, &stored, verdict);
         verdict::retries(&journal, &stored, verdict);
+        let bought = verdict::bought((&mut server, &self.identity), &journal, verdict);
+        verdict::purchases(&journal, &bought, [&now, &self.clock.now()?], verdict);
+        verdict::usage((&mut server, &self.identity), &journal, verdict);
         let mut simulator = Connection::new(self.address_of_simulator()?);
-        verdict::gateway(&mut simulator, &journal, &stored, verdict);
+        verdict::gateway(&mut simulator, &journal, (&stored, &bought), verdict);
         drop(journal);
         self.server.stop()?;
         self.check("verify", verdict)?;
@@ -239,6 +246,8 @@ fn environment(simulator: &str) -> Vec<(&'static str, String)> {
         (SIMULATOR_URL, format!("http://{simulator}")),
         ("FAREGATE_GATEWAY_SIMULATOR_TIMEOUT", "2s".to_owned()),
         ("FAREGATE_GATEWAY_SIMULATOR_SETTLE_AFTER", "1s".to_owned()),
+        // A client that was not answered sends its key again, and days pass meanwhile.
+        ("FAREGATE_IDEMPOTENCY_KEEP", "30d".to_owned()),
         ("FAREGATE_RESOLVER_UNKNOWN_DELAYS", "250ms,1s,1s,2s,4s,8s,16s,16s".to_owned()),
         ("FAREGATE_RESOLVER_PENDING_DELAYS", "1s,2s,4s,8s,16s,16s".to_owned()),
     ]
@@ -282,7 +291,7 @@ impl Crowd {
             let random = Random::new(options.seed, &name);
             let (stop, journal) = (Arc::clone(&stop), Arc::clone(&journal));
             let connection = Connection::new(scene.settings.address);
-            let identity = scene.identity.clone();
+            let identity = (scene.identity.clone(), scene.shared.clone());
             let mut client = Client::new((name, random), identity, connection, journal, stop);
             threads.push(thread::spawn(move || client.work()));
         }
@@ -322,6 +331,11 @@ fn report(
         verdict.successes,
         verdict.charges,
         verdict.retries,
+    )?;
+    writeln!(
+        out,
+        "{} purchases; {} events counted, {} reservations confirmed, {} left by clients that died",
+        verdict.purchases, verdict.events, verdict.confirmed, verdict.dead,
     )?;
     writeln!(
         out,

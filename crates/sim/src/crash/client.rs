@@ -1,4 +1,7 @@
-//! A client: opens accounts, pays, captures, refunds, and insists on an answer to each key.
+//! A client: opens accounts, pays, captures, refunds, buys, uses limits, and insists on an answer to each key.
+
+mod buying;
+mod metering;
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -9,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::http::{Connection, Request, Response};
 use super::journal::{Combo, Journal, Operation, Reported};
+use super::shop::Shared;
 use crate::ask::{Kind, decimal, minor};
 use crate::random::Random;
 
@@ -63,6 +67,8 @@ pub struct Client {
     journal: Arc<Journal>,
     random: Random,
     stop: Arc<AtomicBool>,
+    /// The accounts that all clients use.
+    shared: Vec<Shared>,
     made: u64,
     /// How many requests that change something may have reached the server.
     sent: usize,
@@ -88,12 +94,12 @@ impl Client {
     #[must_use]
     pub fn new(
         (name, random): (String, Random),
-        identity: Identity,
+        (identity, shared): (Identity, Vec<Shared>),
         connection: Connection,
         journal: Arc<Journal>,
         stop: Arc<AtomicBool>,
     ) -> Self {
-        Self { name, identity, connection, journal, random, stop, made: 0, sent: 0 }
+        Self { name, identity, connection, journal, random, stop, shared, made: 0, sent: 0 }
     }
 
     /// Works until it is stopped; what it has begun it brings to an end.
@@ -106,9 +112,16 @@ impl Client {
 
     /// One customer: an account, a method, a payment, and what follows on it.
     fn story(&mut self) -> Option<()> {
-        if self.random.chance(250) {
-            return self.pay_with_retries();
+        match self.random.below(100) {
+            0..=13 => self.pay_with_retries(),
+            14..=38 => self.buy_some(),
+            39..=58 => self.use_limits(),
+            _ => self.pay_some(),
         }
+    }
+
+    /// A customer who pays, and what follows on the payments.
+    fn pay_some(&mut self) -> Option<()> {
         let is_called = self.random.chance(650);
         if self.random.chance(300) {
             self.pay_as_new(is_called);
@@ -495,10 +508,14 @@ impl Client {
     }
 }
 
-/// Properties that are written `key=value&key=value`, as JSON.
+/// Properties that are written `key=value&key=value`.
+fn pairs_of(properties: &str) -> impl Iterator<Item = (&str, &str)> {
+    properties.split('&').filter_map(|pair| pair.split_once('='))
+}
+
+/// The same, as JSON.
 fn pairs(properties: &str) -> Value {
-    let pairs = properties.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.map(|(key, value)| json!({ "key": key, "value": value })).collect()
+    pairs_of(properties).map(|(key, value)| json!({ "key": key, "value": value })).collect()
 }
 
 /// Where a payment's transaction of that key stands: the newest of them.
@@ -534,6 +551,8 @@ pub const fn name(kind: Kind) -> &'static str {
     }
 }
 
-fn last_part(location: &str) -> Option<String> {
+/// The last part of a path.
+#[must_use]
+pub fn last_part(location: &str) -> Option<String> {
     location.trim_end_matches('/').rsplit('/').next().map(str::to_owned)
 }

@@ -66,7 +66,20 @@ impl Connection {
         answered
     }
 
+    /// Sends a request and goes away: whether it was taken is not known.
+    pub fn abandon(&mut self, request: &Request) {
+        // It may as well not have been sent.
+        drop(self.write(request));
+    }
+
     fn try_send(&mut self, request: &Request) -> io::Result<Response> {
+        let mut stream = self.write(request)?;
+        let (response, goes_on) = read(&mut stream)?;
+        self.stream = Some(stream).filter(|_| goes_on);
+        Ok(response)
+    }
+
+    fn write(&mut self, request: &Request) -> io::Result<BufReader<TcpStream>> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => connect(self.address)?,
@@ -88,9 +101,7 @@ impl Connection {
         head.push_str("\r\n");
         head.push_str(&request.body);
         stream.get_mut().write_all(head.as_bytes())?;
-        let (response, goes_on) = read(&mut stream)?;
-        self.stream = Some(stream).filter(|_| goes_on);
-        Ok(response)
+        Ok(stream)
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::ask::Kind;
 
@@ -45,6 +45,65 @@ pub struct Combo {
     pub method_key: String,
 }
 
+/// What a client asked for when it bought an offer.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub account: String,
+    /// The key of the offer.
+    pub offer: &'static str,
+    /// Whether its requests have an idempotency key, so that they buy once.
+    pub has_key: bool,
+    /// Whether a gateway is called for it.
+    pub is_called: bool,
+    /// How often its request may have reached the server.
+    pub sent: usize,
+    /// The last answer that decided it.
+    pub answered: Option<Answered>,
+}
+
+/// How an order was answered, with the purchase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// It is paid, or free.
+    Bought(String),
+    /// Its outcome was to come.
+    Pending(String),
+    /// The gateway declined, or did not take it.
+    Failed,
+    /// The account has the offer already.
+    Refused,
+}
+
+/// A limit of an account.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Meter {
+    pub account: String,
+    pub feature: &'static str,
+    pub limit: i64,
+}
+
+impl Meter {
+    /// Whether a level is one of this limit, and within it.
+    #[must_use]
+    pub fn allows(&self, level: &Value) -> bool {
+        let [limit, used, reserved, left] =
+            ["limit", "used", "reserved", "left"].map(|name| level[name].as_i64().unwrap_or(-1));
+        let parts = [used, reserved, left];
+        limit == self.limit
+            && parts.iter().all(|it| *it >= 0)
+            && parts.iter().sum::<i64>() == self.limit
+    }
+}
+
+/// What was acknowledged of a meter.
+#[derive(Clone, Debug, Default)]
+pub struct Used {
+    /// The quantity of each event that was counted.
+    pub events: BTreeMap<String, i64>,
+    /// How much of each reservation was confirmed.
+    pub confirmed: BTreeMap<String, i64>,
+}
+
 /// The journal of all clients; every line is also written to a file as it comes.
 #[derive(Debug)]
 pub struct Journal {
@@ -58,6 +117,14 @@ pub struct Inner {
     pub operations: BTreeMap<String, (Operation, Option<Reported>)>,
     /// How often the request of an operation may have reached the server, by transaction key.
     pub sent: BTreeMap<String, usize>,
+    /// What was bought, by the order's key.
+    pub orders: BTreeMap<String, Order>,
+    /// What was used.
+    pub meters: BTreeMap<Meter, Used>,
+    /// Levels that were shown above their limits.
+    pub passed: Vec<String>,
+    /// Reservations that were left by clients that died.
+    pub dead: u64,
     /// Replies that are not expected.
     pub unexpected: Vec<String>,
     /// Requests that got no answer and were sent again.
@@ -76,6 +143,10 @@ impl Journal {
             file: File::create(path)?,
             operations: BTreeMap::new(),
             sent: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            meters: BTreeMap::new(),
+            passed: vec![],
+            dead: 0,
             unexpected: vec![],
             resent: 0,
             replies: 0,
@@ -110,6 +181,61 @@ impl Journal {
         }
     }
 
+    /// Remembers an order before it is sent.
+    pub fn orders(&self, key: &str, order: &Order) {
+        let mut inner = self.lock();
+        inner.write(&json!({ "orders": key, "offer": order.offer, "account": order.account }));
+        inner.orders.insert(key.to_owned(), order.clone());
+    }
+
+    /// Remembers how often an order was sent, and how it was answered.
+    pub fn ordered(&self, key: &str, sent: usize, answered: Option<&Answered>) {
+        let mut inner = self.lock();
+        let line = json!({ "ordered": key, "sent": sent, "as": format!("{answered:?}") });
+        inner.write(&line);
+        if let Some(order) = inner.orders.get_mut(key) {
+            (order.sent, order.answered) = (sent, answered.cloned());
+        }
+    }
+
+    /// Remembers a limit before it is used.
+    pub fn meters(&self, meter: &Meter) {
+        let mut inner = self.lock();
+        inner.meters.entry(meter.clone()).or_default();
+    }
+
+    /// Remembers that an event counts. It counts once, with the same quantity each time it is acknowledged.
+    pub fn counts(&self, meter: &Meter, event: &str, quantity: i64) {
+        let mut inner = self.lock();
+        inner.write(&json!({ "counts": event, "quantity": quantity, "account": meter.account }));
+        let used = inner.meters.entry(meter.clone()).or_default();
+        let known = *used.events.entry(event.to_owned()).or_insert(quantity);
+        if known != quantity {
+            inner.unexpected.push(format!("{event} counts {known}, then {quantity}"));
+        }
+    }
+
+    /// Remembers how much of a reservation was confirmed.
+    pub fn confirms(&self, meter: &Meter, reservation: &str, quantity: i64) {
+        let mut inner = self.lock();
+        let line = json!({ "confirms": reservation, "quantity": quantity });
+        inner.write(&line);
+        let used = inner.meters.entry(meter.clone()).or_default();
+        used.confirmed.insert(reservation.to_owned(), quantity);
+    }
+
+    /// Remembers a level above its limit.
+    pub fn passes(&self, level: String) {
+        let mut inner = self.lock();
+        inner.write(&json!({ "passes": level }));
+        inner.passed.push(level);
+    }
+
+    /// Counts a reservation whose client died.
+    pub fn dies(&self) {
+        self.lock().dead += 1;
+    }
+
     /// Remembers a reply that nobody expects.
     pub fn unexpected(&self, text: String) {
         let mut inner = self.lock();
@@ -134,7 +260,7 @@ impl Journal {
 }
 
 impl Inner {
-    fn write(&mut self, line: &serde_json::Value) {
+    fn write(&mut self, line: &Value) {
         // The file is for the analysis of a failure; the verdict is reached without it.
         drop(writeln!(self.file, "{line}"));
     }

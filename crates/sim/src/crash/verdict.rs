@@ -2,7 +2,9 @@
 //! charged have to be the same story.
 
 mod combos;
+mod purchases;
 mod retries;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,8 +17,11 @@ use super::journal::{Inner, Operation, Reported};
 use crate::ask::Kind;
 
 pub use self::combos::combos;
+use self::purchases::Bought;
+pub use self::purchases::{purchases, read as bought};
 use self::retries::Tries;
 pub use self::retries::{RETRY_DAYS, retries};
+pub use self::usage::usage;
 
 /// How long an open payment may take until it is final.
 const FINAL_WITHIN: Duration = Duration::from_secs(60);
@@ -37,6 +42,14 @@ pub struct Verdict {
     pub combos: usize,
     /// How many retries were made.
     pub retries: usize,
+    /// How many purchases were read.
+    pub purchases: usize,
+    /// How many events of usage were acknowledged.
+    pub events: usize,
+    /// How many reservations were confirmed.
+    pub confirmed: usize,
+    /// How many reservations were left by clients that died.
+    pub dead: u64,
     /// How long the last open payment took.
     pub settled_after: Duration,
     /// Acknowledged successes that the store does not hold.
@@ -53,6 +66,18 @@ pub struct Verdict {
     pub forgotten: Vec<String>,
     /// Tries that came to the gateway while an earlier one might charge, or had charged.
     pub in_doubt: Vec<String>,
+    /// Acknowledged purchases that the store does not hold.
+    pub lost_purchases: Vec<String>,
+    /// Orders that bought more than once, and purchases that were granted more than once.
+    pub bought_twice: Vec<String>,
+    /// Grants without their money, and paid purchases without their grants.
+    pub unpaid: Vec<String>,
+    /// Usage that is lost, or counted twice.
+    pub miscounted: Vec<String>,
+    /// Limits of which more was used or reserved.
+    pub passed: Vec<String>,
+    /// Reservations that did not come back.
+    pub held: Vec<String>,
     /// All other problems that were found.
     pub wrong: Vec<String>,
 }
@@ -66,7 +91,7 @@ impl Verdict {
 
     /// What was found, by what it is.
     #[must_use]
-    pub const fn lists(&self) -> [(&'static str, &Vec<String>); 8] {
+    pub const fn lists(&self) -> [(&'static str, &Vec<String>); 14] {
         [
             ("acknowledged payments lost", &self.lost),
             ("keys charged twice", &self.charged_twice),
@@ -75,6 +100,12 @@ impl Verdict {
             ("retries made too often", &self.repeated),
             ("retries forgotten", &self.forgotten),
             ("tries made while another was in doubt", &self.in_doubt),
+            ("acknowledged purchases lost", &self.lost_purchases),
+            ("offers bought or granted twice", &self.bought_twice),
+            ("grants without money, or money without grants", &self.unpaid),
+            ("limits whose usage is lost or counted twice", &self.miscounted),
+            ("limits passed", &self.passed),
+            ("limits whose reservations did not come back", &self.held),
             ("other problems", &self.wrong),
         ]
     }
@@ -192,7 +223,7 @@ fn conserved(key: &str, payment: &Value, verdict: &mut Verdict) {
 pub fn gateway(
     simulator: &mut Connection,
     journal: &Inner,
-    stored: &BTreeMap<String, Value>,
+    (stored, bought): (&BTreeMap<String, Value>, &[Bought]),
     verdict: &mut Verdict,
 ) {
     let target = "/journal".to_owned();
@@ -237,9 +268,36 @@ pub fn gateway(
             verdict.charged_twice.push(format!("{}: {of_key} charges", operation.key));
         }
     }
+    of_purchases(journal, bought, &mut charged, verdict);
     charged.retain(|_, charges| *charges != 0);
     let strays = charged.keys().map(|id| format!("charged, but nobody knows it: {id}"));
     verdict.wrong.extend(strays);
+}
+
+/// Compares what was charged for purchases, and takes it out: what they took, and the refunds of duplicates.
+fn of_purchases(
+    journal: &Inner,
+    bought: &[Bought],
+    charged: &mut BTreeMap<String, i64>,
+    verdict: &mut Verdict,
+) {
+    let called = journal.orders.values().filter(|it| it.is_called).map(|it| &it.account);
+    let called: BTreeSet<&String> = called.collect();
+    for bought in bought.iter().filter(|it| called.contains(&it.account)) {
+        for it in bought.payments.values().flat_map(transactions) {
+            let key = it["transactionExternalKey"].as_str().unwrap_or_default();
+            if journal.operations.contains_key(key) {
+                continue;
+            }
+            let charges = charged.remove(it["transactionId"].as_str().unwrap_or_default());
+            let (charges, worked) = (charges.unwrap_or(0), i64::from(it["status"] == "SUCCESS"));
+            match charges {
+                _ if charges == worked => {}
+                2.. => verdict.charged_twice.push(format!("{charges} charges: {it}")),
+                _ => verdict.wrong.push(format!("charged {charges} times: {it}")),
+            }
+        }
+    }
 }
 
 /// The record in a line of the gateway's journal, with or without a checksum before it.
