@@ -1,7 +1,7 @@
 //! Limits are counted in the commit that checks them: none is passed, and what ends comes back.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -298,11 +298,19 @@ fn a_bank_of_64_clients_spends_exactly_the_limit() {
     let granted = client.post(&format!("/v1/accounts/{account}/grants"), &grant);
     assert_eq!(granted.status, 201, "{}", granted.text());
     let (used, held) = (&AtomicI64::new(0), &AtomicI64::new(0));
+    let is_over = &AtomicBool::new(false);
     thread::scope(|scope| {
-        for n in 0..64 {
-            let (client, account) = (client.clone(), &account);
-            scope.spawn(move || spend(&client, account, n, (used, held)));
-        }
+        let reader = scope.spawn(|| watch(&client, &account, LIMIT, is_over));
+        let all: Vec<_> = (0..64)
+            .map(|n| {
+                let (client, account) = (client.clone(), &account);
+                scope.spawn(move || spend(&client, account, n, (used, held)))
+            })
+            .collect();
+        let ended: Vec<_> = all.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        is_over.store(true, Ordering::SeqCst);
+        assert!(ended.iter().all(Result::is_ok));
+        assert!(reader.join().expect("a limit that is never passed") > 0);
     });
     let (spent, held) = (used.load(Ordering::SeqCst), held.load(Ordering::SeqCst));
     assert!(held > 0, "some clients died");
@@ -325,6 +333,18 @@ fn a_bank_of_64_clients_spends_exactly_the_limit() {
     assert_eq!(used.load(Ordering::SeqCst), LIMIT);
     assert_eq!(level(&check(&client, &account, "credits")["usage"]), [LIMIT, 0, 0]);
     verified(&dir);
+}
+
+/// Reads what is used, reserved and left until the clients have ended; how often.
+fn watch(client: &Client, account: &str, limit: i64, is_over: &AtomicBool) -> usize {
+    let mut reads = 0;
+    while !is_over.load(Ordering::SeqCst) {
+        let now = level(&check(client, account, "credits")["usage"]);
+        assert!(now.iter().all(|it| *it >= 0), "{now:?}");
+        assert_eq!(now.iter().sum::<i64>(), limit, "{now:?}");
+        reads += 1;
+    }
+    reads
 }
 
 /// What one client does until it dies with a reservation, or has done enough.
