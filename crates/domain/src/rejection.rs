@@ -339,6 +339,32 @@ pub enum EntitlementRejection {
     },
 }
 
+impl EntitlementRejection {
+    /// The field of a request that is refused, in the spelling of `/v1`.
+    #[must_use]
+    pub fn field(&self) -> Option<&str> {
+        match self {
+            Self::FeatureNotFound { .. } | Self::NotEntitled { .. } => Some("feature"),
+            Self::LimitReached(_) => Some("quantity"),
+            Self::EventCounted(_) => Some("eventId"),
+            Self::UserTaken { field } => Some(field),
+            Self::OfferNotFound { .. }
+            | Self::Changed { .. }
+            | Self::NewcomersHaveOffer { .. }
+            | Self::OfferChanged { .. }
+            | Self::PriceChanged { .. }
+            | Self::PurchasePending { .. }
+            | Self::AlreadyBought { .. }
+            | Self::NotForAccount { .. }
+            | Self::TooMany { .. }
+            | Self::GrantNotFound { .. }
+            | Self::GrantOfPurchase { .. }
+            | Self::ReservationNotFound { .. }
+            | Self::ReservationEnded { .. } => None,
+        }
+    }
+}
+
 impl AccountRejection {
     /// Whether its text has an account's key or a field's name, which may say something of a person.
     const fn is_personal(&self) -> bool {

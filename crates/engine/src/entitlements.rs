@@ -1,7 +1,15 @@
-//! What APIs and events say of what accounts may do.
+//! What accounts may do, as all APIs say it: the document, the check, and values as JSON.
 
-use domain::feature::FeatureValue;
+use std::collections::BTreeMap;
+
+use domain::entitlement::{Entitled, Entitlements};
+use domain::feature::{FeatureKind, FeatureValue};
+use domain::level::Level;
+use domain::usage::{Usage, level_now};
+use domain::{AccountId, TenantNo, Timestamp};
 use serde_json::Value;
+
+use crate::ports::{Checked, Queries, StoreError};
 
 /// The value of a feature as JSON: `true` for one that is on, a number for a limit.
 #[must_use]
@@ -15,5 +23,188 @@ pub fn value_json(value: &FeatureValue) -> Value {
         FeatureValue::Number(it) | FeatureValue::Json(it) => {
             serde_json::from_str(it).unwrap_or_default()
         }
+    }
+}
+
+/// Where the limits of an account stand, by the keys of their features.
+pub type Levels = BTreeMap<String, Level>;
+
+/// What the store has of what an account may do.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub account: AccountId,
+    /// `None` where nothing was ever granted.
+    pub entitlements: Option<Entitlements>,
+    /// Where the limits stand that it has.
+    pub levels: Levels,
+}
+
+/// When a document is made, and for how long a program may hold it.
+#[derive(Clone, Copy, Debug)]
+pub struct Holding {
+    pub now: Timestamp,
+    /// In microseconds.
+    pub held_us: i64,
+}
+
+/// All that an account may do at a time.
+#[derive(Clone, Debug)]
+pub struct Document<'a> {
+    pub account: AccountId,
+    /// Counts the changes of what was granted to the account and of its users, without gaps.
+    pub version: i64,
+    /// Until when a program may hold it: then nothing is known any more, and nothing is allowed.
+    pub valid_until: Timestamp,
+    /// In the order of their keys.
+    pub features: Vec<HeldFeature<'a>>,
+}
+
+/// What an account has of a feature, in a document.
+#[derive(Clone, Debug)]
+pub struct HeldFeature<'a> {
+    pub key: &'a str,
+    pub has: Entitled<'a>,
+    /// That of the document, or earlier where the value ends or changes before.
+    pub valid_until: Timestamp,
+    /// How much of it is used, of a limit.
+    pub level: Option<Level>,
+}
+
+/// Whether an account may use a feature at a time.
+#[derive(Clone, Debug)]
+pub struct Check<'a> {
+    /// What the account has of it; `None`: nothing.
+    pub has: Option<Entitled<'a>>,
+    /// How much of it is used, of a limit.
+    pub level: Option<Level>,
+    pub reason: CheckReason,
+}
+
+/// Why an account may or may not use a feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckReason {
+    Granted,
+    NotGranted,
+    /// Nothing is left, and no more may be used.
+    LimitReached,
+}
+
+/// What cannot be checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotThere {
+    Feature,
+    Account,
+}
+
+/// Reads what an account may do; `None` where there is no such account.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn read(
+    queries: &dyn Queries,
+    (tenant, account): (TenantNo, AccountId),
+    now: Timestamp,
+) -> Result<Option<Known>, StoreError> {
+    let Some(found) = queries.account(tenant, account)? else { return Ok(None) };
+    let entitlements = queries.entitlements(tenant, account)?;
+    let zone = &found.account.time_zone;
+    let levels = levels(queries, (tenant, account), entitlements.as_ref(), (zone, now))?;
+    Ok(Some(Known { account, entitlements, levels }))
+}
+
+/// Reads where the limits stand that an account has now.
+fn levels(
+    queries: &dyn Queries,
+    (tenant, account): (TenantNo, AccountId),
+    found: Option<&Entitlements>,
+    (zone, now): (&str, Timestamp),
+) -> Result<Levels, StoreError> {
+    let has = found.map(|it| it.at(now)).unwrap_or_default();
+    let is_limit = |it: &Entitled<'_>| matches!(it.terms.kind, FeatureKind::Limit(_));
+    let limits: Vec<&str> =
+        has.iter().filter(|(_, it)| is_limit(it)).map(|(key, _)| *key).collect();
+    if limits.is_empty() {
+        return Ok(Levels::new());
+    }
+    let counts = queries.usage_now(tenant, account, &limits)?;
+    let level = |key: &&str| {
+        let of_feature: Vec<&Usage> = counts.iter().filter(|it| it.feature == **key).collect();
+        level_now(&has[*key], &of_feature, zone, now).map(|it| ((*key).to_owned(), it))
+    };
+    Ok(limits.iter().filter_map(level).collect())
+}
+
+impl Holding {
+    /// Until when a program may hold it.
+    #[must_use]
+    pub fn until(self) -> Timestamp {
+        self.now.plus_us(self.held_us)
+    }
+}
+
+impl Known {
+    /// Counts the changes; 0 before the first.
+    #[must_use]
+    pub fn version(&self) -> i64 {
+        self.entitlements.as_ref().map_or(0, |it| it.version)
+    }
+
+    /// All that the account may do.
+    #[must_use]
+    pub fn document(&self, holding: Holding) -> Document<'_> {
+        let mut document = Document::of(self.account, self.entitlements.as_ref(), holding);
+        for it in &mut document.features {
+            it.level = self.levels.get(it.key).copied();
+        }
+        document
+    }
+}
+
+impl<'a> Document<'a> {
+    /// What an account may do, without how much of it is used; nothing where nothing was ever granted to it.
+    #[must_use]
+    pub fn of(account: AccountId, found: Option<&'a Entitlements>, holding: Holding) -> Self {
+        let features = found.map(|it| it.at(holding.now)).unwrap_or_default();
+        let changes = found.map(|it| it.next_changes(holding.now)).unwrap_or_default();
+        let until = |key: &str| {
+            let changes = changes.get(key).copied();
+            changes.map_or(holding.until(), |it| it.min(holding.until()))
+        };
+        let held = |(key, has)| HeldFeature { key, has, valid_until: until(key), level: None };
+        Self {
+            account,
+            version: found.map_or(0, |it| it.version),
+            valid_until: holding.until(),
+            features: features.into_iter().map(held).collect(),
+        }
+    }
+}
+
+impl<'a> Check<'a> {
+    /// What was read, for a feature at a time.
+    ///
+    /// # Errors
+    /// [`NotThere`]: there is no such feature, or no such account.
+    pub fn of(checked: &'a Checked, feature: &str, now: Timestamp) -> Result<Self, NotThere> {
+        if !checked.is_feature {
+            return Err(NotThere::Feature);
+        }
+        let zone = checked.zone.as_ref().ok_or(NotThere::Account)?;
+        let has = checked.entitlements.as_ref().and_then(|it| it.feature_at(feature, now));
+        let Some(has) = has else {
+            return Ok(Self { has: None, level: None, reason: CheckReason::NotGranted });
+        };
+        let counts: Vec<&Usage> = checked.usage.iter().collect();
+        let level = level_now(&has, &counts, zone, now);
+        let overdraft = matches!(&has.terms.kind, FeatureKind::Limit(limit) if limit.overdraft);
+        let is_left = overdraft || level.is_none_or(|it| it.left() > 0);
+        let reason = if is_left { CheckReason::Granted } else { CheckReason::LimitReached };
+        Ok(Self { has: Some(has), level, reason })
+    }
+
+    /// Whether the account may use the feature.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.reason == CheckReason::Granted
     }
 }

@@ -37,12 +37,17 @@ pub struct CountedView {
 
 /// What a refusal says besides its text.
 pub(crate) fn with_details(problem: Problem, rejection: &R) -> Problem {
+    let problem = match rejection.field() {
+        Some(field) => problem.field(field.to_owned()),
+        None => problem,
+    };
     match rejection {
-        R::FeatureNotFound { .. } | R::NotEntitled { .. } => problem.field("feature"),
-        R::LimitReached(it) => problem.field("quantity").known(json!(LevelView::of(it.level))),
-        R::EventCounted(it) => problem.field("eventId").known(json!(CountedView::of(it))),
-        R::UserTaken { field } => problem.field(field.clone()),
-        R::OfferNotFound { .. }
+        R::LimitReached(it) => problem.known(json!(LevelView::of(it.level))),
+        R::EventCounted(it) => problem.known(json!(CountedView::of(it))),
+        R::FeatureNotFound { .. }
+        | R::NotEntitled { .. }
+        | R::UserTaken { .. }
+        | R::OfferNotFound { .. }
         | R::Changed { .. }
         | R::NewcomersHaveOffer { .. }
         | R::OfferChanged { .. }

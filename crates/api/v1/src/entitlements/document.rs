@@ -3,8 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use domain::entitlement::Entitlements;
-use domain::{AccountId, Timestamp};
+use engine::entitlements::{Holding, Known};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, StatusCode};
 use secrets::document::{ALGORITHM, DocumentKey};
@@ -14,7 +13,6 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::grants::{EntitlementsView, etag_of};
-use super::usage::Levels;
 use crate::Api;
 use crate::error::Error;
 
@@ -27,36 +25,21 @@ const KIND: &str = "entitlements+jose";
 /// For how long keys may be kept: a document that names another key is a reason to read them again.
 const KEYS_KEPT: &str = "public, max-age=3600";
 
-/// When a document is made, and for how long a program may hold it.
-#[derive(Clone, Copy)]
-pub(crate) struct Holding {
-    pub(crate) now: Timestamp,
-    /// In microseconds.
-    pub(crate) held_us: i64,
-}
-
-impl Holding {
-    /// What is asked for by a call of an operator.
-    pub(crate) fn of(api: &Api, held_us: i64) -> Self {
-        Self { now: api.engine.clock().now(), held_us }
-    }
-
-    /// Until when a program may hold it.
-    pub(crate) fn until(self) -> Timestamp {
-        self.now.plus_us(self.held_us)
-    }
+/// What is asked for by a call of an operator.
+pub(crate) fn holding(api: &Api, held_us: i64) -> Holding {
+    Holding { now: api.engine.clock().now(), held_us }
 }
 
 /// The document of what an account may do: signed where the caller accepts it so; or that the caller has it.
 pub(crate) fn answer(
-    (account, (found, levels)): (AccountId, (Option<&Entitlements>, &Levels)),
+    known: &Known,
     holding: Holding,
     sealer: Option<&Sealer>,
     headers: &HeaderMap,
 ) -> Result<Response, Error> {
-    let etag = (ETAG, etag_of(found.map_or(0, |it| it.version), levels));
+    let etag = (ETAG, etag_of(known.version(), &known.levels));
     let varies = (VARY, HeaderValue::from_static("accept"));
-    let document = || EntitlementsView::of(account, found, holding).with(levels);
+    let document = || EntitlementsView::of(&known.document(holding));
     if is_signed_accepted(headers) {
         let key = key(sealer)?;
         let document = serde_json::to_vec(&document()).expect("a document is JSON");
@@ -65,7 +48,8 @@ pub(crate) fn answer(
         return Ok(([varies, kind, etag], signed).into_response());
     }
     // Grants that ended or began since the timer was due change the answer, and the version only when it fires.
-    let is_due = found.and_then(|it| it.due).is_some_and(|due| due <= holding.now);
+    let is_due =
+        known.entitlements.as_ref().and_then(|it| it.due).is_some_and(|due| due <= holding.now);
     if !is_due && headers.get(IF_NONE_MATCH) == Some(&etag.1) {
         return Ok((StatusCode::NOT_MODIFIED, [varies, etag]).into_response());
     }

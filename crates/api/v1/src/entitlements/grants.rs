@@ -5,12 +5,13 @@ use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::command::EntitlementCommand;
-use domain::entitlement::{Entitled, Entitlements, Grant, GrantFeature, GrantSource, RevokeGrant};
+use domain::entitlement::{Grant, GrantFeature, GrantSource, RevokeGrant};
 use domain::feature::FeatureKind;
 use domain::reply::EntitlementReply;
-use domain::usage::{Usage, level_now};
-use domain::{AccountId, GrantId, Reply, Timestamp};
-use engine::entitlements::value_json;
+use domain::{GrantId, Reply};
+use engine::entitlements::{
+    self, Check, CheckReason, Document, HeldFeature, Levels, NotThere, value_json,
+};
 use engine::time::rfc3339;
 use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
@@ -20,10 +21,9 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use web::fingerprint;
 
-use super::usage::{Levels, all_levels};
 use super::{account_id, unexpected, value};
 use crate::caller::Call;
-use crate::entitlements::document::{self, Holding};
+use crate::entitlements::document;
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections};
@@ -177,8 +177,8 @@ pub async fn create(
         return Err(unexpected());
     };
     let found = api.engine.read(move |queries| queries.entitlements(no, account)).await?;
-    let holding = Holding::of(&api, context.tenant.entitlements_held_us);
-    let entitlements = EntitlementsView::of(account, found.as_ref(), holding);
+    let holding = document::holding(&api, context.tenant.entitlements_held_us);
+    let entitlements = EntitlementsView::of(&Document::of(account, found.as_ref(), holding));
     let granted = Granted { grant_id: id.uuid(), entitlements };
     let location = format!("/v1/accounts/{account}/grants/{id}");
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(granted)).into_response())
@@ -223,20 +223,14 @@ pub async fn entitlements(
     context.require("entitlement:read")?;
     Parameters::of(&uri)?.end()?;
     let account = account_id(&account)?;
-    let (no, now) = (context.tenant.no, api.engine.clock().now());
+    let no = context.tenant.no;
+    let holding = document::holding(&api, context.tenant.entitlements_held_us);
     let read = move |queries: &dyn engine::ports::Queries| {
-        let Some(known) = queries.account(no, account)? else { return Ok(None) };
-        let found = queries.entitlements(no, account)?;
-        let zone = &known.account.time_zone;
-        let levels = all_levels(queries, (no, account), found.as_ref(), (zone, now))?;
-        Ok(Some((found, levels)))
+        entitlements::read(queries, (no, account), holding.now)
     };
-    let Some((found, levels)) = api.engine.read(read).await? else {
-        return Err(Error::NotFound { what: "account", name: account.to_string() });
-    };
-    let holding = Holding::of(&api, context.tenant.entitlements_held_us);
-    let found = (found.as_ref(), &levels);
-    document::answer((account, found), holding, api.sealer.as_deref(), &headers)
+    let known = api.engine.read(read).await?;
+    let missing = || Error::NotFound { what: "account", name: account.to_string() };
+    document::answer(&known.ok_or_else(missing)?, holding, api.sealer.as_deref(), &headers)
 }
 
 /// Whether an account may use a feature.
@@ -254,33 +248,23 @@ pub async fn check(
     Parameters::of(&uri)?.end()?;
     let account = account_id(&account)?;
     let (no, now) = (context.tenant.no, api.engine.clock().now());
-    let known = api.engine.read_check((no, account), wanted.clone()).await?;
-    if !known.is_feature {
-        return Err(Error::not_found("feature", &wanted));
-    }
-    let Some(zone) = &known.zone else {
-        return Err(Error::NotFound { what: "account", name: account.to_string() });
-    };
-    let has = known.entitlements.as_ref().and_then(|it| it.feature_at(&wanted, now));
-    let Some(has) = has else { return Ok(Json(nothing_of(wanted))) };
-    let counts: Vec<&Usage> = known.usage.iter().collect();
-    let level = level_now(&has, &counts, zone, now);
-    let overdraft = matches!(&has.terms.kind, FeatureKind::Limit(limit) if limit.overdraft);
-    let allowed = overdraft || level.is_none_or(|it| it.left() > 0);
+    let checked = api.engine.read_check((no, account), wanted.clone()).await?;
+    let check = Check::of(&checked, &wanted, now).map_err(|it| match it {
+        NotThere::Feature => Error::not_found("feature", &wanted),
+        NotThere::Account => Error::NotFound { what: "account", name: account.to_string() },
+    })?;
     Ok(Json(CheckView {
-        allowed,
-        value: value_json(&has.value),
-        until: has.until.map(rfc3339),
-        reason: if allowed { "granted" } else { "limit-reached" },
-        usage: level.map(LevelView::of),
-        feature: wanted,
+        feature: wanted.clone(),
+        allowed: check.is_allowed(),
+        value: check.has.as_ref().map_or(Value::Null, |it| value_json(&it.value)),
+        until: check.has.as_ref().and_then(|it| it.until).map(rfc3339),
+        reason: match check.reason {
+            CheckReason::Granted => "granted",
+            CheckReason::NotGranted => "not-granted",
+            CheckReason::LimitReached => "limit-reached",
+        },
+        usage: check.level.map(LevelView::of),
     }))
-}
-
-/// The answer about a feature of which an account has nothing.
-const fn nothing_of(feature: String) -> CheckView {
-    let (value, until, usage) = (Value::Null, None, None);
-    CheckView { feature, allowed: false, value, until, reason: "not-granted", usage }
 }
 
 /// The version, and what is used of limits: it changes without a version.
@@ -296,45 +280,30 @@ pub(super) fn etag_of(version: i64, levels: &Levels) -> HeaderValue {
 }
 
 impl EntitlementsView {
-    /// What an account may do at a time; nothing where nothing was ever granted to it.
-    pub(super) fn of(account: AccountId, found: Option<&Entitlements>, holding: Holding) -> Self {
-        let features = found.map(|it| it.at(holding.now)).unwrap_or_default();
-        let changes = found.map(|it| it.next_changes(holding.now)).unwrap_or_default();
-        let until = |key: &str| {
-            let changes = changes.get(key).copied();
-            changes.map_or(holding.until(), |it| it.min(holding.until()))
-        };
+    pub(super) fn of(it: &Document<'_>) -> Self {
         Self {
-            account_id: account.uuid(),
-            version: found.map_or(0, |it| it.version),
-            valid_until: rfc3339(holding.until()),
-            features: features.iter().map(|(key, it)| entitled(key, it, until(key))).collect(),
+            account_id: it.account.uuid(),
+            version: it.version,
+            valid_until: rfc3339(it.valid_until),
+            features: it.features.iter().map(entitled).collect(),
         }
-    }
-
-    /// With how much is used of limits.
-    pub(super) fn with(mut self, levels: &Levels) -> Self {
-        for it in &mut self.features {
-            it.usage = levels.get(&it.feature).copied().map(LevelView::of);
-        }
-        self
     }
 }
 
-fn entitled(key: &str, it: &Entitled<'_>, valid_until: Timestamp) -> EntitledView {
-    let unit = match &it.terms.kind {
+fn entitled(it: &HeldFeature<'_>) -> EntitledView {
+    let unit = match &it.has.terms.kind {
         FeatureKind::Limit(limit) => Some(limit.unit.clone()),
         FeatureKind::Switch | FeatureKind::Value(_) => None,
     };
     EntitledView {
-        feature: key.to_owned(),
-        kind: it.terms.kind.name(),
-        value: value_json(&it.value),
+        feature: it.key.to_owned(),
+        kind: it.has.terms.kind.name(),
+        value: value_json(&it.has.value),
         unit,
-        until: it.until.map(rfc3339),
-        valid_until: rfc3339(valid_until),
-        grants: it.grants.iter().map(|it| grant(it)).collect(),
-        usage: None,
+        until: it.has.until.map(rfc3339),
+        valid_until: rfc3339(it.valid_until),
+        grants: it.has.grants.iter().map(|it| grant(it)).collect(),
+        usage: it.level.map(LevelView::of),
     }
 }
 

@@ -12,6 +12,7 @@ use domain::purchase::{Buy, Purchase as Row};
 use domain::reply::EntitlementReply;
 use domain::{AccountId, Command, PaymentMethodId, PaymentReply, PaymentResult, PurchaseId, Reply};
 use engine::access::TenantRef;
+use engine::entitlements::Document;
 use engine::time::rfc3339;
 use http::StatusCode;
 use http::header::LOCATION;
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::document::Holding;
+use super::document::holding;
 use super::grants::EntitlementsView;
 use super::offers::{OfferBody, PriceBody, body as offer_body};
 use super::{account_id, unexpected};
@@ -209,12 +210,12 @@ async fn answer(
     let (purchase, entitlements, open) = api.engine.read(read).await?;
     let purchase = purchase.ok_or_else(unexpected)?;
     let next_action = open.as_ref().and_then(|it| next_action(api, it));
-    let holding = Holding::of(api, tenant.entitlements_held_us);
+    let holding = holding(api, tenant.entitlements_held_us);
     let bought = Bought {
         purchase: view(&purchase),
         payment: paid
             .map(|(reply, file)| PurchasePayment { next_action, ..payment_view(&reply, &file) }),
-        entitlements: EntitlementsView::of(account, entitlements.as_ref(), holding),
+        entitlements: EntitlementsView::of(&Document::of(account, entitlements.as_ref(), holding)),
     };
     Ok((status, [(LOCATION, location)], Json(bought)).into_response())
 }

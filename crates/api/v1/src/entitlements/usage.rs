@@ -1,22 +1,16 @@
 //! What accounts use of their limits.
 
-use std::collections::BTreeMap;
-
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::command::EntitlementCommand;
-use domain::entitlement::{Entitled, Entitlements};
-use domain::feature::FeatureKind;
-use domain::level::Level;
 use domain::reply::EntitlementReply;
 use domain::usage::{
     EVENT_ID_CHARS_MAX, EventKey, ITEMS_MAX, RecordUsage, RecordUsages, Recorded, Usage, UsageItem,
-    level_now,
 };
-use domain::{AccountId, EntitlementRejection as R, Rejection, Reply, TenantNo, Timestamp};
-use engine::ports::{Queries, StoreError};
+use domain::{EntitlementRejection as R, Rejection, Reply, Timestamp};
+use engine::ports::Queries;
 use engine::time::rfc3339;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
@@ -285,41 +279,4 @@ fn shown(event_id: String, recorded: Recorded) -> EventView {
     let (kind, detail, field) = problem.into_parts();
     let problem = Some(RefusedView { kind, detail, field });
     EventView { event_id, outcome: "refused", counted: None, problem }
-}
-
-/// Where the limits of an account stand, by the keys of their features.
-pub(crate) type Levels = BTreeMap<String, Level>;
-
-/// Reads where the limits of an account stand; none where it has no limit.
-pub(crate) fn levels_of(
-    queries: &dyn Queries,
-    (no, account): (TenantNo, AccountId),
-    found: Option<&Entitlements>,
-    now: Timestamp,
-) -> Result<Levels, StoreError> {
-    let known = queries.account(no, account)?;
-    let zone = known.as_ref().map_or("UTC", |it| &it.account.time_zone);
-    all_levels(queries, (no, account), found, (zone, now))
-}
-
-/// Reads where the limits stand that an account has now.
-pub(super) fn all_levels(
-    queries: &dyn Queries,
-    (no, account): (TenantNo, AccountId),
-    found: Option<&Entitlements>,
-    (zone, now): (&str, Timestamp),
-) -> Result<Levels, StoreError> {
-    let has = found.map(|it| it.at(now)).unwrap_or_default();
-    let is_limit = |it: &Entitled<'_>| matches!(it.terms.kind, FeatureKind::Limit(_));
-    let limits: Vec<&str> =
-        has.iter().filter(|(_, it)| is_limit(it)).map(|(key, _)| *key).collect();
-    if limits.is_empty() {
-        return Ok(Levels::new());
-    }
-    let counts = queries.usage_now(no, account, &limits)?;
-    let level = |key: &&str| {
-        let of_feature: Vec<&Usage> = counts.iter().filter(|it| it.feature == **key).collect();
-        level_now(&has[*key], &of_feature, zone, now).map(|it| ((*key).to_owned(), it))
-    };
-    Ok(limits.iter().filter_map(level).collect())
 }

@@ -9,14 +9,14 @@ use domain::Reply;
 use domain::account_user::SetAccountUsers;
 use domain::command::EntitlementCommand;
 use domain::reply::EntitlementReply;
+use engine::entitlements;
 use engine::ports::{Page, ROWS_MAX};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::document::{self, Holding};
-use super::usage::levels_of;
+use super::document;
 use super::{account_id, expected, unexpected};
 use crate::Api;
 use crate::caller::Call;
@@ -115,18 +115,14 @@ pub async fn entitlements(
     context.require("entitlement:read")?;
     Parameters::of(&uri)?.end()?;
     let no = context.tenant.no;
-    let holding = Holding::of(&api, context.tenant.entitlements_held_us);
+    let holding = document::holding(&api, context.tenant.entitlements_held_us);
     let read = move |queries: &dyn engine::ports::Queries| {
         let Some(account) = queries.account_of_user(no, &user)? else { return Ok(None) };
-        let found = queries.entitlements(no, account)?;
-        let levels = levels_of(queries, (no, account), found.as_ref(), holding.now)?;
-        Ok(Some((account, found, levels)))
+        entitlements::read(queries, (no, account), holding.now)
     };
     // The key is personal data: no error quotes it.
-    let found = api.engine.read(read).await?.ok_or(Error::NoSuch("user"))?;
-    let (account, entitlements, levels) = found;
-    let found = (entitlements.as_ref(), &levels);
-    document::answer((account, found), holding, api.sealer.as_deref(), &headers)
+    let known = api.engine.read(read).await?.ok_or(Error::NoSuch("user"))?;
+    document::answer(&known, holding, api.sealer.as_deref(), &headers)
 }
 
 async fn view(api: &Api, no: domain::TenantNo, account: AccountId) -> Result<UsersView, Error> {

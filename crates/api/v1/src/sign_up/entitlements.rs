@@ -3,15 +3,15 @@
 use axum::extract::State;
 use axum::response::Response;
 use domain::tenant::{ENTITLEMENTS_HELD, entitlements_held_us};
+use engine::entitlements::{self, Holding};
 use engine::ports::Queries;
 use http::HeaderMap;
 use http::header::{CACHE_CONTROL, HeaderValue};
 
 use super::SignUpApi;
 use super::context::LoggedIn;
-use crate::entitlements::document::{self, Holding};
+use crate::entitlements::document;
 use crate::entitlements::grants::EntitlementsView;
-use crate::entitlements::usage::levels_of;
 use crate::error::Error;
 use crate::openapi::NotLoggedIn;
 
@@ -32,15 +32,14 @@ pub(super) async fn show(
     let now = sign_up.engine().clock().now();
     let read = move |queries: &dyn Queries| {
         let held = queries.tenant_value(no, ENTITLEMENTS_HELD)?.and_then(|it| it.value);
-        let found = queries.entitlements(no, account)?;
-        let levels = levels_of(queries, (no, account), found.as_ref(), now)?;
-        Ok((found, levels, held))
+        Ok((entitlements::read(queries, (no, account), now)?, held))
     };
-    let (found, levels, held) = sign_up.engine().read(read).await?;
+    let (known, held) = sign_up.engine().read(read).await?;
+    // The customer's account is there as long as the customer is.
+    let known = known.ok_or(Error::NoSuch("account"))?;
     let held_us = entitlements_held_us(held.as_deref());
     let holding = Holding { now, held_us };
-    let of = (account, (found.as_ref(), &levels));
-    let mut answer = document::answer(of, holding, api.sealer.as_deref(), &headers)?;
+    let mut answer = document::answer(&known, holding, api.sealer.as_deref(), &headers)?;
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(answer)
 }
