@@ -32,14 +32,16 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| {
     let rate_limits = RateLimits { streaming: 0, sdk: 0, insight: 0, feature_flag: 0, ofrep: 0 };
     let limits = (WatchLimits::default(), rate_limits);
     let networks = NetworkPermits::new(100, vec![]);
-    let streams = (Arc::clone(&networks), MESSAGE_BYTES_MAX);
+    let streams = Arc::clone(&networks);
     let api = GrpcApi::new(Parts {
         engine,
         access,
-        flags: grpc::flags::service(flag_cache(), limits, streams),
+        flags: grpc::flags::service(flag_cache(), limits, (Arc::clone(&streams), MESSAGE_BYTES_MAX)),
         simulates_work: false,
         client_of: Arc::new(|peer: IpAddr, _: &HeaderMap| ClientAddress(peer)),
+        watched: Arc::default(),
         networks,
+        streams,
         limits: Limits {
             calls_max: 100,
             executing_calls_max: 100,

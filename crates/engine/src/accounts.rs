@@ -1,4 +1,4 @@
-//! Publishes what accounts are entitled to, to a process's users of feature flags.
+//! Publishes what accounts are entitled to, to a process's users of feature flags and to watches of single accounts.
 //!
 //! An account's row of entitlements has the number of its last journal row: a query for those behind a number
 //! misses none. Accounts lie in all partitions, so that there is a number for each. The process that commits a
@@ -34,20 +34,21 @@ const ACCOUNTS_MAX: usize = 256;
 /// Until [`EntitlementAudience::follows`] no account may be looked up: a change in between would be missed.
 pub async fn follow(
     engine: Engine,
-    audience: Arc<dyn EntitlementAudience>,
+    audiences: Vec<Arc<dyn EntitlementAudience>>,
     stop: impl Future<Output = ()>,
 ) {
     let look_every = if engine.is_front() { LOOK_EVERY } else { LOOK_ANYWAY_EVERY };
     let (first_backoff, backoff_max) = AFTER_FAILURE;
     let (changes, used_at) = (engine.entitlements_changed(), Instant::now());
-    let follower = Follower { engine, audience, upto: vec![], used_upto: vec![], used_at, changes };
+    let (upto, used_upto) = (vec![], vec![]);
+    let follower = Follower { engine, audiences, upto, used_upto, used_at, changes };
     let periodic = Periodic::every(look_every).with_backoff(first_backoff, backoff_max);
     periodic.run(stop, follower).await;
 }
 
 struct Follower {
     engine: Engine,
-    audience: Arc<dyn EntitlementAudience>,
+    audiences: Vec<Arc<dyn EntitlementAudience>>,
     /// The last published change of each partition; empty until it begins.
     upto: Vec<Seq>,
     /// The last change of what accounts used, of each partition.
@@ -80,7 +81,7 @@ impl Follower {
         if self.upto.is_empty() {
             self.upto = self.engine.read(|queries| queries.journal_heads()).await?;
             self.used_upto.clone_from(&self.upto);
-            self.audience.follows();
+            self.audiences.iter().for_each(|it| it.follows());
         }
         for partition in 0..self.upto.len() {
             loop {
@@ -92,7 +93,7 @@ impl Follower {
                 let is_last = changed.len() < ACCOUNTS_MAX;
                 if let Some(last) = changed.last() {
                     self.upto[partition] = last.revision.seq;
-                    self.audience.changed(changed);
+                    self.audiences.iter().for_each(|it| it.changed(&changed));
                 }
                 if is_last {
                     break;
@@ -116,7 +117,8 @@ impl Follower {
                 let is_last = changed.len() < ACCOUNTS_MAX;
                 if let Some((last, _)) = changed.last() {
                     self.used_upto[partition] = *last;
-                    self.audience.used(changed.into_iter().map(|(_, account)| account).collect());
+                    let accounts: Vec<_> = changed.iter().map(|(_, account)| *account).collect();
+                    self.audiences.iter().for_each(|it| it.used(&accounts));
                 }
                 if is_last {
                     break;

@@ -25,6 +25,7 @@ mod readers;
 mod scans;
 pub mod time;
 mod unavailable;
+pub mod watched_accounts;
 pub mod webhooks;
 
 pub use clock::{Clock, Deadline};

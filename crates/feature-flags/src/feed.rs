@@ -52,15 +52,15 @@ impl EntitlementAudience for FlagFeed {
         self.cache.key_ledger.begin();
     }
 
-    fn changed(&self, entitlements: Vec<Entitlements>) {
+    fn changed(&self, entitlements: &[Entitlements]) {
         let accounts = &self.cache.accounts;
         let now = accounts.now();
         accounts.changed(entitlements.iter().map(|it| Account::of(it, now)).collect());
-        self.cache.key_ledger.changed(&entitlements);
+        self.cache.key_ledger.changed(entitlements);
     }
 
-    fn used(&self, accounts: Vec<AccountId>) {
-        self.cache.accounts.used(accounts.into_iter().map(AccountId::uuid));
+    fn used(&self, accounts: &[AccountId]) {
+        self.cache.accounts.used(accounts.iter().map(|it| it.uuid()));
     }
 }
 

@@ -10,6 +10,7 @@ use engine::access::{Access, follow_changes};
 use engine::analytics::Follower;
 use engine::ports::{EntitlementAudience, StoreError};
 use engine::queue::Queue;
+use engine::watched_accounts::WatchedAccounts;
 use engine::{Clock, Engine, FrontParts, Parts, Running};
 use feature_flags::{FlagCache, FlagFeed};
 use gateway::mail::SetupError;
@@ -84,6 +85,8 @@ pub struct Node {
     pub sign_up: Option<SignUp>,
     /// What the APIs of feature flags show.
     pub flags: Arc<FlagCache>,
+    /// Accounts that gRPC's callers watch.
+    pub watched: Arc<WatchedAccounts>,
     /// What tenants have the simulated gateway do.
     pub scripts: Scripts,
     /// The log of webhook deliveries.
@@ -153,7 +156,8 @@ impl Node {
         let follower = Follower::open(queries, Box::new(models), clock)?;
         engine.waits_for(follower.applied());
         tasks.spawn(follower.run(engine.head(), tasks.until_stopped()));
-        let flags = feed(config, (&engine, sealer.as_ref()), &mut tasks)?;
+        let watched = Arc::default();
+        let flags = feed(config, (&engine, sealer.as_ref()), &watched, &mut tasks)?;
         let analytics =
             v1::analytics::Models::new(AnalyticsQueries::open(&path, &of_store, readers)?, readers);
         Ok(Self {
@@ -163,6 +167,7 @@ impl Node {
             analytics: Some(analytics),
             sealer,
             flags,
+            watched,
             scripts,
             delivery_log: Some(delivery_log(&log)?),
             log_source: Some(log.source),
@@ -219,8 +224,9 @@ impl Node {
                 tasks.spawn(take_notifications(engine.clone(), notifications, stopped));
             }
         }
+        let watched = Arc::default();
         let flags = match has_doors {
-            true => feed(config, (&engine, sealer.as_ref()), &mut tasks)?,
+            true => feed(config, (&engine, sealer.as_ref()), &watched, &mut tasks)?,
             false => Arc::default(),
         };
         Ok(Self {
@@ -230,6 +236,7 @@ impl Node {
             analytics: None,
             sealer,
             flags,
+            watched,
             scripts,
             delivery_log: if has_doors { Some(delivery_log(&log)?) } else { None },
             log_source: has_doors.then_some(log.source),
@@ -299,14 +306,18 @@ pub fn sealer(config: &Config) -> Result<Option<Arc<Sealer>>, key_file::Error> {
     Ok(Some(Arc::new(Sealer::new(&key))))
 }
 
-/// A cache that shows the flags of the store and follows them, and whose insights are kept.
+/// A cache that shows the flags of the store and follows them, and whose insights are kept. Watched accounts are
+/// followed too.
 fn feed(
     config: &Config,
     (engine, sealer): (&Engine, Option<&Arc<Sealer>>),
+    watched: &Arc<WatchedAccounts>,
     tasks: &mut BackgroundTasks,
 ) -> Result<Arc<FlagCache>, store::Error> {
     let cache = Arc::<FlagCache>::default();
     let missing = config.flags.missing_attribute.rule();
+    let mut audiences: Vec<Arc<dyn EntitlementAudience>> =
+        vec![Arc::<WatchedAccounts>::clone(watched)];
     // Without the key no secret grants access: SDKs are refused and retry.
     if let Some(sealer) = sealer {
         let counted = Arc::clone(&cache);
@@ -319,17 +330,16 @@ fn feed(
         cache.accounts.set_clock(engine.clock().clone());
         let feed = Arc::new(feed);
         let accounts = Arc::clone(&cache.accounts);
-        let (engine, stopped) = (engine.clone(), || tasks.until_stopped());
+        let stopped = || tasks.until_stopped();
         let looking_up = entitled_users::look_up(engine.clone(), accounts, stopped());
         let keys = entitled_keys::keep(engine.clone(), Arc::clone(&cache), stopped());
-        let audience: Arc<dyn EntitlementAudience> = Arc::<FlagFeed>::clone(&feed);
-        let accounts = engine::accounts::follow(engine.clone(), audience, stopped());
-        let flags = engine::flags::follow(engine, feed, stopped());
+        audiences.push(Arc::<FlagFeed>::clone(&feed));
+        let flags = engine::flags::follow(engine.clone(), feed, stopped());
         tasks.spawn(looking_up);
         tasks.spawn(keys);
-        tasks.spawn(accounts);
         tasks.spawn(flags);
     }
+    tasks.spawn(engine::accounts::follow(engine.clone(), audiences, tasks.until_stopped()));
     Ok(cache)
 }
 

@@ -73,12 +73,18 @@ impl Bound {
         let api = grpc::GrpcApi::new(grpc::Parts {
             engine: node.engine.clone(),
             access: node.access.clone(),
-            flags: grpc::flags::service(cache, limits, (networks.streams, message_bytes_max)),
+            flags: grpc::flags::service(
+                cache,
+                limits,
+                (Arc::clone(&networks.streams), message_bytes_max),
+            ),
             simulates_work: config.simulates(),
             client_of: Arc::new(move |peer, headers| {
                 client_address::address(peer, headers, &trusted)
             }),
+            watched: Arc::clone(&node.watched),
             networks: networks.grpc_connections,
+            streams: networks.streams,
             limits: grpc::Limits {
                 calls_max: config.grpc.calls_max,
                 executing_calls_max: config.grpc.executing_calls_max,

@@ -7,15 +7,17 @@ use std::time::Duration;
 use domain::card_data::NumericKeys;
 use domain::payment::{Actor, ReplyKey};
 use domain::{Command, Idempotency, Reply, Request, RequestId, TenantNo};
-use engine::access::{Caller, TenantRef};
+use engine::access::{Access, Caller, ClientAddress, TenantRef};
 use engine::ports::{Page, Queries, StoreError};
 use engine::queue::SimulatedWork;
+use engine::watched_accounts::WatchedAccounts;
 use engine::{Answer, Engine};
-use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 use prost::Message;
 use uuid::Uuid;
-use web::headers::{InvalidIdempotencyKey, idempotency_key};
-use web::{card_data, fingerprint};
+use web::headers::{InvalidIdempotencyKey, TenantHeaders, idempotency_key, tenant};
+use web::{NetworkPermits, card_data, fingerprint};
 
 use crate::refusal::Refusal;
 
@@ -35,14 +37,49 @@ struct Header([&'static str; 2], usize);
 /// The engine and settings that all services share.
 pub(crate) struct ServiceContext {
     pub(crate) engine: Engine,
+    /// Authenticates users and tenants.
+    pub(crate) access: Access,
     pub(crate) simulates_work: bool,
+    /// The accounts that are watched.
+    pub(crate) watched: Arc<WatchedAccounts>,
+    /// Streams by network.
+    pub(crate) streams: Arc<NetworkPermits>,
 }
 
 /// The authenticated caller and tenant, which the server stores in the request's extensions.
 #[derive(Clone)]
 pub(crate) struct Authenticated {
+    pub(crate) client: ClientAddress,
     pub(crate) caller: Arc<Caller>,
     pub(crate) tenant: Arc<TenantRef>,
+}
+
+impl Authenticated {
+    /// Authenticates the caller and the tenant of a call.
+    ///
+    /// # Errors
+    /// [`Refusal::Access`] or [`Refusal::TenantMissing`].
+    pub(crate) async fn of(
+        access: &Access,
+        client: ClientAddress,
+        metadata: &HeaderMap,
+    ) -> Result<Self, Refusal> {
+        let authorization = metadata.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let caller = access.user(client, authorization).await?;
+        let credentials = tenant(metadata).ok().flatten();
+        let TenantHeaders { key, secret } = credentials.ok_or(Refusal::TenantMissing)?;
+        let tenant = access.tenant(client, key, secret).await?;
+        Ok(Self { client, caller, tenant })
+    }
+
+    /// Requires a permission of the caller.
+    ///
+    /// # Errors
+    /// [`Refusal::Forbidden`].
+    pub(crate) fn require(&self, permission: &'static str) -> Result<(), Refusal> {
+        let may = self.caller.may(permission);
+        if may { Ok(()) } else { Err(Refusal::Forbidden(permission)) }
+    }
 }
 
 /// Whether a client requests simulated work: such a call waits by design.
@@ -112,8 +149,17 @@ impl<'a> Call<'a> {
     /// # Errors
     /// [`Refusal::Forbidden`].
     pub(crate) fn require(&self, permission: &'static str) -> Result<(), Refusal> {
-        let may = self.authenticated.caller.may(permission);
-        if may { Ok(()) } else { Err(Refusal::Forbidden(permission)) }
+        self.authenticated.require(permission)
+    }
+
+    /// The caller and the tenant.
+    pub(crate) const fn authenticated(&self) -> &Authenticated {
+        &self.authenticated
+    }
+
+    /// The caller and the tenant, and the metadata that authenticates them: for a call that lasts.
+    pub(crate) fn into_caller(self) -> (Authenticated, HeaderMap) {
+        (self.authenticated, self.metadata)
     }
 
     /// Reads committed rows.
@@ -216,7 +262,7 @@ fn read_idempotency_key(metadata: &HeaderMap) -> Result<Option<String>, Refusal>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{HeaderName, HeaderValue};
+    use http::HeaderName;
 
     fn with(name: &'static str, value: &str) -> HeaderMap {
         let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();

@@ -1,7 +1,7 @@
 //! Fields of messages, validated strictly. Refusals name the field.
 
 use domain::card_data::{NumericKeys, contains_pan, find_card_data};
-use domain::{AmountMinor, Currency, Id, Properties};
+use domain::{AmountMinor, Currency, Id, Properties, Timestamp};
 use uuid::Uuid;
 use web::card_data::REASON;
 
@@ -94,6 +94,20 @@ pub(crate) fn optional_currency(
     }
     let currency = Currency::parse(code);
     currency.map(Some).ok_or_else(|| Refusal::field(field, "is no currency code (ISO 4217)"))
+}
+
+/// A time, to the microsecond. One beyond what can be written is the first or the last that can.
+pub(crate) fn time(at: &prost_types::Timestamp) -> Timestamp {
+    Timestamp(micros(at.seconds, at.nanos))
+}
+
+/// A duration in microseconds, bounded like a time.
+pub(crate) fn duration_us(it: &prost_types::Duration) -> i64 {
+    micros(it.seconds, it.nanos)
+}
+
+fn micros(seconds: i64, nanos: i32) -> i64 {
+    seconds.saturating_mul(Timestamp::SECOND_US).saturating_add(i64::from(nanos / 1_000))
 }
 
 /// The field `amount` as the domain expects it: a decimal in the currency's major unit.

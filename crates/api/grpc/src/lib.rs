@@ -11,6 +11,7 @@ mod balances;
 mod call;
 mod call_window;
 mod deadline;
+mod entitlements;
 mod fields;
 pub mod flags;
 pub mod listener;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 use engine::Engine;
 use engine::access::{Access, ClientAddress};
+use engine::watched_accounts::WatchedAccounts;
 use http::HeaderMap;
 use web::NetworkPermits;
 
@@ -47,8 +49,12 @@ pub struct Parts {
     /// Whether clients may request simulated work, for benchmarks; not for production.
     pub simulates_work: bool,
     pub client_of: ClientOf,
+    /// The accounts that callers watch, which a follower wakes: see [`engine::accounts`].
+    pub watched: Arc<WatchedAccounts>,
     /// Connections by network, with those of other listeners.
     pub networks: Arc<NetworkPermits>,
+    /// Streams by network, with those of other listeners.
+    pub streams: Arc<NetworkPermits>,
     pub limits: Limits,
 }
 

@@ -101,7 +101,7 @@ pub async fn serve(
         tokio::spawn(connection.run(stream, tls.clone(), peer));
     }
     drop(listener);
-    api.close_health().await;
+    api.end_watches().await;
     drop(alive);
     // Nothing is sent: `recv` returns when the last connection has dropped its sender.
     all_closed.recv().await;

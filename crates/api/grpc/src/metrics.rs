@@ -8,7 +8,7 @@ use metrics::{Counter, Histogram, counter, histogram};
 use tonic::Code;
 
 /// The paths of the counted methods; the last counts all others.
-const METHODS: [&str; 16] = [
+const METHODS: [&str; 22] = [
     "/faregate.v1.PaymentService/Pay",
     "/faregate.v1.PaymentService/Authorize",
     "/faregate.v1.PaymentService/Capture",
@@ -22,6 +22,12 @@ const METHODS: [&str; 16] = [
     "/faregate.v1.AccountService/Get",
     "/faregate.v1.AccountService/GetByKey",
     "/faregate.v1.AccountService/AddPaymentMethod",
+    "/faregate.v1.EntitlementService/Get",
+    "/faregate.v1.EntitlementService/Watch",
+    "/faregate.v1.EntitlementService/Check",
+    "/faregate.v1.EntitlementService/Reserve",
+    "/faregate.v1.EntitlementService/Confirm",
+    "/faregate.v1.EntitlementService/Release",
     "/faregate.v1.FlagService/Evaluate",
     "/faregate.v1.FlagService/Watch",
     "other",

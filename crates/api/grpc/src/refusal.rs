@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use domain::{AccountRejection, PaymentMethodId, PaymentRejection, Rejection};
+use domain::level::Level;
+use domain::{
+    AccountRejection, EntitlementRejection, PaymentMethodId, PaymentRejection, Rejection,
+};
 use engine::access::AccessError;
 use engine::{Reason, Unavailable};
 use tonic::{Code, Status};
@@ -93,6 +96,7 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     Account,
+    Feature,
     Payment,
 }
 
@@ -100,6 +104,7 @@ impl std::fmt::Display for Resource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Account => "account",
+            Self::Feature => "feature",
             Self::Payment => "payment",
         })
     }
@@ -118,6 +123,7 @@ impl Refusal {
                 (Code::InvalidArgument, "INVALID_ARGUMENT")
             }
             Self::NotFound { what: Resource::Account, .. } => (Code::NotFound, "ACCOUNT_NOT_FOUND"),
+            Self::NotFound { what: Resource::Feature, .. } => (Code::NotFound, "FEATURE_NOT_FOUND"),
             Self::NotFound { what: Resource::Payment, .. } => (Code::NotFound, "PAYMENT_NOT_FOUND"),
             Self::Forbidden(_) => (Code::PermissionDenied, "PERMISSION_MISSING"),
             Self::TenantMissing => (Code::Unauthenticated, "TENANT_MISSING"),
@@ -236,10 +242,22 @@ impl Refusal {
         }
     }
 
+    /// Where a limit stands that is reached.
+    fn level(&self) -> Option<Level> {
+        let Self::Rejected(rejection) = self else { return None };
+        let Rejection::Entitlement(EntitlementRejection::LimitReached(it)) = &**rejection else {
+            return None;
+        };
+        Some(it.level)
+    }
+
     /// The invalid field with the reason, if a field is invalid.
     fn violation(&self) -> Option<(&str, Cow<'_, str>)> {
         match self {
             Self::Field { field, reason } => Some((field, Cow::Borrowed(reason))),
+            Self::NotFound { what: Resource::Feature, .. } => {
+                Some(("feature", "there is no such feature".into()))
+            }
             Self::Rejected(rejection) => match &**rejection {
                 Rejection::InvalidParameter { field, reason } => {
                     Some((proto_field(field), reason.trim().into()))
@@ -250,12 +268,15 @@ impl Refusal {
                 Rejection::Account(AccountRejection::FieldIsFixed { field }) => {
                     Some((proto_field(field), "cannot change".into()))
                 }
+                Rejection::Entitlement(it) => {
+                    let field = it.field()?;
+                    Some((proto_field(field), it.to_string().into()))
+                }
                 Rejection::Tenant(_)
                 | Rejection::Access(_)
                 | Rejection::Flag(_)
                 | Rejection::Account(_)
                 | Rejection::Customer(_)
-                | Rejection::Entitlement(_)
                 | Rejection::Payment(_) => None,
             },
             Self::Metadata { .. }
@@ -286,12 +307,12 @@ const fn wire_rejection(rejection: &Rejection) -> (Code, &'static str) {
     match rejection {
         Rejection::Account(it) => wire_account(it),
         Rejection::Payment(it) => wire_payment(it),
+        Rejection::Entitlement(it) => wire_entitlement(it),
         Rejection::InvalidParameter { .. } => (Code::InvalidArgument, "INVALID_ARGUMENT"),
         // No call of this API returns these.
         Rejection::Tenant(_)
         | Rejection::Access(_)
         | Rejection::Flag(_)
-        | Rejection::Entitlement(_)
         | Rejection::Customer(_) => (Code::FailedPrecondition, "REFUSED"),
     }
 }
@@ -339,6 +360,31 @@ const fn wire_payment(rejection: &PaymentRejection) -> (Code, &'static str) {
     }
 }
 
+const fn wire_entitlement(rejection: &EntitlementRejection) -> (Code, &'static str) {
+    use EntitlementRejection as R;
+    match rejection {
+        R::FeatureNotFound { .. } => (Code::NotFound, "FEATURE_NOT_FOUND"),
+        R::ReservationNotFound { .. } => (Code::NotFound, "RESERVATION_NOT_FOUND"),
+        R::ReservationEnded { .. } => (Code::FailedPrecondition, "RESERVATION_ENDED"),
+        R::NotEntitled { .. } => (Code::FailedPrecondition, "NOT_ENTITLED"),
+        R::LimitReached(_) => (Code::FailedPrecondition, "LIMIT_REACHED"),
+        R::TooMany { .. } => (Code::FailedPrecondition, "TOO_MANY"),
+        // No call of this API returns these.
+        R::OfferNotFound { .. }
+        | R::Changed { .. }
+        | R::NewcomersHaveOffer { .. }
+        | R::OfferChanged { .. }
+        | R::PriceChanged { .. }
+        | R::PurchasePending { .. }
+        | R::AlreadyBought { .. }
+        | R::NotForAccount { .. }
+        | R::GrantNotFound { .. }
+        | R::GrantOfPurchase { .. }
+        | R::UserTaken { .. }
+        | R::EventCounted(_) => (Code::FailedPrecondition, "REFUSED"),
+    }
+}
+
 /// Clients retry `UNAVAILABLE` by themselves, so it is returned only if nothing was done.
 const fn wire_unavailable(reason: Reason) -> (Code, &'static str) {
     match reason {
@@ -361,6 +407,12 @@ const fn wire_unavailable(reason: Reason) -> (Code, &'static str) {
         Reason::Quarantined => (Code::FailedPrecondition, "QUARANTINED"),
         Reason::Bug => (Code::Internal, "INTERNAL_ERROR"),
     }
+}
+
+/// Where a limit stands, as metadata.
+fn level_metadata(it: Level) -> [(String, String); 4] {
+    [("limit", it.limit), ("used", it.used), ("reserved", it.reserved), ("left", it.left())]
+        .map(|(name, value)| (name.to_owned(), value.to_string()))
 }
 
 /// The message of a rejection: a field has the name that it has in the protos.
@@ -395,6 +447,7 @@ fn proto_field(field: &str) -> &str {
         "transactionId" => "transaction_id",
         "paymentMethodId" => "payment_method_id",
         "currency" => "amount.currency_code",
+        "ttlSeconds" => "ttl",
         other => other,
     }
 }
@@ -410,8 +463,10 @@ impl From<Refusal> for Status {
         let (code, reason) = refusal.wire();
         let mut details = ErrorDetails::new();
         let outcome = ("outcome".to_owned(), "unknown".to_owned());
-        let metadata = refusal.leaves_outcome_unknown().then_some(outcome);
-        details.set_error_info(reason, ERROR_DOMAIN, HashMap::from_iter(metadata));
+        let outcome = refusal.leaves_outcome_unknown().then_some(outcome);
+        let level = refusal.level().map(level_metadata);
+        let metadata: HashMap<_, _> = level.into_iter().flatten().chain(outcome).collect();
+        details.set_error_info(reason, ERROR_DOMAIN, metadata);
         if let Some((field, reason)) = refusal.violation() {
             details.add_bad_request_violation(field, reason);
         }

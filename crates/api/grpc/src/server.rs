@@ -12,10 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use engine::access::Access;
 use futures_util::FutureExt;
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use tonic::body::Body;
@@ -26,17 +23,20 @@ use tonic_health::server::{HealthReporter, HealthService};
 use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt};
 use web::NetworkPermits;
-use web::headers::{TenantHeaders, tenant};
 
 use crate::accounts::Accounts;
 use crate::anonymous_streams::{AnonymousStreams, ConnectionStreams};
 use crate::api::account_service_server::{AccountServiceServer, SERVICE_NAME as ACCOUNTS};
 use crate::api::balance_service_server::{BalanceServiceServer, SERVICE_NAME as BALANCES};
+use crate::api::entitlement_service_server::{
+    EntitlementServiceServer, SERVICE_NAME as ENTITLEMENTS,
+};
 use crate::api::flag_service_server::SERVICE_NAME as FLAGS;
 use crate::api::payment_service_server::{PaymentServiceServer, SERVICE_NAME as PAYMENTS};
 use crate::balances::Balances;
 use crate::call::{Authenticated, ServiceContext, requests_simulated_work};
 use crate::call_window::{Backlog, CallWindow};
+use crate::entitlements::AccountEntitlements;
 use crate::metrics::CallMetrics;
 use crate::payments::Payments;
 use crate::refusal::Refusal;
@@ -49,7 +49,7 @@ const HEALTH_WATCH: &str = "/grpc.health.v1.Health/Watch";
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 
 /// The services with a health status; the empty name is the whole server.
-const SERVICES: [&str; 5] = ["", PAYMENTS, BALANCES, ACCOUNTS, FLAGS];
+const SERVICES: [&str; 6] = ["", PAYMENTS, BALANCES, ACCOUNTS, ENTITLEMENTS, FLAGS];
 
 /// What stands before a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
@@ -69,18 +69,17 @@ pub struct GrpcApi {
 }
 
 struct Inner {
-    access: Access,
+    context: Arc<ServiceContext>,
     client_of: ClientOf,
     networks: Arc<NetworkPermits>,
     limits: Limits,
     in_progress: AtomicUsize,
     window: CallWindow,
-    /// Whether clients may request simulated work.
-    simulates_work: bool,
     metrics: CallMetrics,
     payments: PaymentServiceServer<Payments>,
     balances: BalanceServiceServer<Balances>,
     accounts: AccountServiceServer<Accounts>,
+    entitlements: EntitlementServiceServer<AccountEntitlements>,
     flags: FlagCalls,
     reporter: HealthReporter,
     health: HealthServer<HealthService>,
@@ -95,6 +94,7 @@ enum Target {
     Payments,
     Balances,
     Accounts,
+    Entitlements,
     Flags,
     Health,
     Reflection,
@@ -107,6 +107,7 @@ impl Target {
             PAYMENTS => Some(Self::Payments),
             BALANCES => Some(Self::Balances),
             ACCOUNTS => Some(Self::Accounts),
+            ENTITLEMENTS => Some(Self::Entitlements),
             FLAGS => Some(Self::Flags),
             HEALTH => Some(Self::Health),
             REFLECTION => Some(Self::Reflection),
@@ -118,8 +119,10 @@ impl Target {
 impl GrpcApi {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { engine, access, flags, simulates_work, client_of, networks, limits } = parts;
-        let context = Arc::new(ServiceContext { engine, simulates_work });
+        let Parts { engine, access, flags, simulates_work, client_of, limits, .. } = parts;
+        let Parts { watched, networks, streams, .. } = parts;
+        let context = ServiceContext { engine, access, simulates_work, watched, streams };
+        let context = Arc::new(context);
         let bytes = limits.message_bytes_max;
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(api::DESCRIPTORS)
@@ -130,19 +133,20 @@ impl GrpcApi {
             .expect("the committed descriptors are valid, which a test checks");
         let reporter = HealthReporter::new();
         let inner = Inner {
-            access,
+            context: Arc::clone(&context),
             client_of,
             networks,
             limits,
             in_progress: AtomicUsize::new(0),
             window: CallWindow::new(limits.executing_calls_max),
-            simulates_work,
             metrics: CallMetrics::new(),
             payments: PaymentServiceServer::new(Payments::new(Arc::clone(&context)))
                 .max_decoding_message_size(bytes),
             balances: BalanceServiceServer::new(Balances::new(Arc::clone(&context)))
                 .max_decoding_message_size(bytes),
-            accounts: AccountServiceServer::new(Accounts::new(context))
+            accounts: AccountServiceServer::new(Accounts::new(Arc::clone(&context)))
+                .max_decoding_message_size(bytes),
+            entitlements: EntitlementServiceServer::new(AccountEntitlements::new(context))
                 .max_decoding_message_size(bytes),
             flags,
             health: HealthServer::new(HealthService::from_health_reporter(reporter.clone())),
@@ -161,9 +165,10 @@ impl GrpcApi {
         }
     }
 
-    /// Reports that the API stops, and ends the calls that watch its health: they would keep their
-    /// connections open.
-    pub(crate) async fn close_health(&self) {
+    /// Reports that the API stops, and ends the calls that watch its health or an account: they would keep
+    /// their connections open.
+    pub(crate) async fn end_watches(&self) {
+        self.inner.context.watched.end();
         self.report_health(false).await;
         let mut reporter = self.inner.reporter.clone();
         for service in SERVICES {
@@ -232,7 +237,11 @@ impl hyper::service::Service<Request> for ConnectionService {
                 None => Box::pin(std::future::ready(Ok(refused(Refusal::NoMethod)))),
             },
             Some(
-                target @ (Target::Payments | Target::Balances | Target::Accounts | Target::Flags),
+                target @ (Target::Payments
+                | Target::Balances
+                | Target::Accounts
+                | Target::Entitlements
+                | Target::Flags),
             ) => Box::pin(serve_call(inner, target, (self.peer, self.backlog()), request)),
             None => Box::pin(std::future::ready(Ok(refused(Refusal::NoMethod)))),
         }
@@ -256,15 +265,16 @@ async fn serve_call(
         let Some(_permit) = CallPermit::acquire(&inner) else { return Err(Refusal::Full) };
         let timeout = deadline::of(request.headers())?;
         let serving = async {
+            let client = (inner.client_of)(peer, request.headers());
             if matches!(target, Target::Flags) {
-                let client = (inner.client_of)(peer, request.headers());
                 request.extensions_mut().insert(client);
                 let response = inner.flags.clone().oneshot(request).await;
                 return Ok(response.unwrap_or_else(|never| match never {}));
             }
-            let authenticated = authenticate(&inner, peer, request.headers()).await?;
+            let authenticated =
+                Authenticated::of(&inner.context.access, client, request.headers()).await?;
             request.extensions_mut().insert(authenticated);
-            let waits_by_design = inner.simulates_work
+            let waits_by_design = inner.context.simulates_work
                 && matches!(target, Target::Balances)
                 && requests_simulated_work(request.headers());
             let request = received(request, inner.limits.message_bytes_max).await;
@@ -273,6 +283,7 @@ async fn serve_call(
                     Target::Payments => inner.payments.clone().call(request).await,
                     Target::Balances => inner.balances.clone().call(request).await,
                     Target::Accounts => inner.accounts.clone().call(request).await,
+                    Target::Entitlements => inner.entitlements.clone().call(request).await,
                     Target::Flags | Target::Health | Target::Reflection => {
                         return Err(Refusal::NoMethod);
                     }
@@ -318,20 +329,6 @@ async fn received(request: Request, message_bytes_max: usize) -> http::Request<F
 fn code(response: &Response) -> Code {
     let status = response.headers().get(Status::GRPC_STATUS);
     status.map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()))
-}
-
-async fn authenticate(
-    inner: &Inner,
-    peer: IpAddr,
-    headers: &HeaderMap,
-) -> Result<Authenticated, Refusal> {
-    let client = (inner.client_of)(peer, headers);
-    let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    let caller = inner.access.user(client, authorization).await?;
-    let credentials = tenant(headers).ok().flatten();
-    let TenantHeaders { key, secret } = credentials.ok_or(Refusal::TenantMissing)?;
-    let tenant = inner.access.tenant(client, key, secret).await?;
-    Ok(Authenticated { caller, tenant })
 }
 
 /// The permit of a call in progress.

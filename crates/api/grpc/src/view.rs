@@ -77,7 +77,7 @@ fn money(amount: Option<AmountMinor>, currency: Option<Currency>) -> Option<api:
     Some(api::Money { minor_units: amount?.0, currency_code })
 }
 
-fn time(at: Timestamp) -> prost_types::Timestamp {
+pub(crate) fn time(at: Timestamp) -> prost_types::Timestamp {
     let nanos = at.0.rem_euclid(Timestamp::SECOND_US) * 1_000;
     prost_types::Timestamp {
         seconds: at.0.div_euclid(Timestamp::SECOND_US),

@@ -148,8 +148,8 @@ pub trait EntitlementAudience: Send + Sync {
     fn follows(&self);
 
     /// What accounts are entitled to has changed, and is this.
-    fn changed(&self, entitlements: Vec<Entitlements>);
+    fn changed(&self, entitlements: &[Entitlements]);
 
     /// Accounts used something of their limits, or reserved it.
-    fn used(&self, accounts: Vec<AccountId>);
+    fn used(&self, accounts: &[AccountId]);
 }

@@ -58,7 +58,7 @@ impl Cluster {
         };
         let start = |name: &str, launch| Server::start_in(&dir.path().join(name), launch);
         let processor = start("processor", launch("processor", "0"));
-        let fronts = ["0", "1"].map(|id| start(&format!("front-{id}"), launch("front", id)));
+        let fronts = ["0", "1"].map(|id| start(&format!("front-{id}"), launch("front", id).grpc()));
         Self { _processor: processor, fronts, program, _dir: dir, _database: database }
     }
 

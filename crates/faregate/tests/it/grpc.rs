@@ -1,5 +1,6 @@
 //! The gRPC API: a client generated from the protos against the real binary.
 
+mod entitlements;
 mod flags;
 mod limits;
 
@@ -9,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use grpc::api::account_service_client::AccountServiceClient;
 use grpc::api::balance_service_client::BalanceServiceClient;
+use grpc::api::entitlement_service_client::EntitlementServiceClient;
 use grpc::api::flag_service_client::FlagServiceClient;
 use grpc::api::payment_service_client::PaymentServiceClient;
 use grpc::api::{
@@ -73,6 +75,10 @@ impl Caller {
 
     pub fn accounts(&self) -> AccountServiceClient<Channel> {
         AccountServiceClient::new(self.channel.clone())
+    }
+
+    pub fn entitlements(&self) -> EntitlementServiceClient<Channel> {
+        EntitlementServiceClient::new(self.channel.clone())
     }
 
     pub fn flags(&self) -> FlagServiceClient<Channel> {

@@ -81,7 +81,7 @@ impl Supervisor {
         let is_stopped = async move { drop(stopped.wait_for(Option::is_some).await) };
         let accounts = engine::accounts::follow(
             self.engine.clone(),
-            Arc::clone(&worker_feed) as Arc<dyn EntitlementAudience>,
+            vec![Arc::clone(&worker_feed) as Arc<dyn EntitlementAudience>],
             std::future::pending(),
         );
         let following = engine::flags::follow(self.engine.clone(), worker_feed, is_stopped);
@@ -278,13 +278,13 @@ impl EntitlementAudience for WorkerFeed {
         self.send(ServerMessage::FollowsAccounts);
     }
 
-    fn changed(&self, entitlements: Vec<Entitlements>) {
+    fn changed(&self, entitlements: &[Entitlements]) {
         let now = self.clock.now();
         let accounts = entitlements.iter().map(|it| Account::of(it, now)).collect();
         self.send(ServerMessage::Accounts(accounts));
     }
 
-    fn used(&self, accounts: Vec<AccountId>) {
-        self.send(ServerMessage::Used(accounts.into_iter().map(AccountId::uuid).collect()));
+    fn used(&self, accounts: &[AccountId]) {
+        self.send(ServerMessage::Used(accounts.iter().map(|it| it.uuid()).collect()));
     }
 }

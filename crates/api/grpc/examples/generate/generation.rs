@@ -13,6 +13,7 @@ const DESCRIPTORS: &str = "faregate.v1.bin";
 const PROTOS: &[&str] = &[
     "faregate/v1/account_service.proto",
     "faregate/v1/balance_service.proto",
+    "faregate/v1/entitlement_service.proto",
     "faregate/v1/flag_service.proto",
     "faregate/v1/money.proto",
     "faregate/v1/payment.proto",

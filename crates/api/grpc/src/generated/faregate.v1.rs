@@ -1002,6 +1002,1054 @@ pub mod balance_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// All that an account may do at a time.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Entitlements {
+    /// The account (UUID).
+    #[prost(string, tag = "1")]
+    pub account_id: ::prost::alloc::string::String,
+    /// Counts the changes of what was granted to the account and of its users, without gaps; 0 before
+    /// the first.
+    #[prost(int64, tag = "2")]
+    pub version: i64,
+    /// Until when a program may hold this: then nothing is known any more, and nothing is allowed.
+    #[prost(message, optional, tag = "3")]
+    pub valid_until: ::core::option::Option<::prost_types::Timestamp>,
+    /// In the order of their keys.
+    #[prost(message, repeated, tag = "4")]
+    pub features: ::prost::alloc::vec::Vec<EntitledFeature>,
+}
+/// What an account has of a feature.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EntitledFeature {
+    /// The feature's key.
+    #[prost(string, tag = "1")]
+    pub feature: ::prost::alloc::string::String,
+    /// What it has of it.
+    #[prost(message, optional, tag = "2")]
+    pub value: ::core::option::Option<FeatureValue>,
+    /// What is counted, of a limit; else empty.
+    #[prost(string, tag = "3")]
+    pub unit: ::prost::alloc::string::String,
+    /// Until when the account has it without a break; absent: for ever.
+    #[prost(message, optional, tag = "4")]
+    pub until: ::core::option::Option<::prost_types::Timestamp>,
+    /// Until when a program may hold this value: as long as the document, or shorter where the value
+    /// ends or changes before.
+    #[prost(message, optional, tag = "5")]
+    pub valid_until: ::core::option::Option<::prost_types::Timestamp>,
+    /// What it is made of, oldest first.
+    #[prost(message, repeated, tag = "6")]
+    pub grants: ::prost::alloc::vec::Vec<Grant>,
+    /// How much of it is used, of a limit; else absent.
+    #[prost(message, optional, tag = "7")]
+    pub usage: ::core::option::Option<LimitUsage>,
+}
+/// The value of a feature.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FeatureValue {
+    /// By the kind of the feature: a switch, a limit, or a value of a type.
+    #[prost(oneof = "feature_value::Value", tags = "1, 2, 3, 4, 5, 6")]
+    pub value: ::core::option::Option<feature_value::Value>,
+}
+/// Nested message and enum types in `FeatureValue`.
+pub mod feature_value {
+    /// By the kind of the feature: a switch, a limit, or a value of a type.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Value {
+        /// A switch: always true.
+        #[prost(bool, tag = "1")]
+        On(bool),
+        /// A limit.
+        #[prost(int64, tag = "2")]
+        Limit(i64),
+        /// A boolean value.
+        #[prost(bool, tag = "3")]
+        Boolean(bool),
+        /// A number.
+        #[prost(double, tag = "4")]
+        Number(f64),
+        /// A string.
+        #[prost(string, tag = "5")]
+        Text(::prost::alloc::string::String),
+        /// An object or an array, as JSON.
+        #[prost(string, tag = "6")]
+        Json(::prost::alloc::string::String),
+    }
+}
+/// A feature that an account has for a time.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Grant {
+    /// Its id (UUID).
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    /// What it grants.
+    #[prost(message, optional, tag = "2")]
+    pub value: ::core::option::Option<FeatureValue>,
+    /// Where it comes from.
+    #[prost(enumeration = "GrantSource", tag = "3")]
+    pub source: i32,
+    /// The key of the offer that was bought; empty where it was granted by hand.
+    #[prost(string, tag = "4")]
+    pub offer: ::prost::alloc::string::String,
+    /// The offer's version; 0 where it was granted by hand.
+    #[prost(int64, tag = "5")]
+    pub offer_version: i64,
+    /// The purchase (UUID); empty where it was granted by hand.
+    #[prost(string, tag = "6")]
+    pub purchase_id: ::prost::alloc::string::String,
+    /// The payment (UUID); empty where it was free or granted by hand.
+    #[prost(string, tag = "7")]
+    pub payment_id: ::prost::alloc::string::String,
+    /// The operator's reason, a code; empty where it was bought.
+    #[prost(string, tag = "8")]
+    pub reason: ::prost::alloc::string::String,
+    /// From when on it holds.
+    #[prost(message, optional, tag = "9")]
+    pub since: ::core::option::Option<::prost_types::Timestamp>,
+    /// Until when it holds; absent: for ever.
+    #[prost(message, optional, tag = "10")]
+    pub until: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// How much of a limit is used.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LimitUsage {
+    /// What the account has in all.
+    #[prost(int64, tag = "1")]
+    pub limit: i64,
+    /// What is used of it in this period.
+    #[prost(int64, tag = "2")]
+    pub used: i64,
+    /// What is reserved of it, and has not ended.
+    #[prost(int64, tag = "3")]
+    pub reserved: i64,
+    /// What may still be used.
+    #[prost(int64, tag = "4")]
+    pub left: i64,
+    /// When the count starts again; absent: never.
+    #[prost(message, optional, tag = "5")]
+    pub resets_at: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// Names the account.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EntitlementServiceGetRequest {
+    /// The account (UUID).
+    #[prost(string, tag = "1")]
+    pub account_id: ::prost::alloc::string::String,
+}
+/// What it may do.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EntitlementServiceGetResponse {
+    /// The document.
+    #[prost(message, optional, tag = "1")]
+    pub entitlements: ::core::option::Option<Entitlements>,
+}
+/// Names the account.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EntitlementServiceWatchRequest {
+    /// The account (UUID).
+    #[prost(string, tag = "1")]
+    pub account_id: ::prost::alloc::string::String,
+}
+/// What it may do from now on.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EntitlementServiceWatchResponse {
+    /// The document, in place of the one before.
+    #[prost(message, optional, tag = "1")]
+    pub entitlements: ::core::option::Option<Entitlements>,
+}
+/// Asks whether an account may use a feature.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CheckRequest {
+    /// The account (UUID).
+    #[prost(string, tag = "1")]
+    pub account_id: ::prost::alloc::string::String,
+    /// The feature's key.
+    #[prost(string, tag = "2")]
+    pub feature: ::prost::alloc::string::String,
+}
+/// Whether the account may use the feature.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CheckResponse {
+    /// Whether it may.
+    #[prost(bool, tag = "1")]
+    pub allowed: bool,
+    /// Why.
+    #[prost(enumeration = "CheckReason", tag = "2")]
+    pub reason: i32,
+    /// What the account has of the feature; absent: nothing.
+    #[prost(message, optional, tag = "3")]
+    pub value: ::core::option::Option<FeatureValue>,
+    /// Until when it has it without a break; absent: for ever, or not at all.
+    #[prost(message, optional, tag = "4")]
+    pub until: ::core::option::Option<::prost_types::Timestamp>,
+    /// How much of it is used, of a limit; else absent.
+    #[prost(message, optional, tag = "5")]
+    pub usage: ::core::option::Option<LimitUsage>,
+}
+/// Asks to reserve a part of a limit.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReserveRequest {
+    /// The account (UUID).
+    #[prost(string, tag = "1")]
+    pub account_id: ::prost::alloc::string::String,
+    /// The key of a feature that is a limit.
+    #[prost(string, tag = "2")]
+    pub feature: ::prost::alloc::string::String,
+    /// How much: 1 to 9007199254740991.
+    #[prost(int64, tag = "3")]
+    pub quantity: i64,
+    /// When it ends by itself, within 31 days; rounded up to a second. One of these is set.
+    #[prost(oneof = "reserve_request::Ends", tags = "4, 5")]
+    pub ends: ::core::option::Option<reserve_request::Ends>,
+}
+/// Nested message and enum types in `ReserveRequest`.
+pub mod reserve_request {
+    /// When it ends by itself, within 31 days; rounded up to a second. One of these is set.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Ends {
+        /// At this time.
+        #[prost(message, tag = "4")]
+        Until(::prost_types::Timestamp),
+        /// After this time.
+        #[prost(message, tag = "5")]
+        Ttl(::prost_types::Duration),
+    }
+}
+/// What was reserved.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReserveResponse {
+    /// The reservation (UUID).
+    #[prost(string, tag = "1")]
+    pub reservation_id: ::prost::alloc::string::String,
+    /// The feature's key.
+    #[prost(string, tag = "2")]
+    pub feature: ::prost::alloc::string::String,
+    /// How much is reserved.
+    #[prost(int64, tag = "3")]
+    pub quantity: i64,
+    /// When it ends by itself.
+    #[prost(message, optional, tag = "4")]
+    pub until: ::core::option::Option<::prost_types::Timestamp>,
+    /// What there is then.
+    #[prost(message, optional, tag = "5")]
+    pub usage: ::core::option::Option<LimitUsage>,
+}
+/// Names what is confirmed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConfirmRequest {
+    /// The account (UUID).
+    #[prost(string, tag = "1")]
+    pub account_id: ::prost::alloc::string::String,
+    /// The reservation (UUID).
+    #[prost(string, tag = "2")]
+    pub reservation_id: ::prost::alloc::string::String,
+    /// As much as was reserved, or less: the rest is given back. Absent: all.
+    #[prost(int64, optional, tag = "3")]
+    pub quantity: ::core::option::Option<i64>,
+}
+/// What was counted.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConfirmResponse {
+    /// The feature's key.
+    #[prost(string, tag = "1")]
+    pub feature: ::prost::alloc::string::String,
+    /// How much was counted.
+    #[prost(int64, tag = "2")]
+    pub quantity: i64,
+    /// What there is then.
+    #[prost(message, optional, tag = "3")]
+    pub usage: ::core::option::Option<LimitUsage>,
+}
+/// Names what is released.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseRequest {
+    /// The account (UUID).
+    #[prost(string, tag = "1")]
+    pub account_id: ::prost::alloc::string::String,
+    /// The reservation (UUID).
+    #[prost(string, tag = "2")]
+    pub reservation_id: ::prost::alloc::string::String,
+}
+/// What was given back.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseResponse {
+    /// The feature's key.
+    #[prost(string, tag = "1")]
+    pub feature: ::prost::alloc::string::String,
+    /// How much was counted: 0.
+    #[prost(int64, tag = "2")]
+    pub quantity: i64,
+    /// What there is then.
+    #[prost(message, optional, tag = "3")]
+    pub usage: ::core::option::Option<LimitUsage>,
+}
+/// Where a grant comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum GrantSource {
+    /// Not given.
+    Unspecified = 0,
+    /// An offer was bought.
+    Offer = 1,
+    /// The offer is a trial.
+    Trial = 2,
+    /// An operator granted it.
+    Manual = 3,
+}
+impl GrantSource {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "GRANT_SOURCE_UNSPECIFIED",
+            Self::Offer => "GRANT_SOURCE_OFFER",
+            Self::Trial => "GRANT_SOURCE_TRIAL",
+            Self::Manual => "GRANT_SOURCE_MANUAL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "GRANT_SOURCE_UNSPECIFIED" => Some(Self::Unspecified),
+            "GRANT_SOURCE_OFFER" => Some(Self::Offer),
+            "GRANT_SOURCE_TRIAL" => Some(Self::Trial),
+            "GRANT_SOURCE_MANUAL" => Some(Self::Manual),
+            _ => None,
+        }
+    }
+}
+/// Why an account may or may not use a feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CheckReason {
+    /// Not given.
+    Unspecified = 0,
+    /// It was granted.
+    Granted = 1,
+    /// Nothing of it was granted.
+    NotGranted = 2,
+    /// Nothing is left of it, and no more may be used.
+    LimitReached = 3,
+}
+impl CheckReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "CHECK_REASON_UNSPECIFIED",
+            Self::Granted => "CHECK_REASON_GRANTED",
+            Self::NotGranted => "CHECK_REASON_NOT_GRANTED",
+            Self::LimitReached => "CHECK_REASON_LIMIT_REACHED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CHECK_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "CHECK_REASON_GRANTED" => Some(Self::Granted),
+            "CHECK_REASON_NOT_GRANTED" => Some(Self::NotGranted),
+            "CHECK_REASON_LIMIT_REACHED" => Some(Self::LimitReached),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod entitlement_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// What accounts may do, and what they reserve of their limits. Metadata: see `PaymentService`.
+    #[derive(Debug, Clone)]
+    pub struct EntitlementServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> EntitlementServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> EntitlementServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            EntitlementServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Reads all that an account may do now.
+        pub async fn get(
+            &mut self,
+            request: impl tonic::IntoRequest<super::EntitlementServiceGetRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::EntitlementServiceGetResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/faregate.v1.EntitlementService/Get",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("faregate.v1.EntitlementService", "Get"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Follows what an account may do: first the whole document, then the whole document after each
+        /// change of its grants or of its users, also where a grant ends by time. Changes that are committed
+        /// faster than the client reads are sent as one. Use of a limit alone sends nothing. Where nothing
+        /// changes, the document is sent again before it ends to be valid.
+        ///
+        /// Ends with UNAVAILABLE where the server stops, or cannot read the account before the last document
+        /// ends to be valid, and with UNAUTHENTICATED or PERMISSION_DENIED where the caller may not read it
+        /// any more. After UNAVAILABLE call again.
+        pub async fn watch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::EntitlementServiceWatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<
+                tonic::codec::Streaming<super::EntitlementServiceWatchResponse>,
+            >,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/faregate.v1.EntitlementService/Watch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("faregate.v1.EntitlementService", "Watch"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Checks whether an account may use a feature now.
+        pub async fn check(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CheckRequest>,
+        ) -> std::result::Result<tonic::Response<super::CheckResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/faregate.v1.EntitlementService/Check",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("faregate.v1.EntitlementService", "Check"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Reserves a part of a limit: it counts as used until it is released or ends.
+        pub async fn reserve(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReserveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReserveResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/faregate.v1.EntitlementService/Reserve",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("faregate.v1.EntitlementService", "Reserve"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Counts what was reserved as used.
+        pub async fn confirm(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ConfirmRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ConfirmResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/faregate.v1.EntitlementService/Confirm",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("faregate.v1.EntitlementService", "Confirm"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Gives back what was reserved.
+        pub async fn release(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReleaseRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReleaseResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/faregate.v1.EntitlementService/Release",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("faregate.v1.EntitlementService", "Release"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod entitlement_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with EntitlementServiceServer.
+    #[async_trait]
+    pub trait EntitlementService: std::marker::Send + std::marker::Sync + 'static {
+        /// Reads all that an account may do now.
+        async fn get(
+            &self,
+            request: tonic::Request<super::EntitlementServiceGetRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::EntitlementServiceGetResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Watch method.
+        type WatchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::EntitlementServiceWatchResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Follows what an account may do: first the whole document, then the whole document after each
+        /// change of its grants or of its users, also where a grant ends by time. Changes that are committed
+        /// faster than the client reads are sent as one. Use of a limit alone sends nothing. Where nothing
+        /// changes, the document is sent again before it ends to be valid.
+        ///
+        /// Ends with UNAVAILABLE where the server stops, or cannot read the account before the last document
+        /// ends to be valid, and with UNAUTHENTICATED or PERMISSION_DENIED where the caller may not read it
+        /// any more. After UNAVAILABLE call again.
+        async fn watch(
+            &self,
+            request: tonic::Request<super::EntitlementServiceWatchRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
+        /// Checks whether an account may use a feature now.
+        async fn check(
+            &self,
+            request: tonic::Request<super::CheckRequest>,
+        ) -> std::result::Result<tonic::Response<super::CheckResponse>, tonic::Status>;
+        /// Reserves a part of a limit: it counts as used until it is released or ends.
+        async fn reserve(
+            &self,
+            request: tonic::Request<super::ReserveRequest>,
+        ) -> std::result::Result<tonic::Response<super::ReserveResponse>, tonic::Status>;
+        /// Counts what was reserved as used.
+        async fn confirm(
+            &self,
+            request: tonic::Request<super::ConfirmRequest>,
+        ) -> std::result::Result<tonic::Response<super::ConfirmResponse>, tonic::Status>;
+        /// Gives back what was reserved.
+        async fn release(
+            &self,
+            request: tonic::Request<super::ReleaseRequest>,
+        ) -> std::result::Result<tonic::Response<super::ReleaseResponse>, tonic::Status>;
+    }
+    /// What accounts may do, and what they reserve of their limits. Metadata: see `PaymentService`.
+    #[derive(Debug)]
+    pub struct EntitlementServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> EntitlementServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for EntitlementServiceServer<T>
+    where
+        T: EntitlementService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/faregate.v1.EntitlementService/Get" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetSvc<T: EntitlementService>(pub Arc<T>);
+                    impl<
+                        T: EntitlementService,
+                    > tonic::server::UnaryService<super::EntitlementServiceGetRequest>
+                    for GetSvc<T> {
+                        type Response = super::EntitlementServiceGetResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::EntitlementServiceGetRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EntitlementService>::get(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/faregate.v1.EntitlementService/Watch" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchSvc<T: EntitlementService>(pub Arc<T>);
+                    impl<
+                        T: EntitlementService,
+                    > tonic::server::ServerStreamingService<
+                        super::EntitlementServiceWatchRequest,
+                    > for WatchSvc<T> {
+                        type Response = super::EntitlementServiceWatchResponse;
+                        type ResponseStream = T::WatchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                super::EntitlementServiceWatchRequest,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EntitlementService>::watch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/faregate.v1.EntitlementService/Check" => {
+                    #[allow(non_camel_case_types)]
+                    struct CheckSvc<T: EntitlementService>(pub Arc<T>);
+                    impl<
+                        T: EntitlementService,
+                    > tonic::server::UnaryService<super::CheckRequest> for CheckSvc<T> {
+                        type Response = super::CheckResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CheckRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EntitlementService>::check(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CheckSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/faregate.v1.EntitlementService/Reserve" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReserveSvc<T: EntitlementService>(pub Arc<T>);
+                    impl<
+                        T: EntitlementService,
+                    > tonic::server::UnaryService<super::ReserveRequest>
+                    for ReserveSvc<T> {
+                        type Response = super::ReserveResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReserveRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EntitlementService>::reserve(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReserveSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/faregate.v1.EntitlementService/Confirm" => {
+                    #[allow(non_camel_case_types)]
+                    struct ConfirmSvc<T: EntitlementService>(pub Arc<T>);
+                    impl<
+                        T: EntitlementService,
+                    > tonic::server::UnaryService<super::ConfirmRequest>
+                    for ConfirmSvc<T> {
+                        type Response = super::ConfirmResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ConfirmRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EntitlementService>::confirm(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ConfirmSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/faregate.v1.EntitlementService/Release" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReleaseSvc<T: EntitlementService>(pub Arc<T>);
+                    impl<
+                        T: EntitlementService,
+                    > tonic::server::UnaryService<super::ReleaseRequest>
+                    for ReleaseSvc<T> {
+                        type Response = super::ReleaseResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReleaseRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EntitlementService>::release(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReleaseSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for EntitlementServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "faregate.v1.EntitlementService";
+    impl<T> tonic::server::NamedService for EntitlementServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 /// Whoever flags are evaluated for.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FlagUser {

@@ -207,6 +207,7 @@ async fn health_and_reflection_need_no_credentials() {
     let expected = [
         "faregate.v1.AccountService",
         "faregate.v1.BalanceService",
+        "faregate.v1.EntitlementService",
         "faregate.v1.FlagService",
         "faregate.v1.PaymentService",
         "grpc.health.v1.Health",

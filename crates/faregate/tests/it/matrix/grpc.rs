@@ -2,9 +2,11 @@
 
 use grpc::api::{
     AccountServiceCreateRequest, AccountServiceGetByKeyRequest, AccountServiceGetRequest,
-    AddPaymentMethodRequest, AuthorizeRequest, CaptureRequest, EvaluateRequest, FlagUser,
+    AddPaymentMethodRequest, AuthorizeRequest, CaptureRequest, CheckRequest, ConfirmRequest,
+    EntitlementServiceGetRequest, EntitlementServiceWatchRequest, EvaluateRequest, FlagUser,
     GetBalanceRequest, PayRequest, PaymentServiceGetByKeyRequest, PaymentServiceGetRequest,
-    PaymentServiceListRequest, RefundRequest, VoidRequest, WatchRequest,
+    PaymentServiceListRequest, RefundRequest, ReleaseRequest, ReserveRequest, VoidRequest,
+    WatchRequest, reserve_request,
 };
 use prost::Message as _;
 
@@ -17,7 +19,7 @@ const SDK: Needs = Needs::Secret(&["server", "client"]);
 const PROBES: Needs = Needs::Nothing("load balancers have no credentials");
 
 pub fn rows() -> Vec<Row> {
-    [payments(), accounts(), others()].into_iter().flatten().collect()
+    [payments(), accounts(), entitlements(), others()].into_iter().flatten().collect()
 }
 
 fn payments() -> Vec<Row> {
@@ -115,6 +117,56 @@ fn accounts() -> Vec<Row> {
         row("RPC /faregate.v1.BalanceService/GetBalance", READ)
             .message(|it| GetBalanceRequest { account_id: it.get("accountId") }.encode_to_vec())
             .of_object(),
+    ]
+}
+
+fn entitlements() -> Vec<Row> {
+    const READ: Needs = Needs::OperatorAndTenant(Some("entitlement:read"));
+    const USAGE: Needs = Needs::OperatorAndTenant(Some("usage:write"));
+    vec![
+        row("RPC /faregate.v1.EntitlementService/Get", READ)
+            .message(|it| {
+                EntitlementServiceGetRequest { account_id: it.get("accountId") }.encode_to_vec()
+            })
+            .of_object(),
+        row("RPC /faregate.v1.EntitlementService/Watch", READ)
+            .message(|it| {
+                EntitlementServiceWatchRequest { account_id: it.get("accountId") }.encode_to_vec()
+            })
+            .of_object()
+            .stream(),
+        row("RPC /faregate.v1.EntitlementService/Check", READ)
+            .message(|it| {
+                let (account_id, feature) = (it.get("accountId"), it.get("featureKey"));
+                CheckRequest { account_id, feature }.encode_to_vec()
+            })
+            .of_object(),
+        row("RPC /faregate.v1.EntitlementService/Reserve", USAGE)
+            .message(|it| {
+                let ttl = prost_types::Duration { seconds: 60, nanos: 0 };
+                let request = ReserveRequest {
+                    account_id: it.get("accountId"),
+                    feature: "limit-of-a".to_owned(),
+                    quantity: 1,
+                    ends: Some(reserve_request::Ends::Ttl(ttl)),
+                };
+                request.encode_to_vec()
+            })
+            .of_object(),
+        row("RPC /faregate.v1.EntitlementService/Confirm", USAGE)
+            .message(|it| {
+                let (account_id, reservation_id) = (it.get("accountId"), it.get("reservationId"));
+                ConfirmRequest { account_id, reservation_id, quantity: None }.encode_to_vec()
+            })
+            .of_object()
+            .last(),
+        row("RPC /faregate.v1.EntitlementService/Release", USAGE)
+            .message(|it| {
+                let (account_id, reservation_id) = (it.get("accountId"), it.get("reservationId"));
+                ReleaseRequest { account_id, reservation_id }.encode_to_vec()
+            })
+            .of_object()
+            .last(),
     ]
 }
 
