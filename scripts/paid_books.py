@@ -5,6 +5,7 @@ import json
 
 import flag_stream
 import load
+import paid_rpc
 
 FLAG, FEATURE, OFFER = "paid", "sso", "everything"
 PRICE = {"amount": "10.00", "currency": "USD"}
@@ -28,7 +29,8 @@ class Purchases:
         self.crash = crash
         self.accounts = {it.user["keyId"]: Account(it.user["keyId"]) for it in crash.clients if it.user}
         self.on = None
-        self.counts = dict.fromkeys(["bought", "refunded", "done_unanswered", "undone_unanswered", "agreed"], 0)
+        self.counts = dict.fromkeys(["bought", "refunded", "done_unanswered", "undone_unanswered", "agreed", "agreed_by_rpc"], 0)
+        self.rpc = None
 
     def flag(self):
         """A flag that the feature gates."""
@@ -107,7 +109,15 @@ class Purchases:
     async def look(self):
         """Compares the store after a start with what was answered and shown, and all ways to ask with each other."""
         gate = asyncio.Semaphore(AT_ONCE)
-        await asyncio.gather(*(self.look_at(it, gate) for it in self.accounts.values()))
+        if paid_rpc.IS_THERE:
+            # The server is another after each start.
+            name = self.crash.name
+            self.rpc = paid_rpc.Rpc("%s:%d" % self.crash.rpc_address, name, self.crash.secrets["client"])
+        try:
+            await asyncio.gather(*(self.look_at(it, gate) for it in self.accounts.values()))
+        finally:
+            if self.rpc:
+                await self.rpc.close()
 
     async def look_at(self, account, gate):
         add = self.crash.verdict.add
@@ -115,6 +125,7 @@ class Purchases:
             listed = await self.crash.ask("GET", f"/v1/accounts/{account.id}/purchases?limit=1000")
             check = await self.crash.ask("GET", f"/v1/accounts/{account.id}/entitlements/{FEATURE}")
             by_user = await self.ofrep(account.user)
+            by_rpc = await self.ask_rpc(account)
         active = [it["paymentId"] for it in listed["purchases"] if it["status"] == "ACTIVE"]
         if len(active) > 1:
             add("granted_twice", f"{account.user}: {active}")
@@ -126,11 +137,23 @@ class Purchases:
         if account.was_shown and not (account.has_bought or active):
             add("not_durable", f"{account.user} was shown what nobody bought")
         shown = self.crash.documents[account.user][FLAG]["variation"] == "true"
-        if not bool(active) == check["allowed"] == shown == by_user:
-            add("disagree", f"{account.user}: {active} {check['allowed']} {shown} {by_user}")
+        ways = [bool(active), check["allowed"], shown, by_user, *by_rpc]
+        if len(set(ways)) != 1:
+            add("disagree", f"{account.user}: {active} {ways}")
         self.counts["agreed"] += 1
         account.payment, account.asked = (active[0] if active else None), None
         account.has_bought, account.was_shown = bool(active), False
+
+    async def ask_rpc(self, account):
+        """What gRPC says of the user's flag and of the account's feature; nothing where it cannot be asked."""
+        if not self.rpc:
+            return []
+        document = await self.crash.ask("GET", f"/v1/accounts/{account.id}/entitlements")
+        has, version = await self.rpc.has(account.id, FEATURE)
+        if version != document["version"]:
+            self.crash.verdict.add("disagree", f"{account.user}: version {version} by gRPC, {document['version']} by HTTP")
+        self.counts["agreed_by_rpc"] += 1
+        return [has, await self.rpc.flag(account.user, FLAG)]
 
     async def ofrep(self, user):
         sdk = load.Fronts(["http://%s:%d" % self.crash.address], "", "")

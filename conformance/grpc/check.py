@@ -3,42 +3,31 @@
     python check.py HTTP_URL HOST:PORT
 """
 
-import base64
 import json
 import pathlib
 import sys
-import tempfile
 import urllib.request
 import uuid
 
 import grpc
 from grpc_status import rpc_status
-from grpc_tools import protoc
 from google.rpc import error_details_pb2
 
-PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import grpc_stubs  # noqa: E402
+
 EXTERNAL = "__EXTERNAL_PAYMENT__"
 SIMULATOR = "faregate-simulator"
 
 
-def generate():
-    folder = tempfile.mkdtemp(prefix="faregate-grpc-")
-    files = sorted(str(path) for path in PROTO.glob("faregate/v1/*.proto"))
-    import grpc_tools
-
-    included = str(pathlib.Path(grpc_tools.__file__).parent / "_proto")
-    arguments = ["protoc", f"-I{PROTO}", f"-I{included}", f"--python_out={folder}", f"--grpc_python_out={folder}"]
-    if protoc.main([*arguments, *files]) != 0:
-        sys.exit("the protos cannot be compiled")
-    sys.path.insert(0, folder)
-
-
-generate()
+grpc_stubs.generate()
 
 from faregate.v1 import account_service_pb2 as accounts_pb  # noqa: E402
 from faregate.v1 import account_service_pb2_grpc as accounts_rpc  # noqa: E402
 from faregate.v1 import balance_service_pb2 as balances_pb  # noqa: E402
 from faregate.v1 import balance_service_pb2_grpc as balances_rpc  # noqa: E402
+from faregate.v1 import entitlement_service_pb2 as entitlements_pb  # noqa: E402
+from faregate.v1 import entitlement_service_pb2_grpc as entitlements_rpc  # noqa: E402
 from faregate.v1 import flag_service_pb2 as flags_pb  # noqa: E402
 from faregate.v1 import flag_service_pb2_grpc as flags_rpc  # noqa: E402
 from faregate.v1 import money_pb2, payment_pb2, property_pb2  # noqa: E402
@@ -47,13 +36,13 @@ from faregate.v1 import payment_service_pb2_grpc as payments_rpc  # noqa: E402
 
 http_url, target = sys.argv[1:]
 run = uuid.uuid4().hex[:8]
-basic = "Basic " + base64.b64encode(b"admin:password").decode()
 tenant = f"grpc-{run}"
-metadata = [("authorization", basic), ("x-faregate-apikey", tenant), ("x-faregate-apisecret", "secret")]
+metadata = grpc_stubs.credentials(tenant, "secret")
 channel = grpc.insecure_channel(target)
 payments = payments_rpc.PaymentServiceStub(channel)
 balances = balances_rpc.BalanceServiceStub(channel)
 accounts = accounts_rpc.AccountServiceStub(channel)
+entitlements = entitlements_rpc.EntitlementServiceStub(channel)
 flags = flags_rpc.FlagServiceStub(channel)
 counts = {"passed": 0, "failed": 0}
 
@@ -69,7 +58,7 @@ def step(check):
 
 
 def http(method, path, body=None):
-    headers = {"Authorization": basic, "X-Killbill-CreatedBy": "python", "Content-Type": "application/json"}
+    headers = {"Authorization": metadata[0][1], "X-Killbill-CreatedBy": "python", "Content-Type": "application/json"}
     headers |= {"X-Killbill-ApiKey": tenant, "X-Killbill-ApiSecret": "secret"}
     body = json.dumps(body).encode() if body is not None else None
     request = urllib.request.Request(http_url + path, body, headers, method=method)
@@ -225,6 +214,34 @@ def flags_need_a_secret():
     equal((code, fields), (grpc.StatusCode.INVALID_ARGUMENT, ["user.key"]))
 
 
+def entitlements_are_read_watched_and_reserved():
+    account_id, limit = account(EXTERNAL), {"name": "Calls", "kind": "limit", "unit": "calls"}
+    http("PUT", "/v1/features/calls", limit)
+    watching = entitlements.Watch(
+        entitlements_pb.EntitlementServiceWatchRequest(account_id=account_id), metadata=metadata, timeout=30)
+    equal(next(watching).entitlements.version, 0)
+    granted = {"feature": "calls", "value": 5, "reason": "test"}
+    http("POST", f"/v1/accounts/{account_id}/grants", granted)
+    document = next(watching).entitlements
+    equal((document.version, document.features[0].value.limit), (1, 5))
+    asked = entitlements_pb.EntitlementServiceGetRequest(account_id=account_id)
+    equal(entitlements.Get(asked, metadata=metadata).entitlements.version, 1)
+    watching.cancel()
+    ask = entitlements_pb.ReserveRequest(account_id=account_id, feature="calls", quantity=4)
+    ask.ttl.FromSeconds(60)
+    reserved = entitlements.Reserve(ask, metadata=metadata)
+    equal(reserved.usage.left, 1)
+    code, reason, fields = refused(lambda: entitlements.Reserve(ask, metadata=metadata))
+    equal((code, reason, fields), (grpc.StatusCode.FAILED_PRECONDITION, "LIMIT_REACHED", ["quantity"]))
+    of = {"account_id": account_id, "reservation_id": reserved.reservation_id}
+    equal(entitlements.Confirm(entitlements_pb.ConfirmRequest(quantity=1, **of), metadata=metadata).usage.left, 4)
+    code, reason, _ = refused(lambda: entitlements.Release(entitlements_pb.ReleaseRequest(**of), metadata=metadata))
+    equal((code, reason), (grpc.StatusCode.FAILED_PRECONDITION, "RESERVATION_ENDED"))
+    check = entitlements_pb.CheckRequest(account_id=account_id, feature="calls")
+    checked = entitlements.Check(check, metadata=metadata)
+    equal((checked.allowed, checked.reason, checked.usage.used), (True, entitlements_pb.CHECK_REASON_GRANTED, 1))
+
+
 make_tenant()
 step(a_payment_is_in_the_balance)
 step(authorize_capture_refund_void)
@@ -233,6 +250,7 @@ step(a_repeated_call_has_the_same_answer)
 step(pages)
 step(errors_have_details)
 step(a_deadline_is_kept)
+step(entitlements_are_read_watched_and_reserved)
 step(flags_are_evaluated_and_followed)
 step(flags_need_a_secret)
 print(f"{counts['passed']} passed, {counts['failed']} failed")
