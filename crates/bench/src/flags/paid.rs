@@ -19,9 +19,11 @@ use crate::target::Target;
 use crate::{parse_span, raise_open_files};
 
 mod follow;
+mod grpc_watches;
 pub mod shop;
 
-use follow::Kind;
+use follow::{Kind, Streams};
+use grpc_watches::Watches;
 use shop::{Sample, Shop};
 
 /// How long a change may take until it counts as missed.
@@ -36,6 +38,9 @@ pub struct Args {
     /// The server: ws://HOST:PORT.
     #[arg(long, value_name = "URL", default_value = "ws://127.0.0.1:8080")]
     url: String,
+    /// The server's gRPC listener, for `--type grpc`: HOST:PORT.
+    #[arg(long, value_name = "HOST:PORT", required_if_eq("kind", "grpc"))]
+    grpc: Option<String>,
     /// The server that purchases go to, where it is another one: http://HOST:PORT.
     #[arg(long, value_name = "URL")]
     shop_url: Option<String>,
@@ -189,6 +194,13 @@ impl Args {
                 .await?;
         let accounts = shop.accounts(self.held).await?;
         let secret = shop.secret("client").await?;
+        let watches = match &self.grpc {
+            Some(grpc) => {
+                let grpc = Target::parse("--grpc", grpc)?;
+                Some(Watches::new(grpc, &secret, self.held, self.timeout)?)
+            }
+            None => None,
+        };
         let opener = Opener {
             target,
             secret,
@@ -196,10 +208,11 @@ impl Args {
             users: shop.prefix.clone(),
             timeout: self.timeout,
         };
+        let streams = Streams { opener, watches };
         let waiting = accounts.iter().map(|_| RefCell::default()).collect();
         let run = Rc::new(Run { shop, accounts, waiting, counts: Counts::default() });
         let before = used()?;
-        self.connect(Rc::new(opener), &run).await;
+        self.connect(Rc::new(streams), &run).await;
         let (held, held_at) = (used()?, Instant::now());
         let switching = self.switch.then(|| tokio::task::spawn_local(switch(Rc::clone(&run))));
         self.buy(&run).await?;
@@ -218,19 +231,19 @@ impl Args {
     }
 
     /// Opens all connections, and returns once each has its values or is lost.
-    async fn connect(&self, opener: Rc<Opener>, run: &Rc<Run>) {
+    async fn connect(&self, streams: Rc<Streams>, run: &Rc<Run>) {
         let (ready, mut readies) = mpsc::unbounded_channel();
         let started = Instant::now();
         for n in 0..self.held {
             let due = Duration::from_secs_f64(f64::from(n) / f64::from(self.rate));
             tokio::time::sleep_until(started + due).await;
-            let (opener, run, ready) = (Rc::clone(&opener), Rc::clone(run), ready.clone());
+            let (streams, run, ready) = (Rc::clone(&streams), Rc::clone(run), ready.clone());
             let (kind, source) = (self.kind, source(n as usize, self.sources));
             tokio::task::spawn_local(async move {
                 let user = run.shop.user(n);
                 let changed = |is_on, at| run.changed(n, is_on, at);
                 if let Err(failure) =
-                    follow::follow(kind, &opener, (n, &user, source), ready, changed).await
+                    follow::follow(kind, &streams, (n, &user, source), ready, changed).await
                 {
                     add(&run.counts.lost);
                     run.failure(|| format!("a connection was lost: {failure}"));

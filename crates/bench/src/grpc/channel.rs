@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use h2::RecvStream;
 use h2::client::{ResponseFuture, SendRequest};
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version};
@@ -23,6 +24,10 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
 /// A message's prefix: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
+/// The largest message of a stream that is read.
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// The metadata with the code of a call.
+const STATUS: &str = "grpc-status";
 
 /// The codes of gRPC by number.
 const CODES: [&str; 17] = [
@@ -191,6 +196,51 @@ impl Channel {
     }
 }
 
+/// The messages of a call that answers with a stream.
+pub struct Messages {
+    body: RecvStream,
+    received: BytesMut,
+}
+
+impl Messages {
+    /// Waits for the head of the response.
+    pub async fn of(response: ResponseFuture) -> Result<Self, Failure> {
+        let response = response.await?;
+        if response.status() != StatusCode::OK {
+            return Err(Failure::Http(response.status()));
+        }
+        // A call that is refused has its status in the head.
+        if response.headers().contains_key(STATUS) {
+            check_status(response.headers())?;
+        }
+        Ok(Self { body: response.into_body(), received: BytesMut::new() })
+    }
+
+    /// The next message; `None` where the stream ended.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            if let [0, a, b, c, d, ..] = *self.received {
+                let length =
+                    usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+                if length > MESSAGE_BYTES_MAX {
+                    return Err(Failure::Malformed("a message above 1 MiB"));
+                }
+                if self.received.len() >= PREFIX_BYTES + length {
+                    let framed = self.received.split_to(PREFIX_BYTES + length);
+                    return Ok(Some(framed.freeze().slice(PREFIX_BYTES..)));
+                }
+            }
+            let Some(part) = self.body.data().await else {
+                let trailers = self.body.trailers().await?;
+                return check_status(&trailers.unwrap_or_default()).map(|()| None);
+            };
+            let part = part?;
+            self.body.flow_control().release_capacity(part.len())?;
+            self.received.extend_from_slice(&part);
+        }
+    }
+}
+
 /// Reads the response of a call.
 pub async fn answer(response: ResponseFuture) -> Result<Bytes, Failure> {
     let response = response.await?;
@@ -214,7 +264,7 @@ pub async fn answer(response: ResponseFuture) -> Result<Bytes, Failure> {
 }
 
 fn check_status(metadata: &HeaderMap) -> Result<(), Failure> {
-    let status = metadata.get("grpc-status").ok_or(Failure::Malformed("no grpc-status"))?;
+    let status = metadata.get(STATUS).ok_or(Failure::Malformed("no grpc-status"))?;
     if status == "0" {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 mod answers;
-mod channel;
+pub mod channel;
 mod client;
 mod delay;
 mod floor;

@@ -273,6 +273,29 @@ fn invalid_grpc_settings_are_reported_before_the_load() {
     check(&["--user", "a:b"], 2, "--user: only visible");
 }
 
+/// Purchases and refunds arrive on each kind of connection, and on that of their account alone.
+#[test]
+fn purchases_are_followed_on_streams_and_over_ofrep_and_grpc() {
+    let server = grpc_server();
+    let url = server.url.replace("http://", "ws://");
+    let grpc = server.grpc_url.as_deref().unwrap();
+    let load = ["--held", "10", "--purchases", "10", "--duration", "1s", "--revoke", "--json"];
+    for kind in ["client", "ofrep", "grpc"] {
+        let on = ["bench", "flags", "paid", "--url", &url, "--grpc", grpc, "--type", kind];
+        let report = json(&run(&[&on[..], &load].concat()));
+        assert_eq!((&report["held"], &report["purchases"]), (&10.into(), &10.into()), "{report}");
+        for wrong in ["lost", "failed", "missed", "wrong"] {
+            assert_eq!(report[wrong], 0, "{kind}: {report}");
+        }
+        for what in ["paid_to_on_ms", "refund_to_off_ms"] {
+            assert!(above_zero(&report[what]["p99"]), "{kind}: {report}");
+        }
+    }
+    let output = run(&["bench", "flags", "paid", "--url", &url, "--type", "grpc"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--grpc <HOST:PORT>"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn demo_runs_once() {
     let output = run(&["demo", "--once", "--listen", "127.0.0.1:0"]);

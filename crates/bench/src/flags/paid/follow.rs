@@ -10,6 +10,7 @@ use tokio::net::TcpSocket;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::grpc_watches::Watches;
 use super::shop::FLAG;
 use crate::connection::Connection;
 use crate::flags::socket::{Failure, Opener, Socket};
@@ -24,6 +25,15 @@ pub enum Kind {
     Client,
     /// OFREP's event streams, each of which has the flag evaluated again.
     Ofrep,
+    /// gRPC watches, a hundred on a connection.
+    Grpc,
+}
+
+/// What opens them.
+pub struct Streams {
+    pub opener: Opener,
+    /// There where the server's gRPC listener is known.
+    pub watches: Option<Watches>,
 }
 
 /// A user: its number, its key, and the address that it connects from.
@@ -32,14 +42,19 @@ type Who<'a> = (u32, &'a str, Ipv4Addr);
 /// Drops `ready` once the user's first values are there, and then reports each change of the flag.
 pub async fn follow(
     kind: Kind,
-    opener: &Opener,
+    streams: &Streams,
     who: Who<'_>,
     ready: mpsc::UnboundedSender<()>,
     changed: impl Fn(bool, Instant),
 ) -> Result<(), Failure> {
+    let opener = &streams.opener;
     match kind {
         Kind::Client => client(opener, who, ready, changed).await,
         Kind::Ofrep => ofrep(opener, who, ready, changed).await,
+        Kind::Grpc => {
+            let watches = streams.watches.as_ref().ok_or("no gRPC listener")?;
+            watches.follow((who.0, who.1), ready, changed).await
+        }
     }
 }
 
