@@ -64,6 +64,11 @@ class Purchases:
             await self.crash.send(self.crash.api, "POST", f"/1.0/kb/accounts/{account.id}/paymentMethods?isDefault=true", {
                 "pluginName": load.EXTERNAL})
 
+    def shows(self, client):
+        """Whether a client shows its user the flag as on."""
+        _, digest = client.held.items.get((client.user["keyId"], FLAG), (0, None))
+        return digest == self.on
+
     def hear(self, items):
         """Takes note of what a client was shown of its account; the other items."""
         for (user, flag), (_, digest) in items.items():

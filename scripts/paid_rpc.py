@@ -1,6 +1,11 @@
 """What gRPC says of accounts and of their users' flags, where Python's gRPC is installed."""
 
+import os
+
 import grpc_stubs
+
+# It reports each process that is started beside it.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 try:
     import grpc
