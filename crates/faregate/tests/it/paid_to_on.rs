@@ -125,6 +125,10 @@ fn another_front_shows_what_was_bought_at_this_one() {
     let imported = client.post("/v1/environments/dev/import", &flags());
     assert_eq!(imported.status, 200, "{}", imported.text());
     let browser = secret(&client, "client");
+    eventually("the flags are at the other front", || {
+        let (_, first) = connect(cluster.other_front(), &browser, "nobody", 0);
+        (shown(&first).len() == 3).then_some(())
+    });
     // Accounts of several partitions.
     for _ in 0..8 {
         let buyer = account(&client, "__EXTERNAL_PAYMENT__");

@@ -30,6 +30,14 @@ impl Scratch {
         scratch
     }
 
+    /// Ends all connections to it.
+    pub fn end_sessions(&self) {
+        self.run(&format!(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{}'",
+            self.name
+        ));
+    }
+
     /// Runs a statement on the server, beside the test's own database.
     fn run(&self, sql: &str) {
         let server = Database::parse(&format!("{} dbname=postgres", self.server)).unwrap();
@@ -76,7 +84,7 @@ impl Scratch {
         (status.code(), String::from_utf8(text).unwrap())
     }
 
-    fn launch(&self) -> Launch {
+    pub fn launch(&self) -> Launch {
         Launch::usual().env("FAREGATE_DATABASE_URL", &self.url())
     }
 }
@@ -191,10 +199,7 @@ fn a_server_that_loses_its_connections_goes_on() {
     let account = account(&client, "__EXTERNAL_PAYMENT__");
     purchase(&client, &account, "10", "");
     for _ in 0..3 {
-        scratch.run(&format!(
-            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{}'",
-            scratch.name
-        ));
+        scratch.end_sessions();
         let path = format!("/1.0/kb/accounts/{account}/payments");
         let body = serde_json::json!({ "transactionType": "PURCHASE", "amount": "1" });
         eventually("a payment works again", || {

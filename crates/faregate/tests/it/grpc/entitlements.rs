@@ -22,13 +22,20 @@ use crate::entitlements::{monthly, sell};
 use crate::flags_streams::secret;
 use crate::gateways::account;
 use crate::paid_to_on::{SIMULATOR, buy, refund, start as start_with_flags};
-use crate::process::{Launch, Server};
+use crate::postgres::Scratch;
+use crate::process::{Launch, Server, eventually};
 
-/// A server that sells the offer, and its administrator by HTTP and by gRPC.
-fn start(launch: Launch) -> (Server, Client, Caller) {
+/// A server that sells the offer, and its administrator by HTTP.
+fn start_server(launch: Launch) -> (Server, Client) {
     let server = Server::start_with(launch.grpc());
     let client = server.tenant();
     sell(&client, &monthly());
+    (server, client)
+}
+
+/// The same, and its administrator by gRPC.
+fn start(launch: Launch) -> (Server, Client, Caller) {
+    let (server, client) = start_server(launch);
     let caller = Caller::of(&server);
     (server, client, caller)
 }
@@ -173,6 +180,7 @@ async fn the_document_is_that_of_http() {
     reserve(&caller, reserve_seats(&buyer, 2)).await.unwrap();
     let document = get(&caller, &buyer).await.unwrap();
     assert_eq!(document.account_id, buyer);
+    assert_eq!(document.features[1].usage.unwrap().left, 3);
     assert_eq!(shown(&document), (2, vec![("pro", json!(true)), ("seats", json!(5))]));
     let http = client.get(&format!("/v1/accounts/{buyer}/entitlements")).json();
     assert_eq!(http["version"], 2);
@@ -438,7 +446,9 @@ async fn watches_of_a_network_are_bounded_and_end_with_the_server() {
     server.signal("-TERM");
     let ended = (Code::Unavailable, "STOPPING".to_owned(), vec![]);
     assert_eq!(refused(next(&mut first).await), ended);
-    let (status, said) = server.wait();
+    // The client goes on reading: it has to acknowledge that the connection ends.
+    let waiting = tokio::task::spawn_blocking(move || server.wait());
+    let (status, said) = waiting.await.unwrap();
     assert!(status.success(), "{said}");
     assert!(!said.contains("the drain deadline has passed"), "{said}");
 }
@@ -494,23 +504,52 @@ async fn flags_follow_what_the_account_of_their_user_has() {
     assert_eq!(values(&changed.flags), [("gated", true)]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[test]
 #[ignore = "needs Kafka and PostgreSQL: conformance/run"]
-async fn a_watch_at_another_front_has_what_was_bought_at_this_one() {
-    let cluster = tokio::task::spawn_blocking(|| Cluster::start_with(&[])).await.unwrap();
+fn a_watch_at_another_front_has_what_was_bought_at_this_one() {
+    let cluster = Cluster::start_with(&[]);
     let [client, _other] = cluster.tenant();
     sell(&client, &monthly());
-    let caller = Caller::of(cluster.other_front());
-    // Accounts of several partitions.
-    for _ in 0..8 {
-        let buyer = account(&client, "__EXTERNAL_PAYMENT__");
-        let mut watching = watch(&caller, &buyer).await.unwrap();
+    let follow = async {
+        let caller = Caller::of(cluster.other_front());
+        // Accounts of several partitions.
+        for _ in 0..8 {
+            let buyer = account(&client, "__EXTERNAL_PAYMENT__");
+            let mut watching = watch(&caller, &buyer).await.unwrap();
+            assert_eq!(next(&mut watching).await.unwrap().version, 0);
+            let payment = buy(&client, &buyer);
+            assert_eq!(version(&mut watching, 1).await.features.len(), 2);
+            let reserved = reserve(&caller, reserve_seats(&buyer, 1)).await.unwrap();
+            confirm(&caller, (&buyer, &reserved.reservation_id), None).await.unwrap();
+            refund(&client, &payment);
+            assert_eq!(shown(&version(&mut watching, 2).await), (2, vec![]));
+        }
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(follow);
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
+fn a_watch_goes_on_where_the_database_loses_its_connections() {
+    let scratch = Scratch::new();
+    let (server, client) = start_server(scratch.launch());
+    let buyer = account(&client, SIMULATOR);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut watching = runtime.block_on(async {
+        let mut watching = watch(&Caller::of(&server), &buyer).await.unwrap();
         assert_eq!(next(&mut watching).await.unwrap().version, 0);
-        let payment = buy(&client, &buyer);
-        assert_eq!(next(&mut watching).await.unwrap().features.len(), 2);
-        let reserved = reserve(&caller, reserve_seats(&buyer, 1)).await.unwrap();
-        confirm(&caller, (&buyer, &reserved.reservation_id), None).await.unwrap();
-        refund(&client, &payment);
-        assert_eq!(shown(&next(&mut watching).await.unwrap()), (2, vec![]));
+        watching
+    });
+    for _ in 0..5 {
+        scratch.end_sessions();
+        let body = json!({ "feature": "pro", "value": true, "reason": "goodwill" });
+        eventually("a grant works again", || {
+            let granted = client.post(&format!("/v1/accounts/{buyer}/grants"), &body);
+            assert!(matches!(granted.status, 201 | 503), "{}", granted.text());
+            (granted.status == 201).then_some(())
+        });
+        // A commit that was in doubt may have happened too.
+        let document = client.get(&format!("/v1/accounts/{buyer}/entitlements")).json();
+        runtime.block_on(version(&mut watching, document["version"].as_i64().unwrap()));
     }
 }
