@@ -44,8 +44,8 @@ use crate::breaker::Breakers;
 use crate::lane::Lane;
 use crate::partition::{Answer, Partition, Work};
 use crate::ports::{
-    Bookkeeping, Checked, Gateway, LedgerTotal, Page, Queries, ROWS_MAX, Store, StoreError,
-    due_outcomes,
+    Bookkeeping, Bought, BoughtBy, Checked, Gateway, LedgerTotal, Page, Queries, ROWS_MAX, Store,
+    StoreError, due_outcomes,
 };
 use crate::queue::{self, Queue, QueuePosition, Route, SimulatedWork};
 use crate::readers::Readers;
@@ -169,6 +169,7 @@ pub(crate) struct Shared {
     access_generation: AtomicI64,
     followers: Mutex<Vec<watch::Receiver<Seq>>>,
     pub(crate) balances: Together<(TenantNo, AccountId), Option<Vec<LedgerTotal>>>,
+    pub(crate) bought: Together<(TenantNo, AccountId, BoughtBy), Arc<Bought>>,
     pub(crate) checks: Together<(TenantNo, AccountId, String), Arc<Checked>>,
     notifications: Notifications,
     pub(crate) attention: Notify,
@@ -403,6 +404,19 @@ impl Engine {
     ) -> Result<Arc<Checked>, Unavailable> {
         let most = self.shared.options.reads_waiting_max;
         self.shared.checks.ask(self, (tenant, account, feature), most).await
+    }
+
+    /// Reads what there is of a purchase that was begun. Those that are asked for at the same time are read at once.
+    ///
+    /// # Errors
+    /// See [`Engine::read`].
+    pub async fn read_bought(
+        &self,
+        (tenant, account): (TenantNo, AccountId),
+        by: BoughtBy,
+    ) -> Result<Arc<Bought>, Unavailable> {
+        let most = self.shared.options.reads_waiting_max;
+        self.shared.bought.ask(self, (tenant, account, by), most).await
     }
 
     /// Executes what a queue brought that keeps what was read: in the order of the calls, and again
@@ -708,6 +722,10 @@ impl Shared {
             balances: Together::new(
                 |queries, accounts| queries.balances(accounts),
                 |engine| &engine.shared.balances,
+            ),
+            bought: Together::new(
+                |queries, asked| queries.bought(asked),
+                |engine| &engine.shared.bought,
             ),
             checks: Together::new(
                 |queries, asked| queries.checked(asked),

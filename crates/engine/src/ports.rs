@@ -55,7 +55,7 @@ pub use self::control::{ControlDecision, ControlRequest};
 pub use self::custom_fields::{CustomFieldQueries, FieldSearch};
 pub use self::customers::CustomerQueries;
 pub use self::disputes::{DisputeFilter, DisputeQueries};
-pub use self::entitlements::{EntitlementAudience, EntitlementQueries};
+pub use self::entitlements::{Bought, BoughtBy, EntitlementAudience, EntitlementQueries};
 pub use self::export::{ExportKey, ExportPart, ExportPoint, ExportQueries};
 pub use self::flags::{Audience, EnvironmentFile, FlagQueries};
 pub use self::followers::{

@@ -1,12 +1,33 @@
 //! Reads about features, offers, purchases and what accounts may do.
 
+use std::sync::Arc;
+
 use domain::entitlement::Entitlements;
 use domain::feature::Feature;
 use domain::offer::Offer;
+use domain::payment::PaymentFile;
 use domain::purchase::Purchase;
-use domain::{AccountId, PurchaseId, Revision, Seq, TenantNo};
+use domain::{AccountId, PaymentId, PurchaseId, Revision, Seq, TenantNo};
 
 use super::{Page, StoreError};
+
+/// What a purchase is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BoughtBy {
+    /// Its payment, which may be none of a purchase.
+    Payment(PaymentId),
+    /// Its id: it was free.
+    Purchase(PurchaseId),
+}
+
+/// What there is of a purchase that was begun.
+#[derive(Clone, Debug)]
+pub struct Bought {
+    pub payment: Option<PaymentFile>,
+    pub purchase: Option<Purchase>,
+    /// What the account is entitled to; `None` where nothing ever was granted to it.
+    pub entitlements: Option<Entitlements>,
+}
 
 /// Reads about features, offers, purchases and what accounts may do. Lists of features and offers are in the order of
 /// their keys.
@@ -111,6 +132,15 @@ pub trait EntitlementQueries: Send + Sync {
         let none = || Entitlements::none_of(tenant, account, Revision::first(Seq(0)));
         Ok(Some(known.unwrap_or_else(none)))
     }
+
+    /// What there is of purchases that were begun, in their order.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn bought(
+        &self,
+        asked: &[(TenantNo, AccountId, BoughtBy)],
+    ) -> Result<Vec<Arc<Bought>>, StoreError>;
 
     /// What accounts of a tenant are entitled to, in the order of their ids, behind one; at most `limit`.
     ///

@@ -1,6 +1,6 @@
 //! Reads of features, offers, purchases and what accounts may do.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use domain::account_user::{USERS_MAX, spelled_account, user_claim};
 use domain::claim::ClaimKind;
@@ -9,9 +9,9 @@ use domain::feature::Feature;
 use domain::offer::Offer;
 use domain::purchase::Purchase;
 use domain::{AccountId, PurchaseId, Seq, TenantNo};
-use engine::ports::{AccountQueries as _, EntitlementQueries, Page, StoreError};
+use engine::ports::{AccountQueries as _, Bought, BoughtBy, EntitlementQueries, Page, StoreError};
 
-use super::{SqlQueries, window};
+use super::{SqlQueries, payments, window};
 use crate::driver::{Cells, Value};
 use crate::rows::{self, claim_hash};
 use crate::tables::{ACCOUNT_USER, ENTITLEMENTS, FEATURE, OFFER, OFFER_VERSION, PURCHASE};
@@ -122,6 +122,35 @@ impl EntitlementQueries for SqlQueries {
     ) -> Result<Option<Entitlements>, StoreError> {
         let of_account = [no.into(), account.into()];
         self.read(|reader| reader.query_one(&SELECT_ENTITLEMENTS, &of_account, rows::entitlements))
+    }
+
+    fn bought(
+        &self,
+        asked: &[(TenantNo, AccountId, BoughtBy)],
+    ) -> Result<Vec<Arc<Bought>>, StoreError> {
+        // One read: a purchase goes with its payment, and a file is locked once.
+        self.snapshot(|reader| {
+            let read = |&(no, account, by): &(TenantNo, AccountId, BoughtBy)| {
+                let (payment, id) = match by {
+                    BoughtBy::Purchase(id) => (None, Some(id)),
+                    BoughtBy::Payment(id) => {
+                        let payment = payments::by_id(reader, no, id)?;
+                        let purchase = payment.as_ref().and_then(|it| it.payment.purchase);
+                        (payment, purchase)
+                    }
+                };
+                let by_id = |id: PurchaseId| {
+                    let key = [no.into(), id.into()];
+                    reader.query_one(&SELECT_PURCHASE, &key, rows::purchase)
+                };
+                let purchase = id.map_or(Ok(None), by_id)?;
+                let of_account = [no.into(), account.into()];
+                let entitlements =
+                    reader.query_one(&SELECT_ENTITLEMENTS, &of_account, rows::entitlements)?;
+                Ok(Arc::new(Bought { payment, purchase, entitlements }))
+            };
+            asked.iter().map(read).collect()
+        })
     }
 
     fn account_of_user(&self, no: TenantNo, key: &str) -> Result<Option<AccountId>, StoreError> {

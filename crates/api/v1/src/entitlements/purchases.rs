@@ -13,6 +13,7 @@ use domain::reply::EntitlementReply;
 use domain::{AccountId, Command, PaymentMethodId, PaymentReply, PaymentResult, PurchaseId, Reply};
 use engine::access::TenantRef;
 use engine::entitlements::Document;
+use engine::ports::BoughtBy;
 use engine::time::rfc3339;
 use http::StatusCode;
 use http::header::LOCATION;
@@ -169,17 +170,9 @@ async fn answer(
     reply: Reply,
 ) -> Result<Response, Error> {
     let no = tenant.no;
-    let (purchase, paid) = match reply {
-        Reply::Entitlement(EntitlementReply::Bought(id)) => (id, None),
-        Reply::Payment(reply) => {
-            let payment = reply.payment;
-            let file = api.engine.read(move |queries| queries.payment(no, payment)).await?;
-            let bought = file.as_ref().and_then(|it| it.payment.purchase);
-            let (Some(purchase), Some(file)) = (bought, file) else {
-                return Err(unexpected());
-            };
-            (purchase, Some((reply, file)))
-        }
+    let (by, paid) = match reply {
+        Reply::Entitlement(EntitlementReply::Bought(id)) => (BoughtBy::Purchase(id), None),
+        Reply::Payment(reply) => (BoughtBy::Payment(reply.payment), Some(reply)),
         Reply::PaymentAborted(it) => {
             return Err(Error::PurchaseFailed(PurchaseFailed::Aborted { reason: it.reason }));
         }
@@ -193,29 +186,30 @@ async fn answer(
         | Reply::Entitlement(_)
         | Reply::Imported { .. } => return Err(unexpected()),
     };
-    let location = format!("/v1/accounts/{account}/purchases/{purchase}");
-    let status = paid.as_ref().map_or(Ok(StatusCode::CREATED), |(reply, _)| status_of(reply))?;
-    let waits = paid.as_ref().filter(|_| status == StatusCode::ACCEPTED);
-    let waits = waits.map(|(reply, _)| (reply.payment, reply.transaction));
-    let read = move |queries: &dyn engine::ports::Queries| {
-        let open = match waits {
-            Some((payment, transaction)) => {
-                let mut open = queries.outstanding_of(no, payment)?.into_iter();
-                open.find(|it| it.transaction_id == transaction)
-            }
-            None => None,
-        };
-        Ok((queries.purchase(no, purchase)?, queries.entitlements(no, account)?, open))
+    let status = paid.as_ref().map_or(Ok(StatusCode::CREATED), status_of)?;
+    let found = api.engine.read_bought((no, account), by).await?;
+    let purchase = found.purchase.as_ref().ok_or_else(unexpected)?;
+    let location = format!("/v1/accounts/{account}/purchases/{}", purchase.id);
+    let open = match paid.as_ref().filter(|_| status == StatusCode::ACCEPTED) {
+        Some(&PaymentReply { payment, transaction, .. }) => {
+            let open = api.engine.read(move |queries| queries.outstanding_of(no, payment)).await?;
+            open.into_iter().find(|it| it.transaction_id == transaction)
+        }
+        None => None,
     };
-    let (purchase, entitlements, open) = api.engine.read(read).await?;
-    let purchase = purchase.ok_or_else(unexpected)?;
     let next_action = open.as_ref().and_then(|it| next_action(api, it));
     let holding = holding(api, tenant.entitlements_held_us);
     let bought = Bought {
-        purchase: view(&purchase),
+        purchase: view(purchase),
         payment: paid
-            .map(|(reply, file)| PurchasePayment { next_action, ..payment_view(&reply, &file) }),
-        entitlements: EntitlementsView::of(&Document::of(account, entitlements.as_ref(), holding)),
+            .as_ref()
+            .zip(found.payment.as_ref())
+            .map(|(reply, file)| PurchasePayment { next_action, ..payment_view(reply, file) }),
+        entitlements: EntitlementsView::of(&Document::of(
+            account,
+            found.entitlements.as_ref(),
+            holding,
+        )),
     };
     Ok((status, [(LOCATION, location)], Json(bought)).into_response())
 }
