@@ -65,6 +65,8 @@ pub enum PurchaseMutant {
     StaysOn,
     /// The timers of entitlements are forgotten.
     DropsTimer,
+    /// Grants are loaded as if they never ended.
+    ForgetsEnds,
     /// Closed accounts are loaded as open ones.
     ForgetsClosing,
     /// The offer for newcomers is not loaded.
@@ -103,6 +105,8 @@ pub struct Tally {
     /// Timers of entitlements that fired.
     pub fired: usize,
     pub deaths: usize,
+    /// Owners whose partition went to another one while they ran.
+    pub moves: usize,
     /// Messages that users' streams received.
     pub seen: usize,
     /// Users who came back to what they had.
@@ -259,6 +263,7 @@ impl World {
             99..=107 => self.map_users(),
             108..=151 => self.change_screens(),
             152..=154 => self.lose_commit(),
+            155..=156 => self.move_partition(),
             _ => {
                 self.tally.deaths += 1;
                 self.partition = opened(&self.disk, &self.settings, (self.mutant, &self.notes));
@@ -295,20 +300,25 @@ impl World {
         }
     }
 
+    /// Another process takes the partition over. The one before goes on to run, and writes nothing any more.
+    fn move_partition(&mut self) -> Result<(), String> {
+        let new = opened(&self.disk, &self.settings, (self.mutant, &self.notes));
+        let open = self.accounts.iter().filter(|it| !self.model.is_closed(**it));
+        let account = *self.random.pick(&open.copied().collect::<Vec<_>>());
+        let (_, late) = self.process(any_grant(account));
+        self.partition = new;
+        self.tally.moves += 1;
+        match late.is_committed() {
+            true => Err("who does not own the partition any more writes nothing".to_owned()),
+            false => Ok(()),
+        }
+    }
+
     /// A grant is never committed: the process dies.
     fn lose_commit(&mut self) -> Result<(), String> {
         let account = *self.random.pick(&self.accounts);
-        let grant = GrantFeature {
-            account,
-            feature: "seats".to_owned(),
-            value: FeatureValue::Limit(100),
-            from: None,
-            until: None,
-            reason: "goodwill".to_owned(),
-        };
         self.notes.fail_next();
-        let command = EntitlementCommand::Grant(Box::new(grant)).into();
-        if self.process(command).1.is_committed() {
+        if self.process(any_grant(account)).1.is_committed() {
             return Err("a commit that fails is none".to_owned());
         }
         let lost = self.notes.take_lost();
@@ -658,6 +668,19 @@ impl World {
         let problems = self.disk.problems();
         if problems.is_empty() { Ok(()) } else { Err(format!("{problems:?}")) }
     }
+}
+
+/// A grant that would be seen.
+fn any_grant(account: AccountId) -> Command {
+    let grant = GrantFeature {
+        account,
+        feature: "seats".to_owned(),
+        value: FeatureValue::Limit(100),
+        from: None,
+        until: None,
+        reason: "goodwill".to_owned(),
+    };
+    EntitlementCommand::Grant(Box::new(grant)).into()
 }
 
 /// A limit, or 1 for what is on.

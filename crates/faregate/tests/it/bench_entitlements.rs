@@ -17,37 +17,6 @@ fn above_zero(value: &Value) -> bool {
 }
 
 #[test]
-fn purchases_refunds_and_their_streams_are_measured() {
-    let server = Server::start();
-    let url = server.url.replace("http://", "ws://");
-    for kind in ["client", "ofrep"] {
-        let it = report(&[
-            "flags",
-            "paid",
-            "--url",
-            &url,
-            "--type",
-            kind,
-            "--held",
-            "20",
-            "--purchases",
-            "20",
-            "--duration",
-            "1s",
-            "--revoke",
-        ]);
-        let counts = ["purchases", "failed", "missed", "wrong", "lost"].map(|name| &it[name]);
-        assert_eq!(
-            counts,
-            [&json!(20), &json!(0), &json!(0), &json!(0), &json!(0)],
-            "{kind}: {it}"
-        );
-        assert!(above_zero(&it["paid_to_on_ms"]["p50"]), "{it}");
-        assert!(above_zero(&it["refund_to_off_ms"]["max"]), "{it}");
-    }
-}
-
-#[test]
 fn checks_usage_and_purchases_are_measured() {
     let server = Server::start();
     let pid = server.pid().to_string();

@@ -10,7 +10,7 @@ use domain::feature::FeatureValue;
 use domain::payment::ReplyKey;
 use domain::read::Read;
 use domain::timer::TimerKind;
-use domain::{AccountId, Event, Settings};
+use domain::{AccountId, Event, PartitionNo, Settings};
 use engine::partition::Partition;
 use engine::ports::{Batch, Loaded, Opened, Store, StoreError};
 use store::Share;
@@ -84,6 +84,10 @@ impl Store for Planted {
             let all = loaded.state.entitlements.values_mut().flatten();
             all.for_each(|it| it.bought.clear());
         }
+        if self.mutant == Some(PurchaseMutant::ForgetsEnds) {
+            let all = loaded.state.entitlements.values_mut().flatten();
+            all.flat_map(|it| &mut it.grants).for_each(|it| it.until = None);
+        }
         if self.mutant == Some(PurchaseMutant::ForgetsClosing) {
             loaded.state.closed_accounts.clear();
         }
@@ -111,9 +115,6 @@ impl Store for Planted {
         for entry in &mut entries {
             let is_timer = entry.command == "ContinueEntitlements";
             entry.changes.retain(|it| !self.is_lost(it, is_timer));
-            for event in &entry.events {
-                self.note(event);
-            }
         }
         let Batch { replies, sequences, queue_offset, .. } = batch;
         self.store.commit(&Batch {
@@ -122,7 +123,9 @@ impl Store for Planted {
             bookkeeping: batch.bookkeeping.clone(),
             sequences: *sequences,
             queue_offset: *queue_offset,
-        })
+        })?;
+        batch.entries.iter().flat_map(|it| &it.events).for_each(|it| self.note(it));
+        Ok(())
     }
 }
 
@@ -169,13 +172,16 @@ impl Planted {
     }
 }
 
+/// As of several: who has lost a partition then never takes it back.
+const SHARE: Share = Share { partition: PartitionNo::FIRST, partitions: 2 };
+
 /// A process that starts on what is there.
 pub(super) fn opened(
     disk: &MemoryDisk,
     settings: &Arc<Settings>,
     (mutant, notes): (Option<PurchaseMutant>, &Notes),
 ) -> Partition<Planted> {
-    let (store, notes) = (disk.connect(Share::WHOLE), notes.clone());
+    let (store, notes) = (disk.connect(SHARE), notes.clone());
     let store = Planted { store, mutant, notes, grants: BTreeMap::new() };
     Partition::open(store, Arc::clone(settings)).expect("memory is always there")
 }

@@ -20,13 +20,15 @@ fn accounts_have_what_they_paid_for() {
         all.mapped += tally.mapped;
         all.fired += tally.fired;
         all.deaths += tally.deaths;
+        all.moves += tally.moves;
         all.seen += tally.seen;
         all.returns += tally.returns;
     }
     let Tally { paid, returned, duplicates, late, refused, corrected, .. } = all;
-    let Tally { newcomers, mapped, fired, deaths, seen, returns, .. } = all;
+    let Tally { newcomers, mapped, fired, deaths, moves, seen, returns, .. } = all;
     let money = [paid, returned, duplicates, late, refused, corrected];
-    let mut counts = money.into_iter().chain([newcomers, mapped, fired, deaths, seen, returns]);
+    let mut counts =
+        money.into_iter().chain([newcomers, mapped, fired, deaths, moves, seen, returns]);
     assert!(counts.all(|count| count > 50), "each happens often: {all:?}");
 }
 
@@ -43,6 +45,7 @@ fn planted_bugs_are_found() {
     check(PurchaseMutant::GrantsUnpaid, "an account has what it paid for");
     check(PurchaseMutant::ForgetsBought, "what may not be bought is refused");
     check(PurchaseMutant::StaysOn, "an account has what it paid for");
+    check(PurchaseMutant::ForgetsEnds, "an account has what it paid for");
     check(PurchaseMutant::DropsTimer, "the last event says what the account has");
     check(PurchaseMutant::ForgetsNewcomers, "an account has what it paid for");
     check(PurchaseMutant::ForgetsKeys, "a key is of one account");
