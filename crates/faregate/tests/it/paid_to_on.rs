@@ -151,7 +151,12 @@ fn a_flag_that_comes_to_depend_on_a_feature_is_right_at_once() {
     for key in ["gated", "ruled"] {
         assert_eq!(client.delete(&format!("/v1/flags/{key}?environment=dev")).status, 204);
     }
-    let (mut page, _) = connect(&server, &browser, &buyer, 0);
+    // Once the deletions are published: later they would be what comes next.
+    let mut page = eventually("the deleted flags are gone", || {
+        let (page, first) = connect(&server, &browser, &buyer, 0);
+        let flags = first["featureFlags"].as_array().unwrap().iter();
+        (flags.filter(|it| it["variation"].is_string()).count() == 1).then_some(page)
+    });
     buy(&client, &buyer);
     let change = json!({ "gate": "pro", "fallthrough": flags()["featureFlags"][0]["fallthrough"] });
     let path = "/v1/flags/plain?environment=dev";

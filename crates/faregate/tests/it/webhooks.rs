@@ -594,7 +594,7 @@ fn a_callback_that_has_gone_is_switched_off_until_it_is_registered_again() {
     register();
     let before = gone.received().len();
     assert_eq!(client.post(&resend, &to_it).status, 202);
-    eventually("it arrives", || (gone.received().len() == before + 1).then_some(()));
+    eventually("it arrives", || (gone.received().len() > before).then_some(()));
     let to_gone = deliveries(&client, "?endpoint=callback");
     assert_eq!(to_gone.last().unwrap()["status"], "given-up", "{to_gone:?}");
 }
