@@ -6,8 +6,8 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use domain::card_data::mask_pans;
 use domain::{AccountRejection, EntitlementRejection, FlagRejection, Rejection, TenantRejection};
-use engine::Unavailable;
 use engine::access::AccessError;
+use engine::{Reason, Unavailable};
 use http::StatusCode;
 use store::replays::REPLAYS_MAX;
 use web::{BodyError, Problem, WrongField};
@@ -157,6 +157,12 @@ impl PurchaseFailed {
 }
 
 impl Error {
+    /// What was asked for is committed, and cannot be shown: who sends it again without a key would have it done
+    /// twice, so that it is no refusal.
+    pub(crate) fn after_commit(_: Unavailable) -> Self {
+        Self::Unavailable(Reason::Repeated.into())
+    }
+
     /// There is no `what` of this name, of which the caller sent as much as it likes.
     pub(crate) fn not_found(what: &'static str, name: &str) -> Self {
         Self::NotFound { what, name: name.chars().take(64).collect() }

@@ -245,6 +245,38 @@ fn what_is_over_is_off() {
     assert_eq!(shown(&client, &account).0, []);
 }
 
+/// A purchase that is committed and cannot be shown is not refused: sent again without a key, it would be paid twice.
+#[test]
+fn who_is_not_shown_what_was_bought_is_not_asked_to_buy_again() {
+    let server = Server::start_with(Launch::usual().env("FAREGATE_ENGINE_READS_WAITING_MAX", "1"));
+    let client = server.tenant();
+    sell(&client, &monthly());
+    let mut unshown = 0;
+    for _ in 0..20 {
+        let buyers: Vec<String> = (0..24).map(|_| account(&client, SIMULATOR)).collect();
+        let answers: Vec<Answer> = std::thread::scope(|scope| {
+            let buying = buyers.iter().map(|it| scope.spawn(|| buy(&client, it, &wanted())));
+            let buying: Vec<_> = buying.collect();
+            buying.into_iter().map(|it| it.join().unwrap()).collect()
+        });
+        for (buyer, answer) in buyers.iter().zip(&answers) {
+            // This read may be refused too.
+            let bought = eventually("its purchases are read", || {
+                let listed = client.get(&format!("/v1/accounts/{buyer}/purchases"));
+                (listed.status == 200).then(|| listed.json()["purchases"].as_array().unwrap().len())
+            });
+            let is_unknown = answer.header("x-faregate-outcome") == Some("unknown");
+            let expected = usize::from(answer.status == 201 || is_unknown);
+            assert_eq!(bought, expected, "{} {}", answer.status, answer.text());
+            unshown += usize::from(is_unknown);
+        }
+        if unshown > 0 {
+            return;
+        }
+    }
+    panic!("each purchase was shown");
+}
+
 /// What is refused, with the status and the field or the type of the problem.
 #[test]
 fn refusals() {

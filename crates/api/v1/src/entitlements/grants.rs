@@ -176,7 +176,8 @@ pub async fn create(
     let Reply::Entitlement(EntitlementReply::Granted(id)) = reply else {
         return Err(unexpected());
     };
-    let found = api.engine.read(move |queries| queries.entitlements(no, account)).await?;
+    let found = api.engine.read(move |queries| queries.entitlements(no, account)).await;
+    let found = found.map_err(Error::after_commit)?;
     let holding = document::holding(&api, context.tenant.entitlements_held_us);
     let entitlements = EntitlementsView::of(&Document::of(account, found.as_ref(), holding));
     let granted = Granted { grant_id: id.uuid(), entitlements };

@@ -133,7 +133,7 @@ pub struct NewPurchase {
         (status = 409, description = "The offer or its price is another now, the account has the offer or is buying it, it is not for this account, or the account is closed"),
         (status = 422, description = "The key was used for another request, or a control plugin aborted the payment"),
         (status = 502, description = "The gateway did not take the payment: no money moved"),
-        (status = 503, description = "The payment cannot be made now: nothing was begun")))]
+        (status = 503, description = "The payment cannot be made now: nothing was begun. With `X-Faregate-Outcome: unknown` it was made and cannot be shown: look, and do not send it again without its key")))]
 pub async fn create(
     Call { api, context, uri, headers }: Call,
     Path(account): Path<String>,
@@ -187,13 +187,15 @@ async fn answer(
         | Reply::Imported { .. } => return Err(unexpected()),
     };
     let status = paid.as_ref().map_or(Ok(StatusCode::CREATED), status_of)?;
-    let found = api.engine.read_bought((no, account), by).await?;
+    let found = api.engine.read_bought((no, account), by).await.map_err(Error::after_commit)?;
     let purchase = found.purchase.as_ref().ok_or_else(unexpected)?;
     let location = format!("/v1/accounts/{account}/purchases/{}", purchase.id);
     let open = match paid.as_ref().filter(|_| status == StatusCode::ACCEPTED) {
         Some(&PaymentReply { payment, transaction, .. }) => {
-            let open = api.engine.read(move |queries| queries.outstanding_of(no, payment)).await?;
-            open.into_iter().find(|it| it.transaction_id == transaction)
+            let open = api.engine.read(move |queries| queries.outstanding_of(no, payment)).await;
+            open.map_err(Error::after_commit)?
+                .into_iter()
+                .find(|it| it.transaction_id == transaction)
         }
         None => None,
     };
