@@ -108,30 +108,44 @@ pub fn read(
     let Some(found) = queries.account(tenant, account)? else { return Ok(None) };
     let entitlements = queries.entitlements(tenant, account)?;
     let zone = &found.account.time_zone;
-    let levels = levels(queries, (tenant, account), entitlements.as_ref(), (zone, now))?;
-    Ok(Some(Known { account, entitlements, levels }))
+    let has = entitlements.as_ref().map(|it| it.at(now)).unwrap_or_default();
+    let counts = read_counts(queries, (tenant, account), &has)?;
+    let levels = levels(&has, &counts, (zone, now));
+    Ok(Some(Known { account, levels, entitlements }))
 }
 
-/// Reads where the limits stand that an account has now.
-fn levels(
+/// Reads what an account used of the limits that it has.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn read_counts(
     queries: &dyn Queries,
     (tenant, account): (TenantNo, AccountId),
-    found: Option<&Entitlements>,
+    has: &BTreeMap<&str, Entitled<'_>>,
+) -> Result<Vec<Usage>, StoreError> {
+    let limits: Vec<&str> = limits(has).map(|(key, _)| key).collect();
+    if limits.is_empty() { Ok(vec![]) } else { queries.usage_now(tenant, account, &limits) }
+}
+
+/// Where the limits stand that an account has, of what it used of them; `zone` is its time zone.
+#[must_use]
+pub fn levels(
+    has: &BTreeMap<&str, Entitled<'_>>,
+    counts: &[Usage],
     (zone, now): (&str, Timestamp),
-) -> Result<Levels, StoreError> {
-    let has = found.map(|it| it.at(now)).unwrap_or_default();
-    let is_limit = |it: &Entitled<'_>| matches!(it.terms.kind, FeatureKind::Limit(_));
-    let limits: Vec<&str> =
-        has.iter().filter(|(_, it)| is_limit(it)).map(|(key, _)| *key).collect();
-    if limits.is_empty() {
-        return Ok(Levels::new());
-    }
-    let counts = queries.usage_now(tenant, account, &limits)?;
-    let level = |key: &&str| {
-        let of_feature: Vec<&Usage> = counts.iter().filter(|it| it.feature == **key).collect();
-        level_now(&has[*key], &of_feature, zone, now).map(|it| ((*key).to_owned(), it))
+) -> Levels {
+    let level = |(key, has): (&str, &Entitled<'_>)| {
+        let of_feature: Vec<&Usage> = counts.iter().filter(|it| it.feature == key).collect();
+        level_now(has, &of_feature, zone, now).map(|it| (key.to_owned(), it))
     };
-    Ok(limits.iter().filter_map(level).collect())
+    limits(has).filter_map(level).collect()
+}
+
+fn limits<'a, 'b>(
+    has: &'b BTreeMap<&'a str, Entitled<'a>>,
+) -> impl Iterator<Item = (&'a str, &'b Entitled<'a>)> {
+    let all = has.iter().map(|(key, it)| (*key, it));
+    all.filter(|(_, it)| matches!(it.terms.kind, FeatureKind::Limit(_)))
 }
 
 impl Holding {

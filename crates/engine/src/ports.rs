@@ -168,7 +168,7 @@ pub struct Loaded {
 }
 
 /// What a batch writes, all or nothing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Accepted commands, in order; their `seq` are consecutive.
     pub entries: Vec<Entry>,

@@ -15,9 +15,9 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use domain::entitlement::Entitlements;
 use domain::feature::FeatureValue;
-use domain::usage::{Usage, level_now};
 use domain::{TenantNo, Timestamp};
 use engine::Clock;
+use engine::entitlements::{levels, read_counts};
 use engine::ports::{Queries, StoreError};
 use evaluation::Entitled;
 use serde::{Deserialize, Serialize};
@@ -213,31 +213,25 @@ fn read_taken(
     it: &Entitlements,
     now: Timestamp,
 ) -> Result<Vec<Taken>, StoreError> {
-    let has = it.at(now);
-    let limits = has.iter().filter(|(_, has)| matches!(has.value, FeatureValue::Limit(_)));
-    let limits: Vec<&str> = limits.map(|(key, _)| *key).collect();
-    if limits.is_empty() {
-        return Ok(vec![]);
-    }
-    let usage = queries.usage_now(it.tenant, it.account_id, &limits)?;
-    if usage.is_empty() {
+    let (of, has) = ((it.tenant, it.account_id), it.at(now));
+    let counts = read_counts(queries, of, &has)?;
+    // Most use nothing: then nobody asks for their time zone.
+    if counts.is_empty() {
         return Ok(vec![]);
     }
     let Some(file) = queries.account(it.tenant, it.account_id)? else { return Ok(vec![]) };
-    let zone = &file.account.time_zone;
-    let taken = limits.into_iter().filter_map(|key| {
-        let counts: Vec<&Usage> = usage.iter().filter(|it| it.feature == key).collect();
-        let level = level_now(&has[key], &counts, zone, now)?;
-        let taken = level.used.saturating_add(level.reserved);
-        let ends = counts.iter().flat_map(|it| it.reserved.keys()).filter(|until| **until > now);
-        (taken > 0).then(|| Taken {
-            feature: key.into(),
-            taken,
+    let levels = levels(&has, &counts, (&file.account.time_zone, now));
+    let taken = levels.into_iter().map(|(feature, level)| {
+        let reserved = counts.iter().filter(|it| it.feature == feature).flat_map(|it| &it.reserved);
+        let returns = reserved.map(|(until, _)| *until).filter(|until| *until > now).min();
+        Taken {
+            feature: feature.into(),
+            taken: level.used.saturating_add(level.reserved),
             resets_ms: level.resets_at.map(Timestamp::millis),
-            returns_ms: ends.min().map(|it| it.millis()),
-        })
+            returns_ms: returns.map(Timestamp::millis),
+        }
     });
-    Ok(taken.collect())
+    Ok(taken.filter(|it| it.taken > 0).collect())
 }
 
 /// What a user has of a feature, as the text of an attribute.

@@ -12,7 +12,7 @@ use crate::subscribers::Subscriber;
 pub struct EntitledUser {
     /// With what it was entitled to when that was looked up last.
     pub user: User,
-    /// Counts the changes of its account.
+    /// Another one with each change of its account.
     pub entitled_version: i64,
     /// Of a connection whose environment asks for what its user is entitled to.
     following: Option<Following>,

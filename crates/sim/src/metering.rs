@@ -136,13 +136,7 @@ impl Store for Planted {
                 }
             }
         }
-        self.store.commit(&Batch {
-            entries,
-            replies: batch.replies.clone(),
-            bookkeeping: batch.bookkeeping.clone(),
-            sequences: batch.sequences,
-            queue_offset: batch.queue_offset,
-        })
+        self.store.commit(&Batch { entries, ..batch.clone() })
     }
 }
 

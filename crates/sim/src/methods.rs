@@ -89,14 +89,7 @@ impl Store for Planted {
         for entry in &mut entries {
             entry.changes.retain(|it| !matches!(it, Change::Timer(TimerChange::Set(_))));
         }
-        let Batch { replies, sequences, queue_offset, .. } = batch;
-        self.store.commit(&Batch {
-            entries,
-            replies: replies.clone(),
-            bookkeeping: batch.bookkeeping.clone(),
-            sequences: *sequences,
-            queue_offset: *queue_offset,
-        })
+        self.store.commit(&Batch { entries, ..batch.clone() })
     }
 }
 

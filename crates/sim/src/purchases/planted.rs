@@ -116,14 +116,7 @@ impl Store for Planted {
             let is_timer = entry.command == "ContinueEntitlements";
             entry.changes.retain(|it| !self.is_lost(it, is_timer));
         }
-        let Batch { replies, sequences, queue_offset, .. } = batch;
-        self.store.commit(&Batch {
-            entries,
-            replies: replies.clone(),
-            bookkeeping: batch.bookkeeping.clone(),
-            sequences: *sequences,
-            queue_offset: *queue_offset,
-        })?;
+        self.store.commit(&Batch { entries, ..batch.clone() })?;
         batch.entries.iter().flat_map(|it| &it.events).for_each(|it| self.note(it));
         Ok(())
     }
