@@ -1,7 +1,9 @@
 """Python's gRPC for our protos, generated where it is asked for: needs conformance/grpc/requirements.txt."""
 
+import atexit
 import base64
 import pathlib
+import shutil
 import sys
 import tempfile
 
@@ -14,6 +16,7 @@ def generate():
     from grpc_tools import protoc
 
     folder = tempfile.mkdtemp(prefix="faregate-grpc-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     files = sorted(str(path) for path in PROTO.glob("faregate/v1/*.proto"))
     included = str(pathlib.Path(grpc_tools.__file__).parent / "_proto")
     arguments = ["protoc", f"-I{PROTO}", f"-I{included}", f"--python_out={folder}", f"--grpc_python_out={folder}"]
