@@ -1,6 +1,5 @@
 //! The core with all that it needs from outside: store, gateways, tasks of the journal.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,7 +96,7 @@ pub struct Node {
     part: Part,
     tasks: BackgroundTasks,
     /// Keeps the data directory ours.
-    _dir: Option<File>,
+    _dir: Option<store::DirLock>,
 }
 
 /// What of the core runs in this process.
@@ -422,7 +421,7 @@ fn find_lost_database(config: &Config) -> Result<(), store::Error> {
 fn open_store(
     config: &Config,
     options: &store::Options,
-) -> Result<(SqlStore, Option<File>), store::Error> {
+) -> Result<(SqlStore, Option<store::DirLock>), store::Error> {
     let Some(server) = server(config)? else {
         find_lost_database(config)?;
         return Ok((store::open_dir(&config.data_dir, options)?, None));

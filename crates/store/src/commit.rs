@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,6 +16,7 @@ use crate::batch::{CountedBefore, Rows};
 use crate::cells::json;
 use crate::chain::Link;
 use crate::claims::{Claims, Owners, Stored};
+use crate::directory::DirLock;
 use crate::driver::{Cells, CheckKey, Database, Value};
 use crate::journal;
 use crate::journal_tail::JournalTail;
@@ -52,7 +52,7 @@ pub struct SqlStore {
     overwrites: Cell<bool>,
     batch: Begun,
     source: Source,
-    _lock: Option<File>,
+    _lock: Option<DirLock>,
 }
 
 /// What the owner of the partition knows of it.
@@ -85,7 +85,7 @@ impl SqlStore {
         db: Database,
         share: Share,
         (source, options): (Source, &Options),
-        lock: Option<File>,
+        lock: Option<DirLock>,
     ) -> Self {
         let recent = Recent::new(options.entities_held, share);
         let memtable_rows = db.writes_pages().then_some(options.claims_held);

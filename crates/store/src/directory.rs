@@ -78,12 +78,24 @@ fn is_lost(dir: &Path) -> Result<bool, Error> {
     }
 }
 
+/// A data directory that no other process can take until this is dropped.
+#[derive(Debug)]
+pub struct DirLock(File);
+
+impl Drop for DirLock {
+    /// To close the file is not enough: a child that another thread has just forked has it open too, until
+    /// it becomes its program.
+    fn drop(&mut self) {
+        let _closed_all_the_same = self.0.unlock();
+    }
+}
+
 /// Takes a data directory, which is made where it is not there, for a process whose database is
-/// elsewhere: what else lies there is for one process too. It stays locked until the file is dropped.
+/// elsewhere: what else lies there is for one process too.
 ///
 /// # Errors
 /// [`Error`] where the directory is in use or cannot be made.
-pub fn lock_dir(dir: &Path) -> Result<File, Error> {
+pub fn lock_dir(dir: &Path) -> Result<DirLock, Error> {
     make(dir)?;
     lock(dir)
 }
@@ -150,13 +162,13 @@ pub fn make(dir: &Path) -> Result<(), Error> {
     made.map_err(Error::io("create", dir))
 }
 
-pub(crate) fn lock(dir: &Path) -> Result<File, Error> {
+pub(crate) fn lock(dir: &Path) -> Result<DirLock, Error> {
     let path = dir.join(LOCK);
     let opened =
         OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
     let file = opened.map_err(Error::io("open", &path))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(DirLock(file)),
         Err(TryLockError::WouldBlock) => Err(Error::InUse { dir: dir.to_owned() }),
         Err(TryLockError::Error(source)) => Err(Error::io("lock", &path)(source)),
     }
@@ -167,4 +179,20 @@ pub(crate) fn lock(dir: &Path) -> Result<File, Error> {
 pub(crate) fn make_private(path: &Path) -> Result<(), Error> {
     let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
     opened.map(drop).map_err(Error::io("open", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_free_at_once_whatever_a_forked_child_has_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = lock_dir(dir.path()).unwrap();
+        let inherited = lock.0.try_clone().unwrap();
+        assert!(matches!(lock_dir(dir.path()), Err(Error::InUse { .. })));
+        drop(lock);
+        lock_dir(dir.path()).unwrap();
+        drop(inherited);
+    }
 }

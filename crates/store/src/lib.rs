@@ -34,7 +34,7 @@ mod walk;
 pub use backup::{backup, restore, restore_without_sessions, vacuum};
 pub use commit::SqlStore;
 pub use directory::{
-    database_path, lock_dir, make as make_dir, put_lost_log_aside, read_dir, read_file,
+    DirLock, database_path, lock_dir, make as make_dir, put_lost_log_aside, read_dir, read_file,
     read_server, refuse_lost_database,
 };
 pub use driver::{Reader, postgres, sqlite};
