@@ -210,10 +210,10 @@ fn a_gateway_call_beyond_the_drain_deadline_is_resolved_after_the_next_start() {
     let dir = TempDir::new();
     let launch = || {
         let launch = Launch::usual().env("FAREGATE_DRAIN_DEADLINE", "200ms");
-        launch.env("FAREGATE_GATEWAY_SIMULATOR_TIMEOUT", "5s")
+        launch.env("FAREGATE_GATEWAY_SIMULATOR_TIMEOUT", "12s")
     };
     let server = Server::start_in(dir.path(), launch());
-    let mut stream = begin_slow_purchase(&server.tenant(), 3_000);
+    let mut stream = begin_slow_purchase(&server.tenant(), 8_000);
     let stopping = Instant::now();
     server.signal("-TERM");
     // The waiting client is sent the true state and the payment's location.
@@ -223,7 +223,7 @@ fn a_gateway_call_beyond_the_drain_deadline_is_resolved_after_the_next_start() {
     let (status, _) = server.wait();
     assert_eq!(status.code(), Some(0));
     let took = stopping.elapsed();
-    assert!(took < Duration::from_millis(2_500), "the call was waited for: {took:?}");
+    assert!(took < Duration::from_secs(7), "the call was waited for: {took:?}");
     let server = Server::start_in(dir.path(), launch());
     let client = server.client().tenant("bob", "lazar");
     let payments = eventually("the outcome is known", || {

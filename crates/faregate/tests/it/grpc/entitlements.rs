@@ -432,7 +432,7 @@ async fn watches_of_a_network_are_bounded_and_end_with_the_server() {
     let launch = Launch::usual()
         .env("FAREGATE_ACCESS_TRUSTED_PROXIES", "192.0.2.1")
         .env("FAREGATE_FLAGS_NETWORK_STREAMS_MAX", "2")
-        .env("FAREGATE_DRAIN_DEADLINE", "2s");
+        .env("FAREGATE_DRAIN_DEADLINE", "20s");
     let (server, client, caller) = start(launch);
     let buyer = account(&client, SIMULATOR);
     let mut first = watch(&caller, &buyer).await.unwrap();

@@ -241,14 +241,16 @@ async fn slow_reader_blocks_no_one_and_receives_the_latest_state() {
 
 #[tokio::test]
 async fn stopping_server_ends_watches() {
-    let launch = Launch::usual().env("FAREGATE_DRAIN_DEADLINE", "2s");
+    let launch = Launch::usual().env("FAREGATE_DRAIN_DEADLINE", "20s");
     let (server, _client, [caller, _]) = start(launch).await;
     let mut watching = watch(&caller).await.unwrap();
     assert!(next(&mut watching).await.unwrap().is_full);
     server.signal("-TERM");
     let ended = (Code::Unavailable, "STOPPING".to_owned(), vec![]);
     assert_eq!(refused(next(&mut watching).await), ended);
-    let (status, said) = server.wait();
+    // The client goes on reading: it has to acknowledge that the connection ends.
+    let waiting = tokio::task::spawn_blocking(move || server.wait());
+    let (status, said) = waiting.await.unwrap();
     assert!(status.success(), "{said}");
     assert!(!said.contains("the drain deadline has passed"), "{said}");
 }
