@@ -907,7 +907,7 @@ CREATE TABLE purchase (
     updated_at_us INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX purchase_by_account ON purchase (tenant, account_id, id);
 
 CREATE TABLE entitlements (
@@ -920,7 +920,7 @@ CREATE TABLE entitlements (
     due_at_us INTEGER,
     seq INTEGER NOT NULL,
     PRIMARY KEY (tenant, account_id)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX entitlements_by_seq ON entitlements (seq);
 
 ALTER TABLE payment ADD COLUMN purchase_id BLOB;

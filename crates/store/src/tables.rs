@@ -77,6 +77,9 @@ pub enum Layout {
     Clustered,
     /// By its key, one integer that is counted up; for rows that are large.
     Appended,
+    /// As its rows come, with an index of its key; for rows that are large and have another key. To find a key in
+    /// [`Layout::Clustered`], SQLite reads whole rows, also what of them lies on pages of its own.
+    Indexed,
 }
 
 /// An index besides the key.
@@ -118,8 +121,8 @@ pub struct Dialect {
     pub real: &'static str,
     /// What follows a table definition of [`Layout::Clustered`].
     pub clustered: &'static str,
-    /// What follows a table definition of [`Layout::Appended`].
-    pub appended: &'static str,
+    /// What follows a table definition of any other [`Layout`].
+    pub unclustered: &'static str,
     /// What a parameter's number follows.
     pub parameter: char,
 }
@@ -746,7 +749,7 @@ impl Table {
         writeln!(sql, "    PRIMARY KEY ({})", key.join(", "))?;
         let tail = match self.layout {
             Layout::Clustered => dialect.clustered,
-            Layout::Appended => dialect.appended,
+            Layout::Appended | Layout::Indexed => dialect.unclustered,
         };
         writeln!(sql, "){tail};")?;
         for index in self.indexes {

@@ -38,7 +38,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     id_literal: ("'", "'::uuid"),
     real: "DOUBLE PRECISION",
     clustered: "",
-    appended: "",
+    unclustered: "",
     parameter: '$',
 };
 

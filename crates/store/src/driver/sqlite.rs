@@ -26,7 +26,7 @@ pub const DIALECT: Dialect = Dialect {
     id_literal: ("x'", "'"),
     real: "REAL",
     clustered: " STRICT, WITHOUT ROWID",
-    appended: " STRICT",
+    unclustered: " STRICT",
     parameter: '?',
 };
 
@@ -315,6 +315,10 @@ impl Connection {
                 }
                 Layout::Appended => {
                     put.execute(&[name, Value::Null, (&ROWS_ASSUMED.to_string()).into()])?;
+                }
+                Layout::Indexed => {
+                    let of_key = format!("sqlite_autoindex_{}_1", table.name);
+                    put.execute(&[name, (&of_key).into(), (&statistics(&key, true)).into()])?;
                 }
             }
             for index in table.indexes {

@@ -77,6 +77,7 @@ pub static PURCHASE: Table = Table {
         int("seq"),
     ],
     indexes: &[index("purchase_by_account", "tenant, account_id, id")],
+    layout: Layout::Indexed,
     ..CLUSTERED
 };
 
@@ -95,6 +96,7 @@ pub static ENTITLEMENTS: Table = Table {
         int("seq"),
     ],
     indexes: &[index("entitlements_by_seq", "seq")],
+    layout: Layout::Indexed,
     ..CLUSTERED
 };
 
