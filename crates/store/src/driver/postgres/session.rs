@@ -201,6 +201,9 @@ enum Failure {
     Server(tokio_postgres::Error),
     /// It did not answer in time.
     Silent,
+    /// Its limits were passed. What cancels it may reach the server after its answer, and would then end what the
+    /// session is asked next: the session ends instead.
+    Cancelled,
 }
 
 impl From<tokio_postgres::Error> for Failure {
@@ -214,7 +217,7 @@ impl Failure {
     fn ends_session(&self) -> bool {
         match self {
             Self::Meant(_) => false,
-            Self::Silent => true,
+            Self::Silent | Self::Cancelled => true,
             Self::Server(error) => match error.as_db_error().map(DbError::parsed_severity) {
                 Some(severity) => severity != Some(Severity::Error),
                 // Of ours alone are those about parameters: nothing was sent.
@@ -227,6 +230,7 @@ impl Failure {
         match self {
             Self::Meant(error) => error.to_string(),
             Self::Silent => "the server did not answer in time".to_owned(),
+            Self::Cancelled => StoreError::ReadTooLong.to_string(),
             Self::Server(error) => said(error),
         }
     }
@@ -234,11 +238,12 @@ impl Failure {
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
-        if failure.ends_session() {
-            return Self::ConnectionLost(failure.said());
-        }
         match failure {
+            Failure::Cancelled => Self::ReadTooLong,
             Failure::Meant(error) => error,
+            failure @ (Failure::Server(_) | Failure::Silent) if failure.ends_session() => {
+                Self::ConnectionLost(failure.said())
+            }
             Failure::Server(error) if error.code() == Some(&SqlState::DISK_FULL) => Self::DiskFull,
             Failure::Server(error) if is_key_taken(&error) => Self::KeyTaken,
             Failure::Server(error) if is_repeated(&error) => Self::Repeated(said(&error)),
@@ -624,30 +629,24 @@ fn first_failure(all: Vec<Result<(), Failure>>) -> Result<(), Failure> {
     all.into_iter().collect()
 }
 
-/// Cancels what is waited for once limits are passed; the answer is then that it was cancelled.
+/// Cancels what is waited for once limits are passed, and waits until the server has ended it.
 async fn within<T>(
     limits: &ReadLimits,
     canceller: &Canceller,
     answer: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let mut answer = std::pin::pin!(answer);
-    let answered = loop {
+    loop {
         tokio::select! {
             biased;
-            answered = &mut answer => break answered,
+            answered = &mut answer => return answered,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         if limits.are_passed() {
-            let (answered, ()) = future::join(&mut answer, canceller.cancel()).await;
-            break answered;
+            let (_too_late, ()) = future::join(&mut answer, canceller.cancel()).await;
+            return Err(Failure::Cancelled);
         }
-    };
-    answered.map_err(|failure| match failure {
-        Failure::Server(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => {
-            Failure::Meant(StoreError::ReadTooLong)
-        }
-        failure @ (Failure::Server(_) | Failure::Meant(_) | Failure::Silent) => failure,
-    })
+    }
 }
 
 fn wait<T>(

@@ -316,7 +316,8 @@ fn a_nul_is_in_no_text() {
     assert_eq!(queries.account_of_user(TenantNo(1), "a\0b").unwrap(), None);
 }
 
-/// A read that waits in the server is cancelled there, once its time has passed or its caller has gone.
+/// A read that waits in the server is cancelled there, once its time has passed or its caller has gone. Its session
+/// ends: what cancels it may come late, and would end another's read.
 #[test]
 #[ignore = "needs PostgreSQL: conformance/run"]
 fn a_read_is_cancelled_at_its_limits() {
@@ -331,6 +332,11 @@ fn a_read_is_cancelled_at_its_limits() {
     locking.for_each("BEGIN", &[], |_| Ok(())).unwrap();
     let lock = "LOCK TABLE account_person IN ACCESS EXCLUSIVE MODE";
     locking.for_each(lock, &[], |_| Ok(())).unwrap();
+    let looking = Reader::connect(&scratch.server()).unwrap();
+    let of_sessions = "SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity \
+                       WHERE datname = current_database()";
+    let sessions = || looking.query_one(of_sessions, &[], |it| it.string()).unwrap();
+    let before = sessions();
     let (limits, _awaited) = ReadLimits::new(Duration::from_millis(200));
     let ended = search(limits);
     assert!(matches!(ended, Err(StoreError::ReadTooLong)), "{ended:?}");
@@ -340,7 +346,8 @@ fn a_read_is_cancelled_at_its_limits() {
     assert!(matches!(ended, Err(StoreError::ReadTooLong)), "{ended:?}");
     locking.for_each("ROLLBACK", &[], |_| Ok(())).unwrap();
     let (limits, _awaited) = ReadLimits::new(Duration::from_secs(60));
-    assert_eq!(search(limits).unwrap().matching, 0, "the connection is usable");
+    assert_eq!(search(limits).unwrap().matching, 0, "there is a connection");
+    assert_ne!(sessions(), before, "it is another one");
 }
 
 /// More rows than a portion, with another question asked on the same connection for each.
