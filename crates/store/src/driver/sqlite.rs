@@ -310,15 +310,12 @@ impl Connection {
             let key: Vec<&str> =
                 table.columns[..table.key_columns].iter().map(|column| column.name).collect();
             match table.layout {
-                Layout::Clustered => {
+                // The table's own name stands for its primary key.
+                Layout::Clustered | Layout::Indexed => {
                     put.execute(&[name, name, (&statistics(&key, true)).into()])?;
                 }
                 Layout::Appended => {
                     put.execute(&[name, Value::Null, (&ROWS_ASSUMED.to_string()).into()])?;
-                }
-                Layout::Indexed => {
-                    let of_key = format!("sqlite_autoindex_{}_1", table.name);
-                    put.execute(&[name, (&of_key).into(), (&statistics(&key, true)).into()])?;
                 }
             }
             for index in table.indexes {

@@ -52,6 +52,33 @@ fn outcomes_due_are_ranges_of_their_index() {
 }
 
 #[test]
+fn purchases_and_entitlements_are_found_by_their_indexes() {
+    let world = World::at(Home::embedded(), 41);
+    let reader = Reader::open(&database_path(world.home.path()), &Options::default()).unwrap();
+    let check = |query: &str, expected: &str| check(&reader, query, &[expected]);
+    check(
+        "SELECT * FROM purchase WHERE tenant = ?1 AND id = ?2",
+        "SEARCH purchase USING INDEX sqlite_autoindex_purchase_1 (tenant=? AND id=?)",
+    );
+    check(
+        "SELECT * FROM purchase WHERE tenant = ?1 AND account_id = ?4 ORDER BY id LIMIT ?2 OFFSET ?3",
+        "SEARCH purchase USING INDEX purchase_by_account (tenant=? AND account_id=?)",
+    );
+    check(
+        "SELECT * FROM entitlements WHERE tenant = ?1 AND account_id = ?2",
+        "SEARCH entitlements USING INDEX sqlite_autoindex_entitlements_1 (tenant=? AND account_id=?)",
+    );
+    check(
+        "SELECT * FROM entitlements WHERE tenant = ?1 AND account_id > ?2 ORDER BY account_id LIMIT ?3",
+        "SEARCH entitlements USING INDEX sqlite_autoindex_entitlements_1 (tenant=? AND account_id>?)",
+    );
+    check(
+        "SELECT * FROM entitlements WHERE seq > ?1 AND seq < ?2 ORDER BY seq LIMIT ?3",
+        "SEARCH entitlements USING INDEX entitlements_by_seq (seq>? AND seq<?)",
+    );
+}
+
+#[test]
 fn children_of_an_account_are_a_range_of_their_index() {
     let world = World::at(Home::embedded(), 41);
     let reader = Reader::open(&database_path(world.home.path()), &Options::default()).unwrap();
