@@ -20,6 +20,11 @@ def on_cpu(cpu, command):
     return ["taskset", "-c", str(cpu), *command] if PINNED else command
 
 
+def profile(binary):
+    """How it was built: the name of the directory that cargo put it in."""
+    return Path(binary).resolve().parent.name
+
+
 def ready(url):
     until = time.monotonic() + READY_WITHIN_S
     while time.monotonic() < until:
