@@ -8,6 +8,7 @@ mod lanes;
 mod methods;
 mod notifications;
 mod outbox;
+mod progress;
 mod repair;
 mod requests;
 mod resend;
@@ -35,6 +36,7 @@ pub use self::health::{CHECK_AGE_MAX, Unhealthy};
 pub use self::notifications::NotificationError;
 use self::notifications::Notifications;
 use self::outbox::Calls;
+pub use self::progress::Progress;
 pub use self::stopped::StoppedGateways;
 use self::together::Together;
 use self::turns::Turns;
@@ -54,6 +56,9 @@ use crate::{Clock, Reason, Unavailable};
 
 /// The exit status of a process whose partition panicked (`EX_SOFTWARE` of sysexits.h).
 const EXIT_AFTER_PANIC: i32 = 70;
+
+/// How long the end of a partition's thread is waited for, once its calls have ended: it commits what has come in.
+const ENDED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What an engine is made of.
 pub struct Parts<S> {
@@ -107,6 +112,10 @@ pub struct Options {
     pub stopped_gateways: Arc<StoppedGateways>,
     /// The breakers of gateways; all engines of a process share them.
     pub breakers: Arc<Breakers>,
+    /// Whether the threads of partitions get on; all engines of a process share it.
+    pub progress: Arc<Progress>,
+    /// Ends the process after a panic of a partition's thread, with an exit status.
+    pub exit: fn(i32),
     /// Whether reads of balances take the simulated time that their clients request, for benchmarks.
     pub simulates_work: bool,
 }
@@ -125,6 +134,8 @@ impl Default for Options {
             entitlements: Arc::default(),
             stopped_gateways: Arc::default(),
             breakers: Arc::default(),
+            progress: Arc::default(),
+            exit: |status| std::process::exit(status),
             simulates_work: false,
         }
     }
@@ -235,6 +246,7 @@ impl Engine {
                 options,
             )
         });
+        let exit = engine.shared.options.exit;
         let worker = Worker::new(partition, engine.clone());
         let thread = std::thread::Builder::new()
             .name("partition".to_owned())
@@ -242,7 +254,7 @@ impl Engine {
                 // Nothing above the core can tell what such a panic left behind; a fresh start can.
                 if catch_unwind(AssertUnwindSafe(|| worker.run(messages))).is_err() {
                     tracing::error!("the partition's thread panicked: the process ends");
-                    std::process::exit(EXIT_AFTER_PANIC);
+                    exit(EXIT_AFTER_PANIC);
                 }
             })
             .expect("the system gives one more thread");
@@ -771,8 +783,16 @@ impl Running {
         if let Transport::Partition(thread) = &shared.transport {
             drop(thread.send(Message::Stop));
         }
-        let joined = tokio::task::spawn_blocking(move || self.thread.join()).await;
-        if !matches!(joined, Ok(Ok(()))) {
+        let until = Instant::now() + ENDED_WITHIN;
+        while !self.thread.is_finished() {
+            if Instant::now() >= until {
+                return tracing::error!(
+                    "the partition's thread does not end: its last commit is in doubt"
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        if self.thread.join().is_err() {
             tracing::error!("the partition's thread panicked");
         }
     }

@@ -30,8 +30,8 @@ pub mod webhooks;
 
 pub use clock::{Clock, Deadline};
 pub use handle::{
-    CHECK_AGE_MAX, Engine, FrontParts, NotificationError, Options, Parts, Running, StoppedGateways,
-    Unhealthy, WeakEngine,
+    CHECK_AGE_MAX, Engine, FrontParts, NotificationError, Options, Parts, Progress, Running,
+    StoppedGateways, Unhealthy, WeakEngine,
 };
 pub use partition::{Answer, has_open_transaction};
 pub use scans::SCANS_MAX;

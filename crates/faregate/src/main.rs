@@ -147,13 +147,15 @@ enum Migrate {
 const CANNOT_RUN: u8 = 2;
 
 fn main() -> ExitCode {
-    match run() {
+    let code = match run() {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("faregate: {}", explain(&error));
+            logging::print_error(&format!("faregate: {}", explain(&error)));
             ExitCode::from(if error.is::<Refused>() { PROBLEMS } else { CANNOT_RUN })
         }
-    }
+    };
+    logging::finish();
+    code
 }
 
 /// The whole command line: what is declared here, and the resources of a running server.

@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use crate::background::BackgroundTasks;
 use crate::integrity::{self, Schedule};
 use crate::key_check::{self, CheckValue};
+use crate::logging;
 use crate::webhook_alerts::{self, AlertSettings};
 use crate::webhooks::{self, DeliveryLogger, LogSettings};
 use crate::{backlog, replays, retention, sign_up, unverified};
@@ -225,6 +226,7 @@ fn options(config: &Config) -> Options {
         reads_waiting_max: config.engine.reads_waiting_max,
         simulates_work: config.simulates(),
         breakers: Arc::new(Breakers::new(breaker_settings(config))),
+        exit: logging::exit,
         ..Options::default()
     }
 }

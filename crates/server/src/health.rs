@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use config::Config;
 use engine::periodic::{Pass, Periodic};
-use engine::{CHECK_AGE_MAX, Engine, Reason};
+use engine::{CHECK_AGE_MAX, Engine, Progress, Reason};
 use feature_flags::FlagCache;
 use http::StatusCode;
 use killbill::Rotation;
@@ -39,6 +39,7 @@ pub struct Health {
     /// What is set up dangerously.
     warning: Option<&'static str>,
     last: Arc<ArcSwap<Probe>>,
+    progress: Arc<Progress>,
     flags: Option<Arc<FlagCache>>,
     stopping: watch::Receiver<bool>,
     /// Whether an operator has taken the process out of rotation.
@@ -59,6 +60,7 @@ struct Probe {
 enum NotReady {
     Store,
     Silent,
+    Stuck,
     Stopping,
     FlagsUnread,
     OutOfRotation,
@@ -69,6 +71,7 @@ impl NotReady {
         match self {
             Self::Store => "the database is not available",
             Self::Silent => "the core does not answer",
+            Self::Stuck => "the core makes no progress: a commit does not end",
             Self::Stopping => "the server is shutting down",
             Self::OutOfRotation => "an operator has taken the server out of rotation",
             Self::FlagsUnread => "the feature flags are not read yet",
@@ -91,7 +94,9 @@ impl Health {
         let last_shown = Arc::clone(&last);
         let (warning, rotation) = (None, Rotation::default());
         let stopped = stopping.clone();
-        let health = Self { warning, last: last_shown, flags, stopping: stopped, rotation };
+        let progress = engine.progress();
+        let health =
+            Self { warning, last: last_shown, progress, flags, stopping: stopped, rotation };
         tokio::spawn(async move {
             let job = || async {
                 last.store(Arc::new(probe(&engine, &disk).await));
@@ -143,6 +148,8 @@ impl Health {
             Some(NotReady::Stopping)
         } else if self.rotation.is_out() {
             Some(NotReady::OutOfRotation)
+        } else if self.progress.is_stuck(Instant::now()) {
+            Some(NotReady::Stuck)
         } else if last.failure.is_none() && last.at.elapsed() > CHECK_AGE_MAX {
             Some(NotReady::Silent)
         } else {
@@ -202,7 +209,7 @@ pub async fn live(State(health): State<Health>) -> Response {
     summary = "Whether requests can be taken",
     responses(
         (status = 200, description = "They can; with degraded, the disk is full, reads are served and writes are refused; warning names a dangerous configuration"),
-        (status = 503, description = "Stopping, out of rotation, the core does not answer, or the feature flags are not read yet")), security(()))]
+        (status = 503, description = "Stopping, out of rotation, the core does not answer or makes no progress, or the feature flags are not read yet")), security(()))]
 pub async fn ready(State(health): State<Health>) -> Response {
     match health.failure() {
         None => health.well("ready"),
@@ -226,6 +233,7 @@ mod tests {
         let health = Health {
             warning: None,
             last: last_swap,
+            progress: Arc::default(),
             flags: Some(Arc::clone(&cache)),
             stopping,
             rotation: Rotation::default(),

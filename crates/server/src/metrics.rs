@@ -17,6 +17,8 @@ use http_server::{Admission, Bodies};
 use metrics::Unit;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
+use crate::logging;
+
 /// Upper ends of the buckets of everything measured in seconds.
 const SECONDS: &[f64] = &[
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 1.1, 1.25, 1.5, 2.5, 5.0,
@@ -95,6 +97,7 @@ fn describe() {
         ),
         ("faregate_password_hashes_total", "Passwords and API secrets hashed."),
         ("faregate_insights_dropped_total", "Insights of feature flags not kept, by reason."),
+        ("faregate_log_lines_dropped_total", "Lines of the log that were not written, by reason."),
         ("faregate_mail_sent_total", "Mails sent, by template."),
         ("faregate_mail_dead_total", "Mails given up."),
     ];
@@ -287,6 +290,7 @@ impl Exporter {
         set("faregate_request_bodies_bytes", as_i64(self.bodies.held_bytes()));
         set("faregate_flag_streams", as_i64(self.streams.count()));
         set("faregate_journal_head", self.engine.head().borrow().0);
+        logging::export_losses();
         self.engine.forget_idle_breakers();
         // If the store cannot be read, the last values stay; its failures are counted elsewhere.
         let read = tokio::time::timeout(READ_WITHIN, self.engine.read(waiting));

@@ -1,6 +1,6 @@
 //! `faregate serve`: everything put together, started, and stopped again without losing anything.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -61,14 +61,14 @@ pub fn run(config: &Config) -> Result<(), Error> {
         let given = Given::by_environment();
         let server = Server::start(config, given).await?;
         // Read by scripts and tests; the port may have been 0.
-        println!("listening on {}", server.url());
+        say(&format!("listening on {}", server.url()));
         if let Some(url) = &server.grpc_url {
-            println!("grpc listening on {url}");
+            say(&format!("grpc listening on {url}"));
         }
         if let Some(url) = &server.operations_url {
-            println!("operations listening on {url}");
+            say(&format!("operations listening on {url}"));
         }
-        println!("{}", next_steps(&server.url(), config));
+        say(&next_steps(&server.url(), config));
         signals.wait().await;
         tracing::info!(
             delay_s = config.drain_delay.0.as_secs_f64(),
@@ -78,6 +78,13 @@ pub fn run(config: &Config) -> Result<(), Error> {
         tracing::info!("stopped");
         Ok(())
     })
+}
+
+/// Prints a line to standard output. A server serves also where nobody reads it.
+pub fn say(line: &str) {
+    if let Err(error) = writeln!(io::stdout(), "{line}") {
+        tracing::warn!(%error, line, "standard output cannot be written");
+    }
 }
 
 /// Checks what can be checked without opening the database or a port: TLS files, a given administrator's

@@ -1,9 +1,10 @@
 //! Whether the engine takes requests: checked by the server from time to time, answered from memory to
 //! every caller of a health route.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::progress::Progress;
 use super::{Engine, Transport};
 use crate::{Reason, Unavailable};
 
@@ -20,6 +21,9 @@ pub enum Unhealthy {
     /// No check has ended within [`CHECK_AGE_MAX`].
     #[error("the core does not answer")]
     Silent,
+    /// A partition's thread has been writing one batch for more than ten seconds.
+    #[error("the core makes no progress: a commit does not end")]
+    Stuck,
 }
 
 /// The outcome of the last check; an engine that was just made counts as checked.
@@ -82,12 +86,21 @@ impl Engine {
         }
     }
 
+    /// Whether the threads of this process's partitions get on.
+    #[must_use]
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.shared.options.progress)
+    }
+
     /// The outcome of the last [`Engine::check`], from memory: callers of health routes cause no work.
     ///
     /// # Errors
     /// [`Unhealthy`].
     pub fn health(&self) -> Result<(), Unhealthy> {
         let Outcome { at, failure } = self.shared.last_check.get();
+        if self.shared.options.progress.is_stuck(Instant::now()) {
+            return Err(Unhealthy::Stuck);
+        }
         match failure {
             Some(reason) => Err(Unhealthy::Failed(reason)),
             None if at.elapsed() > CHECK_AGE_MAX => Err(Unhealthy::Silent),

@@ -52,6 +52,7 @@ mod killbill_tags;
 mod killbill_tenant_values;
 mod lifecycle;
 mod limits;
+mod log_faults;
 mod logs;
 mod mail_pages;
 mod mails;

@@ -144,15 +144,32 @@ impl Server {
             .unwrap_or_else(|said| panic!("the server did not start: {said}"))
     }
 
-    fn try_start_by(mut command: Command, data_dir: &Path, launch: Launch) -> Result<Self, String> {
+    /// A server whose log goes elsewhere.
+    pub fn start_logging_to(log: impl Into<Stdio>, data_dir: &Path, launch: Launch) -> Self {
+        Self::try_start_logging_to(log.into(), faregate(&SERVE), data_dir, launch)
+            .unwrap_or_else(|_| panic!("the server did not start"))
+    }
+
+    fn try_start_by(command: Command, data_dir: &Path, launch: Launch) -> Result<Self, String> {
+        Self::try_start_logging_to(Stdio::piped(), command, data_dir, launch)
+    }
+
+    fn try_start_logging_to(
+        log: Stdio,
+        mut command: Command,
+        data_dir: &Path,
+        launch: Launch,
+    ) -> Result<Self, String> {
         let has_operations =
             launch.environment.iter().any(|(name, _)| name == "FAREGATE_OPERATIONS_LISTEN");
         command.arg("--data-dir").arg(data_dir).args(&launch.arguments).envs(launch.environment);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        // It has the other end of a pipe that a test made.
+        drop(command);
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take());
         let errors = std::thread::spawn(move || {
             let mut text = String::new();
-            drop(stderr.read_to_string(&mut text));
+            drop(stderr.map(|mut it| it.read_to_string(&mut text)));
             text
         });
         let (sender, receiver) = mpsc::channel();
