@@ -72,6 +72,18 @@ impl Connection {
         })
     }
 
+    /// An idle connection, or a new one where there is none or the server has closed it.
+    pub async fn reuse(
+        idle: Option<Self>,
+        address: SocketAddr,
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        match idle.filter(|it| !it.is_stale()) {
+            Some(idle) => Ok(idle),
+            None => Self::open(address, timeout).await,
+        }
+    }
+
     /// Sends a request and reads its response. After a failure the connection cannot be used again.
     pub async fn exchange(
         &mut self,
@@ -201,6 +213,23 @@ mod tests {
     async fn response_in_pieces_is_joined() {
         let parts: &[&str] = &["HTTP/1.1 200 OK\r\nContent-Le", "ngth: 4\r\n\r\nab", "cd"];
         assert_eq!(exchange_with(parts, true, TIMEOUT).await.unwrap(), (200, "abcd".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_was_closed_while_idle_is_opened_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut idle = Connection::open(address, TIMEOUT).await.unwrap();
+        let (first, _) = listener.accept().await.unwrap();
+        idle.idle_since = Instant::now().checked_sub(UNCHECKED_IDLE_MAX).unwrap();
+        let port = idle.stream.local_addr().unwrap();
+        let mut idle = Connection::reuse(Some(idle), address, TIMEOUT).await.unwrap();
+        assert_eq!(idle.stream.local_addr().unwrap(), port);
+        drop(first);
+        idle.stream.readable().await.unwrap();
+        idle.idle_since = Instant::now().checked_sub(UNCHECKED_IDLE_MAX).unwrap();
+        let opened = Connection::reuse(Some(idle), address, TIMEOUT).await.unwrap();
+        assert_ne!(opened.stream.local_addr().unwrap(), port);
     }
 
     #[tokio::test]

@@ -262,12 +262,9 @@ impl Reader {
         path: &str,
         expected: &str,
     ) -> Result<(), String> {
-        let mut open = match connection.take() {
-            Some(open) => open,
-            None => Connection::open(self.target.address, TIMEOUT)
-                .await
-                .map_err(|failure| failure.to_string())?,
-        };
+        let mut open = Connection::reuse(connection.take(), self.target.address, TIMEOUT)
+            .await
+            .map_err(|failure| failure.to_string())?;
         let request = format!("{}\r\n", self.head.replacen("{path}", path, 1));
         let response = open
             .exchange(request.as_bytes(), Instant::now() + TIMEOUT)

@@ -1,9 +1,10 @@
-//! A client of a running server: one HTTP/1.1 connection that carries one request at a time.
+//! A client of a running server: one HTTP/1.1 connection that carries one request at a time, and a new one
+//! where the server has closed it.
 //!
-//! `demo` and `flags` use it. The load generators in `bench` and the client of an external gateway
-//! have clients of their own, because they have to know whether a failed request may have reached
-//! the server; here any failure ends the command.
+//! A request that may have reached the server is sent again only if it is safe to repeat (RFC 9110). The load
+//! generators in `bench` and the clients of gateways have clients of their own.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use bench::Target;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{CONTENT_TYPE, ETAG, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH};
 use hyper::header::{LOCATION, RETRY_AFTER, ToStrError};
@@ -31,6 +33,10 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 /// What is said of an answer that has another shape.
 pub(crate) const NOT_JSON: &str = "the server's answer is not the JSON expected";
 
+/// How long an idle connection is used again: shorter than the time after which servers close it, so that no
+/// request meets the server's end of the connection.
+const IDLE_MAX: Duration = Duration::from_secs(4);
+
 /// Bounds of every request on a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -39,14 +45,33 @@ pub struct Limits {
     pub timeout: Duration,
 }
 
-/// A connection to a server.
+/// A client of a server.
 pub struct Client {
-    sender: SendRequest<Full<Bytes>>,
+    target: Target,
+    tls: Option<Tls>,
+    /// The connection that the last request left open.
+    idle: Option<Connection>,
     headers: HeaderMap,
     limits: Limits,
 }
 
+struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    used: Instant,
+}
+
+/// The context of an error that came before anything of the request was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct NotSent;
+
+impl fmt::Display for NotSent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request was not sent")
+    }
+}
+
 /// Whom a connection is encrypted for.
+#[derive(Clone)]
 pub struct Tls {
     connector: TlsConnector,
     name: ServerName<'static>,
@@ -128,16 +153,21 @@ impl Client {
         limits: Limits,
     ) -> anyhow::Result<Self> {
         headers.insert(HOST, HeaderValue::try_from(&target.authority)?);
-        let connecting = async {
-            let stream = TcpStream::connect(&target.authority).await?;
-            stream.set_nodelay(true)?;
-            match tls {
-                None => speak(stream).await,
-                Some(tls) => speak(tls.connector.connect(tls.name, stream).await?).await,
-            }
+        let mut client = Self { target: target.clone(), tls, idle: None, headers, limits };
+        let connected = tokio::time::timeout(limits.timeout, client.open()).await;
+        client.idle = Some(connected.context("no answer")??);
+        Ok(client)
+    }
+
+    /// Opens a connection.
+    async fn open(&self) -> anyhow::Result<Connection> {
+        let stream = TcpStream::connect(&self.target.authority).await?;
+        stream.set_nodelay(true)?;
+        let sender = match self.tls.clone() {
+            None => speak(stream).await?,
+            Some(tls) => speak(tls.connector.connect(tls.name, stream).await?).await?,
         };
-        let connected = tokio::time::timeout(limits.timeout, connecting).await;
-        Ok(Self { sender: connected.context("no answer")??, headers, limits })
+        Ok(Connection { sender, used: Instant::now() })
     }
 
     /// Sends this header with every later request.
@@ -148,7 +178,8 @@ impl Client {
     /// Sends a request, and reads its response whatever the status. A body is JSON.
     ///
     /// # Errors
-    /// If no complete response arrives in time, or it is too large.
+    /// If no complete response arrives in time, or it is too large. With the context [`NotSent`] the server has
+    /// received nothing of the request.
     pub async fn send(
         &mut self,
         method: Method,
@@ -172,8 +203,7 @@ impl Client {
 
     async fn exchange(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<Response> {
         let sent = Instant::now();
-        self.sender.ready().await?;
-        let response = self.sender.send_request(request).await?;
+        let (response, connection) = self.begin(request).await?;
         let status = response.status();
         let text = |name: HeaderName| {
             let value = response.headers().get(name).map(HeaderValue::to_str).transpose()?;
@@ -186,7 +216,49 @@ impl Client {
         let body = Limited::new(response.into_body(), self.limits.response_bytes_max);
         let body = body.collect().await.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
         let took = sent.elapsed();
+        self.idle = Some(Connection { used: Instant::now(), ..connection });
         Ok(Response { status, location, etag, retry_after, is_unknown, body, took })
+    }
+}
+
+impl Client {
+    /// Sends a request over the idle connection, or over a new one where the server has closed that. What the
+    /// server may have received is sent again only if it is safe to repeat.
+    async fn begin(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> anyhow::Result<(hyper::Response<Incoming>, Connection)> {
+        let again = request.method().is_safe().then(|| request.clone());
+        let mut request = request;
+        if let Some(mut idle) = self.idle.take().filter(Connection::is_fresh) {
+            match idle.send(request).await {
+                Ok(response) => return Ok((response, idle)),
+                Err((error, unsent)) => request = unsent.or(again).ok_or(error)?,
+            }
+        }
+        let mut connection = self.open().await.context(NotSent)?;
+        let response = connection.send(request).await.map_err(|(error, _)| error)?;
+        Ok((response, connection))
+    }
+}
+
+impl Connection {
+    fn is_fresh(&self) -> bool {
+        !self.sender.is_closed() && self.used.elapsed() < IDLE_MAX
+    }
+
+    /// Sends a request. With the error the request is returned if nothing of it was sent.
+    async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<hyper::Response<Incoming>, (hyper::Error, Option<Request<Full<Bytes>>>)> {
+        if let Err(error) = self.sender.ready().await {
+            return Err((error, Some(request)));
+        }
+        self.sender.try_send_request(request).await.map_err(|mut error| {
+            let unsent = error.take_message();
+            (error.into_error(), unsent)
+        })
     }
 }
 
@@ -213,7 +285,104 @@ impl Response {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc;
+
     use super::*;
+
+    const LIMITS: Limits = Limits { response_bytes_max: 1_024, timeout: Duration::from_secs(30) };
+
+    /// What a server does with a request.
+    #[derive(Clone, Copy)]
+    enum Act {
+        Answer,
+        AnswerAndClose,
+        CloseWithoutAnswer,
+    }
+
+    /// A server that does so with the requests that arrive, on however many connections; with what arrives.
+    async fn server(acts: &'static [Act]) -> (Client, mpsc::UnboundedReceiver<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (seen, arrived) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            let mut acts = acts.iter();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut chunk = [0; 1_024];
+                while let Ok(length @ 1..) = stream.read(&mut chunk).await {
+                    let request = String::from_utf8_lossy(&chunk[..length]).into_owned();
+                    let line = request.lines().next().unwrap_or_default();
+                    seen.send(line.replace(" HTTP/1.1", "")).unwrap();
+                    let act = acts.next().expect("no more requests arrive");
+                    if matches!(act, Act::Answer | Act::AnswerAndClose) {
+                        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                        stream.write_all(answer).await.unwrap();
+                    }
+                    if matches!(act, Act::AnswerAndClose | Act::CloseWithoutAnswer) {
+                        break;
+                    }
+                }
+            }
+        });
+        let target = Target { authority: address.to_string(), address };
+        (Client::connect(&target, None, HeaderMap::new(), LIMITS).await.unwrap(), arrived)
+    }
+
+    async fn send(client: &mut Client, method: Method, path: &str) -> anyhow::Result<StatusCode> {
+        Ok(client.send(method, path, None, Bytes::new()).await?.status)
+    }
+
+    fn all(mut arrived: mpsc::UnboundedReceiver<String>) -> Vec<String> {
+        std::iter::from_fn(|| arrived.try_recv().ok()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_was_closed_while_idle_is_opened_again() {
+        let (mut client, arrived) = server(&[Act::Answer, Act::AnswerAndClose, Act::Answer]).await;
+        send(&mut client, Method::POST, "/1").await.unwrap();
+        send(&mut client, Method::POST, "/2").await.unwrap();
+        while !client.idle.as_ref().unwrap().sender.is_closed() {
+            tokio::task::yield_now().await;
+        }
+        send(&mut client, Method::POST, "/3").await.unwrap();
+        assert_eq!(all(arrived), ["POST /1", "POST /2", "POST /3"]);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_was_idle_for_long_is_not_used_again() {
+        let (mut client, arrived) = server(&[Act::AnswerAndClose, Act::Answer]).await;
+        send(&mut client, Method::POST, "/1").await.unwrap();
+        // The server's end may be on its way: a request would meet it.
+        client.idle.as_mut().unwrap().used = Instant::now().checked_sub(IDLE_MAX).unwrap();
+        send(&mut client, Method::POST, "/2").await.unwrap();
+        assert_eq!(all(arrived), ["POST /1", "POST /2"]);
+    }
+
+    #[tokio::test]
+    async fn what_may_have_been_received_is_sent_once_unless_it_only_reads() {
+        let acts = &[Act::Answer, Act::CloseWithoutAnswer, Act::Answer];
+        let (mut client, arrived) = server(acts).await;
+        send(&mut client, Method::POST, "/1").await.unwrap();
+        let lost = send(&mut client, Method::POST, "/2").await.unwrap_err();
+        assert!(!lost.is::<NotSent>());
+        send(&mut client, Method::POST, "/3").await.unwrap();
+        assert_eq!(all(arrived), ["POST /1", "POST /2", "POST /3"]);
+
+        let (mut client, arrived) = server(acts).await;
+        send(&mut client, Method::GET, "/1").await.unwrap();
+        send(&mut client, Method::GET, "/2").await.unwrap();
+        assert_eq!(all(arrived), ["GET /1", "GET /2", "GET /2"]);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_gone_has_received_nothing() {
+        let (mut client, _) = server(&[]).await;
+        let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        client.idle = None;
+        client.target.authority = unused.to_string();
+        assert!(send(&mut client, Method::POST, "/").await.unwrap_err().is::<NotSent>());
+    }
 
     #[test]
     fn created_id_is_the_last_segment_of_location() {

@@ -12,7 +12,7 @@ use hyper::{Method, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::client::{Client, Limits, Response, Tls, basic};
+use crate::client::{Client, Limits, NotSent, Response, Tls, basic};
 use crate::output::plain;
 use crate::profile::Profile;
 
@@ -258,9 +258,12 @@ impl Remote {
         let mut waited = Duration::ZERO;
         loop {
             let response = self.client.send(method.clone(), path, version, body.clone()).await;
-            let response = response.with_context(|| match method {
-                Method::GET => self.url.clone(),
-                _ => format!("{}: {}", self.url, self.unknown()),
+            let response = response.map_err(|error| {
+                let has_no_effect = method == Method::GET || error.is::<NotSent>();
+                error.context(match has_no_effect {
+                    true => self.url.clone(),
+                    false => format!("{}: {}", self.url, self.unknown()),
+                })
             })?;
             let Some(pause) = response.retry_after.filter(|_| self.waits) else {
                 return Ok(response);

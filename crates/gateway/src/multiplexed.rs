@@ -223,4 +223,44 @@ mod tests {
         }
         assert_eq!(paths, ["/first", "/next"]);
     }
+
+    #[tokio::test]
+    async fn a_connection_that_the_host_closed_is_opened_again_and_nothing_is_sent_twice() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let authority = listener.local_addr().unwrap().to_string();
+        let (seen, mut arrived) = tokio::sync::mpsc::unbounded_channel();
+        // Each connection takes one request, and ends after it, or instead of an answer to it.
+        tokio::spawn(async move {
+            for answers in [true, false, true] {
+                let (stream, _) = listener.accept().await.unwrap();
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                let (request, mut respond) = connection.accept().await.unwrap().unwrap();
+                seen.send(request.uri().path().to_owned()).unwrap();
+                if answers {
+                    respond.send_response(Response::new(()), true).unwrap();
+                    connection.graceful_shutdown();
+                    while connection.accept().await.is_some() {}
+                }
+            }
+        });
+        let clock = Clock::new(false);
+        let client = Multiplexed::new(authority.clone(), clock, Duration::from_secs(30));
+        let request = |path: &str| {
+            let uri = format!("http://{authority}{path}");
+            Request::post(uri).body(Body::new(Bytes::new())).unwrap()
+        };
+        client.send(request("/1"), None).await.unwrap();
+        let is_usable = || client.current.lock().unwrap().as_ref().is_some_and(Current::is_usable);
+        while is_usable() {
+            tokio::task::yield_now().await;
+        }
+        let lost = client.send(request("/2"), None).await.unwrap_err();
+        assert!(matches!(lost, SendError::Unknown(_)), "{lost:?}");
+        while is_usable() {
+            tokio::task::yield_now().await;
+        }
+        client.send(request("/3"), None).await.unwrap();
+        let paths: Vec<_> = std::iter::from_fn(|| arrived.try_recv().ok()).collect();
+        assert_eq!(paths, ["/1", "/2", "/3"]);
+    }
 }

@@ -275,3 +275,85 @@ pub(crate) async fn finish(
     idle.put(connection);
     Ok(collected.to_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    /// What a host does with a request.
+    #[derive(Clone, Copy)]
+    enum Act {
+        Answer,
+        AnswerAndClose,
+        CloseWithoutAnswer,
+    }
+
+    /// A host that does so with the requests that arrive, on however many connections; with what arrives.
+    async fn host(acts: &'static [Act]) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (seen, arrived) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            let mut acts = acts.iter();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut chunk = [0; 1_024];
+                while let Ok(length @ 1..) = stream.read(&mut chunk).await {
+                    let request = String::from_utf8_lossy(&chunk[..length]).into_owned();
+                    let line = request.lines().next().unwrap_or_default();
+                    seen.send(line.replace(" HTTP/1.1", "")).unwrap();
+                    let act = acts.next().expect("no more requests arrive");
+                    if matches!(act, Act::Answer | Act::AnswerAndClose) {
+                        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                        stream.write_all(answer).await.unwrap();
+                    }
+                    if matches!(act, Act::AnswerAndClose | Act::CloseWithoutAnswer) {
+                        break;
+                    }
+                }
+            }
+        });
+        (address, arrived)
+    }
+
+    async fn post(idle: &Idle, address: SocketAddr, path: &str) -> Result<StatusCode, SendError> {
+        let request = Request::post(path).body(Body::new(Bytes::new())).unwrap();
+        let (response, connection) =
+            send(idle, request, None, || Connection::open(address, None)).await?;
+        let (head, body) = response.into_parts();
+        finish(idle, connection, body, 1_024).await.unwrap();
+        Ok(head.status)
+    }
+
+    fn all(mut arrived: mpsc::UnboundedReceiver<String>) -> Vec<String> {
+        std::iter::from_fn(|| arrived.try_recv().ok()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_was_closed_while_idle_is_opened_again() {
+        let (address, arrived) = host(&[Act::AnswerAndClose, Act::Answer]).await;
+        let idle = Idle::default();
+        post(&idle, address, "/1").await.unwrap();
+        while !idle.lock()[0].sender.is_closed() {
+            tokio::task::yield_now().await;
+        }
+        post(&idle, address, "/2").await.unwrap();
+        assert_eq!(all(arrived), ["POST /1", "POST /2"]);
+    }
+
+    #[tokio::test]
+    async fn what_may_have_been_received_is_not_sent_again() {
+        let acts = &[Act::Answer, Act::CloseWithoutAnswer, Act::Answer];
+        let (address, arrived) = host(acts).await;
+        let idle = Idle::default();
+        post(&idle, address, "/1").await.unwrap();
+        let lost = post(&idle, address, "/2").await.unwrap_err();
+        assert!(matches!(lost, SendError::Unknown(_)), "{lost:?}");
+        post(&idle, address, "/3").await.unwrap();
+        assert_eq!(all(arrived), ["POST /1", "POST /2", "POST /3"]);
+    }
+}

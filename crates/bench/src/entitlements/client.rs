@@ -117,12 +117,9 @@ impl Client {
         path: &str,
         body: &Value,
     ) -> Result<Answer, String> {
-        let mut open = match self.connection.take() {
-            Some(open) => open,
-            None => Connection::open(self.target.address, TIMEOUT)
-                .await
-                .map_err(|failure| failure.to_string())?,
-        };
+        let mut open = Connection::reuse(self.connection.take(), self.target.address, TIMEOUT)
+            .await
+            .map_err(|failure| failure.to_string())?;
         let head = match method {
             "GET" => &self.heads.get,
             "PUT" => &self.heads.put,

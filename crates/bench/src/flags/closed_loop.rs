@@ -84,10 +84,9 @@ pub async fn once(
     target: &Target,
     Exchange { request, expected }: &Exchange,
 ) -> Result<(), String> {
-    let mut open = match connection.take() {
-        Some(open) => open,
-        None => Connection::open(target.address, TIMEOUT).await.map_err(|it| it.to_string())?,
-    };
+    let mut open = Connection::reuse(connection.take(), target.address, TIMEOUT)
+        .await
+        .map_err(|it| it.to_string())?;
     let exchanged = open.exchange(request.as_bytes(), Instant::now() + TIMEOUT).await;
     let response = exchanged.map_err(|failure| failure.to_string())?;
     let body = response.body(open.received());

@@ -70,11 +70,8 @@ impl Client {
 
     async fn exchange(&self, request: &[u8]) -> Result<Answer, Failure> {
         let deadline = Instant::now() + self.timeout;
-        let idle = self.idle.borrow_mut().pop().filter(|connection| !connection.is_stale());
-        let mut connection = match idle {
-            Some(connection) => connection,
-            None => Connection::open(self.target.address, self.timeout).await?,
-        };
+        let idle = self.idle.borrow_mut().pop();
+        let mut connection = Connection::reuse(idle, self.target.address, self.timeout).await?;
         let response = connection.exchange(request, deadline).await?;
         let body = response.body(connection.received());
         let verdict = self.operation.verdict(response.status, &body);

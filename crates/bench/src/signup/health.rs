@@ -94,10 +94,7 @@ async fn check_on(
 ) -> Result<(), String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", target.authority);
     let exchange = async {
-        let mut connection = match idle.take() {
-            Some(connection) => connection,
-            None => Connection::open(target.address, TIMEOUT).await?,
-        };
+        let mut connection = Connection::reuse(idle.take(), target.address, TIMEOUT).await?;
         let response = connection.exchange(request.as_bytes(), Instant::now() + TIMEOUT).await?;
         if !response.close {
             *idle = Some(connection);

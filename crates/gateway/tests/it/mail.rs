@@ -70,6 +70,17 @@ async fn mails_share_a_connection() {
 }
 
 #[tokio::test]
+async fn a_connection_that_the_server_closed_is_not_used_again() {
+    let server = SmtpStub::start().await;
+    let mailer = smtp_mailer(server.options(Security::None));
+    send(&mailer, "leave@example.com").await.unwrap();
+    send(&mailer, "vanish@example.com").await.unwrap_err();
+    send(&mailer, "zoe@example.com").await.unwrap();
+    // The queue sends the second one again, later: whether it was taken is not known.
+    assert_eq!((server.mails().len(), server.connections()), (3, 3));
+}
+
+#[tokio::test]
 async fn refusals_are_temporary_or_permanent() {
     let server = SmtpStub::start().await;
     let mailer = smtp_mailer(server.options(Security::None));

@@ -122,6 +122,12 @@ async fn serve(mut stream: TcpStream, features: Features, received: Arc<Mutex<Re
 
 const PLAIN: &str = "250 localhost\r\n";
 
+/// After this answer the server closes the connection.
+const LEAVE: &str = "250 taken, and gone";
+
+/// It closes the connection instead of an answer.
+const VANISH: &str = "";
+
 /// Responds until the client ends the connection; returns the stream for STARTTLS.
 async fn session<S>(stream: S, offer: &str, received: &Mutex<Received>) -> Option<S>
 where
@@ -144,7 +150,12 @@ where
             Some("RCPT") if line.contains("<unknown@") => "550-no such user\r\n550 at all",
             Some("RCPT") if line.contains("<unauthenticated@") => "530 log in first",
             Some("RCPT") => {
-                after_mail = if line.contains("<spam@") { "554 spam" } else { "250 taken" };
+                after_mail = match line {
+                    _ if line.contains("<spam@") => "554 spam",
+                    _ if line.contains("<leave@") => LEAVE,
+                    _ if line.contains("<vanish@") => VANISH,
+                    _ => "250 taken",
+                };
                 "250 fine"
             }
             Some("DATA") => "354 go on",
@@ -155,7 +166,13 @@ where
         if line == "DATA" {
             let mail = content(&mut stream).await?;
             received.lock().unwrap().mails.push(mail);
+            if after_mail == VANISH {
+                return None;
+            }
             stream.write_all(format!("{after_mail}\r\n").as_bytes()).await.ok()?;
+            if after_mail == LEAVE {
+                return None;
+            }
         }
     }
 }

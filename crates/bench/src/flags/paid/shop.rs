@@ -160,10 +160,7 @@ impl Shop {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
         let idle = self.connections.borrow_mut().pop();
-        let mut connection = match idle.filter(|it| !it.is_stale()) {
-            Some(connection) => connection,
-            None => Connection::open(self.target.address, self.timeout).await?,
-        };
+        let mut connection = Connection::reuse(idle, self.target.address, self.timeout).await?;
         let deadline = Instant::now() + self.timeout;
         let response = connection.exchange(request.as_bytes(), deadline).await?;
         let received = connection.received();
