@@ -89,13 +89,20 @@ impl Outlet {
         }
     }
 
-    /// Writes a dead-letter record, however long that takes.
-    pub(crate) async fn write_dead_letter(&self, dead_letter: &DeadLetter) {
+    /// Writes a dead-letter record, however long that takes, while it is wanted; says whether it is written.
+    pub(crate) async fn write_dead_letter(
+        &self,
+        dead_letter: &DeadLetter,
+        is_wanted: impl Fn() -> bool,
+    ) -> bool {
         let reason = dead_letter.reason.clone();
         let mut backoff = Backoff::new(WRITE_AGAIN.0, WRITE_AGAIN.1);
         while let Err(error) = dead_letter.write(&self.sure, &self.topics, &self.signer).await {
             tracing::error!(error = %error, "failed to write a dead-letter record; retried");
             tokio::time::sleep(backoff.pause()).await;
+            if !is_wanted() {
+                return false;
+            }
         }
         metrics::counter!("faregate_queue_dead_letters_total", "reason" => reason).increment(1);
         tracing::error!(
@@ -105,6 +112,7 @@ impl Outlet {
             reason = dead_letter.reason,
             "a record was put into the dead-letter topic"
         );
+        true
     }
 
     /// The time of the broker that leads a partition, in milliseconds; `None` where it does not say.

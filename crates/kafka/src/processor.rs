@@ -11,7 +11,7 @@ mod member;
 mod work;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, mpsc as threads};
+use std::sync::{Arc, PoisonError, Weak, mpsc as threads};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -355,21 +355,21 @@ impl Polling {
         self.last_error.clear();
         let signed = match self.signer.verify(record) {
             Ok(signed) => signed,
-            Err(error) => return self.refuse(&lane, record, error),
+            Err(error) => return self.refuse(consumer, &lane, record, error),
         };
         match Command::decode(record.payload().unwrap_or_default()) {
             Ok(command) if !may_say(signed, &command.body) => {
-                self.refuse(&lane, record, SignatureError::WrongRole);
+                self.refuse(consumer, &lane, record, SignatureError::WrongRole);
             }
-            Ok(command) => self.begin(&lane, record, (command, signed)),
-            Err(error) => self.park(&lane, record, &error),
+            Ok(command) => self.begin(consumer, (&lane, record), (command, signed)),
+            Err(error) => self.park(consumer, &lane, record, &error),
         }
     }
 
     fn begin(
         &mut self,
-        lane: &Arc<Lane>,
-        record: &BorrowedMessage<'_>,
+        consumer: &BaseConsumer<Member>,
+        (lane, record): (&Arc<Lane>, &BorrowedMessage<'_>),
         (command, signed): (Command, Option<Signed>),
     ) {
         let Command { reply_to, time_to_live, body } = command;
@@ -389,7 +389,7 @@ impl Polling {
             return self.skip(lane, offset, Some(reply_to), ReplyBody::Expired);
         }
         if signed.is_some_and(|signed| is_stale(signed, record.timestamp(), self.signed_within)) {
-            return self.refuse(lane, record, SignatureError::Stale);
+            return self.refuse(consumer, lane, record, SignatureError::Stale);
         }
         let task = match message {
             Message::Request(_) | Message::Inquire(_) | Message::Resend(_)
@@ -397,7 +397,7 @@ impl Polling {
             {
                 // Its partition has no owner here.
                 let error = EnvelopeError::Garbage("a command among questions".to_owned());
-                return self.park(lane, record, &error);
+                return self.park(consumer, lane, record, &error);
             }
             Message::Request(request) => {
                 let dead_letter = DeadLetter::of(record, "");
@@ -462,7 +462,13 @@ impl Polling {
     }
 
     /// What cannot be read is kept before its offset is passed; the partition waits for that.
-    fn park(&mut self, lane: &Arc<Lane>, record: &BorrowedMessage<'_>, error: &EnvelopeError) {
+    fn park(
+        &mut self,
+        consumer: &BaseConsumer<Member>,
+        lane: &Arc<Lane>,
+        record: &BorrowedMessage<'_>,
+        error: &EnvelopeError,
+    ) {
         tracing::error!(
             topic = record.topic(),
             partition = record.partition(),
@@ -470,15 +476,18 @@ impl Polling {
             error = %error,
             "a command cannot be read"
         );
-        let dead_letter = DeadLetter::of(record, error.label());
-        let outlet = Arc::clone(&self.outlet);
-        self.wait(outlet.write_dead_letter(&dead_letter));
-        self.skip(lane, record.offset(), None, ReplyBody::Expired);
+        self.set_aside(consumer, lane, DeadLetter::of(record, error.label()));
     }
 
     /// What no member of the cluster has signed is neither decoded nor executed, and the partition goes
     /// on. Its producer gets no reply: where that would go is not known either.
-    fn refuse(&mut self, lane: &Arc<Lane>, record: &BorrowedMessage<'_>, error: SignatureError) {
+    fn refuse(
+        &mut self,
+        consumer: &BaseConsumer<Member>,
+        lane: &Arc<Lane>,
+        record: &BorrowedMessage<'_>,
+        error: SignatureError,
+    ) {
         self.refused.count(error);
         if self.stored.take(Instant::now()) {
             tracing::error!(
@@ -488,11 +497,31 @@ impl Polling {
                 error = %error,
                 "a record is refused"
             );
-            let dead_letter = DeadLetter::refused(record, error);
-            let outlet = Arc::clone(&self.outlet);
-            self.wait(outlet.write_dead_letter(&dead_letter));
+            return self.set_aside(consumer, lane, DeadLetter::refused(record, error));
         }
         self.skip(lane, record.offset(), None, ReplyBody::Expired);
+    }
+
+    /// Has a record written to the dead letters before its offset is passed. The partition waits for that, and
+    /// nothing else does: the thread polls on, and other partitions go on.
+    fn set_aside(
+        &mut self,
+        consumer: &BaseConsumer<Member>,
+        lane: &Arc<Lane>,
+        dead_letter: DeadLetter,
+    ) {
+        self.hand_over();
+        lane.set_aside(true);
+        self.change(consumer, lane.partition, BaseConsumer::pause);
+        let aside = Aside {
+            class: self.class,
+            lane: Arc::downgrade(lane),
+            dead_letter,
+            outlet: Arc::clone(&self.outlet),
+            processor: Arc::clone(&self.processor),
+            opened: self.opened.clone(),
+        };
+        self.runtime.spawn(aside.run());
     }
 
     /// Whether a command's time to live is over, by the clock of the broker that has it.
@@ -524,6 +553,9 @@ impl Polling {
             self.read_again(consumer, &lane, offset);
         }
         for lane in consumer.context().lanes() {
+            if lane.is_setting_aside() {
+                continue;
+            }
             if lane.is_broken() {
                 self.open_again(consumer, &lane);
             } else if let Some(next) = lane.read_on() {
@@ -603,6 +635,46 @@ fn is_stale(signed: Signed, appended: Timestamp, within: Duration) -> bool {
     // Any other time is the producer's own.
     let Timestamp::LogAppendTime(appended_ms) = appended else { return true };
     appended_ms.abs_diff(signed.signed_at_ms) > within_ms
+}
+
+/// A record on its way to the dead letters.
+struct Aside {
+    class: Class,
+    /// Gone once the partition is no longer ours: its next owner reads the record again.
+    lane: Weak<Lane>,
+    dead_letter: DeadLetter,
+    outlet: Arc<Outlet>,
+    processor: Arc<dyn Processor>,
+    opened: threads::Sender<(Arc<Lane>, Option<i64>)>,
+}
+
+impl Aside {
+    async fn run(self) {
+        let is_ours = || self.lane.strong_count() > 0;
+        if !self.outlet.write_dead_letter(&self.dead_letter, is_ours).await {
+            return;
+        }
+        let DeadLetter { partition, offset, .. } = self.dead_letter;
+        let skipped = match self.class {
+            Class::Payment => self.processor.skip(partition, offset).await,
+            // Where questions stand is not in SQL.
+            Class::Balance => Ok(()),
+        };
+        let Some(lane) = self.lane.upgrade() else { return };
+        match skipped {
+            // The polling thread may have ended.
+            Ok(()) => drop(self.opened.send((lane, Some(offset + 1)))),
+            Err(unavailable) => {
+                tracing::warn!(
+                    partition,
+                    offset,
+                    reason = unavailable.reason.label(),
+                    "a record was not passed: its partition is read again"
+                );
+                lane.set_aside(false);
+            }
+        }
+    }
 }
 
 /// Opens a partition, however long that takes, unless it is no longer ours.

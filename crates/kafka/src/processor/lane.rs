@@ -13,6 +13,7 @@ pub(super) struct Lane {
     /// Used by the polling thread only.
     pub(super) clock: Mutex<BrokerClock>,
     broken: AtomicBool,
+    setting_aside: AtomicBool,
     failures: Mutex<Failures>,
     progress: Mutex<Progress>,
 }
@@ -39,6 +40,7 @@ impl Lane {
             partition,
             clock: Mutex::default(),
             broken: AtomicBool::new(false),
+            setting_aside: AtomicBool::new(false),
             failures: Mutex::default(),
             progress: Mutex::default(),
         }
@@ -51,6 +53,19 @@ impl Lane {
 
     pub(super) fn set_broken(&self) {
         self.broken.store(true, Ordering::Release);
+    }
+
+    /// Whether a record of it is on its way to the dead letters: until it is there, the partition is not opened
+    /// again.
+    pub(super) fn is_setting_aside(&self) -> bool {
+        self.setting_aside.load(Ordering::Acquire)
+    }
+
+    /// A record goes to the dead letters, or has got there, or was given up. Nothing that follows it is taken: it
+    /// would pass its offset.
+    pub(super) fn set_aside(&self, is_running: bool) {
+        self.setting_aside.store(is_running, Ordering::Release);
+        self.set_broken();
     }
 
     /// An unsettled failure: the command will be read again, or it was carried out all the same.

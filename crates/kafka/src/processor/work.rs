@@ -103,7 +103,7 @@ async fn finish(item: Item, outlet: &Arc<Outlet>) {
             Err(unavailable) if is_settled(unavailable.reason) => {
                 if unavailable.reason.is_parked() {
                     unavailable.reason.label().clone_into(&mut dead_letter.reason);
-                    outlet.write_dead_letter(&dead_letter).await;
+                    outlet.write_dead_letter(&dead_letter, || true).await;
                 }
                 Ok(unavailable.into())
             }

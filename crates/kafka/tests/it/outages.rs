@@ -4,11 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use domain::PartitionNo;
 use engine::Reason;
 use engine::queue::Queue as _;
 use kafka::topics::Class;
 use kafka::{Front, FrontOptions, GroupProtocol, Settings};
 use rdkafka::mocking::MockCluster;
+use rdkafka::types::RDKafkaRespErr;
 
 use crate::scene::{self, Counting, DONE, Database, TIMEOUT};
 
@@ -80,4 +82,60 @@ async fn fronts_and_processors_go_on_when_kafka_is_back() {
     }
     assert_eq!(database.executed().len(), 21);
     processor.stop(TIMEOUT).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_that_cannot_be_written_holds_up_its_partition_alone() {
+    let cluster = MockCluster::new(1).unwrap();
+    let settings = Settings {
+        group_protocol: GroupProtocol::Classic,
+        delivery_timeout: Duration::from_secs(1),
+        ..Settings::new(cluster.bootstrap_servers())
+    };
+    let topics = settings.topics();
+    let commands = topics.commands(Class::Payment);
+    for (topic, partitions) in [
+        (commands.clone(), 3),
+        (topics.commands(Class::Balance), 3),
+        (topics.reply(), 1),
+        (topics.dead_letter(), 1),
+    ] {
+        cluster.create_topic(&topic, partitions, 1).unwrap();
+    }
+    let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
+    cluster.topic_error(&topics.dead_letter(), refused).unwrap();
+    let database = Arc::new(Database::default());
+    let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
+    let front = scene::front(&settings, TIMEOUT).await;
+    scene::write_signed(&settings, (&commands, 0), b"garbage", None);
+    let account = |partition: u16| {
+        (0..)
+            .find(|it| {
+                PartitionNo::of_key(scene::route(*it).key().as_bytes(), 3).number()
+                    == i64::from(partition)
+            })
+            .unwrap()
+    };
+    for partition in [1, 2] {
+        let route = scene::route(account(partition));
+        assert_eq!(scene::ask(&front, route, scene::request("k")).await, DONE);
+    }
+    let behind = scene::request("behind");
+    let waiting = scene::ask(&front, scene::route(account(0)), behind);
+    let mut waiting = std::pin::pin!(waiting);
+    let not_yet = tokio::time::timeout(Duration::from_secs(1), waiting.as_mut()).await;
+    assert!(not_yet.is_err(), "nothing passes what is not kept yet");
+    assert_eq!(database.skipped(), []);
+    let none = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR;
+    cluster.topic_error(&topics.dead_letter(), none).unwrap();
+    assert_eq!(waiting.await, DONE);
+    assert_eq!(database.skipped(), [(0, 0)]);
+    assert_eq!(database.executed().len(), 3);
+
+    // A processor that stops does not wait for another one.
+    cluster.topic_error(&topics.dead_letter(), refused).unwrap();
+    scene::write_signed(&settings, (&commands, 0), b"garbage", None);
+    let route = scene::route(account(1));
+    assert_eq!(scene::ask(&front, route, scene::request("k")).await, DONE);
+    tokio::time::timeout(TIMEOUT, processor.stop(Duration::from_secs(1))).await.unwrap();
 }
