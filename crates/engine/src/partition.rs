@@ -156,6 +156,18 @@ pub enum Answer {
     AnotherRequest,
 }
 
+impl Answer {
+    /// Which kind of answer it is, for the log: the names of its variants, such as `Refused.Account.Invalid`, and none
+    /// of the texts that it may quote.
+    #[must_use]
+    pub fn kind(&self) -> String {
+        let shown = format!("{self:?}");
+        let is_name = |it: &char| it.is_ascii_alphanumeric() || *it == '(';
+        let names: String = shown.chars().take_while(is_name).collect();
+        names.trim_end_matches('(').replace('(', ".")
+    }
+}
+
 /// Whether a gateway may know more about a payment than we do.
 #[must_use]
 pub fn has_open_transaction(file: &PaymentFile) -> bool {

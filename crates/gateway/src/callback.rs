@@ -23,6 +23,10 @@ pub enum Reach {
 /// Gives the addresses of a host and a port.
 type Resolve = dyn Fn(&str, u16) -> Vec<SocketAddr> + Send + Sync;
 
+/// What is said of a host that cannot be called, whether its name does not exist or leads inside: otherwise
+/// tenants would learn which names the operator's network has.
+const NO_ADDRESS: &str = "the host has no address, or none that may be called";
+
 /// Finds the addresses of a host.
 #[derive(Clone)]
 pub enum Resolver {
@@ -37,7 +41,7 @@ impl Resolver {
         match self {
             Self::System => {
                 let found = tokio::net::lookup_host((host, port)).await;
-                Ok(found.map_err(|_| "the host has no address".to_owned())?.collect())
+                Ok(found.map_err(|_| NO_ADDRESS.to_owned())?.collect())
             }
             Self::Function(resolve) => Ok(resolve(host, port)),
         }
@@ -190,7 +194,7 @@ impl Callback {
         found
             .into_iter()
             .find(|address| reach.allows(address.ip()))
-            .ok_or_else(|| "the host has no address that is public".to_owned())
+            .ok_or_else(|| NO_ADDRESS.to_owned())
     }
 }
 
@@ -394,5 +398,17 @@ mod tests {
         for address in ["127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fd12::1", "1.1.1.1"] {
             assert!(Reach::PublicAndPrivate.allows(address.parse().unwrap()), "{address}");
         }
+    }
+
+    #[tokio::test]
+    async fn names_that_exist_inside_are_refused_as_those_that_do_not() {
+        let said = async |resolver: Resolver| {
+            let to = Callback::parse("http://name.invalid/cb").unwrap();
+            to.address_by(&resolver, Reach::Public).await.unwrap_err()
+        };
+        let inside = |_: &str, port| vec![SocketAddr::from((Ipv4Addr::new(10, 0, 0, 1), port))];
+        let missing = said(Resolver::System).await;
+        assert_eq!(said(Resolver::Function(Arc::new(inside))).await, missing);
+        assert_eq!(said(Resolver::Function(Arc::new(|_, _| vec![]))).await, missing);
     }
 }

@@ -261,8 +261,11 @@ impl SignUp {
         match self.inner.engine.submit(request).await? {
             Answer::Replied(reply) => Ok(reply),
             Answer::Refused(Rejection::Customer(refusal)) => Err(refusal.into()),
-            Answer::Refused(other) => {
-                tracing::error!(?other, "a command of sign-up had an unexpected refusal");
+            other @ Answer::Refused(_) => {
+                tracing::error!(
+                    answer = other.kind(),
+                    "a command of sign-up had an unexpected refusal"
+                );
                 Err(Unavailable::from(Reason::Bug).into())
             }
             Answer::StillRunning => Err(Error::StillRunning),

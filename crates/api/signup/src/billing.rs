@@ -111,7 +111,7 @@ async fn create_account(
         let id = known.map(|it| it.account.id.to_string()).unwrap_or_default();
         return Ok(Json(created(&id, &customer, "Account already exists")));
     }
-    tracing::warn!(?answer, "an account could not be created");
+    tracing::warn!(answer = answer.kind(), "an account could not be created");
     Ok(Json(json!({
         "success": false,
         "customer_id": customer,

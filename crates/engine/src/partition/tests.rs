@@ -17,6 +17,15 @@ use crate::ports::{Opened, StoredReply};
 
 const TENANT: TenantNo = TenantNo(1);
 
+#[test]
+fn the_kind_of_an_answer_quotes_nothing() {
+    let invalid = Rejection::invalid("email", "\"ann@example.com\" is none");
+    let kind = Answer::Refused(invalid).kind();
+    assert!(kind.starts_with("Refused.") && !kind.contains("ann"), "{kind}");
+    assert_eq!(Answer::StillRunning.kind(), "StillRunning");
+    assert_eq!(Answer::Replied(domain::Reply::Done).kind(), "Replied.Done");
+}
+
 /// Accounts in memory. It refuses a person named "Refused", and cannot read the account of one named
 /// "Corrupt".
 #[derive(Default)]

@@ -56,10 +56,9 @@ impl Listener {
 }
 
 /// The last part of what an error says, which is the same for all hosts.
-const REFUSALS: [&str; 5] = [
+const REFUSALS: [&str; 4] = [
     "leads to an address that is not public",
-    "the host has no address that is public",
-    "the host has no address",
+    "the host has no address, or none that may be called",
     "is not a URL",
     "must have no user or password",
 ];
