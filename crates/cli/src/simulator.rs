@@ -32,7 +32,15 @@ pub fn run(args: Args) -> Result<(), Error> {
         let options = gateways::simulator_options(&config, Clock::new(false));
         let bound = simulator::bind(args.listen, &args.data_dir, options);
         let bound = bound.map_err(node::Error::from)?;
-        println!("listening on http://{}", bound.address());
+        let address = bound.address();
+        if !address.ip().is_loopback() {
+            tracing::warn!(
+                %address,
+                "the simulated gateway listens beyond this machine: whoever reaches it can charge, refund and read \
+                 its transactions, without credentials"
+            );
+        }
+        serve::say(&format!("listening on http://{address}"));
         let stop = async move { signals.wait().await };
         bound.run(stop).await;
         Ok(())

@@ -5,6 +5,7 @@
 
 mod background;
 mod backlog;
+mod certificates;
 mod disk;
 mod engine_parts;
 mod entitled_keys;

@@ -98,6 +98,7 @@ fn describe() {
         ("faregate_password_hashes_total", "Passwords and API secrets hashed."),
         ("faregate_insights_dropped_total", "Insights of feature flags not kept, by reason."),
         ("faregate_log_lines_dropped_total", "Lines of the log that were not written, by reason."),
+        ("faregate_tls_reloads_total", "Certificates read again while served, by result."),
         ("faregate_mail_sent_total", "Mails sent, by template."),
         ("faregate_mail_dead_total", "Mails given up."),
     ];
@@ -127,7 +128,7 @@ fn describe() {
 }
 
 /// Gauges of the core and of the process.
-const GAUGES: [(&str, &str); 32] = [
+const GAUGES: [(&str, &str); 33] = [
     ("faregate_requests_in_progress", "Requests in progress."),
     ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
     ("faregate_connections", "Open connections."),
@@ -162,6 +163,10 @@ const GAUGES: [(&str, &str); 32] = [
     ("faregate_push_lag_seconds", "How far push notifications are behind."),
     ("faregate_disk_free_bytes", "Free space on the disk of the data directory."),
     ("faregate_entitled_keys", "Users of the feature that has most, for server SDKs."),
+    (
+        "faregate_tls_certificate_expiry_timestamp_seconds",
+        "When the served certificate ends, in seconds since 1970.",
+    ),
     ("faregate_disk_size_bytes", "Size of the disk of the data directory."),
     ("faregate_degraded", "Whether writes are refused while reads are served, by reason."),
     ("process_resident_memory_bytes", "Resident memory."),

@@ -17,10 +17,20 @@ pub fn runtime(config: &Config) -> Result<tokio::runtime::Runtime, Error> {
     builder.thread_name("http").enable_all().build().map_err(Error::Runtime)
 }
 
-/// The signals that end the process.
+/// The signals that processes are told by what to do.
 pub struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
+    hangup: tokio::signal::unix::Signal,
+}
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The end: SIGTERM or SIGINT.
+    Stop,
+    /// To read again what may have been replaced: SIGHUP.
+    Reload,
 }
 
 impl Signals {
@@ -31,15 +41,22 @@ impl Signals {
     pub fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let terminate = signal(SignalKind::terminate())?;
-        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())? })
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { terminate, interrupt, hangup: signal(SignalKind::hangup())? })
     }
 
-    /// Waits for SIGTERM or SIGINT.
-    pub async fn wait(&mut self) {
+    /// Waits for the next signal.
+    pub async fn next(&mut self) -> Asked {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => Asked::Stop,
+            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.hangup.recv() => Asked::Reload,
         }
+    }
+
+    /// Waits for any of them, in programs that have nothing to read again and end with their terminal.
+    pub async fn wait(&mut self) {
+        self.next().await;
     }
 }
 

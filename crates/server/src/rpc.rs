@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::periodic::{Pass, Periodic};
 use feature_flags::WatchLimits;
 use http_server::listener;
-use http_server::tls::grpc_acceptor;
+use http_server::tls::{ServedCertificate, grpc_acceptor};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -44,9 +44,12 @@ pub struct Serving {
 ///
 /// # Errors
 /// Where the address cannot be had, or TLS cannot be set up.
-pub fn bind(config: &Config) -> Result<Option<Bound>, Error> {
+pub fn bind(
+    config: &Config,
+    certificate: Option<&Arc<ServedCertificate>>,
+) -> Result<Option<Bound>, Error> {
     let Some(wanted) = config.grpc.address() else { return Ok(None) };
-    let tls = grpc_acceptor(config.tls.files(), &config.grpc.client_ca)?;
+    let tls = certificate.map(|it| grpc_acceptor(it, &config.grpc.client_ca)).transpose()?;
     let refused = |source| Error::Listen { address: wanted, source };
     let listener = listener::bind(wanted).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;

@@ -18,15 +18,17 @@ use tokio_rustls::TlsAcceptor;
 use web::NetworkPermits;
 
 pub use crate::error::Error;
-pub use crate::process::{Signals, raise_open_files, runtime};
+pub use crate::process::{Asked, Signals, raise_open_files, runtime};
 use config::{Config, MailTransport, Role};
 use gateway::mail::Mailer;
 
+use crate::certificates::CertificateWatch;
 use crate::engine_parts::push_reach;
 use crate::first_start::{self, Given, Made};
 use crate::health::Health;
 use crate::metrics::{self, Exporter, LastAnswer, Streams};
 use http_server::listener::Incoming;
+use http_server::tls::ServedCertificate;
 use http_server::{Admission, Bodies, listener, with_route_labels};
 
 use crate::background::all_of;
@@ -51,7 +53,7 @@ const FLAGS_DRAIN_SHARE: f64 = 0.5;
 /// How long a closing stream may take.
 const FLAGS_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Serves until SIGTERM or SIGINT, then drains.
+/// Serves until SIGTERM or SIGINT, then drains. On SIGHUP the certificate is read again.
 ///
 /// # Errors
 /// [`Error`] where it cannot start.
@@ -69,7 +71,9 @@ pub fn run(config: &Config) -> Result<(), Error> {
             say(&format!("operations listening on {url}"));
         }
         say(&next_steps(&server.url(), config));
-        signals.wait().await;
+        while signals.next().await == Asked::Reload {
+            server.reload();
+        }
         tracing::info!(
             delay_s = config.drain_delay.0.as_secs_f64(),
             "stopping: not ready any more; after the delay no new requests are accepted"
@@ -88,16 +92,16 @@ pub fn say(line: &str) {
 }
 
 /// Checks what can be checked without opening the database or a port: TLS files, a given administrator's
-/// password, and the SMTP server's password. Returns the TLS acceptor, `None` without TLS.
+/// password, and the SMTP server's password. Returns the certificate, `None` without TLS.
 ///
 /// # Errors
 /// [`Error`].
-pub fn check(config: &Config, given: &Given) -> Result<Option<TlsAcceptor>, Error> {
+pub fn check(config: &Config, given: &Given) -> Result<Option<Arc<ServedCertificate>>, Error> {
     first_start::check_given(config, given)?;
     if config.mail.transport == MailTransport::Smtp && config.role != Role::Front {
         Mailer::new(&config.mail.options(&config.data_dir)).map_err(crate::node::Error::from)?;
     }
-    Ok(http_server::tls::acceptor(config.tls.files())?)
+    Ok(ServedCertificate::read(config.tls.files())?)
 }
 
 /// What to do next, for people who start it for the first time.
@@ -122,7 +126,6 @@ fn next_steps(url: &str, config: &Config) -> String {
 /// A running server.
 pub struct Server {
     address: SocketAddr,
-    is_tls: bool,
     drain_delay: Duration,
     drain_deadline: Duration,
     leaving: watch::Sender<bool>,
@@ -132,6 +135,7 @@ pub struct Server {
     operations_url: Option<String>,
     upkeep: JoinHandle<()>,
     probing: Option<JoinHandle<()>>,
+    certificate: Option<CertificateWatch>,
     node: Node,
     workers: Option<Workers>,
 }
@@ -148,11 +152,12 @@ impl Server {
         let open_files_max = raise_open_files();
         survive_file_size_limit().map_err(Error::Signals)?;
         let recorder = metrics::install()?;
-        let acceptor = check(config, &given)?;
+        let certificate = check(config, &given)?;
+        let acceptor = certificate.as_ref().map(http_server::tls::acceptor).transpose()?;
         // Bound before the data directory is opened: the cheaper refusal comes first.
         let port = Port::take(config)?;
         let address = port.address()?;
-        let grpc = rpc::bind(config)?;
+        let grpc = rpc::bind(config, certificate.as_ref())?;
         let operations = operations::bind(config)?;
         let node = open_node(config).await?;
         let token = Arc::new(operations::token(config)?);
@@ -169,7 +174,6 @@ impl Server {
         let (engine, flags) = (node.engine.clone(), node.shown_flags());
         let health = Health::watch(engine, data_dir, flags, left).await.warned_of(config);
         let upkeep = tokio::spawn(metrics::upkeep(recorder.clone()));
-        let is_tls = acceptor.is_some();
         let networks = Networks::new(config);
         let of_grpc = (&node, health.clone());
         let grpc = grpc.map(|it| it.serve(config, of_grpc, networks.clone(), stopped.clone()));
@@ -177,6 +181,7 @@ impl Server {
         let operations_url = operations.as_ref().map(operations::Bound::url);
         let (arrivals, workers) = port.arrivals(config, &node).await?;
         let of_workers = workers.as_ref().map(Workers::streams).unwrap_or_default();
+        let certificate = certificate.map(CertificateWatch::start);
         let (probe, probing) = crate::sign_up::probe(config, node.sign_up.as_ref()).unzip();
         let Networks { connections, streams, .. } = networks;
         let web = Web {
@@ -185,7 +190,7 @@ impl Server {
             health,
             recorder,
             of_workers,
-            is_tls,
+            is_tls: certificate.is_some(),
             probe,
             token,
             streams,
@@ -196,7 +201,6 @@ impl Server {
         let accepting = all_of(http.into_iter().chain(grpc));
         Ok(Self {
             address,
-            is_tls,
             drain_delay: config.drain_delay.0,
             drain_deadline: config.drain_deadline.0,
             leaving,
@@ -206,15 +210,24 @@ impl Server {
             operations_url,
             upkeep,
             probing,
+            certificate,
             node,
             workers,
         })
     }
 
+    /// Reads again what can be replaced while it serves: the certificate.
+    pub fn reload(&self) {
+        match &self.certificate {
+            Some(certificate) => certificate.reload(),
+            None => tracing::info!("SIGHUP: there is no certificate to read again"),
+        }
+    }
+
     /// Where it listens.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("{}://{}", if self.is_tls { "https" } else { "http" }, self.address)
+        format!("{}://{}", if self.certificate.is_some() { "https" } else { "http" }, self.address)
     }
 
     /// Reports that it is not ready and serves on for the drain delay. Then stops accepting, lets what is in progress end until the deadline, and stops the core, which
@@ -240,6 +253,7 @@ impl Server {
             tracing::warn!("the drain deadline has passed with requests in progress");
         }
         self.upkeep.abort();
+        drop(self.certificate);
         self.probing.iter().for_each(JoinHandle::abort);
         self.node.stop(until.saturating_duration_since(Instant::now())).await;
         let written = tokio::time::timeout(LAST_ANSWERS_WITHIN, self.accepting);

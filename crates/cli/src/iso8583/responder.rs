@@ -15,7 +15,7 @@ use iso8583::framing::codec::{Received, Sent};
 use iso8583::message_type::response_to;
 use iso8583::{Message, Packager, Problem};
 use server::logging;
-use server::serve::Signals;
+use server::serve::{self, Signals};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -62,7 +62,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let listener = TcpListener::bind(args.listen)
             .await
             .with_context(|| format!("cannot listen on {}", args.listen))?;
-        println!("listening on {}", listener.local_addr()?);
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() {
+            tracing::warn!(
+                %address,
+                "it listens beyond this machine: whoever reaches it gets every request approved"
+            );
+        }
+        serve::say(&format!("listening on {address}"));
         tokio::select! {
             () = accept(listener, args, &packager) => {}
             () = signals.wait() => {}

@@ -191,6 +191,29 @@ fn brokers_elsewhere_need_tls_and_a_key() {
 }
 
 #[test]
+fn a_hangup_does_not_end_a_server() {
+    let server = Server::start();
+    server.signal("-HUP");
+    let client = Client::new(&server.url);
+    assert_eq!(client.get("/health/ready").status, 200);
+    let (status, said) = server.stop();
+    assert_eq!(status.code(), Some(0), "it drains as ever: {said}");
+    assert!(said.contains("SIGHUP: there is no certificate to read again"), "{said}");
+}
+
+#[test]
+fn a_simulator_beyond_this_machine_warns_and_ends_with_its_terminal() {
+    let dir = TempDir::new();
+    for (listen, warns) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
+        let simulator = Server::start_simulator(dir.path(), listen);
+        simulator.signal("-HUP");
+        let (status, said) = simulator.wait();
+        assert_eq!(status.code(), Some(0), "{said}");
+        assert_eq!(said.contains("listens beyond this machine"), warns, "{said}");
+    }
+}
+
+#[test]
 fn an_address_in_use_is_refused() {
     let server = Server::start();
     let dir = TempDir::new();
