@@ -124,17 +124,33 @@ def workloads(name):
 def settings(text):
     """The settings that a manifest gives: by name, each with its value."""
     listed = re.findall(r'- name: (FAREGATE_\w+)\n\s+value: "?([^"\n]+)"?', text)
-    return dict(listed) | dict(re.findall(r"^  (FAREGATE_\w+): (.+)$", text, re.M))
+    return dict(listed) | dict(re.findall(r"^ +(FAREGATE_\w+): (.+)$", text, re.M))
 
 
 class Manifests(unittest.TestCase):
     def signing_up(self):
         payments = workloads("processors.yaml")["faregate-payment"]
-        return {"front": workloads("fronts.yaml")["faregate-front"], "payment": payments}
+        single = workloads("single/faregate.yaml")["faregate"]
+        return {"front": workloads("fronts.yaml")["faregate-front"], "payment": payments, "single": single}
+
+    def test_one_pod_owns_the_payments_and_is_admitted_to(self):
+        single = workloads("single/faregate.yaml")["faregate"]
+        self.assertIn("  replicas: 1\n", single)
+        self.assertIn("    type: Recreate\n", single)
+        policies = (MANIFESTS / "single" / "network.yaml").read_text()
+        self.assertIn("podSelector: {}\n  policyTypes: [Ingress]\n---", policies, "nobody is admitted unasked")
+        self.assertIn("      app: faregate\n", policies)
+        port = settings((MANIFESTS / "single" / "settings.yaml").read_text())["FAREGATE_OPERATIONS_LISTEN"].rsplit(":", 1)[1]
+        self.assertIn(f"- name: metrics\n              containerPort: {port}\n", single)
+        self.assertNotIn("targetPort: metrics", (MANIFESTS / "single" / "faregate.yaml").read_text())
+        resources = (MANIFESTS / "single" / "kustomization.yaml").read_text()
+        for path in (MANIFESTS / "single").glob("*.yaml"):
+            if path.name != "kustomization.yaml":
+                self.assertIn(f"  - {path.name}\n", resources)
 
     def test_every_setting_is_one(self):
         known = set(re.findall(r"FAREGATE_\w+", (ROOT / "docs" / "reference" / "configuration.md").read_text()))
-        for path in MANIFESTS.glob("*.yaml"):
+        for path in [*MANIFESTS.rglob("*.yaml"), ROOT / "ops" / "compose.yaml"]:
             with self.subTest(manifest=path.name):
                 self.assertEqual(set(settings(path.read_text())) - known, set())
 
@@ -145,7 +161,11 @@ class Manifests(unittest.TestCase):
             with self.subTest(workload=name):
                 self.assertIn("secretName: faregate-files\n", text)
                 mounted = re.search(r"- name: files\n\s+mountPath: (\S+)\n\s+readOnly: true", text)[1]
-                for setting in ["FAREGATE_SIGNUP_KEY_FILE", "FAREGATE_MAIL_SMTP_PASSWORD_FILE"]:
+                for setting in [
+                    "FAREGATE_SIGNUP_KEY_FILE",
+                    "FAREGATE_FLAGS_KEY_FILE",
+                    "FAREGATE_MAIL_SMTP_PASSWORD_FILE",
+                ]:
                     folder, file = (shared | settings(text))[setting].rsplit("/", 1)
                     self.assertEqual(folder, mounted)
                     self.assertRegex(secret, rf"(?m)^  {re.escape(file)}: ")
