@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
@@ -10,6 +11,8 @@ use crate::client::Client;
 use crate::disputes::{booked, paid, said};
 use crate::events::Stream;
 use crate::gateways::{Program, account, endpoint_of, pay, payment_of};
+use crate::log_faults::on_a_full_disk;
+use crate::native;
 use crate::postgres::{Scratch, key_file};
 use crate::process::{Launch, Server, TempDir, eventually, run};
 use crate::webhook_receiver::Receiver;
@@ -17,7 +20,7 @@ use crate::webhooks::replay_to;
 
 /// A processor and two fronts with one program as their gateway.
 pub(crate) struct Cluster {
-    _processor: Server,
+    processor: Server,
     fronts: [Server; 2],
     program: Program,
     // Dropped last: the processes use them.
@@ -32,6 +35,11 @@ impl Cluster {
 
     /// Each process has these variables too.
     pub(crate) fn start_with(environment: &[(&str, &str)]) -> Self {
+        Self::start_logging_to(Stdio::piped, environment)
+    }
+
+    /// The log of each process goes elsewhere.
+    fn start_logging_to(log: fn() -> Stdio, environment: &[(&str, &str)]) -> Self {
         let brokers = std::env::var("FAREGATE_TEST_KAFKA").expect("it names a broker");
         let (database, dir) = (Scratch::new(), TempDir::new());
         let (program, config) = Program::start(dir.path());
@@ -56,10 +64,11 @@ impl Cluster {
                 .env("FAREGATE_KAFKA_KEY_FILE", &key_file(&dir, "kafka.key"))
                 .env("FAREGATE_FLAGS_KEY_FILE", &key_file(&dir, "flags.key"))
         };
-        let start = |name: &str, launch| Server::start_in(&dir.path().join(name), launch);
+        let start =
+            |name: &str, launch| Server::start_logging_to(log(), &dir.path().join(name), launch);
         let processor = start("processor", launch("processor", "0"));
         let fronts = ["0", "1"].map(|id| start(&format!("front-{id}"), launch("front", id).grpc()));
-        Self { _processor: processor, fronts, program, _dir: dir, _database: database }
+        Self { processor, fronts, program, _dir: dir, _database: database }
     }
 
     /// The second front.
@@ -80,6 +89,23 @@ impl Cluster {
             });
         }
         self.fronts.each_ref().map(|front| front.client().tenant("bob", "lazar"))
+    }
+}
+
+#[test]
+#[ignore = "needs Kafka and PostgreSQL: conformance/run"]
+fn a_cluster_serves_without_a_log() {
+    let cluster = Cluster::start_logging_to(on_a_full_disk, &[("FAREGATE_LOG_LEVEL", "debug")]);
+    for client in cluster.tenant() {
+        let account = native::account(&client, "__EXTERNAL_PAYMENT__");
+        for _ in 0..20 {
+            native::purchase(&client, &account, "10", "");
+        }
+    }
+    let Cluster { processor, fronts, _database, .. } = cluster;
+    for process in fronts.into_iter().chain([processor]) {
+        let (status, _) = process.stop();
+        assert_eq!(status.code(), Some(0));
     }
 }
 

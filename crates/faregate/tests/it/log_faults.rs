@@ -25,7 +25,7 @@ fn with_worker() -> Launch {
     launch
 }
 
-fn on_a_full_disk() -> Stdio {
+pub fn on_a_full_disk() -> Stdio {
     OpenOptions::new().write(true).open("/dev/full").unwrap().into()
 }
 

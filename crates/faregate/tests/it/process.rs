@@ -147,7 +147,7 @@ impl Server {
     /// A server whose log goes elsewhere.
     pub fn start_logging_to(log: impl Into<Stdio>, data_dir: &Path, launch: Launch) -> Self {
         Self::try_start_logging_to(log.into(), faregate(&SERVE), data_dir, launch)
-            .unwrap_or_else(|_| panic!("the server did not start"))
+            .unwrap_or_else(|said| panic!("the server did not start: {said}"))
     }
 
     fn try_start_by(command: Command, data_dir: &Path, launch: Launch) -> Result<Self, String> {
