@@ -8,7 +8,8 @@
 //! second or more. An endpoint that does not respond at all is tried every half minute, and the
 //! deliveries in between fail without an attempt. Thus memory is bounded and the cursor advances: it
 //! passes a row when all events of the row are delivered or postponed, in the same commit as the
-//! postponement.
+//! postponement. What is not done within a second becomes a row too, while it goes on in memory: an endpoint
+//! that is slow holds the cursor of the others no longer than that, and a restart repeats no more.
 //!
 //! Events that a replay sends again are first attempts too, of which a page is done at a time. A single event that is
 //! sent again is a postponed delivery, so that a front can have the owner of its partition queue it.
@@ -18,6 +19,7 @@ pub mod endpoint;
 pub mod event;
 mod follower;
 mod lanes;
+mod open_rows;
 mod options;
 mod post;
 mod readers;
@@ -45,17 +47,23 @@ pub use resend::{ResendError, Resender, ResentPage};
 use follower::Inputs;
 use targets::Targets;
 
-/// Starts the follower on the current tokio runtime, with what has events delivered again. It runs until
-/// the task is aborted. Deliveries that were not recorded by then are repeated after the next start.
+/// Starts the follower on the current tokio runtime, with what has events delivered again. It ends once
+/// `stopped` is true, or closed; what waits then becomes rows. Where the task is aborted instead, up to a second of
+/// deliveries is repeated after the next start.
 #[must_use]
-pub fn start(engine: Engine, options: Options) -> (JoinHandle<()>, Resender) {
+pub fn start(
+    engine: Engine,
+    options: Options,
+    mut stopped: watch::Receiver<bool>,
+) -> (JoinHandle<()>, Resender) {
     const RESTART_DELAY: Duration = Duration::from_secs(1);
     // Registered once, so that the engine does not wait for a follower that has panicked.
     let position = watch::Sender::new(Seq(0));
     engine.waits_for(position.subscribe());
     let targets = Arc::new(Targets::new(options.sealer.clone()));
     let (resender, resent) = Resender::new(engine.clone(), Arc::clone(&targets));
-    let inputs = Inputs { targets, resent: Arc::new(Mutex::new(resent)) };
+    let resent = Arc::new(Mutex::new(resent));
+    let inputs = Inputs { targets, resent, stopped: stopped.clone() };
     let follower = tokio::spawn(async move {
         loop {
             let mut running = tokio::task::JoinSet::new();
@@ -64,7 +72,9 @@ pub fn start(engine: Engine, options: Options) -> (JoinHandle<()>, Resender) {
             if matches!(running.join_next().await, Some(Err(_))) {
                 tracing::error!("the push follower panicked; it restarts from its cursor");
             }
-            tokio::time::sleep(RESTART_DELAY).await;
+            if tokio::time::timeout(RESTART_DELAY, follower::until(&mut stopped)).await.is_ok() {
+                return;
+            }
         }
     });
     (follower, resender)

@@ -10,14 +10,12 @@ use tokio::task::JoinHandle;
 pub struct BackgroundTasks {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
-    /// Aborted on stop.
-    push: Option<JoinHandle<()>>,
 }
 
 impl BackgroundTasks {
     /// No tasks yet.
     pub fn new() -> Self {
-        Self { stop: watch::Sender::new(false), tasks: Vec::new(), push: None }
+        Self { stop: watch::Sender::new(false), tasks: Vec::new() }
     }
 
     /// Turns true when the tasks have to stop.
@@ -35,18 +33,14 @@ impl BackgroundTasks {
         self.tasks.push(tokio::spawn(task));
     }
 
-    /// Adds the task that delivers push notifications. It is aborted on stop: deliveries that were not
-    /// recorded are repeated after the next start.
-    pub fn add_push(&mut self, push: JoinHandle<()>) {
-        self.push = Some(push);
+    /// Adds a task that runs already, and ends once [`Self::stopped`] turns true.
+    pub fn add(&mut self, task: JoinHandle<()>) {
+        self.tasks.push(task);
     }
 
     /// Stops all tasks and waits for their ends.
     pub async fn stop(self) {
         self.stop.send_replace(true);
-        if let Some(push) = self.push {
-            push.abort();
-        }
         for task in self.tasks {
             if let Err(error) = task.await {
                 tracing::error!(error = %error, "a background task panicked");

@@ -142,8 +142,8 @@ impl EngineParts {
     pub fn start_tasks(&self, engine: &Engine, share: Share) -> BackgroundTasks {
         let mut tasks = BackgroundTasks::new();
         let push = self.push_options(engine, share, &mut tasks);
-        let (follower, resender) = push::start(engine.clone(), push);
-        tasks.add_push(follower);
+        let (follower, resender) = push::start(engine.clone(), push, tasks.stopped());
+        tasks.add(follower);
         if let Some(settings) = &self.delivery_log {
             let (replayed, stopped) = ((settings.source.clone(), resender), tasks.stopped());
             tasks.spawn(replays::run(engine.clone(), replayed, share.partition, stopped));

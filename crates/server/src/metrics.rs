@@ -153,7 +153,10 @@ const GAUGES: [(&str, &str); 33] = [
         "Tenants whose own breakers are open or half-open, by gateway.",
     ),
     ("faregate_timers_held", "1 while timers that charge wait for a restart."),
-    ("faregate_push_waiting", "Push notifications that wait for another attempt."),
+    (
+        "faregate_push_waiting",
+        "Push notifications that wait, for another attempt or for an endpoint that is slow.",
+    ),
     ("faregate_mail_queue_depth", "Mails that wait to be sent."),
     ("faregate_mail_oldest_seconds", "Age of the oldest of them."),
     ("faregate_operations_waiting", "Operations that wait for their turn."),

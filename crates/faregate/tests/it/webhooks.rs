@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::native::{account, purchase};
-use crate::process::{Server, eventually};
+use crate::process::{Launch, Server, TempDir, eventually};
 use crate::webhook_receiver::{Answers, Received, Receiver};
 
 const ENDPOINTS: &str = "/v1/webhooks/endpoints";
@@ -748,4 +748,33 @@ fn secrets_of_endpoints_and_what_they_answer_are_found_nowhere() {
             assert_eq!(before, None, "{canary}");
         }
     }
+}
+
+#[test]
+fn a_stop_repeats_nothing_that_was_answered_beside_an_endpoint_that_hangs() {
+    let dir = TempDir::new();
+    let server = Server::start_in(dir.path(), Launch::usual());
+    let client = server.tenant();
+    let (hanging, healthy) = (Receiver::start(), Receiver::start());
+    hanging.answer(Answers::Never);
+    for receiver in [&hanging, &healthy] {
+        let events = json!(["account.created"]);
+        endpoint(&client, &json!({ "url": receiver.url, "events": events }));
+    }
+    for _ in 0..10 {
+        account(&client, "__EXTERNAL_PAYMENT__");
+    }
+    arrive(&healthy, "account.created", 10);
+    assert!(server.stop().0.success());
+    hanging.answer(Answers::Status(200, "", ""));
+    let before = hanging.ids("account.created").len();
+
+    let server = Server::start_in(dir.path(), Launch::usual());
+    account(&server.client().tenant("bob", "lazar"), "__EXTERNAL_PAYMENT__");
+    arrive(&hanging, "account.created", before + 11);
+    let mut ids = arrive(&healthy, "account.created", 11);
+    assert_eq!(ids.len(), 11, "one was sent again: {ids:?}");
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 11);
 }

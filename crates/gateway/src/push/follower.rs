@@ -1,13 +1,12 @@
 //! The follower: reads the journal, schedules deliveries on the lanes, and records its cursor.
 
 use std::collections::btree_map::Entry;
-use std::collections::hash_map::Entry as HashEntry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{Seq, Timestamp};
+use domain::{Seq, TenantNo, Timestamp};
 use engine::ports::{Bookkeeping, Delivery, DeliveryId};
 use engine::webhooks::{DeliveryTry, TryOutcome};
 use engine::{Engine, Reason};
@@ -15,12 +14,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use secrets::webhook;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
 use super::body::body;
 use super::endpoint::Format;
 use super::event::{EventOfRow, event_id, event_of, events_of, sequence};
 use super::lanes::{Admission, Destination, EndpointResponse, Job, Lanes, Now, Origin};
+use super::open_rows::{OpenRow, OpenRows};
 use super::options::{FOLLOWER, Options};
 use super::post::{Failure, Posted, Poster, common_headers};
 use super::readers::{Batch, Due, InProgress, RETRY_DELAY, locked, read_due, read_journal};
@@ -30,13 +30,21 @@ use super::targets::{Target, Targets};
 /// The maximum number of rows per write.
 const WRITES_MAX: usize = 1_024;
 
-/// The interval of the removal of unused endpoints.
+/// The interval of what is not caused by an event: the removal of unused endpoints, rows for what waits.
 const TICK: Duration = Duration::from_millis(100);
 /// The delay of the next read of the journal while deliveries are backlogged.
 const BACKLOG_DELAY: Duration = Duration::from_millis(200);
-/// The interval of writes of the cursor alone. After a crash, deliveries since the last one are
-/// repeated.
-const CURSOR_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a first attempt may hold the cursor: one that is not done by then becomes a row of the store, which
+/// the cursor may pass. With [`CURSOR_INTERVAL`] and [`TICK`] it adds up to the second of events that a crash
+/// repeats to an endpoint that answers.
+const HOLDS_MAX: Duration = Duration::from_millis(700);
+/// The interval of writes of the cursor alone.
+const CURSOR_INTERVAL: Duration = Duration::from_millis(200);
+/// How long deliveries in progress may take when the follower stops; what is not answered by then is repeated
+/// after the next start.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
+/// How long the last writes may take when the follower stops. What is not written is repeated.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(2);
 /// The maximum length of a stored failure reason.
 const REASON_CHARS_MAX: usize = 255;
 
@@ -50,11 +58,20 @@ struct Finished {
     posted: Posted,
 }
 
-/// A journal row with undelivered events.
-struct OpenRow {
-    seq: Seq,
-    jobs: usize,
-    committed_at: Timestamp,
+/// What is to be written.
+struct Write {
+    row: Bookkeeping,
+    /// The journal row of a first attempt that nothing else remembers: the cursor passes it only with this.
+    first_of: Option<Seq>,
+    /// Whether the delivery goes on in memory.
+    goes_on: bool,
+}
+
+impl Write {
+    /// A row that no first attempt depends on, and which ends what is in progress.
+    const fn end(row: Bookkeeping) -> Self {
+        Self { row, first_of: None, goes_on: false }
+    }
 }
 
 /// A page of events that are delivered again, and not all done yet.
@@ -69,7 +86,7 @@ struct Follower {
     poster: Poster,
     lanes: Lanes,
     posts: JoinSet<Finished>,
-    open: VecDeque<OpenRow>,
+    open: OpenRows,
     open_pages: BTreeMap<u64, OpenPage>,
     pages: u64,
     /// The last journal row that was read.
@@ -78,8 +95,10 @@ struct Follower {
     position: watch::Sender<Seq>,
     recorded: Seq,
     recorded_at: Instant,
-    writes: VecDeque<Bookkeeping>,
-    writing: JoinSet<Vec<Bookkeeping>>,
+    writes: VecDeque<Write>,
+    writing: JoinSet<Vec<Write>>,
+    /// How many rows of first attempts are not written yet.
+    unwritten_firsts: usize,
     in_progress: InProgress,
     backlogged_since: Option<Instant>,
     /// Takes what is logged, where anything is.
@@ -92,41 +111,27 @@ pub(super) struct Inputs {
     pub(super) targets: Arc<Targets>,
     /// Only one follower at a time takes them.
     pub(super) resent: Arc<AsyncMutex<ResentPages>>,
+    /// True, or closed: the follower stops.
+    pub(super) stopped: watch::Receiver<bool>,
 }
 
-/// Follows the journal until the runtime shuts down.
+/// Follows the journal until it is stopped, or the runtime shuts down.
 pub(super) async fn run(
     engine: Engine,
     options: Options,
     position: watch::Sender<Seq>,
-    Inputs { targets, resent }: Inputs,
+    Inputs { targets, resent, mut stopped }: Inputs,
 ) {
     let mut resent = resent.lock().await;
     let cursor = loop {
         match engine.read(|queries| queries.followed(FOLLOWER)).await {
             Ok(cursor) => break cursor,
+            Err(_) if *stopped.borrow() => return,
             Err(_) => sleep(RETRY_DELAY).await,
         }
     };
-    let in_progress = InProgress::default();
-    let mut follower = Follower {
-        poster: Poster::new(&options),
-        lanes: Lanes::new(options.lanes),
-        posts: JoinSet::new(),
-        open: VecDeque::new(),
-        open_pages: BTreeMap::new(),
-        pages: 0,
-        read_upto: cursor,
-        position,
-        recorded: cursor,
-        recorded_at: Instant::now(),
-        writes: VecDeque::new(),
-        writing: JoinSet::new(),
-        in_progress: Arc::clone(&in_progress),
-        backlogged_since: None,
-        log: options.log,
-        engine: engine.clone(),
-    };
+    let mut follower = Follower::new(&engine, options, cursor, position);
+    let in_progress = Arc::clone(&follower.in_progress);
     // Its tasks end when this function ends.
     let mut readers = JoinSet::new();
     let (batches, mut batch_receiver) = mpsc::channel(1);
@@ -142,7 +147,7 @@ pub(super) async fn run(
                 let mut next = Some(finished);
                 while let Some(finished) = next {
                     let Some(finished) = unless_stopped(finished) else { return };
-                    follower.finished(finished);
+                    follower.finished(&finished);
                     next = follower.posts.try_join_next();
                 }
             }
@@ -155,10 +160,19 @@ pub(super) async fn run(
             Some((page, done)) = resent.recv(), if follower.writes.len() < WRITES_MAX => {
                 follower.add_resent(&page, done);
             }
-            _ = tick.tick() => follower.lanes.remove_unused(Instant::now()),
+            _ = tick.tick() => {
+                follower.lanes.remove_unused(Instant::now());
+                follower.keep_waiting(HOLDS_MAX);
+            }
+            () = until(&mut stopped) => return follower.stop().await,
         }
         follower.publish();
     }
+}
+
+/// Ready once the value is true, or its sender is gone.
+pub(super) async fn until(stopped: &mut watch::Receiver<bool>) {
+    drop(stopped.wait_for(|stopped| *stopped).await);
 }
 
 /// The result of a task; `None` if the runtime is shutting down. A panic is propagated, because it is
@@ -174,6 +188,28 @@ fn unless_stopped<T>(joined: Result<T, JoinError>) -> Option<T> {
 }
 
 impl Follower {
+    fn new(engine: &Engine, options: Options, cursor: Seq, position: watch::Sender<Seq>) -> Self {
+        Self {
+            poster: Poster::new(&options),
+            lanes: Lanes::new(options.lanes),
+            posts: JoinSet::new(),
+            open: OpenRows::default(),
+            open_pages: BTreeMap::new(),
+            pages: 0,
+            read_upto: cursor,
+            position,
+            recorded: cursor,
+            recorded_at: Instant::now(),
+            writes: VecDeque::new(),
+            writing: JoinSet::new(),
+            unwritten_firsts: 0,
+            in_progress: InProgress::default(),
+            backlogged_since: None,
+            log: options.log,
+            engine: engine.clone(),
+        }
+    }
+
     /// Too many unwritten rows stop the reading. A backlogged endpoint only slows it down, because others must
     /// not wait for it.
     fn has_room(&mut self) -> bool {
@@ -189,6 +225,7 @@ impl Follower {
 
     fn add(&mut self, batch: &Batch) {
         self.backlogged_since = None;
+        let read_at = Instant::now();
         for row in &batch.rows {
             let Some(targets) = batch.targets.get(&row.tenant) else { continue };
             let jobs: Vec<(Job, &Arc<Target>)> =
@@ -196,8 +233,13 @@ impl Follower {
             if jobs.is_empty() {
                 continue;
             }
-            let (seq, committed_at) = (row.seq, row.committed_at);
-            self.open.push_back(OpenRow { seq, jobs: jobs.len(), committed_at });
+            self.open.push(OpenRow {
+                seq: row.seq,
+                tenant: row.tenant,
+                jobs: jobs.iter().map(|(job, _)| job.id).collect(),
+                committed_at: row.committed_at,
+                read_at,
+            });
             for (job, target) in jobs {
                 self.offer(job, target);
             }
@@ -225,7 +267,8 @@ impl Follower {
                         self.log_given_up(&delivery, event.kind);
                     }
                     let Delivery { id, attempts, .. } = delivery;
-                    self.writes.push_back(Bookkeeping::DeliveryClosed { id, attempts });
+                    let closed = Bookkeeping::DeliveryClosed { id, attempts };
+                    self.writes.push_back(Write::end(closed));
                 }
             }
         }
@@ -256,29 +299,40 @@ impl Follower {
 
     /// Queues a delivery as one that was never tried, and is due.
     fn queue(&mut self, job: &Job) {
-        self.writes.push_back(Bookkeeping::DeliveryPostponed(Delivery {
-            id: job.id,
-            tenant: job.tenant,
-            attempts: 0,
-            due_at: self.engine.clock().now(),
-            error: String::new(),
-        }));
+        let row = Bookkeeping::DeliveryPostponed(self.untried(job.id, job.tenant));
+        self.writes.push_back(Write::end(row));
+    }
+
+    /// The row of a delivery that was never tried, and is due.
+    fn untried(&self, id: DeliveryId, tenant: TenantNo) -> Delivery {
+        let due_at = self.engine.clock().now();
+        Delivery { id, tenant, attempts: 0, due_at, error: String::new() }
+    }
+
+    /// Has first attempts that hold the cursor for so long become rows, while they go on in memory.
+    fn keep_waiting(&mut self, for_at_least: Duration) {
+        let Some(read_by) = Instant::now().checked_sub(for_at_least) else { return };
+        let room = WRITES_MAX.saturating_sub(self.writes.len());
+        for (id, tenant) in self.open.take(read_by, room) {
+            // One that is sent again as well needs no page: its row remembers it.
+            let page = locked(&self.in_progress).begin_as_row(id);
+            if let Some(page) = page {
+                self.done_of_page(page);
+            }
+            let row = Bookkeeping::DeliveryPostponed(self.untried(id, tenant));
+            self.unwritten_firsts += 1;
+            self.writes.push_back(Write { row, first_of: Some(id.seq), goes_on: true });
+        }
     }
 
     /// Notes that a delivery is in progress; false where it was already.
     fn begin(&self, id: DeliveryId, page: Option<u64>) -> bool {
-        match locked(&self.in_progress).entry(id) {
-            HashEntry::Occupied(_) => false,
-            HashEntry::Vacant(new) => {
-                new.insert(page);
-                true
-            }
-        }
+        locked(&self.in_progress).begin(id, page)
     }
 
     /// Notes that a delivery is in progress no more: there is no row of it, or the row says how it stands.
     fn end(&mut self, id: DeliveryId) {
-        let page = locked(&self.in_progress).remove(&id).flatten();
+        let page = locked(&self.in_progress).end(id);
         if let Some(page) = page {
             self.done_of_page(page);
         }
@@ -321,21 +375,26 @@ impl Follower {
         }
     }
 
-    fn finished(&mut self, finished: Finished) {
-        let Finished { job, target, posted } = finished;
-        let response = self.response(&target, &posted);
-        self.lanes.finished(&job, response, self.now());
-        match (&posted.result, response) {
-            (Ok(()), _) => self.delivered(&job, &target, &posted),
-            (Err(failure), EndpointResponse::Gone) => {
-                self.give_up(&job, &target, Some(&posted), &failure.reason());
-            }
-            (Err(failure), _) => self.failed(&job, &target, Some(&posted), &failure.reason()),
-        }
-        while let Some(next) = self.lanes.next_after(&job, self.now()) {
-            if !self.execute(next, &target) {
+    fn finished(&mut self, finished: &Finished) {
+        self.ended(finished);
+        let Finished { job, target, .. } = finished;
+        while let Some(next) = self.lanes.next_after(job, self.now()) {
+            if !self.execute(next, target) {
                 break;
             }
+        }
+    }
+
+    /// Frees the lane, and notes what came of the delivery.
+    fn ended(&mut self, Finished { job, target, posted }: &Finished) {
+        let response = self.response(target, posted);
+        self.lanes.finished(job, response, self.now());
+        match (&posted.result, response) {
+            (Ok(()), _) => self.delivered(job, target, posted),
+            (Err(failure), EndpointResponse::Gone) => {
+                self.give_up(job, target, Some(posted), &failure.reason());
+            }
+            (Err(failure), _) => self.failed(job, target, Some(posted), &failure.reason()),
         }
     }
 
@@ -403,26 +462,32 @@ impl Follower {
 
     /// Ends a delivery that is not tried again.
     fn close(&mut self, job: &Job) {
-        match job.origin {
-            Origin::Journal => {}
-            Origin::Stored => {
-                let Job { id, attempts, .. } = *job;
-                self.writes.push_back(Bookkeeping::DeliveryClosed { id, attempts });
-            }
-            Origin::Resent => self.end(job.id),
+        let has_row = match job.origin {
+            Origin::Journal => !self.open.done(job.id),
+            Origin::Stored => true,
+            Origin::Resent => return self.end(job.id),
+        };
+        if has_row {
+            let Job { id, attempts, .. } = *job;
+            self.writes.push_back(Write::end(Bookkeeping::DeliveryClosed { id, attempts }));
         }
-        self.done(job);
     }
 
     fn postpone(&mut self, job: &Job, attempts: u32, delay: Duration, reason: &str) {
-        self.writes.push_back(Bookkeeping::DeliveryPostponed(Delivery {
+        let row = Bookkeeping::DeliveryPostponed(Delivery {
             id: job.id,
             tenant: job.tenant,
             attempts,
             due_at: self.after(delay),
             error: reason.chars().take(REASON_CHARS_MAX).collect(),
-        }));
-        self.done(job);
+        });
+        let is_first = match job.origin {
+            Origin::Journal => self.open.done(job.id),
+            Origin::Stored | Origin::Resent => false,
+        };
+        self.unwritten_firsts += usize::from(is_first);
+        let first_of = is_first.then_some(job.id.seq);
+        self.writes.push_back(Write { row, first_of, goes_on: false });
     }
 
     fn log_try(
@@ -477,20 +542,6 @@ impl Follower {
         }
     }
 
-    /// Counts a first attempt as made, whether it succeeded or not.
-    fn done(&mut self, job: &Job) {
-        match job.origin {
-            Origin::Journal => {}
-            Origin::Stored | Origin::Resent => return,
-        }
-        if let Ok(at) = self.open.binary_search_by_key(&job.id.seq, |open| open.seq) {
-            self.open[at].jobs -= 1;
-        }
-        while self.open.front().is_some_and(|open| open.jobs == 0) {
-            self.open.pop_front();
-        }
-    }
-
     fn done_of_page(&mut self, number: u64) {
         let Entry::Occupied(mut page) = self.open_pages.entry(number) else { return };
         page.get_mut().jobs -= 1;
@@ -500,36 +551,50 @@ impl Follower {
             let _ = done.send(deliveries);
         }
     }
-    /// The last journal row whose events are all delivered or postponed.
+
+    /// The last journal row whose events are all delivered, given up, or rows, be they written or not.
     fn done_upto(&self) -> Seq {
-        self.open.front().map_or(self.read_upto, |open| Seq(open.seq.0 - 1))
+        self.open.oldest().map_or(self.read_upto, |open| Seq(open.seq.0 - 1))
     }
 
     /// Publishes the position, and starts a write if one is due.
     fn publish(&mut self) {
-        let upto = self.done_upto();
-        let lag = self.open.front().map_or(0.0, |open| self.seconds_since(open.committed_at));
+        let lag = self.open.oldest().map_or(0.0, |open| self.seconds_since(open.committed_at));
         metrics::gauge!("faregate_push_lag_seconds").set(lag);
-        let moved = upto > self.recorded;
-        let is_due =
-            !self.writes.is_empty() || moved && self.recorded_at.elapsed() >= CURSOR_INTERVAL;
-        if is_due && self.writing.is_empty() {
-            let count = self.writes.len().min(WRITES_MAX);
-            let mut rows: Vec<Bookkeeping> = self.writes.drain(..count).collect();
-            // The cursor never passes a row whose postponed deliveries are not recorded with it.
-            if moved && self.writes.is_empty() {
-                rows.push(Bookkeeping::Followed { follower: FOLLOWER, upto });
-                self.recorded = upto;
-            }
-            self.recorded_at = Instant::now();
-            self.writing.spawn(record(self.engine.clone(), rows));
+        if !self.writes.is_empty() || self.recorded_at.elapsed() >= CURSOR_INTERVAL {
+            self.write();
         }
-        self.position.send_replace(upto);
+        if self.unwritten_firsts == 0 {
+            self.position.send_replace(self.done_upto());
+        }
     }
 
-    fn written(&mut self, rows: &[Bookkeeping]) {
-        for row in rows {
+    /// Starts a write where there is anything to write, and no write is in progress.
+    fn write(&mut self) {
+        if !self.writing.is_empty() {
+            return;
+        }
+        let count = self.writes.len().min(WRITES_MAX);
+        let mut writes: Vec<Write> = self.writes.drain(..count).collect();
+        // The cursor never passes an event whose row is not recorded with it.
+        let unwritten = self.writes.iter().filter_map(|it| it.first_of).min();
+        let upto = self.done_upto();
+        let upto = unwritten.map_or(upto, |first| upto.min(Seq(first.0 - 1)));
+        if upto > self.recorded {
+            writes.push(Write::end(Bookkeeping::Followed { follower: FOLLOWER, upto }));
+            self.recorded = upto;
+        }
+        if !writes.is_empty() {
+            self.recorded_at = Instant::now();
+            self.writing.spawn(record(self.engine.clone(), writes));
+        }
+    }
+
+    fn written(&mut self, writes: &[Write]) {
+        for Write { row, first_of, goes_on } in writes {
+            self.unwritten_firsts -= usize::from(first_of.is_some());
             match row {
+                Bookkeeping::DeliveryPostponed(_) if *goes_on => {}
                 Bookkeeping::DeliveryPostponed(Delivery { id, .. })
                 | Bookkeeping::DeliveryClosed { id, .. } => self.end(*id),
                 Bookkeeping::Followed { .. }
@@ -540,6 +605,31 @@ impl Follower {
                 | Bookkeeping::Released { .. }
                 | Bookkeeping::Over(_) => {}
             }
+        }
+    }
+
+    /// Waits for what is in progress, for a while, and writes down the rest: as rows, which are due. What was
+    /// delivered is not delivered again after the next start.
+    async fn stop(mut self) {
+        let until = Instant::now() + ANSWERED_WITHIN;
+        while let Ok(Some(finished)) = timeout_at(until, self.posts.join_next()).await {
+            let Some(finished) = unless_stopped(finished) else { return };
+            self.ended(&finished);
+        }
+        if timeout(WRITTEN_WITHIN, self.write_all()).await.is_err() {
+            tracing::warn!(
+                "failed to write down in time what was delivered; some events are delivered again after the next start"
+            );
+        }
+    }
+
+    async fn write_all(&mut self) {
+        loop {
+            self.keep_waiting(Duration::ZERO);
+            self.write();
+            let Some(written) = self.writing.join_next().await else { return };
+            let Some(written) = unless_stopped(written) else { return };
+            self.written(&written);
         }
     }
 
@@ -643,12 +733,13 @@ async fn deliver(
 
 /// Writes rows, with retries until the engine stops: an unwritten postponement would be lost, and an
 /// unwritten closing would repeat its delivery. Returns what was written: nothing where the engine has stopped.
-async fn record(engine: Engine, rows: Vec<Bookkeeping>) -> Vec<Bookkeeping> {
-    while let Err(error) = engine.record(rows.clone()).await {
+async fn record(engine: Engine, writes: Vec<Write>) -> Vec<Write> {
+    let rows = || writes.iter().map(|it| it.row.clone()).collect();
+    while let Err(error) = engine.record(rows()).await {
         if matches!(error.reason, Reason::Stopping | Reason::NotOwner) {
             return vec![];
         }
         sleep(RETRY_DELAY).await;
     }
-    rows
+    writes
 }

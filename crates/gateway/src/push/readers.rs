@@ -1,7 +1,8 @@
 //! What the follower reads from the store: the journal, and the deliveries that are due.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::hash_map::Entry as HashEntry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,15 +23,60 @@ const DUE_MAX: usize = 1_024;
 const READ_INTERVAL: Duration = Duration::from_millis(20);
 /// The interval of reads of due deliveries.
 const DUE_INTERVAL: Duration = Duration::from_millis(250);
+/// The maximum number of ended deliveries that a read of due ones is told of. Further ones may be made twice.
+const ENDED_MAX: usize = 65_536;
 /// The delay of a retry after a failure of the store.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// What the tenants' events are delivered to.
 type TargetsOf = BTreeMap<TenantNo, Arc<Vec<Arc<Target>>>>;
 
-/// Stored deliveries, and those of events that are delivered again, with the numbers of their pages: while they are
-/// in progress, their rows in the store, if any, are outdated.
-pub(super) type InProgress = Arc<Mutex<HashMap<DeliveryId, Option<u64>>>>;
+/// See [`DeliveriesInProgress`].
+pub(super) type InProgress = Arc<Mutex<DeliveriesInProgress>>;
+
+/// Stored deliveries, first attempts that became rows, and those of events that are delivered again, with the
+/// numbers of their pages: while they are in progress, their rows in the store, if any, are outdated.
+#[derive(Default)]
+pub(super) struct DeliveriesInProgress {
+    current: HashMap<DeliveryId, Option<u64>>,
+    /// Those that ended since the latest read of due deliveries began: it may have found rows that are no more.
+    ended: HashSet<DeliveryId>,
+}
+
+impl DeliveriesInProgress {
+    /// False where it was in progress already.
+    pub(super) fn begin(&mut self, id: DeliveryId, page: Option<u64>) -> bool {
+        match self.current.entry(id) {
+            HashEntry::Occupied(_) => false,
+            HashEntry::Vacant(new) => {
+                new.insert(page);
+                true
+            }
+        }
+    }
+
+    /// Notes that a delivery in progress has a row; returns the page that it was of.
+    pub(super) fn begin_as_row(&mut self, id: DeliveryId) -> Option<u64> {
+        self.current.insert(id, None).flatten()
+    }
+
+    /// Returns the page that it was of.
+    pub(super) fn end(&mut self, id: DeliveryId) -> Option<u64> {
+        let page = self.current.remove(&id)?;
+        if self.ended.len() < ENDED_MAX {
+            self.ended.insert(id);
+        }
+        page
+    }
+
+    fn read_begins(&mut self) {
+        self.ended.clear();
+    }
+
+    fn is_outdated(&self, row: DeliveryId) -> bool {
+        self.current.contains_key(&row) || self.ended.contains(&row)
+    }
+}
 
 /// Journal rows with what the events of their tenants are delivered to.
 pub(super) struct Batch {
@@ -46,7 +92,7 @@ pub(super) struct Due {
     pub(super) target: Option<Arc<Target>>,
 }
 
-pub(super) fn locked(in_progress: &InProgress) -> MutexGuard<'_, HashMap<DeliveryId, Option<u64>>> {
+pub(super) fn locked(in_progress: &InProgress) -> MutexGuard<'_, DeliveriesInProgress> {
     in_progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -116,6 +162,7 @@ pub(super) async fn read_due(
         let now = engine.clock().now();
         let (targets, in_progress) = (Arc::clone(&targets), Arc::clone(&in_progress));
         let read = move |queries: &dyn Queries| {
+            locked(&in_progress).read_begins();
             let deliveries = queries.deliveries_due(now, after, DUE_MAX)?;
             let last = deliveries.last().filter(|_| deliveries.len() == DUE_MAX);
             let last = last.map(|it| (it.due_at, it.id));
@@ -145,7 +192,7 @@ fn due(
     (deliveries, in_progress): (Vec<Delivery>, &InProgress),
 ) -> Result<Vec<Due>, StoreError> {
     let mut found = TargetsOf::new();
-    let waiting = |it: &Delivery| !locked(in_progress).contains_key(&it.id);
+    let waiting = |it: &Delivery| !locked(in_progress).is_outdated(it.id);
     let mut dues = vec![];
     for delivery in deliveries.into_iter().filter(waiting) {
         let of_tenant = match found.entry(delivery.tenant) {

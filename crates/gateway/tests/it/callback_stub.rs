@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::calls::TIMEOUT;
@@ -22,6 +22,8 @@ pub enum StubResponse {
     Status(u16),
     RedirectTo(String),
     Never,
+    /// 200, once the sender is dropped.
+    Held(watch::Receiver<()>),
 }
 
 /// A received notification.
@@ -94,6 +96,13 @@ impl CallbackStub {
         *self.response.lock().unwrap() = response;
     }
 
+    /// Responds with 200, but only once what is returned is dropped.
+    pub fn hold(&self) -> watch::Sender<()> {
+        let (held, until) = watch::channel(());
+        self.respond_with(StubResponse::Held(until));
+        held
+    }
+
     pub async fn next(&mut self) -> Posted {
         tokio::time::timeout(TIMEOUT, self.posted.recv())
             .await
@@ -126,5 +135,9 @@ async fn receive(
             (StatusCode::FOUND, [(header::LOCATION, url)]).into_response()
         }
         StubResponse::Never => std::future::pending().await,
+        StubResponse::Held(mut until) => {
+            while until.changed().await.is_ok() {}
+            StatusCode::OK.into_response()
+        }
     }
 }

@@ -20,6 +20,7 @@ use gateway::external::External;
 use gateway::push::{self, RETRY_DELAYS, Reach, Resender, ResentPage};
 use gateway::simulator::{self, Simulator};
 use tempfile::tempdir;
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
@@ -33,6 +34,7 @@ pub struct World {
     running: Running,
     follower: tokio::task::JoinHandle<()>,
     resender: Resender,
+    stopped: watch::Sender<bool>,
 }
 
 impl World {
@@ -62,14 +64,33 @@ impl World {
             options: Options { readers: 2, ..Options::default() },
         };
         let (engine, running) = Engine::start(parts).unwrap();
-        let (follower, resender) = push::start(engine.clone(), push_options);
-        Self { engine, running, follower, resender }
+        let stopped = watch::Sender::new(false);
+        let (follower, resender) = push::start(engine.clone(), push_options, stopped.subscribe());
+        Self { engine, running, follower, resender, stopped }
     }
 
     pub async fn stop(self) {
+        self.stopped.send_replace(true);
+        self.follower.await.unwrap();
+        self.running.stop(TIMEOUT).await;
+    }
+
+    /// Ends without what a stop writes down.
+    async fn crash(self) {
         self.follower.abort();
         drop(self.follower.await);
         self.running.stop(TIMEOUT).await;
+    }
+
+    /// Waits until the stored cursor is at the end of the journal.
+    async fn cursor_at_the_end(&self) {
+        self.until(async |world| {
+            let read = world
+                .engine
+                .read(|queries| Ok(queries.followed(push::FOLLOWER)? == queries.journal_head()?));
+            read.await.unwrap().then_some(())
+        })
+        .await;
     }
 
     async fn submit(&self, tenant: TenantNo, command: Command) -> Reply {
@@ -517,7 +538,14 @@ async fn an_unresponsive_or_unreachable_callback_does_not_delay_others() {
     // The timeout of a delivery is 15 s.
     assert!(started.elapsed() < Duration::from_secs(14), "{:?}", started.elapsed());
     assert!(!hanging.rest().is_empty());
-    assert_eq!(world.postponed(41).await[0].tenant, gone);
+    // What the one that hangs is sent becomes rows too, which were not tried.
+    world
+        .until(async |world| {
+            let waiting = world.stored_deliveries().await;
+            let failed = waiting.iter().filter(|it| it.attempts == 1);
+            (failed.filter(|it| it.tenant == gone).count() == 41).then_some(())
+        })
+        .await;
     world.stop().await;
 }
 
@@ -529,14 +557,7 @@ async fn a_restart_continues_from_the_cursor() {
     let tenant = world.tenant("a", &receiver.url).await;
     world.account(tenant, EXTERNAL_PAYMENT).await;
     world.quiet().await;
-    world
-        .until(async |world| {
-            let read = world
-                .engine
-                .read(|queries| Ok(queries.followed(push::FOLLOWER)? == queries.journal_head()?));
-            read.await.unwrap().then_some(())
-        })
-        .await;
+    world.cursor_at_the_end().await;
     assert_eq!(receiver.rest().len(), 3);
     receiver.respond_with(StubResponse::Status(500));
     world.account(tenant, EXTERNAL_PAYMENT).await;
@@ -546,7 +567,7 @@ async fn a_restart_continues_from_the_cursor() {
     world.follower.abort();
     world.until(async |world| world.follower.is_finished().then_some(())).await;
     world.account(tenant, EXTERNAL_PAYMENT).await;
-    world.stop().await;
+    world.crash().await;
 
     receiver.respond_with(StubResponse::Status(200));
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
@@ -557,5 +578,97 @@ async fn a_restart_continues_from_the_cursor() {
     let mut rest = receiver.rest();
     rest.sort();
     assert_eq!(rest, ["ACCOUNT_CHANGE", "ACCOUNT_CREATION"]);
+    world.stop().await;
+}
+
+/// Twenty accounts of a tenant whose endpoint hangs and of one whose endpoint answers: 41 events for each.
+async fn beside_one_that_hangs(world: &World, urls: [&str; 2]) {
+    let slow = world.tenant("slow", urls[0]).await;
+    let fine = world.tenant("fine", urls[1]).await;
+    for _ in 0..20 {
+        for tenant in [slow, fine] {
+            world.account(tenant, EXTERNAL_PAYMENT).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_hangs_does_not_have_others_get_their_events_again_after_a_crash() {
+    let dir = tempdir().unwrap();
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    let (mut hanging, mut healthy) = (CallbackStub::start().await, CallbackStub::start().await);
+    hanging.respond_with(StubResponse::Never);
+    beside_one_that_hangs(&world, [&hanging.url, &healthy.url]).await;
+    for _ in 0..41 {
+        healthy.next().await;
+    }
+    let begun = Instant::now();
+    world.cursor_at_the_end().await;
+    // The timeout of a delivery is 15 s.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let rows = world.stored_deliveries().await;
+    assert_eq!(rows.len(), 41);
+    assert!(rows.iter().all(|it| it.attempts == 0), "{rows:?}");
+    world.crash().await;
+
+    hanging.rest();
+    hanging.respond_with(StubResponse::Status(200));
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    world.postponed(0).await;
+    world.quiet().await;
+    assert_eq!(healthy.rest(), [""; 0]);
+    assert_eq!(hanging.rest().len(), 41);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_when_the_follower_stops_becomes_rows_and_nothing_is_repeated() {
+    let dir = tempdir().unwrap();
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    let (mut hanging, mut healthy) = (CallbackStub::start().await, CallbackStub::start().await);
+    hanging.respond_with(StubResponse::Never);
+    beside_one_that_hangs(&world, [&hanging.url, &healthy.url]).await;
+    for _ in 0..41 {
+        healthy.next().await;
+    }
+    world.stop().await;
+
+    hanging.rest();
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    world.cursor_at_the_end().await;
+    hanging.respond_with(StubResponse::Status(200));
+    let rows = world.stored_deliveries().await;
+    assert_eq!(rows.len(), 41);
+    assert_eq!(healthy.rest(), [""; 0]);
+    world.stop().await;
+}
+
+/// They go on in memory meanwhile, in their order.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_became_rows_are_delivered_once_and_in_order() {
+    let dir = tempdir().unwrap();
+    let world = World::start(dir.path(), Reach::PublicAndPrivate);
+    let mut receiver = CallbackStub::start().await;
+    let tenant = world.tenant("a", &receiver.url).await;
+    receiver.next().await;
+    let held = receiver.hold();
+    let account = world.account(tenant, EXTERNAL_PAYMENT).await;
+    for amount in 1..=5 {
+        world.purchase(tenant, account, &amount.to_string(), None).await;
+    }
+    world.postponed(7).await;
+    drop(held);
+    let mut seen = vec![];
+    for _ in 0..7 {
+        let posted = receiver.next().await;
+        seen.push(match posted.event_type().as_str() {
+            "PAYMENT_SUCCESS" => meta_data(&posted)["amount"].to_string(),
+            other => other.to_owned(),
+        });
+    }
+    assert_eq!(seen, ["ACCOUNT_CREATION", "ACCOUNT_CHANGE", "1", "2", "3", "4", "5"]);
+    world.postponed(0).await;
+    world.quiet().await;
+    assert_eq!(receiver.rest(), [""; 0]);
     world.stop().await;
 }
