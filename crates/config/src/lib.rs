@@ -139,6 +139,9 @@ pub struct Arguments {
     /// Begin anew in a data directory that has lost its database; what is left of it stays there
     #[arg(long)]
     pub new_database: bool,
+    /// Go on from the newest journal row although the clock is far behind it
+    #[arg(long)]
+    pub accept_clock_behind: bool,
     /// Processes that hold streams of feature flags, beside the server's own; 0: none
     #[arg(long, value_name = "N")]
     pub workers: Option<i64>,
@@ -173,6 +176,7 @@ impl Config {
         draft.config.check(&|key| draft.origin_of(key))?;
         draft.config.unknown_variables = draft.unknown_variables;
         draft.config.is_new_database = arguments.new_database;
+        draft.config.accepts_clock_behind = arguments.accept_clock_behind;
         Ok(draft.config)
     }
 

@@ -31,6 +31,9 @@ pub struct Config {
     /// Whether to begin anew where the data directory has lost its database; only on the command line.
     #[serde(skip)]
     pub is_new_database: bool,
+    /// Whether to go on from the newest journal row however far the clock is behind it; only on the command line.
+    #[serde(skip)]
+    pub accepts_clock_behind: bool,
     pub role: Role,
     /// The address to listen on; port 0 selects a free port.
     pub listen: SocketAddr,
@@ -407,6 +410,7 @@ impl Default for Config {
         Self {
             unknown_variables: Vec::new(),
             is_new_database: false,
+            accepts_clock_behind: false,
             role: Role::All,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             data_dir: PathBuf::from("faregate-data"),

@@ -177,6 +177,11 @@ impl<'a> Context<'a> {
         asked_at < heard_at && heard_at <= self.real_now
     }
 
+    /// The earliest time that the clock may be set back to, in domain time: what has ended by then is over for good.
+    pub(crate) fn earliest(&self) -> Timestamp {
+        self.now.min(self.real_now)
+    }
+
     pub(crate) fn next_payment_number(&mut self) -> i64 {
         let number = self.sequences.payment_number;
         self.sequences.payment_number += 1;

@@ -12,6 +12,9 @@ use crate::{AccountId, GrantId, PaymentId, PurchaseId, Revision, TenantNo, Times
 /// How many grants an account has at most.
 pub const GRANTS_MAX: usize = 1_000;
 
+/// How many grants that are over are kept at most, and purchases of an offer, while the clock is ahead of real time.
+pub const ENDED_MAX: usize = 100;
+
 /// How many features an event lists at most.
 pub const LISTED_MAX: usize = 100;
 
@@ -28,7 +31,8 @@ pub struct Entitlements {
     pub account_id: AccountId,
     /// Counts the changes of `grants` and of the account's users, without gaps; 0 before the first.
     pub version: i64,
-    /// Oldest first. Those that are over stay until their timer has fired, and count no more.
+    /// Oldest first. Those that are over count no more. They stay until their timer has fired, and as long as the clock
+    /// is so far ahead of real time that it may be set back to before their ends.
     pub grants: Vec<Grant>,
     /// By the keys of offers.
     pub bought: BTreeMap<String, Bought>,
@@ -100,7 +104,7 @@ pub struct Bought {
     /// Purchases by which it had the offer, also over ones, whose money did not go back: all of an offer that is sold
     /// once, one of another.
     pub paid: Vec<PurchaseId>,
-    /// Those that are pending, or paid and not over, oldest first.
+    /// Those that are pending, or paid and not over, oldest first. See [`Entitlements::grants`] for those that are over.
     pub live: Vec<LivePurchase>,
 }
 
@@ -205,6 +209,12 @@ impl Entitlements {
             users_version: 0,
             revision,
         }
+    }
+
+    /// How many grants hold at a time, or begin later.
+    #[must_use]
+    pub fn grants_at(&self, at: Timestamp) -> usize {
+        self.grants.iter().filter(|it| !it.term().is_over(at)).count()
     }
 
     /// What the account has at a time, by the keys of features.

@@ -29,6 +29,8 @@ pub struct Rows {
     pub sequences: Sequences,
     pub seq: i64,
     pub now: i64,
+    /// How far domain time is ahead of real time.
+    pub ahead: i64,
     pub user: &'static str,
     pub reason: Option<&'static str>,
 }
@@ -58,7 +60,7 @@ impl Rows {
         let now = 1_000 * Timestamp::SECOND_US;
         let state = State::default();
         let health = Health::default();
-        Self { state, settings, health, sequences, seq: 1, now, user: "u", reason: None }
+        Self { state, settings, health, sequences, seq: 1, now, ahead: 0, user: "u", reason: None }
     }
 
     /// Makes an account.
@@ -85,7 +87,7 @@ impl Rows {
         let request = Request { id, tenant: TENANT, actor, idempotency: None, command };
         let stamp = Stamp {
             now: Timestamp(self.now),
-            real_now: Timestamp(self.now),
+            real_now: Timestamp(self.now - self.ahead),
             seq: Seq(self.seq),
             settings: &self.settings,
             health: &self.health,

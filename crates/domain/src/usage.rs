@@ -51,12 +51,15 @@ pub struct Usage {
     pub period: Period,
     /// From 0 to [`LIMIT_MAX`].
     pub used: i64,
-    /// What is reserved, by when it ends. What has ended stays until the count is written next.
+    /// What is reserved, by when it ends. What has ended stays until the count is written next, and while the clock is
+    /// so far ahead of real time that it may be set back to before that end.
     pub reserved: BTreeMap<Timestamp, i64>,
     /// How often all that was reserved ended because the account was closed.
     pub endings: u32,
     /// Whether the account has used as much as its limit: there is one event of it.
     pub is_reached: bool,
+    /// When it was written last, at most: where the clock was ahead of real time, real time. What was reserved until
+    /// then is over for good.
     pub updated_at: Timestamp,
 }
 
@@ -199,7 +202,8 @@ impl Usage {
         still.fold(0, |sum, (_, quantity)| sum.saturating_add(*quantity))
     }
 
-    /// A time, and not before it was written last: a clock that is set back brings back nothing that was over.
+    /// A time, and not before it was written last: a clock that is set back brings back nothing that was over in real
+    /// time.
     #[must_use]
     pub fn not_before(&self, now: Timestamp) -> Timestamp {
         now.max(self.updated_at)

@@ -7,6 +7,7 @@ mod health;
 mod lanes;
 mod methods;
 mod notifications;
+mod options;
 mod outbox;
 mod progress;
 mod repair;
@@ -35,6 +36,7 @@ use self::health::LastCheck;
 pub use self::health::{CHECK_AGE_MAX, Unhealthy};
 pub use self::notifications::NotificationError;
 use self::notifications::Notifications;
+pub use self::options::{Options, StartError};
 use self::outbox::Calls;
 pub use self::progress::Progress;
 pub use self::stopped::StoppedGateways;
@@ -42,7 +44,6 @@ use self::together::Together;
 use self::turns::Turns;
 use self::worker::Worker;
 
-use crate::breaker::Breakers;
 use crate::lane::Lane;
 use crate::partition::{Answer, Partition, Work};
 use crate::ports::{
@@ -85,60 +86,6 @@ pub struct FrontParts {
     pub settings: Settings,
     /// The engine's own settings.
     pub options: Options,
-}
-
-/// The engine's own settings.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Commands waiting for the partition; more are refused.
-    pub queue_max: usize,
-    /// Calls in flight per gateway that has no limit of its own; more are refused.
-    pub in_flight_max: usize,
-    /// Reads at the same time; as many connections are open.
-    pub readers: usize,
-    /// Reads waiting for a connection; more are refused.
-    pub reads_waiting_max: usize,
-    /// How often the resolver looks for outcomes to ask about.
-    pub resolver_tick: Duration,
-    /// Questions to a gateway at the same time.
-    pub inquiries_max: usize,
-    /// Notified of each commit that changes feature flags; all engines of a process share it.
-    pub flags: Arc<watch::Sender<()>>,
-    /// The same, of each commit that queues mails.
-    pub mails: Arc<watch::Sender<()>>,
-    /// The same, of each commit that changes what accounts are entitled to.
-    pub entitlements: Arc<watch::Sender<()>>,
-    /// Gateways that an operator has stopped; all engines of a process share them.
-    pub stopped_gateways: Arc<StoppedGateways>,
-    /// The breakers of gateways; all engines of a process share them.
-    pub breakers: Arc<Breakers>,
-    /// Whether the threads of partitions get on; all engines of a process share it.
-    pub progress: Arc<Progress>,
-    /// Ends the process after a panic of a partition's thread, with an exit status.
-    pub exit: fn(i32),
-    /// Whether reads of balances take the simulated time that their clients request, for benchmarks.
-    pub simulates_work: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            queue_max: 16_384,
-            in_flight_max: 4_096,
-            readers: 4,
-            reads_waiting_max: 4_096,
-            resolver_tick: Duration::from_millis(500),
-            inquiries_max: 64,
-            flags: Arc::default(),
-            mails: Arc::default(),
-            entitlements: Arc::default(),
-            stopped_gateways: Arc::default(),
-            breakers: Arc::default(),
-            progress: Arc::default(),
-            exit: |status| std::process::exit(status),
-            simulates_work: false,
-        }
-    }
 }
 
 /// A handle that does not keep what the core holds, for those that the core itself holds.
@@ -226,15 +173,18 @@ impl Engine {
     /// Opens the partition and starts its thread and its resolver on the current tokio runtime.
     ///
     /// # Errors
-    /// Where the store cannot be opened.
+    /// Where the store cannot be opened, or the clock is far behind the journal.
     ///
     /// # Panics
     /// Outside a tokio runtime, or where no thread can be started.
-    pub fn start<S: Store + 'static>(parts: Parts<S>) -> Result<(Self, Running), StoreError> {
+    pub fn start<S: Store + 'static>(parts: Parts<S>) -> Result<(Self, Running), StartError> {
         let Parts { store, queries, gateways, clock, settings, options } = parts;
         let settings = Arc::new(settings);
         let partition = Partition::open(store, Arc::clone(&settings))?;
         let queue_offset = partition.queue_offset();
+        if let Some(journal) = queries.journal_heads_at()? {
+            clock.go_on_from(journal, options.accepts_clock_behind)?;
+        }
         let orphans = queries.outstanding_orphans()?;
         let (queue, messages) = mpsc::unbounded_channel();
         let engine = Self::new(Shared {

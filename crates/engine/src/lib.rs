@@ -28,10 +28,10 @@ mod unavailable;
 pub mod watched_accounts;
 pub mod webhooks;
 
-pub use clock::{Clock, Deadline};
+pub use clock::{Clock, ClockBehind, Deadline};
 pub use handle::{
     CHECK_AGE_MAX, Engine, FrontParts, NotificationError, Options, Parts, Progress, Running,
-    StoppedGateways, Unhealthy, WeakEngine,
+    StartError, StoppedGateways, Unhealthy, WeakEngine,
 };
 pub use partition::{Answer, has_open_transaction};
 pub use scans::SCANS_MAX;

@@ -225,6 +225,7 @@ fn options(config: &Config) -> Options {
         readers: config.engine.reader_threads,
         reads_waiting_max: config.engine.reads_waiting_max,
         simulates_work: config.simulates(),
+        accepts_clock_behind: config.accepts_clock_behind,
         breakers: Arc::new(Breakers::new(breaker_settings(config))),
         exit: logging::exit,
         ..Options::default()

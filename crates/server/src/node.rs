@@ -7,10 +7,10 @@ use std::time::Duration;
 use ::sign_up::SignUp;
 use engine::access::{Access, follow_changes};
 use engine::analytics::Follower;
-use engine::ports::{EntitlementAudience, StoreError};
+use engine::ports::{EntitlementAudience, FollowerQueries, StoreError};
 use engine::queue::Queue;
 use engine::watched_accounts::WatchedAccounts;
-use engine::{Clock, Engine, FrontParts, Parts, Running};
+use engine::{Clock, ClockBehind, Engine, FrontParts, Parts, Running, StartError};
 use feature_flags::{FlagCache, FlagFeed};
 use gateway::mail::SetupError;
 use gateway::simulator::script::Scripts;
@@ -41,6 +41,9 @@ pub enum Error {
     /// The database cannot be used.
     #[error("the database cannot be opened: {0}")]
     Store(#[from] StoreError),
+    /// The clock is behind what was written already.
+    #[error(transparent)]
+    ClockBehind(#[from] ClockBehind),
     /// A gateway cannot be used.
     #[error("gateway: {0}")]
     Gateway(#[from] gateway::Error),
@@ -59,6 +62,15 @@ pub enum Error {
     /// Several processes share a database on a server, or none.
     #[error("`queue.kind = \"kafka\"` needs a database on a server: set `database.url`")]
     NoServer,
+}
+
+impl From<StartError> for Error {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Store(error) => error.into(),
+            StartError::ClockBehind(error) => error.into(),
+        }
+    }
 }
 
 /// The key file of environments' secrets in the data directory, where no other is configured.
@@ -188,6 +200,9 @@ impl Node {
             GatewaySetup::new(config, &clock, sealer.as_ref())?;
         let options = store::Options::default();
         let queries = Arc::new(SqlQueries::of_server(&server, connections_max(config))?);
+        if let Some(journal) = queries.journal_heads_at()? {
+            clock.go_on_from(journal, config.accepts_clock_behind)?;
+        }
         let key = sign_up::key(config, &*queries)?;
         let core = EngineParts::new(config, gateways, clock, key.as_ref())?;
         let has_doors = config.role != Role::Processor;

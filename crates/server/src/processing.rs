@@ -10,7 +10,7 @@ use domain::{AccountId, PartitionNo, Request, TenantNo};
 use engine::access::Access;
 use engine::ports::{BoxFuture, LedgerTotal, Queries, Question, StoreError};
 use engine::queue::{Inquired, Processor, QueuePosition, Resend, SimulatedWork};
-use engine::{Answer, Engine, Parts, Reason, Running, Unavailable};
+use engine::{Answer, Engine, Parts, Reason, Running, StartError, Unavailable};
 use store::{Server, Share, SqlQueries};
 
 use crate::background::BackgroundTasks;
@@ -99,7 +99,10 @@ impl Processing {
             })
         });
         let opened = opening.await.map_err(|error| StoreError::Database(error.to_string()))?;
-        let (engine, running) = opened?;
+        let (engine, running) = opened.map_err(|error| match error {
+            StartError::Store(error) => error,
+            StartError::ClockBehind(error) => StoreError::Database(error.to_string()),
+        })?;
         let offset = running.queue_offset();
         let mut tasks = self.core.start_tasks(&engine, share);
         let stopped = tasks.stopped();

@@ -47,12 +47,14 @@ pub async fn run(engine: Engine, stop: impl Future<Output = ()>) {
 /// [`Unavailable`]: some rows may remain.
 pub async fn pass(engine: &Engine) -> Result<(), Unavailable> {
     let now = engine.clock().now();
+    // A clock that is ahead of real time may be set back: what was counted is not counted again then.
+    let earliest = now.min(engine.clock().real_now());
     let expired = Over {
         operations_settled: now.plus_us(-OPERATIONS_KEPT_US),
         mails_given_up: now.plus_us(-MAILS_KEPT_US),
         sessions_ended: now.plus_us(-SESSIONS_KEPT_US),
         replies_expired: now.plus_us(-REPLIES_KEPT_US),
-        usage_forgotten: now.plus_us(-KEPT_US),
+        usage_forgotten: earliest.plus_us(-KEPT_US),
     };
     while engine.read(move |queries| queries.has_over(expired)).await? {
         engine.record(vec![Bookkeeping::Over(expired)]).await?;

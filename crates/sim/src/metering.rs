@@ -155,6 +155,8 @@ pub struct Tally {
     pub ended: usize,
     pub late: usize,
     pub closed: usize,
+    /// How often the clock was set back.
+    pub set_back: usize,
     pub deaths: usize,
 }
 
@@ -165,6 +167,8 @@ struct World {
     partition: Partition<Planted>,
     settings: Arc<Settings>,
     now: i64,
+    /// How far domain time is ahead of real time.
+    ahead: i64,
     minted: u128,
     accounts: Vec<AccountId>,
     model: Model,
@@ -200,6 +204,7 @@ impl World {
             disk,
             settings,
             now: 20_000 * Timestamp::DAY_US,
+            ahead: 0,
             minted: 0,
             accounts: vec![],
             model: Model::default(),
@@ -242,6 +247,7 @@ impl World {
             1..=4 => self.random.between(0, 6 * 3_600 * Timestamp::SECOND_US),
             _ => self.random.between(0, 600 * Timestamp::SECOND_US),
         };
+        self.jump();
         if self.random.chance(500) {
             for timer in self.disk.timers_due(Timestamp(self.now)) {
                 let (account, due) = (timer.account, timer.due);
@@ -250,6 +256,18 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// The test clock goes ahead of real time, or back to it.
+    fn jump(&mut self) {
+        let to = match self.random.below(50) {
+            0 => self.random.between(0, 3 * Timestamp::DAY_US),
+            1 => 0,
+            _ => return,
+        };
+        self.tally.set_back += usize::from(to < self.ahead);
+        self.now += to - self.ahead;
+        self.ahead = to;
     }
 
     fn step(&mut self) -> Result<(), String> {
@@ -446,7 +464,7 @@ impl World {
         let actor = Actor::new("client", "client", id.0);
         let name = command.name();
         let request = Request { id, tenant: TENANT, actor, idempotency: None, command };
-        let (now, real_now) = (Timestamp(self.now), Timestamp(self.now));
+        let (now, real_now) = (Timestamp(self.now), Timestamp(self.now - self.ahead));
         let works = [Work::Request(Box::new(request))];
         let processed = self.partition.process(&works, Times { now, real_now }, &mut |_, _| Ok(()));
         let mut verdicts = processed.verdicts;

@@ -4,8 +4,8 @@ use crate::blocking_state::ClosedTo;
 use crate::change::{EntitlementChange, TimerChange};
 use crate::context::Context;
 use crate::entitlement::{
-    ContinueEntitlements, EntitledFeature, Entitlements, GRANTS_MAX, Grant, GrantFeature,
-    GrantSource, GrantedFeature, LISTED_MAX, RevokeGrant,
+    ContinueEntitlements, ENDED_MAX, EntitledFeature, Entitlements, GRANTS_MAX, Grant,
+    GrantFeature, GrantSource, GrantedFeature, LISTED_MAX, LivePurchase, RevokeGrant,
 };
 use crate::feature::check_key;
 use crate::reply::{EntitlementReply, Outcome};
@@ -28,8 +28,8 @@ pub(super) fn of_account(state: &State, account: AccountId, cx: &Context) -> Ent
     known.unwrap_or_else(|| Entitlements::none_of(cx.tenant, account, Revision::first(cx.seq)))
 }
 
-/// Writes what an account has from now on, where it changed, without expired grants and purchases. Gives it its
-/// version, adds the events, and sets its timer.
+/// Writes what an account has from now on, where it changed, without grants and purchases that expired for good. Gives
+/// it its version, adds the events, and sets its timer.
 pub(super) fn put(state: &State, after: Entitlements, cx: &mut Context) {
     put_over(state.entitlements(cx.tenant, after.account_id), after, cx);
 }
@@ -38,18 +38,18 @@ pub(super) fn put(state: &State, after: Entitlements, cx: &mut Context) {
 pub(super) fn put_over(known: Option<&Entitlements>, mut after: Entitlements, cx: &mut Context) {
     let account = after.account_id;
     let before = known.map_or(&[][..], |it| &it.grants);
-    after.grants.retain(|it| !it.term().is_over(cx.now));
-    for bought in after.bought.values_mut() {
-        bought.live.retain(|it| !it.term.is_some_and(|term| term.is_over(cx.now)));
-    }
+    forget_ended(&mut after, cx);
     after.bought.retain(|_, it| !it.paid.is_empty() || !it.live.is_empty());
     let named = |it: &Grant| GrantedFeature { grant: it.id, feature: it.feature.clone() };
     let lacks = |all: &[Grant], it: &Grant| !all.iter().any(|other| other.id == it.id);
     let granted: Vec<_> = after.grants.iter().filter(|it| lacks(before, it)).map(named).collect();
-    let ended = before.iter().filter(|it| lacks(&after.grants, it));
-    let (expired, revoked): (Vec<&Grant>, Vec<&Grant>) =
-        ended.partition(|it| it.term().is_over(cx.now));
     let timer_was_at = known.and_then(|it| it.due);
+    // What was over when this was written last is no news: the timer was set for what ended next.
+    let is_news = |it: &Grant| timer_was_at.zip(it.until).is_some_and(|(due, until)| due <= until);
+    let is_over = |it: &Grant| it.term().is_over(cx.now);
+    let expired: Vec<&Grant> = before.iter().filter(|it| is_over(it) && is_news(it)).collect();
+    let gone = before.iter().filter(|it| lacks(&after.grants, it));
+    let revoked: Vec<&Grant> = gone.filter(|it| !is_over(it)).collect();
     let has_begun =
         |it: &Grant| timer_was_at.is_some_and(|due| due <= it.from) && it.from <= cx.now;
     let begins = before.iter().any(has_begun);
@@ -83,6 +83,29 @@ pub(super) fn put_over(known: Option<&Entitlements>, mut after: Entitlements, cx
         after.revision = known.map_or(Revision::first(cx.seq), |it| it.revision.next(cx.seq));
         cx.change(EntitlementChange::Entitlements(Box::new(after)));
     }
+}
+
+/// Leaves out what is over and stays so: a clock that is ahead of real time may be set back, and then the account has
+/// again what it paid for. The newest of those are kept.
+fn forget_ended(after: &mut Entitlements, cx: &Context) {
+    let (now, earliest) = (cx.now, cx.earliest());
+    let is_over = |it: &Grant| it.term().is_over(now);
+    after.grants.retain(|it| !it.term().is_over(earliest));
+    forget_oldest(&mut after.grants, is_over);
+    for bought in after.bought.values_mut() {
+        let is_over = |it: &LivePurchase, at| it.term.is_some_and(|term| term.is_over(at));
+        bought.live.retain(|it| !is_over(it, earliest));
+        forget_oldest(&mut bought.live, |it| is_over(it, now));
+    }
+}
+
+fn forget_oldest<T>(all: &mut Vec<T>, is_over: impl Fn(&T) -> bool) {
+    let mut excess = all.iter().filter(|it| is_over(it)).count().saturating_sub(ENDED_MAX);
+    all.retain(|it| {
+        let is_excess = excess > 0 && is_over(it);
+        excess -= usize::from(is_excess);
+        !is_excess
+    });
 }
 
 fn changed(after: &Entitlements, cx: &Context) -> Event {
@@ -126,7 +149,7 @@ pub(crate) fn grant(state: &State, it: &GrantFeature, cx: &mut Context) -> Outco
         return Err(Rejection::invalid("until", "should be in the future, and after from"));
     }
     let mut after = of_account(state, it.account, cx);
-    if after.grants.len() >= GRANTS_MAX {
+    if after.grants_at(cx.now) >= GRANTS_MAX {
         return Err(R::TooMany { what: "grants".to_owned(), most: GRANTS_MAX }.into());
     }
     let grant = Grant {

@@ -46,7 +46,8 @@ pub(crate) fn reserve(state: &State, it: &Reserve, cx: &mut Context) -> Outcome 
     let until = end(it.ends, usage.not_before(cx.now))?;
     allowance.check(&usage, it.quantity, cx)?;
     let is_known = usage.reserved.contains_key(&until);
-    if !is_known && usage.reserved.keys().filter(|it| **it > cx.now).count() >= ENDS_MAX {
+    let over = usage.not_before(cx.earliest());
+    if !is_known && usage.reserved.keys().filter(|it| **it > over).count() >= ENDS_MAX {
         let what = "reservations that end at different times".to_owned();
         return Err(R::TooMany { what, most: ENDS_MAX }.into());
     }
@@ -139,7 +140,7 @@ pub(super) fn end_all(state: &State, account: AccountId, cx: &mut Context) {
         cx.change(EntitlementChange::Usage(Box::new(Usage {
             reserved: BTreeMap::new(),
             endings: it.endings + 1,
-            updated_at: it.not_before(cx.now),
+            updated_at: it.not_before(cx.earliest()),
             ..it.clone()
         })));
     }
@@ -299,9 +300,10 @@ impl<'a> Counts<'a> {
     /// Writes what was counted, without reservations that ended.
     fn write(self, cx: &mut Context) {
         for (_, mut usage) in self.changed {
-            usage.updated_at = usage.not_before(cx.now);
-            let now = usage.updated_at;
-            usage.reserved.retain(|until, quantity| *until > now && *quantity > 0);
+            // What ends between real time and a clock that is ahead may come back.
+            usage.updated_at = usage.not_before(cx.earliest());
+            let over = usage.updated_at;
+            usage.reserved.retain(|until, quantity| *until > over && *quantity > 0);
             cx.change(EntitlementChange::Usage(Box::new(usage)));
         }
         for (_, event) in self.events {

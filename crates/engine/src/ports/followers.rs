@@ -25,6 +25,8 @@ pub trait FollowerQueries: Send + Sync {
     fn journal_head(&self) -> Result<Seq, StoreError>;
     /// The last journal row of each partition, in their order.
     fn journal_heads(&self) -> Result<Vec<Seq>, StoreError>;
+    /// The domain time of the last journal rows of all partitions, the latest of them; `None` where there is none.
+    fn journal_heads_at(&self) -> Result<Option<Timestamp>, StoreError>;
     /// The last row that a follower has processed; 0 at first.
     fn followed(&self, follower: &str) -> Result<Seq, StoreError>;
     /// Deliveries due at `now` behind `after`, in the order in which they are due.

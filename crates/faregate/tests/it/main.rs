@@ -8,6 +8,7 @@ mod bench_signup;
 mod callbacks;
 mod card_numbers;
 mod client;
+mod clock_restarts;
 mod cluster;
 mod control_programs;
 mod disputes;

@@ -10,7 +10,7 @@ use super::http::Connection;
 /// Where the clock is.
 const PATH: &str = "/1.0/kb/test/clock";
 
-/// The clock of a server, which shows real time again after each start.
+/// The clock of a server, which goes on from its newest journal row after each start.
 #[derive(Debug)]
 pub struct TestClock {
     address: SocketAddr,

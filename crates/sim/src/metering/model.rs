@@ -45,6 +45,7 @@ struct Granted {
     account: AccountId,
     feature: String,
     value: i64,
+    from: i64,
     until: i64,
 }
 
@@ -74,9 +75,9 @@ impl Model {
         self.accounts[&account].1
     }
 
-    pub(super) fn grant(&mut self, of: Of<'_>, value: i64, (_, until): (i64, i64)) {
+    pub(super) fn grant(&mut self, of: Of<'_>, value: i64, (from, until): (i64, i64)) {
         let (account, feature) = (of.0, of.1.to_owned());
-        self.grants.push(Granted { account, feature, value, until });
+        self.grants.push(Granted { account, feature, value, from, until });
     }
 
     /// Closes an account, or opens it again.
@@ -91,7 +92,8 @@ impl Model {
     /// What the account may use in all; `None`: nothing.
     fn limit(&self, (account, feature): Of<'_>, now: i64) -> Option<i64> {
         let own = self.grants.iter().filter(|it| it.account == account && it.feature == feature);
-        let values: Vec<i64> = own.filter(|it| it.until > now).map(|it| it.value).collect();
+        let values: Vec<i64> =
+            own.filter(|it| it.from <= now && it.until > now).map(|it| it.value).collect();
         (!values.is_empty()).then(|| values.iter().sum())
     }
 

@@ -19,10 +19,11 @@ fn limits_are_counted_and_never_passed() {
         all.ended += tally.ended;
         all.late += tally.late;
         all.closed += tally.closed;
+        all.set_back += tally.set_back;
         all.deaths += tally.deaths;
     }
     let often = [all.counted, all.duplicates, all.over_limit, all.reserved, all.confirmed];
-    let seldom = [all.released, all.ended, all.late, all.closed, all.deaths];
+    let seldom = [all.released, all.ended, all.late, all.closed, all.set_back, all.deaths];
     assert!(often.into_iter().chain(seldom).all(|count| count > 50), "each happens often: {all:?}");
 }
 

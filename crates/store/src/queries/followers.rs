@@ -56,10 +56,21 @@ impl FollowerQueries for SqlQueries {
 
     fn journal_heads(&self) -> Result<Vec<Seq>, StoreError> {
         self.read(|reader| {
-            let sql = "SELECT id FROM partition ORDER BY id";
-            let numbers = reader.query(sql, &[], |cells| cells.int())?;
-            let partitions = numbers.into_iter().filter_map(PartitionNo::new);
+            let partitions = partitions(reader)?.into_iter();
             partitions.map(|it| Ok(journal_end(reader, it)?.0)).collect()
+        })
+    }
+
+    fn journal_heads_at(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.read(|reader| {
+            let sql =
+                "SELECT at_us FROM journal WHERE seq > ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1";
+            let mut latest = None;
+            for it in partitions(reader)? {
+                let bounds = [it.start().into(), it.end().into()];
+                latest = latest.max(reader.query_one(sql, &bounds, |cells| cells.time())?);
+            }
+            Ok(latest)
         })
     }
 
@@ -154,6 +165,12 @@ fn journal(cells: &mut Cells<'_>) -> Result<JournalRow, StoreError> {
         tenant: cells.tenant()?,
         events: cells.opt_json()?.unwrap_or_default(),
     })
+}
+
+/// All partitions, in order.
+fn partitions(reader: &Reader) -> Result<Vec<PartitionNo>, StoreError> {
+    let numbers = reader.query("SELECT id FROM partition ORDER BY id", &[], |cells| cells.int())?;
+    Ok(numbers.into_iter().filter_map(PartitionNo::new).collect())
 }
 
 /// The number and the link of a partition's newest journal row.

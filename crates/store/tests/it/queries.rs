@@ -569,6 +569,7 @@ fn followers_see_every_event_once_and_in_order() {
     let entries = world.entries();
     assert_eq!(queries.journal_head().unwrap(), world.workload.head());
     assert_eq!(queries.journal_heads().unwrap(), [world.workload.head()]);
+    assert_eq!(queries.journal_heads_at().unwrap(), entries.last().map(|it| it.at));
     let mut expected = entries.iter().filter(|entry| !entry.events.is_empty());
     let mut after = Seq(0);
     loop {

@@ -105,7 +105,7 @@ fn refuse_buyer(
 fn refuse_again(entitled: &Entitlements, offer: &Offer, cx: &Context) -> Result<(), Rejection> {
     let key = &offer.key;
     let too_many = |what: &str, most| Err(R::TooMany { what: what.to_owned(), most }.into());
-    if entitled.grants.len() + offer.terms.features.len() > GRANTS_MAX {
+    if entitled.grants_at(cx.now) + offer.terms.features.len() > GRANTS_MAX {
         return too_many("grants", GRANTS_MAX);
     }
     let Some(bought) = entitled.bought.get(key) else {
@@ -124,7 +124,7 @@ fn refuse_again(entitled: &Entitlements, offer: &Offer, cx: &Context) -> Result<
     if let Some(purchase) = had.or(held) {
         return Err(R::AlreadyBought { offer: key.clone(), purchase }.into());
     }
-    match bought.live.len() < LIVE_PURCHASES_MAX {
+    match bought.held(cx.now, None).count() < LIVE_PURCHASES_MAX {
         true => Ok(()),
         false => too_many("purchases of it", LIVE_PURCHASES_MAX),
     }

@@ -28,7 +28,8 @@ use crate::{
 /// and the events of the last step. Steps: `offer OPTIONS` (the next version: `price=`, `days=`, `gives=FEATURE:LIMIT`,
 /// `refund=` and `chargeback=` with a rule, `extend`, `once`, `refunds`, `newcomers`, `withdrawn`), `buy` (`external`
 /// settles at once), the gateway's `approve|decline|pend|timeout N`, the inquiry's `found-paid|found-declined N`,
-/// `refund|chargeback N AMOUNT`, `reverse N`, `wait DAYS`, `fire` (the timer), `close`. `N` counts purchases from 1.
+/// `refund|chargeback N AMOUNT`, `reverse N`, `wait DAYS`, `ahead DAYS` (domain time goes on, real time does not),
+/// `fire` (the timer), `close`. `N` counts purchases from 1.
 fn check(script: &str, expected: Expect) {
     let mut world = World::new();
     let mut shown = String::new();
@@ -112,6 +113,12 @@ impl World {
         if verb == "wait" {
             let days: i64 = options[0].parse().unwrap();
             self.rows.now += days * Timestamp::DAY_US;
+            return self.show(&[]);
+        }
+        if verb == "ahead" {
+            let days: i64 = options[0].parse().unwrap();
+            self.rows.now += days * Timestamp::DAY_US;
+            self.rows.ahead += days * Timestamp::DAY_US;
             return self.show(&[]);
         }
         let Some(command) = self.command(verb, &options) else { return self.show(&[]) };
@@ -526,6 +533,28 @@ fn what_is_over_is_over_before_its_timer_fires() {
         expect![
             "ACTIVE 0..30, ACTIVE 31..61; pro until 61 + seats 5 until 61 v2; PurchaseChanged EntitlementsGranted EntitlementsExpired EntitlementsChanged"
         ],
+    );
+}
+
+/// A clock that is ahead of real time, as a test clock is, may be set back.
+#[test]
+fn what_ended_only_because_the_clock_was_ahead_is_there_again_when_it_is_set_back() {
+    let there = "offer price=10 days=30 gives=pro | buy external | ahead 40 | fire";
+    check(there, expect!["ACTIVE 0..30;  v2; EntitlementsExpired EntitlementsChanged"]);
+    check(&format!("{there} | ahead -40"), expect!["ACTIVE 0..30; pro until 30 v2; "]);
+    check(
+        &format!("{there} | ahead -40 | buy external"),
+        expect!["the account has the offer o by the purchase ID and cannot buy it again"],
+    );
+    // What is over in real time too is forgotten, once.
+    check(
+        &format!("{there} | wait 30 | refund 1 10"),
+        expect!["RETURNED 0..30;  v2; PurchaseChanged"],
+    );
+    let again = format!("{there} | ahead -40 | refund 1 10");
+    check(
+        &again,
+        expect!["RETURNED 0..30;  v3; PurchaseChanged EntitlementsRevoked EntitlementsChanged"],
     );
 }
 

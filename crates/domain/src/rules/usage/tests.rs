@@ -22,7 +22,7 @@ use crate::{AccountId, Command, Event, GrantId, Reply, ReservationId, Timestamp}
 /// Runs the steps, separated by `|`, and shows what the last one answered, with its event. The account may use 10 calls
 /// a day, 10 credits in all and 10 units a day or more; `pro` is a switch. It is second 1000 of a day. Steps:
 /// `use FEATURE QUANTITY [id=N] [at=SECOND]`, `batch FEATURE:QUANTITY:N ...`, `reserve FEATURE QUANTITY [ttl=SECONDS]
-/// [until=SECOND]`, `confirm N [QUANTITY]`, `release N` (the N-th reservation from 1), `wait SECONDS`, `grant FEATURE
+/// [until=SECOND]`, `confirm N [QUANTITY]`, `release N` (the N-th reservation from 1), `wait SECONDS`, `ahead SECONDS` (domain time goes on, real time does not), `grant FEATURE
 /// LIMIT`, `revoke N`, `close`, `open`, `put FEATURE RESET`.
 fn check(script: &str, expected: Expect) {
     expected.assert_eq(&World::new().run(script));
@@ -98,6 +98,12 @@ impl World {
         let command: Command = match words[0] {
             "wait" => {
                 self.rows.now += words[1].parse::<i64>().unwrap() * Timestamp::SECOND_US;
+                return String::new();
+            }
+            "ahead" => {
+                let us = words[1].parse::<i64>().unwrap() * Timestamp::SECOND_US;
+                self.rows.now += us;
+                self.rows.ahead += us;
                 return String::new();
             }
             "close" => {
@@ -393,6 +399,18 @@ fn a_clock_that_is_set_back_brings_back_nothing_that_was_over() {
         "wait 60|use calls 1|wait -60|reserve calls 6 until=1030",
         expect!["until: should be in the future, and within 31 days"],
     );
+}
+
+/// A clock that is ahead of real time, as a test clock is, may be set back: what was reserved is reserved again then.
+#[test]
+fn what_ended_only_because_the_clock_was_ahead_comes_back_with_it() {
+    let there = "reserve calls 6 ttl=60|ahead 120|use calls 1";
+    check(there, expect!["1: 1+0 of 10, 9 left, 86400"]);
+    check(&format!("{there}|ahead -120|use calls 1"), expect!["1: 2+6 of 10, 2 left, 86400"]);
+    check(&format!("{there}|ahead -120|confirm 1"), expect!["6: 7+0 of 10, 3 left, 86400"]);
+    check(&format!("{there}|ahead -120|release 1"), expect!["0: 1+0 of 10, 9 left, 86400"]);
+    let over = World::new().run(&format!("{there}|wait 60|use calls 1|ahead -120|confirm 1"));
+    assert!(over.ends_with("is expired"), "{over}");
 }
 
 /// A command sees the newest periods only: before these it counts in the oldest of them, and no count begins anew.

@@ -66,6 +66,8 @@ fn each_partition_has_a_journal_numbers_totals_and_outcomes_of_its_own() {
     let heads: Vec<Seq> =
         std::iter::once(first.head()).chain(others.iter().map(Workload::head)).collect();
     assert_eq!(queries.journal_heads().unwrap(), heads);
+    let at = |head: &Seq| queries.of(head.partition()).journal_row(*head).unwrap().unwrap().at;
+    assert_eq!(queries.journal_heads_at().unwrap(), heads.iter().map(at).max());
     for (number, head) in (0..).zip(&heads) {
         let of = queries.of(share(number).partition);
         assert_eq!(of.journal_head().unwrap(), *head);
