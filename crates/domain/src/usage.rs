@@ -266,6 +266,12 @@ pub fn level_now(
 }
 
 impl Reservation {
+    /// Whether it is known: until [`KEPT_US`] after its end.
+    #[must_use]
+    pub fn is_known(&self, at: Timestamp) -> bool {
+        self.until.plus_us(KEPT_US) > at
+    }
+
     /// Whether it may be confirmed or released.
     #[must_use]
     pub fn is_open(&self, endings: u32, at: Timestamp) -> bool {

@@ -43,6 +43,7 @@ pub struct Problem {
     problems: Vec<WrongField>,
     version: Option<i64>,
     known: Option<Value>,
+    location: Option<String>,
     retry_after: Option<Duration>,
     reason: Option<Reason>,
     challenge: &'static str,
@@ -107,6 +108,7 @@ impl Problem {
             problems: vec![],
             version: None,
             known: None,
+            location: None,
             retry_after: None,
             reason: None,
             challenge: BASIC_CHALLENGE,
@@ -135,6 +137,12 @@ impl Problem {
     #[must_use]
     pub fn known(self, known: Value) -> Self {
         Self { known: Some(known), ..self }
+    }
+
+    /// Names a resource that was made all the same, as `Location`.
+    #[must_use]
+    pub fn location(self, location: String) -> Self {
+        Self { location: Some(location), ..self }
     }
 
     /// Says when to retry.
@@ -257,6 +265,10 @@ impl IntoResponse for Problem {
         if self.status == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static(self.challenge);
             headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        // A path with ids.
+        if let Some(location) = self.location.and_then(|it| HeaderValue::try_from(it).ok()) {
+            headers.insert(header::LOCATION, location);
         }
         if let Some(retry_after) = self.retry_after {
             headers.insert(header::RETRY_AFTER, retry_after.as_secs().max(1).into());

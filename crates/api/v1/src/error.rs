@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use domain::card_data::mask_pans;
-use domain::{AccountRejection, EntitlementRejection, FlagRejection, Rejection, TenantRejection};
+use domain::{
+    AccountId, AccountRejection, EntitlementRejection, FlagRejection, PaymentId, PurchaseId,
+    Rejection, TenantRejection, TransactionId,
+};
 use engine::access::AccessError;
 use engine::{Reason, Unavailable};
 use http::StatusCode;
+use serde_json::json;
 use store::replays::REPLAYS_MAX;
 use web::{BodyError, Problem, WrongField};
 
@@ -124,9 +128,9 @@ pub enum Error {
     /// Too many notifications of one network are in progress.
     #[error("too many notifications are in progress")]
     NotificationsFull,
-    /// The payment of a purchase failed: nothing was bought.
-    #[error(transparent)]
-    PurchaseFailed(PurchaseFailed),
+    /// The payment of a purchase failed: nothing was bought. Where it was begun, with what was made.
+    #[error("{0}")]
+    PurchaseFailed(PurchaseFailed, Option<Box<FailedPurchase>>),
     /// The core is not available.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -135,20 +139,29 @@ pub enum Error {
 /// Why the payment of a purchase failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum PurchaseFailed {
-    /// The gateway declined it; in its words.
-    #[error("the payment was declined: {}", shown(reason))]
-    Declined { reason: String },
+    /// The gateway declined it; in its words, or with its code where it said no more.
+    #[error("the payment was declined{}", because(reason, code.as_deref()))]
+    Declined { reason: String, code: Option<String> },
     /// The gateway did not take it.
     #[error("the gateway did not take the payment: no money moved")]
     NotTaken,
     /// A control plugin aborted it before it was begun.
-    #[error("the payment was aborted: {}", shown(reason))]
+    #[error("the payment was aborted{}", because(reason, None))]
     Aborted { reason: String },
 }
 
 impl PurchaseFailed {
     const fn wire(&self) -> (StatusCode, &'static str) {
         match self {
+/// A purchase whose payment failed.
+#[derive(Clone, Copy, Debug)]
+pub struct FailedPurchase {
+    pub account: AccountId,
+    pub purchase: PurchaseId,
+    pub payment: PaymentId,
+    pub transaction: TransactionId,
+}
+
             Self::Declined { .. } => (StatusCode::PAYMENT_REQUIRED, "payment-declined"),
             Self::NotTaken => (StatusCode::BAD_GATEWAY, "payment-not-taken"),
             Self::Aborted { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "payment-aborted"),
@@ -159,6 +172,22 @@ impl PurchaseFailed {
 impl Error {
     /// What was asked for is committed, and cannot be shown: who sends it again without a key would have it done
     /// twice, so that it is no refusal.
+impl FailedPurchase {
+    /// Where it is.
+    pub(crate) fn location(&self) -> String {
+        format!("/v1/accounts/{}/purchases/{}", self.account, self.purchase)
+    }
+
+    fn on(self, problem: Problem) -> Problem {
+        let known = json!({
+            "purchaseId": self.purchase.uuid(),
+            "paymentId": self.payment.uuid(),
+            "transactionId": self.transaction.uuid(),
+        });
+        problem.location(self.location()).known(known)
+    }
+}
+
     pub(crate) fn after_commit(_: Unavailable) -> Self {
         Self::Unavailable(Reason::Repeated.into())
     }
@@ -176,7 +205,7 @@ impl Error {
             Self::Unavailable(unavailable) => return Problem::from(unavailable),
             Self::SignUp(error) => return sign_up_problem::of(error),
             Self::Tenant(error) => return sign_up_problem::of_tenant(error),
-            Self::PurchaseFailed(failed) => failed.wire(),
+            Self::PurchaseFailed(failed, _) => failed.wire(),
             Self::NotificationRefused(_) => (StatusCode::BAD_REQUEST, "notification-refused"),
             Self::GatewayUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "gateway-unavailable"),
             Self::TooManyReplays => (StatusCode::TOO_MANY_REQUESTS, "too-many-requests"),
@@ -211,10 +240,11 @@ impl Error {
             Self::TooManyReplays => problem.retry_after(Some(RETRY_AFTER_REPLAYS)),
             Self::StreamsFull => problem.retry_after(Some(RETRY_AFTER_STREAMS_FULL)),
             Self::GatewayUnavailable | Self::NotificationsFull => {
+            Self::PurchaseFailed(_, Some(made)) => made.on(problem),
                 problem.retry_after(Some(RETRY_AFTER_NOTIFICATION))
             }
             Self::Forbidden(_)
-            | Self::PurchaseFailed(_)
+            | Self::PurchaseFailed(_, None)
             | Self::NotificationRefused(_)
             | Self::Body(_)
             | Self::Exists { .. }
@@ -246,6 +276,16 @@ impl IntoResponse for Error {
 fn shown(reason: &str) -> String {
     mask_pans(reason).chars().take(REASON_CHARS_MAX).collect()
 }
+/// Why, behind what happened: a text, or else a code, or nothing.
+fn because(reason: &str, code: Option<&str>) -> String {
+    let is_said = |text: &&str| !text.trim().is_empty();
+    match (Some(reason).filter(is_said), code.filter(is_said)) {
+        (Some(reason), _) => format!(": {}", shown(reason)),
+        (None, Some(code)) => format!(" with the code {}", shown(code)),
+        (None, None) => String::new(),
+    }
+}
+
 
 /// The table of the core's refusals.
 const fn wire_rejection(rejection: &Rejection) -> (StatusCode, &'static str) {

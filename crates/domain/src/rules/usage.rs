@@ -102,7 +102,7 @@ fn settle(
 ) -> Outcome {
     let mut counts = Counts::of(state, account, cx)?;
     let known = state.reservation(cx.tenant, account, id);
-    let Some(known) = known.filter(|it| it.until.plus_us(KEPT_US) > cx.now) else {
+    let Some(known) = known.filter(|it| it.is_known(cx.now)) else {
         return Err(R::ReservationNotFound { id }.into());
     };
     let mut usage = counts.usage_of(&known.feature, known.period);

@@ -96,6 +96,23 @@ fn what_was_paid_for_is_on_and_a_refund_takes_it_back() {
     assert_eq!(client.get(purchase).json()["status"], "RETURNED");
 }
 
+/// A failed purchase and its payment are found by the answer.
+fn is_named(client: &Client, account: &str, failed: &Answer) {
+    let known = &failed.json()["known"];
+    let purchase = client.get(failed.header("location").expect("the purchase"));
+    assert_eq!(purchase.status, 200, "{}", purchase.text());
+    let purchase = purchase.json();
+    assert_eq!(purchase["status"], "FAILED");
+    assert_eq!(
+        [&purchase["purchaseId"], &purchase["paymentId"]],
+        [&known["purchaseId"], &known["paymentId"]]
+    );
+    let payment = known["paymentId"].as_str().unwrap();
+    let payment = client.get(&format!("/1.0/kb/payments/{payment}")).json();
+    assert_eq!(payment["accountId"], account);
+    assert_eq!(payment["transactions"][0]["transactionId"], known["transactionId"]);
+}
+
 #[test]
 fn what_is_not_paid_grants_nothing() {
     let server = Server::start();
@@ -110,7 +127,12 @@ fn what_is_not_paid_grants_nothing() {
     let declined = with(json!({ "outcome": "ERROR", "errorMessage": "no money" }));
     assert_eq!(declined.status, 402, "{}", declined.text());
     assert_eq!(declined.json()["detail"], "the payment was declined: no money");
-    assert_eq!(with(json!({ "outcome": "CANCELED" })).status, 502);
+    is_named(&client, &account, &declined);
+    let wordless = with(json!({ "outcome": "ERROR", "errorMessage": "", "errorCode": "51" }));
+    assert_eq!(wordless.json()["detail"], "the payment was declined with the code 51");
+    let not_taken = with(json!({ "outcome": "CANCELED" }));
+    assert_eq!(not_taken.status, 502);
+    is_named(&client, &account, &not_taken);
     assert_eq!(shown(&client, &account), (vec![], 0));
     let pending = with(json!({ "outcome": "PENDING" }));
     assert_eq!(pending.status, 202, "{}", pending.text());

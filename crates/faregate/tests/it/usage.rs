@@ -192,6 +192,11 @@ fn what_is_reserved_comes_back_at_its_end() {
     assert_eq!(client.get(&last).json()["status"], "expired");
     assert_eq!(client.send("POST", &format!("{last}/confirm"), None).status, 409);
     verified(&dir);
+    // It is known until 35 days after its end.
+    advance(&client, 34);
+    assert_eq!(client.get(&last).status, 200);
+    advance(&client, 2);
+    assert_eq!(client.get(&last).status, 404);
 }
 
 /// What is refused, with the status and the field or the type of the problem.

@@ -1,6 +1,7 @@
 //! Purchases: accounts buy offers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
@@ -13,7 +14,7 @@ use domain::reply::EntitlementReply;
 use domain::{AccountId, Command, PaymentMethodId, PaymentReply, PaymentResult, PurchaseId, Reply};
 use engine::access::TenantRef;
 use engine::entitlements::Document;
-use engine::ports::BoughtBy;
+use engine::ports::{Bought as BoughtRows, BoughtBy};
 use engine::time::rfc3339;
 use http::StatusCode;
 use http::header::LOCATION;
@@ -28,7 +29,7 @@ use super::offers::{OfferBody, PriceBody, body as offer_body};
 use super::{account_id, unexpected};
 use crate::Api;
 use crate::caller::Call;
-use crate::error::{Error, PurchaseFailed};
+use crate::error::{Error, FailedPurchase, PurchaseFailed};
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections, PageParameters};
 use crate::parameters::{Parameters, invalid, next_offset};
@@ -129,10 +130,10 @@ pub struct NewPurchase {
         (status = 201, description = "Bought, paid and granted", body = Bought),
         (status = 202, description = "The payment is pending, or its outcome is not known yet: nothing is granted before. `Location` is the purchase", body = Bought),
         (status = 400, description = "A field is invalid"),
-        (status = 402, description = "The payment was declined"),
+        (status = 402, description = "The payment was declined. `Location` is the purchase; `known` names it, its payment and the transaction"),
         (status = 409, description = "The offer or its price is another now, the account has the offer or is buying it, it is not for this account, or the account is closed"),
         (status = 422, description = "The key was used for another request, or a control plugin aborted the payment"),
-        (status = 502, description = "The gateway did not take the payment: no money moved"),
+        (status = 502, description = "The gateway did not take the payment: no money moved. `Location` and `known` as with 402"),
         (status = 503, description = "The payment cannot be made now: nothing was begun. With `X-Faregate-Outcome: unknown` it was made and cannot be shown: look, and do not send it again without its key")))]
 pub async fn create(
     Call { api, context, uri, headers }: Call,
@@ -174,7 +175,8 @@ async fn answer(
         Reply::Entitlement(EntitlementReply::Bought(id)) => (BoughtBy::Purchase(id), None),
         Reply::Payment(reply) => (BoughtBy::Payment(reply.payment), Some(reply)),
         Reply::PaymentAborted(it) => {
-            return Err(Error::PurchaseFailed(PurchaseFailed::Aborted { reason: it.reason }));
+            let aborted = PurchaseFailed::Aborted { reason: it.reason };
+            return Err(Error::PurchaseFailed(aborted, None));
         }
         Reply::Done
         | Reply::TenantCreated(_)
@@ -186,8 +188,12 @@ async fn answer(
         | Reply::Entitlement(_)
         | Reply::Imported { .. } => return Err(unexpected()),
     };
-    let status = paid.as_ref().map_or(Ok(StatusCode::CREATED), status_of)?;
-    let found = api.engine.read_bought((no, account), by).await.map_err(Error::after_commit)?;
+    let found = api.engine.read_bought((no, account), by).await;
+    let status = match (paid.as_ref(), paid.as_ref().map_or(Ok(StatusCode::CREATED), status_of)) {
+        (Some(reply), Err(failed)) => return Err(failure(account, (reply, failed), found.ok())),
+        (_, status) => status.map_err(|failed| Error::PurchaseFailed(failed, None))?,
+    };
+    let found = found.map_err(Error::after_commit)?;
     let purchase = found.purchase.as_ref().ok_or_else(unexpected)?;
     let location = format!("/v1/accounts/{account}/purchases/{}", purchase.id);
     let open = match paid.as_ref().filter(|_| status == StatusCode::ACCEPTED) {
@@ -216,18 +222,43 @@ async fn answer(
     Ok((status, [(LOCATION, location)], Json(bought)).into_response())
 }
 
+/// The failure of a payment, with the purchase where that can be read.
+fn failure(
+    account: AccountId,
+    (reply, failed): (&PaymentReply, PurchaseFailed),
+    found: Option<Arc<BoughtRows>>,
+) -> Error {
+    let transaction = |file: &PaymentFile| file.transaction(reply.transaction).cloned();
+    let made = found.as_ref().and_then(|it| it.payment.as_ref()).and_then(transaction);
+    let failed = match failed {
+        PurchaseFailed::Declined { reason, code: _ } => {
+            let code = made.and_then(|it| it.gateway_error_code);
+            PurchaseFailed::Declined { reason, code }
+        }
+        failed @ (PurchaseFailed::NotTaken | PurchaseFailed::Aborted { .. }) => failed,
+    };
+    let purchase = found.as_ref().and_then(|it| it.purchase.as_ref());
+    let made = purchase.map(|purchase| FailedPurchase {
+        account,
+        purchase: purchase.id,
+        payment: reply.payment,
+        transaction: reply.transaction,
+    });
+    Error::PurchaseFailed(failed, made.map(Box::new))
+}
+
 /// The status of the answer, by that of the payment.
-fn status_of(reply: &PaymentReply) -> Result<StatusCode, Error> {
+fn status_of(reply: &PaymentReply) -> Result<StatusCode, PurchaseFailed> {
     use domain::payment::TransactionStatus as S;
-    let failed = |failure| Err(Error::PurchaseFailed(failure));
     match &reply.result {
         PaymentResult::Status { status, message } => match status {
             S::Success => Ok(StatusCode::CREATED),
             S::Pending | S::Unknown | S::InFlight => Ok(StatusCode::ACCEPTED),
             S::PaymentFailure => {
-                failed(PurchaseFailed::Declined { reason: message.clone().unwrap_or_default() })
+                let reason = message.clone().unwrap_or_default();
+                Err(PurchaseFailed::Declined { reason, code: None })
             }
-            S::PluginFailure => failed(PurchaseFailed::NotTaken),
+            S::PluginFailure => Err(PurchaseFailed::NotTaken),
         },
         PaymentResult::GatewayFailed { .. }
         | PaymentResult::GatewayAnsweredNothing

@@ -151,9 +151,10 @@ pub async fn show(
         let endings = of_period.map_or(u32::MAX, |count| count.endings);
         Ok(Some((it, endings)))
     };
-    let found = api.engine.read(read).await?;
+    let (found, now) = (api.engine.read(read).await?, api.engine.clock().now());
+    let found = found.filter(|(it, _)| it.is_known(now));
     let (it, endings) = found.ok_or_else(|| Error::not_found("reservation", &id))?;
-    Ok(Json(view(&it, endings, api.engine.clock().now())))
+    Ok(Json(view(&it, endings, now)))
 }
 
 /// Confirms a reservation.

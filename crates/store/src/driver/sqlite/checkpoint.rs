@@ -15,6 +15,13 @@ use rusqlite::{Connection, OpenFlags};
 const PASSES: usize = 4;
 /// How many times the usual number of pages the log gets while the thread copies: then commits wait for it.
 const SIZES_MAX: u32 = 4;
+/// The usual number of pages is at most this part of what the log has of the disk and what is free there. With
+/// [`SIZES_MAX`] the log takes half of it, and the other half is left for the copy.
+const PART_OF_FREE: u64 = 8;
+/// What a page takes in the log.
+const PAGE_IN_LOG_BYTES: u64 = 4_096 + 24;
+/// After how many further pages the disk is looked at again.
+const LOOK_EVERY: u32 = 64;
 
 /// The checkpoints of one connection that writes.
 #[derive(Clone)]
@@ -22,8 +29,13 @@ pub(super) struct Checkpoints(Arc<Mutex<State>>);
 
 struct State {
     path: PathBuf,
-    /// After how many pages the log is copied.
+    /// After how many pages the log is copied, where the disk has room for them.
+    pages_max: u32,
+    /// After how many pages it is copied on the disk as it was when the log had `looked_at` pages.
     pages: u32,
+    looked_at: u32,
+    /// How many bytes are free on the disk of a file.
+    free_bytes: fn(&Path) -> Option<u64>,
     /// How many pages the log had when it was copied last; 0 once it has begun anew.
     copied_at: u32,
     copying: Option<JoinHandle<()>>,
@@ -32,7 +44,15 @@ struct State {
 impl Checkpoints {
     /// Of the database at `path`, whenever the log has `pages` more of them.
     pub(super) fn new(path: PathBuf, pages: u32) -> Self {
-        Self(Arc::new(Mutex::new(State { path, pages, copied_at: 0, copying: None })))
+        Self(Arc::new(Mutex::new(State {
+            path,
+            pages_max: pages,
+            pages,
+            looked_at: u32::MAX,
+            free_bytes,
+            copied_at: 0,
+            copying: None,
+        })))
     }
 
     /// To be called after each commit, with the pages that the log has.
@@ -55,6 +75,7 @@ impl State {
         if pages < self.copied_at {
             self.copied_at = 0;
         }
+        self.look(pages);
         let is_due = pages >= self.copied_at.saturating_add(self.pages);
         let late_at = self.copied_at.saturating_add(self.pages.saturating_mul(SIZES_MAX));
         let is_late = pages >= late_at;
@@ -71,6 +92,17 @@ impl State {
                 }
             }
             None | Some(_) => {}
+        }
+    }
+
+    /// Keeps the log small on a small disk: all of it stops commits there, also of what is not growing.
+    fn look(&mut self, pages: u32) {
+        if pages >= self.looked_at && pages - self.looked_at < LOOK_EVERY {
+            return;
+        }
+        self.looked_at = pages;
+        if let Some(free) = (self.free_bytes)(&self.path) {
+            self.pages = pages_on_disk(self.pages_max, pages, free);
         }
     }
 
@@ -103,6 +135,18 @@ impl Drop for State {
     fn drop(&mut self) {
         self.wait();
     }
+}
+
+/// After how many pages a log of `pages` is copied on a disk with so many free bytes.
+fn pages_on_disk(pages_max: u32, pages: u32, free_bytes: u64) -> u32 {
+    let room = free_bytes.saturating_add(u64::from(pages) * PAGE_IN_LOG_BYTES);
+    let most = room / PART_OF_FREE / PAGE_IN_LOG_BYTES;
+    u32::try_from(most).map_or(pages_max, |most| most.clamp(1, pages_max.max(1)))
+}
+
+fn free_bytes(path: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(path).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 fn copy(path: &Path) {
@@ -179,6 +223,37 @@ mod tests {
         let most = (u64::from(PAGES * SIZES_MAX) + PAGES_OF_COMMIT) * PAGE_AND_HEADER_BYTES;
         assert!(it.bytes("db-wal") <= most, "{} of {most}", it.bytes("db-wal"));
         assert!(it.bytes("db") > 400 * 4_096, "{}", it.bytes("db"));
+    }
+
+    #[test]
+    fn a_log_takes_half_of_a_small_disk_at_most() {
+        let options = Options { checkpoint_pages: 8_000, ..Options::default() };
+        let dir = TempDir::new().unwrap();
+        let db = sqlite::Connection::to_write(&dir.path().join("db"), &options).unwrap();
+        db.run("CREATE TABLE payment (id INTEGER PRIMARY KEY, text TEXT)").unwrap();
+        let it = Written { db, dir };
+        // A disk of 400 pages: what the files have is free no more.
+        it.db.checkpoints.as_ref().unwrap().state().free_bytes = |path| {
+            let log = fs::metadata(path.with_file_name("db-wal")).map_or(0, |file| file.len());
+            Some((400 * PAGE_IN_LOG_BYTES).saturating_sub(log))
+        };
+        it.commit(2_000);
+        let most = (200 + u64::from(LOOK_EVERY) + PAGES_OF_COMMIT) * PAGE_AND_HEADER_BYTES;
+        assert!(it.bytes("db-wal") <= most, "{} of {most}", it.bytes("db-wal"));
+    }
+
+    #[test]
+    fn what_is_free_bounds_the_pages_of_a_log() {
+        let mib = 1 << 20;
+        for (pages, free_bytes, expected) in [
+            (0, u64::MAX, 8_000),
+            (0, 1_024 * mib, 8_000),
+            (0, 64 * mib, 2_036),
+            (2_036, 56 * mib, 2_036),
+            (0, 0, 1),
+        ] {
+            assert_eq!(pages_on_disk(8_000, pages, free_bytes), expected, "{pages} {free_bytes}");
+        }
     }
 
     #[test]
