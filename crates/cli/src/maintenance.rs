@@ -33,6 +33,18 @@ pub enum Error {
     /// A gateway's journal cannot be read.
     #[error(transparent)]
     Gateway(#[from] gateway::Error),
+    /// There is no such gateway.
+    #[error(
+        "there is no gateway {name}: `--gateway` is faregate-simulator, faregate-stripe, or NAME of a \
+         `[gateway.http.NAME]` of the configuration"
+    )]
+    NoGateway { name: String },
+    /// The program of a gateway does not list its transactions.
+    #[error(
+        "the program of {name} has no /transactions, which docs/reference/http-gateway.md describes: compare with \
+         its own report"
+    )]
+    NoList { name: String },
     /// A file cannot be read.
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },

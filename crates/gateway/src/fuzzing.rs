@@ -1,9 +1,11 @@
 //! What fuzz targets look at that others do not see: readers of what gateways and their senders say.
 
-use domain::TransactionId;
+use domain::{TenantNo, TransactionId};
 use uuid::Uuid;
 
-use crate::http_gateway::contract::{self, ChargeAnswer, FormAnswer, InquireAnswer, PostedAnswer};
+use crate::http_gateway::contract::{
+    self, ChargeAnswer, FormAnswer, InquireAnswer, PostedAnswer, TransactionsAnswer,
+};
 use crate::stripe::event;
 
 /// Whether an event of Stripe's is believed, and whether it is about something.
@@ -25,5 +27,7 @@ pub fn http_answer(answer: &[u8], of: Uuid) -> bool {
         assert!(page.url.starts_with("http"));
     }
     drop(contract::decode::<PostedAnswer>(answer).map(PostedAnswer::about));
+    let listed = contract::decode::<TransactionsAnswer>(answer);
+    drop(listed.map(|it| it.page((TenantNo(1), None))));
     charged.is_ok() || inquired.is_ok()
 }

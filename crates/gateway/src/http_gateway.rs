@@ -28,10 +28,12 @@ pub use secrets::webhook::Secret;
 use self::contract::{
     About, AskForDispute, AskedDispute, Called, Charge, ChargeAnswer, Control, ControlAnswer,
     FormAnswer, FormAsked, Inquire, InquireAnswer, Outcome, Posted, PostedAnswer,
+    TransactionsAnswer, TransactionsAsked,
 };
 use crate::host::Host;
 use crate::next_action;
 use crate::outbound::SendError;
+use crate::reconcile::Listed;
 use crate::tenants::Tenants;
 
 /// The version of the contract, in [`VERSION_HEADER`].
@@ -66,6 +68,20 @@ pub struct Options {
     /// Seals what customers have to do; without it no answer can ask for that.
     pub sealer: Option<Arc<Sealer>>,
     pub tenants: Arc<Tenants>,
+}
+
+/// The maximum number of pages of a list of transactions.
+const PAGES_MAX: usize = 100_000;
+
+/// Why a program's transactions cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ListError {
+    /// The program has no such list.
+    #[error("the program has no /transactions")]
+    Unsupported,
+    /// It did not answer, or not as the contract says.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// A gateway that is another program.
@@ -181,6 +197,45 @@ impl HttpGateway {
         let answer = self.exchange(Called::Control, &control, Some(deadline)).await?;
         let answer: ControlAnswer = contract::decode(&answer).map_err(NoAnswer::Unknown)?;
         answer.decision(request).map_err(NoAnswer::Unknown)
+    }
+
+    /// Gives each transaction that the program was asked for since a time, of a tenant and its id. For a command
+    /// beside the server.
+    ///
+    /// # Errors
+    /// [`ListError`].
+    pub async fn transactions(
+        &self,
+        (tenant, tenant_id): (TenantNo, Uuid),
+        since: Option<Timestamp>,
+        mut each: impl FnMut(Listed),
+    ) -> Result<(), ListError> {
+        let since = since.map(engine::time::rfc3339);
+        let mut after: Option<String> = None;
+        for _ in 0..PAGES_MAX {
+            let (since, limit) = (since.clone(), contract::LISTED_MAX);
+            let asked = TransactionsAsked { tenant_id, since, after: after.as_deref(), limit };
+            let answered =
+                timeout(INQUIRE_TIMEOUT, self.exchange(Called::Transactions, &asked, None));
+            let answer = match answered.await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(NoAnswer::Status(StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED))) => {
+                    return Err(ListError::Unsupported);
+                }
+                Ok(Err(none)) => return Err(ListError::Failed(none.reason())),
+                Err(_) => return Err(ListError::Failed("it did not answer in time".to_owned())),
+            };
+            let answer: TransactionsAnswer =
+                contract::decode(&answer).map_err(ListError::Failed)?;
+            let (listed, next) =
+                answer.page((tenant, after.as_deref())).map_err(ListError::Failed)?;
+            listed.into_iter().for_each(&mut each);
+            if next.is_none() {
+                return Ok(());
+            }
+            after = next;
+        }
+        Err(ListError::Failed(format!("it lists more than {PAGES_MAX} pages")))
     }
 
     async fn ask_for_dispute(&self, of: &DisputeInquiry) -> Result<DisputeKnowledge, NoAnswer> {

@@ -1,6 +1,7 @@
 //! Reconciles a gateway's charges with the store, transaction by transaction.
 
 mod balance;
+mod listed;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,6 +12,7 @@ use domain::{AmountMinor, Currency, PaymentId, TenantNo, TransactionId};
 use crate::simulator::record::{Effect, Record};
 
 pub use self::balance::{Books, Fee, Kind, Mismatch, Moved, Statement, Sum, Window};
+pub use self::listed::{Listed, ListedTransactions};
 
 /// The charges of a gateway's journal, summed up per transaction.
 #[derive(Debug, Default)]

@@ -308,8 +308,9 @@ impl Stripe {
         let Some((payment, transaction)) = read.map_err(unavailable)? else { return Ok(None) };
         let inquiry = Inquiry { tenant: posted.tenant, payment, transaction };
         let knowledge = self.ask(&inquiry, subject.object()).await.map_err(unavailable)?;
-        let notified = |it| Notified { payment, transaction, news: News::Outcome(it) };
-        Ok(knowledge.map(notified))
+        // It is of this tenant: the event comes again, until what a restored backup lacks is there.
+        let knowledge = knowledge.ok_or_else(|| Unavailable(not_there(&inquiry)))?;
+        Ok(Some(Notified { payment, transaction, news: News::Outcome(knowledge) }))
     }
 
     /// Reads a dispute of a tenant; `None` where it is of no transaction that the database has. With the key of
@@ -326,7 +327,7 @@ impl Stripe {
         let (payment, transaction) = (read.payment, read.transaction);
         let of = Inquiry { tenant, payment, transaction };
         let known = Asked::read(&self.tenants, &of, None).await.map_err(Trouble::Unfit)?;
-        let Some(known) = known else { return Ok(None) };
+        let known = known.ok_or_else(|| Trouble::Unfit(not_there(&of)))?;
         refuse_other(known.transaction().merchant_account.as_ref(), account)
             .map_err(Trouble::Unfit)?;
         Ok(Some(read))
@@ -437,6 +438,15 @@ fn is_decline(knowledge: &GatewayKnowledge) -> bool {
 
 fn unavailable(trouble: Trouble) -> RequestRefused {
     RequestRefused::Unavailable(reason_of(trouble))
+}
+
+/// Why an event is not booked that is of the tenant's.
+fn not_there(of: &Inquiry) -> String {
+    format!(
+        "payment {} with transaction {} is not in the database; was a backup restored? `faregate reconcile` lists \
+         what is missing",
+        of.payment, of.transaction
+    )
 }
 
 fn reason_of(trouble: Trouble) -> String {

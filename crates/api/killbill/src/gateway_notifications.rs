@@ -46,7 +46,7 @@ fn failure(error: NotificationError, name: String) -> Failure {
         }
         NotificationError::Unsupported => refuse("is none: it sends none"),
         NotificationError::Invalid(reason) => refuse(&printable(&reason)),
-        error @ NotificationError::GatewayUnavailable => {
+        error @ (NotificationError::GatewayUnavailable | NotificationError::NotThere) => {
             let code = code::plain(StatusCode::SERVICE_UNAVAILABLE, class::REJECTED);
             Failure::coded(code, error.to_string())
         }

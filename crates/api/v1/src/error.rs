@@ -125,6 +125,9 @@ pub enum Error {
     /// The gateway of a notification cannot be asked now.
     #[error("the gateway cannot be asked now: send the notification again")]
     GatewayUnavailable,
+    /// The payment of a notification is not in the database.
+    #[error("the payment is not in the database: send the notification again")]
+    PaymentNotThere,
     /// Too many notifications of one network are in progress.
     #[error("too many notifications are in progress")]
     NotificationsFull,
@@ -150,9 +153,6 @@ pub enum PurchaseFailed {
     Aborted { reason: String },
 }
 
-impl PurchaseFailed {
-    const fn wire(&self) -> (StatusCode, &'static str) {
-        match self {
 /// A purchase whose payment failed.
 #[derive(Clone, Copy, Debug)]
 pub struct FailedPurchase {
@@ -162,6 +162,9 @@ pub struct FailedPurchase {
     pub transaction: TransactionId,
 }
 
+impl PurchaseFailed {
+    const fn wire(&self) -> (StatusCode, &'static str) {
+        match self {
             Self::Declined { .. } => (StatusCode::PAYMENT_REQUIRED, "payment-declined"),
             Self::NotTaken => (StatusCode::BAD_GATEWAY, "payment-not-taken"),
             Self::Aborted { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "payment-aborted"),
@@ -169,9 +172,6 @@ pub struct FailedPurchase {
     }
 }
 
-impl Error {
-    /// What was asked for is committed, and cannot be shown: who sends it again without a key would have it done
-    /// twice, so that it is no refusal.
 impl FailedPurchase {
     /// Where it is.
     pub(crate) fn location(&self) -> String {
@@ -188,6 +188,9 @@ impl FailedPurchase {
     }
 }
 
+impl Error {
+    /// What was asked for is committed, and cannot be shown: who sends it again without a key would have it done
+    /// twice, so that it is no refusal.
     pub(crate) fn after_commit(_: Unavailable) -> Self {
         Self::Unavailable(Reason::Repeated.into())
     }
@@ -208,6 +211,7 @@ impl FailedPurchase {
             Self::PurchaseFailed(failed, _) => failed.wire(),
             Self::NotificationRefused(_) => (StatusCode::BAD_REQUEST, "notification-refused"),
             Self::GatewayUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "gateway-unavailable"),
+            Self::PaymentNotThere => (StatusCode::SERVICE_UNAVAILABLE, "payment-not-there"),
             Self::TooManyReplays => (StatusCode::TOO_MANY_REQUESTS, "too-many-requests"),
             Self::StreamsFull | Self::NotificationsFull => {
                 (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
@@ -236,11 +240,11 @@ impl FailedPurchase {
             Self::VersionChanged { version, .. } => problem.version(Some(*version)),
             Self::WrongFields(fields) => problem.problems(fields.clone()),
             Self::Rejected(rejection) => with_details(problem, rejection),
+            Self::PurchaseFailed(_, Some(made)) => made.on(problem),
             Self::Contended => problem.retry_after(Some(RETRY_AFTER_CONTENDED)),
             Self::TooManyReplays => problem.retry_after(Some(RETRY_AFTER_REPLAYS)),
             Self::StreamsFull => problem.retry_after(Some(RETRY_AFTER_STREAMS_FULL)),
-            Self::GatewayUnavailable | Self::NotificationsFull => {
-            Self::PurchaseFailed(_, Some(made)) => made.on(problem),
+            Self::GatewayUnavailable | Self::PaymentNotThere | Self::NotificationsFull => {
                 problem.retry_after(Some(RETRY_AFTER_NOTIFICATION))
             }
             Self::Forbidden(_)
@@ -272,10 +276,6 @@ impl IntoResponse for Error {
     }
 }
 
-/// A gateway's text, as far as it is shown: it may hold anything.
-fn shown(reason: &str) -> String {
-    mask_pans(reason).chars().take(REASON_CHARS_MAX).collect()
-}
 /// Why, behind what happened: a text, or else a code, or nothing.
 fn because(reason: &str, code: Option<&str>) -> String {
     let is_said = |text: &&str| !text.trim().is_empty();
@@ -286,6 +286,10 @@ fn because(reason: &str, code: Option<&str>) -> String {
     }
 }
 
+/// A gateway's text, as far as it is shown: it may hold anything.
+fn shown(reason: &str) -> String {
+    mask_pans(reason).chars().take(REASON_CHARS_MAX).collect()
+}
 
 /// The table of the core's refusals.
 const fn wire_rejection(rejection: &Rejection) -> (StatusCode, &'static str) {

@@ -378,6 +378,7 @@ pub(crate) fn refusal(error: NotificationError, missing: Error) -> Error {
         NotificationError::NoGateway | NotificationError::Unsupported => missing,
         NotificationError::Invalid(reason) => Error::NotificationRefused(reason),
         NotificationError::GatewayUnavailable => Error::GatewayUnavailable,
+        NotificationError::NotThere => Error::PaymentNotThere,
         NotificationError::Unavailable(unavailable) => Error::Unavailable(unavailable),
     }
 }

@@ -1,40 +1,47 @@
-//! Compares a gateway's own books with the booked transactions: the simulator's journal, Stripe's balance.
+//! Compares a gateway's own books with the booked transactions: the simulator's journal, Stripe's balance, what the
+//! program of an HTTP gateway lists.
 
+mod http;
 mod stripe;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use config::Config;
-use domain::TransactionId;
 use domain::payment::TransactionStatus;
+use domain::tenant::Tenant;
+use domain::{Timestamp, TransactionId};
+use engine::ports::{Page, TenantQueries};
 use gateway::reconcile::{Charges, Compared, Difference, DifferenceKind};
 use gateway::simulator::record::Record;
 use gateway::simulator::{self, journal};
 use gateway::stripe::NAMES;
 use serde_json::json;
 use server::{gateways, node, serve};
+use store::SqlQueries;
 
 use super::{Args, Error, Report};
 
 /// Differences listed; the rest is counted.
 const SHOWN_MAX: usize = 100;
 
-/// The gateways whose books can be read.
-const GATEWAYS: [&str; 4] = [simulator::NAME, simulator::KILL_BILL_NAME, NAMES[0], NAMES[1]];
+/// How many tenants are read at a time.
+const TENANTS_PAGE: u64 = 1_000;
+
+const DAY_US: i64 = 86_400 * Timestamp::SECOND_US;
 
 /// Compare a gateway's own books with the booked transactions.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Reconcile {
     #[command(flatten)]
     pub args: Args,
-    /// The gateway
-    #[arg(long, value_name = "NAME", default_value = simulator::NAME, value_parser = GATEWAYS)]
+    /// The gateway: the simulator, Stripe, or an HTTP gateway of the configuration
+    #[arg(long, value_name = "NAME", default_value = simulator::NAME)]
     gateway: String,
-    /// Only payments that began in the last so many days; Stripe only [default: all]
+    /// Only payments that began in the last so many days; not of the simulator [default: all]
     #[arg(long, value_name = "N")]
     days: Option<u16>,
-    /// Only payments in which no money moved in the last so many seconds; Stripe only
+    /// Only payments in which no money moved in the last so many seconds; not of the simulator
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     older_than: u32,
 }
@@ -44,9 +51,24 @@ pub struct Reconcile {
 /// # Errors
 /// [`Error`].
 pub fn reconcile(config: &Config, of: &Reconcile) -> Result<Report, Error> {
-    match NAMES.contains(&of.gateway.as_str()) {
-        true => stripe::reconcile(config, (of.days, of.older_than)),
-        false => reconcile_journal(config),
+    let window = (of.days, of.older_than);
+    match of.gateway.as_str() {
+        simulator::NAME | simulator::KILL_BILL_NAME => reconcile_journal(config),
+        name if NAMES.contains(&name) => stripe::reconcile(config, window),
+        name => http::reconcile(config, name, window),
+    }
+}
+
+fn each_tenant(queries: &SqlQueries, mut each: impl FnMut(Tenant)) -> Result<(), Error> {
+    let mut offset = 0;
+    loop {
+        let page = queries.tenants(Page { offset, limit: TENANTS_PAGE })?;
+        let read = page.len() as u64;
+        page.into_iter().for_each(&mut each);
+        if read < TENANTS_PAGE {
+            return Ok(());
+        }
+        offset += TENANTS_PAGE;
     }
 }
 

@@ -46,6 +46,10 @@ pub enum NotificationError {
     /// The gateway cannot be asked now, or does not know yet what the notification says.
     #[error("the gateway cannot be asked now: send the notification again")]
     GatewayUnavailable,
+    /// The gateway says what became of a payment that the database lacks: one of after the backup that was
+    /// restored.
+    #[error("the payment is not in the database: send the notification again")]
+    NotThere,
     /// It was not written.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -159,8 +163,8 @@ impl Waiters {
 }
 
 impl Engine {
-    /// Has a gateway read what was posted to a tenant, and returns once what it says is committed. About what
-    /// Faregate does not know, nothing is; the gateway's sender cannot know that.
+    /// Has a gateway read what was posted to a tenant, and returns once what it says is committed. What is about
+    /// nothing of Faregate's is not; a payment that the database lacks may be there later.
     ///
     /// # Errors
     /// [`NotificationError`].
@@ -172,7 +176,7 @@ impl Engine {
         let taken = self.read_and_book(gateway, posted).await;
         let result = match &taken {
             Ok(true) => "booked",
-            Ok(false) => "unknown",
+            Ok(false) | Err(NotificationError::NotThere) => "unknown",
             Err(NotificationError::NoGateway) => return Err(NotificationError::NoGateway),
             Err(NotificationError::Unsupported | NotificationError::Invalid(_)) => "refused",
             Err(NotificationError::GatewayUnavailable | NotificationError::Unavailable(_)) => {
@@ -223,8 +227,19 @@ impl Engine {
     ) -> Result<bool, NotificationError> {
         let Notified { payment, transaction, .. } = notified;
         let file = self.read(move |queries| queries.payment(tenant, payment)).await?;
-        let Some(file) = file else { return Ok(false) };
-        if file.transaction(transaction).is_none_or(|it| it.gateway != gateway) {
+        let found = file.as_ref().and_then(|file| file.transaction(transaction).zip(Some(file)));
+        let Some((found, file)) = found else {
+            tracing::error!(
+                gateway,
+                tenant = tenant.0,
+                payment.id = %payment,
+                transaction.id = %transaction,
+                "a gateway notifies of a transaction that the database lacks: its sender repeats it; was a backup \
+                 restored? `faregate reconcile` lists what is missing"
+            );
+            return Err(NotificationError::NotThere);
+        };
+        if found.gateway != gateway {
             return Ok(false);
         }
         self.book_notified((tenant, file.payment.account_id), (gateway, asked_at), notified).await
@@ -264,7 +279,7 @@ impl Engine {
                 }
             };
             return match ask_owner(&**queue, account, question).await? {
-                Inquired::NoTransaction => Ok(false),
+                Inquired::NoTransaction => Err(NotificationError::NotThere),
                 Inquired::Unreachable => Err(NotificationError::GatewayUnavailable),
                 // It answers from something that is behind: the sender repeats it.
                 Inquired::Open if is_final => Err(NotificationError::GatewayUnavailable),

@@ -12,7 +12,7 @@ use secrets::webhook::{Headers, Secret};
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
-use crate::process::{Launch, Server, TempDir, eventually};
+use crate::process::{Launch, Server, TempDir, eventually, faregate};
 
 pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const TEST_PLUGIN: &str = "killbill-payment-test";
@@ -44,6 +44,9 @@ pub(crate) struct State {
     /// What it decides about a call beside its id; it lets all go on where there is nothing. And what it was asked.
     pub decision: Value,
     pub controls: Vec<Value>,
+    /// What it lists of its charges, in pages of one; or whether it has no list.
+    pub listed: Vec<Value>,
+    pub lists_nothing: bool,
 }
 
 impl State {
@@ -112,8 +115,10 @@ impl Program {
             let answer = self.answer(&path, &serde_json::from_slice(&body).unwrap()).to_string();
             let now = now.to_string();
             let signature = secret.sign(id, &now, answer.as_bytes());
+            let is_known = path != "/transactions" || !self.state().lists_nothing;
+            let status = if is_known { "200 OK" } else { "404 Not Found" };
             let head = format!(
-                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nwebhook-id: {id}\r\n\
+                "HTTP/1.1 {status}\r\ncontent-length: {}\r\nwebhook-id: {id}\r\n\
                  webhook-timestamp: {now}\r\nwebhook-signature: {signature}\r\n\r\n",
                 answer.len()
             );
@@ -144,6 +149,14 @@ impl Program {
             decision.as_object_mut().unwrap().extend(said);
             return decision;
         }
+        if path == "/transactions" {
+            let at = call["after"].as_str().map_or(0, |it| it.parse().unwrap());
+            let own = state.listed.iter().filter(|it| it["tenantId"] == call["tenantId"]);
+            let own: Vec<Value> = own.cloned().collect();
+            let next = (at + 1 < own.len()).then(|| (at + 1).to_string());
+            let page: Vec<Value> = own.get(at).cloned().into_iter().collect();
+            return json!({ "transactions": page, "next": next });
+        }
         let transaction = call["transactionId"].as_str().unwrap();
         let mut outcome = json!({
             "transactionId": transaction,
@@ -161,6 +174,11 @@ impl Program {
         }
         let references = call["references"].clone();
         state.charges.entry(transaction.to_owned()).or_default().push(references);
+        state.listed.push(json!({
+            "tenantId": call["tenantId"],
+            "paymentId": call["paymentId"], "transactionId": transaction, "status": outcome["status"],
+            "amount": call["amount"], "currency": call["currency"], "at": jiff::Timestamp::now().to_string(),
+        }));
         drop(self.0.1.wait_while(state, |state| !state.may_answer).unwrap());
         outcome
     }
@@ -390,7 +408,9 @@ fn a_notification_is_read_by_its_gateway_and_booked_once() {
     let id = transaction()["transactionId"].clone();
     let settled = json!({ "transactionId": id, "status": "PROCESSED" });
     let other = "0192aabb-ccdd-7000-8000-000000000001";
-    assert_eq!(notify(json!({ "paymentId": other, "outcome": settled })).status, 200);
+    assert_eq!(notify(json!({ "paymentId": other, "outcome": settled })).status, 503);
+    let unknown = json!({ "transactionId": other, "status": "PROCESSED" });
+    assert_eq!(notify(json!({ "paymentId": payment, "outcome": unknown })).status, 503);
     let refused = notify(json!({ "refused": "the signature is wrong" }));
     assert_eq!(refused.status, 400);
     assert!(refused.text().contains("the signature is wrong"), "{}", refused.text());
@@ -423,8 +443,68 @@ fn a_notification_is_read_by_its_gateway_and_booked_once() {
         "paymentId": payment, "outcome": { "transactionId": id, "status": "ERROR" },
     });
     let alice = server.client().tenant("alice", "lazar");
-    assert_eq!(alice.send("POST", path, Some(b"")).status, 200);
+    assert_eq!(alice.send("POST", path, Some(b"")).status, 503);
     assert_eq!(transaction()["status"], "SUCCESS");
+}
+
+/// What was charged after the backup that is restored is named, and its notifications are kept by their sender.
+#[test]
+fn what_a_restored_backup_lacks_is_reconciled_and_its_notifications_come_again() {
+    let dir = TempDir::new();
+    let (program, config) = Program::start(dir.path());
+    program.answer_from_now_on();
+    let launch = || Launch::usual().env("FAREGATE_CONFIG", &config);
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (data, backup, restored) = (at("data"), at("backup.db"), at("restored"));
+    let server = Server::start_in(Path::new(&data), launch());
+    let client = server.tenant();
+    let account = account(&client, "acme");
+    for _ in 0..2 {
+        assert_eq!(pay(&client, &account, "PURCHASE").status, 201);
+    }
+    let run = |arguments: &[&str]| {
+        let mut command = faregate(arguments);
+        let ended = command.env("FAREGATE_CONFIG", &config).output().unwrap();
+        let said = [ended.stdout, ended.stderr].map(|it| String::from_utf8(it).unwrap());
+        (ended.status.code(), said.concat())
+    };
+    let reconcile = |data: &str, gateway: &str| {
+        run(&["reconcile", "--data-dir", data, "--gateway", gateway, "--older-than", "0"])
+    };
+    let agreed = "2 charged by acme, 2 booked, 0 open or too recent, 0 differences\n";
+    assert_eq!(reconcile(&data, "acme"), (Some(0), agreed.to_owned()));
+    assert_eq!(run(&["backup", "--data-dir", &data, &backup]).0, Some(0));
+    let lost = pay(&client, &account, "PURCHASE");
+    let payment = payment_of(&lost);
+    let shown = client.get(&format!("/1.0/kb/payments/{payment}")).json();
+    let transaction = shown["transactions"][0]["transactionId"].as_str().unwrap().to_owned();
+    drop(server);
+    assert_eq!(run(&["restore", "--data-dir", &restored, &backup]).0, Some(0));
+    for key in ["secrets.key", "signup.key"] {
+        drop(std::fs::copy(format!("{data}/{key}"), format!("{restored}/{key}")));
+    }
+    let (code, said) = reconcile(&restored, "acme");
+    let named =
+        format!("transaction {transaction} of payment {payment}: charged, but not in the store");
+    assert!(said.starts_with("3 charged by acme, 2 booked, 0 open"), "{said}");
+    assert_eq!((code, said.contains(&named)), (Some(1), true), "{said}");
+
+    let server = Server::start_in(Path::new(&restored), launch());
+    let client = server.client().tenant("bob", "lazar");
+    let settled = json!({ "transactionId": transaction, "status": "PROCESSED" });
+    program.state().about = json!({ "paymentId": payment, "outcome": settled });
+    let path = client.get("/v1/gateways/http/acme/endpoint").json()["path"].clone();
+    let posted = Client::new(&server.url).send("POST", path.as_str().unwrap(), Some(b"{}"));
+    assert_eq!((posted.status, posted.header("retry-after")), (503, Some("1")));
+    assert!(posted.json()["type"].as_str().unwrap().ends_with("payment-not-there"));
+    let (_, log) = server.stop();
+    assert!(log.contains("the database lacks") && log.contains(&payment), "{log}");
+    // A program that lists nothing, and no gateway.
+    program.state().lists_nothing = true;
+    let (code, said) = reconcile(&restored, "acme");
+    assert_eq!((code, said.contains("has no /transactions")), (Some(2), true), "{said}");
+    let (code, said) = reconcile(&restored, "nobody");
+    assert_eq!((code, said.contains("there is no gateway nobody")), (Some(2), true), "{said}");
 }
 
 #[test]
@@ -463,7 +543,7 @@ fn a_sender_without_credentials_notifies_at_the_endpoint_of_the_tenant() {
     assert_eq!(server.client().post("/1.0/kb/tenants", &body).status, 201);
     let foreign = endpoint(&server.client().tenant("alice", "lazar"));
     assert_ne!(foreign, path);
-    assert_eq!(sender.send("POST", &foreign, Some(EVENT)).status, 200);
+    assert_eq!(sender.send("POST", &foreign, Some(EVENT)).status, 503);
     assert_eq!(shown()["transactions"][0]["status"], "PENDING");
     let read = program.state().notifications.len();
     let (cut, changed) = (&path[..path.len() - 1], path.replace("/acme/", "/acme/A"));

@@ -1,7 +1,10 @@
 //! The JSON of the contract, version 1.
 
 use domain::payment::{GatewayOutcome, GatewayStatus};
-use domain::{AmountMinor, Currency, GatewayCall, PaymentId, PaymentMethodId, TransactionId};
+use domain::{
+    AmountMinor, Currency, GatewayCall, PaymentId, PaymentMethodId, TenantNo, Timestamp,
+    TransactionId,
+};
 use engine::ports::{
     ControlDecision, ControlRequest, DisputeInquiry, DisputeKnowledge, Form, FormRequest, Inquiry,
     News, Notified,
@@ -12,9 +15,13 @@ use uuid::Uuid;
 
 use crate::dispute::{DisputeAnswer, Said};
 use crate::next_action::{CLIENT_SECRET, NextAction, REDIRECT_URL};
+use crate::reconcile::Listed;
 
 /// The longest URL and text of an answer that clients are given, in bytes.
 const TEXT_BYTES_MAX: usize = 2_048;
+
+/// How many transactions a page of a list has at most.
+pub(crate) const LISTED_MAX: usize = 100;
 
 /// How many fields a page can have.
 const FIELDS_MAX: usize = 100;
@@ -28,6 +35,7 @@ pub(crate) enum Called {
     Control,
     Dispute,
     Notification,
+    Transactions,
 }
 
 /// A message with what it is: its signature covers neither the path nor the headers, so that one that was captured
@@ -190,32 +198,14 @@ impl ChargeAnswer {
         if self.transaction_id != of.uuid() {
             return Err("transactionId: is not that of the request".to_owned());
         }
-        let currency = self
-            .currency
-            .as_deref()
-            .map(|code| Currency::parse(code).ok_or("currency: is no alphabetic code of ISO 4217"));
-        let currency = currency.transpose()?;
-        let amount = match (self.amount, currency) {
-            (None, _) => None,
-            (Some(_), None) => return Err("currency: is missing beside the amount".to_owned()),
-            (Some(amount), Some(currency)) => Some(
-                AmountMinor::parse(&amount, currency)
-                    .map_err(|error| format!("amount: {error}"))?,
-            ),
-        };
+        let (amount, currency) = money(self.amount.as_deref(), self.currency.as_deref())?;
         let is_pending = matches!(self.status, Status::Pending);
         let action = self.next_action.map(NextActionAnswer::checked).transpose()?;
         if action.is_some() && !is_pending {
             return Err("nextAction: stands beside another status than PENDING".to_owned());
         }
         let outcome = GatewayOutcome {
-            status: match self.status {
-                Status::Processed => GatewayStatus::Processed,
-                Status::Pending => GatewayStatus::Pending,
-                Status::Error => GatewayStatus::Error,
-                Status::Canceled => GatewayStatus::Canceled,
-                Status::Undefined => GatewayStatus::Undefined,
-            },
+            status: self.status.gateways(),
             amount,
             currency,
             error_code: self.error_code,
@@ -227,6 +217,36 @@ impl ChargeAnswer {
         };
         Ok((outcome, action))
     }
+}
+
+impl Status {
+    const fn gateways(self) -> GatewayStatus {
+        match self {
+            Self::Processed => GatewayStatus::Processed,
+            Self::Pending => GatewayStatus::Pending,
+            Self::Error => GatewayStatus::Error,
+            Self::Canceled => GatewayStatus::Canceled,
+            Self::Undefined => GatewayStatus::Undefined,
+        }
+    }
+}
+
+/// An amount with its currency, which may stand alone.
+fn money(
+    amount: Option<&str>,
+    currency: Option<&str>,
+) -> Result<(Option<AmountMinor>, Option<Currency>), String> {
+    let parse = |code| Currency::parse(code).ok_or("currency: is no alphabetic code of ISO 4217");
+    let currency = currency.map(parse).transpose()?;
+    let amount = match (amount, currency) {
+        (None, _) => None,
+        (Some(_), None) => return Err("currency: is missing beside the amount".to_owned()),
+        (Some(amount), Some(currency)) => {
+            let amount = AmountMinor::parse(amount, currency);
+            Some(amount.map_err(|error| format!("amount: {error}"))?)
+        }
+    };
+    Ok((amount, currency))
 }
 
 impl NextActionAnswer {
@@ -371,6 +391,77 @@ impl ControlAnswer {
         };
         let payment_method = self.payment_method_id.map(PaymentMethodId::new);
         Ok(ControlDecision::GoesOn { amount, payment_method })
+    }
+}
+
+/// `POST /transactions`: what the program was asked to carry out for a tenant, a page of it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TransactionsAsked<'a> {
+    pub(crate) tenant_id: Uuid,
+    /// RFC 3339; `None`: all.
+    pub(crate) since: Option<String>,
+    /// `next` of the page before; `None` for the first.
+    pub(crate) after: Option<&'a str>,
+    pub(crate) limit: usize,
+}
+
+/// The answer to it.
+#[derive(Deserialize)]
+pub(crate) struct TransactionsAnswer {
+    transactions: Vec<ListedTransaction>,
+    /// It has to say so: a list that ends too early seems to lack what was charged.
+    #[serde(deserialize_with = "Option::deserialize")]
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedTransaction {
+    payment_id: Uuid,
+    transaction_id: Uuid,
+    status: Status,
+    amount: Option<String>,
+    currency: Option<String>,
+    at: String,
+}
+
+impl TransactionsAnswer {
+    /// The transactions of a page, and where the next one begins.
+    ///
+    /// # Errors
+    /// The field that is wrong, and why.
+    pub(crate) fn page(
+        self,
+        (tenant, after): (TenantNo, Option<&str>),
+    ) -> Result<(Vec<Listed>, Option<String>), String> {
+        if self.transactions.len() > LISTED_MAX {
+            return Err(format!("transactions: are more than {LISTED_MAX}"));
+        }
+        if let Some(next) = &self.next {
+            check_text("next", next)?;
+            if self.transactions.is_empty() || Some(next.as_str()) == after {
+                return Err("next: goes on from where it was".to_owned());
+            }
+        }
+        let listed = self.transactions.into_iter().map(|it| it.listed(tenant));
+        Ok((listed.collect::<Result<_, _>>()?, self.next))
+    }
+}
+
+impl ListedTransaction {
+    fn listed(self, tenant: TenantNo) -> Result<Listed, String> {
+        let (amount, currency) = money(self.amount.as_deref(), self.currency.as_deref())?;
+        let at: jiff::Timestamp = self.at.parse().map_err(|_| "at: is no time of RFC 3339")?;
+        Ok(Listed {
+            tenant,
+            payment: PaymentId::new(self.payment_id),
+            transaction: TransactionId::new(self.transaction_id),
+            status: self.status.gateways(),
+            amount,
+            currency,
+            at: Timestamp(at.as_microsecond()),
+        })
     }
 }
 
@@ -560,6 +651,7 @@ impl Called {
             Self::Control => "/control",
             Self::Dispute => "/dispute",
             Self::Notification => "/notification",
+            Self::Transactions => "/transactions",
         }
     }
 }

@@ -103,6 +103,14 @@ pub struct Window {
     pub until: Timestamp,
 }
 
+impl Window {
+    /// Whether a time is in it.
+    #[must_use]
+    pub fn has(&self, at: Timestamp) -> bool {
+        self.since <= at && at < self.until
+    }
+}
+
 /// A charge, refund or dispute that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
@@ -314,7 +322,7 @@ impl Statement {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
@@ -323,7 +331,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000 * Timestamp::SECOND_US);
 
     /// A transaction of a charge or refund with this name; of one that the books do not name where it is empty.
-    fn transaction(
+    pub(in crate::reconcile) fn transaction(
         payment: u128,
         kind: TransactionType,
         (name, amount): (&str, i64),

@@ -11,12 +11,12 @@ use axum::http::{HeaderMap, Response, Uri};
 use domain::payment::{GatewayAnswer, TransactionType};
 use domain::{
     AccountId, AmountMinor, Currency, GatewayCall, GatewayReference, PaymentMethodId, TenantNo,
-    TransactionId,
+    Timestamp, TransactionId,
 };
 use engine::ports::{ControlDecision, ControlRequest, FormRequest, Gateway as _};
 use engine::{Clock, Deadline};
 use expect_test::expect;
-use gateway::http_gateway::{ANSWER_BYTES_MAX, Base, HttpGateway, Options, Secret};
+use gateway::http_gateway::{ANSWER_BYTES_MAX, Base, HttpGateway, ListError, Options, Secret};
 use gateway::push::Reach;
 use gateway::tenants::Tenants;
 use secrets::{Purpose, Sealer, webhook};
@@ -59,6 +59,12 @@ const CONTROL: &str = concat!(
     r#""amount":"10.50","currency":"USD","#,
     r#""paymentMethodId":"0192aabb-ccdd-7000-8000-000000000003","#,
     r#""properties":[{"key":"channel","value":"web"}]}"#,
+);
+
+const TRANSACTIONS: &str = concat!(
+    r#"{"call":"transactions","#,
+    r#""tenantId":"0192aabb-ccdd-7000-8000-000000000064","#,
+    r#""since":"1970-01-01T00:00:03Z","after":"page-2","limit":100}"#,
 );
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -619,6 +625,57 @@ async fn a_charge_reaches_public_addresses_alone_unless_others_are_allowed() {
     assert!(program.take_seen().is_empty());
 }
 
+#[tokio::test]
+async fn transactions_are_listed_page_by_page() {
+    let (program, gateway) = Program::start().await;
+    let of = (TenantNo(1), id(100));
+    let list = async || {
+        let mut listed = vec![];
+        let since = Some(Timestamp(3_000_000));
+        gateway.transactions(of, since, |it| listed.push(it)).await.map(|()| listed)
+    };
+    let page = |status: &str, amount: &str, next: &str| {
+        let ids = r#""paymentId":"0192aabb-ccdd-7000-8000-000000000001","transactionId":"0192aabb-ccdd-7000-8000-000000000002""#;
+        let rest = r#""at":"2026-11-29T10:00:00Z","more":1"#;
+        format!(
+            r#"{{"transactions":[{{{ids},"status":"{status}","amount":{amount},"currency":"USD",{rest}}}],"next":{next}}}"#
+        )
+    };
+    program.answers(Answer::json(page("PROCESSED", r#""10.50""#, "null")));
+    let listed = list().await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].amount, Some(AmountMinor(1_050)));
+    assert_eq!(listed[0].transaction, TransactionId::new(id(2)));
+    let first = TRANSACTIONS.replace(r#""page-2""#, "null");
+    assert_eq!(program.take_seen().remove(0).2, first);
+    // A list that goes on from where it was does not end.
+    program.answers(Answer::json(page("ERROR", "null", r#""page-2""#)));
+    assert_eq!(list().await, Err(failed("next: goes on from where it was")));
+    let bodies: Vec<String> = program.take_seen().into_iter().map(|it| it.2).collect();
+    assert_eq!(bodies, [first, TRANSACTIONS.to_owned()]);
+    for (answer, reason) in [
+        (page("PROCESSED", r#""10.505""#, "null"), "amount: "),
+        (page("PROCESSED", "null", r#""""#), "next: "),
+        (r#"{"transactions":[],"next":"more"}"#.to_owned(), "next: "),
+        (r#"{"transactions":[]}"#.to_owned(), "the answer is not as the contract says"),
+        (page("PROCESSED", "null", "null").replace("2026-11-29", "yesterday"), "at: "),
+    ] {
+        program.answers(Answer::json(&answer));
+        let Err(ListError::Failed(said)) = list().await else { panic!("{answer}") };
+        assert!(said.starts_with(reason), "{said}");
+    }
+    for status in [404, 501] {
+        program.answers(Answer { status: Some(status), ..Answer::default() });
+        assert_eq!(list().await, Err(ListError::Unsupported));
+    }
+    program.answers(Answer { status: Some(500), ..Answer::default() });
+    assert_eq!(list().await, Err(failed("it answered HTTP 500")));
+}
+
+fn failed(reason: &str) -> ListError {
+    ListError::Failed(reason.to_owned())
+}
+
 #[test]
 fn the_openapi_document_has_the_fields_of_the_messages() {
     let document = include_str!("../../../../docs/reference/http-gateway.openapi.json");
@@ -636,6 +693,7 @@ fn the_openapi_document_has_the_fields_of_the_messages() {
     assert_eq!(fields("Inquiry"), sent(INQUIRY));
     assert_eq!(fields("Form"), sent(FORM));
     assert_eq!(fields("Control"), sent(CONTROL));
+    assert_eq!(fields("TransactionList"), sent(TRANSACTIONS));
     for (schema, call) in [
         ("Charge", "charge"),
         ("Inquiry", "inquire"),
@@ -643,6 +701,7 @@ fn the_openapi_document_has_the_fields_of_the_messages() {
         ("DisputeInquiry", "dispute"),
         ("Form", "form"),
         ("Control", "control"),
+        ("TransactionList", "transactions"),
     ] {
         assert_eq!(schemas[schema]["properties"]["call"]["const"], call, "{schema}");
         let required = schemas[schema]["required"].as_array().unwrap();

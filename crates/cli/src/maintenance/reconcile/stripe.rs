@@ -8,7 +8,6 @@ use config::Config;
 use domain::Timestamp;
 use domain::tenant::Tenant;
 use engine::Clock;
-use engine::ports::{Page, TenantQueries};
 use gateway::reconcile::{Books, Compared, Mismatch, Statement, Window};
 use gateway::stripe::{Account, NAMES, Stripe, object_of};
 use serde_json::json;
@@ -16,12 +15,7 @@ use server::{node, serve};
 use store::SqlQueries;
 
 use super::super::{Error, Report};
-use super::SHOWN_MAX;
-
-/// How many tenants are read at a time.
-const TENANTS_PAGE: u64 = 1_000;
-
-const DAY_US: i64 = 86_400 * Timestamp::SECOND_US;
+use super::{DAY_US, SHOWN_MAX, each_tenant};
 
 /// What was compared.
 #[derive(Default)]
@@ -95,19 +89,6 @@ fn accounts<'g>(
         }
     }
     Ok(found)
-}
-
-fn each_tenant(queries: &SqlQueries, mut each: impl FnMut(Tenant)) -> Result<(), Error> {
-    let mut offset = 0;
-    loop {
-        let page = queries.tenants(Page { offset, limit: TENANTS_PAGE })?;
-        let read = page.len() as u64;
-        page.into_iter().for_each(&mut each);
-        if read < TENANTS_PAGE {
-            return Ok(());
-        }
-        offset += TENANTS_PAGE;
-    }
 }
 
 impl Total {
