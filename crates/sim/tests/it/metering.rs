@@ -3,7 +3,7 @@
 use sim::metering::{MeteringMutant, Tally, run};
 
 /// How many seeds are run.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 80;
 
 #[test]
 fn limits_are_counted_and_never_passed() {
@@ -29,9 +29,8 @@ fn limits_are_counted_and_never_passed() {
 
 /// The check that fails of some seed.
 fn check(mutant: MeteringMutant, wrong: &str) {
-    let found = (0..SEEDS).find_map(|seed| run(seed, Some(mutant)).err());
-    let found = found.unwrap_or_else(|| panic!("{mutant:?} is not found"));
-    assert!(found.starts_with(wrong), "{mutant:?}: {found}");
+    let found: Vec<String> = (0..SEEDS).filter_map(|seed| run(seed, Some(mutant)).err()).collect();
+    assert!(found.iter().any(|it| it.starts_with(wrong)), "{mutant:?}: {found:?}");
 }
 
 #[test]
