@@ -138,6 +138,12 @@ pub enum AccountRejection {
         #[serde(default = "ObjectType::account")]
         on: ObjectType,
     },
+    /// An account without a default payment method keeps that tag: nothing could be paid.
+    #[error("the tag {name} cannot be removed because the account does not have a default payment method")]
+    TagNeedsDefaultMethod {
+        /// The tag's name.
+        name: String,
+    },
     /// The object has no such custom field, or none any more.
     #[error("there is no custom field {id}")]
     CustomFieldNotFound { id: CustomFieldId },
@@ -377,6 +383,7 @@ impl AccountRejection {
             | Self::TagDefinitionNotFound { .. }
             | Self::TagNotFound { .. }
             | Self::TagNotApplicable { .. }
+            | Self::TagNeedsDefaultMethod { .. }
             | Self::CustomFieldNotFound { .. }
             | Self::TooManyCustomFields
             | Self::PaymentMethodNotFound { .. }

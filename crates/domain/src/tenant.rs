@@ -52,11 +52,16 @@ pub const WEBHOOK_ENDPOINTS: &str = "WEBHOOK_ENDPOINTS";
 pub const NOTIFICATION_ENDPOINT: &str = "NOTIFICATION_ENDPOINT_";
 
 /// A key that Kill Bill keeps for itself, and that no command of this version stores (its `TenantKV.TenantKey`).
-const OVERDUE_CONFIG: &str = "OVERDUE_CONFIG";
+pub const OVERDUE_CONFIG: &str = "OVERDUE_CONFIG";
 
-/// What other keys of Kill Bill's begin with: a locale or the name of a plugin follows.
+/// What other keys of Kill Bill's begin with: a locale or the name of a plugin follows. No command stores them.
+pub const CATALOG_TRANSLATION: &str = "CATALOG_TRANSLATION_";
+pub const INVOICE_MP_TEMPLATE: &str = "INVOICE_MP_TEMPLATE_";
+pub const INVOICE_TEMPLATE: &str = "INVOICE_TEMPLATE_";
+pub const INVOICE_TRANSLATION: &str = "INVOICE_TRANSLATION_";
+
 const KEY_PREFIXES_OF_KILL_BILL: [&str; 4] =
-    ["CATALOG_TRANSLATION_", "INVOICE_MP_TEMPLATE_", "INVOICE_TEMPLATE_", "INVOICE_TRANSLATION_"];
+    [CATALOG_TRANSLATION, INVOICE_MP_TEMPLATE, INVOICE_TEMPLATE, INVOICE_TRANSLATION];
 
 /// How long a program may hold what an account may do, in microseconds, by the value of [`ENTITLEMENTS_HELD`].
 #[must_use]

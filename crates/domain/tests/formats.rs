@@ -285,6 +285,10 @@ fn rejections_of_accounts() {
         expect![[r#"{"Account":{"TagNotFound":{"name":"x"}}}"#]],
     );
     check(
+        &Rejection::Account(AccountRejection::TagNeedsDefaultMethod { name: text() }),
+        expect![[r#"{"Account":{"TagNeedsDefaultMethod":{"name":"x"}}}"#]],
+    );
+    check(
         &Rejection::Account(AccountRejection::CustomFieldNotFound { id: id(1) }),
         expect![[
             r#"{"Account":{"CustomFieldNotFound":{"id":"00000000-0000-0000-0000-000000000001"}}}"#

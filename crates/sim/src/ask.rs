@@ -541,6 +541,8 @@ pub enum Reason {
     NoField,
     /// No account can have that tag.
     UnfitTag,
+    /// The account has no default method, and so keeps the tag.
+    NothingToPayWith,
     /// A field cannot be.
     Field(String),
     /// Something else, in the code's own words.

@@ -485,6 +485,7 @@ fn account_reason(rejection: &AccountRejection) -> Reason {
         R::TagNotFound { .. } => Reason::NoTag,
         R::TagDefinitionNotFound { .. } => Reason::NoTagDefinition,
         R::TagNotApplicable { .. } => Reason::UnfitTag,
+        R::TagNeedsDefaultMethod { .. } => Reason::NothingToPayWith,
         R::CustomFieldNotFound { .. } => Reason::NoField,
         R::KeyIsFixed { .. }
         | R::FieldIsFixed { .. }

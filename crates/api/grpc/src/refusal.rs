@@ -327,6 +327,7 @@ const fn wire_account(rejection: &AccountRejection) -> (Code, &'static str) {
         R::TagDefinitionNotFound { .. } => (Code::NotFound, "TAG_DEFINITION_NOT_FOUND"),
         R::TagNotFound { .. } => (Code::NotFound, "TAG_NOT_FOUND"),
         R::TagNotApplicable { .. } => (Code::FailedPrecondition, "TAG_NOT_APPLICABLE"),
+        R::TagNeedsDefaultMethod { .. } => (Code::FailedPrecondition, "TAG_NEEDS_DEFAULT_METHOD"),
         R::CustomFieldNotFound { .. } => (Code::NotFound, "CUSTOM_FIELD_NOT_FOUND"),
         R::CustomFieldNameIsFixed { .. } => {
             (Code::FailedPrecondition, "CUSTOM_FIELD_NAME_IS_FIXED")

@@ -10,6 +10,7 @@ use domain::{Command, Id, Idempotency, Reply, Request, RequestId, TenantNo};
 use engine::Answer;
 use engine::access::{Caller, TenantRef};
 use engine::ports::{Queries, StoreError};
+use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -23,6 +24,7 @@ use crate::error::{Failure, Problem, class, code};
 use crate::json::{Json, parse, parse_uuid};
 use crate::reply;
 use crate::request::{self, Query, RequestIdentity};
+use crate::route::Gives;
 
 /// When a request may be sent again with its idempotency key.
 const RETRY_AFTER_IN_PROGRESS: Duration = Duration::from_secs(1);
@@ -81,6 +83,12 @@ impl Call {
     /// 400 if it is not a UUID.
     pub(crate) fn query_id<K>(&self, name: &'static str) -> Result<Option<Id<K>>, Failure> {
         self.query().text(name)?.map(|text| read_id(name, &text)).transpose()
+    }
+
+    /// Whether the client accepts XML and no JSON.
+    pub(crate) fn wants_xml(&self) -> bool {
+        let accept = self.parts.headers.get(ACCEPT).map_or(&b""[..], HeaderValue::as_bytes);
+        !Gives::Json.is_accepted(accept) && Gives::Xml.is_accepted(accept)
     }
 
     /// The required body.

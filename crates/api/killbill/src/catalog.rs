@@ -5,7 +5,7 @@ use domain::Command;
 use domain::command::TenantCommand;
 use domain::tenant::{AppendTenantValue, CATALOG, SetTenantValue, TenantValue};
 use engine::time::rfc3339_millis;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -16,7 +16,6 @@ use crate::catalog_xml::{self, Version};
 use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
 use crate::reply;
 use crate::request::printable;
-use crate::route::Gives;
 
 const XML: HeaderValue = HeaderValue::from_static("text/xml");
 
@@ -63,7 +62,7 @@ pub(crate) async fn upload_xml(call: Call) -> HandlerResult {
     responses((status = 200, body = [CatalogJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn versions(call: Call) -> HandlerResult {
-    if wants_xml(&call) {
+    if call.wants_xml() {
         return xml(call).await;
     }
     let stored = stored(&call).await?;
@@ -154,10 +153,4 @@ fn json(version: &Version) -> CatalogJson<'_> {
         products: [],
         price_lists: [],
     }
-}
-
-/// Whether the client accepts XML, and JSON only where it comes to that.
-fn wants_xml(call: &Call) -> bool {
-    let accept = call.parts.headers.get(ACCEPT).map_or(&b""[..], HeaderValue::as_bytes);
-    !Gives::Json.is_accepted(accept) && Gives::Xml.is_accepted(accept)
 }

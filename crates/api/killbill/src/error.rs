@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::response::Response;
-use domain::Rejection;
+use domain::{PaymentId, Rejection};
 use engine::access::AccessError;
 use engine::{Reason, Unavailable};
 use http::header::{ALLOW, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -18,6 +18,7 @@ use web::headers::mark_outcome_unknown;
 
 use self::rejection::invalid_parameter;
 pub(crate) use self::rejection::{no_such_payment, no_tag_definition};
+use crate::payments::response::PAYMENT;
 use crate::reply::{empty, json};
 
 /// Java's class names, which some clients use to distinguish errors.
@@ -125,6 +126,7 @@ pub(crate) mod code {
     pub(crate) const TAG_DEFINITION_HAS_UPPERCASE: Code =
         coded(StatusCode::BAD_REQUEST, 3904, class::TAG_DEFINITION);
     pub(crate) const NO_SUCH_TAG: Code = coded(StatusCode::NOT_FOUND, 3950, class::TAG);
+    pub(crate) const TAG_CANNOT_BE_REMOVED: Code = coded(StatusCode::BAD_REQUEST, 3951, class::TAG);
     pub(crate) const BLOCKED: Code = coded(StatusCode::BAD_REQUEST, 6000, class::ENTITLEMENT);
     pub(crate) const NO_SUCH_CUSTOM_FIELD: Code =
         coded(StatusCode::BAD_REQUEST, 9001, class::CUSTOM_FIELD);
@@ -205,6 +207,8 @@ pub(crate) struct Problem {
     pub(crate) cause_class: Option<&'static str>,
     pub(crate) cause_message: Option<String>,
     pub(crate) location: Option<HeaderValue>,
+    /// The payment that the request is about, if a transaction was written.
+    pub(crate) payment: Option<PaymentId>,
     /// Whether it is not known if money moved.
     pub(crate) is_unknown: bool,
     pub(crate) retry_after: Option<Duration>,
@@ -219,6 +223,7 @@ impl Problem {
             cause_class: None,
             cause_message: None,
             location: None,
+            payment: None,
             is_unknown: false,
             retry_after: None,
         }
@@ -451,6 +456,10 @@ fn render(problem: Problem) -> Response {
     if let Some(location) = problem.location {
         headers.insert(LOCATION, location);
     }
+    if let Some(payment) = problem.payment {
+        let payment = HeaderValue::try_from(payment.to_string());
+        headers.insert(PAYMENT, payment.expect("a UUID is visible ASCII"));
+    }
     if problem.is_unknown {
         mark_outcome_unknown(headers);
     }
@@ -484,6 +493,7 @@ mod tests {
     async fn failures_of_the_api_have_kill_bills_statuses_and_bodies() {
         expect![[r#"
             401
+            content-type: "application/json"
             www-authenticate: "BASIC realm=\"application\""
         "#]]
         .assert_eq(&rendered(Failure::Unauthenticated).await);
@@ -503,6 +513,7 @@ mod tests {
             {"className":"java.util.concurrent.RejectedExecutionException","code":null,"message":"Too many failed attempts to log in","causeClassName":null,"causeMessage":null,"stackTrace":[]}"#]].assert_eq(&rendered(Failure::Throttled { retry_after }).await);
         expect![[r#"
             406
+            content-type: "application/json"
         "#]]
         .assert_eq(&rendered(Failure::NotAcceptable).await);
         expect![[r#"

@@ -33,6 +33,7 @@ mod metrics;
 mod node_commands;
 mod objects;
 mod openapi;
+mod overdue;
 mod page;
 mod payment_methods;
 mod payment_rules;

@@ -14,9 +14,9 @@ use crate::route::{Credentials, Route};
 use crate::routes;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, caches, catalog,
-    custom_fields, export, gateway_notifications, hosted_form, node_commands, payment_methods,
-    payments, queues, security, system, tags, tenant_values, tenants, test_clock, test_plugin,
-    transactions,
+    custom_fields, export, gateway_notifications, hosted_form, node_commands, overdue,
+    payment_methods, payments, queues, security, system, tags, tenant_values, tenants, test_clock,
+    test_plugin, transactions,
 };
 
 #[derive(OpenApi)]
@@ -54,6 +54,9 @@ use crate::{
     account_related::invoices_page,
     account_related::invoice_payments,
     account_related::rebalance_credit,
+    overdue::configuration,
+    overdue::xml,
+    overdue::of_account,
     audit::account,
     audit::account_history,
     audit::payment_method_history,
@@ -400,7 +403,10 @@ fn complete_response(
     add("X-Request-Id", "The request's id, or the server's if the request has none", Type::String);
     let is_error = !status.starts_with('2');
     if is_error && makes_transaction {
-        add("Location", "The URL of the payment, if the request wrote a transaction", Type::String);
+        let located = "The URL of the payment, if the request wrote a transaction whose gateway answered";
+        add("Location", located, Type::String);
+        let named = "The id of the payment, if the request wrote a transaction";
+        add("X-Faregate-Payment", named, Type::String);
         let unknown = "`unknown`: whether money moved is not known";
         add("X-Faregate-Outcome", unknown, Type::String);
     }

@@ -44,10 +44,12 @@ pub(crate) fn ok(body: &impl Serialize) -> Response {
     json(StatusCode::OK, body)
 }
 
-/// A response without a body.
+/// A response without a body. Its `Content-Type` is Kill Bill's: clients choose by it how they read an answer, also one
+/// that is empty.
 pub(crate) fn empty(status: StatusCode) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
 }
 
@@ -58,9 +60,7 @@ pub(crate) fn no_content() -> Response {
 /// 201 with an empty body and the `Location` of the created resource.
 pub(crate) fn created(location: HeaderValue) -> Response {
     let mut response = empty(StatusCode::CREATED);
-    let headers = response.headers_mut();
-    headers.insert(LOCATION, location);
-    headers.insert(CONTENT_TYPE, JSON);
+    response.headers_mut().insert(LOCATION, location);
     response
 }
 

@@ -10,9 +10,9 @@ use crate::route::{Credentials, Gives, Handler, Resource, Route, Takes};
 use crate::unserved::UNSERVED;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, caches, catalog,
-    custom_fields, export, gateway_notifications, hosted_form, node_commands, payment_methods,
-    payments, queues, security, system, tags, tenant_values, tenants, test_clock, test_plugin,
-    transactions,
+    custom_fields, export, gateway_notifications, hosted_form, node_commands, overdue,
+    payment_methods, payments, queues, security, system, tags, tenant_values, tenants, test_clock,
+    test_plugin, transactions,
 };
 
 const fn read(path: &'static str, handler: Handler) -> Route {
@@ -191,6 +191,9 @@ static ROUTES: &[Route] = &[
         Box::pin(account_related::rebalance_credit(it))
     })
     .without_body(),
+    read("/1.0/kb/accounts/{accountId}/overdue", |it| Box::pin(overdue::of_account(it))),
+    read("/1.0/kb/overdue", |it| Box::pin(overdue::configuration(it))).giving(Gives::JsonOrXml),
+    read("/1.0/kb/overdue/xml", |it| Box::pin(overdue::xml(it))).giving(Gives::Xml),
     read(TAGS_OF_ACCOUNT, |it| Box::pin(tags::of_account::list(it))),
     post(TAGS_OF_ACCOUNT, "tag:add", |it| Box::pin(tags::of_account::add(it))),
     delete(TAGS_OF_ACCOUNT, "tag:delete", |it| Box::pin(tags::of_account::remove(it)))

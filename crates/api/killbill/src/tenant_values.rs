@@ -6,8 +6,10 @@ use domain::Command;
 use domain::command::TenantCommand;
 use domain::payment_rules::RulesPart;
 use domain::tenant::{
-    AppendTenantValue, PAYMENT_STATE_MACHINE, PLUGIN_CONFIGURATION, RulesSource, SETTINGS,
-    SetTenantValue, TenantValue, VALUES_BYTES_MAX, WEBHOOK_ENDPOINTS, is_reserved_key,
+    AppendTenantValue, CATALOG, CATALOG_TRANSLATION, INVOICE_MP_TEMPLATE, INVOICE_TEMPLATE,
+    INVOICE_TRANSLATION, OVERDUE_CONFIG, PAYMENT_STATE_MACHINE, PLUGIN_CONFIGURATION, PUSH_CALLBACK,
+    RulesSource, SETTINGS, SetTenantValue, TenantValue, VALUES_BYTES_MAX, WEBHOOK_ENDPOINTS,
+    is_reserved_key,
 };
 use engine::ports::RequestRefused;
 use http::StatusCode;
@@ -33,6 +35,24 @@ const STATE_MACHINE_SHA256: [u8; 32] = [
 
 /// How many keys a search finds at most.
 const FOUND_MAX: usize = 1_000;
+
+/// Kill Bill's keys with what writes them, each by its name or by what it begins with. Their values are read by their
+/// keys too, as those of a tenant's own.
+const ROUTES_OF_KEYS: [(&str, &str); 10] = [
+    (PUSH_CALLBACK, "/1.0/kb/tenants/registerNotificationCallback"),
+    (SETTINGS, "/1.0/kb/tenants/uploadPerTenantConfig"),
+    (CATALOG_TRANSLATION, "/1.0/kb/invoices/catalogTranslation/{locale}"),
+    (CATALOG, "/1.0/kb/catalog/xml"),
+    (OVERDUE_CONFIG, "/1.0/kb/overdue/xml"),
+    (PLUGIN_CONFIGURATION, "/1.0/kb/tenants/uploadPluginConfig/{pluginName}"),
+    (
+        PAYMENT_STATE_MACHINE,
+        "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}",
+    ),
+    (INVOICE_MP_TEMPLATE, "/1.0/kb/invoices/manualPayTemplate"),
+    (INVOICE_TEMPLATE, "/1.0/kb/invoices/template"),
+    (INVOICE_TRANSLATION, "/1.0/kb/invoices/translation/{locale}"),
+];
 
 /// What stores values, and reads configurations of plugins whole.
 const ADD: &str = "tenant_kvs:add";
@@ -209,19 +229,23 @@ pub(crate) async fn delete_state_machine(call: Call) -> HandlerResult {
     responses((status = 201, description = "Stored"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn append(call: Call) -> HandlerResult {
-    let it = AppendTenantValue { key: user_key(&call)?, value: text(&call, "value")? };
+    let it = AppendTenantValue { key: own_key(&call)?, value: text(&call, "value")? };
     call.submit_change(Command::Tenant(TenantCommand::AppendValue(it))).await?;
     Ok(created(&call))
 }
 
-/// Reads the values under a key of the tenant's own, the oldest first.
+/// Reads the values under a key of the tenant's own, the oldest first, or under one of Kill Bill's, such as `CATALOG`,
+/// as the route shows them that writes it.
 #[utoipa::path(get, path = "/1.0/kb/tenants/userKeyValue/{keyName}", tag = "Tenant",
     operation_id = "values_of_key",
     params(("keyName" = String, Path)),
     responses((status = 200, body = TenantValueJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn of_key(call: Call) -> HandlerResult {
-    let key = user_key(&call)?;
+    let key = name(&call, "keyName", KEY_CHARS_MAX)?;
+    if is_reserved_key(&key) && route_of(&key).is_none() {
+        return Err(reserved(&key));
+    }
     read(call, key).await
 }
 
@@ -232,7 +256,7 @@ pub(crate) async fn of_key(call: Call) -> HandlerResult {
     responses((status = 204, description = "There are none now"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn delete_key(call: Call) -> HandlerResult {
-    let key = user_key(&call)?;
+    let key = own_key(&call)?;
     delete(call, key).await
 }
 
@@ -306,10 +330,27 @@ fn key_of_plugin(call: &Call, prefix: &str) -> Result<String, Failure> {
     Ok(format!("{prefix}{}", name(call, "pluginName", KEY_CHARS_MAX - prefix.len())?))
 }
 
-fn user_key(call: &Call) -> Result<String, Failure> {
+/// The route that writes one of Kill Bill's keys.
+fn route_of(key: &str) -> Option<&'static str> {
+    let is_it = |it: &&(&str, &str)| match it.0.ends_with('_') {
+        true => key.starts_with(it.0),
+        false => key == it.0,
+    };
+    ROUTES_OF_KEYS.iter().find(is_it).map(|(_, route)| *route)
+}
+
+fn reserved(key: &str) -> Failure {
+    Failure::illegal(match route_of(key) {
+        Some(route) => format!("keyName: {key} is written by {route}"),
+        None => format!("keyName: {key} is reserved"),
+    })
+}
+
+/// A key of the tenant's own: others mean something, and are written by routes that check their values.
+fn own_key(call: &Call) -> Result<String, Failure> {
     let key = name(call, "keyName", KEY_CHARS_MAX)?;
     match is_reserved_key(&key) {
-        true => Err(Failure::illegal(format!("keyName: {key} is reserved"))),
+        true => Err(reserved(&key)),
         false => Ok(key),
     }
 }

@@ -6,7 +6,6 @@ use http::Method;
 /// Paths with their methods.
 pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/accounts/{accountId}/invoicePayments", &[Method::POST]),
-    ("/1.0/kb/accounts/{accountId}/overdue", &[Method::GET]),
     ("/1.0/kb/accounts/{childAccountId}/transferCredit", &[Method::PUT]),
     ("/1.0/kb/admin/invoices", &[Method::POST]),
     ("/1.0/kb/bundles", &[Method::GET]),
@@ -78,8 +77,8 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/invoices/{invoiceId}/tags", &[Method::DELETE, Method::GET, Method::POST]),
     ("/1.0/kb/invoices/{invoiceId}/voidInvoice", &[Method::PUT]),
     ("/1.0/kb/invoices/{invoiceId}/{invoiceItemId}/cba", &[Method::DELETE]),
-    ("/1.0/kb/overdue", &[Method::GET, Method::POST]),
-    ("/1.0/kb/overdue/xml", &[Method::GET, Method::POST]),
+    ("/1.0/kb/overdue", &[Method::POST]),
+    ("/1.0/kb/overdue/xml", &[Method::POST]),
     ("/1.0/kb/subscriptions", &[Method::GET, Method::POST]),
     ("/1.0/kb/subscriptions/createSubscriptionWithAddOns", &[Method::POST]),
     ("/1.0/kb/subscriptions/createSubscriptionsWithAddOns", &[Method::POST]),

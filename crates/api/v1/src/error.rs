@@ -321,6 +321,7 @@ const fn wire_account(rejection: &AccountRejection) -> (StatusCode, &'static str
         | R::TagDefinitionNotFound { .. }
         | R::TagNotFound { .. }
         | R::TagNotApplicable { .. }
+        | R::TagNeedsDefaultMethod { .. }
         | R::CustomFieldNotFound { .. }
         | R::CustomFieldNameIsFixed { .. }
         | R::TooManyCustomFields

@@ -32,7 +32,11 @@ pub(crate) fn add(state: &State, it: &AddTags, cx: &mut Context) -> Outcome {
 
 pub(crate) fn remove(state: &State, it: &RemoveTags, cx: &mut Context) -> Outcome {
     let object = it.part.unwrap_or(Object::Account(it.account));
-    for definition in named(state, (it.account, object), &it.definitions, cx)? {
+    let definitions = named(state, (it.account, object), &it.definitions, cx)?;
+    if definitions.contains(&DefinitionRef::Control(ControlTag::AutoPayOff)) {
+        has_default_method(state, object, cx)?;
+    }
+    for definition in definitions {
         let key = TagKey::new(it.account, object, definition);
         let named = with_name(state, definition, cx);
         let Some(known) = state.tag(cx.tenant, key).filter(|it| it.active) else {
@@ -49,6 +53,17 @@ pub(crate) fn remove(state: &State, it: &RemoveTags, cx: &mut Context) -> Outcom
         attempt::resume(state.scheduled_attempts(cx.tenant, it.account), cx);
     }
     Ok(Accepted::now(Reply::Done))
+}
+
+/// Refuses to switch payments on for an account that has nothing to pay with (Kill Bill's rule).
+fn has_default_method(state: &State, object: Object, cx: &Context) -> Result<(), Rejection> {
+    let Object::Account(account) = object else { return Ok(()) };
+    let account = state.account(cx.tenant, account);
+    if account.is_some_and(|it| it.payment_method_id.is_none()) {
+        let name = ControlTag::AutoPayOff.definition().name.to_owned();
+        return Err(AccountRejection::TagNeedsDefaultMethod { name }.into());
+    }
+    Ok(())
 }
 
 /// Makes a definition of the tenant's own.
@@ -207,6 +222,8 @@ mod tests {
     use crate::account::CreateAccount;
     use crate::change::Change;
     use crate::command::{AccountCommand, TenantCommand};
+    use crate::payment::EXTERNAL_PAYMENT;
+    use crate::payment_method::CreatePaymentMethod;
     use crate::reply::AccountReply;
     use crate::tag::ControlTagDefinition;
     use crate::testing::{Rows, TENANT};
@@ -224,6 +241,11 @@ mod tests {
             Some(Reply::Account(AccountReply::Created(id))) => id,
             other => panic!("{other:?}"),
         }
+    }
+
+    fn give_default_method(rows: &mut Rows, account: AccountId) {
+        let method = CreatePaymentMethod::default_of(account, EXTERNAL_PAYMENT.to_owned());
+        rows.run(Command::Account(AccountCommand::CreatePaymentMethod(method))).unwrap();
     }
 
     fn ids(numbers: &[u8]) -> Vec<TagDefinitionId> {
@@ -264,10 +286,11 @@ mod tests {
         executed.done.events.iter().map(name).collect::<Vec<_>>().join(" ")
     }
 
-    /// What a command makes of an account with AUTO_PAY_OFF on it.
+    /// What a command makes of an account with AUTO_PAY_OFF on it and a default payment method.
     fn check(command: impl FnOnce(AccountId) -> Command, expected: Expect) {
         let mut rows = Rows::new();
         let account = create(&mut rows, &[]);
+        give_default_method(&mut rows, account);
         rows.run(add(account, &[1])).unwrap();
         expected.assert_eq(&shown(rows.run(command(account))).replace(&account.to_string(), "ID"));
     }
@@ -297,6 +320,19 @@ mod tests {
     fn tags_are_removed() {
         check(|id| remove(id, &[1, 1]), expect!["-AUTO_PAY_OFF"]);
         check(|id| remove(id, &[]), expect![""]);
+    }
+
+    #[test]
+    fn auto_pay_off_stays_on_an_account_without_a_default_method() {
+        let mut rows = Rows::new();
+        let account = create(&mut rows, &[ControlTag::AutoPayOff, ControlTag::Test]);
+        let refused = expect![[r#"Account(TagNeedsDefaultMethod { name: "AUTO_PAY_OFF" })"#]];
+        for numbers in [&[1][..], &[6, 1]] {
+            refused.assert_eq(&shown(rows.run(remove(account, numbers))));
+        }
+        assert_eq!(shown(rows.run(remove(account, &[6]))), "-TEST");
+        give_default_method(&mut rows, account);
+        assert_eq!(shown(rows.run(remove(account, &[1]))), "-AUTO_PAY_OFF");
     }
 
     #[test]

@@ -104,6 +104,36 @@ fn a_closed_account_is_closed_after_a_restart() {
 }
 
 #[test]
+fn the_overdue_state_is_the_newest_one_that_was_recorded_or_clear() {
+    let server = Server::start();
+    let client = server.tenant();
+    let account = account(&client);
+    let path = format!("{account}/overdue");
+    let clear = client.get(&path).json();
+    assert_eq!(clear["name"], "__KILLBILL__CLEAR__OVERDUE_STATE__", "{clear}");
+    assert_eq!(clear["isClearState"], true);
+    assert_eq!(block(&client, &account, ("overdue-service", "OD1")).status, 201);
+    assert_eq!(block(&client, &account, ("dunning", "WARNED")).status, 201);
+    let blocking = json!({ "service": "overdue-service", "stateName": "OD9", "isBlockChange": true });
+    let later = format!("{account}/block?requestedDate=2126-01-01");
+    assert_eq!(client.post(&later, &blocking).status, 201);
+    let late = client.get(&path).json();
+    assert_eq!((&late["name"], &late["isClearState"]), (&json!("OD1"), &json!(false)));
+    assert_eq!(client.get(&format!("/1.0/kb/accounts/{NOTHING}/overdue")).status, 404);
+
+    let configuration = client.get("/1.0/kb/overdue").json();
+    assert_eq!(configuration["overdueStates"][0]["isClearState"], true, "{configuration}");
+    assert_eq!(configuration["overdueStates"].as_array().unwrap().len(), 1);
+    let xml = client.clone().header("Accept", "text/xml");
+    for path in ["/1.0/kb/overdue/xml", "/1.0/kb/overdue"] {
+        let answer = xml.get(path);
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/xml")));
+        assert!(answer.text().contains("<isClearState>true</isClearState>"), "{}", answer.text());
+    }
+    assert_eq!(client.post("/1.0/kb/overdue", &json!({})).status, 501);
+}
+
+#[test]
 fn states_are_kept_filtered_and_audited_and_block_no_payment() {
     let server = Server::start();
     let client = server.tenant();

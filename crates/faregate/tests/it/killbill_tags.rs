@@ -43,6 +43,11 @@ fn tags_come_and_go_and_are_audited() {
     assert_eq!(names(&client.get(&format!("{all}?objectType=PAYMENT"))), [""; 0]);
 
     let removed = format!("{path}?tagDef={AUTO_PAY_OFF}");
+    let refused = client.delete(&removed);
+    assert_eq!(code(&refused), "400 3951", "it has no default method: {}", refused.text());
+    let method = json!({ "pluginName": "__EXTERNAL_PAYMENT__", "pluginInfo": {} });
+    let methods = path.replace("/tags", "/paymentMethods?isDefault=true");
+    assert_eq!(client.post(&methods, &method).status, 201);
     assert_eq!(client.delete(&removed).status, 204);
     assert_eq!(code(&client.delete(&removed)), "404 3950");
     assert_eq!(client.delete(&path).status, 204);

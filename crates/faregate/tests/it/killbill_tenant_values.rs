@@ -81,18 +81,53 @@ fn a_plugins_configuration_is_stored_sealed_and_shown_to_those_who_may_write_it(
     let found = joe.get("/1.0/kb/tenants/uploadPerTenantConfig/PLUGIN/search");
     assert!(!found.text().contains("canary"), "{}", found.text());
     assert_eq!(put(&joe, PLUGIN, SECRET).status, 401);
-    // A stored text cannot be opened under another key of the tenant.
-    for path in [key("PLUGIN_CONFIG_stripe"), key("PUSH_NOTIFICATION_CB"), key("CATALOG")] {
-        assert_eq!(client.get(&path).status, 400, "{path}");
-        assert_eq!(put(&client, &path, "x").status, 400, "{path}");
-        assert_eq!(client.delete(&path).status, 400, "{path}");
-    }
+    // By its key it is shown as by its route.
+    assert_eq!(values(&client, &key("PLUGIN_CONFIG_stripe")), json!([SECRET]));
+    assert_eq!(values(&joe, &key("PLUGIN_CONFIG_stripe")), json!(["***"]));
     let dir = server.data_dir.clone();
     let (_, log) = server.stop();
     assert!(!log.contains("canary"), "{log}");
     for file in ["faregate.db", "faregate.db-wal"] {
         let bytes = std::fs::read(dir.join(file)).unwrap_or_default();
         assert!(!bytes.windows(6).any(|it| it == b"canary"), "{file}");
+    }
+}
+
+#[test]
+fn kill_bills_keys_are_read_by_key_and_written_by_their_routes() {
+    let server = Server::start();
+    let client = server.tenant();
+    let catalog = "<catalog><effectiveDate>2020-01-01T00:00:00Z</effectiveDate>\
+                   <catalogName>c</catalogName></catalog>";
+    let xml = client.clone().header("Content-Type", "text/xml");
+    let stored = xml.send("POST", "/1.0/kb/catalog/xml", Some(catalog.as_bytes()));
+    assert_eq!(stored.status, 201, "{}", stored.text());
+    let url = "https://shop.example.com/events";
+    let callback = format!("/1.0/kb/tenants/registerNotificationCallback?cb={url}");
+    assert_eq!(client.send("POST", &callback, None).status, 201);
+    store(&client, SETTINGS, r#"{"other":"x"}"#);
+    for (name, expected, route) in [
+        ("CATALOG", json!([catalog]), "/1.0/kb/catalog/xml"),
+        ("PUSH_NOTIFICATION_CB", json!([url]), "/1.0/kb/tenants/registerNotificationCallback"),
+        ("PER_TENANT_CONFIG", json!([r#"{"other":"x"}"#]), SETTINGS),
+        ("OVERDUE_CONFIG", json!([]), "/1.0/kb/overdue/xml"),
+        ("PLUGIN_CONFIG_x", json!([]), "/1.0/kb/tenants/uploadPluginConfig/{pluginName}"),
+        ("CATALOG_TRANSLATION_de", json!([]), "/1.0/kb/invoices/catalogTranslation/{locale}"),
+    ] {
+        let path = key(name);
+        let read = client.get(&path).json();
+        let whole = json!({ "key": name, "values": expected, "auditLogs": [] });
+        assert_eq!(read, whole, "{name}");
+        for answer in [put(&client, &path, "x"), client.delete(&path)] {
+            let message = format!("keyName: {name} is written by {route}");
+            assert_eq!((answer.status, answer.json()["message"].clone()), (400, json!(message)));
+        }
+        assert_eq!(client.get(&path).json(), whole, "{name} is what it was");
+    }
+    // Those of ours are not for Kill Bill's clients.
+    for name in ["WEBHOOK_ENDPOINTS", "MAIL_TEMPLATES"] {
+        assert_eq!(client.get(&key(name)).status, 400, "{name}");
+        assert_eq!(put(&client, &key(name), "x").status, 400, "{name}");
     }
 }
 

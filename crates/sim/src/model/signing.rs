@@ -375,9 +375,10 @@ impl Tenant {
     }
 
     fn tag(&mut self, account: Uid, numbers: &[u8], off: bool) -> Expected {
-        if !self.accounts.contains_key(&account) {
+        let Some(of_account) = self.accounts.get(&account) else {
             return Expected::refused(Reason::NoAccount);
-        }
+        };
+        let can_pay = of_account.default.is_some();
         let tags = &mut self.people.tags;
         let has = |number: &u8| tags.get(&(account, *number)).copied().unwrap_or_default();
         let mut refused = vec![];
@@ -386,6 +387,9 @@ impl Tenant {
         }
         if off && numbers.iter().any(|number| !has(number)) {
             refused.push(Reason::NoTag);
+        }
+        if off && !can_pay && numbers.contains(&NOT_PAID_FROM) {
+            refused.push(Reason::NothingToPayWith);
         }
         if !off && numbers.contains(&FOR_INVOICES) {
             refused.push(Reason::UnfitTag);

@@ -82,6 +82,9 @@ fn wire_account(rejection: &AccountRejection) -> (Code, String) {
         R::TagNotApplicable { name, on } => {
             (code::TAG_NOT_APPLICABLE, not_applicable(name, on.name()))
         }
+        R::TagNeedsDefaultMethod { name } => {
+            (code::TAG_CANNOT_BE_REMOVED, tag_needs_default_method(name))
+        }
         R::CustomFieldNotFound { id } => (code::NO_SUCH_CUSTOM_FIELD, no_custom_field(id)),
         R::CustomFieldNameIsFixed { id, name } => {
             (code::CUSTOM_FIELD_NAME_IS_FIXED, field_name_is_fixed(id, name))
@@ -98,6 +101,10 @@ fn wire_account(rejection: &AccountRejection) -> (Code, String) {
         }
         R::Closed { account, to } => (code::BLOCKED, blocked(to.name(), account)),
     }
+}
+
+fn tag_needs_default_method(name: &str) -> String {
+    format!("The tag {name} cannot be removed because the account does not have a default payment method")
 }
 
 fn wire_payment(rejection: &PaymentRejection) -> (Code, String) {
@@ -324,6 +331,12 @@ mod tests {
             AccountRejection::TagNotApplicable { name: name(), on: ObjectType::Account },
             expect![
                 "400 null IllegalStateException: Invalid control tag 'n' for object type 'ACCOUNT'"
+            ],
+        );
+        check(
+            AccountRejection::TagNeedsDefaultMethod { name: name() },
+            expect![
+                "400 3951 TagApiException: The tag n cannot be removed because the account does not have a default payment method"
             ],
         );
         check(

@@ -2,12 +2,15 @@
 
 use domain::payment::TransactionStatus;
 use domain::{PaymentReply, PaymentResult, Reply};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use utoipa::IntoResponses;
 
 use crate::call::{Call, unexpected};
 use crate::error::{ErrorJson, Failure, HandlerResult, Problem, RETRY_AFTER_UNKNOWN, class, code};
 use crate::reply;
+
+/// Names the payment of a request that did not succeed, also where Kill Bill sends no `Location`.
+pub(crate) const PAYMENT: HeaderName = HeaderName::from_static("x-faregate-payment");
 
 /// What a request that makes a transaction may be answered. `openapi` adds the headers.
 #[derive(IntoResponses)]
@@ -81,9 +84,12 @@ pub(crate) fn of(call: &Call, reply: Reply) -> HandlerResult {
     }
 }
 
+/// Kill Bill names no `Location` where its plugin failed, returned nothing or timed out: its clients follow one and
+/// return what it names instead of the error.
 fn by_result(reply: PaymentReply, location: HeaderValue) -> HandlerResult {
     let plain = |status, message: &str| Problem::new(code::plain(status, class::PAYMENT), message);
-    let mut problem = match reply.result {
+    let payment = reply.payment;
+    let (mut problem, is_located) = match reply.result {
         PaymentResult::Status { status, message } => match status {
             TransactionStatus::Success | TransactionStatus::Pending => {
                 return Ok(reply::created(location));
@@ -91,37 +97,40 @@ fn by_result(reply: PaymentReply, location: HeaderValue) -> HandlerResult {
             TransactionStatus::PaymentFailure => {
                 let message = message.as_deref().unwrap_or("null");
                 let message = format!("Payment decline by gateway. Error message: {message}");
-                plain(StatusCode::PAYMENT_REQUIRED, &message)
+                (plain(StatusCode::PAYMENT_REQUIRED, &message), true)
             }
             TransactionStatus::PluginFailure => {
-                plain(StatusCode::BAD_GATEWAY, "Failed to submit payment transaction")
+                (plain(StatusCode::BAD_GATEWAY, "Failed to submit payment transaction"), true)
             }
             TransactionStatus::Unknown | TransactionStatus::InFlight => {
                 let message = "Payment in unknown status, failed to receive gateway response.";
-                unknown(plain(StatusCode::SERVICE_UNAVAILABLE, message))
+                (unknown(plain(StatusCode::SERVICE_UNAVAILABLE, message)), true)
             }
         },
         PaymentResult::GatewayFailed { message } => {
-            let message = format!("Plugin exception {message}");
+            let message = format!("Plugin exception {message} (payment {payment})");
             let mut problem = Problem::new(code::PLUGIN_EXCEPTION, message);
             problem.cause_class = Some(class::PLUGIN);
-            unknown(problem)
+            (unknown(problem), false)
         }
         PaymentResult::GatewayAnsweredNothing => {
             let cause = "Payment plugin returned a null result".to_owned();
-            let message = format!("Internal payment error : {}: {cause}", class::ILLEGAL_STATE);
+            let message = format!(
+                "Internal payment error : {}: {cause} (payment {payment})",
+                class::ILLEGAL_STATE
+            );
             let mut problem = Problem::new(code::INTERNAL_PAYMENT_ERROR, message);
             problem.cause_class = Some(class::ILLEGAL_STATE);
             problem.cause_message = Some(cause);
-            unknown(problem)
+            (unknown(problem), false)
         }
         PaymentResult::GatewayTimedOut => {
-            let payment = reply.payment;
             let message = format!("Plugin timeout for payment {payment}: no answer in time");
-            unknown(Problem::new(code::PLUGIN_TIMEOUT, message))
+            (unknown(Problem::new(code::PLUGIN_TIMEOUT, message)), false)
         }
     };
-    problem.location = Some(location);
+    problem.location = is_located.then_some(location);
+    problem.payment = Some(payment);
     Err(Failure::Problem(Box::new(problem)))
 }
 
@@ -132,6 +141,7 @@ fn unknown(problem: Problem) -> Problem {
 #[cfg(test)]
 mod tests {
     use domain::Id;
+    use http::header::LOCATION;
     use uuid::Uuid;
 
     use super::*;
@@ -153,6 +163,34 @@ mod tests {
             let (payment, transaction) = (Id::new(Uuid::nil()), Id::new(Uuid::nil()));
             let reply = PaymentReply { payment, transaction, result };
             assert_eq!(is_done(&Reply::Payment(reply.clone())), done, "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn failures_of_a_plugin_name_their_payment_and_no_location() {
+        let status = |status| PaymentResult::Status { status, message: None };
+        for (result, expected) in [
+            (status(TransactionStatus::PaymentFailure), "402 located"),
+            (status(TransactionStatus::PluginFailure), "502 located"),
+            (status(TransactionStatus::Unknown), "503 located"),
+            (PaymentResult::GatewayFailed { message: "x".to_owned() }, "400 in its message"),
+            (PaymentResult::GatewayAnsweredNothing, "500 in its message"),
+            (PaymentResult::GatewayTimedOut, "504 in its message"),
+        ] {
+            let (payment, transaction) =
+                (Id::new(Uuid::from_u128(7)), Id::new(Uuid::from_u128(8)));
+            let reply = PaymentReply { payment, transaction, result };
+            let failure = by_result(reply, HeaderValue::from_static("/p")).unwrap_err();
+            let Failure::Problem(problem) = &failure else { panic!("{failure:?}") };
+            let place = match problem.message.contains(&payment.to_string()) {
+                true => "in its message",
+                false => "located",
+            };
+            let response = failure.into_response("/");
+            let headers = response.headers();
+            assert_eq!(format!("{} {place}", response.status().as_u16()), expected);
+            assert_eq!(headers.contains_key(LOCATION), place == "located", "{expected}");
+            assert_eq!(headers[PAYMENT], payment.to_string().as_str(), "{expected}");
         }
     }
 }

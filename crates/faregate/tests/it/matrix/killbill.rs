@@ -111,6 +111,7 @@ fn accounts() -> Vec<Row> {
         row("GET /1.0/kb/accounts/{accountId}/auditLogs", READ).of_object(),
         row("GET /1.0/kb/accounts/{accountId}/auditLogsWithHistory", READ).of_object(),
         row("GET /1.0/kb/accounts/{accountId}/children", READ).of_object(),
+        row("GET /1.0/kb/accounts/{accountId}/overdue", READ).of_object(),
         row("GET /1.0/kb/accounts/{accountId}/timeline", READ).of_object(),
         row("GET /1.0/kb/accounts/{accountId}/bundles", READ).of_object(),
         row("GET /1.0/kb/accounts/{accountId}/bundles/pagination", READ).of_object(),
@@ -360,6 +361,8 @@ fn others() -> Vec<Row> {
         row("GET /1.0/kb/catalog", READ).at("/1.0/kb/catalog?accountId={accountId}").of_object(),
         row("DELETE /1.0/kb/catalog", may("catalog:delete")),
         row("POST /1.0/kb/catalog/xml", may("catalog:config_upload")).xml(LATER_CATALOG),
+        row("GET /1.0/kb/overdue", READ),
+        row("GET /1.0/kb/overdue/xml", READ).accepting("text/xml"),
         row("GET /1.0/kb/catalog/xml", READ)
             .at("/1.0/kb/catalog/xml?accountId={accountId}")
             .accepting("text/xml")
