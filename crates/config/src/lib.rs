@@ -147,6 +147,9 @@ pub struct Arguments {
     pub workers: Option<i64>,
 }
 
+/// How late Kill Bill's callback may learn of an event: what waits is bounded in number too.
+const KILLBILL_DELAY_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// A call may leave so long after its deadline, and "not found" may not be final before.
 const SETTLE_AFTER_MIN: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -206,6 +209,9 @@ impl Config {
         ];
         if let Some((key, _)) = some_time.iter().find(|(_, period)| period.0.is_zero()) {
             return invalid(key, "must be more than nothing");
+        }
+        if self.push.killbill_delay.0 > KILLBILL_DELAY_MAX {
+            return invalid("push.killbill_delay", "must be at most 10s");
         }
         if self.gateway.simulator.settle_after.0 < SETTLE_AFTER_MIN {
             return invalid("gateway.simulator.settle_after", "must be at least 1s");

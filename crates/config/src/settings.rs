@@ -283,6 +283,10 @@ pub struct Push {
     pub lanes: usize,
     /// Timeout of a delivery.
     pub timeout: Period,
+    /// How long after its commit an event is posted to a Kill Bill callback (`registerNotificationCallback`), at most
+    /// 10 s: receivers read back what the client writes just after its own answer. `0s`: at once. Webhook endpoints
+    /// (`/v1/webhooks`) get events at once in any case.
+    pub killbill_delay: Period,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -429,7 +433,12 @@ impl Default for Config {
             engine: Engine::default(),
             gateway: Gateway::default(),
             resolver: Resolver::default(),
-            push: Push { allow_loopback: false, lanes: 32, timeout: Period::seconds(15) },
+            push: Push {
+                allow_loopback: false,
+                lanes: 32,
+                timeout: Period::seconds(15),
+                killbill_delay: Period(Duration::from_millis(250)),
+            },
             webhooks: Webhooks { log_max: 2 * KIB * KIB * KIB, alert_mail: String::new() },
             idempotency: Idempotency { keep: Period::seconds(24 * 3_600) },
             access: Access::default(),

@@ -288,6 +288,16 @@ fn a_bad_setting_of_mail_is_named() {
 }
 
 #[test]
+fn kill_bills_callback_waits_ten_seconds_at_most() {
+    check(
+        "[push]\nkillbill_delay = \"10001ms\"",
+        &[],
+        Arguments::default(),
+        expect!["DIR/faregate.toml: setting `push.killbill_delay`: must be at most 10s"],
+    );
+}
+
+#[test]
 fn a_bad_setting_is_named_with_where_it_came_from() {
     let none = || Arguments::default();
     check("listn = 1", &[], none(), expect!["DIR/faregate.toml: there is no setting `listn`"]);

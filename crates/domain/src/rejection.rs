@@ -139,7 +139,9 @@ pub enum AccountRejection {
         on: ObjectType,
     },
     /// An account without a default payment method keeps that tag: nothing could be paid.
-    #[error("the tag {name} cannot be removed because the account does not have a default payment method")]
+    #[error(
+        "the tag {name} cannot be removed because the account does not have a default payment method"
+    )]
     TagNeedsDefaultMethod {
         /// The tag's name.
         name: String,

@@ -11,10 +11,14 @@
 //! postponement. What is not done within a second becomes a row too, while it goes on in memory: an endpoint
 //! that is slow holds the cursor of the others no longer than that, and a restart repeats no more.
 //!
+//! A first attempt at Kill Bill's callback waits until the event is as old as the options say, in the order of the
+//! journal; a bounded number of events wait, and above it the journal is read later.
+//!
 //! Events that a replay sends again are first attempts too, of which a page is done at a time. A single event that is
 //! sent again is a postponed delivery, so that a front can have the owner of its partition queue it.
 
 mod body;
+mod delayed;
 pub mod endpoint;
 pub mod event;
 mod follower;

@@ -242,6 +242,7 @@ fn push_options(config: &Config) -> push::Options {
     push::Options {
         lanes: config.push.lanes,
         timeout: config.push.timeout.0,
+        killbill_delay: config.push.killbill_delay.0,
         ..push::Options::new(push_reach(config))
     }
 }

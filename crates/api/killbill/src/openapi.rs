@@ -403,7 +403,8 @@ fn complete_response(
     add("X-Request-Id", "The request's id, or the server's if the request has none", Type::String);
     let is_error = !status.starts_with('2');
     if is_error && makes_transaction {
-        let located = "The URL of the payment, if the request wrote a transaction whose gateway answered";
+        let located =
+            "The URL of the payment, if the request wrote a transaction whose gateway answered";
         add("Location", located, Type::String);
         let named = "The id of the payment, if the request wrote a transaction";
         add("X-Faregate-Payment", named, Type::String);

@@ -7,9 +7,9 @@ use domain::command::TenantCommand;
 use domain::payment_rules::RulesPart;
 use domain::tenant::{
     AppendTenantValue, CATALOG, CATALOG_TRANSLATION, INVOICE_MP_TEMPLATE, INVOICE_TEMPLATE,
-    INVOICE_TRANSLATION, OVERDUE_CONFIG, PAYMENT_STATE_MACHINE, PLUGIN_CONFIGURATION, PUSH_CALLBACK,
-    RulesSource, SETTINGS, SetTenantValue, TenantValue, VALUES_BYTES_MAX, WEBHOOK_ENDPOINTS,
-    is_reserved_key,
+    INVOICE_TRANSLATION, OVERDUE_CONFIG, PAYMENT_STATE_MACHINE, PLUGIN_CONFIGURATION,
+    PUSH_CALLBACK, RulesSource, SETTINGS, SetTenantValue, TenantValue, VALUES_BYTES_MAX,
+    WEBHOOK_ENDPOINTS, is_reserved_key,
 };
 use engine::ports::RequestRefused;
 use http::StatusCode;
@@ -45,10 +45,7 @@ const ROUTES_OF_KEYS: [(&str, &str); 10] = [
     (CATALOG, "/1.0/kb/catalog/xml"),
     (OVERDUE_CONFIG, "/1.0/kb/overdue/xml"),
     (PLUGIN_CONFIGURATION, "/1.0/kb/tenants/uploadPluginConfig/{pluginName}"),
-    (
-        PAYMENT_STATE_MACHINE,
-        "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}",
-    ),
+    (PAYMENT_STATE_MACHINE, "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}"),
     (INVOICE_MP_TEMPLATE, "/1.0/kb/invoices/manualPayTemplate"),
     (INVOICE_TEMPLATE, "/1.0/kb/invoices/template"),
     (INVOICE_TRANSLATION, "/1.0/kb/invoices/translation/{locale}"),

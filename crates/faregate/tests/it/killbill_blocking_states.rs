@@ -114,7 +114,8 @@ fn the_overdue_state_is_the_newest_one_that_was_recorded_or_clear() {
     assert_eq!(clear["isClearState"], true);
     assert_eq!(block(&client, &account, ("overdue-service", "OD1")).status, 201);
     assert_eq!(block(&client, &account, ("dunning", "WARNED")).status, 201);
-    let blocking = json!({ "service": "overdue-service", "stateName": "OD9", "isBlockChange": true });
+    let blocking =
+        json!({ "service": "overdue-service", "stateName": "OD9", "isBlockChange": true });
     let later = format!("{account}/block?requestedDate=2126-01-01");
     assert_eq!(client.post(&later, &blocking).status, 201);
     let late = client.get(&path).json();

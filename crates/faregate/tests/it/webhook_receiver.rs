@@ -43,6 +43,9 @@ impl Received {
     }
 }
 
+/// What happens to a delivery before it is kept.
+type Change = dyn Fn(&mut Received) + Send + Sync;
+
 pub struct Receiver {
     pub url: String,
     answers: Arc<Mutex<Answers>>,
@@ -65,7 +68,13 @@ impl Receiver {
         })
     }
 
-    fn changing(change: fn(&mut Received)) -> Self {
+    /// One that does this with each delivery before it answers.
+    pub fn doing(act: impl Fn(&Received) + Send + Sync + 'static) -> Self {
+        Self::changing(move |it| act(it))
+    }
+
+    fn changing(change: impl Fn(&mut Received) + Send + Sync + 'static) -> Self {
+        let change: Arc<Change> = Arc::new(change);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/in?a=b", listener.local_addr().unwrap());
         let answers = Arc::new(Mutex::new(Answers::Status(200, "", "")));
@@ -74,7 +83,8 @@ impl Receiver {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (how, into) = (Arc::clone(&how), Arc::clone(&into));
-                std::thread::spawn(move || serve(stream.unwrap(), &how, (&into, change)));
+                let change = Arc::clone(&change);
+                std::thread::spawn(move || serve(stream.unwrap(), &how, (&into, &*change)));
             }
         });
         Self { url, answers, received }
@@ -100,7 +110,7 @@ impl Receiver {
 fn serve(
     mut stream: TcpStream,
     how: &Mutex<Answers>,
-    (into, change): (&Mutex<Vec<Received>>, fn(&mut Received)),
+    (into, change): (&Mutex<Vec<Received>>, &Change),
 ) {
     while let Some(mut request) = read(&mut stream) {
         change(&mut request);

@@ -8,6 +8,9 @@ use engine::time::rfc3339_second;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+/// The service whose states are events of their own in Kill Bill, without meta data.
+const ENTITLEMENT_SERVICE: &str = "entitlement-service";
+
 /// The body for an event; `None` for an event that is not notified.
 #[must_use]
 pub fn body(event: &Event) -> Option<Bytes> {
@@ -63,21 +66,35 @@ fn of_blocking_state(event: &Event) -> Option<Notification> {
     else {
         return None;
     };
+    if service == ENTITLEMENT_SERVICE {
+        return Some(Notification::of_account(entitlement_event(name)?, account));
+    }
     let meta_data = BlockingStateMetaData {
         blockable_id: account.to_string(),
         service,
         state_name: name,
         blocking_type: "ACCOUNT",
         effective_date: rfc3339_second(*effective_at),
-        is_transitioned_to_blocked_billing: !before.billing && after.billing,
-        is_transitioned_to_unblocked_billing: before.billing && !after.billing,
-        is_transitioned_to_blocked_entitlement: !before.entitlement && after.entitlement,
-        is_transitioned_to_unblocked_entitlement: before.entitlement && !after.entitlement,
+        transitioned_to_blocked_billing: !before.billing && after.billing,
+        transitioned_to_unblocked_billing: before.billing && !after.billing,
+        transitioned_to_blocked_entitlement: !before.entitlement && after.entitlement,
+        transitioned_to_unblocked_entitlement: before.entitlement && !after.entitlement,
     };
     Some(Notification {
         meta_data: Some(json(&meta_data)),
         ..Notification::of_account("BLOCKING_STATE", account)
     })
+}
+
+/// The event of a state of [`ENTITLEMENT_SERVICE`]; `None` for a state that Kill Bill posts nothing of.
+fn entitlement_event(state: &str) -> Option<&'static str> {
+    match state {
+        "ENT_STARTED" => Some("ENTITLEMENT_CREATION"),
+        "ENT_BLOCKED" => Some("BUNDLE_PAUSE"),
+        "ENT_CLEAR" => Some("BUNDLE_RESUME"),
+        "ENT_CANCELLED" => Some("ENTITLEMENT_CANCEL"),
+        _ => None,
+    }
 }
 
 fn of_transaction(event: &Event) -> Option<Notification> {
@@ -256,10 +273,10 @@ struct BlockingStateMetaData<'a> {
     state_name: &'a str,
     blocking_type: &'static str,
     effective_date: String,
-    is_transitioned_to_blocked_billing: bool,
-    is_transitioned_to_unblocked_billing: bool,
-    is_transitioned_to_blocked_entitlement: bool,
-    is_transitioned_to_unblocked_entitlement: bool,
+    transitioned_to_blocked_billing: bool,
+    transitioned_to_unblocked_billing: bool,
+    transitioned_to_blocked_entitlement: bool,
+    transitioned_to_unblocked_entitlement: bool,
 }
 
 #[cfg(test)]
@@ -353,13 +370,13 @@ mod tests {
         check(
             &block(blocks(false, true), blocks(true, true)),
             expect![[
-                r#"{"eventType":"BLOCKING_STATE","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"ACCOUNT","objectId":"0192aabb-ccdd-7000-8000-000000000001","metaData":"{\"blockableId\":\"0192aabb-ccdd-7000-8000-000000000001\",\"service\":\"overdue-service\",\"stateName\":\"OD1\",\"blockingType\":\"ACCOUNT\",\"effectiveDate\":\"2026-11-20T11:30:52.000Z\",\"isTransitionedToBlockedBilling\":false,\"isTransitionedToUnblockedBilling\":false,\"isTransitionedToBlockedEntitlement\":true,\"isTransitionedToUnblockedEntitlement\":false}"}"#
+                r#"{"eventType":"BLOCKING_STATE","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"ACCOUNT","objectId":"0192aabb-ccdd-7000-8000-000000000001","metaData":"{\"blockableId\":\"0192aabb-ccdd-7000-8000-000000000001\",\"service\":\"overdue-service\",\"stateName\":\"OD1\",\"blockingType\":\"ACCOUNT\",\"effectiveDate\":\"2026-11-20T11:30:52.000Z\",\"transitionedToBlockedBilling\":false,\"transitionedToUnblockedBilling\":false,\"transitionedToBlockedEntitlement\":true,\"transitionedToUnblockedEntitlement\":false}"}"#
             ]],
         );
         check(
             &block(blocks(true, false), blocks(false, true)),
             expect![[
-                r#"{"eventType":"BLOCKING_STATE","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"ACCOUNT","objectId":"0192aabb-ccdd-7000-8000-000000000001","metaData":"{\"blockableId\":\"0192aabb-ccdd-7000-8000-000000000001\",\"service\":\"overdue-service\",\"stateName\":\"OD1\",\"blockingType\":\"ACCOUNT\",\"effectiveDate\":\"2026-11-20T11:30:52.000Z\",\"isTransitionedToBlockedBilling\":true,\"isTransitionedToUnblockedBilling\":false,\"isTransitionedToBlockedEntitlement\":false,\"isTransitionedToUnblockedEntitlement\":true}"}"#
+                r#"{"eventType":"BLOCKING_STATE","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"ACCOUNT","objectId":"0192aabb-ccdd-7000-8000-000000000001","metaData":"{\"blockableId\":\"0192aabb-ccdd-7000-8000-000000000001\",\"service\":\"overdue-service\",\"stateName\":\"OD1\",\"blockingType\":\"ACCOUNT\",\"effectiveDate\":\"2026-11-20T11:30:52.000Z\",\"transitionedToBlockedBilling\":true,\"transitionedToUnblockedBilling\":false,\"transitionedToBlockedEntitlement\":false,\"transitionedToUnblockedEntitlement\":true}"}"#
             ]],
         );
         let value = TenantValueId::new(id(9));
@@ -375,6 +392,34 @@ mod tests {
                 r#"{"eventType":"PAYMENT_SUCCESS","accountId":"0192aabb-ccdd-7000-8000-000000000001","objectType":"PAYMENT","objectId":"0192aabb-ccdd-7000-8000-000000000002","metaData":"{\"paymentTransactionId\":\"0192aabb-ccdd-7000-8000-000000000003\",\"amount\":10,\"currency\":\"USD\",\"status\":\"SUCCESS\",\"transactionType\":\"PURCHASE\",\"effectiveDate\":\"2026-11-20T11:30:52.000Z\"}"}"#
             ]],
         );
+    }
+
+    #[test]
+    fn states_of_the_entitlement_service_are_events_of_their_own() {
+        let account = AccountId::new(id(1));
+        let blocks = Blocks { change: false, entitlement: false, billing: false };
+        let shown = |name: &str| {
+            let event = Event::BlockingStateAdded {
+                account,
+                state: domain::BlockingStateId::new(id(7)),
+                service: ENTITLEMENT_SERVICE.to_owned(),
+                name: name.to_owned(),
+                effective_at: Timestamp(0),
+                before: blocks,
+                after: blocks,
+            };
+            let Some(body) = body(&event) else { return "nothing".to_owned() };
+            let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            format!("{} {} {}", body["eventType"], body["objectType"], body["metaData"])
+        };
+        let names = ["ENT_STARTED", "ENT_BLOCKED", "ENT_CLEAR", "ENT_CANCELLED", "ENT_ODD"];
+        expect![[r#"
+            "ENTITLEMENT_CREATION" "ACCOUNT" null
+            "BUNDLE_PAUSE" "ACCOUNT" null
+            "BUNDLE_RESUME" "ACCOUNT" null
+            "ENTITLEMENT_CANCEL" "ACCOUNT" null
+            nothing"#]]
+        .assert_eq(&names.map(shown).join("\n"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
 use super::body::body;
+use super::delayed::Delayed;
 use super::endpoint::Format;
 use super::event::{EventOfRow, event_id, event_of, events_of, sequence};
 use super::lanes::{Admission, Destination, EndpointResponse, Job, Lanes, Now, Origin};
@@ -85,6 +86,7 @@ struct Follower {
     engine: Engine,
     poster: Poster,
     lanes: Lanes,
+    delayed: Delayed,
     posts: JoinSet<Finished>,
     open: OpenRows,
     open_pages: BTreeMap<u64, OpenPage>,
@@ -160,6 +162,7 @@ pub(super) async fn run(
             Some((page, done)) = resent.recv(), if follower.writes.len() < WRITES_MAX => {
                 follower.add_resent(&page, done);
             }
+            () = follower.delayed.is_due() => follower.offer_delayed(),
             _ = tick.tick() => {
                 follower.lanes.remove_unused(Instant::now());
                 follower.keep_waiting(HOLDS_MAX);
@@ -192,6 +195,7 @@ impl Follower {
         Self {
             poster: Poster::new(&options),
             lanes: Lanes::new(options.lanes),
+            delayed: Delayed::new(options.killbill_delay),
             posts: JoinSet::new(),
             open: OpenRows::default(),
             open_pages: BTreeMap::new(),
@@ -213,7 +217,7 @@ impl Follower {
     /// Too many unwritten rows stop the reading. A backlogged endpoint only slows it down, because others must
     /// not wait for it.
     fn has_room(&mut self) -> bool {
-        if self.writes.len() >= WRITES_MAX {
+        if self.writes.len() >= WRITES_MAX || self.delayed.is_full() {
             return false;
         }
         if !self.lanes.is_backlogged() {
@@ -241,7 +245,10 @@ impl Follower {
                 read_at,
             });
             for (job, target) in jobs {
-                self.offer(job, target);
+                let now = self.engine.clock().real_now();
+                if let Some((job, target)) = self.delayed.unless_later((job, target), now) {
+                    self.offer(job, target);
+                }
             }
         }
         self.read_upto = self.read_upto.max(batch.upto);
@@ -341,6 +348,12 @@ impl Follower {
     fn offer(&mut self, job: Job, target: &Arc<Target>) {
         let admission = self.lanes.offer(job, target, self.now());
         self.execute(admission, target);
+    }
+
+    fn offer_delayed(&mut self) {
+        while let Some((job, target)) = self.delayed.next_due() {
+            self.offer(job, &target);
+        }
     }
 
     fn now(&self) -> Now {

@@ -33,6 +33,9 @@ pub struct Options {
     pub lanes: usize,
     /// The timeout of a delivery.
     pub timeout: Duration,
+    /// How long after its commit an event is posted to a Kill Bill callback. Receivers read back what the client writes
+    /// just after its own answer, and Kill Bill itself posts that late.
+    pub killbill_delay: Duration,
     /// Validates the certificates of TLS servers.
     pub tls: Arc<ClientConfig>,
     /// Finds the addresses of callbacks.
@@ -44,13 +47,14 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults: 32 lanes, 15 s, the certificate authorities of the public web.
+    /// The defaults: 32 lanes, 15 s, no delay, the certificate authorities of the public web.
     #[must_use]
     pub fn new(reach: Reach) -> Self {
         Self {
             reach,
             lanes: 32,
             timeout: Duration::from_secs(15),
+            killbill_delay: Duration::ZERO,
             tls: public_web_tls(),
             resolver: Resolver::System,
             sealer: None,

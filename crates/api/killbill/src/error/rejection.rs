@@ -104,7 +104,9 @@ fn wire_account(rejection: &AccountRejection) -> (Code, String) {
 }
 
 fn tag_needs_default_method(name: &str) -> String {
-    format!("The tag {name} cannot be removed because the account does not have a default payment method")
+    format!(
+        "The tag {name} cannot be removed because the account does not have a default payment method"
+    )
 }
 
 fn wire_payment(rejection: &PaymentRejection) -> (Code, String) {

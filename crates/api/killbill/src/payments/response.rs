@@ -177,8 +177,7 @@ mod tests {
             (PaymentResult::GatewayAnsweredNothing, "500 in its message"),
             (PaymentResult::GatewayTimedOut, "504 in its message"),
         ] {
-            let (payment, transaction) =
-                (Id::new(Uuid::from_u128(7)), Id::new(Uuid::from_u128(8)));
+            let (payment, transaction) = (Id::new(Uuid::from_u128(7)), Id::new(Uuid::from_u128(8)));
             let reply = PaymentReply { payment, transaction, result };
             let failure = by_result(reply, HeaderValue::from_static("/p")).unwrap_err();
             let Failure::Problem(problem) = &failure else { panic!("{failure:?}") };
