@@ -137,6 +137,12 @@ impl Currency {
         std::str::from_utf8(&self.0).expect("only codes of the table are constructed")
     }
 
+    /// Whether Kill Bill has the currency: its Java client fails to read a page with any other.
+    #[must_use]
+    pub fn is_of_kill_bill(&self) -> bool {
+        !NOT_OF_KILL_BILL.contains(&self.code())
+    }
+
     /// How many decimals the major unit has (ISO 4217 list one, column "minor unit").
     #[must_use]
     pub const fn decimals(self) -> u8 {
@@ -201,10 +207,32 @@ const CODES: &[&str] = &[
     "XCD", "XOF", "XPF", "YER", "ZAR", "ZMW", "ZWG", "ZWL",
 ];
 
+/// What Kill Bill's enum `Currency` lacks (killbill-api 0.54 and killbill-client-java 1.4.0).
+const NOT_OF_KILL_BILL: &[&str] =
+    &["BYN", "CLF", "MRU", "SLE", "SSP", "STN", "UYI", "UYW", "VED", "VES", "XCG", "ZWG", "ZWL"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use expect_test::{Expect, expect};
+
+    /// Kill Bill's enum `Currency`.
+    const OF_KILL_BILL: &str = "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL \
+        BSD BTN BWP BYR BZD CAD CDF CHF CLP CNY COP CRC CUC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP \
+        GBP GEL GGP GHS GIP GMD GNF GTQ GYD HKD HNL HRK HTG HUF IDR ILS IMP INR IQD IRR ISK JEP JMD JOD JPY KES \
+        KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LTL LVL LYD MAD MDL MGA MKD MMK MNT MOP MRO MUR MVR \
+        MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD SCR \
+        SDG SEK SGD SHP SLL SOS SPL SRD STD SVC SYP SZL THB TJS TMT TND TOP TRY TTD TVD TWD TZS UAH UGX USD UYU \
+        UZS VEF VND VUV WST XAF XCD XDR XOF XPF YER ZAR ZMW ZWD BTC";
+
+    #[test]
+    fn currencies_that_kill_bill_has_are_known() {
+        for code in CODES {
+            let is_theirs = OF_KILL_BILL.split(' ').any(|it| it == *code);
+            let currency = Currency::parse(code).unwrap();
+            assert_eq!(currency.is_of_kill_bill(), is_theirs, "{code}");
+        }
+    }
 
     fn check(text: &str, code: &str, expected: Expect) {
         let currency = Currency::parse(code).unwrap();

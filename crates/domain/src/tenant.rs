@@ -34,6 +34,12 @@ pub const CREDENTIALS_DROPPED: &str = "CREDENTIALS_DROPPED";
 /// The key under which a tenant's settings are stored, as a JSON object (Kill Bill's name for it).
 pub const SETTINGS: &str = "PER_TENANT_CONFIG";
 
+/// The setting by which a tenant takes only currencies that Kill Bill's clients can read: [`KILLBILL_CURRENCIES_THEIRS`].
+pub const KILLBILL_CURRENCIES: &str = "killbill.currencies";
+/// The values of [`KILLBILL_CURRENCIES`]: every currency (the default), and those that Kill Bill has.
+pub const KILLBILL_CURRENCIES_ALL: &str = "all";
+pub const KILLBILL_CURRENCIES_THEIRS: &str = "theirs";
+
 /// What the key begins with under which the configuration of a plugin is stored, sealed by the API (Kill
 /// Bill's name for it).
 pub const PLUGIN_CONFIGURATION: &str = "PLUGIN_CONFIG_";

@@ -6,6 +6,8 @@ mod credential_cache;
 mod failed_logins;
 mod hashers;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,9 +16,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use domain::access::grants;
 use domain::card_data::NumericKeys;
 use domain::tenant::{
-    ENTITLEMENTS_HELD, NUMERIC_KEYS, NUMERIC_KEYS_ALLOWED, Tenant, entitlements_held_us,
+    ENTITLEMENTS_HELD, KILLBILL_CURRENCIES, KILLBILL_CURRENCIES_THEIRS, NUMERIC_KEYS,
+    NUMERIC_KEYS_ALLOWED, SETTINGS, Tenant, entitlements_held_us,
 };
-use domain::{TenantId, TenantNo, Timestamp};
+use domain::{Currency, TenantId, TenantNo, Timestamp};
 use ring::hmac;
 
 use crate::ports::{Queries, StoreError};
@@ -108,6 +111,15 @@ pub struct TenantRef {
     pub numeric_keys: NumericKeys,
     /// How long a program may hold what one of its accounts may do, in microseconds.
     pub entitlements_held_us: i64,
+    takes_only_kill_bills_currencies: bool,
+}
+
+impl TenantRef {
+    /// Whether the tenant takes only currencies that Kill Bill's clients can read, and this is another one.
+    #[must_use]
+    pub fn refuses(&self, currency: Currency) -> bool {
+        self.takes_only_kill_bills_currencies && !currency.is_of_kill_bill()
+    }
 }
 
 /// Why a caller is not authenticated.
@@ -381,7 +393,35 @@ fn find_tenant(queries: &dyn Queries, api_key: &str) -> Result<Stored<TenantRef>
         tenant.previous_secret.map(|it| TakenSecret { hash: it.hash, until: Some(it.until) }),
     );
     let Tenant { no, id, is_active, .. } = tenant;
-    Ok(Some((taken, TenantRef { no, id, is_active, numeric_keys, entitlements_held_us })))
+    let settings = queries.tenant_value(tenant.no, SETTINGS)?.and_then(|it| it.value);
+    let only_theirs = settings.as_deref().is_some_and(takes_only_their_currencies);
+    let found = TenantRef {
+        no,
+        id,
+        is_active,
+        numeric_keys,
+        entitlements_held_us,
+        takes_only_kill_bills_currencies: only_theirs,
+    };
+    Ok(Some((taken, found)))
+}
+
+/// What a tenant's settings say about currencies.
+fn takes_only_their_currencies(settings: &str) -> bool {
+    let all: BTreeMap<String, serde_json::Value> =
+        serde_json::from_str(settings).unwrap_or_default();
+    all.get(KILLBILL_CURRENCIES).is_some_and(|it| it == KILLBILL_CURRENCIES_THEIRS)
+}
+
+/// The text of a header that a person's name or words are in. Bytes that are no UTF-8 are ISO-8859-1, which axios, Node's
+/// `fetch` and Python's `requests` send (RFC 9110, section 5.5).
+#[must_use]
+pub fn text_of_header(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        // The first 256 characters of Unicode are those of ISO-8859-1.
+        Err(_) => Cow::Owned(bytes.iter().map(|byte| char::from(*byte)).collect()),
+    }
 }
 
 /// The user and the password of an `Authorization` header (RFC 7617); public for the fuzzer.
@@ -391,7 +431,8 @@ pub fn read_basic(header: &[u8]) -> Option<(String, String)> {
     if !scheme.eq_ignore_ascii_case(b"basic ") || encoded.len() > 4 * CREDENTIAL_BYTES_MAX {
         return None;
     }
-    let decoded = String::from_utf8(BASE64.decode(encoded.trim_ascii()).ok()?).ok()?;
+    let decoded = BASE64.decode(encoded.trim_ascii()).ok()?;
+    let decoded = text_of_header(&decoded);
     let (username, password) = decoded.split_once(':')?;
     Some((username.to_owned(), password.to_owned()))
 }
@@ -406,6 +447,9 @@ mod tests {
         let admin = Some(("admin".to_owned(), "pass:word".to_owned()));
         assert_eq!(read("Basic YWRtaW46cGFzczp3b3Jk"), admin);
         assert_eq!(read("basic YWRtaW46cGFzczp3b3Jk"), admin);
+        let named = Some(("jürgen".to_owned(), "pä".to_owned()));
+        assert_eq!(read("Basic asO8cmdlbjpww6Q="), named);
+        assert_eq!(read("Basic avxyZ2VuOnDk"), named, "in ISO-8859-1");
         assert_eq!(read("Bearer YWRtaW46cGFzczp3b3Jk"), None);
         assert_eq!(read("Basic !!"), None);
         assert_eq!(read("Basic"), None);

@@ -503,10 +503,10 @@ fn measure_searches(queries: &dyn Queries, sample: &Sample) {
     let page = Page { offset: 0, limit: 100 };
     time("search payments by account's id", SAMPLES, |n| {
         let text = sample.accounts[n].0.to_string();
-        Ok(queries.search_payments(TENANT, &text, page)?.items.len())
+        Ok(queries.payments_named(TENANT, &text, None, page)?.items.len())
     });
     time("search payments by key", SAMPLES, |n| {
-        Ok(queries.search_payments(TENANT, &sample.payments[n].2, page)?.items.len())
+        Ok(queries.payments_named(TENANT, &sample.payments[n].2, None, page)?.items.len())
     });
     let named = |name: &str, value: String| FieldSearch::Value {
         kind: ObjectType::Account,
@@ -531,7 +531,7 @@ fn measure_searches(queries: &dyn Queries, sample: &Sample) {
         Ok(queries.search_accounts(TENANT, "customer", page)?.items.len())
     });
     time("search payment methods by part of a key", SCANS, |_| {
-        Ok(queries.search_payment_methods(TENANT, "visa", page)?.items.len())
+        Ok(queries.search_payment_methods(TENANT, "visa", None, page)?.items.len())
     });
 }
 

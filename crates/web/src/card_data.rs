@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use domain::card_data::{NumericKeys, PAN_DIGITS_MIN};
+use engine::access::text_of_header;
 use http::{HeaderMap, Uri};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
@@ -94,7 +95,7 @@ pub fn find_in_headers(headers: &HeaderMap, keys: NumericKeys) -> Option<&'stati
             return None;
         }
         let name = HEADERS.into_iter().find(|it| name.as_str() == *it)?;
-        keys.refuses(&text_of(value.as_bytes())).then_some(name)
+        keys.refuses(&text_of_header(value.as_bytes())).then_some(name)
     })
 }
 

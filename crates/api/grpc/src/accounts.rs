@@ -50,8 +50,9 @@ impl AccountService for Accounts {
         let (call, it) = Call::of(&self.context, request)?;
         call.require("account:create")?;
         let idempotency = call.idempotency("Create", &it)?;
-        let command =
-            Command::Account(AccountCommand::Create(Box::new(create(it, call.numeric_keys())?)));
+        let new = create(it, call.numeric_keys())?;
+        call.check_currency("currency_code", new.currency)?;
+        let command = Command::Account(AccountCommand::Create(Box::new(new)));
         let Reply::Account(AccountReply::Created(id)) = call.submit(command, idempotency).await?
         else {
             unreachable!("the reply belongs to the command")

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use domain::card_data::NumericKeys;
 use domain::payment::{Actor, ReplyKey};
-use domain::{Command, Idempotency, Reply, Request, RequestId, TenantNo};
-use engine::access::{Access, Caller, ClientAddress, TenantRef};
+use domain::{Command, Currency, Idempotency, Reply, Request, RequestId, TenantNo};
+use engine::access::{Access, Caller, ClientAddress, TenantRef, text_of_header};
 use engine::ports::{Page, Queries, StoreError};
 use engine::queue::SimulatedWork;
 use engine::watched_accounts::WatchedAccounts;
@@ -116,6 +116,22 @@ impl<'a> Call<'a> {
     /// Whether keys of the tenant may be numbers.
     pub(crate) fn numeric_keys(&self) -> NumericKeys {
         self.authenticated.tenant.numeric_keys
+    }
+
+    /// Refuses a currency that Kill Bill lacks where the tenant's settings say so.
+    ///
+    /// # Errors
+    /// [`Refusal::Field`].
+    pub(crate) fn check_currency(
+        &self,
+        field: &'static str,
+        currency: Option<Currency>,
+    ) -> Result<(), Refusal> {
+        let reason = "is not one of Kill Bill's, as `killbill.currencies` asks";
+        match currency.filter(|it| self.authenticated.tenant.refuses(*it)) {
+            Some(_) => Err(Refusal::field(field, reason)),
+            None => Ok(()),
+        }
     }
 
     /// The tenant's number.
@@ -242,12 +258,11 @@ impl Header {
             return Ok(None);
         };
         let refused = |reason: &'static str| Refusal::Metadata { key: ours, reason: reason.into() };
-        let text =
-            std::str::from_utf8(value.as_bytes()).map_err(|_| refused("is not valid UTF-8"))?;
+        let text = text_of_header(value.as_bytes());
         if text.len() > *chars_max && text.chars().count() > *chars_max {
             return Err(refused("is too long"));
         }
-        Ok(Some(text.to_owned()))
+        Ok(Some(text.into_owned()))
     }
 }
 
@@ -290,6 +305,10 @@ mod tests {
         );
         let refusal = read(&with("x-faregate-createdby", &"x".repeat(51))).unwrap_err().to_string();
         assert_eq!(refusal, "metadata x-faregate-createdby: is too long");
+        let latin = HeaderValue::from_bytes(b"J\xfcrgen").unwrap();
+        let latin =
+            HeaderMap::from_iter([(HeaderName::from_static("x-killbill-createdby"), latin)]);
+        assert_eq!(read(&latin).unwrap().created_by, "Jürgen");
         let token = "0192aabb-ccdd-7123-9456-789abcdef012";
         assert_eq!(read(&with(REQUEST_ID, token)).unwrap().token.to_string(), token);
     }

@@ -48,6 +48,7 @@ impl Payments {
         (make, idempotency): (fn(Initiate) -> PaymentCommand, Option<Idempotency>),
     ) -> Result<Outcome, Refusal> {
         let (amount, currency) = fields::amount(it.amount.as_ref())?;
+        call.check_currency("amount.currency_code", Some(currency))?;
         let command = make(Initiate {
             account: fields::id("account_id", &it.account_id)?,
             payment: None,

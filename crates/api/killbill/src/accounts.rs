@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::audit::{AuditLevel, AuditLogJson};
 use crate::call::{Call, unexpected};
+use crate::currencies;
 use crate::date;
 use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
 use crate::json::{Json, Raw};
@@ -342,13 +343,16 @@ impl ReadOptions {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn create(call: Call) -> HandlerResult {
     let it = call.body::<AccountBody<'_>>(JSON)?.create()?;
+    let currency = it.currency;
+    currencies::check(&call, currency)?;
     let Reply::Account(AccountReply::Created(id)) =
         call.submit(Command::Account(AccountCommand::Create(Box::new(it)))).await?
     else {
         unexpected()
     };
     let id = id.to_string();
-    Ok(reply::created(call.location(&["/1.0/kb/accounts/", &id])))
+    let answer = reply::created(call.location(&["/1.0/kb/accounts/", &id]));
+    Ok(currencies::warn(&call, currency, answer))
 }
 
 /// Reads an account.
@@ -401,8 +405,10 @@ pub(crate) async fn update(call: Call) -> HandlerResult {
     let id = call.param_id("accountId")?;
     let reset = call.query().flag("treatNullAsReset");
     let it = call.body::<AccountBody<'_>>(JSON)?.update(id, reset)?;
+    let currency = it.currency;
+    currencies::check(&call, currency)?;
     call.submit_change(Command::Account(AccountCommand::Update(Box::new(it)))).await?;
-    Ok(reply::no_content())
+    Ok(currencies::warn(&call, currency, reply::no_content()))
 }
 
 /// Lists accounts.

@@ -201,7 +201,8 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
 /// one is `CLOSE_ACCOUNT`, and open again after another one. A state that the service has at that time already stays.
 #[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/block", tag = "Account", operation_id = "add_blocking_state",
     params(("accountId" = Uuid, Path), ("requestedDate" = Option<String>, Query),
-        ("pluginProperty" = Option<Vec<String>>, Query)),
+        ("pluginProperty" = Option<Vec<String>>, Query,
+            description = "Taken for Kill Bill's clients, and has no effect")),
     request_body = BlockingStateBody<'static>,
     responses((status = 201, description = "It is recorded; Location lists the states"),
         (status = "4XX", body = ErrorJson<'static>)))]

@@ -19,7 +19,12 @@ clients that were tried are in [compatibility](compatibility.md).
 A route that is not served answers 501 with an error body: nothing was done. Routes of the test clock are \
 served where the server has one (`--test-clock`), and are 404 elsewhere.
 
-Of what tenants store, the configuration of `faregate-rules` and the settings about retries are evaluated; other \
+Kill Bill's own clients read the currencies of its enum only. Its Java client fails to read a whole page with one \
+object in another currency (`InvalidFormatException`): BYN, CLF, MRU, SLE, SSP, STN, UYI, UYW, VED, VES, XCG, ZWG and \
+ZWL. They are taken, with a warning; a tenant [can refuse them](killbill-routes.md#currencies).
+
+Of what tenants store, the configuration of `faregate-rules`, the settings about retries and the one about currencies \
+are evaluated; other \
 settings, other configurations of plugins and catalogs are kept, and nothing evaluates them yet. Lists of bundles, \
 invoices and their payments are empty, because there are no subscriptions and no invoices.
 

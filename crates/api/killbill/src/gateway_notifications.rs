@@ -17,7 +17,8 @@ use crate::request::printable;
 /// one about what Faregate does not know.
 #[utoipa::path(post, path = "/1.0/kb/paymentGateways/notification/{pluginName}", tag = "PaymentGateway",
     operation_id = "processNotification",
-    params(("pluginName" = String, Path), ("pluginProperty" = Option<Vec<String>>, Query)),
+    params(("pluginName" = String, Path), ("pluginProperty" = Option<Vec<String>>, Query,
+            description = "Taken for Kill Bill's clients, and has no effect")),
     request_body(content = String, content_type = "*/*"),
     responses((status = 200, description = "It is booked, or about nothing that is known"),
         (status = "4XX", body = ErrorJson<'static>),

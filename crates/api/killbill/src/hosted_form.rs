@@ -79,7 +79,7 @@ struct FormJson<'a> {
 #[utoipa::path(post, path = "/1.0/kb/paymentGateways/hosted/form/{accountId}", tag = "PaymentGateway",
     operation_id = "hosted_form",
     params(("accountId" = Uuid, Path), ("paymentMethodId" = Option<Uuid>, Query),
-        ("pluginName" = Option<String>, Query), ("controlPluginName" = Option<Vec<String>>, Query),
+        ("pluginName" = Option<String>, Query, description = "The gateway whose page it is"), ("controlPluginName" = Option<Vec<String>>, Query),
         ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = FieldsBody<'static>,
     responses((status = 200, body = FormJson<'static>),

@@ -18,6 +18,7 @@ mod catalog;
 mod catalog_xml;
 #[cfg(test)]
 mod compatibility;
+mod currencies;
 mod custom_fields;
 mod date;
 mod dispatch;

@@ -228,7 +228,7 @@ fn complete(operation: &mut Operation, route: &Route) {
         operation.description = Some(before.unwrap_or_default() + &needs);
     }
     let parameters = operation.parameters.get_or_insert_default();
-    // A read that may ask the gateway accepts properties for it.
+    // Kill Bill's clients send properties with a read that may ask the gateway.
     if has(parameters, "withPluginInfo") && !has(parameters, "pluginProperty") {
         parameters.push(plugin_property());
     }
@@ -341,11 +341,12 @@ fn snake(tag: &str) -> String {
 
 fn plugin_property() -> RefOr<Parameter> {
     let texts = ArrayBuilder::new().items(Object::with_type(Type::String));
+    let text = "Taken for Kill Bill's clients, and has no effect: what a gateway is asked about names itself";
     let parameter = ParameterBuilder::new()
         .name("pluginProperty")
         .parameter_in(ParameterIn::Query)
         .required(Required::False)
-        .description(Some("key=value, for the gateway; repeatable"))
+        .description(Some(text))
         .schema(Some(texts));
     RefOr::T(parameter.build())
 }

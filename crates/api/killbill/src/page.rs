@@ -1,5 +1,6 @@
 //! Pages of lists: the parameters `offset` and `limit`, and the pagination headers.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use domain::{AccountId, AccountRejection, Rejection, TenantNo};
@@ -145,7 +146,7 @@ pub(crate) async fn list<S: RowFormat>(
     let tenant = call.tenant();
     let query = move |queries: &dyn Queries| audited(queries, format, find(queries, tenant, page)?);
     let found = call.api.engine().read_page((tenant, page), query).await?;
-    Ok(response(format, page, url, &found))
+    Ok(response(call, format, (page, url), &found))
 }
 
 /// One page of a list that the parameter `pluginName` narrows to the rows of one gateway. `path` is that of the
@@ -162,12 +163,20 @@ pub(crate) async fn list_of_gateway<S: RowFormat>(
     + 'static,
 ) -> HandlerResult {
     let page = parse(call.query())?;
-    let gateway = call.query().text("pluginName")?.unwrap_or_default().into_owned();
-    let wanted = Some(gateway.clone()).filter(|name| !name.is_empty());
-    let url = (path, &[("pluginName", gateway.as_str()), ("audit", audit)][..]);
+    let wanted = gateway(call)?;
+    let url = (path, &[("pluginName", ""), ("audit", audit)][..]);
     let find =
         move |queries: &dyn Queries, tenant, page| find(queries, tenant, wanted.as_deref(), page);
     list(call, format, page, url, find).await
+}
+
+/// The gateway that the parameter `pluginName` narrows a list to.
+///
+/// # Errors
+/// 400 if it is not UTF-8.
+pub(crate) fn gateway(call: &Call) -> Result<Option<String>, Failure> {
+    let name = call.query().text("pluginName")?.filter(|name| !name.is_empty());
+    Ok(name.map(Cow::into_owned))
 }
 
 /// One page of the rows that a search finds: of those that `named` finds by indexes, or where there are
@@ -187,7 +196,7 @@ pub(crate) async fn search<S: RowFormat>(
         move |queries: &dyn Queries| audited(queries, format, named(queries, tenant, page)?);
     let found = call.read(query).await?;
     if found.matching > 0 {
-        return Ok(response(format, page, url, &found));
+        return Ok(response(call, format, (page, url), &found));
     }
     scan(call, format, page, url, containing).await
 }
@@ -206,10 +215,10 @@ pub(crate) async fn scan<S: RowFormat>(
     let tenant = call.tenant();
     let query = move |queries: &dyn Queries| audited(queries, format, find(queries, tenant, page)?);
     let found = call.api.engine().scan(tenant, query).await?;
-    Ok(response(format, page, url, &found))
+    Ok(response(call, format, (page, url), &found))
 }
 
-/// The path of a list and its other parameters.
+/// The path of a list, and its other parameters with their defaults.
 pub(crate) type Url<'a> = (&'a str, &'a [(&'a str, &'a str)]);
 
 /// Finds a page of a tenant's rows.
@@ -235,21 +244,22 @@ fn audited<S: RowFormat>(
 }
 
 fn response<S: RowFormat>(
+    call: &Call,
     format: S,
-    page: Page,
-    url: Url<'_>,
+    (page, url): (Page, Url<'_>),
     found: &Paged<S::Audited>,
 ) -> axum::response::Response {
     let body: Vec<_> = found.items.iter().map(|it| format.json(it)).collect();
     let mut response = reply::ok(&body);
-    write_headers(response.headers_mut(), (found.matching, found.all), page, url);
+    let next = NextPage { url, query: call.query() };
+    write_headers(response.headers_mut(), (found.matching, found.all), page, Some(next));
     response
 }
 
 /// A page of a list that has no rows.
 pub(crate) fn empty(page: Page) -> axum::response::Response {
     let mut response = reply::ok(&[(); 0]);
-    write_headers(response.headers_mut(), (0, 0), page, ("", &[]));
+    write_headers(response.headers_mut(), (0, 0), page, None);
     response
 }
 
@@ -257,7 +267,7 @@ fn write_headers(
     headers: &mut HeaderMap,
     (matching, all): (u64, u64),
     page: Page,
-    (path, more): Url<'_>,
+    url: Option<NextPage<'_>>,
 ) {
     headers.insert(CURRENT_OFFSET, HeaderValue::from(page.offset));
     headers.insert(TOTAL_RECORDS, HeaderValue::from(matching));
@@ -268,12 +278,36 @@ fn write_headers(
         return;
     }
     headers.insert(NEXT_OFFSET, HeaderValue::from(next));
-    let mut uri = format!("{path}?offset={next}&limit={}", page.limit);
-    for (name, value) in more {
-        write!(uri, "&{name}={}", reply::segment(value)).expect("writing to a string succeeds");
-    }
-    if let Ok(uri) = HeaderValue::try_from(uri) {
+    let uri = url.map(|it| it.uri((next, page.limit)));
+    if let Some(Ok(uri)) = uri.map(HeaderValue::try_from) {
         headers.insert(NEXT_PAGE_URI, uri);
+    }
+}
+
+/// Where the next page is: the list, and what the request asked of it.
+struct NextPage<'a> {
+    url: Url<'a>,
+    query: Query<'a>,
+}
+
+impl NextPage<'_> {
+    /// The path with all parameters: those that Kill Bill always repeats, in its order, and then all others that the
+    /// request has, as it has them.
+    fn uri(&self, (offset, limit): (u64, u64)) -> String {
+        let (path, always) = self.url;
+        let mut uri = format!("{path}?offset={offset}&limit={limit}");
+        for (name, default) in always {
+            let sent = self.query.pairs().find(|(sent, _)| sent == name);
+            let value = sent.map_or_else(|| reply::segment(default), |(_, value)| value.to_owned());
+            write!(uri, "&{name}={value}").expect("writing to a string succeeds");
+        }
+        let is_written = |name| {
+            ["offset", "limit"].contains(&name) || always.iter().any(|(known, _)| *known == name)
+        };
+        for (name, value) in self.query.pairs().filter(|(name, _)| !is_written(name)) {
+            write!(uri, "&{name}={value}").expect("writing to a string succeeds");
+        }
+        uri
     }
 }
 
@@ -288,8 +322,9 @@ mod tests {
             Ok(page) => {
                 let mut headers = HeaderMap::new();
                 let list =
-                    ("/1.0/kb/payments/pagination", &[("pluginName", ""), ("audit", "NONE")]);
-                write_headers(&mut headers, (matching, 9), page, (list.0, list.1));
+                    ("/1.0/kb/payments/pagination", &[("pluginName", ""), ("audit", "NONE")][..]);
+                let next = NextPage { url: list, query: Query::new(query) };
+                write_headers(&mut headers, (matching, 9), page, Some(next));
                 let line = |(name, value): (&HeaderName, &HeaderValue)| {
                     let name = name.as_str().trim_start_matches("x-killbill-pagination-");
                     format!("{name}: {}", value.to_str().unwrap())
@@ -345,6 +380,22 @@ mod tests {
             nextoffset: 10000
             nextpageuri: /1.0/kb/payments/pagination?offset=10000&limit=10000&pluginName=&audit=NONE"#]],
         );
+    }
+
+    #[test]
+    fn the_next_page_is_asked_for_with_all_parameters() {
+        let uri = |query: &str| {
+            let always = &[("pluginName", ""), ("audit", "NONE")][..];
+            let next = NextPage { url: ("/p", always), query: Query::new(query) };
+            next.uri((2, 1))
+        };
+        let all = "audit=FULL&withAttempts=true&limit=1&pluginName=a%26b&withPluginInfo=true&offset=1\
+                   &pluginProperty=a%3Db&pluginProperty=c%3Dd&flag";
+        expect![
+            "/p?offset=2&limit=1&pluginName=a%26b&audit=FULL&withAttempts=true&withPluginInfo=true&pluginProperty=a%3Db&pluginProperty=c%3Dd&flag="
+        ]
+        .assert_eq(&uri(all));
+        expect!["/p?offset=2&limit=1&pluginName=&audit=NONE"].assert_eq(&uri(""));
     }
 
     #[test]

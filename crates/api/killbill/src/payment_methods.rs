@@ -281,7 +281,8 @@ fn refused(it: &MethodRefused) -> Failure {
 
 /// Lists an account's payment methods.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/paymentMethods", tag = "Account", operation_id = "payment_methods",
-    params(("accountId" = Uuid, Path), ("withPluginInfo" = Option<bool>, Query),
+    params(("accountId" = Uuid, Path), ("withPluginInfo" = Option<bool>, Query,
+            description = "Fills `pluginInfo` of methods of `__EXTERNAL_PAYMENT__`; other gateways show none"),
         ("includedDeleted" = Option<bool>, Query), ("audit" = Option<String>, Query)),
     responses((status = 200, body = [PaymentMethodJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
@@ -306,7 +307,8 @@ pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
 /// Reads a payment method.
 #[utoipa::path(get, path = "/1.0/kb/paymentMethods/{paymentMethodId}", tag = "PaymentMethod",
     params(("paymentMethodId" = Uuid, Path), ("includedDeleted" = Option<bool>, Query),
-        ("withPluginInfo" = Option<bool>, Query), ("audit" = Option<String>, Query)),
+        ("withPluginInfo" = Option<bool>, Query,
+            description = "Fills `pluginInfo` of methods of `__EXTERNAL_PAYMENT__`; other gateways show none"), ("audit" = Option<String>, Query)),
     responses((status = 200, body = PaymentMethodJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn get(call: Call) -> HandlerResult {
@@ -318,7 +320,8 @@ pub(crate) async fn get(call: Call) -> HandlerResult {
 /// Reads a payment method by its key.
 #[utoipa::path(get, path = "/1.0/kb/paymentMethods", tag = "PaymentMethod",
     params(("externalKey" = String, Query), ("includedDeleted" = Option<bool>, Query),
-        ("withPluginInfo" = Option<bool>, Query), ("audit" = Option<String>, Query)),
+        ("withPluginInfo" = Option<bool>, Query,
+            description = "Fills `pluginInfo` of methods of `__EXTERNAL_PAYMENT__`; other gateways show none"), ("audit" = Option<String>, Query)),
     responses((status = 200, body = PaymentMethodJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn get_by_key(call: Call) -> HandlerResult {
@@ -349,7 +352,8 @@ async fn read_one(
 /// Lists payment methods.
 #[utoipa::path(get, path = "/1.0/kb/paymentMethods/pagination", tag = "PaymentMethod",
     params(("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query),
-        ("pluginName" = Option<String>, Query), ("withPluginInfo" = Option<bool>, Query),
+        ("pluginName" = Option<String>, Query), ("withPluginInfo" = Option<bool>, Query,
+            description = "Fills `pluginInfo` of methods of `__EXTERNAL_PAYMENT__`; other gateways show none"),
         ("audit" = Option<String>, Query)),
     responses((status = 200, body = [PaymentMethodJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
@@ -368,7 +372,8 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
 /// the text, which looks at every payment method of the tenant.
 #[utoipa::path(get, path = "/1.0/kb/paymentMethods/search/{searchKey}", tag = "PaymentMethod",
     params(("searchKey" = String, Path), ("offset" = Option<u64>, Query),
-        ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query), ("pluginName" = Option<String>, Query), ("withPluginInfo" = Option<bool>, Query)),
+        ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query), ("pluginName" = Option<String>, Query), ("withPluginInfo" = Option<bool>, Query,
+            description = "Fills `pluginInfo` of methods of `__EXTERNAL_PAYMENT__`; other gateways show none")),
     responses((status = 200, body = [PaymentMethodJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn search(call: Call) -> HandlerResult {
@@ -377,13 +382,14 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
     let options = ReadOptions::of(&call)?;
     let path = format!("/1.0/kb/paymentMethods/search/{}", reply::segment(&text));
     let more = [("pluginName", ""), ("audit", options.audit.name())];
-    let name = text.clone();
+    let gateway = page::gateway(&call)?;
+    let (name, of) = (text.clone(), gateway.clone());
     let find = (
         move |queries: &dyn Queries, tenant, page| {
-            queries.payment_methods_named(tenant, &name, page)
+            queries.payment_methods_named(tenant, &name, of.as_deref(), page)
         },
         move |queries: &dyn Queries, tenant, page| {
-            queries.search_payment_methods(tenant, &text, page)
+            queries.search_payment_methods(tenant, &text, gateway.as_deref(), page)
         },
     );
     page::search(&call, options, window, (&path, &more), find).await
@@ -393,7 +399,8 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
 #[utoipa::path(put, tag = "Account", operation_id = "set_default_payment_method",
     path = "/1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault",
     params(("accountId" = Uuid, Path), ("paymentMethodId" = Uuid, Path), ("controlPluginName" = Option<Vec<String>>, Query),
-        ("pluginProperty" = Option<Vec<String>>, Query)),
+        ("pluginProperty" = Option<Vec<String>>, Query,
+            description = "Taken for Kill Bill's clients, and has no effect")),
     responses((status = 204, description = "It is the default"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn set_default(call: Call) -> HandlerResult {
@@ -412,7 +419,8 @@ pub(crate) async fn set_default(call: Call) -> HandlerResult {
 /// declined there.
 #[utoipa::path(put, path = "/1.0/kb/accounts/{accountId}/paymentMethods/refresh", tag = "Account", operation_id = "refresh_payment_methods",
     params(("accountId" = Uuid, Path), ("pluginName" = Option<String>, Query), ("controlPluginName" = Option<Vec<String>>, Query),
-        ("pluginProperty" = Option<Vec<String>>, Query)),
+        ("pluginProperty" = Option<Vec<String>>, Query,
+            description = "Taken for Kill Bill's clients, and has no effect")),
     responses((status = 204, description = "Those of the gateway are known here"),
         (status = "4XX", body = ErrorJson<'static>),
         (status = 503, body = ErrorJson<'static>, description = "The gateway cannot be asked now")))]
@@ -493,7 +501,8 @@ async fn add_unknown(
     params(("paymentMethodId" = Uuid, Path),
         ("deleteDefaultPmWithAutoPayOff" = Option<bool>, Query),
         ("forceDefaultPmDeletion" = Option<bool>, Query), ("controlPluginName" = Option<Vec<String>>, Query),
-        ("pluginProperty" = Option<Vec<String>>, Query)),
+        ("pluginProperty" = Option<Vec<String>>, Query,
+            description = "Taken for Kill Bill's clients, and has no effect")),
     responses((status = 204, description = "Deleted"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn delete(call: Call) -> HandlerResult {

@@ -18,6 +18,7 @@ use http::StatusCode;
 
 use crate::accounts::no_account_with_key;
 use crate::call::Call;
+use crate::currencies;
 use crate::error::{ErrorJson, Failure, HandlerResult};
 use crate::page;
 use crate::payment_rules::control_plugins;
@@ -74,8 +75,11 @@ async fn start_on(call: &Call, account: AccountId) -> HandlerResult {
         | TransactionType::Chargeback
         | TransactionType::ChargebackReversal => return Ok(not_a_start(kind)),
     };
-    let reply = call.submit(command(initiate(call, &body, (account, control))?).into()).await?;
-    response::of(call, reply)
+    let it = initiate(call, &body, (account, control))?;
+    let currency = it.currency;
+    currencies::check(call, currency)?;
+    let reply = call.submit(command(it).into()).await?;
+    Ok(currencies::warn(call, currency, response::of(call, reply)?))
 }
 
 fn initiate(

@@ -6,6 +6,7 @@ use domain::Properties;
 use domain::card_data::{contains_pan, find_card_data};
 use domain::payment::{Actor, ReplyKey};
 use domain::{Idempotency, RequestId, TenantNo, Timestamp};
+use engine::access::text_of_header;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use uuid::Uuid;
 use web::fingerprint;
@@ -50,6 +51,12 @@ impl<'a> Query<'a> {
     /// The query string without its question mark.
     pub(crate) const fn new(query: &'a str) -> Self {
         Self(query)
+    }
+
+    /// All parameters as they were sent.
+    pub(crate) fn pairs(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let pairs = self.0.split('&').filter(|pair| !pair.is_empty());
+        pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
     }
 
     /// The value of the first parameter of this name.
@@ -168,7 +175,7 @@ pub(crate) enum Audited {
 /// The actor that the audit records; `None` on a route that is not audited.
 ///
 /// # Errors
-/// 400 if `X-Killbill-CreatedBy` is mandatory and missing, or a header is too long or not UTF-8.
+/// 400 if `X-Killbill-CreatedBy` is mandatory and missing, or a header is too long.
 pub(crate) fn actor(
     audited: Audited,
     headers: &HeaderMap,
@@ -198,14 +205,12 @@ fn header(
     chars_max: usize,
 ) -> Result<Option<String>, Failure> {
     let Some(value) = headers.get(name) else { return Ok(None) };
-    let Ok(text) = std::str::from_utf8(value.as_bytes()) else {
-        return Err(Failure::illegal(format!("Header {name} is not valid UTF-8")));
-    };
+    let text = text_of_header(value.as_bytes());
     if text.len() > chars_max && text.chars().count() > chars_max {
         let message = format!("Header {name} should have at most {chars_max} characters");
         return Err(Failure::illegal(message));
     }
-    Ok(Some(text.to_owned()))
+    Ok(Some(text.into_owned()))
 }
 
 /// The parts of a request that a retry with the same idempotency key repeats.
@@ -319,6 +324,11 @@ mod tests {
         assert_refused(read(&HeaderMap::new()), "Header X-Killbill-CreatedBy needs to be set");
         // Clients send empty and blank names, and Kill Bill accepts them.
         assert_eq!(read(&with(CREATED_BY, "")).unwrap().created_by, "");
+        // As axios and Python's `requests` send it, and as browsers do.
+        let latin = HeaderValue::from_bytes(b"J\xfcrgen").unwrap();
+        let latin = HeaderMap::from_iter([(CREATED_BY, latin)]);
+        assert_eq!(read(&latin).unwrap().created_by, "Jürgen");
+        assert_eq!(read(&with(CREATED_BY, "Jürgen")).unwrap().created_by, "Jürgen");
         let mut headers = with(CREATED_BY, "w");
         assert_eq!(read(&headers).unwrap().token, id.0);
         headers.insert(REQUEST_ID, HeaderValue::from_static("req-1"));

@@ -17,6 +17,7 @@ use ring::digest;
 use secrets::{Purpose, Sealer};
 
 use crate::call::Call;
+use crate::currencies;
 use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
 use crate::payment_rules;
 use crate::reply;
@@ -65,6 +66,8 @@ const MASKED: &str = "***";
 pub(crate) async fn set_settings(call: Call) -> HandlerResult {
     let text = text(&call, "perTenantConfig")?;
     let retries = payment_rules::retry_settings(&text)
+        .map_err(|reason| Failure::illegal(format!("perTenantConfig {reason}")))?;
+    currencies::check_setting(&text)
         .map_err(|reason| Failure::illegal(format!("perTenantConfig {reason}")))?;
     let rules = retries.map(RulesPart::Retries);
     set(&call, SetTenantValue { key: SETTINGS.to_owned(), value: Some(text), rules }).await?;

@@ -9,7 +9,7 @@ use domain::card_data::NumericKeys;
 use domain::payment::Actor;
 use domain::{Command, Idempotency, Reply, Request as CoreRequest, TenantNo};
 use engine::Answer;
-use engine::access::{AccessError, Caller, ClientAddress, TenantRef};
+use engine::access::{AccessError, Caller, ClientAddress, TenantRef, text_of_header};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, Uri};
@@ -212,12 +212,11 @@ async fn operator(api: &Api, from: ClientAddress, headers: &HeaderMap) -> Result
 /// The text of a header that goes into histories.
 fn note(headers: &HeaderMap, names: [&'static str; 2]) -> Result<Option<String>, Error> {
     let Some(value) = headers::first_of(headers, names) else { return Ok(None) };
-    let text = std::str::from_utf8(value.as_bytes());
-    let text = text.map_err(|_| invalid(names[0], "is not UTF-8"))?;
+    let text = text_of_header(value.as_bytes());
     if text.chars().nth(REASON_CHARS_MAX).is_some() {
         return Err(invalid(names[0], format!("has more than {REASON_CHARS_MAX} characters")));
     }
-    Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
+    Ok(Some(text.into_owned()).filter(|text| !text.is_empty()))
 }
 
 impl FromRequestParts<Api> for Call {

@@ -39,6 +39,7 @@ pub trait PaymentMethodQueries: Send + Sync {
         &self,
         no: TenantNo,
         text: &str,
+        gateway: Option<&str>,
         page: Page,
     ) -> Result<Paged<MethodView>, StoreError>;
     /// Whether an active method of the gateway, other than `except`, has this id at it. Found by an index.
@@ -55,6 +56,7 @@ pub trait PaymentMethodQueries: Send + Sync {
         &self,
         no: TenantNo,
         text: &str,
+        gateway: Option<&str>,
         page: Page,
     ) -> Result<Paged<MethodView>, StoreError>;
 }

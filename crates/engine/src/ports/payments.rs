@@ -55,20 +55,32 @@ pub trait PaymentQueries: Send + Sync {
         gateway: Option<&str>,
         page: Page,
     ) -> Result<Paged<PaymentFile>, StoreError>;
-    /// Payments whose id, external key or account's id is `text`. Found by indexes.
+    /// Payments whose id, external key or account's id is `text`. Found by indexes; `gateway` filters.
+    fn payments_named(
+        &self,
+        no: TenantNo,
+        text: &str,
+        gateway: Option<&str>,
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError>;
+    /// Payments whose payment method's id is `text`, or whose external key contains it: all of the tenant's are looked
+    /// at, and `gateway` filters. For `Engine::scan`.
     fn search_payments(
         &self,
         no: TenantNo,
         text: &str,
+        gateway: Option<&str>,
         page: Page,
     ) -> Result<Paged<PaymentFile>, StoreError>;
     /// Payments that stand in one of these states, oldest first. Where a payment ordinarily stands,
     /// authorized, captured or purchased or about to be, all of the tenant's are looked at until
-    /// enough match: an index of those would cost every payment for a rare question. For `Engine::scan`.
+    /// enough match: an index of those would cost every payment for a rare question. `gateway` filters. For
+    /// `Engine::scan`.
     fn payments_in_state(
         &self,
         no: TenantNo,
         states: &[PaymentState],
+        gateway: Option<&str>,
         page: Page,
     ) -> Result<Paged<PaymentFile>, StoreError>;
 }

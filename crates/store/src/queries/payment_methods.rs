@@ -7,6 +7,7 @@ use domain::{AccountId, PaymentMethodId, TenantNo};
 use engine::ports::{MethodView, Page, Paged, PaymentMethodQueries, StoreError};
 use uuid::Uuid;
 
+use super::payments::of_gateway;
 use super::window::{Key, MATCHES_MAX};
 use super::{SqlQueries, window};
 use crate::driver::{Cells, Reader};
@@ -81,18 +82,23 @@ impl PaymentMethodQueries for SqlQueries {
         &self,
         no: TenantNo,
         text: &str,
+        gateway: Option<&str>,
         page: Page,
     ) -> Result<Paged<MethodView>, StoreError> {
         let key = &self.seek(no, ClaimKind::PaymentMethod, text);
         self.snapshot(|reader| {
-            let of = "SELECT id FROM payment_method WHERE tenant = ?1 AND active = 1";
+            let of = format!(
+                "SELECT id FROM payment_method WHERE tenant = ?1{} AND active = 1",
+                of_gateway(gateway)
+            );
             let sql = format!(
-                "{of} AND id = ?2 UNION {of} AND account_id = ?2 UNION {of} AND id = ?3 \
-                 ORDER BY 1 LIMIT ?4"
+                "{of} AND id = ?3 UNION {of} AND account_id = ?3 UNION {of} AND id = ?4 \
+                 ORDER BY 1 LIMIT ?5"
             );
             let by_key = by_key(reader, key)?.map(|it| it.method.id);
             let id = Uuid::try_parse(text).ok();
-            let parameters = [no.into(), id.into(), by_key.into(), MATCHES_MAX.into()];
+            let gateway = gateway.unwrap_or_default().into();
+            let parameters = [no.into(), gateway, id.into(), by_key.into(), MATCHES_MAX.into()];
             let all = window::total(reader, no, Counted::PaymentMethods, None)?;
             window::find(reader, (&sql, &parameters), page, all, |id| {
                 by_id(reader, no, PaymentMethodId::new(id))
@@ -121,18 +127,23 @@ impl PaymentMethodQueries for SqlQueries {
         &self,
         no: TenantNo,
         text: &str,
+        gateway: Option<&str>,
         page: Page,
     ) -> Result<Paged<MethodView>, StoreError> {
         self.snapshot(|reader| {
-            let sql = "SELECT id FROM payment_method WHERE tenant = ?1 AND id = ?3 AND active = 1 \
-                 UNION SELECT id FROM payment_method WHERE tenant = ?1 AND account_id = ?3 AND active = 1 \
-                 UNION SELECT id FROM payment_method \
-                 WHERE tenant = ?1 AND active = 1 AND lower(external_key) LIKE ?2 ESCAPE '\\' \
-                 ORDER BY 1 LIMIT ?4";
+            let of = format!(
+                "SELECT id FROM payment_method WHERE tenant = ?1{} AND active = 1",
+                of_gateway(gateway)
+            );
+            let sql = format!(
+                "{of} AND id = ?4 UNION {of} AND account_id = ?4 \
+                 UNION {of} AND lower(external_key) LIKE ?3 ESCAPE '\\' ORDER BY 1 LIMIT ?5"
+            );
             let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
-            let parameters = [no.into(), (&pattern).into(), id.into(), MATCHES_MAX.into()];
+            let gateway = gateway.unwrap_or_default().into();
+            let parameters = [no.into(), gateway, (&pattern).into(), id.into(), MATCHES_MAX.into()];
             let all = window::total(reader, no, Counted::PaymentMethods, None)?;
-            window::find(reader, (sql, &parameters), page, all, |id| {
+            window::find(reader, (&sql, &parameters), page, all, |id| {
                 by_id(reader, no, PaymentMethodId::new(id))
             })
         })

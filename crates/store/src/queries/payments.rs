@@ -139,23 +139,46 @@ impl PaymentQueries for SqlQueries {
         })
     }
 
-    fn search_payments(
+    fn payments_named(
         &self,
         no: TenantNo,
         text: &str,
+        gateway: Option<&str>,
         page: Page,
     ) -> Result<Paged<PaymentFile>, StoreError> {
         let key = &self.seek(no, ClaimKind::Payment, text);
         self.snapshot(|reader| {
             let no = key.tenant;
-            let sql = "SELECT id FROM payment WHERE tenant = ?1 AND id = ?2 \
-                 UNION SELECT id FROM payment WHERE tenant = ?1 AND account_id = ?2 \
-                 UNION SELECT id FROM payment WHERE tenant = ?1 AND id = ?3 \
-                 ORDER BY 1 LIMIT ?4";
+            let of = format!("SELECT id FROM payment WHERE tenant = ?1{}", of_gateway(gateway));
+            let sql = format!(
+                "{of} AND id = ?3 UNION {of} AND account_id = ?3 UNION {of} AND id = ?4 \
+                 ORDER BY 1 LIMIT ?5"
+            );
             let by_key = by_key(reader, key)?.map(|file| file.payment.id);
             let id = Uuid::try_parse(key.text).ok();
-            let parameters = [no.into(), id.into(), by_key.into(), MATCHES_MAX.into()];
-            found(reader, no, (sql, &parameters), page)
+            let gateway = gateway.unwrap_or_default().into();
+            let parameters = [no.into(), gateway, id.into(), by_key.into(), MATCHES_MAX.into()];
+            found(reader, no, (&sql, &parameters), page)
+        })
+    }
+
+    fn search_payments(
+        &self,
+        no: TenantNo,
+        text: &str,
+        gateway: Option<&str>,
+        page: Page,
+    ) -> Result<Paged<PaymentFile>, StoreError> {
+        self.snapshot(|reader| {
+            let of = format!("SELECT id FROM payment WHERE tenant = ?1{}", of_gateway(gateway));
+            let sql = format!(
+                "{of} AND lower(external_key) LIKE ?3 ESCAPE '\\' \
+                 UNION {of} AND payment_method_id = ?4 ORDER BY 1 LIMIT ?5"
+            );
+            let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
+            let gateway = gateway.unwrap_or_default().into();
+            let parameters = [no.into(), gateway, (&pattern).into(), id.into(), MATCHES_MAX.into()];
+            found(reader, no, (&sql, &parameters), page)
         })
     }
 
@@ -163,17 +186,20 @@ impl PaymentQueries for SqlQueries {
         &self,
         no: TenantNo,
         states: &[PaymentState],
+        gateway: Option<&str>,
         page: Page,
     ) -> Result<Paged<PaymentFile>, StoreError> {
         self.snapshot(|reader| {
-            let mut parameters = vec![no.into(), MATCHES_MAX.into()];
+            let of_gateway = of_gateway(gateway);
+            let mut parameters =
+                vec![no.into(), gateway.unwrap_or_default().into(), MATCHES_MAX.into()];
             // Of no states, none.
             let mut ranges = vec!["SELECT id FROM payment WHERE 1 = 0".to_owned()];
             for state in states {
                 let at = parameters.len();
                 let only = if is_rare(*state) { tables::IN_RARE_STATE } else { "1 = 1" };
                 ranges.push(format!(
-                    "SELECT id FROM payment WHERE tenant = ?1 AND {only} \
+                    "SELECT id FROM payment WHERE tenant = ?1{of_gateway} AND {only} \
                      AND operation = ?{} AND status = ?{}",
                     at + 1,
                     at + 2
@@ -181,7 +207,7 @@ impl PaymentQueries for SqlQueries {
                 parameters.push(operation_code(state.operation).into());
                 parameters.push(status_code(state.status).into());
             }
-            let sql = format!("{} ORDER BY id LIMIT ?2", ranges.join(" UNION ALL "));
+            let sql = format!("{} ORDER BY id LIMIT ?3", ranges.join(" UNION ALL "));
             found(reader, no, (&sql, &parameters), page)
         })
     }
@@ -232,6 +258,14 @@ pub(super) fn of_transaction(
     let sql = "SELECT payment_id FROM payment_transaction WHERE tenant = ?1 AND id = ?2";
     let payment = reader.query_one(sql, &[no.into(), id.into()], |cells| cells.entity())?;
     payment.map_or(Ok(None), |payment| by_id(reader, no, payment))
+}
+
+/// A condition that the second parameter is the gateway, or one that names it and is true.
+pub(super) const fn of_gateway(gateway: Option<&str>) -> &'static str {
+    match gateway {
+        Some(_) => " AND gateway = ?2",
+        None => " AND ?2 = ''",
+    }
 }
 
 /// Whether an index has the payments in a state: see [`tables::IN_RARE_STATE`].

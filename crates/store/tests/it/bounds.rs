@@ -46,8 +46,7 @@ fn no_answer_has_more_rows_than_its_bound() {
     multiply(&db, &tables::ACCOUNT, tenant, &[("id", ID), ("external_key", "'many ' || n")]);
     multiply(&db, &tables::PAYMENT_METHOD, "tenant = 1 AND active = 1", &[("id", ID)]);
     multiply(&db, &tables::PAYMENT, tenant, &[("id", ID)]);
-    let unknown = "tenant = 1 AND status = 6";
-    multiply(&db, &tables::PAYMENT_TRANSACTION, unknown, &[("id", ID)]);
+    multiply(&db, &tables::PAYMENT_TRANSACTION, "tenant = 1 AND status = 6", &[("id", ID)]);
     multiply(&db, &tables::POSTING, tenant, &[("ordinal", "n + 1000")]);
     let due = [("transaction_id", ID), ("ask_at_us", "1")];
     multiply(&db, &tables::OUTSTANDING, tenant, &due);
@@ -87,15 +86,16 @@ fn no_answer_has_more_rows_than_its_bound() {
     let of = gateway("payment_method");
     check("methods of a gateway", queries.payment_methods(no, Some(&of), ALL).unwrap().items.len());
     let of = account("payment_method").to_string();
-    check("methods found", queries.search_payment_methods(no, &of, ALL).unwrap().items.len());
+    check("methods found", queries.search_payment_methods(no, &of, None, ALL).unwrap().items.len());
     check("payments", queries.payments(no, None, ALL).unwrap().items.len());
     let of = gateway("payment");
     check("payments of a gateway", queries.payments(no, Some(&of), ALL).unwrap().items.len());
     let of = account("payment");
     check("payments of an account", queries.payments_of(no, of, ALL).unwrap().len());
     let of = of.to_string();
-    check("payments found", queries.search_payments(no, &of, ALL).unwrap().items.len());
-    check("payments in a state", queries.payments_in_state(no, &[state], ALL).unwrap().items.len());
+    check("payments found", queries.payments_named(no, &of, None, ALL).unwrap().items.len());
+    let of_state = queries.payments_in_state(no, &[state], None, ALL).unwrap();
+    check("payments in a state", of_state.items.len());
     check("unresolved", queries.unresolved(no, ALL).unwrap().len());
     let account = Some(account("posting"));
     for filter in [LedgerFilter::default(), LedgerFilter { account, ..LedgerFilter::default() }] {

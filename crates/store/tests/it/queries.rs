@@ -332,14 +332,25 @@ fn searches_for_payments_and_methods_go_by_id_account_and_key() {
     for ((no, id), file) in &newest.payments {
         let account = file.payment.account_id;
         let ids = |text: &str| -> Vec<PaymentId> {
-            let found = queries.search_payments(*no, text, ALL).unwrap();
+            let found = queries.payments_named(*no, text, None, ALL).unwrap();
             found.items.iter().map(|it| it.payment.id).collect()
         };
         assert_eq!(ids(&id.to_string()), [*id]);
         if let Some(key) = &file.payment.external_key {
             assert_eq!(ids(key), [*id]);
             assert_eq!(ids(&key[1..]), []);
+            let part = key[1..].to_uppercase();
+            let found = queries.search_payments(*no, &part, None, ALL).unwrap();
+            assert!(found.items.iter().any(|it| it.payment.id == *id), "{key}");
         }
+        let method = file.payment.payment_method_id;
+        let of_method =
+            |gateway| queries.search_payments(*no, &method.to_string(), gateway, ALL).unwrap();
+        assert!(of_method(None).items.iter().any(|it| it.payment.id == *id));
+        assert!(of_method(None).items.iter().all(|it| it.payment.payment_method_id == method));
+        assert_eq!(of_method(Some("another")).matching, 0);
+        let named = queries.payments_named(*no, &id.to_string(), Some("another"), ALL).unwrap();
+        assert_eq!((named.matching, named.all > 0), (0, true));
         let own = newest
             .payments
             .iter()
@@ -347,13 +358,13 @@ fn searches_for_payments_and_methods_go_by_id_account_and_key() {
         let own: Vec<PaymentId> = own.map(|((_, id), _)| *id).collect();
         assert_eq!(ids(&account.to_string()), own);
         let page = Page { offset: 1, limit: 1 };
-        let second = queries.search_payments(*no, &account.to_string(), page).unwrap();
+        let second = queries.payments_named(*no, &account.to_string(), None, page).unwrap();
         assert_eq!(second.matching, count(own.len()));
         assert_eq!(second.items.first().map(|it| it.payment.id), own.get(1).copied());
     }
     for ((no, id), view) in &newest.methods {
         let found = |text: &str| {
-            let found = queries.search_payment_methods(*no, text, ALL).unwrap();
+            let found = queries.search_payment_methods(*no, text, None, ALL).unwrap();
             assert_eq!(found.matching, count(found.items.len()));
             found.items.iter().any(|it| it.method.id == *id)
         };
@@ -376,11 +387,14 @@ fn payments_are_found_by_the_state_they_stand_in() {
         let check = |states: &[PaymentState]| {
             let expected = own.iter().filter(|it| states.contains(&it.payment.state));
             let expected: Vec<PaymentId> = expected.map(|it| it.payment.id).collect();
-            let find = |page| world.queries.payments_in_state(*no, states, page).unwrap();
+            let find = |page| world.queries.payments_in_state(*no, states, None, page).unwrap();
             let found: Vec<PaymentId> =
                 paged(find, expected.len(), own.len()).iter().map(|file| file.payment.id).collect();
             assert_eq!(found, expected, "{states:?}");
-            assert_eq!(world.queries.payments_in_state(STRANGER, states, ALL).unwrap().matching, 0);
+            assert_eq!(
+                world.queries.payments_in_state(STRANGER, states, None, ALL).unwrap().matching,
+                0
+            );
         };
         let mut states: Vec<PaymentState> = Vec::new();
         for file in &own {

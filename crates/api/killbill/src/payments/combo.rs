@@ -13,6 +13,7 @@ use super::not_a_start;
 use super::response::{self, TransactionResponses, UnknownResponses};
 use crate::accounts::{self, AccountBody};
 use crate::call::{Call, unexpected};
+use crate::currencies;
 use crate::error::{Failure, HandlerResult};
 use crate::json::{Json, PropertyBody, Raw};
 use crate::payment_methods::{self, PaymentMethodBody};
@@ -100,6 +101,7 @@ pub(crate) async fn account_found_or_made(
     body: &AccountBody<'_>,
 ) -> Result<AccountId, Failure> {
     let named = Named { id: body.id()?, new: body.create()? };
+    currencies::check(call, named.new.currency)?;
     let new = match account_of(call, &named).await? {
         ComboAccount::Existing(it) => return Ok(it.id),
         ComboAccount::New(new) => new,
@@ -160,8 +162,11 @@ pub(crate) async fn start(call: Call) -> HandlerResult {
         approved: vec![],
         gateways,
     };
+    let currency = combo.currency.or(named.new.currency);
+    currencies::check(&call, combo.currency)?;
+    currencies::check(&call, named.new.currency)?;
     let reply = submit(&call, combo, &named).await?;
-    response::of(&call, reply)
+    Ok(currencies::warn(&call, currency, response::of(&call, reply)?))
 }
 
 /// Submits the payment; a second time where the account that it would make exists.

@@ -88,8 +88,9 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
 
 /// Searches payments.
 ///
-/// By id, key, account's id or state. The states `_SUCCESS` and `_INIT` of `AUTH`, `CAPTURE` and `PURCHASE`
-/// have no index: every payment of the tenant is looked at.
+/// Finds those of an id, a whole key, an account's id or a state. Where there are none, finds all whose payment method's
+/// id is the text, or whose key contains it, which looks at every payment of the tenant. The states `_SUCCESS` and
+/// `_INIT` of `AUTH`, `CAPTURE` and `PURCHASE` have no index: every payment is looked at, too.
 #[utoipa::path(get, path = "/1.0/kb/payments/search/{searchKey}", tag = "Payment",
     params(("searchKey" = String, Path), ("offset" = Option<u64>, Query),
         ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query), ("pluginName" = Option<String>, Query), ("withPluginInfo" = Option<bool>, Query), ("withAttempts" = Option<bool>, Query)),
@@ -99,15 +100,24 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
     let text = call.param("searchKey")?.into_owned();
     let window = page::parse(call.query())?;
     let options = ReadOptions::of(&call)?;
+    let gateway = page::gateway(&call)?;
     let path = format!("/1.0/kb/payments/search/{}", reply::segment(&text));
     let more = [("pluginName", ""), ("audit", options.audit.name())];
     let states = states_named(&text);
-    if states.is_empty() {
-        let find =
-            move |queries: &dyn Queries, tenant, page| queries.search_payments(tenant, &text, page);
-        return page::list(&call, options, window, (&path, &more), find).await;
+    if !states.is_empty() {
+        let find = move |queries: &dyn Queries, tenant, page| {
+            queries.payments_in_state(tenant, &states, gateway.as_deref(), page)
+        };
+        return page::scan(&call, options, window, (&path, &more), find).await;
     }
-    let find =
-        move |queries: &dyn Queries, tenant, page| queries.payments_in_state(tenant, &states, page);
-    page::scan(&call, options, window, (&path, &more), find).await
+    let (name, of) = (text.clone(), gateway.clone());
+    let find = (
+        move |queries: &dyn Queries, tenant, page| {
+            queries.payments_named(tenant, &name, of.as_deref(), page)
+        },
+        move |queries: &dyn Queries, tenant, page| {
+            queries.search_payments(tenant, &text, gateway.as_deref(), page)
+        },
+    );
+    page::search(&call, options, window, (&path, &more), find).await
 }

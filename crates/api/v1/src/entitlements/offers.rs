@@ -209,6 +209,10 @@ pub async fn put(
     let expected = expected(&headers)?;
     let body: OfferBody = input::json(body, &context.tenant).await?;
     let no = context.tenant.no;
+    let currency = body.price.as_ref().and_then(|it| Currency::parse(&it.currency));
+    if currency.is_some_and(|it| context.tenant.refuses(it)) {
+        return Err(invalid("price", NOT_OF_KILL_BILL));
+    }
     let terms = body.terms(&api, no).await?;
     let put = PutOffer { key: key.clone(), terms, expected };
     let command = EntitlementCommand::PutOffer(Box::new(put));
@@ -225,6 +229,10 @@ async fn find(api: &Api, no: TenantNo, key: &str, version: Option<i64>) -> Resul
     let found = api.engine.read(move |queries| queries.offer(no, &wanted, version)).await?;
     found.ok_or_else(|| Error::not_found("offer", key))
 }
+
+/// Why a currency is refused where the tenant's settings say so.
+const NOT_OF_KILL_BILL: &str =
+    "has a currency that is not one of Kill Bill's, as `killbill.currencies` asks";
 
 impl PriceBody {
     /// # Errors
