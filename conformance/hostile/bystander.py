@@ -1,9 +1,10 @@
 """The bystander: an honest client beside the attacks.
 
-    python3 bystander.py HOST PORT
+    python3 bystander.py HOST PORT [PATH]
 
 A process of its own, so that what the hostile clients compute does not count as the server's delay. It
-makes payments on a connection that it keeps, and every tenth time asks for the server's health on a new one.
+makes payments on a connection that it keeps, and every tenth time asks for the server's health on a new one. With a
+PATH it reads that instead.
 Each request has a time at which it is due, and its latency counts from then: a server that stalls is seen
 by all requests that were due meanwhile. A line on standard input ends a period; its numbers are answered as
 a line of JSON.
@@ -28,8 +29,8 @@ ERRORS_MAX = 3
 class Bystander:
     """What it does in turn, and what it has measured since the last report."""
 
-    def __init__(self, address):
-        self.address = address
+    def __init__(self, address, path=None):
+        self.address, self.path = address, path
         self.connection = wire.Connection(address, SOURCE)
         self.latencies_ms, self.errors = [], []
         self.lock = threading.Lock()
@@ -41,7 +42,10 @@ class Bystander:
             due += EVERY_S
             time.sleep(max(0, due - time.monotonic()))
             try:
-                if number % NEW_CONNECTION_EVERY == 0:
+                if self.path:
+                    self.connection.send(wire.request("GET", self.path))
+                    self.expect(200, self.connection.answer())
+                elif number % NEW_CONNECTION_EVERY == 0:
                     self.expect(200, wire.ask(self.address, wire.request("GET", "/health/ready"), source=SOURCE))
                 elif number % NEW_CONNECTION_EVERY == 1:
                     account = self.post("/1.0/kb/accounts", {"currency": "USD"})
@@ -83,7 +87,7 @@ class Bystander:
 
 
 def main():
-    bystander = Bystander((sys.argv[1], int(sys.argv[2])))
+    bystander = Bystander((sys.argv[1], int(sys.argv[2])), *sys.argv[3:])
     threading.Thread(target=bystander.run, daemon=True).start()
     for _ in sys.stdin:
         print(json.dumps(bystander.report()), flush=True)

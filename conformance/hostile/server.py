@@ -22,6 +22,7 @@ STOPPED_WITHIN_S = 30
 HEADERS_TIMEOUT_S = 1
 BODY_TIMEOUT_S = 1
 IDLE_TIMEOUT_S = 2
+GATEWAY_CALLS_MAX = 64
 SETTINGS = {
     "FAREGATE_ADMIN_PASSWORD": "password",
     "FAREGATE_HTTP_HEADERS_TIMEOUT": f"{HEADERS_TIMEOUT_S}s",
@@ -30,6 +31,7 @@ SETTINGS = {
     # With a trusted proxy this machine is no exception any more: each 127.0.0.N is a network with limits.
     "FAREGATE_ACCESS_TRUSTED_PROXIES": "192.0.2.1",
     "FAREGATE_SIGNUP_PROBE_INTERVAL": "0s",
+    "FAREGATE_GATEWAY_IN_FLIGHT_MAX": str(GATEWAY_CALLS_MAX),
 }
 # Waits for a busy machine, never for the server's own timeouts.
 SLACK_S = 3
@@ -38,8 +40,8 @@ SLACK_S = 3
 class Server:
     """The process, its addresses, and what it uses."""
 
-    def __init__(self, binary, folder):
-        self.binary, self.folder = binary, pathlib.Path(folder)
+    def __init__(self, binary, folder, settings):
+        self.binary, self.folder, self.settings = binary, pathlib.Path(folder), {**SETTINGS, **settings}
         self.data, self.log = self.folder / "data", self.folder / "server.log"
         self.address, self.grpc = (("127.0.0.1", port) for port in processes.free_ports(PORT_FIRST, 2))
         self.process = None
@@ -52,7 +54,7 @@ class Server:
             self.process = subprocess.Popen(
                 [self.binary, "serve", "--listen", "%s:%d" % self.address, "--grpc-listen", "%s:%d" % self.grpc,
                  "--data-dir", self.data, "--test-clock"],
-                env={**os.environ, **SETTINGS}, stdout=log, stderr=log)
+                env={**os.environ, **self.settings}, stdout=log, stderr=log)
         until = time.monotonic() + READY_WITHIN_S
         while self.health() != 200:
             assert self.process.poll() is None, f"the server ended: {self.log_tail()}"
@@ -88,6 +90,12 @@ class Server:
             return error.code
         except OSError:
             return 0
+
+    def in_progress(self):
+        """How many requests are in progress, as the metrics say."""
+        token = (self.data / "metrics.token").read_text().strip()
+        said = wire.ask(self.address, wire.request("GET", "/metrics", Authorization=f"Bearer {token}"), timeout_s=60)[2]
+        return float(re.search(rb"^faregate_requests_in_progress (\S+)", said, re.MULTILINE)[1])
 
     def resident_mib(self):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()

@@ -35,10 +35,10 @@ def frame(opcode, payload=b"", first=FIN, mask=MASKED, length=None):
 class WebSocket(wire.Connection):
     """A stream: its handshake is sent, and `accepted` waits for the answer."""
 
-    def __init__(self, address, secret, **options):
+    def __init__(self, address, secret, kind="server", **options):
         super().__init__(address, **options)
         self.send(wire.request(
-            "GET", f"/streaming?type=server&token={token(secret)}", Connection="Upgrade", Upgrade="websocket",
+            "GET", f"/streaming?type={kind}&token={token(secret)}", Connection="Upgrade", Upgrade="websocket",
             Sec_WebSocket_Version="13", Sec_WebSocket_Key="aG9zdGlsZS1jbGllbnQ9PQ=="))
 
     def accepted(self):

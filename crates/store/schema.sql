@@ -82,11 +82,13 @@ CREATE TABLE tenant_value (
     id BLOB NOT NULL,
     value TEXT,
     seq INTEGER NOT NULL,
+    counted_bytes INTEGER NOT NULL,
     check_made INTEGER NOT NULL,
     check_now INTEGER NOT NULL,
     PRIMARY KEY (tenant, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tenant_value_in_use ON tenant_value (name, tenant) WHERE value IS NOT NULL;
+CREATE INDEX tenant_value_bytes ON tenant_value (tenant, counted_bytes) WHERE value IS NOT NULL;
 
 CREATE TABLE app_user (
     username TEXT NOT NULL,
@@ -374,6 +376,7 @@ CREATE TABLE environment (
     seq INTEGER NOT NULL,
     changes_need_approval INTEGER NOT NULL,
     changes_waiting INTEGER NOT NULL,
+    definitions_bytes INTEGER NOT NULL,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX environment_by_seq ON environment (seq);

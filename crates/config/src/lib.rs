@@ -306,6 +306,13 @@ impl Config {
         self.test_clock || self.gateway.simulator.enabled
     }
 
+    /// Whether programs on this machine are exempt from the limits of strangers: no other machine reaches the
+    /// server, and no proxy says for whom it asks.
+    #[must_use]
+    pub fn exempts_local(&self) -> bool {
+        self.is_on_loopback() && self.access.trusted_proxies.is_empty()
+    }
+
     /// Networks that may open any number of connections and streams: trusted proxies, behind which many
     /// clients are; and this machine, where no other can reach the server.
     ///
@@ -314,7 +321,7 @@ impl Config {
     #[must_use]
     pub fn unlimited_networks(&self) -> Vec<Network> {
         let proxies = &self.access.trusted_proxies;
-        if proxies.is_empty() && self.is_on_loopback() {
+        if self.exempts_local() {
             return LOOPBACK.map(|it| it.parse().expect("it is a network")).to_vec();
         }
         proxies.clone()
@@ -330,11 +337,12 @@ impl Config {
     }
 
     /// Limits that cannot be nothing.
-    const fn at_least_one(&self) -> [(&'static str, usize); 14] {
+    const fn at_least_one(&self) -> [(&'static str, usize); 15] {
         [
             ("admission.requests_max", self.admission.requests_max),
             ("admission.connections_max", self.admission.connections_max),
             ("admission.network_connections_max", self.admission.network_connections_max),
+            ("admission.answers_bytes_max", self.admission.answers_bytes_max),
             ("flags.network_streams_max", self.flags.network_streams_max),
             ("flags.environment_streams_max", self.flags.environment_streams_max),
             ("grpc.calls_max", self.grpc.calls_max),

@@ -162,6 +162,8 @@ pub struct Http {
     pub body_timeout: Period,
     /// How long a connection may stay idle between two requests.
     pub idle_timeout: Period,
+    /// Bytes of an answer that a client reads in a second at least, while the server waits for it; 0: any number.
+    pub answer_bytes_per_second_min: u64,
 }
 
 /// The gRPC API.
@@ -217,6 +219,8 @@ pub struct Admission {
     pub network_connections_max: usize,
     /// Bytes of request bodies in memory; above it 503.
     pub bodies_bytes_max: usize,
+    /// Bytes of answers that clients have not read; above it 503.
+    pub answers_bytes_max: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -513,6 +517,7 @@ impl Default for Http {
             headers_timeout: Period::seconds(10),
             body_timeout: Period::seconds(10),
             idle_timeout: Period::seconds(90),
+            answer_bytes_per_second_min: 4 * 1024,
         }
     }
 }
@@ -553,13 +558,14 @@ impl Default for Admission {
             connections_max: 50_000,
             network_connections_max: 1_000,
             bodies_bytes_max: 64 * KIB * KIB,
+            answers_bytes_max: 128 * KIB * KIB,
         }
     }
 }
 
 impl Default for Engine {
     fn default() -> Self {
-        Self { queue_commands_max: 16_384, reader_threads: 2, reads_waiting_max: 16_384 }
+        Self { queue_commands_max: 16_384, reader_threads: 3, reads_waiting_max: 16_384 }
     }
 }
 

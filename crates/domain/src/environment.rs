@@ -12,6 +12,10 @@ pub const SECRETS_MAX: usize = 1_000;
 /// new, in a message of 8 KiB at most.
 pub const ENVIRONMENTS_OF_RELAY_MAX: usize = 100;
 
+/// How long the documents of an environment's flags and segments are together at most, in bytes: a client
+/// gets them in one answer.
+pub const DEFINITIONS_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
 /// Where a project's flags have values of their own, such as `dev` or `prod`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
@@ -29,6 +33,9 @@ pub struct Environment {
     pub version: i64,
     /// How many flags and segments it has.
     pub definitions: u32,
+    /// How many bytes their documents have together.
+    #[serde(default)]
+    pub definitions_bytes: u64,
     /// How many secrets it has, those that ended too.
     pub secrets: u32,
     /// Whether what is defined there changes only by changes that another user has approved.

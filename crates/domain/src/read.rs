@@ -56,6 +56,8 @@ pub enum Read {
     Claim(ClaimKey),
     Tenant(TenantNo),
     TenantValue(TenantNo, String),
+    /// How many bytes are counted of a tenant's values.
+    TenantValuesBytes(TenantNo),
     User(String),
     Role(String),
     Environment(TenantNo, EnvironmentId),

@@ -90,6 +90,8 @@ pub struct State {
     pub tenants: BTreeMap<TenantNo, Option<Tenant>>,
     /// Tenants' values by key.
     pub tenant_values: BTreeMap<(TenantNo, String), Option<TenantValue>>,
+    /// What is counted of all of a tenant's values: see [`TenantValue::counted_bytes`].
+    pub tenant_values_bytes: BTreeMap<TenantNo, u64>,
     /// Users by name.
     pub users: BTreeMap<String, Option<User>>,
     /// Roles by name.
@@ -311,6 +313,10 @@ impl State {
         self.tenant_values.get(&(tenant, key.to_owned())).expect(LOADED).as_ref()
     }
 
+    pub(crate) fn tenant_values_bytes(&self, tenant: TenantNo) -> u64 {
+        *self.tenant_values_bytes.get(&tenant).expect(LOADED)
+    }
+
     pub(crate) fn user(&self, username: &str) -> Option<&User> {
         self.users.get(username).expect(LOADED).as_ref()
     }
@@ -469,7 +475,12 @@ impl State {
     fn apply_to_tenant(&mut self, change: &TenantChange) {
         match change {
             TenantChange::Value(it) => {
-                self.tenant_values.insert((it.tenant, it.key.clone()), Some(it.clone()));
+                let before =
+                    self.tenant_values.insert((it.tenant, it.key.clone()), Some(it.clone()));
+                let before = before.flatten().map_or(0, |it| it.counted_bytes());
+                if let Some(bytes) = self.tenant_values_bytes.get_mut(&it.tenant) {
+                    *bytes = bytes.saturating_sub(before) + it.counted_bytes();
+                }
             }
             TenantChange::TagDefinition(it) => {
                 self.tag_definitions.insert((it.tenant, it.id), Some(it.clone()));

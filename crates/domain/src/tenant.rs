@@ -136,6 +136,13 @@ pub const VALUES_PER_KEY_MAX: usize = 100;
 /// How long the values of a key are together at most, in bytes.
 pub const VALUES_BYTES_MAX: usize = 256 * 1024;
 
+/// How much all values of a tenant are together at most, as [`TenantValue::counted_bytes`] counts: a search
+/// answers with many of them.
+pub const ALL_VALUES_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// What is counted of a key that has a value, beside the value, in bytes: so many keys are counted, too.
+const KEY_COUNTED_BYTES: u64 = 1024;
+
 /// One company on this installation. All its data carries `no` first in its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {
@@ -188,6 +195,12 @@ impl TenantValue {
     /// Its values, the oldest first.
     pub fn values(&self) -> impl Iterator<Item = &str> {
         self.value.iter().flat_map(|it| it.split(VALUE_SEPARATOR))
+    }
+
+    /// What counts of it towards [`ALL_VALUES_BYTES_MAX`]; nothing once it was deleted.
+    #[must_use]
+    pub fn counted_bytes(&self) -> u64 {
+        self.value.as_ref().map_or(0, |value| KEY_COUNTED_BYTES + value.len() as u64)
     }
 }
 

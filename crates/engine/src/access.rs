@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use domain::access::grants;
 use domain::card_data::NumericKeys;
 use domain::tenant::{
     ENTITLEMENTS_HELD, KILLBILL_CURRENCIES, KILLBILL_CURRENCIES_THEIRS, NUMERIC_KEYS,
@@ -22,8 +21,9 @@ use domain::tenant::{
 use domain::{Currency, TenantId, TenantNo, Timestamp};
 use ring::hmac;
 
+pub use crate::caller::Caller;
 use crate::ports::{Queries, StoreError};
-use crate::{Engine, Reason, Unavailable};
+use crate::{Engine, Reason, Unavailable, client};
 use credential_cache::{CredentialCache, Found};
 use failed_logins::{FailedLogins, LoginAttempt};
 use hashers::Hashers;
@@ -82,23 +82,6 @@ impl TakenSecret {
 
 /// A keyed hash of a credential; the credential itself is not kept.
 type Print = [u8; 32];
-
-/// An authenticated user.
-#[derive(Debug)]
-pub struct Caller {
-    /// The name they log in with.
-    pub username: String,
-    /// What their roles grant, normalized, sorted.
-    pub permissions: Vec<String>,
-}
-
-impl Caller {
-    /// Whether they may do something, such as `payment:trigger`.
-    #[must_use]
-    pub fn may(&self, permission: &str) -> bool {
-        self.permissions.iter().any(|held| grants(held, permission))
-    }
-}
 
 /// A tenant whose secret was shown.
 #[derive(Debug)]
@@ -199,7 +182,9 @@ impl Access {
         let header = authorization.ok_or(AccessError::Missing)?;
         let print = self.print(b"user", header, b"");
         let read = || read_basic(header).ok_or(AccessError::Missing);
-        self.check(&self.inner.users, (print, from), read).await
+        let user = self.check(&self.inner.users, (print, from), read).await?;
+        client::is_user(&user);
+        Ok(user)
     }
 
     /// The tenant with this API key, if the secret is right.
@@ -219,7 +204,11 @@ impl Access {
             fits.then(|| (api_key.to_owned(), secret.to_owned())).ok_or(AccessError::UnknownApiKey)
         };
         let tenant = self.check(&self.inner.tenants, (print, from), read).await?;
-        if tenant.is_active { Ok(tenant) } else { Err(AccessError::TenantInactive) }
+        if !tenant.is_active {
+            return Err(AccessError::TenantInactive);
+        }
+        client::serves(tenant.no);
+        Ok(tenant)
     }
 
     /// Whether a user's password is one of these.

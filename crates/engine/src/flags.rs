@@ -193,6 +193,7 @@ mod tests {
             name: String::new(),
             version: 0,
             definitions: 0,
+            definitions_bytes: 0,
             secrets: 0,
             changes_need_approval: false,
             changes_waiting: 0,

@@ -9,6 +9,7 @@ mod methods;
 mod notifications;
 mod options;
 mod outbox;
+mod permits;
 mod progress;
 mod repair;
 mod requests;
@@ -20,7 +21,7 @@ mod together;
 mod turns;
 mod worker;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -29,7 +30,7 @@ use std::time::{Duration, Instant};
 use domain::command::Subject;
 use domain::health::{BatchHealth, Health};
 use domain::{AccountId, EffectId, PaymentId, Request, RequestId, Seq, Settings, TenantNo};
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use self::health::LastCheck;
@@ -38,6 +39,7 @@ pub use self::notifications::NotificationError;
 use self::notifications::Notifications;
 pub use self::options::{Options, StartError};
 use self::outbox::Calls;
+use self::permits::GatewayPermits;
 pub use self::progress::Progress;
 pub use self::stopped::StoppedGateways;
 use self::together::Together;
@@ -47,8 +49,8 @@ use self::worker::Worker;
 use crate::lane::Lane;
 use crate::partition::{Answer, Partition, Work};
 use crate::ports::{
-    Bookkeeping, Bought, BoughtBy, Checked, Gateway, LedgerTotal, Page, Queries, ROWS_MAX, Store,
-    StoreError, due_outcomes,
+    Bookkeeping, Bought, BoughtBy, Checked, Gateway, LedgerTotal, Page, Queries,
+    ROWS_BESIDE_OTHERS_MAX, ROWS_MAX, Store, StoreError, due_outcomes,
 };
 use crate::queue::{self, Queue, QueuePosition, Route, SimulatedWork};
 use crate::readers::Readers;
@@ -111,7 +113,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Arc<Settings>,
     pub(crate) gateways: BTreeMap<String, Arc<dyn Gateway>>,
     /// For each gateway, the calls that may still begin.
-    permits: HashMap<String, Arc<Semaphore>>,
+    permits: GatewayPermits,
     pub(crate) calls: Calls,
     pub(crate) turns: Turns,
     pub(crate) options: Options,
@@ -447,8 +449,8 @@ impl Engine {
     /// Runs a query of committed rows on a reader thread. It ends when its caller waits no longer.
     ///
     /// # Errors
-    /// [`Unavailable`] where too many reads wait, it takes longer than two seconds, or the database
-    /// fails.
+    /// [`Unavailable`] where too many reads wait, it takes longer than two seconds with the time that it waits,
+    /// or the database fails.
     pub async fn read<T, F>(&self, query: F) -> Result<T, Unavailable>
     where
         F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
@@ -457,8 +459,8 @@ impl Engine {
         self.shared.readers.read(query).await
     }
 
-    /// Runs a query for a page: a scan where the page begins far behind the first row, because the rows
-    /// before it are read too.
+    /// Runs a query for a page: a scan where it has many rows, or begins far behind the first row, because
+    /// the rows before it are read too.
     ///
     /// # Errors
     /// See [`Engine::read`] and [`Engine::scan`].
@@ -471,7 +473,10 @@ impl Engine {
         F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        if page.offset > ROWS_MAX { self.scan(tenant, query).await } else { self.read(query).await }
+        match page.offset > ROWS_MAX || page.limit > ROWS_BESIDE_OTHERS_MAX {
+            true => self.scan(tenant, query).await,
+            false => self.read(query).await,
+        }
     }
 
     /// Runs a query that may look at every row of a tenant: on a thread and a connection that no other
@@ -631,7 +636,7 @@ impl Engine {
     /// Whether another call would find room at every gateway.
     #[must_use]
     pub fn gateways_have_room(&self) -> bool {
-        self.shared.permits.values().all(|permits| permits.available_permits() > 0)
+        self.shared.permits.have_room()
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -666,7 +671,7 @@ impl Shared {
             clock,
             settings,
             notifications: Notifications::new(gateways.keys(), &options),
-            permits: permits(&gateways, &options),
+            permits: GatewayPermits::new(&gateways, options.in_flight_max),
             gateways,
             calls: Calls::default(),
             turns: Turns::default(),
@@ -696,18 +701,6 @@ impl Shared {
             attention: Notify::new(),
         }
     }
-}
-
-/// The permits of each gateway's calls.
-fn permits(
-    gateways: &BTreeMap<String, Arc<dyn Gateway>>,
-    options: &Options,
-) -> HashMap<String, Arc<Semaphore>> {
-    let of_gateway = |(name, gateway): (&String, &Arc<dyn Gateway>)| {
-        let in_flight_max = gateway.in_flight_max().unwrap_or(options.in_flight_max);
-        (name.clone(), Arc::new(Semaphore::new(in_flight_max)))
-    };
-    gateways.iter().map(of_gateway).collect()
 }
 
 impl Running {

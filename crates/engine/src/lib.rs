@@ -9,6 +9,7 @@ pub mod access;
 pub mod accounts;
 pub mod analytics;
 pub mod breaker;
+mod caller;
 pub mod client;
 mod clock;
 pub mod entitlements;

@@ -4,6 +4,7 @@
 mod alerts;
 mod quarantine;
 mod replies;
+mod rights;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -533,19 +534,19 @@ fn changes_of(entry: &Entry) -> impl Iterator<Item = Changed> {
 
 /// Leaves a trace of changes of rights and secrets for those who read the log.
 fn log_if_of_rights(entry: &Entry) {
-    if entry.changes.iter().any(|change| is_of_access(change) || is_secret(change)) {
-        tracing::info!(
-            request.id = %entry.request.0,
-            tenant = entry.tenant.0,
-            command = entry.command,
-            user = entry.actor.user.as_str(),
-            "rights or secrets were changed"
-        );
+    let mut objects = entry.changes.iter().filter_map(rights::object_of).peekable();
+    if objects.peek().is_none() {
+        return;
     }
-}
-
-const fn is_secret(change: &Change) -> bool {
-    matches!(change, Change::Flag(FlagChange::Secret(_)))
+    let object = objects.collect::<Vec<_>>().join(", ");
+    tracing::info!(
+        request.id = %entry.request.0,
+        tenant = entry.tenant.0,
+        command = entry.command,
+        user = entry.actor.user.as_str(),
+        object,
+        "rights or secrets were changed"
+    );
 }
 
 const fn is_of_access(change: &Change) -> bool {
@@ -724,6 +725,7 @@ impl Run<'_> {
                 | Read::RulesForPayment(..)
                 | Read::Tenant(_)
                 | Read::TenantValue(..)
+                | Read::TenantValuesBytes(_)
                 | Read::User(_)
                 | Read::Role(_)
                 | Read::Environment(..)

@@ -284,6 +284,9 @@ pub trait Queries:
 /// How many rows a query answers with at most.
 pub const ROWS_MAX: u64 = 10_000;
 
+/// How many rows a page has at most that is read beside others' reads; a larger one is a scan.
+pub const ROWS_BESIDE_OTHERS_MAX: u64 = 1_000;
+
 /// A window on a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {

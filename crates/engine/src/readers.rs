@@ -1,35 +1,38 @@
-//! Reads: blocking queries on threads of their own, so many at a time and no more.
+//! Reads: blocking queries on threads of their own, so many at a time and no more. Tenants share the threads:
+//! those of a tenant that reads much wait for each other, and not others for them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use domain::TenantNo;
+use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
-use tokio::sync::{Semaphore, oneshot};
 
 use crate::ports::{Queries, ReadLimits, StoreError};
-use crate::{Reason, Unavailable};
+use crate::{Reason, Unavailable, client};
 
-/// How long a read may take once it has begun.
+/// How long a read may take, with the time that it waits to begin.
 pub(crate) const READ_WITHIN: Duration = Duration::from_secs(2);
+
+/// One in so many threads is left to others by the tenant that uses all the rest.
+const PART_FOR_OTHERS: usize = 4;
 
 /// A query that sends its result where it is awaited.
 type Query = Box<dyn FnOnce(&dyn Queries) + Send>;
 
 pub(crate) struct Readers {
     queries: Arc<dyn Queries>,
-    free: Arc<Semaphore>,
-    waiting: AtomicUsize,
-    waiting_max: usize,
+    turns: Arc<Turns>,
 }
 
 impl Readers {
     pub(crate) fn new(queries: Arc<dyn Queries>, readers: usize, waiting_max: usize) -> Self {
-        let free = Arc::new(Semaphore::new(readers.max(1)));
-        Self { queries, free, waiting: AtomicUsize::new(0), waiting_max }
+        Self { queries, turns: Turns::new(readers.max(1), waiting_max) }
     }
 
-    /// Reads within [`READ_WITHIN`]; a caller who waits no longer ends the read.
+    /// Reads within [`READ_WITHIN`]; a caller who waits no longer ends the read. It is a read of the tenant
+    /// that this task serves.
     pub(crate) async fn read<T, F>(&self, query: F) -> Result<T, Unavailable>
     where
         F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
@@ -47,18 +50,18 @@ impl Readers {
     /// Runs a query once a reader is free. Not generic: a task of tokio is much code, and there are
     /// more than a hundred queries.
     async fn run(&self, query: Query) -> Result<(), Unavailable> {
-        let permit = if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
-            permit
-        } else {
-            let _waiting = Waiting::begin(&self.waiting, self.waiting_max)?;
-            let acquired = Arc::clone(&self.free).acquire_owned().await;
-            acquired.map_err(|_| Unavailable::from(Reason::Stopping))?
+        let (limits, _awaited) = ReadLimits::new(READ_WITHIN);
+        let turn = match self.turns.take(client::tenant())? {
+            Taken::Now(turn) => turn,
+            Taken::Later(turn) => match tokio::time::timeout(READ_WITHIN, turn).await {
+                Ok(turn) => turn.map_err(|_| Unavailable::from(Reason::Stopping))?,
+                Err(_) => return Err(refused_full()),
+            },
         };
         let queries = Arc::clone(&self.queries);
-        let (limits, _awaited) = ReadLimits::new(READ_WITHIN);
         let ran = tokio::task::spawn_blocking(move || {
-            query(&*queries.within(limits.from_now()));
-            drop(permit);
+            query(&*queries.within(limits));
+            drop(turn);
         });
         ran.await.map_err(|_| Reason::Bug.into())
     }
@@ -90,21 +93,221 @@ pub(crate) fn refused_full() -> Unavailable {
     reason.into()
 }
 
-/// One more reader that waits, as long as it lives.
-struct Waiting<'a>(&'a AtomicUsize);
+/// Whose a read is; `None` for those without a tenant, which share as one tenant would.
+type Whose = Option<TenantNo>;
 
-impl<'a> Waiting<'a> {
-    fn begin(count: &'a AtomicUsize, max: usize) -> Result<Self, Unavailable> {
-        let waiting = Self(count);
-        if count.fetch_add(1, Ordering::Relaxed) >= max {
-            return Err(refused_full());
+/// Who reads and who waits.
+struct Turns {
+    readers: usize,
+    /// What one tenant may have of them.
+    of_tenant_max: usize,
+    waiting_max: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    running: usize,
+    /// Of each tenant that has some.
+    running_of: BTreeMap<Whose, usize>,
+    waiting: usize,
+    /// Of each tenant that has some.
+    waiting_of: BTreeMap<Whose, VecDeque<oneshot::Sender<Turn>>>,
+    /// The tenants with waiting reads, the one whose turn is next first.
+    order: VecDeque<Whose>,
+}
+
+/// The right to one reader, until it is dropped.
+struct Turn {
+    turns: Arc<Turns>,
+    whose: Whose,
+}
+
+enum Taken {
+    Now(Turn),
+    Later(oneshot::Receiver<Turn>),
+}
+
+impl Turns {
+    fn new(readers: usize, waiting_max: usize) -> Arc<Self> {
+        let for_others = (readers / PART_FOR_OTHERS).max(1);
+        let of_tenant_max = readers.saturating_sub(for_others).max(1);
+        Arc::new(Self { readers, of_tenant_max, waiting_max, state: Mutex::default() })
+    }
+
+    /// A reader, now or when it is this tenant's turn.
+    fn take(self: &Arc<Self>, whose: Whose) -> Result<Taken, Unavailable> {
+        let mut state = self.state();
+        if state.may_run(self, whose) && !state.waiting_of.contains_key(&whose) {
+            state.begin(whose);
+            return Ok(Taken::Now(Turn { turns: Arc::clone(self), whose }));
         }
-        Ok(waiting)
+        if state.waiting >= self.waiting_max {
+            state.forget_gone();
+            if state.waiting >= self.waiting_max {
+                drop(state);
+                return Err(refused_full());
+            }
+        }
+        let (sender, turn) = oneshot::channel();
+        state.wait(whose, sender);
+        Ok(Taken::Later(turn))
+    }
+
+    /// Ends a read, and begins those whose turn it is.
+    fn end(self: &Arc<Self>, whose: Whose) {
+        let mut state = self.state();
+        state.end(whose);
+        let next = state.next(self);
+        drop(state);
+        for (whose, sender) in next {
+            // One that waits no longer drops its turn, which is the next one's.
+            drop(sender.send(Turn { turns: Arc::clone(self), whose }));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is locked, so that it is whole even if somebody poisoned it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.turns.end(self.whose);
+    }
+}
+
+impl State {
+    fn may_run(&self, turns: &Turns, whose: Whose) -> bool {
+        let own = self.running_of.get(&whose).copied().unwrap_or_default();
+        self.running < turns.readers && own < turns.of_tenant_max
+    }
+
+    fn begin(&mut self, whose: Whose) {
+        self.running += 1;
+        *self.running_of.entry(whose).or_default() += 1;
+    }
+
+    fn end(&mut self, whose: Whose) {
+        self.running -= 1;
+        if let Some(own) = self.running_of.get_mut(&whose) {
+            *own -= 1;
+            if *own == 0 {
+                self.running_of.remove(&whose);
+            }
+        }
+    }
+
+    fn wait(&mut self, whose: Whose, sender: oneshot::Sender<Turn>) {
+        self.waiting += 1;
+        let own = self.waiting_of.entry(whose).or_default();
+        if own.is_empty() {
+            self.order.push_back(whose);
+        }
+        own.push_back(sender);
+    }
+
+    /// Begins the reads for which there are readers, one of each tenant in turn.
+    fn next(&mut self, turns: &Turns) -> Vec<(Whose, oneshot::Sender<Turn>)> {
+        let mut next = vec![];
+        while let Some(at) = self.order.iter().position(|it| self.may_run(turns, *it)) {
+            let Some(whose) = self.order.remove(at) else { break };
+            let Some(own) = self.waiting_of.get_mut(&whose) else { continue };
+            let sender = own.pop_front();
+            if own.is_empty() {
+                self.waiting_of.remove(&whose);
+            } else {
+                self.order.push_back(whose);
+            }
+            let Some(sender) = sender else { continue };
+            self.waiting -= 1;
+            if !sender.is_closed() {
+                self.begin(whose);
+                next.push((whose, sender));
+            }
+        }
+        next
+    }
+
+    /// Forgets the reads that wait no longer.
+    fn forget_gone(&mut self) {
+        for own in self.waiting_of.values_mut() {
+            own.retain(|it| !it.is_closed());
+        }
+        self.waiting_of.retain(|_, own| !own.is_empty());
+        self.order.retain(|it| self.waiting_of.contains_key(it));
+        self.waiting = self.waiting_of.values().map(VecDeque::len).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Whose = Some(TenantNo(1));
+    const B: Whose = Some(TenantNo(2));
+
+    fn now(turns: &Arc<Turns>, whose: Whose) -> Option<Turn> {
+        match turns.take(whose) {
+            Ok(Taken::Now(turn)) => Some(turn),
+            Ok(Taken::Later(_)) | Err(_) => None,
+        }
+    }
+
+    fn later(turns: &Arc<Turns>, whose: Whose) -> oneshot::Receiver<Turn> {
+        match turns.take(whose) {
+            Ok(Taken::Later(turn)) => turn,
+            Ok(Taken::Now(_)) | Err(_) => panic!("it has to wait"),
+        }
+    }
+
+    #[test]
+    fn a_tenant_leaves_a_quarter_of_the_readers_to_others() {
+        let turns = Turns::new(8, 100);
+        let held: Vec<Turn> = (0..6).map(|_| now(&turns, A).unwrap()).collect();
+        let mut waits = later(&turns, A);
+        let others = [now(&turns, B).unwrap(), now(&turns, None).unwrap()];
+        assert!(now(&turns, B).is_none(), "all eight read");
+        drop(others);
+        assert!(waits.try_recv().is_err(), "it has its six");
+        drop(held);
+        assert!(waits.try_recv().is_ok());
+        let state = turns.state();
+        assert!(state.running_of.is_empty() && state.order.is_empty());
+        drop(state);
+        let one = Turns::new(1, 100);
+        assert!(now(&one, A).is_some(), "one reader is for anybody");
+    }
+
+    #[test]
+    fn tenants_that_wait_read_in_turn() {
+        let turns = Turns::new(1, 100);
+        let held = now(&turns, A).unwrap();
+        let mut of_a: Vec<_> = (0..16).map(|_| later(&turns, A)).collect();
+        let mut of_b = later(&turns, B);
+        drop(held);
+        let first = of_a[0].try_recv().unwrap();
+        assert!(of_b.try_recv().is_err());
+        drop(first);
+        let second = of_b.try_recv().unwrap();
+        assert!(of_a[1].try_recv().is_err());
+        drop(second);
+        assert!(of_a[1].try_recv().is_ok());
+    }
+
+    #[test]
+    fn a_read_that_waits_no_longer_takes_no_turn_and_no_room() {
+        let turns = Turns::new(1, 2);
+        let held = now(&turns, A).unwrap();
+        let (gone, mut waits) = (later(&turns, A), later(&turns, B));
+        assert!(turns.take(B).is_err(), "two may wait");
+        drop(gone);
+        let mut more = later(&turns, B);
+        drop(held);
+        assert!(waits.try_recv().is_ok());
+        assert!(more.try_recv().is_ok());
+        let state = turns.state();
+        assert_eq!((state.running, state.waiting), (0, 0));
     }
 }

@@ -66,7 +66,7 @@ impl Api {
     #[must_use]
     pub fn refuse(self, refusal: Refusal) -> Response<Body> {
         let (status, message) = (refusal.status(), refusal.message());
-        let is_full = refusal == Refusal::Full;
+        let is_full = matches!(refusal, Refusal::Full | Refusal::AnswersFull);
         let mut response = match self {
             Self::KillBill => {
                 let mut response = Response::new(Body::from(kill_bill_error(refusal)));
@@ -104,6 +104,8 @@ fn retry_after_seconds() -> &'static str {
 pub enum Refusal {
     /// Too many requests are in progress, or too many connections open.
     Full,
+    /// Too many bytes of answers are not read yet, of this client or of all.
+    AnswersFull,
     /// The handler panicked: what it submitted may have been carried out.
     Bug,
     /// `Host` is missing, there twice, or no host.
@@ -116,7 +118,7 @@ impl Refusal {
     #[must_use]
     pub const fn status(self) -> StatusCode {
         match self {
-            Self::Full => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Full | Self::AnswersFull => StatusCode::SERVICE_UNAVAILABLE,
             Self::Bug => StatusCode::INTERNAL_SERVER_ERROR,
             Self::BadHost => StatusCode::BAD_REQUEST,
             Self::Encoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -126,7 +128,7 @@ impl Refusal {
     /// Its problem type (RFC 9457).
     const fn problem(self) -> &'static str {
         match self {
-            Self::Full => "overloaded",
+            Self::Full | Self::AnswersFull => "overloaded",
             Self::Bug => "internal-error",
             Self::BadHost => "invalid-host",
             Self::Encoded => "unsupported-encoding",
@@ -136,6 +138,10 @@ impl Refusal {
     const fn message(self) -> &'static str {
         match self {
             Self::Full => "The server is at its limit of requests in progress; nothing was done.",
+            Self::AnswersFull => {
+                "The answer is too long beside those that this client, its network or its tenant has not \
+                 read yet; it can be asked for again."
+            }
             Self::Bug => "Internal error; the request's outcome can be looked up.",
             Self::BadHost => "Header Host needs to be set once, as a host or host:port.",
             Self::Encoded => {
@@ -147,7 +153,7 @@ impl Refusal {
     /// The error class that Kill Bill's clients read.
     const fn class_name(self) -> &'static str {
         match self {
-            Self::Full => "java.util.concurrent.RejectedExecutionException",
+            Self::Full | Self::AnswersFull => "java.util.concurrent.RejectedExecutionException",
             Self::Bug => "java.lang.IllegalStateException",
             Self::BadHost => "java.lang.IllegalArgumentException",
             Self::Encoded => "javax.ws.rs.NotSupportedException",

@@ -16,6 +16,7 @@ use axum::middleware::{Next, from_fn};
 use axum::routing::future::RouteFuture;
 use domain::card_data::contains_pan;
 use engine::Reason;
+use engine::access::ClientAddress;
 use engine::client::{self, Client, Served};
 use futures_util::FutureExt;
 use futures_util::future::{CatchUnwind, Either, select};
@@ -24,10 +25,12 @@ use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use tower::Service;
 use uuid::Uuid;
-use web::refusal_log::is_worth_a_line;
-use web::{Network, client_address};
+use web::headers::mark_outcome_unknown;
+use web::refusal_log::{self, is_refusal, is_worth_a_line};
+use web::{AnswerBudget, Network, client_address};
 
 use super::admission::{Admission, Permit};
+use super::answer;
 use super::api::{Api, Refusal};
 use super::body::{Bodies, BodyGuard};
 use super::client_stream::ClientStream;
@@ -50,8 +53,13 @@ pub struct Front {
     pub requests: Requests,
     /// The limits of bodies.
     pub bodies: Arc<Bodies>,
+    /// The memory for answers that clients have not read.
+    pub answers: Arc<AnswerBudget>,
     /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<Network>,
+    /// Whether programs on this machine are exempt from the limits of strangers: where no proxy can be
+    /// among them.
+    pub exempts_local: bool,
 }
 
 /// Makes the matched route of each request its label in metrics and logs, so that there are few labels,
@@ -146,13 +154,16 @@ impl Connection {
         let (mut head, incoming) = request.into_parts();
         let from = client_address::address(self.peer, &head.headers, &self.front.trusted_proxies);
         head.extensions.insert(from);
-        head.extensions.insert(client_address::peer(self.peer, &head.headers));
+        let peer = client_address::peer(self.peer, &head.headers, self.front.exempts_local);
+        head.extensions.insert(peer);
         let (body, body_guard) = self.front.bodies.buffer(incoming, &head.headers, &self.timer);
         let in_progress = InProgress {
             front: Arc::clone(&self.front),
             api,
             method: head.method.clone(),
             uri: head.uri.clone(),
+            client: from,
+            watched: Arc::clone(&self.watched),
             given_id: head.headers.get(REQUEST_ID).filter(|id| is_fit(id)).cloned(),
             started,
             body_guard,
@@ -172,6 +183,7 @@ impl Connection {
             },
         };
         let answer = self.front.router.clone().call(Request::from_parts(head, body));
+        self.watched.begin();
         let answer = client::serve(Arc::clone(&self.watched), answer);
         (in_progress, Ok((AssertUnwindSafe(answer).catch_unwind(), permit)))
     }
@@ -191,6 +203,8 @@ struct InProgress {
     api: Api,
     method: Method,
     uri: Uri,
+    client: ClientAddress,
+    watched: Arc<Client>,
     given_id: Option<HeaderValue>,
     started: Instant,
     body_guard: BodyGuard,
@@ -199,14 +213,29 @@ struct InProgress {
 impl InProgress {
     fn answered<E>(&self, answer: Result<Result<Response<Body>, Infallible>, E>) -> Outcome {
         match answer {
-            Ok(Ok(response)) => match self.api {
-                Api::KillBill => Outcome::ByApi(response),
-                Api::Operations | Api::Native => Outcome::Here(response),
-            },
+            // Few read these, and they are wanted when there is room for nothing else.
+            Ok(Ok(response)) if self.api == Api::Operations => Outcome::Here(response),
+            Ok(Ok(response)) => {
+                let counted = answer::counted(&self.front.answers, self.client, response);
+                match (counted, self.api) {
+                    (Some(response), Api::KillBill) => Outcome::ByApi(response),
+                    (Some(response), Api::Operations | Api::Native) => Outcome::Here(response),
+                    (None, _) => self.without_room(),
+                }
+            }
             Ok(Err(infallible)) => match infallible {},
             // The panic hook has logged what and where; `report` logs for whom.
             Err(_) => Outcome::Here(self.api.refuse(Refusal::Bug)),
         }
+    }
+
+    /// There is no room for the answer. What a write did can be looked up.
+    fn without_room(&self) -> Outcome {
+        let mut response = self.api.refuse(Refusal::AnswersFull);
+        if self.method != Method::GET {
+            mark_outcome_unknown(response.headers_mut());
+        }
+        Outcome::Here(response)
     }
 
     /// A read whose client has gone; what it is answered is only counted.
@@ -238,7 +267,8 @@ impl InProgress {
                 requests.answered((api, route), response.status(), started.elapsed());
                 let id = self.given_id.unwrap_or_else(own_request_id);
                 response.headers_mut().insert(REQUEST_ID, id);
-                report((api, route), (&self.method, uri), started, &response);
+                let who = (self.client.network(), &*self.watched);
+                report((api, route), (&self.method, uri), who, started, &response);
                 response
             }
         }
@@ -265,19 +295,24 @@ fn own_request_id() -> HeaderValue {
 fn report(
     (api, route): (Api, &str),
     (method, uri): (&Method, &Uri),
+    (network, client): (IpAddr, &Client),
     started: Instant,
     response: &Response<Body>,
 ) {
     let status = response.status();
     let is_ours = status == StatusCode::INTERNAL_SERVER_ERROR
         || response.extensions().get::<Reason>().is_some_and(|reason| reason.is_fault());
-    let is_refused = is_worth_a_line(status);
+    let user = if is_refusal(status) { client.user() } else { None };
+    let is_refused = is_worth_a_line(status, network, user.is_some());
     if !is_ours && !is_refused && !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
     let request_id = response.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
     let request_id = request_id.filter(|id| !contains_pan(id));
-    let tenant = response.extensions().get::<domain::TenantNo>().map(|tenant| tenant.0);
+    let tenant = response.extensions().get::<domain::TenantNo>().copied();
+    let tenant = tenant.or_else(|| client.tenant()).map(|tenant| tenant.0);
+    let user = user.as_ref().map(|user| user.username.as_str());
+    let (network, reason) = (is_refused.then(|| network.to_string()), refusal_log::why(response));
     let path = uri.path();
     let (account, payment) = (id_after(path, "accounts"), id_after(path, "payments"));
     let ms = started.elapsed().as_millis();
@@ -286,6 +321,8 @@ fn report(
         ($level:ident, $message:literal) => {
             tracing::$level!(
                 request.id = request_id,
+                user,
+                network,
                 tenant,
                 account.id = account,
                 payment.id = payment,
@@ -293,6 +330,7 @@ fn report(
                 route,
                 api,
                 status,
+                reason,
                 ms,
                 $message
             )

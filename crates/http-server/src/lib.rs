@@ -2,6 +2,7 @@
 //! business.
 
 mod admission;
+mod answer;
 mod api;
 mod body;
 mod client_stream;

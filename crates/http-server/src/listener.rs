@@ -256,6 +256,9 @@ impl AcceptedStream {
                 () = tokio::time::sleep(next_check) => {}
             }
         }
+        if timer.is_read_too_slowly(timeouts.answer_bytes_per_second_min) {
+            metrics::counter!("faregate_refused_total", "reason" => "slow_readers").increment(1);
+        }
         tracing::debug!("connection timed out");
     }
 }

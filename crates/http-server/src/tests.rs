@@ -10,7 +10,7 @@ use axum::routing::get;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use web::NetworkPermits;
+use web::{AnswerBudget, NetworkPermits};
 
 use super::listener::{self, Incoming};
 use super::{Admission, Bodies, Front, Timeouts};
@@ -28,11 +28,18 @@ fn serve(
         admission,
         requests: Requests::new(),
         bodies: Bodies::new(1024, A_WHILE, 1024),
+        answers: AnswerBudget::new(1024, vec![]),
         trusted_proxies: vec![],
+        exempts_local: false,
     };
     let options = listener::ConnectionOptions {
         tls: None,
-        timeouts: Timeouts { idle: A_WHILE, headers: A_WHILE, body: A_WHILE },
+        timeouts: Timeouts {
+            idle: A_WHILE,
+            headers: A_WHILE,
+            body: A_WHILE,
+            answer_bytes_per_second_min: 0,
+        },
         headers_bytes_max: 8_192,
         connections_max: 10,
         networks: NetworkPermits::new(10, vec![]),

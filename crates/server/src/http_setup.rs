@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use http_server::{Admission, Bodies, Front, Requests, Sorter, Timeouts, listener};
 use tokio_rustls::TlsAcceptor;
-use web::NetworkPermits;
+use web::{AnswerBudget, NetworkPermits};
 
 use config::Config;
 
@@ -50,6 +50,7 @@ pub fn connection_options(
             idle: http.idle_timeout.0,
             headers: http.headers_timeout.0,
             body: http.body_timeout.0,
+            answer_bytes_per_second_min: http.answer_bytes_per_second_min,
         },
         headers_bytes_max: http.headers_bytes_max,
         connections_max,
@@ -85,28 +86,58 @@ impl Networks {
 }
 
 /// The limits of request bodies.
-pub fn bodies(config: &Config) -> Arc<Bodies> {
+fn bodies(config: &Config) -> Arc<Bodies> {
     let http = &config.http;
     Bodies::new(http.body_bytes_max, http.body_timeout.0, config.admission.bodies_bytes_max)
 }
 
+/// The memory for answers of this process: workers of flags have equal parts of it.
+fn answers(config: &Config) -> Arc<AnswerBudget> {
+    let bytes_max = config.admission.answers_bytes_max / (1 + config.flags.workers);
+    AnswerBudget::new(bytes_max, config.unlimited_networks())
+}
+
+/// What all requests of a process share.
+#[derive(Clone)]
+pub struct Memory {
+    pub admission: Admission,
+    pub bodies: Arc<Bodies>,
+    pub answers: Arc<AnswerBudget>,
+}
+
+impl Memory {
+    /// With the limits of the configuration.
+    pub fn new(config: &Config) -> Self {
+        let admission = Admission::new(config.admission.requests_max);
+        Self { admission, bodies: bodies(config), answers: answers(config) }
+    }
+}
+
 /// What every request passes before it gets to these APIs.
-pub fn front(config: &Config, admission: Admission, bodies: Arc<Bodies>, router: Router) -> Front {
+pub fn front(config: &Config, memory: Memory, router: Router) -> Front {
+    let Memory { admission, bodies, answers } = memory;
     Front {
         router,
         admission,
         requests: Requests::new(),
         bodies,
+        answers,
         trusted_proxies: config.access.trusted_proxies.clone(),
+        exempts_local: config.exempts_local(),
     }
 }
 
 /// How the APIs of feature flags are set up.
-pub fn flag_settings(config: &Config, networks: Arc<NetworkPermits>) -> ::flags::Settings {
+pub fn flag_settings(
+    config: &Config,
+    networks: Arc<NetworkPermits>,
+    answers: Arc<AnswerBudget>,
+) -> ::flags::Settings {
     ::flags::Settings {
         prefix: config.flags.path_prefix.clone(),
         environment_streams_max: config.flags.environment_streams_max,
         networks,
+        answers,
         rate_limits: config.flags.rate_limits,
         ..::flags::Settings::default()
     }

@@ -13,10 +13,10 @@ use engine::ports::{Queries, StoreError, UnresolvedCount};
 use engine::{Engine, Reason};
 use feature_flags::FlagCache;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use http_server::{Admission, Bodies};
 use metrics::Unit;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
+use crate::http_setup::Memory;
 use crate::logging;
 
 /// Upper ends of the buckets of everything measured in seconds.
@@ -32,8 +32,15 @@ const COMMANDS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Reasons of `faregate_refused_total` beside those of the engine.
-const OTHER_REFUSALS: [&str; 5] =
-    ["guessing", "grpc_calls", "network_connections", "network_streams", "environment_streams"];
+const OTHER_REFUSALS: [&str; 7] = [
+    "guessing",
+    "grpc_calls",
+    "network_connections",
+    "network_streams",
+    "environment_streams",
+    "answers",
+    "slow_readers",
+];
 
 /// How long an answer is given again: scrapers, however many, cause one read of the database in this
 /// time.
@@ -61,6 +68,7 @@ fn describe() {
     let counters = [
         ("faregate_requests_total", "Requests answered, by api, route and status."),
         ("faregate_refused_total", "Requests refused for lack of room, by reason."),
+        ("faregate_refusals_not_logged_total", "Refusals without a log line, by status."),
         ("faregate_payments_total", "Payment transactions answered, by status."),
         (
             "faregate_corrected_payments_total",
@@ -113,6 +121,9 @@ fn describe() {
     for reason in Reason::ALL.map(Reason::label).into_iter().chain(OTHER_REFUSALS) {
         metrics::counter!("faregate_refused_total", "reason" => reason).increment(0);
     }
+    for status in ["401", "403"] {
+        metrics::counter!("faregate_refusals_not_logged_total", "status" => status).increment(0);
+    }
     let seconds = [
         ("faregate_request_seconds", "Time to answer a request, by api and route."),
         ("faregate_commit_seconds", "One batch: load, execute, commit."),
@@ -131,6 +142,7 @@ fn describe() {
 const GAUGES: [(&str, &str); 33] = [
     ("faregate_requests_in_progress", "Requests in progress."),
     ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
+    ("faregate_answers_bytes", "Bytes of long answers that clients have not read."),
     ("faregate_connections", "Open connections."),
     ("faregate_grpc_calls_waiting", "gRPC calls that wait until others are executed."),
     ("faregate_flag_streams", "Open streams of feature flags, those of workers too."),
@@ -215,12 +227,13 @@ const SIGN_UP_GAUGES: [(&str, &str); 5] = [
     ("faregate_synthetic_probe_age_seconds", "Since the last synthetic registration ended."),
 ];
 
-/// Condenses histograms until the runtime ends.
+/// Condenses histograms, and logs how many refusals were not logged, until the runtime ends.
 pub async fn upkeep(handle: PrometheusHandle) {
     let mut tick = tokio::time::interval(UPKEEP);
     loop {
         tick.tick().await;
         handle.run_upkeep();
+        web::refusal_log::report_dropped();
     }
 }
 
@@ -228,10 +241,8 @@ pub async fn upkeep(handle: PrometheusHandle) {
 pub struct Exporter {
     pub handle: PrometheusHandle,
     pub engine: Engine,
-    /// Requests in progress.
-    pub admission: Admission,
-    /// Request bodies in memory.
-    pub bodies: Arc<Bodies>,
+    /// Requests in progress, their bodies and their answers.
+    pub memory: Memory,
     /// Streams of feature flags.
     pub streams: Streams,
     pub last: LastAnswer,
@@ -294,8 +305,9 @@ impl Exporter {
     async fn gauge_core(&self) {
         #[expect(clippy::cast_precision_loss, reason = "a metric")]
         let set = |name: &'static str, value: i64| metrics::gauge!(name).set(value as f64);
-        set("faregate_requests_in_progress", as_i64(self.admission.in_progress()));
-        set("faregate_request_bodies_bytes", as_i64(self.bodies.held_bytes()));
+        set("faregate_requests_in_progress", as_i64(self.memory.admission.in_progress()));
+        set("faregate_request_bodies_bytes", as_i64(self.memory.bodies.held_bytes()));
+        set("faregate_answers_bytes", as_i64(self.memory.answers.held_bytes()));
         set("faregate_flag_streams", as_i64(self.streams.count()));
         set("faregate_journal_head", self.engine.head().borrow().0);
         logging::export_losses();

@@ -21,7 +21,7 @@ use web::{NetworkPermits, Problem};
 
 use crate::error::Error;
 use crate::health::{self, Health};
-use crate::http_setup::{bodies, connection_options, front};
+use crate::http_setup::{Memory, connection_options, front};
 use crate::metrics::{self, Exporter};
 
 /// The file in the data directory with the token for metrics, where no other is configured.
@@ -125,7 +125,8 @@ impl Bound {
         let scrape = get(metrics::scrape).with_state(exporter);
         let routes = health_routes(health).route(METRICS, scrape);
         let routes = with_route_labels(routes).fallback(async || v1::Error::NoRoute);
-        let front = front(config, Admission::new(CONNECTIONS_MAX), bodies(config), routes);
+        let admission = Admission::new(CONNECTIONS_MAX);
+        let front = front(config, Memory { admission, ..Memory::new(config) }, routes);
         // Few, and from networks that operators alone can reach.
         let networks = NetworkPermits::new(CONNECTIONS_MAX, vec![]);
         let options = connection_options(config, None, (CONNECTIONS_MAX, networks), None);

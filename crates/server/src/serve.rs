@@ -29,11 +29,11 @@ use crate::health::Health;
 use crate::metrics::{self, Exporter, LastAnswer, Streams};
 use http_server::listener::Incoming;
 use http_server::tls::ServedCertificate;
-use http_server::{Admission, Bodies, listener, with_route_labels};
+use http_server::{listener, with_route_labels};
 
 use crate::background::all_of;
 use crate::http_setup::{
-    Networks, bodies, connection_options, connections_max, flag_settings, front,
+    Memory, Networks, connection_options, connections_max, flag_settings, front,
 };
 use crate::node::Node;
 use crate::process::survive_file_size_limit;
@@ -104,6 +104,20 @@ pub fn check(config: &Config, given: &Given) -> Result<Option<Arc<ServedCertific
     Ok(ServedCertificate::read(config.tls.files())?)
 }
 
+/// Says whom the limits of sign-up count.
+fn report_exempt(config: &Config) {
+    match config.exempts_local() {
+        true => tracing::info!(
+            "programs on this machine are exempt from the limits of sign-up, where they name no client: no other \
+             machine reaches the server, and no proxy is trusted"
+        ),
+        false => tracing::info!(
+            "the limits of sign-up count for this machine too: other machines reach the server, or a proxy is \
+             trusted"
+        ),
+    }
+}
+
 /// What to do next, for people who start it for the first time.
 fn next_steps(url: &str, config: &Config) -> String {
     let secrets = config.data_dir.join(first_start::CREDENTIALS);
@@ -168,6 +182,9 @@ impl Server {
             first_start::prepare(&node.engine, &node.access, given, keep).await?;
         }
         node.flags_are_read().await;
+        if node.sign_up.is_some() {
+            report_exempt(config);
+        }
         let (leaving, left) = watch::channel(false);
         let (stopping, stopped) = watch::channel(false);
         let data_dir = config.data_dir.clone();
@@ -176,7 +193,9 @@ impl Server {
         let upkeep = tokio::spawn(metrics::upkeep(recorder.clone()));
         let networks = Networks::new(config);
         let of_grpc = (&node, health.clone());
-        let grpc = grpc.map(|it| it.serve(config, of_grpc, networks.clone(), stopped.clone()));
+        let memory = Memory::new(config);
+        let limits = (networks.clone(), Arc::clone(&memory.answers));
+        let grpc = grpc.map(|it| it.serve(config, of_grpc, limits, stopped.clone()));
         let (grpc_url, grpc) = grpc.map(|it| (it.url, it.accepting)).unzip();
         let operations_url = operations.as_ref().map(operations::Bound::url);
         let (arrivals, workers) = port.arrivals(config, &node).await?;
@@ -194,6 +213,7 @@ impl Server {
             probe,
             token,
             streams,
+            memory,
         };
         let connections_max = connections_max(config, open_files_max, OPEN_FILES_OWN);
         let limits = (connections_max, connections);
@@ -256,6 +276,7 @@ impl Server {
         drop(self.certificate);
         self.probing.iter().for_each(JoinHandle::abort);
         self.node.stop(until.saturating_duration_since(Instant::now())).await;
+        web::refusal_log::report_dropped();
         let written = tokio::time::timeout(LAST_ANSWERS_WITHIN, self.accepting);
         if !drained && written.await.is_err() {
             tracing::warn!("connections are closed without an answer");
@@ -326,6 +347,7 @@ struct Web<'a> {
     token: Arc<Token>,
     /// Streams of feature flags by network.
     streams: Arc<NetworkPermits>,
+    memory: Memory,
 }
 
 impl Web<'_> {
@@ -337,11 +359,9 @@ impl Web<'_> {
         connections: (usize, Arc<NetworkPermits>),
         stopping: watch::Receiver<bool>,
     ) -> Vec<JoinHandle<()>> {
-        let admission = Admission::new(self.config.admission.requests_max);
-        let bodies = bodies(self.config);
-        let exporter = Arc::new(self.exporter(admission.clone(), Arc::clone(&bodies)));
+        let exporter = Arc::new(self.exporter());
         let router = self.router(&exporter);
-        let front = Arc::new(front(self.config, admission, bodies, router));
+        let front = Arc::new(front(self.config, self.memory.clone(), router));
         let options = connection_options(self.config, tls, connections, None);
         let main = tokio::spawn(listener::serve(arrivals, front, options, stopping.clone()));
         let operations =
@@ -349,13 +369,14 @@ impl Web<'_> {
         std::iter::once(main).chain(operations).collect()
     }
 
-    fn exporter(&self, admission: Admission, bodies: Arc<Bodies>) -> Exporter {
+    fn exporter(&self) -> Exporter {
         let streams = Streams {
             cache: Arc::clone(&self.node.flags),
             of_workers: Arc::clone(&self.of_workers),
         };
         let (handle, engine) = (self.recorder.clone(), self.node.engine.clone());
-        Exporter { handle, engine, admission, bodies, streams, last: LastAnswer::default() }
+        let memory = self.memory.clone();
+        Exporter { handle, engine, memory, streams, last: LastAnswer::default() }
     }
 
     fn router(&self, exporter: &Arc<Exporter>) -> Router {
@@ -388,7 +409,8 @@ impl Web<'_> {
         let (analytics, sealer) = (self.node.analytics.clone(), self.node.sealer.clone());
         let missing = self.config.flags.missing_attribute.rule();
         let cache = Arc::clone(&self.node.flags);
-        let flag_settings = flag_settings(self.config, Arc::clone(&self.streams));
+        let (streams, answers) = (Arc::clone(&self.streams), Arc::clone(&self.memory.answers));
+        let flag_settings = flag_settings(self.config, streams, answers);
         let write_locks = Arc::default();
         let webhooks = v1::webhooks::Settings {
             reach,

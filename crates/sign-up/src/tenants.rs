@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::TenantNo;
 use domain::tenant::Tenant;
 use engine::access::{Access, AccessError, ClientAddress};
-use engine::{Engine, Unavailable};
+use engine::{Engine, Unavailable, client};
 
 /// Finds tenants. Cheap to clone; clones share what is cached.
 #[derive(Clone)]
@@ -45,6 +45,25 @@ pub enum TenantError {
     /// The tenant could not be read.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
+}
+
+impl TenantError {
+    /// Whether it says nothing of the credentials: they cannot be checked now.
+    #[must_use]
+    pub const fn is_for_now(&self) -> bool {
+        match self {
+            Self::Access(AccessError::Unavailable(_) | AccessError::Throttled { .. })
+            | Self::Unavailable(_) => true,
+            Self::Access(
+                AccessError::Missing
+                | AccessError::Invalid
+                | AccessError::UnknownApiKey
+                | AccessError::WrongSecret
+                | AccessError::TenantInactive,
+            )
+            | Self::NotFound => false,
+        }
+    }
 }
 
 impl Tenants {
@@ -101,7 +120,10 @@ impl Tenants {
             }
         };
         match configured.tenant.ok_or(TenantError::NotFound)? {
-            (no, true) => Ok(no),
+            (no, true) => {
+                client::serves(no);
+                Ok(no)
+            }
             (_, false) => Err(AccessError::TenantInactive.into()),
         }
     }

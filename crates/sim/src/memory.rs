@@ -535,6 +535,11 @@ impl Tables {
             Read::TenantValue(tenant, key) => {
                 copy((*tenant, key.clone()), &self.tenant_values, &mut state.tenant_values);
             }
+            Read::TenantValuesBytes(tenant) => {
+                let own = self.tenant_values.values().filter(|it| it.tenant == *tenant);
+                let bytes = own.map(TenantValue::counted_bytes).sum();
+                state.tenant_values_bytes.insert(*tenant, bytes);
+            }
             Read::User(name) => copy(name.clone(), &self.users, &mut state.users),
             Read::Role(name) => copy(name.clone(), &self.roles, &mut state.roles),
             Read::Environment(tenant, id) => {

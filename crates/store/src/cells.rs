@@ -117,6 +117,15 @@ impl Cells<'_> {
         u32::try_from(count).map_err(|_| self.corrupt("is no count"))
     }
 
+    /// A number of bytes.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`]: it is negative.
+    pub fn length(&mut self) -> Result<u64, StoreError> {
+        let length = self.int()?;
+        u64::try_from(length).map_err(|_| self.corrupt("is no length"))
+    }
+
     /// An amount.
     ///
     /// # Errors

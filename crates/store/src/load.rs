@@ -83,6 +83,8 @@ static SELECT_TRANSACTION: LazyLock<String> = LazyLock::new(|| PAYMENT_TRANSACTI
 static SELECT_TENANT: LazyLock<String> = LazyLock::new(|| TENANT.select("WHERE no = ?1"));
 static SELECT_VALUE: LazyLock<String> =
     LazyLock::new(|| TENANT_VALUE.select("WHERE tenant = ?1 AND name = ?2"));
+const VALUES_BYTES: &str = "SELECT COALESCE(CAST(sum(counted_bytes) AS BIGINT), 0) \
+    FROM tenant_value WHERE tenant = ?1 AND value IS NOT NULL";
 static SELECT_USER: LazyLock<String> = LazyLock::new(|| APP_USER.select("WHERE username = ?1"));
 static SELECT_ROLE: LazyLock<String> = LazyLock::new(|| ROLE.select("WHERE name = ?1"));
 static SELECT_ENVIRONMENT: LazyLock<String> = LazyLock::new(|| ENVIRONMENT.select(BY_ID));
@@ -173,6 +175,8 @@ struct Wanted<'a> {
     claims: Vec<&'a ClaimKey>,
     tenants: Vec<TenantNo>,
     values: Vec<(TenantNo, &'a str)>,
+    /// Tenants whose values are counted.
+    values_bytes: Vec<TenantNo>,
     users: Vec<&'a str>,
     roles: Vec<&'a str>,
     environments: Vec<(TenantNo, EnvironmentId)>,
@@ -211,6 +215,7 @@ impl<'a> Wanted<'a> {
             Read::Claim(key) => self.claims.push(key),
             Read::Tenant(no) => self.tenants.push(*no),
             Read::TenantValue(tenant, key) => self.values.push((*tenant, key)),
+            Read::TenantValuesBytes(tenant) => self.values_bytes.push(*tenant),
             Read::User(username) => self.users.push(username),
             Read::Role(name) => self.roles.push(name),
             Read::Environment(tenant, id) => self.environments.push((*tenant, *id)),
@@ -551,6 +556,10 @@ fn load_named(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result
         let found =
             reader.query_one(&SELECT_VALUE, &[tenant.into(), key.into()], rows::tenant_value)?;
         state.tenant_values.insert((tenant, key.to_owned()), found);
+    }
+    for &tenant in &wanted.values_bytes {
+        let counted = reader.query_one(VALUES_BYTES, &[tenant.into()], |cells| cells.length())?;
+        state.tenant_values_bytes.insert(tenant, counted.unwrap_or_default());
     }
     for &username in &wanted.users {
         let found = reader.query_one(&SELECT_USER, &[username.into()], rows::user)?;

@@ -119,13 +119,14 @@ fn previous_secret(cells: &mut Cells<'_>) -> Result<Option<PreviousSecret>, Stor
     Ok(hash.zip(until).map(|(hash, until)| PreviousSecret { hash, until }))
 }
 
-pub(crate) fn tenant_value_row(it: &TenantValue) -> [Value<'_>; 5] {
+pub(crate) fn tenant_value_row(it: &TenantValue) -> [Value<'_>; 6] {
     [
         it.tenant.into(),
         (&it.key).into(),
         it.id.into(),
         it.value.as_ref().into(),
         it.revision.seq.into(),
+        it.counted_bytes().cast_signed().into(),
     ]
 }
 
@@ -137,6 +138,8 @@ pub fn tenant_value(cells: &mut Cells<'_>) -> Result<TenantValue, StoreError> {
     cells.of(&tables::TENANT_VALUE);
     let (tenant, key) = (cells.tenant()?, cells.string()?);
     let (id, value, revision) = (cells.entity()?, cells.opt_string()?, cells.revision()?);
+    // It follows from the rest.
+    cells.skip(1);
     Ok(TenantValue { tenant, id, key, value, revision })
 }
 
@@ -486,7 +489,7 @@ pub fn posting(cells: &mut Cells<'_>) -> Result<(Seq, Posting), StoreError> {
     Ok((seq, posting))
 }
 
-pub(crate) fn environment_row(it: &Environment) -> [Value<'_>; 12] {
+pub(crate) fn environment_row(it: &Environment) -> [Value<'_>; 13] {
     [
         it.tenant.into(),
         it.id.into(),
@@ -500,6 +503,7 @@ pub(crate) fn environment_row(it: &Environment) -> [Value<'_>; 12] {
         it.revision.seq.into(),
         it.changes_need_approval.into(),
         i64::from(it.changes_waiting).into(),
+        it.definitions_bytes.cast_signed().into(),
     ]
 }
 
@@ -522,6 +526,7 @@ pub fn environment(cells: &mut Cells<'_>) -> Result<Environment, StoreError> {
         revision: cells.revision()?,
         changes_need_approval: cells.flag()?,
         changes_waiting: cells.count()?,
+        definitions_bytes: cells.length()?,
     })
 }
 

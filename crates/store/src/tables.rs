@@ -297,13 +297,17 @@ pub static TENANT_VALUE: Table = Table {
         id("id").fixed(),
         text("value").null(),
         int("seq"),
+        int("counted_bytes"),
         CHECK_MADE,
         CHECK_NOW,
     ],
-    indexes: &[Index {
-        only: Some("value IS NOT NULL"),
-        ..index("tenant_value_in_use", "name, tenant")
-    }],
+    indexes: &[
+        Index { only: Some("value IS NOT NULL"), ..index("tenant_value_in_use", "name, tenant") },
+        Index {
+            only: Some("value IS NOT NULL"),
+            ..index("tenant_value_bytes", "tenant, counted_bytes")
+        },
+    ],
     ..CLUSTERED
 };
 

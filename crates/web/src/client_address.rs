@@ -19,11 +19,11 @@ const HANDED_ON: [HeaderName; 4] = [
     HeaderName::from_static("via"),
 ];
 
-/// Whether the peer is a program on this machine. A local proxy that adds no header cannot be
-/// distinguished from one.
-pub fn peer(peer: IpAddr, headers: &HeaderMap) -> Peer {
+/// Whether the peer is a program on this machine that asks for itself, where such are exempt from limits. A local
+/// proxy that adds no header cannot be distinguished from one: exempt none where others reach the server.
+pub fn peer(peer: IpAddr, headers: &HeaderMap, exempts_local: bool) -> Peer {
     let is_handed_on = || HANDED_ON.iter().any(|name| headers.contains_key(name));
-    Peer { is_local: peer.to_canonical().is_loopback() && !is_handed_on() }
+    Peer { is_local: exempts_local && peer.to_canonical().is_loopback() && !is_handed_on() }
 }
 
 /// The last address on the request's path that is not a trusted proxy. A client can forge the
@@ -87,7 +87,9 @@ mod tests {
             if let Some(name) = header {
                 headers.insert(name, "127.0.0.1".parse().unwrap());
             }
-            let is_local = peer(from.parse().unwrap(), &headers).is_local;
+            let local = |exempts| peer(from.parse().unwrap(), &headers, exempts).is_local;
+            assert!(!local(false), "{from} {header:?}");
+            let is_local = local(true);
             assert_eq!(is_local, expected, "{from} {header:?}");
         };
         check("127.0.0.1", None, true);

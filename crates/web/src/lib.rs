@@ -3,6 +3,7 @@
 //!
 //! APIs decode and encode; code that two of them need is here, so that it has one behaviour.
 
+pub mod answer_budget;
 pub mod body;
 pub mod card_data;
 pub mod client_address;
@@ -16,6 +17,7 @@ pub mod problem;
 pub mod query;
 pub mod refusal_log;
 
+pub use answer_budget::{AnswerAccount, AnswerBudget, AnswerPermit};
 pub use body::BodyError;
 pub use fingerprint::fingerprint;
 pub use network::Network;

@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 
 use crate::BodyError;
 use crate::headers::mark_outcome_unknown;
+use crate::refusal_log::{Why, is_refusal};
 
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -46,6 +47,7 @@ pub struct Problem {
     location: Option<String>,
     retry_after: Option<Duration>,
     reason: Option<Reason>,
+    permission: Option<&'static str>,
     challenge: &'static str,
 }
 
@@ -111,6 +113,7 @@ impl Problem {
             location: None,
             retry_after: None,
             reason: None,
+            permission: None,
             challenge: BASIC_CHALLENGE,
         }
     }
@@ -155,6 +158,12 @@ impl Problem {
     #[must_use]
     pub fn reason(self, reason: Reason) -> Self {
         Self { reason: Some(reason), ..self }
+    }
+
+    /// The permission that its caller lacks, for the log.
+    #[must_use]
+    pub fn lacks(self, permission: &'static str) -> Self {
+        Self { permission: Some(permission), ..self }
     }
 
     /// Sets `WWW-Authenticate` of a 401; [`BASIC_CHALLENGE`] by default.
@@ -273,6 +282,14 @@ impl IntoResponse for Problem {
         if let Some(retry_after) = self.retry_after {
             headers.insert(header::RETRY_AFTER, retry_after.as_secs().max(1).into());
         }
+        if is_refusal(self.status) {
+            let why = match self.permission {
+                Some(permission) => format!("{}: {permission}", self.name).into(),
+                None => self.name.into(),
+            };
+            response.extensions_mut().insert(Why(why));
+        }
+        let headers = response.headers_mut();
         if let Some(reason) = self.reason {
             if reason.leaves_outcome_unknown() {
                 mark_outcome_unknown(headers);

@@ -4,6 +4,7 @@
 //! Archived flags are left out. A flag whose rollout has no part for the user has no value: the
 //! client uses the default in its code.
 
+mod bulk;
 mod context;
 pub(crate) mod events;
 mod outcome;
@@ -29,6 +30,7 @@ use web::headers::bearer;
 
 use crate::reply::{self, Refusal, read_body};
 use crate::state::ApiState;
+use bulk::Bulk;
 use refusal::OfrepRefusal;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -38,9 +40,8 @@ const EXPOSED: HeaderValue = HeaderValue::from_static("ETag");
 /// How long a page in the background should listen, in seconds.
 const INACTIVITY_SECONDS: u32 = 120;
 
-/// Capacity for a flag of a bulk response, and for what is around the flags.
+/// Capacity for a flag.
 const FLAG_BYTES: usize = 192;
-const ENVELOPE_BYTES: usize = 384;
 
 /// How many bytes of a hash an ETag has.
 const ETAG_BYTES: usize = 18;
@@ -77,7 +78,7 @@ pub(crate) async fn one(
     match outcome::write(&mut out, &evaluation) {
         Ok(()) => {
             count(&mut environment.tally(), flag, &evaluation, now_ms());
-            Ok(reply::json(StatusCode::OK, out))
+            Ok(reply::of(environment, out))
         }
         Err(unusable) => {
             Ok(failure(StatusCode::BAD_REQUEST, Some(&key), unusable.code_and_details()))
@@ -105,39 +106,8 @@ pub(crate) async fn all(
     if has_etag(&headers, &etag) {
         return Ok(with_etag(reply::response(StatusCode::NOT_MODIFIED, Body::empty()), &etag));
     }
-    let mut out = Vec::with_capacity(ENVELOPE_BYTES + state.flags().count() * FLAG_BYTES);
-    out.extend_from_slice(br#"{"flags":["#);
-    let active = state.flags().filter(|(flag, _)| !flag.flag().is_archived);
-    let (mut counted, now_ms) = (vec![], now_ms());
-    for (number, (flag, _)) in active.enumerate() {
-        if number > 0 {
-            out.push(b',');
-        }
-        let evaluation = state.snapshot.evaluate_flag(flag, &user);
-        match outcome::write(&mut out, &evaluation) {
-            Ok(()) => counted.push((flag, evaluation)),
-            Err(unusable) => {
-                write_failure(&mut out, Some(&flag.flag().key), unusable.code_and_details());
-            }
-        }
-    }
-    // All at once: evaluating does not hold the lock.
-    let mut tally = environment.tally();
-    counted.iter().for_each(|(flag, evaluation)| count(&mut tally, flag, evaluation, now_ms));
-    drop(tally);
-    out.extend_from_slice(br#"],"metadata":{"version":"#);
-    write_json(&mut out, &*state.version);
-    out.extend_from_slice(br#"},"eventStreams":[{"type":"sse","endpoint":{"requestUri":"#);
-    let of_user = match state.asks_for_entitled {
-        true => format!("?user={}", grant.digest.seal_user(&user.key_id)),
-        false => String::new(),
-    };
-    let prefix = &api.settings.prefix;
-    write_json(&mut out, &format!("{prefix}/ofrep/v1/events/{}{of_user}", grant.channel));
-    out.extend_from_slice(br#"},"inactivityDelaySec":"#);
-    write_json(&mut out, &INACTIVITY_SECONDS);
-    out.extend_from_slice(b"}]}");
-    Ok(with_etag(reply::json(StatusCode::OK, out), &etag))
+    let bulk = Bulk::new(api, Arc::clone(&grant), Arc::clone(&state), user);
+    Ok(with_etag(reply::of(environment, bulk.body()), &etag))
 }
 
 /// Counts an evaluation that gave a value, as an SDK of FeatBit reports its own.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use feature_flags::CachedEnvironment;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
@@ -12,7 +13,9 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 use web::BodyError;
+use web::answer_budget;
 use web::body::read_limited;
+use web::refusal_log::Why;
 
 /// How long a browser may cache a preflight response, in seconds.
 const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("600");
@@ -52,6 +55,10 @@ impl IntoResponse for Refusal {
         if !reason.is_empty() {
             response.headers_mut().insert(CONTENT_TYPE, TEXT);
         }
+        if matches!(self, Self::Unauthorized) {
+            let why = "the secret is missing, unknown, expired or of another kind";
+            response.extensions_mut().insert(Why(why.into()));
+        }
         let retry_after_s = match self {
             Self::Unavailable => Some(1),
             Self::TooMany(wait) => Some(wait.as_secs() + 1),
@@ -78,6 +85,13 @@ pub(crate) fn response(status: StatusCode, body: impl Into<Body>) -> Response {
 pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = response(status, body);
     response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+/// A response in JSON with the tenant whose environment it is of, for the limits of its bytes.
+pub(crate) fn of(environment: &CachedEnvironment, body: impl Into<Body>) -> Response {
+    let mut response = json(StatusCode::OK, body);
+    answer_budget::name_tenant(&mut response, Some(environment.tenant()));
     response
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use feature_flags::RateLimits;
-use web::NetworkPermits;
+use web::{AnswerBudget, NetworkPermits};
 
 /// Bounds and timeouts of the APIs.
 #[derive(Clone, Debug)]
@@ -41,6 +41,8 @@ pub struct Settings {
     pub environment_streams_max: usize,
     /// How many streams one network may have open, here and by other APIs.
     pub networks: Arc<NetworkPermits>,
+    /// The memory for what clients have not read, here and of other APIs.
+    pub answers: Arc<AnswerBudget>,
     /// How often a secret may be used.
     pub rate_limits: RateLimits,
 }
@@ -63,6 +65,7 @@ impl Default for Settings {
             insights_bytes_max: 2 * 1_024 * 1_024,
             environment_streams_max: usize::MAX,
             networks: NetworkPermits::new(usize::MAX, vec![]),
+            answers: AnswerBudget::new(usize::MAX, vec![]),
             rate_limits: RateLimits::default(),
         }
     }

@@ -23,6 +23,7 @@ use http::header::{
 };
 use http::{Extensions, HeaderValue, Method, StatusCode};
 use hyper::upgrade::OnUpgrade;
+use web::headers::client_address;
 use web::query::Query;
 
 use crate::state::ApiState;
@@ -52,7 +53,7 @@ pub(crate) async fn open(State(api): State<Arc<ApiState>>, mut request: Request)
     let grant = authenticate(&api, parts.uri.query().unwrap_or_default()).await;
     let (upgrade, timeouts) = (handshake.upgrade, Arc::clone(&api.timeouts));
     let begun = grant.and_then(|grant| {
-        let permits = permits(&api, &parts.extensions)?;
+        let permits = permits(&api, (&grant, &parts.extensions))?;
         let streams_max = api.settings.environment_streams_max;
         let conversation = Conversation::begin(&api.cache, grant, Arc::default(), streams_max);
         let reason = "the environment has too many streams";
@@ -77,14 +78,25 @@ pub(crate) async fn open(State(api): State<Arc<ApiState>>, mut request: Request)
 }
 
 /// The permits of another socket: of all, and of its network.
-fn permits(api: &ApiState, extensions: &Extensions) -> Result<SocketPermits, Refused> {
+fn permits(
+    api: &ApiState,
+    (grant, extensions): (&Grant, &Extensions),
+) -> Result<SocketPermits, Refused> {
     let network = api.network_permit(extensions).ok_or(Refused {
         code: close::TRY_AGAIN_LATER,
         reason: "its network has too many streams",
     })?;
     let of_all = api.cache.connections.acquire(api.settings.sockets_max);
     let of_all = of_all.ok_or(Refused { code: close::UNAVAILABLE, reason: "too many streams" })?;
-    Ok((of_all, network))
+    let answers = match grant.kind() {
+        // What servers read is encoded once for all of them.
+        SecretKind::Server => None,
+        SecretKind::Client | SecretKind::RelayProxy => {
+            let tenant = grant.environments().first().map(|it| it.tenant());
+            Some(Box::new(api.settings.answers.account(client_address(extensions), tenant)))
+        }
+    };
+    Ok(SocketPermits { _of_all: of_all, _network: network, answers })
 }
 
 /// A valid request for a WebSocket.

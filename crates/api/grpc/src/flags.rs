@@ -16,13 +16,14 @@ use hyper::body::Incoming;
 use tonic::{Request, Response, Status};
 use tower::util::BoxCloneSyncService;
 use tower::{Service as _, service_fn};
-use web::{NetworkPermit, NetworkPermits};
+use web::{AnswerBudget, NetworkPermit, NetworkPermits};
 
 use crate::api::flag_service_server::{FlagService, FlagServiceServer};
 use crate::api::flag_value::Value;
 use crate::api::{
     EvaluateRequest, EvaluateResponse, FlagUser, FlagValue, WatchRequest, WatchResponse,
 };
+use crate::counted::counted;
 use crate::{FlagCalls, Refusal};
 
 /// How many keys a request may name: as many as an environment has flags.
@@ -41,12 +42,13 @@ struct Flags {
 const WATCH: &str = "/faregate.v1.FlagService/Watch";
 
 /// The service on a cache. A secret is looked up, and its use counted, before the message is read; `streams`
-/// counts the watches of a network, with its streams of other APIs.
+/// counts the watches of a network, with its streams of other APIs, and `answers` what clients have not read.
 #[must_use]
 pub fn service(
     cache: Arc<FlagCache>,
     (limits, rate_limits): (WatchLimits, RateLimits),
-    (streams, message_bytes_max): (Arc<NetworkPermits>, usize),
+    (streams, answers): (Arc<NetworkPermits>, Arc<AnswerBudget>),
+    message_bytes_max: usize,
 ) -> FlagCalls {
     let reader = Arc::new(FlagReader::new(cache, limits));
     let service = FlagServiceServer::new(Flags { reader: Arc::clone(&reader) })
@@ -69,11 +71,15 @@ pub fn service(
             }
             Ok(grant)
         });
+        let answers = Arc::clone(&answers);
         async move {
             match grant {
                 Ok(grant) => {
+                    let tenant = grant.environments().first().map(|it| it.tenant());
+                    let account = answers.account(client(request.extensions()), tenant);
                     request.extensions_mut().insert(grant);
-                    service.call(request).await
+                    let response = service.call(request).await?;
+                    Ok(response.map(|body| counted(account, body)))
                 }
                 Err(status) => Ok(status.into_http()),
             }
@@ -129,12 +135,15 @@ fn stream_permit(
     streams: &Arc<NetworkPermits>,
     extensions: &Extensions,
 ) -> Result<StreamPermit, Status> {
-    let client = extensions.get().copied().unwrap_or(ClientAddress::UNKNOWN);
-    let Some(permit) = streams.acquire(client) else {
+    let Some(permit) = streams.acquire(client(extensions)) else {
         metrics::counter!("faregate_refused_total", "reason" => "network_streams").increment(1);
         return Err(Refusal::Full.into());
     };
     Ok(Arc::new(permit))
+}
+
+fn client(extensions: &Extensions) -> ClientAddress {
+    extensions.get().copied().unwrap_or(ClientAddress::UNKNOWN)
 }
 
 /// The secret of a call: `X-API-Key`, or `Authorization` with or without `Bearer`.

@@ -10,6 +10,7 @@ pub mod api;
 mod balances;
 mod call;
 mod call_window;
+mod counted;
 mod deadline;
 mod entitlements;
 mod fields;

@@ -70,6 +70,10 @@ impl CallMetrics {
 }
 
 impl Method {
+    pub(crate) const fn path(&self) -> &'static str {
+        self.path
+    }
+
     /// Counts a call.
     pub(crate) fn record(&self, code: Code, duration: Duration) {
         let number = i32::from(code);

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
+use engine::client::{self, Client};
 use futures_util::FutureExt;
+use http::StatusCode;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use tonic::body::Body;
@@ -23,6 +25,7 @@ use tonic_health::server::{HealthReporter, HealthService};
 use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt};
 use web::NetworkPermits;
+use web::refusal_log::is_worth_a_line;
 
 use crate::accounts::Accounts;
 use crate::anonymous_streams::{AnonymousStreams, ConnectionStreams};
@@ -261,18 +264,19 @@ async fn serve_call(
 ) -> Result<Response, Infallible> {
     let started = Instant::now();
     let method = inner.metrics.method(request.uri().path());
+    let (from, caller) =
+        ((inner.client_of)(peer, request.headers()), Arc::new(Client::new(|| false)));
     let serving = async {
         let Some(_permit) = CallPermit::acquire(&inner) else { return Err(Refusal::Full) };
         let timeout = deadline::of(request.headers())?;
         let serving = async {
-            let client = (inner.client_of)(peer, request.headers());
             if matches!(target, Target::Flags) {
-                request.extensions_mut().insert(client);
+                request.extensions_mut().insert(from);
                 let response = inner.flags.clone().oneshot(request).await;
                 return Ok(response.unwrap_or_else(|never| match never {}));
             }
             let authenticated =
-                Authenticated::of(&inner.context.access, client, request.headers()).await?;
+                Authenticated::of(&inner.context.access, from, request.headers()).await?;
             request.extensions_mut().insert(authenticated);
             let waits_by_design = inner.context.simulates_work
                 && matches!(target, Target::Balances)
@@ -295,6 +299,8 @@ async fn serve_call(
                 false => inner.window.run(&backlog, executing).await,
             }
         };
+        // Its reads are its tenant's.
+        let serving = client::serve(Arc::clone(&caller), serving);
         // The panic hook logs the message and the location.
         let serving = AssertUnwindSafe(serving).catch_unwind();
         match tokio::time::timeout(timeout, serving).await {
@@ -305,8 +311,27 @@ async fn serve_call(
         }
     };
     let response = serving.await.unwrap_or_else(refused);
-    method.record(code(&response), started.elapsed());
+    let code = code(&response);
+    method.record(code, started.elapsed());
+    log_refusal(code, method.path(), from.network(), &caller);
     Ok(response)
+}
+
+/// Logs a refusal for want of credentials or rights.
+fn log_refusal(code: Code, route: &str, network: IpAddr, client: &Client) {
+    let status = match code {
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::PermissionDenied => StatusCode::FORBIDDEN,
+        _ => return,
+    };
+    let user = client.user();
+    if !is_worth_a_line(status, network, user.is_some()) {
+        return;
+    }
+    let user = user.as_ref().map(|user| user.username.as_str());
+    let tenant = client.tenant().map(|tenant| tenant.0);
+    let reason = code.description();
+    tracing::info!(user, %network, tenant, route, api = "grpc", reason, "request refused");
 }
 
 /// Receives a call's message before it takes a place in the window: neither a client that does not send it

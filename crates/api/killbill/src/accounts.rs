@@ -274,6 +274,10 @@ impl RowFormat for ReadOptions {
         Ok(Self { audit: AuditLevel::of(query)?, balance, cba })
     }
 
+    fn reads_audit(self) -> bool {
+        self.audit != AuditLevel::None
+    }
+
     fn with_audit(
         self,
         queries: &dyn Queries,

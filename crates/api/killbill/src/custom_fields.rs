@@ -107,6 +107,10 @@ impl RowFormat for ReadOptions {
         Ok(Self { audit: AuditLevel::of(call.query())? })
     }
 
+    fn reads_audit(self) -> bool {
+        self.audit != AuditLevel::None
+    }
+
     fn with_audit(
         self,
         queries: &dyn Queries,

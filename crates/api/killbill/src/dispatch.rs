@@ -16,8 +16,8 @@ use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use percent_encoding::percent_decode_str;
-use web::card_data;
 use web::headers::client_address;
+use web::{answer_budget, card_data};
 
 use crate::KillBillApi;
 use crate::call::Call;
@@ -38,6 +38,7 @@ pub(crate) async fn serve(
     let (parts, body) = request.into_parts();
     let echo = request::request_id(&parts.headers).cloned();
     let (method, uri) = (parts.method.clone(), parts.uri.clone());
+    let network = client_address(&parts.extensions).network();
     let mut tenant_no = None;
     // Boxed: the future is large and ends before the handler begins, which may wait for a gateway.
     let admitted = Box::pin(admit(api, (&resource, id), (parts, body), &mut tenant_no)).await;
@@ -53,8 +54,10 @@ pub(crate) async fn serve(
     let by_client = echo.is_some();
     let echo = echo.unwrap_or_else(|| own_request_id(id));
     response.headers_mut().insert(REQUEST_ID, echo);
+    answer_budget::name_tenant(&mut response, tenant_no);
     resource.metrics().record(response.status(), started.elapsed());
-    RequestLog { id, by_client, tenant_no, method, path: uri.path(), resource: &resource, started }
+    let path = uri.path();
+    RequestLog { id, by_client, tenant_no, network, method, path, resource: &resource, started }
         .write(&response, is_fault);
     response
 }

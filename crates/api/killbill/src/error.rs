@@ -15,6 +15,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use web::BodyError;
 use web::headers::mark_outcome_unknown;
+use web::refusal_log::Why;
 
 use self::rejection::invalid_parameter;
 pub(crate) use self::rejection::{no_such_payment, no_tag_definition};
@@ -310,6 +311,36 @@ impl Failure {
 
     /// The response to a request for `path`.
     pub(crate) fn into_response(self, path: &str) -> Response {
+        let why = self.why();
+        let mut response = self.render(path);
+        if let Some(why) = why {
+            response.extensions_mut().insert(Why(why));
+        }
+        response
+    }
+
+    /// Why credentials or rights are not enough, for the log.
+    fn why(&self) -> Option<Cow<'static, str>> {
+        match self {
+            Self::Unauthenticated => Some("user or password is missing or wrong".into()),
+            Self::Container { status: StatusCode::UNAUTHORIZED, .. } => {
+                Some("the tenant's API key or secret is missing or wrong".into())
+            }
+            Self::Problem(problem) if problem.cause_class == Some(class::AUTHORIZATION) => {
+                Some(problem.message.clone().into())
+            }
+            Self::Throttled { .. }
+            | Self::Container { .. }
+            | Self::NotAcceptable
+            | Self::MethodNotAllowed { .. }
+            | Self::Problem(_)
+            | Self::Body(_)
+            | Self::Refused(_)
+            | Self::Unavailable(_) => None,
+        }
+    }
+
+    fn render(self, path: &str) -> Response {
         match self {
             Self::Unauthenticated => {
                 let mut response = empty(StatusCode::UNAUTHORIZED);

@@ -1,14 +1,16 @@
 //! The log line of a request: ids, never contents.
 
+use std::net::IpAddr;
 use std::time::Instant;
 
 use axum::response::Response;
 use domain::card_data::contains_pan;
 use domain::{RequestId, TenantNo};
+use engine::client;
 use http::Method;
 use tracing::Level;
 use uuid::Uuid;
-use web::refusal_log::is_worth_a_line;
+use web::refusal_log::{self, is_refusal, is_worth_a_line};
 
 use crate::request::{REQUEST_ID, parameter};
 use crate::route::Resource;
@@ -21,6 +23,8 @@ pub(crate) struct RequestLog<'a> {
     pub(crate) by_client: bool,
     /// `None` if the route has no tenant, or the request was refused before its tenant was known.
     pub(crate) tenant_no: Option<TenantNo>,
+    /// The network that it came from.
+    pub(crate) network: IpAddr,
     pub(crate) method: Method,
     /// Only ids of it are logged: search texts are personal data.
     pub(crate) path: &'a str,
@@ -33,7 +37,9 @@ impl RequestLog<'_> {
     /// info, and everything else (other refusals, declines, failures of gateways, unserved routes) at the
     /// level debug.
     pub(crate) fn write(&self, response: &Response, is_fault: bool) {
-        let is_refused = is_worth_a_line(response.status());
+        let is_refusal = is_refusal(response.status());
+        let user = if is_refusal { client::current().and_then(|it| it.user()) } else { None };
+        let is_refused = is_worth_a_line(response.status(), self.network, user.is_some());
         if !is_fault && !is_refused && !tracing::enabled!(Level::DEBUG) {
             return;
         }
@@ -44,18 +50,24 @@ impl RequestLog<'_> {
         let account = id_of(template, path, "accountId");
         let payment = id_of(template, path, "paymentId");
         let (method, status) = (&self.method, response.status().as_u16());
+        let user = user.as_ref().map(|user| user.username.as_str());
+        let network = is_refused.then(|| self.network.to_string());
+        let reason = refusal_log::why(response);
         let ms = self.started.elapsed().as_millis();
         macro_rules! log {
             ($level:ident, $message:literal) => {
                 tracing::$level!(
                     request.id = %id,
                     request.given = given,
+                    user,
+                    network,
                     tenant,
                     account.id = account,
                     payment.id = payment,
                     %method,
                     route = template,
                     status,
+                    reason,
                     ms,
                     $message
                 )

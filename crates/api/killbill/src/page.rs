@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use domain::{AccountId, AccountRejection, Rejection, TenantNo};
-use engine::ports::{Page, Paged, Queries, ROWS_MAX, StoreError};
+use engine::ports::{Page, Paged, Queries, ROWS_BESIDE_OTHERS_MAX, ROWS_MAX, StoreError};
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
@@ -19,6 +19,9 @@ const LIMIT_DEFAULT: u64 = 100;
 
 /// The most rows of a page; a larger `limit` is lowered to it.
 const LIMIT_MAX: u64 = ROWS_MAX;
+
+/// The most rows that are read beside others' reads where more is read for each of them, such as its audit.
+const AUDITED_ROWS_BESIDE_OTHERS_MAX: u64 = 100;
 
 /// The most rows that a page skips: they are read, too.
 const OFFSET_MAX: u64 = 1_000_000;
@@ -61,6 +64,9 @@ pub(crate) trait RowFormat: Copy + Send + 'static {
     /// 400 if a parameter is invalid.
     fn of(call: &Call) -> Result<Self, Failure>;
 
+    /// Whether more is read for each row.
+    fn reads_audit(self) -> bool;
+
     /// Adds the rows of the audit that this format includes.
     ///
     /// # Errors
@@ -88,6 +94,14 @@ pub(crate) async fn read_one<S: RowFormat>(
     found.await
 }
 
+/// The most rows of a format that are read beside others' reads; more are a scan.
+fn rows_beside_others_max<S: RowFormat>(format: S) -> u64 {
+    match format.reads_audit() {
+        true => AUDITED_ROWS_BESIDE_OTHERS_MAX,
+        false => ROWS_BESIDE_OTHERS_MAX,
+    }
+}
+
 /// The rows of one account as a bare array.
 ///
 /// # Errors
@@ -95,22 +109,17 @@ pub(crate) async fn read_one<S: RowFormat>(
 pub(crate) async fn list_of_account<S: RowFormat>(
     call: &Call,
     account: AccountId,
-    find: impl FnOnce(&dyn Queries, TenantNo) -> Result<Option<Vec<S::Row>>, StoreError>
+    find: impl Fn(&dyn Queries, TenantNo) -> Result<Option<Vec<S::Row>>, StoreError>
+    + Clone
     + Send
     + 'static,
 ) -> HandlerResult {
     let (format, tenant) = (S::of(call)?, call.tenant());
-    let found = call.read(move |queries| {
-        let Some(rows) = find(queries, tenant)? else { return Ok(None) };
-        let with_audit = |row| format.with_audit(queries, row);
-        rows.into_iter().map(with_audit).collect::<Result<Vec<_>, _>>().map(Some)
-    });
-    let Some(found) = found.await? else {
-        return Err(Failure::Refused(Box::new(Rejection::Account(AccountRejection::NotFound {
-            id: account,
-        }))));
-    };
-    Ok(reply::ok(&found.iter().map(|it| format.json(it)).collect::<Vec<_>>()))
+    let found = unpaged(call, format, move |queries: &dyn Queries| find(queries, tenant)).await?;
+    let found = found.ok_or_else(|| {
+        Failure::Refused(Box::new(Rejection::Account(AccountRejection::NotFound { id: account })))
+    })?;
+    Ok(reply::ok_encoded(found))
 }
 
 /// A list that has no pages, as a bare array.
@@ -120,13 +129,49 @@ pub(crate) async fn list_of_account<S: RowFormat>(
 pub(crate) async fn whole<S: RowFormat>(
     call: &Call,
     format: S,
-    find: impl FnOnce(&dyn Queries) -> Result<Vec<S::Row>, StoreError> + Send + 'static,
+    find: impl Fn(&dyn Queries) -> Result<Vec<S::Row>, StoreError> + Clone + Send + 'static,
 ) -> HandlerResult {
-    let found = call.read(move |queries| {
+    let found = unpaged(call, format, move |queries: &dyn Queries| find(queries).map(Some)).await?;
+    Ok(reply::ok_encoded(found.unwrap_or_default()))
+}
+
+/// What became of reading a list that has no pages.
+enum Unpaged {
+    Absent,
+    /// The rows in JSON.
+    Encoded(Vec<u8>),
+    /// There are more than a read beside others may have.
+    TooMany,
+}
+
+/// A list that has no pages, in JSON: read beside others where it is short, as most are, and otherwise again
+/// as a scan.
+async fn unpaged<S: RowFormat>(
+    call: &Call,
+    format: S,
+    find: impl Fn(&dyn Queries) -> Result<Option<Vec<S::Row>>, StoreError> + Clone + Send + 'static,
+) -> Result<Option<Vec<u8>>, Failure> {
+    let (again, max) = (find.clone(), rows_beside_others_max(format));
+    let encoded = move |queries: &dyn Queries, rows: Vec<S::Row>| {
         let with_audit = |row| format.with_audit(queries, row);
-        find(queries)?.into_iter().map(with_audit).collect::<Result<Vec<_>, _>>()
+        let rows = rows.into_iter().map(with_audit).collect::<Result<Vec<_>, _>>()?;
+        Ok(encode(format, &rows))
+    };
+    let read = call.read(move |queries| match find(queries)? {
+        None => Ok(Unpaged::Absent),
+        Some(rows) if rows.len() as u64 > max => Ok(Unpaged::TooMany),
+        Some(rows) => encoded(queries, rows).map(Unpaged::Encoded),
     });
-    Ok(reply::ok(&found.await?.iter().map(|it| format.json(it)).collect::<Vec<_>>()))
+    match read.await? {
+        Unpaged::Absent => Ok(None),
+        Unpaged::Encoded(found) => Ok(Some(found)),
+        Unpaged::TooMany => {
+            let query = move |queries: &dyn Queries| {
+                again(queries)?.map(|it| encoded(queries, it)).transpose()
+            };
+            Ok(call.api.engine().scan(call.tenant(), query).await?)
+        }
+    }
 }
 
 /// One page of a list as a bare array. `path` is that of the list, `more` are its other parameters,
@@ -144,9 +189,9 @@ pub(crate) async fn list<S: RowFormat>(
     + 'static,
 ) -> HandlerResult {
     let tenant = call.tenant();
-    let query = move |queries: &dyn Queries| audited(queries, format, find(queries, tenant, page)?);
-    let found = call.api.engine().read_page((tenant, page), query).await?;
-    Ok(response(call, format, (page, url), &found))
+    let query = move |queries: &dyn Queries| encoded(queries, format, find(queries, tenant, page)?);
+    let found = read_page(call, format, page, query).await?;
+    Ok(response(call, (page, url), found))
 }
 
 /// One page of a list that the parameter `pluginName` narrows to the rows of one gateway. `path` is that of the
@@ -193,10 +238,10 @@ pub(crate) async fn search<S: RowFormat>(
 ) -> HandlerResult {
     let tenant = call.tenant();
     let query =
-        move |queries: &dyn Queries| audited(queries, format, named(queries, tenant, page)?);
-    let found = call.read(query).await?;
+        move |queries: &dyn Queries| encoded(queries, format, named(queries, tenant, page)?);
+    let found = read_page(call, format, page, query).await?;
     if found.matching > 0 {
-        return Ok(response(call, format, (page, url), &found));
+        return Ok(response(call, (page, url), found));
     }
     scan(call, format, page, url, containing).await
 }
@@ -213,9 +258,9 @@ pub(crate) async fn scan<S: RowFormat>(
     find: impl Find<S::Row>,
 ) -> HandlerResult {
     let tenant = call.tenant();
-    let query = move |queries: &dyn Queries| audited(queries, format, find(queries, tenant, page)?);
+    let query = move |queries: &dyn Queries| encoded(queries, format, find(queries, tenant, page)?);
     let found = call.api.engine().scan(tenant, query).await?;
-    Ok(response(call, format, (page, url), &found))
+    Ok(response(call, (page, url), found))
 }
 
 /// The path of a list, and its other parameters with their defaults.
@@ -232,25 +277,51 @@ impl<R, F> Find<R> for F where
 {
 }
 
-/// Adds the audit to each row.
-fn audited<S: RowFormat>(
+/// Runs a query for a page of a format: a scan where it reads much.
+async fn read_page<S: RowFormat>(
+    call: &Call,
+    format: S,
+    page: Page,
+    query: impl FnOnce(&dyn Queries) -> Result<Encoded, StoreError> + Send + 'static,
+) -> Result<Encoded, Failure> {
+    let (engine, tenant) = (call.api.engine(), call.tenant());
+    let found = match page.limit > rows_beside_others_max(format) {
+        true => engine.scan(tenant, query).await,
+        false => engine.read_page((tenant, page), query).await,
+    };
+    Ok(found?)
+}
+
+/// The rows of a page in JSON.
+struct Encoded {
+    body: Vec<u8>,
+    /// How many rows match, and how many there are.
+    matching: u64,
+    all: u64,
+}
+
+/// Adds the audit to each row and encodes them: where the rows are read, so that a long list delays no other
+/// request.
+fn encoded<S: RowFormat>(
     queries: &dyn Queries,
     format: S,
     Paged { items, matching, all }: Paged<S::Row>,
-) -> Result<Paged<S::Audited>, StoreError> {
+) -> Result<Encoded, StoreError> {
     let with_audit = |row| format.with_audit(queries, row);
     let items = items.into_iter().map(with_audit).collect::<Result<Vec<_>, _>>()?;
-    Ok(Paged { items, matching, all })
+    Ok(Encoded { body: encode(format, &items), matching, all })
 }
 
-fn response<S: RowFormat>(
+fn encode<S: RowFormat>(format: S, rows: &[S::Audited]) -> Vec<u8> {
+    reply::encode(&rows.iter().map(|it| format.json(it)).collect::<Vec<_>>())
+}
+
+fn response(
     call: &Call,
-    format: S,
     (page, url): (Page, Url<'_>),
-    found: &Paged<S::Audited>,
+    found: Encoded,
 ) -> axum::response::Response {
-    let body: Vec<_> = found.items.iter().map(|it| format.json(it)).collect();
-    let mut response = reply::ok(&body);
+    let mut response = reply::ok_encoded(found.body);
     let next = NextPage { url, query: call.query() };
     write_headers(response.headers_mut(), (found.matching, found.all), page, Some(next));
     response

@@ -189,6 +189,10 @@ impl RowFormat for ReadOptions {
         Ok(Self { audit: AuditLevel::of(query)?, plugin_info: query.flag("withPluginInfo") })
     }
 
+    fn reads_audit(self) -> bool {
+        self.audit != AuditLevel::None
+    }
+
     fn with_audit(
         self,
         queries: &dyn Queries,

@@ -31,10 +31,19 @@ const SEGMENT: &AsciiSet = &CONTROLS
 
 /// A response with a JSON body.
 pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
-    let bytes =
-        serde_json::to_vec(body).expect("these types have string keys and no failing parts");
-    let mut response = Response::new(Body::from(bytes));
+    let mut response = ok_encoded(encode(body));
     *response.status_mut() = status;
+    response
+}
+
+/// A body in JSON.
+pub(crate) fn encode(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).expect("these types have string keys and no failing parts")
+}
+
+/// 200 with a body that is JSON.
+pub(crate) fn ok_encoded(body: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
 }

@@ -138,7 +138,7 @@ async fn merchant_account(
     name: &str,
     text: &str,
 ) -> Result<Option<RulesPart>, Failure> {
-    match call.api.engine().ask_for_merchant_account(name, text).await? {
+    match call.api.engine().ask_for_merchant_account((call.tenant(), name), text).await? {
         Ok(account) => Ok(account.map(RulesPart::MerchantAccount)),
         Err(RequestRefused::Unsupported) => Ok(None),
         Err(RequestRefused::Invalid(reason)) => {

@@ -13,6 +13,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use sign_up::{Error, Invalid, TenantError};
 use web::headers::mark_outcome_unknown;
+use web::refusal_log::{Why, is_refusal};
 use web::{BodyError, Problem};
 
 /// An error response.
@@ -239,8 +240,21 @@ impl From<Unavailable> for ApiError {
     }
 }
 
+impl ApiError {
+    /// Why credentials or rights are not enough, for the log: the messages of such errors are constant.
+    fn why(&self) -> Option<Why> {
+        match &self.body {
+            ErrorBody::Message(message) | ErrorBody::Detail(message) => {
+                Some(Why(message.clone().into()))
+            }
+            ErrorBody::Fields(_) => None,
+        }
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
+        let why = is_refusal(self.status).then(|| self.why()).flatten();
         let body = match self.body {
             ErrorBody::Message(message) => json!({
                 "error": true,
@@ -260,6 +274,9 @@ impl IntoResponse for ApiError {
         let mut response = (self.status, headers, Json(body)).into_response();
         if let Some(reason) = self.reason {
             response.extensions_mut().insert(reason);
+        }
+        if let Some(why) = why {
+            response.extensions_mut().insert(why);
         }
         response
     }

@@ -59,6 +59,8 @@ pub struct Operator {
 pub struct RequestContext {
     pub operator: Operator,
     pub tenant: Arc<TenantRef>,
+    /// Where the request comes from.
+    pub from: ClientAddress,
 }
 
 impl Operator {
@@ -118,9 +120,9 @@ impl RequestContext {
             let reason = format!("has more than {REASON_CHARS_MAX} characters");
             return Err(invalid("reason", reason));
         }
-        let Self { operator, tenant } = self;
+        let Self { operator, tenant, from } = self;
         let reason = reason.or(operator.reason);
-        Ok(Self { operator: Operator { reason, ..operator }, tenant })
+        Ok(Self { operator: Operator { reason, ..operator }, tenant, from })
     }
 
     /// Submits a command of the operator about the request's tenant.
@@ -200,7 +202,22 @@ async fn context(
     let operator = operator(api, from, headers).await?;
     let shown = headers::tenant(headers).ok().flatten().ok_or(Error::TenantMissing)?;
     let tenant = api.access.tenant(from, shown.key, shown.secret).await?;
-    Ok(RequestContext { operator, tenant })
+    Ok(RequestContext { operator, tenant, from })
+}
+
+/// Whether what a request was admitted with is still valid, and grants a permission. It counts as valid while
+/// that cannot be checked.
+pub async fn is_still_admitted(
+    api: &Api,
+    from: ClientAddress,
+    headers: &HeaderMap,
+    permission: &'static str,
+) -> bool {
+    match context(api, from, headers).await {
+        Ok(context) => context.require(permission).is_ok(),
+        Err(Error::Access(AccessError::Unavailable(_) | AccessError::Throttled { .. })) => true,
+        Err(_) => false,
+    }
 }
 
 async fn operator(api: &Api, from: ClientAddress, headers: &HeaderMap) -> Result<Operator, Error> {

@@ -247,8 +247,8 @@ impl Error {
             Self::GatewayUnavailable | Self::PaymentNotThere | Self::NotificationsFull => {
                 problem.retry_after(Some(RETRY_AFTER_NOTIFICATION))
             }
-            Self::Forbidden(_)
-            | Self::PurchaseFailed(_, None)
+            Self::Forbidden(permission) => problem.lacks(permission),
+            Self::PurchaseFailed(_, None)
             | Self::NotificationRefused(_)
             | Self::Body(_)
             | Self::Exists { .. }

@@ -23,6 +23,10 @@ pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// How long a stream lasts; then its client reconnects, and is authenticated again.
 pub const STREAM_MAX: Duration = Duration::from_secs(300);
 
+/// How often a stream checks whether who asked for it may still read it: a deleted user, a rotated secret and
+/// a tenant that is switched off end it within five seconds.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Prevents proxies from buffering the response.
 const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 

@@ -130,7 +130,7 @@ pub async fn list(Call { api, context, uri, headers }: Call) -> Result<Response,
             Some(after) => after,
             None => api.engine.read(Cursor::last).await?,
         };
-        return stream::open(api, tenant, after);
+        return stream::open(api, (&context, headers), after);
     }
     let limit = parameters.number("limit", LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
     parameters.end()?;

@@ -78,11 +78,15 @@ impl TenantCommand {
             }
             Self::SetValue(it) => {
                 read(Read::TenantValue(tenant, it.key.clone()));
+                read(Read::TenantValuesBytes(tenant));
                 if RulesSource::of(&it.key).is_some() {
                     read(Read::PaymentRules(tenant));
                 }
             }
-            Self::AppendValue(it) => read(Read::TenantValue(tenant, it.key.clone())),
+            Self::AppendValue(it) => {
+                read(Read::TenantValue(tenant, it.key.clone()));
+                read(Read::TenantValuesBytes(tenant));
+            }
             Self::SetWebhookEndpoints(_) => {
                 read(Read::TenantValue(tenant, WEBHOOK_ENDPOINTS.to_owned()));
             }

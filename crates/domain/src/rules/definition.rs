@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::change::FlagChange;
 use crate::context::Context;
 use crate::definition::{DEFINITIONS_MAX, Definition, Expected, NewDefinition, PutDefinitions};
-use crate::environment::Environment;
+use crate::environment::{DEFINITIONS_BYTES_MAX, Environment};
 use crate::reply::{FlagReply, Outcome};
 use crate::state::State;
 use crate::{Accepted, Event, FlagRejection, Rejection, Reply, Revision};
@@ -46,7 +46,7 @@ pub(crate) fn put_into(
     cx: &mut Context,
 ) -> Result<i64, Rejection> {
     let version = cx.now.millis().max(environment.version + 1);
-    let mut there = environment.definitions;
+    let (mut there, mut bytes) = (environment.definitions, environment.definitions_bytes);
     let mut keys = BTreeSet::new();
     let mut definitions = Vec::with_capacity(new.len());
     for new in new {
@@ -65,6 +65,8 @@ pub(crate) fn put_into(
             return Err(Rejection::invalid("definitions", "a key is there twice"));
         }
         there += u32::from(before.is_none());
+        bytes = bytes.saturating_sub(before.map_or(0, |before| before.body.len() as u64));
+        bytes += new.body.len() as u64;
         definitions.push(Definition {
             tenant: cx.tenant,
             key,
@@ -79,10 +81,18 @@ pub(crate) fn put_into(
     if usize::try_from(there).unwrap_or(usize::MAX) > DEFINITIONS_MAX {
         return Err(Rejection::invalid("definitions", "the environment has too many"));
     }
+    // One that has more already may still become smaller.
+    if bytes > DEFINITIONS_BYTES_MAX.max(environment.definitions_bytes) {
+        return Err(Rejection::invalid(
+            "definitions",
+            "would have more than 8 MiB in the environment",
+        ));
+    }
     let id = environment.id;
     cx.change(FlagChange::Environment(Environment {
         version,
         definitions: there,
+        definitions_bytes: bytes,
         revision: environment.revision.next(cx.seq),
         ..environment
     }));
@@ -208,6 +218,21 @@ mod tests {
         let full = Rejection::invalid("definitions", "the environment has too many");
         assert_eq!(refused, Err(full));
         put(&mut rows, &flags[..1]).unwrap();
+    }
+
+    #[test]
+    fn an_environment_takes_so_many_bytes() {
+        let mut rows = rows();
+        let half = " ".repeat(4 * 1024 * 1024);
+        put(&mut rows, &[("a", &half, Expected::Nothing)]).unwrap();
+        put(&mut rows, &[("b", &half[1..], Expected::Nothing)]).unwrap();
+        let refused = put(&mut rows, &[("c", "12", Expected::Nothing)]);
+        let full =
+            Rejection::invalid("definitions", "would have more than 8 MiB in the environment");
+        assert_eq!(refused, Err(full.clone()));
+        put(&mut rows, &[("b", &half, Expected::Anything)]).unwrap();
+        assert_eq!(put(&mut rows, &[("c", "1", Expected::Nothing)]), Err(full));
+        put(&mut rows, &[("a", "1", Expected::Anything), ("c", "1", Expected::Nothing)]).unwrap();
     }
 
     #[test]

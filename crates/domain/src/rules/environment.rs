@@ -35,6 +35,7 @@ pub(crate) fn create(state: &State, it: &CreateEnvironment, cx: &mut Context) ->
         name: it.name.clone(),
         version: 0,
         definitions: 0,
+        definitions_bytes: 0,
         secrets: u32::try_from(it.secrets.len()).unwrap_or(u32::MAX),
         changes_need_approval: false,
         changes_waiting: 0,

@@ -8,9 +8,9 @@ use crate::payment_rules::{PaymentRules, RulesPart};
 use crate::reply::Outcome;
 use crate::state::State;
 use crate::tenant::{
-    AppendTenantValue, CreateTenant, PROBE, PreviousSecret, RotateTenantSecret, RulesSource,
-    SetTenantValue, Tenant, TenantValue, VALUE_SEPARATOR, VALUES_BYTES_MAX, VALUES_PER_KEY_MAX,
-    WEBHOOK_ENDPOINTS, is_reserved_key,
+    ALL_VALUES_BYTES_MAX, AppendTenantValue, CreateTenant, PROBE, PreviousSecret,
+    RotateTenantSecret, RulesSource, SetTenantValue, Tenant, TenantValue, VALUE_SEPARATOR,
+    VALUES_BYTES_MAX, VALUES_PER_KEY_MAX, WEBHOOK_ENDPOINTS, is_reserved_key,
 };
 use crate::webhook::{DisabledEndpoint, SetWebhookEndpoints};
 use crate::{Accepted, Event, Rejection, Reply, Revision, TenantNo, TenantRejection};
@@ -59,6 +59,7 @@ pub(crate) fn set_value(state: &State, it: &SetTenantValue, cx: &mut Context) ->
         return Ok(Accepted::now(Reply::Done));
     }
     let value = stored(before, &it.key, it.value.clone(), cx);
+    refuse_too_much(state, &value)?;
     let (id, key) = (value.id, value.key.clone());
     match value.value {
         Some(_) => cx.event(Event::TenantConfigChanged { value: id, key }),
@@ -157,11 +158,23 @@ pub(crate) fn append_value(state: &State, it: &AppendTenantValue, cx: &mut Conte
         return Err(Rejection::invalid("value", "the key's values would have more than 256 KiB"));
     }
     let value = stored(before, &it.key, Some(all), cx);
+    refuse_too_much(state, &value)?;
     if is_reserved_key(&it.key) {
         cx.event(Event::TenantConfigChanged { value: value.id, key: value.key.clone() });
     }
     cx.change(TenantChange::Value(value));
     Ok(Accepted::now(Reply::Done))
+}
+
+/// Refuses a value that makes more of all values of its tenant than there may be.
+fn refuse_too_much(state: &State, value: &TenantValue) -> Result<(), Rejection> {
+    let before = state.tenant_value(value.tenant, &value.key).map_or(0, TenantValue::counted_bytes);
+    let (now, all) = (value.counted_bytes(), state.tenant_values_bytes(value.tenant));
+    let is_too_much = now > before && all.saturating_sub(before) + now > ALL_VALUES_BYTES_MAX;
+    match is_too_much {
+        true => Err(Rejection::invalid("value", "the tenant's values would have more than 8 MiB")),
+        false => Ok(()),
+    }
 }
 
 /// The next revision of what is stored under a key.
@@ -332,5 +345,32 @@ mod tests {
         let delete = SetTenantValue::new("colour".to_owned(), None);
         rows.run(Command::Tenant(TenantCommand::SetValue(delete))).expect("it is there");
         append(&mut rows, &large).expect("it is the only one");
+    }
+
+    #[test]
+    fn a_tenants_values_have_so_many_bytes_together() {
+        let mut rows = Rows::new();
+        let run = |rows: &mut Rows, command| rows.run(Command::Tenant(command)).map(drop);
+        let append = |rows: &mut Rows, key: usize, bytes: usize| {
+            let it = AppendTenantValue { key: format!("key {key}"), value: "x".repeat(bytes) };
+            run(rows, TenantCommand::AppendValue(it))
+        };
+        let set = |rows: &mut Rows, key: usize, value: Option<usize>| {
+            let value = value.map(|bytes| "x".repeat(bytes));
+            let it = SetTenantValue::new(format!("key {key}"), value);
+            run(rows, TenantCommand::SetValue(it))
+        };
+        let full = Rejection::invalid("value", "the tenant's values would have more than 8 MiB");
+        for key in 0..32 {
+            append(&mut rows, key, 255 * 1024).unwrap();
+        }
+        assert_eq!(append(&mut rows, 32, 1), Err(full.clone()));
+        assert_eq!(append(&mut rows, 0, 1), Err(full.clone()), "under a key that is there");
+        assert_eq!(set(&mut rows, 1, Some(255 * 1024 + 1)), Err(full.clone()));
+        set(&mut rows, 1, Some(255 * 1024)).unwrap();
+        set(&mut rows, 2, None).unwrap();
+        append(&mut rows, 32, 200 * 1024).unwrap();
+        assert_eq!(append(&mut rows, 33, 55 * 1024), Err(full));
+        append(&mut rows, 33, 54 * 1024).unwrap();
     }
 }

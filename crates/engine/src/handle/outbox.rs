@@ -9,9 +9,10 @@ use domain::command::{AccountCommand, PaymentCommand};
 use domain::payment::{GatewayAnswer, GatewayReplied};
 use domain::{Command, Effect, EffectId, GatewayCall, Request, Timestamp};
 use futures_util::FutureExt;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
 use super::methods;
+use super::permits::InFlightPermit;
 use crate::breaker::{BreakerPass, CallEnd};
 use crate::lane::Lane;
 use crate::partition::Performing;
@@ -74,7 +75,7 @@ impl Calls {
 
 /// The right to a call: one of those that its gateway may have in flight, granted by its breaker too.
 pub(crate) struct CallPermit {
-    pub(crate) in_flight: OwnedSemaphorePermit,
+    pub(crate) in_flight: InFlightPermit,
     pub(crate) breaker: BreakerPass,
 }
 

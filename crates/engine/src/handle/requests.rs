@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use domain::payment::MethodAtGateway;
 use domain::{AccountId, MerchantAccount, TenantNo};
 use futures_util::FutureExt;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::outbox::CallPermit;
+use super::permits::InFlightPermit;
 use super::resolver::INQUIRY_TIMEOUT;
 use crate::breaker::CallEnd;
 use crate::ports::{Form, FormRequest, RequestRefused};
@@ -57,11 +57,11 @@ impl Engine {
     /// [`Unavailable`] where it has as many calls in flight as it may.
     pub async fn ask_for_merchant_account(
         &self,
-        gateway: &str,
+        (tenant, gateway): (TenantNo, &str),
         configuration: &str,
     ) -> Result<Asked<Option<MerchantAccount>>, Unavailable> {
         let Some(it) = self.gateway(gateway) else { return Ok(Err(RequestRefused::Unsupported)) };
-        let _in_flight = self.in_flight_permit(gateway)?;
+        let _in_flight = self.in_flight_permit(tenant, gateway)?;
         let asking = async move { it.merchant_account(configuration).await };
         Ok(ask_within(INQUIRY_TIMEOUT, asking).await)
     }
@@ -98,15 +98,13 @@ impl Engine {
         if options.stopped_gateways.contains(gateway) {
             return Err(Reason::GatewayStopped);
         }
-        let in_flight = self.in_flight_permit(gateway)?;
+        let in_flight = self.in_flight_permit(tenant, gateway)?;
         let breaker = options.breakers.admit(gateway, tenant).ok_or(Reason::BreakerOpen)?;
         Ok(CallPermit { in_flight, breaker })
     }
 
-    fn in_flight_permit(&self, gateway: &str) -> Result<OwnedSemaphorePermit, Reason> {
-        let permits = self.shared().permits.get(gateway).map(std::sync::Arc::clone);
-        let taken = permits.map(tokio::sync::Semaphore::try_acquire_owned);
-        taken.and_then(Result::ok).ok_or(Reason::GatewayFull)
+    fn in_flight_permit(&self, tenant: TenantNo, gateway: &str) -> Result<InFlightPermit, Reason> {
+        self.shared().permits.acquire(gateway, tenant).ok_or(Reason::GatewayFull)
     }
 }
 

@@ -133,6 +133,42 @@ fn streams_are_bounded_for_each_tenant_and_end_with_the_server() {
     assert!(streams.iter_mut().all(|it| std::iter::from_fn(|| it.line()).count() < 30));
 }
 
+/// How long a stream goes on at most whose client may not read it any more.
+const ENDS_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+
+#[test]
+fn streams_end_with_the_user_the_secret_and_the_tenant_that_they_were_opened_with() {
+    let server = Server::start();
+    let admin = server.tenant();
+    let user = json!({ "username": "reader", "password": "right", "roles": ["admin"] });
+    assert_eq!(admin.post("/1.0/kb/security/users", &user).status, 201);
+    let reader = admin.clone().user("reader", "right");
+    let mut of_user = Stream::open(&reader, EVENTS);
+    let mut of_admin = Stream::open(&admin, EVENTS);
+    let ends = |what: &str, stream: &mut Stream| {
+        let begun = std::time::Instant::now();
+        // The last chunk: the connection is kept.
+        while stream.line().is_some_and(|line| line != "0") {}
+        assert!(begun.elapsed() < ENDS_WITHIN, "{what}: {:?}", begun.elapsed());
+    };
+    assert_eq!(admin.delete("/1.0/kb/security/users/reader").status, 204);
+    ends("a deleted user", &mut of_user);
+    purchase(&admin, &account(&admin, "__EXTERNAL_PAYMENT__"), "1", "");
+    assert_eq!(of_admin.ids("payment.succeeded", 1).len(), 1, "others go on");
+    let tenant = server.client().get("/1.0/kb/tenants?apiKey=bob").json();
+    let tenant = format!("/v1/tenants/{}", tenant["tenantId"].as_str().unwrap());
+    let rotate = json!({ "overlapSeconds": 0 });
+    let rotated = server.client().post(&format!("{tenant}/secrets"), &rotate);
+    assert_eq!(rotated.status, 201, "{}", rotated.text());
+    ends("a rotated secret", &mut of_admin);
+    let secret = rotated.json()["apiSecret"].as_str().unwrap().to_owned();
+    let admin = admin.tenant("bob", &secret);
+    let mut of_tenant = Stream::open(&admin, EVENTS);
+    let off = json!({ "active": false }).to_string();
+    assert_eq!(server.client().send("PATCH", &tenant, Some(off.as_bytes())).status, 200);
+    ends("a tenant that is switched off", &mut of_tenant);
+}
+
 #[test]
 fn a_client_that_reads_nothing_of_its_stream_is_cut() {
     let launch = Launch::usual().env("FAREGATE_HTTP_IDLE_TIMEOUT", "1s");

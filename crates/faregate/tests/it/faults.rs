@@ -383,6 +383,24 @@ fn a_gateway_without_room_is_unhealthy() {
     });
 }
 
+#[test]
+fn one_tenant_leaves_a_quarter_of_a_gateways_calls_to_the_others() {
+    let server = Server::start_with(Launch::usual().env("FAREGATE_GATEWAY_IN_FLIGHT_MAX", "4"));
+    let (bob, eve) = (server.tenant(), server.another_tenant());
+    let of_bob = account(&bob, "faregate-simulator");
+    let of_eve = account(&eve, "faregate-simulator");
+    let mut slow: Vec<_> = (0..3).map(|_| begin_slow_purchase(&bob, 3_000)).collect();
+    let pay = |client: &Client, account: &str| {
+        let body = json!({ "transactionType": "PURCHASE", "amount": "1" });
+        client.post(&format!("/1.0/kb/accounts/{account}/payments"), &body)
+    };
+    let refused = pay(&bob, &of_bob);
+    assert_eq!((refused.status, refused.header("retry-after").is_some()), (503, true));
+    assert_eq!(pay(&eve, &of_eve).status, 201, "another tenant's call goes on at once");
+    assert!(slow.iter_mut().all(|it| Answer::read(it).status == 201));
+    eventually("there is room again", || (pay(&bob, &of_bob).status == 201).then_some(()));
+}
+
 /// The write-ahead logs in a data directory, with their names.
 fn logs(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(dir).unwrap().map(|it| it.unwrap().path());

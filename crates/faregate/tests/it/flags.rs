@@ -95,6 +95,12 @@ fn secrets(client: &Client) -> Vec<(String, String, String)> {
     found
 }
 
+/// The secret of the environment `dev` for clients.
+pub fn client_secret(client: &Client) -> String {
+    let found = secrets(client).into_iter().find(|it| (&*it.0, &*it.1) == ("dev", "client"));
+    found.expect("every environment has one").2
+}
+
 #[test]
 fn every_tenant_has_two_environments_with_secrets() {
     let dir = TempDir::new();

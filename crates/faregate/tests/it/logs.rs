@@ -79,6 +79,72 @@ fn gateway_and_client_failures_are_not_logged_as_errors() {
 }
 
 #[test]
+fn a_refusal_names_who_was_refused_what_whatever_flood_there_is_beside_it() {
+    // No network is exempt: each 127.0.0.N is one.
+    let launch = quiet().env("FAREGATE_ACCESS_TRUSTED_PROXIES", "192.0.2.1");
+    let server = Server::start_with(launch);
+    let client = server.tenant();
+    let user = json!({ "username": "joe", "password": "right", "roles": [] });
+    assert_eq!(client.post("/1.0/kb/security/users", &user).status, 201);
+    let joe = client.clone().user("joe", "right");
+    let (anonymous, kill_bill) =
+        (crate::client::Client::new(&server.url), "/1.0/kb/accounts/pagination");
+    let flood = |count: usize| {
+        for number in 0..count {
+            let client = anonymous.clone().from("127.0.0.9");
+            let path = if number % 2 == 0 { kill_bill } else { "/v1/flags?environment=dev" };
+            assert_eq!(client.get(path).status, 401);
+        }
+    };
+    let of_rights = |number: usize| match number % 2 {
+        0 => assert_eq!(joe.post("/1.0/kb/accounts", &json!({})).status, 401),
+        _ => assert_eq!(joe.get("/v1/events").status, 403),
+    };
+    for number in 0..20 {
+        flood(12);
+        of_rights(number);
+    }
+    assert_eq!(anonymous.clone().from("127.0.0.8").get(kill_bill).status, 401);
+    server.metrics_with("faregate_refusals_not_logged_total{status=\"403\"} 0");
+    let dropped = crate::process::eventually("the count is logged", || {
+        let metrics = server.metrics();
+        let dropped = "faregate_refusals_not_logged_total{status=\"401\"} ";
+        let dropped = metrics.lines().find_map(|it| it.strip_prefix(dropped))?;
+        dropped.parse::<usize>().ok().filter(|it| *it > 0)
+    });
+    let secret = json!({ "type": "server", "name": "another" });
+    let made = client.post("/v1/environments/dev/secrets", &secret);
+    assert_eq!(made.status, 201, "{}", made.text());
+    let (_, log) = server.stop();
+    let lines = lines(&log);
+    let refused: Vec<&Value> =
+        lines.iter().filter(|it| it["message"] == "request refused").collect();
+    let of_joe: Vec<_> = refused.iter().filter(|it| it["user"] == "joe").collect();
+    assert_eq!(of_joe.len(), 20, "{log}");
+    for line in &of_joe {
+        assert!(line["tenant"].is_u64() && line["network"] == "127.0.0.1", "{line}");
+    }
+    let reasons: Vec<_> = of_joe[..2].iter().map(|it| it["reason"].as_str().unwrap()).collect();
+    assert_eq!(
+        reasons,
+        ["Subject does not have permission [account:create]", "permission-missing: event:read"]
+    );
+    let from = |network: &str| refused.iter().filter(|it| it["network"] == network).count();
+    assert_eq!(from("127.0.0.8"), 1, "another network's has a line");
+    assert!(from("127.0.0.9") < 240, "{}", from("127.0.0.9"));
+    assert_eq!(from("127.0.0.9") + dropped, 240, "what is not logged is counted");
+    let counts = lines.iter().filter(|it| {
+        it["message"].as_str().is_some_and(|it| it.contains("refusals were not logged"))
+    });
+    let counted: u64 = counts.map(|it| it["refusals"].as_u64().unwrap()).sum();
+    assert_eq!(counted as usize, dropped, "{log}");
+    let changed = lines.iter().filter(|it| it["message"] == "rights or secrets were changed");
+    let objects: Vec<_> = changed.map(|it| it["object"].as_str().unwrap()).collect();
+    assert!(objects.contains(&"user joe"), "{objects:?}");
+    assert!(objects.last().unwrap().starts_with("secret "), "{objects:?}");
+}
+
+#[test]
 fn refused_logins_and_changes_of_rights_leave_a_line() {
     let server = Server::start_with(quiet());
     let client = server.client();

@@ -76,6 +76,7 @@ mod signup_later;
 mod simulator_methods;
 mod simulator_pages;
 mod tls;
+mod unread_answers;
 mod usage;
 mod webhook_receiver;
 mod webhooks;

@@ -570,14 +570,39 @@ fn late_body_is_answered_408() {
 }
 
 #[test]
-fn rate_limit_sends_retry_after_and_exempts_loopback() {
+fn this_machine_is_exempt_from_limits_only_where_no_other_reaches_the_server() {
+    let limited = || launch().env("FAREGATE_SIGNUP_LIMITS_LOGINS_PER_MINUTE", "2");
+    let statuses = |client: &Client| {
+        let guess = |_| log_in(client, "nobody@example.com", "Wrong-9384!").status;
+        (0..4).map(guess).collect::<Vec<u16>>()
+    };
+    let server = Server::start_with(limited());
+    let here = Client::new(&server.url);
+    assert_eq!(statuses(&here), [401; 4]);
+    assert_eq!(statuses(&here.header("Via", "1.1 proxy")), [401, 401, 429, 429]);
+    let (_, log) = server.stop();
+    assert!(log.contains("exempt from the limits of sign-up"), "{log}");
+    // A proxy of TCP, or a sidecar, says nothing of its clients.
+    let proxied = limited().env("FAREGATE_ACCESS_TRUSTED_PROXIES", "192.0.2.1");
+    let everywhere = limited().env("FAREGATE_GRPC_LISTEN", "0.0.0.0:0");
+    let everywhere = everywhere.env("FAREGATE_TEST_CLOCK_OFF_LOOPBACK", "true");
+    for launch in [proxied, everywhere.env("FAREGATE_ADMIN_PASSWORD", "long-enough-9384")] {
+        let server = Server::start_with(launch);
+        assert_eq!(statuses(&Client::new(&server.url)), [401, 401, 429, 429]);
+        let (_, log) = server.stop();
+        assert!(log.contains("the limits of sign-up count for this machine too"), "{log}");
+    }
+}
+
+#[test]
+fn rate_limit_sends_retry_after_and_counts_a_peer_that_names_no_client() {
     let launch = launch()
         .env("FAREGATE_ACCESS_TRUSTED_PROXIES", "127.0.0.1")
         .env("FAREGATE_SIGNUP_LIMITS_REGISTRATIONS_PER_MINUTE", "2")
         .env("FAREGATE_SIGNUP_LIMITS_LOGINS_PER_MINUTE", "2");
     let server = Server::start_with(launch);
     let here = Client::new(&server.url);
-    for n in 0..5 {
+    for n in 0..2 {
         register(&here, &format!("here-{n}@example.com"));
         assert_eq!(log_in(&here, "here-0@example.com", "Wrong-9384!").status, 401);
     }
@@ -587,6 +612,8 @@ fn rate_limit_sends_retry_after_and_exempts_loopback() {
         assert_eq!(log_in(&via("192.0.2.1"), "here-0@example.com", "Wrong-9384!").status, 401);
     }
     let refused = [
+        here.post("/user/auth/register", &entered("here-3@example.com")),
+        log_in(&here, "here-0@example.com", PASSWORD),
         via("192.0.2.1").post("/user/auth/register", &entered("there-3@example.com")),
         log_in(&via("192.0.2.1"), "here-0@example.com", PASSWORD),
     ];
@@ -599,13 +626,13 @@ fn rate_limit_sends_retry_after_and_exempts_loopback() {
     register(&via("192.0.2.2"), "there-3@example.com");
     let metrics = server.metrics();
     for line in [
-        "faregate_signup_limited_total{action=\"register\"} 1",
-        "faregate_signup_limited_total{action=\"login\"} 1",
+        "faregate_signup_limited_total{action=\"register\"} 2",
+        "faregate_signup_limited_total{action=\"login\"} 2",
         "faregate_signup_limited_total{action=\"mail\"} 0",
-        "user_service_registration_total{status=\"success\"} 8",
-        "user_service_registration_total{status=\"rejected\"} 1",
-        "user_service_billing_client_requests_total 8",
-        "billing_service_killbill_latency_seconds_count 8",
+        "user_service_registration_total{status=\"success\"} 5",
+        "user_service_registration_total{status=\"rejected\"} 2",
+        "user_service_billing_client_requests_total 5",
+        "billing_service_killbill_latency_seconds_count 5",
     ] {
         assert!(metrics.lines().any(|it| it == line), "{line} is not in {metrics}");
     }

@@ -20,12 +20,12 @@ use tokio::task::JoinHandle;
 
 use super::channel::{self, ServerMessage, WorkerMessage, WorkerSocket};
 use crate::entitled_users;
-use crate::http_setup::{self, Networks};
+use crate::http_setup::{self, Memory, Networks};
 use crate::logging;
 use crate::process::{self, Signals};
 use config::Config;
 use http_server::listener::{self, Incoming};
-use http_server::{Admission, Sorter, is_flag_path, with_route_labels};
+use http_server::{Sorter, is_flag_path, with_route_labels};
 use v1::Error;
 
 /// The hidden command by which the server starts its own binary.
@@ -96,13 +96,13 @@ async fn serve(config: &Config) -> io::Result<ExitCode> {
     tokio::spawn(hand_over(handed, Arc::clone(&to_server)));
     let (stopping, stopped) = watch::channel(false);
     let networks = Networks::new(config);
-    let settings = http_setup::flag_settings(config, networks.streams);
+    let memory = Memory::new(config);
+    let answers = Arc::clone(&memory.answers);
+    let settings = http_setup::flag_settings(config, networks.streams, answers);
     let prefix = config.flags.path_prefix.clone();
     let router = ::flags::router(Arc::clone(&cache), settings)
         .fallback(async move |uri: Uri| elsewhere(&prefix, &uri));
-    let (admission, bodies) =
-        (Admission::new(config.admission.requests_max), http_setup::bodies(config));
-    let front = http_setup::front(config, admission, bodies, with_route_labels(router));
+    let front = http_setup::front(config, memory, with_route_labels(router));
     let sorter = Sorter::new(config.flags.path_prefix.clone(), others);
     let connection_options = http_setup::connection_options(
         config,

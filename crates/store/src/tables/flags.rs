@@ -18,6 +18,7 @@ pub static ENVIRONMENT: Table = Table {
         int("seq"),
         int("changes_need_approval"),
         int("changes_waiting"),
+        int("definitions_bytes"),
     ],
     indexes: &[index("environment_by_seq", "seq")],
     ..CLUSTERED

@@ -28,6 +28,10 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         );
         list(reader, report, ("environment", "does not count what belongs to it"), &sql)?;
     }
+    let sizes = "SELECT e.id FROM environment e WHERE e.definitions_bytes <> \
+                 (SELECT COALESCE(CAST(sum(octet_length(it.body)) AS BIGINT), 0) FROM definition it \
+                 WHERE it.tenant = e.tenant AND it.environment_id = e.id)";
+    list(reader, report, ("environment", "does not count the bytes of what belongs to it"), sizes)?;
     let newer = "SELECT e.id FROM environment e WHERE EXISTS (SELECT 1 FROM definition it \
                  WHERE it.tenant = e.tenant AND it.environment_id = e.id AND it.version > e.version)";
     list(reader, report, ("environment", "is older than what is defined there"), newer)

@@ -275,6 +275,7 @@ fn damage_is_found() {
     expect!["definition it is not what journal row N says"]
         .assert_eq(&damaged("UPDATE definition SET version = 1 WHERE key = 'b'"));
     expect![[r#"
+        environment does not count the bytes of what belongs to it
         environment does not count what belongs to it
         journal Flag c of environment 00000000-0000-0000-0000-000000000001 is on no chain"#]]
     .assert_eq(&damaged("DELETE FROM definition WHERE key = 'c'"));

@@ -191,3 +191,75 @@ fn a_scan_that_cannot_begin_is_refused_and_one_without_a_caller_makes_room() {
     runtime.block_on(other).unwrap();
     runtime.block_on(running.stop(Duration::ZERO));
 }
+
+#[test]
+fn a_long_page_is_read_as_a_scan_and_a_short_one_beside_others() {
+    let (_home, runtime, engine, running) = engine();
+    let (began, begins) = mpsc::channel();
+    let (let_go, holding) = hold(&engine, TENANT, &began);
+    let holding = runtime.spawn(holding);
+    begins.recv_timeout(LONG).unwrap();
+    let page = |offset, limit| {
+        let page = Page { offset, limit };
+        let read = engine.read_page((TENANT, page), |_: &dyn Queries| {
+            Ok(std::thread::current().name() == Some("scan"))
+        });
+        runtime.block_on(async { poll_immediate(Box::pin(read)).await })
+    };
+    assert!(page(0, 1_001).is_none(), "it waits for the scan of its tenant");
+    assert!(page(10_001, 1).is_none());
+    let of_short = engine
+        .read_page((TENANT, Page { offset: 0, limit: 1_000 }), |_: &dyn Queries| {
+            Ok(std::thread::current().name() == Some("scan"))
+        });
+    assert!(!runtime.block_on(of_short).unwrap());
+    drop(let_go);
+    runtime.block_on(holding).unwrap().unwrap();
+    runtime.block_on(running.stop(Duration::ZERO));
+}
+
+/// A read of a tenant's request that goes on until it is let go.
+async fn held_read(
+    engine: Engine,
+    tenant: TenantNo,
+    held: mpsc::Receiver<()>,
+) -> Result<(), Unavailable> {
+    let client = std::sync::Arc::new(engine::client::Client::new(|| false));
+    let read = async {
+        engine::client::serves(tenant);
+        let query = move |_: &dyn Queries| {
+            let _ = held.recv_timeout(LONG);
+            Ok(())
+        };
+        engine.read(query).await
+    };
+    engine::client::serve(client, read).await
+}
+
+#[test]
+fn a_tenant_that_holds_its_readers_delays_no_other_and_its_own_reads_end_in_time() {
+    let (_home, runtime, engine, running) = engine();
+    let (ended, ends) = mpsc::channel();
+    let read = |_| {
+        let ((let_go, held), ended) = (mpsc::channel(), ended.clone());
+        let read = held_read(engine.clone(), TENANT, held);
+        runtime.spawn(async move { ended.send(read.await.map_err(|it| it.reason)) });
+        let_go
+    };
+    let let_go: Vec<mpsc::Sender<()>> = (0..8).map(read).collect();
+    // Three of the four readers are held, and five more reads wait for them.
+    for _ in 0..100 {
+        let (done, held) = mpsc::channel();
+        drop(done);
+        runtime.block_on(held_read(engine.clone(), OTHER, held)).unwrap();
+    }
+    // The time that they wait counts: they are refused while the others are still held.
+    for _ in 0..5 {
+        assert_eq!(ends.recv_timeout(LONG).unwrap(), Err(Reason::ReadersFull));
+    }
+    drop(let_go);
+    for _ in 0..3 {
+        assert_eq!(ends.recv_timeout(LONG).unwrap(), Ok(()));
+    }
+    runtime.block_on(running.stop(Duration::ZERO));
+}

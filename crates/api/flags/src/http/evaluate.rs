@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use evaluation::{Evaluation, Flag};
 use feature_flags::{RequestKind, SDK};
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
 use super::secret;
@@ -81,7 +81,7 @@ pub(crate) async fn evaluate(
         FlagView::of(&evaluation)
     });
     let body = serde_json::to_vec(&views.collect::<Vec<_>>());
-    Ok(reply::json(StatusCode::OK, body.expect("texts are JSON")))
+    Ok(reply::of(environment, body.expect("texts are JSON")))
 }
 
 impl Filter {

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use feature_flags::{RequestKind, SecretKind};
 use http::{HeaderMap, StatusCode, Uri};
+use web::answer_budget::SharedAnswer;
 use web::query::Query;
 
 use super::secret;
@@ -25,13 +26,14 @@ pub(crate) async fn server(
     let environment = &grant.environments()[0];
     let entitled = api.cache.with_entitled_keys(environment, timestamp).await;
     if let Some(all) = entitled.map_err(|_| Refusal::Unavailable)? {
-        return Ok(reply::json(StatusCode::OK, all.text()));
+        return Ok(shared(reply::json(StatusCode::OK, all.text())));
     }
     let state = environment.state();
     if timestamp > 0 && !state.is_newer_for_servers(timestamp) {
         return Ok(unchanged());
     }
-    Ok(reply::json(StatusCode::OK, state.server_sync(timestamp).text()))
+    let answer = reply::of(environment, state.server_sync(timestamp).text());
+    Ok(if timestamp > 0 { answer } else { shared(answer) })
 }
 
 /// `POST /api/public/sdk/client/latest-all`
@@ -52,7 +54,13 @@ pub(crate) async fn client(
     if timestamp > 0 && !state.is_newer_for_clients(timestamp) {
         return Ok(unchanged());
     }
-    Ok(reply::json(StatusCode::OK, state.client_sync(&user, timestamp).text()))
+    Ok(reply::of(environment, state.client_sync(&user, timestamp).text()))
+}
+
+/// The answer that all servers get until the environment changes.
+fn shared(mut answer: Response) -> Response {
+    answer.extensions_mut().insert(SharedAnswer);
+    answer
 }
 
 /// The time up to which the SDK has everything; 0: it has nothing.

@@ -14,7 +14,8 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
-use web::NetworkPermit;
+use web::answer_budget::COUNTED_ABOVE_BYTES;
+use web::{AnswerAccount, NetworkPermit};
 
 use super::conversation::Conversation;
 use super::inbound::{Inbound, Received};
@@ -26,8 +27,13 @@ const READ_BYTES_MAX: usize = 4 * 1_024;
 /// How many bytes are read of a client after its close frame was sent, so that the frame arrives.
 const LEFTOVER_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 
-/// The permits of a socket: of all, and of its network.
-pub(crate) type SocketPermits = (Permit, NetworkPermit);
+/// The permits of a socket.
+pub(crate) struct SocketPermits {
+    pub(crate) _of_all: Permit,
+    pub(crate) _network: NetworkPermit,
+    /// What its messages are counted with until they are written, where other sockets do not share them.
+    pub(crate) answers: Option<Box<AnswerAccount>>,
+}
 
 /// The task of a socket.
 pub(crate) struct Socket {
@@ -44,7 +50,7 @@ pub(crate) struct Socket {
     received_at: Instant,
     timeouts: Arc<Timeouts>,
     timer: Pin<Box<Sleep>>,
-    _permits: Option<SocketPermits>,
+    permits: Option<SocketPermits>,
 }
 
 enum Io {
@@ -110,7 +116,7 @@ impl Socket {
             received_at: now,
             timer: Box::pin(tokio::time::sleep(timeouts.close)),
             timeouts,
-            _permits: permits,
+            permits,
         }
     }
 
@@ -139,8 +145,7 @@ impl Socket {
                     Err(code) => return self.close(close::frame(code)),
                 }
                 if let Some(update) = conversation.next_update() {
-                    self.out = update;
-                    return Step::Again;
+                    return self.send(update);
                 }
                 self.read(cx)
             }
@@ -161,12 +166,10 @@ impl Socket {
     fn receive(&mut self, received: Received) -> Step {
         let Stage::Open(conversation) = &mut self.stage else { return Step::Again };
         match received {
-            Received::Message(message) => {
-                if let Some(answer) = conversation.answer(&message) {
-                    self.out = answer;
-                }
-                Step::Again
-            }
+            Received::Message(message) => match conversation.answer(&message) {
+                Some(answer) => self.send(answer),
+                None => Step::Again,
+            },
             Received::Ping(payload) => {
                 self.out = frame::pong(&payload);
                 Step::Again
@@ -174,6 +177,19 @@ impl Socket {
             // SDKs recognise their own close by its code in the answer.
             Received::Close(code) => self.close(frame::close(code, "")),
         }
+    }
+
+    /// Writes a message next. Where there is no room for it, the client has to reconnect.
+    fn send(&mut self, message: Bytes) -> Step {
+        let answers = self.permits.as_ref().and_then(|it| it.answers.as_deref());
+        self.out = match answers.filter(|_| message.len() > COUNTED_ABOVE_BYTES) {
+            None => message,
+            Some(answers) => match answers.acquire(message.len()) {
+                Some(permit) => permit.attach(message),
+                None => return self.close(close::frame(close::TRY_AGAIN_LATER)),
+            },
+        };
+        Step::Again
     }
 
     /// Begins the close handshake: this frame is the last.

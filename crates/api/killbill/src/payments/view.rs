@@ -134,6 +134,10 @@ impl RowFormat for ReadOptions {
         })
     }
 
+    fn reads_audit(self) -> bool {
+        self.audit != AuditLevel::None || self.attempts
+    }
+
     fn with_audit(self, queries: &dyn Queries, file: PaymentFile) -> Result<Audited, StoreError> {
         let tenant = file.payment.tenant;
         let payment_rows = self.audit.read(queries, tenant, HistoryOf::Payment(file.payment.id))?;

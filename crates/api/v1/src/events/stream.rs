@@ -8,9 +8,10 @@ use std::time::Duration;
 use axum::response::Response;
 use bytes::Bytes;
 use domain::{Seq, TenantNo};
+use engine::Unavailable;
+use engine::access::ClientAddress;
 use engine::client::{self, Client};
 use engine::ports::JournalRow;
-use engine::{Engine, Unavailable};
 use futures_util::stream;
 use gateway::push::event::events_of;
 use http::header::ACCEPT;
@@ -19,11 +20,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::cursor::{Cursor, Page};
-use super::{LIMIT_MAX, view};
+use super::{LIMIT_MAX, READ, view};
 use crate::Api;
+use crate::caller::{RequestContext, is_still_admitted};
 use crate::error::Error;
 use crate::event_streams::{
-    self, EVENT_STREAM, KEEP_ALIVE_INTERVAL, STREAM_MAX, StreamPermit, StreamPermits,
+    self, CHECK_INTERVAL, EVENT_STREAM, KEEP_ALIVE_INTERVAL, STREAM_MAX, StreamPermit,
+    StreamPermits,
 };
 use crate::parameters::invalid;
 
@@ -44,7 +47,10 @@ pub struct Streams(StreamPermits<TenantNo>);
 
 /// A stream, and what its client has got of it.
 struct EventStream {
-    engine: Engine,
+    api: Api,
+    /// What its client was admitted with.
+    credentials: (ClientAddress, HeaderMap),
+    checked_at: Instant,
     /// Whether it is still there; `None` where that is not known.
     client: Option<Arc<Client>>,
     tenant: TenantNo,
@@ -83,12 +89,19 @@ pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<Cursor>, Error
 ///
 /// # Errors
 /// Where too many are open.
-pub(super) fn open(api: Api, tenant: TenantNo, after: Cursor) -> Result<Response, Error> {
+pub(super) fn open(
+    api: Api,
+    (context, headers): (&RequestContext, HeaderMap),
+    after: Cursor,
+) -> Result<Response, Error> {
+    let tenant = context.tenant.no;
     let permit = api.event_streams.0.acquire(Some(tenant)).map_err(|_| Error::StreamsFull)?;
     let now = Instant::now();
     let stream = EventStream {
         head: api.engine.head(),
-        engine: api.engine,
+        api,
+        credentials: (context.from, headers),
+        checked_at: now,
         client: client::current(),
         tenant,
         sent: after,
@@ -115,7 +128,7 @@ impl EventStream {
             if !self.more {
                 self.wait().await;
             }
-            if self.is_over() {
+            if self.is_over() || !self.is_still_admitted().await {
                 return None;
             }
             // The client reconnects with what it has.
@@ -135,7 +148,17 @@ impl EventStream {
     fn is_over(&self) -> bool {
         // Its connection notices that it has gone at the second write from now only.
         let is_gone = self.client.as_ref().is_some_and(|it| it.is_gone());
-        is_gone || Instant::now() >= self.ends_at || self.engine.is_draining()
+        is_gone || Instant::now() >= self.ends_at || self.api.engine.is_draining()
+    }
+
+    /// Whether its client may still read the events; checked once in a while.
+    async fn is_still_admitted(&mut self) -> bool {
+        if self.checked_at.elapsed() < CHECK_INTERVAL {
+            return true;
+        }
+        self.checked_at = Instant::now();
+        let (from, headers) = &self.credentials;
+        is_still_admitted(&self.api, *from, headers, READ).await
     }
 
     /// Waits until there may be further events.
@@ -147,7 +170,7 @@ impl EventStream {
     async fn read(&self) -> Result<Page, Unavailable> {
         let (tenant, after) = (self.tenant, self.sent.clone());
         let limit = usize::try_from(LIMIT_MAX).unwrap_or(usize::MAX);
-        self.engine.scan(tenant, move |queries| after.page(queries, tenant, limit)).await
+        self.api.engine.scan(tenant, move |queries| after.page(queries, tenant, limit)).await
     }
 
     /// The events of a row. The last one has the id: a client that was cut between them gets all of them again.

@@ -57,7 +57,7 @@ async fn context(
     Ok(RequestContext { tenant, id, idempotency_key, from, is_exempt, is_of_tenant })
 }
 
-fn credentials(headers: &HeaderMap) -> Result<Option<TenantCredentials<'_>>, Error> {
+pub(super) fn credentials(headers: &HeaderMap) -> Result<Option<TenantCredentials<'_>>, Error> {
     let found = headers::tenant(headers).map_err(|IncompleteTenant| Error::TenantMissing)?;
     Ok(found.map(|it| TenantCredentials { api_key: it.key, secret: it.secret }))
 }

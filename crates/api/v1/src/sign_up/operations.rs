@@ -13,23 +13,26 @@ use bytes::Bytes;
 use domain::OperationId;
 use domain::TenantNo;
 use domain::operation::{Operation, OperationStatus};
+use engine::access::ClientAddress;
 use engine::time::rfc3339;
 use futures_util::stream;
 use http::header::RETRY_AFTER;
-use http::{StatusCode, Uri};
+use http::{HeaderMap, StatusCode, Uri};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sign_up::operations::{Disclosure, Representation};
-use sign_up::{Error as SignUpError, SignUp};
+use sign_up::{Error as SignUpError, SignUp, Tenants};
 use tokio::time::{Instant, sleep};
 use utoipa::{IntoParams, ToSchema};
 use web::Query;
 
 use super::SignUpApi;
-use super::context::Context;
+use super::context::{self, Context};
 use super::json::answer;
 use crate::error::Error;
-use crate::event_streams::{self, KEEP_ALIVE_INTERVAL, NoPermit, STREAM_MAX, StreamPermit};
+use crate::event_streams::{
+    self, CHECK_INTERVAL, KEEP_ALIVE_INTERVAL, NoPermit, STREAM_MAX, StreamPermit,
+};
 use crate::sign_up_problem as problem;
 
 /// `Retry-After` of an operation that waits, in seconds.
@@ -130,6 +133,7 @@ pub(super) async fn follow(
     Path(id): Path<String>,
     uri: Uri,
     Context(context): Context,
+    headers: HeaderMap,
 ) -> Result<Response, Error> {
     let (operation, disclosure) = find(&api.sign_up, context.tenant, (&id, &uri)).await?;
     let network = (!context.is_exempt).then(|| context.from.network());
@@ -140,6 +144,9 @@ pub(super) async fn follow(
     let now = Instant::now();
     let stream = OperationStream {
         sign_up: api.sign_up,
+        tenants: api.tenants,
+        credentials: (context.from, headers),
+        checked_at: now,
         operation,
         disclosure,
         wrote_at: now,
@@ -171,6 +178,10 @@ async fn find(
 /// A stream whose client waits for the end of an operation.
 struct OperationStream {
     sign_up: SignUp,
+    tenants: Tenants,
+    /// What its client was admitted with.
+    credentials: (ClientAddress, HeaderMap),
+    checked_at: Instant,
     operation: Operation,
     disclosure: Disclosure,
     wrote_at: Instant,
@@ -193,7 +204,7 @@ impl OperationStream {
                 return Some((Ok(self.event()), None));
             }
             let now = Instant::now();
-            if now >= self.ends_at {
+            if now >= self.ends_at || !self.is_still_admitted().await {
                 return None;
             }
             if now.duration_since(self.wrote_at) >= KEEP_ALIVE_INTERVAL {
@@ -206,6 +217,20 @@ impl OperationStream {
                 // It was deleted, or cannot be read: the client retries.
                 Ok(None) | Err(_) => return None,
             }
+        }
+    }
+
+    /// Whether its tenant is still served, and its secret the one that was shown; checked once in a while.
+    async fn is_still_admitted(&mut self) -> bool {
+        if self.checked_at.elapsed() < CHECK_INTERVAL {
+            return true;
+        }
+        self.checked_at = Instant::now();
+        let (from, headers) = &self.credentials;
+        let Ok(credentials) = context::credentials(headers) else { return false };
+        match self.tenants.find(credentials, *from).await {
+            Ok(_) => true,
+            Err(error) => error.is_for_now(),
         }
     }
 

@@ -1,0 +1,128 @@
+//! All flags of a user in one answer. A long one is evaluated part by part as the client takes it, so that
+//! an answer that is not read takes little memory.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use evaluation::User;
+use feature_flags::Grant;
+use feature_flags::environment_state::EnvironmentState;
+use feature_flags::message::write_json;
+use feature_flags::time::now_ms;
+use futures_util::stream;
+
+use super::{INACTIVITY_SECONDS, count, outcome, write_failure};
+use crate::state::ApiState;
+
+/// After how many bytes a part ends.
+const PART_BYTES: usize = 64 * 1024;
+
+/// Capacity for a flag, and for what is around the flags.
+const FLAG_BYTES: usize = 192;
+const ENVELOPE_BYTES: usize = 384;
+
+/// An answer in the making.
+pub(super) struct Bulk {
+    pub(super) api: Arc<ApiState>,
+    pub(super) grant: Arc<Grant>,
+    /// The state that all of the answer is of.
+    pub(super) state: Arc<EnvironmentState>,
+    pub(super) user: User,
+    /// How many flags are passed, and how many of them are written.
+    progress: Progress,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    passed: usize,
+    written: usize,
+    is_over: bool,
+}
+
+impl Bulk {
+    pub(super) fn new(
+        api: Arc<ApiState>,
+        grant: Arc<Grant>,
+        state: Arc<EnvironmentState>,
+        user: User,
+    ) -> Self {
+        Self { api, grant, state, user, progress: Progress::default() }
+    }
+
+    /// The answer's body; with its length where it is one part.
+    pub(super) fn body(mut self) -> Body {
+        let mut first = Vec::with_capacity(self.capacity());
+        first.extend_from_slice(br#"{"flags":["#);
+        self.write_part(&mut first);
+        if self.progress.is_over {
+            return Body::from(first);
+        }
+        let first = stream::once(std::future::ready(Ok::<_, Infallible>(first)));
+        let rest = stream::unfold(self, async |mut it| {
+            if it.progress.is_over {
+                return None;
+            }
+            let mut part = Vec::with_capacity(PART_BYTES);
+            it.write_part(&mut part);
+            Some((Ok(part), it))
+        });
+        Body::from_stream(futures_util::StreamExt::chain(first, rest))
+    }
+
+    fn capacity(&self) -> usize {
+        (ENVELOPE_BYTES + self.state.snapshot.flags().count() * FLAG_BYTES).min(PART_BYTES)
+    }
+
+    fn write_part(&mut self, out: &mut Vec<u8>) {
+        let Progress { mut passed, mut written, .. } = self.progress;
+        let environment = &self.grant.environments()[0];
+        let (mut counted, now_ms) = (vec![], now_ms());
+        let mut rest = self.state.snapshot.flags().skip(passed);
+        let is_over = loop {
+            if out.len() >= PART_BYTES {
+                break false;
+            }
+            let Some(flag) = rest.next() else { break true };
+            passed += 1;
+            if flag.flag().is_archived {
+                continue;
+            }
+            if written > 0 {
+                out.push(b',');
+            }
+            written += 1;
+            let evaluation = self.state.snapshot.evaluate_flag(flag, &self.user);
+            match outcome::write(out, &evaluation) {
+                Ok(()) => counted.push((flag, evaluation)),
+                Err(unusable) => {
+                    write_failure(out, Some(&flag.flag().key), unusable.code_and_details());
+                }
+            }
+        };
+        // All at once: evaluating does not hold the lock.
+        let mut tally = environment.tally();
+        counted.iter().for_each(|(flag, evaluation)| count(&mut tally, flag, evaluation, now_ms));
+        drop(tally);
+        if is_over {
+            self.write_end(out);
+        }
+        self.progress = Progress { passed, written, is_over };
+    }
+
+    /// What follows the flags.
+    fn write_end(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"],"metadata":{"version":"#);
+        write_json(out, &*self.state.version);
+        out.extend_from_slice(br#"},"eventStreams":[{"type":"sse","endpoint":{"requestUri":"#);
+        let of_user = match self.state.asks_for_entitled {
+            true => format!("?user={}", self.grant.digest.seal_user(&self.user.key_id)),
+            false => String::new(),
+        };
+        let prefix = &self.api.settings.prefix;
+        write_json(out, &format!("{prefix}/ofrep/v1/events/{}{of_user}", self.grant.channel));
+        out.extend_from_slice(br#"},"inactivityDelaySec":"#);
+        write_json(out, &INACTIVITY_SECONDS);
+        out.extend_from_slice(b"}]}");
+    }
+}
