@@ -139,10 +139,7 @@ impl Rows {
             Read::TenantValue(tenant, key) => {
                 state.tenant_values.entry((tenant, key)).or_default();
             }
-            // Kept by the changes.
-            Read::TenantValuesBytes(tenant) => {
-                state.tenant_values_bytes.entry(tenant).or_default();
-            }
+            Read::TenantValuesBytes(no) => drop(state.tenant_values_bytes.entry(no).or_default()),
             Read::User(name) => drop(state.users.entry(name).or_default()),
             Read::Role(name) => drop(state.roles.entry(name).or_default()),
             Read::Environment(tenant, id) => {

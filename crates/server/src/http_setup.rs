@@ -70,6 +70,8 @@ pub struct Networks {
     pub grpc_connections: Arc<NetworkPermits>,
     /// Streams of feature flags.
     pub streams: Arc<NetworkPermits>,
+    /// Bytes of answers.
+    pub answers: Arc<AnswerBudget>,
 }
 
 impl Networks {
@@ -81,6 +83,7 @@ impl Networks {
                 config.admission.network_connections_max.min(GRPC_NETWORK_CONNECTIONS_MAX),
             ),
             streams: permits(config.flags.network_streams_max),
+            answers: answers(config),
         }
     }
 }
@@ -107,9 +110,9 @@ pub struct Memory {
 
 impl Memory {
     /// With the limits of the configuration.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, answers: Arc<AnswerBudget>) -> Self {
         let admission = Admission::new(config.admission.requests_max);
-        Self { admission, bodies: bodies(config), answers: answers(config) }
+        Self { admission, bodies: bodies(config), answers }
     }
 }
 

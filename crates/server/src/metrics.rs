@@ -139,7 +139,7 @@ fn describe() {
 }
 
 /// Gauges of the core and of the process.
-const GAUGES: [(&str, &str); 33] = [
+const GAUGES: [(&str, &str); 34] = [
     ("faregate_requests_in_progress", "Requests in progress."),
     ("faregate_request_bodies_bytes", "Bytes of request bodies in memory."),
     ("faregate_answers_bytes", "Bytes of long answers that clients have not read."),

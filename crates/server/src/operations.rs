@@ -21,7 +21,7 @@ use web::{NetworkPermits, Problem};
 
 use crate::error::Error;
 use crate::health::{self, Health};
-use crate::http_setup::{Memory, connection_options, front};
+use crate::http_setup::{Memory, Networks, connection_options, front};
 use crate::metrics::{self, Exporter};
 
 /// The file in the data directory with the token for metrics, where no other is configured.
@@ -126,7 +126,8 @@ impl Bound {
         let routes = health_routes(health).route(METRICS, scrape);
         let routes = with_route_labels(routes).fallback(async || v1::Error::NoRoute);
         let admission = Admission::new(CONNECTIONS_MAX);
-        let front = front(config, Memory { admission, ..Memory::new(config) }, routes);
+        let memory = Memory { admission, ..Memory::new(config, Networks::new(config).answers) };
+        let front = front(config, memory, routes);
         // Few, and from networks that operators alone can reach.
         let networks = NetworkPermits::new(CONNECTIONS_MAX, vec![]);
         let options = connection_options(config, None, (CONNECTIONS_MAX, networks), None);

@@ -11,7 +11,7 @@ use http_server::tls::{ServedCertificate, grpc_acceptor};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use web::{AnswerBudget, client_address};
+use web::client_address;
 
 use crate::background::until;
 use crate::error::Error;
@@ -62,7 +62,7 @@ impl Bound {
         self,
         config: &Config,
         (node, health): (&Node, Health),
-        (networks, answers): (Networks, Arc<AnswerBudget>),
+        networks: Networks,
         stopping: watch::Receiver<bool>,
     ) -> Serving {
         let trusted = config.access.trusted_proxies.clone();
@@ -79,7 +79,7 @@ impl Bound {
             flags: grpc::flags::service(
                 cache,
                 limits,
-                (Arc::clone(&networks.streams), answers),
+                (Arc::clone(&networks.streams), networks.answers),
                 message_bytes_max,
             ),
             simulates_work: config.simulates(),

@@ -105,7 +105,10 @@ pub fn check(config: &Config, given: &Given) -> Result<Option<Arc<ServedCertific
 }
 
 /// Says whom the limits of sign-up count.
-fn report_exempt(config: &Config) {
+fn report_exempt(config: &Config, node: &Node) {
+    if node.sign_up.is_none() {
+        return;
+    }
     match config.exempts_local() {
         true => tracing::info!(
             "programs on this machine are exempt from the limits of sign-up, where they name no client: no other \
@@ -182,9 +185,7 @@ impl Server {
             first_start::prepare(&node.engine, &node.access, given, keep).await?;
         }
         node.flags_are_read().await;
-        if node.sign_up.is_some() {
-            report_exempt(config);
-        }
+        report_exempt(config, &node);
         let (leaving, left) = watch::channel(false);
         let (stopping, stopped) = watch::channel(false);
         let data_dir = config.data_dir.clone();
@@ -193,16 +194,14 @@ impl Server {
         let upkeep = tokio::spawn(metrics::upkeep(recorder.clone()));
         let networks = Networks::new(config);
         let of_grpc = (&node, health.clone());
-        let memory = Memory::new(config);
-        let limits = (networks.clone(), Arc::clone(&memory.answers));
-        let grpc = grpc.map(|it| it.serve(config, of_grpc, limits, stopped.clone()));
+        let grpc = grpc.map(|it| it.serve(config, of_grpc, networks.clone(), stopped.clone()));
         let (grpc_url, grpc) = grpc.map(|it| (it.url, it.accepting)).unzip();
         let operations_url = operations.as_ref().map(operations::Bound::url);
         let (arrivals, workers) = port.arrivals(config, &node).await?;
         let of_workers = workers.as_ref().map(Workers::streams).unwrap_or_default();
         let certificate = certificate.map(CertificateWatch::start);
         let (probe, probing) = crate::sign_up::probe(config, node.sign_up.as_ref()).unzip();
-        let Networks { connections, streams, .. } = networks;
+        let Networks { connections, streams, answers, .. } = networks;
         let web = Web {
             config,
             node: &node,
@@ -213,7 +212,7 @@ impl Server {
             probe,
             token,
             streams,
-            memory,
+            memory: Memory::new(config, answers),
         };
         let connections_max = connections_max(config, open_files_max, OPEN_FILES_OWN);
         let limits = (connections_max, connections);

@@ -488,6 +488,12 @@ impl Tables {
     }
 
     /// Loads a row with what belongs to it.
+    fn count_values(&self, tenant: TenantNo, state: &mut State) {
+        let own = self.tenant_values.values().filter(|it| it.tenant == tenant);
+        let bytes = own.map(TenantValue::counted_bytes).sum();
+        state.tenant_values_bytes.insert(tenant, bytes);
+    }
+
     fn read(&self, read: &Read, state: &mut State) {
         match read {
             Read::Account(tenant, id) => self.read_account(*tenant, *id, state),
@@ -535,11 +541,7 @@ impl Tables {
             Read::TenantValue(tenant, key) => {
                 copy((*tenant, key.clone()), &self.tenant_values, &mut state.tenant_values);
             }
-            Read::TenantValuesBytes(tenant) => {
-                let own = self.tenant_values.values().filter(|it| it.tenant == *tenant);
-                let bytes = own.map(TenantValue::counted_bytes).sum();
-                state.tenant_values_bytes.insert(*tenant, bytes);
-            }
+            Read::TenantValuesBytes(tenant) => self.count_values(*tenant, state),
             Read::User(name) => copy(name.clone(), &self.users, &mut state.users),
             Read::Role(name) => copy(name.clone(), &self.roles, &mut state.roles),
             Read::Environment(tenant, id) => {

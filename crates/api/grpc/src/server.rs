@@ -319,10 +319,12 @@ async fn serve_call(
 
 /// Logs a refusal for want of credentials or rights.
 fn log_refusal(code: Code, route: &str, network: IpAddr, client: &Client) {
-    let status = match code {
-        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
-        Code::PermissionDenied => StatusCode::FORBIDDEN,
-        _ => return,
+    let status = if code == Code::Unauthenticated {
+        StatusCode::UNAUTHORIZED
+    } else if code == Code::PermissionDenied {
+        StatusCode::FORBIDDEN
+    } else {
+        return;
     };
     let user = client.user();
     if !is_worth_a_line(status, network, user.is_some()) {

@@ -96,9 +96,8 @@ async fn serve(config: &Config) -> io::Result<ExitCode> {
     tokio::spawn(hand_over(handed, Arc::clone(&to_server)));
     let (stopping, stopped) = watch::channel(false);
     let networks = Networks::new(config);
-    let memory = Memory::new(config);
-    let answers = Arc::clone(&memory.answers);
-    let settings = http_setup::flag_settings(config, networks.streams, answers);
+    let memory = Memory::new(config, Arc::clone(&networks.answers));
+    let settings = http_setup::flag_settings(config, networks.streams, networks.answers);
     let prefix = config.flags.path_prefix.clone();
     let router = ::flags::router(Arc::clone(&cache), settings)
         .fallback(async move |uri: Uri| elsewhere(&prefix, &uri));
