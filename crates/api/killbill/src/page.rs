@@ -316,11 +316,7 @@ fn encode<S: RowFormat>(format: S, rows: &[S::Audited]) -> Vec<u8> {
     reply::encode(&rows.iter().map(|it| format.json(it)).collect::<Vec<_>>())
 }
 
-fn response(
-    call: &Call,
-    (page, url): (Page, Url<'_>),
-    found: Encoded,
-) -> axum::response::Response {
+fn response(call: &Call, (page, url): (Page, Url<'_>), found: Encoded) -> axum::response::Response {
     let mut response = reply::ok_encoded(found.body);
     let next = NextPage { url, query: call.query() };
     write_headers(response.headers_mut(), (found.matching, found.all), page, Some(next));
