@@ -35,6 +35,8 @@ struct Rollout {
     /// The attribute that is hashed; `None` stands for the user's key.
     dispatch_by: Option<Attribute>,
     is_in_experiment: bool,
+    /// Whether more than one part covers users.
+    is_split: bool,
     parts: Vec<Part>,
 }
 
@@ -57,8 +59,10 @@ impl CompiledFlag {
             }
         }
         let rollout = |dispatch_key: Option<&str>, is_in_experiment, parts: &[RolloutVariation]| {
+            let covering = parts.iter().filter(|it| it.rollout[1] > it.rollout[0]).count();
             let parts = parts.iter().map(|it| Part::new(it, index(&it.id))).collect();
-            Rollout { dispatch_by: attribute(dispatch_key), is_in_experiment, parts }
+            let (dispatch_by, is_split) = (attribute(dispatch_key), covering > 1);
+            Rollout { dispatch_by, is_in_experiment, is_split, parts }
         };
         let rule = |rule: &model::Rule| CompiledRule {
             conditions: condition::compile(&rule.conditions),
@@ -109,7 +113,8 @@ impl CompiledFlag {
         let all_count = flag.expt_include_all_targets;
         if flag.is_archived {
             let reason = Reason::Archived;
-            return Evaluation { flag, variation: None, reason, send_to_experiment: false };
+            let (send_to_experiment, is_split) = (false, false);
+            return Evaluation { flag, variation: None, reason, send_to_experiment, is_split };
         }
         if !flag.is_enabled {
             return self.evaluation(self.disabled, Reason::Disabled, false);
@@ -119,8 +124,13 @@ impl CompiledFlag {
         }
         let rule = self.rule_of(user, context);
         let reason = rule.map(|index| Reason::Rule(&flag.rules[index].name));
-        let (index, counts) = self.rollout(rule).variation_of(&flag.key, user);
-        self.evaluation(index, reason.unwrap_or(Reason::Fallthrough), all_count || counts)
+        let rollout = self.rollout(rule);
+        let (index, counts) = rollout.variation_of(&flag.key, user);
+        let reason = reason.unwrap_or(Reason::Fallthrough);
+        Evaluation {
+            is_split: rollout.is_split,
+            ..self.evaluation(index, reason, all_count || counts)
+        }
     }
 
     pub(crate) fn explain(&self, user: &User, context: &Context<'_>) -> Explanation<'_> {
@@ -164,7 +174,8 @@ impl CompiledFlag {
     ) -> Evaluation<'s> {
         let variation = index.and_then(|index| self.flag.variations.get(index));
         let variation = Some(variation.unwrap_or(&NO_VARIATION));
-        Evaluation { flag: &self.flag, variation, reason, send_to_experiment }
+        let (flag, is_split) = (&self.flag, false);
+        Evaluation { flag, variation, reason, send_to_experiment, is_split }
     }
 }
 

@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attribute_text;
 mod condition;
 mod cycle;
 mod entitled;
@@ -36,13 +37,15 @@ mod number;
 mod rollout;
 mod segment;
 mod snapshot;
+mod typed_value;
 mod validation;
 
+pub use attribute_text::attribute_text;
 pub use condition::{
     ConditionError, IN_SEGMENT, MissingAttribute, NOT_IN_SEGMENT, PATTERN_BYTES_MAX,
 };
 pub use entitled::{ENTITLED_ATTRIBUTE, ENTITLED_SEGMENT, Entitled};
-pub use evaluation::{Evaluation, Reason};
+pub use evaluation::{Evaluation, Reason, ResolutionReason};
 pub use explanation::{Dispatch, EvaluatedCondition, EvaluatedRule, Explanation};
 pub use flag::CompiledFlag;
 pub use model::{
@@ -51,4 +54,5 @@ pub use model::{
 };
 pub use segment::CompiledSegment;
 pub use snapshot::{SEGMENT_DEPTH_MAX, Snapshot};
+pub use typed_value::TypedValue;
 pub use validation::{Problem, ProblemKind, problems};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::attribute_text;
 use crate::entitled::Entitled;
 
 /// A feature flag of one environment.
@@ -190,6 +191,7 @@ pub struct User {
     #[cfg_attr(feature = "openapi", schema(required))]
     pub key_id: String,
     /// The display name.
+    #[serde(deserialize_with = "attribute_text::read")]
     pub name: Option<String>,
     /// All other attributes. Those of [`crate::ENTITLED_ATTRIBUTE`] count for nothing here.
     pub customized_properties: Vec<Property>,
@@ -205,10 +207,18 @@ pub struct User {
 pub struct Property {
     #[cfg_attr(feature = "openapi", schema(required))]
     pub name: String,
+    /// A text, or another value, which counts as its JSON text.
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
+    #[serde(deserialize_with = "attribute_text::read")]
     pub value: Option<String>,
 }
 
 impl Flag {
+    /// Whether no target and no rule gives a user something else than the fallthrough.
+    pub(crate) fn is_same_for_all(&self) -> bool {
+        self.rules.is_empty() && self.target_users.is_empty()
+    }
+
     /// The time of the last change in milliseconds since 1970; 0 if `updated_at` is invalid.
     pub(crate) fn changed_at_ms(&self) -> i64 {
         milliseconds(&self.updated_at)

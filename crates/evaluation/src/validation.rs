@@ -15,6 +15,10 @@ const ROLLOUT_ERROR_MAX: f64 = 1e-5;
 /// cycle, and a longer one is unreadable.
 const CYCLE_PATH_SEGMENTS_MAX: usize = 20;
 
+/// OFREP's name of the user's key. Its clients send it beside the attributes, and FeatBit's SDKs do not know it: a
+/// condition on it would hold for no one, or for different users in each protocol.
+const TARGETING_KEY: &str = "targetingKey";
+
 /// A field that is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -64,6 +68,9 @@ pub enum ProblemKind {
     /// The last part of a rollout does not end at 1.
     #[error("the parts end at {0}, 1 was expected")]
     Sum(String),
+    /// A property has OFREP's name of the user's key, which no evaluation knows as a property.
+    #[error("the user's key is `keyId` in a flag, also where OFREP's clients send `targetingKey`")]
+    TargetingKey,
     /// A condition is invalid.
     #[error(transparent)]
     Condition(#[from] ConditionError),
@@ -137,7 +144,7 @@ impl<'a> Validator<'a> {
         }
         self.unique(&variations, "id", flag.variations.iter().map(|it| it.id.as_str()));
         for (index, variation) in flag.variations.iter().enumerate() {
-            if !is_of_type(&flag.variation_type, &variation.value) {
+            if !is_of_type(flag, &variation.value) {
                 let kind = ProblemKind::Value(flag.variation_type.clone());
                 self.add(format!("{variations}[{index}].value"), kind);
             }
@@ -150,9 +157,13 @@ impl<'a> Validator<'a> {
         for (index, rule) in flag.rules.iter().enumerate() {
             let path = format!("{path}.rules[{index}]");
             self.conditions(&path, &rule.conditions);
+            self.property(format!("{path}.dispatchKey"), rule.dispatch_key.as_deref());
             self.rollout(&path, flag, &rule.variations);
         }
-        self.rollout(&format!("{path}.fallthrough"), flag, &flag.fallthrough.variations);
+        let fallthrough = &flag.fallthrough;
+        let dispatch_key = fallthrough.dispatch_key.as_deref();
+        self.property(format!("{path}.fallthrough.dispatchKey"), dispatch_key);
+        self.rollout(&format!("{path}.fallthrough"), flag, &fallthrough.variations);
         if flag.gate.as_ref().is_some_and(|feature| feature.trim().is_empty()) {
             self.add(format!("{path}.gate"), ProblemKind::Empty);
         }
@@ -161,6 +172,13 @@ impl<'a> Validator<'a> {
     fn variation(&mut self, path: String, flag: &Flag, id: &str) {
         if !flag.variations.iter().any(|variation| variation.id == id) {
             self.add(path, ProblemKind::UnknownVariation(id.to_owned()));
+        }
+    }
+
+    /// Checks a property that an evaluation reads.
+    fn property(&mut self, path: String, property: Option<&str>) {
+        if property == Some(TARGETING_KEY) {
+            self.add(path, ProblemKind::TargetingKey);
         }
     }
 
@@ -206,6 +224,7 @@ impl<'a> Validator<'a> {
             if condition.property.trim().is_empty() {
                 self.add(format!("{path}.property"), ProblemKind::Empty);
             }
+            self.property(format!("{path}.property"), Some(&condition.property));
             let compiled = match condition::Condition::new(condition) {
                 Ok(compiled) => compiled,
                 Err(error) => {
@@ -286,11 +305,12 @@ fn references_of(segment: &Segment) -> Vec<Box<str>> {
     compiled.flat_map(|condition| condition.segments().to_vec()).collect()
 }
 
-fn is_of_type(variation_type: &str, value: &str) -> bool {
-    match variation_type {
-        "boolean" => matches!(value, "true" | "false"),
-        "number" => value.parse::<f64>().is_ok_and(f64::is_finite),
+fn is_of_type(flag: &Flag, value: &str) -> bool {
+    let is_usable = match flag.variation_type.as_str() {
+        "number" => value.trim() == value,
+        // With the depth and the numbers that clients parse.
         "json" => serde_json::from_str::<serde_json::Value>(value).is_ok(),
         _ => true,
-    }
+    };
+    is_usable && flag.typed(value).is_some()
 }

@@ -87,6 +87,28 @@ pub fn check_key(field: &'static str, key: &str) -> Result<(), Error> {
     }
 }
 
+/// What clients of flags with other keys do.
+pub const RESERVED_KEY: &str = "has other characters than `a` to `z`, `A` to `Z`, `0` to `9`, `.`, `_` and `-`: \
+    some OpenFeature providers put it into a path as it is, and get another flag";
+
+/// Whether every client takes the key of a flag as it is: FeatBit's rule.
+#[must_use]
+pub fn is_plain_key(key: &str) -> bool {
+    key.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'.' | b'_' | b'-'))
+}
+
+/// Checks the key of a flag: as [`check_key`], and one that no flag has yet is plain.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_flag_key(key: &str, is_new: bool) -> Result<(), Error> {
+    check_key("key", key)?;
+    match !is_new || is_plain_key(key) {
+        true => Ok(()),
+        false => Err(Error::invalid("key", RESERVED_KEY)),
+    }
+}
+
 /// Checks a user; `path` is the prefix of its fields in the request.
 ///
 /// # Errors
@@ -210,6 +232,12 @@ impl FlagIds {
         flags.map(|it| (it.key.key.clone(), it.id)).collect()
     }
 
+    /// Whether a flag has this key.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.keys.contains(key)
+    }
+
     /// Claims the id of a flag; false where it belongs to another flag. An existing flag keeps its
     /// id, whatever its document says.
     pub fn claim(&mut self, new: &NewDefinition) -> bool {
@@ -258,6 +286,20 @@ pub fn to_json(definition: &Definition) -> Result<Value, Unreadable> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_key_of_a_new_flag_is_plain() {
+        for key in ["a", "Az09._-"] {
+            assert!(check_flag_key(key, true).is_ok(), "{key}");
+        }
+        for key in ["a/b", "a?b", "a#b", "a b", "a%b", "a+b", "\u{fc}", "a\u{130}"] {
+            assert!(check_flag_key(key, true).is_err(), "{key}");
+            assert!(check_flag_key(key, false).is_ok(), "{key}");
+        }
+        for key in ["", " a", "a\n"] {
+            assert!(check_flag_key(key, false).is_err(), "{key}");
+        }
+    }
 
     /// The lists contain exactly the fields of the documents.
     #[test]

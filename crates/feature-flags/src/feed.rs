@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::accounts::Account;
 use crate::cache::{Environment, FlagCache};
+use crate::definition::{RESERVED_KEY, is_plain_key};
 use crate::document;
 use crate::gate;
 use crate::secret::{self, Secret, SecretKind};
@@ -92,6 +93,11 @@ impl FlagFeed {
     pub fn read(&self, file: EnvironmentFile) -> EnvironmentContents {
         let id = file.environment.id;
         let (flags, segments) = documents(id, &file.definitions);
+        let mut reserved = flags.iter().map(|it| &*it.key).filter(|key| !is_plain_key(key));
+        if let Some(first) = reserved.next() {
+            let flags = 1 + reserved.count();
+            tracing::warn!(environment = %id, flags, first, "the key of a flag {RESERVED_KEY}");
+        }
         EnvironmentContents {
             id: id.uuid(),
             tenant: file.environment.tenant,

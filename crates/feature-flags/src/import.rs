@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::definition::{
-    self, FlagIds, KEY_BYTES_MAX, check_key, id_in_use, new_flag, new_segment,
+    self, FlagIds, KEY_BYTES_MAX, check_flag_key, id_in_use, new_flag, new_segment,
 };
 use crate::document::{self, Unreadable};
 use crate::error::{Error, WrongField};
@@ -110,9 +110,9 @@ impl Import {
         }
         for (at, flag) in self.flags.iter().enumerate() {
             let path = format!("featureFlags[{at}]");
-            if check_key("key", &flag.key).is_err() {
-                let (field, reason) = (format!("{path}.key"), "is no key".to_owned());
-                found.push(WrongField { field, reason });
+            let is_new = !ids.has(&flag.key);
+            if let Err(Error::Invalid { reason, .. }) = check_flag_key(&flag.key, is_new) {
+                found.push(WrongField { field: format!("{path}.key"), reason });
             }
             let flag = new_flag(&path, flag, Expected::Anything);
             if flag.as_ref().is_ok_and(|it| !ids.claim(it)) {

@@ -203,7 +203,7 @@ struct ClientFlag<'s> {
 
 impl<'s> ClientFlag<'s> {
     fn of(evaluation: &Evaluation<'s>, timestamp: i64) -> Self {
-        let Evaluation { flag, variation, reason, send_to_experiment } = *evaluation;
+        let Evaluation { flag, variation, reason, send_to_experiment, .. } = *evaluation;
         Self {
             id: &flag.key,
             variation: variation.map(|it| it.value.as_str()),

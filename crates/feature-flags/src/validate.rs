@@ -9,7 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::definition::{
-    self, FLAG_FIELDS, FlagIds, SEGMENT_FIELDS, check_key, id_in_use, new_flag, new_segment,
+    self, FLAG_FIELDS, FlagIds, SEGMENT_FIELDS, check_flag_key, id_in_use, new_flag, new_segment,
 };
 use crate::document::Unreadable;
 use crate::error::{Error, WrongField};
@@ -69,7 +69,12 @@ pub async fn validate(
     match kind {
         DefinitionKind::Flag => {
             let flag: Flag = definition::parse(value, FLAG_FIELDS)?;
-            let key = check_key("key", &flag.key);
+            let is_new = match expected {
+                Expected::Nothing => true,
+                Expected::Version(_) => false,
+                Expected::Anything => !flags.has(&flag.key),
+            };
+            let key = check_flag_key(&flag.key, is_new);
             let new = new_flag("", &flag, expected).and_then(|new| match flags.claim(&new) {
                 true => Ok(new),
                 false => Err(Error::WrongFields(vec![id_in_use("")])),

@@ -112,8 +112,7 @@ pub(crate) async fn all(
 
 /// Counts an evaluation that gave a value, as an SDK of FeatBit reports its own.
 fn count(tally: &mut Tally, flag: &CompiledFlag, evaluation: &Evaluation<'_>, now_ms: i64) {
-    let variation = evaluation.variation.filter(|it| !it.id.is_empty());
-    if let Some(variation) = variation {
+    if let Some(variation) = evaluation.value_variation() {
         let at = (now_ms, now_ms);
         tally.evaluated(Some(flag), &variation.id, evaluation.send_to_experiment, at);
     }

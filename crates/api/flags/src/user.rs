@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use evaluation::{Property, User};
+use evaluation::{Property, User, attribute_text};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -33,7 +33,7 @@ impl SentUser<'_> {
     }
 
     fn key(&self) -> Option<Cow<'_, str>> {
-        self.key_id.and_then(text).filter(|key| !key.trim().is_empty())
+        self.key_id.and_then(attribute_text).filter(|key| !key.trim().is_empty())
     }
 
     /// The user; none without a key.
@@ -42,23 +42,14 @@ impl SentUser<'_> {
         let properties = self.customized_properties.iter().flatten();
         let properties = properties.map(|it| Property {
             name: it.name.as_ref().into(),
-            value: it.value.and_then(text).map(Cow::into_owned),
+            value: it.value.and_then(attribute_text).map(Cow::into_owned),
         });
         Some(User {
             key_id,
-            name: self.name.and_then(text).map(Cow::into_owned),
+            name: self.name.and_then(attribute_text).map(Cow::into_owned),
             customized_properties: properties.collect(),
             ..User::default()
         })
-    }
-}
-
-/// A value as text: a text without its quotes, none for `null`, and all else as it is written.
-pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
-    match value.get() {
-        "null" => None,
-        json if json.starts_with('"') => serde_json::from_str::<Text<'_>>(json).ok().map(|it| it.0),
-        json => Some(Cow::Borrowed(json)),
     }
 }
 
@@ -68,5 +59,5 @@ pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 fn text_or_empty<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Cow<'a, str>, D::Error> {
     let value: Option<&'de RawValue> = Option::deserialize(from)?;
-    Ok(value.and_then(text).unwrap_or_default())
+    Ok(value.and_then(attribute_text).unwrap_or_default())
 }

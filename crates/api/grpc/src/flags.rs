@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::Reason;
 use engine::access::ClientAddress;
-use evaluation::{Evaluation, Property, User};
+use evaluation::{Evaluation, Flag, Property, TypedValue, User};
 use feature_flags::{
     FlagCache, FlagReader, FlagUpdate, Grant, RateLimits, ReadError, RequestKind, WatchLimits,
 };
@@ -21,7 +21,8 @@ use web::{AnswerBudget, NetworkPermit, NetworkPermits};
 use crate::api::flag_service_server::{FlagService, FlagServiceServer};
 use crate::api::flag_value::Value;
 use crate::api::{
-    EvaluateRequest, EvaluateResponse, FlagUser, FlagValue, WatchRequest, WatchResponse,
+    EvaluateRequest, EvaluateResponse, FlagUser, FlagValue, ResolutionReason, WatchRequest,
+    WatchResponse,
 };
 use crate::counted::counted;
 use crate::{FlagCalls, Refusal};
@@ -180,29 +181,38 @@ fn user_of(given: Option<FlagUser>) -> Result<User, Status> {
 }
 
 fn shown(it: &Evaluation<'_>, version: i64) -> FlagValue {
-    let variation = it.variation.filter(|it| !it.id.is_empty());
+    let variation = it.value_variation();
     FlagValue {
         key: it.flag.key.clone(),
-        value: variation.map(|found| typed(&it.flag.variation_type, &found.value)),
+        value: variation.map(|found| typed(it.flag, &found.value)),
         variation_id: variation.map(|it| it.id.clone()).unwrap_or_default(),
         reason: it.reason.text().to_owned(),
         version,
+        resolution_reason: resolution_reason(it.resolution_reason()).into(),
     }
 }
 
 /// A value of its flag's type. One that does not parse stays a text.
-fn typed(kind: &str, value: &str) -> Value {
+fn typed(flag: &Flag, value: &str) -> Value {
     let text = || Value::Text(value.to_owned());
-    match kind {
-        "boolean" => value.parse().map_or_else(|_| text(), Value::Boolean),
-        "number" => {
-            let number = value.trim().parse().ok().filter(|it: &f64| it.is_finite());
-            number.map_or_else(text, Value::Number)
-        }
-        "json" if serde_json::from_str::<serde::de::IgnoredAny>(value).is_ok() => {
-            Value::Json(value.to_owned())
-        }
-        _ => text(),
+    match flag.typed(value) {
+        Some(TypedValue::Boolean(value)) => Value::Boolean(value),
+        Some(TypedValue::Number(number)) => number.parse().map_or_else(|_| text(), Value::Number),
+        Some(TypedValue::Json(json)) => Value::Json(json.to_owned()),
+        Some(TypedValue::Text(text)) => Value::Text(text.to_owned()),
+        None => text(),
+    }
+}
+
+/// A reason of OpenFeature's list.
+const fn resolution_reason(reason: evaluation::ResolutionReason) -> ResolutionReason {
+    match reason {
+        evaluation::ResolutionReason::Static => ResolutionReason::Static,
+        evaluation::ResolutionReason::Default => ResolutionReason::Default,
+        evaluation::ResolutionReason::TargetingMatch => ResolutionReason::TargetingMatch,
+        evaluation::ResolutionReason::Split => ResolutionReason::Split,
+        evaluation::ResolutionReason::Disabled => ResolutionReason::Disabled,
+        evaluation::ResolutionReason::Unknown => ResolutionReason::Unspecified,
     }
 }
 
@@ -249,13 +259,15 @@ mod tests {
             ("boolean", "true", Value::Boolean(true)),
             ("boolean", "yes", text("yes")),
             ("number", " -0.50", Value::Number(-0.5)),
+            ("number", "+.5", Value::Number(0.5)),
             ("number", "inf", text("inf")),
             ("number", "many", text("many")),
             ("json", "{\"a\": 1}", Value::Json("{\"a\": 1}".to_owned())),
             ("json", "{", text("{")),
             ("string", "true", text("true")),
         ] {
-            assert_eq!(typed(kind, value), expected, "{kind} {value}");
+            let flag = Flag { variation_type: kind.to_owned(), ..Flag::default() };
+            assert_eq!(typed(&flag, value), expected, "{kind} {value}");
         }
     }
 }

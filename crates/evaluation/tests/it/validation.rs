@@ -70,6 +70,30 @@ fn each_field_of_a_flag_is_validated() {
     ]);
 }
 
+/// FeatBit's SDKs evaluate by themselves, and know no such property.
+#[test]
+fn the_users_key_has_one_name() {
+    let text =
+        "the user's key is `keyId` in a flag, also where OFREP's clients send `targetingKey`";
+    let name = json!("targetingKey");
+    for path in
+        ["/rules/0/conditions/0/property", "/rules/0/dispatchKey", "/fallthrough/dispatchKey"]
+    {
+        let mut flag = flag();
+        flag["fallthrough"]["dispatchKey"] = json!("keyId");
+        flag["rules"][0]["dispatchKey"] = json!("keyId");
+        assert_eq!(problems_of(&[flag.clone()], &segments()), Vec::<String>::new());
+        *flag.pointer_mut(path).unwrap() = name.clone();
+        let field = path[1..].replace("/0", "[0]").replace('/', ".");
+        let expected = vec![format!("featureFlags[0].{field}: {text}")];
+        assert_eq!(problems_of(&[flag], &segments()), expected);
+    }
+    let mut segments = segments();
+    segments[0]["rules"][0]["conditions"][0]["property"] = name;
+    let expected = vec![format!("segments[0].rules[0].conditions[0].property: {text}")];
+    assert_eq!(problems_of(&[flag()], &segments), expected);
+}
+
 #[test]
 fn each_field_of_a_rule_is_validated() {
     check_each(&[

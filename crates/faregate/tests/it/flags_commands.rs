@@ -12,7 +12,7 @@ use crate::process::{Server, TempDir, faregate};
 fn dark_mode() -> Value {
     json!({
         "id": "0b3ff6f2-2f42-4f0c-8a3c-1f6f8b7f1001",
-        "key": "dark mode",
+        "key": "dark-mode",
         "name": "Dark mode",
         "variationType": "boolean",
         "variations": [{ "id": "on", "value": "true" }, { "id": "off", "value": "false" }],
@@ -54,13 +54,13 @@ fn ended(output: &Output) -> (Option<i32>, String) {
 #[test]
 fn flags_are_listed() {
     let (server, client) = start();
-    let flag = client.get("/v1/flags/dark%20mode").json();
+    let flag = client.get("/v1/flags/dark-mode").json();
     let updated = flag["updatedAt"].as_str().unwrap();
     let (code, said) = ended(&flags(&server, &["ls"]));
     assert_eq!(code, Some(0), "{said}");
     expect![[r#"
         KEY        TYPE     STATE  DEFAULT                TAGS     UPDATED
-        dark mode  boolean  on     25 % true, 75 % false  ui,shop  UPDATED
+        dark-mode  boolean  on     25 % true, 75 % false  ui,shop  UPDATED
     "#]]
     .assert_eq(&said.replace(updated, "UPDATED"));
     let (code, said) = ended(&flags(&server, &["ls", "--json"]));
@@ -93,17 +93,17 @@ fn more_flags_than_a_page_are_all_listed() {
 #[test]
 fn a_flag_is_switched() {
     let (server, client) = start();
-    let is_enabled = || client.get("/v1/flags/dark%20mode").json()["isEnabled"].clone();
+    let is_enabled = || client.get("/v1/flags/dark-mode").json()["isEnabled"].clone();
     let check = |arguments: &[&str], expected: &str| {
         let (code, said) = ended(&flags(&server, arguments));
         assert_eq!((code, said.as_str()), (Some(0), expected), "{arguments:?}");
     };
-    check(&["toggle", "dark mode"], "dark mode in dev: on -> off\n");
+    check(&["toggle", "dark-mode"], "dark-mode in dev: on -> off\n");
     assert_eq!(is_enabled(), false);
-    check(&["toggle", "dark mode", "--off"], "dark mode in dev: is off already\n");
-    check(&["toggle", "dark mode", "--on"], "dark mode in dev: off -> on\n");
+    check(&["toggle", "dark-mode", "--off"], "dark-mode in dev: is off already\n");
+    check(&["toggle", "dark-mode", "--on"], "dark-mode in dev: off -> on\n");
     assert_eq!(is_enabled(), true);
-    let (code, said) = ended(&flags(&server, &["toggle", "dark mode", "--json"]));
+    let (code, said) = ended(&flags(&server, &["toggle", "dark-mode", "--json"]));
     let shown: Value = serde_json::from_str(&said).unwrap();
     assert_eq!((code, &shown["isEnabled"]), (Some(0), &json!(false)));
     let (code, said) = ended(&flags(&server, &["toggle", "nothing"]));
@@ -207,7 +207,7 @@ fn users_are_targeted_and_a_rollout_says_so() {
 #[test]
 fn concurrent_toggles_do_not_undo_each_other() {
     let (server, client) = start();
-    let toggle = || ended(&flags(&server, &["toggle", "dark mode"]));
+    let toggle = || ended(&flags(&server, &["toggle", "dark-mode"]));
     let ends: Vec<_> = std::thread::scope(|scope| {
         let switching: Vec<_> = (0..8).map(|_| scope.spawn(toggle)).collect();
         switching.into_iter().map(|it| it.join().unwrap()).collect()
@@ -216,7 +216,7 @@ fn concurrent_toggles_do_not_undo_each_other() {
     for (code, said) in refused {
         assert!(*code == Some(1) && said.contains("412"), "{said}");
     }
-    let is_enabled = client.get("/v1/flags/dark%20mode").json()["isEnabled"].clone();
+    let is_enabled = client.get("/v1/flags/dark-mode").json()["isEnabled"].clone();
     assert_eq!(is_enabled, made.len() % 2 == 0, "{made:?}");
 }
 
@@ -224,22 +224,22 @@ fn concurrent_toggles_do_not_undo_each_other() {
 fn a_decision_is_explained_in_sentences() {
     let (server, _client) = start();
     let mail = "mail=ada@example.com";
-    let arguments = ["explain", "dark mode", "--for", "ada", "--property", mail];
+    let arguments = ["explain", "dark-mode", "--for", "ada", "--property", mail];
     let (code, said) = ended(&flags(&server, &arguments));
     assert_eq!(code, Some(0), "{said}");
     expect![[r#"
-        dark mode in dev is true for ada (variation on): staff
+        dark-mode in dev is true for ada (variation on): staff
           rule "staff" is met
             mail EndsWith @example.com: holds, found "ada@example.com"
-          "dark modeada" falls on 0.1426 of 0 to 1: this value is for 0 to 1
+          "dark-modeada" falls on 0.4564 of 0 to 1: this value is for 0 to 1
     "#]]
     .assert_eq(&said);
-    let (_, said) = ended(&flags(&server, &["explain", "dark mode", "--for", "ada"]));
+    let (_, said) = ended(&flags(&server, &["explain", "dark-mode", "--for", "ada"]));
     assert!(said.contains("mail EndsWith @example.com: does not hold, found"), "{said}");
-    let (_, said) = ended(&flags(&server, &["explain", "dark mode", "--for", "ada", "--json"]));
+    let (_, said) = ended(&flags(&server, &["explain", "dark-mode", "--for", "ada", "--json"]));
     let explained: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(explained["rules"][0]["isMet"], false);
-    let wrong = flags(&server, &["explain", "dark mode", "--for", "ada", "--property", "mail"]);
+    let wrong = flags(&server, &["explain", "dark-mode", "--for", "ada", "--property", "mail"]);
     let (code, said) = ended(&wrong);
     assert!(code == Some(2) && said.contains("NAME=VALUE was expected"), "{said}");
 }
@@ -268,7 +268,7 @@ fn export_is_imported_unless_invalid() {
     assert_eq!(prod(), json!([]));
     let (code, said) = import(&[]);
     assert!(said.starts_with("FILE: 1 flags and 0 segments are in prod now, in the version "));
-    assert_eq!((code, &prod()[0]["key"]), (Some(0), &json!("dark mode")));
+    assert_eq!((code, &prod()[0]["key"]), (Some(0), &json!("dark-mode")));
 
     let flag = &mut documents["featureFlags"][0];
     flag["name"] = json!("changed");

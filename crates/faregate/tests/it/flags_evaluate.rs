@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::flags::{checkout, with_sample};
-use crate::process::{Launch, Server};
+use crate::process::{Launch, Server, eventually};
 
 #[test]
 fn flags_are_evaluated_together() {
@@ -79,6 +79,60 @@ fn flags_are_evaluated_together() {
         404
     );
     drop(server);
+}
+
+/// Numbers that JSON does not write so are read by FeatBit's SDKs.
+#[test]
+fn numbers_have_one_form_and_attributes_one_meaning_in_all_apis() {
+    let (server, client) = with_sample();
+    let environments = client.get("/v1/environments").json();
+    let secret = environments[0]["secrets"][0]["value"].as_str().unwrap().to_owned();
+    let sdk = server.client().header("X-API-Key", &secret);
+    let number = |key: &str, value: &str, property: &str, expected: &str| {
+        let mut flag = checkout();
+        let fields = flag.as_object_mut().unwrap();
+        for field in ["id", "unknownToUs", "targetUsers"] {
+            fields.remove(field);
+        }
+        flag["key"] = json!(key);
+        flag["variationType"] = json!("number");
+        flag["variations"] = json!([{ "id": "on", "value": value }, { "id": "off", "value": "0" }]);
+        flag["rules"] = json!([{ "name": "asked", "conditions":
+            [{ "property": property, "op": "Equal", "value": expected }],
+            "variations": [{ "id": "on", "rollout": [0, 1] }] }]);
+        flag["fallthrough"] = json!({ "variations": [{ "id": "off", "rollout": [0, 1] }] });
+        let made = client.post("/v1/flags", &flag);
+        assert_eq!(made.status, 201, "{}", made.text());
+    };
+    number("half", ".5", "age", "18");
+    number("five", "+5", "isMember", "true");
+    number("seven", "007", "tags", r#"["a",1]"#);
+    let values = json!({ "age": 18, "isMember": true, "tags": ["a", 1] });
+    let list: Vec<Value> = values
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(name, value)| json!({ "name": name, "value": value }))
+        .collect();
+    let user = json!({ "keyId": "ann", "customizedProperties": list });
+    let mut context = values.clone();
+    context["targetingKey"] = json!("ann");
+    for (key, expected) in [("half", "0.5"), ("five", "5"), ("seven", "7")] {
+        let asked = json!({ "user": user, "keys": [key] });
+        let native = client.post("/v1/flags/evaluate?environment=dev", &asked);
+        assert_eq!(native.status, 200, "{}", native.text());
+        assert!(native.text().contains(&format!(r#""value":{expected},"#)), "{}", native.text());
+        let why = client.post(&format!("/v1/flags/{key}/explain?environment=dev"), &user).json();
+        assert_eq!(why["reason"], "asked", "{why}");
+        let ofrep = format!("/ofrep/v1/evaluate/flags/{key}");
+        let asked = || sdk.post(&ofrep, &json!({ "context": context })).text();
+        let found = format!(r#""value":{expected},"reason":"TARGETING_MATCH""#);
+        eventually("the flag over OFREP", || Some(asked()).filter(|it| it.contains(&found)));
+        let asked = json!({ "user": user, "filter": { "keys": [key] } });
+        let featbit = sdk.clone().header("Authorization", &secret);
+        let featbit = featbit.post("/api/public/featureflag/evaluate", &asked).json();
+        assert_eq!(featbit[0]["variation"]["matchReason"], "asked", "{featbit}");
+    }
 }
 
 /// As the streams have it.

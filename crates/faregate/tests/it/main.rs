@@ -25,6 +25,7 @@ mod flags_commands;
 mod flags_copy;
 mod flags_evaluate;
 mod flags_insights;
+mod flags_keys;
 mod flags_races;
 mod flags_refusals;
 mod flags_relays;

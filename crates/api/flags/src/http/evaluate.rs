@@ -112,7 +112,7 @@ impl Filter {
 impl<'s> FlagView<'s> {
     /// None of an archived flag: it has no value.
     fn of(evaluation: &Evaluation<'s>) -> Option<Self> {
-        let Evaluation { flag, variation, reason, send_to_experiment } = *evaluation;
+        let Evaluation { flag, variation, reason, send_to_experiment, .. } = *evaluation;
         let variation = variation?;
         Some(Self {
             key: &flag.key,

@@ -7,12 +7,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use evaluation::{Property, User};
+use evaluation::{Property, User, attribute_text};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::user::{self, Text};
+use crate::user::Text;
 
 /// Why a request is invalid, by OpenFeature's codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) fn user(body: &[u8]) -> Result<User, InvalidRequest> {
     let key = match context.key {
         None => return Err(InvalidRequest::TargetingKeyMissing),
         Some(key) if !key.get().starts_with('"') => return Err(InvalidRequest::InvalidContext),
-        Some(key) => user::text(key).unwrap_or_default().into_owned(),
+        Some(key) => attribute_text(key).unwrap_or_default().into_owned(),
     };
     if key.trim().is_empty() {
         return Err(InvalidRequest::TargetingKeyMissing);
@@ -87,10 +87,10 @@ impl<'de> Visitor<'de> for Members {
             let value: &RawValue = members.next_value()?;
             match &*name {
                 "targetingKey" => context.key = Some(value).filter(|it| it.get() != "null"),
-                "name" => context.user.name = user::text(value).map(Cow::into_owned),
+                "name" => context.user.name = attribute_text(value).map(Cow::into_owned),
                 _ => context.user.customized_properties.push(Property {
                     name: name.into_owned(),
-                    value: user::text(value).map(Cow::into_owned),
+                    value: attribute_text(value).map(Cow::into_owned),
                 }),
             }
         }

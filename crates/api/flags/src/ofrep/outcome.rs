@@ -1,8 +1,7 @@
 //! Evaluations in OFREP's JSON.
 
-use evaluation::{Evaluation, Reason, RolloutVariation};
+use evaluation::{Evaluation, TypedValue};
 use feature_flags::message::write_json;
-use serde_json::value::RawValue;
 
 /// A value that is not of its flag's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,81 +15,41 @@ impl Unusable {
 
 /// Appends an evaluation; nothing where the value is not of the flag's type.
 pub(crate) fn write(out: &mut Vec<u8>, evaluation: &Evaluation<'_>) -> Result<(), Unusable> {
-    let Evaluation { flag, variation, .. } = *evaluation;
-    let from = out.len();
+    let variation = evaluation.value_variation();
+    let value = variation.map(|it| evaluation.flag.typed(&it.value).ok_or(Unusable)).transpose()?;
     out.extend_from_slice(br#"{"key":"#);
-    write_json(out, &flag.key);
-    match variation.filter(|it| !it.id.is_empty()) {
-        Some(variation) => {
-            out.extend_from_slice(br#","value":"#);
-            if let Err(unusable) = write_value(out, &flag.variation_type, &variation.value) {
-                out.truncate(from);
-                return Err(unusable);
-            }
-            out.extend_from_slice(br#","reason":""#);
-            out.extend_from_slice(reason(evaluation).as_bytes());
-            out.extend_from_slice(br#"","variant":"#);
-            write_json(out, &variation.id);
-        }
-        None => out.extend_from_slice(br#","reason":"DEFAULT""#),
+    write_json(out, &evaluation.flag.key);
+    if let Some(value) = value {
+        out.extend_from_slice(br#","value":"#);
+        write_value(out, &value);
+    }
+    out.extend_from_slice(br#","reason":""#);
+    out.extend_from_slice(evaluation.resolution_reason().text().as_bytes());
+    out.push(b'"');
+    if let Some(variation) = variation {
+        out.extend_from_slice(br#","variant":"#);
+        write_json(out, &variation.id);
     }
     out.push(b'}');
     Ok(())
 }
 
-/// Appends a text as a value of a type.
-fn write_value(out: &mut Vec<u8>, kind: &str, text: &str) -> Result<(), Unusable> {
-    match kind {
-        "boolean" => {
-            let value = text.parse::<bool>().map_err(|_| Unusable)?;
-            write_json(out, &value);
-        }
-        "number" => {
-            // A JSON number is copied as it is written, so that no digit is lost.
-            if serde_json::from_str::<serde_json::Number>(text).is_ok() {
-                out.extend_from_slice(text.trim().as_bytes());
-                return Ok(());
-            }
-            let value = text.parse::<f64>().ok().filter(|it| it.is_finite()).ok_or(Unusable)?;
-            write_json(out, &value);
-        }
-        "json" => {
-            let value = serde_json::from_str::<&RawValue>(text).map_err(|_| Unusable)?;
-            out.extend_from_slice(value.get().as_bytes());
-        }
-        _ => write_json(out, text),
+/// Appends a value.
+fn write_value(out: &mut Vec<u8>, value: &TypedValue<'_>) {
+    match value {
+        TypedValue::Boolean(value) => write_json(out, value),
+        // As it is written, so that no digit is lost.
+        TypedValue::Number(number) => out.extend_from_slice(number.as_bytes()),
+        TypedValue::Json(json) => out.extend_from_slice(json.as_bytes()),
+        TypedValue::Text(text) => write_json(out, text),
     }
-    Ok(())
-}
-
-/// OpenFeature's reason. Only a value that is the same for all users is `STATIC`: clients cache it.
-fn reason(evaluation: &Evaluation<'_>) -> &'static str {
-    let flag = evaluation.flag;
-    match evaluation.reason {
-        Reason::Archived => "UNKNOWN",
-        Reason::Disabled => "DISABLED",
-        Reason::Targeted => "TARGETING_MATCH",
-        Reason::Rule(name) => {
-            let rule = flag.rules.iter().find(|it| std::ptr::eq(it.name.as_str(), name));
-            let is_split = rule.is_some_and(|it| is_split(&it.variations));
-            if is_split { "SPLIT" } else { "TARGETING_MATCH" }
-        }
-        Reason::Fallthrough if is_split(&flag.fallthrough.variations) => "SPLIT",
-        Reason::Fallthrough if flag.rules.is_empty() && flag.target_users.is_empty() => "STATIC",
-        Reason::Fallthrough => "TARGETING_MATCH",
-    }
-}
-
-/// Whether users are spread over several variations.
-fn is_split(parts: &[RolloutVariation]) -> bool {
-    parts.iter().filter(|it| it.rollout[1] > it.rollout[0]).count() > 1
 }
 
 #[cfg(test)]
 mod tests {
     use evaluation::{
-        Condition, Fallthrough, Flag, MissingAttribute, Rule, Snapshot, TargetUsers, User,
-        Variation,
+        Condition, Fallthrough, Flag, MissingAttribute, RolloutVariation, Rule, Snapshot,
+        TargetUsers, User, Variation,
     };
 
     use super::*;
@@ -128,7 +87,9 @@ mod tests {
             ("number", "-0.50", Some("-0.50")),
             ("number", "12345678901234567890.5", Some("12345678901234567890.5")),
             ("number", " 7 ", Some("7")),
-            ("number", "+5.", Some("5.0")),
+            ("number", "+5.", Some("5")),
+            ("number", ".5", Some("0.5")),
+            ("number", "007", Some("7")),
             ("number", "inf", None),
             ("number", "many", None),
             ("json", "{\"a\": [1]}", Some("{\"a\": [1]}")),
@@ -167,20 +128,46 @@ mod tests {
             let written = written(flag).unwrap();
             assert!(written.contains(&format!("\"reason\":\"{expected}\"")), "{written}");
         };
+        let named = |key: &str| TargetUsers { key_ids: vec![key.into()], variation_id: "v".into() };
+        let all = || vec![part(0.0, 1.0)];
         check(&|_| (), "STATIC");
         check(&|it| it.is_enabled = false, "DISABLED");
         check(&|it| it.fallthrough.variations = halves(), "SPLIT");
         check(&|it| it.fallthrough.variations.push(part(0.0, 0.0)), "STATIC");
-        check(&|it| it.rules = vec![rule("a", never(), vec![])], "TARGETING_MATCH");
-        let named = |key: &str| TargetUsers { key_ids: vec![key.into()], variation_id: "v".into() };
         check(&|it| it.target_users = vec![named("ann")], "TARGETING_MATCH");
-        check(&|it| it.target_users = vec![named("bob")], "TARGETING_MATCH");
-        check(&|it| it.rules = vec![rule("a", vec![], vec![part(0.0, 1.0)])], "TARGETING_MATCH");
+        check(&|it| it.rules = vec![rule("a", vec![], all())], "TARGETING_MATCH");
         check(&|it| it.rules = vec![rule("a", vec![], halves())], "SPLIT");
-        let split_first =
-            || vec![rule("a", never(), halves()), rule("a", vec![], vec![part(0.0, 1.0)])];
-        check(&|it| it.rules = split_first(), "TARGETING_MATCH");
+        // Nothing of it is the user's: the value is that of the others.
+        check(&|it| it.target_users = vec![named("bob")], "DEFAULT");
+        check(&|it| it.rules = vec![rule("a", never(), all())], "DEFAULT");
+        check(&|it| it.rules = vec![rule("a", never(), halves())], "DEFAULT");
+        let splits = |it: &mut Flag| {
+            it.target_users = vec![named("bob")];
+            it.rules = vec![rule("a", never(), all())];
+            it.fallthrough.variations = halves();
+        };
+        check(&splits, "SPLIT");
+        // Rules may have the same name, or none.
+        for name in ["a", ""] {
+            let split_first = |it: &mut Flag| {
+                it.rules = vec![rule(name, never(), halves()), rule(name, vec![], all())];
+            };
+            check(&split_first, "TARGETING_MATCH");
+            let split_last = |it: &mut Flag| {
+                it.rules = vec![rule(name, never(), all()), rule(name, vec![], halves())];
+            };
+            check(&split_last, "SPLIT");
+        }
+        // The client takes the value in its code.
         check(&|it| it.fallthrough.variations = vec![part(0.0, 0.0)], "DEFAULT");
+        check(&|it| it.rules = vec![rule("a", vec![], vec![])], "DEFAULT");
+        let unknown = |it: &mut Flag| it.disabled_variation_id = "gone".to_owned();
+        check(&unknown, "STATIC");
+        let off = |it: &mut Flag| {
+            unknown(it);
+            it.is_enabled = false;
+        };
+        check(&off, "DISABLED");
     }
 
     #[test]

@@ -2119,6 +2119,9 @@ pub struct FlagValue {
     /// change.
     #[prost(int64, tag = "8")]
     pub version: i64,
+    /// Why, by OpenFeature's list.
+    #[prost(enumeration = "ResolutionReason", tag = "9")]
+    pub resolution_reason: i32,
     /// The value, of the flag's type. Absent where no part of the rollout is the user's: take the one in
     /// your code. A value that is not of the flag's type comes as `text`.
     #[prost(oneof = "flag_value::Value", tags = "2, 3, 4, 5")]
@@ -2142,6 +2145,51 @@ pub mod flag_value {
         /// A JSON flag's, as it is written.
         #[prost(string, tag = "5")]
         Json(::prost::alloc::string::String),
+    }
+}
+/// A reason of OpenFeature's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ResolutionReason {
+    /// Not said.
+    Unspecified = 0,
+    /// The value is the same for all users.
+    Static = 1,
+    /// No target and no rule is the user's; or there is no value, and you take the one in your code.
+    Default = 2,
+    /// A target or a rule is the user's.
+    TargetingMatch = 3,
+    /// The user is in one part of a rollout that spreads users over several variations.
+    Split = 4,
+    /// The flag is off.
+    Disabled = 5,
+}
+impl ResolutionReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RESOLUTION_REASON_UNSPECIFIED",
+            Self::Static => "RESOLUTION_REASON_STATIC",
+            Self::Default => "RESOLUTION_REASON_DEFAULT",
+            Self::TargetingMatch => "RESOLUTION_REASON_TARGETING_MATCH",
+            Self::Split => "RESOLUTION_REASON_SPLIT",
+            Self::Disabled => "RESOLUTION_REASON_DISABLED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RESOLUTION_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "RESOLUTION_REASON_STATIC" => Some(Self::Static),
+            "RESOLUTION_REASON_DEFAULT" => Some(Self::Default),
+            "RESOLUTION_REASON_TARGETING_MATCH" => Some(Self::TargetingMatch),
+            "RESOLUTION_REASON_SPLIT" => Some(Self::Split),
+            "RESOLUTION_REASON_DISABLED" => Some(Self::Disabled),
+            _ => None,
+        }
     }
 }
 /// Generated client implementations.

@@ -6,9 +6,9 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use domain::definition::{Definition, DefinitionKind};
 use feature_flags::EnvironmentName;
-use feature_flags::definition::to_json;
+use feature_flags::definition::{RESERVED_KEY, is_plain_key, to_json};
 use feature_flags::patch::Change;
-use http::StatusCode;
+use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Map, Value};
 
 use super::find;
@@ -18,8 +18,17 @@ use crate::error::Error;
 use crate::input;
 use crate::parameters::Parameters;
 
+/// Warns of what a client can do and regret.
+const WARNING: HeaderName = HeaderName::from_static("x-faregate-warning");
+
 fn response(status: StatusCode, it: &Definition) -> Result<Response, Error> {
-    Ok((status, [input::etag(it.version)], Json(to_json(it)?)).into_response())
+    let mut response = (status, [input::etag(it.version)], Json(to_json(it)?)).into_response();
+    if it.key.kind == DefinitionKind::Flag && !is_plain_key(&it.key.key) {
+        let text = format!("the key {RESERVED_KEY}");
+        let value = HeaderValue::try_from(text).expect("the text is visible ASCII");
+        response.headers_mut().insert(WARNING, value);
+    }
+    Ok(response)
 }
 
 /// A number of rows.

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
 use domain::definition::{DEFINITIONS_MAX, Definition, DefinitionKind};
-use evaluation::{Evaluation, Flag, MissingAttribute, Segment, Snapshot, User};
+use evaluation::{Evaluation, Flag, MissingAttribute, Segment, Snapshot, TypedValue, User};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -129,7 +129,7 @@ impl Question {
 
 impl ValueView {
     fn of(it: &Evaluation<'_>, version: i64) -> Self {
-        let variation = it.variation.filter(|it| !it.id.is_empty());
+        let variation = it.value_variation();
         Self {
             key: it.flag.key.clone(),
             value: variation.map_or_else(null, |variation| typed(it.flag, &variation.value)),
@@ -140,16 +140,16 @@ impl ValueView {
     }
 }
 
-/// A value as its flag's type has it, as it is written. One that is not of the type stays a text.
+/// A value as its flag's type has it. One that is not of the type stays a text.
 fn typed(flag: &Flag, value: &str) -> Box<RawValue> {
-    let is_typed = match flag.variation_type.as_str() {
-        "boolean" => value.parse::<bool>().is_ok(),
-        "number" => serde_json::from_str::<serde_json::Number>(value).is_ok(),
-        "json" => true,
-        _ => false,
+    let json = match flag.typed(value) {
+        Some(TypedValue::Boolean(value)) => value.to_string(),
+        Some(TypedValue::Number(number)) => number.into_owned(),
+        Some(TypedValue::Json(json)) => json.to_owned(),
+        Some(TypedValue::Text(text)) => return raw_text(text),
+        None => return raw_text(value),
     };
-    let raw = is_typed.then(|| RawValue::from_string(value.trim().to_owned()).ok()).flatten();
-    raw.unwrap_or_else(|| raw_text(value))
+    RawValue::from_string(json).unwrap_or_else(|_| raw_text(value))
 }
 
 fn raw_text(value: &str) -> Box<RawValue> {
@@ -173,6 +173,9 @@ mod tests {
             ("number", "-0.50", "-0.50"),
             ("number", " 7 ", "7"),
             ("number", "12345678901234567890.5", "12345678901234567890.5"),
+            ("number", ".5", "0.5"),
+            ("number", "+5", "5"),
+            ("number", "007", "7"),
             ("number", "many", "\"many\""),
             ("number", "true", "\"true\""),
             ("json", "{\"a\": [1]}", "{\"a\": [1]}"),

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use expect_test::expect;
 use grpc::api::flag_value::Value;
 use grpc::api::{
-    EvaluateRequest, EvaluateResponse, FlagUser, FlagValue, WatchRequest, WatchResponse,
+    EvaluateRequest, EvaluateResponse, FlagUser, FlagValue, ResolutionReason, WatchRequest,
+    WatchResponse,
 };
 use serde_json::json;
 use tonic::{Code, Status, Streaming};
@@ -112,9 +113,12 @@ async fn flags_are_evaluated_with_the_secrets_of_their_environment() {
             motto Some(Text("festina lente")) on staff
             theme Some(Json("{\"a\": 1}")) on staff"#]]
         .assert_eq(&shown(&answer.flags).join("\n"));
+        let reasons = answer.flags.iter().map(FlagValue::resolution_reason);
+        assert!(reasons.into_iter().all(|it| it == ResolutionReason::TargetingMatch));
         let joe = FlagUser { key: "joe".to_owned(), ..FlagUser::default() };
         let answer = evaluate(caller, Some(joe), &["limit", "nothing"]).await.unwrap();
         assert_eq!(shown(&answer.flags), ["limit Some(Number(7.0)) off default"]);
+        assert_eq!(answer.flags[0].resolution_reason(), ResolutionReason::Default);
         let version = client.get("/v1/environments").json()[0]["version"].as_i64();
         assert_eq!(Some(answer.flags[0].version), version);
     }
