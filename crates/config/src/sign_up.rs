@@ -96,8 +96,9 @@ impl Signup {
                 "is 8 to 262144, with 1 to 10 of `signup.argon2_passes`",
             ));
         }
-        if Currency::parse(&self.currency).is_none() {
-            return Err(("signup.currency", "is no currency of ISO 4217"));
+        let currency = Currency::parse(&self.currency);
+        if currency.is_none_or(|it| it.successor().is_some()) {
+            return Err(("signup.currency", "is no currency of ISO 4217, or a retired one"));
         }
         if self.tenant.is_empty() {
             return Err(("signup.tenant", "must be a tenant's external key or API key"));

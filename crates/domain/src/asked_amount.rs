@@ -5,14 +5,15 @@ use crate::{AmountMinor, Currency, Rejection};
 /// The currency of a payment that starts: the request's, else the account's.
 ///
 /// # Errors
-/// The refusal where neither has one.
+/// The refusal where neither has one, or where it is retired.
 pub fn asked_currency(
     asked: Option<Currency>,
     of_account: Option<Currency>,
 ) -> Result<Currency, Rejection> {
-    asked.or(of_account).ok_or_else(|| {
+    let currency = asked.or(of_account).ok_or_else(|| {
         Rejection::invalid("currency", "should not be null: neither request nor account has one")
-    })
+    });
+    currency?.in_use("currency")
 }
 
 /// Reads an amount that must be there and above zero.
@@ -31,4 +32,23 @@ pub fn positive_amount(text: Option<&str>, currency: Currency) -> Result<AmountM
         return Err(Rejection::InvalidParameter { field: "amount".to_owned(), reason });
     }
     Ok(amount)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payment_starts_in_a_currency_that_is_in_use() {
+        let of = |code: &str| Currency::parse(code);
+        let refusal =
+            |asked, of_account| asked_currency(asked, of_account).unwrap_err().to_string();
+        assert_eq!(asked_currency(of("USD"), of("ANG")), Ok(of("USD").unwrap()));
+        assert_eq!(asked_currency(None, of("JPY")), Ok(of("JPY").unwrap()));
+        for (asked, of_account) in [(of("ANG"), of("USD")), (None, of("ANG"))] {
+            let expected = "currency: ANG is retired: XCG is its successor";
+            assert_eq!(refusal(asked, of_account), expected);
+        }
+        assert!(refusal(None, None).starts_with("currency: should not be null"));
+    }
 }

@@ -16,6 +16,7 @@ pub mod claim;
 pub mod combo;
 pub mod command;
 pub mod context;
+mod currency;
 pub mod custom_field;
 pub mod customer;
 pub mod decline;
@@ -68,6 +69,7 @@ pub use account::{Account, Person};
 pub use asked_amount::{asked_currency, positive_amount};
 pub use command::{Command, Idempotency, Request};
 pub use context::{Done, GatewaySettings, Sequences, Settings, Stamp};
+pub use currency::{Currency, LIST_PUBLISHED};
 pub use effect::{Effect, EffectId, GatewayCall, GatewayReference};
 pub use event::Event;
 pub use execute::{Executed, execute};
@@ -79,7 +81,7 @@ pub use id::{
     WebhookEndpointId, kind, mix,
 };
 pub use merchant_account::MerchantAccount;
-pub use money::{AmountError, AmountMinor, Currency};
+pub use money::{AmountError, AmountMinor};
 pub use partition::PartitionNo;
 pub use payment::EXTERNAL_PAYMENT;
 pub use payment_method::PaymentMethod;

@@ -1,8 +1,10 @@
-//! Money: integer minor units of an ISO 4217 currency. No float touches it, and nothing is rounded.
+//! Amounts: integer minor units of a currency. No float touches it, and nothing is rounded.
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
+
+use crate::Currency;
 
 /// An amount in the smallest unit of its currency (cents, yen, fils).
 #[derive(
@@ -119,120 +121,10 @@ impl fmt::Display for AmountError {
     }
 }
 
-/// An ISO 4217 currency, or BTC, which Kill Bill's clients know too.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Currency([u8; 3]);
-
-impl Currency {
-    /// The currency with this alphabetic code, upper case; `None` where there is none.
-    #[must_use]
-    pub fn parse(code: &str) -> Option<Self> {
-        let bytes: [u8; 3] = code.as_bytes().try_into().ok()?;
-        CODES.contains(&code).then_some(Self(bytes))
-    }
-
-    /// The alphabetic code.
-    #[must_use]
-    pub fn code(&self) -> &str {
-        std::str::from_utf8(&self.0).expect("only codes of the table are constructed")
-    }
-
-    /// Whether Kill Bill has the currency: its Java client fails to read a page with any other.
-    #[must_use]
-    pub fn is_of_kill_bill(&self) -> bool {
-        !NOT_OF_KILL_BILL.contains(&self.code())
-    }
-
-    /// How many decimals the major unit has (ISO 4217 list one, column "minor unit").
-    #[must_use]
-    pub const fn decimals(self) -> u8 {
-        match &self.0 {
-            b"BIF" | b"CLP" | b"DJF" | b"GNF" | b"ISK" | b"JPY" | b"KMF" | b"KRW" | b"PYG"
-            | b"RWF" | b"UGX" | b"UYI" | b"VND" | b"VUV" | b"XAF" | b"XOF" | b"XPF" => 0,
-            b"BHD" | b"IQD" | b"JOD" | b"KWD" | b"LYD" | b"OMR" | b"TND" => 3,
-            b"CLF" | b"UYW" => 4,
-            b"BTC" => 8,
-            _ => 2,
-        }
-    }
-
-    /// An amount or a sum in the major unit, with the currency's decimals: `10.00`. Sums can be larger than any
-    /// one amount.
-    #[must_use]
-    pub fn decimal(self, minor: i128) -> String {
-        let decimals = usize::from(self.decimals());
-        let sign = if minor < 0 { "-" } else { "" };
-        let digits = format!("{:0>width$}", minor.unsigned_abs(), width = decimals + 1);
-        let (whole, fraction) = digits.split_at(digits.len() - decimals);
-        if decimals == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
-    }
-}
-
-impl fmt::Debug for Currency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.code())
-    }
-}
-impl fmt::Display for Currency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.code())
-    }
-}
-impl Serialize for Currency {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.code())
-    }
-}
-impl<'de> Deserialize<'de> for Currency {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let code = String::deserialize(deserializer)?;
-        Self::parse(&code).ok_or_else(|| de::Error::custom("unknown currency"))
-    }
-}
-
-/// ISO 4217 list one (funds codes and precious metals left out), plus BTC.
-const CODES: &[&str] = &[
-    "AED", "AFN", "ALL", "AMD", "ANG", "AOA", "ARS", "AUD", "AWG", "AZN", "BAM", "BBD", "BDT",
-    "BGN", "BHD", "BIF", "BMD", "BND", "BOB", "BRL", "BSD", "BTC", "BTN", "BWP", "BYN", "BZD",
-    "CAD", "CDF", "CHF", "CLF", "CLP", "CNY", "COP", "CRC", "CUC", "CUP", "CVE", "CZK", "DJF",
-    "DKK", "DOP", "DZD", "EGP", "ERN", "ETB", "EUR", "FJD", "FKP", "GBP", "GEL", "GHS", "GIP",
-    "GMD", "GNF", "GTQ", "GYD", "HKD", "HNL", "HRK", "HTG", "HUF", "IDR", "ILS", "INR", "IQD",
-    "IRR", "ISK", "JMD", "JOD", "JPY", "KES", "KGS", "KHR", "KMF", "KPW", "KRW", "KWD", "KYD",
-    "KZT", "LAK", "LBP", "LKR", "LRD", "LSL", "LYD", "MAD", "MDL", "MGA", "MKD", "MMK", "MNT",
-    "MOP", "MRU", "MUR", "MVR", "MWK", "MXN", "MYR", "MZN", "NAD", "NGN", "NIO", "NOK", "NPR",
-    "NZD", "OMR", "PAB", "PEN", "PGK", "PHP", "PKR", "PLN", "PYG", "QAR", "RON", "RSD", "RUB",
-    "RWF", "SAR", "SBD", "SCR", "SDG", "SEK", "SGD", "SHP", "SLE", "SLL", "SOS", "SRD", "SSP",
-    "STN", "SVC", "SYP", "SZL", "THB", "TJS", "TMT", "TND", "TOP", "TRY", "TTD", "TWD", "TZS",
-    "UAH", "UGX", "USD", "UYI", "UYU", "UYW", "UZS", "VED", "VES", "VND", "VUV", "WST", "XAF",
-    "XCD", "XOF", "XPF", "YER", "ZAR", "ZMW", "ZWG", "ZWL",
-];
-
-/// What Kill Bill's enum `Currency` lacks (killbill-api 0.54 and killbill-client-java 1.4.0).
-const NOT_OF_KILL_BILL: &[&str] =
-    &["BYN", "CLF", "MRU", "SLE", "SSP", "STN", "UYI", "UYW", "VED", "VES", "XCG", "ZWG", "ZWL"];
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use expect_test::{Expect, expect};
-
-    /// Kill Bill's enum `Currency`.
-    const OF_KILL_BILL: &str = "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL \
-        BSD BTN BWP BYR BZD CAD CDF CHF CLP CNY COP CRC CUC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP \
-        GBP GEL GGP GHS GIP GMD GNF GTQ GYD HKD HNL HRK HTG HUF IDR ILS IMP INR IQD IRR ISK JEP JMD JOD JPY KES \
-        KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LTL LVL LYD MAD MDL MGA MKD MMK MNT MOP MRO MUR MVR \
-        MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD SCR \
-        SDG SEK SGD SHP SLL SOS SPL SRD STD SVC SYP SZL THB TJS TMT TND TOP TRY TTD TVD TWD TZS UAH UGX USD UYU \
-        UZS VEF VND VUV WST XAF XCD XDR XOF XPF YER ZAR ZMW ZWD BTC";
-
-    #[test]
-    fn currencies_that_kill_bill_has_are_known() {
-        for code in CODES {
-            let is_theirs = OF_KILL_BILL.split(' ').any(|it| it == *code);
-            let currency = Currency::parse(code).unwrap();
-            assert_eq!(currency.is_of_kill_bill(), is_theirs, "{code}");
-        }
-    }
 
     fn check(text: &str, code: &str, expected: Expect) {
         let currency = Currency::parse(code).unwrap();
@@ -273,12 +165,5 @@ mod tests {
         check("", "USD", expect!["not a decimal number"]);
         check(".", "USD", expect!["not a decimal number"]);
         check("1.2.3", "USD", expect!["not a decimal number"]);
-    }
-
-    #[test]
-    fn the_table_of_codes_is_sorted_and_unknown_codes_are_refused() {
-        assert!(CODES.is_sorted());
-        assert_eq!(Currency::parse("usd"), None);
-        assert_eq!(Currency::parse("XXX"), None);
     }
 }

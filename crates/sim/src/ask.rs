@@ -12,6 +12,9 @@ pub type Code = &'static str;
 /// The currencies of the workload, with their decimals: two, none, three.
 pub const CURRENCIES: [(Code, u32); 3] = [("USD", 2), ("JPY", 0), ("KWD", 3)];
 
+/// A retired currency: no payment starts in it. It has two decimals.
+pub const RETIRED: Code = "BGN";
+
 /// The plugin whose payment methods are routed.
 pub const ROUTER: &str = "faregate-router";
 

@@ -5,8 +5,8 @@ mod combo;
 mod signing;
 
 use crate::ask::{
-    Ask, CURRENCIES, Code, Completion, Dropped, Follow, Kind, Limits, Orders, ROUTER, Repeat,
-    Start, Status, Uid, What, decimal,
+    Ask, CURRENCIES, Code, Completion, Dropped, Follow, Kind, Limits, Orders, RETIRED, ROUTER,
+    Repeat, Start, Status, Uid, What, decimal,
 };
 use crate::model::{EXTERNAL, Model, Payment, Tenant};
 use crate::random::Random;
@@ -233,6 +233,7 @@ impl Workload {
         let account_currency = known.and_then(|account| account.currency);
         let currency = match account_currency {
             Some(_) if self.random.chance(900) => None,
+            _ if self.random.chance(50) => Some(RETIRED),
             _ => Some(self.random.pick(&CURRENCIES).0),
         };
         let old_payments = tenant.payments.values().filter_map(|payment| payment.key.clone());

@@ -107,6 +107,10 @@ fn check_terms(it: &OfferTerms) -> Result<(), Rejection> {
     if it.price.is_some_and(|it| it.amount <= AmountMinor::ZERO) {
         return Err(Rejection::invalid("price", "should be greater than 0; a free offer has none"));
     }
+    // One that is withdrawn is bought no more.
+    if let Some(price) = it.price.filter(|_| !it.withdrawn) {
+        price.currency.in_use("price")?;
+    }
     if !(1..=FEATURES_PER_OFFER_MAX).contains(&it.features.len()) {
         return Err(Rejection::invalid("features", "should be 1 to 100"));
     }

@@ -306,6 +306,44 @@ fn exports_with_every_status_and_currency_are_brought_over() {
     assert_eq!(types, ["AUTHORIZE", "CAPTURE", "CAPTURE", "REFUND"]);
 }
 
+#[test]
+fn payments_in_retired_currencies_are_brought_over_and_no_payment_begins_in_one() {
+    let dir = TempDir::new();
+    let retired =
+        SHOP.replace("|USD|", "|ANG|").replace("|JPY|", "|BYR|").replace("|EUR|", "|LTL|");
+    let (dump, target) = (dump_dir(&dir, &retired), dir.path().join("data"));
+    let (code, report) = import(&["--dump", &dump, "--tenant", "shop:secret"], &target);
+    assert_eq!((code, &report["leftOut"]), (Some(0), &json!([])), "{report:#}");
+    let server = Server::start_in(&target, Launch::usual());
+    let client = server.client().tenant("shop", "secret");
+    let account = format!("/1.0/kb/accounts/{ANN}");
+    assert_eq!(client.get(&account).json()["currency"], "ANG");
+    let payment = &client.get(&format!("{account}/payments")).json()[0];
+    let shown =
+        ["currency", "authAmount", "capturedAmount", "refundedAmount"].map(|it| &payment[it]);
+    assert_eq!(shown, [&json!("ANG"), &json!(100.0), &json!(40.0), &json!(10.25)]);
+    let text_only = client.clone().header("Accept", "text/plain");
+    let exported = text_only.get(&format!("/1.0/kb/export/{ANN}")).text();
+    let is_it = |line: &str| line.contains("|order-1-a|") && line.contains("|ANG|");
+    assert!(exported.lines().any(is_it), "{exported}");
+    // What was begun goes on.
+    let chargebacks = format!("/1.0/kb/payments/{}/chargebacks", text(&payment["paymentId"]));
+    let taken = json!({ "amount": 5, "currency": "ANG" });
+    assert_eq!(client.post(&chargebacks, &taken).status, 201);
+    for (currency, said) in [
+        (json!(null), "currency: ANG is retired: XCG is its successor"),
+        (json!("BYR"), "currency: BYR is retired: BYN is its successor"),
+    ] {
+        let body = json!({ "transactionType": "PURCHASE", "amount": 5, "currency": currency });
+        let refused = client.post(&format!("{account}/payments"), &body);
+        assert_eq!(refused.status, 400, "{}", refused.text());
+        assert!(refused.text().contains(said), "{}", refused.text());
+    }
+    drop(client);
+    server.stop();
+    verify(&target);
+}
+
 /// Imports a changed file, and shows the exit code with what is said.
 fn check(export: &str, expected: Expect) {
     let dir = TempDir::new();

@@ -3,7 +3,8 @@
 use super::retrying::{Retry, is_retried};
 use super::{Aborted, EXTERNAL, Expected, Method, Model, Move, Open, Payment, Tenant, Way};
 use crate::ask::{
-    Code, Completion, Created, Follow, How, Kind, Reason, Said, Start, Status, Uid, When, minor,
+    Code, Completion, Created, Follow, How, Kind, RETIRED, Reason, Said, Start, Status, Uid, When,
+    minor,
 };
 
 /// When a request is judged, and the stored reply that waits for it.
@@ -59,7 +60,7 @@ impl Model {
         let method = it.method.or_else(|| tenant.chosen(it)).or(account.default);
         no.extend(tenant.method_is_wrong(it.account, method));
         let currency = it.currency.or(account.currency);
-        if currency.is_none() {
+        if currency.is_none_or(|it| it == RETIRED) {
             no.push(field("currency"));
         }
         let own = target.and_then(|id| tenant.payments.get(&id)).map(|payment| payment.currency);

@@ -166,6 +166,9 @@ fn offers() {
         let currency = Currency::parse("EUR").unwrap();
         Some(Price { amount: AmountMinor(amount), currency })
     };
+    let levs = Price { amount: AmountMinor(900), currency: Currency::parse("BGN").unwrap() };
+    offer(|it| it.terms.price = Some(levs), expect!["price: BGN is retired: EUR is its successor"]);
+    offer(|it| (it.terms.price, it.terms.withdrawn) = (Some(levs), true), expect!["v2"]);
     offer(
         |it| it.terms.price = price(0),
         expect!["price: should be greater than 0; a free offer has none"],
