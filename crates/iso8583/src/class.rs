@@ -498,6 +498,18 @@ impl FieldFormat {
             && self.tag.digits == 0
     }
 
+    /// Whether the length counts a digit more than a value of this length has, so that it is read back with the
+    /// padding: as another number. An F is told from digits, and beyond the longest value there is no digit.
+    #[inline]
+    pub(crate) fn rounds_up(&self, length: usize) -> bool {
+        self.coding == Coding::Bcd
+            && self.prefix.counts != Counts::Value
+            && self.padding != OddPadding::FRight
+            && length % 2 == 1
+            && length < self.length_max as usize
+            && !self.is_fixed()
+    }
+
     /// The number of bytes of a value whose content has this length.
     pub(crate) const fn value_bytes(&self, content: usize) -> usize {
         match self.coding {

@@ -60,6 +60,15 @@ pub enum Problem {
         /// The length in the prefix.
         found: usize,
     },
+    /// The length of the field counts whole bytes, so that an odd number of digits would be read back as another
+    /// number.
+    #[error(
+        "an even number of digits was expected, because the length counts whole bytes; {found} were given"
+    )]
+    OddDigits {
+        /// The number of digits.
+        found: usize,
+    },
     /// A character is invalid.
     #[error("{expected} was expected, {} was found", Found(*found))]
     BadCharacter {
@@ -281,6 +290,7 @@ impl Problem {
             Self::Truncated { .. } => Self::Withheld { expected: "more content" },
             Self::TooLong { .. } => Self::Withheld { expected: "a length that its field may have" },
             Self::OddLength { .. } => Self::Withheld { expected: "an even length" },
+            Self::OddDigits { .. } => Self::Withheld { expected: "an even number of digits" },
             Self::BadTag { .. } => Self::Withheld { expected: "the field's own number" },
             other => other,
         }

@@ -42,6 +42,9 @@ pub(crate) fn plan(format: &FieldFormat, is_strict: bool, value: &[u8]) -> Resul
         let content = format.fixed_bytes as usize;
         return Ok(Plan { count: 0, content, total: content });
     }
+    if is_strict && format.rounds_up(length) {
+        return Err((Problem::OddDigits { found: length }, None));
+    }
     plan_variable(format, length)
 }
 

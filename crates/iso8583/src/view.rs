@@ -173,7 +173,7 @@ impl<'a> Field<'a> {
     }
 
     /// The content, and the length of the value.
-    fn parts(&self) -> (&'a [u8], usize) {
+    pub(crate) fn parts(&self) -> (&'a [u8], usize) {
         let (content, length) = self.marked_parts();
         let (content, mark) = self.format.unmarked(content);
         (content, length - mark)

@@ -42,7 +42,7 @@ pub(crate) fn walk_framed(
     value: &[u8],
     index: &mut Index,
 ) -> Result<usize, Error> {
-    walk_until(packager, packager.is_strict(), (value, fields_end(frame, value)), index)
+    walk_inner(packager, packager.is_strict(), (value, fields_end(frame, value)), index)
 }
 
 /// Finds the inner fields of a value that is to be set, as they are on the wire: a value that is shorter
@@ -75,6 +75,20 @@ fn fields_end(frame: &FieldFormat, value: &[u8]) -> usize {
     let is_filled_up = frame.is_fixed() && frame.content == Content::Text;
     let last = value.iter().rposition(|byte| *byte != b' ');
     if is_filled_up { last.map_or(0, |last| last + 1) } else { value.len() }
+}
+
+/// Finds inner fields. In an empty content there are none: `Lenient` asks for no bitmap in it either.
+fn walk_inner(
+    packager: &Compiled,
+    is_strict: bool,
+    (bytes, fields_end): (&[u8], usize),
+    index: &mut Index,
+) -> Result<usize, Error> {
+    if fields_end == 0 && !is_strict && matches!(packager.layout, Layout::Bitmap(_)) {
+        index.reset(packager.fields.len());
+        return Ok(0);
+    }
+    walk_until(packager, is_strict, (bytes, fields_end), index)
 }
 
 /// Finds fields that begin before `fields_end`.
@@ -125,12 +139,12 @@ pub(crate) fn walk_inside(
     index: &mut Index,
 ) -> Result<usize, Error> {
     if frame.is_transparent() {
-        return walk_until(packager, is_strict, (content, fields_end(frame, content)), index);
+        return walk_inner(packager, is_strict, (content, fields_end(frame, content)), index);
     }
     let mut fields = std::mem::take(&mut index.fields);
     fields.clear();
     decode(frame, content, length, &mut fields);
-    let result = walk_until(packager, is_strict, (&fields, fields_end(frame, &fields)), index);
+    let result = walk_inner(packager, is_strict, (&fields, fields_end(frame, &fields)), index);
     index.fields = fields;
     let on_wire = |offset: Option<usize>| offset.map(|byte| frame.content_offset(byte));
     result.map_err(|error| Error { offset: on_wire(error.offset), ..error })

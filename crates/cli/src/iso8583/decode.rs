@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use bench::message_format::{Format, framing};
 use iso8583::framing::{Decoded, Framing, FramingError};
-use iso8583::{Index, MessageView, Packager};
+use iso8583::{Index, MessageView, Packager, Validation};
 use serde_json::json;
 
 use super::fields::{self, Object};
@@ -89,6 +89,14 @@ fn next<'a>(
     }
 }
 
+/// What speaks for another padding in a message that is refused.
+fn other_paddings(packager: &Packager, body: &[u8]) -> Vec<String> {
+    let lenient = packager.clone().with_validation(Validation::Lenient);
+    let mut index = Index::new();
+    let view = lenient.unpack(body, &mut index).ok();
+    view.iter().flat_map(MessageView::other_paddings).map(|it| it.to_string()).collect()
+}
+
 impl Args {
     /// Prints one message; the error has been reported.
     fn show(&self, packager: &Packager, (header, body): (&[u8], &[u8])) -> Result<(), ExitCode> {
@@ -99,8 +107,13 @@ impl Args {
         let mut index = Index::new();
         let view = packager.unpack(body, &mut index).map_err(|error| {
             let name = self.format.name();
-            invalid(&format!("{error}; read as {name}, `--packager` names another format"))
+            let other = other_paddings(packager, body);
+            let other: String = other.iter().map(|it| format!("; {it}")).collect();
+            invalid(&format!("{error}; read as {name}, `--packager` names another format{other}"))
         })?;
+        for other in view.other_paddings() {
+            eprintln!("warning: {other}");
+        }
         if self.json {
             let json = serde_json::to_string(&self.to_json(header, view));
             println!("{}", json.map_err(|error| invalid(&error))?);

@@ -33,6 +33,45 @@ fn odd_digits_are_padded_on_the_right() {
     check("length=\"4\" class=\"IFA_LLBNUM\" pad=\"true\"", "123", b"04\x01\x23");
 }
 
+/// Some hosts send a field of fields with nothing in it, not even a bitmap.
+#[test]
+fn an_empty_composite_field_with_a_bitmap_has_no_fields() {
+    for (frame, content) in [
+        ("IFA_LLLCHAR 99", &b"000"[..]),
+        ("IFE_LLLCHAR 99", b"\xF0\xF0\xF0"),
+        ("IFB_LLHBINARY 99", b"\0"),
+        ("IF_CHAR 20", &[b' '; 20]),
+    ] {
+        let text = format!(
+            "0 IFA_NUMERIC 4\n1 IFB_BITMAP 8\n39 IF_CHAR 2\n48 {frame}\n  0 IFA_BITMAP 8\n  2 IF_CHAR 2"
+        );
+        let strict = packager(&text);
+        let packager = strict.clone().with_validation(Validation::Lenient);
+        let wire = [b"0200\0\0\0\0\x02\x01\0\0", &b"00"[..], content].concat();
+        let (mut index, mut inner) = (Index::new(), Index::new());
+        let view = packager.unpack(&wire, &mut index).unwrap();
+        let nested = view.field(48).unwrap().nested(&mut inner).unwrap();
+        assert_eq!(nested.fields().count(), 0, "{frame}");
+        assert!(!view.to_string().is_empty());
+        let mut message = Message::new(&packager);
+        message.load(&wire).unwrap();
+        assert_eq!(message.pack().unwrap(), wire, "{frame}");
+        message.set([48, 2], "AB").unwrap();
+        let changed = message.pack().unwrap();
+        let view = packager.unpack(&changed, &mut index).unwrap();
+        assert_eq!(
+            view.field(48).unwrap().nested(&mut inner).unwrap().text(2).as_deref(),
+            Some("AB")
+        );
+        assert!(strict.unpack(&wire, &mut index).is_err(), "{frame}");
+    }
+    // The message itself is something else.
+    let packager = packager("0 IFA_NUMERIC 4\n1 IFB_BITMAP 8\n39 IF_CHAR 2");
+    let packager = packager.with_validation(Validation::Lenient);
+    assert!(packager.unpack(b"", &mut Index::new()).is_err());
+    assert!(packager.unpack(b"0200", &mut Index::new()).is_err());
+}
+
 #[test]
 fn odd_hexadecimal_digits_are_read_back() {
     let packager = packager("0 IFA_NUMERIC 4\n1 IFB_BITMAP 16\n2 IFB_HEX 3");
