@@ -98,7 +98,7 @@ def first_sign_up(of_tenant, keys):
         email=email, password=password, firstName="Ada", lastName="Lovelace", acceptTerms=True))
     check("a customer registers", registered.status == "verification-sent", registered)
     sign_up.sign_up_verify(made.Token(token=mailed_token(email)))
-    session = sign_up.sign_up_log_in(made.NewSession(email=email, password=password))
+    session = sign_up.sign_up_log_in(made.Credentials(email=email, password=password))
     customer = client(access_token=session.access_token, api_key=keys)
     for name, key in (("X-Killbill-ApiKey", "tenantKey"), ("X-Killbill-ApiSecret", "tenantSecret")):
         customer.set_default_header(name, keys[key])

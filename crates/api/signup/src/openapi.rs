@@ -86,7 +86,7 @@ static OPERATIONS: [Operation; 30] = [
     Operation::get("/user/users/internal/{customer}", "A customer, for other services")
         .needs(OPERATOR)
         .answers::<InternalCustomer>(),
-    Operation::get("/billing/health", "Whether billing is served").answers::<ServiceHealth>(),
+    Operation::get("/billing/health", "Whether billing is served").answers::<BillingHealth>(),
     Operation::new(Post, "/billing/api/billing/accounts", "Creates a billing account, or finds it")
         .needs(OPERATOR)
         .takes::<BillingAccountRequest>()
@@ -127,9 +127,18 @@ web::shapes! {
     /// The service.
     ServiceInfo { service: String, version: String, status: String, }
     /// `healthy` or `unhealthy`.
-    ServiceHealth { status: String, service: String, version: Option<String>, }
-    /// `healthy` or `unhealthy`.
-    DatabaseHealth { status: String, database: String, }
+    ServiceHealth { status: String, service: String, version: String, }
+    /// `healthy` or `unhealthy`, also of the payments' server, which is in the same process.
+    BillingHealth { status: String, service: String, killbill: KillBillHealth, }
+    /// `healthy` or `unhealthy`, and why.
+    KillBillHealth { status: String, error: Option<String>, }
+    /// `healthy` or `unhealthy`, and why.
+    DatabaseHealth {
+        status: String,
+        database: String,
+        test_query: Option<String>,
+        error: Option<String>,
+    }
     /// A registration.
     UserRegistration {
         /// Must be true.

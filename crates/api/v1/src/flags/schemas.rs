@@ -2,7 +2,7 @@
 
 use evaluation::{Flag, Segment};
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::Schema;
+use utoipa::openapi::schema::{OneOfBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 /// The fields that a new flag needs; `document::flag` refuses one without them.
@@ -10,17 +10,17 @@ const FLAG_NEEDS: [&str; 5] =
     ["key", "variationType", "variations", "disabledVariationId", "fallthrough"];
 
 /// The fields that answers may lack.
-const OFTEN_ABSENT: [&str; 1] = ["description"];
+const OFTEN_ABSENT: [&str; 2] = ["description", "gate"];
 
 /// Declares the schema of a model, named after a type of this module, with its required fields.
 macro_rules! schema {
-    ($(#[$doc:meta])* $name:ident of $model:ty, required: $required:expr) => {
+    ($(#[$doc:meta])* $name:ident of $model:ty, $shape:expr) => {
         $(#[$doc])*
         pub struct $name;
 
         impl PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
-                with_required(<$model>::schema(), $required)
+                $shape(<$model>::schema())
             }
         }
 
@@ -34,23 +34,28 @@ macro_rules! schema {
 
 schema!(
     /// A flag, as it is answered.
-    FlagDocument of Flag, required: |field| !OFTEN_ABSENT.contains(&field)
+    FlagDocument of Flag, |it| with_required(it, |field| !OFTEN_ABSENT.contains(&field))
 );
 schema!(
     /// A flag, as it is sent; the server sets `id`, times, users and environment.
-    FlagRequest of Flag, required: |field| FLAG_NEEDS.contains(&field)
+    FlagRequest of Flag, |it| with_required(it, |field| FLAG_NEEDS.contains(&field))
 );
 schema!(
-    /// Fields of a flag that change (RFC 7396).
-    FlagPatch of Flag, required: |_| false
+    /// Fields of a flag that change (RFC 7396). `null` is a field that is not given; of `description` and `gate`,
+    /// it takes the field off.
+    FlagPatch of Flag, patch
 );
 schema!(
     /// A segment, as it is answered.
-    SegmentDocument of Segment, required: |_| true
+    SegmentDocument of Segment, |it| with_required(it, |_| true)
 );
 schema!(
-    /// A segment, as it is sent, or fields of it that change (RFC 7396).
-    SegmentRequest of Segment, required: |_| false
+    /// A segment, as it is sent.
+    SegmentRequest of Segment, |it| with_required(it, |_| false)
+);
+schema!(
+    /// Fields of a segment that change (RFC 7396). `null` is a field that is not given.
+    SegmentPatch of Segment, patch
 );
 
 /// The schema with these fields required.
@@ -58,7 +63,44 @@ fn with_required(schema: RefOr<Schema>, is_required: impl Fn(&str) -> bool) -> R
     let RefOr::T(Schema::Object(mut object)) = schema else { unreachable!("a model is an object") };
     let names = object.properties.keys().filter(|name| is_required(name)).cloned();
     object.required = names.collect();
+    // Next to a reference, generators read a default as a value to send, or not at all.
+    for property in object.properties.values_mut() {
+        if let RefOr::Ref(reference) = property {
+            reference.default = None;
+        }
+    }
     RefOr::T(Schema::Object(object))
+}
+
+/// The schema of a patch: without required fields, each of which may be null. Generated clients send something for
+/// a field that is not set, such as an empty list, where it cannot be null.
+fn patch(schema: RefOr<Schema>) -> RefOr<Schema> {
+    let RefOr::T(Schema::Object(mut object)) = with_required(schema, |_| false) else {
+        unreachable!("a model is an object")
+    };
+    for property in object.properties.values_mut() {
+        match property {
+            RefOr::T(Schema::Object(field)) => or_null(&mut field.schema_type),
+            RefOr::T(Schema::Array(field)) => or_null(&mut field.schema_type),
+            RefOr::Ref(_) => {
+                let null = RefOr::T(Schema::Object(utoipa::openapi::Object::with_type(Type::Null)));
+                let either = OneOfBuilder::new().item(null).item(property.clone());
+                *property = either.into();
+            }
+            RefOr::T(Schema::OneOf(_) | Schema::AllOf(_) | Schema::AnyOf(_)) | RefOr::T(_) => {
+                unreachable!("models have texts, numbers, lists and objects")
+            }
+        }
+    }
+    RefOr::T(Schema::Object(object))
+}
+
+fn or_null(kind: &mut SchemaType) {
+    match kind {
+        SchemaType::Type(only) => *kind = SchemaType::Array(vec![only.clone(), Type::Null]),
+        SchemaType::Array(kinds) if !kinds.contains(&Type::Null) => kinds.push(Type::Null),
+        SchemaType::Array(_) | SchemaType::AnyValue => {}
+    }
 }
 
 /// A page of flags.

@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::definitions;
-use super::schemas::{SegmentDocument, SegmentPage, SegmentRequest};
+use super::schemas::{SegmentDocument, SegmentPage, SegmentPatch, SegmentRequest};
 use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::{EnvironmentParameters, IfMatch, PageParameters};
@@ -81,7 +81,7 @@ pub async fn put(call: Call, Path(id): Path<String>, body: Body) -> Result<Respo
     summary = "Changes fields of a segment (RFC 7396), such as included, of the version that If-Match names",
     params(("id" = String, Path, description = "The segment's id"),
         EnvironmentParameters, IfMatch),
-    request_body = SegmentRequest,
+    request_body = SegmentPatch,
     responses(
         (status = 200, description = "The segment as it is now; ETag is its version", body = SegmentDocument),
         (status = 400, description = "The body is no object"),

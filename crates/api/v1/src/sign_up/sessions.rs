@@ -19,7 +19,7 @@ use crate::openapi::{IdempotencyKey, NotLoggedIn, PasswordsWait};
 /// The credentials of a login.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct NewSession {
+pub(super) struct Credentials {
     email: String,
     password: String,
     /// The code of the second factor, or a recovery code.
@@ -80,7 +80,7 @@ fn tokens(logged_in: service::LoggedIn) -> SessionTokens {
 #[utoipa::path(post, path = "/v1/sessions", tag = "Sign-up", operation_id = "sign_up_log_in",
     summary = "Logs a customer in",
     params(IdempotencyKey),
-    request_body = NewSession,
+    request_body = Credentials,
     responses(
         (status = 201, description = "The customer and the tokens", body = SessionTokens),
         (status = 401, description = "The address or the password is wrong, the address is not verified, or a code is needed"),
@@ -89,9 +89,9 @@ fn tokens(logged_in: service::LoggedIn) -> SessionTokens {
 pub(super) async fn open(
     State(api): State<SignUpApi>,
     Context(context): Context,
-    Json(new): Json<NewSession>,
+    Json(new): Json<Credentials>,
 ) -> Result<Response, Error> {
-    let NewSession { email, password, code, remember_me: remember } = new;
+    let Credentials { email, password, code, remember_me: remember } = new;
     let login = Login { email, password, code, remember };
     let logged_in = api.sign_up.log_in(&context, login).await?;
     Ok(answer(StatusCode::CREATED, &tokens(logged_in)))
