@@ -477,7 +477,7 @@ fn images_of_changes_that_are_kept() {
     check(
         &Change::Flag(FlagChange::Environment(environment)),
         expect![[
-            r#"{"Flag":{"Environment":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","project":"default","key":"dev","name":"Dev","version":7,"definitions":1,"secrets":2,"changes_need_approval":true,"changes_waiting":3,"created_at":1,"revision":{"seq":9,"previous":null}}}}"#
+            r#"{"Flag":{"Environment":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","project":"default","key":"dev","name":"Dev","version":7,"definitions":1,"definitions_bytes":99,"secrets":2,"changes_need_approval":true,"changes_waiting":3,"created_at":1,"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
 }
@@ -626,7 +626,7 @@ fn images_of_feature_flags() {
     check(
         &Change::Flag(FlagChange::Environment(environment)),
         expect![[
-            r#"{"Flag":{"Environment":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","project":"default","key":"dev","name":"Dev","version":7,"definitions":1,"secrets":2,"created_at":1,"revision":{"seq":9,"previous":null}}}}"#
+            r#"{"Flag":{"Environment":{"tenant":1,"id":"00000000-0000-0000-0000-000000000001","project":"default","key":"dev","name":"Dev","version":7,"definitions":1,"definitions_bytes":0,"secrets":2,"created_at":1,"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
     let mut secret = Secret {

@@ -214,8 +214,7 @@ impl Server {
             streams,
             memory: Memory::new(config, answers),
         };
-        let connections_max = connections_max(config, open_files_max, OPEN_FILES_OWN);
-        let limits = (connections_max, connections);
+        let limits = (connections_max(config, open_files_max, OPEN_FILES_OWN), connections);
         let http = web.accept((arrivals, operations), acceptor, limits, stopped);
         let accepting = all_of(http.into_iter().chain(grpc));
         Ok(Self {
