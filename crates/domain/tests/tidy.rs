@@ -361,6 +361,22 @@ fn documents_point_at_what_exists() {
     assert_none("links and paths that lead nowhere", &wrong);
 }
 
+#[test]
+fn the_index_of_documents_has_each_page() {
+    let index = read(&root().join("docs/README.md"));
+    let linked: BTreeSet<_> = link_targets(&index).collect();
+    let of_readers = ["tutorial/", "how-to/", "reference/", "explanation/"];
+    let mut wrong = vec![];
+    for file in texts().iter().filter(|file| file.path.ends_with(".md")) {
+        let Some(page) = file.path.strip_prefix("docs/") else { continue };
+        let is_page = of_readers.iter().any(|it| page.starts_with(it));
+        if is_page && !page.starts_with("reference/api/") && !linked.contains(page) {
+            wrong.push(file.path.clone());
+        }
+    }
+    assert_none("pages that docs/README.md does not link", &wrong);
+}
+
 /// A reader with a job does not read more at a time.
 const PARAGRAPH_WORDS_MAX: usize = 60;
 
