@@ -996,3 +996,12 @@ CREATE TABLE usage_reservation (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX usage_reservation_by_end ON usage_reservation (until_us);
 
+ALTER TABLE account ADD COLUMN external_key_folded TEXT;
+ALTER TABLE account_person ADD COLUMN name_folded TEXT;
+ALTER TABLE account_person ADD COLUMN email_folded TEXT;
+ALTER TABLE account_person ADD COLUMN company_folded TEXT;
+ALTER TABLE payment_method ADD COLUMN external_key_folded TEXT;
+ALTER TABLE custom_field ADD COLUMN name_folded TEXT;
+ALTER TABLE custom_field ADD COLUMN value_folded TEXT;
+DROP INDEX account_person_by_email;
+CREATE INDEX account_person_by_folded_email ON account_person (tenant, coalesce(email_folded, lower(email))) WHERE email IS NOT NULL;

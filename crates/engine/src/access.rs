@@ -23,7 +23,7 @@ use ring::hmac;
 
 pub use crate::caller::Caller;
 use crate::ports::{Queries, StoreError};
-use crate::{Engine, Reason, Unavailable, client};
+use crate::{Engine, Reason, Unavailable, client, text};
 use credential_cache::{CredentialCache, Found};
 use failed_logins::{FailedLogins, LoginAttempt};
 use hashers::Hashers;
@@ -423,7 +423,7 @@ pub fn read_basic(header: &[u8]) -> Option<(String, String)> {
     let decoded = BASE64.decode(encoded.trim_ascii()).ok()?;
     let decoded = text_of_header(&decoded);
     let (username, password) = decoded.split_once(':')?;
-    Some((username.to_owned(), password.to_owned()))
+    Some((text::username(username).into_owned(), password.to_owned()))
 }
 
 #[cfg(test)]

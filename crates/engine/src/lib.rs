@@ -24,6 +24,7 @@ pub mod ports;
 pub mod queue;
 mod readers;
 mod scans;
+pub mod text;
 pub mod time;
 mod unavailable;
 pub mod watched_accounts;

@@ -14,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::client::{self, Client, GONE_AFTER};
+use engine::text;
 use tokio::sync::oneshot;
 
 use hashing::StoredHash;
@@ -169,6 +170,7 @@ impl Hasher {
         password: String,
     ) -> impl Future<Output = Result<PhcString, Busy>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
+        let password = text::password(&password).into_owned();
         let job = Job::new(Task::Hash { password, answer });
         let pushed = self.pool.push(Lane::Registration, self.cost.work(), job);
         result_of(Arc::clone(&self.pool), pushed, Lane::Registration, answered)
@@ -196,7 +198,7 @@ impl Hasher {
         let (stored, password) = match (read, is_too_long) {
             (_, true) => (StoredHash::Absent, String::new()),
             (None, false) => (StoredHash::Absent, password),
-            (Some(stored), false) => (stored, password),
+            (Some(stored), false) => (stored, text::password(&password).into_owned()),
         };
         let work = stored.work(self.cost);
         let (answer, answered) = oneshot::channel();

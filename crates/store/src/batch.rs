@@ -304,7 +304,8 @@ impl<'a> Rows<'a> {
         self.write_access(db)?;
         self.write_flags(db)?;
         put_all(db, &tables::ACCOUNT, self.accounts.values(), |put, it| {
-            put.row(&rows::account_row(it.image, actors.maker(it.image)))
+            let folded = rows::folded::of_account(it.image);
+            put.row(&rows::account_row(it.image, actors.maker(it.image), &folded))
         })?;
         self.customers.forget(db)?;
         for &(tenant, account, _) in &self.erased {
@@ -314,7 +315,8 @@ impl<'a> Rows<'a> {
         if !self.people.is_empty() {
             let mut put = db.insert(&tables::ACCOUNT_PERSON)?;
             for &(tenant, account, seq, person) in &self.people {
-                put.row(&rows::person_row(tenant, account, seq, person))?;
+                let folded = rows::folded::of_person(person);
+                put.row(&rows::person_row((tenant, account, seq), person, &folded))?;
             }
         }
         self.customers.write(db)?;
@@ -322,7 +324,8 @@ impl<'a> Rows<'a> {
         self.write_parts(db)?;
         put_all(db, &tables::PAYMENT_METHOD, self.methods.values(), |put, it| {
             let properties = rows::properties_text(it.image);
-            put.row(&rows::payment_method_row(it.image, properties.as_deref()))
+            let folded = rows::folded::of_payment_method(it.image);
+            put.row(&rows::payment_method_row(it.image, properties.as_deref(), &folded))
         })?;
         self.control.write(db)?;
         self.entitlements.write(db)?;
@@ -358,7 +361,8 @@ impl<'a> Rows<'a> {
             put.row(&rows::dispute_row(it.image))
         })?;
         put_all(db, &tables::CUSTOM_FIELD, self.custom_fields.values(), |put, it| {
-            put.row(&rows::custom_field_row(it.image))
+            let folded = rows::folded::of_custom_field(it.image);
+            put.row(&rows::custom_field_row(it.image, &folded))
         })?;
         if !self.field_values.is_empty() {
             let mut put = db.insert(&tables::CUSTOM_FIELD_VALUE)?;
@@ -387,7 +391,10 @@ impl<'a> Rows<'a> {
             if shown > 0 {
                 self.deltas.count(tenant, Counted::CustomFields, -shown);
             }
-            let sql = format!("UPDATE custom_field SET name = NULL, value = NULL {of_account}");
+            let sql = format!(
+                "UPDATE custom_field SET name = NULL, value = NULL, name_folded = NULL, \
+                 value_folded = NULL {of_account}"
+            );
             db.exec(&sql, &these)?;
             db.check_again(&tables::CUSTOM_FIELD, of_account, &these)?;
             db.exec(&format!("DELETE FROM custom_field_value {of_account}"), &these)?;

@@ -32,6 +32,7 @@ mod blocking_states;
 mod claims;
 mod control;
 mod custom_fields;
+pub(crate) mod folded;
 mod import;
 mod objects;
 mod payment_methods;
@@ -57,6 +58,7 @@ pub use entitlements::{account_user, entitlements, feature, offer, purchase};
 pub(crate) use entitlements::{
     account_user_row, entitlements_row, feature_row, offer_row, purchase_row,
 };
+use folded::Folded;
 pub(crate) use import::{audit_row, imported_audit};
 pub(crate) use objects::object_key;
 pub use payment_methods::payment_method;
@@ -68,6 +70,9 @@ pub use timers::timer;
 pub(crate) use timers::timer_row;
 pub use usage::{reservation, usage, usage_event};
 pub(crate) use usage::{reservation_row, usage_event_row, usage_row};
+
+/// How many columns of an account's row are folded: see [`folded`].
+const FOLDED: usize = 1;
 
 /// A text that is never empty, and NULL once it is erased.
 fn erasable(text: &str) -> Value<'_> {
@@ -182,7 +187,12 @@ pub fn role(cells: &mut Cells<'_>) -> Result<Role, StoreError> {
 }
 
 /// An account's row; `actor` is who made it, and counts only where the row is new.
-pub(crate) fn account_row<'a>(it: &'a Account, actor: Option<&'a actors::Row>) -> [Value<'a>; 22] {
+pub(crate) fn account_row<'a>(
+    it: &'a Account,
+    actor: Option<&'a actors::Row>,
+    folded: &'a Folded<1>,
+) -> [Value<'a>; 23] {
+    let [folded_key] = folded;
     let [id, salt, user, created_by, reason, comments] = actors::columns(actor);
     [
         it.tenant.into(),
@@ -207,6 +217,7 @@ pub(crate) fn account_row<'a>(it: &'a Account, actor: Option<&'a actors::Row>) -
         created_by,
         reason,
         comments,
+        folded_key.as_ref().into(),
     ]
 }
 
@@ -237,16 +248,16 @@ pub fn account(cells: &mut Cells<'_>) -> Result<Account, StoreError> {
         erased_at: cells.opt_time()?,
         revision: cells.revision()?,
     };
-    cells.skip(actors::COLUMNS + CHECKS);
+    cells.skip(actors::COLUMNS + FOLDED + CHECKS);
     Ok(account)
 }
 
-pub(crate) fn person_row(
-    tenant: TenantNo,
-    account: AccountId,
-    seq: Seq,
-    it: &Person,
-) -> [Value<'_>; 16] {
+pub(crate) fn person_row<'a>(
+    (tenant, account, seq): (TenantNo, AccountId, Seq),
+    it: &'a Person,
+    folded: &'a Folded<3>,
+) -> [Value<'a>; 19] {
+    let [name, email, company] = folded;
     [
         tenant.into(),
         account.into(),
@@ -264,6 +275,9 @@ pub(crate) fn person_row(
         it.locale.as_ref().into(),
         it.phone.as_ref().into(),
         it.notes.as_ref().into(),
+        name.as_ref().into(),
+        email.as_ref().into(),
+        company.as_ref().into(),
     ]
 }
 

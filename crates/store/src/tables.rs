@@ -155,6 +155,11 @@ pub(crate) const fn id(name: &'static str) -> Column {
     Column { name, kind: Kind::Id, nullable: false, fixed: false, added: None }
 }
 
+/// A text as searches compare it, where that is not what SQL's `lower` gives: see `rows/folded.rs`.
+pub(crate) const fn folded(name: &'static str) -> Column {
+    text(name).added(20)
+}
+
 pub(crate) const fn real(name: &'static str) -> Column {
     Column { name, kind: Kind::Real, nullable: false, fixed: false, added: None }
 }
@@ -361,6 +366,7 @@ pub static ACCOUNT: Table = Table {
         text("actor_created_by").null().fixed(),
         text("actor_reason").null().fixed(),
         text("actor_comments").null().fixed(),
+        folded("external_key_folded"),
         CHECK_MADE,
         CHECK_NOW,
     ],
@@ -387,6 +393,9 @@ pub static ACCOUNT_PERSON: Table = Table {
         text("locale").null(),
         text("phone").null(),
         text("notes").null(),
+        folded("name_folded"),
+        folded("email_folded"),
+        folded("company_folded"),
         CHECK_MADE,
         CHECK_NOW,
     ],
@@ -394,8 +403,17 @@ pub static ACCOUNT_PERSON: Table = Table {
     layout: Layout::Clustered,
     indexes: &[Index {
         only: Some("email IS NOT NULL"),
+        ..index("account_person_by_folded_email", "tenant, coalesce(email_folded, lower(email))")
+    }],
+};
+
+/// [`ACCOUNT_PERSON`] as the schema's versions 1 to 19 had it.
+pub(crate) static ACCOUNT_PERSON_BEFORE_20: Table = Table {
+    indexes: &[Index {
+        only: Some("email IS NOT NULL"),
         ..index("account_person_by_email", "tenant, lower(email)")
     }],
+    ..ACCOUNT_PERSON
 };
 
 /// Payment methods, deleted ones too, and those that their gateway has not attached. The codes of `step` are in
@@ -419,6 +437,7 @@ pub static PAYMENT_METHOD: Table = Table {
         int("step_asked").added(13),
         id("step_reply").added(13),
         int("seq"),
+        folded("external_key_folded"),
         CHECK_MADE,
         CHECK_NOW,
     ],

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use domain::card_data::NumericKeys;
 use domain::{RequestId, TenantNo};
 use engine::access::{Caller, TenantRef};
+use engine::text;
 use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
@@ -124,7 +125,7 @@ async fn admit(
 fn names(template: &str, path: &str, caller: &Caller) -> bool {
     let name = request::parameter(template, path, "username");
     let name = name.and_then(|name| percent_decode_str(name).decode_utf8().ok());
-    name.is_some_and(|name| name == caller.username)
+    name.is_some_and(|name| text::username(&name) == caller.username)
 }
 
 /// Refuses a request with a card number in this field.

@@ -7,6 +7,7 @@ use domain::access::{CreateUser, PutRole, Role, UpdateUser, normalize_permission
 use domain::command::AccessCommand;
 use domain::reply::AccessReply;
 use domain::{AccessRejection, Command, Rejection, Reply};
+use engine::text;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -86,7 +87,7 @@ impl UserBody<'_> {
         if name.contains(':') {
             return Err(Failure::illegal("UserRolesJson username should not contain a colon"));
         }
-        Ok(name)
+        Ok(text::username(&name).into_owned())
     }
 
     async fn password_hash(&self, call: &Call) -> Result<String, Failure> {
@@ -132,7 +133,7 @@ pub(crate) async fn create_user(call: Call) -> HandlerResult {
 pub(crate) async fn update_password(call: Call) -> HandlerResult {
     let body: UserBody<'_> = call.body(USER_JSON)?;
     // With HTTP Basic, who changes their own has just proved the old one.
-    if call.param("username")? != call.caller.username {
+    if username(&call)? != call.caller.username {
         require_roles_of_user(&call).await?;
     }
     let password_hash = Some(body.password_hash(&call).await?);
@@ -169,7 +170,7 @@ pub(crate) async fn delete_user(call: Call) -> HandlerResult {
 
 /// Refuses a caller who lacks a permission that the user of the path has.
 async fn require_roles_of_user(call: &Call) -> Result<(), Failure> {
-    let username = call.param("username")?.into_owned();
+    let username = username(call)?;
     let user = call.read(move |queries| queries.user(&username)).await?;
     // Of one that is not there, the command says so.
     require_roles(call, user.map(|user| user.roles).unwrap_or_default()).await
@@ -197,8 +198,13 @@ fn require_held(call: &Call, permission: &str) -> Result<(), Failure> {
     }
 }
 
+/// The operator whom the path names.
+fn username(call: &Call) -> Result<String, Failure> {
+    Ok(text::username(&call.param("username")?).into_owned())
+}
+
 async fn update(call: &Call, change: impl FnOnce(String) -> UpdateUser) -> HandlerResult {
-    let username = call.param("username")?.into_owned();
+    let username = username(call)?;
     call.submit_change(Command::Access(AccessCommand::UpdateUser(change(username)))).await?;
     Ok(reply::no_content())
 }
@@ -209,7 +215,7 @@ async fn update(call: &Call, change: impl FnOnce(String) -> UpdateUser) -> Handl
     responses((status = 200, body = UserRolesJson),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn user_roles(call: Call) -> HandlerResult {
-    let username = call.param("username")?.into_owned();
+    let username = username(&call)?;
     let wanted = username.clone();
     let found = call.read(move |queries| queries.user(&wanted)).await?;
     match found.filter(|user| user.active) {

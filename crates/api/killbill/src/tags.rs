@@ -10,6 +10,7 @@ use domain::tag::{
 };
 use domain::{AccountId, Command, Reply, TagDefinitionId};
 use engine::ports::{HistoryOf, HistoryRow, NamedTag, Queries, StoreError};
+use engine::text;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -286,12 +287,12 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
     let (window, format) = (page::parse(call.query())?, ReadOptions::of(&call)?);
     let path = format!("/1.0/kb/tags/search/{}", reply::segment(&text));
     let audit = [("audit", format.audit.name())];
-    let wanted = text.to_ascii_lowercase();
+    let wanted = text::folded(&text);
     let find = move |queries: &dyn Queries, tenant, page| {
         let own = queries.tag_definitions(tenant)?;
         let own = own.iter().map(|it| (it.id, it.name.as_str(), it.description.as_str()));
         let control = CONTROL_TAGS.iter().map(|it| (it.id(), it.name, it.description));
-        let contains = |text: &str| text.to_ascii_lowercase().contains(&wanted);
+        let contains = |text: &str| text::folded(text).contains(&wanted);
         let found = own.chain(control).filter(|it| contains(it.1) || contains(it.2));
         let definitions: Vec<TagDefinitionId> = found.map(|(id, ..)| id).collect();
         queries.tags_named(tenant, &definitions, page)

@@ -7,7 +7,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use tokio::sync::Semaphore;
 
 use super::TakenSecret;
-use crate::{Reason, Unavailable};
+use crate::{Reason, Unavailable, text};
 
 /// Passwords waiting per hasher: about a second of work each at 15 ms a hash.
 const HASHES_PER_HASHER_MAX: usize = 64;
@@ -30,7 +30,10 @@ impl Hashers {
 
     /// Hashes a new secret: 19 MiB, 2 passes (OWASP), as a PHC string.
     pub(super) async fn hash(&self, secret: String) -> Result<String, Unavailable> {
-        let work = move || argon2id().hash_password(secret.as_bytes()).map(|hash| hash.to_string());
+        let work = move || {
+            let secret = text::password(&secret);
+            argon2id().hash_password(secret.as_bytes()).map(|hash| hash.to_string())
+        };
         Ok(self.run(work).await?.expect("any bytes can be hashed"))
     }
 
@@ -42,6 +45,7 @@ impl Hashers {
         secret: String,
     ) -> impl Future<Output = Result<Option<TakenSecret>, Unavailable>> + Send + 'static {
         self.run(move || {
+            let secret = text::password(&secret);
             if taken.is_empty() {
                 drop(argon2id().hash_password(secret.as_bytes()));
             }

@@ -7,6 +7,7 @@ use domain::blocking_state::BlockingState;
 use domain::claim::ClaimKind;
 use domain::{AccountId, Person, TenantId, TenantNo};
 use engine::ports::{AccountQueries, AccountView, Page, Paged, Quarantined, StoreError};
+use engine::text;
 use uuid::Uuid;
 
 use super::window::{Key, MATCHES_MAX};
@@ -112,7 +113,7 @@ impl AccountQueries for SqlQueries {
         let key = &self.seek(no, ClaimKind::Account, text);
         self.snapshot(|reader| {
             let by_key = account_by_key(reader, key)?.map(|it| it.account.id);
-            let (email, id) = (text.to_ascii_lowercase(), Uuid::try_parse(text).ok());
+            let (email, id) = (text::folded(text), Uuid::try_parse(text).ok());
             let parameters =
                 [no.into(), (&email).into(), id.into(), by_key.into(), MATCHES_MAX.into()];
             let all = window::total(reader, no, Counted::Accounts, None)?;
@@ -130,19 +131,23 @@ impl AccountQueries for SqlQueries {
     ) -> Result<Paged<AccountView>, StoreError> {
         self.snapshot(|reader| {
             // People first, each on the revision that holds, then keys: no join of all with all.
-            let sql = "SELECT p.account_id AS id FROM account_person p WHERE p.tenant = ?1 \
-                 AND (lower(p.name) LIKE ?2 ESCAPE '\\' OR lower(p.email) LIKE ?2 ESCAPE '\\' \
-              OR lower(p.company) LIKE ?2 ESCAPE '\\') \
-                 AND NOT EXISTS (SELECT 1 FROM account_person n \
-              WHERE n.tenant = p.tenant AND n.account_id = p.account_id AND n.seq > p.seq) \
-                 UNION SELECT id FROM account \
-                 WHERE tenant = ?1 AND lower(external_key) LIKE ?2 ESCAPE '\\' \
-                 UNION SELECT id FROM account WHERE tenant = ?1 AND id = ?3 \
-                 ORDER BY 1 LIMIT ?4";
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                let [name, email, company] = ["p.name", "p.email", "p.company"].map(|it| window::like(it, 2));
+                let key = window::like("external_key", 2);
+                format!(
+                    "SELECT p.account_id AS id FROM account_person p WHERE p.tenant = ?1 \
+                     AND ({name} OR {email} OR {company}) \
+                     AND NOT EXISTS (SELECT 1 FROM account_person n \
+                     WHERE n.tenant = p.tenant AND n.account_id = p.account_id AND n.seq > p.seq) \
+                     UNION SELECT id FROM account WHERE tenant = ?1 AND {key} \
+                     UNION SELECT id FROM account WHERE tenant = ?1 AND id = ?3 \
+                     ORDER BY 1 LIMIT ?4"
+                )
+            });
             let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
             let parameters = [no.into(), (&pattern).into(), id.into(), MATCHES_MAX.into()];
             let all = window::total(reader, no, Counted::Accounts, None)?;
-            window::find(reader, (sql, &parameters), page, all, |id| {
+            window::find(reader, (&SQL, &parameters), page, all, |id| {
                 by_id(reader, no, AccountId::new(id))
             })
         })
@@ -152,7 +157,7 @@ impl AccountQueries for SqlQueries {
 /// The ids of accounts with an e-mail address, each on the revision that holds, with an id, and the one
 /// that has a key.
 const NAMED: &str = "SELECT p.account_id AS id FROM account_person p \
-     WHERE p.tenant = ?1 AND lower(p.email) = ?2 AND p.email IS NOT NULL \
+     WHERE p.tenant = ?1 AND coalesce(p.email_folded, lower(p.email)) = ?2 AND p.email IS NOT NULL \
      AND NOT EXISTS (SELECT 1 FROM account_person n \
      WHERE n.tenant = p.tenant AND n.account_id = p.account_id AND n.seq > p.seq) \
      UNION SELECT id FROM account WHERE tenant = ?1 AND id = ?3 \

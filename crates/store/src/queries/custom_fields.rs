@@ -95,9 +95,10 @@ impl CustomFieldQueries for SqlQueries {
         page: Page,
     ) -> Result<Paged<CustomField>, StoreError> {
         self.snapshot(|reader| {
+            let [name, value] = ["name", "value"].map(|it| window::like(it, 2));
             let sql = format!(
-                "SELECT id FROM custom_field WHERE tenant = ?1 AND (lower(name) LIKE ?2 ESCAPE '\\' \
-                 OR lower(value) LIKE ?2 ESCAPE '\\') AND {SHOWN} {ORDER} LIMIT ?3"
+                "SELECT id FROM custom_field WHERE tenant = ?1 AND ({name} OR {value}) \
+                 AND {SHOWN} {ORDER} LIMIT ?3"
             );
             let pattern = window::containing(text);
             find(reader, no, (&sql, &[no.into(), (&pattern).into(), MATCHES_MAX.into()]), page)

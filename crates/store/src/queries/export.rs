@@ -76,11 +76,12 @@ static SECTIONS: [Section; 22] = [
     section(&ACTOR, &["t.id"]),
 ];
 
-/// Whether the export has a column. It has no tenant, which is the request's, no check values, and no hashes of
-/// actors, with their salts, and of keys.
+/// Whether the export has a column. It has no tenant, which is the request's, no check values, no folded copies of
+/// texts, and no hashes of actors, with their salts, and of keys.
 fn is_exported(table: &Table, column: &Column) -> bool {
     let is_hash = table.name == ACTOR.name && column.name == "id";
     !is_hash
+        && !column.name.ends_with("_folded")
         && !["tenant", "check_made", "check_now", "key_hash", "salt", "actor", "actor_salt"]
             .contains(&column.name)
 }

@@ -135,9 +135,10 @@ impl PaymentMethodQueries for SqlQueries {
                 "SELECT id FROM payment_method WHERE tenant = ?1{} AND active = 1",
                 of_gateway(gateway)
             );
+            let key = window::like("external_key", 3);
             let sql = format!(
                 "{of} AND id = ?4 UNION {of} AND account_id = ?4 \
-                 UNION {of} AND lower(external_key) LIKE ?3 ESCAPE '\\' ORDER BY 1 LIMIT ?5"
+                 UNION {of} AND {key} ORDER BY 1 LIMIT ?5"
             );
             let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
             let gateway = gateway.unwrap_or_default().into();

@@ -175,7 +175,7 @@ impl PaymentQueries for SqlQueries {
                 "{of} AND lower(external_key) LIKE ?3 ESCAPE '\\' \
                  UNION {of} AND payment_method_id = ?4 ORDER BY 1 LIMIT ?5"
             );
-            let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
+            let (pattern, id) = (window::containing_as_written(text), Uuid::try_parse(text).ok());
             let gateway = gateway.unwrap_or_default().into();
             let parameters = [no.into(), gateway, (&pattern).into(), id.into(), MATCHES_MAX.into()];
             found(reader, no, (&sql, &parameters), page)

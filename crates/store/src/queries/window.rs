@@ -3,6 +3,7 @@
 use domain::TenantNo;
 use domain::claim::{Claim, ClaimKey, ClaimKind};
 use engine::ports::{Page, Paged, ROWS_MAX, StoreError};
+use engine::text;
 use uuid::Uuid;
 
 use crate::claims::{RecentClaims, Sought};
@@ -76,16 +77,31 @@ pub(super) fn find<T>(
     Ok(Paged { items, matching, all })
 }
 
-/// A pattern for `lower(...) LIKE ... ESCAPE '\'` that finds `text` anywhere, as it is written
-/// but for the case of ASCII letters.
+/// The condition that a column's text, as searches compare it, is found by the pattern in this parameter.
+pub(super) fn like(column: &str, parameter: usize) -> String {
+    format!("coalesce({column}_folded, lower({column})) LIKE ?{parameter} ESCAPE '\\'")
+}
+
+/// A pattern for [`like`] that finds `text` anywhere, as it is written but for its case and for the forms
+/// of its letters.
 pub(super) fn containing(text: &str) -> String {
+    pattern(&text::folded(text))
+}
+
+/// A pattern for `lower(...) LIKE ... ESCAPE '\'` of a column that has no folded one beside it: it finds `text` as it is
+/// written but for the case of ASCII letters.
+pub(super) fn containing_as_written(text: &str) -> String {
+    pattern(&text.to_ascii_lowercase())
+}
+
+fn pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len() + 2);
     pattern.push('%');
     for letter in text.chars() {
         if matches!(letter, '%' | '_' | '\\') {
             pattern.push('\\');
         }
-        pattern.push(letter.to_ascii_lowercase());
+        pattern.push(letter);
     }
     pattern.push('%');
     pattern

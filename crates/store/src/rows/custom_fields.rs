@@ -5,12 +5,14 @@ use domain::{CustomFieldId, Seq};
 use engine::ports::StoreError;
 
 use super::erasable;
+use super::folded::Folded;
 use super::objects::{object_key, object_of, payment_of};
 use crate::codes::object_type_of;
 use crate::driver::{Cells, Value};
 use crate::tables;
 
-pub(crate) fn custom_field_row(it: &CustomField) -> [Value<'_>; 13] {
+pub(crate) fn custom_field_row<'a>(it: &'a CustomField, folded: &'a Folded<2>) -> [Value<'a>; 15] {
+    let [name, value] = folded;
     let [tenant, kind, object] = object_key(it.tenant, it.object);
     [
         tenant,
@@ -26,6 +28,8 @@ pub(crate) fn custom_field_row(it: &CustomField) -> [Value<'_>; 13] {
         it.created_at.into(),
         it.updated_at.into(),
         it.revision.seq.into(),
+        name.as_ref().into(),
+        value.as_ref().into(),
     ]
 }
 

@@ -5,6 +5,7 @@ use domain::payment_method::MethodStep;
 use domain::{MerchantAccount, PaymentMethod, Properties};
 use engine::ports::StoreError;
 
+use super::folded::Folded;
 use super::json;
 use crate::driver::{Cells, Value};
 use crate::tables::{self, CHECKS};
@@ -17,6 +18,9 @@ const DETACH: i64 = 3;
 const DETACH_REFUSED: i64 = 4;
 const REFUSED: i64 = 5;
 
+/// How many columns of a row are folded: see [`super::folded`].
+const FOLDED: usize = 1;
+
 /// The text of a payment method's properties; NULL for none.
 pub(crate) fn properties_text(it: &PaymentMethod) -> Option<String> {
     (!it.properties.is_empty()).then(|| json(&it.properties))
@@ -25,7 +29,9 @@ pub(crate) fn properties_text(it: &PaymentMethod) -> Option<String> {
 pub(crate) fn payment_method_row<'a>(
     it: &'a PaymentMethod,
     properties: Option<&'a str>,
-) -> [Value<'a>; 16] {
+    folded: &'a Folded<1>,
+) -> [Value<'a>; 17] {
+    let [folded_key] = folded;
     let (step, deadline, asked, reply) = match it.step {
         None => (None, None, None, None),
         Some(MethodStep::Attach { is_default, deadline, asked, reply }) => {
@@ -55,6 +61,7 @@ pub(crate) fn payment_method_row<'a>(
         asked.map(i64::from).into(),
         reply.into(),
         it.revision.seq.into(),
+        folded_key.as_ref().into(),
     ]
 }
 
@@ -79,7 +86,7 @@ pub fn payment_method(cells: &mut Cells<'_>) -> Result<PaymentMethod, StoreError
         step: step(cells)?,
         revision: cells.revision()?,
     };
-    cells.skip(CHECKS);
+    cells.skip(FOLDED + CHECKS);
     Ok(method)
 }
 

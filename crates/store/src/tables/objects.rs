@@ -1,7 +1,9 @@
 //! Custom fields, tags and further e-mail addresses: the tables that came with the schema's version 3; and
 //! blocking states, which came with version 4.
 
-use super::{CHECK_MADE, CHECK_NOW, CLUSTERED, Index, Layout, Table, id, index, int, text, unique};
+use super::{
+    CHECK_MADE, CHECK_NOW, CLUSTERED, Index, Layout, Table, folded, id, index, int, text, unique,
+};
 
 /// Tags on objects, those that were removed too. Of a transaction `object_payment_id` is its payment.
 pub static TAG: Table = Table {
@@ -62,6 +64,8 @@ pub static CUSTOM_FIELD: Table = Table {
         int("created_at_us").fixed(),
         int("updated_at_us"),
         int("seq"),
+        folded("name_folded"),
+        folded("value_folded"),
         CHECK_MADE,
         CHECK_NOW,
     ],

@@ -13,8 +13,10 @@ fn names_are_unique_and_keys_are_whole() {
         for index in table.indexes {
             assert!(names.insert(index.name), "{} is there twice", index.name);
             for column in index.columns.split(", ") {
-                let of = column.strip_prefix("lower(").and_then(|it| it.strip_suffix(')'));
-                let known = table.columns.iter().any(|it| it.name == of.unwrap_or(column));
+                let of = ["coalesce(", "lower("].into_iter();
+                let of = of.fold(column, |it, function| it.strip_prefix(function).unwrap_or(it));
+                let of = of.trim_end_matches(')');
+                let known = table.columns.iter().any(|it| it.name == of);
                 assert!(known, "{} names {column}", index.name);
             }
         }

@@ -38,6 +38,8 @@ mod entitlements;
 #[cfg(test)]
 mod flags;
 #[cfg(test)]
+mod folded;
+#[cfg(test)]
 mod history;
 #[cfg(test)]
 mod home;

@@ -387,11 +387,11 @@ fn lists_of_an_account_and_of_a_gateway_are_ranges_of_their_index() {
     );
     check(
         "SELECT p.account_id AS id FROM account_person p \
-         WHERE p.tenant = ?1 AND lower(p.email) = ?2 AND p.email IS NOT NULL \
+         WHERE p.tenant = ?1 AND coalesce(p.email_folded, lower(p.email)) = ?2 AND p.email IS NOT NULL \
          AND NOT EXISTS (SELECT 1 FROM account_person n \
          WHERE n.tenant = p.tenant AND n.account_id = p.account_id AND n.seq > p.seq)",
         &[
-            "SEARCH p USING INDEX account_person_by_email (tenant=? AND <expr>=?)",
+            "SEARCH p USING INDEX account_person_by_folded_email (tenant=? AND <expr>=?)",
             "CORRELATED SCALAR SUBQUERY 1",
             "SEARCH n USING PRIMARY KEY (tenant=? AND account_id=? AND seq>?)",
         ],

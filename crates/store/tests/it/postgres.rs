@@ -14,6 +14,7 @@ use store::verify::verify;
 use store::{Options, Reader, SqlStore, open_server};
 
 use crate::commits::{self, two_tenants};
+use crate::folded;
 
 /// Whether the tests have a server.
 pub fn is_there() -> bool {
@@ -79,6 +80,13 @@ fn committed_rows_are_loaded() {
         let options = Options { entities_held, ..usual };
         commits::committed_rows_are_loaded(|| scratch.open_with(&options));
     }
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
+fn a_search_folds_the_letters_of_all_scripts() {
+    let scratch = Scratch::new();
+    folded::a_search_folds_the_letters_of_all_scripts(|| scratch.open());
 }
 
 #[test]

@@ -304,6 +304,22 @@ fn searches_for_accounts_take_every_character_as_it_is() {
 }
 
 #[test]
+fn searches_for_accounts_fold_the_letters_of_all_scripts() {
+    let names = ["Österreich AG", "ИВАНОВ Пётр", "Čapek", "Straße 1", "ΣΙΣΥΦΟΣ", "Jose\u{301}"];
+    check_search(&names, "österreich", &["Österreich AG"]);
+    check_search(&names, "ÖSTERREICH", &["Österreich AG"]);
+    check_search(&names, "o\u{308}sterreich", &["Österreich AG"]);
+    check_search(&names, "иванов п", &["ИВАНОВ Пётр"]);
+    check_search(&names, "čapek", &["Čapek"]);
+    check_search(&names, "STRASSE", &["Straße 1"]);
+    check_search(&names, "σίσυφος", &[]);
+    check_search(&names, "σισυφος", &["ΣΙΣΥΦΟΣ"]);
+    check_search(&names, "josé", &["Jose\u{301}"]);
+    check_search(&names, "ａｇ", &["Österreich AG"]);
+    check_search(&names, "KEY OF ÖSTERREICH", &["Österreich AG"]);
+}
+
+#[test]
 fn a_search_for_an_account_finds_its_id_but_not_its_former_name() {
     let mut world = World::new(2);
     let no = world.workload.tenants[0];
