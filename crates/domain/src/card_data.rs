@@ -1,27 +1,14 @@
 //! Card data does not belong here: what looks like it is refused before it is stored or logged.
 
+mod names;
+mod normalised;
+
+use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
 use crate::Properties;
-
-/// Names under which gateways' clients send what may not be kept after authorization, or at all
-/// outside a vault (PCI DSS 3.3.1, 3.5.1), in lower case without separators.
-const FORBIDDEN_NAMES: &[&str] = &[
-    "ccnumber",
-    "cardnumber",
-    "pan",
-    "ccverificationvalue",
-    "cvv",
-    "cvv2",
-    "cvc",
-    "cvc2",
-    "cid",
-    "track1",
-    "track2",
-    "trackdata",
-    "pin",
-    "pinblock",
-];
+pub use names::holds_security_code;
+use normalised::normalised;
 
 /// How many digits a card number has (ISO/IEC 7812-1 allows fewer, which no scheme issues).
 const PAN_DIGITS: RangeInclusive<usize> = PAN_DIGITS_MIN..=19;
@@ -77,31 +64,28 @@ const GROUPINGS: &[&[usize]] = &[
     &[6, 13],
 ];
 
-/// What may stand between the groups, one kind in a number: spaces, hyphens and dashes, a point, a slash,
-/// a low line.
-const SEPARATORS: &[&str] = &[
-    " ", "-", ".", "/", "_", "\u{a0}", "\u{202f}", "\u{2009}", "\u{2010}", "\u{2011}", "\u{2012}",
-    "\u{2013}", "\u{2014}", "\u{2212}",
-];
+/// How many separators may stand between two groups, of any kind.
+const SEPARATORS_MAX: usize = 3;
 
 /// The name of the first property that holds card data, if one does.
 #[must_use]
 pub fn find_card_data(properties: &Properties) -> Option<&str> {
-    let holds = |(name, value): &&(String, String)| is_forbidden(name) || contains_pan(value);
+    let holds =
+        |(name, value): &&(String, String)| names::is_forbidden(name, value) || contains_pan(value);
     properties.iter().find(holds).map(|(name, _)| name.as_str())
-}
-
-fn is_forbidden(name: &str) -> bool {
-    let plain = || name.bytes().filter(u8::is_ascii_alphanumeric).map(|it| it.to_ascii_lowercase());
-    FORBIDDEN_NAMES.iter().any(|forbidden| plain().eq(forbidden.bytes()))
 }
 
 /// Whether a primary account number (ISO/IEC 7812-1) is in a text: 13 to 19 digits of a scheme's prefix
 /// and length with a valid check digit, unbroken or grouped as on a card. It begins and ends where a
 /// group of digits does: a number within more digits, or within a hexadecimal id, is none.
+///
+/// The text is also read as its next reader may: digits of every script, and with character references
+/// (XML), percent-encoding and `\u` escapes decoded.
 #[must_use]
 pub fn contains_pan(text: &str) -> bool {
-    text.len() >= PAN_DIGITS_MIN && Pans::of(text).next().is_some()
+    let holds = |text: &str| Pans::of(text).next().is_some();
+    text.len() >= PAN_DIGITS_MIN
+        && (holds(text) || matches!(normalised(text), Cow::Owned(normal) if holds(&normal)))
 }
 
 /// What a tenant does with texts that are one number and nothing else, as keys of orders are: one in ten
@@ -119,16 +103,25 @@ impl NumericKeys {
     /// Whether a text is to be refused: [`contains_pan`], and it is not allowed.
     #[must_use]
     pub fn refuses(self, text: &str) -> bool {
-        let is_number = || text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = || normalised(text).bytes().all(|byte| byte.is_ascii_digit());
         contains_pan(text) && !(self == Self::Allowed && is_number())
     }
 }
 
 /// The text with every card number in it masked but for its last four digits. More is masked than
 /// [`contains_pan`] finds: a number with the right check digit however its digits are grouped by spaces
-/// and hyphens. Nobody is refused for it.
+/// and hyphens. No request is refused for it. A text that hides a number from those who read it as it is,
+/// in digits of another script or escaped, is returned as it reads.
 #[must_use]
 pub fn mask_pans(text: &str) -> String {
+    let masked = mask_plain(text);
+    match normalised(&masked) {
+        Cow::Owned(normal) if contains_pan(&normal) => mask_plain(&normal),
+        Cow::Owned(_) | Cow::Borrowed(_) => masked,
+    }
+}
+
+fn mask_plain(text: &str) -> String {
     let mut masked = text.as_bytes().to_vec();
     let is_digit = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
     let mut mask = |number: Range<usize>| {
@@ -210,20 +203,35 @@ fn pan_end(text: &str, first: &Range<usize>) -> Option<usize> {
     if !matches!(first.len(), 4 | 6) || first.end == text.len() {
         return None;
     }
-    let separator = SEPARATORS.iter().find(|it| text[first.end..].starts_with(**it))?;
+    separators(&text[first.end..])?;
     GROUPINGS.iter().find_map(|grouping| {
         if grouping[0] != first.len() {
             return None;
         }
         let mut end = first.end;
         for length in &grouping[1..] {
-            let start = end + separator.len();
-            text[end..].starts_with(separator).then_some(())?;
+            let start = end + separators(&text[end..])?;
             end = end_of_digits(text.as_bytes(), start);
             (end - start == *length).then_some(())?;
         }
         is_pan(end)
     })
+}
+
+/// How many bytes separate two groups, if the text begins with separators.
+fn separators(text: &str) -> Option<usize> {
+    let separators = text.chars().take(SEPARATORS_MAX).take_while(|c| is_separator(*c));
+    let bytes = separators.map(char::len_utf8).sum();
+    (bytes > 0).then_some(bytes)
+}
+
+/// Spaces and line ends, hyphens and dashes, a point, a slash, a low line.
+fn is_separator(c: char) -> bool {
+    match c {
+        ' ' | '-' | '.' | '/' | '_' => true,
+        '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' => true,
+        other => other.is_whitespace(),
+    }
 }
 
 fn is_of_scheme(digits: &[u8]) -> bool {
@@ -236,8 +244,12 @@ fn is_of_scheme(digits: &[u8]) -> bool {
     }
 }
 
-/// Whether the number is a part of a word of hexadecimal digits, such as a UUID without hyphens.
+/// Whether the number is a part of a word of hexadecimal digits, such as a UUID without hyphens. The `B`
+/// before the number of a card's first track is none of it.
 fn is_in_hexadecimal(text: &str, number: Range<usize>) -> bool {
+    if text.as_bytes()[number.end..].first() == Some(&b'^') {
+        return false;
+    }
     let before = text.as_bytes()[..number.start].iter().rev();
     let after = text.as_bytes()[number.end..].iter();
     let is_in_word = |byte: &&u8| byte.is_ascii_alphanumeric();
@@ -278,6 +290,8 @@ mod tests {
         check("note", "4111111111111112", None);
         check("order", "1234567890123", None);
         check("delayMs", "1000", None);
+        check("ccCvv", "123", Some("ccCvv"));
+        check("card_cvc_check", "pass", None);
     }
 
     #[test]
@@ -300,6 +314,20 @@ mod tests {
             "2223003122003222",
             "x,4012888888881881,y",
             "{\"a\":\"6011000990139424\"}",
+            "4111 1111-1111.1111",
+            "4111  1111 - 1111  1111",
+            "4111\n1111\t1111\r\n1111",
+            "４１１１１１１１１１１１１１１１",
+            "４１１１－１１１１－１１１１－１１１１",
+            "٤١١١ ١١١١ ١١١١ ١١١١",
+            "&#52;111&#x20;1111&nbsp;1111 1111",
+            "<pan>&#x34;&#x31;11111111111111</pan>",
+            "&amp;#52;111111111111111",
+            "4111%201111%201111%201111",
+            "\\u0034111111111111111",
+            "4111\u{200b}1111\u{200b}1111\u{200b}1111",
+            "%B4111111111111111^DOE/JOHN^25121010000000000000",
+            ";4111111111111111=25121010000000000000",
         ] {
             assert!(contains_pan(text), "{text}");
         }
@@ -316,7 +344,9 @@ mod tests {
             "4111111111111112",                     // the check digit is wrong
             "41111111111111111",                    // no Visa card has 17 digits
             "94111111111111111",                    // within more digits
-            "4111 1111-1111 1111",                  // two kinds of separators
+            "4111    1111 1111 1111",               // wider apart than the groups of a number
+            "4111,1111,1111,1111",                  // a list
+            "４１１１１１１１１１１１１１１２",     // the check digit is wrong
             "411 1111 1111 11111",                  // grouped as no card is
             "1234567890128",                        // no scheme begins with 1
             "a4111111111111111f",                   // within a hexadecimal id
@@ -336,6 +366,8 @@ mod tests {
             ("4111 1111-1111 1111 12/27", "**** ****-**** 1111 12/27"),
             ("4111.1111.1111.1111", "****.****.****.1111"),
             ("é4111111111111111é", "é************1111é"),
+            ("card ４１１１１１１１１１１１１１１１ &", "card ************1111 &"),
+            ("card &#52;111111111111111", "card ************1111"),
             (
                 "12 4111111111111111 and 4012888888881881",
                 "12 ************1111 and ************1881",
@@ -411,6 +443,26 @@ mod tests {
             format!("p-{time:x}-{worker}-{count}")
         };
         assert_eq!(mistaken(composed), 0);
+    }
+
+    #[test]
+    fn tokens_of_gateways_are_no_card_numbers() {
+        const LETTERS: &[u8] =
+            b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_+/=&%\\";
+        let drawn = |random: &mut Random, letters: u64, length: usize| {
+            let letter = |_| LETTERS[usize::try_from(random.next() % letters).unwrap()] as char;
+            (0..length).map(letter).collect::<String>()
+        };
+        assert_eq!(mistaken(|random| format!("pm_1{}", drawn(random, 62, 23))), 0);
+        assert_eq!(mistaken(|random| format!("tok_{}", drawn(random, 36, 20))), 0);
+        assert_eq!(mistaken(|random| drawn(random, 16, 64)), 0, "SHA-256");
+        assert_eq!(
+            mistaken(|random| drawn(random, LETTERS.len() as u64, 64)),
+            0,
+            "base64 and escapes"
+        );
+        let id = |random: &mut Random| random.id().to_string().to_uppercase();
+        assert_eq!(mistaken(|random| format!("{} {}/{}", id(random), id(random), id(random))), 0);
     }
 
     /// What a check digit can do: of the numbers in a scheme's range one in ten has a valid one. A tenant

@@ -3,14 +3,15 @@
 
 use std::borrow::Cow;
 
-use domain::card_data::{NumericKeys, PAN_DIGITS_MIN};
+use domain::card_data::{NumericKeys, PAN_DIGITS_MIN, holds_security_code};
 use engine::access::text_of_header;
 use http::{HeaderMap, Uri};
 use percent_encoding::percent_decode_str;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Why a text is refused, after the name of its field.
-pub const REASON: &str = "holds a card number, which is not taken: send a token of a vault";
+pub const REASON: &str =
+    "holds a card number or security code, which is not taken: send a token of a vault";
 
 /// Headers with texts that are stored or compared.
 const HEADERS: [&str; 10] = [
@@ -26,30 +27,74 @@ const HEADERS: [&str; 10] = [
     "x-faregate-reason",
 ];
 
-/// Parts of the names of fields whose values are stored as hashes, if at all: a password may be any text.
-const SECRETS: [&str; 3] = ["password", "secret", "token"];
+/// Fields of requests, not below them, whose values are stored as hashes: a password may be any text.
+const HASHED: [&str; 7] = [
+    "apiSecret",
+    "confirm_password",
+    "currentPassword",
+    "current_password",
+    "newPassword",
+    "new_password",
+    "password",
+];
+
+/// Names of two of a pair's fields, of which one names what the other holds, such as a property's.
+const PAIR_NAMES: [&str; 2] = ["key", "name"];
+
+/// What begins the UTF-8 of full-width letters.
+const FULL_WIDTH: u8 = 0xef;
 
 /// The deepest JSON value that is looked into, as in `serde_json`.
 const DEPTH_MAX: usize = 128;
 
-/// The path of the first field of a JSON body that has a card number, such as `properties[0].value`;
-/// `body` where it is no JSON.
+/// The path of the first field of a request's JSON that has a card number or a security code, such as
+/// `properties[0].value`; `body` where it is no JSON. What is hashed is not looked at.
 #[must_use]
 pub fn find_in_json(body: &[u8], keys: NumericKeys) -> Option<String> {
+    find(body, keys, &HASHED)
+}
+
+/// As [`find_in_json`], of a body that is stored as it is, JSON or not.
+#[must_use]
+pub fn find_in_text(body: &[u8], keys: NumericKeys) -> Option<String> {
+    find(body, keys, &[])
+}
+
+fn find(body: &[u8], keys: NumericKeys, hashed: &[&str]) -> Option<String> {
     let text = text_of(body);
     // Without escapes, the texts stand in the body as they are.
     let is_plain = !body.contains(&b'\\');
-    if is_plain && !NumericKeys::Checked.refuses(&text) {
+    if is_plain && !NumericKeys::Checked.refuses(&text) && !may_name_code(body) {
         return None;
     }
-    match serde_json::from_slice::<Value>(body) {
-        Ok(value) => find_in_value(&value, keys, DEPTH_MAX).map(|path| {
-            // A field's name follows on a dot, unless it is the first.
-            let path = path.strip_prefix('.').unwrap_or(&path);
-            if path.is_empty() { "body".to_owned() } else { path.to_owned() }
+    let found = match serde_json::from_slice::<Value>(body) {
+        Ok(Value::Object(fields)) => find_in_pair(&fields).or_else(|| {
+            fields.iter().find_map(|(name, value)| {
+                let is_hashed = hashed.contains(&name.as_str()) && value.is_string();
+                if is_hashed { None } else { find_in_field(name, value, keys, DEPTH_MAX - 1) }
+            })
         }),
-        Err(_) => NumericKeys::Checked.refuses(&text).then(|| "body".to_owned()),
-    }
+        Ok(value) => find_in_value(&value, keys, DEPTH_MAX),
+        Err(_) => return NumericKeys::Checked.refuses(&text).then(|| "body".to_owned()),
+    };
+    found.map(|path| {
+        // A field's name follows on a dot, unless it is the first.
+        let path = path.strip_prefix('.').unwrap_or(&path);
+        if path.is_empty() { "body".to_owned() } else { path.to_owned() }
+    })
+}
+
+/// Whether a field of the body may be named as a security code: it is read if it may.
+fn may_name_code(body: &[u8]) -> bool {
+    // Of each name of a code the part that other words do not have.
+    let is_part = |it: &[u8]| {
+        let lower = [it[0], it[1], it[2]].map(|byte| byte.to_ascii_lowercase());
+        matches!(
+            &lower,
+            b"cvv" | b"cvc" | b"cvn" | b"cvd" | b"csc" | b"cav" | b"eri" | b"ity" | b"dco"
+        )
+    };
+    body.windows(3).any(is_part) || body.contains(&FULL_WIDTH)
 }
 
 /// The text of these bytes; what is no UTF-8 is replaced, and holds no digits.
@@ -72,16 +117,36 @@ fn find_in_value(value: &Value, keys: NumericKeys, depth: usize) -> Option<Strin
         Value::Array(values) => values.iter().enumerate().find_map(|(at, value)| {
             find_in_value(value, keys, depth).map(|path| format!("[{at}]{path}"))
         }),
-        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
-            if keys.refuses(name) {
-                return Some(String::new());
-            }
-            let lower = name.to_ascii_lowercase();
-            if SECRETS.iter().any(|secret| lower.contains(secret)) && value.is_string() {
-                return None;
-            }
-            find_in_value(value, keys, depth).map(|path| format!(".{name}{path}"))
+        Value::Object(fields) => find_in_pair(fields).or_else(|| {
+            fields.iter().find_map(|(name, value)| find_in_field(name, value, keys, depth))
         }),
+    }
+}
+
+fn find_in_field(name: &str, value: &Value, keys: NumericKeys, depth: usize) -> Option<String> {
+    if keys.refuses(name) {
+        return Some(String::new());
+    }
+    if text_in(value).is_some_and(|text| holds_security_code(name, &text)) {
+        return Some(format!(".{name}"));
+    }
+    find_in_value(value, keys, depth).map(|path| format!(".{name}{path}"))
+}
+
+/// Whether one field of an object names a security code and another has it, as properties and custom
+/// fields do.
+fn find_in_pair(fields: &Map<String, Value>) -> Option<String> {
+    let value = text_in(fields.get("value")?)?;
+    let names = PAIR_NAMES.iter().filter_map(|name| fields.get(*name)?.as_str());
+    names.into_iter().any(|name| holds_security_code(name, &value)).then(|| ".value".to_owned())
+}
+
+/// The text of a value that is one, or that is a number and may be read as one.
+fn text_in(value: &Value) -> Option<Cow<'_, str>> {
+    match value {
+        Value::String(text) => Some(Cow::Borrowed(text)),
+        Value::Number(number) => Some(Cow::Owned(number.to_string())),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
@@ -90,7 +155,8 @@ fn find_in_value(value: &Value, keys: NumericKeys, depth: usize) -> Option<Strin
 pub fn find_in_headers(headers: &HeaderMap, keys: NumericKeys) -> Option<&'static str> {
     headers.iter().find_map(|(name, value)| {
         // Its digits first: few headers have so many, and names take longer to compare.
-        let digits = value.as_bytes().iter().filter(|byte| byte.is_ascii_digit()).count();
+        let may_be_digit = |byte: &&u8| byte.is_ascii_digit() || !byte.is_ascii();
+        let digits = value.as_bytes().iter().filter(may_be_digit).count();
         if digits < PAN_DIGITS_MIN {
             return None;
         }
@@ -124,6 +190,8 @@ pub fn find_in_head(
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     fn check(body: &str, expected: Option<&str>) {
@@ -141,6 +209,33 @@ mod tests {
         check(r#"{"4111111111111111":1}"#, Some("body"));
         check(r#"["4111111111111111"]"#, Some("[0]"));
         check("4111111111111111 is no JSON {", Some("body"));
+        check(r#"{"preferences":{"cardToken":"4111111111111111"}}"#, Some("preferences.cardToken"));
+        check(r#"{"preferences":{"password":"4111111111111111"}}"#, Some("preferences.password"));
+        check(r#"{"cardSecret":"4111111111111111"}"#, Some("cardSecret"));
+        check(r#"{"note":"４１１１１１１１１１１１１１１１"}"#, Some("note"));
+        check(r#"{"note":"&#52;111111111111111"}"#, Some("note"));
+        check(r#"{"note":"4111  1111-1111.1111"}"#, Some("note"));
+    }
+
+    #[test]
+    fn the_field_with_a_security_code_is_named() {
+        check(r#"{"card":{"cvc":"123"}}"#, Some("card.cvc"));
+        check(r#"{"ccCvv":1234}"#, Some("ccCvv"));
+        check(r#"[{"name":"ccVerification","value":"123"}]"#, Some("[0].value"));
+        check(r#"{"properties":[{"key":"csc","value":"１２３"}]}"#, Some("properties[0].value"));
+        check(r#"{"securityCode":"123"}"#, Some("securityCode"));
+        check(r#"{"ｃｖｖ":"123"}"#, Some("ｃｖｖ"));
+        check(r#"{"cvcCheck":"pass","description":"cvv 123","securityCode":""}"#, None);
+        check(r#"{"key":"cvv","value":null,"city":"123"}"#, None);
+    }
+
+    #[test]
+    fn what_is_stored_as_it_is_is_looked_at_whatever_its_names_are() {
+        let find = |body: &str| find_in_text(body.as_bytes(), NumericKeys::Checked);
+        assert_eq!(find(r#"{"password":"4111111111111111"}"#).as_deref(), Some("password"));
+        assert_eq!(find("apiSecret=4111111111111111").as_deref(), Some("body"));
+        assert_eq!(find("<a>&#52;111111111111111</a>").as_deref(), Some("body"));
+        assert_eq!(find(r#"{"password":"pm_1"}"#), None);
     }
 
     #[test]
@@ -158,11 +253,13 @@ mod tests {
         let find = |uri: &str, header: Option<(&'static str, &str)>| {
             let mut headers = HeaderMap::new();
             if let Some((name, value)) = header {
-                headers.insert(name, value.parse().unwrap());
+                headers.insert(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
             }
             find_in_head(&uri.parse().unwrap(), &headers, NumericKeys::Checked)
         };
         let comment = Some(("x-killbill-comment", "pan 4111 1111 1111 1111"));
+        assert_eq!(find("/", comment).as_deref(), Some("x-killbill-comment"));
+        let comment = Some(("x-killbill-comment", "４１１１１１１１１１１１１１１１"));
         assert_eq!(find("/", comment).as_deref(), Some("x-killbill-comment"));
         assert_eq!(find("/", Some(("traceparent", "00-4111111111111111-1"))), None);
         let number = "4111111111111111";

@@ -110,7 +110,12 @@ async fn admit(
     let keys = tenant.as_ref().map_or(NumericKeys::Checked, |tenant| tenant.numeric_keys);
     refuse_card_number(card_data::find_in_head(&parts.uri, &parts.headers, keys))?;
     let body = web::body::read(body).await.map_err(Failure::Body)?;
-    refuse_card_number(card_data::find_in_json(&body, keys))?;
+    refuse_card_number(match route.takes {
+        Takes::Json => card_data::find_in_json(&body, keys),
+        Takes::Nothing | Takes::Anything | Takes::Xml | Takes::Text => {
+            card_data::find_in_text(&body, keys)
+        }
+    })?;
     if !matches!(route.takes, Takes::Nothing | Takes::Anything)
         && !body.is_empty()
         && !parts.headers.contains_key(CONTENT_TYPE)

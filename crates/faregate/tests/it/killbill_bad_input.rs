@@ -175,7 +175,7 @@ fn card_data_and_control_plugins_are_refused() {
     let payments = "/1.0/kb/accounts/{account}/payments";
     let with = |query: &str| format!("{payments}?{query}");
     shop.check("POST", &with("pluginProperty=cvv%3D123"), purchase, expect!["400 7031 PaymentApiException: Invalid parameter pluginProperty: cvv holds card data, which is not taken: send a token of a vault"]);
-    shop.check("POST", &with("pluginProperty=note%3D4111+1111+1111+1111"), purchase, expect!["400 7031 PaymentApiException: Invalid parameter pluginProperty: holds a card number, which is not taken: send a token of a vault"]);
+    shop.check("POST", &with("pluginProperty=note%3D4111+1111+1111+1111"), purchase, expect!["400 7031 PaymentApiException: Invalid parameter pluginProperty: holds a card number or security code, which is not taken: send a token of a vault"]);
     shop.check("POST", &with("controlPluginName=nope"), purchase, expect!["400 7031 PaymentApiException: Invalid parameter controlPluginName: there is no control plugin nope"]);
     shop.check(
         "POST",
@@ -188,7 +188,7 @@ fn card_data_and_control_plugins_are_refused() {
         "pluginInfo": { "properties": [{ "key": "ccNumber", "value": "4111111111111111" }] },
     });
     let methods = "/1.0/kb/accounts/{account}/paymentMethods";
-    shop.check("POST", methods, method.to_string(), expect!["400 7031 PaymentApiException: Invalid parameter pluginInfo.properties[0].value: holds a card number, which is not taken: send a token of a vault"]);
+    shop.check("POST", methods, method.to_string(), expect!["400 7031 PaymentApiException: Invalid parameter pluginInfo.properties[0].value: holds a card number or security code, which is not taken: send a token of a vault"]);
     assert_eq!(shop.count("paymentMethods"), "1");
     assert_eq!(shop.count("payments"), "0");
 }

@@ -284,10 +284,10 @@ fn fields_of_wrong_types_are_refused() {
     shop.check(|it| it["transaction"]["paymentId"] = json!("x"), expect![[r#"400 null InvalidFormatException: Cannot deserialize value of type `java.util.UUID` from String "x" (through reference chain: jaxrs.json.PaymentTransactionJson["paymentId"])"#]]);
     shop.check(|it| it["transactionPluginProperties"] = json!("x"), expect!["400 null MismatchedInputException: Cannot deserialize value of type `ComboPaymentTransactionJson`: transactionPluginProperties should be an array"]);
     let property = json!([{ "key": "cvv", "value": "123" }]);
-    shop.check(|it| it["paymentMethodPluginProperties"] = property.clone(), expect!["400 7031 PaymentApiException: Invalid parameter paymentMethodPluginProperties: cvv holds card data, which is not taken: send a token of a vault"]);
-    shop.check(|it| it["transactionPluginProperties"] = property, expect!["400 7031 PaymentApiException: Invalid parameter transactionPluginProperties: cvv holds card data, which is not taken: send a token of a vault"]);
+    shop.check(|it| it["paymentMethodPluginProperties"] = property.clone(), expect!["400 7031 PaymentApiException: Invalid parameter paymentMethodPluginProperties[0].value: holds a card number or security code, which is not taken: send a token of a vault"]);
+    shop.check(|it| it["transactionPluginProperties"] = property, expect!["400 7031 PaymentApiException: Invalid parameter transactionPluginProperties[0].value: holds a card number or security code, which is not taken: send a token of a vault"]);
     let number = json!([{ "key": "note", "value": "4111111111111111" }]);
-    shop.check(|it| it["transactionPluginProperties"] = number, expect!["400 7031 PaymentApiException: Invalid parameter transactionPluginProperties[0].value: holds a card number, which is not taken: send a token of a vault"]);
+    shop.check(|it| it["transactionPluginProperties"] = number, expect!["400 7031 PaymentApiException: Invalid parameter transactionPluginProperties[0].value: holds a card number or security code, which is not taken: send a token of a vault"]);
 }
 
 #[test]
