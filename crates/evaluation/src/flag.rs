@@ -95,6 +95,15 @@ impl CompiledFlag {
         self.changed_at_ms
     }
 
+    /// Whether it has one value, whoever the user is: it is off, or everybody falls through to one variation.
+    #[must_use]
+    pub fn is_same_for_all(&self) -> bool {
+        !self.flag.is_enabled
+            || (self.targets.is_empty()
+                && self.rules.is_empty()
+                && self.fallthrough.parts.first().is_some_and(Part::is_whole))
+    }
+
     /// The ids of the segments that the rules refer to directly.
     pub(crate) fn segment_ids(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().flat_map(|rule| condition::segment_ids(&rule.conditions))
@@ -241,5 +250,9 @@ impl Part {
         let experiment = || Interval::new([0.0, (part.expt_rollout / width).min(1.0)]);
         let interval = Interval::new(part.rollout);
         Self { variation, interval, experiment: counts.then(experiment) }
+    }
+
+    const fn is_whole(&self) -> bool {
+        matches!(self.interval, Interval::All)
     }
 }

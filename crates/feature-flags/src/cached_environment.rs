@@ -1,10 +1,12 @@
 //! The cache entry of an environment: its state at this moment, and its subscribers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use domain::TenantNo;
 use evaluation::{CompiledFlag, CompiledSegment, Entitled, Flag, Segment, Snapshot};
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::accounts::Accounts;
@@ -20,6 +22,8 @@ pub struct CachedEnvironment {
     tenant: TenantNo,
     state: ArcSwap<EnvironmentState>,
     changing: Mutex<()>,
+    /// Notified when the state changes.
+    changed: Notify,
     pub subscribers: Subscribers,
     tally: Mutex<Tally>,
 }
@@ -36,6 +40,7 @@ impl CachedEnvironment {
             tenant,
             state: ArcSwap::from_pointee(state),
             changing: Mutex::default(),
+            changed: Notify::new(),
             subscribers: Subscribers::default(),
             tally: Mutex::default(),
         }
@@ -146,7 +151,24 @@ impl CachedEnvironment {
     fn swap(&self, state: EnvironmentState, changing: MutexGuard<'_, ()>) {
         self.state.store(Arc::new(state));
         drop(changing);
+        self.changed.notify_waiters();
         self.subscribers.wake_all();
+    }
+
+    /// Waits until the state has what was committed as this version, or for so long.
+    pub async fn reach(&self, version: i64, within: Duration) {
+        let reached = async {
+            loop {
+                // Before the look: a change that comes after it notifies.
+                let changed = self.changed.notified();
+                if self.state.load().changed_at_ms >= version {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        // Who waits in vain reads what is older than the commit, as on any other node.
+        drop(tokio::time::timeout(within, reached).await);
     }
 
     fn changing(&self) -> MutexGuard<'_, ()> {

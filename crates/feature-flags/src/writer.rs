@@ -4,6 +4,8 @@
 //! A change names the version that it is made upon. Where another process changes the same meanwhile,
 //! the core refuses, and the writer starts again from the read.
 
+use std::time::Duration;
+
 use domain::command::FlagCommand;
 use domain::definition::{
     Definition, DefinitionKey, DefinitionKind, Expected, NewDefinition, PutDefinitions,
@@ -25,6 +27,10 @@ use crate::write_locks::{EnvironmentName, WriteLocks};
 
 /// How often a change starts again before its client has to retry.
 pub const TRIES_MAX: usize = 16;
+
+/// How long a write waits until this process evaluates with it. It takes a millisecond or two; a follower that
+/// cannot read keeps no write from its answer.
+const PUBLISHED_WITHIN: Duration = Duration::from_millis(250);
 
 /// The author of a change, for the history.
 #[derive(Clone, Debug)]
@@ -141,7 +147,7 @@ impl FlagWriter<'_> {
         Err(Error::Contended)
     }
 
-    /// Writes definitions, all or none; returns their version. `version` is the one that the
+    /// Writes definitions, all or none; returns their version, which this process evaluates with from then on. `version` is the one that the
     /// environment must have, where they were validated against all of it.
     ///
     /// # Errors
@@ -164,10 +170,23 @@ impl FlagWriter<'_> {
             command: Command::Flag(FlagCommand::PutDefinitions(put)),
         };
         match self.engine.submit(request).await? {
-            Answer::Replied(Reply::Flag(FlagReply::DefinitionsPut { version })) => Ok(version),
+            Answer::Replied(Reply::Flag(FlagReply::DefinitionsPut { version })) => {
+                self.published(environment, version).await;
+                Ok(version)
+            }
             Answer::Refused(rejection) => Err(Error::Rejected(Box::new(rejection))),
             // Only a request with an idempotency key is answered so.
             Answer::Replied(_) | Answer::StillRunning | Answer::AnotherRequest => Err(Error::bug()),
+        }
+    }
+
+    /// Waits until this process has what it committed. A front commits nothing: it polls.
+    async fn published(&self, environment: &Environment, version: i64) {
+        if self.engine.is_front() {
+            return;
+        }
+        if let Some(cached) = self.cache.environment(environment.id.uuid()) {
+            cached.reach(version, PUBLISHED_WITHIN).await;
         }
     }
 

@@ -18,7 +18,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use evaluation::{CompiledFlag, Entitled, Evaluation};
+use evaluation::{CompiledFlag, Entitled, Evaluation, User};
 use feature_flags::insights::Tally;
 use feature_flags::message::write_json;
 use feature_flags::time::now_ms;
@@ -31,6 +31,7 @@ use web::headers::bearer;
 use crate::reply::{self, Refusal, read_body};
 use crate::state::ApiState;
 use bulk::Bulk;
+use context::InvalidRequest;
 use refusal::OfrepRefusal;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -59,22 +60,35 @@ pub(crate) async fn one(
         return Ok(failure(StatusCode::BAD_REQUEST, None, code_and_details));
     };
     let body = read_body(body, api.settings.user_bytes_max).await?;
+    let invalid =
+        |it: InvalidRequest| failure(StatusCode::BAD_REQUEST, Some(&key), it.code_and_details());
     let user = match context::user(&body) {
-        Ok(user) => user,
-        Err(error) => {
-            return Ok(failure(StatusCode::BAD_REQUEST, Some(&key), error.code_and_details()));
+        Ok(user) => Some(user),
+        Err(InvalidRequest::TargetingKeyMissing) => None,
+        Err(error @ (InvalidRequest::Parse | InvalidRequest::InvalidContext)) => {
+            return Ok(invalid(error));
         }
     };
     let environment = &grant.environments()[0];
-    let user = api.cache.with_entitled(environment, user).await.ok_or(Refusal::Unavailable)?.user;
+    let user = match user {
+        Some(user) => api.cache.with_entitled(environment, user).await.map(|it| Some(it.user)),
+        None => Some(None),
+    };
+    let user = user.ok_or(Refusal::Unavailable)?;
     let state = environment.state();
     let flag = state.snapshot.flag(&key).filter(|it| !it.flag().is_archived);
     let Some(flag) = flag else {
         let code_and_details = ("FLAG_NOT_FOUND", "there is no such flag");
         return Ok(failure(StatusCode::NOT_FOUND, Some(&key), code_and_details));
     };
+    // Of a flag that is the same for all, it does not matter who asks; nobody is in no experiment.
+    let has_key = user.is_some();
+    let Some(user) = user.or_else(|| flag.is_same_for_all().then(User::default)) else {
+        return Ok(invalid(InvalidRequest::TargetingKeyMissing));
+    };
     let mut out = Vec::with_capacity(FLAG_BYTES);
-    let evaluation = state.snapshot.evaluate_flag(flag, &user);
+    let mut evaluation = state.snapshot.evaluate_flag(flag, &user);
+    evaluation.send_to_experiment &= has_key;
     match outcome::write(&mut out, &evaluation) {
         Ok(()) => {
             count(&mut environment.tally(), flag, &evaluation, now_ms());

@@ -82,7 +82,7 @@ pub fn with_sample() -> (Server, Client) {
     (server, client)
 }
 
-fn secrets(client: &Client) -> Vec<(String, String, String)> {
+pub fn secrets(client: &Client) -> Vec<(String, String, String)> {
     let listed = client.get("/v1/environments").json();
     let mut found = vec![];
     for environment in listed.as_array().unwrap() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::flags::{checkout, with_sample};
+use crate::flags::{checkout, secrets, with_sample};
 use crate::process::{Launch, Server, eventually};
 
 #[test]
@@ -155,4 +155,31 @@ fn an_attribute_that_is_missing_is_what_the_configuration_says() {
             client.post("/v1/flags/evaluate", &json!({ "user": { "keyId": "joe" } })).json();
         assert_eq!(found[0]["reason"], reason);
     }
+}
+
+/// The answer to a write comes once this process evaluates with it.
+#[test]
+fn a_written_flag_is_read_at_once() {
+    let (server, client) = with_sample();
+    let mut flag = checkout();
+    for field in ["id", "unknownToUs", "rules", "targetUsers", "fallthrough"] {
+        flag.as_object_mut().unwrap().remove(field);
+    }
+    flag["key"] = json!("switch");
+    let everybody = json!([{ "id": "on", "rollout": [0, 1], "exptRollout": 1 }]);
+    flag["fallthrough"] = json!({ "variations": everybody });
+    let made = client.post("/v1/flags?environment=dev", &flag);
+    assert_eq!(made.status, 201, "{}", made.text());
+    let secrets = secrets(&client);
+    let dev = secrets.iter().find(|it| it.0 == "dev" && it.1 == "client").unwrap();
+    let ofrep = server.client().header("X-API-Key", &dev.2);
+    let old = (0..200).filter(|time| {
+        let is_on = time % 2 == 0;
+        let body = json!({ "isEnabled": is_on }).to_string();
+        let path = "/v1/flags/switch?environment=dev";
+        assert_eq!(client.send("PATCH", path, Some(body.as_bytes())).status, 200);
+        let read = ofrep.post("/ofrep/v1/evaluate/flags/switch", &json!({})).json();
+        read["value"] != json!(is_on)
+    });
+    assert_eq!(old.count(), 0, "of 200");
 }

@@ -84,6 +84,30 @@ async fn one_flag_that_cannot_be_evaluated_has_an_error_code() {
 }
 
 #[tokio::test]
+async fn a_flag_that_is_the_same_for_all_needs_no_targeting_key() {
+    let fixture = Fixture::start().await;
+    let ask = async |key: &str, body: &str| {
+        let request =
+            TestRequest::post_text(&of(key), body.to_owned()).header("x-api-key", CLIENT_SECRET);
+        let answer = request.send(&fixture).await;
+        (answer.status.as_u16(), answer.json()["value"].clone(), answer.json()["errorCode"].clone())
+    };
+    let no_key = || (400, Value::Null, json!("TARGETING_KEY_MISSING"));
+    for body in ["{}", "{\"context\":{}}", "{\"context\":{\"age\":7,\"targetingKey\":\" \"}}"] {
+        assert_eq!(ask(CHECKOUT, body).await, (200, json!(true), Value::Null), "{body}");
+        for of_users in ["banner", "page-size", LAYOUT] {
+            assert_eq!(ask(of_users, body).await, no_key(), "{of_users} {body}");
+        }
+    }
+    assert_eq!(ask(CHECKOUT, "").await.0, 400);
+    assert_eq!(ask(CHECKOUT, "{\"context\":{\"targetingKey\":7}}").await.0, 400);
+    fixture.change_flag("banner", 1, |it| it.is_enabled = false);
+    assert_eq!(ask("banner", "{}").await.0, 200, "it is off for all");
+    fixture.change_flag(CHECKOUT, 2, |it| it.fallthrough.variations[0].rollout = [0.0, 0.5]);
+    assert_eq!(ask(CHECKOUT, "{}").await, no_key());
+}
+
+#[tokio::test]
 async fn a_key_that_is_not_utf8_is_refused_in_json() {
     let fixture = Fixture::start().await;
     let request = TestRequest::post(&of("%FF"), &context("ann")).header("x-api-key", CLIENT_SECRET);
@@ -282,7 +306,9 @@ async fn evaluations_are_counted_in_insights() {
         (of(LAYOUT), &ann, "", 404),
         (of("page-size"), &ann, "", 200),
         (of("gone"), &ann, "", 404),
-        (of(CHECKOUT), &nobody, "", 400),
+        (of("banner"), &nobody, "", 400),
+        // Of nobody, it is evaluated and in no experiment.
+        (of(CHECKOUT), &nobody, "", 200),
     ] {
         assert_eq!(request(&path, body, etag).await, status, "{path} {etag}");
     }
@@ -296,7 +322,7 @@ async fn evaluations_are_counted_in_insights() {
     let expected = [
         ("banner", "c1f0a7d2-0003-4c1e-8f00-000000000002", 1, 0),
         ("fast-search", "c1f0a7d2-0002-4c1e-8f00-000000000002", 1, 1),
-        (CHECKOUT, "c1f0a7d2-0001-4c1e-8f00-000000000001", 2, 2),
+        (CHECKOUT, "c1f0a7d2-0001-4c1e-8f00-000000000001", 3, 2),
     ];
     assert_eq!((counts, taken.dropped), (expected.to_vec(), 0));
 }
