@@ -574,6 +574,9 @@ impl GatewayOutcome {
 /// How many characters of a gateway's text are kept. What looks like a card number in it is not.
 pub const GATEWAY_TEXT_MAX: usize = 255;
 
+/// The error code of a call that its gateway canceled because it takes no such amount of the currency.
+pub const AMOUNT_NOT_TAKEN: &str = "amount";
+
 /// The statuses of Kill Bill's plugin contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GatewayStatus {

@@ -130,6 +130,11 @@ pub enum PaymentResult {
         /// The gateway's words for a refusal.
         message: Option<String>,
     },
+    /// PLUGIN_FAILURE: the gateway takes no such amount of this currency, and nothing was sent.
+    AmountNotTaken {
+        /// Why, in its words.
+        message: Option<String>,
+    },
     /// UNKNOWN: the gateway answered with an error of its own.
     GatewayFailed {
         /// In its words.
@@ -148,6 +153,7 @@ impl Reply {
         match self {
             Self::Payment(it) => match &it.result {
                 PaymentResult::Status { status, .. } => status.is_in_doubt(),
+                PaymentResult::AmountNotTaken { .. } => false,
                 PaymentResult::GatewayFailed { .. }
                 | PaymentResult::GatewayAnsweredNothing
                 | PaymentResult::GatewayTimedOut => true,

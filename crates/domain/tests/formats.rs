@@ -157,6 +157,17 @@ fn events() {
 }
 
 #[test]
+fn a_reply_says_that_an_amount_is_not_taken() {
+    let result = PaymentResult::AmountNotTaken { message: None };
+    check(
+        &Reply::Payment(PaymentReply { payment: id(4), transaction: id(5), result }),
+        expect![[
+            r#"{"Payment":{"payment":"00000000-0000-0000-0000-000000000004","transaction":"00000000-0000-0000-0000-000000000005","result":{"AmountNotTaken":{"message":null}}}}"#
+        ]],
+    );
+}
+
+#[test]
 fn replies() {
     let tenant: TenantId = id(1);
     check(&Reply::Done, expect![[r#""Done""#]]);

@@ -449,6 +449,9 @@ fn said_by(reply: &Reply) -> Said {
             transaction: paid.transaction.uuid().as_u128(),
             how: match &paid.result {
                 PaymentResult::Status { status, .. } => How::Is(status_from(*status)),
+                PaymentResult::AmountNotTaken { .. } => {
+                    How::Is(status_from(TransactionStatus::PluginFailure))
+                }
                 PaymentResult::GatewayFailed { .. } => How::Broke,
                 PaymentResult::GatewayAnsweredNothing => How::Silent,
                 PaymentResult::GatewayTimedOut => How::Late,

@@ -286,6 +286,10 @@ async fn outcome(call: &Call<'_>, reply: Reply) -> Result<Outcome, Refusal> {
         PaymentResult::Status { status, message } => {
             (status, message.unwrap_or_default(), GatewayFault::Unspecified)
         }
+        PaymentResult::AmountNotTaken { message } => {
+            let message = message.unwrap_or_default();
+            (TransactionStatus::PluginFailure, message, GatewayFault::Unspecified)
+        }
         PaymentResult::GatewayFailed { message } => {
             (TransactionStatus::Unknown, message, GatewayFault::Failed)
         }

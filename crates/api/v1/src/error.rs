@@ -148,6 +148,9 @@ pub enum PurchaseFailed {
     /// The gateway did not take it.
     #[error("the gateway did not take the payment: no money moved")]
     NotTaken,
+    /// The gateway takes no such amount, and was not called.
+    #[error("the payment's gateway does not take its amount{}", because(reason, None))]
+    AmountNotTaken { reason: String },
     /// A control plugin aborted it before it was begun.
     #[error("the payment was aborted{}", because(reason, None))]
     Aborted { reason: String },
@@ -167,6 +170,7 @@ impl PurchaseFailed {
         match self {
             Self::Declined { .. } => (StatusCode::PAYMENT_REQUIRED, "payment-declined"),
             Self::NotTaken => (StatusCode::BAD_GATEWAY, "payment-not-taken"),
+            Self::AmountNotTaken { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "amount-not-taken"),
             Self::Aborted { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "payment-aborted"),
         }
     }

@@ -299,6 +299,7 @@ fn count_payment(reply: &Reply) {
             domain::payment::TransactionStatus::InFlight
             | domain::payment::TransactionStatus::Unknown => "unknown",
         },
+        PaymentResult::AmountNotTaken { .. } => "plugin_failure",
         PaymentResult::GatewayFailed { .. }
         | PaymentResult::GatewayAnsweredNothing
         | PaymentResult::GatewayTimedOut => "unknown",

@@ -1,7 +1,7 @@
 //! Calls: what each operation asks of Stripe. Each request has an idempotency key of its own, made of the
 //! transaction's id and the step.
 
-use domain::payment::{CANCEL, GatewayOutcome, GatewayStatus, TransactionType};
+use domain::payment::{AMOUNT_NOT_TAKEN, CANCEL, GatewayOutcome, GatewayStatus, TransactionType};
 use domain::{GatewayCall, GatewayReference};
 use secrets::Sealer;
 use uuid::Uuid;
@@ -88,7 +88,7 @@ impl Charging<'_> {
     async fn charge(&self) -> Result<Answered, Trouble> {
         let amount = match self.amount() {
             Ok(amount) => amount,
-            Err(reason) => return Ok(refused("amount", &reason).into()),
+            Err(reason) => return Ok(refused(AMOUNT_NOT_TAKEN, &reason).into()),
         };
         // No money moves before the intent is made.
         let attached = match self.method().attached().await {
@@ -226,7 +226,7 @@ impl Charging<'_> {
         let path = self.intent_path(self.attempt()?)?;
         let amount = match self.amount() {
             Ok(amount) => amount,
-            Err(reason) => return Ok(refused("amount", &reason)),
+            Err(reason) => return Ok(refused(AMOUNT_NOT_TAKEN, &reason)),
         };
         let with_charge = Parameters::default().with("expand[]", "latest_charge");
         let before: Intent = self.api.get(&path, with_charge).await?;
@@ -254,7 +254,7 @@ impl Charging<'_> {
     async fn refund(&self) -> Result<GatewayOutcome, Trouble> {
         let amount = match self.amount() {
             Ok(amount) => amount,
-            Err(reason) => return Ok(refused("amount", &reason)),
+            Err(reason) => return Ok(refused(AMOUNT_NOT_TAKEN, &reason)),
         };
         let parameters = self
             .with_metadata(Parameters::default())

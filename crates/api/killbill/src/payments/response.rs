@@ -20,7 +20,10 @@ pub(crate) enum TransactionResponses {
     Created,
     #[response(status = 402, description = "Declined: no money moved")]
     Declined(ErrorJson<'static>),
-    #[response(status = 422, description = "Aborted by a control plugin: nothing was begun")]
+    #[response(
+        status = 422,
+        description = "Aborted by a control plugin, or an amount that the gateway does not take: nothing was sent"
+    )]
     Aborted(ErrorJson<'static>),
     #[response(status = 502, description = "Not accepted by the gateway: no money moved")]
     NotAccepted(ErrorJson<'static>),
@@ -107,6 +110,11 @@ fn by_result(reply: PaymentReply, location: HeaderValue) -> HandlerResult {
                 (unknown(plain(StatusCode::SERVICE_UNAVAILABLE, message)), true)
             }
         },
+        PaymentResult::AmountNotTaken { message } => {
+            let reason = message.as_deref().unwrap_or("the gateway does not take it");
+            let message = format!("Invalid parameter amount: {reason}");
+            (plain(StatusCode::UNPROCESSABLE_ENTITY, &message), true)
+        }
         PaymentResult::GatewayFailed { message } => {
             let message = format!("Plugin exception {message} (payment {payment})");
             let mut problem = Problem::new(code::PLUGIN_EXCEPTION, message);
@@ -147,6 +155,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_amount_that_the_gateway_does_not_take_is_the_clients() {
+        let message = Some("5.124 KWD: Stripe takes two decimals of KWD".to_owned());
+        let result = PaymentResult::AmountNotTaken { message };
+        let (payment, transaction) = (Id::new(Uuid::nil()), Id::new(Uuid::nil()));
+        let reply = PaymentReply { payment, transaction, result };
+        let refused = by_result(reply, HeaderValue::from_static("/p")).err().unwrap();
+        assert!(format!("{refused:?}").contains("status: 422"), "{refused:?}");
+        let Failure::Problem(problem) = refused else { panic!("it is a problem") };
+        let text = "Invalid parameter amount: 5.124 KWD: Stripe takes two decimals of KWD";
+        assert_eq!(problem.message, text);
+        assert!(!problem.is_unknown);
+    }
+
+    #[test]
     fn a_completion_or_a_void_is_done_once_there_is_an_outcome() {
         let status = |status| PaymentResult::Status { status, message: None };
         for (result, done) in [
@@ -156,6 +178,7 @@ mod tests {
             (status(TransactionStatus::PluginFailure), true),
             (status(TransactionStatus::InFlight), false),
             (status(TransactionStatus::Unknown), false),
+            (PaymentResult::AmountNotTaken { message: None }, true),
             (PaymentResult::GatewayFailed { message: String::new() }, false),
             (PaymentResult::GatewayAnsweredNothing, false),
             (PaymentResult::GatewayTimedOut, false),

@@ -235,7 +235,9 @@ fn failure(
             let code = made.and_then(|it| it.gateway_error_code);
             PurchaseFailed::Declined { reason, code }
         }
-        failed @ (PurchaseFailed::NotTaken | PurchaseFailed::Aborted { .. }) => failed,
+        failed @ (PurchaseFailed::NotTaken
+        | PurchaseFailed::AmountNotTaken { .. }
+        | PurchaseFailed::Aborted { .. }) => failed,
     };
     let purchase = found.as_ref().and_then(|it| it.purchase.as_ref());
     let made = purchase.map(|purchase| FailedPurchase {
@@ -260,6 +262,9 @@ fn status_of(reply: &PaymentReply) -> Result<StatusCode, PurchaseFailed> {
             }
             S::PluginFailure => Err(PurchaseFailed::NotTaken),
         },
+        PaymentResult::AmountNotTaken { message } => {
+            Err(PurchaseFailed::AmountNotTaken { reason: message.clone().unwrap_or_default() })
+        }
         PaymentResult::GatewayFailed { .. }
         | PaymentResult::GatewayAnsweredNothing
         | PaymentResult::GatewayTimedOut => Ok(StatusCode::ACCEPTED),

@@ -8,8 +8,9 @@ use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::effect::REFERENCES_MAX;
 use crate::payment::{
-    Amounts, GatewayAnswer, GatewayInquired, GatewayKnowledge, GatewayOutcome, GatewayReplied,
-    GatewayStatus, Outstanding, PaymentFile, PaymentState, Transaction, TransactionStatus,
+    AMOUNT_NOT_TAKEN, Amounts, GatewayAnswer, GatewayInquired, GatewayKnowledge, GatewayOutcome,
+    GatewayReplied, GatewayStatus, Outstanding, PaymentFile, PaymentState, Transaction,
+    TransactionStatus,
 };
 use crate::reply::Outcome;
 use crate::routed::Tries;
@@ -719,12 +720,12 @@ fn settle_reply(outstanding: &Outstanding, reply: &Reply, cx: &mut Context) {
 }
 
 pub(super) fn payment_reply(file: &PaymentFile, transaction: &Transaction) -> Reply {
-    Reply::Payment(PaymentReply {
-        payment: file.payment.id,
-        transaction: transaction.id,
-        result: PaymentResult::Status {
-            status: transaction.status,
-            message: transaction.gateway_error_message.clone(),
-        },
-    })
+    let message = transaction.gateway_error_message.clone();
+    let not_taken = transaction.status == TransactionStatus::PluginFailure
+        && transaction.gateway_error_code.as_deref() == Some(AMOUNT_NOT_TAKEN);
+    let result = match not_taken {
+        true => PaymentResult::AmountNotTaken { message },
+        false => PaymentResult::Status { status: transaction.status, message },
+    };
+    Reply::Payment(PaymentReply { payment: file.payment.id, transaction: transaction.id, result })
 }

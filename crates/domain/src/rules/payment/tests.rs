@@ -6,6 +6,7 @@ mod control;
 mod dispute;
 mod late;
 mod merchant_account;
+mod outcomes;
 mod references;
 mod retry;
 mod routing;
@@ -163,8 +164,7 @@ impl World {
                 for change in &done.changes {
                     self.note(name, change);
                 }
-                let doubt = reply.as_ref().is_some_and(Reply::is_in_doubt);
-                self.show(name, if doubt { " (in doubt)" } else { "" })
+                self.show(name, outcomes::how(reply.as_ref()))
             }
             Err(rejection) => refused(&rejection),
         }
@@ -327,6 +327,7 @@ impl World {
             amount: amount.map(|it| AmountMinor(it * 100)),
             first_reference: named("ref="),
             next_action: named("action="),
+            error_code: named("code="),
             ..GatewayOutcome::new(status)
         };
         let said = |status| replied(GatewayAnswer::Outcome(outcome(status)));
