@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use engine::text;
+
 use crate::Invalid;
 
 /// The fewest and the most characters of a password.
@@ -11,9 +13,6 @@ pub const PASSWORD_CHARACTERS_MAX: usize = 128;
 
 /// The most bytes of a password; longer ones are neither validated nor hashed.
 pub const PASSWORD_BYTES_MAX: usize = 1024;
-
-/// Every password contains one of these.
-const SPECIALS: &str = "!@#$%^&*()_+-=[]{}|;:,.<>?";
 
 /// Common passwords in lower case, one per line; `#` begins a comment.
 const COMMON: &str = include_str!("../data/common-passwords.txt");
@@ -32,7 +31,7 @@ static KNOWN: LazyLock<HashSet<String>> = LazyLock::new(|| {
     known.filter(|it| !it.is_empty()).collect()
 });
 
-/// Validates a password.
+/// Validates a password, as it is hashed: composed letters, one kind of blank.
 ///
 /// # Errors
 /// The first broken rule.
@@ -40,6 +39,7 @@ pub fn check(password: &str) -> Result<(), Invalid> {
     if password.len() > PASSWORD_BYTES_MAX {
         return Err(Invalid::PasswordTooLong);
     }
+    let password = &*text::password(password);
     let characters = password.chars().count();
     let broken = [
         (characters < PASSWORD_CHARACTERS_MIN, Invalid::PasswordTooShort),
@@ -47,13 +47,18 @@ pub fn check(password: &str) -> Result<(), Invalid> {
         (!password.contains(char::is_uppercase), Invalid::PasswordLacksUpper),
         (!password.contains(char::is_lowercase), Invalid::PasswordLacksLower),
         (!password.contains(char::is_numeric), Invalid::PasswordLacksDigit),
-        (!password.contains(|c| SPECIALS.contains(c)), Invalid::PasswordLacksSpecial),
+        (!password.contains(is_special), Invalid::PasswordLacksSpecial),
     ];
     match broken.into_iter().find(|(is_broken, _)| *is_broken) {
         Some((_, rule)) => Err(rule),
         None if is_common(password) => Err(Invalid::PasswordCommon),
         None => Ok(()),
     }
+}
+
+/// What is no letter, digit or control character: signs of any script, and a blank.
+fn is_special(c: char) -> bool {
+    !c.is_alphanumeric() && !c.is_control()
 }
 
 /// Whether a password is common without its case, the digits and signs around it, and the signs
@@ -109,11 +114,13 @@ mod tests {
         for password in ["LoadTest123@", "Ünïcode-7x", "Zq8,lrv<b", "correct Horse 7 battery!"] {
             assert_eq!(check(password), Ok(()), "{password}");
         }
-        // Each special character satisfies the rule.
-        for special in SPECIALS.chars() {
-            assert_eq!(check(&format!("Zq8lrvbx{special}")), Ok(()), "{special}");
+        // All that is no letter, digit or control character is special.
+        for special in "!@#$%^&*()_+-=[]{}|;:,.<>?/~`'\"\\ \u{a0}§€¿\u{1f600}".chars() {
+            assert_eq!(check(&format!("Zq8lr{special}vbx")), Ok(()), "{special:?}");
         }
-        refused("Zq8lrvbx/", Invalid::PasswordLacksSpecial);
+        for other in "é७\u{7}\n".chars() {
+            refused(&format!("Zq8lr{other}vbx"), Invalid::PasswordLacksSpecial);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use domain::reply::AccountReply;
 use domain::{AccountId, AccountRejection, Command, Rejection, Reply};
 use engine::ports::{AccountView, HistoryOf, HistoryRow, Queries, StoreError};
 use engine::time::{rfc3339_millis, rfc3339_second};
+use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -19,6 +20,9 @@ use crate::json::{Json, Raw};
 use crate::page::{self, RowFormat};
 use crate::reply;
 use crate::request::printable;
+
+/// Names the fields of a request that was carried out without them.
+const IGNORED: HeaderName = HeaderName::from_static("x-faregate-ignored");
 
 pub(crate) const JSON: Json = Json("AccountJson");
 
@@ -346,7 +350,10 @@ impl ReadOptions {
     responses((status = 201, description = "Created; Location names it"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn create(call: Call) -> HandlerResult {
-    let it = call.body::<AccountBody<'_>>(JSON)?.create()?;
+    let body = call.body::<AccountBody<'_>>(JSON)?;
+    let it = body.create()?;
+    let names_method =
+        JSON.id::<domain::kind::PaymentMethod>("paymentMethodId", body.payment_method_id)?;
     let currency = it.currency;
     currencies::check(&call, currency)?;
     let Reply::Account(AccountReply::Created(id)) =
@@ -355,8 +362,12 @@ pub(crate) async fn create(call: Call) -> HandlerResult {
         unexpected()
     };
     let id = id.to_string();
-    let answer = reply::created(call.location(&["/1.0/kb/accounts/", &id]));
-    Ok(currencies::warn(&call, currency, answer))
+    let mut created = reply::created(call.location(&["/1.0/kb/accounts/", &id]));
+    // Kill Bill's clients send whole accounts. A new one has no method that it could name.
+    if names_method.is_some() {
+        created.headers_mut().insert(IGNORED, HeaderValue::from_static("paymentMethodId"));
+    }
+    Ok(currencies::warn(&call, currency, created))
 }
 
 /// Reads an account.

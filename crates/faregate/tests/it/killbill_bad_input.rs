@@ -193,6 +193,19 @@ fn card_data_and_control_plugins_are_refused() {
     assert_eq!(shop.count("payments"), "0");
 }
 
+/// Kill Bill's clients send whole accounts.
+#[test]
+fn what_is_dropped_of_a_new_account_is_named() {
+    let shop = Shop::open();
+    let create = |body: serde_json::Value| shop.client.post("/1.0/kb/accounts", &body);
+    let plain = create(json!({ "currency": "USD" }));
+    assert_eq!((plain.status, plain.header("x-faregate-ignored")), (201, None));
+    let method = "00000000-0000-0000-0000-000000000001";
+    let named = create(json!({ "currency": "USD", "paymentMethodId": method }));
+    assert_eq!((named.status, named.header("x-faregate-ignored")), (201, Some("paymentMethodId")));
+    assert_eq!(create(json!({ "paymentMethodId": "x" })).status, 400);
+}
+
 #[test]
 fn invalid_paths_and_parameters_are_refused() {
     let shop = Shop::open();
