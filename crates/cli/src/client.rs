@@ -30,6 +30,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+const TOTAL: HeaderName = HeaderName::from_static("x-killbill-pagination-totalnbrecords");
+
 /// What is said of an answer that has another shape.
 pub(crate) const NOT_JSON: &str = "the server's answer is not the JSON expected";
 
@@ -121,6 +123,8 @@ pub struct Response {
     pub status: StatusCode,
     pub location: Option<String>,
     pub etag: Option<String>,
+    /// How many rows there are of the list that this is a page of.
+    pub total: Option<u64>,
     /// When a request that was refused may be sent again.
     pub retry_after: Option<Duration>,
     /// Whether it is not known what the request did.
@@ -210,6 +214,7 @@ impl Client {
             Ok::<_, ToStrError>(value.map(str::to_owned))
         };
         let (location, etag) = (text(LOCATION)?, text(ETAG)?);
+        let total = text(TOTAL)?.and_then(|it| it.parse().ok());
         let retry_after =
             text(RETRY_AFTER)?.and_then(|it| it.parse().ok()).map(Duration::from_secs);
         let is_unknown = response.headers().contains_key("x-faregate-outcome");
@@ -217,7 +222,7 @@ impl Client {
         let body = body.collect().await.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
         let took = sent.elapsed();
         self.idle = Some(Connection { used: Instant::now(), ..connection });
-        Ok(Response { status, location, etag, retry_after, is_unknown, body, took })
+        Ok(Response { status, location, etag, total, retry_after, is_unknown, body, took })
     }
 }
 
@@ -390,6 +395,7 @@ mod tests {
             status: StatusCode::CREATED,
             location: location.map(str::to_owned),
             etag: None,
+            total: None,
             retry_after: None,
             is_unknown: false,
             body: Bytes::new(),

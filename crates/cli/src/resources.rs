@@ -8,16 +8,19 @@ mod entitlements;
 mod environments;
 mod events;
 mod explain;
+mod features;
 mod fields;
 mod ledger;
+mod lists;
+mod offers;
 mod payment_methods;
 mod payments;
+mod purchases;
 mod roles;
 mod tags;
 mod tenants;
 mod users;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -29,6 +32,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use self::lists::{Window, list, values};
 use crate::client::{NOT_JSON, Response};
 use crate::output::{self, plain, table};
 use crate::remote::{
@@ -36,7 +40,7 @@ use crate::remote::{
 };
 
 /// The resources.
-static RESOURCES: [&Resource; 14] = [
+static RESOURCES: [&Resource; 17] = [
     &tenants::TENANTS,
     &users::USERS,
     &roles::ROLES,
@@ -47,6 +51,9 @@ static RESOURCES: [&Resource; 14] = [
     &tags::TAGS,
     &fields::FIELDS,
     &ledger::LEDGER,
+    &features::FEATURES,
+    &offers::OFFERS,
+    &purchases::PURCHASES,
     &entitlements::ENTITLEMENTS,
     &environments::ENVIRONMENTS,
     &events::EVENTS,
@@ -55,6 +62,7 @@ static RESOURCES: [&Resource; 14] = [
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const EXPORT: &str = "export";
+const BEFORE: &str = "before";
 
 /// Rows that a list shows unless it is asked for more, and rows per request.
 const LIMIT_DEFAULT: &str = "100";
@@ -113,6 +121,8 @@ enum Request {
         /// Headings, and where a row has the cell (see [`find`]).
         columns: &'static [(&'static str, &'static str)],
     },
+    /// Payments that a text names, of whatever kind it is.
+    FindPayments,
     /// One object.
     Show { path: &'static str },
     /// Sends the options.
@@ -139,16 +149,24 @@ enum Request {
 }
 
 impl Request {
-    /// Whether the server takes a key that makes it repeatable: Kill Bill's API, for each `POST`, and grants.
+    /// Whether it prints rows, as many as are asked for.
+    const fn is_list(&self) -> bool {
+        matches!(self, Self::List { .. } | Self::FindPayments | Self::Events { follows: false, .. })
+    }
+
+    /// Whether the server takes a key that makes it repeatable: Kill Bill's API, for each `POST`, grants and purchases.
     fn is_repeatable(&self) -> bool {
         match self {
             Self::Send { method, path, .. } | Self::SendList { method, path } => {
                 let is_test = path.starts_with("/1.0/kb/test/");
-                let is_taken = path.starts_with("/1.0/kb/") || path.ends_with("/grants");
+                let is_taken = path.starts_with("/1.0/kb/")
+                    || path.ends_with("/grants")
+                    || path.ends_with("/purchases");
                 *method == Method::POST && is_taken && !is_test
             }
             Self::SendId { .. } => true,
             Self::List { .. }
+            | Self::FindPayments
             | Self::Show { .. }
             | Self::Advance { .. }
             | Self::Explain
@@ -166,6 +184,7 @@ impl Request {
             | Self::SendId { .. }
             | Self::Credentials { .. } => true,
             Self::List { .. }
+            | Self::FindPayments
             | Self::Show { .. }
             | Self::Advance { .. }
             | Self::Explain
@@ -177,12 +196,14 @@ impl Request {
 
 /// Where a page has its rows.
 enum Rows {
-    /// The answer is an array, as Kill Bill's.
-    All,
-    /// The same, and the server has no pages of it: it is not asked for one.
+    /// The answer is an array, as Kill Bill's, with how many there are. The newest are shown first.
+    Newest,
+    /// The answer is an array, and the server has no pages of it: it is not asked for one.
     Whole,
     /// The array of this name; `more` or `nextOffset` says whether there are further rows.
     Named(&'static str),
+    /// The same, the oldest first. The newest are shown first.
+    NewestNamed(&'static str),
     /// The array of this name, and the server has no pages of it.
     WholeNamed(&'static str),
 }
@@ -235,6 +256,21 @@ enum Kind {
     QueryText,
     /// `true` in the query, where the option is given.
     QueryFlag,
+    /// `NAME=VALUE`, as often as it is given.
+    Pairs(Pairs),
+}
+
+/// How pairs of names and values are sent.
+#[derive(Clone, Copy)]
+enum Pairs {
+    /// As parameters of the query, each with `NAME=VALUE` for its value.
+    Query,
+    /// As an object of texts.
+    Texts,
+    /// As an object of JSON; a value that is none is a text.
+    Json,
+    /// As objects with `key` and `value`.
+    List,
 }
 
 impl Field {
@@ -270,6 +306,15 @@ impl Field {
         Self { kind: Kind::QueryFlag, ..Self::text(option, name, help) }
     }
 
+    const fn pairs(
+        option: &'static str,
+        name: &'static str,
+        help: &'static str,
+        pairs: Pairs,
+    ) -> Self {
+        Self { kind: Kind::Pairs(pairs), ..Self::text(option, name, help) }
+    }
+
     const fn required(self) -> Self {
         Self { is_required: true, ..self }
     }
@@ -298,6 +343,10 @@ fn command(resource: &Resource) -> Command {
                 }
                 Kind::SecretFile => arg = arg.value_name("FILE"),
                 Kind::Texts => arg = arg.value_name("A,B"),
+                Kind::Pairs(_) => {
+                    arg = arg.value_name("NAME=VALUE").action(ArgAction::Append);
+                    arg = arg.value_parser(pair);
+                }
                 Kind::Text | Kind::QueryText => {}
             }
             command = command.arg(arg);
@@ -318,7 +367,11 @@ fn command(resource: &Resource) -> Command {
                 "Print the credentials for a shell, which takes them by eval \"$(faregate tenants ... --export)\"",
             ));
         }
-        if matches!(action.request, Request::List { .. }) {
+        if let Request::List { rows: Rows::Newest | Rows::NewestNamed(_), .. } = action.request {
+            let before = Arg::new(BEFORE).long(BEFORE).value_name("ID");
+            command = command.arg(before.help("Show the rows after the one with this id"));
+        }
+        if action.request.is_list() {
             let limit = Arg::new("limit")
                 .long("limit")
                 .value_name("N")
@@ -352,18 +405,9 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
     let mut remote = server.connect(resource.scope).await?;
     match &action.request {
         Request::List { path, rows, columns } => {
-            let limit = matches.get_one("limit").copied().unwrap_or_default();
             let path = filled(&mut remote, path, action, matches).await?;
-            let (found, more) = list(&mut remote, &path, rows, limit).await?;
-            if server.json {
-                let rows: Vec<&str> = found.iter().map(|it| it.get()).collect();
-                println!("[{}]", output::raw(&rows.join(",")));
-            } else {
-                print!("{}", shown(columns, &values(&found)?));
-            }
-            if more {
-                eprintln!("there are more: --limit N shows N of them, --limit 0 all");
-            }
+            let found = list(&mut remote, &path, rows, window(columns, matches)).await?;
+            print_rows(&mut remote, columns, found, server.json).await?;
         }
         Request::Show { path } => {
             let path = filled(&mut remote, path, action, matches).await?;
@@ -387,6 +431,10 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
             send(&mut remote, action, matches, (&Method::POST, path, body)).await?;
         }
         Request::Advance { path } => clock::advance(&mut remote, path, matches).await?,
+        Request::FindPayments => {
+            let found = payments::find(&mut remote, matches).await?;
+            print_rows(&mut remote, payments::COLUMNS, found, server.json).await?;
+        }
         Request::Explain => explain::explain(&mut remote, matches, server.json).await?,
         Request::ExplainEntitlement => {
             entitlements::explain(&mut remote, matches, server.json).await?;
@@ -409,8 +457,45 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
             }
         }
         Request::Events { path, columns, follows } => {
-            events::print(&mut remote, (path, columns), *follows, server.json).await?
+            let limit = matches.try_get_one("limit").ok().flatten().copied();
+            match (follows, Window::of(limit.unwrap_or_default())) {
+                (true, _) => events::tail(&mut remote, (path, columns), server.json).await?,
+                (false, window) => {
+                    events::newest(&mut remote, (path, columns), window, server.json).await?;
+                }
+            }
         }
+    }
+    Ok(())
+}
+
+/// The rows that the options of a list name.
+fn window<'a>(columns: &[(&str, &'a str)], matches: &'a ArgMatches) -> Window<'a> {
+    let limit = matches.get_one("limit").copied().unwrap_or_default();
+    let id = matches.try_get_one::<String>(BEFORE).ok().flatten();
+    let at = columns.first().map(|(_, at)| *at);
+    Window { before: at.zip(id.map(String::as_str)), ..Window::of(limit) }
+}
+
+/// Prints the rows of a list, and whether there are more.
+async fn print_rows(
+    remote: &mut Remote,
+    columns: &[(&str, &str)],
+    (found, more): (lists::Raw, bool),
+    json: bool,
+) -> anyhow::Result<()> {
+    if json {
+        let rows: Vec<&str> = found.iter().map(|it| it.get()).collect();
+        println!("[{}]", output::raw(&rows.join(",")));
+    } else {
+        let mut rows = values(&found)?;
+        if columns.iter().any(|(_, at)| *at == lists::CUSTOMER) {
+            lists::with_customers(remote, &mut rows).await;
+        }
+        print!("{}", shown(columns, &rows));
+    }
+    if more {
+        eprintln!("there are more: --limit N shows N of them, --limit 0 all");
     }
     Ok(())
 }
@@ -433,55 +518,6 @@ async fn send(
     print_sent(remote, succeeded(answer)?, json).await
 }
 
-/// The rows of a list, and whether there are more than `limit`; all if it is 0.
-async fn list(
-    remote: &mut Remote,
-    path: &str,
-    rows: &Rows,
-    limit: usize,
-) -> anyhow::Result<(Vec<Box<RawValue>>, bool)> {
-    let limit = if limit == 0 { usize::MAX } else { limit };
-    let mut found = vec![];
-    loop {
-        let separator = if path.contains('?') { '&' } else { '?' };
-        let offset = found.len();
-        let page = match rows {
-            Rows::Whole | Rows::WholeNamed(_) => path.to_owned(),
-            Rows::All | Rows::Named(_) => {
-                format!("{path}{separator}offset={offset}&limit={PAGE}")
-            }
-        };
-        let answer = remote.get(&page).await?;
-        let (rows, has_more) = match rows {
-            Rows::All => (answer.json()?, None),
-            Rows::Whole => (answer.json()?, Some(false)),
-            Rows::Named(name) | Rows::WholeNamed(name) => named(&answer, name)?,
-        };
-        let is_last = rows.is_empty() || !has_more.unwrap_or(rows.len() == PAGE);
-        found.extend(rows);
-        if found.len() > limit || (found.len() == limit && !is_last) {
-            found.truncate(limit);
-            return Ok((found, true));
-        }
-        if is_last {
-            return Ok((found, false));
-        }
-    }
-}
-
-/// The rows of a page that names them, and whether there are more.
-fn named(answer: &Response, name: &str) -> anyhow::Result<(Vec<Box<RawValue>>, Option<bool>)> {
-    let page: BTreeMap<String, Box<RawValue>> = answer.json()?;
-    let rows = page.get(name).context("the server's answer has no rows")?;
-    let is_more = |it: &RawValue| !matches!(it.get(), "false" | "null");
-    let has_more = ["more", "nextOffset"].iter().find_map(|it| page.get(*it));
-    Ok((serde_json::from_str(rows.get())?, Some(has_more.is_some_and(|it| is_more(it)))))
-}
-
-fn values(rows: &[Box<RawValue>]) -> serde_json::Result<Vec<Value>> {
-    rows.iter().map(|row| serde_json::from_str(row.get())).collect()
-}
-
 /// The path with its operands, and the options that go into the query.
 async fn filled(
     remote: &mut Remote,
@@ -498,17 +534,24 @@ async fn filled(
         }
     }
     for Field { option, name, kind, .. } in action.options {
-        let value = match kind {
+        let values = match kind {
             Kind::Text
             | Kind::Texts
             | Kind::SecretFile
             | Kind::Decimal
             | Kind::Integer
-            | Kind::Json => None,
-            Kind::QueryText => text(option).map(encoded),
-            Kind::QueryFlag => matches.get_flag(option).then(|| "true".to_owned()),
+            | Kind::Pairs(Pairs::Texts | Pairs::Json | Pairs::List)
+            | Kind::Json => vec![],
+            Kind::QueryText => text(option).map(encoded).into_iter().collect(),
+            Kind::QueryFlag => {
+                matches.get_flag(option).then(|| "true".to_owned()).into_iter().collect()
+            }
+            Kind::Pairs(Pairs::Query) => {
+                let pairs = pairs_of(option, matches).into_iter();
+                pairs.map(|(name, value)| encoded(&format!("{name}={value}"))).collect()
+            }
         };
-        if let Some(value) = value {
+        for value in values {
             let separator = if path.contains('?') { '&' } else { '?' };
             path = format!("{path}{separator}{name}={value}");
         }
@@ -530,7 +573,7 @@ impl Operand {
 impl ByKey {
     /// The id of the row with this key.
     async fn find(&self, remote: &mut Remote, key: &str) -> anyhow::Result<Option<String>> {
-        let (rows, _) = list(remote, self.path, &self.rows, 0).await?;
+        let (rows, _) = list(remote, self.path, &self.rows, Window::ALL).await?;
         let rows = values(&rows)?;
         let row = rows.iter().find(|row| find(row, self.key).is_some_and(|it| it == key));
         Ok(row.and_then(|row| find(row, self.id)).map(cell))
@@ -557,7 +600,14 @@ fn body(
     let constants = constants.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
     let mut body: Map<String, Value> = constants.collect();
     for Field { option, name, kind, .. } in action.options {
-        if matches!(kind, Kind::QueryText | Kind::QueryFlag) {
+        if matches!(kind, Kind::QueryText | Kind::QueryFlag | Kind::Pairs(Pairs::Query)) {
+            continue;
+        }
+        if let Kind::Pairs(pairs) = kind {
+            let given = pairs_of(option, matches);
+            if !given.is_empty() {
+                insert(&mut body, name, pairs.value(given));
+            }
             continue;
         }
         let Some(text) = matches.get_one::<String>(option) else { continue };
@@ -571,11 +621,52 @@ fn body(
             Kind::Texts => text.split(',').map(str::trim).collect(),
             Kind::Json => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
             Kind::SecretFile => read_secret(Path::new(text))?.into(),
-            Kind::Text | Kind::Decimal | Kind::QueryText | Kind::QueryFlag => text.as_str().into(),
+            Kind::Text | Kind::Decimal | Kind::QueryText | Kind::QueryFlag | Kind::Pairs(_) => {
+                text.as_str().into()
+            }
         };
-        body.insert((*name).to_owned(), value);
+        insert(&mut body, name, value);
     }
     Ok(body)
+}
+
+/// Puts a value into a body, below the objects that its name names before it: `price/amount`.
+fn insert(body: &mut Map<String, Value>, name: &str, value: Value) {
+    let Some((outer, inner)) = name.split_once('/') else {
+        body.insert(name.to_owned(), value);
+        return;
+    };
+    let object = body.entry(outer).or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(object) = object {
+        insert(object, inner, value);
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE was expected")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn pairs_of(option: &str, matches: &ArgMatches) -> Vec<(String, String)> {
+    matches.get_many(option).into_iter().flatten().cloned().collect()
+}
+
+impl Pairs {
+    /// The pairs as a part of a body.
+    fn value(self, pairs: Vec<(String, String)>) -> Value {
+        let json = |value: String| serde_json::from_str(&value).unwrap_or(Value::String(value));
+        let object = |value: fn(String) -> Value| {
+            pairs.iter().map(|(name, it)| (name.clone(), value(it.clone()))).collect::<Map<_, _>>()
+        };
+        match self {
+            Self::Query | Self::List => {
+                let pairs = pairs.into_iter();
+                pairs.map(|(key, value)| json!({ "key": key, "value": value })).collect()
+            }
+            Self::Texts => object(Value::String).into(),
+            Self::Json => object(json).into(),
+        }
+    }
 }
 
 fn is_decimal(text: &str) -> bool {

@@ -33,15 +33,18 @@ const READ: &str = "event:read";
 /// Has events sent again.
 const RESEND: &str = "event:resend";
 
+/// The `before` of the newest events.
+const LAST: &str = "last";
+
 /// Events of an answer at most, but for those of its last journal row.
 const LIMIT_MAX: u64 = 1_000;
 const LIMIT_DEFAULT: u64 = 100;
 
-/// Events, the oldest first.
+/// Events, the oldest first; the newest first with `before`.
 #[derive(Serialize, ToSchema)]
 pub struct Events {
     events: Vec<EventView>,
-    /// The `after` of the next request.
+    /// The `after` of the next request, or its `before` where that was given.
     next: String,
     /// Whether there are further ones already.
     more: bool,
@@ -106,6 +109,7 @@ pub struct Resent {
     description = "With `Accept: text/event-stream` it is a stream that goes on: each event is the `data` of a message, and the `id` is where the stream is resumed. It ends after five minutes; the client reconnects with `Last-Event-ID`.",
     params(
         ("after" = Option<String>, Query, description = "The `next` of an answer before; `first` for the oldest"),
+        ("before" = Option<String>, Query, description = "The events before a point, the newest first: `last` for the newest, then the `next` of an answer to it. Not with `after`, and not of a stream"),
         ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most. Not of a stream"),
         ("Last-Event-ID" = Option<String>, Header, description = "In place of `after`, of a stream: the last id that was received"),
     ),
@@ -122,9 +126,22 @@ pub async fn list(Call { api, context, uri, headers }: Call) -> Result<Response,
         Cursor::parse(&text).ok_or_else(|| invalid("after", "is not the `next` of an answer"))
     });
     let after = after.transpose()?;
+    let before = parameters.text("before")?.map(|text| match (&*text, &after) {
+        (_, Some(_)) => Err(invalid("before", "is not given beside `after`")),
+        (LAST, None) => Ok(None),
+        (text, None) => {
+            let cursor = Cursor::parse(text);
+            let invalid = || invalid("before", "is not `last` or the `next` of an answer");
+            cursor.ok_or_else(invalid).map(Some)
+        }
+    });
+    let before = before.transpose()?;
     let tenant = context.tenant.no;
     if stream::is_wanted(&headers) {
         parameters.end()?;
+        if before.is_some() {
+            return Err(invalid("before", "is not for a stream"));
+        }
         let after = stream::last_event_id(&headers)?.or(after);
         let after = match after {
             Some(after) => after,
@@ -135,16 +152,28 @@ pub async fn list(Call { api, context, uri, headers }: Call) -> Result<Response,
     let limit = parameters.number("limit", LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
     parameters.end()?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let is_newest_first = before.is_some();
     // Rows without events are read too, so it is bounded as searches are.
-    let read = api.engine.scan(tenant, move |queries| match after {
-        Some(after) => after.page(queries, tenant, limit),
-        None => {
+    let read = api.engine.scan(tenant, move |queries| match (before, after) {
+        (Some(before), _) => {
+            let before = before.map_or_else(|| Cursor::last(queries), Ok)?;
+            before.page_before(queries, tenant, limit)
+        }
+        (None, Some(after)) => after.page(queries, tenant, limit),
+        (None, None) => {
             let next = Cursor::last(queries)?;
             Ok(Page { rows: vec![], next, more: false })
         }
     });
     let Page { rows, next, more } = read.await?;
-    let events = rows.iter().flat_map(|row| events_of(row)).map(view).collect();
+    let of_row = |row| {
+        let events = events_of(row).map(view).collect::<Vec<_>>();
+        match is_newest_first {
+            true => events.into_iter().rev().collect(),
+            false => events,
+        }
+    };
+    let events = rows.iter().flat_map(|row| of_row(row)).collect();
     Ok(Json(Events { events, next: next.text(), more }).into_response())
 }
 

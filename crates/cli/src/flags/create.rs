@@ -22,6 +22,9 @@ pub struct Args {
     /// [default for boolean: false, true]
     #[arg(long = "value", value_name = "VALUE", allow_hyphen_values = true)]
     values: Vec<String>,
+    /// The feature that users need to have bought: without it they get the value of the flag that is off
+    #[arg(long, value_name = "FEATURE")]
+    gate: Option<String>,
     /// The display name
     #[arg(long)]
     name: Option<String>,
@@ -79,7 +82,8 @@ fn document(args: &Args) -> anyhow::Result<Value> {
         "disabledVariationId": id(0),
         "fallthrough": { "variations": [{ "id": id(values.len() - 1), "rollout": [0, 1] }] },
     });
-    for (field, text) in [("name", &args.name), ("description", &args.description)] {
+    let texts = [("name", &args.name), ("description", &args.description), ("gate", &args.gate)];
+    for (field, text) in texts {
         if let Some(text) = text {
             flag[field] = text.as_str().into();
         }

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use bytes::Bytes;
-use hyper::Method;
+use evaluation::ENTITLED_SEGMENT;
+use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::output::{self, plain};
-use crate::remote::{RemoteArgs, block_on, encoded, succeeded};
+use crate::remote::{Remote, RemoteArgs, block_on, encoded, succeeded};
 
 /// Options of `faregate flags explain`.
 #[derive(Debug, clap::Args)]
@@ -38,16 +39,20 @@ fn property(text: &str) -> Result<(String, String), String> {
 /// # Errors
 /// If the server cannot be reached or refuses.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let explanation = block_on(request(args))?;
+    let (explanation, account) = block_on(request(args))?;
     if args.remote.server.json {
         println!("{}", output::json(&explanation));
     } else {
         print!("{}", sentences(&args.user_key, &args.remote.environment, &explanation));
+        if let Some(account) = account {
+            println!("  {}", plain(&account));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn request(args: &Args) -> anyhow::Result<Value> {
+/// The explanation, and whose user the key is where a gate decided.
+async fn request(args: &Args) -> anyhow::Result<(Value, Option<String>)> {
     let properties = args.properties.iter();
     let properties: Vec<Value> =
         properties.map(|(name, value)| json!({ "name": name, "value": value })).collect();
@@ -56,12 +61,48 @@ async fn request(args: &Args) -> anyhow::Result<Value> {
     let path = format!("/v1/flags/{}/explain?{}", encoded(&args.key), args.remote.parameters());
     let mut remote = args.remote.connect().await?;
     let answer = remote.send(Method::POST, &path, None, Bytes::from(user.to_string())).await?;
-    succeeded(answer)?.json()
+    let explanation: Value = succeeded(answer)?.json()?;
+    let account = match gate(&explanation) {
+        Some(_) => whose(&mut remote, &args.user_key).await,
+        None => None,
+    };
+    Ok((explanation, account))
 }
+
+/// The feature that the user lacks, where the flag's gate decided.
+fn gate(it: &Value) -> Option<String> {
+    let rule = list(it, "/rules").last().filter(|rule| text(rule, "/name") == GATE)?;
+    let of = |condition: &Value| {
+        let segments: Vec<String> = serde_json::from_str(&text(condition, "/value")).ok()?;
+        Some(segments.first()?.strip_prefix(ENTITLED_SEGMENT)?.to_owned())
+    };
+    list(rule, "/conditions").iter().find_map(of).filter(|_| is(rule, "/isMet"))
+}
+
+/// Whose user the key is; nothing where that may not be read.
+async fn whose(remote: &mut Remote, key: &str) -> Option<String> {
+    let path = format!("/v1/users/{}/entitlements", encoded(key));
+    let answer = remote.send(Method::GET, &path, None, Bytes::new()).await.ok()?;
+    match answer.status {
+        StatusCode::NOT_FOUND => Some(format!("{key} is no account's user")),
+        StatusCode::OK => {
+            let account = answer.json::<Value>().ok()?;
+            Some(format!("{key} is a user of the account {}", text(&account, "/accountId")))
+        }
+        _ => None,
+    }
+}
+
+/// The name of the rule that a gate is evaluated as.
+const GATE: &str = "gate";
 
 fn sentences(user: &str, environment: &str, it: &Value) -> String {
     let (user, environment) = (plain(user), plain(environment));
-    let (key, reason) = (text(it, "/key"), text(it, "/reason"));
+    let key = text(it, "/key");
+    let reason = match gate(it) {
+        Some(feature) => format!("not bought: {}", plain(&feature)),
+        None => text(it, "/reason"),
+    };
     let mut out = match it.pointer("/variation/value") {
         Some(_) => {
             let (value, id) = (text(it, "/variation/value"), text(it, "/variation/id"));

@@ -65,12 +65,13 @@ fn table(flags: &[Flag]) -> String {
             plain(&flag.variation_type),
             state(flag.is_enabled).to_owned(),
             default_value(flag),
+            plain(flag.gate.as_deref().unwrap_or_default()),
             plain(&flag.tags.join(",")),
             plain(&flag.updated_at),
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    output::table(&["KEY", "TYPE", "STATE", "DEFAULT", "TAGS", "UPDATED"], &rows)
+    output::table(&["KEY", "TYPE", "STATE", "DEFAULT", "GATE", "TAGS", "UPDATED"], &rows)
 }
 
 #[cfg(test)]
@@ -107,14 +108,14 @@ mod tests {
             flag("off", false, vec![]),
             flag("one", true, vec![part("a", 0.0, 1.0), part("b", 1.0, 1.0)]),
             flag("two", true, vec![part("a", 0.0, 0.7), part("b", 0.7, 1.0)]),
-            flag("lost", true, vec![part("c", 0.0, 1.0)]),
+            Flag { gate: Some("pro".to_owned()), ..flag("lost", true, vec![part("c", 0.0, 1.0)]) },
         ];
         expect![[r#"
-            KEY   TYPE    STATE  DEFAULT                                                  TAGS     UPDATED
-            off   string  off    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...                      shop,ui  2026-01-01T00:00:00Z
-            one   string  on     red�[31m                                                 shop,ui  2026-01-01T00:00:00Z
-            two   string  on     70 % red�[31m, 30 % xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...  shop,ui  2026-01-01T00:00:00Z
-            lost  string  on     ?                                                        shop,ui  2026-01-01T00:00:00Z
+            KEY   TYPE    STATE  DEFAULT                                                  GATE  TAGS     UPDATED
+            off   string  off    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...                            shop,ui  2026-01-01T00:00:00Z
+            one   string  on     red�[31m                                                       shop,ui  2026-01-01T00:00:00Z
+            two   string  on     70 % red�[31m, 30 % xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...        shop,ui  2026-01-01T00:00:00Z
+            lost  string  on     ?                                                        pro   shop,ui  2026-01-01T00:00:00Z
         "#]]
         .assert_eq(&table(&flags));
     }

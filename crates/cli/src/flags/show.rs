@@ -49,6 +49,7 @@ fn lines(flag: &Flag) -> Vec<(&'static str, String)> {
         ("type", flag.variation_type.clone()),
         ("state", state(flag.is_enabled).to_owned()),
         ("default", default_value(flag)),
+        ("gate", flag.gate.clone().unwrap_or_default()),
     ];
     let variations = flag.variations.iter();
     lines.extend(variations.map(|it| ("variation", format!("{} = {}", it.id, it.value))));

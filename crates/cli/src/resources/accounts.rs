@@ -13,6 +13,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("NAME", "/name"),
     ("E-MAIL", "/email"),
     ("CURRENCY", "/currency"),
+    ("SINCE", "/referenceTime"),
 ];
 
 pub(super) static ACCOUNTS: Resource = Resource {
@@ -23,15 +24,15 @@ pub(super) static ACCOUNTS: Resource = Resource {
     actions: &[
         Action::list(
             "ls",
-            "List the accounts",
+            "List the accounts, the newest first",
             &[],
-            ("/1.0/kb/accounts/pagination", Rows::All, COLUMNS),
+            ("/1.0/kb/accounts/pagination", Rows::Newest, COLUMNS),
         ),
         Action::list(
             "find",
             "Find accounts by a part of the name, the e-mail address or the key",
             &[Operand::id("text", "A part of the name, the e-mail address or the key")],
-            ("/1.0/kb/accounts/search/{text}", Rows::All, COLUMNS),
+            ("/1.0/kb/accounts/search/{text}", Rows::Newest, COLUMNS),
         ),
         Action {
             name: "show",

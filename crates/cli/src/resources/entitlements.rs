@@ -5,7 +5,8 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::accounts::ACCOUNT;
-use super::{Action, Field, Operand, Request, Resource, Rows, cell, find, list, values};
+use super::lists::{Window, list, values};
+use super::{Action, Field, Operand, Request, Resource, Rows, cell, find};
 use crate::output::{self, table};
 use crate::remote::{Remote, Scope, encoded};
 
@@ -95,7 +96,7 @@ pub(super) async fn explain(
     let grants = own.filter_map(|it| it.pointer("/grants")?.as_array()).flatten();
     let grants: Vec<Value> = grants.cloned().collect();
     let (path, named) = (format!("{account}/purchases"), Rows::Named("purchases"));
-    let mut purchases = values(&list(remote, &path, &named, 0).await?.0)?;
+    let mut purchases = values(&list(remote, &path, &named, Window::ALL).await?.0)?;
     purchases
         .retain(|it| it.pointer("/terms/features").is_some_and(|it| it.get(&feature).is_some()));
     if json {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hyper::Method;
 use serde_json::Value;
 
+use super::lists::Window;
 use super::{Action, Field, Operand, Request, Resource, shown};
 use crate::output;
 use crate::remote::{Remote, Scope};
@@ -19,6 +20,9 @@ const COLUMNS: &[(&str, &str)] = &[
 
 const EVENT: Operand = Operand::id("event", "The event's id, such as evt_00000000000004d20000");
 
+/// Events of a request at most.
+const PAGE_MAX: usize = 1_000;
+
 /// How long `tail` waits before it looks again.
 const TAIL_EVERY: Duration = Duration::from_secs(1);
 
@@ -30,7 +34,7 @@ pub(super) static EVENTS: Resource = Resource {
     actions: &[
         Action {
             name: "ls",
-            about: "List all events, the oldest first",
+            about: "List the events, the newest first",
             operands: &[],
             options: &[],
             request: Request::Events { path: PATH, columns: COLUMNS, follows: false },
@@ -69,39 +73,67 @@ pub(super) static EVENTS: Resource = Resource {
 
 const PATH: &str = "/v1/events";
 
-/// Prints the events that there are, or those to come.
+/// Prints the newest events.
 ///
 /// # Errors
 /// If the server cannot be reached or refuses.
-pub(super) async fn print(
+pub(super) async fn newest(
     remote: &mut Remote,
-    (path, columns): (&str, &[(&str, &str)]),
-    follows: bool,
+    of: (&str, &[(&str, &str)]),
+    window: Window<'_>,
     json: bool,
 ) -> anyhow::Result<()> {
-    let mut next = "first".to_owned();
-    let mut is_first = true;
-    if follows {
-        let from: Value = remote.get(path).await?.json()?;
-        next = from["next"].as_str().unwrap_or_default().to_owned();
-        is_first = false;
-    }
+    let (mut before, mut printed) = ("last".to_owned(), 0);
     loop {
-        let page: Value = remote.get(&format!("{path}?limit=1000&after={next}")).await?.json()?;
+        let wanted = (window.limit - printed).min(PAGE_MAX);
+        let path = format!("{}?limit={wanted}&before={before}", of.0);
+        let page: Value = remote.get(&path).await?.json()?;
         let events = page["events"].as_array().map_or(&[][..], Vec::as_slice);
-        if json {
-            events.iter().for_each(|event| println!("{}", output::json(event)));
-        } else if !events.is_empty() {
-            let lines = shown(columns, events);
-            // The headings are there once, and not at all where there is no end.
-            let lines = lines.lines().skip(usize::from(!std::mem::take(&mut is_first)));
-            lines.for_each(|line| println!("{line}"));
+        // A page has all events of its last row of the journal.
+        let events = &events[..events.len().min(wanted)];
+        print_events(of.1, events, printed == 0, json);
+        printed += events.len();
+        before = page["next"].as_str().unwrap_or_default().to_owned();
+        if page["more"] != true {
+            return Ok(());
         }
+        if printed == window.limit {
+            eprintln!("there are more: --limit N shows N of them, --limit 0 all");
+            return Ok(());
+        }
+    }
+}
+
+/// Prints the events to come.
+///
+/// # Errors
+/// If the server cannot be reached or refuses.
+pub(super) async fn tail(
+    remote: &mut Remote,
+    (path, columns): (&str, &[(&str, &str)]),
+    json: bool,
+) -> anyhow::Result<()> {
+    let from: Value = remote.get(path).await?.json()?;
+    let mut next = from["next"].as_str().unwrap_or_default().to_owned();
+    loop {
+        let page = format!("{path}?limit={PAGE_MAX}&after={next}");
+        let page: Value = remote.get(&page).await?.json()?;
+        let events = page["events"].as_array().map_or(&[][..], Vec::as_slice);
+        // The headings would be repeated, and there is no end.
+        print_events(columns, events, false, json);
         next = page["next"].as_str().unwrap_or_default().to_owned();
-        match (page["more"] == true, follows) {
-            (true, _) => {}
-            (false, true) => tokio::time::sleep(TAIL_EVERY).await,
-            (false, false) => return Ok(()),
+        if page["more"] != true {
+            tokio::time::sleep(TAIL_EVERY).await;
         }
+    }
+}
+
+fn print_events(columns: &[(&str, &str)], events: &[Value], with_headings: bool, json: bool) {
+    if json {
+        events.iter().for_each(|event| println!("{}", output::json(event)));
+    } else if !events.is_empty() {
+        let lines = shown(columns, events);
+        let lines = lines.lines().skip(usize::from(!with_headings));
+        lines.for_each(|line| println!("{line}"));
     }
 }

@@ -26,13 +26,13 @@ pub(super) static FIELDS: Resource = Resource {
             "ls",
             "List the fields of all objects",
             &[],
-            ("/1.0/kb/customFields/pagination", Rows::All, COLUMNS),
+            ("/1.0/kb/customFields/pagination", Rows::Newest, COLUMNS),
         ),
         Action::list(
             "find",
             "Find fields by a part of the name or the value",
             &[Operand::id("text", "A part of the name or the value")],
-            ("/1.0/kb/customFields/search/{text}", Rows::All, COLUMNS),
+            ("/1.0/kb/customFields/search/{text}", Rows::Newest, COLUMNS),
         ),
         Action::list(
             "show",

@@ -3,7 +3,7 @@
 use hyper::Method;
 
 use super::accounts::ACCOUNT;
-use super::{Action, Field, Operand, Request, Resource, Rows};
+use super::{Action, Field, Operand, Pairs, Request, Resource, Rows};
 use crate::remote::Scope;
 
 const METHOD: Operand = Operand::id("method", "The payment method's id");
@@ -73,6 +73,17 @@ pub(super) static PAYMENT_METHODS: Resource = Resource {
                 )
                 .required(),
                 Field::query_flag("default", "isDefault", "Make it the account's default"),
+                Field::text(
+                    "token",
+                    "pluginInfo/externalPaymentMethodId",
+                    "The gateway's token for it, such as pm_card_visa of Stripe",
+                ),
+                Field::pairs(
+                    "property",
+                    "pluginInfo/properties",
+                    "A property for the gateway; repeat for more",
+                    Pairs::List,
+                ),
             ],
             request: Request::Send {
                 method: Method::POST,

@@ -31,7 +31,7 @@ pub(super) static TAGS: Resource = Resource {
             "ls",
             "List the tags of all objects",
             &[],
-            ("/1.0/kb/tags/pagination", Rows::All, COLUMNS),
+            ("/1.0/kb/tags/pagination", Rows::Newest, COLUMNS),
         ),
         Action::list(
             "show",

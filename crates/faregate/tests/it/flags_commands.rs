@@ -59,8 +59,8 @@ fn flags_are_listed() {
     let (code, said) = ended(&flags(&server, &["ls"]));
     assert_eq!(code, Some(0), "{said}");
     expect![[r#"
-        KEY        TYPE     STATE  DEFAULT                TAGS     UPDATED
-        dark-mode  boolean  on     25 % true, 75 % false  ui,shop  UPDATED
+        KEY        TYPE     STATE  DEFAULT                GATE  TAGS     UPDATED
+        dark-mode  boolean  on     25 % true, 75 % false        ui,shop  UPDATED
     "#]]
     .assert_eq(&said.replace(updated, "UPDATED"));
     let (code, said) = ended(&flags(&server, &["ls", "--json"]));

@@ -70,6 +70,7 @@ mod process;
 mod purchases_killed;
 mod query_parameters;
 mod resources_commands;
+mod resources_found;
 mod routing;
 mod signup;
 mod signup_key;

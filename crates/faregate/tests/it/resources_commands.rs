@@ -28,9 +28,9 @@ fn ended(output: &Output) -> (Option<i32>, String) {
 }
 
 /// A tenant that the command line made.
-struct Tenant<'a> {
-    server: &'a Server,
-    secret: String,
+pub struct Tenant<'a> {
+    pub server: &'a Server,
+    pub secret: String,
 }
 
 impl Tenant<'_> {
@@ -40,25 +40,26 @@ impl Tenant<'_> {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
+    pub fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
         ended(&self.command(arguments).output().unwrap())
     }
 
-    fn json(&self, arguments: &[&str]) -> Value {
-        let (code, said) = self.run(&[arguments, &["--json"]].concat());
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.command(&[arguments, &["--json"]].concat()).output().unwrap();
+        let (code, said) = ended(&output);
         assert_eq!(code, Some(0), "{said}");
-        serde_json::from_str(&said).unwrap()
+        serde_json::from_slice(&output.stdout).unwrap()
     }
 }
 
-fn tenant(server: &Server) -> Tenant<'_> {
+pub fn tenant(server: &Server) -> Tenant<'_> {
     let made = command(server, &["tenants", "create", "--key", "shop", "--json"]).output().unwrap();
     let made: Value = serde_json::from_slice(&made.stdout).unwrap();
     Tenant { server, secret: made["apiSecret"].as_str().unwrap().to_owned() }
 }
 
 /// The id of an account that can pay.
-fn paying_account(tenant: &Tenant<'_>) -> String {
+pub fn paying_account(tenant: &Tenant<'_>) -> String {
     let account = tenant.json(&["accounts", "create", "--name", "Ada", "--currency", "USD"]);
     let account = account["accountId"].as_str().unwrap();
     let gateway = ["--gateway", "__EXTERNAL_PAYMENT__", "--default"];
@@ -83,11 +84,12 @@ fn a_payment_is_taken_and_refunded_without_another_client() {
     assert_ne!(code, Some(0), "the account is closed");
     assert!(said.contains("is block on this account"), "{said}");
     let (code, said) = tenant.run(&["payments", "ls"]);
-    let shown = said.replace(payment, "PAYMENT").replace(account, "ACCOUNT");
+    let last = &tenant.json(&["payments", "show", payment])["transactions"][1]["effectiveDate"];
+    let shown = said.replace(payment, "PAYMENT").replace(last.as_str().unwrap(), "DATE");
     assert_eq!(code, Some(0), "{said}");
     expect![[r#"
-        ID                                    ACCOUNT                               AUTHORIZED  CAPTURED  PURCHASED  REFUNDED  CURRENCY  LAST    STATUS
-        PAYMENT  ACCOUNT  0.00        0.00      12.50      2.50      USD       REFUND  SUCCESS
+        ID                                    AT                        CUSTOMER  AUTHORIZED  CAPTURED  PURCHASED  REFUNDED  CURRENCY  LAST    STATUS
+        PAYMENT  DATE  Ada       0.00        0.00      12.50      2.50      USD       REFUND  SUCCESS
     "#]]
     .assert_eq(&shown);
     assert_eq!(tenant.json(&["payments", "ls", "--limit", "1"]).as_array().unwrap().len(), 1);
@@ -340,6 +342,21 @@ fn lists_show_all_pages_or_say_that_there_are_more() {
     }
     let all = tenant.json(&["accounts", "ls", "--limit", "0"]);
     assert_eq!(all.as_array().unwrap().len(), 101);
+    let names = |rows: &Value| -> Vec<String> {
+        let rows = rows.as_array().unwrap().iter();
+        rows.map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let expected: Vec<String> = (0..101).rev().map(|n| format!("n{n}")).collect();
+    assert_eq!(names(&all), expected, "the newest first");
+    let two = tenant.json(&["accounts", "ls", "--limit", "2"]);
+    assert_eq!(names(&two), ["n100", "n99"]);
+    let last = two[1]["accountId"].as_str().unwrap();
+    let next = tenant.json(&["accounts", "ls", "--limit", "2", "--before", last]);
+    assert_eq!(names(&next), ["n98", "n97"]);
+    let found = tenant.json(&["accounts", "find", "n9", "--limit", "2"]);
+    assert_eq!(names(&found), ["n99", "n98"]);
+    let (code, said) = tenant.run(&["accounts", "ls", "--before", "nothing"]);
+    assert!(code != Some(0) && said.contains("no row of the list has this id"), "{said}");
     let (code, said) = tenant.run(&["accounts", "ls"]);
     assert_eq!((code, said.lines().count()), (Some(0), 1 + 100 + 1), "{said}");
     assert!(said.ends_with("there are more: --limit N shows N of them, --limit 0 all\n"), "{said}");
@@ -367,6 +384,26 @@ fn events_are_printed_as_they_are_committed() {
     assert_eq!((code, all.lines().next().map(|it| it.starts_with("ID"))), (Some(0), Some(true)));
     let id = line.split_whitespace().next().unwrap();
     assert!(all.lines().any(|it| it.starts_with(id)), "{all}");
+    let ids = |arguments: &[&str]| -> Vec<String> {
+        let (code, said) = tenant.run(&[&["events", "ls", "--json"][..], arguments].concat());
+        assert_eq!(code, Some(0), "{said}");
+        let events = said.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
+        events.map(|it| it["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let newest_first = ids(&["--limit", "0"]);
+    let client = server.client().tenant("shop", &tenant.secret);
+    let page = client.get("/v1/events?after=first&limit=1000").json();
+    let oldest_first = page["events"].as_array().unwrap().iter().rev();
+    let reversed: Vec<&str> = oldest_first.map(|it| it["id"].as_str().unwrap()).collect();
+    assert_eq!(newest_first, reversed);
+    assert_eq!(ids(&["--limit", "1"]), newest_first[..1]);
+    let pages = client.get("/v1/events?before=last&limit=1").json();
+    let next = pages["next"].as_str().unwrap();
+    let second = client.get(&format!("/v1/events?before={next}&limit=1")).json();
+    assert_eq!(second["events"][0]["id"], newest_first[1].as_str());
+    for wrong in ["before=x", "before=last&after=first"] {
+        assert_eq!(client.get(&format!("/v1/events?{wrong}")).status, 400, "{wrong}");
+    }
     assert_eq!(tenant.json(&["events", "show", id])["type"], "account.created");
     assert_eq!(tenant.json(&["events", "resend", id])["endpoints"], 0, "there are none");
     assert_ne!(tenant.run(&["events", "show", "evt_1"]).0, Some(0));
@@ -659,7 +696,7 @@ fn an_argument_that_is_not_utf_8_is_refused() {
 fn help_says_what_each_command_does() {
     let (code, said) = ended(&faregate(&["payments", "--help"]).output().unwrap());
     assert_eq!(code, Some(0), "{said}");
-    for line in ["  ls         List the payments", "  refund     Refund an amount of a payment"] {
+    for line in ["  ls          List the payments", "  refund      Refund an amount of a payment"] {
         assert!(said.contains(line), "{said}");
     }
 }

@@ -23,10 +23,10 @@ const SEPARATOR: char = '-';
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cursor(Vec<Seq>);
 
-/// Journal rows with events of a tenant, the oldest first.
+/// Journal rows with events of a tenant, in the order that was asked for.
 pub(super) struct Page {
     pub(super) rows: Vec<Arc<JournalRow>>,
-    /// Behind them, and behind rows without events of the tenant.
+    /// Where the next page begins: behind them, and behind rows without events of the tenant.
     pub(super) next: Cursor,
     /// Whether there are further rows already.
     pub(super) more: bool,
@@ -67,6 +67,42 @@ impl Cursor {
             Ok(at) => self.0[at] = row.max(self.0[at]),
             Err(at) => self.0.insert(at, row),
         }
+    }
+
+    /// The newest rows of a tenant that are not behind it, the newest first: those with `limit` events, or a few more in
+    /// the last one. What it returns for `next` is behind the rows before them, and `more` says whether there can be any.
+    pub(super) fn page_before(
+        &self,
+        queries: &dyn Queries,
+        tenant: TenantNo,
+        limit: usize,
+    ) -> Result<Page, StoreError> {
+        let share = (ROWS_MAX / self.0.len().max(1)).max(1);
+        let (mut found, mut next) = (vec![], Self::default());
+        for upto in &self.0 {
+            let start = upto.partition().start();
+            let after = Seq(upto.0.saturating_sub(share as i64)).max(start);
+            next.0.push(after);
+            if after < *upto {
+                let (rows, _) = queries.journal_after(after, share)?;
+                let own = rows.into_iter().filter(|row| row.tenant == tenant && row.seq <= *upto);
+                found.extend(in_order(own));
+            }
+        }
+        found.sort_by_key(|(committed_at, row)| std::cmp::Reverse((*committed_at, row.seq)));
+        let mut events = 0;
+        let is_full = |(_, row): &(Timestamp, Arc<JournalRow>)| {
+            let before = events;
+            events += events_of(row).count();
+            before >= limit
+        };
+        let end = found.iter().position(is_full).unwrap_or(found.len());
+        for (_, row) in found.split_off(end) {
+            next.pass(row.seq);
+        }
+        let more = next.0.iter().any(|row| *row > row.partition().start());
+        let rows = found.into_iter().map(|(_, row)| row).collect();
+        Ok(Page { rows, next, more })
     }
 
     fn of(&self, partition: PartitionNo) -> Seq {
