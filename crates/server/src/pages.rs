@@ -151,6 +151,20 @@ mod tests {
     }
 
     #[test]
+    fn the_page_has_every_resource_under_what_it_is_for() {
+        let document = serde_json::to_value(openapi()).unwrap();
+        let paths = document["paths"].as_object().unwrap().values();
+        let operations = paths.flat_map(|it| it.as_object().unwrap().values());
+        let tags = operations.filter_map(|it| it["tags"][0].as_str());
+        let tags: std::collections::BTreeSet<&str> = tags.collect();
+        let (_, jobs) = DOCS.split_once("const JOBS = [").unwrap();
+        let (jobs, _) = jobs.split_once("];\n\n").unwrap();
+        let missing: Vec<_> =
+            tags.iter().filter(|it| !jobs.contains(&format!("\"{it}\""))).collect();
+        assert!(missing.is_empty(), "{missing:?}: say in docs.html what they are for");
+    }
+
+    #[test]
     fn the_repository_has_the_document() {
         let document = serde_json::to_value(openapi()).unwrap();
         let text = serde_json::to_string_pretty(&document).unwrap() + "\n";
