@@ -14,7 +14,7 @@ mod variables;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 
 use gateway::mail::is_address;
@@ -566,13 +566,14 @@ impl Draft {
             self.set(&origin, &["database", "url"].map(str::to_owned), Value::String(url.clone()))?;
         }
         if let Some(listen) = &arguments.listen {
-            self.set(&origin, &["listen".to_owned()], Value::String(listen.clone()))?;
+            self.set(&origin, &["listen".to_owned()], Value::String(address(listen)))?;
         }
+        let grpc_listen = arguments.grpc_listen.as_deref().map(address);
         let texts = [
             (&["role"][..], &arguments.role),
             (&["queue", "kind"], &arguments.queue),
             (&["kafka", "brokers"], &arguments.kafka_brokers),
-            (&["grpc", "listen"], &arguments.grpc_listen),
+            (&["grpc", "listen"], &grpc_listen),
             (&["flags", "key_file"], &arguments.flags_key_file),
         ];
         for (path, text) in texts {
@@ -651,6 +652,17 @@ fn parse_like(like: Option<&Value>, text: &str) -> Value {
         }
         Some(Value::String(_) | Value::Datetime(_) | Value::Table(_)) | None => as_text(),
     }
+}
+
+/// An address as listeners take it: of a host's name the first of version 4, or else the first. What names no address
+/// stays as it is, and is refused by its setting.
+fn address(text: &str) -> String {
+    if text.parse::<SocketAddr>().is_ok() {
+        return text.to_owned();
+    }
+    let found: Vec<SocketAddr> = text.to_socket_addrs().into_iter().flatten().collect();
+    let address = found.iter().find(|it| it.is_ipv4()).or(found.first());
+    address.map_or_else(|| text.to_owned(), ToString::to_string)
 }
 
 #[cfg(test)]

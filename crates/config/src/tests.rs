@@ -92,6 +92,20 @@ fn the_command_line_beats_the_environment_which_beats_the_file() {
 }
 
 #[test]
+fn an_option_of_the_command_line_takes_the_name_of_a_host() {
+    let arguments = Arguments {
+        listen: Some("localhost:3".to_owned()),
+        grpc_listen: Some("localhost:4".to_owned()),
+        ..Arguments::default()
+    };
+    let expected = expect![[r#"
+        grpc.listen = "127.0.0.1:4"
+        listen = "127.0.0.1:3"
+    "#]];
+    check("", &[], arguments, expected);
+}
+
+#[test]
 fn every_type_can_come_from_the_environment() {
     let environment = [
         ("FAREGATE_TEST_CLOCK", "true"),

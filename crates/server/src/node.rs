@@ -137,6 +137,7 @@ impl Node {
         let of_store = store::Options::default();
         let (store, dir) = open_store(config, &of_store)?;
         let sealer = sealer(config)?;
+        warn_of_missing_keys(config);
         let readers = config.engine.reader_threads;
         let queries = Arc::new(store.queries(connections_max(config))?);
         let GatewaySetup { gateways, notifications, tenants, scripts } =
@@ -206,6 +207,9 @@ impl Node {
         let key = sign_up::key(config, &*queries)?;
         let core = EngineParts::new(config, gateways, clock, key.as_ref())?;
         let has_doors = config.role != Role::Processor;
+        if has_doors {
+            warn_of_missing_keys(config);
+        }
         let queue: Arc<dyn Queue> = match has_doors {
             true => Arc::new(queue::front(config, &kafka)?),
             false => Arc::new(queue::Nobody),
@@ -408,6 +412,26 @@ pub fn source(config: &Config) -> Result<Source, store::Error> {
 fn integrity(config: &Config) -> Result<Option<Schedule>, store::Error> {
     let every = config.database.verify_every.0;
     Ok(if every.is_zero() { None } else { Some(Schedule { source: source(config)?, every }) })
+}
+
+/// Says which keys a database server's process was not given, and what it does not do without them.
+fn warn_of_missing_keys(config: &Config) {
+    let keys = [
+        (
+            "flags.key_file",
+            &config.flags.key_file,
+            "feature flags, webhooks and gateways with stored secrets",
+        ),
+        ("signup.key_file", &config.signup.key_file, "sign-up"),
+    ];
+    for (setting, path, what) in keys {
+        if path.is_empty() && !config.database.url.is_empty() {
+            tracing::warn!(
+                setting,
+                "no key is set: {what} answer 501; give all processes of the database the same file"
+            );
+        }
+    }
 }
 
 /// A data directory that has lost its database is not a new one, unless somebody says so.

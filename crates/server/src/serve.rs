@@ -76,7 +76,7 @@ pub fn run(config: &Config) -> Result<(), Error> {
         }
         tracing::info!(
             delay_s = config.drain_delay.0.as_secs_f64(),
-            "stopping: not ready any more; after the delay no new requests are accepted"
+            "stopping: /health/ready answers 503; new connections are refused after drain_delay"
         );
         server.stop().await;
         tracing::info!("stopped");
@@ -125,7 +125,7 @@ fn report_exempt(config: &Config, node: &Node) {
 fn next_steps(url: &str, config: &Config) -> String {
     let secrets = config.data_dir.join(first_start::CREDENTIALS);
     let secrets = match secrets.exists() {
-        true => format!("secrets that this start or an earlier one drew: {}", secrets.display()),
+        true => format!("credentials of the first start: {}", secrets.display()),
         false => format!("keys and secrets: {}", config.data_dir.display()),
     };
     let mails = match config.role {
@@ -135,7 +135,7 @@ fn next_steps(url: &str, config: &Config) -> String {
         }
     };
     format!(
-        "the API, to browse: {url}/docs\na tenant: faregate tenants create --key NAME --url {url}\n\
+        "API reference: {url}/docs\ncreate a tenant: faregate tenants create --key NAME --url {url}\n\
          {secrets}{mails}"
     )
 }

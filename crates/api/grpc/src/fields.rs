@@ -93,7 +93,11 @@ pub(crate) fn optional_currency(
         return Ok(None);
     }
     let currency = Currency::parse(code);
-    currency.map(Some).ok_or_else(|| Refusal::field(field, "is no currency code (ISO 4217)"))
+    let meant = || Currency::parse(&code.to_ascii_uppercase());
+    currency.map(Some).ok_or_else(|| match meant() {
+        Some(meant) => Refusal::field(field, format!("is no currency code (ISO 4217); {meant} is")),
+        None => Refusal::field(field, "is no currency code (ISO 4217)"),
+    })
 }
 
 /// A time, to the microsecond. One beyond what can be written is the first or the last that can.
@@ -183,7 +187,10 @@ mod tests {
         assert_eq!(read(i64::MAX, "BHD").unwrap().0, "9223372036854775.807");
         assert_eq!(refused(read(0, "USD")), "amount.minor_units: should be greater than 0");
         assert_eq!(refused(read(i64::MIN, "USD")), "amount.minor_units: should be greater than 0");
-        assert_eq!(refused(read(1, "usd")), "amount.currency_code: is no currency code (ISO 4217)");
+        assert_eq!(
+            refused(read(1, "usd")),
+            "amount.currency_code: is no currency code (ISO 4217); USD is"
+        );
         assert_eq!(refused(read(1, "")), "amount.currency_code: needs to be set");
         assert_eq!(refused(amount(None)), "amount: needs to be set");
     }

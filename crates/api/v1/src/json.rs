@@ -1,5 +1,7 @@
 //! JSON bodies are read strictly; what is wrong is named by its field.
 
+use std::borrow::Cow;
+
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
@@ -50,9 +52,22 @@ fn refused(error: &serde_path_to_error::Error<serde_json::Error>, values: Values
         ("body".to_owned(), shown(&text, "is not the JSON that was expected", values))
     } else {
         let field = path.chars().take(NAME_CHARS_MAX).collect();
+        if values == Values::Shown
+            && let Some(reason) = quoted(&text)
+        {
+            return Error::InvalidParameter { field: Cow::Owned(field), reason };
+        }
         (field, shown(&text, "is of another type than expected", values))
     };
     Error::InvalidParameter { field: field.into(), reason: reason.to_owned() }
+}
+
+/// What is right where a number stands for a text: an amount is a text, so that no digit of it is lost.
+fn quoted(text: &str) -> Option<String> {
+    let (of, expected) = text.strip_prefix("invalid type: ")?.split_once(", expected a string")?;
+    let number = ["integer `", "floating point `"].iter().find_map(|it| of.strip_prefix(it))?;
+    let number = number.strip_suffix('`').filter(|_| expected.starts_with(" at "))?;
+    Some(format!("is the number {number}; a text was expected, such as \"{number}\""))
 }
 
 fn no_json(error: &serde_json::Error, values: Values) -> Error {
@@ -116,7 +131,15 @@ mod tests {
     fn a_value_is_shown_where_it_is_no_secret() {
         let text = br#"{"password":"p","inner":{"url":7}}"#;
         let refused = read::<Outer>(text, Values::Shown).err().unwrap().to_string();
-        expect!["inner.url: invalid type: integer `7`, expected a string at line 1 column 32"]
+        expect![[r#"inner.url: is the number 7; a text was expected, such as "7""#]]
+            .assert_eq(&refused);
+        let text = br#"{"password":9.99}"#;
+        let refused = read::<Outer>(text, Values::Shown).err().unwrap().to_string();
+        expect![[r#"password: is the number 9.99; a text was expected, such as "9.99""#]]
+            .assert_eq(&refused);
+        let text = br#"{"password":"p","inner":7}"#;
+        let refused = read::<Outer>(text, Values::Shown).err().unwrap().to_string();
+        expect!["inner: invalid type: integer `7`, expected struct Inner at line 1 column 25"]
             .assert_eq(&refused);
     }
 }

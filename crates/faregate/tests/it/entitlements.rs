@@ -321,7 +321,7 @@ fn refusals() {
     let price = |amount: &str, currency: &str| json!({ "amount": amount, "currency": currency });
     check(changed("expectedPrice", price("9", "USD")), 409, "price-changed");
     check(changed("expectedPrice", price("10", "EUR")), 409, "price-changed");
-    check(changed("expectedPrice", Value::Null), 409, "price-changed");
+    check(changed("expectedPrice", Value::Null), 400, "expectedPrice");
     check(changed("expectedPrice", price("1.234", "USD")), 400, "expectedPrice");
     check(changed("expectedPrice", price("10", "XYZ")), 400, "expectedPrice");
     check(changed("version", json!(2)), 409, "offer-changed");

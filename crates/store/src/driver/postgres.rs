@@ -118,6 +118,15 @@ impl Server {
         self.address.shown()
     }
 
+    /// Its host and port, for messages.
+    pub(crate) fn place(&self) -> String {
+        let Address { host, port, .. } = &*self.address;
+        match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        }
+    }
+
     /// The database's name, for messages.
     #[must_use]
     pub fn database(&self) -> &str {

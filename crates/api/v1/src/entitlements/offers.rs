@@ -52,6 +52,9 @@ pub struct OfferList {
     next_offset: Option<u64>,
 }
 
+/// How much of a currency that is none is repeated, in characters.
+const CURRENCY_SHOWN_CHARS_MAX: usize = 8;
+
 /// A price.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -234,12 +237,21 @@ async fn find(api: &Api, no: TenantNo, key: &str, version: Option<i64>) -> Resul
 const NOT_OF_KILL_BILL: &str =
     "has a currency that is not one of Kill Bill's, as `killbill.currencies` asks";
 
+/// Why a text is no currency, with the code that may be meant.
+fn no_currency(text: &str) -> String {
+    let text: String = text.chars().take(CURRENCY_SHOWN_CHARS_MAX).collect();
+    match Currency::parse(&text.to_ascii_uppercase()) {
+        Some(meant) => format!("{text} is no currency code of ISO 4217; {meant} is"),
+        None => format!("{text} is no currency code of ISO 4217, such as EUR"),
+    }
+}
+
 impl PriceBody {
     /// # Errors
     /// `field` with what is wrong.
     pub(super) fn price(&self, field: &'static str) -> Result<Price, Error> {
         let currency = Currency::parse(&self.currency);
-        let currency = currency.ok_or_else(|| invalid(field, "has no such currency"))?;
+        let currency = currency.ok_or_else(|| invalid(field, no_currency(&self.currency)))?;
         let amount = AmountMinor::parse(&self.amount, currency);
         let amount = amount.map_err(|error| invalid(field, error))?;
         Ok(Price { amount, currency })
@@ -263,7 +275,7 @@ impl OfferBody {
         let again = Again::ALL.into_iter().find(|it| it.name() == again);
         let again = again.ok_or_else(|| invalid("again", "is neither refuse nor extend"))?;
         let currency = |code: &String| {
-            Currency::parse(code).ok_or_else(|| invalid("currencies", "there is no such currency"))
+            Currency::parse(code).ok_or_else(|| invalid("currencies", no_currency(code)))
         };
         let currencies = self.currencies.iter().map(currency).collect::<Result<_, _>>()?;
         let tag = |id: &Uuid| DefinitionRef::of(TagDefinitionId::new(*id));

@@ -65,6 +65,11 @@ fn refuse_other_terms(it: &Buy, offer: &Offer) -> Result<(), Rejection> {
     }
     if it.expected != offer.terms.price {
         let decimal = |it: Price| format!("{} {}", it.amount.decimal(it.currency), it.currency);
+        // Without a price, the buyer may have seen any.
+        if let (None, Some(price)) = (it.expected, offer.terms.price) {
+            let reason = format!("needs to be set: the offer costs {}", decimal(price));
+            return Err(Rejection::invalid("expectedPrice", &reason));
+        }
         let price = offer.terms.price.map_or_else(|| "nothing".to_owned(), decimal);
         return Err(R::PriceChanged { offer: offer.key.clone(), price }.into());
     }

@@ -331,7 +331,8 @@ impl Session {
             // A timer needs the runtime.
             tokio::time::timeout(server.connect_timeout(), opening).await
         });
-        let refused = |reason: String| StoreError::ConnectionLost(reason);
+        let refused =
+            |reason: String| StoreError::ConnectionLost(format!("{}: {reason}", server.place()));
         let (client, moving, locked) = match opened {
             Ok(Ok(opened)) => opened,
             Ok(Err(error)) => return Err(refused(said(&error))),
