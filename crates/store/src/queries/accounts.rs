@@ -132,7 +132,8 @@ impl AccountQueries for SqlQueries {
         self.snapshot(|reader| {
             // People first, each on the revision that holds, then keys: no join of all with all.
             static SQL: LazyLock<String> = LazyLock::new(|| {
-                let [name, email, company] = ["p.name", "p.email", "p.company"].map(|it| window::like(it, 2));
+                let [name, email, company] =
+                    ["p.name", "p.email", "p.company"].map(|it| window::like(it, 2));
                 let key = window::like("external_key", 2);
                 format!(
                     "SELECT p.account_id AS id FROM account_person p WHERE p.tenant = ?1 \
