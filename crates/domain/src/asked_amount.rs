@@ -13,7 +13,21 @@ pub fn asked_currency(
     let currency = asked.or(of_account).ok_or_else(|| {
         Rejection::invalid("currency", "should not be null: neither request nor account has one")
     });
-    currency?.in_use("currency")
+    in_use("currency", currency?)
+}
+
+/// The currency of what begins; what began in a retired one goes on.
+///
+/// # Errors
+/// The refusal of `field` where it is retired, with its successor.
+pub fn in_use(field: &str, currency: Currency) -> Result<Currency, Rejection> {
+    match currency.successor() {
+        None => Ok(currency),
+        Some(successor) => Err(Rejection::InvalidParameter {
+            field: field.to_owned(),
+            reason: format!("{currency} is retired: {successor} is its successor"),
+        }),
+    }
 }
 
 /// Reads an amount that must be there and above zero.

@@ -4,8 +4,6 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::Rejection;
-
 /// When the list was published that [`LISTED`] follows.
 pub const LIST_PUBLISHED: &str = "2026-01-01";
 
@@ -34,20 +32,6 @@ impl Currency {
     #[must_use]
     pub fn successor(self) -> Option<Self> {
         Self::parse(retired(self.code())?)
-    }
-
-    /// The refusal of what would begin in a retired currency. What began in it goes on.
-    ///
-    /// # Errors
-    /// `field` with the successor.
-    pub fn in_use(self, field: &str) -> Result<Self, Rejection> {
-        match self.successor() {
-            None => Ok(self),
-            Some(successor) => Err(Rejection::InvalidParameter {
-                field: field.to_owned(),
-                reason: format!("{self} is retired: {successor} is its successor"),
-            }),
-        }
     }
 
     /// Whether Kill Bill has the currency: its Java client fails to read a page with any other.
@@ -221,7 +205,6 @@ mod tests {
                 (currency.decimals().to_string(), currency.successor()),
                 (decimals.into(), None)
             );
-            assert_eq!(currency.in_use("currency"), Ok(currency));
         }
         assert!(LISTED.iter().copied().eq(listed.map(|(code, _)| code)));
     }
@@ -272,9 +255,6 @@ mod tests {
             ["BYR", "ITL", "LTL", "MRO", "STD", "VEF", "ANG"].map(decimals),
             [0, 0, 2, 2, 2, 2, 2]
         );
-        let refused = Currency::parse("ANG").unwrap().in_use("currency").unwrap_err();
-        let reason = "ANG is retired: XCG is its successor".to_owned();
-        assert_eq!(refused, Rejection::InvalidParameter { field: "currency".to_owned(), reason });
     }
 
     #[test]

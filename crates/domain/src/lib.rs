@@ -66,7 +66,7 @@ pub mod usage;
 pub mod webhook;
 
 pub use account::{Account, Person};
-pub use asked_amount::{asked_currency, positive_amount};
+pub use asked_amount::{asked_currency, in_use, positive_amount};
 pub use command::{Command, Idempotency, Request};
 pub use context::{Done, GatewaySettings, Sequences, Settings, Stamp};
 pub use currency::{Currency, LIST_PUBLISHED};

@@ -10,7 +10,7 @@ use domain::{PaymentId, Rejection};
 use engine::access::AccessError;
 use engine::{Reason, Unavailable};
 use http::header::{ALLOW, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
 use web::BodyError;
@@ -19,8 +19,10 @@ use web::refusal_log::Why;
 
 use self::rejection::invalid_parameter;
 pub(crate) use self::rejection::{no_such_payment, no_tag_definition};
-use crate::payments::response::PAYMENT;
 use crate::reply::{empty, json};
+
+/// Names the payment of a request that did not succeed, also where Kill Bill sends no `Location`.
+pub(crate) const PAYMENT: HeaderName = HeaderName::from_static("x-faregate-payment");
 
 /// Java's class names, which some clients use to distinguish errors.
 pub(crate) mod class {

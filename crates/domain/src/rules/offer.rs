@@ -12,7 +12,7 @@ use crate::offer::{
 };
 use crate::reply::{EntitlementReply, Outcome};
 use crate::state::State;
-use crate::{Accepted, AmountMinor, EntitlementRejection as R, Rejection, Reply, Revision};
+use crate::{Accepted, AmountMinor, EntitlementRejection as R, Rejection, Reply, Revision, in_use};
 
 pub(crate) fn put_feature(state: &State, it: &PutFeature, cx: &mut Context) -> Outcome {
     check_key("key", &it.key)?;
@@ -109,7 +109,7 @@ fn check_terms(it: &OfferTerms) -> Result<(), Rejection> {
     }
     // One that is withdrawn is bought no more.
     if let Some(price) = it.price.filter(|_| !it.withdrawn) {
-        price.currency.in_use("price")?;
+        in_use("price", price.currency)?;
     }
     if !(1..=FEATURES_PER_OFFER_MAX).contains(&it.features.len()) {
         return Err(Rejection::invalid("features", "should be 1 to 100"));

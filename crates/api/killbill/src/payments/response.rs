@@ -2,15 +2,12 @@
 
 use domain::payment::TransactionStatus;
 use domain::{PaymentReply, PaymentResult, Reply};
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 use utoipa::IntoResponses;
 
 use crate::call::{Call, unexpected};
 use crate::error::{ErrorJson, Failure, HandlerResult, Problem, RETRY_AFTER_UNKNOWN, class, code};
 use crate::reply;
-
-/// Names the payment of a request that did not succeed, also where Kill Bill sends no `Location`.
-pub(crate) const PAYMENT: HeaderName = HeaderName::from_static("x-faregate-payment");
 
 /// What a request that makes a transaction may be answered. `openapi` adds the headers.
 #[derive(IntoResponses)]
@@ -153,6 +150,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::error::PAYMENT;
 
     #[test]
     fn an_amount_that_the_gateway_does_not_take_is_the_clients() {
