@@ -170,8 +170,10 @@ async fn write<R: Future<Output = anyhow::Result<()>>>(
         target.bring_definitions(definitions, report).await?;
     }
     let target = target.map(Arc::new);
-    let (sender, mut found) = mpsc::channel::<Result<Found, import::Error>>(FOUND_MAX);
+    let (sender, found) = mpsc::channel::<Result<Found, import::Error>>(FOUND_MAX);
     let writing = async {
+        // It ends with the writing: the source would wait for room for ever.
+        let mut found = found;
         let mut running: JoinSet<anyhow::Result<Outcome>> = JoinSet::new();
         while let Some(found) = found.recv().await {
             match (found, &target) {

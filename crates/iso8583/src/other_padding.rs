@@ -66,11 +66,15 @@ fn other_padding(field: &Field<'_>) -> Option<OtherPadding> {
         .then_some(OtherPadding { field: field.number, pad })
 }
 
-/// Whether the digits in front of a separator end in the right check digit.
+/// Whether the digits in front of a separator are a card number's with the right check digit. None begins with 0,
+/// which a check digit does not tell from the number behind it.
 fn has_check_digit(halves: &[u8]) -> bool {
     let digits = halves.iter().position(|half| coding::bcd_character(*half) == b'=');
     let digits = &halves[..digits.unwrap_or(halves.len())];
-    if !CARD_NUMBER_DIGITS.contains(&digits.len()) || digits.iter().any(|digit| *digit > 9) {
+    let is_number = CARD_NUMBER_DIGITS.contains(&digits.len())
+        && digits.first() != Some(&0)
+        && digits.iter().all(|digit| *digit <= 9);
+    if !is_number {
         return false;
     }
     let doubled = |digit: u8| if digit < 5 { digit * 2 } else { digit * 2 - 9 };

@@ -22,9 +22,9 @@ use web::headers::has_idempotency_key;
 use crate::KillBillApi;
 use crate::error::{Failure, Problem, class, code};
 use crate::json::{Json, parse, parse_uuid};
+use crate::media_types::Gives;
 use crate::reply;
 use crate::request::{self, Query, RequestIdentity};
-use crate::route::Gives;
 
 /// When a request may be sent again with its idempotency key.
 const RETRY_AFTER_IN_PROGRESS: Duration = Duration::from_secs(1);

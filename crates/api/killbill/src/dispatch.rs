@@ -24,9 +24,10 @@ use crate::KillBillApi;
 use crate::call::Call;
 use crate::error::{Failure, TENANT_HEADERS_MISSING, class, code};
 use crate::log::RequestLog;
+use crate::media_types::{Gives, Takes};
 use crate::reply::empty;
 use crate::request::{self, API_KEY, API_SECRET, REQUEST_ID};
-use crate::route::{Credentials, Gives, Resource, ResponseFuture, Route, RouteMatch, Takes};
+use crate::route::{Credentials, Resource, ResponseFuture, Route, RouteMatch};
 
 /// Serves a request to one resource.
 pub(crate) async fn serve(

@@ -30,6 +30,7 @@ mod gateway_notifications;
 mod hosted_form;
 mod json;
 mod log;
+mod media_types;
 mod metrics;
 mod node_commands;
 mod objects;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use http::Method;
 
+use crate::media_types::{Gives, Takes};
 use crate::payments::{combo, follow_up, read as payment_reads, retries};
 use crate::request::Audited;
-use crate::route::{Credentials, Gives, Handler, Resource, Route, Takes};
+use crate::route::{Credentials, Handler, Resource, Route};
 use crate::unserved::UNSERVED;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, caches, catalog,
