@@ -322,6 +322,10 @@ fn rejections_of_accounts() {
         }),
         expect![[r#"{"Account":{"TagNotApplicable":{"name":"x","on":"Payment"}}}"#]],
     );
+}
+
+#[test]
+fn rejections_of_payment_methods() {
     check(
         &Rejection::Account(AccountRejection::PaymentMethodNotFound { id: id(1) }),
         expect![[

@@ -210,12 +210,8 @@ impl Node {
         if has_doors {
             warn_of_missing_keys(config);
         }
-        let queue: Arc<dyn Queue> = match has_doors {
-            true => Arc::new(queue::front(config, &kafka)?),
-            false => Arc::new(queue::Nobody),
-        };
         let engine = Engine::front(FrontParts {
-            queue,
+            queue: queue_to_owners(config, &kafka, has_doors)?,
             queries: queries.clone(),
             gateways: core.gateways.clone(),
             clock: core.clock.clone(),
@@ -359,6 +355,18 @@ fn feed(
     }
     tasks.spawn(engine::accounts::follow(engine.clone(), audiences, tasks.until_stopped()));
     Ok(cache)
+}
+
+/// The queue that a front sends commands into; a processor without APIs sends none.
+fn queue_to_owners(
+    config: &Config,
+    kafka: &kafka::Settings,
+    has_doors: bool,
+) -> Result<Arc<dyn Queue>, Error> {
+    Ok(match has_doors {
+        true => Arc::new(queue::front(config, kafka)?),
+        false => Arc::new(queue::Nobody),
+    })
 }
 
 /// Where webhook deliveries are logged: in a file beside the database's, or in the server's tables.

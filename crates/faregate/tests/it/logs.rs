@@ -137,7 +137,7 @@ fn a_refusal_names_who_was_refused_what_whatever_flood_there_is_beside_it() {
         it["message"].as_str().is_some_and(|it| it.contains("refusals were not logged"))
     });
     let counted: u64 = counts.map(|it| it["refusals"].as_u64().unwrap()).sum();
-    assert_eq!(counted as usize, dropped, "{log}");
+    assert_eq!(counted, dropped as u64, "{log}");
     let changed = lines.iter().filter(|it| it["message"] == "rights or secrets were changed");
     let objects: Vec<_> = changed.map(|it| it["object"].as_str().unwrap()).collect();
     assert!(objects.contains(&"user joe"), "{objects:?}");
