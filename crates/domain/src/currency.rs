@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// When the list was published that [`LISTED`] follows.
+/// When the list was published that the table of listed codes follows.
 pub const LIST_PUBLISHED: &str = "2026-01-01";
 
 /// A currency: of ISO 4217's list one, retired since 2002, or one that Kill Bill has besides.
