@@ -63,6 +63,10 @@ impl FollowerQueries for SqlQueries {
 
     fn journal_heads_at(&self) -> Result<Option<Timestamp>, StoreError> {
         self.read(|reader| {
+            // The first processor of a cluster makes the tables.
+            if !reader.is_ours()? {
+                return Ok(None);
+            }
             let sql =
                 "SELECT at_us FROM journal WHERE seq > ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1";
             let mut latest = None;
