@@ -160,7 +160,8 @@ fn cluster_books_what_the_gateway_says_and_not_what_a_front_does() {
     program.state().about =
         json!({ "paymentId": "0192aabb-ccdd-7000-8000-000000000001", "outcome": stranger });
     let path = "/1.0/kb/paymentGateways/notification/acme";
-    assert_eq!(other.send("POST", path, Some(b"order 8")).status, 200);
+    // It may be one of after the backup that was restored: it has to come again.
+    assert_eq!(other.send("POST", path, Some(b"order 8")).status, 503);
     assert_eq!(program.state().inquiries, asked, "about nothing that is known");
     // Many at once are few inquiries.
     program.state().about = json!({
