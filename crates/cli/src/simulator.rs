@@ -36,7 +36,7 @@ pub fn run(args: Args) -> Result<(), Error> {
         if !address.ip().is_loopback() {
             tracing::warn!(
                 %address,
-                "the simulated gateway listens beyond this machine: whoever reaches it can charge, refund and read \
+                "the simulated gateway listens beyond this machine: each client that reaches it can charge, refund and read \
                  its transactions, without credentials"
             );
         }

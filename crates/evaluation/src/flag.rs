@@ -95,7 +95,7 @@ impl CompiledFlag {
         self.changed_at_ms
     }
 
-    /// Whether it has one value, whoever the user is: it is off, or everybody falls through to one variation.
+    /// Whether it has one value, for every user: it is off, or everybody falls through to one variation.
     #[must_use]
     pub fn is_same_for_all(&self) -> bool {
         !self.flag.is_enabled

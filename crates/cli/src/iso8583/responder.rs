@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if !address.ip().is_loopback() {
             tracing::warn!(
                 %address,
-                "it listens beyond this machine: whoever reaches it gets every request approved"
+                "it listens beyond this machine: each client that reaches it gets its requests approved"
             );
         }
         serve::say(&format!("listening on {address}"));

@@ -23,7 +23,7 @@ const DUE_MAX: usize = 1_024;
 const READ_INTERVAL: Duration = Duration::from_millis(20);
 /// The interval of reads of due deliveries.
 const DUE_INTERVAL: Duration = Duration::from_millis(250);
-/// The maximum number of ended deliveries that a read of due ones is told of. Further ones may be made twice.
+/// The maximum number of ended deliveries that a read of due ones skips. Further ones may be made twice.
 const ENDED_MAX: usize = 65_536;
 /// The delay of a retry after a failure of the store.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(200);
