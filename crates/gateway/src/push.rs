@@ -21,6 +21,7 @@ mod body;
 mod delayed;
 pub mod endpoint;
 pub mod event;
+mod failing;
 mod follower;
 mod lanes;
 mod open_rows;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::native::{account, purchase};
-use crate::process::{Launch, Server};
+use crate::process::{Launch, Server, eventually};
 
 /// The lines of a log in JSON.
 fn lines(log: &str) -> Vec<Value> {
@@ -174,4 +174,24 @@ fn refused_logins_and_changes_of_rights_leave_a_line() {
     for secret in ["hunter2", "right", "wrong"] {
         assert!(!log.contains(&format!("\"{secret}\"")), "{secret}: {log}");
     }
+}
+
+#[test]
+fn a_callback_that_receives_nothing_is_one_line() {
+    let server = Server::start();
+    let client = server.tenant();
+    // Nobody listens there.
+    let callback = "/1.0/kb/tenants/registerNotificationCallback?cb=http://127.0.0.1:9/";
+    assert_eq!(client.send("POST", callback, None).status, 201);
+    account(&client, "__EXTERNAL_PAYMENT__");
+    eventually("three tries", || {
+        let tries = client.get("/v1/webhooks/deliveries?status=failed").json();
+        (tries["deliveries"].as_array().unwrap().len() >= 3).then_some(())
+    });
+    let (_, log) = server.stop();
+    let lines: Vec<&str> =
+        log.lines().filter(|it| it.contains("does not reach a webhook endpoint")).collect();
+    assert_eq!(lines.len(), 1, "{log}");
+    assert!(lines[0].contains("endpoint=callback"), "{lines:?}");
+    assert!(lines[0].contains("Connection refused"), "{lines:?}");
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use domain::entitlement::EntitledFeature;
 use domain::payment::TransactionStatus;
 use domain::purchase::PurchaseStatus;
-use domain::{AccountId, Currency, Event, PaymentId, Seq, TransactionId};
+use domain::{AccountId, Currency, Event, PaymentId, Seq, TransactionId, WebhookEndpointId};
 use engine::entitlements::value_json;
 use engine::ports::{CALLBACK, JournalRow};
 use engine::time::rfc3339;
@@ -252,9 +252,7 @@ fn data(event: &Event) -> Value {
             json!({ "key": key })
         }
         Event::WebhookEndpointDisabled { endpoint, reason } => {
-            let id =
-                if *endpoint == CALLBACK { "callback".to_owned() } else { endpoint.to_string() };
-            json!({ "endpointId": id, "reason": reason.name() })
+            json!({ "endpointId": endpoint_name(*endpoint), "reason": reason.name() })
         }
         Event::EnvironmentChanged { environment } => json!({ "environmentId": environment }),
         Event::DefinitionsChanged { environment, version } => {
@@ -403,6 +401,11 @@ const fn status_name(status: TransactionStatus) -> &'static str {
         TransactionStatus::PluginFailure => "PLUGIN_FAILURE",
         TransactionStatus::Unknown => "UNKNOWN",
     }
+}
+
+/// An endpoint's id; Kill Bill's callback has none.
+pub(super) fn endpoint_name(endpoint: WebhookEndpointId) -> String {
+    if endpoint == CALLBACK { "callback".to_owned() } else { endpoint.to_string() }
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout
 use super::body::body;
 use super::delayed::Delayed;
 use super::endpoint::Format;
-use super::event::{EventOfRow, event_id, event_of, events_of, sequence};
+use super::event::{EventOfRow, endpoint_name, event_id, event_of, events_of, sequence};
+use super::failing::FailingEndpoints;
 use super::lanes::{Admission, Destination, EndpointResponse, Job, Lanes, Now, Origin};
 use super::open_rows::{OpenRow, OpenRows};
 use super::options::{FOLLOWER, Options};
@@ -103,6 +104,7 @@ struct Follower {
     unwritten_firsts: usize,
     in_progress: InProgress,
     backlogged_since: Option<Instant>,
+    failing: FailingEndpoints,
     /// Takes what is logged, where anything is.
     log: Option<mpsc::Sender<DeliveryTry>>,
 }
@@ -209,6 +211,7 @@ impl Follower {
             unwritten_firsts: 0,
             in_progress: InProgress::default(),
             backlogged_since: None,
+            failing: FailingEndpoints::default(),
             log: options.log,
             engine: engine.clone(),
         }
@@ -449,7 +452,7 @@ impl Follower {
         let Some(delay) = delay else {
             tracing::warn!(
                 tenant = job.tenant.0,
-                endpoint = %job.id.endpoint,
+                endpoint = %endpoint_name(job.id.endpoint),
                 event = event_id(job.id.seq, job.id.ordinal),
                 reason,
                 "an event is not delivered after the last attempt"
@@ -457,6 +460,15 @@ impl Follower {
             return self.give_up(job, target, posted, reason);
         };
         count("failed");
+        if self.failing.is_news((job.tenant, job.id.endpoint), Instant::now()) {
+            tracing::warn!(
+                tenant = job.tenant.0,
+                endpoint = %endpoint_name(job.id.endpoint),
+                event = event_id(job.id.seq, job.id.ordinal),
+                reason,
+                "an event does not reach a webhook endpoint, and is sent again later; GET /v1/webhooks/deliveries lists each try"
+            );
+        }
         let pause = posted.and_then(|it| it.response.as_ref()?.retry_after);
         let delay = pause.unwrap_or_default().max(*delay);
         if posted.is_some() {
