@@ -950,20 +950,37 @@ def reconciliation_finds_what_differs(kb, stripe):
     assert before["booked"] and before["fees"]["USD"] > 0, before
     intent = last(payment)["firstPaymentReferenceId"]
     stripe.post("/v1/refunds", {"payment_intent": intent, "amount": "100"}, form=True)
-    lost = {"amount": "700", "currency": "usd", "payment_method": "pm_card_visa", "confirm": "true",
-            "capture_method": "automatic",
-            "automatic_payment_methods[enabled]": "true", "automatic_payment_methods[allow_redirects]": "never",
-            **{f"metadata[{it}]": str(uuid.uuid4()) for it in ("faregate-payment", "faregate-transaction")},
-            "metadata[faregate-tenant]": kb.ask("GET", "/tenants?apiKey=shop")[1]["tenantId"]}
-    stripe.post("/v1/payment_intents", lost, form=True)
+    unbooked(kb, stripe)
     # What nobody of ours made is not ours to miss.
-    stripe.post("/v1/payment_intents", {it: lost[it] for it in lost if not it.startswith("metadata")}, form=True)
+    stripe.post("/v1/payment_intents", CHARGE, form=True)
     after = reconciled(kb)
     same((len(after["differences"]), after["others"] - before["others"]), (2, 1), after)
     refund = f"payment {payment['paymentId']} refund re_", ": 100 USD at the gateway, nothing in the store; fee 0 USD"
     charge = " charge ch_", ": 700 USD at the gateway, nothing in the store; fee "
     for parts in (refund, charge):
         assert any(all(part in it for part in parts) for it in after["differences"]), after
+
+
+CHARGE = {"amount": "700", "currency": "usd", "payment_method": "pm_card_visa", "confirm": "true",
+          "capture_method": "automatic",
+          "automatic_payment_methods[enabled]": "true", "automatic_payment_methods[allow_redirects]": "never"}
+
+
+def unbooked(kb, stripe):
+    """Charges for the tenant what its books do not have, as after the restore of a backup."""
+    ids = {it: str(uuid.uuid4()) for it in ("faregate-payment", "faregate-transaction")}
+    ids["faregate-tenant"] = kb.ask("GET", "/tenants?apiKey=shop")[1]["tenantId"]
+    intent = CHARGE | {f"metadata[{name}]": value for name, value in ids.items()}
+    return stripe.post("/v1/payment_intents", intent, form=True)
+
+
+def an_event_about_what_a_restored_backup_lacks_comes_again(kb, stripe):
+    intent = unbooked(kb, stripe)
+    event = {"id": "evt_1", "object": "event", "type": "payment_intent.succeeded",
+             "data": {"object": {"object": "payment_intent", "id": intent["id"]}}}
+    same(notify(kb, event), 503, intent)
+    payment = intent["metadata"]["faregate-payment"]
+    assert any("is not in the database" in line and payment in line for line in kb.log().splitlines()), payment
 
 
 def reconciled(kb):
@@ -1241,6 +1258,7 @@ CHECKS = [
     a_lost_refund_and_a_lost_capture_are_asked_about,
     a_refund_that_fails_later_is_notified,
     only_signed_events_are_believed,
+    an_event_about_what_a_restored_backup_lacks_comes_again,
     a_dispute_is_charged_back_and_reversed_when_it_is_won,
     a_dispute_that_is_lost_stays_charged_back,
     partial_and_repeated_disputes_are_booked,

@@ -167,7 +167,11 @@ impl Api<'_> {
         }
         let sent = self.host.send((request, body), self.deadline, ANSWER_BYTES_MAX).await;
         let answer = sent.map_err(|error| match error {
-            SendError::NotSent(reason) => Trouble::NotSent(format!("Stripe: {reason}")),
+            SendError::NotSent(reason) => Trouble::NotSent(format!(
+                "Stripe was not reached at {}: {reason}; is there a way to it from this server, and is \
+                 gateway.stripe.base_url right?",
+                self.host.authority()
+            )),
             SendError::Unknown(reason) => Trouble::Unknown(format!("Stripe: {reason}")),
         })?;
         read(answer.status(), answer.body())
