@@ -13,9 +13,19 @@ pub struct Format {
     /// A built-in format, or a file: .toml, .json, or .xml as jPOS has it
     #[arg(long, value_name = "P", default_value = "iso87a")]
     packager: String,
-    /// Check only what is needed to find the fields, as jPOS does
-    #[arg(long)]
+    /// How strictly messages are checked; lenient: only what is needed to find the fields, as jPOS does
+    #[arg(long, value_enum, value_name = "V", default_value = "strict")]
+    validation: HowStrictly,
+    /// The same as --validation lenient
+    #[arg(long, conflicts_with = "validation")]
     lenient: bool,
+}
+
+/// The validation by its name on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum HowStrictly {
+    Strict,
+    Lenient,
 }
 
 /// How messages are framed on a connection.
@@ -33,7 +43,8 @@ impl Format {
     /// If no packager has this name, or its file is invalid.
     pub fn packager(&self) -> anyhow::Result<Packager> {
         let packager = packager(&self.packager)?;
-        let validation = if self.lenient { Validation::Lenient } else { Validation::Strict };
+        let is_lenient = self.lenient || self.validation == HowStrictly::Lenient;
+        let validation = if is_lenient { Validation::Lenient } else { Validation::Strict };
         Ok(packager.with_validation(validation))
     }
 

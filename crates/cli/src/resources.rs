@@ -154,6 +154,15 @@ impl Request {
         matches!(self, Self::List { .. } | Self::FindPayments | Self::Events { follows: false, .. })
     }
 
+    /// Whether it is a list that is shown from its end.
+    const fn is_newest_first(&self) -> bool {
+        matches!(
+            self,
+            Self::List { rows: Rows::Newest | Rows::NewestNamed(_), .. }
+                | Self::Events { follows: false, .. }
+        )
+    }
+
     /// Whether the server takes a key that makes it repeatable: Kill Bill's API, for each `POST`, grants and purchases.
     fn is_repeatable(&self) -> bool {
         match self {
@@ -367,7 +376,7 @@ fn command(resource: &Resource) -> Command {
                 "Print the credentials for a shell, which takes them by eval \"$(faregate tenants ... --export)\"",
             ));
         }
-        if let Request::List { rows: Rows::Newest | Rows::NewestNamed(_), .. } = action.request {
+        if action.request.is_newest_first() {
             let before = Arg::new(BEFORE).long(BEFORE).value_name("ID");
             command = command.arg(before.help("Show the rows after the one with this id"));
         }
@@ -457,11 +466,12 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
             }
         }
         Request::Events { path, columns, follows } => {
-            let limit = matches.try_get_one("limit").ok().flatten().copied();
-            match (follows, Window::of(limit.unwrap_or_default())) {
-                (true, _) => events::tail(&mut remote, (path, columns), server.json).await?,
-                (false, window) => {
-                    events::newest(&mut remote, (path, columns), window, server.json).await?;
+            let of = (*path, *columns);
+            match follows {
+                true => events::tail(&mut remote, of, server.json).await?,
+                false => {
+                    let window = window(columns, matches);
+                    events::newest(&mut remote, of, window, server.json).await?;
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hyper::Method;
 use serde_json::Value;
 
-use super::lists::Window;
+use super::lists::{Window, no_row};
 use super::{Action, Field, Operand, Request, Resource, shown};
 use crate::output;
 use crate::remote::{Remote, Scope};
@@ -76,30 +76,41 @@ const PATH: &str = "/v1/events";
 /// Prints the newest events.
 ///
 /// # Errors
-/// If the server cannot be reached or refuses.
+/// If the server cannot be reached or refuses, or no event is the one that those wanted come before.
 pub(super) async fn newest(
     remote: &mut Remote,
     of: (&str, &[(&str, &str)]),
     window: Window<'_>,
     json: bool,
 ) -> anyhow::Result<()> {
-    let (mut before, mut printed) = ("last".to_owned(), 0);
+    let (mut next, mut printed) = ("last".to_owned(), 0);
+    // The event that those wanted come before, until it was passed.
+    let mut sought = window.before.map(|(_, id)| id);
     loop {
-        let wanted = (window.limit - printed).min(PAGE_MAX);
-        let path = format!("{}?limit={wanted}&before={before}", of.0);
+        let left = window.limit - printed;
+        let wanted = if sought.is_some() { PAGE_MAX } else { left.min(PAGE_MAX) };
+        let path = format!("{}?limit={wanted}&before={next}", of.0);
         let page: Value = remote.get(&path).await?.json()?;
-        let events = page["events"].as_array().map_or(&[][..], Vec::as_slice);
+        let mut events = page["events"].as_array().map_or(&[][..], Vec::as_slice);
+        if let Some(id) = sought {
+            let at = events.iter().position(|it| it["id"] == id);
+            events = at.map_or(&[], |at| &events[at + 1..]);
+            sought = sought.filter(|_| at.is_none());
+        }
         // A page has all events of its last row of the journal.
-        let events = &events[..events.len().min(wanted)];
+        let has_more = events.len() > left || page["more"] == true;
+        let events = &events[..events.len().min(left)];
         print_events(of.1, events, printed == 0, json);
         printed += events.len();
-        before = page["next"].as_str().unwrap_or_default().to_owned();
-        if page["more"] != true {
-            return Ok(());
-        }
-        if printed == window.limit {
-            eprintln!("there are more: --limit N shows N of them, --limit 0 all");
-            return Ok(());
+        page["next"].as_str().unwrap_or_default().clone_into(&mut next);
+        match sought {
+            Some(id) if !has_more => return Err(no_row(id)),
+            None if !has_more => return Ok(()),
+            None if printed == window.limit => {
+                eprintln!("there are more: --limit N shows N of them, --limit 0 all");
+                return Ok(());
+            }
+            Some(_) | None => {}
         }
     }
 }

@@ -78,7 +78,7 @@ fn has_id(row: &RawValue, (at, id): (&str, &str)) -> anyhow::Result<bool> {
     Ok(find(&row, at).is_some_and(|it| it == id))
 }
 
-fn no_row(id: &str) -> anyhow::Error {
+pub(super) fn no_row(id: &str) -> anyhow::Error {
     anyhow::anyhow!("--before {id}: no row of the list has this id")
 }
 

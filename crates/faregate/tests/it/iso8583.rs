@@ -72,16 +72,23 @@ fn a_file_is_not_taken_for_a_message() {
 fn a_card_number_with_the_other_padding_is_warned_of() {
     let warning = "field 2: the check digit of the card number (Luhn) is wrong, and right with \
                    `pad = \"left\"`";
-    let read = |number: &str| {
+    let read_by = |validation: &[&str], number: &str| {
         let message = format!("02004000000000000000{number}");
-        let output = run(&["iso8583", "decode", "--packager", "iso87b", &message]);
+        let decode = ["iso8583", "decode", "--packager", "iso87b", &message];
+        let output = run(&[&decode[..], validation].concat());
         let errors = String::from_utf8(output.stderr).unwrap();
         assert!(!errors.contains("7828224631") && !errors.contains("7144963539"), "{errors}");
         (output.status.code(), errors)
     };
+    let read = |number: &str| read_by(&[], number);
     // Its last half byte is no padding, which is refused.
-    let (code, errors) = read("150378282246310005");
+    let refused = "150378282246310005";
+    let (code, errors) = read(refused);
     assert!(code == Some(1) && errors.contains(warning), "{errors}");
+    assert_eq!(read_by(&["--validation", "strict"], refused), (code, errors));
+    let lenient = read_by(&["--lenient"], refused);
+    assert_eq!(lenient, (Some(0), format!("warning: {warning}\n")));
+    assert_eq!(read_by(&["--validation", "lenient"], refused), lenient);
     // Its last half byte could be one: it is the number of another card.
     assert_eq!(read("150371449635390040"), (Some(0), format!("warning: {warning}\n")));
     assert_eq!(read("153714496353900400"), (Some(0), String::new()));

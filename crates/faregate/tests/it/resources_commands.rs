@@ -397,6 +397,13 @@ fn events_are_printed_as_they_are_committed() {
     let reversed: Vec<&str> = oldest_first.map(|it| it["id"].as_str().unwrap()).collect();
     assert_eq!(newest_first, reversed);
     assert_eq!(ids(&["--limit", "1"]), newest_first[..1]);
+    let before = &newest_first[1];
+    assert_eq!(ids(&["--before", before, "--limit", "0"]), newest_first[2..]);
+    assert_eq!(ids(&["--before", before, "--limit", "1"]), newest_first[2..3]);
+    assert_eq!(ids(&["--before", newest_first.last().unwrap()]), [""; 0]);
+    let (code, said) = tenant.run(&["events", "ls", "--before", "evt_1"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("--before evt_1: no row of the list has this id"), "{said}");
     let pages = client.get("/v1/events?before=last&limit=1").json();
     let next = pages["next"].as_str().unwrap();
     let second = client.get(&format!("/v1/events?before={next}&limit=1")).json();
