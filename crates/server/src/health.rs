@@ -1,7 +1,6 @@
 //! `/health/live` and `/health/ready`: for load balancers and orchestrators. They answer from
 //! memory, so that they answer at once whatever the load is.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,8 +15,9 @@ use engine::{CHECK_AGE_MAX, Engine, Progress, Reason};
 use feature_flags::FlagCache;
 use http::StatusCode;
 use killbill::Rotation;
-use serde_json::json;
+use serde::Serialize;
 use tokio::sync::watch;
+use utoipa::ToSchema;
 
 use crate::background::until;
 use crate::disk::{Disk, gauge_degraded};
@@ -136,10 +136,8 @@ impl Health {
 
     /// 200; `degraded` names what is not served, `warning` what is set up dangerously.
     fn well(&self, status: &'static str) -> Response {
-        let fields =
-            [("status", Some(status)), ("degraded", self.degraded()), ("warning", self.warning)];
-        let body = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        Json(body.collect::<BTreeMap<_, _>>()).into_response()
+        let (degraded, warning) = (self.degraded(), self.warning);
+        Json(HealthView { status, degraded, warning }).into_response()
     }
 
     fn failure(&self) -> Option<NotReady> {
@@ -196,10 +194,32 @@ const fn failure(checked: Result<(), Reason>) -> Option<NotReady> {
     }
 }
 
+/// How a process is that answers.
+#[derive(Serialize, ToSchema)]
+pub struct HealthView {
+    /// `live` or `ready`.
+    status: &'static str,
+    /// That the disk is full: reads are served, and writes are refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    degraded: Option<&'static str>,
+    /// Names a dangerous configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<&'static str>,
+}
+
+/// Why requests cannot be taken.
+#[derive(Serialize, ToSchema)]
+pub struct UnreadyView {
+    /// `not ready`
+    status: &'static str,
+    /// Why, in a word.
+    reason: &'static str,
+}
+
 /// `GET /health/live`: the process answers.
 #[utoipa::path(get, path = "/health/live", tag = "Operations", operation_id = "operations_live",
     summary = "Whether the process answers",
-    responses((status = 200, description = "It does; with degraded, the disk is full and writes are refused; warning names a dangerous configuration")), security(()))]
+    responses((status = 200, description = "It does", body = HealthView)), security(()))]
 pub async fn live(State(health): State<Health>) -> Response {
     health.well("live")
 }
@@ -208,13 +228,13 @@ pub async fn live(State(health): State<Health>) -> Response {
 #[utoipa::path(get, path = "/health/ready", tag = "Operations", operation_id = "operations_ready",
     summary = "Whether requests can be taken",
     responses(
-        (status = 200, description = "They can; with degraded, the disk is full, reads are served and writes are refused; warning names a dangerous configuration"),
-        (status = 503, description = "Stopping, out of rotation, the core does not answer or makes no progress, or the feature flags are not read yet")), security(()))]
+        (status = 200, description = "They can", body = HealthView),
+        (status = 503, description = "Stopping, out of rotation, the core does not answer or makes no progress, or the feature flags are not read yet", body = UnreadyView)), security(()))]
 pub async fn ready(State(health): State<Health>) -> Response {
     match health.failure() {
         None => health.well("ready"),
         Some(failure) => {
-            let body = json!({ "status": "not ready", "reason": failure.label() });
+            let body = UnreadyView { status: "not ready", reason: failure.label() };
             (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
         }
     }

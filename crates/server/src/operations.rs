@@ -16,7 +16,7 @@ use secrets::token_file::{self, Token};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use web::problem::BEARER_CHALLENGE;
+use web::problem::{BEARER_CHALLENGE, ProblemBody};
 use web::{NetworkPermits, Problem};
 
 use crate::error::Error;
@@ -77,8 +77,9 @@ pub struct Guarded {
 #[utoipa::path(get, path = "/metrics", tag = "Operations", operation_id = "operations_scrape",
     summary = "Metrics in Prometheus' text format, at most a second old",
     responses(
-        (status = 200, description = "The metrics", content_type = "text/plain"),
-        (status = 401, description = "Without the token of `metrics.token` in the data directory")),
+        (status = 200, description = "The metrics", body = String, content_type = "text/plain"),
+        (status = 401, description = "Without the token of `metrics.token` in the data directory",
+            body = ProblemBody<'static>, content_type = "application/problem+json")),
     security(("metricsToken" = [])))]
 pub async fn scrape(State(guarded): State<Guarded>, headers: HeaderMap) -> Response {
     if web::headers::bearer(&headers).is_some_and(|given| guarded.token.is(given)) {

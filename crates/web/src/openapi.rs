@@ -47,6 +47,8 @@ pub struct Operation {
     status: &'static str,
     description: &'static str,
     response: Option<Body>,
+    /// The media type of a text that it is answered with.
+    text: Option<&'static str>,
 }
 
 impl Body {
@@ -88,6 +90,7 @@ impl Operation {
             status: "200",
             description: "Done",
             response: None,
+            text: None,
         }
     }
 
@@ -127,6 +130,12 @@ impl Operation {
         Self { response: Some(Body::of::<T>()), ..self }
     }
 
+    /// Is answered with a text of this media type.
+    #[must_use]
+    pub const fn answers_text(self, media_type: &'static str) -> Self {
+        Self { text: Some(media_type), ..self }
+    }
+
     /// The method and the path.
     #[must_use]
     pub const fn route(&self) -> (&HttpMethod, &'static str) {
@@ -151,7 +160,7 @@ impl Operation {
         id
     }
 
-    fn build(&self, tag: &str, errors: &[(&str, &str, Body)]) -> OperationBuilder {
+    fn build(&self, tag: &str, errors: &[Refusal<'_>]) -> OperationBuilder {
         let mut operation = OperationBuilder::new()
             .tag(tag)
             .operation_id(Some(self.id()))
@@ -179,10 +188,16 @@ impl Operation {
         if let Some(body) = self.response {
             response = response.content(JSON, body.content());
         }
+        if let Some(media_type) = self.text {
+            let text = Content::new(Some(Object::with_type(Type::String)));
+            response = response.content(media_type, text);
+        }
         operation = operation.response(self.status, response);
         for (status, description, body) in errors {
-            let response =
-                ResponseBuilder::new().description(*description).content(JSON, body.content());
+            let mut response = ResponseBuilder::new().description(*description);
+            if let Some(body) = body {
+                response = response.content(JSON, body.content());
+            }
             operation = operation.response(*status, response);
         }
         operation
@@ -199,10 +214,12 @@ fn parameter(name: &str, within: ParameterIn, description: Option<&str>) -> Para
         .schema(Some(Object::with_type(Type::String)))
 }
 
-/// The document of the routes under a tag; each may also be answered with the `errors`: a status, what
-/// it means, and the body.
+/// A status, what it means, and the body where there is one.
+pub type Refusal<'a> = (&'a str, &'a str, Option<Body>);
+
+/// The document of the routes under a tag; each may also be answered with the `errors`.
 #[must_use]
-pub fn document(tag: &str, operations: &[Operation], errors: &[(&str, &str, Body)]) -> OpenApi {
+pub fn document(tag: &str, operations: &[Operation], errors: &[Refusal<'_>]) -> OpenApi {
     let mut paths = Paths::new();
     let mut components = Components::new();
     for operation in operations {
@@ -215,7 +232,7 @@ pub fn document(tag: &str, operations: &[Operation], errors: &[(&str, &str, Body
         let bodies = [operation.request, operation.response];
         bodies.into_iter().flatten().for_each(|it| it.add_to(&mut components));
     }
-    errors.iter().for_each(|(_, _, body)| body.add_to(&mut components));
+    errors.iter().filter_map(|(_, _, body)| *body).for_each(|it| it.add_to(&mut components));
     OpenApiBuilder::new()
         .info(InfoBuilder::new().title(tag).version(env!("CARGO_PKG_VERSION")).build())
         .paths(paths)

@@ -27,7 +27,8 @@ static OFREP_OPERATIONS: [Operation; 3] = [
         .with_status("200", "The values; ETag names them")
         .answers::<OfrepEvaluations>(),
     Operation::get("/ofrep/v1/events/{channel}", "A stream of events: when to evaluate again")
-        .with_status("200", "A stream of text/event-stream"),
+        .with_status("200", "A stream")
+        .answers_text("text/event-stream"),
 ];
 
 static FEATBIT_OPERATIONS: [Operation; 5] = [
@@ -51,15 +52,18 @@ static FEATBIT_OPERATIONS: [Operation; 5] = [
         .answers::<FeatBitValues>(),
     Operation::new(Post, "/api/public/agent/register", "Registers a relay proxy by its name")
         .needs(FEATBIT)
-        .takes::<FeatBitAgent>(),
+        .takes::<FeatBitAgent>()
+        .with_status("200", "Its name")
+        .answers_text("text/plain"),
 ];
 
 /// The document of OFREP and of `/api/public`.
 #[must_use]
 pub fn openapi() -> OpenApi {
-    let errors = [("4XX", "Refused", Body::of::<OfrepError>())];
+    let errors = [("4XX", "Refused", Some(Body::of::<OfrepError>()))];
     let mut document_of_all = document("OFREP", &OFREP_OPERATIONS, &errors);
-    document_of_all.merge(document("FeatBit's SDKs", &FEATBIT_OPERATIONS, &[]));
+    let errors = [("401", "The secret is missing, unknown, expired or of another type", None)];
+    document_of_all.merge(document("FeatBit's SDKs", &FEATBIT_OPERATIONS, &errors));
     document_of_all
 }
 

@@ -1,12 +1,13 @@
 //! The OpenAPI document of this API.
 
 use http::Method;
-use utoipa::OpenApi;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::schema::{ArrayBuilder, Object, Type};
 use utoipa::openapi::security::SecurityRequirement;
-use utoipa::openapi::{Header, RefOr, Required, Response};
+use utoipa::openapi::{Content, Header, Ref, RefOr, Required, Response};
+use utoipa::{OpenApi, PartialSchema as _, ToSchema as _};
 
 use crate::payments::{combo, follow_up, read, retries};
 use crate::request::Audited;
@@ -194,7 +195,35 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
         let operation = item.and_then(|item| operation(item, &route.method));
         complete(operation.expect("every served route has a description"), route);
     }
+    let components = document.components.get_or_insert_default();
+    let unauthorized = (UnauthorizedJson::name().into_owned(), UnauthorizedJson::schema());
+    components.schemas.extend([unauthorized]);
     document
+}
+
+web::shapes! {
+    /// Why a caller may not: wrong credentials as the servlet container says it, or the exception for a
+    /// permission that is missing.
+    #[schema(rename_all = "camelCase")]
+    UnauthorizedJson {
+        message: String,
+        servlet: Option<String>,
+        url: Option<String>,
+        status: Option<String>,
+        class_name: Option<String>,
+        code: Option<i32>,
+        cause_class_name: Option<String>,
+        cause_message: Option<String>,
+        stack_trace: Option<Vec<String>>,
+    }
+}
+
+/// The answer to wrong credentials.
+fn unauthorized() -> Response {
+    let body = Content::new(Some(Ref::from_schema_name(UnauthorizedJson::name())));
+    let text =
+        "Wrong credentials, with an empty body where the user's are; or a permission is missing";
+    ResponseBuilder::new().description(text).content("application/json", body).build()
 }
 
 fn operation<'a>(item: &'a mut PathItem, method: &Method) -> Option<&'a mut Operation> {
@@ -234,19 +263,30 @@ fn complete(operation: &mut Operation, route: &Route) {
     }
     for parameter in parameters.iter_mut() {
         let RefOr::T(parameter) = parameter else { continue };
-        let of_name = PARAMETERS.iter().find(|(name, _)| *name == parameter.name);
+        let of_name = OF_METHODS.iter().filter(|_| route.path.contains("/paymentMethods"));
+        let of_name = of_name.chain(&PARAMETERS).find(|(name, _)| *name == parameter.name);
         if let (None, Some((_, text))) = (&parameter.description, of_name) {
             parameter.description = Some((*text).to_owned());
         }
     }
     parameters.extend(headers(route).into_iter().map(RefOr::T));
     let is_paged = has(parameters, "offset");
+    if !matches!(route.credentials, Credentials::None) {
+        let responses = &mut operation.responses.responses;
+        responses.insert("401".to_owned(), RefOr::T(unauthorized()));
+    }
     let makes_transaction = operation.responses.responses.contains_key("504");
     for (status, response) in &mut operation.responses.responses {
         let RefOr::T(response) = response else { continue };
         complete_response(response, status, is_paged, makes_transaction);
     }
 }
+
+/// What parameters mean on the routes of payment methods.
+const OF_METHODS: [(&str, &str); 1] = [(
+    "controlPluginName",
+    "A control plugin that there is: they decide about payments, not about methods; repeatable",
+)];
 
 /// Parameters that mean the same on every route.
 const PARAMETERS: [(&str, &str); 66] = [

@@ -408,6 +408,7 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
     responses((status = 204, description = "It is the default"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn set_default(call: Call) -> HandlerResult {
+    own_control_plugins(call.query())?;
     plugin_properties(call.query())?;
     let it = SetDefaultPaymentMethod {
         account: call.param_id("accountId")?,
@@ -430,6 +431,7 @@ pub(crate) async fn set_default(call: Call) -> HandlerResult {
         (status = 503, body = ErrorJson<'static>, description = "The gateway cannot be asked now")))]
 pub(crate) async fn refresh(call: Call) -> HandlerResult {
     let account: AccountId = call.param_id("accountId")?;
+    own_control_plugins(call.query())?;
     plugin_properties(call.query())?;
     let named = call.query().text("pluginName")?.filter(|name| !name.is_empty());
     let gateways: Vec<String> = match &named {
@@ -511,6 +513,7 @@ async fn add_unknown(
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn delete(call: Call) -> HandlerResult {
     let query = call.query();
+    own_control_plugins(query)?;
     plugin_properties(query)?;
     let even_if_default = query.flag("forceDefaultPmDeletion");
     let suspends = query.flag("deleteDefaultPmWithAutoPayOff");

@@ -106,8 +106,12 @@ static OPERATIONS: [Operation; 30] = [
 #[must_use]
 pub fn openapi() -> OpenApi {
     let errors = [
-        ("4XX", "Refused; invalid fields are in `detail`", Body::of::<UserError>()),
-        ("5XX", "Not served now; Retry-After where a retry may help", Body::of::<UserError>()),
+        ("4XX", "Refused; invalid fields are in `detail`", Some(Body::of::<UserError>())),
+        (
+            "5XX",
+            "Not served now; Retry-After where a retry may help",
+            Some(Body::of::<UserError>()),
+        ),
     ];
     document("Sign-up, SaaSOdoo's paths", &OPERATIONS, &errors)
 }

@@ -114,7 +114,8 @@ pub struct Resent {
         ("Last-Event-ID" = Option<String>, Header, description = "In place of `after`, of a stream: the last id that was received"),
     ),
     responses(
-        (status = 200, description = "The events, or a stream of text/event-stream", body = Events),
+        (status = 200, description = "The events, or a stream of them",
+            content((Events = "application/json"), (String = "text/event-stream"))),
         (status = 400, description = "A parameter is invalid"),
         (status = 403, description = "event:read is missing"),
         (status = 503, description = "16 streams of the tenant are open, or 256 in all"),

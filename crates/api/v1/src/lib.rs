@@ -74,13 +74,15 @@ pub struct Api {
 #[must_use]
 pub fn openapi() -> OpenApi {
     let mut document = routes().merge(installation_routes()).into_openapi();
+    document.merge(sign_up::openapi());
+    openapi::add_refusals(&mut document);
     let mut public = public_routes().into_openapi();
     for operation in public.paths.paths.values_mut().flat_map(openapi::operations) {
         operation.security = Some(vec![SecurityRequirement::default()]);
     }
     document.merge(public);
-    document.merge(sign_up::openapi());
     openapi::add_problems(&mut document);
+    openapi::open_parts(&mut document);
     openapi::remove_defaults(&mut document);
     document
 }

@@ -1,6 +1,7 @@
 //! Parameters and refusals that many routes of the OpenAPI document share.
 
 use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{Components, Content, OpenApi, Ref, RefOr};
 use utoipa::{IntoParams, IntoResponses, PartialSchema as _, ToSchema};
@@ -26,6 +27,43 @@ pub fn remove_defaults(document: &mut OpenApi) {
 pub fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     let methods = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
     methods.into_iter().filter_map(Option::as_mut)
+}
+
+/// Says of every operation that wrong credentials are refused, and so is what they do not permit.
+pub fn add_refusals(document: &mut OpenApi) {
+    let refusals = [
+        ("401", "The credentials are missing or wrong"),
+        ("403", "They do not permit it, or the tenant is switched off"),
+    ];
+    for operation in document.paths.paths.values_mut().flat_map(operations) {
+        for (status, description) in refusals {
+            let responses = &mut operation.responses.responses;
+            if !responses.contains_key(status) {
+                let response = ResponseBuilder::new().description(description).build();
+                responses.insert(status.to_owned(), RefOr::T(response));
+            }
+        }
+    }
+}
+
+/// Lets objects that are parts of others have the others' fields: a request may have no further ones, but an answer
+/// has them beside it.
+pub fn open_parts(document: &mut OpenApi) {
+    let Some(components) = &mut document.components else { return };
+    let mut parts = vec![];
+    for schema in components.schemas.values() {
+        let RefOr::T(Schema::AllOf(whole)) = schema else { continue };
+        let of_whole = whole.items.iter().filter_map(|it| match it {
+            RefOr::Ref(part) => part.ref_location.rsplit('/').next().map(str::to_owned),
+            RefOr::T(_) => None,
+        });
+        parts.extend(of_whole);
+    }
+    for part in parts {
+        if let Some(RefOr::T(Schema::Object(object))) = components.schemas.get_mut(&part) {
+            object.additional_properties = None;
+        }
+    }
 }
 
 /// Gives every error response without a body its body: a problem (RFC 9457).

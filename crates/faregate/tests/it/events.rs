@@ -44,6 +44,16 @@ impl Stream {
         Some(line)
     }
 
+    /// Reads to the end, which comes soon, and returns what came.
+    fn ends(&mut self, what: &str) -> String {
+        let begun = std::time::Instant::now();
+        // The last chunk: the connection is kept.
+        let rest = std::iter::from_fn(|| self.line().filter(|line| line != "0"));
+        let rest: Vec<String> = rest.collect();
+        assert!(begun.elapsed() < ENDS_WITHIN, "{what}: {:?}", begun.elapsed());
+        rest.join("\n")
+    }
+
     /// The next event.
     fn event(&mut self) -> Value {
         loop {
@@ -145,28 +155,62 @@ fn streams_end_with_the_user_the_secret_and_the_tenant_that_they_were_opened_wit
     let reader = admin.clone().user("reader", "right");
     let mut of_user = Stream::open(&reader, EVENTS);
     let mut of_admin = Stream::open(&admin, EVENTS);
-    let ends = |what: &str, stream: &mut Stream| {
-        let begun = std::time::Instant::now();
-        // The last chunk: the connection is kept.
-        while stream.line().is_some_and(|line| line != "0") {}
-        assert!(begun.elapsed() < ENDS_WITHIN, "{what}: {:?}", begun.elapsed());
-    };
     assert_eq!(admin.delete("/1.0/kb/security/users/reader").status, 204);
-    ends("a deleted user", &mut of_user);
+    of_user.ends("a deleted user");
     purchase(&admin, &account(&admin, "__EXTERNAL_PAYMENT__"), "1", "");
     assert_eq!(of_admin.ids("payment.succeeded", 1).len(), 1, "others go on");
-    let tenant = server.client().get("/1.0/kb/tenants?apiKey=bob").json();
-    let tenant = format!("/v1/tenants/{}", tenant["tenantId"].as_str().unwrap());
+    let tenant = tenant_path(&server);
     let rotate = json!({ "overlapSeconds": 0 });
     let rotated = server.client().post(&format!("{tenant}/secrets"), &rotate);
     assert_eq!(rotated.status, 201, "{}", rotated.text());
-    ends("a rotated secret", &mut of_admin);
+    of_admin.ends("a rotated secret");
     let secret = rotated.json()["apiSecret"].as_str().unwrap().to_owned();
     let admin = admin.tenant("bob", &secret);
     let mut of_tenant = Stream::open(&admin, EVENTS);
+    switch_off(&server);
+    of_tenant.ends("a tenant that is switched off");
+}
+
+/// A client that waits for the end of a registration waits no longer than for its tenant.
+#[test]
+fn a_stream_of_an_operation_ends_with_its_tenant() {
+    // A hash takes about as long as the tenant needs to be switched off: many keep the last one waiting.
+    let launch = Launch::usual()
+        .env("FAREGATE_SIGNUP_ARGON2_MEMORY_KIB", "65536")
+        .env("FAREGATE_SIGNUP_ARGON2_PASSES", "10")
+        .env("FAREGATE_SIGNUP_HASHING_THREADS", "1");
+    let server = Server::start_with(launch);
+    server.tenant();
+    let customer = Client::new(&server.url).tenant("bob", "lazar");
+    let hasty = customer.clone().header("Prefer", "respond-async");
+    let register = |number: u32| {
+        let body = json!({
+            "email": format!("ada{number}@example.com"), "password": "LoadTest123@",
+            "firstName": "Ada", "lastName": "Lovelace", "acceptTerms": true,
+        });
+        let queued = hasty.post("/v1/registrations", &body);
+        assert_eq!(queued.status, 202, "{}", queued.text());
+        format!("{}/events", queued.header("location").unwrap())
+    };
+    let last = (0..40).map(register).last().unwrap();
+    let mut connection = customer.connect();
+    connection.write_all(&customer.request("GET", &last, None, "keep-alive")).unwrap();
+    let mut stream = Stream { lines: BufReader::new(connection).lines(), id: String::new() };
+    assert_eq!(stream.line().as_deref(), Some("HTTP/1.1 200 OK"));
+    switch_off(&server);
+    assert!(!stream.ends("a tenant that is switched off").contains("data:"), "it waits still");
+}
+
+/// The path of the tenant.
+fn tenant_path(server: &Server) -> String {
+    let tenant = server.client().get("/1.0/kb/tenants?apiKey=bob").json();
+    format!("/v1/tenants/{}", tenant["tenantId"].as_str().unwrap())
+}
+
+fn switch_off(server: &Server) {
     let off = json!({ "active": false }).to_string();
-    assert_eq!(server.client().send("PATCH", &tenant, Some(off.as_bytes())).status, 200);
-    ends("a tenant that is switched off", &mut of_tenant);
+    let path = tenant_path(server);
+    assert_eq!(server.client().send("PATCH", &path, Some(off.as_bytes())).status, 200);
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Every route of every API with every kind of credential: what may not, and what may. The routes
-//! are those of the tables that the server mounts; a route without a row fails.
+//! are those of the tables that the server mounts; a route without a row fails. Each answer is one that the
+//! OpenAPI document declares.
 
 mod credentials;
+mod declared;
 mod flags;
 mod grpc;
 mod killbill;
+mod parameters;
 mod row;
 mod send;
 mod signup;
@@ -18,6 +21,7 @@ use prost::Message as _;
 use prost_types::FileDescriptorSet;
 
 use self::credentials::{SWITCHED_OFF, Shown};
+use self::declared::Declared;
 use self::row::{Needs, Row};
 use self::send::Sender;
 use self::world::{CANARY, World};
@@ -84,7 +88,8 @@ fn routes(world: &World) -> BTreeSet<String> {
 fn every_route_refuses_and_admits_whom_its_row_says() {
     let (mut world, rows) = (World::start(), rows());
     compare_with_routes(&world, &rows);
-    let (mut sender, mut wrong) = (Sender::new(), vec![]);
+    let declared = Declared::new(world.server.client().get("/openapi.json").json());
+    let (mut sender, mut wrong) = (Sender::new(declared), vec![]);
     for row in by_permission(&rows) {
         refuse(&world, &mut sender, row, &mut wrong);
     }
@@ -92,6 +97,7 @@ fn every_route_refuses_and_admits_whom_its_row_says() {
     assert_none(&wrong);
     // Last: it changes and removes what the rows are about.
     admit(&mut world, &mut sender, &rows, &mut wrong);
+    wrong.extend(sender.undeclared);
     assert_none(&wrong);
 }
 

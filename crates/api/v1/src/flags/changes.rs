@@ -155,10 +155,10 @@ pub struct Difference {
     /// The field's name.
     field: String,
     /// The current value; `null` if there is none.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     from: Value,
     /// The value after the change; `null` if there is none.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     to: Value,
 }
 

@@ -100,10 +100,10 @@ struct FieldView {
     /// The field's name.
     field: String,
     /// The value in this environment; `null` if the field is missing.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     here: Value,
     /// The value in the other environment; `null` if the field is missing.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     there: Value,
 }
 

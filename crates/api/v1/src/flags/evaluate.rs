@@ -47,7 +47,7 @@ pub struct ValueView {
     key: String,
     /// Of the flag's type: `true`, a number, a text, or JSON. `null` where no part of the rollout is
     /// the user's.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     value: Box<RawValue>,
     /// The variation's id; `null` if there is none.
     variation_id: Option<String>,

@@ -124,7 +124,7 @@ pub(super) async fn show(
     summary = "Streams the end of a registration that is executed later as one server-sent event",
     params(("id" = String, Path, description = "The operation"), ProofParameter),
     responses(
-        (status = 200, description = "A stream of text/event-stream with one event `operation`"),
+        (status = 200, description = "A stream with one event `operation`", body = String, content_type = "text/event-stream"),
         (status = 404, description = "No such operation of this tenant"),
         (status = 429, description = "Too many streams are open from this network"),
         (status = 503, description = "Too many streams are open")))]

@@ -174,6 +174,11 @@ fn with_secret(row: &Row, client: &Client, (kind, secret): (&str, &str)) -> Clie
     client.clone().header("Authorization", &value).header("X-Type", kind)
 }
 
+/// A client with the secret of this name, as FeatBit's SDKs send it.
+pub fn with_raw_secret(world: &World, name: &str) -> Client {
+    anonymous(world).header("Authorization", world.secret(name))
+}
+
 fn wrong_tenants(client: &Client) -> Vec<Shown> {
     [
         ("a wrong secret of the tenant", "a", "a wrong secret"),

@@ -1,6 +1,7 @@
 //! Sends the request of a row over the protocol of its route: HTTP, FeatBit's stream or gRPC. A code
 //! of either is shown as the status of HTTP that means the same.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,6 +12,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use tonic::Code;
 
+use super::declared::Declared;
 use super::row::Row;
 use super::world::World;
 use crate::client::{Answer, Client};
@@ -22,12 +24,15 @@ use crate::process::TIMEOUT;
 pub struct Sender {
     runtime: Runtime,
     sent: u32,
+    declared: Declared,
+    /// What answers had that the OpenAPI document does not declare.
+    pub undeclared: BTreeSet<String>,
 }
 
 impl Sender {
-    pub fn new() -> Self {
+    pub fn new(declared: Declared) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { runtime, sent: 0 }
+        Self { runtime, sent: 0, declared, undeclared: BTreeSet::new() }
     }
 
     /// Sends the request of the row with the headers of the client.
@@ -37,12 +42,13 @@ impl Sender {
     }
 
     /// The same to another target.
-    pub fn send_to(
-        &mut self,
-        world: &World,
-        row: &Row,
-        (client, target): (&Client, &str),
-    ) -> Answer {
+    pub fn send_to(&mut self, world: &World, row: &Row, request: (&Client, &str)) -> Answer {
+        let answer = self.exchange(world, row, request);
+        self.undeclared.extend(self.declared.breach(row, &answer));
+        answer
+    }
+
+    fn exchange(&mut self, world: &World, row: &Row, (client, target): (&Client, &str)) -> Answer {
         self.sent += 1;
         let [_, a, b, c] = (self.sent + 1).to_be_bytes();
         let client = client.clone().from(&format!("127.{a}.{b}.{c}"));
@@ -99,7 +105,9 @@ fn head(client: &Client, method: &str, target: &str) -> Answer {
     }
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let status = text.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer { status, headers: vec![], body: bytes }
+    let headers = text.lines().filter_map(|it| it.split_once(": "));
+    let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
+    Answer { status, headers: headers.collect(), body: bytes }
 }
 
 /// One call on a connection of its own.
