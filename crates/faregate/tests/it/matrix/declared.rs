@@ -93,9 +93,9 @@ fn close(schemas: &Value, schema: &Value, is_part: bool) -> Value {
     }
     let Value::Object(keywords) = schema else { return schema.clone() };
     let is_object = keywords.contains_key("properties") || keywords.contains_key("allOf");
-    let each = |them: &Value, is_part| match them {
-        Value::Array(them) => them.iter().map(|it| close(schemas, it, is_part)).collect(),
-        one => close(schemas, one, is_part),
+    let each = |them: &Value, is_part| match them.as_array() {
+        Some(them) => them.iter().map(|it| close(schemas, it, is_part)).collect(),
+        None => close(schemas, them, is_part),
     };
     let mut closed: Map<_, _> = keywords
         .iter()
