@@ -56,7 +56,7 @@ struct Streams {
     #[arg(long, value_name = "URL", default_value = "ws://127.0.0.1:8080")]
     url: String,
     /// The environment's secret, of the same type.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     secret: String,
     /// The kind of the streams.
     #[arg(long = "type", value_name = "TYPE", default_value = "client")]

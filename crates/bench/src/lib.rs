@@ -110,13 +110,13 @@ struct Credentials {
     #[arg(long, default_value = "admin")]
     user: String,
     /// The user's password.
-    #[arg(long, default_value = "password", hide_default_value = true)]
+    #[arg(long, allow_hyphen_values = true, default_value = "password", hide_default_value = true)]
     password: String,
     /// The tenant's API key.
     #[arg(long, default_value = "bob")]
     api_key: String,
     /// The tenant's API secret.
-    #[arg(long, default_value = "lazar", hide_default_value = true)]
+    #[arg(long, allow_hyphen_values = true, default_value = "lazar", hide_default_value = true)]
     api_secret: String,
 }
 

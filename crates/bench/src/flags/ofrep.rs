@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     url: String,
     /// A secret of the environment, of either type.
-    #[arg(long, required_unless_present = "accounts")]
+    #[arg(long, allow_hyphen_values = true, required_unless_present = "accounts")]
     secret: Option<String>,
     /// Ask for the users of so many accounts, each of which has bought what flags depend on, instead. The tenant and
     /// its flags are made for the run; each user is asked for once, alone, before the run.
@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, default_value = "admin")]
     user: String,
     /// The user's password.
-    #[arg(long, default_value = "password", hide_default_value = true)]
+    #[arg(long, allow_hyphen_values = true, default_value = "password", hide_default_value = true)]
     password: String,
     /// The flag to evaluate; without it, each request evaluates all flags.
     #[arg(long, value_name = "KEY")]

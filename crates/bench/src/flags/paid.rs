@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, default_value = "admin")]
     user: String,
     /// The user's password.
-    #[arg(long, default_value = "password", hide_default_value = true)]
+    #[arg(long, allow_hyphen_values = true, default_value = "password", hide_default_value = true)]
     password: String,
     /// How many connections are held, each of the user of an account of its own.
     #[arg(long, value_name = "N", default_value = "1000",

@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, value_name = "KEY", requires = "bystander_api_secret")]
     bystander_api_key: Option<String>,
     /// That tenant's API secret.
-    #[arg(long, value_name = "SECRET", requires = "bystander_api_key")]
+    #[arg(long, allow_hyphen_values = true, value_name = "SECRET", requires = "bystander_api_key")]
     bystander_api_secret: Option<String>,
     /// Print the report as JSON.
     #[arg(long)]

@@ -392,3 +392,13 @@ fn the_demo_ends_with_a_page_on_which_a_payment_turns_a_feature_on() {
     demo.kill().unwrap();
     demo.wait().unwrap();
 }
+
+/// One secret in 64 begins with a hyphen.
+#[test]
+fn a_secret_that_begins_with_a_hyphen_is_no_option() {
+    for command in ["storm", "push"] {
+        let shown = run(&["bench", "flags", command, "--secret", "-8Zi9wtJBXDl4", "--nothing"]);
+        let said = String::from_utf8(shown.stderr).unwrap();
+        assert!(said.contains("unexpected argument '--nothing'"), "{command}: {said}");
+    }
+}
