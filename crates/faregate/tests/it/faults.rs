@@ -357,6 +357,10 @@ fn an_account_out_of_service_is_listed_and_released() {
     let shown = [&entry["accountId"], &entry["command"], &entry["reason"]];
     assert_eq!(shown, [&json!(broken), &json!("UpdateAccount"), &json!("unreadable")], "{listed}");
     assert_eq!(listed["quarantined"].as_array().map(Vec::len), Some(1), "{listed}");
+    for page in ["offset=1", "limit=0"] {
+        let page = client.get(&format!("/v1/quarantine?{page}")).json();
+        assert_eq!(page["quarantined"], json!([]));
+    }
     server.metrics_with("faregate_quarantined_accounts 1");
     assert_eq!(release(&client).status, 204);
     assert_eq!(rename(&client, &broken), 204);

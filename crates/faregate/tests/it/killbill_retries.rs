@@ -134,9 +134,16 @@ fn scheduled_retries_are_notifications_of_the_queue_of_retries() {
     let stranger = json!({ "apiKey": "eve", "apiSecret": "eves" });
     assert_eq!(server.client().post("/1.0/kb/tenants", &stranger).status, 201);
     assert_eq!(of(&server.client().tenant("eve", "eves"), "").len(), 0);
-    let account = account.as_str();
-    assert_eq!(client.delete(&format!("/1.0/kb/accounts/{account}")).status, 204);
-    assert_eq!(of(&client, "").len(), 0, "closing the account cancels them");
+    let keeping = new_account(&client);
+    method(&client, &keeping, Some("ERROR"));
+    failed(&client, &keeping, "t-3");
+    let closed = |account: &str, query: &str, left: usize| {
+        let path = format!("/1.0/kb/accounts/{account}?{query}");
+        assert_eq!(client.delete(&path).status, 204, "{path}");
+        assert_eq!(of(&client, &format!("accountId={account}")).len(), left, "{path}");
+    };
+    closed(&keeping, "removeFutureNotifications=false", 1);
+    closed(&account, "", 0);
 }
 
 #[test]

@@ -68,6 +68,8 @@ fn mails_wait_for_a_server_and_outlive_ours() {
     let mut kinds: Vec<&str> = waiting.iter().map(|mail| mail["kind"].as_str().unwrap()).collect();
     kinds.sort_unstable();
     assert_eq!(kinds, ["verification", "welcome"]);
+    assert_eq!(mails(&client, "queued&limit=0").len(), 0);
+    assert_eq!(mails(&client, "queued&offset=1").len(), 1);
     server.metrics_with("faregate_mail_queue_depth 2");
     server.metrics_with("faregate_mail_sent_total{template=\"welcome\"} 0");
     server.metrics_with("faregate_mail_dead_total 0");

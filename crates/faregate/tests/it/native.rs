@@ -198,6 +198,10 @@ fn an_unknown_payment_is_listed_until_it_is_settled() {
         (&unresolved["accountId"], &unresolved["status"], &unresolved["amount"]),
         (&json!(account), &json!("UNKNOWN"), &json!("7.00"))
     );
+    for page in ["offset=1", "limit=0"] {
+        let page = client.get(&format!("/v1/payments/unresolved?{page}")).json();
+        assert_eq!(page["unresolved"], json!([]));
+    }
     let metrics = server.metrics();
     for (status, count) in [("unknown", 1), ("pending", 0)] {
         let line = format!("faregate_unresolved_transactions{{status=\"{status}\"}} {count}\n");

@@ -17,7 +17,7 @@ const TAKEN: &str = "Taken for Kill Bill's clients";
 const NOTHING: &str = "0192aabb-ccdd-7000-8000-000000000001";
 
 /// The value that a parameter is tried with, of routes that begin so.
-const PROBES: [(&str, &str, &str); 49] = [
+const PROBES: [(&str, &str, &str); 50] = [
     ("GET /v1/ledger/entries", "from", "2100-01-01"),
     ("GET /v1/ledger/entries", "to", "2000-01-01"),
     ("GET /v1/analytics/", "from", "2100-01-01"),
@@ -46,7 +46,7 @@ const PROBES: [(&str, &str, &str); 49] = [
     ("GET /v1/", "offset", "1"),
     ("GET /v1/", "limit", "0"),
     ("GET /api/", "timestamp", "4102444800000"),
-    // Of writes each of these is refused.
+    // Of writes each of these is refused with its name or value.
     ("POST /v1/environments/{key}/import", "dryRun", "maybe"),
     ("DELETE /v1/", "after", "soon"),
     ("", "gateway", "killbill-stripe"),
@@ -64,14 +64,16 @@ const PROBES: [(&str, &str, &str); 49] = [
     ("", "cacheName", "made-up"),
     ("", "tagDef", "made-up"),
     ("", "customField", "made-up"),
+    ("POST /1.0/kb/paymentGateways/", "paymentMethodId", "made-up"),
     ("", "paymentMethodId", NOTHING),
     ("", "pluginName", "made-up"),
     ("", "controlPluginName", "made-up"),
     ("", "transactionExternalKey", "made-up"),
 ];
 
-/// What is asked for without the parameter, where the row's request has too few rows.
-const BASES: [(&str, &str); 2] = [
+/// What is asked for without the parameter, where the row's request has too few rows, or is a wrong one itself.
+const BASES: [(&str, &str); 3] = [
+    ("PUT /1.0/kb/test/clock", "/1.0/kb/test/clock"),
     ("GET /v1/events", "/v1/events?after=first"),
     ("GET /v1/ledger/entries", "/v1/ledger/entries"),
 ];
@@ -80,7 +82,7 @@ const BASES: [(&str, &str); 2] = [
 const ELSEWHERE: [(&str, &str); 17] = [
     // In `simulator_methods`, `routing` and `conformance/stripe-gateway`: gateways read it.
     ("*", "pluginProperty"),
-    // In `conformance/replay` and `conformance/npm`.
+    // In `conformance/replay`.
     ("PUT /1.0/kb/accounts/{accountId}", "treatNullAsReset"),
     ("POST /1.0/kb/accounts/{accountId}/paymentMethods", "isDefault"),
     ("DELETE /1.0/kb/paymentMethods/{paymentMethodId}", "deleteDefaultPmWithAutoPayOff"),
@@ -92,8 +94,7 @@ const ELSEWHERE: [(&str, &str); 17] = [
     ("GET /v1/events", "before"),
     // In `webhooks`.
     ("GET /v1/webhooks/deliveries", "before"),
-    // In `resources_commands::a_payment_in_doubt_is_resolved_and_explained`, `mails` and `faults`: nothing is in
-    // doubt here, waits to be sent, or is out of service.
+    // In `native`, `mails` and `faults`: nothing is in doubt here, waits to be sent, or is out of service.
     ("GET /v1/payments/unresolved", "*"),
     ("GET /v1/mails", "*"),
     ("GET /v1/quarantine", "*"),
@@ -107,7 +108,7 @@ const ELSEWHERE: [(&str, &str); 17] = [
     ("DELETE /user/users/account", "confirmation"),
 ];
 
-/// The parameters in the query that an operation declares, with what its document says of them.
+/// The parameters in the query that a row's operation declares, but for those that say that they have no effect.
 fn parameters(document: &serde_json::Value, row: &Row) -> Vec<String> {
     let Some((method, path)) = row.route.split_once(' ') else { return vec![] };
     let operation = &document["paths"][path.replace("{*", "{")][method.to_lowercase()];
@@ -191,7 +192,13 @@ fn every_query_parameter_does_something() {
                 let before = (before.status, before.text());
                 [200, 404].contains(&probed.status) && before != (probed.status, probed.text())
             } else {
-                (400..500).contains(&probed.status)
+                // It is refused for this value, and not as another wrong request.
+                let said = probed.text();
+                let is_named = said.contains(&name)
+                    || said.contains(&world.objects.fill(value))
+                    // Of another project.
+                    || (name == "project" && said.contains("there is no environment"));
+                (400..500).contains(&probed.status) && is_named
             };
             if !ok {
                 let text = probed.text().chars().take(200).collect::<String>();
