@@ -224,13 +224,18 @@ impl EnvironmentState {
     /// The changes after `timestamp` of this user's flags; everything for 0, or where flags depend on what users are
     /// entitled to, because that has no time here.
     pub fn client_sync(&self, it: &EntitledUser, timestamp: i64) -> Message {
-        let is_full = self.asks_for_entitled || timestamp <= 0;
-        let extent = if is_full { Extent::Full } else { Extent::Patch };
+        let extent = self.client_extent(timestamp);
+        let is_full = extent == Extent::Full;
         let newer = self.flags().filter(|(_, at_ms)| is_full || *at_ms > timestamp);
         let count = if is_full { self.flags_changed_at_ms.len() } else { 0 };
         let evaluated =
             newer.map(|(flag, at_ms)| (self.snapshot.evaluate_flag(flag, &it.user), at_ms));
         message::client(extent, &it.user, count, evaluated)
+    }
+
+    /// Whether that message is of all flags.
+    pub const fn client_extent(&self, timestamp: i64) -> Extent {
+        if self.asks_for_entitled { Extent::Full } else { Extent::since(timestamp) }
     }
 
     /// Whether that message has any content.

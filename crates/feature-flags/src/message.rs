@@ -15,10 +15,10 @@ use crate::secret::{Secret, SecretKind};
 use crate::shard::{self, Shard};
 
 /// Capacity for one flag of a client's message.
-const CLIENT_FLAG_BYTES: usize = 448;
+pub const CLIENT_FLAG_BYTES: usize = 448;
 
 /// Capacity for what is around the flags, with a frame's head.
-const ENVELOPE_BYTES: usize = 256;
+pub const ENVELOPE_BYTES: usize = 256;
 
 /// An encoded message, with the head of its frame. Clones share the bytes.
 #[derive(Clone)]
@@ -91,14 +91,27 @@ pub fn client<'s>(
     flags: impl Iterator<Item = (Evaluation<'s>, i64)>,
 ) -> Message {
     Message::write(ENVELOPE_BYTES + user.key_id.len() + count * CLIENT_FLAG_BYTES, |out| {
-        begin(out, extent.text());
-        out.extend_from_slice(br#","userKeyId":"#);
-        write_json(out, &user.key_id);
-        out.extend_from_slice(br#","featureFlags":["#);
+        begin_client(out, extent, user);
         list(out, flags.map(|(evaluation, at_ms)| ClientFlag::of(&evaluation, at_ms)));
-        out.extend_from_slice(b"]}}");
+        out.extend_from_slice(CLIENT_END);
     })
 }
+
+/// What stands before the flags of a client's message.
+pub fn begin_client(out: &mut Vec<u8>, extent: Extent, user: &User) {
+    begin(out, extent.text());
+    out.extend_from_slice(br#","userKeyId":"#);
+    write_json(out, &user.key_id);
+    out.extend_from_slice(br#","featureFlags":["#);
+}
+
+/// One flag of a client's message.
+pub fn client_flag(out: &mut Vec<u8>, evaluation: &Evaluation<'_>, at_ms: i64) {
+    write_json(out, &ClientFlag::of(evaluation, at_ms));
+}
+
+/// What stands behind the flags of a client's message.
+pub const CLIENT_END: &[u8] = b"]}}";
 
 /// An environment for a relay proxy.
 pub struct RelayItem<'s> {

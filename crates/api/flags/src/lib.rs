@@ -26,6 +26,7 @@
 
 mod client_message;
 mod http;
+mod in_parts;
 mod ofrep;
 mod openapi;
 mod reply;

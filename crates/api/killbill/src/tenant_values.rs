@@ -11,7 +11,7 @@ use domain::tenant::{
     PUSH_CALLBACK, RulesSource, SETTINGS, SetTenantValue, TenantValue, VALUES_BYTES_MAX,
     WEBHOOK_ENDPOINTS, is_reserved_key,
 };
-use engine::ports::RequestRefused;
+use engine::ports::{Queries, RequestRefused};
 use http::StatusCode;
 use ring::digest;
 use secrets::{Purpose, Sealer};
@@ -101,7 +101,9 @@ pub(crate) async fn delete_settings(call: Call) -> HandlerResult {
 pub(crate) async fn search(call: Call) -> HandlerResult {
     let prefix = call.param("keyPrefix")?.into_owned();
     let tenant = call.tenant();
-    let found = call.read(move |queries| queries.tenant_values(tenant, &prefix, FOUND_MAX)).await?;
+    // All values of a tenant are megabytes: a few at a time, however many ask.
+    let query = move |queries: &dyn Queries| queries.tenant_values(tenant, &prefix, FOUND_MAX);
+    let found = call.api.engine().scan(tenant, query).await?;
     let found: Vec<_> = found.iter().map(|it| json(&call, it)).collect::<Result<_, _>>()?;
     Ok(reply::ok(&found))
 }

@@ -5,12 +5,16 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
+use evaluation::User;
+use feature_flags::environment_state::EnvironmentState;
+use feature_flags::message::{self, Extent};
 use feature_flags::{RequestKind, SecretKind};
 use http::{HeaderMap, StatusCode, Uri};
 use web::answer_budget::SharedAnswer;
 use web::query::Query;
 
 use super::secret;
+use crate::in_parts::{self, InParts, PART_BYTES};
 use crate::reply::{self, Refusal, read_body};
 use crate::state::ApiState;
 use crate::user::SentUser;
@@ -54,7 +58,58 @@ pub(crate) async fn client(
     if timestamp > 0 && !state.is_newer_for_clients(timestamp) {
         return Ok(unchanged());
     }
-    Ok(reply::of(environment, state.client_sync(&user, timestamp).text()))
+    let values = Values::new(Arc::clone(&state), user.user, timestamp);
+    Ok(reply::of(environment, values.body()))
+}
+
+/// A user's values of the flags that changed since a time: the message that streams carry, made part by part.
+struct Values {
+    state: Arc<EnvironmentState>,
+    user: User,
+    timestamp: i64,
+    extent: Extent,
+    /// How many flags are passed.
+    passed: usize,
+    is_any_written: bool,
+}
+
+impl Values {
+    fn new(state: Arc<EnvironmentState>, user: User, timestamp: i64) -> Self {
+        let extent = state.client_extent(timestamp);
+        Self { state, user, timestamp, extent, passed: 0, is_any_written: false }
+    }
+
+    fn body(self) -> Body {
+        let count = if self.extent == Extent::Full { self.state.flags().count() } else { 0 };
+        let of_flags = count * message::CLIENT_FLAG_BYTES;
+        let capacity = message::ENVELOPE_BYTES + self.user.key_id.len() + of_flags;
+        in_parts::body(self, capacity)
+    }
+}
+
+impl InParts for Values {
+    fn write_part(&mut self, out: &mut Vec<u8>) -> bool {
+        if self.passed == 0 {
+            message::begin_client(out, self.extent, &self.user);
+        }
+        for (flag, at_ms) in self.state.flags().skip(self.passed) {
+            self.passed += 1;
+            if self.extent == Extent::Patch && at_ms <= self.timestamp {
+                continue;
+            }
+            if self.is_any_written {
+                out.push(b',');
+            }
+            self.is_any_written = true;
+            let evaluation = self.state.snapshot.evaluate_flag(flag, &self.user);
+            message::client_flag(out, &evaluation, at_ms);
+            if out.len() >= PART_BYTES {
+                return false;
+            }
+        }
+        out.extend_from_slice(message::CLIENT_END);
+        true
+    }
 }
 
 /// The answer that all servers get until the environment changes.

@@ -1,7 +1,5 @@
-//! All flags of a user in one answer. A long one is evaluated part by part as the client takes it, so that
-//! an answer that is not read takes little memory.
+//! All flags of a user in one answer, evaluated part by part.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -10,13 +8,10 @@ use feature_flags::Grant;
 use feature_flags::environment_state::EnvironmentState;
 use feature_flags::message::write_json;
 use feature_flags::time::now_ms;
-use futures_util::stream;
 
 use super::{INACTIVITY_SECONDS, count, outcome, write_failure};
+use crate::in_parts::{self, InParts, PART_BYTES};
 use crate::state::ApiState;
-
-/// After how many bytes a part ends.
-const PART_BYTES: usize = 64 * 1024;
 
 /// Capacity for a flag, and for what is around the flags.
 const FLAG_BYTES: usize = 192;
@@ -29,15 +24,10 @@ pub(super) struct Bulk {
     /// The state that all of the answer is of.
     pub(super) state: Arc<EnvironmentState>,
     pub(super) user: User,
-    /// How many flags are passed, and how many of them are written.
-    progress: Progress,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Progress {
+    /// How many flags are passed.
     passed: usize,
+    /// How many of them are written.
     written: usize,
-    is_over: bool,
 }
 
 impl Bulk {
@@ -47,67 +37,13 @@ impl Bulk {
         state: Arc<EnvironmentState>,
         user: User,
     ) -> Self {
-        Self { api, grant, state, user, progress: Progress::default() }
+        Self { api, grant, state, user, passed: 0, written: 0 }
     }
 
-    /// The answer's body; with its length where it is one part.
-    pub(super) fn body(mut self) -> Body {
-        let mut first = Vec::with_capacity(self.capacity());
-        first.extend_from_slice(br#"{"flags":["#);
-        self.write_part(&mut first);
-        if self.progress.is_over {
-            return Body::from(first);
-        }
-        let first = stream::once(std::future::ready(Ok::<_, Infallible>(first)));
-        let rest = stream::unfold(self, async |mut it| {
-            if it.progress.is_over {
-                return None;
-            }
-            let mut part = Vec::with_capacity(PART_BYTES);
-            it.write_part(&mut part);
-            Some((Ok(part), it))
-        });
-        Body::from_stream(futures_util::StreamExt::chain(first, rest))
-    }
-
-    fn capacity(&self) -> usize {
-        (ENVELOPE_BYTES + self.state.snapshot.flags().count() * FLAG_BYTES).min(PART_BYTES)
-    }
-
-    fn write_part(&mut self, out: &mut Vec<u8>) {
-        let Progress { mut passed, mut written, .. } = self.progress;
-        let environment = &self.grant.environments()[0];
-        let (mut counted, now_ms) = (vec![], now_ms());
-        let mut rest = self.state.snapshot.flags().skip(passed);
-        let is_over = loop {
-            if out.len() >= PART_BYTES {
-                break false;
-            }
-            let Some(flag) = rest.next() else { break true };
-            passed += 1;
-            if flag.flag().is_archived {
-                continue;
-            }
-            if written > 0 {
-                out.push(b',');
-            }
-            written += 1;
-            let evaluation = self.state.snapshot.evaluate_flag(flag, &self.user);
-            match outcome::write(out, &evaluation) {
-                Ok(()) => counted.push((flag, evaluation)),
-                Err(unusable) => {
-                    write_failure(out, Some(&flag.flag().key), unusable.code_and_details());
-                }
-            }
-        };
-        // All at once: evaluating does not hold the lock.
-        let mut tally = environment.tally();
-        counted.iter().for_each(|(flag, evaluation)| count(&mut tally, flag, evaluation, now_ms));
-        drop(tally);
-        if is_over {
-            self.write_end(out);
-        }
-        self.progress = Progress { passed, written, is_over };
+    /// The answer's body.
+    pub(super) fn body(self) -> Body {
+        let capacity = ENVELOPE_BYTES + self.state.snapshot.flags().count() * FLAG_BYTES;
+        in_parts::body(self, capacity)
     }
 
     /// What follows the flags.
@@ -124,5 +60,45 @@ impl Bulk {
         out.extend_from_slice(br#"},"inactivityDelaySec":"#);
         write_json(out, &INACTIVITY_SECONDS);
         out.extend_from_slice(b"}]}");
+    }
+}
+
+impl InParts for Bulk {
+    fn write_part(&mut self, out: &mut Vec<u8>) -> bool {
+        let environment = &self.grant.environments()[0];
+        let (mut counted, now_ms) = (vec![], now_ms());
+        let mut rest = self.state.snapshot.flags().skip(self.passed);
+        if self.passed == 0 {
+            out.extend_from_slice(br#"{"flags":["#);
+        }
+        let is_over = loop {
+            if out.len() >= PART_BYTES {
+                break false;
+            }
+            let Some(flag) = rest.next() else { break true };
+            self.passed += 1;
+            if flag.flag().is_archived {
+                continue;
+            }
+            if self.written > 0 {
+                out.push(b',');
+            }
+            self.written += 1;
+            let evaluation = self.state.snapshot.evaluate_flag(flag, &self.user);
+            match outcome::write(out, &evaluation) {
+                Ok(()) => counted.push((flag, evaluation)),
+                Err(unusable) => {
+                    write_failure(out, Some(&flag.flag().key), unusable.code_and_details());
+                }
+            }
+        };
+        // All at once: evaluating does not hold the lock.
+        let mut tally = environment.tally();
+        counted.iter().for_each(|(flag, evaluation)| count(&mut tally, flag, evaluation, now_ms));
+        drop(tally);
+        if is_over {
+            self.write_end(out);
+        }
+        is_over
     }
 }
