@@ -18,8 +18,8 @@ use super::process::usage;
 use super::report::{Quantiles, cpu_us_per_flow, per_second, round};
 use super::schedule::{Schedule, pace};
 use super::tally::Recent;
-use super::target::Target;
 use super::{Common, parse_span, raise_open_files};
+use command_line::Target;
 
 /// Connections at most.
 const CONCURRENCY_MAX: i64 = 10_000;

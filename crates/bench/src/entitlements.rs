@@ -16,8 +16,8 @@ use super::process::usage;
 use super::random::Random;
 use super::report::{Quantiles, cpu_us_per_flow, per_second};
 use super::tally::Latencies;
-use super::target::Target;
 use super::{Common, parse_span, raise_open_files};
+use command_line::Target;
 
 mod client;
 mod expire;

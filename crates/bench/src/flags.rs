@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::target::Target;
 use super::{parse_span, raise_open_files};
+use command_line::Target;
 
 mod closed_loop;
 mod eval;

@@ -10,7 +10,7 @@ use super::connection::{Connection, Failure};
 use super::request::{FlowKey, ID_BYTES, IdText, Identity, Template, Unsendable, flow_key, id_of};
 use super::response::Response;
 use super::tally::Tally;
-use super::target::Target;
+use command_line::Target;
 
 /// Connections being opened at one time: more would overrun the server's listen queue, and a dropped
 /// SYN is retransmitted only after a second.

@@ -11,10 +11,10 @@ use tokio::net::TcpStream;
 
 use ::iso8583::connection::Connection;
 
-use super::message_format::{Channel, Format};
 use super::parse_span;
 use super::process::usage;
 use super::tally::Latencies;
+use command_line::message_format::{Channel, Format};
 
 mod echo;
 mod load;

@@ -1,4 +1,5 @@
-//! `faregate bench`: load generators that measure a running server from the client's side.
+//! `faregate-bench`: load generators that measure a running server from the client's side. `faregate bench`
+//! starts it, where it lies beside.
 //!
 //! They keep their own minimal HTTP client (`connection.rs`): it costs less than the server it
 //! measures, and it says whether a failed request may have reached the server.
@@ -6,8 +7,11 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::Parser as _;
+use command_line::{CANNOT_RUN, Target, TargetError, explain};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+mod allocator;
 mod callbacks;
 mod connection;
 mod due;
@@ -18,7 +22,6 @@ mod grpc;
 mod http_gateway;
 mod iso8583;
 mod load;
-pub mod message_format;
 mod monitor;
 mod payments;
 mod process;
@@ -32,18 +35,17 @@ mod sample;
 mod schedule;
 mod signup;
 mod tally;
-mod target;
 
 use connection::Connection;
 use request::Identity;
-pub use target::{Scheme, Target};
 
 /// Open files beyond the connections.
 const OPEN_FILES_SPARE: u64 = 64;
 
-/// Options of `faregate bench`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
+/// Measures a running server of Faregate from the client's side
+#[derive(Debug, clap::Parser)]
+#[command(name = "faregate-bench", version, propagate_version = true)]
+struct CommandLine {
     #[command(subcommand)]
     bench: Bench,
 }
@@ -74,12 +76,19 @@ enum Bench {
     HttpGateway(http_gateway::Args),
 }
 
-/// Runs a benchmark.
-///
-/// # Errors
-/// If an option is invalid or the server cannot be used; the message says what to change.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    match args.bench {
+fn main() -> ExitCode {
+    match run(CommandLine::parse().bench) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("faregate-bench: {}", explain(&error));
+            ExitCode::from(CANNOT_RUN)
+        }
+    }
+}
+
+/// Runs a benchmark. Fails if an option is invalid or the server cannot be used; the message says what to change.
+fn run(bench: Bench) -> anyhow::Result<ExitCode> {
+    match bench {
         Bench::Payments(args) => payments::run(&args),
         Bench::Reads(args) => reads::run(&args),
         Bench::Retries(args) => retries::run(&args),
@@ -132,7 +141,7 @@ impl Credentials {
 }
 
 impl Common {
-    fn target(&self) -> Result<Target, target::TargetError> {
+    fn target(&self) -> Result<Target, TargetError> {
         Target::parse("--url", &self.url)
     }
 

@@ -16,8 +16,8 @@ use super::flow::Created;
 use super::report::Quantiles;
 use super::request::{ID_BYTES, KEY_BYTES};
 use super::tally::Latencies;
-use super::target::Target;
 use super::{Common, parse_span, raise_open_files};
+use command_line::Target;
 
 /// Connections at most.
 const CONCURRENCY_MAX: i64 = 10_000;

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, header};
 
-use super::target::Target;
+use command_line::Target;
 
 /// Bytes of a flow's key: the run in hexadecimal, a dash, the flow's number in hexadecimal.
 pub const KEY_BYTES: usize = 16 + 1 + 10;

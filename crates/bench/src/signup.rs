@@ -11,8 +11,8 @@ use tokio::task::LocalSet;
 use super::process::{Usage, usage};
 use super::request::basic;
 use super::schedule::Schedule;
-use super::target::Target;
 use super::{Credentials, parse_span, raise_open_files};
+use command_line::Target;
 
 mod client;
 mod hash;

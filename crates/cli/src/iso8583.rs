@@ -10,7 +10,7 @@ mod vectors;
 use std::process::ExitCode;
 
 use ::iso8583::Packager;
-use bench::message_format::packager;
+use command_line::message_format::packager;
 
 /// The commands of `faregate iso8583`.
 #[derive(Debug, clap::Subcommand)]

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
-use bench::{Scheme, Target};
 use bytes::Bytes;
+use command_line::{Scheme, Target};
 use gateway::push::endpoint::{is_event_type, wants};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode, Uri};

@@ -1,4 +1,4 @@
-//! Options that name an ISO 8583 format and a channel: those of `faregate iso8583` too.
+//! Options that name an ISO 8583 format and a channel.
 
 use std::path::Path;
 

@@ -17,6 +17,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Libraries by themselves: they could be published.
     ("evaluation", &[]),
     ("iso8583", &[]),
+    // How both binaries are told of a server and of a format.
+    ("command-line", &["iso8583"]),
     ("secrets", &[]),
     ("store", &["domain", "engine", "secrets"]),
     ("gateway", &["domain", "engine", "secrets"]),
@@ -88,11 +90,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // The gRPC client and the tokens of streams are those of the APIs under load.
-    ("bench", &["domain", "evaluation", "flags", "grpc", "iso8583", "kafka", "secrets"]),
+    (
+        "bench",
+        &["command-line", "domain", "evaluation", "flags", "grpc", "iso8583", "kafka", "secrets"],
+    ),
     (
         "cli",
         &[
-            "bench",
+            "command-line",
             "config",
             "domain",
             "engine",
@@ -107,7 +112,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "store",
         ],
     ),
-    ("faregate", &["bench", "cli", "config", "server"]),
+    ("faregate", &["cli", "command-line", "config", "server"]),
     ("sim", &["domain", "engine", "store", "gateway", "evaluation", "feature-flags", "flags"]),
 ];
 

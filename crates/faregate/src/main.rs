@@ -1,7 +1,9 @@
-//! `faregate`: the command line, put together from `server`, `cli` and `bench`.
+//! `faregate`: the command line, put together from `server` and `cli`.
 
 mod allocator;
+mod beside;
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,6 +12,7 @@ use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use cli::maintenance::{self, Report};
 use cli::{PROBLEMS, Refused, demo, flags, iso8583, queue, resources, simulator, webhooks};
+use command_line::{CANNOT_RUN, explain};
 use config::{Arguments, Config};
 use server::first_start::Given;
 use server::{logging, serve, workers};
@@ -28,8 +31,13 @@ enum Command {
     Serve(Arguments),
     /// Serve on loopback and run one payment through the API
     Demo(demo::Args),
-    /// Measure a running server
-    Bench(bench::Args),
+    /// Measure a running server: starts faregate-bench, which lies beside this binary
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Bench {
+        /// What faregate-bench is told; `faregate bench --help` shows it
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Copy the database into a file, while a server may be running
     Backup {
         /// A file that does not exist yet
@@ -143,9 +151,6 @@ enum Migrate {
     },
 }
 
-/// The exit code of a command that could not run: the arguments or the environment are wrong.
-const CANNOT_RUN: u8 = 2;
-
 fn main() -> ExitCode {
     let code = match run() {
         Ok(code) => code,
@@ -177,17 +182,6 @@ fn run() -> anyhow::Result<ExitCode> {
     execute(CommandLine::from_arg_matches(&matches)?.command)
 }
 
-/// The error and its causes. Some errors contain the text of their cause; no text is repeated.
-fn explain(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
-}
-
 fn execute(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(arguments) => {
@@ -206,7 +200,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Demo(args) => demo::run(&args),
-        Command::Bench(args) => bench::run(args),
+        Command::Bench { arguments } => Err(beside::bench(&arguments)),
         Command::Backup { file, args } => {
             maintain(&args, |config| maintenance::backup(config, &file))
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::connection::Connection;
 use crate::request::Identity;
-use crate::target::Target;
+use command_line::Target;
 
 /// The longest wait for a response.
 pub const TIMEOUT: Duration = Duration::from_secs(30);

@@ -11,7 +11,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::connection::Connection;
 use crate::tally::{Latencies, count_kind};
-use crate::target::Target;
+use command_line::Target;
 
 /// The longest wait for a response.
 pub const TIMEOUT: Duration = Duration::from_secs(30);

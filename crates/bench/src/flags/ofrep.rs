@@ -14,8 +14,8 @@ use super::paid::shop::{Sample, Shop};
 use crate::process::usage;
 use crate::report::{Quantiles, per_second};
 use crate::tally::Latencies;
-use crate::target::Target;
 use crate::{parse_span, raise_open_files};
+use command_line::Target;
 
 /// Different users per connection.
 const USERS: usize = 64;

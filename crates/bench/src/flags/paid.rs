@@ -15,8 +15,8 @@ use super::socket::{self, Opener};
 use super::source;
 use crate::process::{Usage, usage};
 use crate::tally::Latencies;
-use crate::target::Target;
 use crate::{parse_span, raise_open_files};
+use command_line::Target;
 
 mod follow;
 mod grpc_watches;

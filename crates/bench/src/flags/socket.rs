@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-use crate::target::Target;
+use command_line::Target;
 
 /// Small, since one process holds many streams.
 const READ_BYTES: usize = 4_096;

@@ -16,8 +16,8 @@ use crate::flow::{Client, Gateway, Outcome, Plan, Requests, Step};
 use crate::report::{Quantiles, per_second};
 use crate::request::Identity;
 use crate::tally::{Counted, Tally, count_kind};
-use crate::target::Target;
 use crate::{Common, parse_span, raise_open_files};
+use command_line::Target;
 
 /// Options of `faregate bench flags write`.
 #[derive(Debug, clap::Args)]

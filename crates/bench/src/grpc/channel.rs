@@ -16,7 +16,7 @@ use percent_encoding::percent_decode_str;
 use prost::Message;
 use tokio::net::TcpStream;
 
-use crate::target::Target;
+use command_line::Target;
 
 /// The largest response that is read, with its prefix.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;

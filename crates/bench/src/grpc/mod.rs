@@ -29,8 +29,8 @@ use report::{Report, Round, Steady};
 
 use super::process::{Usage, usage};
 use super::schedule::Schedule;
-use super::target::Target;
 use super::{Credentials, parse_span, raise_open_files};
+use command_line::Target;
 
 /// Targets at most.
 const TARGETS_MAX: usize = 64;

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue};
 
 use super::channel::{Channel, Failure, Head, decode, frame};
 use super::delay::DelayMs;
-use crate::target::Target;
+use command_line::Target;
 
 /// The amount of each payment.
 const AMOUNT_MINOR: i64 = 1_000;

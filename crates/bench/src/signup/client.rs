@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::requests::{Operation, Verdict};
 use crate::connection::{Connection, Failure};
-use crate::target::Target;
+use command_line::Target;
 
 /// How much of an unexpected response is shown.
 const SHOWN_BYTES: usize = 300;

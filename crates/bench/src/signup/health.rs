@@ -14,7 +14,7 @@ use super::client::Client;
 use crate::connection::{Connection, Failure};
 use crate::report::Quantiles;
 use crate::tally::Latencies;
-use crate::target::Target;
+use command_line::Target;
 
 /// The interval of health checks.
 const EVERY: Duration = Duration::from_millis(50);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-use crate::target::Target;
+use command_line::Target;
 
 /// Satisfies the rules for passwords.
 const PASSWORD: &str = "LoadTest123@";

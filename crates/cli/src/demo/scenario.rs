@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use bench::Target;
 use bytes::Bytes;
+use command_line::Target;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, StatusCode};
 use serde::de::DeserializeOwned;

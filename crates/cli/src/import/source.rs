@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use bench::{Scheme, Target};
 use bytes::Bytes;
+use command_line::{Scheme, Target};
 use domain::import::ImportTagDefinition;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use hyper::{Method, StatusCode};

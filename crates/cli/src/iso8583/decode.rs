@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use bench::message_format::{Format, framing};
+use command_line::message_format::{Format, framing};
 use iso8583::framing::{Decoded, Framing, FramingError};
 use iso8583::{Index, MessageView, Packager, Validation};
 use serde_json::json;

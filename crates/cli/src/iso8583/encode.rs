@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use bench::message_format::{Format, framing};
+use command_line::message_format::{Format, framing};
 use iso8583::framing::{Framing, Header};
 use iso8583::{Error, Message};
 use serde_json::{Map, Value, json};

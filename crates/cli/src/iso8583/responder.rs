@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use bench::message_format::{Channel, Format};
+use command_line::message_format::{Channel, Format};
 use config::Config;
 use iso8583::connection::Connection;
 use iso8583::framing::Header;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::shop::FLAG;
 use crate::flags::socket::Failure;
 use crate::grpc::channel::{Channel, Head, Messages, decode, frame};
-use crate::target::Target;
+use command_line::Target;
 
 const WATCH: &str = "/faregate.v1.FlagService/Watch";
 

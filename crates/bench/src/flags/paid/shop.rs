@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::connection::Connection;
 use crate::request::Identity;
-use crate::target::Target;
+use command_line::Target;
 
 /// The flag that the offer's feature gates.
 pub const FLAG: &str = "paid";

@@ -1,0 +1,21 @@
+//! What the command lines of `faregate` and `faregate-bench` share: how a server and an ISO 8583 format are
+//! named, exit codes, and how errors are told.
+
+pub mod message_format;
+mod target;
+
+pub use target::{Scheme, Target, TargetError};
+
+/// The exit code of a command that could not run: the arguments or the environment are wrong.
+pub const CANNOT_RUN: u8 = 2;
+
+/// The error and its causes. Some errors contain the text of their cause; no text is repeated.
+pub fn explain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
