@@ -198,6 +198,21 @@ fn crates_depend_inwards_only() {
     assert_none("dependencies that point outwards", &wrong);
 }
 
+/// What is shipped inherits the profile `release`, in which some crates are not optimised.
+#[test]
+fn what_is_shipped_is_optimised() {
+    let manifest = read(&root().join("Cargo.toml"));
+    let names = |profile: &str| -> BTreeSet<String> {
+        let head = format!("[profile.{profile}.package.");
+        let names = manifest.lines().filter_map(|line| line.strip_prefix(&head));
+        names.map(|name| name.trim_end_matches(']').to_owned()).collect()
+    };
+    let (release, dist) = (names("release"), names("dist"));
+    assert!(!release.is_empty());
+    let wrong: Vec<String> = release.difference(&dist).cloned().collect();
+    assert_none("crates at level 0 in `release` without a line for `dist`", &wrong);
+}
+
 #[test]
 fn the_domain_is_a_function() {
     let manifest = read(&root().join("crates/domain/Cargo.toml"));
