@@ -14,6 +14,7 @@ use utoipa::{PartialSchema, ToSchema};
 const NO_SCOPES: [&str; 0] = [];
 
 const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
 
 /// A JSON body: the named schema of a type.
 #[derive(Clone, Copy)]
@@ -189,15 +190,16 @@ impl Operation {
             response = response.content(JSON, body.content());
         }
         if let Some(media_type) = self.text {
-            let text = Content::new(Some(Object::with_type(Type::String)));
-            response = response.content(media_type, text);
+            response = response.content(media_type, text());
         }
         operation = operation.response(self.status, response);
-        for (status, description, body) in errors {
-            let mut response = ResponseBuilder::new().description(*description);
-            if let Some(body) = body {
-                response = response.content(JSON, body.content());
-            }
+        for (status, description, content) in errors {
+            let response = ResponseBuilder::new().description(*description);
+            let response = match content {
+                Refused::Empty => response,
+                Refused::Text => response.content(TEXT, text()),
+                Refused::Json(body) => response.content(JSON, body.content()),
+            };
             operation = operation.response(*status, response);
         }
         operation
@@ -214,8 +216,21 @@ fn parameter(name: &str, within: ParameterIn, description: Option<&str>) -> Para
         .schema(Some(Object::with_type(Type::String)))
 }
 
-/// A status, what it means, and the body where there is one.
-pub type Refusal<'a> = (&'a str, &'a str, Option<Body>);
+fn text() -> Content {
+    Content::new(Some(Object::with_type(Type::String)))
+}
+
+/// What a refusal is answered with.
+#[derive(Clone, Copy)]
+pub enum Refused {
+    Empty,
+    Json(Body),
+    /// A reason in plain text.
+    Text,
+}
+
+/// A status, what it means, and what it is answered with.
+pub type Refusal<'a> = (&'a str, &'a str, Refused);
 
 /// The document of the routes under a tag; each may also be answered with the `errors`.
 #[must_use]
@@ -232,7 +247,11 @@ pub fn document(tag: &str, operations: &[Operation], errors: &[Refusal<'_>]) -> 
         let bodies = [operation.request, operation.response];
         bodies.into_iter().flatten().for_each(|it| it.add_to(&mut components));
     }
-    errors.iter().filter_map(|(_, _, body)| *body).for_each(|it| it.add_to(&mut components));
+    for (_, _, content) in errors {
+        if let Refused::Json(body) = content {
+            body.add_to(&mut components);
+        }
+    }
     OpenApiBuilder::new()
         .info(InfoBuilder::new().title(tag).version(env!("CARGO_PKG_VERSION")).build())
         .paths(paths)

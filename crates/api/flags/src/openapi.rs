@@ -4,7 +4,7 @@
 use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::HttpMethod::Post;
-use web::openapi::{Body, Credentials, Operation, document};
+use web::openapi::{Body, Credentials, Operation, Refused, document};
 
 /// A secret of an environment in `X-API-Key`, or as a bearer token.
 const OFREP: Credentials = Credentials::Scheme("environmentSecret");
@@ -60,9 +60,12 @@ static FEATBIT_OPERATIONS: [Operation; 5] = [
 /// The document of OFREP and of `/api/public`.
 #[must_use]
 pub fn openapi() -> OpenApi {
-    let errors = [("4XX", "Refused", Some(Body::of::<OfrepError>()))];
+    let errors = [("4XX", "Refused", Refused::Json(Body::of::<OfrepError>()))];
     let mut document_of_all = document("OFREP", &OFREP_OPERATIONS, &errors);
-    let errors = [("401", "The secret is missing, unknown, expired or of another type", None)];
+    let errors = [
+        ("401", "The secret is missing, unknown, expired or of another type", Refused::Empty),
+        ("4XX", "Refused: what is wrong with the request", Refused::Text),
+    ];
     document_of_all.merge(document("FeatBit's SDKs", &FEATBIT_OPERATIONS, &errors));
     document_of_all
 }

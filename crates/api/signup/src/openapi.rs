@@ -4,7 +4,7 @@
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::HttpMethod::{Delete, Post, Put};
 use uuid::Uuid;
-use web::openapi::{Body, Credentials, Operation, document};
+use web::openapi::{Body, Credentials, Operation, Refused, document};
 
 /// A customer's access token.
 const CUSTOMER: Credentials = Credentials::Scheme("accessToken");
@@ -105,13 +105,10 @@ static OPERATIONS: [Operation; 30] = [
 /// The document of `/user` and `/billing`.
 #[must_use]
 pub fn openapi() -> OpenApi {
+    let error = Refused::Json(Body::of::<UserError>());
     let errors = [
-        ("4XX", "Refused; invalid fields are in `detail`", Some(Body::of::<UserError>())),
-        (
-            "5XX",
-            "Not served now; Retry-After where a retry may help",
-            Some(Body::of::<UserError>()),
-        ),
+        ("4XX", "Refused; invalid fields are in `detail`", error),
+        ("5XX", "Not served now; Retry-After where a retry may help", error),
     ];
     document("Sign-up, SaaSOdoo's paths", &OPERATIONS, &errors)
 }

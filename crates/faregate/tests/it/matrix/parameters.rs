@@ -207,4 +207,6 @@ fn every_query_parameter_does_something() {
         }
     }
     assert!(ignored.is_empty(), "{tried} tried; without effect:\n{}", ignored.join("\n"));
+    let undeclared: Vec<_> = sender.undeclared.into_iter().collect();
+    assert!(undeclared.is_empty(), "not in the document:\n{}", undeclared.join("\n"));
 }
