@@ -31,6 +31,8 @@ pub struct EnvironmentState {
     pub changed_at_ms: i64,
     /// Identifies the state on all nodes: that time, and the numbers of flags and of segments.
     pub version: Box<str>,
+    /// How long the values of all flags are together, in bytes: nearly all of a long message.
+    pub values_bytes: usize,
     /// Since when each flag may have another value for some user, in the order of the snapshot, apart from what users
     /// are entitled to.
     flags_changed_at_ms: Vec<i64>,
@@ -117,6 +119,8 @@ impl EnvironmentState {
         let changed_at_ms = changed_at_ms.unwrap_or_default();
         let counts = (flags_changed_at_ms.len(), snapshot.segments().count());
         let version = format!("{changed_at_ms:x}-{:x}-{:x}", counts.0, counts.1).into();
+        let variations = snapshot.flags().flat_map(|it| &it.flag().variations);
+        let values_bytes = variations.map(|it| it.value.len()).sum();
         let features = snapshot.entitled_features().into_iter().map(Box::from);
         let entitled_features: Arc<[Box<str>]> = features.collect();
         Self {
@@ -126,6 +130,7 @@ impl EnvironmentState {
             revision,
             changed_at_ms,
             version,
+            values_bytes,
             flags_changed_at_ms,
             depend_on_entitled,
             asks_for_entitled,

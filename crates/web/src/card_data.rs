@@ -94,7 +94,9 @@ fn may_name_code(body: &[u8]) -> bool {
             b"cvv" | b"cvc" | b"cvn" | b"cvd" | b"csc" | b"cav" | b"eri" | b"ity" | b"dco"
         )
     };
-    body.windows(3).any(is_part) || body.contains(&FULL_WIDTH)
+    // Most bytes begin none of them.
+    let may_begin = |it: &[u8]| matches!(it[0] | 0x20, b'c' | b'd' | b'e' | b'i');
+    body.windows(3).any(|it| may_begin(it) && is_part(it)) || body.contains(&FULL_WIDTH)
 }
 
 /// The text of these bytes; what is no UTF-8 is replaced, and holds no digits.

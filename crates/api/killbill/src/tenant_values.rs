@@ -101,11 +101,15 @@ pub(crate) async fn delete_settings(call: Call) -> HandlerResult {
 pub(crate) async fn search(call: Call) -> HandlerResult {
     let prefix = call.param("keyPrefix")?.into_owned();
     let tenant = call.tenant();
-    // All values of a tenant are megabytes: a few at a time, however many ask.
-    let query = move |queries: &dyn Queries| queries.tenant_values(tenant, &prefix, FOUND_MAX);
-    let found = call.api.engine().scan(tenant, query).await?;
-    let found: Vec<_> = found.iter().map(|it| json(&call, it)).collect::<Result<_, _>>()?;
-    Ok(reply::ok(&found))
+    let api = call.api.clone();
+    // All values of a tenant are megabytes: they are read and written as JSON on the thread of a scan, a few at a
+    // time, however many ask.
+    let query = move |queries: &dyn Queries| {
+        let found = queries.tenant_values(tenant, &prefix, FOUND_MAX)?;
+        let found = found.iter().map(|it| json(&call, it)).collect::<Result<Vec<_>, _>>();
+        Ok(found.map(|it| reply::encode(&it)))
+    };
+    Ok(reply::ok_encoded(api.engine().scan(tenant, query).await??))
 }
 
 /// Stores the configuration of a plugin, encrypted, in place of the one before. Any name is taken, also of

@@ -83,7 +83,7 @@ impl Values {
         let count = if self.extent == Extent::Full { self.state.flags().count() } else { 0 };
         let of_flags = count * message::CLIENT_FLAG_BYTES;
         let capacity = message::ENVELOPE_BYTES + self.user.key_id.len() + of_flags;
-        in_parts::body(self, capacity)
+        in_parts::body(&Arc::clone(&self.state), self, capacity)
     }
 }
 

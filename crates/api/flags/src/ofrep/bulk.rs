@@ -43,7 +43,7 @@ impl Bulk {
     /// The answer's body.
     pub(super) fn body(self) -> Body {
         let capacity = ENVELOPE_BYTES + self.state.snapshot.flags().count() * FLAG_BYTES;
-        in_parts::body(self, capacity)
+        in_parts::body(&Arc::clone(&self.state), self, capacity)
     }
 
     /// What follows the flags.
