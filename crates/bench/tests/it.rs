@@ -6,9 +6,9 @@ use std::process::Command;
 /// What a refused command says.
 fn refused(arguments: &[&str]) -> String {
     let bench = env!("CARGO_BIN_EXE_faregate-bench");
-    let output = Command::new(bench).args(arguments).output().unwrap();
+    let output = Command::new(bench).args(arguments).output().expect("the binary starts");
     assert_eq!(output.status.code(), Some(2));
-    String::from_utf8(output.stderr).unwrap()
+    String::from_utf8(output.stderr).expect("errors are UTF-8")
 }
 
 #[test]
