@@ -17,7 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Libraries by themselves: they could be published.
     ("evaluation", &[]),
     ("iso8583", &[]),
-    // How both binaries are told of a server and of a format.
+    // Options of both binaries.
     ("command-line", &["iso8583"]),
     ("secrets", &[]),
     ("store", &["domain", "engine", "secrets"]),

@@ -1,7 +1,7 @@
 //! `faregate`: the command line, put together from `server` and `cli`.
 
 mod allocator;
-mod beside;
+mod bench;
 
 use std::ffi::OsString;
 use std::io;
@@ -34,7 +34,7 @@ enum Command {
     /// Measure a running server: starts faregate-bench, which lies beside this binary
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Bench {
-        /// What faregate-bench is told; `faregate bench --help` shows it
+        /// The arguments of faregate-bench; `faregate bench --help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
@@ -200,7 +200,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Demo(args) => demo::run(&args),
-        Command::Bench { arguments } => Err(beside::bench(&arguments)),
+        Command::Bench { arguments } => Err(bench::exec(&arguments)),
         Command::Backup { file, args } => {
             maintain(&args, |config| maintenance::backup(config, &file))
         }

@@ -18,14 +18,16 @@ const LONG_VALUES_BYTES: usize = 4 * PART_BYTES;
 
 /// An answer in the making.
 pub(crate) trait InParts: Send + 'static {
+    /// The state whose flags it is about.
+    fn state(&self) -> &EnvironmentState;
+
     /// Appends the next part, which ends behind `PART_BYTES`; whether it is the last one.
     fn write_part(&mut self, out: &mut Vec<u8>) -> bool;
 }
 
-/// The body of an answer about all flags of a state; with its length where it is one part. The first part has room
-/// for so many bytes.
-pub(crate) fn body(state: &EnvironmentState, mut answer: impl InParts, capacity: usize) -> Body {
-    if state.values_bytes > LONG_VALUES_BYTES {
+/// The answer's body; with its length where it is one part. The first part has room for so many bytes.
+pub(crate) fn body(mut answer: impl InParts, capacity: usize) -> Body {
+    if answer.state().values_bytes > LONG_VALUES_BYTES {
         return Body::from_stream(parts(answer));
     }
     let mut first = Vec::with_capacity(capacity.min(PART_BYTES));

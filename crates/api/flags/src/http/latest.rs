@@ -83,11 +83,15 @@ impl Values {
         let count = if self.extent == Extent::Full { self.state.flags().count() } else { 0 };
         let of_flags = count * message::CLIENT_FLAG_BYTES;
         let capacity = message::ENVELOPE_BYTES + self.user.key_id.len() + of_flags;
-        in_parts::body(&Arc::clone(&self.state), self, capacity)
+        in_parts::body(self, capacity)
     }
 }
 
 impl InParts for Values {
+    fn state(&self) -> &EnvironmentState {
+        &self.state
+    }
+
     fn write_part(&mut self, out: &mut Vec<u8>) -> bool {
         if self.passed == 0 {
             message::begin_client(out, self.extent, &self.user);

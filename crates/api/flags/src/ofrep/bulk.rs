@@ -43,7 +43,7 @@ impl Bulk {
     /// The answer's body.
     pub(super) fn body(self) -> Body {
         let capacity = ENVELOPE_BYTES + self.state.snapshot.flags().count() * FLAG_BYTES;
-        in_parts::body(&Arc::clone(&self.state), self, capacity)
+        in_parts::body(self, capacity)
     }
 
     /// What follows the flags.
@@ -64,6 +64,10 @@ impl Bulk {
 }
 
 impl InParts for Bulk {
+    fn state(&self) -> &EnvironmentState {
+        &self.state
+    }
+
     fn write_part(&mut self, out: &mut Vec<u8>) -> bool {
         let environment = &self.grant.environments()[0];
         let (mut counted, now_ms) = (vec![], now_ms());

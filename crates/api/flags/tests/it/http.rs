@@ -78,6 +78,30 @@ async fn a_client_polls_everything_and_changes() {
     }
 }
 
+/// However long the values are: in one part, in parts behind the first, and in parts from the beginning.
+#[tokio::test]
+async fn a_client_polls_long_values_in_parts() {
+    let fixture = Fixture::start().await;
+    let dan = json!({"keyId": "dan", "name": "Dan"});
+    for (second, length, is_whole) in [(1, 1_000, true), (2, 40_000, false), (3, 400_000, false)] {
+        for key in ["banner", CHECKOUT] {
+            let lengthen = |it: &mut String| *it = "x".repeat(length);
+            fixture.change_flag(key, second, |it| {
+                it.variations.iter_mut().for_each(|it| lengthen(&mut it.value));
+            });
+        }
+        let poll = TestRequest::post(CLIENT, &dan).secret(CLIENT_SECRET).send(&fixture).await;
+        assert_eq!(poll.header("content-length").is_some(), is_whole, "{length}");
+        let mut stream = fixture.browser().await;
+        assert_eq!(poll.json()["data"], stream.sync(&json!({"user": dan})).await, "{length}");
+        let context = json!({"context": {"targetingKey": "dan"}});
+        let bulk = TestRequest::post("/ofrep/v1/evaluate/flags", &context);
+        let bulk = bulk.header("X-API-Key", CLIENT_SECRET).send(&fixture).await;
+        assert_eq!(bulk.status, 200);
+        assert_eq!(bulk.json()["flags"].as_array().map(Vec::len), Some(5), "{length}");
+    }
+}
+
 #[tokio::test]
 async fn each_route_takes_its_kind_of_secret() {
     let fixture = Fixture::start().await;

@@ -1,4 +1,4 @@
-//! The binary that is shipped beside this one.
+//! `faregate bench`: the load generators, a binary that is shipped beside this one.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Context as _;
 
 /// Becomes `faregate-bench`, from the directory of this binary. Returns only if it cannot.
-pub fn bench(arguments: &[OsString]) -> anyhow::Error {
+pub fn exec(arguments: &[OsString]) -> anyhow::Error {
     let beside = match std::env::current_exe().context("this binary's own path is not known") {
         Ok(this) => this.with_file_name("faregate-bench"),
         Err(error) => return error,
