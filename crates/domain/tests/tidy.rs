@@ -119,7 +119,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// All that the domain may be built with: nothing that waits, asks the time, draws or logs.
 const DOMAIN_DEPENDENCIES: &[&str] = &["jiff", "serde", "thiserror", "uuid"];
 
-/// What the domain may not name outside comments.
+/// The words that the domain may not contain outside comments.
 const DOMAIN_WORDS: &[&str] = &[
     "HashMap",
     "HashSet",
@@ -198,7 +198,7 @@ fn crates_depend_inwards_only() {
     assert_none("dependencies that point outwards", &wrong);
 }
 
-/// What is shipped inherits the profile `release`, in which some crates are not optimised.
+/// The profile `dist`, which is shipped, inherits `release`, in which some crates are not optimised.
 #[test]
 fn what_is_shipped_is_optimised() {
     let manifest = read(&root().join("Cargo.toml"));
@@ -389,7 +389,8 @@ fn the_index_of_documents_has_each_page() {
     let mut wrong = vec![];
     for file in texts().iter().filter(|file| file.path.ends_with(".md")) {
         let Some(page) = file.path.strip_prefix("docs/") else { continue };
-        let is_page = of_readers.iter().any(|it| page.starts_with(it));
+        let is_of_developers = !page.contains('/') && page != "README.md";
+        let is_page = is_of_developers || of_readers.iter().any(|it| page.starts_with(it));
         if is_page && !page.starts_with("reference/api/") && !linked.contains(page) {
             wrong.push(file.path.clone());
         }
@@ -437,19 +438,74 @@ fn documents_quote_names_that_the_code_has() {
     for file in texts().iter().filter(|file| file.path.ends_with(".md")) {
         let prose = file.text.split("```").step_by(2);
         for span in prose.flat_map(|text| text.split('`').skip(1).step_by(2)) {
-            let is_name = |it: &str| words(it).count() == 1 && !it.contains([' ', '.', '/', '-']);
-            let path = span.trim_end_matches("()");
-            let is_of_code = path.contains("::") || path.len() < span.len();
+            let Some(name) = quoted_name(span) else { continue };
+            let is_of_code = name.contains("::") || name.len() < span.len();
             let is_guide = file.path == "ARCHITECTURE.md"
                 || file.path.starts_with("docs/") && file.path.matches('/').count() == 1;
-            let quotes = path.split("::").all(is_name)
-                && (is_of_code || is_guide && path.contains('_') && path == path.to_lowercase());
-            if quotes && !words(path).all(|word| code.contains(word)) {
+            let quotes =
+                is_of_code || is_guide && name.contains('_') && name == name.to_lowercase();
+            if quotes && !words(name).all(|word| code.contains(word)) {
                 wrong.push(format!("{}: `{span}`", file.path));
             }
         }
     }
     assert_none("names that the code does not have", &wrong);
+}
+
+/// The pages that say where in the code something is.
+const MAPS: [&str; 3] = ["ARCHITECTURE.md", "docs/glossary.md", "docs/where-to-look.md"];
+
+/// In these pages a name is in the file that follows it (`name` in `path`). Any other name is in a
+/// file of its sentence or its part of a table's cell; without one, in a file of its paragraph or row.
+#[test]
+fn names_are_in_the_files_that_documents_give() {
+    let sources = sources();
+    let has = |path: &str, name: &str| {
+        let mut files = sources.iter().filter(|file| Path::new(&file.path).starts_with(path));
+        files.any(|file| has_word(&file.text, name))
+    };
+    let mut wrong = vec![];
+    for page in MAPS {
+        let text = read(&root().join(page));
+        for line in text.split("```").step_by(2).flat_map(str::lines) {
+            let spans = line.split('`').skip(1).step_by(2);
+            let short = spans.filter(|it| it.ends_with(".rs") && !it.contains('/'));
+            wrong.extend(short.map(|it| format!("{page}: `{it}` lacks its folder")));
+            for part in line.split(['|', ';']).flat_map(|it| it.split(". ")) {
+                for (name, files) in names_with_files(part, line) {
+                    let last = words(name).last().unwrap_or_default();
+                    if !files.is_empty() && !files.iter().any(|path| has(path, last)) {
+                        wrong.push(format!("{page}: `{name}` is not in {}", files.join(", ")));
+                    }
+                }
+            }
+        }
+    }
+    assert_none("names that are not in the files given for them", &wrong);
+}
+
+/// The names in a part of a line, each with the files that are given for it.
+fn names_with_files<'a>(part: &'a str, line: &'a str) -> Vec<(&'a str, Vec<&'a str>)> {
+    let is_code = |path: &str| path.starts_with("crates/");
+    let mut near: Vec<_> = named_paths(part).filter(|it| is_code(it)).collect();
+    if near.is_empty() {
+        near.extend(named_paths(line).filter(|it| is_code(it)));
+    }
+    let pieces: Vec<_> = part.split('`').collect();
+    let spans = (1..pieces.len()).step_by(2);
+    let names = spans.filter_map(|at| Some((quoted_name(pieces[at])?, &pieces[at + 1..])));
+    let with_files = names.map(|(name, rest)| match rest {
+        [" in ", file, ..] if is_code(file) => (name, vec![*file]),
+        _ => (name, near.clone()),
+    });
+    with_files.collect()
+}
+
+/// The name that a text between backticks is: words with `::` between them, perhaps of a call.
+fn quoted_name(span: &str) -> Option<&str> {
+    let is_name = |it: &str| words(it).count() == 1 && !it.contains([' ', '.', '/', '-']);
+    let name = span.trim_end_matches("()");
+    name.split("::").all(is_name).then_some(name)
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -627,12 +683,12 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// What `[text](target)` points at.
+/// The targets of links: of `[text](target)` the target.
 fn link_targets(markdown: &str) -> impl Iterator<Item = &str> {
     markdown.match_indices("](").filter_map(|(at, _)| markdown[at + 2..].split(')').next())
 }
 
-/// What GitHub calls the headings of a page in links; the second of a name ends in `-1`.
+/// The anchors that GitHub gives to the headings of a page; the second of a name ends in `-1`.
 fn anchors(markdown: &str) -> impl Iterator<Item = String> {
     let mut known = BTreeMap::<String, usize>::new();
     markdown.lines().filter(|line| line.starts_with('#')).map(move |line| {
