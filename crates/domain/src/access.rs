@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Revision;
+use crate::entity::Entity;
+use crate::rows::Keyed;
 
 /// Every permission there is, as `group:value`: Kill Bill's names (contract section 5), and behind
 /// them those of feature flags, of gateways, of mails and of customers.
@@ -126,6 +128,32 @@ pub struct User {
     pub revision: Revision,
 }
 
+impl Keyed for User {
+    type Key = String;
+
+    fn key(&self) -> Self::Key {
+        self.username.clone()
+    }
+}
+
+impl Entity for User {
+    fn name(&self) -> String {
+        format!("user {}", self.username)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+
+    fn journalled(self) -> Self {
+        Self { password_hash: String::new(), ..self }
+    }
+}
+
 /// A named set of permissions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Role {
@@ -134,6 +162,28 @@ pub struct Role {
     /// Normalized permissions ([`normalize_permission`]).
     pub permissions: Vec<String>,
     pub revision: Revision,
+}
+
+impl Keyed for Role {
+    type Key = String;
+
+    fn key(&self) -> Self::Key {
+        self.name.clone()
+    }
+}
+
+impl Entity for Role {
+    fn name(&self) -> String {
+        format!("role {}", self.name)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
 }
 
 /// Creates a user, or recreates a deleted one.

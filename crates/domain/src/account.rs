@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::entity::Entity;
+use crate::rows::Keyed;
 use crate::tag::ControlTag;
 use crate::{AccountId, Currency, PaymentMethodId, Revision, TenantNo, Timestamp};
 
@@ -27,7 +29,7 @@ pub struct Account {
     /// The account's one method of [`crate::EXTERNAL_PAYMENT`]; bookkeeping, not part of its history.
     #[serde(skip)]
     pub external_payment_method: Option<PaymentMethodId>,
-    /// What the fixed offset of `time_zone` refers to.
+    /// The time that the fixed offset of `time_zone` refers to.
     pub reference_time: Timestamp,
     /// IANA name or fixed offset.
     pub time_zone: String,
@@ -42,8 +44,38 @@ pub struct Account {
     pub revision: Revision,
 }
 
-/// What is known of the person behind an account. One row per revision of it; erasing a person
-/// deletes them all and touches nothing else.
+impl Keyed for Account {
+    type Key = (TenantNo, AccountId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Entity for Account {
+    fn name(&self) -> String {
+        format!("account {}", self.id)
+    }
+
+    fn account(&self) -> Option<AccountId> {
+        Some(self.id)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+
+    fn journalled(self) -> Self {
+        Self { external_key: None, external_payment_method: None, ..self }
+    }
+}
+
+/// The personal data of the person behind an account. One row per revision; erasing a person deletes all their rows
+/// and touches nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Person {
     /// First and last name.

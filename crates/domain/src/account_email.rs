@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::entity::Entity;
+use crate::rows::{Keyed, Part};
 use crate::{AccountEmailId, AccountId, Revision, TenantNo, Timestamp};
 
 /// How many further addresses an account has at most.
@@ -23,6 +25,48 @@ pub struct AccountEmail {
     pub active: bool,
     pub created_at: Timestamp,
     pub revision: Revision,
+}
+
+impl Keyed for AccountEmail {
+    type Key = (TenantNo, AccountEmailId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Part for AccountEmail {
+    type Owner = (TenantNo, AccountId);
+
+    fn owner(&self) -> Self::Owner {
+        (self.tenant, self.account)
+    }
+
+    fn is_active(&self) -> bool {
+        self.active
+    }
+}
+
+impl Entity for AccountEmail {
+    fn name(&self) -> String {
+        format!("address {}", self.id)
+    }
+
+    fn account(&self) -> Option<AccountId> {
+        Some(self.account)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+
+    fn journalled(self) -> Self {
+        Self { email: String::new(), ..self }
+    }
 }
 
 /// Adds an address to an account, or removes it. What is there already, or not there, stays as it is.

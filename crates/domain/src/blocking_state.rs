@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::entity::Entity;
 use crate::payment::TransactionType;
+use crate::rows::{Keyed, Part};
 use crate::{AccountId, BlockingStateId, Revision, TenantNo, Timestamp};
 
 /// How many states an account has at most. Closing an account may add one more.
@@ -43,7 +45,45 @@ pub struct BlockingState {
     pub revision: Revision,
 }
 
-/// What a state blocks of subscriptions and invoices. No payment is blocked by these.
+impl Keyed for BlockingState {
+    type Key = (TenantNo, BlockingStateId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Part for BlockingState {
+    type Owner = (TenantNo, AccountId);
+
+    fn owner(&self) -> Self::Owner {
+        (self.tenant, self.account)
+    }
+
+    fn is_active(&self) -> bool {
+        self.active
+    }
+}
+
+impl Entity for BlockingState {
+    fn name(&self) -> String {
+        format!("blocking state {}", self.id)
+    }
+
+    fn account(&self) -> Option<AccountId> {
+        Some(self.account)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+}
+
+/// The operations on subscriptions and invoices that a state blocks. No payment is blocked by these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocks {
     /// Changes of subscriptions.
@@ -55,7 +95,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// What either of the two blocks.
+    /// The blocks of both together.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self {
@@ -110,7 +150,7 @@ pub struct AddBlockingState {
     pub effective_at: Option<Timestamp>,
 }
 
-/// What a closed account refuses.
+/// The kind of request that a closed account refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClosedTo {
     /// A payment that this transaction would start.

@@ -88,8 +88,8 @@ pub fn contains_pan(text: &str) -> bool {
         && (holds(text) || matches!(normalised(text), Cow::Owned(normal) if holds(&normal)))
 }
 
-/// What a tenant does with texts that are one number and nothing else, as keys of orders are: one in ten
-/// of those in a scheme's range has a valid check digit, and looks exactly like a card number.
+/// The check of a tenant's texts that are one number and nothing else, such as keys of orders: one in ten of those in
+/// a scheme's range has a valid check digit, and looks exactly like a card number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NumericKeys {
     /// Those that may be a card number are refused.
@@ -465,8 +465,8 @@ mod tests {
         assert_eq!(mistaken(|random| format!("{} {}/{}", id(random), id(random), id(random))), 0);
     }
 
-    /// What a check digit can do: of the numbers in a scheme's range one in ten has a valid one. A tenant
-    /// that has such keys allows them.
+    /// The limit of a check digit: of the numbers in a scheme's range one in ten has a valid one. A tenant that has
+    /// such keys allows them.
     #[test]
     fn one_in_ten_numeric_keys_of_a_schemes_range_is_mistaken() {
         let in_range = |random: &mut Random| format!("4{:015}", random.next() % 10_u64.pow(15));

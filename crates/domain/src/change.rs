@@ -1,7 +1,11 @@
-//! What an accepted command writes, grouped by what it belongs to. Durable format: additive only.
+//! Changes: the rows that an accepted command writes, grouped by what they belong to. Durable format: additive only.
+
+mod image;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::image::{Image, Visitor};
+use self::image::{ReadAccount, ReadRevision};
 use crate::access::{Role, User};
 use crate::account::{Account, Person};
 use crate::account_email::AccountEmail;
@@ -55,13 +59,17 @@ pub enum Change {
     /// To a timer.
     Timer(TimerChange),
     /// The final reply to an earlier request.
-    ReplySettled {
-        /// Names the stored reply.
-        key: ReplyKey,
-        reply: Reply,
-        /// When it may be deleted: its retention starts when the outcome is known.
-        expires_at: Timestamp,
-    },
+    ReplySettled(SettledReply),
+}
+
+/// The final reply to an earlier request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettledReply {
+    /// Names the stored reply.
+    pub key: ReplyKey,
+    pub reply: Reply,
+    /// When it may be deleted: its retention starts when the outcome is known.
+    pub expires_at: Timestamp,
 }
 
 /// A row of a tenant.
@@ -155,7 +163,7 @@ pub enum PaymentChange {
     Transaction(Transaction),
     /// The attempt of a controlled call.
     Attempt(PaymentAttempt),
-    /// What the account started in a day.
+    /// The number and the sums of the payments that the account started in a day.
     Velocity(PaymentVelocity),
     /// A dispute.
     Dispute(Box<Dispute>),
@@ -180,7 +188,7 @@ pub enum EntitlementChange {
     Entitlements(Box<Entitlements>),
     /// Users that are mapped to an account, or no longer.
     Users(Box<ChangedUsers>),
-    /// What an account used of a feature in a period.
+    /// The usage of a feature by an account in a period.
     Usage(Box<Usage>),
     /// An event that was counted.
     UsageEvent(Box<UsageEvent>),
@@ -210,213 +218,136 @@ pub enum TimerChange {
 }
 
 impl Change {
-    /// What it writes of a payment.
-    const fn payment(&self) -> Option<&PaymentChange> {
-        match self {
-            Self::Payment(it) => Some(it),
-            Self::Tenant(_)
-            | Self::Access(_)
-            | Self::Flag(_)
-            | Self::Account(_)
-            | Self::Customer(_)
-            | Self::Entitlement(_)
-            | Self::Claim(_)
-            | Self::Timer(_)
-            | Self::ReplySettled { .. } => None,
-        }
-    }
-
-    /// The payment, without its transactions, that it writes.
-    pub(crate) fn payment_row(&self) -> Option<&Payment> {
-        match self.payment()? {
-            PaymentChange::Payment(it) => Some(it),
-            PaymentChange::Transaction(_)
-            | PaymentChange::Attempt(_)
-            | PaymentChange::Velocity(_)
-            | PaymentChange::Posting(_)
-            | PaymentChange::Dispute(_)
-            | PaymentChange::Outstanding(_)
-            | PaymentChange::OutstandingClosed { .. } => None,
-        }
-    }
-
-    /// The purchase that it writes.
-    pub(crate) const fn purchase(&self) -> Option<&Purchase> {
-        match self {
-            Self::Entitlement(it) => match it {
-                EntitlementChange::Purchase(it) => Some(it),
-                EntitlementChange::Feature(_)
-                | EntitlementChange::Offer(_)
-                | EntitlementChange::Entitlements(_)
-                | EntitlementChange::Users(_)
+    /// Visits the entity that it writes an image of. `None` for rows without a history: personal data, sessions,
+    /// claims and bookkeeping, which stay out of the journal. This is the one list of entities.
+    pub fn entity<V: Visitor>(&self, visitor: V) -> Option<V::Output> {
+        Some(match self {
+            Self::Tenant(TenantChange::Tenant(it)) => visitor.visit(it),
+            Self::Tenant(TenantChange::Value(it)) => visitor.visit(it),
+            Self::Tenant(TenantChange::TagDefinition(it)) => visitor.visit(it),
+            Self::Tenant(TenantChange::PaymentRules(it)) => visitor.visit(it),
+            Self::Access(AccessChange::User(it)) => visitor.visit(it),
+            Self::Access(AccessChange::Role(it)) => visitor.visit(it),
+            Self::Flag(FlagChange::Environment(it)) => visitor.visit(it),
+            Self::Flag(FlagChange::Secret(it)) => visitor.visit(it),
+            Self::Flag(FlagChange::Definition(it)) => visitor.visit(it),
+            Self::Flag(FlagChange::ChangeRequest(it)) => visitor.visit(it),
+            Self::Account(AccountChange::Account(it)) => visitor.visit(it),
+            Self::Account(AccountChange::Email(it)) => visitor.visit(it),
+            Self::Account(AccountChange::BlockingState(it)) => visitor.visit(it),
+            Self::Account(AccountChange::Tag(it)) => visitor.visit(it),
+            Self::Account(AccountChange::CustomField(it)) => visitor.visit(it),
+            Self::Account(AccountChange::PaymentMethod(it)) => visitor.visit(it),
+            Self::Customer(CustomerChange::Customer(it)) => visitor.visit(it),
+            Self::Customer(CustomerChange::Operation(it)) => visitor.visit(it),
+            Self::Payment(PaymentChange::Payment(it)) => visitor.visit(it),
+            Self::Payment(PaymentChange::Transaction(it)) => visitor.visit(it),
+            Self::Payment(PaymentChange::Attempt(it)) => visitor.visit(it),
+            Self::Payment(PaymentChange::Dispute(it)) => visitor.visit(&**it),
+            Self::Entitlement(EntitlementChange::Feature(it)) => visitor.visit(it),
+            Self::Entitlement(EntitlementChange::Offer(it)) => visitor.visit(it),
+            Self::Entitlement(EntitlementChange::Purchase(it)) => visitor.visit(&**it),
+            Self::Entitlement(EntitlementChange::Entitlements(it)) => visitor.visit(&**it),
+            Self::Account(
+                AccountChange::Person { .. }
+                | AccountChange::PersonErased { .. }
+                | AccountChange::AuditImported(_),
+            )
+            | Self::Customer(
+                CustomerChange::MailsErased { .. }
+                | CustomerChange::Session(_)
+                | CustomerChange::SessionEnded { .. }
+                | CustomerChange::Mail(_),
+            )
+            | Self::Payment(
+                PaymentChange::Velocity(_)
+                | PaymentChange::Posting(_)
+                | PaymentChange::Outstanding(_)
+                | PaymentChange::OutstandingClosed { .. },
+            )
+            | Self::Entitlement(
+                EntitlementChange::Users(_)
                 | EntitlementChange::Usage(_)
                 | EntitlementChange::UsageEvent(_)
-                | EntitlementChange::Reservation(_) => None,
+                | EntitlementChange::Reservation(_),
+            )
+            | Self::Claim(_)
+            | Self::Timer(_)
+            | Self::ReplySettled(_) => return None,
+        })
+    }
+
+    /// The billing account that its row belongs to.
+    #[must_use]
+    pub fn account(&self) -> Option<AccountId> {
+        if let Some(account) = self.entity(ReadAccount) {
+            return account;
+        }
+        match self {
+            Self::Account(it) => match it {
+                AccountChange::Person { account, .. } | AccountChange::PersonErased { account } => {
+                    Some(*account)
+                }
+                AccountChange::AuditImported(it) => Some(it.account),
+                AccountChange::Account(_)
+                | AccountChange::Email(_)
+                | AccountChange::BlockingState(_)
+                | AccountChange::Tag(_)
+                | AccountChange::CustomField(_)
+                | AccountChange::PaymentMethod(_) => None,
             },
+            Self::Payment(it) => match it {
+                PaymentChange::Velocity(it) => Some(it.account_id),
+                PaymentChange::Posting(it) => Some(it.account_id),
+                PaymentChange::Outstanding(it) => Some(it.account_id),
+                PaymentChange::Payment(_)
+                | PaymentChange::Transaction(_)
+                | PaymentChange::Attempt(_)
+                | PaymentChange::Dispute(_)
+                | PaymentChange::OutstandingClosed { .. } => None,
+            },
+            Self::Entitlement(it) => match it {
+                EntitlementChange::Users(it) => Some(it.account),
+                EntitlementChange::Usage(it) => Some(it.account_id),
+                EntitlementChange::UsageEvent(it) => Some(it.account_id),
+                EntitlementChange::Reservation(it) => Some(it.account_id),
+                EntitlementChange::Feature(_)
+                | EntitlementChange::Offer(_)
+                | EntitlementChange::Purchase(_)
+                | EntitlementChange::Entitlements(_) => None,
+            },
+            Self::Timer(TimerChange::Set(it)) => Some(it.account),
+            Self::Timer(TimerChange::Cleared(_))
+            | Self::Tenant(_)
+            | Self::Access(_)
+            | Self::Flag(_)
+            | Self::Customer(_)
+            | Self::Claim(_)
+            | Self::ReplySettled(_) => None,
+        }
+    }
+
+    /// The reply that it settles.
+    #[must_use]
+    pub const fn settled_reply(&self) -> Option<&SettledReply> {
+        match self {
+            Self::ReplySettled(it) => Some(it),
             Self::Tenant(_)
             | Self::Access(_)
             | Self::Flag(_)
             | Self::Account(_)
             | Self::Customer(_)
             | Self::Payment(_)
+            | Self::Entitlement(_)
             | Self::Claim(_)
-            | Self::Timer(_)
-            | Self::ReplySettled { .. } => None,
+            | Self::Timer(_) => None,
         }
     }
 
-    /// The transaction that it writes.
-    pub(crate) fn transaction(&self) -> Option<&Transaction> {
-        match self.payment()? {
-            PaymentChange::Transaction(it) => Some(it),
-            PaymentChange::Payment(_)
-            | PaymentChange::Attempt(_)
-            | PaymentChange::Velocity(_)
-            | PaymentChange::Posting(_)
-            | PaymentChange::Dispute(_)
-            | PaymentChange::Outstanding(_)
-            | PaymentChange::OutstandingClosed { .. } => None,
-        }
-    }
-
-    /// The payment attempt that it writes.
-    pub(crate) fn attempt(&self) -> Option<&PaymentAttempt> {
-        match self.payment()? {
-            PaymentChange::Attempt(it) => Some(it),
-            PaymentChange::Payment(_)
-            | PaymentChange::Transaction(_)
-            | PaymentChange::Velocity(_)
-            | PaymentChange::Posting(_)
-            | PaymentChange::Dispute(_)
-            | PaymentChange::Outstanding(_)
-            | PaymentChange::OutstandingClosed { .. } => None,
-        }
-    }
-
-    /// The revision of an entity that has a history in the journal. Personal data, sessions, claims and
-    /// bookkeeping have none, and stay out of the journal.
+    /// The revision of the entity that it writes an image of.
     #[must_use]
-    pub const fn revision(&self) -> Option<Revision> {
-        match self {
-            Self::Tenant(it) => match it {
-                TenantChange::Tenant(it) => Some(it.revision),
-                TenantChange::Value(it) => Some(it.revision),
-                TenantChange::TagDefinition(it) => Some(it.revision),
-                TenantChange::PaymentRules(it) => Some(it.revision),
-            },
-            Self::Access(it) => match it {
-                AccessChange::User(it) => Some(it.revision),
-                AccessChange::Role(it) => Some(it.revision),
-            },
-            Self::Flag(it) => match it {
-                FlagChange::Environment(it) => Some(it.revision),
-                FlagChange::Secret(it) => Some(it.revision),
-                FlagChange::Definition(it) => Some(it.revision),
-                FlagChange::ChangeRequest(it) => Some(it.revision),
-            },
-            Self::Account(it) => match it {
-                AccountChange::Account(it) => Some(it.revision),
-                AccountChange::Email(it) => Some(it.revision),
-                AccountChange::BlockingState(it) => Some(it.revision),
-                AccountChange::Tag(it) => Some(it.revision),
-                AccountChange::CustomField(it) => Some(it.revision),
-                AccountChange::PaymentMethod(it) => Some(it.revision),
-                AccountChange::Person { .. }
-                | AccountChange::PersonErased { .. }
-                | AccountChange::AuditImported(_) => None,
-            },
-            Self::Customer(it) => match it {
-                CustomerChange::Customer(it) => Some(it.revision),
-                CustomerChange::Operation(it) => Some(it.revision),
-                CustomerChange::MailsErased { .. }
-                | CustomerChange::Session(_)
-                | CustomerChange::SessionEnded { .. }
-                | CustomerChange::Mail(_) => None,
-            },
-            Self::Payment(it) => match it {
-                PaymentChange::Payment(it) => Some(it.revision),
-                PaymentChange::Transaction(it) => Some(it.revision),
-                PaymentChange::Attempt(it) => Some(it.revision),
-                PaymentChange::Dispute(it) => Some(it.revision),
-                PaymentChange::Velocity(_)
-                | PaymentChange::Posting(_)
-                | PaymentChange::Outstanding(_)
-                | PaymentChange::OutstandingClosed { .. } => None,
-            },
-            Self::Entitlement(it) => match it {
-                EntitlementChange::Feature(it) => Some(it.revision),
-                EntitlementChange::Offer(it) => Some(it.revision),
-                EntitlementChange::Purchase(it) => Some(it.revision),
-                EntitlementChange::Entitlements(it) => Some(it.revision),
-                EntitlementChange::Users(_)
-                | EntitlementChange::Usage(_)
-                | EntitlementChange::UsageEvent(_)
-                | EntitlementChange::Reservation(_) => None,
-            },
-            Self::Claim(_) | Self::Timer(_) | Self::ReplySettled { .. } => None,
-        }
-    }
-
-    #[must_use]
-    pub const fn revision_mut(&mut self) -> Option<&mut Revision> {
-        match self {
-            Self::Tenant(it) => match it {
-                TenantChange::Tenant(it) => Some(&mut it.revision),
-                TenantChange::Value(it) => Some(&mut it.revision),
-                TenantChange::TagDefinition(it) => Some(&mut it.revision),
-                TenantChange::PaymentRules(it) => Some(&mut it.revision),
-            },
-            Self::Access(it) => match it {
-                AccessChange::User(it) => Some(&mut it.revision),
-                AccessChange::Role(it) => Some(&mut it.revision),
-            },
-            Self::Flag(it) => match it {
-                FlagChange::Environment(it) => Some(&mut it.revision),
-                FlagChange::Secret(it) => Some(&mut it.revision),
-                FlagChange::Definition(it) => Some(&mut it.revision),
-                FlagChange::ChangeRequest(it) => Some(&mut it.revision),
-            },
-            Self::Account(it) => match it {
-                AccountChange::Account(it) => Some(&mut it.revision),
-                AccountChange::Email(it) => Some(&mut it.revision),
-                AccountChange::BlockingState(it) => Some(&mut it.revision),
-                AccountChange::Tag(it) => Some(&mut it.revision),
-                AccountChange::CustomField(it) => Some(&mut it.revision),
-                AccountChange::PaymentMethod(it) => Some(&mut it.revision),
-                AccountChange::Person { .. }
-                | AccountChange::PersonErased { .. }
-                | AccountChange::AuditImported(_) => None,
-            },
-            Self::Customer(it) => match it {
-                CustomerChange::Customer(it) => Some(&mut it.revision),
-                CustomerChange::Operation(it) => Some(&mut it.revision),
-                CustomerChange::MailsErased { .. }
-                | CustomerChange::Session(_)
-                | CustomerChange::SessionEnded { .. }
-                | CustomerChange::Mail(_) => None,
-            },
-            Self::Payment(it) => match it {
-                PaymentChange::Payment(it) => Some(&mut it.revision),
-                PaymentChange::Transaction(it) => Some(&mut it.revision),
-                PaymentChange::Attempt(it) => Some(&mut it.revision),
-                PaymentChange::Dispute(it) => Some(&mut it.revision),
-                PaymentChange::Velocity(_)
-                | PaymentChange::Posting(_)
-                | PaymentChange::Outstanding(_)
-                | PaymentChange::OutstandingClosed { .. } => None,
-            },
-            Self::Entitlement(it) => match it {
-                EntitlementChange::Feature(it) => Some(&mut it.revision),
-                EntitlementChange::Offer(it) => Some(&mut it.revision),
-                EntitlementChange::Purchase(it) => Some(&mut it.revision),
-                EntitlementChange::Entitlements(it) => Some(&mut it.revision),
-                EntitlementChange::Users(_)
-                | EntitlementChange::Usage(_)
-                | EntitlementChange::UsageEvent(_)
-                | EntitlementChange::Reservation(_) => None,
-            },
-            Self::Claim(_) | Self::Timer(_) | Self::ReplySettled { .. } => None,
-        }
+    pub fn revision(&self) -> Option<Revision> {
+        self.entity(ReadRevision)
     }
 }
 
@@ -465,6 +396,12 @@ impl From<EntitlementChange> for Change {
 impl From<TimerChange> for Change {
     fn from(change: TimerChange) -> Self {
         Self::Timer(change)
+    }
+}
+
+impl From<SettledReply> for Change {
+    fn from(reply: SettledReply) -> Self {
+        Self::ReplySettled(reply)
     }
 }
 

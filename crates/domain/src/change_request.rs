@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::definition::DefinitionKey;
+use crate::entity::Entity;
+use crate::rows::Keyed;
 use crate::{ChangeRequestId, DefinitionId, EnvironmentId, Revision, Seq, TenantNo, Timestamp};
 
 /// How many changes of an environment wait at most.
@@ -87,6 +89,32 @@ pub struct ChangeRequest {
     pub revision: Revision,
 }
 
+impl Keyed for ChangeRequest {
+    type Key = (TenantNo, ChangeRequestId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Entity for ChangeRequest {
+    fn name(&self) -> String {
+        format!("change {}", self.id)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+
+    fn journalled(self) -> Self {
+        Self { patch: String::new(), reason: None, comment: None, explanation: None, ..self }
+    }
+}
+
 /// Stores a change to be applied later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestChange {
@@ -118,7 +146,8 @@ pub struct DecideChange {
     pub environment: EnvironmentId,
     pub change: ChangeRequestId,
     pub decision: Decision,
-    /// What the user saw; if it has changed since, the decision is refused. `None` skips the check.
+    /// The change and the definition that the user saw; if either has changed since, the decision is refused. `None`
+    /// skips the check.
     #[serde(default)]
     pub seen: Option<Seen>,
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::{AccountId, TenantNo};
 
-/// What a claimed key names.
+/// The kind of a claimed key: the entity that the key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ClaimKind {
     /// A tenant's API key.

@@ -37,7 +37,7 @@ pub struct Request {
     pub command: Command,
 }
 
-/// What makes two requests the same.
+/// The idempotency key of a request and its fingerprint: a repetition has the same of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idempotency {
     /// Hash of tenant, user and idempotency key.
@@ -137,7 +137,7 @@ impl Command {
         }
     }
 
-    /// What decides on the partition that executes it.
+    /// The subject that decides on the partition that executes it.
     #[must_use]
     pub fn subject(&self, request: RequestId) -> Subject {
         match self {

@@ -1,13 +1,13 @@
-//! What a command may know besides the state: the time, who asks, and the settings. It also
-//! collects what the command does.
+//! The context of a command: the time, the caller and the settings, besides the state. It also collects the command's
+//! changes, events and effects.
 
 use std::collections::BTreeMap;
 
-use crate::change::{Change, ClaimChange};
+use crate::change::{Change, ClaimChange, Image, SettledReply};
 use crate::claim::{Claim, ClaimKey};
 use crate::health::Health;
 use crate::payment::{Actor, ReplyKey};
-use crate::{AccountId, Effect, Event, Id, RequestId, Seq, TenantNo, Timestamp};
+use crate::{AccountId, Effect, Event, Id, Reply, RequestId, Seq, TenantNo, Timestamp};
 
 /// How the domain is set up; the same for every command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Settings {
     }
 }
 
-/// What the domain needs to know of a gateway.
+/// The settings of a gateway that the domain needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GatewaySettings {
     /// Settles within the commit; no gateway is called.
@@ -115,11 +115,11 @@ pub struct Context<'a> {
     pub health: &'a Health,
     sequences: Sequences,
     request: RequestId,
-    minted: u8,
+    minted: u32,
     pub(crate) done: Done,
 }
 
-/// What a command did: all of it is committed, or none.
+/// The changes, events and effects of a command: all of them are committed, or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Rows written, in order.
@@ -130,7 +130,7 @@ pub struct Done {
     pub effects: Vec<Effect>,
 }
 
-/// What `Context::new` needs.
+/// The inputs of `Context::new` besides the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp<'a> {
     /// Domain time, the same for the whole batch.
@@ -167,7 +167,7 @@ impl<'a> Context<'a> {
     /// The id of the next thing that this request creates.
     pub(crate) fn mint<K>(&mut self) -> Id<K> {
         let id = self.request.entity(self.minted);
-        self.minted = self.minted.checked_add(1).expect("a command creates few things");
+        self.minted = self.minted.checked_add(1).expect("a command creates fewer things");
         id
     }
 
@@ -200,6 +200,22 @@ impl<'a> Context<'a> {
 
     pub(crate) fn claim(&mut self, key: ClaimKey, owner: uuid::Uuid, account: Option<AccountId>) {
         self.change(ClaimChange::Taken { key, claim: Claim { owner, account } });
+    }
+
+    /// The images of a kind that the command has written, the oldest first.
+    pub(crate) fn written<T: Image>(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.done.changes.iter().filter_map(T::of)
+    }
+
+    /// The newest image of an entity that the command has written.
+    pub(crate) fn newest<T: Image>(&self, key: &T::Key) -> Option<&T> {
+        self.written::<T>().rfind(|it| it.key() == *key)
+    }
+
+    /// Settles the reply to an earlier request, which is kept for the whole retention from now on.
+    pub(crate) fn settle_reply(&mut self, key: ReplyKey, reply: Reply) {
+        let expires_at = self.now.plus_us(self.settings.reply_keep_us);
+        self.change(SettledReply { key, reply, expires_at });
     }
 
     pub(crate) fn event(&mut self, event: Event) {

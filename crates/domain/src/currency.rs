@@ -170,7 +170,7 @@ const RETIRED: &[(&str, &str)] = &[
     ("ZWR", "ZWG"),
 ];
 
-/// What Kill Bill's enum `Currency` lacks (killbill-api 0.54 and killbill-client-java 1.4.0).
+/// The currencies that Kill Bill's enum `Currency` lacks (killbill-api 0.54 and killbill-client-java 1.4.0).
 const NOT_OF_KILL_BILL: &[&str] = &[
     "ADP", "AFA", "ATS", "AZM", "BEF", "BGL", "BYN", "CLF", "CSD", "CYP", "DEM", "EEK", "ESP",
     "FIM", "FRF", "GHC", "GRD", "IEP", "ITL", "LUF", "MGF", "MRU", "MTL", "MZM", "NLG", "PTE",

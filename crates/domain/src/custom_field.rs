@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::entity::Entity;
 use crate::object::Object;
+use crate::rows::{Keyed, Part};
 use crate::{AccountId, CustomFieldId, Revision, TenantNo, Timestamp};
 
 /// How many fields an object has at most.
@@ -31,6 +33,48 @@ pub struct CustomField {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub revision: Revision,
+}
+
+impl Keyed for CustomField {
+    type Key = (TenantNo, CustomFieldId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Part for CustomField {
+    type Owner = (TenantNo, Object);
+
+    fn owner(&self) -> Self::Owner {
+        (self.tenant, self.object)
+    }
+
+    fn is_active(&self) -> bool {
+        self.active
+    }
+}
+
+impl Entity for CustomField {
+    fn name(&self) -> String {
+        format!("custom field {}", self.id)
+    }
+
+    fn account(&self) -> Option<AccountId> {
+        Some(self.account)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+
+    fn journalled(self) -> Self {
+        Self { name: String::new(), value: String::new(), ..self }
+    }
 }
 
 /// Puts fields on an object: all, or none.

@@ -1,13 +1,14 @@
 //! Customers: people who signed up. Each comes with a billing account, made in the same commit.
 //!
-//! What is known of the person, and what they prove themselves with, is kept out of the journal, and
-//! only as it is now: forgetting somebody ([`EraseCustomer`]) empties their row, deletes what belongs
-//! to it, and breaks no history.
+//! A customer's personal data and credentials are kept out of the journal, and only their present values are stored:
+//! erasing a customer ([`EraseCustomer`]) empties their row, deletes what belongs to it, and breaks no history.
 
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{ClaimKey, ClaimKind};
+use crate::entity::Entity;
 use crate::mail::MailKind;
+use crate::rows::Keyed;
 use crate::{
     AccountId, Currency, CustomerId, OperationId, Person, Revision, SessionId, TenantNo, Timestamp,
     TokenId,
@@ -57,6 +58,36 @@ pub struct Customer {
     /// When they last changed.
     pub updated_at: Timestamp,
     pub revision: Revision,
+}
+
+impl Keyed for Customer {
+    type Key = (TenantNo, CustomerId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Entity for Customer {
+    fn name(&self) -> String {
+        format!("customer {}", self.id)
+    }
+
+    fn account(&self) -> Option<AccountId> {
+        Some(self.account)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+
+    fn journalled(self) -> Self {
+        Self { profile: Profile::default(), credentials: Credentials::default(), ..self }
+    }
 }
 
 /// Who a customer is.
@@ -142,6 +173,14 @@ pub struct CustomerFile {
     pub sessions: Vec<Session>,
 }
 
+impl Keyed for CustomerFile {
+    type Key = (TenantNo, CustomerId);
+
+    fn key(&self) -> Self::Key {
+        self.customer.key()
+    }
+}
+
 /// Names a customer and the account whose partition has what is theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomerRef {
@@ -153,14 +192,14 @@ pub struct CustomerRef {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Register {
     pub profile: Profile,
-    /// What their account says of them besides name and address.
+    /// Their account's personal data besides name and e-mail address.
     pub person: Person,
     /// The currency of their account.
     pub currency: Option<Currency>,
     /// See [`Credentials::password_hash`]. Empty where the address was seen to have a customer, so
     /// that nothing was hashed: it makes nobody, also where the address is free by now.
     pub password_hash: String,
-    /// What becomes of it where the address has a customer.
+    /// The handling of the registration where the address has a customer.
     pub taken: Taken,
     /// How their address is verified.
     pub verification: Verification,
@@ -168,7 +207,7 @@ pub struct Register {
     pub operation: Option<OperationId>,
 }
 
-/// What becomes of a registration whose address has a customer.
+/// The handling of a registration whose address has a customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Taken {
     /// It is refused, which says that the address has one.
@@ -198,7 +237,7 @@ pub struct VerifyEmail {
     pub token: TokenId,
 }
 
-/// What a token is for.
+/// The purpose of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TokenPurpose {
     /// To verify an address.
@@ -222,11 +261,11 @@ pub struct SetPassword {
     pub customer: CustomerRef,
     /// The new hash; see [`Credentials::password_hash`].
     pub password_hash: String,
-    /// What allows it.
+    /// The proof that allows it.
     pub by: PasswordProof,
 }
 
-/// What allows a caller to set a password.
+/// The proof that allows a caller to set a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PasswordProof {
     /// A token that was mailed.
@@ -298,7 +337,7 @@ pub struct UpdateCustomer {
     pub last_name: Option<String>,
     /// A document that the API owns.
     pub preferences: Option<String>,
-    /// What the account says of them besides name and address; a field that is `None` stays.
+    /// The account's personal data besides name and e-mail address; a field that is `None` stays.
     pub person: Person,
     /// Whether they may log in.
     pub is_active: Option<bool>,
@@ -327,7 +366,7 @@ impl UpdateCustomer {
     }
 }
 
-/// What becomes of a second factor.
+/// The change of a second factor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NewSecondFactor {
     /// One that is not asked for before its first code was given, where none holds.
@@ -368,7 +407,7 @@ pub struct EraseCustomer {
     pub if_expired: bool,
 }
 
-/// What an accepted command of these says.
+/// The reply to an accepted command about a customer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CustomerReply {
     /// Somebody signed up.
@@ -454,7 +493,7 @@ impl TokenPurpose {
 }
 
 impl Customer {
-    /// What a token is good for now, if it is the one that holds.
+    /// The customer's one token for a purpose, which may have expired; `None` where there is none.
     #[must_use]
     pub const fn issued(&self, purpose: TokenPurpose) -> Option<Issued> {
         match purpose {

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::entity::Entity;
+use crate::rows::Keyed;
 use crate::{DefinitionId, EnvironmentId, Revision, TenantNo, Timestamp};
 
 /// How many definitions an environment has at most, and so a command.
@@ -42,6 +44,29 @@ pub struct Definition {
     /// When it was made.
     pub created_at: Timestamp,
     pub revision: Revision,
+}
+
+impl Keyed for Definition {
+    type Key = (TenantNo, DefinitionKey);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.key.clone())
+    }
+}
+
+impl Entity for Definition {
+    fn name(&self) -> String {
+        let DefinitionKey { environment, kind, key } = &self.key;
+        format!("{kind:?} {key} of environment {environment}")
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
 }
 
 /// The state that a definition must have before it is written.

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::card_data::contains_pan;
+use crate::entity::Entity;
+use crate::rows::Keyed;
 use crate::{
     AccountId, AmountMinor, Currency, DisputeId, PaymentId, Revision, TenantNo, Timestamp,
     TransactionId,
@@ -20,7 +22,7 @@ pub const DISPUTES_PER_PAYMENT_MAX: usize = 100;
 /// How long before evidence is due a warning is given.
 pub const WARN_BEFORE_US: i64 = 3 * 86_400 * Timestamp::SECOND_US;
 
-/// What a gateway calls a dispute: recorded once for a tenant.
+/// A gateway and its id of a dispute: recorded once for a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DisputeCase {
     pub gateway: String,
@@ -124,7 +126,7 @@ impl DisputeStatus {
     }
 }
 
-/// What a gateway says of a dispute: untrusted.
+/// A gateway's report of a dispute: untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DisputeSaid {
     pub status: DisputeStatus,
@@ -134,13 +136,13 @@ pub struct DisputeSaid {
     pub amount: AmountMinor,
     pub currency: Currency,
     pub evidence_due_by: Option<Timestamp>,
-    /// What was withdrawn so far, in all.
+    /// The total that was withdrawn so far.
     pub withdrawn: AmountMinor,
-    /// What was reinstated so far, in all.
+    /// The total that was reinstated so far.
     pub reinstated: AmountMinor,
 }
 
-/// What is booked of a dispute, in all.
+/// The totals that are booked of a dispute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DisputeBooked {
     /// As CHARGEBACK.
@@ -154,13 +156,13 @@ pub struct DisputeBooked {
 }
 
 impl DisputeBooked {
-    /// What is booked of what was withdrawn.
+    /// The booked part of the withdrawn total: chargebacks and excess.
     #[must_use]
     pub fn withdrawn(&self) -> AmountMinor {
         self.charged_back.checked_add(self.excess).unwrap_or(AmountMinor(i64::MAX))
     }
 
-    /// What is booked of what was reinstated.
+    /// The booked part of the reinstated total: reversals and returned excess.
     #[must_use]
     pub fn reinstated(&self) -> AmountMinor {
         self.reversed.checked_add(self.excess_returned).unwrap_or(AmountMinor(i64::MAX))
@@ -186,9 +188,9 @@ pub struct Dispute {
     pub evidence_due_by: Option<Timestamp>,
     /// The due time that a warning was given of.
     pub warned_of: Option<Timestamp>,
-    /// What the gateway withdrew so far; never falls.
+    /// The total that the gateway withdrew so far; never falls.
     pub withdrawn: AmountMinor,
-    /// What the gateway reinstated so far; never falls.
+    /// The total that the gateway reinstated so far; never falls.
     pub reinstated: AmountMinor,
     pub booked: DisputeBooked,
     /// When the timer tries to book what is not booked yet; `None` where all of it is.
@@ -203,6 +205,32 @@ pub struct Dispute {
     pub revision: Revision,
 }
 
+impl Keyed for Dispute {
+    type Key = (TenantNo, DisputeCase);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.case.clone())
+    }
+}
+
+impl Entity for Dispute {
+    fn name(&self) -> String {
+        format!("dispute {}", self.id)
+    }
+
+    fn account(&self) -> Option<AccountId> {
+        Some(self.account_id)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+}
+
 /// Records what a gateway says of a dispute, and books what it withdrew and reinstated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordDispute {
@@ -215,7 +243,7 @@ pub struct RecordDispute {
     pub asked_at: Timestamp,
 }
 
-/// What a timer of a dispute does: books what had to wait, or warns that evidence is due.
+/// A timer of a dispute is due: books what had to wait, or warns that evidence is due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DisputeTimer {
     pub payment: PaymentId,

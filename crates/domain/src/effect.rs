@@ -1,4 +1,4 @@
-//! What the outside is to do: committed first, performed afterwards.
+//! Effects: work outside the database, committed first and performed afterwards.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub enum Effect {
     AskAboutMethod(Box<MethodRequest>),
 }
 
-/// What an effect is about: who waits for its outcome waits for this.
+/// The transaction or the payment method of an effect: a caller waits for the outcome by this id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EffectId {
     Transaction(TransactionId),
@@ -87,7 +87,7 @@ pub struct GatewayCall {
     pub payment: PaymentId,
     /// The transaction: the idempotency key.
     pub transaction: TransactionId,
-    /// What the account pays with.
+    /// The payment method of the transaction.
     pub payment_method: PaymentMethodId,
     pub gateway: String,
     /// The tenant's account there, and no other is to be used; `None` where the gateway needs none.
@@ -99,13 +99,13 @@ pub struct GatewayCall {
     pub currency: Currency,
     /// The gateway's own name for the payment method.
     pub external_payment_method_id: Option<String>,
-    /// What was stored with the payment method.
+    /// The properties stored with the payment method; of a routed method, without those of other gateways.
     pub payment_method_properties: Properties,
-    /// What came with the request.
+    /// The properties of the request; with a routed method, without those of other gateways.
     pub properties: Properties,
-    /// What the gateway said of the transactions that this one builds on, oldest first: the attempt that it
-    /// follows and what succeeded since with the same method, and itself where it is called once more. At
-    /// most 16: the attempt, and the latest.
+    /// The gateway's references of the transactions that this one builds on, oldest first: the attempt that it
+    /// follows, the transactions that succeeded since with the same method, and itself where it is called once more.
+    /// At most [`REFERENCES_MAX`]: the attempt, and the latest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<GatewayReference>,
     /// Whether the transaction has an attempt: its outcome changes that too.

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::entity::Entity;
 use crate::feature::{Combine, FeatureTerms, FeatureValue, LIMIT_MAX};
+use crate::rows::Keyed;
 use crate::{AccountId, GrantId, PaymentId, PurchaseId, Revision, TenantNo, Timestamp};
 
 /// How many grants an account has at most.
@@ -24,7 +26,7 @@ pub const LIVE_PURCHASES_MAX: usize = 100;
 /// How many offers an account buys at most in all its time.
 pub const OFFERS_BOUGHT_MAX: usize = 1_000;
 
-/// What was granted to an account, and what it has of offers.
+/// The grants of an account, and its purchases by offer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entitlements {
     pub tenant: TenantNo,
@@ -44,6 +46,32 @@ pub struct Entitlements {
     #[serde(default)]
     pub users_version: i64,
     pub revision: Revision,
+}
+
+impl Keyed for Entitlements {
+    type Key = (TenantNo, AccountId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.account_id)
+    }
+}
+
+impl Entity for Entitlements {
+    fn name(&self) -> String {
+        format!("entitlements of account {}", self.account_id)
+    }
+
+    fn account(&self) -> Option<AccountId> {
+        Some(self.account_id)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
 }
 
 /// A feature that an account has for a time.
@@ -69,7 +97,7 @@ pub struct GrantedFeature {
     pub feature: String,
 }
 
-/// What an account has of a feature, as events say it.
+/// A feature that an account has, with its value and its end, as events list it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntitledFeature {
     /// The feature's key.
@@ -98,7 +126,7 @@ pub enum GrantSource {
     },
 }
 
-/// What an account has of an offer.
+/// An account's purchases of an offer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bought {
     /// Purchases by which it had the offer, also over ones, whose money did not go back: all of an offer that is sold
@@ -124,14 +152,14 @@ pub struct Term {
     pub until: Option<Timestamp>,
 }
 
-/// What an account has of a feature at a time.
+/// A feature that an account has at a time: all its grants combined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entitled<'a> {
     pub value: FeatureValue,
     pub terms: &'a FeatureTerms,
     /// Until when it has the feature without a break, as far as is known; `None`: for ever.
     pub until: Option<Timestamp>,
-    /// What it is made of, oldest first.
+    /// The grants that are combined, oldest first.
     pub grants: Vec<&'a Grant>,
 }
 
@@ -217,7 +245,7 @@ impl Entitlements {
         self.grants.iter().filter(|it| !it.term().is_over(at)).count()
     }
 
-    /// What the account has at a time, by the keys of features.
+    /// The features that the account has at a time, by their keys.
     #[must_use]
     pub fn at(&self, at: Timestamp) -> BTreeMap<&str, Entitled<'_>> {
         let mut by_feature: BTreeMap<&str, Vec<&Grant>> = BTreeMap::new();
@@ -228,7 +256,7 @@ impl Entitlements {
         by_feature.into_iter().map(entitled).collect()
     }
 
-    /// What the account has of a feature at a time; `None` where it has none of it.
+    /// The feature that the account has under a key at a time; `None` where no grant of it holds.
     #[must_use]
     pub fn feature_at(&self, key: &str, at: Timestamp) -> Option<Entitled<'_>> {
         let holds = |it: &&Grant| it.feature == key && it.holds(at);

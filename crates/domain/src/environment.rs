@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{ClaimKey, ClaimKind};
+use crate::entity::Entity;
+use crate::rows::Keyed;
 use crate::{EnvironmentId, Revision, SecretId, TenantNo, Timestamp};
 
 /// How many secrets an environment has at most, those that ended too.
@@ -51,7 +53,29 @@ pub struct Environment {
     pub revision: Revision,
 }
 
-/// What a secret gives access to.
+impl Keyed for Environment {
+    type Key = (TenantNo, EnvironmentId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Entity for Environment {
+    fn name(&self) -> String {
+        format!("environment {}", self.id)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+}
+
+/// The kind of a secret: the data that it gives access to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SecretKind {
     /// All flags and segments, for servers.
@@ -63,14 +87,13 @@ pub enum SecretKind {
     RelayProxy,
 }
 
-/// What programs read an environment with. There may be several, so that one can take the other's
-/// place.
+/// A secret that programs read an environment with. There may be several, so that one can replace another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret {
     pub tenant: TenantNo,
     /// Its id, which is not secret.
     pub id: SecretId,
-    /// What it opens.
+    /// The environment that it gives access to.
     pub environment: EnvironmentId,
     pub kind: SecretKind,
     /// The display name.
@@ -83,6 +106,32 @@ pub struct Secret {
     /// When it stops working, in real time; `None` for never.
     pub expires_at: Option<Timestamp>,
     pub revision: Revision,
+}
+
+impl Keyed for Secret {
+    type Key = (TenantNo, SecretId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Entity for Secret {
+    fn name(&self) -> String {
+        format!("secret {}", self.id)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+
+    fn journalled(self) -> Self {
+        Self { sealed: String::new(), ..self }
+    }
 }
 
 /// Creates an environment with its secrets.

@@ -1,4 +1,4 @@
-//! What happened, for those who follow the journal: push callbacks, analytics, Kafka.
+//! Events for the followers of the journal: push callbacks, analytics, Kafka.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub enum Event {
     TagRemoved {
         account: AccountId,
         tag: TagId,
-        /// What it said.
+        /// The tag's definition with its name.
         definition: NamedDefinition,
     },
     /// An account, or what belongs to it, has a custom field more.
@@ -48,9 +48,9 @@ pub enum Event {
         name: String,
         /// From when on it holds.
         effective_at: Timestamp,
-        /// What the states of the account blocked together until then.
+        /// The combined blocks of the account's states until then.
         before: Blocks,
-        /// What they block together from then on.
+        /// The combined blocks from then on.
         after: Blocks,
     },
     /// A transaction reached a status.
@@ -62,7 +62,7 @@ pub enum Event {
         kind: TransactionType,
         /// Its status in earlier events; `None` in its first event.
         before: Option<TransactionStatus>,
-        /// What was processed in the status before; zero unless that was a success.
+        /// The amount that was processed in the status before; zero unless that was a success.
         #[serde(default, skip_serializing_if = "AmountMinor::is_zero")]
         before_amount: AmountMinor,
         /// Whether it is the first event of its payment.
@@ -72,7 +72,7 @@ pub enum Event {
         status: TransactionStatus,
         /// Through which gateway; the transaction's own, which need not be the payment's last.
         gateway: String,
-        /// What was processed; zero for what failed.
+        /// The amount that was processed; zero for a failure.
         amount: AmountMinor,
         /// `None` for a void.
         currency: Option<Currency>,
@@ -103,9 +103,9 @@ pub enum Event {
         /// How much is disputed.
         amount: AmountMinor,
         currency: Currency,
-        /// What was withdrawn, in all.
+        /// The total that was withdrawn so far.
         withdrawn: AmountMinor,
-        /// What was reinstated, in all.
+        /// The total that was reinstated so far.
         reinstated: AmountMinor,
     },
     /// More was withdrawn than was left of the payment.
@@ -143,12 +143,12 @@ pub enum Event {
     EntitlementsRevoked { account: AccountId, grants: Vec<GrantedFeature> },
     /// Grants are over.
     EntitlementsExpired { account: AccountId, grants: Vec<GrantedFeature> },
-    /// What an account may do is another than before.
+    /// The grants of an account or its users changed, or a grant began.
     EntitlementsChanged {
         account: AccountId,
         /// That of [`Entitlements`](crate::entitlement::Entitlements).
         version: i64,
-        /// What it may do now, in the order of the features' keys; at most
+        /// The features that it has now, in the order of their keys; at most
         /// [`LISTED_MAX`](crate::entitlement::LISTED_MAX).
         features: Vec<EntitledFeature>,
         /// How many features it has in all.
@@ -159,7 +159,7 @@ pub enum Event {
         account: AccountId,
         /// The feature's key.
         feature: String,
-        /// What it has in all.
+        /// The account's limit, all its grants combined.
         limit: i64,
         used: i64,
         period: Period,
@@ -174,7 +174,7 @@ pub enum Event {
     CustomerRegistered { customer: CustomerId, account: AccountId },
     /// A customer's address is theirs.
     CustomerVerified { customer: CustomerId, account: AccountId },
-    /// What is known of a customer changed, or whether they may log in.
+    /// A customer's data or second factor changed, or whether they may log in.
     CustomerChanged { customer: CustomerId, account: AccountId },
     /// A customer is forgotten.
     CustomerErased {

@@ -20,9 +20,9 @@ use crate::state::State;
 pub struct Executed {
     /// `None`: the command that brings the outcome replies.
     pub reply: Option<Reply>,
-    /// What is to be committed.
+    /// The changes, events and effects to commit.
     pub done: Done,
-    /// What to hand out next.
+    /// The numbers to hand out next.
     pub sequences: Sequences,
 }
 

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Expected;
+use crate::entity::Entity;
+use crate::rows::Keyed;
 use crate::{Rejection, Revision, TenantNo, Timestamp};
 
 /// How many features a tenant has at most.
@@ -38,7 +40,29 @@ pub struct Feature {
     pub revision: Revision,
 }
 
-/// What kind of thing a feature is, and how several grants of it add up.
+impl Keyed for Feature {
+    type Key = (TenantNo, String);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.key.clone())
+    }
+}
+
+impl Entity for Feature {
+    fn name(&self) -> String {
+        format!("feature {} of tenant {}", self.key, self.tenant.0)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+}
+
+/// The kind of a feature, and the rule by which several grants of it add up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeatureTerms {
     /// Stays what it was when the feature was made.
@@ -46,10 +70,10 @@ pub struct FeatureTerms {
     pub combine: Combine,
 }
 
-/// What a grant of a feature says.
+/// The kind of a feature: the value that its grants give.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FeatureKind {
-    /// That it is on.
+    /// The feature is on.
     Switch,
     /// A value, as a flag has one.
     Value(ValueType),
@@ -66,10 +90,10 @@ pub enum ValueType {
     Json,
 }
 
-/// What a limit counts.
+/// The terms of a limit: its unit, when its count starts again, and whether it may be exceeded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitTerms {
-    /// What is counted, such as `seats`: for people.
+    /// The unit that is counted, such as `seats`: for people.
     pub unit: String,
     /// When the count starts again.
     pub resets: Reset,
@@ -94,11 +118,11 @@ pub enum Combine {
     Largest,
     /// The sum of the limits.
     Sum,
-    /// What was granted last.
+    /// The value that was granted last.
     Latest,
 }
 
-/// What a grant gives.
+/// The value that a grant gives.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum FeatureValue {
     On,
@@ -176,7 +200,8 @@ impl FeatureKind {
         }
     }
 
-    /// What is wrong with a value for a feature of this kind.
+    /// The reason why a feature of this kind cannot have the value, as a predicate: `is longer than 255 characters`;
+    /// `None` where it can.
     #[must_use]
     pub fn refuses(&self, value: &FeatureValue) -> Option<&'static str> {
         let fits = |kind: &ValueType| Self::Value(*kind) == *self;

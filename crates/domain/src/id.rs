@@ -24,7 +24,7 @@ pub mod kind {
     pub enum PaymentMethod {}
     /// A tag on an account.
     pub enum Tag {}
-    /// What a tag says.
+    /// The definition of a tag: its name and its description.
     pub enum TagDefinition {}
     /// A name and a value on an account or on what belongs to it.
     pub enum CustomField {}
@@ -192,7 +192,7 @@ impl<'de, K> Deserialize<'de> for Id<K> {
 pub struct TenantNo(pub u32);
 
 impl TenantNo {
-    /// What belongs to the installation itself: users, roles, the tenants' own rows.
+    /// The number on rows of the installation itself: users, roles, the tenants' own rows.
     pub const SYSTEM: Self = Self(0);
 }
 
@@ -206,7 +206,7 @@ impl RequestId {
     /// then a hash of (request id, ordinal). A retry makes the same ids, and keys stay nearly
     /// sequential in storage (RFC 9562, version 7, for the layout).
     #[must_use]
-    pub fn entity<K>(self, ordinal: u8) -> Id<K> {
+    pub fn entity<K>(self, ordinal: u32) -> Id<K> {
         let (high, low) = self.0.as_u64_pair();
         let mixed_low = mix(low ^ mix(u64::from(ordinal) + 1));
         let mixed_high = mix(high ^ mixed_low);
@@ -238,5 +238,15 @@ mod tests {
         assert_ne!(first, request.entity(1));
         assert_eq!(first.uuid().as_u128() >> 80, 0x0192_aabb_ccdd);
         assert_eq!(first.uuid().get_version_num(), 7);
+    }
+
+    /// Stored ids follow from requests, so that these may not change.
+    #[test]
+    fn entity_ids_are_those_of_earlier_builds() {
+        let request = RequestId(Uuid::from_u128(0x0192_aabb_ccdd_7123_9456_789a_bcde_f012));
+        let id = |ordinal| request.entity::<kind::Payment>(ordinal).uuid().as_u128();
+        assert_eq!(id(0), 0x0192_aabb_ccdd_7361_bf33_ead4_081d_b20e);
+        assert_eq!(id(255), 0x0192_aabb_ccdd_7917_87dc_a960_b951_1374);
+        assert_eq!(id(256), 0x0192_aabb_ccdd_743a_b6a4_2315_2dd1_93c0);
     }
 }

@@ -1,4 +1,4 @@
-//! What is brought over from another billing system, under the ids that it has there.
+//! Imports from another billing system, under the ids of that system.
 //!
 //! Only `faregate import` submits these commands: no API takes an id for what it makes.
 
@@ -30,7 +30,7 @@ pub struct Dates {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportAccount {
     pub id: AccountId,
-    /// What it is. Its `tags` are empty: they are in `belongings`.
+    /// The account's fields. Its `tags` are empty: they are in `belongings`.
     pub account: CreateAccount,
     pub dates: Dates,
     /// The default payment method, one of `methods`.
@@ -44,7 +44,7 @@ pub struct ImportAccount {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedMethod {
     pub id: PaymentMethodId,
-    /// What it is. `is_default` does not count.
+    /// The payment method's fields. `is_default` is ignored.
     pub method: CreatePaymentMethod,
     pub active: bool,
     pub dates: Dates,
@@ -100,7 +100,7 @@ pub struct ImportedAudit {
     pub token: Uuid,
 }
 
-/// What an entry of an audit log says.
+/// The kind of change that an entry of an audit log records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuditKind {
     Insert,
@@ -131,7 +131,7 @@ pub struct ImportedTransaction {
     pub status: TransactionStatus,
     /// The requested amount; `None` for a void.
     pub amount: Option<AmountMinor>,
-    /// What was processed, in `currency`; `None` where that is not known.
+    /// The amount that was processed, in `currency`; `None` where it is not known.
     pub processed_amount: Option<AmountMinor>,
     /// The payment's; a void has it too.
     pub currency: Currency,

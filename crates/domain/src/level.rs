@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// What was counted or reserved, and what there is then.
+/// The quantity of a feature that was counted, reserved or refused, and the level of its limit then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// The feature's key.
@@ -16,7 +16,7 @@ pub struct Counted {
 /// How much of a limit is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Level {
-    /// What the account has in all.
+    /// The account's limit, all its grants combined.
     pub limit: i64,
     pub used: i64,
     pub reserved: i64,
@@ -25,7 +25,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// What may still be used.
+    /// The quantity that may still be used; 0 where the limit is reached or exceeded.
     #[must_use]
     pub const fn left(self) -> i64 {
         let taken = self.used.saturating_add(self.reserved);

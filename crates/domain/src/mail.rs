@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CustomerId, MailId, TenantNo, Timestamp, TokenId};
 
-/// What a mail is about.
+/// The reason for a mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MailKind {
     /// The customer signed up.

@@ -1,11 +1,11 @@
-//! What custom fields and tags are on: an account, or what belongs to one.
+//! Objects that can have custom fields and tags: an account, or what belongs to one.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{AccountId, PaymentId, PaymentMethodId, TransactionId};
 
-/// What has custom fields and tags.
+/// An object that can have custom fields and tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Object {
     Account(AccountId),
@@ -28,7 +28,7 @@ impl ObjectType {
     pub const ALL: [Self; 4] =
         [Self::Account, Self::Payment, Self::PaymentMethod, Self::Transaction];
 
-    /// What a refusal was about before other objects had tags.
+    /// The type in stored refusals from before other objects had tags.
     pub(crate) const fn account() -> Self {
         Self::Account
     }

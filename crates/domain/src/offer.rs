@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Expected;
+use crate::entity::Entity;
 use crate::feature::FeatureValue;
+use crate::rows::Keyed;
 use crate::tag::DefinitionRef;
 use crate::{AmountMinor, Currency, Revision, TenantNo, Timestamp};
 
@@ -39,19 +41,41 @@ pub struct Offer {
     pub revision: Revision,
 }
 
-/// What an offer says.
+impl Keyed for Offer {
+    type Key = (TenantNo, String);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.key.clone())
+    }
+}
+
+impl Entity for Offer {
+    fn name(&self) -> String {
+        format!("offer {} of tenant {}", self.key, self.tenant.0)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+}
+
+/// The terms of an offer: its price, its features, and the rules for buying it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferTerms {
     /// For people.
     pub name: String,
     /// `None`: it is free.
     pub price: Option<Price>,
-    /// What it gives, by the keys of features; 1 to [`FEATURES_PER_OFFER_MAX`].
+    /// The values that it gives, by the keys of features; 1 to [`FEATURES_PER_OFFER_MAX`].
     pub features: BTreeMap<String, FeatureValue>,
     pub lasts: Lasts,
     pub on_refund: Revocation,
     pub on_chargeback: Revocation,
-    /// What happens where the account has it already.
+    /// Whether an account that has it already may buy it again.
     pub again: Again,
     pub buyers: Buyers,
     /// Whether a payment that succeeded when the account had the offer already, or was closed, is refunded.
@@ -64,7 +88,7 @@ pub struct OfferTerms {
     pub withdrawn: bool,
 }
 
-/// What an offer costs.
+/// The price of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
     /// Above zero.
@@ -80,7 +104,7 @@ pub enum Lasts {
     Months(u32),
 }
 
-/// What becomes of grants whose money went back.
+/// The end of grants whose money went back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Revocation {
     /// They end with it.
@@ -95,7 +119,7 @@ pub enum Revocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Again {
     Refuse,
-    /// What is bought begins when what there is ends.
+    /// The new purchase begins when the last of the account's purchases of the offer ends.
     Extend,
 }
 

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::entity::Entity;
+use crate::rows::Keyed;
 use crate::{CustomerId, OperationId, Revision, TenantNo, Timestamp};
 
 /// The status of an operation.
@@ -23,7 +25,7 @@ pub struct Operation {
     pub tenant: TenantNo,
     pub id: OperationId,
     pub status: OperationStatus,
-    /// What is to be made, encrypted by the API; gone once it has come to its end. Never journalled.
+    /// The registration, encrypted by the API; `None` once the operation has ended. Never journalled.
     #[serde(skip)]
     pub sealed: Option<String>,
     /// The callback and its secret, encrypted too. Never journalled.
@@ -40,6 +42,32 @@ pub struct Operation {
     /// When it ended.
     pub settled_at: Option<Timestamp>,
     pub revision: Revision,
+}
+
+impl Keyed for Operation {
+    type Key = (TenantNo, OperationId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Entity for Operation {
+    fn name(&self) -> String {
+        format!("operation {}", self.id)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+
+    fn journalled(self) -> Self {
+        Self { sealed: None, callback: None, notify_at: None, notify_attempts: 0, ..self }
+    }
 }
 
 /// Stores a registration to be made later.

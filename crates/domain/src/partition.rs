@@ -17,7 +17,7 @@ const SEQ_BITS: u32 = 44;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionNo(u16);
 
-/// What a command is about: its account's partition executes it.
+/// The subject of a command: the partition of its account executes the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The installation: tenants, users, roles, feature flags.
@@ -54,7 +54,7 @@ impl PartitionNo {
         Self::of_key(partition_key(tenant, account).as_bytes(), count)
     }
 
-    /// What Kafka's own partitioner makes of a key.
+    /// The partition of a key, as Kafka's own partitioner computes it for `count` partitions.
     ///
     /// # Panics
     /// Where there are no partitions.
@@ -86,7 +86,7 @@ impl Seq {
     }
 }
 
-/// What decides on the partition of an account: the tenant's number, a slash, and the account's id.
+/// The key that decides on the partition of an account: the tenant's number, a slash, and the account's id.
 #[must_use]
 pub fn partition_key(tenant: TenantNo, account: AccountId) -> String {
     format!("{}/{account}", tenant.0)

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::MerchantAccount;
+use crate::entity::Entity;
 use crate::routed::{Routed, Tries};
+use crate::rows::Keyed;
 use crate::{
     AccountId, AmountMinor, Currency, PaymentId, PaymentMethodId, Properties, PurchaseId, Revision,
     TenantNo, Timestamp, TransactionId,
@@ -12,7 +14,7 @@ use crate::{
 /// The gateway that settles within the commit: money that changed hands elsewhere (Kill Bill's name).
 pub const EXTERNAL_PAYMENT: &str = "__EXTERNAL_PAYMENT__";
 
-/// What a transaction does.
+/// The operation of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TransactionType {
     /// Reserves an amount for a later capture.
@@ -199,13 +201,39 @@ pub struct Payment {
     pub state: PaymentState,
     /// The last successful operation: the next one is checked against it.
     pub last_success: Option<PaymentState>,
-    /// What succeeded so far, from the transactions.
+    /// The sums of the transactions that succeeded so far.
     pub amounts: Amounts,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
     pub revision: Revision,
+}
+
+impl Keyed for Payment {
+    type Key = (TenantNo, PaymentId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Entity for Payment {
+    fn name(&self) -> String {
+        format!("payment {}", self.id)
+    }
+
+    fn account(&self) -> Option<AccountId> {
+        Some(self.account_id)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
 }
 
 /// One operation on a payment.
@@ -231,13 +259,13 @@ pub struct Transaction {
     pub status: TransactionStatus,
     /// The requested amount; `None` for a void.
     pub amount: Option<AmountMinor>,
-    /// What its completion asked for, where that is less than `amount`: what the gateway means
-    /// where it says no amount.
+    /// The amount that its completion asked for, where that is less than `amount`: it holds where the gateway reports
+    /// no amount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called_amount: Option<AmountMinor>,
     /// The payment's currency; `None` for a void.
     pub currency: Option<Currency>,
-    /// What the gateway says it processed; zero for what failed.
+    /// The amount that the gateway reports as processed; zero for a failure.
     pub processed_amount: Option<AmountMinor>,
     pub processed_currency: Option<Currency>,
     /// When it was requested.
@@ -264,11 +292,45 @@ pub struct Transaction {
     pub revision: Revision,
 }
 
+impl Keyed for Transaction {
+    type Key = (TenantNo, TransactionId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Entity for Transaction {
+    fn name(&self) -> String {
+        format!("transaction {}", self.id)
+    }
+
+    fn account(&self) -> Option<AccountId> {
+        Some(self.account_id)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+}
+
 /// A payment with its transactions, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaymentFile {
     pub payment: Payment,
     pub transactions: Vec<Transaction>,
+}
+
+impl Keyed for PaymentFile {
+    type Key = (TenantNo, PaymentId);
+
+    fn key(&self) -> Self::Key {
+        self.payment.key()
+    }
 }
 
 impl Transaction {
@@ -328,7 +390,7 @@ pub struct Outstanding {
     pub asked: u32,
     /// The stored reply that waits for the outcome.
     pub reply: Option<ReplyKey>,
-    /// What the customer has to do next, sealed by the gateway's code: see [`GatewayOutcome::next_action`].
+    /// The customer's next action, sealed by the gateway's code: see [`GatewayOutcome::next_action`].
     #[serde(skip)]
     pub next_action: Option<String>,
     /// Who asked for the transaction: the outcome is written in their name.
@@ -438,7 +500,7 @@ pub struct FollowUp {
 }
 
 impl FollowUp {
-    /// What follows on a payment and names nothing else.
+    /// A follow-up that names its payment and nothing else.
     pub const fn of(payment: PaymentId) -> Self {
         Self {
             payment,
@@ -519,13 +581,13 @@ pub struct FixTransaction {
     pub status: TransactionStatus,
 }
 
-/// What a gateway said about a transaction, checked and bounded but not believed beyond that.
+/// A gateway's outcome of a transaction, checked and bounded but not trusted beyond that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayOutcome {
     /// How it ended.
     pub status: GatewayStatus,
-    /// What was processed. `None`: what the last call for the transaction asked for; a caller that cannot be
-    /// sure that the gateway has had that call says the amount.
+    /// The amount that was processed. `None`: the amount that the last call for the transaction asked for; a caller
+    /// that cannot be sure that the gateway has had that call gives the amount.
     pub amount: Option<AmountMinor>,
     pub currency: Option<Currency>,
     /// At most [`GATEWAY_TEXT_MAX`] characters.
@@ -536,11 +598,11 @@ pub struct GatewayOutcome {
     pub first_reference: Option<String>,
     /// At most [`GATEWAY_TEXT_MAX`] characters.
     pub second_reference: Option<String>,
-    /// What the customer has to do before a pending transaction goes on, such as the URL of a challenge:
+    /// The action that the customer has to take before a pending transaction goes on, such as the URL of a challenge:
     /// sealed by the gateway's code, because it may hold a secret. It is shown while the transaction is pending.
     #[serde(skip)]
     pub next_action: Option<String>,
-    /// What the gateway calls the payment method from now on; `None`: as before.
+    /// The payment method as the gateway names it from now on; `None`: as before.
     #[serde(skip)]
     pub payment_method: Option<MethodAtGateway>,
 }
@@ -550,7 +612,7 @@ pub struct GatewayOutcome {
 pub struct MethodAtGateway {
     /// See [`crate::PaymentMethod::external_payment_method_id`].
     pub external_id: String,
-    /// What else the gateway needs with it: takes the place of the properties of these names.
+    /// Further properties that the gateway needs with it: they replace the properties of these names.
     pub properties: Properties,
 }
 
@@ -684,7 +746,7 @@ impl GatewayKnowledge {
 pub struct GatewayInquired {
     pub payment: PaymentId,
     pub transaction: TransactionId,
-    /// What it knows.
+    /// The gateway's answer or notification.
     pub knowledge: GatewayKnowledge,
     /// Real time of the question: what was not found then may have arrived since.
     pub asked_at: Timestamp,

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::entity::Entity;
 use crate::payment::TransactionType;
+use crate::rows::Keyed;
 use crate::{
     AccountId, AmountMinor, AttemptId, Currency, PaymentId, PaymentMethodId, Properties, Revision,
     Seq, TenantNo, Timestamp, TransactionId,
@@ -33,7 +35,7 @@ pub struct PaymentAttempt {
     pub currency: Currency,
     /// The control plugins that decided, by name.
     pub plugins: Vec<String>,
-    /// What came with the request. Never journalled, and gone once the person is erased.
+    /// The properties of the request. Never journalled, and gone once the person is erased.
     #[serde(skip)]
     pub properties: Properties,
     /// The revision of the tenant's payment rules that it was decided by; `None` where there were none.
@@ -48,6 +50,38 @@ pub struct PaymentAttempt {
     pub due_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub revision: Revision,
+}
+
+impl Keyed for PaymentAttempt {
+    type Key = (TenantNo, AttemptId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Entity for PaymentAttempt {
+    fn name(&self) -> String {
+        format!("attempt {}", self.id)
+    }
+
+    fn account(&self) -> Option<AccountId> {
+        Some(self.account_id)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+
+    fn journalled(self) -> Self {
+        let mut image = self;
+        image.erase();
+        image
+    }
 }
 
 impl PaymentAttempt {
@@ -131,6 +165,14 @@ pub struct PaymentVelocity {
     pub amounts: BTreeMap<Currency, AmountMinor>,
 }
 
+impl Keyed for PaymentVelocity {
+    type Key = (TenantNo, AccountId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.account_id)
+    }
+}
+
 impl PaymentVelocity {
     /// The velocity in the day of `now`. Where the clock was set back, the later day goes on: otherwise
     /// what was started in it could be started again.
@@ -147,7 +189,7 @@ impl PaymentVelocity {
         }
     }
 
-    /// What was started in a currency.
+    /// The sum of the payments that were started in a currency; zero where there were none.
     #[must_use]
     pub fn amount(&self, currency: Currency) -> AmountMinor {
         self.amounts.get(&currency).copied().unwrap_or_default()

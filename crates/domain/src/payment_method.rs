@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::entity::Entity;
 use crate::payment::{MethodAtGateway, NotSentCause, ReplyKey};
+use crate::rows::Keyed;
 use crate::tag::{ControlTag, TagKey};
 use crate::{
     AccountId, MerchantAccount, PaymentMethodId, Properties, Revision, TenantNo, Timestamp,
@@ -22,7 +24,7 @@ pub struct PaymentMethod {
     /// The gateway's own name for it. Never journalled, and gone once the person is erased.
     #[serde(skip)]
     pub external_payment_method_id: Option<String>,
-    /// What the client stored with it for the gateway; likewise. The API refused card data.
+    /// The properties that the client stored with it for the gateway; likewise. The API refused card data.
     #[serde(skip)]
     pub properties: Properties,
     /// False once it was deleted, and until its gateway has attached it.
@@ -31,7 +33,7 @@ pub struct PaymentMethod {
     /// made before this was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merchant_account: Option<MerchantAccount>,
-    /// What its gateway has still to do with it, or has refused to do.
+    /// The step that its gateway has still to take, or has refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<MethodStep>,
     /// When it was created.
@@ -39,6 +41,38 @@ pub struct PaymentMethod {
     /// When it last changed.
     pub updated_at: Timestamp,
     pub revision: Revision,
+}
+
+impl Keyed for PaymentMethod {
+    type Key = (TenantNo, PaymentMethodId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Entity for PaymentMethod {
+    fn name(&self) -> String {
+        format!("payment method {}", self.id)
+    }
+
+    fn account(&self) -> Option<AccountId> {
+        Some(self.account_id)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+
+    fn journalled(self) -> Self {
+        let mut image = self;
+        image.erase();
+        image
+    }
 }
 
 /// A step that a payment method takes at its gateway: committed before the gateway is called, and gone with the outcome.
@@ -68,7 +102,7 @@ pub enum MethodStep {
     Refused,
 }
 
-/// What a gateway is asked to do with a payment method.
+/// The task in a request to a gateway about a payment method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MethodTask {
     /// Attach it to its customer, so that it can be charged with nobody present.
@@ -111,7 +145,7 @@ pub struct MethodRequest {
     pub timeout_us: i64,
 }
 
-/// What a gateway answered to a [`MethodRequest`]. Untrusted: texts are cut.
+/// A gateway's answer to a [`MethodRequest`]. Untrusted: texts are cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MethodAnswer {
     /// It is attached: this is what the gateway calls it.
@@ -130,7 +164,7 @@ pub enum MethodAnswer {
     Unknown { message: String },
 }
 
-/// What a gateway answered about a payment method. Only the engine that asked submits it.
+/// A gateway's answer about a payment method, as a command. Only the engine that asked submits it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MethodAnswered {
     /// The account of the method.

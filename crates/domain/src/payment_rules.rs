@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::entity::Entity;
 use crate::routing_rules::RoutingRules;
+use crate::rows::Keyed;
 use crate::{AmountMinor, Currency, MerchantAccount, Rejection, Revision, TenantNo};
 
 /// How many gateways [`Limits`] name at most.
@@ -31,6 +33,28 @@ pub struct PaymentRules {
     pub revision: Revision,
 }
 
+impl Keyed for PaymentRules {
+    type Key = TenantNo;
+
+    fn key(&self) -> Self::Key {
+        self.tenant
+    }
+}
+
+impl Entity for PaymentRules {
+    fn name(&self) -> String {
+        format!("payment rules of tenant {}", self.tenant.0)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+}
+
 /// How failed payments are retried.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetrySettings {
@@ -40,7 +64,7 @@ pub struct RetrySettings {
     pub api: bool,
 }
 
-/// What an account's payments may be. An absent part limits nothing.
+/// The limits of an account's payments. An absent part limits nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Whether they are checked for every payment, and not only where a call names the plugin.

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::entity::Entity;
 use crate::feature::{FeatureTerms, FeatureValue};
 use crate::offer::{Lasts, OfferTerms, Price, Revocation};
 use crate::payment::Payment;
+use crate::rows::Keyed;
 use crate::{
     AccountId, PaymentId, PaymentMethodId, Properties, PurchaseId, Revision, TenantNo, Timestamp,
 };
 
-/// What an account bought. Written in the commit that starts its payment, with all that is needed when the outcome
-/// is known.
+/// An account's purchase of an offer. Written in the commit that starts its payment, with all that is needed when the
+/// outcome is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purchase {
     pub tenant: TenantNo,
@@ -32,6 +34,32 @@ pub struct Purchase {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub revision: Revision,
+}
+
+impl Keyed for Purchase {
+    type Key = (TenantNo, PurchaseId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Entity for Purchase {
+    fn name(&self) -> String {
+        format!("purchase {}", self.id)
+    }
+
+    fn account(&self) -> Option<AccountId> {
+        Some(self.account_id)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
 }
 
 /// The offer as it was bought, and its features as they were.
@@ -163,7 +191,7 @@ impl Standing {
 }
 
 impl BoughtTerms {
-    /// What it gives, with the terms of each feature.
+    /// The features that it gives, each with its key, value and terms.
     pub fn given(&self) -> impl Iterator<Item = (&String, &FeatureValue, &FeatureTerms)> {
         let terms = |key| self.features.get(key).expect("an offer is bought with its features");
         self.offer.features.iter().map(move |(key, value)| (key, value, terms(key)))

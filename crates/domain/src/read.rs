@@ -46,7 +46,7 @@ pub enum Read {
     PaymentAttempts(TenantNo, PaymentId),
     /// The attempts of an account whose retries are due some day; at most [`SCHEDULED_MAX`].
     ScheduledAttempts(TenantNo, AccountId),
-    /// What an account started in a day.
+    /// The number and the sums of the payments that an account started in a day.
     PaymentVelocity(TenantNo, AccountId),
     /// A tenant's rules for payments.
     PaymentRules(TenantNo),
@@ -84,16 +84,16 @@ pub enum Read {
     Entitlements(TenantNo, AccountId),
     /// The users that are mapped to an account.
     AccountUsers(TenantNo, AccountId),
-    /// What an account used.
+    /// The usage of an account.
     Usage(UsageRead),
 }
 
 /// A row of what an account used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UsageRead {
-    /// What it used of a feature in its newest periods; at most [`PERIODS_MAX`](crate::usage::PERIODS_MAX).
+    /// The usage of a feature in its newest periods; at most [`PERIODS_MAX`](crate::usage::PERIODS_MAX).
     Feature(TenantNo, AccountId, String),
-    /// What it used in the periods in which something is reserved.
+    /// The usage in the periods in which something is reserved.
     Reserved(TenantNo, AccountId),
     /// An event that was counted.
     Event(TenantNo, AccountId, EventKey),

@@ -172,7 +172,7 @@ pub enum AccountRejection {
     #[error("the account {account} is closed to {}", to.name())]
     Closed {
         account: AccountId,
-        /// What was refused.
+        /// The kind of request that was refused.
         to: ClosedTo,
     },
 }
@@ -245,7 +245,7 @@ pub enum FlagRejection {
         /// The version that it has; `None` where there is none of that key.
         version: Option<i64>,
     },
-    /// What is defined in the environment changes only by changes that another user has approved.
+    /// Flags and segments of the environment change only by changes that another user has approved.
     #[error("changes of the environment {environment} need another user's approval")]
     ApprovalNeeded {
         /// The environment's key.
@@ -310,7 +310,7 @@ pub enum EntitlementRejection {
     /// The account has as much as an account may have.
     #[error("the account has {most} {what} already")]
     TooMany {
-        /// What it has so many of.
+        /// The counted things, in the plural, such as `grants`.
         what: String,
         most: usize,
     },

@@ -82,7 +82,7 @@ pub enum EntitlementReply {
     Granted(GrantId),
     /// Usage was counted.
     Counted(Counted),
-    /// What became of the items of a batch, in their order.
+    /// The results of the items of a batch, in their order.
     Recorded(Vec<Recorded>),
     /// Something was reserved.
     Reserved { reservation: ReservationId, until: Timestamp, counted: Counted },
@@ -117,7 +117,7 @@ pub struct PaymentAborted {
     pub attempt: Option<AttemptId>,
     /// The name of the control plugin.
     pub plugin: String,
-    /// What was exceeded, or is not allowed: of a program, its own words.
+    /// The limit that was exceeded, or what is not allowed: of a control program, its own words.
     pub reason: String,
 }
 

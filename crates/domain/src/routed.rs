@@ -67,8 +67,8 @@ pub struct Routed {
     pub passed_over: BTreeMap<String, PassedOver>,
 }
 
-/// What is left of a request whose payment is routed: where it may go on after a decline. In memory only, with
-/// the call: what answers after a crash is no answer of the call, and never goes on.
+/// The tries that are left to a request whose payment is routed: where it may go on after a decline. In memory only,
+/// with the call: an outcome that is found after a crash is no answer of the call, and never goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tries {
     /// Which of the tries the call is, from 1.

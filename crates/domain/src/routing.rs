@@ -21,7 +21,7 @@ const KIND: &str = "kind";
 /// The property with what a gateway calls a payment method, in the spelling of Kill Bill's plugins.
 pub(crate) const EXTERNAL_ID: &str = "externalPaymentMethodId";
 
-/// What the rules look at.
+/// The facts about a payment that the rules look at.
 pub struct Facts<'a> {
     pub account: AccountId,
     /// The account's country.
@@ -41,7 +41,7 @@ pub struct Facts<'a> {
     pub allowed: Option<&'a BTreeSet<String>>,
 }
 
-/// What is known of the gateways.
+/// The settings and the health of the gateways.
 #[derive(Clone, Copy)]
 pub struct Gateways<'a> {
     pub settings: &'a Settings,
@@ -85,7 +85,7 @@ pub struct Candidate {
     pub passed_over: Option<PassedOver>,
 }
 
-/// What was decided, and why.
+/// The decision of the rules, and the reasons for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The rules before the one that matched, in their order, each with the condition that does not hold.
@@ -226,7 +226,7 @@ pub fn property_of<'m>(method: &'m PaymentMethod, gateway: &str, key: &str) -> O
     method.properties.iter().find(|(name, _)| is_it(name)).map(|(_, value)| value.as_str())
 }
 
-/// What a gateway gets of a method and of a request's properties.
+/// The parts of a method and of a request's properties that a gateway gets.
 #[derive(Default)]
 pub(crate) struct Sent {
     pub(crate) external_payment_method_id: Option<String>,
@@ -234,7 +234,7 @@ pub(crate) struct Sent {
     pub(crate) properties: Properties,
 }
 
-/// What a gateway gets: of a routed method its own part, else all.
+/// The parts that a gateway gets: with a routed method its own, else all.
 pub(crate) fn sent_to(
     gateway: &str,
     method: Option<&PaymentMethod>,

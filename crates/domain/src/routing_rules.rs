@@ -43,7 +43,7 @@ pub struct RoutingRule {
     pub to: Targets,
 }
 
-/// What a payment has to be for a rule to match. An absent condition always holds.
+/// The conditions that a payment has to meet for a rule to match. An absent condition always holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conditions {
     /// One of these currencies.

@@ -4,7 +4,9 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::entity::Entity;
 use crate::object::Object;
+use crate::rows::Keyed;
 use crate::{AccountId, Revision, TagDefinitionId, TagId, TenantNo, Timestamp};
 
 /// How many definitions one request names at most.
@@ -23,7 +25,7 @@ pub enum ControlTag {
     AutoPayOff,
     /// Nothing is invoiced.
     AutoInvoicingOff,
-    /// What is overdue has no consequences.
+    /// Overdue enforcement is suspended.
     OverdueEnforcementOff,
     /// An invoice is given up.
     WrittenOff,
@@ -42,13 +44,13 @@ pub enum ControlTag {
 const ACCOUNT: &str = "ACCOUNT";
 const INVOICE: &str = "INVOICE";
 
-/// What is known of a [`ControlTag`].
+/// The definition of a [`ControlTag`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlTagDefinition {
     pub tag: ControlTag,
     /// Its id is this number.
     pub number: u8,
-    /// What it is called.
+    /// Its name, as in Kill Bill.
     pub name: &'static str,
     pub description: &'static str,
     /// The type of objects that it can be on.
@@ -137,7 +139,7 @@ impl ControlTagDefinition {
 }
 
 impl ControlTag {
-    /// What is known of it.
+    /// The definition of this control tag.
     ///
     /// # Panics
     /// Never: a test goes through them all.
@@ -164,6 +166,28 @@ pub struct TagDefinition {
     pub revision: Revision,
 }
 
+impl Keyed for TagDefinition {
+    type Key = (TenantNo, TagDefinitionId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Entity for TagDefinition {
+    fn name(&self) -> String {
+        format!("tag definition {}", self.id)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+}
+
 /// The definition of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -174,7 +198,7 @@ pub enum DefinitionRef {
 }
 
 impl DefinitionRef {
-    /// What an id names: where it is no control tag's, the tenant may have a definition of it.
+    /// The definition that an id names: where it is no control tag's, the tenant may have one of this id.
     #[must_use]
     pub fn of(id: TagDefinitionId) -> Self {
         ControlTagDefinition::find(id).map_or(Self::Own(id), |it| Self::Control(it.tag))
@@ -208,7 +232,7 @@ impl NamedDefinition {
     }
 }
 
-/// What tells a tag from the others of its tenant: an object has at most one of a definition.
+/// The key of a tag among those of its tenant: an object has at most one tag of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TagKey {
     /// The account that the tagged object is, or belongs to.
@@ -233,7 +257,7 @@ impl TagKey {
         Self { account, part: None, definition: DefinitionRef::Control(tag) }
     }
 
-    /// What it is on.
+    /// The tagged object.
     #[must_use]
     pub fn object(&self) -> Object {
         self.part.unwrap_or(Object::Account(self.account))
@@ -244,7 +268,7 @@ impl TagKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tag {
     pub tenant: TenantNo,
-    /// What it is known by.
+    /// The key that identifies it among the tenant's tags.
     pub key: TagKey,
     /// Its id; the same again where it is removed and comes back, so that repeating that makes no
     /// more rows.
@@ -254,6 +278,32 @@ pub struct Tag {
     /// When it was added; of one that came back, when it did.
     pub created_at: Timestamp,
     pub revision: Revision,
+}
+
+impl Keyed for Tag {
+    type Key = (TenantNo, TagKey);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.key)
+    }
+}
+
+impl Entity for Tag {
+    fn name(&self) -> String {
+        format!("tag {}", self.id)
+    }
+
+    fn account(&self) -> Option<AccountId> {
+        Some(self.key.account)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
 }
 
 /// Makes a definition of the tenant's own.

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::entity::Entity;
 use crate::payment_rules::{ControlPlugin, RulesPart};
 use crate::routing_rules::ROUTER;
+use crate::rows::Keyed;
 use crate::{Revision, TenantId, TenantNo, TenantValueId, Timestamp};
 
 /// The key under which a tenant's push callback is stored (Kill Bill's name for it).
@@ -40,11 +42,11 @@ pub const KILLBILL_CURRENCIES: &str = "killbill.currencies";
 pub const KILLBILL_CURRENCIES_ALL: &str = "all";
 pub const KILLBILL_CURRENCIES_THEIRS: &str = "theirs";
 
-/// What the key begins with under which the configuration of a plugin is stored, sealed by the API (Kill
-/// Bill's name for it).
+/// The prefix of the key under which the configuration of a plugin is stored, sealed by the API (Kill Bill's name for
+/// it). The plugin's name follows.
 pub const PLUGIN_CONFIGURATION: &str = "PLUGIN_CONFIG_";
 
-/// What the key begins with under which the payment state machine of a plugin is stored (Kill Bill's name for it).
+/// The prefix of the key under which the payment state machine of a plugin is stored (Kill Bill's name for it).
 pub const PAYMENT_STATE_MACHINE: &str = "PLUGIN_PAYMENT_STATE_MACHINE_";
 
 /// The key under which the versions of a tenant's catalog are stored, in XML (Kill Bill's name for it).
@@ -53,14 +55,14 @@ pub const CATALOG: &str = "CATALOG";
 /// The key under which a tenant's webhook endpoints are stored, sealed.
 pub const WEBHOOK_ENDPOINTS: &str = "WEBHOOK_ENDPOINTS";
 
-/// What the key begins with under which it is stored which endpoint for a gateway's notifications holds, once one
-/// was withdrawn; the gateway's name follows.
+/// The prefix of the key under which it is stored which endpoint for a gateway's notifications holds, once one was
+/// withdrawn; the gateway's name follows.
 pub const NOTIFICATION_ENDPOINT: &str = "NOTIFICATION_ENDPOINT_";
 
 /// A key that Kill Bill keeps for itself, and that no command of this version stores (its `TenantKV.TenantKey`).
 pub const OVERDUE_CONFIG: &str = "OVERDUE_CONFIG";
 
-/// What other keys of Kill Bill's begin with: a locale or the name of a plugin follows. No command stores them.
+/// The prefixes of other keys of Kill Bill: a locale or the name of a plugin follows. No command stores them.
 pub const CATALOG_TRANSLATION: &str = "CATALOG_TRANSLATION_";
 pub const INVOICE_MP_TEMPLATE: &str = "INVOICE_MP_TEMPLATE_";
 pub const INVOICE_TEMPLATE: &str = "INVOICE_TEMPLATE_";
@@ -110,7 +112,7 @@ pub enum RulesSource<'a> {
 }
 
 impl<'a> RulesSource<'a> {
-    /// What a key of a tenant's stored values is a source of.
+    /// The source of payment rules that a key of a tenant's stored values is; `None` where it is none.
     #[must_use]
     pub fn of(key: &'a str) -> Option<Self> {
         if key == SETTINGS {
@@ -127,7 +129,7 @@ impl<'a> RulesSource<'a> {
     }
 }
 
-/// What stands between the values of a key that has several; no value has it.
+/// The separator between the values of a key that has several; no value contains it.
 pub const VALUE_SEPARATOR: char = '\u{1e}';
 
 /// How many values a key has at most.
@@ -140,7 +142,7 @@ pub const VALUES_BYTES_MAX: usize = 256 * 1024;
 /// answers with many of them.
 pub const ALL_VALUES_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// What is counted of a key that has a value, beside the value, in bytes: so many keys are counted, too.
+/// The bytes that are counted for a key that has a value, beside the value: so the number of keys counts, too.
 const KEY_COUNTED_BYTES: u64 = 1024;
 
 /// One company on this installation. All its data carries `no` first in its key.
@@ -166,6 +168,34 @@ pub struct Tenant {
     pub revision: Revision,
 }
 
+impl Keyed for Tenant {
+    type Key = TenantNo;
+
+    fn key(&self) -> Self::Key {
+        self.no
+    }
+}
+
+impl Entity for Tenant {
+    fn name(&self) -> String {
+        format!("tenant {}", self.no.0)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+
+    fn journalled(self) -> Self {
+        let previous_secret =
+            self.previous_secret.map(|it| PreviousSecret { hash: String::new(), ..it });
+        Self { secret_hash: String::new(), previous_secret, ..self }
+    }
+}
+
 /// A secret that was replaced and is still taken for a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviousSecret {
@@ -182,7 +212,7 @@ pub struct TenantValue {
     pub tenant: TenantNo,
     /// Its id: the object of its `TENANT_CONFIG_CHANGE` event.
     pub id: TenantValueId,
-    /// What it is stored under.
+    /// The key that it is stored under.
     pub key: String,
     /// The value, or several with [`VALUE_SEPARATOR`] between them; `None` once it was deleted. Never
     /// journalled.
@@ -191,13 +221,39 @@ pub struct TenantValue {
     pub revision: Revision,
 }
 
+impl Keyed for TenantValue {
+    type Key = (TenantNo, String);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.key.clone())
+    }
+}
+
+impl Entity for TenantValue {
+    fn name(&self) -> String {
+        format!("value {} of tenant {}", self.key, self.tenant.0)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+
+    fn journalled(self) -> Self {
+        Self { value: None, ..self }
+    }
+}
+
 impl TenantValue {
     /// Its values, the oldest first.
     pub fn values(&self) -> impl Iterator<Item = &str> {
         self.value.iter().flat_map(|it| it.split(VALUE_SEPARATOR))
     }
 
-    /// What counts of it towards [`ALL_VALUES_BYTES_MAX`]; nothing once it was deleted.
+    /// The bytes of it that count towards [`ALL_VALUES_BYTES_MAX`]; 0 once it was deleted.
     #[must_use]
     pub fn counted_bytes(&self) -> u64 {
         self.value.as_ref().map_or(0, |value| KEY_COUNTED_BYTES + value.len() as u64)

@@ -1,4 +1,4 @@
-//! What the tests of this crate run commands against: rows in memory, loaded as the engine does.
+//! Rows in memory that the tests of this crate run commands against, loaded as the engine does.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::payment::{Actor, PaymentFile};
 use crate::payment_attempt::{AttemptState, PaymentAttempt};
 use crate::read::{Read, UsageRead};
 use crate::reply::{AccountReply, Reply};
-use crate::state::State;
+use crate::state::{State, UsageState};
 use crate::{
     AccountId, Command, EXTERNAL_PAYMENT, Executed, PaymentId, PaymentMethodId, Rejection, Request,
     RequestId, Seq, TagDefinitionId, TenantNo, Timestamp, TransactionId, execute,
@@ -104,73 +104,57 @@ impl Rows {
     fn load(&mut self, command: &Command) {
         let state = &mut self.state;
         command.reads(TENANT, &mut |read| match read {
-            Read::Account(tenant, id) => drop(state.accounts.entry((tenant, id)).or_default()),
-            Read::PaymentMethod(tenant, id) => {
-                state.payment_methods.entry((tenant, id)).or_default();
-            }
+            Read::Account(tenant, id) => state.account.accounts.look_for((tenant, id)),
+            Read::PaymentMethod(no, id) => state.account.payment_methods.look_for((no, id)),
             Read::PaymentMethods(tenant, account) => list_methods(state, (tenant, account)),
-            Read::Payment(tenant, id) => drop(state.payments.entry((tenant, id)).or_default()),
+            Read::Payment(tenant, id) => state.payment.payments.look_for((tenant, id)),
             Read::Transaction(tenant, id) => load_transaction(state, (tenant, id)),
-            Read::Tag(tenant, key) => drop(state.tags.entry((tenant, key)).or_default()),
-            Read::AccountEmails(no, id) => drop(state.account_emails.entry((no, id)).or_default()),
-            Read::BlockingStates(tenant, id) => {
-                state.blocking_states.entry((tenant, id)).or_default();
-            }
-            Read::TagDefinition(tenant, id) => {
-                state.tag_definitions.entry((tenant, id)).or_default();
-            }
+            Read::Tag(tenant, key) => state.account.tags.look_for((tenant, key)),
+            Read::AccountEmails(no, id) => state.account.emails.look_for((no, id)),
+            Read::BlockingStates(no, id) => state.account.blocking_states.look_for((no, id)),
+            Read::TagDefinition(no, id) => state.tenant.tag_definitions.look_for((no, id)),
             Read::TagDefinitionUse(tenant, id) => load_tag_use(state, (tenant, id)),
-            Read::CustomFields(tenant, object) => {
-                state.custom_fields.entry((tenant, object)).or_default();
-            }
+            Read::CustomFields(no, object) => state.account.custom_fields.look_for((no, object)),
             Read::PaymentAttempts(tenant, id) => {
-                state.payment_attempts.entry((tenant, id)).or_default();
+                state.payment.attempts.entry((tenant, id)).or_default();
             }
-            Read::PaymentVelocity(tenant, id) => {
-                state.payment_velocities.entry((tenant, id)).or_default();
-            }
+            Read::PaymentVelocity(no, id) => state.payment.velocities.look_for((no, id)),
             Read::ScheduledAttempts(tenant, id) => load_scheduled(state, (tenant, id)),
             Read::PaymentRules(tenant) => load_rules(state, tenant),
             Read::RulesForPayment(tenant, account) => {
                 load_for_payment(state, (tenant, account));
             }
             Read::Claim(key) => drop(state.claims.entry(key).or_default()),
-            Read::Tenant(no) => drop(state.tenants.entry(no).or_default()),
-            Read::TenantValue(tenant, key) => {
-                state.tenant_values.entry((tenant, key)).or_default();
-            }
-            Read::TenantValuesBytes(no) => drop(state.tenant_values_bytes.entry(no).or_default()),
-            Read::User(name) => drop(state.users.entry(name).or_default()),
-            Read::Role(name) => drop(state.roles.entry(name).or_default()),
-            Read::Environment(tenant, id) => {
-                state.environments.entry((tenant, id)).or_default();
-            }
-            Read::Secret(tenant, id) => drop(state.secrets.entry((tenant, id)).or_default()),
-            Read::Definition(tenant, key) => {
-                state.definitions.entry((tenant, key)).or_default();
-            }
-            Read::ChangeRequest(tenant, id) => {
-                state.change_requests.entry((tenant, id)).or_default();
-            }
-            Read::Customer(tenant, id) => drop(state.customers.entry((tenant, id)).or_default()),
-            Read::Operation(tenant, id) => {
-                state.operations.entry((tenant, id)).or_default();
-            }
-            Read::Dispute(tenant, case) => drop(state.disputes.entry((tenant, case)).or_default()),
+            Read::Tenant(no) => state.tenant.tenants.look_for(no),
+            Read::TenantValue(no, key) => state.tenant.values.look_for((no, key)),
+            Read::TenantValuesBytes(no) => drop(state.tenant.values_bytes.entry(no).or_default()),
+            Read::User(name) => state.access.users.look_for(name),
+            Read::Role(name) => state.access.roles.look_for(name),
+            Read::Environment(no, id) => state.flag.environments.look_for((no, id)),
+            Read::Secret(tenant, id) => state.flag.secrets.look_for((tenant, id)),
+            Read::Definition(no, key) => state.flag.definitions.look_for((no, key)),
+            Read::ChangeRequest(no, id) => state.flag.change_requests.look_for((no, id)),
+            Read::Customer(tenant, id) => state.customer.customers.look_for((tenant, id)),
+            Read::Operation(no, id) => state.customer.operations.look_for((no, id)),
+            Read::Dispute(tenant, case) => state.payment.disputes.look_for((tenant, case)),
             Read::DisputeCount(tenant, payment) => count_disputes(state, (tenant, payment)),
-            Read::Feature(tenant, key) => drop(state.features.entry((tenant, key)).or_default()),
-            Read::Offer(tenant, key) => drop(state.offers.entry((tenant, key)).or_default()),
+            Read::Feature(tenant, key) => state.entitlement.features.look_for((tenant, key)),
+            Read::Offer(tenant, key) => state.entitlement.offers.look_for((tenant, key)),
             Read::OfferForAccount(tenant, key, account) => {
                 load_offer(state, (tenant, key), account);
             }
-            Read::NewcomersOffer(no) => drop(state.newcomers_offers.entry(no).or_default()),
-            Read::CatalogSize(tenant) => drop(state.catalog_sizes.entry(tenant).or_default()),
-            Read::Entitlements(tenant, account) => {
-                state.entitlements.entry((tenant, account)).or_default();
+            Read::NewcomersOffer(no) => {
+                state.entitlement.newcomers_offers.entry(no).or_default();
             }
-            Read::AccountUsers(no, id) => drop(state.account_users.entry((no, id)).or_default()),
+            Read::CatalogSize(no) => drop(state.entitlement.catalog_sizes.entry(no).or_default()),
+            Read::Entitlements(no, account) => {
+                state.entitlement.entitlements.look_for((no, account))
+            }
+            Read::AccountUsers(no, id) => {
+                state.entitlement.account_users.entry((no, id)).or_default();
+            }
             Read::Usage(read) => load_usage(state, read),
-            Read::Timer(tenant, key) => drop(state.timers.entry((tenant, key)).or_default()),
+            Read::Timer(tenant, key) => state.timers.look_for((tenant, key)),
         });
     }
 }
@@ -178,18 +162,19 @@ impl Rows {
 fn load_usage(state: &mut State, read: UsageRead) {
     match read {
         UsageRead::Feature(tenant, account, feature) => {
-            state.usage.entry((tenant, account, feature)).or_default();
+            state.entitlement.usage.counts.entry((tenant, account, feature)).or_default();
         }
         UsageRead::Reserved(tenant, account) => {
-            state.reserved_usage.insert((tenant, account));
+            state.entitlement.usage.reserved.insert((tenant, account));
         }
         UsageRead::Event(tenant, account, key) => {
-            state.usage_events.entry((tenant, account, key)).or_default();
+            state.entitlement.usage.events.look_for((tenant, account, key));
         }
         UsageRead::Reservation(tenant, account, id) => {
-            if let Some(it) = state.reservations.entry((tenant, account, id)).or_default() {
-                let key = (tenant, account, it.feature.clone());
-                state.usage.entry(key).or_default();
+            let UsageState { counts, reservations, .. } = &mut state.entitlement.usage;
+            reservations.look_for((tenant, account, id));
+            if let Some(it) = reservations.get(&(tenant, account, id)) {
+                counts.entry((tenant, account, it.feature.clone())).or_default();
             }
         }
     }
@@ -197,71 +182,73 @@ fn load_usage(state: &mut State, read: UsageRead) {
 
 fn load_transaction(state: &mut State, (tenant, id): (TenantNo, TransactionId)) {
     let has_it = |file: &&PaymentFile| file.transaction(id).is_some();
-    let found = state.payments.values().flatten().find(has_it);
+    let found = state.payment.payments.iter().find(has_it);
     let payment = found.map(|file| file.payment.id);
-    state.transactions.insert((tenant, id), payment);
+    state.payment.transactions.insert((tenant, id), payment);
 }
 
 fn load_tag_use(state: &mut State, of: (TenantNo, TagDefinitionId)) {
     let own = crate::tag::DefinitionRef::Own(of.1);
-    let mut active = state.tags.values().flatten().filter(|it| it.active);
+    let mut active = state.account.tags.iter().filter(|it| it.active);
     let is_used = active.any(|it| it.key.definition == own);
-    state.tag_definition_uses.insert(of, is_used);
+    state.account.tag_definition_uses.insert(of, is_used);
 }
 
-/// What an earlier batch changed holds now.
+/// The rules that an earlier batch changed hold from now on.
 fn load_rules(state: &mut State, tenant: TenantNo) {
-    let changed = state.changed_payment_rules.remove(&tenant);
-    let known = state.payment_rules.entry(tenant).or_default();
-    *known = changed.or(known.take());
+    state.tenant.payment_rules.look_for(tenant);
+    if let Some(changed) = state.tenant.changed_payment_rules.remove(&tenant) {
+        state.tenant.payment_rules.put(changed);
+    }
 }
 
 fn count_disputes(state: &mut State, of: (TenantNo, PaymentId)) {
-    let all = state.disputes.values().flatten();
+    let all = state.payment.disputes.iter();
     let count = all.filter(|it| (it.tenant, it.payment_id) == of).count();
-    state.dispute_counts.insert(of, count);
+    state.payment.dispute_counts.insert(of, count);
 }
 
 /// An offer comes with its features, and with the tags of an account that it is for.
 fn load_offer(state: &mut State, offer: (TenantNo, String), account: AccountId) {
     let tenant = offer.0;
-    let terms = state.offers.entry(offer).or_default().as_ref().map(|it| it.terms.clone());
+    state.entitlement.offers.look_for(offer.clone());
+    let terms = state.entitlement.offers.find(&offer).map(|it| it.terms.clone());
     for key in terms.iter().flat_map(|it| it.features.keys()) {
-        state.features.entry((tenant, key.clone())).or_default();
+        state.entitlement.features.look_for((tenant, key.clone()));
     }
     for definition in terms.iter().flat_map(|it| &it.buyers.tags) {
         let key = crate::tag::TagKey::new(account, Object::Account(account), *definition);
-        state.tags.entry((tenant, key)).or_default();
+        state.account.tags.look_for((tenant, key));
     }
 }
 
 fn load_for_payment(state: &mut State, of: (TenantNo, AccountId)) {
     load_rules(state, of.0);
-    state.payment_velocities.entry(of).or_default();
-    state.methods_to_choose.insert(of, methods_of(state, of));
-    let rules = state.payment_rules[&of.0].as_ref().and_then(|it| it.routing.as_ref());
+    state.payment.velocities.look_for(of);
+    state.account.methods_to_choose.insert(of, methods_of(state, of));
+    let rules = state.tenant.payment_rules.find(&of.0).and_then(|it| it.routing.as_ref());
     for definition in rules.into_iter().flat_map(crate::routing_rules::RoutingRules::tags) {
         let key = crate::tag::TagKey::new(of.1, Object::Account(of.1), definition);
-        state.tags.entry((of.0, key)).or_default();
+        state.account.tags.look_for((of.0, key));
     }
-    state.custom_fields.entry((of.0, Object::Account(of.1))).or_default();
+    state.account.custom_fields.look_for((of.0, Object::Account(of.1)));
 }
 
 fn list_methods(state: &mut State, of: (TenantNo, AccountId)) {
     let ids = methods_of(state, of);
-    state.methods_listed.insert(of, ids);
+    state.account.methods_listed.insert(of, ids);
 }
 
 fn methods_of(state: &State, of: (TenantNo, AccountId)) -> BTreeSet<PaymentMethodId> {
-    let methods = state.payment_methods.values().flatten();
+    let methods = state.account.payment_methods.iter();
     methods.filter(|it| (it.tenant, it.account_id) == of).map(|it| it.id).collect()
 }
 
 fn load_scheduled(state: &mut State, of: (TenantNo, AccountId)) {
-    let all = state.payment_attempts.values().flatten();
+    let all = state.payment.attempts.values().flatten();
     let own = all.filter(|it| (it.tenant, it.account_id) == of);
     let mut found: Vec<PaymentAttempt> =
         own.filter(|it| it.state == AttemptState::Scheduled).cloned().collect();
     found.sort_by_key(|it| it.due_at);
-    state.scheduled_attempts.insert(of, found);
+    state.payment.scheduled_attempts.insert(of, found);
 }

@@ -7,9 +7,10 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::rows::Keyed;
 use crate::{AccountId, TenantNo, Timestamp};
 
-/// What a timer is for. An object has one timer of a kind at most.
+/// The purpose of a timer. An object has one timer of a kind at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TimerKind {
     /// Tries a failed payment again. The object is the scheduled attempt.
@@ -68,7 +69,7 @@ impl TimerKind {
     }
 }
 
-/// What a timer belongs to.
+/// The key of a timer: its kind and its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TimerKey {
     pub kind: TimerKind,
@@ -85,4 +86,12 @@ pub struct Timer {
     pub account: AccountId,
     /// Absolute, so that a clock that is set back moves no timer and repeats none.
     pub due: Timestamp,
+}
+
+impl Keyed for Timer {
+    type Key = (TenantNo, TimerKey);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.key)
+    }
 }

@@ -12,6 +12,7 @@ use crate::entitlement::Entitled;
 use crate::feature::{FeatureKind, FeatureValue, LIMIT_MAX, Reset};
 use crate::level::{Counted, Level};
 use crate::period::Period;
+use crate::rows::Keyed;
 use crate::{AccountId, Rejection, ReservationId, TenantNo, Timestamp};
 
 /// How many items a command counts at most.
@@ -51,8 +52,8 @@ pub struct Usage {
     pub period: Period,
     /// From 0 to [`LIMIT_MAX`].
     pub used: i64,
-    /// What is reserved, by when it ends. What has ended stays until the count is written next, and while the clock is
-    /// so far ahead of real time that it may be set back to before that end.
+    /// The reserved quantities, by the ends of their reservations. A quantity that has ended stays until the count is
+    /// written next, and while the clock is so far ahead of real time that it may be set back to before that end.
     pub reserved: BTreeMap<Timestamp, i64>,
     /// How often all that was reserved ended because the account was closed.
     pub endings: u32,
@@ -75,9 +76,17 @@ pub struct UsageEvent {
     pub account_id: AccountId,
     pub key: EventKey,
     pub period: Period,
-    /// What was answered.
+    /// The answer to the event.
     pub counted: Counted,
     pub counted_at: Timestamp,
+}
+
+impl Keyed for UsageEvent {
+    type Key = (TenantNo, AccountId, EventKey);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.account_id, self.key)
+    }
 }
 
 /// A part of a limit that is kept for something.
@@ -99,7 +108,15 @@ pub struct Reservation {
     pub updated_at: Timestamp,
 }
 
-/// What became of a reservation.
+impl Keyed for Reservation {
+    type Key = (TenantNo, AccountId, ReservationId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.account_id, self.id)
+    }
+}
+
+/// The status of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReservationStatus {
     /// Nothing yet, or it ended by itself.
@@ -171,7 +188,7 @@ pub struct ReleaseReservation {
     pub reservation: ReservationId,
 }
 
-/// What became of an item: counted, or refused.
+/// The result of an item: counted, or refused.
 pub type Recorded = Result<Counted, Rejection>;
 
 impl Usage {
@@ -195,7 +212,7 @@ impl Usage {
         }
     }
 
-    /// What is reserved at a time. Reservations that ended do not count.
+    /// The quantity that is reserved at a time. Reservations that ended do not count.
     #[must_use]
     pub fn reserved_at(&self, at: Timestamp) -> i64 {
         let still = self.reserved.iter().filter(|(until, _)| **until > at);
@@ -280,7 +297,7 @@ impl Reservation {
 }
 
 impl ReservationStatus {
-    /// What a reservation of this status is called, where it is not open any more.
+    /// The name of this status for a reservation that has ended: `Open` is `expired`.
     #[must_use]
     pub const fn ended_name(self) -> &'static str {
         match self {

@@ -395,7 +395,7 @@ fn find_tenant(queries: &dyn Queries, api_key: &str) -> Result<Stored<TenantRef>
     Ok(Some((taken, found)))
 }
 
-/// What a tenant's settings say about currencies.
+/// Whether a tenant's settings allow Kill Bill's currencies only.
 fn takes_only_their_currencies(settings: &str) -> bool {
     let all: BTreeMap<String, serde_json::Value> =
         serde_json::from_str(settings).unwrap_or_default();

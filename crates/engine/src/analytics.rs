@@ -50,7 +50,7 @@ pub trait ReadModels: Send {
     fn rebuild(&mut self) -> Result<Seq, StoreError>;
 }
 
-/// What a run of journal rows changes in the read models.
+/// The changes of the read models by a run of journal rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deltas {
     /// The models contain the journal up to here...
@@ -104,7 +104,7 @@ pub struct SuccessesKey {
 pub struct Tally {
     /// The change in the number of transactions.
     pub count: i64,
-    /// What they processed, in minor units.
+    /// The change in the processed amount, in minor units.
     pub amount_minor: i128,
 }
 
@@ -120,7 +120,7 @@ pub struct Activity {
 }
 
 impl Deltas {
-    /// What these rows, which follow on `after` and end at `upto`, change.
+    /// The changes by these rows, which follow on `after` and end at `upto`.
     #[must_use]
     pub fn of(after: Seq, upto: Seq, rows: &[Arc<JournalRow>]) -> Self {
         let mut deltas = Self {
@@ -259,7 +259,7 @@ pub struct Follower {
     applied: watch::Sender<Seq>,
 }
 
-/// What a step found.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// There is more to fold at once.

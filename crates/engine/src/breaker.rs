@@ -34,7 +34,7 @@ pub struct BreakerSettings {
     pub failure_percent: u64,
     /// How many calls there have to be in 30 s first.
     pub calls_min: u64,
-    /// What the 95th percentile of the calls' durations may be; zero: anything.
+    /// The upper bound of the 95th percentile of the calls' durations; zero: none.
     pub p95_max: Duration,
     /// How long an open breaker lets no call through, before it probes.
     pub open_for: Duration,

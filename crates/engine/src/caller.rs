@@ -7,7 +7,7 @@ use domain::access::grants;
 pub struct Caller {
     /// The name they log in with.
     pub username: String,
-    /// What their roles grant, normalized, sorted.
+    /// The permissions that their roles grant, normalized, sorted.
     pub permissions: Vec<String>,
 }
 

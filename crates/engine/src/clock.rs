@@ -52,7 +52,7 @@ struct Inner {
     rfc3339(*journal)
 )]
 pub struct ClockBehind {
-    /// What the clock shows, in domain time.
+    /// The time of the clock, in domain time.
     pub clock: Timestamp,
     /// The domain time of the newest journal row.
     pub journal: Timestamp,
@@ -85,7 +85,7 @@ impl Clock {
         Timestamp(self.reading(system_us()))
     }
 
-    /// What the time is when the system's clock shows `system_us`.
+    /// The real time in microseconds when the system's clock shows `system_us`.
     fn reading(&self, system_us: i64) -> i64 {
         let inner = &self.inner;
         let monotonic_us = inner.made_us.saturating_add(self.elapsed_us());

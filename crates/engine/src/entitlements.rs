@@ -1,4 +1,5 @@
-//! What accounts may do, as all APIs say it: the document, the check, and values as JSON.
+//! Entitlements of accounts in the form that all APIs share: the document, the check, and values as
+//! JSON.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ pub fn value_json(value: &FeatureValue) -> Value {
 /// Where the limits of an account stand, by the keys of their features.
 pub type Levels = BTreeMap<String, Level>;
 
-/// What the store has of what an account may do.
+/// An account's entitlements and the levels of its limits, as read from the store.
 #[derive(Clone, Debug)]
 pub struct Known {
     pub account: AccountId,
@@ -59,7 +60,7 @@ pub struct Document<'a> {
     pub features: Vec<HeldFeature<'a>>,
 }
 
-/// What an account has of a feature, in a document.
+/// A feature that an account has, in a document.
 #[derive(Clone, Debug)]
 pub struct HeldFeature<'a> {
     pub key: &'a str,
@@ -73,7 +74,7 @@ pub struct HeldFeature<'a> {
 /// Whether an account may use a feature at a time.
 #[derive(Clone, Debug)]
 pub struct Check<'a> {
-    /// What the account has of it; `None`: nothing.
+    /// The account's entitlement to it; `None` where it has none.
     pub has: Option<Entitled<'a>>,
     /// How much of it is used, of a limit.
     pub level: Option<Level>,
@@ -89,7 +90,7 @@ pub enum CheckReason {
     LimitReached,
 }
 
-/// What cannot be checked.
+/// The missing object of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotThere {
     Feature,
@@ -175,7 +176,8 @@ impl Known {
 }
 
 impl<'a> Document<'a> {
-    /// What an account may do, without how much of it is used; nothing where nothing was ever granted to it.
+    /// The document of an account, without how much of its limits is used; without features where nothing was ever
+    /// granted to it.
     #[must_use]
     pub fn of(account: AccountId, found: Option<&'a Entitlements>, holding: Holding) -> Self {
         let features = found.map(|it| it.at(holding.now)).unwrap_or_default();
@@ -195,7 +197,7 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// What was read, for a feature at a time.
+    /// The check of a feature at a time, of the data that was read.
     ///
     /// # Errors
     /// [`NotThere`]: there is no such feature, or no such account.

@@ -69,7 +69,7 @@ struct Follower {
     has_caught_up: bool,
 }
 
-/// What was published of an environment.
+/// The state of an environment that was published last.
 struct Published {
     version: i64,
     /// The last change of its secrets.
@@ -142,7 +142,7 @@ impl Follower {
         let (no, id) = (environment.tenant, environment.id);
         let before = self.published.get(&id);
         let Some(file) = self.file(no, id, before.map(|published| published.version)).await? else {
-            tracing::error!(environment.id = %id, "an environment has gone");
+            tracing::error!(environment.id = %id, "the row of a flag environment is missing; its users keep what was published before");
             return Ok(());
         };
         let published = Published::of(&file);

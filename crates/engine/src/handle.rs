@@ -1,6 +1,7 @@
 //! [`Engine`]: the APIs submit requests to it and read with it. Behind it is the partition's thread,
 //! or the queue that leads to it.
 
+mod coalesced_reads;
 mod control;
 mod disputes;
 mod health;
@@ -9,16 +10,15 @@ mod methods;
 mod notifications;
 mod options;
 mod outbox;
+mod payment_queue;
 mod permits;
 mod progress;
-mod repair;
 mod requests;
 mod resend;
 mod resolver;
 mod stopped;
+mod submit;
 mod timers;
-mod together;
-mod turns;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -33,17 +33,17 @@ use domain::{AccountId, EffectId, PaymentId, Request, RequestId, Seq, Settings, 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;
 
+use self::coalesced_reads::CoalescedReads;
 use self::health::LastCheck;
 pub use self::health::{CHECK_AGE_MAX, Unhealthy};
 pub use self::notifications::NotificationError;
 use self::notifications::Notifications;
 pub use self::options::{Options, StartError};
 use self::outbox::Calls;
+use self::payment_queue::PaymentQueues;
 use self::permits::GatewayPermits;
 pub use self::progress::Progress;
 pub use self::stopped::StoppedGateways;
-use self::together::Together;
-use self::turns::Turns;
 use self::worker::Worker;
 
 use crate::lane::Lane;
@@ -63,7 +63,7 @@ const EXIT_AFTER_PANIC: i32 = 70;
 /// How long the end of a partition's thread is waited for, once its calls have ended: it commits what has come in.
 const ENDED_WITHIN: Duration = Duration::from_secs(30);
 
-/// What an engine is made of.
+/// The parts of an engine.
 pub struct Parts<S> {
     pub store: S,
     pub queries: Arc<dyn Queries>,
@@ -76,7 +76,7 @@ pub struct Parts<S> {
     pub options: Options,
 }
 
-/// What a front is made of: an engine without a partition.
+/// The parts of a front: an engine without a partition.
 pub struct FrontParts {
     /// Leads to the partitions.
     pub queue: Arc<dyn Queue>,
@@ -115,7 +115,7 @@ pub(crate) struct Shared {
     /// For each gateway, the calls that may still begin.
     permits: GatewayPermits,
     pub(crate) calls: Calls,
-    pub(crate) turns: Turns,
+    pub(crate) payment_queues: PaymentQueues,
     pub(crate) options: Options,
     readers: Readers,
     scans: Scans,
@@ -128,9 +128,9 @@ pub(crate) struct Shared {
     head: watch::Sender<Seq>,
     access_generation: AtomicI64,
     followers: Mutex<Vec<watch::Receiver<Seq>>>,
-    pub(crate) balances: Together<(TenantNo, AccountId), Option<Vec<LedgerTotal>>>,
-    pub(crate) bought: Together<(TenantNo, AccountId, BoughtBy), Arc<Bought>>,
-    pub(crate) checks: Together<(TenantNo, AccountId, String), Arc<Checked>>,
+    pub(crate) balances: CoalescedReads<(TenantNo, AccountId), Option<Vec<LedgerTotal>>>,
+    pub(crate) bought: CoalescedReads<(TenantNo, AccountId, BoughtBy), Arc<Bought>>,
+    pub(crate) checks: CoalescedReads<(TenantNo, AccountId, String), Arc<Checked>>,
     notifications: Notifications,
     pub(crate) attention: Notify,
 }
@@ -315,8 +315,7 @@ impl Engine {
         Ok(account.map_or(Route::System, |account| Route::Account(tenant, account)))
     }
 
-    /// What an account's ledger account adds up to, per currency; `None` where there is no such
-    /// account.
+    /// The totals of an account's ledger account, per currency; `None` where there is no such account.
     ///
     /// # Errors
     /// [`Unavailable`].
@@ -544,7 +543,7 @@ impl Engine {
         self.shared.access_generation.load(Ordering::Acquire)
     }
 
-    /// What is cached of users, roles and tenants is stale.
+    /// Makes cached users, roles and tenants stale.
     pub(crate) fn access_changed(&self) {
         self.shared.access_generation.fetch_add(1, Ordering::AcqRel);
     }
@@ -674,7 +673,7 @@ impl Shared {
             permits: GatewayPermits::new(&gateways, options.in_flight_max),
             gateways,
             calls: Calls::default(),
-            turns: Turns::default(),
+            payment_queues: PaymentQueues::default(),
             scans: Scans::new(Arc::clone(&queries)),
             readers: Readers::new(queries, options.readers, options.reads_waiting_max),
             options,
@@ -686,15 +685,15 @@ impl Shared {
             head: watch::Sender::new(Seq(0)),
             access_generation: AtomicI64::new(0),
             followers: Mutex::default(),
-            balances: Together::new(
+            balances: CoalescedReads::new(
                 |queries, accounts| queries.balances(accounts),
                 |engine| &engine.shared.balances,
             ),
-            bought: Together::new(
+            bought: CoalescedReads::new(
                 |queries, asked| queries.bought(asked),
                 |engine| &engine.shared.bought,
             ),
-            checks: Together::new(
+            checks: CoalescedReads::new(
                 |queries, asked| queries.checked(asked),
                 |engine| &engine.shared.checks,
             ),

@@ -27,7 +27,7 @@ pub struct MetricCount {
     pub event: String,
     /// Hours since 1970-01-01 (UTC).
     pub hour: i64,
-    /// What sort of event it is, such as `CustomEvent`.
+    /// The kind of the event, such as `CustomEvent`.
     pub kind: String,
     pub events: i64,
     /// The sum of the values.

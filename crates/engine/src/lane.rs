@@ -1,14 +1,14 @@
-//! What goes first where works wait for the partition's thread.
+//! The order of the works that wait for the partition's thread.
 
 /// The line in which a work waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// What the core itself has to say goes first: an outcome ends what was begun, and behind thousands of
-    /// commands that came at once each of them would end last.
+    /// The core's own works, which go first: an outcome ends a work that was begun, and would come last behind
+    /// thousands of commands that came at once.
     Own,
     Request,
     /// The outcomes of calls that works of [`Lane::Background`] began: the first of them.
     BackgroundOutcome,
-    /// What the core does of its own accord, however much of it is due: a few with each batch.
+    /// The works that the core does of its own accord, however many are due: a few with each batch.
     Background,
 }

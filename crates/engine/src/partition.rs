@@ -6,7 +6,7 @@ mod quarantine;
 mod replies;
 mod rights;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -59,7 +59,8 @@ pub struct Processed {
     pub calls: Vec<Performing>,
     /// The last journal row.
     pub head: Seq,
-    /// What the batch changed, or may have changed where its commit is in doubt.
+    /// The parts of the state that the batch changed, or may have changed where its commit is in
+    /// doubt.
     pub changed: BTreeSet<Changed>,
     /// How its commit ended.
     pub commit: CommitOutcome,
@@ -74,7 +75,7 @@ pub enum Changed {
     Flags,
     /// New mails wait to be sent.
     Mails,
-    /// What accounts are entitled to.
+    /// The entitlements of accounts.
     Entitlements,
 }
 
@@ -519,10 +520,6 @@ fn is_divisible(works: &[Work]) -> bool {
     works.iter().filter(|work| !matches!(work, Work::ReadOn(_))).count() > 1
 }
 
-fn is_some<K: Ord, T>(rows: &BTreeMap<K, Option<T>>, key: K) -> bool {
-    rows.get(&key).is_some_and(Option::is_some)
-}
-
 fn changes_of(entry: &Entry) -> impl Iterator<Item = Changed> {
     Changed::ALL.into_iter().filter(|changed| match changed {
         Changed::Access => entry.changes.iter().any(is_of_access),
@@ -573,7 +570,7 @@ fn account_of(request: &Request, state: &State) -> Option<AccountId> {
             return request.command.account();
         }
     };
-    let file = state.payments.get(&(request.tenant, payment))?.as_ref()?;
+    let file = state.payment.payments.find(&(request.tenant, payment))?;
     Some(file.payment.account_id)
 }
 
@@ -582,7 +579,7 @@ fn account_of(request: &Request, state: &State) -> Option<AccountId> {
 /// was called or asked.
 fn actor_of(request: &Request, state: &State) -> Actor {
     let asked = request.command.answered().and_then(|transaction| {
-        let awaited = state.outstanding.get(&(request.tenant, transaction))?;
+        let awaited = state.payment.outstanding.get(&(request.tenant, transaction))?;
         // A gateway that notifies on its own is named itself.
         (awaited.actor.token == request.actor.token).then_some(&awaited.actor)
     });
@@ -679,13 +676,14 @@ impl Run<'_> {
     /// loaded. What is there and was not loaded, the store tells ([`StoreError::Repeated`]).
     fn has_made(&self, request: &Request) -> bool {
         let (state, tenant) = (&self.loaded.state, request.tenant);
-        let mut is_there = is_some(&state.accounts, (tenant, request.id.entity(0)))
-            || is_some(&state.payment_methods, (tenant, request.id.entity(0)))
-            || is_some(&state.payments, (tenant, request.id.entity(0)))
-            || state.purchases.contains_key(&(tenant, request.id.entity(0)))
+        let mut is_there = state.account.accounts.find(&(tenant, request.id.entity(0))).is_some()
+            || state.account.payment_methods.find(&(tenant, request.id.entity(0))).is_some()
+            || state.payment.payments.find(&(tenant, request.id.entity(0))).is_some()
+            || state.entitlement.purchases.find(&(tenant, request.id.entity(0))).is_some()
             || self.aborted.contains(&request.id);
         if let Command::Entitlement(EntitlementCommand::Reserve(it)) = &request.command {
-            is_there |= is_some(&state.reservations, (tenant, it.account, request.id.entity(0)));
+            let key = (tenant, it.account, request.id.entity(0));
+            is_there |= state.entitlement.usage.reservations.find(&key).is_some();
         }
         if let Command::Customer(it) = &request.command {
             is_there |= it.has_made(request.id, tenant, state);
@@ -703,7 +701,7 @@ impl Run<'_> {
             let payment = match read {
                 Read::Payment(_, id) => Some(id),
                 Read::Transaction(tenant, id) => {
-                    state.transactions.get(&(tenant, id)).copied().flatten()
+                    state.payment.transactions.get(&(tenant, id)).copied().flatten()
                 }
                 Read::Claim(key) => {
                     let claim = state.claims.get(&key).and_then(Option::as_ref);
@@ -746,8 +744,8 @@ impl Run<'_> {
                 | Read::AccountUsers(..)
                 | Read::Usage(_) => None,
             };
-            let file = payment.and_then(|id| state.payments.get(&(request.tenant, id)));
-            file.and_then(Option::as_ref).into_iter().for_each(&mut look);
+            let file = payment.and_then(|id| state.payment.payments.find(&(request.tenant, id)));
+            file.into_iter().for_each(&mut look);
         });
     }
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 /// How much shorter than planned a pause may be, in percent, unless the job says otherwise.
 const JITTER_PERCENT: u32 = 10;
 
-/// What a pass of a job came to, which decides when the next pass begins.
+/// The result of a pass of a job, which decides when the next pass begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// There is more to do: the next pass begins at once.
@@ -24,7 +24,8 @@ pub enum Pass {
     Done,
 }
 
-/// What repeats. A closure that returns the future of a pass is a job that is never woken.
+/// Work that is repeated in passes. A closure that returns the future of a pass is a job that is
+/// never woken.
 pub trait Job: Send {
     /// Runs one pass. The result decides when the next one begins.
     fn pass(&mut self) -> impl Future<Output = Pass> + Send;

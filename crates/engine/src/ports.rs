@@ -1,5 +1,5 @@
-//! What the engine needs from outside: a store to commit to, queries to read with, gateways to
-//! call, and a clock. `sim` implements them again.
+//! The interfaces that the engine needs from outside: a store to commit to, queries to read with,
+//! gateways to call, and a clock. `sim` implements them again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -159,7 +159,7 @@ impl QuarantineReason {
     }
 }
 
-/// What a batch may look at.
+/// The state and the stored replies that a batch may read.
 #[derive(Debug, Default)]
 pub struct Loaded {
     pub state: State,
@@ -167,7 +167,7 @@ pub struct Loaded {
     pub replies: BTreeMap<ReplyKey, StoredReply>,
 }
 
-/// What a batch writes, all or nothing.
+/// The rows that a batch writes, all or nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Accepted commands, in order; their `seq` are consecutive.
@@ -176,7 +176,7 @@ pub struct Batch {
     pub replies: Vec<StoredReply>,
     /// Progress of the journal's followers.
     pub bookkeeping: Vec<Bookkeeping>,
-    /// What to hand out next; `None` where the batch took no numbers.
+    /// The next numbers to hand out; `None` where the batch took no numbers.
     pub sequences: Option<Sequences>,
     /// Where to read on in the queue, where the batch came from one that keeps what was read.
     pub queue_offset: Option<i64>,
@@ -213,7 +213,7 @@ pub struct StoredReply {
     pub expires_at: Timestamp,
 }
 
-/// What followers of the journal store.
+/// The records that followers of the journal store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bookkeeping {
     /// A follower has dealt with every journal row up to this one.
@@ -326,8 +326,8 @@ pub enum StoreError {
     /// Nothing was written, and the same batch will be refused whenever it comes again.
     #[error("the database refuses a row: {0}")]
     Refused(String),
-    /// What a command makes is there already: its id is the request's, so that the same request was
-    /// carried out before. Nothing was written.
+    /// The row that a command makes is there already: its id is the request's, so that the same request was carried
+    /// out before. Nothing was written.
     #[error("the request was carried out before: {0}")]
     Repeated(String),
     /// The connection to the database was lost, or cannot be made. Nothing was written, and the
@@ -344,7 +344,7 @@ pub enum StoreError {
     #[error("corrupt row in {table}: {reason}")]
     Corrupt {
         table: &'static str,
-        /// What is wrong.
+        /// The reason why the row is invalid.
         reason: String,
     },
 }
@@ -354,7 +354,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A payment gateway. Its answers are untrusted: the domain compares amounts and cuts texts.
 pub trait Gateway: Send + Sync {
-    /// What the domain needs to know of it.
+    /// The settings of the gateway that the domain needs.
     fn settings(&self) -> GatewaySettings;
 
     /// How many calls may be in flight; `None`: as many as the engine lets any gateway have.
@@ -458,7 +458,7 @@ pub trait Gateway: Send + Sync {
 pub enum RequestRefused {
     /// The gateway has no such thing.
     Unsupported,
-    /// What is wrong with the request, for its sender; without the value.
+    /// The request is invalid: the reason, for its sender; without the value.
     Invalid(String),
     /// The gateway cannot be asked now: the sender should repeat the request.
     Unavailable(String),
@@ -467,7 +467,7 @@ pub enum RequestRefused {
     Unfit(String),
 }
 
-/// What a page is made for.
+/// A request for a page of a gateway.
 #[derive(Clone, Debug)]
 pub struct FormRequest {
     pub tenant: TenantNo,
@@ -476,7 +476,7 @@ pub struct FormRequest {
     pub request: uuid::Uuid,
     /// The account whose customer uses it.
     pub account: AccountId,
-    /// What the client says of it: untrusted.
+    /// The client's fields for the page: untrusted.
     pub fields: Properties,
 }
 
@@ -485,7 +485,7 @@ pub struct FormRequest {
 pub struct Form {
     /// Where the customer's browser goes, by GET.
     pub url: String,
-    /// What the client gets beside it.
+    /// The fields that the client gets beside the URL.
     pub fields: Properties,
 }
 
@@ -500,7 +500,7 @@ pub struct PostedNotification {
     pub body: Bytes,
 }
 
-/// What a notification says; about nothing of ours where there is none.
+/// The content of a notification; there is none where the notification is about nothing of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notified {
     pub payment: PaymentId,
@@ -508,7 +508,7 @@ pub struct Notified {
     pub news: News,
 }
 
-/// What a notification says of a transaction.
+/// The news of a transaction in a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     Outcome(GatewayKnowledge),
@@ -537,7 +537,7 @@ pub struct DisputeInquiry {
     pub case: String,
 }
 
-/// What a gateway knows of a dispute.
+/// A gateway's answer to an inquiry about a dispute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DisputeKnowledge {
     Found(Box<DisputeSaid>),
@@ -549,7 +549,7 @@ pub enum DisputeKnowledge {
 /// A question that the owner of a partition asks a gateway for a front.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Question {
-    /// What became of a transaction?
+    /// The question about the outcome of a transaction.
     Outcome(Inquiry),
     Dispute(DisputeInquiry),
 }

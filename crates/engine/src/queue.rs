@@ -16,11 +16,11 @@ use crate::{Reason, Unavailable};
 pub enum Message {
     /// Execute a command.
     Request(Box<Request>),
-    /// What the ledger says about an account.
+    /// Read the totals of an account in the ledger.
     Balance {
         tenant: TenantNo,
         account: AccountId,
-        /// What else is to be done before the answer.
+        /// The simulated work before the answer.
         work: Option<SimulatedWork>,
     },
     /// Ask the gateway of a transaction, and commit what it answers. The message says nothing of an outcome: no
@@ -64,7 +64,7 @@ impl SimulatedWork {
     }
 }
 
-/// What comes back.
+/// The reply to a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// To a request.
@@ -77,7 +77,7 @@ pub enum Reply {
     Resent,
 }
 
-/// What came of an inquiry that a front asked for.
+/// The result of an inquiry that a front asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inquired {
     /// There is no such transaction.
@@ -112,7 +112,7 @@ pub struct QueuePosition {
     pub expires_at: Option<Instant>,
 }
 
-/// What a processor does with what the queue brings. The futures of what is called per message own
+/// The operations of a processor on the messages of the queue. The futures of those that are called per message own
 /// what they need, so that the calls can be made in order and waited for in any order.
 pub trait Processor: Send + Sync + 'static {
     /// A partition of commands is ours from now on. Answers with the offset to read from; `None`
@@ -156,8 +156,8 @@ pub trait Processor: Send + Sync + 'static {
     fn resend(&self, partition: i32, resend: Resend)
     -> BoxFuture<'static, Result<(), Unavailable>>;
 
-    /// What the ledger says about an account; `None` where there is no such account. Also for
-    /// accounts of partitions that are not ours.
+    /// The totals of an account in the ledger; `None` where there is no such account. Also for accounts of partitions
+    /// that are not ours.
     fn balance(
         &self,
         tenant: TenantNo,

@@ -23,12 +23,12 @@ type Query = Box<dyn FnOnce(&dyn Queries) + Send>;
 
 pub(crate) struct Readers {
     queries: Arc<dyn Queries>,
-    turns: Arc<Turns>,
+    queue: Arc<ReaderQueue>,
 }
 
 impl Readers {
     pub(crate) fn new(queries: Arc<dyn Queries>, readers: usize, waiting_max: usize) -> Self {
-        Self { queries, turns: Turns::new(readers.max(1), waiting_max) }
+        Self { queries, queue: ReaderQueue::new(readers.max(1), waiting_max) }
     }
 
     /// Reads within [`READ_WITHIN`]; a caller who waits no longer ends the read. It is a read of the tenant
@@ -51,23 +51,23 @@ impl Readers {
     /// more than a hundred queries.
     async fn run(&self, query: Query) -> Result<(), Unavailable> {
         let (limits, _awaited) = ReadLimits::new(READ_WITHIN);
-        let turn = match self.turns.take(client::tenant())? {
-            Taken::Now(turn) => turn,
-            Taken::Later(turn) => match tokio::time::timeout(READ_WITHIN, turn).await {
-                Ok(turn) => turn.map_err(|_| Unavailable::from(Reason::Stopping))?,
+        let permit = match self.queue.take(client::tenant())? {
+            Admitted::Now(permit) => permit,
+            Admitted::Later(permit) => match tokio::time::timeout(READ_WITHIN, permit).await {
+                Ok(permit) => permit.map_err(|_| Unavailable::from(Reason::Stopping))?,
                 Err(_) => return Err(refused_full()),
             },
         };
         let queries = Arc::clone(&self.queries);
         let ran = tokio::task::spawn_blocking(move || {
             query(&*queries.within(limits));
-            drop(turn);
+            drop(permit);
         });
         ran.await.map_err(|_| Reason::Bug.into())
     }
 }
 
-/// What a read came to, with its failure logged.
+/// The result of a read. Logs its failure, or counts it where the read took too long.
 pub(crate) fn answer<T>(
     result: Result<Result<T, StoreError>, RecvError>,
 ) -> Result<T, Unavailable> {
@@ -97,9 +97,9 @@ pub(crate) fn refused_full() -> Unavailable {
 type Whose = Option<TenantNo>;
 
 /// Who reads and who waits.
-struct Turns {
+struct ReaderQueue {
     readers: usize,
-    /// What one tenant may have of them.
+    /// The number of readers that one tenant may have at most.
     of_tenant_max: usize,
     waiting_max: usize,
     state: Mutex<State>,
@@ -112,23 +112,23 @@ struct State {
     running_of: BTreeMap<Whose, usize>,
     waiting: usize,
     /// Of each tenant that has some.
-    waiting_of: BTreeMap<Whose, VecDeque<oneshot::Sender<Turn>>>,
+    waiting_of: BTreeMap<Whose, VecDeque<oneshot::Sender<ReaderPermit>>>,
     /// The tenants with waiting reads, the one whose turn is next first.
     order: VecDeque<Whose>,
 }
 
 /// The right to one reader, until it is dropped.
-struct Turn {
-    turns: Arc<Turns>,
+struct ReaderPermit {
+    queue: Arc<ReaderQueue>,
     whose: Whose,
 }
 
-enum Taken {
-    Now(Turn),
-    Later(oneshot::Receiver<Turn>),
+enum Admitted {
+    Now(ReaderPermit),
+    Later(oneshot::Receiver<ReaderPermit>),
 }
 
-impl Turns {
+impl ReaderQueue {
     fn new(readers: usize, waiting_max: usize) -> Arc<Self> {
         let for_others = (readers / PART_FOR_OTHERS).max(1);
         let of_tenant_max = readers.saturating_sub(for_others).max(1);
@@ -136,11 +136,11 @@ impl Turns {
     }
 
     /// A reader, now or when it is this tenant's turn.
-    fn take(self: &Arc<Self>, whose: Whose) -> Result<Taken, Unavailable> {
+    fn take(self: &Arc<Self>, whose: Whose) -> Result<Admitted, Unavailable> {
         let mut state = self.state();
         if state.may_run(self, whose) && !state.waiting_of.contains_key(&whose) {
             state.begin(whose);
-            return Ok(Taken::Now(Turn { turns: Arc::clone(self), whose }));
+            return Ok(Admitted::Now(ReaderPermit { queue: Arc::clone(self), whose }));
         }
         if state.waiting >= self.waiting_max {
             state.forget_gone();
@@ -149,9 +149,9 @@ impl Turns {
                 return Err(refused_full());
             }
         }
-        let (sender, turn) = oneshot::channel();
+        let (sender, permit) = oneshot::channel();
         state.wait(whose, sender);
-        Ok(Taken::Later(turn))
+        Ok(Admitted::Later(permit))
     }
 
     /// Ends a read, and begins those whose turn it is.
@@ -162,7 +162,7 @@ impl Turns {
         drop(state);
         for (whose, sender) in next {
             // One that waits no longer drops its turn, which is the next one's.
-            drop(sender.send(Turn { turns: Arc::clone(self), whose }));
+            drop(sender.send(ReaderPermit { queue: Arc::clone(self), whose }));
         }
     }
 
@@ -172,16 +172,16 @@ impl Turns {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ReaderPermit {
     fn drop(&mut self) {
-        self.turns.end(self.whose);
+        self.queue.end(self.whose);
     }
 }
 
 impl State {
-    fn may_run(&self, turns: &Turns, whose: Whose) -> bool {
+    fn may_run(&self, queue: &ReaderQueue, whose: Whose) -> bool {
         let own = self.running_of.get(&whose).copied().unwrap_or_default();
-        self.running < turns.readers && own < turns.of_tenant_max
+        self.running < queue.readers && own < queue.of_tenant_max
     }
 
     fn begin(&mut self, whose: Whose) {
@@ -199,7 +199,7 @@ impl State {
         }
     }
 
-    fn wait(&mut self, whose: Whose, sender: oneshot::Sender<Turn>) {
+    fn wait(&mut self, whose: Whose, sender: oneshot::Sender<ReaderPermit>) {
         self.waiting += 1;
         let own = self.waiting_of.entry(whose).or_default();
         if own.is_empty() {
@@ -209,9 +209,9 @@ impl State {
     }
 
     /// Begins the reads for which there are readers, one of each tenant in turn.
-    fn next(&mut self, turns: &Turns) -> Vec<(Whose, oneshot::Sender<Turn>)> {
+    fn next(&mut self, queue: &ReaderQueue) -> Vec<(Whose, oneshot::Sender<ReaderPermit>)> {
         let mut next = vec![];
-        while let Some(at) = self.order.iter().position(|it| self.may_run(turns, *it)) {
+        while let Some(at) = self.order.iter().position(|it| self.may_run(queue, *it)) {
             let Some(whose) = self.order.remove(at) else { break };
             let Some(own) = self.waiting_of.get_mut(&whose) else { continue };
             let sender = own.pop_front();
@@ -248,44 +248,44 @@ mod tests {
     const A: Whose = Some(TenantNo(1));
     const B: Whose = Some(TenantNo(2));
 
-    fn now(turns: &Arc<Turns>, whose: Whose) -> Option<Turn> {
-        match turns.take(whose) {
-            Ok(Taken::Now(turn)) => Some(turn),
-            Ok(Taken::Later(_)) | Err(_) => None,
+    fn now(queue: &Arc<ReaderQueue>, whose: Whose) -> Option<ReaderPermit> {
+        match queue.take(whose) {
+            Ok(Admitted::Now(permit)) => Some(permit),
+            Ok(Admitted::Later(_)) | Err(_) => None,
         }
     }
 
-    fn later(turns: &Arc<Turns>, whose: Whose) -> oneshot::Receiver<Turn> {
-        match turns.take(whose) {
-            Ok(Taken::Later(turn)) => turn,
-            Ok(Taken::Now(_)) | Err(_) => panic!("it has to wait"),
+    fn later(queue: &Arc<ReaderQueue>, whose: Whose) -> oneshot::Receiver<ReaderPermit> {
+        match queue.take(whose) {
+            Ok(Admitted::Later(permit)) => permit,
+            Ok(Admitted::Now(_)) | Err(_) => panic!("it has to wait"),
         }
     }
 
     #[test]
     fn a_tenant_leaves_a_quarter_of_the_readers_to_others() {
-        let turns = Turns::new(8, 100);
-        let held: Vec<Turn> = (0..6).map(|_| now(&turns, A).unwrap()).collect();
-        let mut waits = later(&turns, A);
-        let others = [now(&turns, B).unwrap(), now(&turns, None).unwrap()];
-        assert!(now(&turns, B).is_none(), "all eight read");
+        let queue = ReaderQueue::new(8, 100);
+        let held: Vec<ReaderPermit> = (0..6).map(|_| now(&queue, A).unwrap()).collect();
+        let mut waits = later(&queue, A);
+        let others = [now(&queue, B).unwrap(), now(&queue, None).unwrap()];
+        assert!(now(&queue, B).is_none(), "all eight read");
         drop(others);
         assert!(waits.try_recv().is_err(), "it has its six");
         drop(held);
         assert!(waits.try_recv().is_ok());
-        let state = turns.state();
+        let state = queue.state();
         assert!(state.running_of.is_empty() && state.order.is_empty());
         drop(state);
-        let one = Turns::new(1, 100);
+        let one = ReaderQueue::new(1, 100);
         assert!(now(&one, A).is_some(), "one reader is for anybody");
     }
 
     #[test]
     fn tenants_that_wait_read_in_turn() {
-        let turns = Turns::new(1, 100);
-        let held = now(&turns, A).unwrap();
-        let mut of_a: Vec<_> = (0..16).map(|_| later(&turns, A)).collect();
-        let mut of_b = later(&turns, B);
+        let queue = ReaderQueue::new(1, 100);
+        let held = now(&queue, A).unwrap();
+        let mut of_a: Vec<_> = (0..16).map(|_| later(&queue, A)).collect();
+        let mut of_b = later(&queue, B);
         drop(held);
         let first = of_a[0].try_recv().unwrap();
         assert!(of_b.try_recv().is_err());
@@ -298,16 +298,16 @@ mod tests {
 
     #[test]
     fn a_read_that_waits_no_longer_takes_no_turn_and_no_room() {
-        let turns = Turns::new(1, 2);
-        let held = now(&turns, A).unwrap();
-        let (gone, mut waits) = (later(&turns, A), later(&turns, B));
-        assert!(turns.take(B).is_err(), "two may wait");
+        let queue = ReaderQueue::new(1, 2);
+        let held = now(&queue, A).unwrap();
+        let (gone, mut waits) = (later(&queue, A), later(&queue, B));
+        assert!(queue.take(B).is_err(), "two may wait");
         drop(gone);
-        let mut more = later(&turns, B);
+        let mut more = later(&queue, B);
         drop(held);
         assert!(waits.try_recv().is_ok());
         assert!(more.try_recv().is_ok());
-        let state = turns.state();
+        let state = queue.state();
         assert_eq!((state.running, state.waiting), (0, 0));
     }
 }

@@ -30,11 +30,11 @@ const NICENESS: i32 = 10;
 pub(crate) struct Scans {
     queries: Arc<dyn Queries>,
     free: Arc<Semaphore>,
-    tenants: Arc<Mutex<BTreeMap<TenantNo, Turn>>>,
+    tenants: Arc<Mutex<BTreeMap<TenantNo, ScanQueue>>>,
 }
 
 /// The scans of a tenant that has some.
-struct Turn {
+struct ScanQueue {
     /// One permit: the scan that runs, or is the next of its tenant to run.
     free: Arc<Semaphore>,
     /// Those that run or wait.
@@ -52,8 +52,8 @@ impl Scans {
         F: FnOnce(&dyn Queries) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        let place = Place::take(&self.tenants, tenant)?;
-        let permits = tokio::time::timeout(WAIT_MAX, self.permits(&place)).await;
+        let ticket = ScanTicket::take(&self.tenants, tenant)?;
+        let permits = tokio::time::timeout(WAIT_MAX, self.permits(&ticket)).await;
         let permits = permits.map_err(|_| refused_full())??;
         let (limits, _awaited) = ReadLimits::new(READ_WITHIN);
         let (sender, result) = oneshot::channel();
@@ -62,7 +62,7 @@ impl Scans {
             lower_priority();
             let found = query(&*queries.within(limits.from_now()));
             // The next scan finds the connection returned, whether or not this one is awaited.
-            drop((permits, place));
+            drop((permits, ticket));
             let _ = sender.send(found);
         });
         if began.is_err() {
@@ -72,54 +72,56 @@ impl Scans {
     }
 
     /// The tenant's permit first: a tenant waits in the queue of all with one scan.
-    async fn permits(&self, place: &Place) -> Result<[OwnedSemaphorePermit; 2], Unavailable> {
+    async fn permits(&self, ticket: &ScanTicket) -> Result<[OwnedSemaphorePermit; 2], Unavailable> {
         let stopping = |_| Unavailable::from(Reason::Stopping);
-        let of_tenant = Arc::clone(&place.free).acquire_owned().await.map_err(stopping)?;
+        let of_tenant = Arc::clone(&ticket.free).acquire_owned().await.map_err(stopping)?;
         let of_all = Arc::clone(&self.free).acquire_owned().await.map_err(stopping)?;
         Ok([of_tenant, of_all])
     }
 }
 
 /// A scan among those that run or wait, as long as it lives.
-struct Place {
-    tenants: Arc<Mutex<BTreeMap<TenantNo, Turn>>>,
+struct ScanTicket {
+    tenants: Arc<Mutex<BTreeMap<TenantNo, ScanQueue>>>,
     tenant: TenantNo,
     free: Arc<Semaphore>,
 }
 
-impl Place {
+impl ScanTicket {
     fn take(
-        tenants: &Arc<Mutex<BTreeMap<TenantNo, Turn>>>,
+        tenants: &Arc<Mutex<BTreeMap<TenantNo, ScanQueue>>>,
         tenant: TenantNo,
     ) -> Result<Self, Unavailable> {
         let mut all = lock(tenants);
-        let of_all: usize = all.values().map(|turn| turn.scans).sum();
-        let of_tenant = all.get(&tenant).map_or(0, |turn| turn.scans);
+        let of_all: usize = all.values().map(|queue| queue.scans).sum();
+        let of_tenant = all.get(&tenant).map_or(0, |queue| queue.scans);
         if of_tenant >= SCANS_OF_TENANT_MAX || of_all >= SCANS_OF_ALL_MAX {
             return Err(refused_full());
         }
-        let new = || Turn { free: Arc::new(Semaphore::new(1)), scans: 0 };
-        let turn = all.entry(tenant).or_insert_with(new);
-        turn.scans += 1;
-        let free = Arc::clone(&turn.free);
+        let new = || ScanQueue { free: Arc::new(Semaphore::new(1)), scans: 0 };
+        let queue = all.entry(tenant).or_insert_with(new);
+        queue.scans += 1;
+        let free = Arc::clone(&queue.free);
         drop(all);
         Ok(Self { tenants: Arc::clone(tenants), tenant, free })
     }
 }
 
-impl Drop for Place {
+impl Drop for ScanTicket {
     fn drop(&mut self) {
         let mut all = lock(&self.tenants);
-        if let Some(turn) = all.get_mut(&self.tenant) {
-            turn.scans -= 1;
-            if turn.scans == 0 {
+        if let Some(queue) = all.get_mut(&self.tenant) {
+            queue.scans -= 1;
+            if queue.scans == 0 {
                 all.remove(&self.tenant);
             }
         }
     }
 }
 
-fn lock(tenants: &Mutex<BTreeMap<TenantNo, Turn>>) -> MutexGuard<'_, BTreeMap<TenantNo, Turn>> {
+fn lock(
+    tenants: &Mutex<BTreeMap<TenantNo, ScanQueue>>,
+) -> MutexGuard<'_, BTreeMap<TenantNo, ScanQueue>> {
     // Nothing panics while it is locked, so that it is whole even if somebody poisoned it.
     tenants.lock().unwrap_or_else(PoisonError::into_inner)
 }

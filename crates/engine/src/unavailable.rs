@@ -184,7 +184,8 @@ impl Reason {
         matches!(self.retry(), Retry::AfterAnOperator)
     }
 
-    /// What it says of the health of a gateway that grants no call; `None` where it says nothing.
+    /// The health of a gateway that grants no call for this reason; `None` for reasons that are not
+    /// about a gateway's health.
     #[must_use]
     pub const fn unready(self) -> Option<Unready> {
         match self {
@@ -258,7 +259,7 @@ impl Reason {
     }
 }
 
-/// What a retry needs.
+/// The precondition of a retry.
 enum Retry {
     /// Nothing: nothing happened.
     Safe,

@@ -1,5 +1,5 @@
-//! What becomes of deliveries to webhook endpoints: tries, and whether an endpoint receives. It is logged beside the
-//! journal; no decision of the rules depends on it.
+//! The tries of deliveries to webhook endpoints, and whether an endpoint receives. They are logged beside the
+//! journal; no decision of the rules depends on them.
 
 use domain::webhook::DisableReason;
 use domain::{AccountId, Seq, TenantNo, Timestamp, WebhookEndpointId};
@@ -36,7 +36,7 @@ pub struct DeliveryTry {
     pub next_at: Option<Timestamp>,
 }
 
-/// What came of a try.
+/// The outcome of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryOutcome {
     Delivered,

@@ -18,7 +18,7 @@ pub const RETIRED: Code = "BGN";
 /// The plugin whose payment methods are routed.
 pub const ROUTER: &str = "faregate-router";
 
-/// What a transaction does.
+/// The kind of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Authorize,
@@ -71,7 +71,7 @@ impl Status {
     }
 }
 
-/// What makes two requests the same.
+/// The idempotency key and the print of a request; two requests are the same where both are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repeat {
     /// The idempotency key.
@@ -80,7 +80,7 @@ pub struct Repeat {
     pub print: Uid,
 }
 
-/// What happens if the payment method to delete is the default.
+/// How a deletion treats a payment method that is the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dropped {
     /// The deletion is refused.
@@ -184,7 +184,7 @@ pub enum What {
         payment: Uid,
         transaction: Uid,
         heard: Heard,
-        /// What the call said of its control.
+        /// Whether the transaction has an attempt, copied from the call.
         is_controlled: bool,
     },
     /// A timer is due: a payment that failed is tried again.
@@ -195,7 +195,7 @@ pub enum What {
     Inquired {
         payment: Uid,
         transaction: Uid,
-        /// What it knows.
+        /// The outcome that it reports, if any.
         known: Known,
         /// Real time of the question.
         asked_at: i64,
@@ -210,7 +210,7 @@ pub enum What {
     GiveUp(Expired),
 }
 
-/// What a customer was waited for.
+/// The timer of a transaction that waits for its customer.
 #[derive(Clone, Copy, Debug)]
 pub struct Expired {
     pub payment: Uid,
@@ -246,7 +246,7 @@ impl Stage {
     }
 }
 
-/// What a gateway says of a dispute.
+/// A gateway's report of a dispute, with amounts in minor units.
 #[derive(Clone, Copy, Debug)]
 pub struct Disputed {
     pub payment: Uid,
@@ -267,7 +267,7 @@ pub struct Disputed {
     pub asked_at: i64,
 }
 
-/// What a timer of a dispute is for.
+/// The timer of a dispute: for a deferred booking, or for the warning that evidence is due soon.
 #[derive(Clone, Copy, Debug)]
 pub struct Late {
     pub payment: Uid,
@@ -278,7 +278,7 @@ pub struct Late {
     pub due: i64,
 }
 
-/// What payments of a tenant may be; amounts are of payments in [`LIMITED`].
+/// The limits on a tenant's payments; amounts are of payments in [`LIMITED`], in minor units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// For every payment, or only for those that ask for it.
@@ -383,7 +383,7 @@ pub enum Means {
     },
 }
 
-/// What follows on a payment.
+/// A transaction that follows on a payment: capture, refund, void, chargeback or reversal.
 #[derive(Clone, Debug)]
 pub struct Follow {
     pub kind: Kind,
@@ -454,7 +454,7 @@ pub enum Heard {
     NotSent,
 }
 
-/// What a gateway knows.
+/// A gateway's answer to an inquiry, or its notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     Found(Outcome),
@@ -596,7 +596,8 @@ pub fn decimal(minor: i64, currency: Code) -> String {
     }
 }
 
-/// What an amount means in a currency's minor units; `None` where it cannot be one.
+/// The amount in a currency's minor units; `None` where the text is no unsigned decimal number, is too
+/// large, or has more decimals than the currency, unless these are zeros.
 #[must_use]
 pub fn minor(text: &str, currency: Code) -> Option<i64> {
     let (whole, rest) = text.split_once('.').unwrap_or((text, ""));

@@ -23,7 +23,7 @@ pub use control::written_disputes;
 /// A check that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// What ought to hold.
+    /// The rule that is broken.
     pub check: &'static str,
     /// Where it does not.
     pub context: String,
@@ -37,10 +37,10 @@ impl Wrong {
     }
 }
 
-/// What the simulation remembers beside the model.
+/// The simulation's records beside the model.
 #[derive(Debug, Default)]
 pub struct Ledgers {
-    /// What clients received, by tenant.
+    /// The replies that clients received, each with its tenant's number.
     pub acknowledged: Vec<(u32, Said)>,
     /// The request behind each idempotency key that was answered.
     pub asked: BTreeMap<Uid, Ask>,

@@ -46,7 +46,7 @@ const SHOWN_MAX: usize = 10;
 /// `admin:password` in Base64 (RFC 4648).
 const AUTHORIZATION: &str = "Basic YWRtaW46cGFzc3dvcmQ=";
 
-/// What a crash test is to be.
+/// The options of a crash test.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// How often the server is killed.
@@ -57,7 +57,7 @@ pub struct Options {
     pub clients: usize,
 }
 
-/// What runs during a test.
+/// The server and the simulator that run during a test, with the state of the test.
 struct Scene {
     dir: PathBuf,
     server: Process,

@@ -1,15 +1,16 @@
-//! What outlives a crash: a store's data, and what the simulation reads of it.
+//! A store's data, which outlives a crash, and the simulation's reads of it.
 
 use std::collections::BTreeMap;
 
+use domain::account_email::AccountEmail;
 use domain::blocking_state::BlockingState;
-use domain::change::{AccountChange, Change, PaymentChange};
+use domain::change::{Change, Image as _};
 use domain::custom_field::CustomField;
 use domain::customer::CustomerFile;
 use domain::dispute::Dispute;
 use domain::mail::Mail;
 use domain::operation::Operation;
-use domain::payment::{Outstanding, PaymentFile};
+use domain::payment::{Outstanding, Payment, PaymentFile, Transaction};
 use domain::payment_attempt::{PaymentAttempt, PaymentVelocity};
 use domain::tag::Tag;
 use domain::timer::Timer;
@@ -32,7 +33,7 @@ pub trait Disk {
     /// Opens the data, or a share of it, as a process that starts does. Its earlier owner is not stopped.
     fn connect(&self, share: Share) -> Self::Store;
 
-    /// What ends the store's connection to its data, where it has one.
+    /// The function that ends the store's connection to its data; `None` where it has no connection.
     fn cut(&self) -> Option<Cut> {
         None
     }
@@ -60,7 +61,7 @@ pub trait Disk {
     /// All data that the final checks read.
     fn books(&self) -> Books;
 
-    /// What the store's own verification finds wrong.
+    /// The problems that the store's own verification finds; empty where there are none.
     fn problems(&self) -> Vec<String>;
 }
 
@@ -77,7 +78,7 @@ pub struct Books {
     pub customers: Vec<CustomerFile>,
     /// Mails that are still to be sent.
     pub mails: Vec<Mail>,
-    /// What was kept to be made later, and how it ended.
+    /// Queued registrations, and how they ended.
     pub operations: Vec<Operation>,
     /// Tags on accounts, those that were removed too.
     pub tags: Vec<Tag>,
@@ -91,7 +92,7 @@ pub struct Books {
     pub attempts: Vec<PaymentAttempt>,
     pub timers: Vec<Timer>,
     pub disputes: Vec<Dispute>,
-    /// What accounts started in a day.
+    /// How many payments accounts started in a day, and their sums.
     pub velocities: Vec<PaymentVelocity>,
     /// Payments with their transactions.
     pub payments: Vec<PaymentFile>,
@@ -116,38 +117,17 @@ pub fn is_made(entry: &Entry, image: &Change) -> bool {
     image.revision().is_some_and(|it| it.seq == entry.seq && it.previous.is_none())
 }
 
-/// What has a history in an entry.
+/// The entity whose history an image belongs to; `None` where it belongs to none.
 #[must_use]
 pub fn entity(image: &Change) -> Option<HistoryOf> {
-    match image {
-        Change::Account(AccountChange::Account(it)) => Some(HistoryOf::Account(it.id)),
-        Change::Account(AccountChange::Tag(it)) => Some(HistoryOf::Tag(it.id)),
-        Change::Account(AccountChange::Email(it)) => Some(HistoryOf::AccountEmail(it.id)),
-        Change::Account(AccountChange::BlockingState(it)) => Some(HistoryOf::BlockingState(it.id)),
-        Change::Account(AccountChange::CustomField(it)) => Some(HistoryOf::CustomField(it.id)),
-        Change::Account(AccountChange::PaymentMethod(it)) => Some(HistoryOf::PaymentMethod(it.id)),
-        Change::Payment(PaymentChange::Payment(it)) => Some(HistoryOf::Payment(it.id)),
-        Change::Payment(PaymentChange::Transaction(it)) => Some(HistoryOf::Transaction(it.id)),
-        Change::Payment(PaymentChange::Attempt(it)) => Some(HistoryOf::PaymentAttempt(it.id)),
-        Change::Payment(PaymentChange::Dispute(_))
-        | Change::Tenant(_)
-        | Change::Access(_)
-        | Change::Flag(_)
-        | Change::Customer(_)
-        | Change::Entitlement(_)
-        | Change::Claim(_)
-        | Change::Timer(_)
-        | Change::Account(
-            AccountChange::Person { .. }
-            | AccountChange::PersonErased { .. }
-            | AccountChange::AuditImported(_),
-        )
-        | Change::Payment(
-            PaymentChange::Velocity(_)
-            | PaymentChange::Posting(_)
-            | PaymentChange::Outstanding(_)
-            | PaymentChange::OutstandingClosed { .. },
-        )
-        | Change::ReplySettled { .. } => None,
-    }
+    let account = Account::of(image).map(|it| HistoryOf::Account(it.id));
+    account
+        .or_else(|| Tag::of(image).map(|it| HistoryOf::Tag(it.id)))
+        .or_else(|| AccountEmail::of(image).map(|it| HistoryOf::AccountEmail(it.id)))
+        .or_else(|| BlockingState::of(image).map(|it| HistoryOf::BlockingState(it.id)))
+        .or_else(|| CustomField::of(image).map(|it| HistoryOf::CustomField(it.id)))
+        .or_else(|| PaymentMethod::of(image).map(|it| HistoryOf::PaymentMethod(it.id)))
+        .or_else(|| Payment::of(image).map(|it| HistoryOf::Payment(it.id)))
+        .or_else(|| Transaction::of(image).map(|it| HistoryOf::Transaction(it.id)))
+        .or_else(|| PaymentAttempt::of(image).map(|it| HistoryOf::PaymentAttempt(it.id)))
 }

@@ -12,7 +12,7 @@ use engine::ports::{Batch, Bookkeeping, Entry, Loaded, Opened, Store, StoreError
 
 use crate::mutant::Mutant;
 
-/// What goes wrong in a batch.
+/// The fault that is injected into a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trouble {
     #[default]
@@ -29,7 +29,7 @@ pub enum Trouble {
     LostUnsaid,
 }
 
-/// What the simulation sees of a batch.
+/// The parts of a batch that the simulation observes.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// The entries handed over.
@@ -55,7 +55,7 @@ impl Seen {
     }
 }
 
-/// What somebody else does while a batch is executed.
+/// A step of another owner between the load and the commit of a batch.
 pub type Meanwhile = Box<dyn FnOnce() + Send>;
 
 /// Both ends of what goes wrong and what is seen.
@@ -103,13 +103,13 @@ impl Spy {
         self.lock().meanwhile = Some(meanwhile);
     }
 
-    /// What was to happen during the last batch, and did not.
+    /// Takes the step that was interposed in the last batch and did not run, if any.
     #[must_use]
     pub fn left_over(&self) -> Option<Meanwhile> {
         self.lock().meanwhile.take()
     }
 
-    /// What was seen of the last batch.
+    /// Takes the observations of the last batch.
     #[must_use]
     pub fn take(&self) -> Seen {
         std::mem::take(&mut self.lock().seen)

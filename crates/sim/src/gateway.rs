@@ -24,26 +24,26 @@ pub struct Call {
     pub deadline: i64,
     /// How long after that the gateway may take to find what it took, in microseconds.
     pub settle_after_us: i64,
-    /// What its answer says of its control.
+    /// Whether the transaction has an attempt; the answer repeats it.
     pub is_controlled: bool,
     /// Whether it is to cancel what the gateway has.
     pub cancels: bool,
 }
 
-/// What happens to a call and to its answer on the way.
+/// When a call and its answer arrive, the form of the answer, and the gateway's act.
 #[derive(Clone, Copy, Debug)]
 pub struct Fate {
     /// Real time of its arrival; `None`: it gets lost.
     pub arrives: Option<i64>,
     /// Real time of the answer's arrival; `None`: it gets lost.
     pub answers: Option<i64>,
-    /// What the answer looks like.
+    /// The form of the answer.
     pub form: Form,
-    /// What the gateway does with it.
+    /// The gateway's act on the call.
     pub deed: Deed,
 }
 
-/// What an answer looks like.
+/// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// It reports what happened.
@@ -62,7 +62,7 @@ pub enum Form {
     NotSent,
 }
 
-/// What a gateway does with a call that arrives.
+/// A gateway's act on a call that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     Process,
@@ -87,12 +87,12 @@ pub enum Stand {
     Canceled,
 }
 
-/// What the gateway knows of a transaction.
+/// A transaction in the gateway's book.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub tenant: u32,
     pub payment: Uid,
-    /// What was asked for.
+    /// The kind of the first call.
     pub kind: Kind,
     /// How much was processed, or is to be.
     pub amount: Option<i64>,
@@ -262,7 +262,7 @@ impl Gateway {
         later
     }
 
-    /// What becomes of a line after hours: what is pending ends, a few ends are taken back.
+    /// The changes of a line after hours, with their real times: a pending line ends, a few ends are reversed.
     fn turns_later(&mut self, transaction: Uid, now: i64) -> Vec<(i64, Later)> {
         let random = &mut self.random;
         let stand = self.book[&transaction].stand;
@@ -343,7 +343,7 @@ impl Gateway {
         }
     }
 
-    /// What the gateway says when asked; `called` is what the last call was for.
+    /// The answer to an inquiry; `called` is the amount of the last call, in minor units.
     pub fn inquire(&mut self, transaction: Uid, called: Option<i64>, now: i64) -> Known {
         if !self.behaves && self.random.chance(60) {
             return Known::Unreachable;
@@ -369,7 +369,8 @@ impl Customers {
         self.are_asked && charges && may_wait && self.random.chance(200)
     }
 
-    /// What a customer does: fails, which leaves it pending, and passes or does nothing any more.
+    /// A customer's acts, with their real times: they fail, which leaves the transaction pending, and then succeed
+    /// or do nothing any more.
     fn acts_later(&mut self, transaction: Uid, now: i64) -> Vec<(i64, Later)> {
         let mut later = vec![];
         let mut at = now;
@@ -398,7 +399,7 @@ impl Line {
         self.acts = false;
     }
 
-    /// What the gateway answers to a request for this amount.
+    /// The gateway's answer to a request for this amount, in minor units.
     #[must_use]
     pub fn outcome_of(&self, asked: Option<i64>) -> Outcome {
         let end = match self.stand {

@@ -56,7 +56,7 @@ struct Crash {
     /// How often the server is killed.
     #[arg(long, default_value_t = 100)]
     kills: u32,
-    /// What is random follows from it; drawn from the clock where it is not given.
+    /// The seed of all that is random; drawn from the clock where it is not given.
     #[arg(long)]
     seed: Option<u64>,
     /// Clients at the same time.

@@ -1,53 +1,39 @@
 //! A store in memory: maps and lists, written as plainly as the port's promises read.
 
-mod control;
-mod customers;
-mod definitions;
-mod entitlements;
-mod methods;
-mod usage;
+mod disk;
+mod images;
+mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::access::{Role, User};
-use domain::account_email::AccountEmail;
-use domain::blocking_state::BlockingState;
+use domain::account_user::ChangedUsers;
 use domain::change::{
-    AccountChange, Change, ClaimChange, CustomerChange, PaymentChange, TenantChange, TimerChange,
+    AccountChange, Change, ClaimChange, CustomerChange, EntitlementChange, PaymentChange,
+    TimerChange,
 };
-use domain::change_request::ChangeRequest;
-use domain::claim::{Claim, ClaimKey, ClaimKind};
-use domain::custom_field::CustomField;
-use domain::customer::{Customer, Session};
-use domain::definition::{Definition, DefinitionKey};
-use domain::environment::{Environment, Secret};
+use domain::claim::{Claim, ClaimKey};
+use domain::customer::{CustomerFile, Session};
 use domain::mail::Mail;
-use domain::object::Object;
-use domain::operation::Operation;
 use domain::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
-use domain::payment_attempt::PaymentAttempt;
+use domain::payment_attempt::PaymentVelocity;
+use domain::period::Period;
 use domain::read::Read;
 use domain::state::State;
-use domain::tag::{DefinitionRef, Tag, TagDefinition, TagKey};
-use domain::tenant::{Tenant, TenantValue};
 use domain::timer::{Timer, TimerKey};
+use domain::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
 use domain::{
-    Account, AccountEmailId, AccountId, AttemptId, BlockingStateId, ChangeRequestId, CustomFieldId,
-    CustomerId, EnvironmentId, MailId, OperationId, PartitionNo, PaymentId, PaymentMethod,
-    PaymentMethodId, Person, Revision, SecretId, Seq, Sequences, SessionId, TagDefinitionId,
-    TenantNo, Timestamp, TransactionId,
+    AccountId, CustomerId, MailId, PartitionNo, PaymentId, Person, ReservationId, Seq, Sequences,
+    SessionId, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{
-    Batch, Bookkeeping, Entry, HistoryOf, LedgerEntry, Loaded, Opened, Store, StoreError,
-    StoredReply,
+    Batch, Bookkeeping, Entry, LedgerEntry, Loaded, Opened, Store, StoreError, StoredReply,
 };
 use store::Share;
 use uuid::Uuid;
 
-use self::control::ControlTables;
-use self::entitlements::EntitlementTables;
-use crate::disk::{Books, Disk, Image, entity, is_made};
+use self::images::{Images, row};
+use crate::disk::is_made;
 use crate::mutant::Mutant;
 
 /// The data, shared by all that have it open.
@@ -67,13 +53,13 @@ pub struct MemoryStore {
     share: Share,
     /// The epoch that this writer minted last.
     epoch: Option<u64>,
-    /// Who had the keys that the batch looked at.
+    /// The owners of the keys that the batch looked at.
     owners: BTreeMap<ClaimKey, Option<Uuid>>,
     /// Until when the replies hold that the batch looked for; `None` for those that were not there.
     answered: BTreeMap<ReplyKey, Option<Timestamp>>,
 }
 
-/// What there is of a partition once.
+/// The rows that a partition has once.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     epoch: u64,
@@ -85,30 +71,19 @@ struct Part {
 #[derive(Clone, Debug, Default)]
 struct Tables {
     parts: BTreeMap<PartitionNo, Part>,
-    tenants: BTreeMap<TenantNo, Tenant>,
-    tenant_values: BTreeMap<(TenantNo, String), TenantValue>,
-    users: BTreeMap<String, User>,
-    roles: BTreeMap<String, Role>,
-    environments: BTreeMap<(TenantNo, EnvironmentId), Environment>,
-    secrets: BTreeMap<(TenantNo, SecretId), Secret>,
-    definitions: BTreeMap<(TenantNo, DefinitionKey), Definition>,
-    change_requests: BTreeMap<(TenantNo, ChangeRequestId), ChangeRequest>,
-    customers: BTreeMap<(TenantNo, CustomerId), Customer>,
+    /// The newest images of all entities.
+    images: Images,
+    /// The transactions of payments, in the order in which they were made.
+    transactions: BTreeMap<(TenantNo, PaymentId), Vec<TransactionId>>,
+    people: BTreeMap<(TenantNo, AccountId), Person>,
     sessions: BTreeMap<(TenantNo, SessionId), Session>,
     mails: BTreeMap<(TenantNo, MailId), Mail>,
-    operations: BTreeMap<(TenantNo, OperationId), Operation>,
-    accounts: BTreeMap<(TenantNo, AccountId), Account>,
-    people: BTreeMap<(TenantNo, AccountId), Person>,
-    tags: BTreeMap<(TenantNo, TagKey), Tag>,
-    tag_definitions: BTreeMap<(TenantNo, TagDefinitionId), TagDefinition>,
-    emails: BTreeMap<(TenantNo, AccountEmailId), AccountEmail>,
-    blocking_states: BTreeMap<(TenantNo, BlockingStateId), BlockingState>,
-    custom_fields: BTreeMap<(TenantNo, CustomFieldId), CustomField>,
-    methods: BTreeMap<(TenantNo, PaymentMethodId), PaymentMethod>,
-    payments: BTreeMap<(TenantNo, PaymentId), Payment>,
-    transactions: BTreeMap<(TenantNo, PaymentId), Vec<Transaction>>,
-    control: ControlTables,
-    entitlements: EntitlementTables,
+    velocities: BTreeMap<(TenantNo, AccountId), PaymentVelocity>,
+    /// The keys of the users that are mapped to accounts.
+    users: BTreeMap<(TenantNo, AccountId), BTreeSet<String>>,
+    usage: BTreeMap<(TenantNo, AccountId, String, Period), Usage>,
+    usage_events: BTreeMap<(TenantNo, AccountId, EventKey), UsageEvent>,
+    reservations: BTreeMap<(TenantNo, AccountId, ReservationId), Reservation>,
     claims: BTreeMap<ClaimKey, Claim>,
     outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
     timers: BTreeMap<(TenantNo, TimerKey), Timer>,
@@ -251,8 +226,8 @@ impl Tables {
             }
             seq = entry.seq.0;
             for change in &entry.changes {
-                let Change::ReplySettled { key, .. } = change else { continue };
-                if !self.replies.contains_key(key) {
+                let Some(settled) = change.settled_reply() else { continue };
+                if !self.replies.contains_key(&settled.key) {
                     return Err(StoreError::Database("a reply to nothing".to_owned()));
                 }
             }
@@ -260,93 +235,48 @@ impl Tables {
         Ok(())
     }
 
-    /// Refuses to make what is there, as the real store does by its primary keys where a row has its id
-    /// from a request. A batch writes a row once: its first change says whether it makes it.
+    /// Refuses to make what is there, as the real store does by its primary keys.
     fn refuse_repeated(&self, batch: &Batch) -> Result<(), StoreError> {
-        let mut written = BTreeSet::new();
         for entry in &batch.entries {
             for change in &entry.changes {
-                let Some((table, id, is_there)) = self.made_by_request(change) else { continue };
-                // A mail has no history: it is only ever made.
-                let makes = matches!(change, Change::Customer(CustomerChange::Mail(_)))
-                    || is_made(entry, change);
-                if written.insert(id) && is_there && makes {
-                    return Err(StoreError::Repeated(format!("{table}: {id} is there")));
+                if self.is_repeated(entry, change) {
+                    return Err(StoreError::Repeated(format!("{change:?} is there")));
                 }
             }
         }
         Ok(())
     }
 
-    /// Of a row that has its id from the request that makes it: its table, that id, and whether it is
-    /// there.
-    fn made_by_request(&self, change: &Change) -> Option<(&'static str, Uuid, bool)> {
-        Some(match change {
-            Change::Account(AccountChange::Account(it)) => {
-                ("account", it.id.uuid(), self.accounts.contains_key(&(it.tenant, it.id)))
-            }
-            Change::Account(AccountChange::PaymentMethod(it)) => {
-                ("payment_method", it.id.uuid(), self.methods.contains_key(&(it.tenant, it.id)))
-            }
-            Change::Account(AccountChange::CustomField(it)) => {
-                let is_there = self.custom_fields.contains_key(&(it.tenant, it.id));
-                ("custom_field", it.id.uuid(), is_there)
-            }
-            Change::Account(AccountChange::Email(it)) => {
-                let is_there = self.emails.contains_key(&(it.tenant, it.id));
-                ("account_email", it.id.uuid(), is_there)
-            }
-            Change::Account(AccountChange::BlockingState(it)) => {
-                let is_there = self.blocking_states.contains_key(&(it.tenant, it.id));
-                ("blocking_state", it.id.uuid(), is_there)
-            }
-            Change::Tenant(TenantChange::TagDefinition(it)) => {
-                let is_there = self.tag_definitions.contains_key(&(it.tenant, it.id));
-                ("tag_definition", it.id.uuid(), is_there)
-            }
-            Change::Payment(PaymentChange::Payment(it)) => {
-                ("payment", it.id.uuid(), self.payments.contains_key(&(it.tenant, it.id)))
-            }
-            Change::Customer(CustomerChange::Mail(it)) => {
-                ("mail", it.id.uuid(), self.mails.contains_key(&(it.tenant, it.id)))
-            }
-            Change::Customer(CustomerChange::Operation(it)) => {
-                ("operation", it.id.uuid(), self.operations.contains_key(&(it.tenant, it.id)))
-            }
-            Change::Payment(PaymentChange::Transaction(it)) => {
-                let of_payment = self.transactions.get(&(it.tenant, it.payment_id));
-                let is_there = of_payment.is_some_and(|all| all.iter().any(|own| own.id == it.id));
-                ("payment_transaction", it.id.uuid(), is_there)
-            }
-            Change::Payment(it) => return self.control.made_by_request(it),
-            Change::Entitlement(it) => return self.entitlements.made_by_request(it),
-            Change::Tenant(
-                TenantChange::Tenant(_) | TenantChange::Value(_) | TenantChange::PaymentRules(_),
-            )
-            | Change::Access(_)
-            | Change::Flag(_)
-            | Change::Customer(
-                CustomerChange::Customer(_)
-                | CustomerChange::Session(_)
-                | CustomerChange::SessionEnded { .. }
-                | CustomerChange::MailsErased { .. },
-            )
-            | Change::Claim(_)
-            | Change::Timer(_)
-            | Change::Account(
-                AccountChange::Person { .. }
-                | AccountChange::PersonErased { .. }
-                | AccountChange::AuditImported(_)
-                | AccountChange::Tag(_),
-            )
-            | Change::ReplySettled { .. } => return None,
-        })
+    fn is_repeated(&self, entry: &Entry, change: &Change) -> bool {
+        if let Change::Customer(CustomerChange::Mail(it)) = change {
+            return self.mails.contains_key(&(it.tenant, it.id));
+        }
+        if let Change::Entitlement(EntitlementChange::Reservation(it)) = change {
+            let key = (it.tenant, it.account_id, it.id);
+            return it.status == ReservationStatus::Open && self.reservations.contains_key(&key);
+        }
+        is_made(entry, change) && self.images.have(change)
     }
 
     fn write(&mut self, batch: &Batch, no: PartitionNo) {
         for entry in &batch.entries {
             for change in &entry.changes {
-                self.change(entry, change);
+                if !self.images.put(change) {
+                    self.change(entry, change.clone());
+                }
+                if let Some(settled) = change.settled_reply()
+                    && let Some(stored) = self.replies.get_mut(&settled.key)
+                {
+                    stored.expires_at = settled.expires_at;
+                    stored.answer = Some(Ok(settled.reply.clone()));
+                }
+                if let Change::Payment(PaymentChange::Transaction(it)) = change {
+                    let of_payment = self.transactions.entry((it.tenant, it.payment_id));
+                    let of_payment = of_payment.or_default();
+                    if !of_payment.contains(&it.id) {
+                        of_payment.push(it.id);
+                    }
+                }
             }
             self.journal.push(entry.clone());
         }
@@ -364,16 +294,20 @@ impl Tables {
         part.queue_offset = batch.queue_offset.or(part.queue_offset);
     }
 
-    fn change(&mut self, entry: &Entry, change: &Change) {
+    /// Writes a row that is no entity.
+    fn change(&mut self, entry: &Entry, change: Change) {
         let tenant = entry.tenant;
-        match change.clone() {
-            Change::Tenant(it) => self.change_tenant(it),
-            Change::Access(it) => self.change_access(it),
-            Change::Flag(it) => self.change_flag(it),
-            Change::Account(it) => self.change_account(tenant, it),
+        match change {
+            Change::Account(AccountChange::Person { account, person }) => {
+                self.people.insert((tenant, account), *person);
+            }
+            Change::Account(AccountChange::PersonErased { account }) => {
+                self.people.remove(&(tenant, account));
+                self.images.erase((tenant, account));
+            }
             Change::Customer(it) => self.change_customer(tenant, it),
             Change::Payment(it) => self.change_payment(entry, it),
-            Change::Entitlement(it) => self.entitlements.change(it),
+            Change::Entitlement(it) => self.change_entitlement(it),
             Change::Claim(ClaimChange::Taken { key, claim }) => {
                 self.claims.insert(key, claim);
             }
@@ -382,90 +316,34 @@ impl Tables {
                 self.timers.insert((timer.tenant, timer.key), timer);
             }
             Change::Timer(TimerChange::Cleared(key)) => drop(self.timers.remove(&(tenant, key))),
-            Change::ReplySettled { key, reply, expires_at } => {
-                if let Some(stored) = self.replies.get_mut(&key) {
-                    stored.expires_at = expires_at;
-                    stored.answer = Some(Ok(reply));
-                }
-            }
+            // Entities and replies; and imported audit logs: the workload imports nothing.
+            Change::Tenant(_)
+            | Change::Access(_)
+            | Change::Flag(_)
+            | Change::Account(_)
+            | Change::ReplySettled(_) => {}
         }
     }
 
-    fn change_tenant(&mut self, change: TenantChange) {
+    fn change_customer(&mut self, tenant: TenantNo, change: CustomerChange) {
         match change {
-            TenantChange::Tenant(it) => drop(self.tenants.insert(it.no, it)),
-            TenantChange::TagDefinition(mut it) => {
-                tabled(&mut it.revision);
-                self.tag_definitions.insert((it.tenant, it.id), it);
+            CustomerChange::MailsErased { customer } => {
+                self.mails.retain(|(no, _), mail| (*no, mail.customer) != (tenant, customer));
             }
-            TenantChange::PaymentRules(it) => self.control.put_rules(it),
-            TenantChange::Value(it) => {
-                self.tenant_values.insert((it.tenant, it.key.clone()), it);
+            CustomerChange::Session(it) => drop(self.sessions.insert((it.tenant, it.id), it)),
+            CustomerChange::SessionEnded { session, .. } => {
+                self.sessions.remove(&(tenant, session));
             }
-        }
-    }
-
-    fn change_account(&mut self, tenant: TenantNo, change: AccountChange) {
-        match change {
-            AccountChange::Account(mut it) => {
-                tabled(&mut it.revision);
-                self.accounts.insert((it.tenant, it.id), it);
-            }
-            AccountChange::Person { account, person } => {
-                self.people.insert((tenant, account), *person);
-            }
-            AccountChange::PersonErased { account } => {
-                self.people.remove(&(tenant, account));
-                let methods = self.methods.values_mut();
-                methods
-                    .filter(|it| (it.tenant, it.account_id) == (tenant, account))
-                    .for_each(PaymentMethod::erase);
-                self.control.erase((tenant, account));
-                // The rows stay, without what they said.
-                let own = |it: (TenantNo, AccountId)| it == (tenant, account);
-                let emails = self.emails.values_mut().filter(|it| own((it.tenant, it.account)));
-                emails.for_each(|it| it.email.clear());
-                let fields = self.custom_fields.values_mut();
-                for it in fields.filter(|it| own((it.tenant, it.account))) {
-                    it.name.clear();
-                    it.value.clear();
-                }
-            }
-            AccountChange::Tag(mut it) => {
-                tabled(&mut it.revision);
-                self.tags.insert((it.tenant, it.key), it);
-            }
-            AccountChange::Email(mut it) => {
-                tabled(&mut it.revision);
-                self.emails.insert((it.tenant, it.id), it);
-            }
-            AccountChange::BlockingState(mut it) => {
-                tabled(&mut it.revision);
-                self.blocking_states.insert((it.tenant, it.id), it);
-            }
-            AccountChange::CustomField(mut it) => {
-                tabled(&mut it.revision);
-                self.custom_fields.insert((it.tenant, it.id), it);
-            }
-            AccountChange::PaymentMethod(mut it) => {
-                tabled(&mut it.revision);
-                self.methods.insert((it.tenant, it.id), it);
-            }
-            // The workload imports nothing.
-            AccountChange::AuditImported(_) => {}
+            CustomerChange::Mail(it) => drop(self.mails.insert((it.tenant, it.id), it)),
+            CustomerChange::Customer(_) | CustomerChange::Operation(_) => {}
         }
     }
 
     fn change_payment(&mut self, entry: &Entry, change: PaymentChange) {
         match change {
-            PaymentChange::Payment(mut it) => {
-                tabled(&mut it.revision);
-                self.payments.insert((it.tenant, it.id), it);
+            PaymentChange::Velocity(it) => {
+                self.velocities.insert((it.tenant, it.account_id), it);
             }
-            PaymentChange::Transaction(it) => self.put_transaction(it),
-            PaymentChange::Attempt(it) => self.control.put_attempt(it),
-            PaymentChange::Velocity(it) => self.control.put_velocity(it),
-            PaymentChange::Dispute(it) => self.control.put_dispute(*it),
             PaymentChange::Posting(posting) => {
                 self.entries.push((entry.tenant, LedgerEntry { seq: entry.seq, posting }));
             }
@@ -475,322 +353,50 @@ impl Tables {
             PaymentChange::OutstandingClosed { transaction } => {
                 self.outstanding.remove(&(entry.tenant, transaction));
             }
+            PaymentChange::Payment(_)
+            | PaymentChange::Transaction(_)
+            | PaymentChange::Attempt(_)
+            | PaymentChange::Dispute(_) => {}
         }
     }
 
-    fn put_transaction(&mut self, mut it: Transaction) {
-        tabled(&mut it.revision);
-        let of_payment = self.transactions.entry((it.tenant, it.payment_id)).or_default();
-        match of_payment.iter_mut().find(|known| known.id == it.id) {
-            Some(known) => *known = it,
-            None => of_payment.push(it),
+    fn change_entitlement(&mut self, change: EntitlementChange) {
+        match change {
+            EntitlementChange::Users(it) => {
+                let ChangedUsers { tenant, account, mapped, unmapped } = *it;
+                let users = self.users.entry((tenant, account)).or_default();
+                users.retain(|user| !unmapped.contains(user));
+                users.extend(mapped);
+            }
+            EntitlementChange::Usage(it) => {
+                let key = (it.tenant, it.account_id, it.feature.clone(), it.period);
+                self.usage.insert(key, *it);
+            }
+            EntitlementChange::UsageEvent(it) => {
+                self.usage_events.insert((it.tenant, it.account_id, it.key), *it);
+            }
+            EntitlementChange::Reservation(it) => {
+                self.reservations.insert((it.tenant, it.account_id, it.id), *it);
+            }
+            EntitlementChange::Feature(_)
+            | EntitlementChange::Offer(_)
+            | EntitlementChange::Purchase(_)
+            | EntitlementChange::Entitlements(_) => {}
         }
     }
 
-    /// Loads a row with what belongs to it.
-    fn count_values(&self, tenant: TenantNo, state: &mut State) {
-        let own = self.tenant_values.values().filter(|it| it.tenant == tenant);
-        let bytes = own.map(TenantValue::counted_bytes).sum();
-        state.tenant_values_bytes.insert(tenant, bytes);
+    /// A payment with its transactions.
+    fn file(&self, key: (TenantNo, PaymentId)) -> Option<PaymentFile> {
+        let payment = self.images.get::<Payment>(&key)?;
+        let ids = self.transactions.get(&key).into_iter().flatten();
+        let transactions = ids.filter_map(|id| self.images.get::<Transaction>(&(key.0, *id)));
+        Some(PaymentFile { payment, transactions: transactions.collect() })
     }
 
-    fn read(&self, read: &Read, state: &mut State) {
-        match read {
-            Read::Account(tenant, id) => self.read_account(*tenant, *id, state),
-            Read::PaymentMethods(tenant, id) => self.list_methods((*tenant, *id), state),
-            Read::PaymentMethod(tenant, id) => self.read_method(*tenant, *id, state),
-            Read::Payment(tenant, id) => self.read_payment(*tenant, *id, state),
-            Read::Transaction(tenant, id) => self.read_transaction((*tenant, *id), state),
-            Read::Tag(tenant, key) => copy((*tenant, *key), &self.tags, &mut state.tags),
-            Read::TagDefinition(tenant, id) => {
-                copy((*tenant, *id), &self.tag_definitions, &mut state.tag_definitions);
-            }
-            Read::TagDefinitionUse(tenant, id) => self.read_tag_use((*tenant, *id), state),
-            Read::AccountEmails(tenant, account) => self.read_emails((*tenant, *account), state),
-            Read::BlockingStates(tenant, account) => {
-                let states = self.states_of((*tenant, *account)).map(|it| (it.id, it.clone()));
-                state.blocking_states.insert((*tenant, *account), states.collect());
-            }
-            Read::CustomFields(tenant, object) => self.read_fields((*tenant, *object), state),
-            Read::PaymentAttempts(tenant, id) => self.control.read_attempts((*tenant, *id), state),
-            Read::ScheduledAttempts(tenant, id) => {
-                self.control.read_scheduled((*tenant, *id), state);
-            }
-            Read::PaymentVelocity(tenant, id) => self.control.read_velocity((*tenant, *id), state),
-            Read::PaymentRules(tenant) => self.control.read_rules(*tenant, state),
-            Read::RulesForPayment(tenant, id) => {
-                self.control.read_for_payment((*tenant, *id), state);
-                self.read_methods_to_choose((*tenant, *id), state);
-            }
-            Read::Claim(key) => self.read_claim(key, state),
-            Read::Dispute(tenant, case) => self.control.read_dispute((*tenant, case), state),
-            Read::DisputeCount(tenant, id) => self.control.count_disputes((*tenant, *id), state),
-            Read::Feature(tenant, key) => self.entitlements.read_feature(*tenant, key, state),
-            Read::Offer(tenant, key) => self.entitlements.read_offer(*tenant, key, state),
-            Read::OfferForAccount(tenant, key, account) => {
-                for tag in self.entitlements.read_for_account(*tenant, key, *account, state) {
-                    copy((*tenant, tag), &self.tags, &mut state.tags);
-                }
-            }
-            Read::NewcomersOffer(tenant) => self.entitlements.read_newcomers(*tenant, state),
-            Read::CatalogSize(tenant) => self.entitlements.read_size(*tenant, state),
-            Read::Entitlements(tenant, id) => self.entitlements.read((*tenant, *id), state),
-            Read::AccountUsers(no, id) => self.entitlements.read_users((*no, *id), state),
-            Read::Usage(read) => self.entitlements.usage.load(read, state),
-            Read::Tenant(no) => copy(*no, &self.tenants, &mut state.tenants),
-            Read::TenantValue(tenant, key) => {
-                copy((*tenant, key.clone()), &self.tenant_values, &mut state.tenant_values);
-            }
-            Read::TenantValuesBytes(tenant) => self.count_values(*tenant, state),
-            Read::User(name) => copy(name.clone(), &self.users, &mut state.users),
-            Read::Role(name) => copy(name.clone(), &self.roles, &mut state.roles),
-            Read::Environment(tenant, id) => {
-                copy((*tenant, *id), &self.environments, &mut state.environments);
-            }
-            Read::Secret(tenant, id) => {
-                copy((*tenant, *id), &self.secrets, &mut state.secrets);
-            }
-            Read::Definition(tenant, key) => {
-                copy((*tenant, key.clone()), &self.definitions, &mut state.definitions);
-            }
-            Read::Customer(tenant, id) => {
-                let key = (*tenant, *id);
-                state.customers.insert(key, self.customer(key));
-            }
-            Read::Timer(tenant, key) => copy((*tenant, *key), &self.timers, &mut state.timers),
-            Read::Operation(tenant, id) => {
-                copy((*tenant, *id), &self.operations, &mut state.operations);
-            }
-            Read::ChangeRequest(tenant, id) => {
-                copy((*tenant, *id), &self.change_requests, &mut state.change_requests);
-            }
-        }
+    /// A customer with their sessions.
+    fn customer(&self, key: (TenantNo, CustomerId)) -> Option<CustomerFile> {
+        let customer = self.images.get(&key)?;
+        let own = self.sessions.values().filter(|it| (it.tenant, it.customer) == key);
+        Some(CustomerFile { customer, sessions: own.cloned().collect() })
     }
-
-    fn list_methods(&self, of: (TenantNo, AccountId), state: &mut State) {
-        let ids = self.read_methods(of, state);
-        state.methods_listed.insert(of, ids);
-    }
-
-    fn read_transaction(&self, (tenant, id): (TenantNo, TransactionId), state: &mut State) {
-        let mut own = self.transactions.iter().filter(|((no, _), _)| *no == tenant);
-        let found = own.find(|(_, moves)| moves.iter().any(|it| it.id == id));
-        let payment = found.map(|((_, payment), _)| *payment);
-        state.transactions.insert((tenant, id), payment);
-        if let Some(payment) = payment {
-            self.read_payment(tenant, payment, state);
-        }
-    }
-
-    fn read_account(&self, tenant: TenantNo, id: AccountId, state: &mut State) {
-        let account = self.accounts.get(&(tenant, id)).cloned();
-        if let Some(person) = self.people.get(&(tenant, id)) {
-            state.people.insert((tenant, id), person.clone());
-        }
-        if let Some(default) = account.as_ref().and_then(|account| account.payment_method_id) {
-            let method = self.methods.get(&(tenant, default)).cloned();
-            state.payment_methods.insert((tenant, default), method);
-        }
-        let closing = self.states_of((tenant, id)).filter(|it| it.closes().is_some());
-        if closing.max_by_key(|it| it.ordinal).is_some_and(|it| it.closes() == Some(true)) {
-            state.closed_accounts.insert((tenant, id));
-        }
-        state.accounts.insert((tenant, id), account);
-    }
-
-    fn read_method(&self, tenant: TenantNo, id: PaymentMethodId, state: &mut State) {
-        let method = self.methods.get(&(tenant, id)).cloned();
-        if let Some(method) = &method {
-            self.read_account(tenant, method.account_id, state);
-        }
-        state.payment_methods.insert((tenant, id), method);
-    }
-
-    fn read_payment(&self, tenant: TenantNo, id: PaymentId, state: &mut State) {
-        let file = self.file(tenant, id);
-        if let Some(file) = &file {
-            self.read_account(tenant, file.payment.account_id, state);
-            self.read_method(tenant, file.payment.payment_method_id, state);
-            if let Some(purchase) = file.payment.purchase {
-                self.entitlements.read_purchase((tenant, purchase), state);
-                self.entitlements.read((tenant, file.payment.account_id), state);
-            }
-            for transaction in &file.transactions {
-                self.read_method(tenant, transaction.payment_method_id, state);
-                if let Some(open) = self.outstanding.get(&(tenant, transaction.id)) {
-                    state.outstanding.insert((tenant, transaction.id), open.clone());
-                }
-            }
-        }
-        state.payments.insert((tenant, id), file);
-    }
-
-    fn read_tag_use(&self, (tenant, id): (TenantNo, TagDefinitionId), state: &mut State) {
-        let of_definition = (tenant, DefinitionRef::Own(id));
-        let mut tags = self.tags.values();
-        let is_used = tags.any(|it| it.active && (it.tenant, it.key.definition) == of_definition);
-        state.tag_definition_uses.insert((tenant, id), is_used);
-    }
-
-    fn states_of(&self, of: (TenantNo, AccountId)) -> impl Iterator<Item = &BlockingState> {
-        let states = self.blocking_states.values();
-        states.filter(move |it| it.active && (it.tenant, it.account) == of)
-    }
-
-    fn read_emails(&self, of: (TenantNo, AccountId), state: &mut State) {
-        let own =
-            |it: &&AccountEmail| is_shown(it.active, &it.email) && (it.tenant, it.account) == of;
-        let emails = self.emails.values().filter(own).map(|it| (it.id, it.clone()));
-        state.account_emails.insert(of, emails.collect());
-    }
-
-    fn read_fields(&self, of: (TenantNo, Object), state: &mut State) {
-        let own =
-            |it: &&CustomField| is_shown(it.active, &it.value) && (it.tenant, it.object) == of;
-        let fields = self.custom_fields.values().filter(own).map(|it| (it.id, it.clone()));
-        state.custom_fields.insert(of, fields.collect());
-    }
-
-    fn read_claim(&self, key: &ClaimKey, state: &mut State) {
-        let claim = self.claims.get(key).copied();
-        state.claims.insert(key.clone(), claim);
-        let Some(claim) = claim else { return };
-        match key.kind {
-            ClaimKind::Account => {
-                self.read_account(key.tenant, AccountId::new(claim.owner), state);
-            }
-            ClaimKind::PaymentMethod => {
-                self.read_method(key.tenant, PaymentMethodId::new(claim.owner), state);
-            }
-            ClaimKind::Payment | ClaimKind::Transaction => {
-                self.read_payment(key.tenant, PaymentId::new(claim.owner), state);
-            }
-            ClaimKind::TenantApiKey
-            | ClaimKind::TenantId
-            | ClaimKind::CustomerEmail
-            | ClaimKind::Environment
-            | ClaimKind::TagDefinition
-            | ClaimKind::ImportedId
-            | ClaimKind::Dispute => {}
-        }
-    }
-
-    fn file(&self, tenant: TenantNo, id: PaymentId) -> Option<PaymentFile> {
-        let payment = self.payments.get(&(tenant, id))?.clone();
-        let transactions = self.transactions.get(&(tenant, id)).cloned().unwrap_or_default();
-        Some(PaymentFile { payment, transactions })
-    }
-}
-
-/// A table's row names its journal row only; the one before is in the journal's image.
-const fn tabled(revision: &mut Revision) {
-    revision.previous = None;
-}
-
-/// Loads the row of a key, or that there is none.
-fn copy<K: Ord, T: Clone>(key: K, table: &BTreeMap<K, T>, loaded: &mut BTreeMap<K, Option<T>>) {
-    let row = table.get(&key).cloned();
-    loaded.insert(key, row);
-}
-
-impl Disk for MemoryDisk {
-    type Store = MemoryStore;
-
-    fn connect(&self, share: Share) -> MemoryStore {
-        let (owners, answered) = (BTreeMap::new(), BTreeMap::new());
-        MemoryStore { disk: self.clone(), share, epoch: None, owners, answered }
-    }
-
-    fn due(&self, now: Timestamp) -> Vec<Outstanding> {
-        let tables = self.tables();
-        let is_due = |it: &&Outstanding| it.ask_at.is_some_and(|at| at <= now);
-        let mut due: Vec<Outstanding> =
-            tables.outstanding.values().filter(is_due).cloned().collect();
-        due.sort_by_key(|it| it.ask_at);
-        due
-    }
-
-    fn timers_due(&self, now: Timestamp) -> Vec<Timer> {
-        let tables = self.tables();
-        let mut due: Vec<Timer> =
-            tables.timers.values().filter(|it| it.due <= now).cloned().collect();
-        due.sort_by_key(|it| (it.due, it.tenant, it.key));
-        due
-    }
-
-    fn attempt(&self, tenant: TenantNo, id: AttemptId) -> Option<PaymentAttempt> {
-        self.tables().control.attempts.get(&(tenant, id)).cloned()
-    }
-
-    fn orphans(&self) -> Vec<Outstanding> {
-        let tables = self.tables();
-        let orphaned = |it: &&Outstanding| it.ask_at.is_none() && it.asked == 0;
-        tables.outstanding.values().filter(orphaned).cloned().collect()
-    }
-
-    fn outstanding_of(&self, tenant: TenantNo, payment: PaymentId) -> Vec<Outstanding> {
-        let tables = self.tables();
-        let of_payment = |it: &&Outstanding| (it.tenant, it.payment_id) == (tenant, payment);
-        tables.outstanding.values().filter(of_payment).cloned().collect()
-    }
-
-    fn payment(&self, tenant: TenantNo, payment: PaymentId) -> Option<PaymentFile> {
-        self.tables().file(tenant, payment)
-    }
-
-    fn history(&self, tenant: TenantNo, of: HistoryOf) -> Vec<Image> {
-        let tables = self.tables();
-        let entries = tables.journal.iter().filter(|entry| entry.tenant == tenant);
-        let images = entries.flat_map(|entry| {
-            let own = entry.changes.iter().filter(move |change| entity(change) == Some(of));
-            own.map(|change| Image { seq: entry.seq.0, image: change.clone() })
-        });
-        images.collect()
-    }
-
-    fn problems(&self) -> Vec<String> {
-        vec![]
-    }
-
-    fn books(&self) -> Books {
-        let tables = self.tables();
-        let person = |key| tables.people.get(key).cloned().unwrap_or_default();
-        let accounts = tables.accounts.iter();
-        let files = tables.payments.keys().filter_map(|(tenant, id)| tables.file(*tenant, *id));
-        let mut journal: Vec<i64> = tables.journal.iter().map(|entry| entry.seq.0).collect();
-        journal.sort_unstable();
-        let followed = tables.followed.iter().filter(|((no, _), seq)| **seq > no.start());
-        let fields = tables.custom_fields.values();
-        let shown_fields = fields.filter(|it| is_shown(it.active, &it.value));
-        Books {
-            heads: tables.parts.iter().map(|(no, part)| (*no, part.head.0)).collect(),
-            journal,
-            customers: tables.customers.keys().filter_map(|key| tables.customer(*key)).collect(),
-            mails: tables.mails.values().cloned().collect(),
-            operations: tables.operations.values().cloned().collect(),
-            tags: tables.tags.values().cloned().collect(),
-            blocking_states: tables
-                .blocking_states
-                .values()
-                .filter(|it| it.active)
-                .cloned()
-                .collect(),
-            custom_fields: shown_fields.cloned().collect(),
-            accounts: accounts.map(|(key, account)| (account.clone(), person(key))).collect(),
-            methods: tables.methods.values().cloned().collect(),
-            attempts: tables.control.attempts.values().cloned().collect(),
-            timers: tables.timers.values().cloned().collect(),
-            disputes: tables.control.disputes.values().cloned().collect(),
-            velocities: tables.control.velocities.values().cloned().collect(),
-            payments: files.collect(),
-            entries: tables.entries.clone(),
-            outstanding: tables.outstanding.values().cloned().collect(),
-            followed: followed.map(|((no, _), seq)| (*no, seq.0)).collect(),
-        }
-    }
-}
-
-/// Whether a row is neither removed nor erased.
-const fn is_shown(active: bool, text: &str) -> bool {
-    active && !text.is_empty()
 }

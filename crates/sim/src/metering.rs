@@ -58,9 +58,9 @@ pub enum MeteringMutant {
     PassesLimit,
     /// The events that were counted are not loaded.
     CountsTwice,
-    /// What is counted is not written, and its event is.
+    /// The count of an event is not written, and the event is.
     LosesCounts,
-    /// What is released is not given back.
+    /// The quantity of a released reservation is not given back.
     KeepsReleased,
     /// That a limit was reached is not loaded.
     ReachesAgain,
@@ -86,11 +86,10 @@ impl Store for Planted {
         replies: &BTreeSet<ReplyKey>,
     ) -> Result<Loaded, StoreError> {
         let mut loaded = self.store.load(reads, replies)?;
-        let state = &mut loaded.state;
+        let entitlement = &mut loaded.state.entitlement;
         match self.mutant {
-            Some(MeteringMutant::PassesLimit) if !state.usage.is_empty() => {
-                let grants =
-                    state.entitlements.values_mut().flatten().flat_map(|it| &mut it.grants);
+            Some(MeteringMutant::PassesLimit) if !entitlement.usage.counts.is_empty() => {
+                let grants = entitlement.entitlements.iter_mut().flat_map(|it| &mut it.grants);
                 for grant in grants {
                     if let FeatureValue::Limit(limit) = &mut grant.value {
                         *limit += 1;
@@ -98,10 +97,13 @@ impl Store for Planted {
                 }
             }
             Some(MeteringMutant::CountsTwice) => {
-                state.usage_events.values_mut().for_each(|it| *it = None);
+                let events = &mut entitlement.usage.events;
+                let keys: Vec<_> = events.keys().copied().collect();
+                keys.into_iter().for_each(|key| events.set(key, None));
             }
             Some(MeteringMutant::ReachesAgain) => {
-                let all = state.usage.values_mut().flat_map(BTreeMap::values_mut);
+                let counts = entitlement.usage.counts.values_mut();
+                let all = counts.flat_map(BTreeMap::values_mut);
                 all.for_each(|it| it.is_reached = false);
             }
             Some(
@@ -140,18 +142,18 @@ impl Store for Planted {
     }
 }
 
-/// What became of a run.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub counted: usize,
     /// Events that came again.
     pub duplicates: usize,
-    /// What was refused because there was not so much left.
+    /// Commands that were refused because the limit had less left.
     pub over_limit: usize,
     pub reserved: usize,
     pub confirmed: usize,
     pub released: usize,
-    /// What was to be confirmed or released and was over.
+    /// Confirmations and releases of reservations that had ended.
     pub ended: usize,
     pub late: usize,
     pub closed: usize,
@@ -179,7 +181,7 @@ struct World {
 /// Runs a seed.
 ///
 /// # Errors
-/// What is wrong.
+/// The first failure, as text.
 pub fn run(seed: u64, mutant: Option<MeteringMutant>) -> Result<Tally, String> {
     let mut world = World::new(seed, mutant);
     world.furnish()?;
@@ -435,7 +437,7 @@ impl World {
         self.submit(command.into()).map(drop)
     }
 
-    /// What was said is what had to be said.
+    /// Counts an answer, and checks that it is the expected one.
     fn compare(&mut self, expected: Said, said: Said, what: &str) -> Result<(), String> {
         match said {
             Said::Done => self.tally.counted += 1,
@@ -474,7 +476,7 @@ impl World {
         }
     }
 
-    /// What is counted and reserved is what the model adds up.
+    /// Checks that the stored used and reserved quantities are those of the model.
     fn audit(&self) -> Result<(), String> {
         for it in self.disk.usage() {
             let of = (it.account_id, it.feature.as_str());

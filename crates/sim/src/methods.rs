@@ -75,7 +75,7 @@ impl Store for Planted {
     ) -> Result<Loaded, StoreError> {
         let mut loaded = self.store.load(reads, replies)?;
         if self.mutant == Some(MethodMutant::ChargesUnattached) {
-            let methods = loaded.state.payment_methods.values_mut().flatten();
+            let methods = loaded.state.account.payment_methods.iter_mut();
             methods.filter(|it| it.is_attaching()).for_each(|it| it.active = true);
         }
         Ok(loaded)
@@ -93,7 +93,7 @@ impl Store for Planted {
     }
 }
 
-/// What happens later.
+/// An event that is scheduled for later.
 enum Event {
     /// A request about a method reaches the gateway, and its answer comes back after a while or never.
     Arrive { request: MethodRequest, is_refused: bool, answers: Option<i64> },
@@ -103,7 +103,7 @@ enum Event {
     Answer { life: u64, command: Command },
 }
 
-/// What became of a run.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Methods that are active in the end.
@@ -127,7 +127,7 @@ struct World {
     now: i64,
     minted: u128,
     accounts: Vec<AccountId>,
-    /// What the gateway has attached.
+    /// The methods that the gateway has attached.
     attached: BTreeSet<PaymentMethodId>,
     /// Answers to calls whose time is over are of no use.
     answered: BTreeSet<u64>,
@@ -143,7 +143,7 @@ struct World {
 /// Runs a seed.
 ///
 /// # Errors
-/// What is wrong.
+/// The first failure, as text.
 pub fn run(seed: u64, mutant: Option<MethodMutant>) -> Result<Tally, String> {
     let mut world = World::new(seed, mutant);
     for _ in 0..2 {
@@ -486,7 +486,8 @@ impl World {
         Err("every step ends".to_owned())
     }
 
-    /// What is active here is attached there, and nothing else is.
+    /// Checks that no step is left, that the gateway has exactly the active methods attached, and that every default
+    /// method is active.
     fn audit(&mut self) -> Result<Tally, String> {
         let books = self.disk.books();
         for it in &books.methods {

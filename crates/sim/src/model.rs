@@ -26,7 +26,7 @@ pub use routing::Way;
 pub use signing::{Customer, Operation, People};
 pub use sums::Sums;
 
-/// What the model knows of a gateway.
+/// The settings of a gateway in the model.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// Nobody is called.
@@ -61,7 +61,7 @@ pub struct Rules {
 /// The gateway that settles within the commit.
 pub const EXTERNAL: &str = "__EXTERNAL_PAYMENT__";
 
-/// What the answer to a request ought to be.
+/// The expected answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// A refusal for one of these reasons.
@@ -162,9 +162,9 @@ pub struct Payment {
     pub method: Uid,
     pub gateway: &'static str,
     pub currency: Code,
-    /// What happened last.
+    /// The kind and the status of the transaction that changed last.
     pub last: (Kind, Status),
-    /// What worked last.
+    /// The kind of the successful transaction that a new one follows on; `None` where none succeeded.
     pub last_success: Option<Kind>,
     /// Its transactions in the order in which they came.
     pub moves: Vec<Move>,
@@ -185,14 +185,14 @@ pub struct Move {
     pub gateway: &'static str,
     /// Its payment method.
     pub method: Uid,
-    /// What was asked for; none for a void.
+    /// The requested amount in minor units; none for a void.
     pub asked: Option<i64>,
-    /// What the last call asked for.
+    /// The amount of the last call, in minor units.
     pub called: Option<i64>,
-    /// What the call before that one asked for.
+    /// The amount of the call before that one, in minor units.
     pub called_before: Option<i64>,
     pub currency: Code,
-    /// What was processed.
+    /// The processed amount in minor units.
     pub processed: i64,
     /// That it worked was the so many-th thing reported of its payment; zero where it did not.
     pub reported: u64,
@@ -221,7 +221,7 @@ pub struct Move {
     pub contradicted: bool,
     /// Real time of the question, or the notification, that changed it last.
     pub heard_at: Option<i64>,
-    /// What is waited for.
+    /// The outcome that is waited for, if any.
     pub open: Option<Open>,
     /// When its customer is given up, in domain time.
     pub given_up: Option<i64>,

@@ -7,6 +7,7 @@ use domain::change::{
 use domain::claim::ClaimKind;
 use domain::dispute::DisputeBooked;
 use domain::payment::{Transaction, TransactionStatus};
+use domain::rows::Rows;
 use domain::{AmountMinor, PaymentResult, Reply, Timestamp};
 use engine::ports::{Batch, Entry, Loaded};
 use uuid::Uuid;
@@ -122,7 +123,7 @@ pub enum Mutant {
     SendsElsewhere,
     /// A call that ended without an answer is booked as a decline, and goes on to the next gateway.
     CascadesAfterUnknown,
-    /// What failed while its customer may still confirm it is booked as a decline.
+    /// An outcome that still waits for its customer is booked as a decline.
     CascadesWhileActing,
     /// Calls that are to cancel leave without a word of it.
     ForgetsToCancel,
@@ -237,7 +238,7 @@ impl Mutant {
         MUTANTS.iter().find(|(own, _)| *own == name).map(|(_, mutant)| *mutant)
     }
 
-    /// What the store writes instead of a batch; `None` where it writes nothing at all.
+    /// The batch that the store writes instead of `batch`; `None` where it writes nothing at all.
     /// `nth` counts the batches with entries.
     #[must_use]
     pub fn spoil(self, batch: &Batch, nth: u64) -> Option<Batch> {
@@ -290,7 +291,7 @@ impl Mutant {
             (Self::ForgetsPosting, Change::Payment(PaymentChange::Posting(_)))
             | (Self::DropsOutstanding, Change::Payment(PaymentChange::Outstanding(_)))
             | (Self::KeepsOutstanding, Change::Payment(PaymentChange::OutstandingClosed { .. }))
-            | (Self::LosesReply, Change::ReplySettled { .. })
+            | (Self::LosesReply, Change::ReplySettled(_))
             | (Self::KeepsAddress, Change::Claim(ClaimChange::Released { .. }))
             | (Self::KeepsPerson, Change::Account(AccountChange::PersonErased { .. }))
             | (Self::KeepsSession, Change::Customer(CustomerChange::SessionEnded { .. }))
@@ -333,7 +334,7 @@ impl Mutant {
             (Self::MiscountsSums, Change::Payment(PaymentChange::Payment(it))) => {
                 it.amounts.captured.0 += 1
             }
-            (Self::RewordsReply, Change::ReplySettled { reply, .. }) => reword(reply),
+            (Self::RewordsReply, Change::ReplySettled(it)) => reword(&mut it.reply),
             (Self::BreaksHistory, Change::Payment(PaymentChange::Payment(it))) => {
                 it.revision.previous = it.revision.previous.map(|seq| domain::Seq(seq.0 - 1));
             }
@@ -383,27 +384,29 @@ impl Mutant {
             || (self == Self::KeepsTimer && is_cleared)
     }
 
-    /// What the store loads instead.
+    /// Plants the bug in the data that the store loaded.
     pub fn spoil_load(self, loaded: &mut Loaded) {
         self.spoil_disputes(loaded);
-        if self == Self::LoadsWithoutAccount && !loaded.state.payments.is_empty() {
-            loaded.state.accounts.clear();
+        if self == Self::LoadsWithoutAccount
+            && loaded.state.payment.payments.keys().next().is_some()
+        {
+            loaded.state.account.accounts = Rows::default();
         }
         if self == Self::ForgetsClosing {
-            loaded.state.closed_accounts.clear();
+            loaded.state.account.closed.clear();
         }
         if self == Self::FindsNoIds {
-            loaded.state.transactions.values_mut().for_each(|found| *found = None);
+            loaded.state.payment.transactions.values_mut().for_each(|found| *found = None);
         }
         if self == Self::LoadsRunningAsPending {
-            let files = loaded.state.payments.values_mut().flatten();
+            let files = loaded.state.payment.payments.iter_mut();
             let transactions = files.flat_map(|file| &mut file.transactions);
             transactions
                 .filter(|it| it.status == TransactionStatus::InFlight)
                 .for_each(|it| it.status = TransactionStatus::Pending);
         }
         if self == Self::ForgetsOrder {
-            let files = loaded.state.payments.values_mut().flatten();
+            let files = loaded.state.payment.payments.iter_mut();
             files
                 .flat_map(|file| &mut file.transactions)
                 .for_each(|it| it.revision.seq.0 = i64::MAX);
@@ -411,7 +414,7 @@ impl Mutant {
         if self != Self::LoadsStale {
             return;
         }
-        for file in loaded.state.payments.values_mut().flatten() {
+        for file in loaded.state.payment.payments.iter_mut() {
             if file.transactions.len() > 1 {
                 file.transactions.pop();
             }
@@ -421,8 +424,8 @@ impl Mutant {
 
 impl Mutant {
     fn spoil_disputes(self, loaded: &mut Loaded) {
-        let payments: Vec<_> = loaded.state.payments.keys().map(|(_, id)| *id).collect();
-        for it in loaded.state.disputes.values_mut().flatten() {
+        let payments: Vec<_> = loaded.state.payment.payments.keys().map(|(_, id)| *id).collect();
+        for it in loaded.state.payment.disputes.iter_mut() {
             if self == Self::BooksDisputeTwice {
                 it.booked = DisputeBooked::default();
             }

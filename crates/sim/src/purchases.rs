@@ -46,7 +46,7 @@ const TENANT: TenantNo = TenantNo(1);
 const GATEWAY: &str = "till";
 /// How many things happen in a run.
 const STEPS: usize = 700;
-/// What is sold, in minor units.
+/// The prices that offers have, in minor units.
 const PRICES: [i64; 2] = [1_000, 1_200];
 /// How many accounts are made in a run, with those that take the place of closed ones.
 const ACCOUNTS_MAX: usize = 6;
@@ -55,13 +55,13 @@ const OFFERS: [&str; 3] = ["monthly", "once", "forever"];
 /// A bug planted at the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PurchaseMutant {
-    /// What is granted is not written with the purchase that is paid.
+    /// New grants are not written with the purchase that is paid.
     LosesGrants,
     /// Purchases are loaded as if they were free.
     GrantsUnpaid,
-    /// What an account bought is not loaded.
+    /// The offers that an account bought are not loaded.
     ForgetsBought,
-    /// What is taken back is not written.
+    /// The removal of revoked grants is not written.
     StaysOn,
     /// The timers of entitlements are forgotten.
     DropsTimer,
@@ -73,9 +73,9 @@ pub enum PurchaseMutant {
     ForgetsNewcomers,
     /// Keys of users are loaded as if they were free.
     ForgetsKeys,
-    /// What an erasure unmaps is not written.
+    /// The removal of an account's users at its erasure is not written.
     KeepsUsers,
-    /// What accounts have is sent to their users before it is committed.
+    /// Entitlements are sent to the users of accounts before they are committed.
     PushesEarly,
     /// A user who was away is sent what has changed by the times of flags alone.
     MissesWhileAway,
@@ -83,7 +83,7 @@ pub enum PurchaseMutant {
     WakesOthers,
 }
 
-/// What became of a run.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Purchases that were paid.
@@ -140,7 +140,7 @@ struct World {
 /// Runs a seed.
 ///
 /// # Errors
-/// What is wrong.
+/// The first failure, as text.
 pub fn run(seed: u64, mutant: Option<PurchaseMutant>) -> Result<Tally, String> {
     let mut world = World::new(seed, mutant);
     world.furnish()?;
@@ -613,7 +613,8 @@ impl World {
         self.submit(command).map(drop)
     }
 
-    /// What each account has is what the model says, now and later.
+    /// Compares the late purchases, the users and the entitlements of accounts with the model; entitlements also
+    /// at later times.
     fn audit(&self) -> Result<(), String> {
         for it in self.disk.purchases() {
             let is_late = it.status == PurchaseStatus::Closed;

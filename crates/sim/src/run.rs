@@ -136,7 +136,7 @@ pub fn seeds(seeds: Seeds, out: &mut impl Write) -> std::io::Result<bool> {
     Ok(true)
 }
 
-/// What all seeds came to.
+/// The totals over all seeds.
 #[derive(Default)]
 struct Total {
     transactions: u64,

@@ -6,24 +6,26 @@ mod routing;
 mod signing;
 
 use domain::blocking_state::{AddBlockingState, Blocks, CloseAccount};
-use domain::change::{AccountChange, Change, CustomerChange, PaymentChange, TenantChange};
+use domain::change::{Change, CustomerChange, Image};
 use domain::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::context::RoutingSettings;
+use domain::customer::Customer;
+use domain::dispute::Dispute;
 use domain::payment::{
     Actor, CANCEL, Complete, ExpireAction, FixTransaction, FollowUp, GatewayAnswer,
     GatewayInquired, GatewayKnowledge, GatewayOutcome, GatewayReplied, GatewayStatus, Initiate,
-    ReplyKey, ResolvePending, TransactionStatus, TransactionType,
+    Payment, ReplyKey, ResolvePending, Transaction, TransactionStatus, TransactionType,
 };
 use domain::payment_attempt::RetryPayment;
 use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
 use domain::payment_rules::{AmountLimits, ControlPlugin, Limits, RulesPart};
 use domain::reply::AccountReply;
-use domain::tenant::{CreateTenant, PLUGIN_CONFIGURATION, SetTenantValue};
+use domain::tenant::{CreateTenant, PLUGIN_CONFIGURATION, SetTenantValue, Tenant};
 use domain::{
-    AccountRejection, AmountMinor, Command, Currency, GatewayCall, GatewaySettings, Id,
-    Idempotency, PaymentRejection, PaymentResult, Person, Rejection, Reply, Request, RequestId,
-    Settings, TenantNo, TenantRejection, Timestamp, account,
+    Account, AccountRejection, AmountMinor, Command, Currency, GatewayCall, GatewaySettings, Id,
+    Idempotency, PaymentMethod, PaymentRejection, PaymentResult, Person, Rejection, Reply, Request,
+    RequestId, Settings, TenantNo, TenantRejection, Timestamp, account,
 };
 use engine::Answer;
 use engine::partition::Verdict;
@@ -188,7 +190,7 @@ fn record(account: Uid, service: &str, state: &str) -> Command {
     }))
 }
 
-/// What ends a transaction.
+/// The command that ends a transaction.
 fn ending(what: &What) -> Command {
     match what {
         What::Hearsay { payment, transaction, worked } => {
@@ -414,7 +416,7 @@ fn outcome_of(outcome: Outcome) -> GatewayOutcome {
     }
 }
 
-/// What a verdict says.
+/// The reply that a verdict gives, in the model's types.
 #[must_use]
 pub fn said(verdict: &Verdict) -> Said {
     match verdict {
@@ -517,66 +519,29 @@ fn payment_reason(rejection: &PaymentRejection) -> Reason {
 pub fn created(entry: &Entry) -> Created {
     let mut created = Created::default();
     for change in &entry.changes {
-        match change {
-            Change::Tenant(TenantChange::Tenant(it)) => created.tenant = Some(it.no.0),
-            Change::Account(AccountChange::Account(it)) => {
-                created.account = Some(it.id.uuid().as_u128())
+        if let Some(it) = Tenant::of(change) {
+            created.tenant = Some(it.no.0);
+        } else if let Some(it) = Account::of(change) {
+            created.account = Some(it.id.uuid().as_u128());
+        } else if let Some(it) = PaymentMethod::of(change) {
+            created.method = Some(it.id.uuid().as_u128());
+        } else if let Some(it) = Payment::of(change) {
+            created.payment = Some(it.id.uuid().as_u128());
+        } else if let Some(it) = Transaction::of(change) {
+            created.transaction = Some(it.id.uuid().as_u128());
+            if let Some(free) = created.moves.iter_mut().find(|it| it.is_none()) {
+                *free = created.transaction;
             }
-            Change::Account(AccountChange::PaymentMethod(it)) => {
-                created.method = Some(it.id.uuid().as_u128())
-            }
-            Change::Payment(PaymentChange::Payment(it)) => {
-                created.payment = Some(it.id.uuid().as_u128())
-            }
-            Change::Payment(PaymentChange::Transaction(it)) => {
-                created.transaction = Some(it.id.uuid().as_u128());
-                if let Some(free) = created.moves.iter_mut().find(|it| it.is_none()) {
-                    *free = created.transaction;
-                }
-            }
-            Change::Payment(PaymentChange::Dispute(it)) => {
-                created.dispute = Some(it.id.uuid().as_u128());
-            }
-            Change::Customer(CustomerChange::Customer(it)) if it.revision.previous.is_none() => {
-                created.customer = Some(it.id.uuid().as_u128());
-            }
-            Change::Customer(CustomerChange::Session(it)) if it.generation == 0 => {
-                created.session = Some(it.id.uuid().as_u128());
-            }
-            Change::Customer(CustomerChange::Mail(it)) => {
-                created.token = it.token.map(|id| id.uuid().as_u128()).or(created.token);
-            }
-            Change::Tenant(TenantChange::Value(_))
-            | Change::Tenant(TenantChange::TagDefinition(_) | TenantChange::PaymentRules(_))
-            | Change::Access(_)
-            | Change::Flag(_)
-            | Change::Entitlement(_)
-            | Change::Customer(
-                CustomerChange::Customer(_)
-                | CustomerChange::Operation(_)
-                | CustomerChange::Session(_)
-                | CustomerChange::SessionEnded { .. }
-                | CustomerChange::MailsErased { .. },
-            )
-            | Change::Claim(_)
-            | Change::Timer(_)
-            | Change::Account(
-                AccountChange::Person { .. }
-                | AccountChange::PersonErased { .. }
-                | AccountChange::AuditImported(_)
-                | AccountChange::Tag(_)
-                | AccountChange::CustomField(_)
-                | AccountChange::Email(_)
-                | AccountChange::BlockingState(_),
-            )
-            | Change::Payment(
-                PaymentChange::Attempt(_)
-                | PaymentChange::Velocity(_)
-                | PaymentChange::Posting(_)
-                | PaymentChange::Outstanding(_)
-                | PaymentChange::OutstandingClosed { .. },
-            )
-            | Change::ReplySettled { .. } => {}
+        } else if let Some(it) = Dispute::of(change) {
+            created.dispute = Some(it.id.uuid().as_u128());
+        } else if let Some(it) = Customer::of(change).filter(|it| it.revision.previous.is_none()) {
+            created.customer = Some(it.id.uuid().as_u128());
+        } else if let Change::Customer(CustomerChange::Session(it)) = change
+            && it.generation == 0
+        {
+            created.session = Some(it.id.uuid().as_u128());
+        } else if let Change::Customer(CustomerChange::Mail(it)) = change {
+            created.token = it.token.map(|id| id.uuid().as_u128()).or(created.token);
         }
     }
     created
@@ -630,7 +595,7 @@ const fn kind_of(kind: Kind) -> TransactionType {
     }
 }
 
-/// What a stored transaction does.
+/// The kind of a stored transaction, in the model's types.
 #[must_use]
 pub const fn kind_from(kind: TransactionType) -> Kind {
     match kind {

@@ -1,5 +1,5 @@
-//! What the simulated clients ask for: everything, in every order, often about the same payment,
-//! and now and then what cannot be.
+//! The requests of the simulated clients: of every kind, in every order, often about the same payment,
+//! and now and then impossible ones.
 
 mod combo;
 mod signing;
@@ -31,7 +31,7 @@ const RETRIED_PERMILLE: u64 = 500;
 #[derive(Debug)]
 pub struct Workload {
     random: Random,
-    /// What was added later is drawn from a source of its own: what others draw stays as it was.
+    /// A separate source for requests that were added later, so that the other draws stay as they were.
     later: Random,
     /// The same, of routing.
     routing: Random,
@@ -92,7 +92,7 @@ impl Workload {
         Ask { id, tenant, repeat, what }
     }
 
-    /// What a client wants next.
+    /// The next request of a client, with its tenant's number.
     pub fn next(&mut self, model: &Model) -> (u32, What) {
         let numbers: Vec<u32> = model.tenants.keys().copied().collect();
         let no = *self.random.pick(&numbers);

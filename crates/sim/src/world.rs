@@ -41,7 +41,7 @@ pub const FOLLOWER: &str = "sim";
 /// How many worlds forgot their seed: a planted bug's source of numbers.
 static WORLDS: AtomicU64 = AtomicU64::new(0);
 
-/// What a run is to be.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Everything follows from it.
@@ -99,7 +99,7 @@ pub struct Summary {
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub seed: u64,
-    /// What was wrong.
+    /// The check that failed.
     pub wrong: Wrong,
     /// The last steps.
     pub trace: Vec<String>,
@@ -196,7 +196,8 @@ pub struct World<D: Disk> {
     counter: u64,
     callers: BTreeMap<u64, Caller>,
     ledgers: Ledgers,
-    /// What was said to requests that can come again, word by word.
+    /// The first answers to requests that can come again, word by word, by idempotency key and print; each with
+    /// the domain time until which it holds.
     words: BTreeMap<(Uid, Uid), (i64, String)>,
     trace: VecDeque<String>,
     digest: Digest,

@@ -35,7 +35,7 @@ use uuid::Uuid;
 
 const TENANT: TenantNo = TenantNo(1);
 const CARDS: &str = "cards";
-/// What the custom field `plan` of an account can be.
+/// The values of the custom field `plan` of an account.
 const PLANS: [&str; 4] = ["free", "team", "business", "enterprise"];
 /// 2024-01-01T00:00:00Z in Unix time.
 const BEGIN_US: i64 = 1_704_067_200 * Timestamp::SECOND_US;
@@ -325,7 +325,7 @@ fn pay(shop: &mut Shop, accounts: &[AccountId], known: &[AccountId]) {
     shop.now = shop.now.plus_us(elapsed_us);
 }
 
-/// What reads are asked about: rows here and there in the whole store.
+/// The rows that reads are asked about, from here and there in the whole store.
 struct Sample {
     accounts: Vec<(AccountId, String)>,
     payments: Vec<(PaymentId, AccountId, String)>,

@@ -1,5 +1,5 @@
-//! What an erasure costs the partition's thread: accounts with several revisions of a person and a payment
-//! method are made, and then erased, each batch with fsync.
+//! Measures the cost of an erasure on the partition's thread: accounts with several revisions of a person and a
+//! payment method are made, and then erased, each batch with fsync.
 //!
 //! `cargo run --release --workspace --example erasure_cost -- [--accounts N] [--revisions N]
 //! [--notes-bytes N] [--batch N] [--dir DIR]`
@@ -197,7 +197,7 @@ fn request(tenant: TenantNo, command: Command) -> Request {
     Request { id, tenant, actor, idempotency: None, command }
 }
 
-/// What this process has written to files so far.
+/// The bytes that this process has written to files so far.
 fn bytes_written() -> u64 {
     let text = std::fs::read_to_string("/proc/self/io").expect("Linux has it");
     let line = text.lines().find_map(|it| it.strip_prefix("wchar: "));

@@ -1,4 +1,4 @@
-//! What a flow costs the partition's thread: an account, a payment method and an external payment,
+//! Measures the cost of a flow on the partition's thread: an account, a payment method and an external payment,
 //! executed and committed with fsync, at several batch sizes.
 //!
 //! `cargo run --release -p store --example flow_cost -- [--flows N] [--page-bytes N]

@@ -21,7 +21,7 @@ use crate::journal;
 use crate::recent::Cache;
 use crate::tables::{self, ACTOR};
 
-/// What the hash begins with, so that it is the hash of nothing else.
+/// The prefix of the hashed bytes, so that hashes of actors differ from all others.
 const PREFIX: &[u8] = b"faregate actor 1\n";
 
 /// How many rows of an account are looked at for one with the same texts; beyond, another is made.
@@ -52,7 +52,7 @@ pub(crate) struct Row {
 /// The account of a journal row, by which its actor is found; rows about no account share one place.
 type Place = (TenantNo, AccountId);
 
-/// What the writer knows of actors' rows.
+/// The actors' rows that the writer holds in memory, by account.
 pub(crate) struct Actors {
     held: Cache<Place, Vec<(Texts, RowId)>>,
 }

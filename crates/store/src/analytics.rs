@@ -73,7 +73,8 @@ static TRANSACTIONS_OF_DAY: Table = Table {
     indexes: &[],
 };
 
-/// What an account did.
+/// How many payments an account began, how many transactions clients requested, and when the last
+/// of them was requested.
 static ACCOUNT_ACTIVITY: Table = Table {
     name: "account_activity",
     columns: &[

@@ -1,6 +1,5 @@
 //! The rows that a batch writes: each entity's newest image once, however often it was changed.
 
-mod control;
 mod customers;
 mod entitlements;
 
@@ -10,42 +9,44 @@ use domain::access::{Role, User};
 use domain::account_email::AccountEmail;
 use domain::blocking_state::BlockingState;
 use domain::change::{
-    AccessChange, AccountChange, Change, ClaimChange, FlagChange, PaymentChange, TenantChange,
-    TimerChange,
+    AccessChange, AccountChange, Change, ClaimChange, FlagChange, PaymentChange, SettledReply,
+    TenantChange, TimerChange,
 };
 use domain::change_request::ChangeRequest;
 use domain::custom_field::CustomField;
-use domain::definition::{Definition, DefinitionKey};
+use domain::definition::Definition;
 use domain::dispute::Dispute;
+use domain::entity::Entity;
 use domain::environment::{Environment, Secret};
 use domain::import::AuditEntry;
 use domain::ledger::Posting;
 use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
-use domain::tag::{Tag, TagDefinition, TagKey};
+use domain::payment_attempt::{PaymentAttempt, PaymentVelocity};
+use domain::payment_rules::PaymentRules;
+use domain::rows::Keyed;
+use domain::tag::{Tag, TagDefinition};
 use domain::tenant::{Tenant, TenantValue};
 use domain::timer::{Timer, TimerKey};
 use domain::{
-    Account, AccountEmailId, AccountId, BlockingStateId, ChangeRequestId, CustomFieldId, DisputeId,
-    EnvironmentId, PaymentId, PaymentMethod, PaymentMethodId, Person, Reply, Revision, SecretId,
-    Seq, TagDefinitionId, TenantNo, Timestamp, TransactionId,
+    Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision, Seq, TenantNo,
+    TransactionId,
 };
 use engine::ports::{Batch, Entry, StoreError};
 
-use self::control::ControlRows;
 use self::customers::CustomerRows;
 use self::entitlements::EntitlementRows;
 use crate::actors::{self, Named};
-use crate::cells::json;
 use crate::claims::Memtable;
 use crate::codes::timer_kind_code;
 use crate::driver::{Database, Value};
 use crate::recent::Recent;
 use crate::rows::{self, Claimed};
 use crate::share::Share;
-use crate::tables::{self, Table};
+use crate::stored::{self, Newest, WriteContext};
+use crate::tables;
 use crate::totals::{Counted, Deltas};
 
-/// What a batch loaded of what its totals count, as it was then.
+/// The state, before the batch, of the loaded payments and payment methods that the totals count.
 #[derive(Default)]
 pub(crate) struct CountedBefore {
     /// The gateways of payments.
@@ -54,44 +55,64 @@ pub(crate) struct CountedBefore {
     pub(crate) inactive_methods: BTreeSet<(TenantNo, PaymentMethodId)>,
 }
 
-/// An entity's newest image in a batch.
-struct Newest<'a, T> {
-    image: &'a T,
-    /// Set where the batch made it.
-    made_by: Option<Seq>,
+/// The newest images of a kind in a batch, sorted by key, so that neighbours are written together.
+struct Images<'a, T: Keyed>(BTreeMap<T::Key, Newest<'a, T>>);
+
+impl<T: Keyed> Default for Images<'_, T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
 }
 
-/// What a batch writes, sorted by key, so that neighbours are written together.
+impl<'a, T: Entity> Images<'a, T> {
+    fn take(&mut self, image: &'a T, seq: Seq) {
+        let made_by = made_here(image.revision(), seq).then_some(seq);
+        let known = self.0.entry(image.key()).or_insert(Newest { image, made_by });
+        known.image = image;
+    }
+
+    fn get(&self, key: &T::Key) -> Option<&'a T> {
+        self.0.get(key).map(|it| it.image)
+    }
+
+    fn values(&self) -> impl Iterator<Item = &Newest<'a, T>> + Clone {
+        self.0.values()
+    }
+}
+
+/// The rows that a batch writes, sorted by key, so that neighbours are written together.
 #[derive(Default)]
 pub(crate) struct Rows<'a> {
-    tenants: BTreeMap<TenantNo, Newest<'a, Tenant>>,
-    values: BTreeMap<(TenantNo, &'a str), Newest<'a, TenantValue>>,
-    tag_definitions: BTreeMap<(TenantNo, TagDefinitionId), Newest<'a, TagDefinition>>,
-    users: BTreeMap<&'a str, Newest<'a, User>>,
-    roles: BTreeMap<&'a str, Newest<'a, Role>>,
-    environments: BTreeMap<(TenantNo, EnvironmentId), Newest<'a, Environment>>,
-    secrets: BTreeMap<(TenantNo, SecretId), Newest<'a, Secret>>,
-    definitions: BTreeMap<(TenantNo, &'a DefinitionKey), Newest<'a, Definition>>,
-    change_requests: BTreeMap<(TenantNo, ChangeRequestId), Newest<'a, ChangeRequest>>,
+    tenants: Images<'a, Tenant>,
+    values: Images<'a, TenantValue>,
+    tag_definitions: Images<'a, TagDefinition>,
+    users: Images<'a, User>,
+    roles: Images<'a, Role>,
+    environments: Images<'a, Environment>,
+    secrets: Images<'a, Secret>,
+    definitions: Images<'a, Definition>,
+    change_requests: Images<'a, ChangeRequest>,
     customers: CustomerRows<'a>,
-    control: ControlRows<'a>,
+    rules: Images<'a, PaymentRules>,
+    attempts: Images<'a, PaymentAttempt>,
+    velocities: BTreeMap<(TenantNo, AccountId), &'a PaymentVelocity>,
     entitlements: EntitlementRows<'a>,
-    accounts: BTreeMap<(TenantNo, AccountId), Newest<'a, Account>>,
+    accounts: Images<'a, Account>,
     people: Vec<(TenantNo, AccountId, Seq, &'a Person)>,
-    tags: BTreeMap<(TenantNo, TagKey), Newest<'a, Tag>>,
-    emails: BTreeMap<(TenantNo, AccountEmailId), Newest<'a, AccountEmail>>,
-    blocking_states: BTreeMap<(TenantNo, BlockingStateId), Newest<'a, BlockingState>>,
+    tags: Images<'a, Tag>,
+    emails: Images<'a, AccountEmail>,
+    blocking_states: Images<'a, BlockingState>,
     /// Whether accounts whose newest state of the account service the batch made are closed.
     closed: BTreeMap<(TenantNo, AccountId), bool>,
-    custom_fields: BTreeMap<(TenantNo, CustomFieldId), Newest<'a, CustomField>>,
+    custom_fields: Images<'a, CustomField>,
     /// The values that custom fields got, with the fields.
     field_values: Vec<&'a CustomField>,
     /// Entries of other systems' audit logs.
     audits: Vec<&'a AuditEntry>,
-    methods: BTreeMap<(TenantNo, PaymentMethodId), Newest<'a, PaymentMethod>>,
-    payments: BTreeMap<(TenantNo, PaymentId), Newest<'a, Payment>>,
-    transactions: BTreeMap<(TenantNo, PaymentId, TransactionId), Newest<'a, Transaction>>,
-    disputes: BTreeMap<(TenantNo, DisputeId), Newest<'a, Dispute>>,
+    methods: Images<'a, PaymentMethod>,
+    payments: Images<'a, Payment>,
+    transactions: Images<'a, Transaction>,
+    disputes: Images<'a, Dispute>,
     postings: Vec<(Seq, i64, &'a Posting)>,
     /// Accounts whose personal data is erased.
     erased: Vec<(TenantNo, AccountId, Seq)>,
@@ -99,13 +120,14 @@ pub(crate) struct Rows<'a> {
     outstanding: BTreeMap<(TenantNo, TransactionId), Option<&'a Outstanding>>,
     timers: BTreeMap<(TenantNo, TimerKey), Option<&'a Timer>>,
     /// The final replies to earlier requests.
-    pub(crate) settled: BTreeMap<ReplyKey, (&'a Reply, Timestamp)>,
-    /// What the batch does to the totals.
+    pub(crate) settled: BTreeMap<ReplyKey, &'a SettledReply>,
+    /// The batch's changes of the totals.
     pub(crate) deltas: Deltas<'a>,
 }
 
 impl<'a> Rows<'a> {
-    /// What `batch` writes. `before` is of what it changes and did not make.
+    /// The rows that `batch` writes. `before` is the earlier state of the entities that it changes
+    /// and did not make.
     pub(crate) fn of(batch: &'a Batch, before: &'a CountedBefore) -> Self {
         let mut rows = Self::default();
         for entry in &batch.entries {
@@ -134,13 +156,14 @@ impl<'a> Rows<'a> {
             Change::Customer(it) => self.customers.take(entry.tenant, it, seq),
             Change::Payment(PaymentChange::Payment(it)) => self.take_payment(it, seq, before),
             Change::Payment(PaymentChange::Transaction(it)) => {
-                let key = (it.tenant, it.payment_id, it.id);
-                newest(&mut self.transactions, key, it, (it.revision, seq));
+                self.transactions.take(it, seq);
             }
-            Change::Payment(PaymentChange::Attempt(it)) => self.control.take_attempt(it, seq),
-            Change::Payment(PaymentChange::Velocity(it)) => self.control.take_velocity(it),
+            Change::Payment(PaymentChange::Attempt(it)) => self.attempts.take(it, seq),
+            Change::Payment(PaymentChange::Velocity(it)) => {
+                self.velocities.insert((it.tenant, it.account_id), it);
+            }
             Change::Payment(PaymentChange::Dispute(it)) => {
-                newest(&mut self.disputes, (it.tenant, it.id), it, (it.revision, seq));
+                self.disputes.take(it, seq);
             }
             Change::Payment(PaymentChange::Posting(it)) => {
                 self.postings.push((seq, *ordinal, it));
@@ -167,21 +190,19 @@ impl<'a> Rows<'a> {
             Change::Timer(TimerChange::Cleared(key)) => {
                 self.timers.insert((entry.tenant, *key), None);
             }
-            Change::ReplySettled { key, reply, expires_at } => {
-                self.settled.insert(*key, (reply, *expires_at));
-            }
+            Change::ReplySettled(it) => drop(self.settled.insert(it.key, it)),
         }
     }
 
     fn take_tenant(&mut self, change: &'a TenantChange, seq: Seq) {
         match change {
-            TenantChange::Tenant(it) => newest(&mut self.tenants, it.no, it, (it.revision, seq)),
+            TenantChange::Tenant(it) => self.tenants.take(it, seq),
             TenantChange::TagDefinition(it) => {
-                newest(&mut self.tag_definitions, (it.tenant, it.id), it, (it.revision, seq));
+                self.tag_definitions.take(it, seq);
             }
-            TenantChange::PaymentRules(it) => self.control.take_rules(it, seq),
+            TenantChange::PaymentRules(it) => self.rules.take(it, seq),
             TenantChange::Value(it) => {
-                newest(&mut self.values, (it.tenant, &it.key), it, (it.revision, seq));
+                self.values.take(it, seq);
             }
         }
     }
@@ -189,25 +210,25 @@ impl<'a> Rows<'a> {
     fn take_access(&mut self, change: &'a AccessChange, seq: Seq) {
         match change {
             AccessChange::User(it) => {
-                newest(&mut self.users, &it.username, it, (it.revision, seq));
+                self.users.take(it, seq);
             }
-            AccessChange::Role(it) => newest(&mut self.roles, &it.name, it, (it.revision, seq)),
+            AccessChange::Role(it) => self.roles.take(it, seq),
         }
     }
 
     fn take_flag(&mut self, change: &'a FlagChange, seq: Seq) {
         match change {
             FlagChange::Environment(it) => {
-                newest(&mut self.environments, (it.tenant, it.id), it, (it.revision, seq));
+                self.environments.take(it, seq);
             }
             FlagChange::Secret(it) => {
-                newest(&mut self.secrets, (it.tenant, it.id), it, (it.revision, seq));
+                self.secrets.take(it, seq);
             }
             FlagChange::Definition(it) => {
-                newest(&mut self.definitions, (it.tenant, &it.key), it, (it.revision, seq));
+                self.definitions.take(it, seq);
             }
             FlagChange::ChangeRequest(it) => {
-                newest(&mut self.change_requests, (it.tenant, it.id), it, (it.revision, seq));
+                self.change_requests.take(it, seq);
             }
         }
     }
@@ -218,7 +239,7 @@ impl<'a> Rows<'a> {
                 if made_here(it.revision, seq) {
                     self.deltas.count(it.tenant, Counted::Accounts, 1);
                 }
-                newest(&mut self.accounts, (it.tenant, it.id), it, (it.revision, seq));
+                self.accounts.take(it, seq);
             }
             AccountChange::Person { account, person } => {
                 self.people.push((tenant, *account, seq, person));
@@ -231,16 +252,16 @@ impl<'a> Rows<'a> {
                 // Each change of a tag puts it there or takes it off.
                 let delta = if it.active { 1 } else { -1 };
                 self.deltas.count(it.tenant, Counted::Tags, delta);
-                newest(&mut self.tags, (it.tenant, it.key), it, (it.revision, seq));
+                self.tags.take(it, seq);
             }
             AccountChange::Email(it) => {
-                newest(&mut self.emails, (it.tenant, it.id), it, (it.revision, seq));
+                self.emails.take(it, seq);
             }
             AccountChange::BlockingState(it) => {
                 if let Some(is_closed) = it.closes().filter(|_| it.active) {
                     self.closed.insert((it.tenant, it.account), is_closed);
                 }
-                newest(&mut self.blocking_states, (it.tenant, it.id), it, (it.revision, seq));
+                self.blocking_states.take(it, seq);
             }
             AccountChange::CustomField(it) => self.take_field(it, seq),
             AccountChange::PaymentMethod(_) => unreachable!("it is taken by itself"),
@@ -256,13 +277,13 @@ impl<'a> Rows<'a> {
         if it.active {
             self.field_values.push(it);
         }
-        newest(&mut self.custom_fields, (it.tenant, it.id), it, (it.revision, seq));
+        self.custom_fields.take(it, seq);
     }
 
     fn take_method(&mut self, it: &'a PaymentMethod, seq: Seq, before: &CountedBefore) {
         let key = (it.tenant, it.id);
         let was_active = match self.methods.get(&key) {
-            Some(earlier) => earlier.image.active,
+            Some(earlier) => earlier.active,
             None => !made_here(it.revision, seq) && !before.inactive_methods.contains(&key),
         };
         let delta = i64::from(it.active) - i64::from(was_active);
@@ -270,13 +291,13 @@ impl<'a> Rows<'a> {
             self.deltas.count(it.tenant, Counted::PaymentMethods, delta);
             self.deltas.count_of_gateway(it.tenant, Counted::PaymentMethods, &it.gateway, delta);
         }
-        newest(&mut self.methods, (it.tenant, it.id), it, (it.revision, seq));
+        self.methods.take(it, seq);
     }
 
     fn take_payment(&mut self, it: &'a Payment, seq: Seq, counted: &'a CountedBefore) {
         let key = (it.tenant, it.id);
         let before = match self.payments.get(&key) {
-            Some(earlier) => Some(&earlier.image.gateway),
+            Some(earlier) => Some(&earlier.gateway),
             None => counted.gateways.get(&key),
         };
         match before {
@@ -291,7 +312,7 @@ impl<'a> Rows<'a> {
             }
             Some(_) => {}
         }
-        newest(&mut self.payments, key, it, (it.revision, seq));
+        self.payments.take(it, seq);
     }
 
     /// Writes the rows, table by table.
@@ -301,12 +322,9 @@ impl<'a> Rows<'a> {
         actors: &Named,
         share: Share,
     ) -> Result<(), StoreError> {
-        self.write_access(db)?;
-        self.write_flags(db)?;
-        put_all(db, &tables::ACCOUNT, self.accounts.values(), |put, it| {
-            let folded = rows::folded::of_account(it.image);
-            put.row(&rows::account_row(it.image, actors.maker(it.image), &folded))
-        })?;
+        let cx = WriteContext { made_by: None, actors, partition: share.partition };
+        self.write_tenants(db, cx)?;
+        stored::ACCOUNTS.write(db, self.accounts.values(), cx)?;
         self.customers.forget(db)?;
         for &(tenant, account, _) in &self.erased {
             let sql = "DELETE FROM account_person WHERE tenant = ?1 AND account_id = ?2";
@@ -319,28 +337,20 @@ impl<'a> Rows<'a> {
                 put.row(&rows::person_row((tenant, account, seq), person, &folded))?;
             }
         }
-        self.customers.write(db)?;
-        put_all(db, &tables::TAG, self.tags.values(), |put, it| put.row(&rows::tag_row(it.image)))?;
-        self.write_parts(db)?;
-        put_all(db, &tables::PAYMENT_METHOD, self.methods.values(), |put, it| {
-            let properties = rows::properties_text(it.image);
-            let folded = rows::folded::of_payment_method(it.image);
-            put.row(&rows::payment_method_row(it.image, properties.as_deref(), &folded))
-        })?;
-        self.control.write(db)?;
-        self.entitlements.write(db)?;
+        self.customers.write(db, cx)?;
+        stored::TAGS.write(db, self.tags.values(), cx)?;
+        self.write_parts(db, cx)?;
+        stored::PAYMENT_METHODS.write(db, self.methods.values(), cx)?;
+        stored::PAYMENT_RULES.write(db, self.rules.values(), cx)?;
+        stored::ATTEMPTS.write(db, self.attempts.values(), cx)?;
+        let velocities: Vec<&PaymentVelocity> = self.velocities.values().copied().collect();
+        stored::VELOCITIES.put(&velocities, db, cx)?;
+        self.entitlements.write(db, cx)?;
         self.write_outstanding(db, share)?;
-        self.write_timers(db, share)?;
+        self.write_timers(db, cx)?;
         self.erase_texts(db)?;
-        put_all(db, &tables::PAYMENT, self.payments.values(), |put, it| {
-            put.row(&rows::payment_row(it.image))
-        })?;
-        put_all(db, &tables::PAYMENT_TRANSACTION, self.transactions.values(), |put, it| {
-            // Where the batch did not make it, the row keeps what it was made by.
-            let opened_seq = it.made_by.unwrap_or(it.image.revision.seq);
-            let routed = it.image.routed.as_ref().map(json);
-            put.row(&rows::transaction_row(it.image, opened_seq, routed.as_ref()))
-        })?;
+        stored::PAYMENTS.write(db, self.payments.values(), cx)?;
+        stored::TRANSACTIONS.write(db, self.transactions.values(), cx)?;
         if !self.postings.is_empty() {
             let mut put = db.insert(&tables::POSTING)?;
             for &(seq, ordinal, posting) in &self.postings {
@@ -350,20 +360,23 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    fn write_parts(&self, db: &Database) -> Result<(), StoreError> {
-        put_all(db, &tables::ACCOUNT_EMAIL, self.emails.values(), |put, it| {
-            put.row(&rows::account_email_row(it.image))
-        })?;
-        put_all(db, &tables::BLOCKING_STATE, self.blocking_states.values(), |put, it| {
-            put.row(&rows::blocking_state_row(it.image))
-        })?;
-        put_all(db, &tables::DISPUTE, self.disputes.values(), |put, it| {
-            put.row(&rows::dispute_row(it.image))
-        })?;
-        put_all(db, &tables::CUSTOM_FIELD, self.custom_fields.values(), |put, it| {
-            let folded = rows::folded::of_custom_field(it.image);
-            put.row(&rows::custom_field_row(it.image, &folded))
-        })?;
+    fn write_tenants(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
+        stored::TENANTS.write(db, self.tenants.values(), cx)?;
+        stored::TENANT_VALUES.write(db, self.values.values(), cx)?;
+        stored::TAG_DEFINITIONS.write(db, self.tag_definitions.values(), cx)?;
+        stored::USERS.write(db, self.users.values(), cx)?;
+        stored::ROLES.write(db, self.roles.values(), cx)?;
+        stored::ENVIRONMENTS.write(db, self.environments.values(), cx)?;
+        stored::SECRETS.write(db, self.secrets.values(), cx)?;
+        stored::DEFINITIONS.write(db, self.definitions.values(), cx)?;
+        stored::CHANGE_REQUESTS.write(db, self.change_requests.values(), cx)
+    }
+
+    fn write_parts(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
+        stored::ACCOUNT_EMAILS.write(db, self.emails.values(), cx)?;
+        stored::BLOCKING_STATES.write(db, self.blocking_states.values(), cx)?;
+        stored::DISPUTES.write(db, self.disputes.values(), cx)?;
+        stored::CUSTOM_FIELDS.write(db, self.custom_fields.values(), cx)?;
         if !self.field_values.is_empty() {
             let mut put = db.insert(&tables::CUSTOM_FIELD_VALUE)?;
             for it in &self.field_values {
@@ -478,47 +491,9 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn write_access(&self, db: &Database) -> Result<(), StoreError> {
-        put_all(db, &tables::TENANT, self.tenants.values(), |put, it| {
-            put.row(&rows::tenant_row(it.image))
-        })?;
-        put_all(db, &tables::TENANT_VALUE, self.values.values(), |put, it| {
-            put.row(&rows::tenant_value_row(it.image))
-        })?;
-        put_all(db, &tables::TAG_DEFINITION, self.tag_definitions.values(), |put, it| {
-            put.row(&rows::tag_definition_row(it.image, &json(&it.image.applies_to)))
-        })?;
-        put_all(db, &tables::APP_USER, self.users.values(), |put, it| {
-            put.row(&rows::user_row(it.image, &json(&it.image.roles)))
-        })?;
-        put_all(db, &tables::ROLE, self.roles.values(), |put, it| {
-            put.row(&rows::role_row(it.image, &json(&it.image.permissions)))
-        })
-    }
-
-    fn write_flags(&self, db: &Database) -> Result<(), StoreError> {
-        put_all(db, &tables::ENVIRONMENT, self.environments.values(), |put, it| {
-            put.row(&rows::environment_row(it.image))
-        })?;
-        put_all(db, &tables::ENVIRONMENT_SECRET, self.secrets.values(), |put, it| {
-            put.row(&rows::secret_row(it.image))
-        })?;
-        put_all(db, &tables::DEFINITION, self.definitions.values(), |put, it| {
-            put.row(&rows::definition_row(it.image))
-        })?;
-        put_all(db, &tables::CHANGE_REQUEST, self.change_requests.values(), |put, it| {
-            put.row(&rows::change_request_row(it.image))
-        })
-    }
-
-    fn write_timers(&self, db: &Database, share: Share) -> Result<(), StoreError> {
+    fn write_timers(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
         let set: Vec<&Timer> = self.timers.values().copied().flatten().collect();
-        if !set.is_empty() {
-            let mut put = db.upsert(&tables::TIMER)?;
-            for it in set {
-                put.row(&rows::timer_row(it, share.partition))?;
-            }
-        }
+        stored::TIMERS.put(&set, db, cx)?;
         let sql = "DELETE FROM timer WHERE tenant = ?1 AND kind = ?2 AND object_id = ?3";
         let cleared = self.timers.iter().filter(|(_, it)| it.is_none());
         for ((tenant, key), _) in cleared {
@@ -556,37 +531,4 @@ impl<'a> Rows<'a> {
 /// Whether this command made the entity: its revision has none before.
 fn made_here(revision: Revision, seq: Seq) -> bool {
     revision.seq == seq && revision.previous.is_none()
-}
-
-fn newest<'a, K: Ord, T>(
-    all: &mut BTreeMap<K, Newest<'a, T>>,
-    key: K,
-    image: &'a T,
-    (revision, seq): (Revision, Seq),
-) {
-    all.entry(key)
-        .and_modify(|newest| newest.image = image)
-        .or_insert_with(|| Newest { image, made_by: made_here(revision, seq).then_some(seq) });
-}
-
-/// Inserts what the batch made, so that a key that is there already is an error, and changes the
-/// rest.
-fn put_all<'a, T: 'a>(
-    db: &Database,
-    table: &'static Table,
-    rows: impl Iterator<Item = &'a Newest<'a, T>> + Clone,
-    put_row: impl Fn(&mut crate::driver::Put<'_>, &Newest<'a, T>) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    let mut insert = None;
-    let mut upsert = None;
-    for row in rows {
-        let slot = if row.made_by.is_some() { &mut insert } else { &mut upsert };
-        let put = match slot {
-            Some(put) => put,
-            None if row.made_by.is_some() => slot.insert(db.insert(table)?),
-            None => slot.insert(db.upsert(table)?),
-        };
-        put_row(put, row)?;
-    }
-    Ok(())
 }

@@ -188,7 +188,7 @@ impl Cells<'_> {
         Ok(self.opt_text()?.map(str::to_owned))
     }
 
-    /// What a JSON text says.
+    /// The decoded value of a JSON text.
     ///
     /// # Errors
     /// See [`Cells::tenant`].
@@ -196,7 +196,7 @@ impl Cells<'_> {
         self.opt_json()?.ok_or_else(|| self.corrupt("is NULL"))
     }
 
-    /// What a JSON text says, or NULL.
+    /// The decoded value of a JSON text; `None` for NULL.
     ///
     /// # Errors
     /// See [`Cells::tenant`].

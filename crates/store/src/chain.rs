@@ -18,7 +18,7 @@ use crate::driver::Value;
 const FORM: &str = "1:";
 /// As long as what is hashed for most rows; it is hashed as a whole, which takes less than piece by piece.
 const HASHED_BYTES: usize = 1024;
-/// What the hash begins with, so that it is the hash of nothing else.
+/// The prefix of the hashed bytes, so that hashes of journal rows differ from all others.
 const PREFIX: &[u8] = b"faregate journal 1\n";
 
 /// The hash of a partition's newest journal row.

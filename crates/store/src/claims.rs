@@ -181,7 +181,8 @@ pub(crate) struct Claims {
     stored: Stored,
 }
 
-/// What `claim_recent` has. A commit yields the next of these, which holds once it is durable.
+/// The range of the rows in `claim_recent`, and their compaction. A commit yields the next value,
+/// which holds once the commit is durable.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Stored {
     /// The number of the first row, and of the next one.
@@ -224,7 +225,7 @@ impl Claims {
         self.memtable_rows.is_none()
     }
 
-    /// What is shared with the readers.
+    /// The claims in memory, which the readers share.
     pub(crate) const fn recent(&self) -> &Arc<RecentClaims> {
         &self.recent
     }
@@ -306,7 +307,7 @@ impl Claims {
         Ok(stored)
     }
 
-    /// What [`Claims::write`] wrote is durable now.
+    /// Updates memory once the claims that [`Claims::write`] wrote are durable.
     pub(crate) fn written(&mut self, stored: Stored, added: &Memtable) {
         if added.is_empty() || self.memtable_rows.is_none() {
             return;

@@ -55,7 +55,7 @@ pub struct SqlStore {
     _lock: Option<DirLock>,
 }
 
-/// What the owner of the partition knows of it.
+/// The state of the partition that its owner holds in memory.
 #[derive(Clone, Copy)]
 struct Owned {
     epoch: i64,
@@ -66,7 +66,7 @@ struct Owned {
     link: Link,
 }
 
-/// What the load of a batch found that its commit needs.
+/// The results of a batch's load that its commit needs.
 #[derive(Default)]
 struct Begun {
     counted: CountedBefore,
@@ -300,11 +300,11 @@ impl SqlStore {
                 Ok(())
             })?;
             let mut settle = self.db.update(&tables::REPLY)?;
-            for ((key, (reply, expires_at)), fingerprint) in rows.settled.iter().zip(fingerprints) {
+            for (settled, fingerprint) in rows.settled.values().zip(fingerprints) {
                 let Some(fingerprint) = fingerprint else { continue };
-                let answer = answer_text(&Ok((*reply).clone()));
-                let answer = answer.as_str().into();
-                settle.row(&[(*key).into(), fingerprint.into(), answer, (*expires_at).into()])?;
+                let answer = answer_text(&Ok(settled.reply.clone()));
+                let (answer, expires_at) = (answer.as_str().into(), settled.expires_at.into());
+                settle.row(&[settled.key.into(), fingerprint.into(), answer, expires_at])?;
             }
         }
         if batch.replies.is_empty() {
@@ -329,7 +329,7 @@ impl SqlStore {
         for reply in &batch.replies {
             let settled = rows.settled.get(&reply.key).filter(|_| !is_earlier(&reply.key));
             let answer = match (settled, &reply.answer) {
-                (Some((settled, _)), None) => Some(answer_text(&Ok((*settled).clone()))),
+                (Some(settled), None) => Some(answer_text(&Ok(settled.reply.clone()))),
                 (_, answer) => answer.as_ref().map(answer_text),
             };
             let put = if made.contains(&reply.key) { &mut make } else { &mut change };
@@ -526,16 +526,16 @@ impl Begun {
         (keys, replies): (&BTreeSet<ReplyKey>, &BTreeMap<ReplyKey, StoredReply>),
         at_once: bool,
     ) -> Self {
-        let files = state.payments.values().flatten();
+        let files = state.payment.payments.iter();
         Self {
             counted: CountedBefore {
                 gateways: files
                     .map(|it| ((it.payment.tenant, it.payment.id), it.payment.gateway.clone()))
                     .collect(),
                 inactive_methods: state
+                    .account
                     .payment_methods
-                    .values()
-                    .flatten()
+                    .iter()
                     .filter(|it| !it.active)
                     .map(|it| (it.tenant, it.id))
                     .collect(),
@@ -571,7 +571,7 @@ impl Owned {
         Opened { next_seq, sequences, queue_offset, is_writable, quarantined }
     }
 
-    /// What is left once the batch is written.
+    /// The state once the batch is written.
     fn after(self, batch: &Batch) -> Result<Self, StoreError> {
         let mut next_seq = self.next_seq;
         for entry in &batch.entries {

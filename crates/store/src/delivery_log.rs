@@ -39,7 +39,7 @@ static FILE_TABLES: [&Table; 5] =
 #[derive(Clone, Debug)]
 pub struct LogSource(pub(crate) Source);
 
-/// What is kept of the log.
+/// The retention of the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
     /// Rows before this domain time are deleted.
@@ -232,7 +232,7 @@ impl DeliveryLog {
         Ok(*self.bytes.insert(bytes.unwrap_or_default()))
     }
 
-    /// What the partition knows of an endpoint.
+    /// The partition's record of an endpoint's health; the default where it has none.
     ///
     /// # Errors
     /// [`StoreError`].

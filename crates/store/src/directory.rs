@@ -14,7 +14,7 @@ use crate::sqlite::{Options, could_be_database};
 
 const DATABASE: &str = "faregate.db";
 const LOCK: &str = "faregate.lock";
-/// What SQLite keeps beside the database: commits that are not in it yet, and their index.
+/// The files that SQLite has beside the database: commits that are not in it yet, and their index.
 const WRITE_AHEAD_LOG: &str = "faregate.db-wal";
 const SHARED_MEMORY: &str = "faregate.db-shm";
 

@@ -391,10 +391,10 @@ impl Reader {
     ///
     /// # Errors
     /// See [`Reader::for_each`].
-    pub fn for_keys<const N: usize>(
+    pub fn for_keys<'v>(
         &self,
         sql: &str,
-        keys: &[[Value<'_>; N]],
+        keys: &[impl AsRef<[Value<'v>]>],
         mut each: impl FnMut(usize, &mut Cells<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         if keys.is_empty() {
@@ -406,7 +406,7 @@ impl Reader {
             Connection::Sqlite(it) => {
                 let mut statement = it.prepare(sql)?;
                 for (at, key) in keys.iter().enumerate() {
-                    statement.rows(key, &mut |row| each(at, row).map(|()| true))?;
+                    statement.rows(key.as_ref(), &mut |row| each(at, row).map(|()| true))?;
                 }
                 Ok(())
             }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use engine::ports::StoreError;
 
-/// What can go wrong with files. What goes wrong with rows is a [`StoreError`].
+/// An error of files or of a database as a whole. An error of rows is a [`StoreError`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Another process has the data directory.
@@ -73,7 +73,7 @@ pub enum Error {
     #[error("{} has {what}: a copy goes into an empty database", path.display())]
     OtherData {
         path: PathBuf,
-        /// What it has.
+        /// The data that it has, in words for the message.
         what: String,
     },
     /// A copy that is not finished is not to be served.
@@ -85,7 +85,7 @@ pub enum Error {
     /// The address of a database cannot be one.
     #[error("{reason}")]
     Address {
-        /// What is wrong with it; never the password.
+        /// The reason why the address is refused; it never has the password.
         reason: String,
     },
     /// The file system refused.

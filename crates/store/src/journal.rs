@@ -1,8 +1,6 @@
 //! Journal rows: what of a command's changes is history, and how it is written down.
 
-use domain::change::{
-    AccountChange, Change, CustomerChange, EntitlementChange, PaymentChange, TimerChange,
-};
+use domain::change::Change;
 use domain::{AccountId, Event, RequestId, Seq, TenantNo, Timestamp};
 use engine::ports::{Entry, StoreError};
 use uuid::Uuid;
@@ -109,47 +107,6 @@ pub(crate) fn with_chain<'a>(
 
 /// The billing account that an entry is about.
 pub(crate) fn account(entry: &Entry) -> Option<AccountId> {
-    let changed = entry.changes.iter().find_map(|change| match change {
-        Change::Account(AccountChange::Account(it)) => Some(it.id),
-        Change::Customer(CustomerChange::Customer(it)) => Some(it.account),
-        Change::Account(
-            AccountChange::Person { account, .. } | AccountChange::PersonErased { account },
-        ) => Some(*account),
-        Change::Account(AccountChange::Tag(it)) => Some(it.key.account),
-        Change::Account(AccountChange::CustomField(it)) => Some(it.account),
-        Change::Account(AccountChange::Email(it)) => Some(it.account),
-        Change::Account(AccountChange::BlockingState(it)) => Some(it.account),
-        Change::Account(AccountChange::PaymentMethod(it)) => Some(it.account_id),
-        Change::Account(AccountChange::AuditImported(it)) => Some(it.account),
-        Change::Payment(PaymentChange::Payment(it)) => Some(it.account_id),
-        Change::Payment(PaymentChange::Transaction(it)) => Some(it.account_id),
-        Change::Payment(PaymentChange::Attempt(it)) => Some(it.account_id),
-        Change::Payment(PaymentChange::Dispute(it)) => Some(it.account_id),
-        Change::Payment(PaymentChange::Velocity(it)) => Some(it.account_id),
-        Change::Payment(PaymentChange::Posting(it)) => Some(it.account_id),
-        Change::Payment(PaymentChange::Outstanding(it)) => Some(it.account_id),
-        Change::Timer(TimerChange::Set(it)) => Some(it.account),
-        Change::Entitlement(EntitlementChange::Purchase(it)) => Some(it.account_id),
-        Change::Entitlement(EntitlementChange::Entitlements(it)) => Some(it.account_id),
-        Change::Entitlement(EntitlementChange::Users(it)) => Some(it.account),
-        Change::Entitlement(EntitlementChange::Usage(it)) => Some(it.account_id),
-        Change::Entitlement(EntitlementChange::UsageEvent(it)) => Some(it.account_id),
-        Change::Entitlement(EntitlementChange::Reservation(it)) => Some(it.account_id),
-        Change::Entitlement(EntitlementChange::Feature(_) | EntitlementChange::Offer(_))
-        | Change::Tenant(_)
-        | Change::Access(_)
-        | Change::Flag(_)
-        | Change::Customer(
-            CustomerChange::Session(_)
-            | CustomerChange::SessionEnded { .. }
-            | CustomerChange::Mail(_)
-            | CustomerChange::MailsErased { .. }
-            | CustomerChange::Operation(_),
-        )
-        | Change::Claim(_)
-        | Change::Timer(TimerChange::Cleared(_))
-        | Change::Payment(PaymentChange::OutstandingClosed { .. })
-        | Change::ReplySettled { .. } => None,
-    });
+    let changed = entry.changes.iter().find_map(Change::account);
     changed.or_else(|| entry.events.iter().find_map(Event::account))
 }

@@ -26,6 +26,7 @@ pub mod replays;
 pub mod rows;
 pub mod schema;
 mod share;
+mod stored;
 pub mod tables;
 pub mod totals;
 pub mod verify;

@@ -24,25 +24,19 @@ use domain::{
 };
 use engine::ports::{StoreError, StoredReply};
 
-use self::control::WantedControl;
-use self::entitlements::WantedEntitlements;
+use self::control::ControlPlan;
+use self::entitlements::EntitlementPlan;
 use crate::claims::RecentClaims;
-use crate::codes::timer_kind_code;
 use crate::driver::{Reader, Value};
 use crate::recent::{AccountEntry, Cache, PaymentEntry, Recent};
 use crate::rows;
+use crate::stored;
 use crate::tables::{
-    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, APP_USER, BLOCKING_STATE, CHANGE_REQUEST, CLOSING,
-    CUSTOM_FIELD, DEFINITION, DISPUTE, ENVIRONMENT, ENVIRONMENT_SECRET, OUTSTANDING, PAYMENT,
-    PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, ROLE, TAG, TAG_DEFINITION, TENANT, TENANT_VALUE,
-    TIMER, Table,
+    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, BLOCKING_STATE, CLOSING, CUSTOM_FIELD, OUTSTANDING,
+    PAYMENT, PAYMENT_METHOD, PAYMENT_TRANSACTION, REPLY, Table,
 };
 
 pub(super) const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
-
-/// A definition by its key.
-pub(crate) const BY_KEY: &str =
-    "WHERE tenant = ?1 AND environment_id = ?2 AND kind = ?3 AND key = ?4";
 
 /// The further addresses that an account has.
 pub(crate) const EMAILS_OF_ACCOUNT: &str = "WHERE tenant = ?1 AND account_id = ?2 AND active = 1 \
@@ -61,9 +55,6 @@ static SELECT_PERSON: LazyLock<String> = LazyLock::new(|| {
     ACCOUNT_PERSON.select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY seq DESC LIMIT 1")
 });
 static SELECT_METHOD: LazyLock<String> = LazyLock::new(|| PAYMENT_METHOD.select(BY_ID));
-static SELECT_TAG: LazyLock<String> =
-    LazyLock::new(|| TAG.select("WHERE tenant = ?1 AND object_id = ?2 AND definition_id = ?3"));
-static SELECT_TAG_DEFINITION: LazyLock<String> = LazyLock::new(|| TAG_DEFINITION.select(BY_ID));
 static SELECT_EMAILS: LazyLock<String> = LazyLock::new(|| ACCOUNT_EMAIL.select(EMAILS_OF_ACCOUNT));
 static SELECT_STATES: LazyLock<String> = LazyLock::new(|| BLOCKING_STATE.select(STATES_OF_ACCOUNT));
 static SELECT_CLOSING: LazyLock<String> = LazyLock::new(|| {
@@ -80,21 +71,8 @@ static SELECT_OUTSTANDING: LazyLock<String> =
     // By the payment's index alone: a tenant has too many.
     LazyLock::new(|| OUTSTANDING.select("WHERE payment_id = ?2 AND tenant + 0 = ?1"));
 static SELECT_TRANSACTION: LazyLock<String> = LazyLock::new(|| PAYMENT_TRANSACTION.select(BY_ID));
-static SELECT_TENANT: LazyLock<String> = LazyLock::new(|| TENANT.select("WHERE no = ?1"));
-static SELECT_VALUE: LazyLock<String> =
-    LazyLock::new(|| TENANT_VALUE.select("WHERE tenant = ?1 AND name = ?2"));
 const VALUES_BYTES: &str = "SELECT COALESCE(CAST(sum(counted_bytes) AS BIGINT), 0) \
     FROM tenant_value WHERE tenant = ?1 AND value IS NOT NULL";
-static SELECT_USER: LazyLock<String> = LazyLock::new(|| APP_USER.select("WHERE username = ?1"));
-static SELECT_ROLE: LazyLock<String> = LazyLock::new(|| ROLE.select("WHERE name = ?1"));
-static SELECT_ENVIRONMENT: LazyLock<String> = LazyLock::new(|| ENVIRONMENT.select(BY_ID));
-static SELECT_SECRET: LazyLock<String> = LazyLock::new(|| ENVIRONMENT_SECRET.select(BY_ID));
-static SELECT_DEFINITION: LazyLock<String> = LazyLock::new(|| DEFINITION.select(BY_KEY));
-static SELECT_CHANGE_REQUEST: LazyLock<String> = LazyLock::new(|| CHANGE_REQUEST.select(BY_ID));
-static SELECT_TIMER: LazyLock<String> =
-    LazyLock::new(|| TIMER.select("WHERE tenant = ?1 AND kind = ?2 AND object_id = ?3"));
-static SELECT_DISPUTE: LazyLock<String> =
-    LazyLock::new(|| DISPUTE.select("WHERE tenant = ?1 AND gateway = ?2 AND case_id = ?3"));
 static SELECT_REPLY: LazyLock<String> = LazyLock::new(|| REPLY.select("WHERE key = ?1"));
 
 /// The rows, each with what belongs to it; those that are not there as `None`.
@@ -104,42 +82,38 @@ pub(crate) fn state(
     recent: &mut Recent,
     claims: &RecentClaims,
 ) -> Result<State, StoreError> {
-    let mut wanted = Wanted::default();
+    let mut plan = ReadPlan::default();
     let mut state = State::default();
     for read in reads {
-        wanted.add(read);
+        plan.add(read);
     }
-    load_claims(reader, &mut wanted, &mut state, claims)?;
-    find_transactions(reader, &mut wanted, &mut state)?;
-    load_payments(reader, &mut wanted, &mut state, recent)?;
-    let routed_by = (&mut wanted.tags, &mut wanted.custom_fields);
-    wanted.control.load_rules(reader, &mut wanted.methods, routed_by, &mut state)?;
-    wanted.entitlements.load_offers(reader, &mut wanted.tags, &mut state)?;
-    load_methods(reader, &wanted.methods, &mut state, recent)?;
-    wanted.accounts.extend(
-        state.payment_methods.values().flatten().map(|method| (method.tenant, method.account_id)),
+    load_claims(reader, &mut plan, &mut state, claims)?;
+    find_transactions(reader, &mut plan, &mut state)?;
+    load_payments(reader, &mut plan, &mut state, recent)?;
+    let routed_by = (&mut plan.tags, &mut plan.custom_fields);
+    plan.control.load_rules(reader, &mut plan.methods, routed_by, &mut state)?;
+    plan.entitlements.load_offers(reader, &mut plan.tags, &mut state)?;
+    load_methods(reader, &plan.methods, &mut state, recent)?;
+    plan.accounts.extend(
+        state.account.payment_methods.iter().map(|method| (method.tenant, method.account_id)),
     );
-    load_accounts(reader, &wanted.accounts, &mut state, recent)?;
+    load_accounts(reader, &plan.accounts, &mut state, recent)?;
     let defaults: BTreeSet<(TenantNo, PaymentMethodId)> = state
+        .account
         .accounts
-        .values()
-        .flatten()
+        .iter()
         .filter_map(|account| Some((account.tenant, account.payment_method_id?)))
-        .filter(|key| !state.payment_methods.contains_key(key))
+        .filter(|key| !state.account.payment_methods.knows(key))
         .collect();
     // They belong to accounts that are loaded already.
     load_methods(reader, &defaults, &mut state, recent)?;
-    load_tags(reader, &wanted, &mut state)?;
-    load_parts(reader, &wanted, &mut state)?;
-    load_named(reader, &wanted, &mut state)?;
-    load_flags(reader, &wanted, &mut state)?;
-    customers::customers(reader, &wanted.customers, &mut state)?;
-    customers::operations(reader, &wanted.operations, &mut state)?;
-    wanted.control.load(reader, &mut state)?;
-    wanted.entitlements.load(reader, &mut state)?;
-    load_timers(reader, &wanted.timers, &mut state)?;
-    load_disputes(reader, &wanted.disputes, &mut state)?;
-    count_disputes(reader, &wanted.disputed, &mut state)?;
+    load_tags(reader, &plan, &mut state)?;
+    load_parts(reader, &plan, &mut state)?;
+    customers::load(reader, &plan.customers, &mut state)?;
+    count_disputes(reader, &plan.disputed, &mut state)?;
+    std::mem::take(&mut plan.control).load(reader, &mut state)?;
+    std::mem::take(&mut plan.entitlements).load(reader, &mut state)?;
+    load_named(reader, plan, &mut state)?;
     Ok(state)
 }
 
@@ -159,7 +133,7 @@ pub(crate) fn replies(
 }
 
 #[derive(Default)]
-struct Wanted<'a> {
+struct ReadPlan<'a> {
     accounts: BTreeSet<(TenantNo, AccountId)>,
     methods: BTreeSet<(TenantNo, PaymentMethodId)>,
     payments: BTreeSet<(TenantNo, PaymentId)>,
@@ -174,26 +148,26 @@ struct Wanted<'a> {
     custom_fields: Vec<(TenantNo, Object)>,
     claims: Vec<&'a ClaimKey>,
     tenants: Vec<TenantNo>,
-    values: Vec<(TenantNo, &'a str)>,
+    values: Vec<(TenantNo, String)>,
     /// Tenants whose values are counted.
     values_bytes: Vec<TenantNo>,
-    users: Vec<&'a str>,
-    roles: Vec<&'a str>,
+    users: Vec<String>,
+    roles: Vec<String>,
     environments: Vec<(TenantNo, EnvironmentId)>,
     secrets: Vec<(TenantNo, SecretId)>,
-    definitions: Vec<(TenantNo, &'a DefinitionKey)>,
+    definitions: Vec<(TenantNo, DefinitionKey)>,
     change_requests: Vec<(TenantNo, ChangeRequestId)>,
     customers: Vec<(TenantNo, CustomerId)>,
     operations: Vec<(TenantNo, OperationId)>,
-    control: WantedControl,
-    entitlements: WantedEntitlements,
+    control: ControlPlan,
+    entitlements: EntitlementPlan,
     timers: Vec<(TenantNo, TimerKey)>,
-    disputes: Vec<(TenantNo, &'a DisputeCase)>,
+    disputes: Vec<(TenantNo, DisputeCase)>,
     /// Payments whose disputes are counted.
     disputed: Vec<(TenantNo, PaymentId)>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ReadPlan<'a> {
     fn add(&mut self, read: &'a Read) {
         match read {
             Read::Account(tenant, id) => drop(self.accounts.insert((*tenant, *id))),
@@ -214,18 +188,18 @@ impl<'a> Wanted<'a> {
             Read::RulesForPayment(tenant, id) => self.control.add_start(*tenant, *id),
             Read::Claim(key) => self.claims.push(key),
             Read::Tenant(no) => self.tenants.push(*no),
-            Read::TenantValue(tenant, key) => self.values.push((*tenant, key)),
+            Read::TenantValue(tenant, key) => self.values.push((*tenant, key.clone())),
             Read::TenantValuesBytes(tenant) => self.values_bytes.push(*tenant),
-            Read::User(username) => self.users.push(username),
-            Read::Role(name) => self.roles.push(name),
+            Read::User(username) => self.users.push(username.clone()),
+            Read::Role(name) => self.roles.push(name.clone()),
             Read::Environment(tenant, id) => self.environments.push((*tenant, *id)),
             Read::Secret(tenant, id) => self.secrets.push((*tenant, *id)),
-            Read::Definition(tenant, key) => self.definitions.push((*tenant, key)),
+            Read::Definition(tenant, key) => self.definitions.push((*tenant, key.clone())),
             Read::ChangeRequest(tenant, id) => self.change_requests.push((*tenant, *id)),
             Read::Customer(tenant, id) => self.customers.push((*tenant, *id)),
             Read::Operation(tenant, id) => self.operations.push((*tenant, *id)),
             Read::Timer(tenant, key) => self.timers.push((*tenant, *key)),
-            Read::Dispute(tenant, case) => self.disputes.push((*tenant, case)),
+            Read::Dispute(tenant, case) => self.disputes.push((*tenant, case.clone())),
             Read::DisputeCount(tenant, payment) => self.disputed.push((*tenant, *payment)),
             Read::Feature(tenant, key) => self.entitlements.add_feature(*tenant, key),
             Read::Offer(tenant, key) => self.entitlements.add_offer(*tenant, key),
@@ -265,15 +239,15 @@ impl<'a> Wanted<'a> {
 
 fn load_claims(
     reader: &Reader,
-    wanted: &mut Wanted<'_>,
+    plan: &mut ReadPlan<'_>,
     state: &mut State,
     claims: &RecentClaims,
 ) -> Result<(), StoreError> {
-    let keys = std::mem::take(&mut wanted.claims);
+    let keys = std::mem::take(&mut plan.claims);
     let found = claims.find_known(reader, &keys)?;
     for (key, claim) in keys.into_iter().zip(found) {
         if let Some(claim) = &claim {
-            wanted.add_owner(key, claim);
+            plan.add_owner(key, claim);
         }
         state.claims.insert(key.clone(), claim);
     }
@@ -283,47 +257,47 @@ fn load_claims(
 /// The payments of transactions that are looked for by id.
 fn find_transactions(
     reader: &Reader,
-    wanted: &mut Wanted<'_>,
+    plan: &mut ReadPlan<'_>,
     state: &mut State,
 ) -> Result<(), StoreError> {
-    let keys = std::mem::take(&mut wanted.transactions);
-    state.transactions.extend(keys.iter().map(|key| (*key, None)));
+    let keys = std::mem::take(&mut plan.transactions);
+    state.payment.transactions.extend(keys.iter().map(|key| (*key, None)));
     reader.for_keys(&SELECT_TRANSACTION, &values(&keys), |_, cells| {
         let it = rows::transaction(cells)?;
-        wanted.payments.insert((it.tenant, it.payment_id));
-        state.transactions.insert((it.tenant, it.id), Some(it.payment_id));
+        plan.payments.insert((it.tenant, it.payment_id));
+        state.payment.transactions.insert((it.tenant, it.id), Some(it.payment_id));
         Ok(())
     })
 }
 
 fn load_payments(
     reader: &Reader,
-    wanted: &mut Wanted<'_>,
+    plan: &mut ReadPlan<'_>,
     state: &mut State,
     recent: &mut Recent,
 ) -> Result<(), StoreError> {
-    let (mut found, unknown) = split(&wanted.payments, &mut recent.payments);
+    let (mut found, unknown) = split(&plan.payments, &mut recent.payments);
     for (key, entry) in read_payments(reader, &unknown)? {
         recent.payment_read(key, &entry);
         found.insert(key, entry);
     }
-    for &key in &wanted.payments {
+    for &key in &plan.payments {
         let tenant = key.0;
         let found = found.remove(&key);
         let file = found.map(|PaymentEntry { file, outstanding }| {
-            wanted.accounts.insert((tenant, file.payment.account_id));
-            wanted.methods.insert((tenant, file.payment.payment_method_id));
+            plan.accounts.insert((tenant, file.payment.account_id));
+            plan.methods.insert((tenant, file.payment.payment_method_id));
             let methods = file.transactions.iter().map(|it| (tenant, it.payment_method_id));
-            wanted.methods.extend(methods);
+            plan.methods.extend(methods);
             if let Some(purchase) = file.payment.purchase {
-                wanted.entitlements.purchases.insert((tenant, purchase));
-                wanted.entitlements.accounts.insert((tenant, file.payment.account_id));
+                plan.entitlements.purchases.insert((tenant, purchase));
+                plan.entitlements.accounts.insert((tenant, file.payment.account_id));
             }
             let waited_for = outstanding.into_iter().map(|it| ((tenant, it.transaction_id), it));
-            state.outstanding.extend(waited_for);
+            state.payment.outstanding.extend(waited_for);
             file
         });
-        state.payments.insert(key, file);
+        state.payment.payments.set(key, file);
     }
     Ok(())
 }
@@ -374,7 +348,9 @@ fn load_methods(
         found.insert(unknown[at], method);
         Ok(())
     })?;
-    state.payment_methods.extend(keys.iter().map(|key| (*key, found.remove(key))));
+    for &key in keys {
+        state.account.payment_methods.set(key, found.remove(&key));
+    }
     Ok(())
 }
 
@@ -391,16 +367,16 @@ fn load_accounts(
     }
     for &key in keys {
         let account = found.remove(&key).map(|AccountEntry { account, person, is_closed }| {
-            state.people.extend(person.map(|person| (key, person)));
-            state.closed_accounts.extend(is_closed.then_some(key));
+            state.account.people.extend(person.map(|person| (key, person)));
+            state.account.closed.extend(is_closed.then_some(key));
             account
         });
-        state.accounts.insert(key, account);
+        state.account.accounts.set(key, account);
     }
     Ok(())
 }
 
-/// What is held of some keys, and the keys of which nothing is.
+/// The held values of some keys, and the keys that have none.
 fn split<K: Copy + Ord + Hash, V: Clone>(
     keys: &BTreeSet<K>,
     held: &mut Cache<K, V>,
@@ -450,63 +426,17 @@ fn values<K>(keys: &[(TenantNo, Id<K>)]) -> Vec<[Value<'static>; 2]> {
 }
 
 /// Tags are seldom changed, and never asked for by payments.
-fn load_tags(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<(), StoreError> {
-    state.tags.extend(wanted.tags.iter().map(|key| (*key, None)));
-    let keys: Vec<[Value<'_>; 3]> =
-        wanted.tags.iter().map(|(tenant, key)| rows::tag_key(*tenant, *key)).collect();
-    reader.for_keys(&SELECT_TAG, &keys, |_, cells| {
-        let it = rows::tag(cells)?;
-        state.tags.insert((it.tenant, it.key), Some(it));
-        Ok(())
-    })?;
-    for &(tenant, id) in &wanted.tag_definitions {
-        let key = [tenant.into(), id.into()];
-        let found = reader.query_one(&SELECT_TAG_DEFINITION, &key, rows::tag_definition)?;
-        state.tag_definitions.insert((tenant, id), found);
-    }
-    for &(tenant, id) in &wanted.tag_definition_uses {
+fn load_tags(reader: &Reader, plan: &ReadPlan<'_>, state: &mut State) -> Result<(), StoreError> {
+    stored::TAGS.load(reader, plan.tags.iter().copied(), &mut state.account.tags)?;
+    let definitions = plan.tag_definitions.iter().copied();
+    stored::TAG_DEFINITIONS.load(reader, definitions, &mut state.tenant.tag_definitions)?;
+    for &(tenant, id) in &plan.tag_definition_uses {
         let sql = "SELECT 1 FROM object_tag WHERE tenant = ?1 AND definition_id = ?2 \
                    AND active = 1 LIMIT 1";
         let used = reader.query_one(sql, &[tenant.into(), id.into()], |cells| cells.int())?;
-        state.tag_definition_uses.insert((tenant, id), used.is_some());
+        state.account.tag_definition_uses.insert((tenant, id), used.is_some());
     }
     Ok(())
-}
-
-fn load_timers(
-    reader: &Reader,
-    keys: &[(TenantNo, TimerKey)],
-    state: &mut State,
-) -> Result<(), StoreError> {
-    state.timers.extend(keys.iter().map(|key| (*key, None)));
-    let keys: Vec<[Value<'_>; 3]> = keys
-        .iter()
-        .map(|(tenant, key)| {
-            [(*tenant).into(), timer_kind_code(key.kind).into(), key.object.into()]
-        })
-        .collect();
-    reader.for_keys(&SELECT_TIMER, &keys, |_, cells| {
-        let it = rows::timer(cells)?;
-        state.timers.insert((it.tenant, it.key), Some(it));
-        Ok(())
-    })
-}
-
-fn load_disputes(
-    reader: &Reader,
-    cases: &[(TenantNo, &DisputeCase)],
-    state: &mut State,
-) -> Result<(), StoreError> {
-    state.disputes.extend(cases.iter().map(|(no, case)| ((*no, (*case).clone()), None)));
-    let keys: Vec<[Value<'_>; 3]> = cases
-        .iter()
-        .map(|(no, case)| [(*no).into(), (&case.gateway).into(), (&case.case).into()])
-        .collect();
-    reader.for_keys(&SELECT_DISPUTE, &keys, |_, cells| {
-        let it = rows::dispute(cells)?;
-        state.disputes.insert((it.tenant, it.case.clone()), Some(it));
-        Ok(())
-    })
 }
 
 fn count_disputes(
@@ -518,89 +448,53 @@ fn count_disputes(
         let sql = "SELECT count(*) FROM dispute WHERE payment_id = ?2 AND tenant + 0 = ?1";
         let count = reader.query_one(sql, &[tenant.into(), payment.into()], |cells| cells.int())?;
         let count = usize::try_from(count.unwrap_or_default()).unwrap_or(usize::MAX);
-        state.dispute_counts.insert((tenant, payment), count);
+        state.payment.dispute_counts.insert((tenant, payment), count);
     }
     Ok(())
 }
 
 /// Custom fields, further addresses and blocking states: as seldom changed as tags, and never asked for by
 /// payments.
-fn load_parts(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<(), StoreError> {
-    for &(tenant, account) in &wanted.emails {
+fn load_parts(reader: &Reader, plan: &ReadPlan<'_>, state: &mut State) -> Result<(), StoreError> {
+    for &(tenant, account) in &plan.emails {
         let key = [tenant.into(), account.into()];
+        state.account.emails.look_for((tenant, account));
         let emails = reader.query(&SELECT_EMAILS, &key, rows::account_email)?;
-        let emails = emails.into_iter().map(|it| (it.id, it)).collect();
-        state.account_emails.insert((tenant, account), emails);
+        emails.into_iter().for_each(|it| state.account.emails.put(it));
     }
-    for &(tenant, account) in &wanted.states {
+    for &(tenant, account) in &plan.states {
         let key = [tenant.into(), account.into()];
+        state.account.blocking_states.look_for((tenant, account));
         let states = reader.query(&SELECT_STATES, &key, rows::blocking_state)?;
-        let states = states.into_iter().map(|it| (it.id, it)).collect();
-        state.blocking_states.insert((tenant, account), states);
+        states.into_iter().for_each(|it| state.account.blocking_states.put(it));
     }
-    for &(tenant, object) in &wanted.custom_fields {
+    for &(tenant, object) in &plan.custom_fields {
         let key = rows::object_key(tenant, object);
+        state.account.custom_fields.look_for((tenant, object));
         let fields = reader.query(&SELECT_CUSTOM_FIELDS, &key, rows::custom_field)?;
-        let fields = fields.into_iter().map(|it| (it.id, it)).collect();
-        state.custom_fields.insert((tenant, object), fields);
+        fields.into_iter().for_each(|it| state.account.custom_fields.put(it));
     }
     Ok(())
 }
 
-fn load_named(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<(), StoreError> {
-    for &no in &wanted.tenants {
-        let found = reader.query_one(&SELECT_TENANT, &[no.into()], rows::tenant)?;
-        state.tenants.insert(no, found);
-    }
-    for &(tenant, key) in &wanted.values {
-        let found =
-            reader.query_one(&SELECT_VALUE, &[tenant.into(), key.into()], rows::tenant_value)?;
-        state.tenant_values.insert((tenant, key.to_owned()), found);
-    }
-    for &tenant in &wanted.values_bytes {
+fn load_named(reader: &Reader, plan: ReadPlan<'_>, state: &mut State) -> Result<(), StoreError> {
+    let tenants = &mut state.tenant;
+    stored::TENANTS.load(reader, plan.tenants, &mut tenants.tenants)?;
+    stored::TENANT_VALUES.load(reader, plan.values, &mut tenants.values)?;
+    for tenant in plan.values_bytes {
         let counted = reader.query_one(VALUES_BYTES, &[tenant.into()], |cells| cells.length())?;
-        state.tenant_values_bytes.insert(tenant, counted.unwrap_or_default());
+        tenants.values_bytes.insert(tenant, counted.unwrap_or_default());
     }
-    for &username in &wanted.users {
-        let found = reader.query_one(&SELECT_USER, &[username.into()], rows::user)?;
-        state.users.insert(username.to_owned(), found);
-    }
-    for &name in &wanted.roles {
-        let found = reader.query_one(&SELECT_ROLE, &[name.into()], rows::role)?;
-        state.roles.insert(name.to_owned(), found);
-    }
-    Ok(())
-}
-
-/// Environments, their secrets, what is defined in them and is to change: changed by few, and asked for from memory.
-fn load_flags(reader: &Reader, wanted: &Wanted<'_>, state: &mut State) -> Result<(), StoreError> {
-    state.environments.extend(wanted.environments.iter().map(|key| (*key, None)));
-    reader.for_keys(&SELECT_ENVIRONMENT, &values(&wanted.environments), |_, cells| {
-        let it = rows::environment(cells)?;
-        state.environments.insert((it.tenant, it.id), Some(it));
-        Ok(())
-    })?;
-    state.secrets.extend(wanted.secrets.iter().map(|key| (*key, None)));
-    reader.for_keys(&SELECT_SECRET, &values(&wanted.secrets), |_, cells| {
-        let it = rows::secret(cells)?;
-        state.secrets.insert((it.tenant, it.id), Some(it));
-        Ok(())
-    })?;
-    let keys: Vec<[Value<'_>; 4]> =
-        wanted.definitions.iter().map(|&(tenant, key)| rows::definition_key(tenant, key)).collect();
-    let absent = wanted.definitions.iter().map(|&(tenant, key)| ((tenant, key.clone()), None));
-    state.definitions.extend(absent);
-    reader.for_keys(&SELECT_DEFINITION, &keys, |_, cells| {
-        let it = rows::definition(cells)?;
-        state.definitions.insert((it.tenant, it.key.clone()), Some(it));
-        Ok(())
-    })?;
-    state.change_requests.extend(wanted.change_requests.iter().map(|key| (*key, None)));
-    reader.for_keys(&SELECT_CHANGE_REQUEST, &values(&wanted.change_requests), |_, cells| {
-        let it = rows::change_request(cells)?;
-        state.change_requests.insert((it.tenant, it.id), Some(it));
-        Ok(())
-    })
+    stored::USERS.load(reader, plan.users, &mut state.access.users)?;
+    stored::ROLES.load(reader, plan.roles, &mut state.access.roles)?;
+    stored::ENVIRONMENTS.load(reader, plan.environments, &mut state.flag.environments)?;
+    stored::SECRETS.load(reader, plan.secrets, &mut state.flag.secrets)?;
+    stored::DEFINITIONS.load(reader, plan.definitions, &mut state.flag.definitions)?;
+    let requests = &mut state.flag.change_requests;
+    stored::CHANGE_REQUESTS.load(reader, plan.change_requests, requests)?;
+    stored::OPERATIONS.load(reader, plan.operations, &mut state.customer.operations)?;
+    stored::TIMERS.load(reader, plan.timers, &mut state.timers)?;
+    stored::DISPUTES.load(reader, plan.disputes, &mut state.payment.disputes)
 }
 
 fn corrupt(table: &Table, reason: &str) -> StoreError {

@@ -37,7 +37,7 @@ static COPYING: Table = Table {
     indexes: &[],
 };
 
-/// What was copied so far.
+/// The progress of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The table that is being looked at.
@@ -48,13 +48,13 @@ pub struct Progress {
     pub rows: u64,
 }
 
-/// What came of a copy or of a check.
+/// The result of a copy or of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// Rows that were written: added, changed or removed.
     pub written: u64,
-    /// What both sides have; empty where the source was in use, so that the second pass and the
-    /// comparison are still to come.
+    /// Each table compared on both sides; empty where the source was in use, so that the second
+    /// pass and the comparison are still to come.
     pub tables: Vec<Compared>,
 }
 
@@ -134,7 +134,8 @@ fn target(server: &Server) -> Result<Database, Error> {
     target.map_err(Error::database(Path::new(server.database())))
 }
 
-/// What is copied. The target has its own migrations, and puts recent claims among the others.
+/// The tables that are copied. The target has its own migrations, and puts recent claims among the
+/// others.
 fn copied_tables() -> impl Iterator<Item = &'static Table> {
     let own = [MIGRATION.name, CLAIM_RECENT.name];
     TABLES.iter().copied().filter(move |table| !own.contains(&table.name))
@@ -169,7 +170,7 @@ fn prepare(source: &Reader, target: &Database, name: &Path) -> Result<(), Error>
     begun.map_err(&failed)
 }
 
-/// What tells a source from another: its first journal row.
+/// The identity of a source: the request and the time of its first journal row.
 fn identity(source: &Reader) -> Result<String, StoreError> {
     let sql = format!("SELECT request_id, at_us FROM {} ORDER BY seq LIMIT 1", JOURNAL.name);
     let first = source.query_one(&sql, &[], |cells| Ok((cells.id()?, cells.int()?)))?;

@@ -36,7 +36,8 @@ impl Source {
         }
     }
 
-    /// What a [`StoreError`] is of.
+    /// Returns a function that makes an [`Error`] with the name of this database from a
+    /// [`StoreError`].
     pub(crate) fn failed(&self) -> impl Fn(StoreError) -> Error {
         let name = match self {
             Self::File(path, _) => path.clone(),

@@ -1,4 +1,4 @@
-//! What was loaded or committed lately, in memory: the one writer need not read it again.
+//! A cache of rows that were loaded or committed lately: the one writer need not read them again.
 //!
 //! It holds committed rows only, as SQL would give them: a commit changes it once it is durable,
 //! and taking the partition over empties it. What is not here is in SQL; what is not there either
@@ -127,7 +127,8 @@ impl Recent {
         }
     }
 
-    /// What is known of a person now; `None` where nothing is any more.
+    /// Sets the person of an account that is held; `None` where nothing is known of the person any
+    /// more.
     pub(crate) fn person_changed(
         &mut self,
         tenant: TenantNo,

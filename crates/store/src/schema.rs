@@ -166,7 +166,7 @@ fn disputes(dialect: &Dialect) -> String {
     tables::ddl(&tables::OF_VERSION_12, dialect)
 }
 
-/// What the gateways of payment methods have still to do with them.
+/// The steps that the gateways of payment methods have still to do.
 fn method_steps(dialect: &Dialect) -> String {
     tables::added_columns(13, dialect)
 }
@@ -202,7 +202,7 @@ fn account_users(dialect: &Dialect) -> String {
     tables::ddl(&tables::OF_VERSION_18, dialect) + &tables::added_columns(18, dialect)
 }
 
-/// What accounts used.
+/// The accounts' usage of features.
 fn usage(dialect: &Dialect) -> String {
     tables::ddl(&tables::OF_VERSION_19, dialect)
 }
@@ -319,8 +319,8 @@ pub(crate) fn partitions(reader: &Reader) -> Result<u16, StoreError> {
     Ok(count.and_then(|count| u16::try_from(count).ok()).unwrap_or_default())
 }
 
-/// Makes partitions until there are so many, and gives each what belongs to its accounts from now on.
-/// What has happened stays in the journals that have it.
+/// Makes partitions until there are so many, and gives each what belongs to its accounts from now on. Journal rows
+/// stay in the journals that have them.
 ///
 /// # Errors
 /// [`Error::Partitions`] where there are more already: an account never changes to a partition whose
@@ -393,7 +393,8 @@ mod tests {
 
     use super::*;
 
-    /// What was written by an earlier version has these, and is refused where they change.
+    /// Databases of earlier versions have these checksums, and are refused where a checksum
+    /// changes.
     #[test]
     fn migrations_stay_what_they_were() {
         let checksums = |dialect: &Dialect| {

@@ -44,7 +44,7 @@ pub use usage::{FEATURE_USAGE, USAGE_EVENT, USAGE_RESERVATION};
 pub use webhooks::{DELIVERY, DELIVERY_TRY, ENDPOINT_HEALTH, REPLAY, REPLAY_PROGRESS};
 pub(crate) use webhooks::{DELIVERY_BEFORE_10, LOG_TABLES, OF_VERSION_10};
 
-/// What a column holds.
+/// The type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A 64-bit integer: numbers, times in microseconds, money in minor units, codes, 0 and 1.
@@ -60,7 +60,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub name: &'static str,
-    /// What it holds.
+    /// The type of its values.
     pub kind: Kind,
     /// Whether it may be NULL.
     pub nullable: bool,
@@ -115,15 +115,15 @@ pub struct Dialect {
     pub text: &'static str,
     /// The type of [`Kind::Id`].
     pub id: &'static str,
-    /// What is before and behind the hexadecimal digits of an id in a statement.
+    /// The text before and the text behind the hexadecimal digits of an id in a statement.
     pub id_literal: (&'static str, &'static str),
     /// The type of [`Kind::Real`].
     pub real: &'static str,
-    /// What follows a table definition of [`Layout::Clustered`].
+    /// The text behind a table definition of [`Layout::Clustered`].
     pub clustered: &'static str,
-    /// What follows a table definition of any other [`Layout`].
+    /// The text behind a table definition of any other [`Layout`].
     pub unclustered: &'static str,
-    /// What a parameter's number follows.
+    /// The character before a parameter's number.
     pub parameter: char,
 }
 
@@ -191,7 +191,7 @@ pub(super) const fn unique(name: &'static str, columns: &'static str) -> Index {
     Index { name, columns, unique: true, only: None }
 }
 
-/// What most tables have in common: two columns are the key, and rows lie in its order.
+/// The common properties of most tables: two columns are the key, and rows lie in its order.
 const CLUSTERED: Table =
     Table { name: "", columns: &[], key_columns: 2, layout: Layout::Clustered, indexes: &[] };
 
@@ -533,8 +533,8 @@ pub static COUNTER: Table = Table {
     indexes: &[],
 };
 
-/// What each account of the chart adds up to in a partition. Sums are decimal texts: they may leave
-/// 64 bits.
+/// The sums of debits and credits of each account of the chart in a partition. Sums are decimal
+/// texts: they may leave 64 bits.
 pub static LEDGER_TOTAL: Table = Table {
     name: "ledger_total",
     columns: &[
@@ -729,8 +729,8 @@ impl Table {
         format!("UPDATE {} SET {} WHERE {}", self.name, set.join(", "), key.join(" AND "))
     }
 
-    /// What follows a `SELECT` of the next rows in the order of the key: those behind the key that the first
-    /// parameters give, where `is_behind`; at most `limit`.
+    /// The end of a `SELECT` of the next rows in the order of the key: those behind the key that the first parameters
+    /// give, where `is_behind`; at most `limit`.
     pub(crate) fn next_rows(&self, is_behind: bool, limit: usize) -> String {
         let names: Vec<&str> = self.columns[..self.key_columns].iter().map(|it| it.name).collect();
         let names = names.join(", ");
@@ -748,7 +748,7 @@ impl Table {
         self.columns.last().is_some_and(|column| column.name == CHECK_NOW.name)
     }
 
-    /// What follows an `INSERT` that changes what is not fixed where there is a row with the key.
+    /// The end of an `INSERT` that updates the columns that are not fixed where there is a row with the key.
     pub(crate) fn on_conflict(&self) -> String {
         let (key, rest) = self.columns.split_at(self.key_columns);
         let key: Vec<&str> = key.iter().map(|column| column.name).collect();

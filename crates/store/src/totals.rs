@@ -13,7 +13,7 @@ use crate::codes::{ledger_account, ledger_account_code};
 use crate::driver::{Cells, Database, Reader, Value};
 use crate::tables::{COUNTER, LEDGER_TOTAL};
 
-/// What is counted, per tenant.
+/// A kind of entity that is counted per tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counted {
     Accounts,
@@ -50,9 +50,9 @@ impl Counted {
 /// Debits and credits, in minor units. More than 64 bits: an account sums many amounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// What was debited.
+    /// The sum of debits.
     pub debit: i128,
-    /// What was credited.
+    /// The sum of credits.
     pub credit: i128,
 }
 
@@ -75,7 +75,7 @@ pub struct Totals {
     pub ledger: BTreeMap<LedgerKey<String>, Sums>,
 }
 
-/// What a batch changes.
+/// A batch's changes of the totals.
 #[derive(Debug, Default)]
 pub(crate) struct Deltas<'a> {
     counters: BTreeMap<CounterKey<&'a str>, i64>,

@@ -5,6 +5,7 @@ mod actors;
 mod chains;
 mod checks;
 mod claims;
+mod entities;
 mod entitlements;
 mod flags;
 mod journal;
@@ -32,7 +33,7 @@ use crate::tables::{JOURNAL, Table};
 /// How many problems are listed; the rest is counted.
 pub const PROBLEMS_MAX: usize = 100;
 
-/// What was verified, and what is wrong with it.
+/// The numbers of verified rows, and the problems found in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub journal_rows: u64,
@@ -45,7 +46,7 @@ pub struct Report {
     pub transactions: u64,
     pub postings: u64,
     pub claims: u64,
-    /// What is wrong: the first [`PROBLEMS_MAX`].
+    /// The first [`PROBLEMS_MAX`] problems.
     pub problems: Vec<Problem>,
     /// The number of all problems.
     pub problems_found: u64,
@@ -117,8 +118,8 @@ impl Report {
         self.problems_found == 0
     }
 
-    /// What ended a check is a problem too, where the file is damaged; the other checks follow. A server
-    /// that fails has failed for all of them.
+    /// Reports the error that ended a check as a problem, where a row is corrupt or the database is a file, which may
+    /// be damaged; the other checks follow. Other errors of a server are returned: they concern all checks.
     fn go_on(
         &mut self,
         reader: &Reader,

@@ -5,7 +5,7 @@ mod history;
 use domain::account::Person;
 use domain::account_email::AccountEmail;
 use domain::blocking_state::BlockingState;
-use domain::change::{AccountChange, Change, PaymentChange, TenantChange};
+use domain::change::Image as _;
 use domain::custom_field::CustomField;
 use domain::import::AuditKind;
 use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, TransactionType};
@@ -148,44 +148,19 @@ enum Image<'a> {
 
 impl<'a> Image<'a> {
     fn of(row: &'a HistoryRow) -> Self {
-        match &row.image {
-            Change::Account(AccountChange::Account(account)) => {
-                Self::Account(account, row.person.as_ref())
-            }
-            Change::Account(AccountChange::Tag(tag)) => Self::Tag(tag),
-            Change::Tenant(TenantChange::TagDefinition(it)) => Self::TagDefinition(it),
-            Change::Account(AccountChange::Email(it)) => Self::Email(it),
-            Change::Account(AccountChange::BlockingState(it)) => Self::BlockingState(it),
-            Change::Account(AccountChange::CustomField(field)) => Self::CustomField(field),
-            Change::Account(AccountChange::PaymentMethod(method)) => Self::PaymentMethod(method),
-            Change::Payment(PaymentChange::Payment(payment)) => Self::Payment(payment),
-            Change::Payment(PaymentChange::Transaction(transaction)) => {
-                Self::Transaction(transaction)
-            }
-            Change::Payment(PaymentChange::Attempt(attempt)) => Self::Attempt(attempt),
-            Change::Tenant(
-                TenantChange::Tenant(_) | TenantChange::Value(_) | TenantChange::PaymentRules(_),
-            )
-            | Change::Access(_)
-            | Change::Flag(_)
-            | Change::Customer(_)
-            | Change::Entitlement(_)
-            | Change::Claim(_)
-            | Change::Timer(_)
-            | Change::Account(
-                AccountChange::Person { .. }
-                | AccountChange::PersonErased { .. }
-                | AccountChange::AuditImported(_),
-            )
-            | Change::Payment(
-                PaymentChange::Velocity(_)
-                | PaymentChange::Dispute(_)
-                | PaymentChange::Posting(_)
-                | PaymentChange::Outstanding(_)
-                | PaymentChange::OutstandingClosed { .. },
-            )
-            | Change::ReplySettled { .. } => unreachable!("these have no history"),
-        }
+        let change = &row.image;
+        let account = Account::of(change).map(|it| Self::Account(it, row.person.as_ref()));
+        account
+            .or_else(|| Tag::of(change).map(Self::Tag))
+            .or_else(|| TagDefinition::of(change).map(Self::TagDefinition))
+            .or_else(|| AccountEmail::of(change).map(Self::Email))
+            .or_else(|| BlockingState::of(change).map(Self::BlockingState))
+            .or_else(|| CustomField::of(change).map(Self::CustomField))
+            .or_else(|| PaymentMethod::of(change).map(Self::PaymentMethod))
+            .or_else(|| Payment::of(change).map(Self::Payment))
+            .or_else(|| Transaction::of(change).map(Self::Transaction))
+            .or_else(|| PaymentAttempt::of(change).map(Self::Attempt))
+            .expect("Kill Bill shows no history of other entities")
     }
 
     /// Kill Bill's object type, and the id.

@@ -7,7 +7,7 @@ use super::normalised::normalised;
 const FORBIDDEN: &[&str] =
     &["ccnumber", "cardnumber", "pan", "cid", "track1", "track2", "trackdata", "pin", "pinblock"];
 
-/// What a card's security code is called, by scheme and by gateway.
+/// The names of a card's security code, by scheme and by gateway.
 const CODES: &[&str] = &[
     "csc", "cvc", "cvc1", "cvc2", "cvd", "cvd2", "cvn", "cvn2", "cvv", "cvv1", "cvv2", "icvv",
     "cav2",
@@ -21,7 +21,7 @@ const CODES_IN_WORDS: &[[&str; 2]] = &[
     ["card", "verification"],
 ];
 
-/// What is a code's name only after a word for a card, as Authorize.net's `cardCode`.
+/// Names of a code only after a word for a card, as Authorize.net's `cardCode`.
 const CODES_OF_CARDS: &[&str] = &["code", "verificationcode"];
 
 /// Words for a card that a name begins with.
@@ -62,7 +62,7 @@ pub fn holds_security_code(name: &str, value: &str) -> bool {
     is_code(name, value, CodeValue::Digits)
 }
 
-/// What is taken for a code under a code's name.
+/// The values that are taken for a code under a code's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CodeValue {
     Any,
@@ -88,7 +88,7 @@ fn is_code_word(word: &str) -> bool {
         || of_card(word).is_some_and(|rest| is_name(rest) || CODES_OF_CARDS.contains(&rest))
 }
 
-/// What follows on the word for a card that a name begins with.
+/// The rest of a name after the word for a card that it begins with; `None` where either is missing.
 fn of_card(name: &str) -> Option<&str> {
     CARD.iter().find_map(|card| name.strip_prefix(card)).filter(|rest| !rest.is_empty())
 }

@@ -249,7 +249,7 @@ fn read_import(it: &ImportAccount, tenant: TenantNo, read: &mut impl FnMut(Read)
     it.belongings.definitions().for_each(|id| read(Read::TagDefinition(tenant, id)));
 }
 
-/// What an account that is made may look at.
+/// Reads the rows that the creation of an account may look at.
 pub(super) fn read_new_account(it: &CreateAccount, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     if let Some(key) = &it.external_key {
         read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Account, key)));
@@ -260,7 +260,7 @@ pub(super) fn read_new_account(it: &CreateAccount, tenant: TenantNo, read: &mut 
     it.parent_account_id.into_iter().for_each(|id| read(Read::Account(tenant, id)));
 }
 
-/// What is erased with a person, besides what has no keys of its own.
+/// Reads the rows that are erased with a person, except those that have no keys of their own.
 pub(super) fn read_person(account: AccountId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     read(Read::Account(tenant, account));
     read(Read::Entitlements(tenant, account));

@@ -78,7 +78,7 @@ impl CustomerCommand {
     /// twice, and nothing is to be done again. A session would otherwise be what it was at first.
     #[must_use]
     pub fn has_made(&self, request: RequestId, tenant: TenantNo, state: &State) -> bool {
-        let file = self.customer().and_then(|it| state.customers.get(&(tenant, it.id))?.as_ref());
+        let file = self.customer().and_then(|it| state.customer.customers.find(&(tenant, it.id)));
         match self {
             Self::Register(it) => {
                 let claim = state.claims.get(&email_claim(tenant, &it.profile.email_key)).copied();
@@ -87,7 +87,7 @@ impl CustomerCommand {
                 claim.flatten().is_some_and(|claim| claim.owner == own.uuid())
             }
             Self::QueueRegistration(it) => {
-                state.operations.get(&(tenant, it.operation)).is_some_and(Option::is_some)
+                state.customer.operations.find(&(tenant, it.operation)).is_some()
             }
             Self::OpenSession(_) => {
                 file.is_some_and(|it| it.sessions.iter().any(|own| own.id == request.entity(0)))

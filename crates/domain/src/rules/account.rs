@@ -182,7 +182,7 @@ fn refuse_fixed_fields(before: &Account, it: &UpdateAccount) -> Result<(), Rejec
     Ok(())
 }
 
-/// What is known, with what is new in its place.
+/// The known personal data, with the new values in place of the old ones; a field that is `None` in `new` stays.
 pub(crate) fn merge(known: Person, new: &Person) -> Person {
     let pick = |new: &Option<String>, old: Option<String>| new.clone().or(old);
     Person {

@@ -63,7 +63,7 @@ mod tests {
     use crate::testing::Rows;
     use crate::{AccountId, Command};
 
-    /// What is changed, or the refusal.
+    /// Compares the changed addresses, or the refusal.
     fn check(rows: &mut Rows, command: AccountCommand, expected: Expect) {
         let shown = match rows.run(Command::Account(command)) {
             Ok(executed) => {

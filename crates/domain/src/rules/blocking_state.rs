@@ -9,14 +9,12 @@ use crate::blocking_state::{
 use crate::change::AccountChange;
 use crate::context::Context;
 use crate::reply::Outcome;
+use crate::rows::PartsOf;
 use crate::rules::{attempt, entitlement, usage};
 use crate::state::State;
-use crate::{
-    Accepted, AccountId, AccountRejection, BlockingStateId, Event, Rejection, Reply, Revision,
-    Timestamp,
-};
+use crate::{Accepted, AccountId, AccountRejection, Event, Rejection, Reply, Revision, Timestamp};
 
-type Known = BTreeMap<BlockingStateId, BlockingState>;
+type Known = PartsOf<BlockingState>;
 
 pub(crate) fn close(state: &State, it: &CloseAccount, cx: &mut Context) -> Outcome {
     refuse_unknown(state, it.account, cx)?;
@@ -150,7 +148,7 @@ fn record(known: &Known, it: &AddBlockingState, place: Place<'_>, cx: &mut Conte
     }
 }
 
-/// What the states block together at a time: of each service the one that holds then.
+/// The combined blocks of the states at a time: of each service the state that holds then.
 fn blocked<'a>(states: impl Iterator<Item = &'a BlockingState>, at: Timestamp) -> Blocks {
     let mut holding: BTreeMap<&str, &BlockingState> = BTreeMap::new();
     for state in states.filter(|state| state.effective_at <= at) {
@@ -194,7 +192,7 @@ mod tests {
         letters.into_iter().filter(|(has, _)| *has).map(|(_, letter)| letter).collect()
     }
 
-    /// What is written and what happened, or the refusal.
+    /// Compares the states that are written and the events, or the refusal.
     fn check(rows: &mut Rows, command: AccountCommand, expected: Expect) {
         let shown = match rows.run(Command::Account(command)) {
             Ok(executed) => {
@@ -219,7 +217,7 @@ mod tests {
     }
 
     fn account_text(rows: &Rows) -> String {
-        rows.state.accounts.keys().next().map(|(_, id)| id.to_string()).unwrap_or_default()
+        rows.state.account.accounts.keys().next().map(|(_, id)| id.to_string()).unwrap_or_default()
     }
 
     #[test]

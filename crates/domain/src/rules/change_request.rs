@@ -158,7 +158,7 @@ pub(crate) fn apply(state: &State, it: &ApplyChange, cx: &mut Context) -> Outcom
     }
 }
 
-/// What is to be put for a change, or why nothing is.
+/// The definition to put for a change, or the reason why none is.
 fn fitting(change: &ChangeRequest, it: &ApplyChange) -> Result<NewDefinition, String> {
     if let Some(expected) = change.expected.filter(|expected| it.upon != Some(*expected)) {
         return Err(match it.upon {
@@ -177,7 +177,8 @@ fn fitting(change: &ChangeRequest, it: &ApplyChange) -> Result<NewDefinition, St
     }
 }
 
-/// What is put alone, and upon what is there, can be refused for one reason: there are too many.
+/// The reason of a refusal. One definition, put upon the version that is there, can be refused for one reason only:
+/// there are too many.
 fn why(refused: &Rejection) -> String {
     if let Rejection::InvalidParameter { reason, .. } = refused {
         return reason.clone();

@@ -48,7 +48,7 @@ pub(crate) fn update(state: &State, it: &UpdateCustomFields, cx: &mut Context) -
     let fields = state.custom_fields(cx.tenant, it.object);
     let mut values = BTreeMap::new();
     for new in &it.fields {
-        let known = fields.get(&new.id);
+        let known = fields.get(&(cx.tenant, new.id));
         let known = known.ok_or(AccountRejection::CustomFieldNotFound { id: new.id })?;
         if let Some(name) = new.name.clone().filter(|name| *name != known.name) {
             return Err(AccountRejection::CustomFieldNameIsFixed { id: new.id, name }.into());
@@ -71,14 +71,14 @@ pub(crate) fn remove(state: &State, it: &RemoveCustomFields, cx: &mut Context) -
     object::find(state, (it.account, it.object), cx)?;
     let is_meant = |id: &CustomFieldId| it.fields.is_empty() || it.fields.contains(id);
     let fields = state.custom_fields(cx.tenant, it.object);
-    for (id, known) in fields.iter().filter(|(id, _)| is_meant(id)) {
+    for known in fields.values().filter(|known| is_meant(&known.id)) {
         cx.change(AccountChange::CustomField(CustomField {
             active: false,
             updated_at: cx.now,
             revision: known.revision.next(cx.seq),
             ..known.clone()
         }));
-        cx.event(Event::CustomFieldRemoved { account: it.account, field: *id });
+        cx.event(Event::CustomFieldRemoved { account: it.account, field: known.id });
     }
     Ok(Accepted::now(Reply::Done))
 }
@@ -180,7 +180,7 @@ mod tests {
         field
     }
 
-    /// What was changed and how many events there were, or the refusal.
+    /// Compares the changed fields and the number of events, or the refusal.
     fn check(result: Result<Executed, Rejection>, expected: Expect) {
         let shown = match result {
             Ok(executed) => {

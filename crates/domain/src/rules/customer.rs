@@ -135,7 +135,7 @@ fn grant_offer(
     }
 }
 
-/// What an account says of a person with this name and address.
+/// The personal data of an account, with the name and the e-mail address of a profile.
 fn named(person: Person, profile: &Profile) -> Person {
     let length = profile.first_name.chars().count();
     Person {

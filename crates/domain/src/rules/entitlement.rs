@@ -1,4 +1,4 @@
-//! What an account may do: grants by hand, what ends by time, and how any change of it is written.
+//! Entitlements of accounts: grants by hand, grants that end by time, and the writing of every change.
 
 use crate::blocking_state::ClosedTo;
 use crate::change::{EntitlementChange, TimerChange};
@@ -22,7 +22,7 @@ const fn timer_of(account: AccountId) -> TimerKey {
     TimerKey { kind: TimerKind::Entitlements, object: account.uuid() }
 }
 
-/// What an account has, to be changed and [`put`].
+/// The entitlements of an account, to be changed and [`put`].
 pub(super) fn of_account(state: &State, account: AccountId, cx: &Context) -> Entitlements {
     let known = state.entitlements(cx.tenant, account).cloned();
     known.unwrap_or_else(|| Entitlements::none_of(cx.tenant, account, Revision::first(cx.seq)))

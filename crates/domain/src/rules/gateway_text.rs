@@ -1,4 +1,4 @@
-//! What is kept of a gateway's texts.
+//! Texts of gateways as they are stored: bounded, and without card numbers.
 
 use crate::card_data::{PAN_CHARS_MAX, mask_pans};
 use crate::payment::GATEWAY_TEXT_MAX;

@@ -1,4 +1,4 @@
-//! What is brought over from another system: accounts, and definitions of tags.
+//! Imports from another system: accounts, and definitions of tags.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,10 +1,10 @@
-//! What a payment method's gateway has still to do with it: it is attached before it is active, and detached once it was
-//! deleted. What is not answered is asked about, and never sent again blindly.
+//! Steps of payment methods at their gateways: a method is attached before it is active, and detached once it was
+//! deleted. A request without an answer is asked about, and never sent again blindly.
 
 use super::default_method;
 use super::gateway_text::gateway_text;
 use super::timer;
-use crate::change::{AccountChange, Change, TimerChange};
+use crate::change::{AccountChange, TimerChange};
 use crate::context::Context;
 use crate::payment::{GatewayOutcome, GatewayStatus, MethodAtGateway, NotSentCause, ReplyKey};
 use crate::payment_method::{
@@ -220,7 +220,7 @@ fn sent_until_now((method, step): (&PaymentMethod, Attaching), cx: &mut Context)
     }
 }
 
-/// What the gateway calls a method, unless its person was erased meanwhile: then it stays empty.
+/// The method with the gateway's name for it, unless its person was erased meanwhile: then the name stays empty.
 fn named_unless_erased(
     state: &State,
     method: &PaymentMethod,
@@ -267,9 +267,7 @@ fn refuse(
 
 fn settle_reply(key: Option<ReplyKey>, reply: &AccountReply, cx: &mut Context) {
     if let Some(key) = key {
-        let expires_at = cx.now.plus_us(cx.settings.reply_keep_us);
-        let reply = Reply::Account(reply.clone());
-        cx.change(Change::ReplySettled { key, reply, expires_at });
+        cx.settle_reply(key, Reply::Account(reply.clone()));
     }
 }
 

@@ -53,7 +53,7 @@ fn check_feature(it: &PutFeature) -> Result<(), Rejection> {
     }
 }
 
-/// What a limit counts may be renamed, and how may change.
+/// Whether a feature keeps its kind. The terms of a limit may change.
 fn is_same_kind(before: &FeatureKind, after: &FeatureKind) -> bool {
     match (before, after) {
         (FeatureKind::Limit(_), FeatureKind::Limit(_)) => true,

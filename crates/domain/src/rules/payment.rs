@@ -2,6 +2,7 @@
 
 mod action;
 mod amounts;
+mod answer;
 mod buy;
 mod cascade;
 mod combo;
@@ -11,15 +12,18 @@ mod dispute;
 mod follow_up;
 mod import;
 mod initiate;
+mod inquiry;
 mod late;
 mod outcome;
 mod retry;
 mod route;
 mod routing;
+mod schedule;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use action::expire as expire_action;
+pub(crate) use answer::{gateway_inquired, gateway_replied};
 pub(crate) use buy::{begin as begin_purchase, buy};
 pub(crate) use combo::initiate_combo;
 pub(crate) use complete::{complete, fix, resolve_pending};
@@ -31,5 +35,4 @@ pub(crate) use follow_up::{follow_up, reverse_chargeback};
 pub(crate) use import::import;
 pub(crate) use initiate::initiate;
 pub(crate) use late::{note_late_successes, refund_late};
-pub(crate) use outcome::{gateway_inquired, gateway_replied};
 pub(crate) use retry::{cancel_retries, retry};

@@ -252,7 +252,7 @@ mod tests {
         let mut rows = Rows::new();
         let account = rows.account();
         let (method, _) = add(&mut rows, account, ("remote", None, false)).unwrap();
-        rows.state.closed_accounts.insert((TENANT, account));
+        rows.state.account.closed.insert((TENANT, account));
         let refused = add(&mut rows, account, ("remote", None, false));
         let to = ClosedTo::PaymentMethod;
         assert_eq!(refused, Err(AccountRejection::Closed { account, to }.into()));

@@ -1,11 +1,11 @@
 //! Purchases follow their payments: in the commit that settles, returns or takes back a payment, what it is for is
 //! granted or taken back.
 
-use crate::change::{Change, EntitlementChange, TimerChange};
+use crate::change::{EntitlementChange, TimerChange};
 use crate::context::Context;
 use crate::entitlement::{Bought, Entitlements, Grant, GrantSource, LivePurchase, Term};
 use crate::offer::{Again, Revocation};
-use crate::payment::{Payment, TransactionStatus};
+use crate::payment::{Payment, Transaction, TransactionStatus};
 use crate::purchase::{Purchase, PurchaseStatus, Standing};
 use crate::rules::entitlement;
 use crate::state::State;
@@ -15,7 +15,7 @@ use crate::{Event, PaymentId, PurchaseId, Revision, Timestamp, TransactionId};
 /// Brings the purchases of the payments that a command changed to where these stand.
 pub(crate) fn follow(state: &State, cx: &mut Context) {
     let mut payments: Vec<Payment> = vec![];
-    for payment in cx.done.changes.iter().rev().filter_map(Change::payment_row) {
+    for payment in cx.written::<Payment>().rev() {
         let is_known = payments.iter().any(|it| it.id == payment.id);
         if !is_known && payment.purchase.is_some_and(|id| !is_written(id, cx)) {
             payments.push(payment.clone());
@@ -31,7 +31,7 @@ pub(crate) fn follow(state: &State, cx: &mut Context) {
 
 /// Whether the command has written a purchase already: it made it.
 fn is_written(id: PurchaseId, cx: &Context) -> bool {
-    cx.done.changes.iter().filter_map(Change::purchase).any(|it| it.id == id)
+    cx.newest::<Purchase>(&(cx.tenant, id)).is_some()
 }
 
 /// Brings a purchase, and what its account has, to where its payment stands. `before` is the status that its last
@@ -182,8 +182,9 @@ fn take_back(purchase: &Purchase, rule: Revocation, entitled: &mut Entitlements)
 /// Has a payment that has just succeeded and grants nothing refunded, where the offer says so.
 fn refund_unwanted(purchase: &Purchase, cx: &mut Context) {
     let succeeded = |payment: PaymentId| {
-        let changed = cx.done.changes.iter().filter_map(Change::transaction);
-        let mut own = changed.filter(|it| it.payment_id == payment && it.kind.is_initial());
+        let mut own = cx
+            .written::<Transaction>()
+            .filter(|it| it.payment_id == payment && it.kind.is_initial());
         own.find(|it| it.status == TransactionStatus::Success).map(|it| it.id)
     };
     let transaction: Option<TransactionId> = purchase.payment_id.and_then(succeeded);

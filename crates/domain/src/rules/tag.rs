@@ -286,7 +286,7 @@ mod tests {
         executed.done.events.iter().map(name).collect::<Vec<_>>().join(" ")
     }
 
-    /// What a command makes of an account with AUTO_PAY_OFF on it and a default payment method.
+    /// Compares the result of a command for an account with AUTO_PAY_OFF on it and a default payment method.
     fn check(command: impl FnOnce(AccountId) -> Command, expected: Expect) {
         let mut rows = Rows::new();
         let account = create(&mut rows, &[]);
@@ -464,8 +464,8 @@ mod tests {
         let account = create(&mut rows, &[]);
         let vip = define(&mut rows, "vip", &["ACCOUNT"]).unwrap();
         rows.run(add_own(account, vip)).unwrap();
-        let definition = rows.state.tag_definitions.get_mut(&(TENANT, vip)).unwrap();
-        definition.as_mut().unwrap().active = false;
+        let definition = rows.state.tenant.tag_definitions.find_mut(&(TENANT, vip)).unwrap();
+        definition.active = false;
         assert_eq!(shown(rows.run(remove_own(account, vip))), "-vip");
     }
 

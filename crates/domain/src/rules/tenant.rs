@@ -120,7 +120,8 @@ fn changed_rules(state: &State, it: &SetTenantValue, cx: &Context) -> Option<Pay
     (!is_same).then_some(rules)
 }
 
-/// What the caller has not seen is never overwritten: among it may be a secret that was shown once.
+/// Stores the webhook endpoints. A value that the caller has not seen is never overwritten: it may contain a secret
+/// that was shown once.
 pub(crate) fn set_webhook_endpoints(
     state: &State,
     it: &SetWebhookEndpoints,

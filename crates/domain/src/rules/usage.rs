@@ -1,4 +1,4 @@
-//! What accounts use of their limits: the check is in the commit of the count.
+//! Usage of accounts' limits: the check is in the commit of the count.
 
 use std::collections::BTreeMap;
 
@@ -159,7 +159,7 @@ fn end(ends: Ends, now: Timestamp) -> Result<Timestamp, Rejection> {
     Ok(Timestamp(seconds * Timestamp::SECOND_US))
 }
 
-/// What an account may use of a feature now.
+/// The limit of a feature that an account has now, with its terms.
 #[derive(Clone, Copy)]
 struct Allowance {
     limit: i64,
@@ -187,7 +187,7 @@ impl Allowance {
     }
 }
 
-/// What a command counts: rows as they were loaded, and as it changes them.
+/// The counts of a command: rows as they were loaded, and as it changes them.
 struct Counts<'a> {
     state: &'a State,
     tenant: TenantNo,
@@ -237,14 +237,15 @@ impl<'a> Counts<'a> {
         Ok(counted)
     }
 
-    /// What was answered to an event that was counted before, and is still known.
+    /// The answer to an event that was counted before, and is still known.
     fn first(&self, key: EventKey, cx: &Context) -> Option<&Counted> {
         let known = self.state.usage_event(cx.tenant, self.account, key);
         let known = known.filter(|it| it.counted_at.plus_us(KEPT_US) > cx.now);
         self.events.get(&key).or(known).map(|it| &it.counted)
     }
 
-    /// What the account may use of a feature.
+    /// The account's allowance of a feature. Refused where the feature does not exist, is no limit, or is not
+    /// granted.
     fn allowance(&mut self, feature: &str, cx: &Context) -> Result<Allowance, Rejection> {
         if let Some(known) = self.allowances.get(feature) {
             return Ok(*known);
@@ -269,7 +270,7 @@ impl<'a> Counts<'a> {
         Ok(allowance)
     }
 
-    /// What the account has of a feature's limit in all; `None`: nothing.
+    /// The account's limit of a feature, all its grants combined; `None` where it has none.
     fn limit(&self, feature: &str, cx: &Context) -> Option<i64> {
         let entitlements = self.state.entitlements(cx.tenant, self.account);
         let entitled = entitlements.and_then(|it| it.feature_at(feature, cx.now));

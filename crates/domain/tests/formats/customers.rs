@@ -189,7 +189,7 @@ fn commands_that_change_a_customer() {
     );
 }
 
-/// What a front wrote before preferences were compared still changes what it named.
+/// A command that a front wrote before preferences were compared still changes the fields that it names.
 #[test]
 fn changes_of_customers_that_do_not_say_what_they_read() {
     let old = r#"{"Customer":{"Update":{"customer":{"id":"00000000-0000-0000-0000-000000000001","account":"00000000-0000-0000-0000-000000000002"},"first_name":null,"last_name":null,"preferences":"{}","person":{"name":null,"first_name_length":null,"email":null,"address1":null,"address2":null,"postal_code":null,"company":null,"city":null,"state":null,"country":null,"locale":null,"phone":null,"notes":null},"is_active":null,"second_factor":null}}}"#;
@@ -338,7 +338,7 @@ fn images_of_customers() {
     assert_eq!(text(&full), text(&customer(CustomerStatus::Active)));
 }
 
-/// What is stored of a second factor, that of a build before proposals included.
+/// The stored form of a second factor, that of a build before proposals included.
 #[test]
 fn second_factors() {
     let factor = |proposed| SecondFactor {

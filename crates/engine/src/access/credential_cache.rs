@@ -32,7 +32,7 @@ pub(super) struct CredentialCache<T> {
 struct Entry<T> {
     at: Instant,
     generation: i64,
-    /// What the secret was verified against.
+    /// The stored secret that the credential was verified against.
     verified: Option<TakenSecret>,
     found: Found<T>,
     /// A refresh was started.
@@ -42,7 +42,7 @@ struct Entry<T> {
 /// Whose the credential is, or why it is refused.
 pub(super) type Found<T> = Result<Arc<T>, AccessError>;
 
-/// What is known and still fresh.
+/// A cache entry's result that is still fresh.
 pub(super) struct Fresh<T> {
     pub(super) found: Found<T>,
     /// It expires soon: the caller refreshes it. Set for one caller at a time.
@@ -137,7 +137,7 @@ mod tests {
     const PRINT: Print = [1; 32];
     const LIFE: Duration = Duration::from_secs(60);
 
-    /// What the cache says of a credential stored in generation 1, after each of these seconds.
+    /// The cache's results for a credential stored in generation 1, after each of these seconds.
     fn check(found: &Found<u8>, generation: i64, after_s: &[u64]) -> Vec<&'static str> {
         check_verified(None, found, generation, after_s)
     }

@@ -29,7 +29,7 @@ impl ClientAddress {
     /// The address is not known; all such requests count as one client's.
     pub const UNKNOWN: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
-    /// What one client has to itself: an IPv4 address, or an IPv6 network of 64 bits.
+    /// The network that one client has to itself: an IPv4 address, or an IPv6 network of 64 bits.
     #[must_use]
     pub const fn network(self) -> IpAddr {
         match self.0 {
@@ -59,7 +59,7 @@ impl LoginAttempt {
         Self { name, network: from.network() }
     }
 
-    /// What it is counted by, each with its limit.
+    /// The keys that it is counted by, each with its limit.
     const fn counted_by(&self) -> [(By, u32); 2] {
         [((self.network, Some(self.name)), OF_NAME_MAX), ((self.network, None), OF_NETWORK_MAX)]
     }

@@ -72,7 +72,7 @@ impl Window {
         self.sum += counts;
     }
 
-    /// What is left of it.
+    /// The counts of the calls that are in the window at `now`.
     pub(super) fn counts(&mut self, now: Instant) -> Counts {
         self.expire(now);
         self.sum

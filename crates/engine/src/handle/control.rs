@@ -26,7 +26,7 @@ pub(super) enum Controlled {
     Answered(Answer),
 }
 
-/// What a command says of its call, and what control programs may change of it.
+/// The properties of a command's call, and those that control programs may change.
 struct Call<'c> {
     operation: TransactionType,
     of: Payer,
@@ -52,7 +52,7 @@ enum Payer {
     OfPayment(PaymentId),
 }
 
-/// What is known of a call before its programs are asked.
+/// The account, currency and amount of a call before its programs are asked.
 struct Known {
     account: Option<AccountId>,
     currency: Currency,

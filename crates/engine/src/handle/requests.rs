@@ -1,5 +1,5 @@
-//! What gateways are asked beside the calls of the outbox: pages for customers, their methods, configurations,
-//! decisions about calls, and what notifications say.
+//! Requests to gateways beside the calls of the outbox: pages for customers, their methods, configurations, decisions
+//! about calls, and the content of notifications.
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::breaker::CallEnd;
 use crate::ports::{Form, FormRequest, RequestRefused};
 use crate::{Engine, Reason, Unavailable};
 
-/// What a gateway answered, if it did.
+/// A gateway's answer, or the refusal of the request.
 pub type Asked<T> = Result<T, RequestRefused>;
 
 impl Engine {

@@ -21,7 +21,8 @@ impl Engine {
         }
     }
 
-    /// What a front says is checked: the row has to be one of the tenant in this partition.
+    /// Queues the deliveries. The message of a front is checked: the row has to be one of the tenant in this
+    /// partition.
     async fn queue_deliveries(&self, resend: Resend) -> Result<(), Unavailable> {
         let Resend { tenant, seq, ordinal, endpoints } = resend;
         let row = self.read(move |queries| queries.journal_row(seq)).await?;

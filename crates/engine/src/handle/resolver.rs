@@ -261,7 +261,7 @@ pub(crate) async fn inquire(
     Ok(is_definite)
 }
 
-/// What a gateway answered to an inquiry.
+/// A gateway's answer to an inquiry.
 pub(crate) struct InquiryAnswer {
     pub(crate) tenant: TenantNo,
     pub(crate) inquired: GatewayInquired,

@@ -236,7 +236,7 @@ async fn late_refund(engine: &Engine, timer: &Timer) -> Result<Option<Command>, 
     Ok(Some(Command::Payment(PaymentCommand::RefundLateSuccess(refund))))
 }
 
-/// What the command of a dispute's timer names.
+/// The dispute that the command of a dispute's timer names; `None` where there is no such dispute.
 async fn of_dispute(engine: &Engine, timer: &Timer) -> Result<Option<DisputeTimer>, Unavailable> {
     let (tenant, id) = (timer.tenant, DisputeId::new(timer.key.object));
     let found = engine.read(move |queries| queries.dispute(tenant, id)).await?;

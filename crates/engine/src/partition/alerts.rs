@@ -1,4 +1,4 @@
-//! What an operator has to look at, of what was committed: logged and counted.
+//! Alerts for operators about committed events: each is logged and counted.
 
 use domain::payment::TransactionStatus;
 use domain::{Event, Request};

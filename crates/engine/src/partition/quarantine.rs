@@ -55,7 +55,7 @@ impl Quarantine {
         }
     }
 
-    /// What the next commit has to write.
+    /// The quarantined accounts that the next commit has to write.
     pub(super) fn to_write(&self) -> impl Iterator<Item = Bookkeeping> {
         self.unwritten.iter().cloned().map(Bookkeeping::Quarantined)
     }

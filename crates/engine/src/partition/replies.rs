@@ -64,11 +64,11 @@ impl Run<'_> {
     /// Makes replies that a command settled known to the commands after it in the batch.
     pub(super) fn settle_replies(&mut self, changes: &[Change]) {
         for change in changes {
-            if let Change::ReplySettled { key, reply, expires_at } = change
-                && let Some(stored) = self.loaded.replies.get_mut(key)
+            if let Some(settled) = change.settled_reply()
+                && let Some(stored) = self.loaded.replies.get_mut(&settled.key)
             {
-                stored.answer = Some(Ok(reply.clone()));
-                stored.expires_at = *expires_at;
+                stored.answer = Some(Ok(settled.reply.clone()));
+                stored.expires_at = settled.expires_at;
             }
         }
     }

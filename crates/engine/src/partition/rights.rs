@@ -1,39 +1,37 @@
-//! What a change of rights or secrets is about, for the log.
+//! The object that a change of rights or secrets is about, for the log.
 
+use domain::access::{Role, User};
 use domain::card_data::contains_pan;
-use domain::change::{AccessChange, Change, FlagChange, TenantChange};
-use domain::tenant::is_reserved_key;
+use domain::change::{Change, Image};
+use domain::entity::Entity;
+use domain::environment::Secret;
+use domain::payment_rules::PaymentRules;
+use domain::tag::TagDefinition;
+use domain::tenant::{Tenant, TenantValue, is_reserved_key};
 
 /// The object that a change of rights or secrets is about, with its name or id; `None` of other changes. A name
 /// that a client chose for its own values is not logged.
 pub(super) fn object_of(change: &Change) -> Option<String> {
-    let object = match change {
-        Change::Access(AccessChange::User(it)) => format!("user {}", named(&it.username)),
-        Change::Access(AccessChange::Role(it)) => format!("role {}", named(&it.name)),
-        Change::Tenant(TenantChange::Tenant(it)) => format!("tenant {}", it.id),
-        Change::Tenant(TenantChange::Value(it)) if is_reserved_key(&it.key) => {
-            format!("value {}", named(&it.key))
-        }
-        Change::Tenant(TenantChange::Value(it)) => format!("value {}", it.id),
-        Change::Tenant(TenantChange::TagDefinition(it)) => format!("tag definition {}", it.id),
-        Change::Tenant(TenantChange::PaymentRules(it)) => {
-            format!("payment rules of {}", it.tenant.0)
-        }
-        Change::Flag(FlagChange::Secret(it)) => {
-            format!("secret {} of environment {}", it.id, it.environment)
-        }
-        Change::Flag(
-            FlagChange::Environment(_) | FlagChange::Definition(_) | FlagChange::ChangeRequest(_),
-        )
-        | Change::Account(_)
-        | Change::Customer(_)
-        | Change::Payment(_)
-        | Change::Entitlement(_)
-        | Change::Claim(_)
-        | Change::Timer(_)
-        | Change::ReplySettled { .. } => return None,
-    };
-    Some(object)
+    if let Some(it) = User::of(change) {
+        return Some(format!("user {}", named(&it.username)));
+    }
+    if let Some(it) = Role::of(change) {
+        return Some(format!("role {}", named(&it.name)));
+    }
+    if let Some(it) = Tenant::of(change) {
+        return Some(format!("tenant {}", it.id));
+    }
+    if let Some(it) = TenantValue::of(change) {
+        return Some(match is_reserved_key(&it.key) {
+            true => format!("value {}", named(&it.key)),
+            false => format!("value {}", it.id),
+        });
+    }
+    if let Some(it) = Secret::of(change) {
+        return Some(format!("secret {} of environment {}", it.id, it.environment));
+    }
+    let of_tenant = TagDefinition::of(change).map(Entity::name);
+    of_tenant.or_else(|| PaymentRules::of(change).map(Entity::name))
 }
 
 /// A name, unless it is a card number in the wrong place.

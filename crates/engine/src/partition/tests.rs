@@ -1,5 +1,6 @@
-//! What a partition does with batches that its store refuses, and how they are split.
+//! Tests of a partition with batches that its store refuses, and of how they are split.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use domain::account::{CreateAccount, ReleaseAccount, UpdateAccount};
@@ -39,7 +40,7 @@ struct MemoryStore {
     is_full: bool,
     queue_offset: Option<i64>,
     quarantined: BTreeSet<(TenantNo, AccountId)>,
-    /// What the next commits fail with, the last one first.
+    /// The errors of the next commits, the last commit's first.
     failures: Vec<StoreError>,
 }
 
@@ -53,7 +54,7 @@ impl MemoryStore {
             }
             if let Change::Account(AccountChange::Account(it)) = change
                 && it.revision.previous.is_none()
-                && self.state.accounts.contains_key(&(it.tenant, it.id))
+                && self.state.account.accounts.find(&(it.tenant, it.id)).is_some()
             {
                 return Err(StoreError::Repeated(format!("account {}", it.id)));
             }
@@ -81,12 +82,12 @@ impl Store for MemoryStore {
         for read in reads {
             if let Read::Account(tenant, id) = read {
                 let key = (*tenant, *id);
-                let account = self.state.accounts.get(&key).cloned().flatten();
-                let person = self.state.people.get(&key);
+                let account = self.state.account.accounts.find(&key).cloned();
+                let person = self.state.account.people.get(&key);
                 if person.is_some_and(|it| it.name.as_deref() == Some("Corrupt")) {
                     return Err(StoreError::Corrupt { table: "account", reason: String::new() });
                 }
-                state.accounts.insert(key, account);
+                state.account.accounts.set(key, account);
             }
             if let Read::Claim(key) = read {
                 let claim = self.state.claims.get(key).cloned().flatten();
@@ -281,7 +282,7 @@ fn a_release_that_is_not_committed_releases_nothing() {
     assert!(scene.partition.store().quarantined.is_empty());
 }
 
-/// What is found out is written before the release of it, in whichever batches the two are.
+/// An account's quarantine is written before its release, in whichever batches the two are.
 #[test]
 fn a_released_account_is_in_service_in_the_database_too() {
     for failure in [StoreError::Database(String::new()), StoreError::DiskFull] {

@@ -1,4 +1,4 @@
-//! What a control program is asked before a call about a payment goes on, and what it may answer.
+//! The request to a control program before a call about a payment goes on, and its decision.
 
 use domain::payment::TransactionType;
 use domain::{AccountId, AmountMinor, Currency, PaymentId, PaymentMethodId, Properties, TenantNo};
@@ -26,7 +26,7 @@ pub struct ControlRequest {
     pub properties: Properties,
 }
 
-/// What a control program decides: untrusted.
+/// The decision of a control program: untrusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlDecision {
     GoesOn {

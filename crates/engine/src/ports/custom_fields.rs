@@ -46,7 +46,7 @@ pub trait CustomFieldQueries: Send + Sync {
     ) -> Result<Paged<CustomField>, StoreError>;
 }
 
-/// What [`CustomFieldQueries::custom_fields_named`] looks for.
+/// The condition of a search by [`CustomFieldQueries::custom_fields_named`].
 #[derive(Clone, Debug)]
 pub enum FieldSearch {
     /// The fields of a name on objects of a kind; of a value, where one is given.

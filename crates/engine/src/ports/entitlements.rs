@@ -11,7 +11,7 @@ use domain::{AccountId, PaymentId, PurchaseId, Revision, Seq, TenantNo};
 
 use super::{Page, StoreError};
 
-/// What a purchase is known by.
+/// The key by which a purchase is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BoughtBy {
     /// Its payment, which may be none of a purchase.
@@ -20,12 +20,12 @@ pub enum BoughtBy {
     Purchase(PurchaseId),
 }
 
-/// What there is of a purchase that was begun.
+/// The rows of a purchase that was begun.
 #[derive(Clone, Debug)]
 pub struct Bought {
     pub payment: Option<PaymentFile>,
     pub purchase: Option<Purchase>,
-    /// What the account is entitled to; `None` where nothing ever was granted to it.
+    /// The account's entitlements; `None` where nothing was ever granted to it.
     pub entitlements: Option<Entitlements>,
 }
 
@@ -89,7 +89,7 @@ pub trait EntitlementQueries: Send + Sync {
         page: Page,
     ) -> Result<Vec<Purchase>, StoreError>;
 
-    /// What was granted to an account; `None` where nothing ever was.
+    /// The entitlements of an account; `None` where nothing was ever granted to it.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -118,7 +118,7 @@ pub trait EntitlementQueries: Send + Sync {
         page: Page,
     ) -> Result<Vec<String>, StoreError>;
 
-    /// What the account of a user of feature flags is entitled to; `None` where it belongs to none.
+    /// The entitlements of the account of a user of feature flags; `None` where the user belongs to no account.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -133,7 +133,7 @@ pub trait EntitlementQueries: Send + Sync {
         Ok(Some(known.unwrap_or_else(none)))
     }
 
-    /// What there is of purchases that were begun, in their order.
+    /// The rows of purchases that were begun, in the order of `asked`.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -142,7 +142,7 @@ pub trait EntitlementQueries: Send + Sync {
         asked: &[(TenantNo, AccountId, BoughtBy)],
     ) -> Result<Vec<Arc<Bought>>, StoreError>;
 
-    /// What accounts of a tenant are entitled to, in the order of their ids, behind one; at most `limit`.
+    /// The entitlements of a tenant's accounts, in the order of the accounts' ids, behind `after`; at most `limit`.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -160,8 +160,8 @@ pub trait EntitlementQueries: Send + Sync {
     /// [`StoreError`]
     fn user_keys(&self, tenant: TenantNo, account: AccountId) -> Result<Vec<String>, StoreError>;
 
-    /// What accounts of the partition of a journal row are entitled to that changed after it, in the order of their
-    /// last changes; at most `limit`. A command changes one account at most.
+    /// The entitlements that changed after a journal row, of accounts of its partition, in the order of their last
+    /// changes; at most `limit`. A command changes one account at most.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -177,7 +177,7 @@ pub trait EntitlementAudience: Send + Sync {
     /// From now on every change is published.
     fn follows(&self);
 
-    /// What accounts are entitled to has changed, and is this.
+    /// The entitlements of accounts have changed, and are these now.
     fn changed(&self, entitlements: &[Entitlements]);
 
     /// Accounts used something of their limits, or reserved it.

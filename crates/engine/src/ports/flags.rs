@@ -74,6 +74,6 @@ pub struct EnvironmentFile {
     pub environment: Environment,
     /// Its secrets, those that ended too.
     pub secrets: Vec<Secret>,
-    /// What is defined there, in the order of the versions.
+    /// Its definitions, in the order of the versions.
     pub definitions: Vec<Definition>,
 }

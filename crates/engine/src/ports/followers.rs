@@ -104,7 +104,7 @@ pub struct DeliveryId {
 /// The endpoint that a tenant's callback of Kill Bill's counts as.
 pub const CALLBACK: WebhookEndpointId = WebhookEndpointId::new(Uuid::nil());
 
-/// What a registration of that callback counts as, where it matters whether it receives: the next one is not switched off
+/// The id of a registration of that callback, where it matters whether it receives: the next one is not switched off
 /// for the one before. `registered` is the journal row. No endpoint has such an id.
 #[must_use]
 pub fn callback_of(registered: Seq) -> WebhookEndpointId {

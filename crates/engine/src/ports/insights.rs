@@ -7,7 +7,7 @@ use crate::insights::{FlagCount, Hours, MetricCount};
 
 /// Reads of flag insights.
 pub trait InsightQueries: Send + Sync {
-    /// What was counted of a flag in an environment, in the order of the hours.
+    /// The counts of a flag in an environment, in the order of the hours.
     ///
     /// # Errors
     /// [`StoreError`], here and below.
@@ -18,7 +18,7 @@ pub trait InsightQueries: Send + Sync {
         hours: Hours,
         page: Page,
     ) -> Result<Vec<FlagCount>, StoreError>;
-    /// What was measured by a name in an environment, in the order of the hours.
+    /// The counts of a metric event in an environment, in the order of the hours.
     fn metric_insights(
         &self,
         place: (TenantNo, EnvironmentId),

@@ -16,15 +16,15 @@ pub trait LedgerQueries: Send + Sync {
         filter: &LedgerFilter,
         page: Page,
     ) -> Result<Vec<LedgerEntry>, StoreError>;
-    /// What each account of the chart adds up to, per currency; `Customer` as one sum.
+    /// The totals of each account of the chart, per currency; `Customer` as one sum.
     fn trial_balance(&self, no: TenantNo) -> Result<Vec<LedgerTotal>, StoreError>;
-    /// What customer ledger accounts add up to, per currency; `None` for each account that is not
+    /// The totals of customer ledger accounts, per currency; `None` for each account that is not
     /// there. In the order asked for.
     fn balances(
         &self,
         accounts: &[(TenantNo, AccountId)],
     ) -> Result<Vec<Option<Vec<LedgerTotal>>>, StoreError>;
-    /// What one billing account's customer ledger account adds up to, per currency.
+    /// The totals of one billing account's customer ledger account, per currency.
     fn customer_totals(
         &self,
         no: TenantNo,
@@ -53,7 +53,7 @@ pub struct LedgerEntry {
     pub posting: domain::ledger::Posting,
 }
 
-/// What an account of the chart adds up to in one currency.
+/// The totals of an account of the chart in one currency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerTotal {
     pub account: domain::ledger::LedgerAccount,

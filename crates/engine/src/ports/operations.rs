@@ -37,7 +37,7 @@ pub trait OperationQueries: Send + Sync {
     fn has_over(&self, over: Over) -> Result<bool, StoreError>;
 }
 
-/// What waits to be done for customers, and by operators.
+/// The work that waits to be done for customers, and by operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
     /// Mails to be sent; no more than [`Backlog::COUNTED_MAX`] are counted.

@@ -26,7 +26,7 @@ pub trait TenantQueries: Send + Sync {
     fn tenant_count(&self) -> Result<i64, StoreError>;
     /// A tenant's stored value.
     fn tenant_value(&self, no: TenantNo, key: &str) -> Result<Option<TenantValue>, StoreError>;
-    /// What a tenant has stored under keys that begin with `prefix`, by key, at most so many. For `Engine::scan`.
+    /// A tenant's stored values under keys that begin with `prefix`, by key, at most `limit`. For `Engine::scan`.
     fn tenant_values(
         &self,
         no: TenantNo,

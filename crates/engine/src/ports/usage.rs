@@ -8,22 +8,22 @@ use domain::{AccountId, ReservationId, Seq, TenantNo};
 
 use super::{Page, StoreError};
 
-/// What there is to say whether an account may use a feature.
+/// The data that decides whether an account may use a feature.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// Whether there is such a feature.
     pub is_feature: bool,
     /// The account's time zone; `None` where there is no such account.
     pub zone: Option<String>,
-    /// What was granted to the account; `None` where nothing ever was.
+    /// The account's entitlements; `None` where nothing was ever granted to it.
     pub entitlements: Option<Entitlements>,
-    /// What it used of the feature in its newest periods.
+    /// The account's usage of the feature in its newest periods.
     pub usage: Vec<Usage>,
 }
 
 /// Reads about what accounts used.
 pub trait UsageQueries: Send + Sync {
-    /// What an account used of features in their newest periods: of each feature as many as
+    /// An account's usage of features in their newest periods: of each feature as many as
     /// [`PERIODS_MAX`](domain::usage::PERIODS_MAX).
     ///
     /// # Errors
@@ -35,13 +35,13 @@ pub trait UsageQueries: Send + Sync {
         features: &[&str],
     ) -> Result<Vec<Usage>, StoreError>;
 
-    /// What there is to say whether accounts may use features, in their order.
+    /// The data that decides whether accounts may use features, in the order of `asked`.
     fn checked(
         &self,
         asked: &[(TenantNo, AccountId, String)],
     ) -> Result<Vec<Arc<Checked>>, StoreError>;
 
-    /// What an account used of a feature, the newest period first.
+    /// An account's usage of a feature, the newest period first.
     fn usage(
         &self,
         tenant: TenantNo,

@@ -26,7 +26,7 @@ pub enum Wish {
     /// Verifies an address.
     Verify {
         who: Who,
-        /// What was mailed there.
+        /// The token that was mailed there, or a wrong one.
         token: Uid,
     },
     /// A new token by mail.
@@ -38,7 +38,7 @@ pub enum Wish {
     /// A new password.
     NewPassword {
         who: Who,
-        /// What allows it.
+        /// The proof that allows it.
         proof: Proof,
     },
     Login {
@@ -74,7 +74,7 @@ pub enum Wish {
     },
     /// To sign up later: the request names what is kept.
     Queue,
-    /// What was kept cannot be made.
+    /// A queued registration cannot be made.
     Fail { operation: Uid },
     /// Tags on an account, or off it.
     Tag {
@@ -88,7 +88,7 @@ pub enum Wish {
     Fields { account: Uid, payment: Option<Uid>, change: FieldChange },
 }
 
-/// What is done to custom fields.
+/// A change of custom fields.
 #[derive(Clone, Debug)]
 pub enum FieldChange {
     /// Names and values.
@@ -111,20 +111,20 @@ pub struct Join {
     pub tell: bool,
     /// Whether the address needs no verification.
     pub given: bool,
-    /// What was kept and is made by this.
+    /// The queued registration that this request makes.
     pub operation: Option<Uid>,
 }
 
-/// What allows another password.
+/// The proof that allows another password.
 #[derive(Clone, Copy, Debug)]
 pub enum Proof {
-    /// What was mailed.
+    /// The token that was mailed, or a wrong one.
     Token(Uid),
     /// The password before.
     Version(i64),
 }
 
-/// What is said.
+/// The reply to a request about a customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// They signed up.
@@ -144,7 +144,7 @@ pub enum Word {
     Queued(Uid),
 }
 
-/// What a mail is about.
+/// The kind of a mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Letter {
     Welcome,

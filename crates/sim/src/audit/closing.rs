@@ -224,7 +224,7 @@ fn is_excess(it: &Posting) -> bool {
     [it.debit, it.credit].contains(&LedgerAccount::DisputeExcess)
 }
 
-/// What disputes took beyond their payments is what was posted of that.
+/// Checks that the posted excess is what disputes took beyond their payments, less what they gave back.
 fn excess(books: &Books, model: &Model) -> Result<(), Wrong> {
     let posted = books.entries.iter().map(|(_, it)| &it.posting).filter(|it| is_excess(it));
     let sign = |it: &Posting| if it.debit == LedgerAccount::DisputeExcess { 1 } else { -1 };
@@ -282,8 +282,8 @@ fn is_contradicted(model: &Model, file: &PaymentFile) -> bool {
     model.payment(tenant, id).is_some_and(|payment| payment.contradicted)
 }
 
-/// What clients received as successful is stored; a success stays one unless somebody with a say
-/// in it took it back.
+/// Checks that every success that a client received is stored; a successful transaction stays one
+/// unless its gateway or an operator took it back.
 fn acknowledged((books, model): (&Books, &Model), ledgers: &Ledgers) -> Result<(), Wrong> {
     let accounts = books.accounts.iter().map(|(it, _)| (it.tenant, it.id.uuid().as_u128()));
     let methods = books.methods.iter().map(|it| (it.tenant, it.id.uuid().as_u128()));

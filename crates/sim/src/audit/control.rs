@@ -70,7 +70,7 @@ fn attempts(books: &Books, model: &Model) -> Result<(), Wrong> {
     same("attempts are what the model says", &mut stored, &mut expected)
 }
 
-/// What is booked of each dispute, and nothing twice.
+/// Checks that the disputes, with the amounts booked of each, are those of the model, and none is there twice.
 fn disputes(books: &Books, model: &Model) -> Result<(), Wrong> {
     let mut stored: Vec<String> = books.disputes.iter().map(shown).collect();
     let cases = model.tenants.iter().flat_map(|(no, it)| it.disputes.values().map(|it| (*no, it)));
@@ -127,7 +127,7 @@ fn shown_case(no: u32, it: &Case) -> String {
     format!("{no} {:x} {:x} {status:?} {booked:?} {times:?}", it.id, it.payment)
 }
 
-/// What is not yet more than a question of the bank's has booked nothing.
+/// Checks that a dispute that is still a question of the bank's has booked nothing.
 fn warnings(books: &Books) -> Result<(), Wrong> {
     let is_moved = |it: &&Dispute| it.status.is_warning() && it.booked != DisputeBooked::default();
     match books.disputes.iter().find(is_moved) {

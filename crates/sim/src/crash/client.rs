@@ -257,7 +257,7 @@ impl Client {
         operation.combo = Some(Combo { account_key, method_key });
     }
 
-    /// What starts a payment, with the body that asks for it.
+    /// An operation that starts a payment, of one of these kinds, with the body of its request.
     fn start(&mut self, kinds: &[Kind], is_called: bool) -> (Operation, Value) {
         let kind = *self.random.pick(kinds);
         let amount = self.random.between(100, 50_000);
@@ -335,7 +335,7 @@ impl Client {
         if self.perform(&operation, request) == Ended::Worked { amount } else { 0 }
     }
 
-    /// What the simulated gateway is to do with a call, as the query of a request.
+    /// The behaviour of the simulated gateway for a call, as the query of a request.
     fn behaviour(&mut self, is_called: bool) -> String {
         let properties = self.properties(is_called);
         let pairs = properties.split('&').filter(|pair| !pair.is_empty());
@@ -343,7 +343,8 @@ impl Client {
         pairs.collect::<Vec<_>>().join("&")
     }
 
-    /// What the simulated gateway is to do with a call: mostly what it should.
+    /// The behaviour of the simulated gateway for a call, as `name=value` pairs; mostly the right one, and empty
+    /// where no gateway is called.
     fn properties(&mut self, is_called: bool) -> String {
         if !is_called {
             return String::new();
@@ -363,7 +364,7 @@ impl Client {
         }
     }
 
-    /// What the simulated gateway is to do with each call for a method that fails: some failures are known at
+    /// The behaviour of the simulated gateway for each call with a method that fails: some failures are known at
     /// once, some late, and some are never reported.
     fn failing(&mut self) -> String {
         // Longer than it takes until the next day, when a retry would be due.

@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// What a client makes of these bytes, from a server that closes the connection after them.
+    /// The response that a client reads from these bytes, from a server that closes the connection after them.
     fn answer(bytes: &'static [u8]) -> io::Result<Response> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

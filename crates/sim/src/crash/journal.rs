@@ -1,4 +1,4 @@
-//! What the clients remember: which keys they used, and every reply that they were given.
+//! The journal of the clients: the keys that they used, and every reply that they received.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::ask::Kind;
 
-/// What a reply says about an operation.
+/// The result of an operation, as a reply reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reported {
     /// It worked, or will.
@@ -32,7 +32,7 @@ pub struct Operation {
     pub minor: Option<i64>,
     /// Whether a gateway is called for it.
     pub is_called: bool,
-    /// What else it makes, where it is a combo payment.
+    /// The keys of the account and the payment method, where it is a combo payment.
     pub combo: Option<Combo>,
     /// Whether its failures are retried.
     pub is_retried: bool,
@@ -45,7 +45,7 @@ pub struct Combo {
     pub method_key: String,
 }
 
-/// What a client asked for when it bought an offer.
+/// A client's order of an offer.
 #[derive(Clone, Debug)]
 pub struct Order {
     pub account: String,
@@ -95,7 +95,7 @@ impl Meter {
     }
 }
 
-/// What was acknowledged of a meter.
+/// The acknowledged usage of a meter.
 #[derive(Clone, Debug, Default)]
 pub struct Used {
     /// The quantity of each event that was counted.
@@ -117,9 +117,9 @@ pub struct Inner {
     pub operations: BTreeMap<String, (Operation, Option<Reported>)>,
     /// How often the request of an operation may have reached the server, by transaction key.
     pub sent: BTreeMap<String, usize>,
-    /// What was bought, by the order's key.
+    /// The orders, by their keys.
     pub orders: BTreeMap<String, Order>,
-    /// What was used.
+    /// The acknowledged usage of each meter.
     pub meters: BTreeMap<Meter, Used>,
     /// Levels that were shown above their limits.
     pub passed: Vec<String>,

@@ -1,4 +1,4 @@
-//! What the clients' tenant sells, and the accounts whose limit all clients use at once.
+//! The offers of the clients' tenant, and the accounts whose limit all clients use at once.
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ const SHARED: usize = 4;
 /// The calls that one of them may make in a day.
 const SHARED_LIMIT: i64 = 150;
 
-/// What becomes of the grants where as much as the price went back.
+/// When the grants of a purchase end after as much as its price went back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
     AtOnce,
@@ -42,7 +42,7 @@ pub struct Offer {
     pub on_refund: Back,
 }
 
-/// What a free offer gives for ever, and a refund takes back at once.
+/// A free offer of `pro` for ever, which a refund takes back at once; the other offers are based on it.
 const PLAIN: Offer = Offer {
     key: "",
     price: None,
@@ -56,7 +56,7 @@ const PLAIN: Offer = Offer {
 /// The free offer of a limit.
 pub const PACK: Offer = Offer { key: "pack", gives: &[(CREDITS, Some(40))], ..PLAIN };
 
-/// What is sold.
+/// The offers that the tenant sells.
 pub const OFFERS: [Offer; 6] = [
     Offer { key: "trial", days: Some(20), once: true, ..PLAIN },
     PACK,

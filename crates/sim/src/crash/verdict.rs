@@ -29,7 +29,7 @@ const FINAL_WITHIN: Duration = Duration::from_secs(60);
 /// How often a payment that is open is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What was compared, and what is wrong.
+/// The counts of what was compared, and the problems that were found.
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// How many payments were read.
@@ -89,7 +89,7 @@ impl Verdict {
         self.lists().iter().all(|(_, list)| list.is_empty())
     }
 
-    /// What was found, by what it is.
+    /// The problems that were found, by kind, each kind with its title.
     #[must_use]
     pub const fn lists(&self) -> [(&'static str, &Vec<String>); 14] {
         [
@@ -334,7 +334,7 @@ mod tests {
         std::env::temp_dir().join(format!("faregate-verdict-{}-{name}", std::process::id()))
     }
 
-    /// What is found where a client received this about a purchase of 10.00 and the store holds
+    /// The verdict where a client received this about a purchase of 10.00 and the store holds
     /// transactions of its key with these statuses and amounts.
     fn found(name: &str, reported: Option<Reported>, statuses: &[(&str, f64)]) -> Verdict {
         let path = scratch(name);

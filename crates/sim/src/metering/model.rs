@@ -1,4 +1,4 @@
-//! What is used and reserved, added up anew each time: written without the rules.
+//! The expected usage and reservations, added up anew each time and without the rules' code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::random::Random;
 const SECOND: i64 = 1_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
-/// What has to be answered.
+/// The answer to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Done,
@@ -89,7 +89,7 @@ impl Model {
         own.for_each(|it| it.is_open = false);
     }
 
-    /// What the account may use in all; `None`: nothing.
+    /// The sum of the account's current grants of the feature; `None` where it has none.
     fn limit(&self, (account, feature): Of<'_>, now: i64) -> Option<i64> {
         let own = self.grants.iter().filter(|it| it.account == account && it.feature == feature);
         let values: Vec<i64> =
@@ -110,7 +110,8 @@ impl Model {
         }
     }
 
-    /// What is used and reserved in the period of a time.
+    /// The used and the reserved quantity in the period that `at` is in; reservations that are over at `now` do not
+    /// count.
     pub(super) fn level(&self, of: Of<'_>, at: i64, now: i64) -> (i64, i64) {
         let period = self.period(of, at);
         let own =

@@ -1,4 +1,4 @@
-//! What customers have to do before something goes on: how long they are waited for.
+//! Transactions that wait for their customer to act, and how long they wait.
 
 use super::paying::Completing;
 use super::{Expected, Model, Move, Open, Rules};
@@ -61,7 +61,7 @@ impl Move {
 }
 
 impl Open {
-    /// What is asked about after its end.
+    /// The outcome of a transaction that had ended, open again since `real`: no inquiry is due or was sent.
     pub(super) const fn over(real: i64) -> Self {
         Self { deadline: real, ask_at: None, asked: 0, reply: None, acts: false }
     }

@@ -1,4 +1,4 @@
-//! What a payment that comes with its account and its payment method becomes: all of it, or nothing.
+//! The model of combo payments: the account, the payment method and the payment are all made, or none is.
 
 use super::paying::{Moment, field};
 use super::{Expected, Model, Tenant};

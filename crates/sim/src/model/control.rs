@@ -1,4 +1,4 @@
-//! What payments may be: limits of a tenant, and what an account started in a day.
+//! The limits on a tenant's payments, and the payments that an account started in a day.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::ask::{Code, Kind, LIMITED, Limits, Orders, Start, Uid, When};
 /// A day in microseconds.
 const DAY_US: i64 = 86_400_000_000;
 
-/// What a tenant has of limits.
+/// A tenant's limits and routing, and the counts that the limits need.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     /// The limits that hold.
@@ -25,7 +25,7 @@ pub struct Control {
     pub most_a_day: Most,
     /// The latest day in which each account counted something.
     days: BTreeMap<Uid, i64>,
-    /// What was aborted.
+    /// The payments that were aborted because of a limit.
     pub aborted: Vec<Aborted>,
 }
 
@@ -104,7 +104,8 @@ impl Tenant {
         is_checked.then_some(day)
     }
 
-    /// What a payment begins with where limits lower it; what is asked for where they leave nothing.
+    /// The amount that a payment begins with, in minor units: where limits lower it, what they leave; where
+    /// they leave nothing, the requested amount.
     pub(super) fn lowered(&self, it: &Start, (minor, currency): (i64, Code), day: i64) -> i64 {
         let limits = self.control.limits.filter(|it| it.lowers && currency == LIMITED);
         let Some(limits) = limits else { return minor };
@@ -159,7 +160,8 @@ impl Tenant {
         payment.moves[at].was_limited = self.control.limits.is_some();
     }
 
-    /// What an account started in a day and what worked or still may.
+    /// The transactions that count in a day of an account: started in it, and neither declined nor failed.
+    /// Days are counted from 1970.
     #[must_use]
     pub fn counted(&self, account: Uid, day: i64) -> Vec<&Move> {
         let own = self.payments.values().filter(|payment| payment.account == account);
@@ -174,7 +176,7 @@ impl Tenant {
     }
 }
 
-/// What payments in a currency add up to.
+/// The sum of the requested amounts in a currency, in minor units.
 fn sum(payments: &[&Move], currency: Code) -> i64 {
     payments.iter().filter(|it| it.currency == currency).filter_map(|it| it.asked).sum()
 }

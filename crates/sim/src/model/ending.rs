@@ -271,7 +271,7 @@ impl Move {
         Said::Paid { payment, transaction, how: How::Is(self.status) }
     }
 
-    /// What a gateway's outcome means for it: the status, and what was processed.
+    /// The status that a gateway's outcome gives it, and the processed amount in minor units.
     fn read(&self, outcome: Outcome, later: bool) -> (Status, i64) {
         // A running call is answered with what it asked for. What is reported later may be anything up to
         // what was asked for first: a completion for less may have arrived or not. Where no amount

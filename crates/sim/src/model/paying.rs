@@ -1,4 +1,4 @@
-//! What may be asked of a payment, and what it becomes.
+//! The requests that a payment admits, and their expected results.
 
 use super::retrying::{Retry, is_retried};
 use super::{Aborted, EXTERNAL, Expected, Method, Model, Move, Open, Payment, Tenant, Way};
@@ -269,7 +269,7 @@ impl Model {
 }
 
 impl Tenant {
-    /// What a start asks of the completion of a pending transaction, which its key names.
+    /// The completion that a start requests of the pending transaction that its key names.
     fn completing<'a>(
         &self,
         it: &'a Start,
@@ -477,8 +477,9 @@ impl Payment {
         named.map(|it| it.asked.unwrap_or(0)).sum()
     }
 
-    /// What something may follow on, latest first: for each gateway and method where something
-    /// worked, the last of it there. Captures are for one order: they have one gateway and method.
+    /// The places in `moves` of the transactions that a new one of kind `next` may follow on, latest
+    /// first: for each gateway and method where one succeeded, the last that did. Captures are for one
+    /// order: they have one gateway and method.
     fn origins(&self, next: Kind) -> Vec<usize> {
         let mut seen: Vec<(&str, Uid)> = vec![];
         let mut found = vec![];
@@ -518,9 +519,9 @@ impl Payment {
         self.origins(next).into_iter().find(enough)
     }
 
-    /// What something has to follow on: of what worked, the one of which that was reported last. Where
-    /// money was taken or given back, reservations and their ends do not count, whenever they were
-    /// reported; a credit counts where there is nothing else.
+    /// The kind of transaction that a new one has to follow on: of the successful ones, the kind of the one
+    /// that was reported last. Where money was taken or given back, reservations and their ends do not
+    /// count, whenever they were reported; a credit counts where there is nothing else.
     pub(super) fn leads(&self) -> Option<Kind> {
         let about_taken_money =
             [Kind::Purchase, Kind::Capture, Kind::Refund, Kind::Chargeback, Kind::Reversal];

@@ -21,7 +21,7 @@ const FAILED_MAX: usize = 8;
 /// How long a retry is put off.
 const PUT_OFF_US: i64 = 3_600_000_000;
 
-/// What a transaction that failed has of retries.
+/// The status of the retry of a failed transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {
     /// None is to come.
@@ -36,7 +36,7 @@ pub enum Retry {
 }
 
 impl Payment {
-    /// What a change of a transaction's status does to the retries of its payment.
+    /// Updates the retries of a payment after the status of a transaction changed.
     pub(super) fn reschedule(&mut self, at: usize, before: Status, now: i64) {
         let it = &self.moves[at];
         let (kind, status) = (it.kind, it.status);
@@ -176,13 +176,13 @@ pub struct Due {
     pub at: i64,
 }
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Copy, Debug)]
 pub enum Timed {
     Retry,
     /// A customer is given up.
     Action,
-    /// What waits of a dispute is booked.
+    /// A deferred booking of a dispute.
     Booking,
     /// Evidence is due soon.
     Evidence,

@@ -28,7 +28,7 @@ const TAGS: u8 = 9;
 pub struct People {
     /// Customers by id, forgotten ones too.
     pub customers: BTreeMap<Uid, Customer>,
-    /// What was kept to be made later.
+    /// Queued registrations, by the id of the request that queued them.
     pub operations: BTreeMap<Uid, Operation>,
     /// Mails: to whom, what about, with which token, and for which request.
     pub mails: BTreeSet<(Uid, Letter, Option<Uid>, Uid)>,
@@ -105,7 +105,7 @@ const fn done() -> Expected {
     Expected::Said(Said::Done)
 }
 
-/// What the request was, when, and what the journal names for it.
+/// The request's id, its domain time in microseconds, and the ids that the journal names for it.
 pub(super) type Asked = (Uid, i64, Created);
 
 impl Tenant {
@@ -263,7 +263,7 @@ impl Tenant {
         Who { id, account }
     }
 
-    /// What an account says of its customer.
+    /// Sets the name of an account after its customer's first name; `None` clears it.
     fn named(&mut self, account: Uid, name: Option<&String>) {
         let account = self.accounts.get_mut(&account).expect("an account is never deleted");
         account.name = name.map(|name| format!("{name} Doe"));

@@ -1,4 +1,4 @@
-//! What a payment adds up to: plain sums over its transactions.
+//! A payment's amounts, as plain sums over its transactions.
 
 use super::{Move, Payment};
 use crate::ask::{Kind, Status};
@@ -21,7 +21,7 @@ pub struct Sums {
 }
 
 impl Payment {
-    /// What succeeded so far.
+    /// The sums of the transactions that succeeded so far, in minor units.
     #[must_use]
     pub fn sums(&self) -> Sums {
         let mut sums = Sums::default();
@@ -49,13 +49,14 @@ impl Payment {
         sums
     }
 
-    /// What may still be captured.
+    /// The amount that may still be captured, in minor units; open captures count as captured.
     #[must_use]
     pub fn left_to_capture(&self) -> i64 {
         (self.sums().authorized - self.used(Kind::Capture)).max(0)
     }
 
-    /// What may still be refunded or charged back.
+    /// The amount that may still be refunded or charged back, in minor units; open refunds count as
+    /// refunded.
     #[must_use]
     pub fn left_to_return(&self) -> i64 {
         let sums = self.sums();
@@ -63,7 +64,7 @@ impl Payment {
         (taken - self.used(Kind::Refund) - sums.charged_back).max(0)
     }
 
-    /// What worked or still may, of one kind.
+    /// The sum of the transactions of one kind that succeeded or still may, in minor units.
     pub(super) fn used(&self, kind: Kind) -> i64 {
         let of_kind = self.moves.iter().filter(|it| it.kind == kind);
         of_kind.map(Move::used).sum()
@@ -79,7 +80,7 @@ impl Move {
         }
     }
 
-    /// What the customer has paid by it, net; negative where the customer got it.
+    /// The net amount that the customer paid by it, in minor units; negative where the customer received it.
     #[must_use]
     pub fn paid(&self) -> i64 {
         if self.status != Status::Success {

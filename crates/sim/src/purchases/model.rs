@@ -1,4 +1,4 @@
-//! What accounts have, by the money alone: written without the rules.
+//! The expected entitlements of accounts, computed from the money alone and without the rules' code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +19,12 @@ pub(super) struct Model {
     purchases: BTreeMap<PurchaseId, Bought>,
     by_hand: BTreeMap<GrantId, (AccountId, i64, Term)>,
     closed: BTreeSet<AccountId>,
-    /// What newcomers got, and when that holds.
+    /// The term and the number of seats that each newcomer got.
     newcomers: BTreeMap<AccountId, (Term, i64)>,
     users: BTreeMap<String, AccountId>,
 }
 
-/// What is known of a purchase.
+/// A purchase in the model.
 struct Bought {
     account: AccountId,
     offer: String,
@@ -47,7 +47,7 @@ enum Money {
     Back(Revocation),
 }
 
-/// What a command changed.
+/// How many purchases a command changed, by the kind of change.
 #[derive(Default)]
 pub(super) struct Changed {
     pub(super) paid: usize,
@@ -250,7 +250,7 @@ impl Model {
         }
     }
 
-    /// What an account has at a time.
+    /// The features of an account at a domain time in microseconds, with their values.
     pub(super) fn has(&self, account: AccountId, at: i64) -> BTreeMap<String, FeatureValue> {
         let is_on = |(from, until): Term| from <= at && until.is_none_or(|until| at < until);
         let mut seats = None;

@@ -18,7 +18,7 @@ use super::{ACCOUNTS_MAX, GATEWAY, World};
 const WELCOME_DAYS: u32 = 45;
 
 impl World {
-    /// What newcomers get from now on.
+    /// Commits a new version of the offer for newcomers, with 0 to 3 seats; 0 withdraws it.
     pub(super) fn put_offer_for_newcomers(&mut self) -> Result<(), String> {
         self.welcome = self.random.between(0, 3);
         let terms = OfferTerms {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::change::{Change, EntitlementChange, TimerChange};
+use domain::change::{Change, EntitlementChange, Image, TimerChange};
 use domain::entitlement::Entitlements;
 use domain::feature::FeatureValue;
 use domain::payment::ReplyKey;
@@ -19,19 +19,19 @@ use super::PurchaseMutant;
 use crate::disk::Disk;
 use crate::memory::{MemoryDisk, MemoryStore};
 
-/// What an event said that an account has.
+/// A version of an account's features, as an event reported it.
 #[derive(Clone, Debug)]
 pub(super) struct EventVersion {
     pub(super) version: i64,
     pub(super) features: BTreeMap<String, FeatureValue>,
 }
 
-/// What the store notes, and whether its next commit fails: it outlives processes.
+/// The events that the store noted, and whether its next commit fails; both outlive processes.
 #[derive(Clone, Default)]
 pub(super) struct Notes {
     events: Arc<Mutex<BTreeMap<AccountId, Vec<EventVersion>>>>,
     fails: Arc<AtomicBool>,
-    /// What was not committed.
+    /// The entitlements whose commit failed.
     lost: Arc<Mutex<Vec<Entitlements>>>,
 }
 
@@ -46,7 +46,7 @@ impl Notes {
         self.fails.store(true, Ordering::Relaxed);
     }
 
-    /// What would have been committed since the last call.
+    /// Takes the entitlements whose commit failed since the last call.
     pub(super) fn take_lost(&self) -> Vec<Entitlements> {
         std::mem::take(&mut lock(&self.lost))
     }
@@ -77,22 +77,23 @@ impl Store for Planted {
     ) -> Result<Loaded, StoreError> {
         let mut loaded = self.store.load(reads, replies)?;
         if self.mutant == Some(PurchaseMutant::GrantsUnpaid) {
-            let purchases = loaded.state.purchases.values_mut();
+            let purchases = loaded.state.entitlement.purchases.iter_mut();
             purchases.for_each(|it| it.terms.offer.price = None);
         }
         if self.mutant == Some(PurchaseMutant::ForgetsBought) {
-            let all = loaded.state.entitlements.values_mut().flatten();
+            let all = loaded.state.entitlement.entitlements.iter_mut();
             all.for_each(|it| it.bought.clear());
         }
         if self.mutant == Some(PurchaseMutant::ForgetsEnds) {
-            let all = loaded.state.entitlements.values_mut().flatten();
+            let all = loaded.state.entitlement.entitlements.iter_mut();
             all.flat_map(|it| &mut it.grants).for_each(|it| it.until = None);
         }
         if self.mutant == Some(PurchaseMutant::ForgetsClosing) {
-            loaded.state.closed_accounts.clear();
+            loaded.state.account.closed.clear();
         }
         if self.mutant == Some(PurchaseMutant::ForgetsNewcomers) {
-            loaded.state.newcomers_offers.values_mut().for_each(|it| *it = None);
+            let offers = &mut loaded.state.entitlement.newcomers_offers;
+            offers.values_mut().for_each(|it| *it = None);
         }
         if self.mutant == Some(PurchaseMutant::ForgetsKeys) {
             loaded.state.claims.values_mut().for_each(|it| *it = None);
@@ -105,9 +106,7 @@ impl Store for Planted {
             let changes = batch.entries.iter().flat_map(|it| &it.changes);
             let mut lost = lock(&self.notes.lost);
             for change in changes {
-                if let Change::Entitlement(EntitlementChange::Entitlements(it)) = change {
-                    lost.push((**it).clone());
-                }
+                lost.extend(Entitlements::of(change).cloned());
             }
             return Err(StoreError::Database("the power is gone".to_owned()));
         }
@@ -124,35 +123,21 @@ impl Store for Planted {
 
 impl Planted {
     fn is_lost(&mut self, change: &Change, is_timer: bool) -> bool {
-        match (change, self.mutant) {
-            (Change::Timer(TimerChange::Set(it)), Some(PurchaseMutant::DropsTimer)) => {
-                it.key.kind == TimerKind::Entitlements
-            }
-            (Change::Entitlement(EntitlementChange::Users(it)), mutant) => {
-                mutant == Some(PurchaseMutant::KeepsUsers) && it.mapped.is_empty()
-            }
-            (Change::Entitlement(EntitlementChange::Entitlements(it)), mutant) => {
-                let now = it.grants.len();
-                let before = self.grants.insert(it.account_id, now).unwrap_or_default();
-                match mutant {
-                    Some(PurchaseMutant::LosesGrants) => now > before,
-                    Some(PurchaseMutant::StaysOn) => now < before && !is_timer,
-                    Some(_) | None => false,
-                }
-            }
-            (
-                Change::Timer(_)
-                | Change::Entitlement(_)
-                | Change::Tenant(_)
-                | Change::Access(_)
-                | Change::Flag(_)
-                | Change::Account(_)
-                | Change::Customer(_)
-                | Change::Payment(_)
-                | Change::Claim(_)
-                | Change::ReplySettled { .. },
-                _,
-            ) => false,
+        let mutant = self.mutant;
+        if let Change::Timer(TimerChange::Set(it)) = change {
+            return mutant == Some(PurchaseMutant::DropsTimer)
+                && it.key.kind == TimerKind::Entitlements;
+        }
+        if let Change::Entitlement(EntitlementChange::Users(it)) = change {
+            return mutant == Some(PurchaseMutant::KeepsUsers) && it.mapped.is_empty();
+        }
+        let Some(it) = Entitlements::of(change) else { return false };
+        let now = it.grants.len();
+        let before = self.grants.insert(it.account_id, now).unwrap_or_default();
+        match mutant {
+            Some(PurchaseMutant::LosesGrants) => now > before,
+            Some(PurchaseMutant::StaysOn) => now < before && !is_timer,
+            Some(_) | None => false,
         }
     }
 

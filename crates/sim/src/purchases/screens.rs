@@ -1,5 +1,5 @@
-//! What users see: flags that depend on what their accounts have, on streams that break, at a front that reads what
-//! is durable, some time after it is.
+//! The flags on users' screens: they depend on the entitlements of accounts and arrive on streams that break, from a
+//! front that reads a durable change some time after its commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -47,7 +47,7 @@ pub(super) struct Screens {
     /// Users who are being looked up, and what was found.
     looking: Option<Found>,
     screens: BTreeMap<AccountId, Screen>,
-    /// What was durable of each account, from the first on.
+    /// The durable versions of each account's entitlements, oldest first.
     durable: BTreeMap<AccountId, Vec<Entitlements>>,
     /// Whether the flag that depends on nothing is on, and when it was changed.
     plain: (bool, i64),
@@ -268,7 +268,7 @@ impl Screens {
         self.check_durable(account)
     }
 
-    /// What a screen shows was durable once.
+    /// Checks that the flags on a screen follow from a version of the entitlements that was durable once.
     fn check_durable(&self, account: AccountId) -> Result<(), String> {
         let (shown, now) = (&self.screens[&account].shown, self.clock.now());
         let rows = self.durable.get(&account).into_iter().flatten();
@@ -313,7 +313,7 @@ fn expected(has: &BTreeMap<String, i64>, is_plain_on: bool) -> Shown {
     flags.map(|(key, is_on)| (key.to_owned(), is_on.to_string())).into()
 }
 
-/// What a row says at a time: limits, and 1 for what is on.
+/// The features of a row at a time: the value of a limit, and 1 for every other feature.
 fn entitled(row: &Entitlements, at: Timestamp) -> BTreeMap<String, i64> {
     let has = row.at(at).into_iter();
     has.map(|(key, it)| (key.to_owned(), super::amount(&it.value))).collect()

@@ -23,7 +23,7 @@ pub(super) fn warn(it: &Late) -> Command {
     Command::Payment(PaymentCommand::WarnOfDispute(late(it)))
 }
 
-/// What a gateway says.
+/// A gateway's report of a dispute, as a command.
 fn said(it: &Disputed) -> RecordDispute {
     RecordDispute {
         payment: id(it.payment),

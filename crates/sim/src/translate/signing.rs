@@ -25,7 +25,7 @@ use crate::ask::{Said, Uid};
 /// No run lasts so long.
 const SESSION_MAX_US: i64 = 100 * 365 * 86_400 * 1_000_000;
 
-/// What every customer is called behind their first name.
+/// The last name of every customer.
 const LAST_NAME: &str = "Doe";
 
 pub(super) fn command(wish: &Wish, request: Uid) -> Command {
@@ -182,7 +182,7 @@ pub(super) fn said_by(reply: &CustomerReply) -> Said {
     })
 }
 
-/// What a mail is about.
+/// The kind of a stored mail.
 #[must_use]
 pub const fn letter(kind: MailKind) -> Letter {
     match kind {

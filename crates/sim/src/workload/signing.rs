@@ -1,4 +1,4 @@
-//! What clients want of customers: few addresses, so that they meet, and now and then expired ones.
+//! The clients' requests about customers: of few addresses, so that they meet, and now and then of erased customers.
 
 use super::Workload;
 use crate::ask::signup::{FieldChange, Join, Proof, Who, Wish};
@@ -53,7 +53,7 @@ impl Workload {
         }
     }
 
-    /// What was kept is made.
+    /// The request that makes a queued registration.
     pub fn make(&mut self, operation: Uid) -> What {
         What::Customers(Wish::Join(Join { operation: Some(operation), ..self.join() }))
     }

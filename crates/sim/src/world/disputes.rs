@@ -10,7 +10,7 @@ use crate::disk::Disk;
 use crate::model::{self, Move};
 use crate::random::Random;
 
-/// What the gateways have of disputes.
+/// The gateways' disputes, and the random sources that they are drawn from.
 #[derive(Debug)]
 pub(super) struct Disputes {
     random: Random,

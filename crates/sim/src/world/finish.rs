@@ -74,7 +74,8 @@ impl<D: Disk> World<D> {
         self.drain_all()
     }
 
-    /// What an operator put in doubt, an operator takes out of it.
+    /// Has operators set the status of the transactions that an operator put in doubt: open ones without an awaited
+    /// outcome, and open voids.
     fn operators_clear_up(&mut self) -> Result<(), Wrong> {
         let mut left: Vec<(u32, Uid, Uid)> = vec![];
         for (no, tenant) in &self.model.tenants {

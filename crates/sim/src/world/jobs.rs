@@ -63,7 +63,7 @@ pub(super) struct Batch {
     pub(super) seen: Seen,
 }
 
-/// What the partition said to it.
+/// The partition's answers to a batch.
 struct Answers<'a> {
     verdicts: &'a [Verdict],
     /// Whether it said that it committed.
@@ -293,7 +293,7 @@ impl<D: Disk> World<D> {
         Offer { jobs, reading, when, times, trouble, is_scarce, open_breakers, refused_permits }
     }
 
-    /// What follows from a batch.
+    /// Checks a processed batch, and applies it to the model, its owner and its clients.
     pub(super) fn conclude(&mut self, id: OwnerId, batch: Batch) -> Result<(), Wrong> {
         let Batch { offer, processed, seen } = batch;
         if offer.trouble != Trouble::None {
@@ -345,7 +345,7 @@ impl<D: Disk> World<D> {
         if dies { self.crash(id) } else { Ok(()) }
     }
 
-    /// What has read it knows that it is dealt with.
+    /// Moves an owner's place in the queue behind the records that it read; clients of expired ones may try again.
     fn read_on(&mut self, id: OwnerId, offer: &Offer) {
         let Some(reading) = &offer.reading else { return };
         self.owners.get_mut(&id).expect(LIVES).read_on = reading.upto;
@@ -712,8 +712,8 @@ pub(super) fn created_by(seen: &Seen) -> BTreeMap<RequestId, Created> {
     created
 }
 
-/// What would have been said where the process itself does not know that it committed: for a
-/// refusal that was stored, what was stored; else what the model expects.
+/// The answer that would have been given where the process itself does not know that it committed:
+/// the one that the model expects; for a refusal, the stored one, or `InDoubt` where none was stored.
 fn unsaid(expected: &Expected, ask: &Ask, seen: &Seen) -> Said {
     let reasons = match expected {
         Expected::Said(said) => return said.clone(),

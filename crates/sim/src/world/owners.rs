@@ -71,7 +71,7 @@ pub(super) struct Owner<S: Store> {
     pub(super) at_most: Option<usize>,
 }
 
-/// What came for a partition, ever.
+/// All records that ever came for a partition, in order.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     records: Vec<Record>,
@@ -246,7 +246,7 @@ impl<D: Disk> World<D> {
         own.rev().for_each(|job| owner.inbox.push_front(job));
     }
 
-    /// What was read is committed: each record once, and none passed over.
+    /// Notes that the records of a reading are committed, and checks that none was before and none is passed over.
     pub(super) fn dealt_with(&mut self, no: PartitionNo, reading: &Reading) -> Result<(), Wrong> {
         let queue = self.queues.entry(no).or_default();
         let Reading { from, upto, .. } = *reading;

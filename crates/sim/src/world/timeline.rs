@@ -1,5 +1,5 @@
-//! What happens as time passes: calls arrive, answers come back, deadlines pass, clients try again;
-//! and what the process does of its own: it asks gateways about what it does not know.
+//! The events as time passes: calls arrive, answers come back, deadlines pass, clients try again;
+//! and the process's own work: it sends inquiries to gateways about unknown outcomes.
 
 use std::collections::BTreeSet;
 
@@ -118,7 +118,7 @@ impl<D: Disk> World<D> {
         self.tell(owner, tenant, what, From::Notification);
     }
 
-    /// What is said of a transaction comes once more, with another payment's name: it is not to be believed.
+    /// Now and then sends a notification once more with the id of another payment; the process must not apply it.
     fn misname(&mut self, transaction: Uid, known: Known) {
         let Some(other) = self.gateway.misnamed(transaction) else { return };
         let line = &self.gateway.book[&other];
@@ -130,8 +130,8 @@ impl<D: Disk> World<D> {
         self.tell(owner, tenant, what, From::Notification);
     }
 
-    /// What the last call for a transaction asked for, where both sides mean the same: only then may a
-    /// gateway leave the amount out. Not where a client may be about to ask for another one.
+    /// The amount of the last call for a transaction, where both sides mean the same: only then may a
+    /// gateway leave the amount out. `None` where a client may be about to request another one.
     fn called(&self, transaction: Uid) -> Option<i64> {
         let is_clients = |job: &Job| matches!(job.from, From::Client(_));
         let mut inboxes = self.owners.values().flat_map(|owner| &owner.inbox);
@@ -141,7 +141,7 @@ impl<D: Disk> World<D> {
         self.find_move(transaction)?.called
     }
 
-    /// What a process itself hands to its partition.
+    /// Puts a request of the process itself into an owner's inbox.
     pub(super) fn tell(&mut self, id: OwnerId, tenant: u32, what: What, from: From) {
         let request = self.workload.mint(self.real);
         let ask = crate::ask::Ask { id: request, tenant, repeat: None, what };

@@ -1,4 +1,4 @@
-//! What the read models answer: transactions and accounts by day, and an account's summary.
+//! Reads of the read models: transactions and accounts by day, and an account's summary.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,7 +55,7 @@ pub struct TransactionsOfDay {
     pub kind: TransactionType,
     pub status: TransactionStatus,
     pub transactions: i64,
-    /// What they processed, in minor units of the currency; zero but for successes.
+    /// The processed amount, in minor units of the currency; zero but for successes.
     pub amount_minor: i128,
 }
 
@@ -76,11 +76,11 @@ pub struct AccountSummary {
     pub transactions: i64,
     /// When the last of them was requested; `None` if there is none.
     pub last_transaction_at: Option<Timestamp>,
-    /// What succeeded, by currency.
+    /// The amounts of successful transactions, by currency.
     pub amounts: Vec<AccountAmounts>,
 }
 
-/// What succeeded on an account in one currency, in minor units.
+/// The amounts of an account's successful transactions in one currency, in minor units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct AccountAmounts {
     pub currency: Currency,
@@ -162,7 +162,7 @@ impl AnalyticsQueries {
         })
     }
 
-    /// What an account did; nothing where it has no payments.
+    /// The activity of an account; empty where it has no payments.
     ///
     /// # Errors
     /// See [`AnalyticsQueries::cursor`].

@@ -1,4 +1,4 @@
-//! What a batch writes of customers: their rows, and what is deleted with them.
+//! The rows of customers that a batch writes, and those that it deletes with them.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,20 @@ use domain::change::CustomerChange;
 use domain::customer::{Customer, Session};
 use domain::mail::Mail;
 use domain::operation::Operation;
-use domain::{CustomerId, MailId, OperationId, Seq, SessionId, TenantNo};
+use domain::{CustomerId, MailId, Seq, SessionId, TenantNo};
 use engine::ports::StoreError;
 
-use super::{Newest, newest, put_all};
+use super::Images;
 use crate::driver::{Database, Value};
 use crate::rows::customers as rows;
+use crate::stored::{self, WriteContext};
 use crate::tables::{self, SESSION};
 
 /// The part of a batch's rows that is about customers.
 #[derive(Default)]
 pub(super) struct CustomerRows<'a> {
-    customers: BTreeMap<(TenantNo, CustomerId), Newest<'a, Customer>>,
-    operations: BTreeMap<(TenantNo, OperationId), Newest<'a, Operation>>,
+    customers: Images<'a, Customer>,
+    operations: Images<'a, Operation>,
     /// The newest image of a session; `None` once it has ended.
     sessions: BTreeMap<(TenantNo, SessionId), Option<&'a Session>>,
     mails: BTreeMap<(TenantNo, MailId), &'a Mail>,
@@ -30,12 +31,8 @@ impl<'a> CustomerRows<'a> {
     /// Adds a change to what is written.
     pub(super) fn take(&mut self, tenant: TenantNo, change: &'a CustomerChange, seq: Seq) {
         match change {
-            CustomerChange::Customer(it) => {
-                newest(&mut self.customers, (it.tenant, it.id), it, (it.revision, seq));
-            }
-            CustomerChange::Operation(it) => {
-                newest(&mut self.operations, (it.tenant, it.id), it, (it.revision, seq));
-            }
+            CustomerChange::Customer(it) => self.customers.take(it, seq),
+            CustomerChange::Operation(it) => self.operations.take(it, seq),
             CustomerChange::Session(it) => {
                 self.sessions.insert((it.tenant, it.id), Some(it));
             }
@@ -54,14 +51,9 @@ impl<'a> CustomerRows<'a> {
     }
 
     /// Writes the rows.
-    pub(super) fn write(&self, db: &Database) -> Result<(), StoreError> {
-        put_all(db, &tables::CUSTOMER, self.customers.values(), |put, it| {
-            let second_factor = rows::second_factor_text(it.image);
-            put.row(&rows::customer_row(it.image, second_factor.as_deref()))
-        })?;
-        put_all(db, &tables::OPERATION, self.operations.values(), |put, it| {
-            put.row(&rows::operation_row(it.image))
-        })?;
+    pub(super) fn write(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
+        stored::CUSTOMERS.write(db, self.customers.values(), cx)?;
+        stored::OPERATIONS.write(db, self.operations.values(), cx)?;
         self.write_sessions(db)?;
         if !self.mails.is_empty() {
             let mut put = db.insert(&tables::MAIL)?;

@@ -1,4 +1,4 @@
-//! What a batch writes of features, offers, purchases and what accounts may do.
+//! The rows of features, offers, purchases, entitlements and usage that a batch writes.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,25 @@ use domain::offer::Offer;
 use domain::period::Period;
 use domain::purchase::Purchase;
 use domain::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
-use domain::{AccountId, PurchaseId, ReservationId, Seq, TenantNo};
+use domain::{AccountId, ReservationId, Seq, TenantNo};
 use engine::ports::StoreError;
 
-use super::{Newest, newest, put_all};
+use super::Images;
 use crate::cells::json;
 use crate::driver::Database;
 use crate::rows;
+use crate::stored::{self, WriteContext};
 use crate::tables;
 
 /// The part of a batch's rows that is about them.
 #[derive(Default)]
 pub(super) struct EntitlementRows<'a> {
-    features: BTreeMap<(TenantNo, &'a str), Newest<'a, Feature>>,
-    offers: BTreeMap<(TenantNo, &'a str), Newest<'a, Offer>>,
+    features: Images<'a, Feature>,
+    offers: Images<'a, Offer>,
     /// All versions that the batch made.
     versions: Vec<&'a Offer>,
-    purchases: BTreeMap<(TenantNo, PurchaseId), Newest<'a, Purchase>>,
-    entitlements: BTreeMap<(TenantNo, AccountId), Newest<'a, Entitlements>>,
+    purchases: Images<'a, Purchase>,
+    entitlements: Images<'a, Entitlements>,
     /// Users by account and key: the command that mapped them, or none where they are mapped no longer.
     users: BTreeMap<(TenantNo, AccountId, &'a str), Option<Seq>>,
     usage: BTreeMap<(TenantNo, AccountId, &'a str, Period), (&'a Usage, Seq)>,
@@ -38,20 +39,13 @@ pub(super) struct EntitlementRows<'a> {
 impl<'a> EntitlementRows<'a> {
     pub(super) fn take(&mut self, change: &'a EntitlementChange, seq: Seq) {
         match change {
-            EntitlementChange::Feature(it) => {
-                newest(&mut self.features, (it.tenant, &it.key), it, (it.revision, seq));
-            }
+            EntitlementChange::Feature(it) => self.features.take(it, seq),
             EntitlementChange::Offer(it) => {
-                newest(&mut self.offers, (it.tenant, &it.key), it, (it.revision, seq));
+                self.offers.take(it, seq);
                 self.versions.push(it);
             }
-            EntitlementChange::Purchase(it) => {
-                newest(&mut self.purchases, (it.tenant, it.id), &**it, (it.revision, seq));
-            }
-            EntitlementChange::Entitlements(it) => {
-                let key = (it.tenant, it.account_id);
-                newest(&mut self.entitlements, key, &**it, (it.revision, seq));
-            }
+            EntitlementChange::Purchase(it) => self.purchases.take(it, seq),
+            EntitlementChange::Entitlements(it) => self.entitlements.take(it, seq),
             EntitlementChange::Users(it) => {
                 let of = |(user, seq): (&'a String, _)| ((it.tenant, it.account, &**user), seq);
                 self.users.extend(it.unmapped.iter().map(|user| of((user, None))));
@@ -74,26 +68,17 @@ impl<'a> EntitlementRows<'a> {
     }
 
     /// Writes the rows.
-    pub(super) fn write(&self, db: &Database) -> Result<(), StoreError> {
-        put_all(db, &tables::FEATURE, self.features.values(), |put, it| {
-            put.row(&rows::feature_row(it.image, &json(&it.image.terms)))
-        })?;
-        put_all(db, &tables::OFFER, self.offers.values(), |put, it| {
-            put.row(&rows::offer_row(it.image, &json(&it.image.terms)))
-        })?;
+    pub(super) fn write(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
+        stored::FEATURES.write(db, self.features.values(), cx)?;
+        stored::OFFERS.write(db, self.offers.values(), cx)?;
         if !self.versions.is_empty() {
             let mut put = db.insert(&tables::OFFER_VERSION)?;
             for it in &self.versions {
                 put.row(&rows::offer_row(it, &json(&it.terms)))?;
             }
         }
-        put_all(db, &tables::PURCHASE, self.purchases.values(), |put, it| {
-            put.row(&rows::purchase_row(it.image, &json(&it.image.terms)))
-        })?;
-        put_all(db, &tables::ENTITLEMENTS, self.entitlements.values(), |put, it| {
-            let texts = (&json(&it.image.grants), &json(&it.image.bought));
-            put.row(&rows::entitlements_row(it.image, texts))
-        })?;
+        stored::PURCHASES.write(db, self.purchases.values(), cx)?;
+        stored::ENTITLEMENTS.write(db, self.entitlements.values(), cx)?;
         self.write_users(db)?;
         self.write_usage(db)
     }

@@ -98,7 +98,7 @@ impl CheckKey {
     }
 }
 
-/// What is hashed: columns, each in its form.
+/// The hashed bytes: the table's name and its columns, each in its form.
 struct Form(Vec<u8>);
 
 impl Form {

@@ -274,24 +274,24 @@ impl Connection {
     }
 
     /// Runs a query for all keys at once. `each` gets the place of a row's key, and the row.
-    pub(crate) fn for_keys<const N: usize>(
+    pub(crate) fn for_keys<'v>(
         &self,
         sql: &str,
-        keys: &[[Value<'_>; N]],
+        keys: &[impl AsRef<[Value<'v>]>],
         each: &mut dyn FnMut(usize, driver::Row<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let [first, ..] = keys else { return Ok(()) };
-        let kinds = first.map(kind_of);
-        let mut columns = kinds.map(Array::of_kind);
+        let kinds: Vec<_> = first.as_ref().iter().map(|it| kind_of(*it)).collect();
+        let mut columns: Vec<Array> = kinds.iter().map(|it| Array::of_kind(*it)).collect();
         for key in keys {
-            for (column, value) in columns.iter_mut().zip(key) {
+            for (column, value) in columns.iter_mut().zip(key.as_ref()) {
                 column.push(*value);
             }
         }
         let name = format!("keys: {sql}");
         let mut session = self.session();
         let statement = session.statement(&self.waiting, &name, |_| of_keys(sql, &kinds))?;
-        let arrays = columns.each_ref().map(Array::parameter);
+        let arrays: Vec<_> = columns.iter().map(Array::parameter).collect();
         let rows = session.query_arrays(&self.waiting, &statement, &arrays)?;
         drop(session);
         for row in &rows {

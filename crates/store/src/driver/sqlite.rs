@@ -47,7 +47,7 @@ const INSTRUCTIONS_BETWEEN_LOOKS: i32 = 10_000;
 /// Up to this size the write-ahead log's file is kept and reused.
 const WAL_KEPT_BYTES: i64 = 256 << 20;
 
-/// What the database may use.
+/// The settings of a database: sizes, memory and durability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Size of a page, for a database that is made anew.
@@ -71,7 +71,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What suits a server.
+    /// The settings for a server.
     pub const DEFAULT: Self = Self {
         page_bytes: 4096,
         cache_kib: 8 * 1024,
@@ -252,7 +252,7 @@ impl Connection {
         Ok(self.one("SELECT 1 FROM sqlite_schema LIMIT 1", |_| Ok(()))?.is_none())
     }
 
-    /// What SQLite itself finds wrong with the file; empty for nothing.
+    /// The problems that SQLite itself finds in the file, at most `problems_max`; empty where it finds none.
     pub(crate) fn integrity(&self, problems_max: usize) -> Result<Vec<String>, StoreError> {
         let sql = format!("PRAGMA quick_check({problems_max})");
         let mut statement = self.connection.prepare(&sql).map_err(failed)?;
@@ -403,7 +403,8 @@ fn was_cut_off(error: &rusqlite::Error) -> bool {
         if cause.code == ErrorCode::DiskFull || cause.extended_code == ffi::SQLITE_IOERR_WRITE)
 }
 
-/// What an error of SQLite means for us. A quota and a limit on a file's size are a full disk too.
+/// The [`StoreError`] for an error of SQLite. A quota and a limit on a file's size are a full disk
+/// too.
 fn failed(error: rusqlite::Error) -> StoreError {
     if let rusqlite::Error::SqliteFailure(cause, _) = &error {
         let full = cause.code == ErrorCode::DiskFull

@@ -12,9 +12,10 @@ use domain::{AccountId, PaymentId, PaymentMethodId, TenantNo};
 use engine::ports::StoreError;
 
 use super::values;
-use crate::driver::{Reader, Value};
+use crate::driver::Reader;
 use crate::rows;
-use crate::tables::{PAYMENT_ATTEMPT, PAYMENT_RULES, PAYMENT_VELOCITY};
+use crate::stored;
+use crate::tables::PAYMENT_ATTEMPT;
 
 /// The attempts of a payment that have a transaction, by the payment's index alone.
 pub(crate) const ATTEMPTS_WITH_TRANSACTION: &str =
@@ -24,7 +25,6 @@ pub(crate) const ATTEMPTS_WITH_TRANSACTION: &str =
 const NEWEST_METHODS: &str = "SELECT id FROM payment_method \
      WHERE tenant = ?1 AND account_id = ?2 AND active = 1 ORDER BY id DESC LIMIT ?3";
 
-static SELECT_RULES: LazyLock<String> = LazyLock::new(|| PAYMENT_RULES.select("WHERE tenant = ?1"));
 static SELECT_ATTEMPTS: LazyLock<String> =
     LazyLock::new(|| PAYMENT_ATTEMPT.select(ATTEMPTS_WITH_TRANSACTION));
 static SELECT_SCHEDULED: LazyLock<String> = LazyLock::new(|| {
@@ -33,15 +33,13 @@ static SELECT_SCHEDULED: LazyLock<String> = LazyLock::new(|| {
          ORDER BY due_at_us, id LIMIT ?3",
     )
 });
-static SELECT_VELOCITY: LazyLock<String> =
-    LazyLock::new(|| PAYMENT_VELOCITY.select("WHERE tenant = ?1 AND account_id = ?2"));
 
 /// Keys of rows of tenants.
 type Keys<T> = Vec<(TenantNo, T)>;
 
-/// What a batch wants of it.
+/// The keys of payment control that a batch loads.
 #[derive(Default)]
-pub(super) struct WantedControl {
+pub(super) struct ControlPlan {
     rules: BTreeSet<TenantNo>,
     /// Accounts of payments that start: the tenant's rules say what is wanted of them.
     started: Vec<(TenantNo, AccountId)>,
@@ -53,7 +51,7 @@ pub(super) struct WantedControl {
     scheduled: Vec<(TenantNo, AccountId)>,
 }
 
-impl WantedControl {
+impl ControlPlan {
     pub(super) fn add_rules(&mut self, tenant: TenantNo) {
         self.rules.insert(tenant);
     }
@@ -88,9 +86,10 @@ impl WantedControl {
         (tags, fields): (&mut Keys<TagKey>, &mut Keys<Object>),
         state: &mut State,
     ) -> Result<(), StoreError> {
-        load_rules(reader, &self.rules, state)?;
+        let rules = std::mem::take(&mut self.rules);
+        stored::PAYMENT_RULES.load(reader, rules, &mut state.tenant.payment_rules)?;
         for &(tenant, account) in &self.started {
-            let rules = state.payment_rules.get(&tenant).and_then(Option::as_ref);
+            let rules = state.tenant.payment_rules.find(&tenant);
             if let Some(routing) = rules.and_then(|it| it.routing.as_ref()) {
                 let object = Object::Account(account);
                 let key = |definition| (tenant, TagKey::new(account, object, definition));
@@ -105,13 +104,13 @@ impl WantedControl {
                 let most = i64::try_from(METHODS_MAX).unwrap_or(i64::MAX);
                 let ids = newest_methods(reader, (tenant, account), most)?;
                 methods.extend(ids.iter().map(|id| (tenant, *id)));
-                state.methods_to_choose.insert((tenant, account), ids);
+                state.account.methods_to_choose.insert((tenant, account), ids);
             }
         }
         for &(tenant, account) in &self.listed {
             let ids = newest_methods(reader, (tenant, account), METHODS_LISTED_MAX.into())?;
             methods.extend(ids.iter().map(|id| (tenant, *id)));
-            state.methods_listed.insert((tenant, account), ids);
+            state.account.methods_listed.insert((tenant, account), ids);
         }
         Ok(())
     }
@@ -121,21 +120,16 @@ impl WantedControl {
         for &(tenant, account) in &self.scheduled {
             let key = [tenant.into(), account.into(), i64::from(SCHEDULED_MAX).into()];
             let found = reader.query(&SELECT_SCHEDULED, &key, rows::payment_attempt)?;
-            state.scheduled_attempts.insert((tenant, account), found);
+            state.payment.scheduled_attempts.insert((tenant, account), found);
         }
-        state.payment_attempts.extend(self.attempts.iter().map(|key| (*key, vec![])));
+        state.payment.attempts.extend(self.attempts.iter().map(|key| (*key, vec![])));
         reader.for_keys(&SELECT_ATTEMPTS, &values(&self.attempts), |at, cells| {
             let it = rows::payment_attempt(cells)?;
             self.velocities.insert((it.tenant, it.account_id));
-            state.payment_attempts.entry(self.attempts[at]).or_default().push(it);
+            state.payment.attempts.entry(self.attempts[at]).or_default().push(it);
             Ok(())
         })?;
-        let accounts: Vec<(TenantNo, AccountId)> = self.velocities.into_iter().collect();
-        state.payment_velocities.extend(accounts.iter().map(|key| (*key, None)));
-        reader.for_keys(&SELECT_VELOCITY, &values(&accounts), |at, cells| {
-            state.payment_velocities.insert(accounts[at], Some(rows::payment_velocity(cells)?));
-            Ok(())
-        })
+        stored::VELOCITIES.load(reader, self.velocities, &mut state.payment.velocities)
     }
 }
 
@@ -147,18 +141,4 @@ fn newest_methods(
     let key = [tenant.into(), account.into(), most.into()];
     let ids = reader.query(NEWEST_METHODS, &key, |cells| cells.entity())?;
     Ok(ids.into_iter().collect())
-}
-
-fn load_rules(
-    reader: &Reader,
-    tenants: &BTreeSet<TenantNo>,
-    state: &mut State,
-) -> Result<(), StoreError> {
-    let keys: Vec<[Value<'_>; 1]> = tenants.iter().map(|tenant| [(*tenant).into()]).collect();
-    state.payment_rules.extend(tenants.iter().map(|tenant| (*tenant, None)));
-    reader.for_keys(&SELECT_RULES, &keys, |_, cells| {
-        let it = rows::payment_rules(cells)?;
-        state.payment_rules.insert(it.tenant, Some(it));
-        Ok(())
-    })
 }

@@ -9,28 +9,25 @@ use domain::tag::TagKey;
 use domain::{AccountId, PurchaseId, TenantNo};
 use engine::ports::StoreError;
 
-use super::usage::WantedUsage;
+use super::usage::UsagePlan;
 use super::values;
-use crate::driver::{Reader, Value};
+use crate::driver::Reader;
 use crate::rows;
-use crate::tables::{ACCOUNT_USER, ENTITLEMENTS, FEATURE, OFFER, PURCHASE};
+use crate::stored;
+use crate::tables::{ACCOUNT_USER, FEATURE, OFFER};
 
 /// A feature or an offer by its key.
 pub(crate) const BY_KEY: &str = "WHERE tenant = ?1 AND key = ?2";
 
-static SELECT_FEATURE: LazyLock<String> = LazyLock::new(|| FEATURE.select(BY_KEY));
 static SELECT_OFFER: LazyLock<String> = LazyLock::new(|| OFFER.select(BY_KEY));
 static SELECT_FOR_NEWCOMERS: LazyLock<String> =
     LazyLock::new(|| OFFER.select("WHERE tenant = ?1 AND for_newcomers = 1"));
-static SELECT_PURCHASE: LazyLock<String> = LazyLock::new(|| PURCHASE.select(super::BY_ID));
 static SELECT_USERS: LazyLock<String> =
     LazyLock::new(|| ACCOUNT_USER.select("WHERE tenant = ?1 AND account_id = ?2"));
-static SELECT_ENTITLEMENTS: LazyLock<String> =
-    LazyLock::new(|| ENTITLEMENTS.select("WHERE tenant = ?1 AND account_id = ?2"));
 
-/// What a batch wants of it.
+/// The keys of features, offers, purchases, entitlements and usage that a batch loads.
 #[derive(Default)]
-pub(super) struct WantedEntitlements {
+pub(super) struct EntitlementPlan {
     features: BTreeSet<(TenantNo, String)>,
     offers: BTreeSet<(TenantNo, String)>,
     /// Offers that accounts are to buy: what the offer gives is wanted, and the tags that it is for.
@@ -41,10 +38,10 @@ pub(super) struct WantedEntitlements {
     pub(super) accounts: BTreeSet<(TenantNo, AccountId)>,
     /// Accounts whose users are wanted.
     pub(super) users: Vec<(TenantNo, AccountId)>,
-    pub(super) usage: WantedUsage,
+    pub(super) usage: UsagePlan,
 }
 
-impl WantedEntitlements {
+impl EntitlementPlan {
     pub(super) fn add_feature(&mut self, tenant: TenantNo, key: &str) {
         self.features.insert((tenant, key.to_owned()));
     }
@@ -75,20 +72,23 @@ impl WantedEntitlements {
     ) -> Result<(), StoreError> {
         for &tenant in &self.newcomers {
             let found = reader.query_one(&SELECT_FOR_NEWCOMERS, &[tenant.into()], rows::offer)?;
-            state.newcomers_offers.insert(tenant, found.as_ref().map(|it| it.key.clone()));
+            state
+                .entitlement
+                .newcomers_offers
+                .insert(tenant, found.as_ref().map(|it| it.key.clone()));
             if let Some(offer) = found {
                 let features = offer.terms.features.keys();
                 self.features.extend(features.map(|key| (tenant, key.clone())));
-                state.offers.insert((tenant, offer.key.clone()), Some(offer));
+                state.entitlement.offers.put(offer);
             }
         }
         for (tenant, key) in &self.offers {
             let by_key = [(*tenant).into(), key.into()];
             let found = reader.query_one(&SELECT_OFFER, &by_key, rows::offer)?;
-            state.offers.insert((*tenant, key.clone()), found);
+            state.entitlement.offers.set((*tenant, key.clone()), found);
         }
         for (tenant, key, account) in &self.bought {
-            let offer = state.offers.get(&(*tenant, key.clone())).and_then(Option::as_ref);
+            let offer = state.entitlement.offers.find(&(*tenant, key.clone()));
             let Some(offer) = offer else { continue };
             let features = offer.terms.features.keys();
             self.features.extend(features.map(|key| (*tenant, key.clone())));
@@ -100,38 +100,23 @@ impl WantedEntitlements {
 
     /// Loads what the offers do not say.
     pub(super) fn load(self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
-        state.features.extend(self.features.iter().map(|key| (key.clone(), None)));
-        let keys: Vec<[Value<'_>; 2]> =
-            self.features.iter().map(|(tenant, key)| [(*tenant).into(), key.into()]).collect();
-        reader.for_keys(&SELECT_FEATURE, &keys, |_, cells| {
-            let it = rows::feature(cells)?;
-            state.features.insert((it.tenant, it.key.clone()), Some(it));
-            Ok(())
-        })?;
+        stored::FEATURES.load(reader, self.features, &mut state.entitlement.features)?;
         for &tenant in &self.sizes {
             let size = CatalogSize {
                 features: count(reader, FEATURE.name, tenant)?,
                 offers: count(reader, OFFER.name, tenant)?,
             };
-            state.catalog_sizes.insert(tenant, size);
+            state.entitlement.catalog_sizes.insert(tenant, size);
         }
-        let purchases: Vec<_> = self.purchases.into_iter().collect();
-        reader.for_keys(&SELECT_PURCHASE, &values(&purchases), |_, cells| {
-            let it = rows::purchase(cells)?;
-            state.purchases.insert((it.tenant, it.id), it);
-            Ok(())
-        })?;
-        let accounts: Vec<_> = self.accounts.into_iter().collect();
-        state.entitlements.extend(accounts.iter().map(|key| (*key, None)));
-        reader.for_keys(&SELECT_ENTITLEMENTS, &values(&accounts), |_, cells| {
-            let it = rows::entitlements(cells)?;
-            state.entitlements.insert((it.tenant, it.account_id), Some(it));
-            Ok(())
-        })?;
-        state.account_users.extend(self.users.iter().map(|key| (*key, BTreeSet::new())));
+        stored::PURCHASES.load(reader, self.purchases, &mut state.entitlement.purchases)?;
+        stored::ENTITLEMENTS.load(reader, self.accounts, &mut state.entitlement.entitlements)?;
+        state
+            .entitlement
+            .account_users
+            .extend(self.users.iter().map(|key| (*key, BTreeSet::new())));
         reader.for_keys(&SELECT_USERS, &values(&self.users), |_, cells| {
             let (tenant, account, user) = rows::account_user(cells)?;
-            state.account_users.entry((tenant, account)).or_default().insert(user);
+            state.entitlement.account_users.entry((tenant, account)).or_default().insert(user);
             Ok(())
         })?;
         self.usage.load(reader, state)

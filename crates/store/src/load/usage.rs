@@ -14,7 +14,8 @@ use crate::rows;
 use crate::rows::usage::period_end;
 use crate::tables::{FEATURE_USAGE, USAGE_EVENT, USAGE_RESERVATION};
 
-/// What an account used of a feature in its newest periods.
+/// Selects an account's usage of a feature in its newest periods, newest first, at most
+/// [`PERIODS_MAX`].
 pub(crate) static SELECT_NEWEST: LazyLock<String> = LazyLock::new(|| {
     let of_feature = "WHERE tenant = ?1 AND account_id = ?2 AND feature = ?3";
     FEATURE_USAGE.select(&format!("{of_feature} ORDER BY period_end_us DESC LIMIT {PERIODS_MAX}"))
@@ -32,16 +33,16 @@ static SELECT_EVENT: LazyLock<String> = LazyLock::new(|| {
 pub(crate) static SELECT_RESERVATION: LazyLock<String> =
     LazyLock::new(|| USAGE_RESERVATION.select("WHERE tenant = ?1 AND account_id = ?2 AND id = ?3"));
 
-/// What a batch wants of it. Each is wanted once.
+/// The keys of usage that a batch loads, each once.
 #[derive(Default)]
-pub(super) struct WantedUsage {
+pub(super) struct UsagePlan {
     features: Vec<(TenantNo, AccountId, String)>,
     reserved: Vec<(TenantNo, AccountId)>,
     events: Vec<(TenantNo, AccountId, EventKey)>,
     reservations: Vec<(TenantNo, AccountId, ReservationId)>,
 }
 
-impl WantedUsage {
+impl UsagePlan {
     pub(super) fn add(&mut self, read: &UsageRead) {
         match read {
             UsageRead::Feature(tenant, account, feature) => {
@@ -71,8 +72,8 @@ impl WantedUsage {
             add(state, rows::usage(cells)?);
             Ok(())
         })?;
-        state.reserved_usage.extend(&self.reserved);
-        state.usage_events.extend(self.events.iter().map(|key| (*key, None)));
+        state.entitlement.usage.reserved.extend(&self.reserved);
+        self.events.iter().for_each(|key| state.entitlement.usage.events.look_for(*key));
         let keys: Vec<[Value<'_>; 3]> = self
             .events
             .iter()
@@ -80,19 +81,21 @@ impl WantedUsage {
             .collect();
         reader.for_keys(&SELECT_EVENT, &keys, |_, cells| {
             let it = rows::usage_event(cells)?;
-            state.usage_events.insert((it.tenant, it.account_id, it.key), Some(it));
+            state.entitlement.usage.events.put(it);
             Ok(())
         })?;
         self.load_reservations(reader, state)?;
         for (tenant, account, feature) in self.features {
-            state.usage.entry((tenant, account, feature)).or_default();
+            state.entitlement.usage.counts.entry((tenant, account, feature)).or_default();
         }
         Ok(())
     }
 
     /// Reservations, each with the count that it is a part of.
     fn load_reservations(&self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
-        state.reservations.extend(self.reservations.iter().map(|key| (*key, None)));
+        self.reservations
+            .iter()
+            .for_each(|key| state.entitlement.usage.reservations.look_for(*key));
         let keys: Vec<[Value<'_>; 3]> = self
             .reservations
             .iter()
@@ -116,8 +119,13 @@ impl WantedUsage {
             Ok(())
         })?;
         for it in found {
-            state.usage.entry((it.tenant, it.account_id, it.feature.clone())).or_default();
-            state.reservations.insert((it.tenant, it.account_id, it.id), Some(it));
+            state
+                .entitlement
+                .usage
+                .counts
+                .entry((it.tenant, it.account_id, it.feature.clone()))
+                .or_default();
+            state.entitlement.usage.reservations.put(it);
         }
         Ok(())
     }
@@ -125,5 +133,5 @@ impl WantedUsage {
 
 fn add(state: &mut State, it: Usage) {
     let key = (it.tenant, it.account_id, it.feature.clone());
-    state.usage.entry(key).or_default().insert(it.period, it);
+    state.entitlement.usage.counts.entry(key).or_default().insert(it.period, it);
 }

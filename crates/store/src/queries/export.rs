@@ -28,7 +28,7 @@ struct Section {
     account: &'static str,
     /// Columns that name a row of the account.
     order: &'static [&'static str],
-    /// What the table is joined with, where it has no index by account.
+    /// The table that it is joined with, where it has no index by account.
     join: Option<Join>,
 }
 

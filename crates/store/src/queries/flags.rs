@@ -9,8 +9,8 @@ use engine::ports::{EnvironmentFile, FlagQueries, HistoryRow, Page, StoreError};
 
 use super::history;
 use super::{SqlQueries, window};
-use crate::load::BY_KEY;
 use crate::rows;
+use crate::stored::DEFINITION_BY_KEY as BY_KEY;
 use crate::tables::{DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 
 impl FlagQueries for SqlQueries {

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::{SqlQueries, accounts, custom_fields, tags, window};
 use crate::driver::{Load, Reader, Value};
-use crate::load::BY_KEY;
+use crate::stored::DEFINITION_BY_KEY as BY_KEY;
 use crate::{rows, tables};
 
 impl HistoryQueries for SqlQueries {
@@ -169,7 +169,7 @@ fn transactions(
     reader.query(sql, &[no.into(), payment.into()], |cells| Ok((cells.entity()?, cells.seq()?)))
 }
 
-/// What was brought over of an account's audit, by object.
+/// The imported audit entries of an account, by object.
 fn imported_of_account(
     reader: &Reader,
     account: &[Value<'_>],
@@ -201,7 +201,7 @@ fn newest(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Option<Seq>, S
     reader.query_one(&sql, &[no.into(), of.id().into()], |cells| cells.seq())
 }
 
-/// What a walk needs of a journal row.
+/// The columns of a journal row that a walk needs.
 struct Record {
     at: Timestamp,
     actor: Actor,
@@ -213,7 +213,8 @@ struct Walker<'r> {
     no: TenantNo,
     load: Load<'r>,
     records: BTreeMap<Seq, Record>,
-    /// What was brought over of the account whose histories are read; `None`: it is read by object.
+    /// The imported audit entries of the account whose histories are read; `None`: they are read by
+    /// object.
     imported: Option<BTreeMap<Uuid, Vec<ImportedAudit>>>,
 }
 
@@ -309,7 +310,7 @@ impl<'r> Walker<'r> {
         Ok(states)
     }
 
-    /// What was known of an account's person, each from a journal row on, oldest first.
+    /// The states of an account's person, each with its journal row, oldest first.
     fn people(&self, account: AccountId) -> Result<Vec<(Seq, Person)>, StoreError> {
         let sql =
             tables::ACCOUNT_PERSON.select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY seq");

@@ -64,7 +64,8 @@ pub(crate) fn custom_field_value_row(it: &CustomField) -> [Value<'_>; 5] {
     [it.tenant.into(), it.id.into(), it.revision.seq.into(), it.account.into(), (&it.value).into()]
 }
 
-/// What a field's value was, and from which journal row on.
+/// A value of a custom field: the field, the journal row from which on it had the value, and the
+/// value.
 pub(crate) fn custom_field_value(
     cells: &mut Cells<'_>,
 ) -> Result<(CustomFieldId, Seq, String), StoreError> {

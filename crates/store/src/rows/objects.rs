@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::codes::object_type_code;
 use crate::driver::{Cells, Value};
 
-/// What finds the custom fields of an object.
+/// The key by which the custom fields of an object are found: tenant, type and id.
 pub(crate) fn object_key(tenant: TenantNo, object: Object) -> [Value<'static>; 3] {
     [tenant.into(), object_type_code(object.kind()).into(), object.id().into()]
 }

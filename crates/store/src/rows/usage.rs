@@ -19,7 +19,7 @@ pub(crate) const OPEN: i64 = 1;
 const CONFIRMED: i64 = 2;
 const RELEASED: i64 = 3;
 
-/// What a period's end is in a row.
+/// A period's end in a row: `NO_END` where the period has none.
 pub(crate) fn period_end(it: Period) -> Timestamp {
     it.until.unwrap_or(NO_END)
 }

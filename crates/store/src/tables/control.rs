@@ -63,7 +63,7 @@ pub static PAYMENT_ATTEMPT: Table = Table {
     ],
 };
 
-/// What accounts started in a day (UTC): how many payments, and amounts by currency as JSON.
+/// The payments that accounts started in a day (UTC): their number, and amounts by currency as JSON.
 pub static PAYMENT_VELOCITY: Table = Table {
     name: "payment_velocity",
     columns: &[

@@ -58,7 +58,7 @@ pub static OFFER_VERSION: Table = Table {
     indexes: &[],
 };
 
-/// What accounts bought. `terms`, the offer as it was bought, is JSON.
+/// Accounts' purchases. `terms`, the offer as it was bought, is JSON.
 pub static PURCHASE: Table = Table {
     name: "purchase",
     columns: &[

@@ -1,4 +1,4 @@
-//! What was brought over from other systems: the table that came with the schema's version 7.
+//! Data imported from other systems: the table that came with the schema's version 7.
 
 use super::{CHECK_MADE, CHECK_NOW, Layout, Table, id, index, int, text};
 

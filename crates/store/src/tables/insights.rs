@@ -19,7 +19,7 @@ pub static FLAG_INSIGHT: Table = Table {
     indexes: &[index("flag_insight_by_hour", "hour")],
 };
 
-/// What was measured.
+/// How many metric events of an hour were reported, and the sum of their values.
 pub static METRIC_INSIGHT: Table = Table {
     name: "metric_insight",
     columns: &[

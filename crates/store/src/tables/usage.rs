@@ -1,9 +1,9 @@
-//! What accounts used: the tables that came with the schema's version 19.
+//! Accounts' usage of features: the tables that came with the schema's version 19.
 
 use super::{CHECK_MADE, CHECK_NOW, CLUSTERED, Layout, Table, id, index, int, text};
 
-/// What accounts used of features, one row for each period. `period_end_us` is far away where a period has no end;
-/// `reserved` is JSON: quantities by the times when they end.
+/// Accounts' usage of features, one row for each period. `period_end_us` is far in the future where a period has no
+/// end; `reserved` is JSON: quantities by the times when they end.
 pub static FEATURE_USAGE: Table = Table {
     name: "feature_usage",
     columns: &[

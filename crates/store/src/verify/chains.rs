@@ -1,32 +1,23 @@
 //! Entities against the journal: the newest image is what the table has, every image is on the
 //! chain of one entity, and says what its own row's events say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use domain::change::{
-    AccessChange, AccountChange, Change, CustomerChange, EntitlementChange, FlagChange,
-    PaymentChange, TenantChange,
-};
-use domain::change_request::ChangeRequest;
+use domain::change::{Change, CustomerChange, Image};
 use domain::ledger::LedgerAccount;
 use domain::payment::{Amounts, Payment, Transaction};
-use domain::{Event, Seq, TenantNo, TransactionId};
+use domain::{Event, Seq, TransactionId};
 use engine::ports::StoreError;
-use uuid::Uuid;
 
+use super::entities::{ENTITIES, EntityTable};
 use super::{Report, each_row};
 use crate::codes::ledger_account_code;
-use crate::driver::{Cells, Load, Reader, Value};
+use crate::driver::{Cells, Load, Reader};
 use crate::journal;
-use crate::load::{BY_KEY, entitlements};
 use crate::rows;
-use crate::tables::{
-    ACCOUNT, ACCOUNT_EMAIL, APP_USER, BLOCKING_STATE, CHANGE_REQUEST, CUSTOM_FIELD, CUSTOMER,
-    DEFINITION, DISPUTE, ENTITLEMENTS, ENVIRONMENT, ENVIRONMENT_SECRET, FEATURE, JOURNAL, OFFER,
-    OPERATION, PAYMENT, PAYMENT_ATTEMPT, PAYMENT_METHOD, PAYMENT_RULES, PAYMENT_TRANSACTION,
-    POSTING, PURCHASE, ROLE, TAG, TAG_DEFINITION, TENANT, TENANT_VALUE, Table,
-};
+use crate::stored;
+use crate::tables::{JOURNAL, PAYMENT, PAYMENT_TRANSACTION, POSTING, Table};
 
 /// The command that brings a payment over from another system.
 const IMPORT: &str = "ImportPayment";
@@ -48,130 +39,11 @@ static POSTED: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Reads a row as the journal would have it: without what is kept out of it.
-type Journalled = fn(&mut Cells<'_>) -> Result<Change, StoreError>;
-
-/// A table, and how its rows are read.
-pub(super) type Entity = (&'static Table, Journalled);
-
-/// Payments and their transactions are beside these: they are looked at together.
-pub(super) const ENTITIES: &[Entity] = &[
-    (&TENANT, |cells| {
-        let mut tenant = rows::tenant(cells)?;
-        tenant.secret_hash = String::new();
-        if let Some(previous) = &mut tenant.previous_secret {
-            previous.hash = String::new();
-        }
-        Ok(Change::Tenant(TenantChange::Tenant(tenant)))
-    }),
-    (&TENANT_VALUE, |cells| {
-        Ok(Change::Tenant(TenantChange::Value(domain::tenant::TenantValue {
-            value: None,
-            ..rows::tenant_value(cells)?
-        })))
-    }),
-    (&APP_USER, |cells| {
-        let user = rows::user(cells)?;
-        Ok(Change::Access(AccessChange::User(domain::access::User {
-            password_hash: String::new(),
-            ..user
-        })))
-    }),
-    (&ROLE, |cells| Ok(Change::Access(AccessChange::Role(rows::role(cells)?)))),
-    (&ENVIRONMENT, |cells| Ok(Change::Flag(FlagChange::Environment(rows::environment(cells)?)))),
-    (&ENVIRONMENT_SECRET, |cells| {
-        let secret = rows::secret(cells)?;
-        Ok(Change::Flag(FlagChange::Secret(domain::environment::Secret {
-            sealed: String::new(),
-            ..secret
-        })))
-    }),
-    (&DEFINITION, |cells| Ok(Change::Flag(FlagChange::Definition(rows::definition(cells)?)))),
-    (&CHANGE_REQUEST, |cells| {
-        Ok(Change::Flag(FlagChange::ChangeRequest(ChangeRequest {
-            patch: String::new(),
-            reason: None,
-            comment: None,
-            explanation: None,
-            ..rows::change_request(cells)?
-        })))
-    }),
-    (&CUSTOMER, |cells| {
-        Ok(Change::Customer(CustomerChange::Customer(domain::customer::Customer {
-            profile: domain::customer::Profile::default(),
-            credentials: domain::customer::Credentials::default(),
-            ..rows::customers::customer(cells)?
-        })))
-    }),
-    (&OPERATION, |cells| {
-        Ok(Change::Customer(CustomerChange::Operation(domain::operation::Operation {
-            sealed: None,
-            callback: None,
-            notify_at: None,
-            notify_attempts: 0,
-            ..rows::customers::operation(cells)?
-        })))
-    }),
-    (&ACCOUNT, |cells| {
-        Ok(Change::Account(AccountChange::Account(domain::Account {
-            external_key: None,
-            external_payment_method: None,
-            ..rows::account(cells)?
-        })))
-    }),
-    (&TAG, |cells| Ok(Change::Account(AccountChange::Tag(rows::tag(cells)?)))),
-    (&TAG_DEFINITION, |cells| {
-        Ok(Change::Tenant(TenantChange::TagDefinition(rows::tag_definition(cells)?)))
-    }),
-    (&ACCOUNT_EMAIL, |cells| {
-        Ok(Change::Account(AccountChange::Email(domain::account_email::AccountEmail {
-            email: String::new(),
-            ..rows::account_email(cells)?
-        })))
-    }),
-    (&BLOCKING_STATE, |cells| {
-        Ok(Change::Account(AccountChange::BlockingState(rows::blocking_state(cells)?)))
-    }),
-    (&CUSTOM_FIELD, |cells| {
-        Ok(Change::Account(AccountChange::CustomField(domain::custom_field::CustomField {
-            name: String::new(),
-            value: String::new(),
-            ..rows::custom_field(cells)?
-        })))
-    }),
-    (&PAYMENT_RULES, |cells| {
-        Ok(Change::Tenant(TenantChange::PaymentRules(rows::payment_rules(cells)?)))
-    }),
-    (&PAYMENT_ATTEMPT, |cells| {
-        let mut attempt = rows::payment_attempt(cells)?;
-        attempt.erase();
-        Ok(Change::Payment(PaymentChange::Attempt(attempt)))
-    }),
-    (&DISPUTE, |cells| {
-        let dispute = Box::new(rows::dispute(cells)?);
-        Ok(Change::Payment(PaymentChange::Dispute(dispute)))
-    }),
-    (&FEATURE, |cells| Ok(Change::Entitlement(EntitlementChange::Feature(rows::feature(cells)?)))),
-    (&OFFER, |cells| Ok(Change::Entitlement(EntitlementChange::Offer(rows::offer(cells)?)))),
-    (&PURCHASE, |cells| {
-        let purchase = Box::new(rows::purchase(cells)?);
-        Ok(Change::Entitlement(EntitlementChange::Purchase(purchase)))
-    }),
-    (&ENTITLEMENTS, |cells| {
-        let entitlements = Box::new(rows::entitlements(cells)?);
-        Ok(Change::Entitlement(EntitlementChange::Entitlements(entitlements)))
-    }),
-    (&PAYMENT_METHOD, |cells| {
-        let mut method = rows::payment_method(cells)?;
-        method.erase();
-        Ok(Change::Account(AccountChange::PaymentMethod(method)))
-    }),
-];
-
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let mut entities = Entities::prepare(reader)?;
-    for entity in ENTITIES {
-        each_row(reader, report, (entity.0, &entity.0.select("")), |cells, report| {
+    for &entity in ENTITIES {
+        let table = entity.table();
+        each_row(reader, report, (table, &table.select("")), |cells, report| {
             entities.entity(entity, cells, report)
         })?;
     }
@@ -203,11 +75,11 @@ impl<'c> Entities<'c> {
     /// A row of one of [`ENTITIES`].
     pub(super) fn entity(
         &mut self,
-        &(table, journalled): &Entity,
+        entity: &dyn EntityTable,
         cells: &mut Cells<'_>,
         report: &mut Report,
     ) -> Result<(), StoreError> {
-        follow((table, journalled(cells)?), &mut self.records, report, &mut |_, _| Ok(()))
+        entity.follow(cells, &mut Follow { records: &mut self.records, report })
     }
 
     /// A row of [`PAYMENT`], with its transactions.
@@ -221,41 +93,56 @@ impl<'c> Entities<'c> {
     }
 }
 
-/// Follows the chain of an entity, and counts its images or tells what is wrong with it.
-fn follow(
-    (table, mut newest): (&Table, Change),
-    records: &mut Records<'_>,
-    report: &mut Report,
-    each: &mut dyn FnMut(&Change, &Record) -> Result<(), String>,
-) -> Result<(), StoreError> {
-    match walk(&mut newest, records, each)? {
-        Ok(images) => report.images += images,
-        Err(what) => report.problem(table.name, name(&newest), what),
+/// Follows the chains of entities.
+pub(super) struct Follow<'f, 'c> {
+    records: &'f mut Records<'c>,
+    report: &'f mut Report,
+}
+
+impl Follow<'_, '_> {
+    /// Follows the chain of a row's entity, and counts its images or tells what is wrong with it. `newest` is the
+    /// row as the journal would have it.
+    pub(super) fn entity<T: Image>(
+        &mut self,
+        table: &Table,
+        newest: T,
+        each: &mut dyn FnMut(&T, &Record) -> Result<(), String>,
+    ) -> Result<(), StoreError> {
+        let name = newest.name();
+        match walk(newest, self.records, each)? {
+            Ok(images) => self.report.images += images,
+            Err(what) => self.report.problem(table.name, name, what),
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Walks the chain of an entity back to its first image. `Ok(Err(_))` tells what is wrong with it.
-fn walk(
-    newest: &mut Change,
+fn walk<T: Image>(
+    mut newest: T,
     records: &mut Records<'_>,
-    each: &mut dyn FnMut(&Change, &Record) -> Result<(), String>,
+    each: &mut dyn FnMut(&T, &Record) -> Result<(), String>,
 ) -> Result<Result<u64, String>, StoreError> {
-    let mut next = newest.revision().map(|revision| revision.seq);
+    let key = newest.key();
+    let mut next = Some(newest.revision().seq);
     let mut images = 0;
     while let Some(seq) = next {
         let record = records.of(seq)?;
-        let image =
-            record.and_then(|it| Some((it, it.changes.iter().find(|it| is_of_one(it, newest))?)));
+        let image = record.and_then(|record| {
+            let mut images = record.changes.iter().filter_map(T::of);
+            Some((record, images.find(|it| it.key() == key)?))
+        });
         let Some((record, image)) = image else {
             return Ok(Err(format!("journal row {} has no image of it", seq.0)));
         };
-        let Some(at) = image.revision().filter(|revision| revision.seq == seq) else {
+        let at = image.revision();
+        if at.seq != seq {
             return Ok(Err(format!("its image in journal row {} is of another row", seq.0)));
-        };
+        }
         if images == 0 {
-            set_previous(newest, at.previous);
-            if image != newest {
+            // Only the journal knows the revision before.
+            newest.revision_mut().previous = at.previous;
+            if *image != newest {
                 return Ok(Err(format!("it is not what journal row {} says", seq.0)));
             }
         }
@@ -284,40 +171,31 @@ fn verify_payment(
     let mut before: Vec<Payment> = Vec::new();
     let newest_seq = payment.revision.seq;
     let name = payment.id;
-    follow(
-        (&PAYMENT, Change::Payment(PaymentChange::Payment(payment))),
-        records,
-        report,
-        &mut |image, _| {
-            if let Change::Payment(PaymentChange::Payment(it)) = image
-                && it.revision.seq != newest_seq
-            {
-                before.push(it.clone());
-            }
-            Ok(())
-        },
-    )?;
+    let mut follow = Follow { records, report };
+    follow.entity(&PAYMENT, payment, &mut |image: &Payment, _| {
+        before.extend((image.revision.seq != newest_seq).then(|| image.clone()));
+        Ok(())
+    })?;
     let mut images: Vec<Vec<Transaction>> = Vec::new();
     let mut changed: BTreeSet<(TransactionId, Seq)> = BTreeSet::new();
     transactions.rows(&key, &mut |cells| {
         let (opened_seq, transaction) = rows::opened_transaction(cells)?;
         let (id, mut first) = (transaction.id, opened_seq);
-        let transaction = Change::Payment(PaymentChange::Transaction(transaction));
         let mut own = Vec::new();
-        follow((&PAYMENT_TRANSACTION, transaction), records, report, &mut |image, record| {
-            let Change::Payment(PaymentChange::Transaction(it)) = image else { return Ok(()) };
-            first = it.revision.seq;
-            changed.insert((it.id, first));
+        let mut each = |image: &Transaction, record: &Record| {
+            first = image.revision.seq;
+            changed.insert((image.id, first));
             if !before.is_empty() {
-                own.push(it.clone());
+                own.push(image.clone());
             }
-            let is_told = record.events.iter().any(|event| is_event_of(event, it));
+            let is_told = record.events.iter().any(|event| is_event_of(event, image));
             let matches = is_told != record.is_import;
             if matches { Ok(()) } else { Err("is not what its event says".to_owned()) }
-        })?;
+        };
+        follow.entity(&PAYMENT_TRANSACTION, transaction, &mut each)?;
         if first != opened_seq {
             let what = format!("journal row {} made it, not {}", first.0, opened_seq.0);
-            report.problem(PAYMENT_TRANSACTION.name, id, what);
+            follow.report.problem(PAYMENT_TRANSACTION.name, id, what);
         }
         images.push(own);
         Ok(())
@@ -373,13 +251,17 @@ fn find_strays(
     records: &mut Records<'_>,
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let mut newest = NewestSeq::prepare(reader)?;
+    let of_payments: [&dyn EntityTable; 2] = [&stored::PAYMENTS, &stored::TRANSACTIONS];
+    let tables = ENTITIES.iter().copied().chain(of_payments);
+    let tables = tables.map(|table| Ok((table, reader.load(&table.select_seq())?)));
+    let mut tables = tables.collect::<Result<Vec<_>, StoreError>>()?;
     each_row(reader, report, (&JOURNAL, &RECORDS), |cells, report| {
         let record = journal::record(cells)?;
         for image in &record.changes {
-            if !is_on_chain(image, record.seq, &mut newest, records)? {
-                let what = format!("{} is on no chain", name(image));
-                report.problem(JOURNAL.name, record.seq.0, what);
+            if !is_on_chain(image, record.seq, &mut tables, records)? {
+                let name = tables.iter().find_map(|(table, _)| table.name(image));
+                let name = name.unwrap_or_else(|| "an image of no entity".to_owned());
+                report.problem(JOURNAL.name, record.seq.0, format!("{name} is on no chain"));
             }
         }
         Ok(())
@@ -389,17 +271,24 @@ fn find_strays(
 fn is_on_chain(
     image: &Change,
     seq: Seq,
-    newest: &mut NewestSeq<'_>,
+    tables: &mut [(&dyn EntityTable, Load<'_>)],
     records: &mut Records<'_>,
 ) -> Result<bool, StoreError> {
-    let mut next = newest.of(image)?;
+    let mut own = None;
+    for (table, select_seq) in tables {
+        if let Some(newest) = table.newest(image, select_seq)? {
+            own = Some((*table, newest));
+            break;
+        }
+    }
+    let Some((table, mut next)) = own else { return Ok(false) };
     // An operation is deleted some time after its end; the journal goes on telling of it.
     if next.is_none() && matches!(image, Change::Customer(CustomerChange::Operation(_))) {
         return Ok(true);
     }
     while let Some(at) = next.filter(|at| *at > seq) {
         let record = records.of(at)?;
-        let later = record.and_then(|it| it.changes.iter().find(|it| is_of_one(it, image)));
+        let later = record.and_then(|it| it.changes.iter().find(|it| table.have_same(it, image)));
         next = later.and_then(Change::revision).and_then(|revision| revision.previous);
         if next.is_some_and(|previous| previous >= at) {
             return Ok(false);
@@ -408,16 +297,16 @@ fn is_on_chain(
     Ok(next == Some(seq))
 }
 
-/// What a journal row says of entities.
-struct Record {
+/// The changes and events of a journal row.
+pub(super) struct Record {
     changes: Vec<Change>,
     events: Vec<Event>,
-    /// What is brought over from another system is no event.
+    /// Whether the row imports data from another system: an import has no event.
     is_import: bool,
 }
 
 /// Journal rows by number. Those read last are kept: what changed together is asked for together.
-struct Records<'c> {
+pub(super) struct Records<'c> {
     load: Load<'c>,
     kept: Vec<Option<(Seq, Record)>>,
 }
@@ -444,217 +333,5 @@ impl<'c> Records<'c> {
             *kept = read.map(|record| (seq, record));
         }
         Ok(kept.as_ref().map(|(_, record)| record))
-    }
-}
-
-/// The journal row that an entity's own row names, by table.
-struct NewestSeq<'c>(BTreeMap<&'static str, Load<'c>>);
-
-impl<'c> NewestSeq<'c> {
-    fn prepare(reader: &'c Reader) -> Result<Self, StoreError> {
-        let by_id = "WHERE tenant = ?1 AND id = ?2";
-        let keys = [
-            (&TENANT, "WHERE no = ?1"),
-            (&TENANT_VALUE, "WHERE tenant = ?1 AND name = ?2"),
-            (&APP_USER, "WHERE username = ?1"),
-            (&ROLE, "WHERE name = ?1"),
-            (&ENVIRONMENT, by_id),
-            (&ENVIRONMENT_SECRET, by_id),
-            (&DEFINITION, BY_KEY),
-            (&CHANGE_REQUEST, by_id),
-            (&CUSTOMER, by_id),
-            (&OPERATION, by_id),
-            (&ACCOUNT, by_id),
-            (&TAG, by_id),
-            (&TAG_DEFINITION, by_id),
-            (&ACCOUNT_EMAIL, by_id),
-            (&BLOCKING_STATE, by_id),
-            (&CUSTOM_FIELD, by_id),
-            (&PAYMENT_METHOD, by_id),
-            (&PAYMENT_RULES, "WHERE tenant = ?1"),
-            (&PAYMENT_ATTEMPT, by_id),
-            (&DISPUTE, by_id),
-            (&FEATURE, entitlements::BY_KEY),
-            (&OFFER, entitlements::BY_KEY),
-            (&PURCHASE, by_id),
-            (&ENTITLEMENTS, "WHERE tenant = ?1 AND account_id = ?2"),
-            (&PAYMENT, by_id),
-            (&PAYMENT_TRANSACTION, by_id),
-        ];
-        let loads = keys.into_iter().map(|(table, by_key)| {
-            let load = reader.load(&format!("SELECT seq FROM {} {by_key}", table.name))?;
-            Ok((table.name, load))
-        });
-        loads.collect::<Result<_, StoreError>>().map(Self)
-    }
-
-    fn of(&mut self, image: &Change) -> Result<Option<Seq>, StoreError> {
-        let Some((table, key)) = row_of(image) else { return Ok(None) };
-        let load = self.0.get_mut(table).expect("every table of an image is prepared");
-        load.first(&key, |cells| cells.seq())
-    }
-}
-
-/// The table of an image's entity and the key of its row; `None` for what has no history.
-fn row_of(image: &Change) -> Option<(&'static str, Vec<Value<'_>>)> {
-    match image {
-        Change::Tenant(TenantChange::Tenant(it)) => Some((TENANT.name, vec![it.no.into()])),
-        Change::Tenant(TenantChange::Value(it)) => {
-            Some((TENANT_VALUE.name, vec![it.tenant.into(), (&it.key).into()]))
-        }
-        Change::Access(AccessChange::User(it)) => {
-            Some((APP_USER.name, vec![(&it.username).into()]))
-        }
-        Change::Access(AccessChange::Role(it)) => Some((ROLE.name, vec![(&it.name).into()])),
-        Change::Flag(FlagChange::Environment(it)) => by_id(&ENVIRONMENT, it.tenant, it.id.uuid()),
-        Change::Flag(FlagChange::Secret(it)) => by_id(&ENVIRONMENT_SECRET, it.tenant, it.id.uuid()),
-        Change::Flag(FlagChange::Definition(it)) => {
-            Some((DEFINITION.name, rows::definition_key(it.tenant, &it.key).to_vec()))
-        }
-        Change::Flag(FlagChange::ChangeRequest(it)) => {
-            by_id(&CHANGE_REQUEST, it.tenant, it.id.uuid())
-        }
-        Change::Customer(CustomerChange::Customer(it)) => by_id(&CUSTOMER, it.tenant, it.id.uuid()),
-        Change::Customer(CustomerChange::Operation(it)) => {
-            by_id(&OPERATION, it.tenant, it.id.uuid())
-        }
-        Change::Account(AccountChange::Account(it)) => by_id(&ACCOUNT, it.tenant, it.id.uuid()),
-        Change::Account(AccountChange::Tag(it)) => by_id(&TAG, it.tenant, it.id.uuid()),
-        Change::Tenant(TenantChange::TagDefinition(it)) => {
-            by_id(&TAG_DEFINITION, it.tenant, it.id.uuid())
-        }
-        Change::Account(AccountChange::Email(it)) => by_id(&ACCOUNT_EMAIL, it.tenant, it.id.uuid()),
-        Change::Account(AccountChange::BlockingState(it)) => {
-            by_id(&BLOCKING_STATE, it.tenant, it.id.uuid())
-        }
-        Change::Account(AccountChange::CustomField(it)) => {
-            by_id(&CUSTOM_FIELD, it.tenant, it.id.uuid())
-        }
-        Change::Account(AccountChange::PaymentMethod(it)) => {
-            by_id(&PAYMENT_METHOD, it.tenant, it.id.uuid())
-        }
-        Change::Tenant(TenantChange::PaymentRules(it)) => {
-            Some((PAYMENT_RULES.name, vec![it.tenant.into()]))
-        }
-        Change::Payment(it) => row_of_payment(it),
-        Change::Entitlement(it) => row_of_entitlement(it),
-        Change::Account(
-            AccountChange::Person { .. }
-            | AccountChange::PersonErased { .. }
-            | AccountChange::AuditImported(_),
-        )
-        | Change::Customer(
-            CustomerChange::MailsErased { .. }
-            | CustomerChange::Session(_)
-            | CustomerChange::SessionEnded { .. }
-            | CustomerChange::Mail(_),
-        )
-        | Change::Claim(_)
-        | Change::Timer(_)
-        | Change::ReplySettled { .. } => None,
-    }
-}
-
-fn row_of_entitlement(image: &EntitlementChange) -> Option<(&'static str, Vec<Value<'_>>)> {
-    match image {
-        EntitlementChange::Feature(it) => {
-            Some((FEATURE.name, vec![it.tenant.into(), (&it.key).into()]))
-        }
-        EntitlementChange::Offer(it) => {
-            Some((OFFER.name, vec![it.tenant.into(), (&it.key).into()]))
-        }
-        EntitlementChange::Purchase(it) => by_id(&PURCHASE, it.tenant, it.id.uuid()),
-        EntitlementChange::Entitlements(it) => {
-            by_id(&ENTITLEMENTS, it.tenant, it.account_id.uuid())
-        }
-        EntitlementChange::Users(_)
-        | EntitlementChange::Usage(_)
-        | EntitlementChange::UsageEvent(_)
-        | EntitlementChange::Reservation(_) => None,
-    }
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "not every image has a row")]
-fn by_id(
-    table: &'static Table,
-    tenant: TenantNo,
-    id: Uuid,
-) -> Option<(&'static str, Vec<Value<'static>>)> {
-    Some((table.name, vec![tenant.into(), id.into()]))
-}
-
-fn row_of_payment(image: &PaymentChange) -> Option<(&'static str, Vec<Value<'_>>)> {
-    match image {
-        PaymentChange::Attempt(it) => by_id(&PAYMENT_ATTEMPT, it.tenant, it.id.uuid()),
-        PaymentChange::Dispute(it) => by_id(&DISPUTE, it.tenant, it.id.uuid()),
-        PaymentChange::Payment(it) => by_id(&PAYMENT, it.tenant, it.id.uuid()),
-        PaymentChange::Transaction(it) => by_id(&PAYMENT_TRANSACTION, it.tenant, it.id.uuid()),
-        PaymentChange::Velocity(_)
-        | PaymentChange::Posting(_)
-        | PaymentChange::Outstanding(_)
-        | PaymentChange::OutstandingClosed { .. } => None,
-    }
-}
-
-/// Whether two images are of the same entity.
-fn is_of_one(a: &Change, b: &Change) -> bool {
-    row_of(a).is_some_and(|row| row_of(b) == Some(row))
-}
-
-/// Sets what only the journal knows of a table's row: the revision before.
-const fn set_previous(row: &mut Change, previous: Option<Seq>) {
-    if let Some(revision) = row.revision_mut() {
-        revision.previous = previous;
-    }
-}
-
-fn name(change: &Change) -> String {
-    match change {
-        Change::Tenant(TenantChange::Tenant(it)) => format!("tenant {}", it.no.0),
-        Change::Tenant(TenantChange::Value(it)) => {
-            format!("value {} of tenant {}", it.key, it.tenant.0)
-        }
-        Change::Tenant(TenantChange::TagDefinition(it)) => format!("tag definition {}", it.id),
-        Change::Tenant(TenantChange::PaymentRules(it)) => {
-            format!("payment rules of tenant {}", it.tenant.0)
-        }
-        Change::Access(AccessChange::User(it)) => format!("user {}", it.username),
-        Change::Access(AccessChange::Role(it)) => format!("role {}", it.name),
-        Change::Flag(FlagChange::Environment(it)) => format!("environment {}", it.id),
-        Change::Flag(FlagChange::Secret(it)) => format!("secret {}", it.id),
-        Change::Flag(FlagChange::Definition(it)) => {
-            format!("{:?} {} of environment {}", it.key.kind, it.key.key, it.key.environment)
-        }
-        Change::Flag(FlagChange::ChangeRequest(it)) => format!("change {}", it.id),
-        Change::Customer(CustomerChange::Customer(it)) => format!("customer {}", it.id),
-        Change::Customer(CustomerChange::Operation(it)) => format!("operation {}", it.id),
-        Change::Account(AccountChange::Account(it)) => format!("account {}", it.id),
-        Change::Account(AccountChange::Tag(it)) => format!("tag {}", it.id),
-        Change::Account(AccountChange::Email(it)) => format!("address {}", it.id),
-        Change::Account(AccountChange::BlockingState(it)) => format!("blocking state {}", it.id),
-        Change::Account(AccountChange::CustomField(it)) => format!("custom field {}", it.id),
-        Change::Account(AccountChange::PaymentMethod(it)) => format!("payment method {}", it.id),
-        Change::Payment(PaymentChange::Attempt(it)) => format!("attempt {}", it.id),
-        Change::Payment(PaymentChange::Dispute(it)) => format!("dispute {}", it.id),
-        Change::Payment(PaymentChange::Payment(it)) => format!("payment {}", it.id),
-        Change::Payment(PaymentChange::Transaction(it)) => format!("transaction {}", it.id),
-        Change::Entitlement(EntitlementChange::Feature(it)) => {
-            format!("feature {} of tenant {}", it.key, it.tenant.0)
-        }
-        Change::Entitlement(EntitlementChange::Offer(it)) => {
-            format!("offer {} of tenant {}", it.key, it.tenant.0)
-        }
-        Change::Entitlement(EntitlementChange::Purchase(it)) => format!("purchase {}", it.id),
-        Change::Entitlement(EntitlementChange::Entitlements(it)) => {
-            format!("entitlements of account {}", it.account_id)
-        }
-        // `row_of` lists these.
-        Change::Entitlement(_)
-        | Change::Account(_)
-        | Change::Customer(_)
-        | Change::Payment(_)
-        | Change::Claim(_)
-        | Change::Timer(_)
-        | Change::ReplySettled { .. } => "what has no history".to_owned(),
     }
 }

@@ -97,7 +97,7 @@ struct Row<'a> {
     link: Option<Link>,
     /// The number of its after-images.
     images: u64,
-    /// What of it cannot be read.
+    /// The column that cannot be read, in words for the report; `None` where all can.
     unreadable: Option<&'static str>,
 }
 

@@ -275,8 +275,9 @@ fn verify_owners(reader: &Reader, report: &mut Report) -> Result<(), StoreError>
     verify_outstanding(reader, report)
 }
 
-/// What is open is waited for, and what is waited for is open, or its gateway is asked again: it has no record of it,
-/// or says that it ended otherwise. An outcome reported while the call may still run leaves the waiting to the call.
+/// Checks that each open transaction has an `outstanding` row, and that each such row is of an open transaction, or
+/// of one whose gateway is asked again: it has no record of the transaction, or reports another end. Where an outcome
+/// is reported while the call may still run, the row stays for the call.
 fn verify_outstanding(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let in_flight = crate::codes::status_code(TransactionStatus::InFlight);
     let pending = crate::codes::status_code(TransactionStatus::Pending);

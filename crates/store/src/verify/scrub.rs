@@ -1,10 +1,11 @@
-//! What [`super::verify`] says of single rows, in portions, for a database that is served meanwhile: the
-//! journal's links, entities and payments against their images, check values. Totals are not compared:
-//! they change between two portions.
+//! The checks of [`super::verify`] on single rows, in portions, for a database that is served meanwhile: the
+//! journal's links, entities and payments against their images, check values. Totals are not compared: they change
+//! between two portions.
 
 use engine::ports::StoreError;
 
-use super::chains::{ENTITIES, Entities};
+use super::chains::Entities;
+use super::entities::{ENTITIES, EntityTable};
 use super::journal::Links;
 use super::{Problem, Report, checks, one_row, payments};
 use crate::Error;
@@ -38,18 +39,18 @@ struct Stage {
 enum What {
     Links,
     /// One of [`ENTITIES`].
-    Entity(usize),
+    Entity(&'static dyn EntityTable),
     Payments,
     Postings,
     CheckValues,
 }
 
-/// What came of a portion.
+/// The result of a portion.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Portion {
     /// How many rows were looked at.
     pub rows: usize,
-    /// What is wrong: the first [`super::PROBLEMS_MAX`].
+    /// The first [`super::PROBLEMS_MAX`] problems.
     pub problems: Vec<Problem>,
     /// Whether it was the last one.
     pub is_last: bool,
@@ -60,8 +61,8 @@ impl Scrub {
     #[must_use]
     pub fn new(source: Source) -> Self {
         let links = Stage { table: &JOURNAL, what: What::Links };
-        let entities = ENTITIES.iter().enumerate();
-        let entities = entities.map(|(n, it)| Stage { table: it.0, what: What::Entity(n) });
+        let entities = ENTITIES.iter();
+        let entities = entities.map(|it| Stage { table: it.table(), what: What::Entity(*it) });
         let payments = Stage { table: &PAYMENT, what: What::Payments };
         let postings = Stage { table: &POSTING, what: What::Postings };
         let checked = TABLES.iter().filter(|table| table.is_checked());
@@ -118,14 +119,14 @@ impl Scrub {
 type Looks<'r> = Box<dyn FnMut(&mut Cells<'_>, &mut Report) -> Result<(), StoreError> + 'r>;
 
 impl Stage {
-    /// What looks at the stage's rows.
+    /// The function that verifies a row of the stage.
     fn looks<'r>(self, reader: &'r Reader, links: &'r mut Links) -> Result<Looks<'r>, StoreError> {
         let table = self.table;
         Ok(match self.what {
             What::Links => Box::new(|cells, report| links.follow(cells, report).map(drop)),
-            What::Entity(n) => {
+            What::Entity(entity) => {
                 let mut entities = Entities::prepare(reader)?;
-                Box::new(move |cells, report| entities.entity(&ENTITIES[n], cells, report))
+                Box::new(move |cells, report| entities.entity(entity, cells, report))
             }
             What::Payments => {
                 let mut entities = Entities::prepare(reader)?;

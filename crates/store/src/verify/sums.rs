@@ -109,7 +109,7 @@ fn both<'a, K: Ord, V: Copy + Default>(
     of_a.chain(only_b.map(|(key, value)| (key, V::default(), *value)))
 }
 
-/// What is debited in a currency is credited in it.
+/// Checks that a tenant's debits and credits in each currency are equal.
 fn balance(kept: &Totals, report: &mut Report) {
     let mut balances = BTreeMap::new();
     for ((tenant, _, _, currency), sums) in &kept.ledger {

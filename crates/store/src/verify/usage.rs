@@ -18,7 +18,7 @@ use crate::tables::FEATURE_USAGE;
 /// A period of an account and a feature: its end, and the code of when it is counted anew.
 type Period = (TenantNo, AccountId, String, i64, i64);
 
-/// What was counted in the last days: quantities of events, and of reservations that were confirmed.
+/// Sums the quantities that were counted in the last days, of events and of confirmed reservations.
 const COUNTED: &str = "SELECT tenant, account_id, feature, period_end_us, resets, \
      CAST(sum(quantity) AS BIGINT) FROM usage_event \
      GROUP BY tenant, account_id, feature, period_end_us, resets \
@@ -73,8 +73,8 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
     Ok(())
 }
 
-/// What is reserved of each period by each end, as open reservations say. One that ended before the count was written
-/// last, by its time or with others, is in it no more.
+/// The statement that sums the open reservations of each period by their ends. A reservation that ended before the
+/// count was written last, by its time or with others, is no longer in the count, and not in the sum.
 fn open() -> String {
     let key = ["tenant", "account_id", "feature", "period_end_us", "resets"];
     let same = key.map(|it| format!("r.{it} = u.{it}")).join(" AND ");

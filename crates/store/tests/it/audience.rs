@@ -25,12 +25,12 @@ const TENANT: TenantNo = TenantNo(1);
 /// How long a change may take to be published: far more than it does.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What was published, as it adds up.
+/// The state that the published changes add up to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Known {
     is_complete: bool,
     environments: BTreeMap<EnvironmentId, (usize, BTreeMap<DefinitionKey, Definition>)>,
-    /// What was published in how many pieces.
+    /// How many environments were published as a whole, and how many times changes of one.
     whole: usize,
     changes: usize,
 }
@@ -135,7 +135,7 @@ impl Scene {
         self.submit(Command::Flag(FlagCommand::PutDefinitions(put)));
     }
 
-    /// What is known once that is what is committed.
+    /// Waits until the published state is the committed one, and returns it.
     fn published(&self) -> Known {
         let mut committed = BTreeMap::new();
         for environment in self.queries.environments(TENANT).unwrap() {

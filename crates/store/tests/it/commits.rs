@@ -1,10 +1,10 @@
-//! What every driver must do: functions over a way to open the same store again and again.
+//! The tests of every driver: functions over a way to open the same store again and again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use domain::access::{CreateUser, PutRole, UpdateUser};
-use domain::change::{AccountChange, Change, ClaimChange};
+use domain::change::{AccountChange, Change, ClaimChange, SettledReply};
 use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::command::{AccessCommand, TenantCommand};
 use domain::payment::{Actor, ReplyKey};
@@ -27,7 +27,7 @@ use crate::sqlite::number;
 use crate::watched::{Entries, Watched};
 use crate::workload::{BEGIN, Workload, create_tenant};
 
-/// What was committed is what is loaded, also after opening the store again.
+/// The loaded rows are those that were committed, also after the store was opened again.
 pub fn committed_rows_are_loaded<S: Store>(open: impl Fn() -> S) {
     let entries = Entries::default();
     let mut workload = two_tenants(Watched::recording(open(), Arc::clone(&entries)), 1);
@@ -95,51 +95,58 @@ fn fill_access<S: Store>(workload: &mut Workload<S>) {
     }
 }
 
-/// What the entries add up to, and the reads that name all of it.
+/// The state that the entries add up to, and the reads that name all of it.
 fn expected(entries: &[Entry]) -> (State, BTreeSet<Read>) {
     let mut state = State::default();
     let mut reads = BTreeSet::new();
     for entry in entries {
         state.apply(entry.tenant, &entry.changes);
     }
-    reads.extend(state.accounts.keys().map(|(tenant, id)| Read::Account(*tenant, *id)));
-    reads.extend(state.payment_methods.keys().map(|(no, id)| Read::PaymentMethod(*no, *id)));
-    reads.extend(state.tags.keys().map(|(tenant, key)| Read::Tag(*tenant, *key)));
-    reads.extend(state.account_emails.keys().map(|(no, id)| Read::AccountEmails(*no, *id)));
-    reads.extend(state.blocking_states.keys().map(|(no, id)| Read::BlockingStates(*no, *id)));
-    let definitions = state.tag_definitions.keys();
+    reads.extend(state.account.accounts.keys().map(|(tenant, id)| Read::Account(*tenant, *id)));
+    reads
+        .extend(state.account.payment_methods.keys().map(|(no, id)| Read::PaymentMethod(*no, *id)));
+    reads.extend(state.account.tags.keys().map(|(tenant, key)| Read::Tag(*tenant, *key)));
+    reads.extend(state.account.emails.owners().map(|(no, id)| Read::AccountEmails(*no, *id)));
+    reads.extend(
+        state.account.blocking_states.owners().map(|(no, id)| Read::BlockingStates(*no, *id)),
+    );
+    let definitions = state.tenant.tag_definitions.keys();
     reads.extend(definitions.map(|(no, id)| Read::TagDefinition(*no, *id)));
-    reads.extend(state.custom_fields.keys().map(|(no, of)| Read::CustomFields(*no, *of)));
-    reads.extend(state.payments.keys().map(|(tenant, id)| Read::Payment(*tenant, *id)));
-    reads.extend(state.payment_attempts.keys().map(|(no, id)| Read::PaymentAttempts(*no, *id)));
-    reads.extend(state.payment_velocities.keys().map(|(no, id)| Read::PaymentVelocity(*no, *id)));
-    reads.extend(state.changed_payment_rules.keys().map(|no| Read::PaymentRules(*no)));
+    reads.extend(state.account.custom_fields.owners().map(|(no, of)| Read::CustomFields(*no, *of)));
+    reads.extend(state.payment.payments.keys().map(|(tenant, id)| Read::Payment(*tenant, *id)));
+    reads.extend(state.payment.attempts.keys().map(|(no, id)| Read::PaymentAttempts(*no, *id)));
+    reads.extend(state.payment.velocities.keys().map(|(no, id)| Read::PaymentVelocity(*no, *id)));
+    reads.extend(state.tenant.changed_payment_rules.keys().map(|no| Read::PaymentRules(*no)));
     reads.extend(state.claims.keys().cloned().map(Read::Claim));
-    reads.extend(state.tenant_values.keys().map(|(no, key)| Read::TenantValue(*no, key.clone())));
-    reads.extend(state.users.keys().cloned().map(Read::User));
-    reads.extend(state.roles.keys().cloned().map(Read::Role));
-    reads.extend(state.environments.keys().map(|(no, id)| Read::Environment(*no, *id)));
-    reads.extend(state.secrets.keys().map(|(no, id)| Read::Secret(*no, *id)));
-    reads.extend(state.definitions.keys().cloned().map(|(no, key)| Read::Definition(no, key)));
-    let changes = state.change_requests.keys();
+    reads.extend(state.tenant.values.keys().map(|(no, key)| Read::TenantValue(*no, key.clone())));
+    reads.extend(state.access.users.keys().cloned().map(Read::User));
+    reads.extend(state.access.roles.keys().cloned().map(Read::Role));
+    reads.extend(state.flag.environments.keys().map(|(no, id)| Read::Environment(*no, *id)));
+    reads.extend(state.flag.secrets.keys().map(|(no, id)| Read::Secret(*no, *id)));
+    reads.extend(state.flag.definitions.keys().cloned().map(|(no, key)| Read::Definition(no, key)));
+    let changes = state.flag.change_requests.keys();
     reads.extend(changes.map(|(no, id)| Read::ChangeRequest(*no, *id)));
-    reads.extend(state.customers.keys().map(|(no, id)| Read::Customer(*no, *id)));
-    reads.extend(state.operations.keys().map(|(no, id)| Read::Operation(*no, *id)));
-    reads.extend(state.disputes.keys().map(|(no, case)| Read::Dispute(*no, case.clone())));
+    reads.extend(state.customer.customers.keys().map(|(no, id)| Read::Customer(*no, *id)));
+    reads.extend(state.customer.operations.keys().map(|(no, id)| Read::Operation(*no, *id)));
+    reads.extend(state.payment.disputes.keys().map(|(no, case)| Read::Dispute(*no, case.clone())));
     reads.extend(
         state
+            .entitlement
             .usage
+            .counts
             .keys()
             .cloned()
             .map(|(no, id, key)| Read::Usage(UsageRead::Feature(no, id, key))),
     );
     reads.extend(
         state
-            .usage_events
+            .entitlement
+            .usage
+            .events
             .keys()
             .map(|(no, id, key)| Read::Usage(UsageRead::Event(*no, *id, *key))),
     );
-    let reservations = state.reservations.keys();
+    let reservations = state.entitlement.usage.reservations.keys();
     reads.extend(
         reservations
             .map(|(no, account, id)| Read::Usage(UsageRead::Reservation(*no, *account, *id))),
@@ -156,70 +163,72 @@ fn reload<S: Store>(store: &mut S, reads: &BTreeSet<Read>) -> State {
 fn assert_same(expected: &mut State, loaded: State) {
     // A row knows its revision, not the one before.
     let forget = |revision: &mut Revision| revision.previous = None;
-    expected.accounts.values_mut().flatten().for_each(|it| forget(&mut it.revision));
-    expected.payment_methods.values_mut().flatten().for_each(|it| forget(&mut it.revision));
-    expected.tags.values_mut().flatten().for_each(|it| forget(&mut it.revision));
-    expected.tag_definitions.values_mut().flatten().for_each(|it| forget(&mut it.revision));
-    let emails = expected.account_emails.values_mut().flat_map(BTreeMap::values_mut);
+    expected.account.accounts.iter_mut().for_each(|it| forget(&mut it.revision));
+    expected.account.payment_methods.iter_mut().for_each(|it| forget(&mut it.revision));
+    expected.account.tags.iter_mut().for_each(|it| forget(&mut it.revision));
+    expected.tenant.tag_definitions.iter_mut().for_each(|it| forget(&mut it.revision));
+    let emails = expected.account.emails.iter_mut();
     emails.for_each(|it| forget(&mut it.revision));
-    let states = expected.blocking_states.values_mut().flat_map(BTreeMap::values_mut);
+    let states = expected.account.blocking_states.iter_mut();
     states.for_each(|it| forget(&mut it.revision));
-    let fields = expected.custom_fields.values_mut().flat_map(BTreeMap::values_mut);
+    let fields = expected.account.custom_fields.iter_mut();
     fields.for_each(|it| forget(&mut it.revision));
-    expected.tenant_values.values_mut().flatten().for_each(|it| forget(&mut it.revision));
-    expected.users.values_mut().flatten().for_each(|it| forget(&mut it.revision));
-    expected.roles.values_mut().flatten().for_each(|it| forget(&mut it.revision));
-    expected.environments.values_mut().flatten().for_each(|it| forget(&mut it.revision));
-    expected.secrets.values_mut().flatten().for_each(|it| forget(&mut it.revision));
-    expected.definitions.values_mut().flatten().for_each(|it| forget(&mut it.revision));
-    expected.change_requests.values_mut().flatten().for_each(|it| forget(&mut it.revision));
-    expected.operations.values_mut().flatten().for_each(|it| forget(&mut it.revision));
-    let customers = expected.customers.values_mut().flatten();
+    expected.tenant.values.iter_mut().for_each(|it| forget(&mut it.revision));
+    expected.access.users.iter_mut().for_each(|it| forget(&mut it.revision));
+    expected.access.roles.iter_mut().for_each(|it| forget(&mut it.revision));
+    expected.flag.environments.iter_mut().for_each(|it| forget(&mut it.revision));
+    expected.flag.secrets.iter_mut().for_each(|it| forget(&mut it.revision));
+    expected.flag.definitions.iter_mut().for_each(|it| forget(&mut it.revision));
+    expected.flag.change_requests.iter_mut().for_each(|it| forget(&mut it.revision));
+    expected.customer.operations.iter_mut().for_each(|it| forget(&mut it.revision));
+    let customers = expected.customer.customers.iter_mut();
     customers.for_each(|it| forget(&mut it.customer.revision));
-    for file in expected.payments.values_mut().flatten() {
+    for file in expected.payment.payments.iter_mut() {
         forget(&mut file.payment.revision);
         file.transactions.iter_mut().for_each(|it| forget(&mut it.revision));
     }
-    expected.disputes.values_mut().flatten().for_each(|it| forget(&mut it.revision));
-    let attempts = expected.payment_attempts.values_mut().flatten();
+    expected.payment.disputes.iter_mut().for_each(|it| forget(&mut it.revision));
+    let attempts = expected.payment.attempts.values_mut().flatten();
     attempts.for_each(|it| forget(&mut it.revision));
-    let changed = std::mem::take(&mut expected.changed_payment_rules);
-    expected.payment_rules.extend(changed.into_iter().map(|(no, it)| (no, Some(it))));
-    expected.payment_rules.values_mut().flatten().for_each(|it| forget(&mut it.revision));
+    let changed = std::mem::take(&mut expected.tenant.changed_payment_rules);
+    for rules in changed.into_values() {
+        expected.tenant.payment_rules.put(rules);
+    }
+    expected.tenant.payment_rules.iter_mut().for_each(|it| forget(&mut it.revision));
     let in_order = |mut state: State| {
-        state.payment_attempts.values_mut().for_each(|all| all.sort_by_key(|it| it.id));
-        state.payment_attempts
+        state.payment.attempts.values_mut().for_each(|all| all.sort_by_key(|it| it.id));
+        state.payment.attempts
     };
     assert_eq!(in_order(expected.clone()), in_order(loaded.clone()));
-    assert_eq!(expected.payment_velocities, loaded.payment_velocities);
-    assert_eq!(expected.usage, loaded.usage);
-    assert_eq!(expected.usage_events, loaded.usage_events);
-    assert_eq!(expected.reservations, loaded.reservations);
-    assert_eq!(expected.payment_rules, loaded.payment_rules);
-    assert_eq!(expected.accounts, loaded.accounts);
-    assert_eq!(expected.people, loaded.people);
-    assert_eq!(expected.payment_methods, loaded.payment_methods);
-    assert_eq!(expected.tags, loaded.tags);
-    assert_eq!(expected.tag_definitions, loaded.tag_definitions);
-    assert_eq!(expected.account_emails, loaded.account_emails);
-    assert_eq!(expected.closed_accounts, loaded.closed_accounts);
-    assert!(!loaded.closed_accounts.is_empty(), "some account is closed");
-    assert_eq!(expected.blocking_states, loaded.blocking_states);
-    assert_eq!(expected.custom_fields, loaded.custom_fields);
-    assert_eq!(expected.payments, loaded.payments);
-    assert_eq!(expected.outstanding, loaded.outstanding);
+    assert_eq!(expected.payment.velocities, loaded.payment.velocities);
+    assert_eq!(expected.entitlement.usage.counts, loaded.entitlement.usage.counts);
+    assert_eq!(expected.entitlement.usage.events, loaded.entitlement.usage.events);
+    assert_eq!(expected.entitlement.usage.reservations, loaded.entitlement.usage.reservations);
+    assert_eq!(expected.tenant.payment_rules, loaded.tenant.payment_rules);
+    assert_eq!(expected.account.accounts, loaded.account.accounts);
+    assert_eq!(expected.account.people, loaded.account.people);
+    assert_eq!(expected.account.payment_methods, loaded.account.payment_methods);
+    assert_eq!(expected.account.tags, loaded.account.tags);
+    assert_eq!(expected.tenant.tag_definitions, loaded.tenant.tag_definitions);
+    assert_eq!(expected.account.emails, loaded.account.emails);
+    assert_eq!(expected.account.closed, loaded.account.closed);
+    assert!(!loaded.account.closed.is_empty(), "some account is closed");
+    assert_eq!(expected.account.blocking_states, loaded.account.blocking_states);
+    assert_eq!(expected.account.custom_fields, loaded.account.custom_fields);
+    assert_eq!(expected.payment.payments, loaded.payment.payments);
+    assert_eq!(expected.payment.outstanding, loaded.payment.outstanding);
     assert_eq!(expected.claims, loaded.claims);
-    assert_eq!(expected.tenant_values, loaded.tenant_values);
-    assert_eq!(expected.users, loaded.users);
-    assert_eq!(expected.roles, loaded.roles);
-    assert_eq!(expected.environments, loaded.environments);
-    assert_eq!(expected.secrets, loaded.secrets);
-    assert_eq!(expected.definitions, loaded.definitions);
-    assert_eq!(expected.change_requests, loaded.change_requests);
-    assert_eq!(expected.customers, loaded.customers);
-    assert_eq!(expected.operations, loaded.operations);
-    assert!(!loaded.disputes.is_empty(), "there are disputes");
-    assert_eq!(expected.disputes, loaded.disputes);
+    assert_eq!(expected.tenant.values, loaded.tenant.values);
+    assert_eq!(expected.access.users, loaded.access.users);
+    assert_eq!(expected.access.roles, loaded.access.roles);
+    assert_eq!(expected.flag.environments, loaded.flag.environments);
+    assert_eq!(expected.flag.secrets, loaded.flag.secrets);
+    assert_eq!(expected.flag.definitions, loaded.flag.definitions);
+    assert_eq!(expected.flag.change_requests, loaded.flag.change_requests);
+    assert_eq!(expected.customer.customers, loaded.customer.customers);
+    assert_eq!(expected.customer.operations, loaded.customer.operations);
+    assert!(loaded.payment.disputes.iter().next().is_some(), "there are disputes");
+    assert_eq!(expected.payment.disputes, loaded.payment.disputes);
 }
 
 /// Each read loads what belongs to it, and what is not there as `None`.
@@ -228,7 +237,7 @@ pub fn a_read_loads_what_belongs_to_it<S: Store>(open: impl Fn() -> S) {
     let mut workload = two_tenants(Watched::recording(open(), Arc::clone(&entries)), 7);
     workload.run(300);
     let (all, _) = expected(&entries.lock().unwrap());
-    let file = all.payments.values().flatten().find(|it| it.payment.external_key.is_some());
+    let file = all.payment.payments.iter().find(|it| it.payment.external_key.is_some());
     let payment = &file.expect("some payment has a key").payment;
     let key = payment.external_key.as_deref().unwrap();
     let claim = ClaimKey::new(payment.tenant, ClaimKind::Payment, key);
@@ -250,16 +259,16 @@ pub fn a_read_loads_what_belongs_to_it<S: Store>(open: impl Fn() -> S) {
     ];
     let loaded = reload(workload.partition.store(), &reads.into());
     let tenant = payment.tenant;
-    let account = loaded.accounts[&(tenant, payment.account_id)].as_ref().unwrap();
+    let account = loaded.account.accounts.find(&(tenant, payment.account_id)).unwrap();
     assert_eq!(loaded.claims[&claim].unwrap().owner, payment.id.uuid());
     assert_eq!(loaded.claims[&nobody], None);
-    assert_eq!(loaded.accounts[&(tenant, stranger)], None);
-    assert_eq!(loaded.users["nobody"], None);
-    assert_eq!(loaded.payments[&(TenantNo(99), payment.id)], None);
-    assert!(loaded.payments[&(tenant, payment.id)].is_some());
-    assert!(loaded.payment_methods[&(tenant, payment.payment_method_id)].is_some());
+    assert_eq!(loaded.account.accounts.get(&(tenant, stranger)), None);
+    assert_eq!(loaded.access.users.get(&"nobody".to_owned()), None);
+    assert_eq!(loaded.payment.payments.get(&(TenantNo(99), payment.id)), None);
+    assert!(loaded.payment.payments.find(&(tenant, payment.id)).is_some());
+    assert!(loaded.account.payment_methods.find(&(tenant, payment.payment_method_id)).is_some());
     if let Some(default) = account.payment_method_id {
-        assert!(loaded.payment_methods[&(tenant, default)].is_some());
+        assert!(loaded.account.payment_methods.find(&(tenant, default)).is_some());
     }
 }
 
@@ -306,7 +315,9 @@ pub fn a_failed_commit_leaves_nothing<S: Store>(open: impl Fn() -> S) {
     assert!(matches!(store.commit(&gap), Err(StoreError::Database(_))));
     let reads = (1..=3).map(|n| Read::Account(TenantNo(1), account_id(n))).collect();
     let there = reload(&mut store, &reads);
-    let there: Vec<bool> = there.accounts.values().map(Option::is_some).collect();
+    let accounts = there.account.accounts;
+    let there = accounts.keys().map(|key| accounts.get(key).is_some());
+    let there: Vec<bool> = there.collect();
     assert_eq!(there, [true, false, false]);
     begin(&mut store);
     store.commit(&batch(vec![account_created(next, account_id(2))])).unwrap();
@@ -357,7 +368,7 @@ pub fn replies_are_kept<S: Store>(open: impl Fn() -> S) {
     let later = soon.plus_us(100);
     let settled = |n| {
         let (key, reply) = (key(n), Reply::Done);
-        Change::ReplySettled { key, reply, expires_at: later }
+        Change::from(SettledReply { key, reply, expires_at: later })
     };
     let mut entry = account_created(seq, account_id(1));
     entry.changes.extend([settled(1), settled(4)]);

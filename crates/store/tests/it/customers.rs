@@ -302,7 +302,8 @@ fn sessions_are_read_and_end() {
     ask(workload, login(bob, 1, None));
 }
 
-/// What is kept in one text of their row comes back, and is taken code by code.
+/// A second factor, which one text of the customer's row stores, is read as it was written, and
+/// each code is taken once.
 #[test]
 fn second_factors_are_read() {
     let mut world = World::new(103);
@@ -430,8 +431,8 @@ fn a_command_that_comes_twice_is_carried_out_once() {
     assert!(report.is_sound(), "{:?}", report.problems);
 }
 
-/// What a delivery did is not done again after other commands have followed on it: nobody is taken for
-/// a thief, logged in again, or given an old token back.
+/// A command that is delivered again is not executed again after other commands have followed on it: its session is
+/// not treated as stolen, the customer is not logged in again, and no old token is valid again.
 #[test]
 fn a_command_that_comes_late_again_is_not_carried_out_on_what_followed() {
     let mut world = World::new(108);

@@ -116,7 +116,7 @@ pub fn fill<S: Store>(workload: &mut Workload<S>) -> (AccountId, PaymentId) {
     (account, payment)
 }
 
-/// What an account has: its purchases' statuses, sorted, the number of grants, and the version.
+/// An account's statuses of purchases, sorted, the number of its grants, and the version of its entitlements.
 fn shown(world: &World, account: AccountId) -> (Vec<PurchaseStatus>, usize, i64) {
     let purchases = world.queries.purchases(TENANT, account, ALL).expect("a store that answers");
     let entitled = world.queries.entitlements(TENANT, account).expect("a store that answers");

@@ -12,7 +12,7 @@ use crate::workload::{World, create_account, person, rename};
 
 type Key = (TenantNo, &'static str, Uuid);
 
-/// What an image is of, and its revision.
+/// The entity of an image, and its revision.
 #[expect(clippy::wildcard_enum_match_arm, reason = "only five kinds of things have a history here")]
 fn named(change: &Change) -> Option<(Key, Revision)> {
     Some(match change {

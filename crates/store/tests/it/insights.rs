@@ -100,7 +100,7 @@ fn counts_are_forgotten_in_steps_the_oldest_first() {
     assert_eq!(left(), [5, 6]);
 }
 
-/// What is refused leaves nothing behind, also of what was written before it.
+/// A refused call leaves no counts behind, not even those that it wrote before the refusal.
 #[test]
 fn counts_are_added_together_or_not_at_all() {
     let world = World::new(97);

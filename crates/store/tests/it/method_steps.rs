@@ -1,4 +1,4 @@
-//! What the gateways of payment methods have still to do is committed, loaded, counted and verified.
+//! The steps that the gateways of payment methods have still to do are committed, loaded, counted and verified.
 
 use domain::command::AccountCommand;
 use domain::payment::{MethodAtGateway, ReplyKey};

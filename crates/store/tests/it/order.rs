@@ -1,4 +1,4 @@
-//! What the core itself has to say comes before commands that wait.
+//! The core's own works are committed before commands that wait.
 
 use std::future::Future as _;
 use std::sync::{Arc, Mutex};

@@ -150,7 +150,7 @@ fn scheduled_retries_are_a_range_of_the_timers_key() {
     );
 }
 
-/// What the queries for disputes name, and the index that each is a range of.
+/// The conditions of the queries for disputes, and the index that each is a range of.
 const DISPUTES: [(&str, &str, &str); 8] = [
     ("tenant = ?1 AND id = ?2", "PRIMARY KEY", "(tenant=? AND id=?)"),
     (

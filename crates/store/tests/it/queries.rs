@@ -535,7 +535,7 @@ fn ledger_entries_are_filtered_by_each_of_their_sides() {
     assert!(queries.ledger_entries(STRANGER, &LedgerFilter::default(), ALL).unwrap().is_empty());
 }
 
-/// What postings add up to, by account of the chart, gateway and currency.
+/// The sums of postings, by account of the chart, gateway and currency.
 fn add_up<'a>(postings: impl Iterator<Item = &'a Posting>) -> Vec<LedgerTotal> {
     let mut totals: BTreeMap<(LedgerAccount, String, Currency), (i128, i128)> = BTreeMap::new();
     for it in postings {
@@ -577,7 +577,7 @@ fn the_trial_balance_and_customers_add_up_the_postings() {
     assert_eq!(world.queries.trial_balance(STRANGER).unwrap(), []);
 }
 
-/// What the writer's process holds of the journal is what SQL says.
+/// The journal rows that the writer's process holds are those that SQL returns.
 #[test]
 fn followers_beside_the_writer_read_what_others_read() {
     let world = World::after(28, 300);

@@ -45,7 +45,7 @@ const NAMES_ARE_UNIQUE: &str = "CREATE UNIQUE INDEX only_here ON account_person 
 
 type Answered = Result<Answer, Unavailable>;
 
-/// What became of a commit.
+/// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Became {
     Committed,
@@ -64,7 +64,7 @@ struct Commit {
 struct Seen {
     gate: Gate,
     commits: Mutex<Vec<Commit>>,
-    /// What befalls the first commit after one that was refused.
+    /// The error of the first commit after one that was refused.
     trouble: Mutex<Option<StoreError>>,
 }
 
@@ -187,8 +187,8 @@ impl Scene {
         })
     }
 
-    /// What was committed, in order, and how far the queue was read then. Nothing was passed over,
-    /// nothing was executed twice.
+    /// The committed requests, in order, and how far the queue was read then. Asserts that no
+    /// request was passed over or executed twice.
     fn assert_in_order(&self) -> (Vec<RequestId>, Option<i64>) {
         let left_out = [POISONED, EXPIRED, LATER].map(|n| self.requests[n].id);
         let (mut executed, mut read_on) = (vec![], None);

@@ -140,7 +140,7 @@ fn a_batch_writes_the_newest_image_once() {
     let reads: BTreeSet<Read> = [Read::Account(TenantNo(1), account_id(1))].into();
     let loaded = store.load(&reads, &BTreeSet::new()).unwrap();
     account.revision.previous = None;
-    assert_eq!(loaded.state.accounts[&(TenantNo(1), account_id(1))], Some(account));
+    assert_eq!(loaded.state.account.accounts.find(&(TenantNo(1), account_id(1))), Some(&account));
     store.commit(&Batch::default()).unwrap();
     assert_eq!(number(&store, "SELECT sum(changes LIKE '%Account%') FROM journal"), 2);
     assert_eq!(number(&store, "SELECT count(*) FROM account"), 1);

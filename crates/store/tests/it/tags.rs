@@ -157,9 +157,10 @@ fn a_tag_that_is_not_there_is_loaded_as_absent() {
     let reads =
         [Read::Tag(TENANT, there), Read::Tag(TENANT, not_there), Read::Tag(TenantNo(2), there)];
     let loaded = world.workload.partition.store().load(&reads.into(), &[].into()).unwrap().state;
-    assert!(loaded.tags[&(TENANT, there)].is_some());
-    assert_eq!(loaded.tags[&(TENANT, not_there)], None);
-    assert_eq!(loaded.tags[&(TenantNo(2), there)], None);
+    let tags = loaded.account.tags;
+    assert!(tags.get(&(TENANT, there)).is_some());
+    assert_eq!(tags.get(&(TENANT, not_there)), None);
+    assert_eq!(tags.get(&(TenantNo(2), there)), None);
 }
 
 #[test]

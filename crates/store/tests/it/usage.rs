@@ -95,7 +95,7 @@ pub fn fill<S: Store>(workload: &mut Workload<S>) -> (AccountId, ReservationId) 
     (account, reserve(workload, account, 3))
 }
 
-/// What is used and reserved of each feature.
+/// The used and the reserved quantity of each feature.
 fn shown(world: &World, account: AccountId) -> BTreeMap<String, (i64, i64)> {
     let found = world.queries.usage_now(TENANT, account, &["calls", "credits"]);
     let found = found.expect("a store that answers").into_iter();

@@ -95,7 +95,7 @@ impl World {
         self
     }
 
-    /// What was committed so far.
+    /// The entries committed so far.
     pub fn entries(&self) -> Vec<Entry> {
         self.entries.lock().unwrap().clone()
     }
@@ -111,7 +111,7 @@ pub struct Workload<S> {
     pub methods: Vec<(TenantNo, AccountId, PaymentMethodId)>,
     pub transactions: Vec<(TenantNo, PaymentId, TransactionId)>,
     pub calls: Vec<GatewayCall>,
-    /// What gateways are asked about methods.
+    /// The requests to gateways about payment methods.
     pub requests: Vec<MethodRequest>,
     pub accepted: usize,
     payers: BTreeMap<PaymentId, AccountId>,

@@ -1,6 +1,6 @@
 //! The audit of payments that settle within one commit, and of those that a gateway settles.
 
-use domain::change::PaymentChange;
+use domain::change::{Change, PaymentChange};
 use domain::payment::{Actor, Amounts, PaymentState};
 use domain::{AccountId, AmountMinor, Currency, Id, PaymentMethodId, Revision, Seq, Timestamp};
 use expect_test::{Expect, expect};

@@ -49,8 +49,8 @@ impl World {
     /// The users of an account, and the versions of its entitlements and of that list.
     fn shown(&self, at: usize) -> String {
         let of = (TENANT, self.accounts[at]);
-        let users = self.rows.state.account_users.get(&of).cloned().unwrap_or_default();
-        let entitled = self.rows.state.entitlements.get(&of).cloned().flatten();
+        let users = self.rows.state.entitlement.account_users.get(&of).cloned().unwrap_or_default();
+        let entitled = self.rows.state.entitlement.entitlements.find(&of);
         let versions = entitled.map(|it| (it.version, it.users_version));
         format!("{users:?} {versions:?}")
     }

@@ -1,4 +1,4 @@
-//! What becomes of changes that are kept, step by step.
+//! The states of change requests, step by step.
 
 use expect_test::{Expect, expect};
 use uuid::Uuid;
@@ -41,8 +41,7 @@ impl World {
     }
 
     fn there(&self) -> Option<i64> {
-        let found = self.rows.state.definitions.get(&(TENANT, key()));
-        found.and_then(Option::as_ref).map(|it| it.version)
+        self.rows.state.flag.definitions.find(&(TENANT, key())).map(|it| it.version)
     }
 
     fn put(&mut self, body: &str) -> Result<Option<Reply>, Rejection> {
@@ -156,7 +155,7 @@ impl World {
             let (decided, why) = (said(&it.decided_by), said(&it.explanation));
             lines.push(format!("{:?} {} {decided} {why}", it.status, it.author));
         }
-        let flag = self.rows.state.definitions.get(&(TENANT, key())).and_then(Option::as_ref);
+        let flag = self.rows.state.flag.definitions.find(&(TENANT, key()));
         let body = flag.map_or("nothing", |it| it.body.as_str());
         let waiting = self.rows.state.environment(TENANT, HERE).unwrap().changes_waiting;
         lines.push(format!("flag {body}, waiting {waiting}"));
@@ -396,9 +395,8 @@ fn so_many_wait() {
 #[test]
 fn a_full_environment_takes_no_new_flag() {
     let mut world = World::new();
-    let environment = world.rows.state.environments.get_mut(&(TENANT, HERE)).unwrap();
-    environment.as_mut().unwrap().definitions =
-        u32::try_from(crate::definition::DEFINITIONS_MAX).unwrap();
+    let environment = world.rows.state.flag.environments.find_mut(&(TENANT, HERE)).unwrap();
+    environment.definitions = u32::try_from(crate::definition::DEFINITIONS_MAX).unwrap();
     world.step("ann").unwrap();
     world.step("request").unwrap();
     world.step("apply").unwrap();
@@ -411,7 +409,7 @@ fn absent_change_and_environment_are_refused() {
     let mut world = World::new();
     world.step("request").unwrap();
     let (change, elsewhere) = (world.changes[0], EnvironmentId::new(Uuid::from_u128(2)));
-    world.rows.state.environments.insert((TENANT, elsewhere), None);
+    world.rows.state.flag.environments.set((TENANT, elsewhere), None);
     let decide = |environment, change| {
         Command::Flag(FlagCommand::DecideChange(DecideChange {
             environment,
@@ -441,7 +439,7 @@ fn absent_change_and_environment_are_refused() {
     world.step("demand none").unwrap();
     let mut other = world.rows.state.environment(TENANT, HERE).unwrap().clone();
     other.id = elsewhere;
-    world.rows.state.environments.insert((TENANT, elsewhere), Some(other));
+    world.rows.state.flag.environments.put(other);
     let unknown = Rejection::Flag(FlagRejection::ChangeNotFound { id: change });
     assert_eq!(world.rows.run(decide(elsewhere, change)), Err(unknown));
 }

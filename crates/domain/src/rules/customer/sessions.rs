@@ -48,7 +48,8 @@ pub(crate) fn open_session(state: &State, it: &OpenSession, cx: &mut Context) ->
     Ok(Accepted::now(reply))
 }
 
-/// What is left of a second factor once a code was taken; where one is asked for, there must be one.
+/// The second factor after a code was taken, which is not accepted again. Refused where a code is asked for and none
+/// is right.
 pub(super) fn take_code(
     second_factor: Option<&SecondFactor>,
     code: Option<&Code>,

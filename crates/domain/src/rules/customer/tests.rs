@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 
 use super::*;
 use crate::account::UpdateAccount;
-use crate::change::{AccountChange, Change, ClaimChange, CustomerChange};
+use crate::change::{AccountChange, Change, ClaimChange, CustomerChange, Image};
 use crate::claim::Claim;
 use crate::command::{AccountCommand, CustomerCommand, EntitlementCommand};
 use crate::customer::{
@@ -17,6 +17,7 @@ use crate::mail::Mail;
 use crate::offer::{Again, Buyers, Lasts, OfferTerms, PutOffer, Revocation};
 use crate::operation::{FailOperation, QueueRegistration};
 use crate::operation::{Operation, OperationStatus};
+use crate::purchase::Purchase;
 use crate::purchase::PurchaseStatus;
 use crate::testing::{Rows, TENANT};
 use crate::{Command, Event, Executed, Rejection, Reply};
@@ -150,7 +151,7 @@ fn a_newcomer_gets_the_offer_for_newcomers_in_the_same_commit() {
     let Some(Reply::Customer(CustomerReply::Registered(customer))) = executed.reply else {
         panic!("{executed:?}");
     };
-    let bought = executed.done.changes.iter().find_map(Change::purchase).unwrap();
+    let bought = executed.done.changes.iter().find_map(Purchase::of).unwrap();
     assert_eq!((bought.account_id, bought.payment_id), (customer.account, None));
     assert_eq!(bought.status, PurchaseStatus::Active);
     let entitled = rows.state.entitlements(TENANT, customer.account).unwrap();
@@ -170,7 +171,7 @@ fn an_offer_that_is_not_for_newcomers_is_not_granted_to_them() {
         let mut rows = Rows::new();
         offer_to_newcomers(&mut rows, change);
         let executed = register(&mut rows, registration("ann@example.com")).unwrap();
-        executed.done.changes.iter().filter_map(Change::purchase).count()
+        executed.done.changes.iter().filter_map(Purchase::of).count()
     };
     assert_eq!(granted(|_| {}), 1);
     assert_eq!(granted(|it| it.for_newcomers = false), 0);
@@ -189,7 +190,7 @@ fn an_offer_that_is_not_for_newcomers_is_not_granted_to_them() {
     signed_up(&mut rows, false);
     let again = Register { taken: Taken::NotifyByMail, ..registration("ann@example.com") };
     let executed = register(&mut rows, again).unwrap();
-    assert_eq!(executed.done.changes.iter().filter_map(Change::purchase).count(), 0);
+    assert_eq!(executed.done.changes.iter().filter_map(Purchase::of).count(), 0);
 }
 
 #[test]
@@ -559,7 +560,7 @@ fn forgetting_leaves_the_account_and_frees_the_address() {
     assert_eq!((&left.profile, &left.credentials), (&Profile::default(), &Credentials::default()));
     assert!(file(&rows, customer).sessions.is_empty());
     assert_eq!(rows.state.person(TENANT, customer.account), Person::default());
-    assert!(rows.state.accounts.contains_key(&(TENANT, customer.account)));
+    assert!(rows.state.account.accounts.knows(&(TENANT, customer.account)));
     let gone = Err(Rejection::Customer(CustomerRejection::NotFound));
     assert_eq!(run(&mut rows, erase(false)), gone);
     register(&mut rows, registration("ann@example.com")).unwrap();

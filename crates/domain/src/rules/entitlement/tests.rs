@@ -108,8 +108,8 @@ impl World {
     }
 
     fn show(&self) -> String {
-        let entitled = self.rows.state.entitlements.get(&(TENANT, self.account));
-        let Some(entitled) = entitled.and_then(Option::as_ref) else { return "nothing".to_owned() };
+        let entitled = self.rows.state.entitlement.entitlements.find(&(TENANT, self.account));
+        let Some(entitled) = entitled else { return "nothing".to_owned() };
         let all = entitled.at(Timestamp(self.shown_at * Timestamp::SECOND_US));
         let all = all.iter().map(|(key, it)| {
             let until = it

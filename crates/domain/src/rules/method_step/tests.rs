@@ -3,6 +3,7 @@
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::change::Change;
 use crate::change::PaymentChange;
 use crate::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use crate::command::{AccountCommand, PaymentCommand};
@@ -64,7 +65,7 @@ impl World {
     }
 
     fn due(&self, id: PaymentMethodId) -> Option<Timestamp> {
-        Some(self.rows.state.timers.get(&(TENANT, key_of(id)))?.as_ref()?.due)
+        Some(self.rows.state.timers.find(&(TENANT, key_of(id)))?.due)
     }
 
     /// Waits until the method's timer is due, and fires it.
@@ -80,7 +81,7 @@ impl World {
         self.rows.state.payment_method(TENANT, id).unwrap()
     }
 
-    /// What became of a method, and what its gateway is asked.
+    /// The state of a method after a command, and the task that its gateway is given.
     fn shown(&self, id: PaymentMethodId, executed: &Executed) -> String {
         let method = self.method(id);
         let step = match method.step {
@@ -102,7 +103,7 @@ impl World {
     }
 }
 
-/// What a gateway is asked about a method.
+/// The task that a gateway is given, and its method.
 fn asked(executed: &Executed) -> Option<(MethodTask, PaymentMethodId)> {
     executed.done.effects.iter().find_map(|effect| match effect {
         Effect::AskAboutMethod(it) => Some((it.task, it.payment_method)),

@@ -1,4 +1,4 @@
-//! What a feature and an offer may say, one line each.
+//! Accepted and refused features and offers, one line each.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ fn run(rows: &mut Rows, command: EntitlementCommand) -> String {
     }
 }
 
-/// What becomes of [`pro`] as `change` makes it, where it is there already.
+/// Compares the result of putting [`pro`] as `change` makes it, where it is there already.
 fn feature(change: impl FnOnce(&mut PutFeature), expected: Expect) {
     let mut rows = Rows::new();
     run(&mut rows, EntitlementCommand::PutFeature(Box::new(pro())));
@@ -66,7 +66,7 @@ fn feature(change: impl FnOnce(&mut PutFeature), expected: Expect) {
     expected.assert_eq(&run(&mut rows, EntitlementCommand::PutFeature(Box::new(it))));
 }
 
-/// What becomes of [`monthly`] as `change` makes it, where it is there already.
+/// Compares the result of putting [`monthly`] as `change` makes it, where it is there already.
 fn offer(change: impl FnOnce(&mut PutOffer), expected: Expect) {
     let mut rows = Rows::new();
     run(&mut rows, EntitlementCommand::PutFeature(Box::new(pro())));

@@ -1,4 +1,4 @@
-//! What customers have to do before pending transactions go on: how long they are waited for.
+//! Next actions of customers, before pending transactions go on: how long they are waited for.
 
 use super::complete;
 use crate::change::TimerChange;

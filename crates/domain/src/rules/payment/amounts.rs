@@ -1,4 +1,4 @@
-//! What a payment adds up to, and what is left of it.
+//! The sums of a payment's transactions, and the amounts that are left of it.
 
 use crate::AmountMinor;
 use crate::payment::{Amounts, Transaction, TransactionStatus, TransactionType};
@@ -26,9 +26,9 @@ impl Amounts {
     }
 }
 
-/// What may still be captured on a route: the largest authorization that it holds, less every capture
-/// of the payment that succeeded or still may. Attempts reserve the same money: what several of them
-/// hold is not added up.
+/// The amount that may still be captured on a route: the largest authorization that it holds, less every capture of
+/// the payment that succeeded or still may. Attempts reserve the same money: the amounts that several of them hold
+/// are not added up.
 pub(super) fn left_to_capture<'a>(
     route: impl IntoIterator<Item = &'a Transaction> + Clone,
     all_routes: &[Transaction],
@@ -44,8 +44,8 @@ pub(super) fn left_to_capture<'a>(
     largest.minus_floor_zero(sum(all_routes, TransactionType::Capture, worked_or_may))
 }
 
-/// What may still be refunded or charged back: what was taken less every refund that worked or
-/// still may, less what the bank took back.
+/// The amount that may still be refunded or charged back: captures and purchases, less every refund that succeeded or
+/// still may, less the amount that the bank took back.
 pub(super) fn left_to_return<'a>(
     transactions: impl IntoIterator<Item = &'a Transaction> + Clone,
 ) -> AmountMinor {
@@ -69,7 +69,7 @@ fn sum<'a>(
     AmountMinor(minor)
 }
 
-/// What a transaction counts for. A completed one may have processed another amount than was asked for.
+/// The amount that a transaction counts for. A completed one may have processed another amount than was asked for.
 fn counted(it: &Transaction) -> AmountMinor {
     let processed = it.processed_amount.filter(|_| it.status == TransactionStatus::Success);
     processed.or(it.amount).unwrap_or_default()

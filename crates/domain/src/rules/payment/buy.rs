@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::initiate::{Origin, start};
 use crate::blocking_state::ClosedTo;
-use crate::change::Change;
 use crate::context::Context;
 use crate::entitlement::{Entitlements, GRANTS_MAX, LIVE_PURCHASES_MAX, OFFERS_BOUGHT_MAX};
 use crate::object::Object;
@@ -46,15 +45,14 @@ pub(crate) fn buy(state: &State, it: &Buy, cx: &mut Context) -> Outcome {
         properties: it.properties.clone(),
         ..Initiate::of(account.id)
     };
-    let origin = Origin { account, made: None, purchase: Some(made.id) };
-    let accepted = start(state, TransactionType::Purchase, &call, origin, cx)?;
-    // A control plugin may have aborted it: then nothing was bought.
-    let payment = cx.done.changes.iter().rev().find_map(Change::payment_row).cloned();
-    if let Some(payment) = payment {
+    let origin = Origin { purchase: Some(made.id), ..Origin::of(account) };
+    let started = start(state, TransactionType::Purchase, &call, origin, cx)?;
+    // Without a payment nothing was bought.
+    if let Some(payment) = started.payment {
         let made = Purchase { payment_id: Some(payment.id), ..made };
         purchase::book(state, (made, None), Some(&payment), cx);
     }
-    Ok(accepted)
+    Ok(started.accepted)
 }
 
 /// Refuses an offer that is another than the buyer saw.

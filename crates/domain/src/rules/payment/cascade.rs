@@ -1,8 +1,8 @@
 //! Cascade: after a decline, the next gateway is tried within the same payment and the same request.
 
 use super::control;
-use super::initiate::{Way, append, refuse_used_key};
-use super::outcome::{self, Asked};
+use super::initiate::{Destination, append, refuse_used_key};
+use super::outcome::{self, CallOptions};
 use super::routing::send_as;
 use crate::PaymentMethod;
 use crate::blocking_state::ClosedTo;
@@ -23,7 +23,7 @@ use crate::state::State;
 /// The try that follows on a declined one.
 pub(super) struct NextTry<'s> {
     method: &'s PaymentMethod,
-    way: Way,
+    destination: Destination,
     routed: Routed,
     tries: Tries,
     waiting: Outstanding,
@@ -67,7 +67,7 @@ pub(super) fn next_try<'s>(
     let first = Some(tries.first.unwrap_or(declined.id));
     Some(NextTry {
         method,
-        way: Way {
+        destination: Destination {
             gateway: tries.left[at].clone(),
             merchant_account: merchant_account(state, &tries.left[at], cx).ok()?,
             payment_method: method.id,
@@ -130,7 +130,7 @@ pub(super) fn begin(
     (mut file, is_controlled): (PaymentFile, bool),
     cx: &mut Context,
 ) -> Outcome {
-    let NextTry { method, way, routed, tries, waiting } = next;
+    let NextTry { method, destination, routed, tries, waiting } = next;
     let declined = file.transactions.last().expect("it was declined").clone();
     if declined.revision.seq == cx.seq {
         cx.change(PaymentChange::Transaction(declined.clone()));
@@ -138,13 +138,14 @@ pub(super) fn begin(
     cx.change(PaymentChange::OutstandingClosed { transaction: declined.id });
     cx.reply_key = waiting.reply;
     let amount = declined.amount.zip(declined.currency);
-    file.payment.gateway.clone_from(&way.gateway);
-    append(&mut file, (declined.kind, declined.external_key.clone()), way, amount, cx);
+    file.payment.gateway.clone_from(&destination.gateway);
+    append(&mut file, (declined.kind, declined.external_key.clone()), destination, amount, cx);
     send_as(&mut file, routed);
     let try_id = file.transactions.last().expect("it was appended").id;
     let properties = tries.properties.clone();
     let tries = Some(Box::new(tries));
-    let asked = Asked { tries, ..Asked::of(declined.amount, &properties, is_controlled) };
+    let asked =
+        CallOptions { tries, ..CallOptions::of(declined.amount, &properties, is_controlled) };
     let accepted = outcome::submit(Some(method), file, asked, cx)?;
     if is_controlled {
         control::moved_on(state, &declined, try_id, cx);

@@ -45,8 +45,12 @@ pub(crate) fn initiate_combo(state: &State, it: &InitiateCombo, cx: &mut Context
         }
     };
     let initiate = it.initiate(account.id, id);
-    let origin = Origin { account: &account, made: made.as_deref(), purchase: None };
-    let accepted = start(state, it.kind, &initiate, origin, cx)?;
+    let person = match &it.account {
+        ComboAccount::New(new) => Some(&new.person),
+        ComboAccount::Existing(_) => None,
+    };
+    let origin = Origin { person, made: made.as_deref(), ..Origin::of(&account) };
+    let accepted = start(state, it.kind, &initiate, origin, cx)?.accepted;
     // The call attaches it first; where none is made, it is attached by itself.
     let unattached = made.filter(|it| it.is_attaching() && cx.done.effects.is_empty());
     if let Some(method) = unattached {
@@ -149,8 +153,9 @@ mod tests {
 
     use super::*;
     use crate::account::CreateAccount;
-    use crate::change::{Change, PaymentChange};
+    use crate::change::{Change, Image};
     use crate::command::{PaymentCommand, TenantCommand};
+    use crate::payment::Transaction;
     use crate::payment::{
         EXTERNAL_PAYMENT, GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus,
         TransactionType,
@@ -217,22 +222,14 @@ mod tests {
         words.nth(1).unwrap_or_default().to_lowercase()
     }
 
-    /// What a command changed, by what it is, with its events and the number of its gateway calls.
+    /// The changes of a command by their kinds, with its events and the number of its gateway calls.
     fn shown(executed: &Executed) -> String {
-        let change = |change: &Change| match change {
-            Change::Account(AccountChange::Account(it)) => {
+        let change = |change: &Change| {
+            if let Some(it) = Account::of(change) {
                 let default = it.payment_method_id.map_or("none", |_| "a method");
-                format!("account with {default} as default")
+                return format!("account with {default} as default");
             }
-            Change::Payment(PaymentChange::Transaction(it)) => format!("{:?}", it.status),
-            Change::Account(_) | Change::Payment(_) | Change::Claim(_) => kind(change),
-            Change::Tenant(_)
-            | Change::Access(_)
-            | Change::Flag(_)
-            | Change::Customer(_)
-            | Change::Entitlement(_)
-            | Change::Timer(_)
-            | Change::ReplySettled { .. } => panic!("{change:?}"),
+            Transaction::of(change).map_or_else(|| kind(change), |it| format!("{:?}", it.status))
         };
         let changes: Vec<String> = executed.done.changes.iter().map(change).collect();
         let event = |it: &Event| format!("{it:?}").split(' ').next().unwrap().to_owned();

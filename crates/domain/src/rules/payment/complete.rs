@@ -1,6 +1,6 @@
 //! Pending transactions: completed through the gateway, resolved by what a client reports, or fixed by an operator.
 
-use super::outcome::{self, Asked, Evidence, Settled};
+use super::outcome::{self, CallOptions, Evidence, Settled};
 use super::route::{in_doubt, refuse_superseded};
 use crate::context::Context;
 use crate::payment::{
@@ -89,7 +89,7 @@ pub(crate) fn complete(state: &State, it: &Complete, cx: &mut Context) -> Outcom
     file.payment.revision = file.payment.revision.next(cx.seq);
     file.transactions.push(transaction);
     // The attempts are not loaded on each way here: the reply looks for one.
-    let asked = Asked { next_action, ..Asked::of(amount, &it.properties, true) };
+    let asked = CallOptions { next_action, ..CallOptions::of(amount, &it.properties, true) };
     outcome::submit(outcome::method_of(state, &file, cx), file, asked, cx)
 }
 

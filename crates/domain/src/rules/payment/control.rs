@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::retry;
-use crate::change::{Change, PaymentChange, TimerChange};
+use super::schedule;
+use crate::change::{PaymentChange, TimerChange};
 use crate::context::Context;
 use crate::payment::{
     FollowUp, Initiate, PaymentFile, Transaction, TransactionStatus, TransactionType,
@@ -11,6 +11,7 @@ use crate::payment::{
 use crate::payment_attempt::{AttemptState, PaymentAttempt, PaymentVelocity};
 use crate::payment_rules::{ControlPlugin, Limits, PaymentRules, RetrySettings};
 use crate::reply::PaymentAborted;
+use crate::rows::Keyed;
 use crate::rules::attempt as attempt_rules;
 use crate::state::State;
 use crate::{
@@ -29,7 +30,7 @@ pub(super) struct Control<'s> {
     rules: Option<&'s PaymentRules>,
 }
 
-/// What the plugins say of a payment that is about to start.
+/// The decision of the plugins about a payment that is about to start.
 pub(super) enum Decision {
     /// It begins, with this amount: what was asked for or less.
     Begin(AmountMinor),
@@ -50,11 +51,13 @@ pub(super) struct Start<'a> {
     pub(super) gateway: &'a str,
     /// The payment that it is another try at.
     pub(super) existing: Option<&'a PaymentFile>,
-    /// What it is for: such a payment has its whole amount, and is not retried.
+    /// The purchase that it is for: such a payment has its whole amount, and is not retried.
     pub(super) purchase: Option<PurchaseId>,
+    /// The attempt that it retries.
+    pub(super) retried: Option<&'a PaymentAttempt>,
 }
 
-/// What the attempt of a call says of it.
+/// The details of a call that its attempt records.
 struct Called<'a> {
     account: AccountId,
     payment: Option<PaymentId>,
@@ -66,6 +69,7 @@ struct Called<'a> {
     currency: Currency,
     properties: &'a Properties,
     is_purchase: bool,
+    retried: Option<&'a PaymentAttempt>,
 }
 
 impl<'s> Control<'s> {
@@ -188,6 +192,7 @@ impl<'s> Control<'s> {
             currency: file.payment.currency,
             properties: &it.properties,
             is_purchase: false,
+            retried: None,
         };
         let attempt = self.attempt(&called, Some((&transaction, None)), cx);
         cx.change(PaymentChange::Attempt(attempt));
@@ -222,8 +227,11 @@ impl<'s> Control<'s> {
             properties: call.properties.clone(),
             rules: self.rules.map(|it| it.revision.seq),
             counted_on: started.and_then(|(_, day)| day),
-            retries: !call.is_purchase && self.retries(call.kind, call.properties),
-            tries: 0,
+            retries: match call.retried {
+                Some(retried) => retried.retries,
+                None => !call.is_purchase && self.retries(call.kind, call.properties),
+            },
+            tries: call.retried.map_or(0, |it| it.tries.saturating_add(1)),
             due_at: None,
             created_at: cx.now,
             revision: Revision::first(cx.seq),
@@ -257,6 +265,7 @@ impl Start<'_> {
             currency: self.currency,
             properties: &self.call.properties,
             is_purchase: self.purchase.is_some(),
+            retried: self.retried,
         }
     }
 }
@@ -273,14 +282,13 @@ fn named(names: &[String]) -> Result<BTreeSet<ControlPlugin>, Rejection> {
 
 /// The transaction that the command made.
 fn last_transaction(cx: &Context) -> Transaction {
-    let made = cx.done.changes.iter().rev().find_map(Change::transaction);
+    let made = cx.written::<Transaction>().next_back();
     made.expect("a controlled call makes a transaction").clone()
 }
 
 /// Changes the attempts of the transactions that a command changed, what they count, and their retries.
 pub(crate) fn follow(state: &State, cx: &mut Context) {
-    let changed: Vec<Transaction> =
-        cx.done.changes.iter().filter_map(Change::transaction).cloned().collect();
+    let changed: Vec<Transaction> = cx.written().cloned().collect();
     for transaction in &changed {
         let Some(attempt) = state.attempt_of(transaction) else { continue };
         if is_written(attempt, cx) {
@@ -291,7 +299,7 @@ pub(crate) fn follow(state: &State, cx: &mut Context) {
             continue;
         }
         let after = if outcome == AttemptState::Aborted {
-            retry::after_failure(state, attempt, transaction, cx)
+            schedule::after_failure(state, attempt, transaction, cx)
         } else {
             ended(attempt, outcome, cx)
         };
@@ -334,7 +342,7 @@ pub(super) fn moved_on(
 
 /// Whether the command has written an attempt already.
 fn is_written(attempt: &PaymentAttempt, cx: &Context) -> bool {
-    cx.done.changes.iter().filter_map(Change::attempt).any(|it| it.id == attempt.id)
+    cx.newest::<PaymentAttempt>(&attempt.key()).is_some()
 }
 
 /// The attempt with another outcome than before, which a retry no longer waits for.
@@ -371,8 +379,8 @@ fn count_again(state: &State, attempt: &PaymentAttempt, after: AttemptState, cx:
     cx.change(PaymentChange::Velocity(velocity));
 }
 
-/// What a transaction's status makes of its attempt. One that failed and is to be retried, or was, stays
-/// so until its transaction turns out not to have failed.
+/// The state of an attempt after its transaction reached a status. One that failed and is to be retried, or was,
+/// stays so until its transaction turns out not to have failed.
 const fn state_after(before: AttemptState, status: TransactionStatus) -> AttemptState {
     match status {
         TransactionStatus::Success => AttemptState::Success,
@@ -399,7 +407,7 @@ fn velocity(state: &State, start: &Start, cx: &Context) -> PaymentVelocity {
 /// The amount that a payment may begin with.
 ///
 /// # Errors
-/// What of the limits it would exceed.
+/// The limit that it would exceed, as text for the client.
 fn decide(
     limits: &Limits,
     start: &Start,
@@ -412,7 +420,7 @@ fn decide(
     exceeded(limits, (start, amount), velocity).map_or(Ok(amount), Err)
 }
 
-/// What the limits of amounts leave of a payment.
+/// The amount that the limits of amounts leave of a payment.
 fn left(limits: &Limits, start: &Start, velocity: &PaymentVelocity) -> AmountMinor {
     let of_currency = limits.amounts.get(&start.currency).copied().unwrap_or_default();
     let of_day =
@@ -420,7 +428,7 @@ fn left(limits: &Limits, start: &Start, velocity: &PaymentVelocity) -> AmountMin
     [of_currency.payment, of_day].into_iter().flatten().fold(start.amount, AmountMinor::min)
 }
 
-/// What of the limits a payment of an amount would exceed.
+/// The limit that a payment of an amount would exceed, as text; `None` where it exceeds none.
 fn exceeded(
     limits: &Limits,
     (start, amount): (&Start, AmountMinor),

@@ -1,10 +1,10 @@
 //! Disputes: recorded as the gateway says, and booked as far as the payment goes: what was withdrawn is charged back,
 //! what was reinstated is reversed, and what is beyond is excess, on an account of the ledger's own.
 //!
-//! What is booked is the difference between what the gateway says in all and what is booked so far, so that the same
-//! news may come twice, late, and in any order.
+//! The amount to book is the difference between the total that the gateway reports and the total that is booked so
+//! far, so that the same report may arrive twice, late, and in any order.
 
-use super::follow_up::way_of;
+use super::follow_up::destination_of;
 use super::initiate::append;
 use super::outcome::{self, Settled};
 use super::route::routes;
@@ -244,8 +244,8 @@ impl Booking<'_> {
         self.file.transaction(dispute.transaction_id).expect("it was there when it was disputed")
     }
 
-    /// What is reinstated ends the excess first, then the case's chargebacks, the latest first. What is beyond is
-    /// excess too, on the other side.
+    /// Books a reinstated amount: it ends the excess first, then the case's chargebacks, the latest first. The rest
+    /// is excess too, on the other side.
     fn reinstate(&mut self, dispute: &mut Dispute, amount: AmountMinor, cx: &mut Context) {
         let excess = dispute.booked.excess.minus_floor_zero(dispute.booked.excess_returned);
         let mut returned = excess.min(amount);
@@ -276,7 +276,7 @@ impl Booking<'_> {
         of_kind.filter(|it| it.status == TransactionStatus::Success)
     }
 
-    /// What was charged back under a key and not reversed.
+    /// The amount that was charged back under a key and not reversed.
     fn open(&self, key: &str) -> AmountMinor {
         let total = |kind| {
             self.worked(key, kind).fold(AmountMinor::ZERO, |mut sum, it| {
@@ -296,7 +296,7 @@ impl Booking<'_> {
         cx: &mut Context,
     ) {
         let amount = Some((amount, self.file.payment.currency));
-        append(&mut self.file, (kind, Some(key)), way_of(of), amount, cx);
+        append(&mut self.file, (kind, Some(key)), destination_of(of), amount, cx);
         let transaction = self.file.transactions.last_mut().expect("it was appended");
         // What one commit makes is in the order of these times.
         let before = i64::try_from(self.made.len()).unwrap_or(i64::MAX);
@@ -317,7 +317,7 @@ impl Booking<'_> {
     }
 }
 
-/// What a gateway says in all is what is added up here, and fits.
+/// Adds an amount to a sum. It fits: a sum here is part of a total that a gateway reports.
 fn add(sum: &mut AmountMinor, amount: AmountMinor) {
     *sum = sum.checked_add(amount).unwrap_or(AmountMinor(i64::MAX));
 }

@@ -1,9 +1,9 @@
-//! What may follow on a payment: capture, refund, void, chargeback and its reversal.
+//! Transactions that may follow on a payment: capture, refund, void, chargeback and its reversal.
 
 use super::complete;
 use super::control::Control;
-use super::initiate::{Way, append, refuse_succeeded, refuse_used_key};
-use super::outcome::{self, Asked};
+use super::initiate::{Destination, append, refuse_succeeded, refuse_used_key};
+use super::outcome::{self, CallOptions};
 use super::route::{Route, allowed, in_doubt, route_for, routes};
 use crate::context::Context;
 use crate::payment::{
@@ -56,12 +56,12 @@ pub(crate) fn follow_up(
             (Some(route_for(&routes, kind, (amount, file.payment.currency))?), Some(amount))
         }
     };
-    let way = way_of(route.expect("there is one, or it was refused").last);
+    let destination = destination_of(route.expect("there is one, or it was refused").last);
     let mut file = file.clone();
     let currency = file.payment.currency;
     let key = it.transaction_key.clone();
-    append(&mut file, (kind, key), way, amount.map(|amount| (amount, currency)), cx);
-    let asked = Asked::of(amount, &it.properties, control.is_some());
+    append(&mut file, (kind, key), destination, amount.map(|amount| (amount, currency)), cx);
+    let asked = CallOptions::of(amount, &it.properties, control.is_some());
     let accepted = if kind == TransactionType::Chargeback {
         outcome::settle_at_once(file, asked, cx)
     } else {
@@ -92,7 +92,7 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
     let Some(chargeback) = worked(TransactionType::Chargeback).last() else {
         return Err(PaymentRejection::NoSuchSuccess { payment: file.payment.id }.into());
     };
-    let way = way_of(chargeback);
+    let destination = destination_of(chargeback);
     let open = charged_back.minus_floor_zero(total(TransactionType::ChargebackReversal));
     // Whatever settled since: the bank can give back what it took and has not given back.
     let from = file.payment.last_success;
@@ -106,9 +106,9 @@ pub(crate) fn reverse_chargeback(state: &State, it: &FollowUp, cx: &mut Context)
     let mut file = file.clone();
     let amount = Some((open, file.payment.currency));
     let reversal = (TransactionType::ChargebackReversal, Some(key.clone()));
-    append(&mut file, reversal, way, amount, cx);
+    append(&mut file, reversal, destination, amount, cx);
     let is_controlled = control.is_some();
-    let asked = Asked::of(Some(open), &it.properties, is_controlled);
+    let asked = CallOptions::of(Some(open), &it.properties, is_controlled);
     let accepted = outcome::settle_at_once(file, asked, cx);
     if let Some(control) = &control {
         control.followed(state, it, cx);
@@ -134,8 +134,8 @@ fn payment_and_account<'a>(
 }
 
 /// The way of a transaction, which those that follow it take too.
-pub(super) fn way_of(of: &Transaction) -> Way {
-    Way {
+pub(super) fn destination_of(of: &Transaction) -> Destination {
+    Destination {
         gateway: of.gateway.clone(),
         merchant_account: of.merchant_account.clone(),
         payment_method: of.payment_method_id,

@@ -179,7 +179,8 @@ fn method<'s>(
     own.ok_or_else(|| missing().into())
 }
 
-/// What was captured, refunded or charged back is at most what was there, and every sum can be counted.
+/// Refuses a payment whose captures exceed its authorizations, whose refunds and chargebacks exceed the amount that
+/// was taken, whose reversals exceed its chargebacks, or whose sums do not fit an amount.
 fn refuse_sums(file: &PaymentFile) -> Result<(), Rejection> {
     let succeeded = |it: &&Transaction| it.status == TransactionStatus::Success;
     let sum = |kind| {

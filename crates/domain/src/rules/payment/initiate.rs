@@ -2,7 +2,7 @@
 
 use super::complete;
 use super::control::{Control, Decision, Start};
-use super::outcome::{self, Asked};
+use super::outcome::{self, CallOptions};
 use super::route::in_doubt;
 use super::routing;
 use crate::MerchantAccount;
@@ -13,13 +13,16 @@ use crate::payment::{
     Amounts, Complete, Initiate, Payment, PaymentFile, PaymentState, Transaction,
     TransactionStatus, TransactionType,
 };
+use crate::payment_attempt::PaymentAttempt;
 use crate::reply::Outcome;
+use crate::rows::Keyed;
 use crate::rules::blocking_state::refuse_closed;
 use crate::rules::merchant_account::merchant_account;
 use crate::state::State;
 use crate::{
-    Account, AccountRejection, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId,
-    PaymentRejection, PurchaseId, Rejection, Revision, asked_currency, positive_amount,
+    Accepted, Account, AccountRejection, AmountMinor, Currency, PaymentId, PaymentMethod,
+    PaymentMethodId, PaymentRejection, Person, PurchaseId, Rejection, Revision, TenantNo,
+    asked_currency, positive_amount,
 };
 
 pub(crate) fn initiate(
@@ -31,16 +34,34 @@ pub(crate) fn initiate(
     let Some(account) = state.account(cx.tenant, it.account) else {
         return Err(AccountRejection::NotFound { id: it.account }.into());
     };
-    start(state, kind, it, Origin { account, made: None, purchase: None }, cx)
+    Ok(start(state, kind, it, Origin::of(account), cx)?.accepted)
 }
 
-/// What a payment starts from.
+/// The origin of a payment: its account, and the rows that the same command makes or follows on.
+#[derive(Clone, Copy)]
 pub(super) struct Origin<'a> {
     pub(super) account: &'a Account,
+    /// The person of the account, where the command makes the account.
+    pub(super) person: Option<&'a Person>,
     /// Its payment method, where that is made by the same command.
     pub(super) made: Option<&'a PaymentMethod>,
-    /// What it is for.
+    /// The purchase that it is for.
     pub(super) purchase: Option<PurchaseId>,
+    /// The attempt that it retries.
+    pub(super) retried: Option<&'a PaymentAttempt>,
+}
+
+impl<'a> Origin<'a> {
+    pub(super) const fn of(account: &'a Account) -> Self {
+        Self { account, person: None, made: None, purchase: None, retried: None }
+    }
+}
+
+/// A payment that was started.
+pub(super) struct Started {
+    pub(super) accepted: Accepted,
+    /// The payment as the command leaves it; `None` if a control plugin aborted it.
+    pub(super) payment: Option<Payment>,
 }
 
 /// Starts a payment of an account.
@@ -48,9 +69,10 @@ pub(super) fn start(
     state: &State,
     kind: TransactionType,
     it: &Initiate,
-    Origin { account, made, purchase }: Origin<'_>,
+    origin: Origin<'_>,
     cx: &mut Context,
-) -> Outcome {
+) -> Result<Started, Rejection> {
+    let Origin { account, person, made, purchase, retried } = origin;
     let control = Control::of(state, it, cx)?;
     let existing = existing_payment(state, it, account, cx)?;
     if let Some(key) = &it.transaction_key {
@@ -70,7 +92,8 @@ pub(super) fn start(
                 properties: it.properties.clone(),
                 ..Complete::as_requested(file.payment.id, pending.id, kind)
             };
-            return complete::complete(state, &request, cx);
+            let accepted = complete::complete(state, &request, cx)?;
+            return Ok(Started::of(file.payment.key(), accepted, cx));
         }
         refuse_second_start(file, kind)?;
         if file.transactions.len() >= cx.settings.transactions_per_payment_max {
@@ -85,28 +108,46 @@ pub(super) fn start(
     let currency = asked_currency(it.currency, account.currency)?;
     refuse_other_currency(existing, currency)?;
     let amount = positive_amount(it.amount.as_deref(), currency)?;
-    let facts = (account, method, (amount, currency));
+    let facts = ((account, person), method, (amount, currency));
     let chosen = routing::choose(state, it, (facts, control.as_ref()), cx)?;
     let gateway = chosen.as_ref().map_or(&method.gateway, |it| &it.gateway).clone();
     let merchant_account = merchant_account(state, &gateway, cx)?;
     let gateway = gateway.as_str();
-    let mut start =
-        Start { call: it, kind, amount, currency, account, method, gateway, existing, purchase };
+    let mut start = Start {
+        call: it,
+        kind,
+        amount,
+        currency,
+        account,
+        method,
+        gateway,
+        existing,
+        purchase,
+        retried,
+    };
     if let Some(control) = &control {
         match control.prior(state, &start, cx) {
             Decision::Begin(amount) => start.amount = amount,
-            Decision::Aborted(accepted) => return Ok(accepted),
+            Decision::Aborted(accepted) => return Ok(Started { accepted, payment: None }),
         }
     }
     let mut file = open(&start, merchant_account, cx);
+    let payment = file.payment.key();
     let tries = chosen.map(|chosen| chosen.take(&mut file, it, cx));
     let is_controlled = control.is_some();
-    let asked = Asked { tries, ..Asked::of(Some(start.amount), &it.properties, is_controlled) };
+    let asked =
+        CallOptions { tries, ..CallOptions::of(Some(start.amount), &it.properties, is_controlled) };
     let accepted = outcome::submit(Some(method), file, asked, cx)?;
     if let Some(control) = &control {
         control.begun(state, &start, cx);
     }
-    Ok(accepted)
+    Ok(Started::of(payment, accepted, cx))
+}
+
+impl Started {
+    fn of(payment: (TenantNo, PaymentId), accepted: Accepted, cx: &Context) -> Self {
+        Self { accepted, payment: cx.newest(&payment).cloned() }
+    }
 }
 
 /// A payment has one currency: an earlier attempt may still turn out to have succeeded.
@@ -158,7 +199,7 @@ fn existing_payment<'a>(
 }
 
 /// Refuses a transaction key under which something succeeded already, on any payment, or still may.
-/// What is pending on the payment that is meant (`target`) is for the caller to complete.
+/// A pending transaction of the payment that is meant (`target`) is for the caller to complete.
 pub(super) fn refuse_used_key(
     state: &State,
     account: &Account,
@@ -266,8 +307,8 @@ fn payment_method<'a>(
 
 /// The payment with one more transaction, last in its list, in flight.
 fn open(start: &Start, merchant_account: Option<MerchantAccount>, cx: &mut Context) -> PaymentFile {
-    let Start { call: it, kind, amount, currency, account, method, gateway, existing, purchase } =
-        *start;
+    let Start { call: it, kind, amount, currency, account, method, gateway, existing, .. } = *start;
+    let purchase = start.purchase;
     let state = PaymentState { operation: kind, status: TransactionStatus::InFlight };
     let mut file = if let Some(existing) = existing {
         let mut file = existing.clone();
@@ -300,13 +341,20 @@ fn open(start: &Start, merchant_account: Option<MerchantAccount>, cx: &mut Conte
         };
         PaymentFile { payment, transactions: Vec::with_capacity(1) }
     };
-    let way = Way { gateway: gateway.to_owned(), merchant_account, payment_method: method.id };
-    append(&mut file, (kind, it.transaction_key.clone()), way, Some((amount, currency)), cx);
+    let destination =
+        Destination { gateway: gateway.to_owned(), merchant_account, payment_method: method.id };
+    append(
+        &mut file,
+        (kind, it.transaction_key.clone()),
+        destination,
+        Some((amount, currency)),
+        cx,
+    );
     file
 }
 
 /// Where a transaction goes.
-pub(super) struct Way {
+pub(super) struct Destination {
     pub(super) gateway: String,
     pub(super) merchant_account: Option<MerchantAccount>,
     pub(super) payment_method: PaymentMethodId,
@@ -316,7 +364,7 @@ pub(super) struct Way {
 pub(super) fn append(
     file: &mut PaymentFile,
     (kind, key): (TransactionType, Option<String>),
-    way: Way,
+    destination: Destination,
     amount: Option<(AmountMinor, Currency)>,
     cx: &mut Context,
 ) {
@@ -334,9 +382,9 @@ pub(super) fn append(
         payment_id: payment.id,
         account_id: payment.account_id,
         external_key: key,
-        gateway: way.gateway,
-        merchant_account: way.merchant_account,
-        payment_method_id: way.payment_method,
+        gateway: destination.gateway,
+        merchant_account: destination.merchant_account,
+        payment_method_id: destination.payment_method,
         kind,
         status: TransactionStatus::InFlight,
         amount: amount.map(|(amount, _)| amount),

@@ -1,10 +1,10 @@
 //! Late successes: a try that was declined succeeded after all, beside a later try of the same request.
 
-use super::follow_up::way_of;
+use super::follow_up::destination_of;
 use super::initiate::append;
-use super::outcome::{self, Asked};
+use super::outcome::{self, CallOptions};
 use super::route::{allowed, routes};
-use crate::change::{Change, TimerChange};
+use crate::change::TimerChange;
 use crate::context::Context;
 use crate::payment::{
     PaymentFile, RefundLateSuccess, Transaction, TransactionStatus, TransactionType,
@@ -25,8 +25,8 @@ const POSTPONED_US_MAX: i64 = Timestamp::DAY_US;
 /// them refunded where the tenant's rules say so.
 pub(crate) fn note_late_successes(state: &State, cx: &mut Context) {
     let mut late = vec![];
-    for changed in cx.done.changes.iter().filter_map(succeeded) {
-        let file = state.payments.get(&(cx.tenant, changed.payment_id)).and_then(Option::as_ref);
+    for changed in cx.written::<Transaction>().filter(|it| is_routed_success(it)) {
+        let file = state.payment.payments.find(&(cx.tenant, changed.payment_id));
         let Some(file) = file else { continue };
         let before = file.transaction(changed.id);
         if before.is_some_and(|it| it.status == TransactionStatus::Success) {
@@ -49,7 +49,7 @@ pub(crate) fn note_late_successes(state: &State, cx: &mut Context) {
             );
         }
     }
-    let rules = state.payment_rules.get(&cx.tenant).and_then(Option::as_ref);
+    let rules = state.tenant.payment_rules.find(&cx.tenant);
     let routing = rules.and_then(|it| it.routing.as_ref());
     let is_refunded = routing.is_some_and(|it| it.cascade.refunds_late_successes);
     for (account, payment, transaction) in late {
@@ -62,10 +62,8 @@ pub(crate) fn note_late_successes(state: &State, cx: &mut Context) {
     }
 }
 
-/// The routed transaction that a change writes, where it succeeded.
-fn succeeded(change: &Change) -> Option<&Transaction> {
-    let is_success = |it: &&Transaction| it.status == TransactionStatus::Success;
-    change.transaction().filter(|it| it.routed.is_some()).filter(is_success)
+fn is_routed_success(it: &Transaction) -> bool {
+    it.routed.is_some() && it.status == TransactionStatus::Success
 }
 
 /// Voids or refunds what is left of a late success. Where nothing is, as after a client's own refund, nothing
@@ -91,12 +89,12 @@ pub(crate) fn refund_late(state: &State, it: &RefundLateSuccess, cx: &mut Contex
     match returned(file, it).filter(|_| has_room) {
         None => Ok(Accepted::now(Reply::Done)),
         Some((late, kind, amount)) => {
-            let way = way_of(late);
+            let destination = destination_of(late);
             let mut file = file.clone();
             let priced = amount.map(|amount| (amount, file.payment.currency));
-            append(&mut file, (kind, None), way, priced, cx);
+            append(&mut file, (kind, None), destination, priced, cx);
             let properties = vec![];
-            let asked = Asked::of(amount, &properties, false);
+            let asked = CallOptions::of(amount, &properties, false);
             outcome::submit(outcome::method_of(state, &file, cx), file, asked, cx)
         }
     }

@@ -1,22 +1,19 @@
 //! How a transaction ends: at once, by the gateway's answer, or by asking it later.
 
-use super::action;
-use super::cascade;
 use super::route::{last_success, set_route_of_payment};
-use crate::change::{AccountChange, Change, PaymentChange};
+use crate::change::PaymentChange;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::effect::REFERENCES_MAX;
 use crate::payment::{
-    AMOUNT_NOT_TAKEN, Amounts, GatewayAnswer, GatewayInquired, GatewayKnowledge, GatewayOutcome,
-    GatewayReplied, GatewayStatus, Outstanding, PaymentFile, PaymentState, Transaction,
-    TransactionStatus,
+    AMOUNT_NOT_TAKEN, Amounts, GatewayOutcome, GatewayStatus, Outstanding, PaymentFile,
+    PaymentState, Transaction, TransactionStatus,
 };
 use crate::reply::Outcome;
 use crate::routed::Tries;
 use crate::routing;
 use crate::rules::gateway_text::gateway_text;
-use crate::rules::{ledger, method_step};
+use crate::rules::ledger;
 use crate::state::State;
 use crate::{
     Accepted, AmountMinor, Currency, Effect, Event, GatewayCall, GatewayReference, PaymentId,
@@ -24,19 +21,19 @@ use crate::{
     Timestamp, TransactionId,
 };
 
-/// What a request wants of the transaction it put in flight.
-pub(super) struct Asked<'a> {
+/// The details of a request for the transaction that it put in flight.
+pub(super) struct CallOptions<'a> {
     pub(super) amount: Option<AmountMinor>,
     pub(super) properties: &'a Properties,
     /// Whether it has an attempt, or may have one.
     pub(super) is_controlled: bool,
-    /// What its customer has to do already: a completion does not take the secret back.
+    /// The next action that its customer has already: a completion does not take the secret back.
     pub(super) next_action: Option<String>,
     /// Where it may go on after a decline.
     pub(super) tries: Option<Box<Tries>>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> CallOptions<'a> {
     /// Nothing of it is under way: no customer acts, and no other gateway is to be tried.
     pub(super) const fn of(
         amount: Option<AmountMinor>,
@@ -47,19 +44,19 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What is to be written of a transaction's outcome.
+/// The values to write for a transaction's outcome.
 pub(super) struct Settled {
-    status: TransactionStatus,
+    pub(super) status: TransactionStatus,
     processed: Option<(AmountMinor, Option<Currency>)>,
     error_code: Option<String>,
     error_message: Option<String>,
     references: (Option<String>, Option<String>),
     /// The call never left: what the gateway was asked for is what it was before.
-    unsent: bool,
+    pub(super) unsent: bool,
     /// It had failed, and now money may move after all.
-    reopens: bool,
+    pub(super) reopens: bool,
     /// See [`Transaction::heard_at`].
-    heard_at: Option<Timestamp>,
+    pub(super) heard_at: Option<Timestamp>,
 }
 
 impl Settled {
@@ -83,7 +80,11 @@ impl Settled {
         }
     }
 
-    fn failed_with(status: TransactionStatus, code: Option<&str>, message: &str) -> Self {
+    pub(super) fn failed_with(
+        status: TransactionStatus,
+        code: Option<&str>,
+        message: &str,
+    ) -> Self {
         Self {
             error_code: code.map(str::to_owned),
             error_message: Some(gateway_text(message)),
@@ -106,7 +107,7 @@ pub(super) fn method_of<'s>(
 pub(super) fn submit(
     method: Option<&PaymentMethod>,
     file: PaymentFile,
-    asked: Asked,
+    asked: CallOptions,
     cx: &mut Context,
 ) -> Outcome {
     let transaction = file.transactions.last().expect("one is in flight").clone();
@@ -170,8 +171,12 @@ fn references(file: &PaymentFile, called: &Transaction) -> Vec<GatewayReference>
     all
 }
 
-/// What is to be waited for, from now on.
-fn outcome_of(transaction: &Transaction, deadline: Timestamp, cx: &Context) -> Outstanding {
+/// The row that waits for the outcome of a transaction, from now on.
+pub(super) fn outcome_of(
+    transaction: &Transaction,
+    deadline: Timestamp,
+    cx: &Context,
+) -> Outstanding {
     Outstanding {
         tenant: cx.tenant,
         transaction_id: transaction.id,
@@ -188,7 +193,11 @@ fn outcome_of(transaction: &Transaction, deadline: Timestamp, cx: &Context) -> O
 }
 
 /// Settles the last transaction of `file` within this commit: nobody is called.
-pub(super) fn settle_at_once(mut file: PaymentFile, asked: Asked, cx: &mut Context) -> Accepted {
+pub(super) fn settle_at_once(
+    mut file: PaymentFile,
+    asked: CallOptions,
+    cx: &mut Context,
+) -> Accepted {
     let transaction = file.transactions.last().expect("one is in flight");
     let id = transaction.id;
     let mut settled = Settled::success(transaction);
@@ -216,218 +225,10 @@ pub(super) fn transaction_of<'s>(
     Ok((file, found))
 }
 
-pub(crate) fn gateway_replied(state: &State, it: &GatewayReplied, cx: &mut Context) -> Outcome {
-    let (file, transaction) = transaction_of(state, (it.payment, it.transaction), cx)?;
-    let mut outstanding = state.outstanding(cx.tenant, it.transaction).cloned();
-    let (settled, failure) = match &it.answer {
-        GatewayAnswer::Outcome(outcome) => {
-            (read_outcome(transaction, outcome, Source::CallReply), None)
-        }
-        GatewayAnswer::Failed { message } => (
-            Settled::failed_with(TransactionStatus::Unknown, None, message),
-            Some(PaymentResult::GatewayFailed { message: gateway_text(message) }),
-        ),
-        GatewayAnswer::Nothing => (
-            Settled::failed(TransactionStatus::Unknown),
-            Some(PaymentResult::GatewayAnsweredNothing),
-        ),
-        GatewayAnswer::TimedOut => {
-            (Settled::failed(TransactionStatus::Unknown), Some(PaymentResult::GatewayTimedOut))
-        }
-        GatewayAnswer::NotSent { message, .. } => {
-            // A completion that never left leaves pending what is pending at the gateway. What is
-            // called for the first time has processed nothing yet, not even zero.
-            let status = match transaction.processed_amount {
-                Some(_) => TransactionStatus::Pending,
-                None => TransactionStatus::PluginFailure,
-            };
-            let settled = Settled::failed_with(status, None, message);
-            (Settled { unsent: true, ..settled }, None)
-        }
-    };
-    let evidence = match &it.answer {
-        GatewayAnswer::Outcome(_) | GatewayAnswer::NotSent { .. } => Evidence::Outcome,
-        GatewayAnswer::Failed { .. } | GatewayAnswer::Nothing | GatewayAnswer::TimedOut => {
-            Evidence::None
-        }
-    };
-    // Only a call that runs can end by not answering; what is settled stays settled.
-    let in_flight = transaction.status == TransactionStatus::InFlight;
-    if let Some(outstanding) = outstanding.as_mut().filter(|_| in_flight) {
-        // A process that stood still may have sent it as late as now.
-        outstanding.deadline = outstanding.deadline.max(cx.real_now);
-    }
-    if let GatewayAnswer::Outcome(outcome) = &it.answer {
-        name_method(state, transaction, (outcome, Source::CallReply), cx);
-    } else if let Some(method) = state.payment_method(cx.tenant, transaction.payment_method_id) {
-        method_step::ended_unknown(method, cx);
-    }
-    let mut file = file.clone();
-    // What was reported since is newer than the answer to the call: a success stays one.
-    let stays = transaction.status == TransactionStatus::Success;
-    let books = in_flight || !stays && worth_booking(transaction.status, settled.status);
-    if books {
-        settle(&mut file, it.transaction, settled, cx);
-    }
-    if let Some(next) = cascade::next_try(state, it, (&file, outstanding.as_ref()), cx) {
-        return cascade::begin(state, next, (file, it.is_controlled), cx);
-    }
-    let transaction = file.transaction(it.transaction).expect("it was found before").clone();
-    if let (GatewayAnswer::Outcome(outcome), Some(outstanding)) = (&it.answer, &mut outstanding) {
-        action::wait(outstanding, (&transaction, outcome.next_action.as_ref()), cx);
-    }
-    let mut reply = payment_reply(&file, &transaction);
-    if books && let (Some(failure), Reply::Payment(payment)) = (failure, &mut reply) {
-        payment.result = failure;
-    }
-    close_or_ask(&transaction, (outstanding, evidence), &reply, cx);
-    if books {
-        write(file, it.transaction, cx);
-    }
-    Ok(Accepted::now(reply))
-}
-
-pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Context) -> Outcome {
-    let (file, transaction) = transaction_of(state, (it.payment, it.transaction), cx)?;
-    let outstanding = outstanding_today(state, it.transaction, cx);
-    // Two questions may be answered in one order and booked in the other: the later one has the say.
-    let outdated = !transaction.status.is_open()
-        && transaction.heard_at.is_some_and(|heard_at| cx.is_outdated(it.asked_at, heard_at));
-    let settled = match &it.knowledge {
-        GatewayKnowledge::Found(outcome) => Some(read_outcome(transaction, outcome, Source::Later)),
-        GatewayKnowledge::NotFound
-            if not_found_is_final(transaction, outstanding.as_ref(), it.asked_at, cx) =>
-        {
-            let message = "the gateway has no record of it";
-            Some(Settled::failed_with(TransactionStatus::PluginFailure, None, message))
-        }
-        GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => None,
-    };
-    let evidence = match &it.knowledge {
-        GatewayKnowledge::Found(outcome)
-            if outcome.status != GatewayStatus::Undefined && !outdated =>
-        {
-            Evidence::Outcome
-        }
-        GatewayKnowledge::Found(_) | GatewayKnowledge::NotFound | GatewayKnowledge::Unreachable => {
-            Evidence::None
-        }
-    };
-    if let GatewayKnowledge::Found(outcome) = &it.knowledge {
-        name_method(state, transaction, (outcome, Source::Later), cx);
-    }
-    let call_may_run = outstanding.as_ref().is_some_and(|open| may_run(open, it.asked_at));
-    let mut file = file.clone();
-    let said = settled.filter(|it| it.reopens || worth_booking(transaction.status, it.status));
-    let contradicts = said.is_some() && !transaction.status.is_open();
-    let changed = said
-        .filter(|_| !outdated)
-        .filter(|it| it.reopens || !(call_may_run && it.status.is_open()));
-    let was_settled = changed.is_some();
-    // What is open again is asked about as anything that is not known.
-    let reopened = changed.as_ref().is_some_and(|it| it.reopens);
-    let mut outstanding =
-        outstanding.or_else(|| reopened.then(|| outcome_of(transaction, cx.real_now, cx)));
-    if let Some(settled) = changed {
-        settle(&mut file, it.transaction, Settled { heard_at: Some(it.asked_at), ..settled }, cx);
-    } else if transaction.status == TransactionStatus::InFlight && !call_may_run {
-        // Nobody asks while a call runs; one that is found running was orphaned by a crash.
-        settle(&mut file, it.transaction, Settled::failed(TransactionStatus::Unknown), cx);
-    }
-    let transaction = file.transaction(it.transaction).expect("it was found before").clone();
-    if let (GatewayKnowledge::Found(outcome), Some(outstanding), true) =
-        (&it.knowledge, &mut outstanding, was_settled)
-    {
-        action::wait(outstanding, (&transaction, outcome.next_action.as_ref()), cx);
-    }
-    let reply = payment_reply(&file, &transaction);
-    if contradicts && !call_may_run && !transaction.status.is_open() {
-        ask_once_more(&transaction, outstanding, &reply, cx);
-    } else if !call_may_run {
-        close_or_ask(&transaction, (outstanding, evidence), &reply, cx);
-    } else if let Some(open) = outstanding.filter(|_| was_settled) {
-        answer_early(&transaction, open, &reply, cx);
-    }
-    if was_settled || transaction.revision.seq == cx.seq {
-        write(file, it.transaction, cx);
-    }
-    Ok(Accepted::now(reply))
-}
-
-/// Stores what the gateway calls the payment method of a transaction from now on. One that the call was to attach is
-/// active then, and one that it did not attach never will be.
-fn name_method(
-    state: &State,
-    transaction: &Transaction,
-    (outcome, source): (&GatewayOutcome, Source),
-    cx: &mut Context,
-) {
-    let Some(method) = state.payment_method(cx.tenant, transaction.payment_method_id) else {
-        return;
-    };
-    if method.is_attaching() {
-        return method_step::ended_by_call(
-            state,
-            method,
-            (outcome, source == Source::CallReply),
-            cx,
-        );
-    }
-    // One that the person's erasure emptied stays empty.
-    let Some(said) = outcome.payment_method.as_ref().filter(|_| method.active) else { return };
-    let mut named = method_step::named(method, &transaction.gateway, said);
-    if named != *method {
-        named.updated_at = cx.now;
-        named.revision = method.revision.next(cx.seq);
-        cx.change(AccountChange::PaymentMethod(named));
-    }
-}
-
-/// What waits for an outcome, by today's clock. A deadline or a question further off than any can be
-/// was set by a clock that has been set back since. It counts from now on: the gateway would not be
-/// believed, nor asked, before the clock is there again.
-fn outstanding_today(state: &State, id: TransactionId, cx: &mut Context) -> Option<Outstanding> {
-    let found = state.outstanding(cx.tenant, id)?;
-    let timeout_us = cx.settings.gateway(&found.gateway).map_or(0, |it| it.timeout_us);
-    let ask_latest = cx.now.plus_us(cx.settings.longest_delay_us());
-    let open = Outstanding {
-        deadline: found.deadline.min(cx.real_now.plus_us(timeout_us)),
-        ask_at: found.ask_at.map(|at| if at > ask_latest { cx.now } else { at }),
-        ..found.clone()
-    };
-    if open != *found {
-        cx.change(PaymentChange::Outstanding(open.clone()));
-    }
-    Some(open)
-}
-
-/// Whether the call itself may still answer: an outcome reported meanwhile is booked, but the row
-/// that waits for the call stays, so that the call answers the waiting caller. Where nobody runs
-/// the call any more, the first question after its deadline ends the waiting.
-fn may_run(outstanding: &Outstanding, asked_at: Timestamp) -> bool {
-    let answered = outstanding.asked > 0 || outstanding.ask_at.is_some();
-    !answered && asked_at < outstanding.deadline
-}
-
-/// A request may still be on its way to the gateway until its deadline, and a gateway may take a
-/// while to find what it took: only where it was asked after both does "not found" mean that nothing
-/// happened.
-fn not_found_is_final(
-    transaction: &Transaction,
-    outstanding: Option<&Outstanding>,
-    asked_at: Timestamp,
-    cx: &Context,
-) -> bool {
-    let Some(outstanding) = outstanding else { return false };
-    let Some(settings) = cx.settings.gateway(&outstanding.gateway) else { return false };
-    transaction.status.is_in_doubt()
-        && asked_at >= outstanding.deadline.plus_us(settings.settle_after_us)
-}
-
 /// Whether what a gateway says changes what is written. A late success after a failure is booked,
 /// a success that turns out to have failed is reversed; a success is never lost to "pending". What
 /// opens a failure again is not decided here: see [`Settled::reopens`].
-const fn worth_booking(now: TransactionStatus, said: TransactionStatus) -> bool {
+pub(super) const fn worth_booking(now: TransactionStatus, said: TransactionStatus) -> bool {
     use TransactionStatus as S;
     match (now, said) {
         (S::InFlight, _) => true,
@@ -447,7 +248,7 @@ const fn worth_booking(now: TransactionStatus, said: TransactionStatus) -> bool 
 
 /// Where an outcome comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+pub(super) enum Source {
     /// The answer to the call. It may be offered twice: again after a commit in doubt.
     CallReply,
     /// The answer to a question, or a report without one.
@@ -455,7 +256,11 @@ enum Source {
 }
 
 /// A gateway's answer is untrusted: amounts and currencies are compared, texts are cut.
-fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, source: Source) -> Settled {
+pub(super) fn read_outcome(
+    transaction: &Transaction,
+    said: &GatewayOutcome,
+    source: Source,
+) -> Settled {
     let status = match said.status {
         GatewayStatus::Processed => TransactionStatus::Success,
         GatewayStatus::Pending => TransactionStatus::Pending,
@@ -495,10 +300,10 @@ fn read_outcome(transaction: &Transaction, said: &GatewayOutcome, source: Source
     }
 }
 
-/// What a success processed: exactly what the call asked for, which is also meant where no amount is
-/// said. Where the call is over and the gateway tells later, it may be anything up to what was asked
-/// for first, because a completion for less may have reached it or not; never nothing, and never
-/// more. `None` where it is anything else.
+/// The amount that a success processed: exactly the amount that the call asked for, which also holds where the
+/// gateway reports none. Where the call is over and the gateway reports later, it may be any amount up to the one
+/// that was asked for first, because a completion for less may have reached it or not; never zero, and never more.
+/// `None` where it is anything else.
 fn processed(
     transaction: &Transaction,
     said: &GatewayOutcome,
@@ -572,7 +377,7 @@ pub(super) fn settle(
     payment.revision = payment.revision.next(cx.seq);
 }
 
-/// What a transaction was in its event before.
+/// The status and the amount of a transaction in its event before.
 #[derive(Clone, Copy)]
 struct Before {
     status: TransactionStatus,
@@ -584,7 +389,7 @@ impl Before {
     const PENDING: Self = Self { status: TransactionStatus::Pending, amount: AmountMinor::ZERO };
 }
 
-/// What the transaction was before this command; `None` where this command makes it.
+/// The status and the amount before this command; `None` where this command makes the transaction.
 fn before(transaction: &Transaction, cx: &Context) -> Option<Before> {
     if transaction.revision.seq == cx.seq {
         // A completion that settles at once put it in flight a moment ago.
@@ -623,7 +428,7 @@ pub(super) fn write(file: PaymentFile, id: TransactionId, cx: &mut Context) {
     cx.change(PaymentChange::Transaction(changed));
 }
 
-/// What a command brings about an outcome.
+/// The evidence of an outcome that a command brings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evidence {
     /// An outcome: the gateway's, an operator's, or that the call was not sent.
@@ -675,7 +480,12 @@ pub(super) fn close_or_ask(
 
 /// Answers repetitions of a request whose success is found while its call may still run: after a crash nobody runs it,
 /// and they would wait for its deadline. A failure waits, because the call may still move money.
-fn answer_early(transaction: &Transaction, open: Outstanding, reply: &Reply, cx: &mut Context) {
+pub(super) fn answer_early(
+    transaction: &Transaction,
+    open: Outstanding,
+    reply: &Reply,
+    cx: &mut Context,
+) {
     if transaction.status == TransactionStatus::Success && open.reply.is_some() {
         settle_reply(&open, reply, cx);
         cx.change(PaymentChange::Outstanding(Outstanding { reply: None, ..open }));
@@ -685,7 +495,7 @@ fn answer_early(transaction: &Transaction, open: Outstanding, reply: &Reply, cx:
 /// Plans a question about what was settled and is said to have ended otherwise, booked or not: neither two answers
 /// nor an answer and a call have an order that is sure, and the answer to a question from now on is the newest.
 /// A gateway that never says the same twice is asked as often as about an unknown outcome.
-fn ask_once_more(
+pub(super) fn ask_once_more(
     transaction: &Transaction,
     outstanding: Option<Outstanding>,
     reply: &Reply,
@@ -714,8 +524,7 @@ fn close(outstanding: Outstanding, reply: &Reply, cx: &mut Context) {
 
 fn settle_reply(outstanding: &Outstanding, reply: &Reply, cx: &mut Context) {
     if let Some(key) = outstanding.reply {
-        let expires_at = cx.now.plus_us(cx.settings.reply_keep_us);
-        cx.change(Change::ReplySettled { key, reply: reply.clone(), expires_at });
+        cx.settle_reply(key, reply.clone());
     }
 }
 

@@ -1,111 +1,20 @@
-//! Retries of failed payments: when they are due, and what happens then.
+//! Retries of failed payments: the next try, and what ends them.
 
-use std::collections::BTreeSet;
-
-use super::initiate;
-use crate::change::{Change, PaymentChange, TimerChange};
+use super::initiate::{self, Origin};
+use crate::change::{PaymentChange, TimerChange};
 use crate::context::Context;
-use crate::payment::{Initiate, PaymentFile, Transaction, TransactionStatus};
+use crate::payment::{Initiate, PaymentFile};
 use crate::payment_attempt::{AttemptState, CancelRetries, PaymentAttempt, RetryPayment};
-use crate::payment_rules::PaymentRules;
 use crate::reply::Outcome;
 use crate::rules::attempt::{cancel, end, timer_of};
 use crate::rules::timer;
 use crate::state::State;
 use crate::tag::{SUSPENDING_TAGS, TagKey};
 use crate::timer::{TimerKey, TimerKind};
-use crate::{Accepted, Account, AccountId, PaymentMethodId, Reply, Timestamp, TransactionId};
-
-/// After how many days a decline is retried where the tenant has not set it, each counted from the try before
-/// (Kill Bill's default of `org.killbill.payment.retry.days`).
-const DAYS: &[u16] = &[8, 8, 8];
-
-/// After how long a payment is retried that its gateway did not take; it doubles with each further one.
-const PLUGIN_FAILURE_DELAY_US: i64 = 300 * Timestamp::SECOND_US;
-
-/// How often such a payment is retried (Kill Bill's default).
-const PLUGIN_FAILURE_RETRIES: u32 = 8;
+use crate::{Accepted, Account, AccountId, PaymentMethodId, Reply, Timestamp};
 
 /// How long a retry is put off while its payment may still change at the gateway.
 const POSTPONED_US: i64 = 3_600 * Timestamp::SECOND_US;
-
-/// Codes of declines after which the same card must not be tried again: response codes of ISO 8583 (pick up the
-/// card, lost, stolen, closed account, revoked authorization) and Stripe's names for the same.
-const FINAL_DECLINES: [&str; 18] = [
-    "04",
-    "07",
-    "14",
-    "41",
-    "43",
-    "46",
-    "R0",
-    "R1",
-    "R3",
-    "do_not_try_again",
-    "fraudulent",
-    "lost_card",
-    "pickup_card",
-    "restricted_card",
-    "revocation_of_all_authorizations",
-    "revocation_of_authorization",
-    "stolen_card",
-    "stop_payment_order",
-];
-
-/// The attempt as a failure leaves it: scheduled where a retry is to come, else aborted.
-pub(super) fn after_failure(
-    state: &State,
-    attempt: &PaymentAttempt,
-    failed: &Transaction,
-    cx: &mut Context,
-) -> PaymentAttempt {
-    let file = state.payment(cx.tenant, failed.payment_id);
-    let due = delay_us(attempt, failed, file, state.payment_rules(cx.tenant))
-        .map(|delay_us| cx.now.plus_us(delay_us));
-    let revision = attempt.revision.next(cx.seq);
-    if let Some(due) = due {
-        cx.change(TimerChange::Set(timer_of(attempt, due)));
-    }
-    let after = if due.is_some() { AttemptState::Scheduled } else { AttemptState::Aborted };
-    PaymentAttempt { state: after, due_at: due, revision, ..attempt.clone() }
-}
-
-fn delay_us(
-    attempt: &PaymentAttempt,
-    failed: &Transaction,
-    file: Option<&PaymentFile>,
-    rules: Option<&PaymentRules>,
-) -> Option<i64> {
-    let is_final = |code: &String| FINAL_DECLINES.contains(&code.as_str());
-    if !attempt.retries || failed.gateway_error_code.as_ref().is_some_and(is_final) {
-        return None;
-    }
-    let earlier = file.map_or(&[][..], |file| &file.transactions);
-    let alike = |it: &&Transaction| it.id != failed.id && it.status == failed.status;
-    // The tries of one call count once.
-    let calls: BTreeSet<TransactionId> = earlier
-        .iter()
-        .filter(|it| it.kind == failed.kind && it.first_try() != failed.first_try())
-        .filter(alike)
-        .map(Transaction::first_try)
-        .collect();
-    let retried = calls.len();
-    match failed.status {
-        TransactionStatus::PaymentFailure => {
-            let own = rules.and_then(|it| it.retries.as_ref()?.days.as_deref());
-            let days = own.unwrap_or(DAYS).get(retried).copied()?;
-            Some(i64::from(days) * Timestamp::DAY_US)
-        }
-        TransactionStatus::PluginFailure => {
-            let retried = u32::try_from(retried).ok().filter(|it| *it < PLUGIN_FAILURE_RETRIES)?;
-            Some(PLUGIN_FAILURE_DELAY_US << retried)
-        }
-        TransactionStatus::InFlight
-        | TransactionStatus::Success
-        | TransactionStatus::Pending
-        | TransactionStatus::Unknown => None,
-    }
-}
 
 pub(crate) fn cancel_retries(state: &State, it: &CancelRetries, cx: &mut Context) -> Outcome {
     let attempts = state.attempts(cx.tenant, it.payment);
@@ -146,7 +55,7 @@ pub(crate) fn retry(state: &State, it: &RetryPayment, cx: &mut Context) -> Outco
         return Ok(Accepted::now(Reply::Done));
     }
     match method(state, attempt, account, cx) {
-        Some(method) => try_again(state, (attempt, method), it, cx),
+        Some(method) => try_again(state, (attempt, account, method), it, cx),
         None => {
             end(attempt, AttemptState::Aborted, cx);
             Ok(Accepted::now(Reply::Done))
@@ -186,7 +95,7 @@ fn method(
 /// The same call as the attempt's, with the method. One that the rules refuse ends the retries.
 fn try_again(
     state: &State,
-    (attempt, method): (&PaymentAttempt, PaymentMethodId),
+    (attempt, account, method): (&PaymentAttempt, &Account, PaymentMethodId),
     it: &RetryPayment,
     cx: &mut Context,
 ) -> Outcome {
@@ -204,16 +113,11 @@ fn try_again(
         gateways: vec![],
     };
     let before = cx.done.clone();
-    match initiate::initiate(state, attempt.kind, &call, cx) {
-        Ok(accepted) => {
-            for change in &mut cx.done.changes[before.changes.len()..] {
-                if let Change::Payment(PaymentChange::Attempt(next)) = change {
-                    next.tries = attempt.tries.saturating_add(1);
-                    next.retries = attempt.retries;
-                }
-            }
+    let origin = Origin { retried: Some(attempt), ..Origin::of(account) };
+    match initiate::start(state, attempt.kind, &call, origin, cx) {
+        Ok(started) => {
             end(attempt, AttemptState::Retried, cx);
-            Ok(accepted)
+            Ok(started.accepted)
         }
         Err(_) => {
             cx.done = before;

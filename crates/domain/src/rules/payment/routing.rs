@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::control::Control;
-use crate::change::{AccountChange, Change};
 use crate::context::Context;
 use crate::object::Object;
 use crate::payment::{Initiate, PaymentFile};
@@ -13,10 +12,11 @@ use crate::routing_rules::{ROUTER, RoutingRules, TRIES_MAX};
 use crate::rules::routing_rules::check_gateways;
 use crate::state::State;
 use crate::tag::{DefinitionRef, TagKey};
-use crate::{Account, AmountMinor, Currency, PaymentMethod, Rejection, Revision};
+use crate::{Account, AmountMinor, Currency, PaymentMethod, Person, Rejection, Revision};
 
-/// A payment that is about to start: whose it is, with which method, and how much.
-type About<'a> = (&'a Account, &'a PaymentMethod, (AmountMinor, Currency));
+/// A payment that is about to start: its account, with the person where the command makes the account; its method;
+/// and its amount.
+type About<'a> = ((&'a Account, Option<&'a Person>), &'a PaymentMethod, (AmountMinor, Currency));
 
 /// The gateway that a payment is sent to, and where it may go on.
 pub(super) struct Chosen {
@@ -32,7 +32,7 @@ pub(super) struct Chosen {
 pub(super) fn choose(
     state: &State,
     it: &Initiate,
-    ((account, method, of), control): (About, Option<&Control>),
+    (((account, person), method, of), control): (About, Option<&Control>),
     cx: &Context,
 ) -> Result<Option<Chosen>, Rejection> {
     if method.gateway != ROUTER {
@@ -48,7 +48,10 @@ pub(super) fn choose(
     check_gateways("gateways", &it.gateways, cx.settings)?;
     let rules = state.payment_rules(cx.tenant);
     let routing = rules.and_then(|rules| rules.routing.as_ref());
-    let country = country(state, account, cx);
+    let country = match person {
+        Some(person) => person.country.clone(),
+        None => state.person(cx.tenant, account.id).country,
+    };
     let facts = Facts {
         account: account.id,
         country: country.as_deref(),
@@ -122,26 +125,6 @@ impl Chosen {
 pub(super) fn send_as(file: &mut PaymentFile, routed: Routed) {
     let transaction = file.transactions.last_mut().expect("one is in flight");
     transaction.routed = Some(routed);
-}
-
-/// The account's country; that of a new one is among what its command writes.
-fn country(state: &State, account: &Account, cx: &Context) -> Option<String> {
-    let made = cx.done.changes.iter().rev().find_map(|change| match change {
-        Change::Account(AccountChange::Person { account: of, person }) if *of == account.id => {
-            Some(person.country.clone())
-        }
-        Change::Account(_)
-        | Change::Tenant(_)
-        | Change::Access(_)
-        | Change::Flag(_)
-        | Change::Customer(_)
-        | Change::Payment(_)
-        | Change::Entitlement(_)
-        | Change::Claim(_)
-        | Change::Timer(_)
-        | Change::ReplySettled { .. } => None,
-    });
-    made.unwrap_or_else(|| state.person(cx.tenant, account.id).country)
 }
 
 /// Whether the account is made by this command: it has no tags and no fields.

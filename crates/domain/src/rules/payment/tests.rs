@@ -47,7 +47,7 @@ fn check(script: &str, expected: Expect) {
     expected.assert_eq(&run(script));
 }
 
-/// What [`check`] shows.
+/// The text that [`check`] compares.
 fn run(script: &str) -> String {
     let mut world = World::new();
     let mut shown = String::new();
@@ -61,7 +61,7 @@ struct World {
     rows: Rows,
     payments: BTreeMap<String, PaymentId>,
     postings: BTreeMap<PaymentId, Vec<String>>,
-    /// What the last step sent to a gateway, if it sent anything.
+    /// The calls that the last step sent to a gateway, if it sent any.
     calls: Vec<String>,
     /// Where calls may go on after a decline.
     tries: BTreeMap<TransactionId, Box<Tries>>,
@@ -108,7 +108,7 @@ impl World {
             erased_at: None,
             revision: Revision::first(Seq(1)),
         };
-        rows.state.accounts.insert((TENANT, account.id), Some(account));
+        rows.state.account.accounts.put(account);
         for gateway in [EXTERNAL_PAYMENT, "remote", "other"] {
             let method = PaymentMethod {
                 tenant: TENANT,
@@ -125,7 +125,7 @@ impl World {
                 updated_at: Timestamp(0),
                 revision: Revision::first(Seq(1)),
             };
-            rows.state.payment_methods.insert((TENANT, method.id), Some(method));
+            rows.state.account.payment_methods.put(method);
         }
         rows.seq = 2;
         let (payments, postings) = (BTreeMap::new(), BTreeMap::new());
@@ -189,7 +189,7 @@ impl World {
     }
 
     fn file(&self, id: PaymentId) -> &PaymentFile {
-        self.rows.state.payments[&(TENANT, id)].as_ref().unwrap()
+        self.rows.state.payment.payments.find(&(TENANT, id)).unwrap()
     }
 
     fn show(&self, name: &str, suffix: &str) -> String {
@@ -213,7 +213,7 @@ impl World {
         use TransactionStatus as S;
         let status = |it: &Outstanding| file.transaction(it.transaction_id).unwrap().status;
         let has_ended = |it: &&Outstanding| [S::Success, S::PaymentFailure].contains(&status(it));
-        let own = self.rows.state.outstanding.values().filter(|it| it.payment_id == id);
+        let own = self.rows.state.payment.outstanding.values().filter(|it| it.payment_id == id);
         let own = own.filter(|it| !has_ended(it));
         let asks = own.clone().count();
         let forgotten = |it: &&Outstanding| it.ask_at.is_none() && status(it) != S::InFlight;
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// What comes from the gateway, from hearsay or from an operator.
+    /// The command of a step for the gateway, for hearsay or for an operator.
     fn outside(&self, verb: &str, payment: PaymentId, options: &[&str]) -> Command {
         let transaction = self.meant_transaction(payment, options);
         let replied = |answer| {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use expect_test::{Expect, expect};
 
 use crate::blocking_state::CloseAccount;
+use crate::change::Image;
 use crate::command::{AccountCommand, EntitlementCommand, PaymentCommand};
 use crate::definition::Expected;
 use crate::entitlement::{ContinueEntitlements, Entitlements, Term};
@@ -102,7 +103,7 @@ impl World {
     }
 
     fn method(&self, gateway: &str) -> PaymentMethodId {
-        let mut all = self.rows.state.payment_methods.values().flatten();
+        let mut all = self.rows.state.account.payment_methods.iter();
         all.find(|it| it.gateway == gateway).unwrap().id
     }
 
@@ -132,7 +133,7 @@ impl World {
     }
 
     fn note(&mut self, executed: &Executed) {
-        for it in executed.done.changes.iter().filter_map(crate::change::Change::purchase) {
+        for it in executed.done.changes.iter().filter_map(Purchase::of) {
             if !self.purchases.contains(&it.id) {
                 self.purchases.push(it.id);
             }
@@ -156,7 +157,7 @@ impl World {
     }
 
     fn entitlements(&self) -> Option<&Entitlements> {
-        self.rows.state.entitlements.get(&(TENANT, self.account)).and_then(Option::as_ref)
+        self.rows.state.entitlement.entitlements.find(&(TENANT, self.account))
     }
 
     fn command(&self, verb: &str, options: &[&str]) -> Option<Command> {
@@ -186,8 +187,8 @@ impl World {
     }
 
     fn buy(&self, options: &[&str]) -> PaymentCommand {
-        let offer = self.rows.state.offers.get(&(TENANT, "o".to_owned())).unwrap();
-        let price = offer.as_ref().and_then(|it| it.terms.price);
+        let offer = self.rows.state.entitlement.offers.get(&(TENANT, "o".to_owned())).unwrap();
+        let price = offer.terms.price;
         let expected = option(options, "expects=").map(|it| usd(it.parse().unwrap())).or(price);
         let gateway = if options.contains(&"external") { "__EXTERNAL_PAYMENT__" } else { "remote" };
         PaymentCommand::Buy(Box::new(Buy {
@@ -239,7 +240,7 @@ impl World {
     /// The command of the account's timer, where it is due.
     fn due(&self) -> Option<EntitlementCommand> {
         let key = TimerKey { kind: TimerKind::Entitlements, object: self.account.uuid() };
-        let timer = self.rows.state.timers.get(&(TENANT, key)).and_then(Option::as_ref)?;
+        let timer = self.rows.state.timers.find(&(TENANT, key))?;
         let account = self.account;
         let it = ContinueEntitlements { account, due: timer.due };
         (timer.due.0 <= self.rows.now).then_some(EntitlementCommand::Continue(it))
@@ -282,9 +283,8 @@ impl World {
         });
         let events = events.iter().filter_map(named).collect::<Vec<_>>().join(" ");
         let is_refund = |kind| kind == TimerKind::LateRefund;
-        let mut timers = self.rows.state.timers.iter().filter(|(_, timer)| timer.is_some());
-        let refund =
-            if timers.any(|((_, key), _)| is_refund(key.kind)) { "; refund due" } else { "" };
+        let mut timers = self.rows.state.timers.iter();
+        let refund = if timers.any(|it| is_refund(it.key.kind)) { "; refund due" } else { "" };
         format!("{}; {}; {events}{refund}", purchases.join(", "), has.unwrap_or_default())
     }
 }

@@ -112,7 +112,7 @@ impl World {
             }
             "open" => {
                 // As a state of the account service that is not CLOSED does.
-                self.rows.state.closed_accounts.clear();
+                self.rows.state.account.closed.clear();
                 return String::new();
             }
             _ => self.entitlement(&words).into(),

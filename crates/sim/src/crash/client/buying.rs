@@ -83,7 +83,7 @@ impl Client {
         answered
     }
 
-    /// What an answer says about an order; nothing where it does not decide.
+    /// The answer to an order that a response reports; `None` where it does not decide the order.
     fn answer_to(&mut self, order: &Order, response: &Response) -> Option<Answered> {
         let id = || response.json()["purchase"]["purchaseId"].as_str().map(str::to_owned);
         match (response.status, problem(response).as_str()) {
@@ -96,7 +96,8 @@ impl Client {
         }
     }
 
-    /// What a customer has of an offer that was refused as bought already.
+    /// The answer to an order that was refused as bought already: without a key, the account's own purchase of the
+    /// offer, where there is one.
     fn bought_already(&mut self, order: &Order) -> Answered {
         if order.has_key {
             return Answered::Refused;

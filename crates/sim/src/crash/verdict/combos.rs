@@ -87,7 +87,8 @@ mod tests {
     use super::*;
     use crate::crash::verdict::purchase;
 
-    /// What is found where these of account, method and payment are there, of these accounts.
+    /// How many payments are found lost and torn where these of account, method and payment are there, of
+    /// these accounts.
     fn found(reported: Option<Reported>, owners: [Option<&str>; 3]) -> (usize, usize) {
         let made = owners.map(|owner| owner.map(|id| json!({ "accountId": id })));
         let mut verdict = Verdict::default();

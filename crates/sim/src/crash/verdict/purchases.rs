@@ -15,7 +15,7 @@ use crate::crash::shop::{self, Back, Offer};
 /// How much of a time is compared, down to the second.
 const SECOND: usize = "2000-01-01T00:00:00".len();
 
-/// What the store has of an account that bought something.
+/// The purchases, payments and entitlements that the store has of an account that bought something.
 #[derive(Debug, Default)]
 pub struct Bought {
     pub account: String,
@@ -125,7 +125,7 @@ fn grants(entitlements: &Value) -> impl Iterator<Item = (&str, &Value)> {
     })
 }
 
-/// What of the money of a purchase moved.
+/// The amounts of a purchase that moved, in minor units.
 struct Money {
     taken: i64,
     refunded: i64,

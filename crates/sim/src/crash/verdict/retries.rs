@@ -65,13 +65,13 @@ fn attempts(payment: &Value) -> impl Iterator<Item = &Value> {
     payment["paymentAttempts"].as_array().into_iter().flatten()
 }
 
-/// What the gateway has of the tries to start each payment, in the order of its journal.
+/// The tries to start each payment that reached the gateway, added in the order of its journal.
 #[derive(Debug, Default)]
 pub struct Tries {
     payments: BTreeMap<String, BTreeMap<String, Standing>>,
 }
 
-/// What became of a try so far.
+/// The status of a try so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Failed,
@@ -110,8 +110,8 @@ mod tests {
     use super::*;
     use crate::crash::verdict::purchase;
 
-    /// What is found where the transactions of a payment have these statuses and its attempts these states:
-    /// whether retries were made too often, and whether they were forgotten.
+    /// Whether retries are found made too often, and whether forgotten, where the transactions of a payment have
+    /// these statuses and its attempts these states.
     fn found(sent: usize, statuses: &[&str], states: &[&str]) -> (bool, bool) {
         let operation = Operation { is_retried: true, ..purchase() };
         let transaction = |status: &&str| {

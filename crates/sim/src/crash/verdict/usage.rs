@@ -101,8 +101,8 @@ mod tests {
         json!({ "limit": 10, "used": used, "reserved": reserved, "left": left })
     }
 
-    /// What is found where events of 3 and 4 and a reservation of 2 were acknowledged, and the store has these
-    /// counts of periods and this level: how many limits are miscounted, passed, and held.
+    /// How many limits are found miscounted, passed, and held where events of 3 and 4 and a reservation of 2 were
+    /// acknowledged, and the store has these counts of periods and this level.
     fn found(periods: &[(i64, i64)], level: &Value) -> [usize; 3] {
         let named = |it: &[(&str, i64)]| -> BTreeMap<String, i64> {
             it.iter().map(|(name, quantity)| ((*name).to_owned(), *quantity)).collect()

@@ -44,7 +44,7 @@ impl TlsMode {
     }
 }
 
-/// What a URL says.
+/// The parts of a URL.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Address {
     /// A name or an address; a directory with a socket where it begins with `/`.
@@ -60,7 +60,7 @@ pub(super) struct Address {
     pub(super) client_cert: Option<(PathBuf, PathBuf)>,
 }
 
-/// What was said so far. The names are those of the URL's options.
+/// The parts that were read so far. The names are those of the URL's options.
 #[derive(Default)]
 struct Draft {
     host: Option<String>,

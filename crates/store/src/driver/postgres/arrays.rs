@@ -75,7 +75,7 @@ fn held(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { text.into() }
 }
 
-/// What a column with such a value holds.
+/// The type of a column with such a value. Panics for NULL.
 pub(super) fn kind_of(value: Value<'_>) -> Kind {
     match value {
         Value::Int(_) => Kind::Int,

@@ -39,7 +39,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// that another owner of its partition may wait for.
 const SILENT_IN_TRANSACTION_MAX: Duration = Duration::from_secs(10);
 
-/// What a session is for.
+/// The purpose of a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// Reading, without a lock.
@@ -54,7 +54,7 @@ pub(super) enum Use {
 }
 
 impl Use {
-    /// What takes the lock that it needs.
+    /// The statement that takes the lock that it needs; `None` where it needs none.
     const fn lock(self) -> Option<&'static str> {
         match self {
             Self::Read | Self::WriteBeside => None,
@@ -107,7 +107,7 @@ enum Transaction {
     Failed,
 }
 
-/// What lasts as long as the connection to the server.
+/// The state of one connection to the server.
 pub(super) struct Session {
     client: Client,
     moving: AbortHandle,
@@ -140,7 +140,7 @@ impl Canceller {
     }
 }
 
-/// What is to be sent before anything that is waited for.
+/// A statement that is sent before the next one that is waited for.
 enum Queued {
     /// Rows for a table, a column each.
     Rows {
@@ -154,7 +154,7 @@ enum Queued {
 struct Once {
     sql: String,
     parameters: Vec<Cell>,
-    /// What it means if it changes nothing.
+    /// The error if it changes nothing; `None` where that is no error.
     otherwise: Option<StoreError>,
 }
 
@@ -282,7 +282,7 @@ fn is_row_refused(error: &tokio_postgres::Error) -> bool {
         || CLASSES.iter().any(|class| code.code().starts_with(class))
 }
 
-/// What an error says, with its code where it has one.
+/// The message of an error, with its code where it has one.
 pub(super) fn said(error: &tokio_postgres::Error) -> String {
     match (error.as_db_error(), std::error::Error::source(error)) {
         (Some(error), _) => format!("{} ({})", error.message(), error.code().code()),

@@ -18,7 +18,7 @@ const SIZES_MAX: u32 = 4;
 /// The usual number of pages is at most this part of what the log has of the disk and what is free there. With
 /// [`SIZES_MAX`] the log takes half of it, and the other half is left for the copy.
 const PART_OF_FREE: u64 = 8;
-/// What a page takes in the log.
+/// The size of a page in the log, in bytes: the page and its header.
 const PAGE_IN_LOG_BYTES: u64 = 4_096 + 24;
 /// After how many further pages the disk is looked at again.
 const LOOK_EVERY: u32 = 64;
@@ -114,7 +114,8 @@ impl State {
         self.copying.is_some()
     }
 
-    /// What cannot be copied now, for a reader that needs the database as it was, is copied later.
+    /// Copies the rest of the log. Pages that cannot be copied now, for a reader that needs the database as it was,
+    /// are copied later.
     fn copy_rest(&mut self, wal: &mut Wal, pages: u32) {
         self.copied_at = pages;
         if let Err(error) = wal.checkpoint() {

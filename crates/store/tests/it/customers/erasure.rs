@@ -37,7 +37,7 @@ fn texts(store: &SqlStore) -> Vec<String> {
     all
 }
 
-/// What a person of the tests is known by.
+/// The names by which a person of the tests is found.
 const MARKS: [&str; 5] = ["wilma", "Wilma", "WILMA", "fred", "Fred"];
 
 /// Where something of the person is.
@@ -183,7 +183,7 @@ fn nothing_of_erased_people_is_left_in_the_files_and_in_a_backup() {
     assert!(verify(store.database().reader()).unwrap().is_sound());
 }
 
-/// What a batch knew of somebody before it forgot them goes too, and what came afterwards stays.
+/// A person's data that the batch itself wrote before the erasure is erased too; data that it wrote afterwards stays.
 #[test]
 fn within_one_batch_it_is_as_in_several() {
     let ended: Vec<_> = [true, false].map(in_batches).into();
@@ -221,7 +221,7 @@ fn in_batches(is_one: bool) -> (Vec<Option<String>>, usize, Vec<String>) {
     // As the writer has it in memory.
     let reads = customers.map(|it| Read::Account(TENANT, it.account));
     let state = workload.partition.store().load(&reads.into(), &[].into()).unwrap().state;
-    let people = state.people.values().map(|it| format!("{:?}", it.name)).collect();
+    let people = state.account.people.values().map(|it| format!("{:?}", it.name)).collect();
     workload.partition.store().commit(&engine::ports::Batch::default()).unwrap();
     let report = verify_source(&world.home.source()).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);

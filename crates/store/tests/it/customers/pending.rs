@@ -1,4 +1,4 @@
-//! What is still to be done for customers: mails until they are sent, operations until they have ended.
+//! Work that is still to be done for customers: mails until they are sent, operations until they have ended.
 
 use domain::customer::RequestToken;
 use std::collections::BTreeSet;

@@ -307,7 +307,7 @@ fn a_nul_is_in_no_text() {
     store.open().unwrap();
     let wanted = ["a\0b", "\0", "ab"].map(|name| domain::read::Read::User(name.to_owned()));
     let loaded = store.load(&BTreeSet::from(wanted), &BTreeSet::new()).unwrap();
-    assert!(loaded.state.users.values().all(Option::is_none));
+    assert_eq!(loaded.state.access.users.iter().count(), 0);
     let queries = store.queries(1).unwrap();
     assert_eq!(queries.role("a\0b").unwrap(), None);
     let page = engine::ports::Page { offset: 0, limit: 10 };

@@ -1,4 +1,4 @@
-//! What customers have to do: it is kept while its transaction is pending, and given up after a time.
+//! Next actions of customers: stored while the transaction is pending, and given up after a time.
 
 use super::*;
 use crate::payment::ExpireAction;
@@ -18,11 +18,11 @@ fn world(script: &str) -> World {
 }
 
 fn timers(world: &World) -> Vec<Timer> {
-    world.rows.state.timers.values().flatten().cloned().collect()
+    world.rows.state.timers.iter().cloned().collect()
 }
 
 fn next_action(world: &World) -> Option<String> {
-    let awaited = world.rows.state.outstanding.values();
+    let awaited = world.rows.state.payment.outstanding.values();
     awaited.filter_map(|it| it.next_action.clone()).next()
 }
 

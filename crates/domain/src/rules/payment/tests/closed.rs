@@ -8,7 +8,7 @@ fn check(before: &str, after: &str, expected: Expect) {
     for step in before.split('|') {
         world.step(step.trim());
     }
-    world.rows.state.closed_accounts.insert((TENANT, account_id()));
+    world.rows.state.account.closed.insert((TENANT, account_id()));
     let shown: Vec<String> = after.split('|').map(|step| world.step(step.trim())).collect();
     expected.assert_eq(&shown.join("\n"));
 }

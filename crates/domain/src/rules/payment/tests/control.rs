@@ -50,7 +50,7 @@ fn check(limits: Limits, script: &str, expected: Expect) {
     expected.assert_eq(&shown(limits, script));
 }
 
-/// What [`check`] shows.
+/// The text that [`check`] compares.
 fn shown(limits: Limits, script: &str) -> String {
     let mut world = World::new();
     world.rows.run(set_limits(Some(limits))).unwrap();
@@ -58,10 +58,10 @@ fn shown(limits: Limits, script: &str) -> String {
     for step in script.split('|') {
         shown = world.step(step.trim());
     }
-    let attempts = world.rows.state.payment_attempts.values().flatten();
+    let attempts = world.rows.state.payment.attempts.values().flatten();
     let attempts = attempts.map(|it| format!("{} {}", it.state.name(), it.amount.0));
     let attempts = attempts.collect::<Vec<_>>().join(", ");
-    let velocity = world.rows.state.payment_velocities.values().flatten();
+    let velocity = world.rows.state.payment.velocities.iter();
     let velocity = velocity.map(|it| {
         let amounts = it.amounts.iter().map(|(currency, it)| format!(" {} {currency}", it.0));
         format!("{}:{}", it.count, amounts.collect::<String>())

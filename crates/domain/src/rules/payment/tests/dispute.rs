@@ -16,7 +16,7 @@ const DAY_US: i64 = 86_400 * Timestamp::SECOND_US;
 /// Payments and their disputes.
 struct Disputed {
     world: World,
-    /// What the last step reported of disputes.
+    /// The events about disputes of the last step.
     events: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl Disputed {
     }
 
     fn dispute(&self, case: &str) -> Option<Dispute> {
-        let mut all = self.world.rows.state.disputes.values().flatten();
+        let mut all = self.world.rows.state.payment.disputes.iter();
         all.find(|it| it.case.case == case).cloned()
     }
 
@@ -87,7 +87,7 @@ impl Disputed {
         let mut shown = String::new();
         for kind in [TimerKind::DisputeBooking, TimerKind::DisputeEvidence] {
             let key = TimerKey { kind, object: dispute.id.uuid() };
-            let timer = self.world.rows.state.timers.get(&(TENANT, key)).and_then(Option::as_ref);
+            let timer = self.world.rows.state.timers.find(&(TENANT, key));
             let Some(due) = timer.map(|it| it.due).filter(|it| it.0 <= self.world.rows.now) else {
                 continue;
             };

@@ -1,5 +1,5 @@
-//! What a gateway says late, or says otherwise than before: where the money is then, how much of it, and
-//! whose key it has.
+//! Outcomes that a gateway reports late, or otherwise than before: where the money is then, how much of it, and whose
+//! key it has.
 
 use crate::command::PaymentCommand;
 use crate::payment::{
@@ -86,7 +86,7 @@ fn asked_again(script: &str) -> Option<u32> {
     for step in script.split('|') {
         world.step(step.trim());
     }
-    let mut own = world.rows.state.outstanding.values();
+    let mut own = world.rows.state.payment.outstanding.values();
     let own = own.find(|it| it.payment_id == world.payments["p"])?;
     own.ask_at.map(|_| own.asked)
 }

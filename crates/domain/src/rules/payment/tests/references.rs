@@ -1,4 +1,4 @@
-//! What a gateway is given of what it said before.
+//! The references of earlier transactions that a gateway is given.
 
 use super::*;
 use crate::effect::REFERENCES_MAX;

@@ -58,10 +58,10 @@ fn step_with_retries(world: &mut World, step: &str) {
 /// Fires each timer that is due, twice, as after a crash.
 fn fire(world: &mut World, is_answered: bool) {
     let now = Timestamp(world.rows.now);
-    let due: Vec<Timer> = world.rows.state.timers.values().flatten().cloned().collect();
+    let due: Vec<Timer> = world.rows.state.timers.iter().cloned().collect();
     for timer in due.into_iter().filter(|it| it.due <= now) {
         assert_eq!(timer.key.kind, TimerKind::PaymentRetry);
-        let attempts = world.rows.state.payment_attempts.values().flatten();
+        let attempts = world.rows.state.payment.attempts.values().flatten();
         let mut attempts = attempts.filter(|it| it.id.uuid() == timer.key.object);
         let attempt = attempts.next().expect("a timer is of an attempt").clone();
         let it = RetryPayment {
@@ -81,18 +81,18 @@ fn fire(world: &mut World, is_answered: bool) {
 
 fn shown(world: &World) -> String {
     let state = &world.rows.state;
-    let files = state.payments.values().flatten();
+    let files = state.payment.payments.iter();
     let of_file = |file: &PaymentFile| {
         let statuses = file.transactions.iter().map(|it| format!("{:?}", it.status));
         statuses.collect::<Vec<_>>().join(" ")
     };
     let mut lines: Vec<String> = files.map(of_file).collect();
     let seconds = |at: Timestamp| (at.0 - Rows::new().now) / Timestamp::SECOND_US;
-    for attempt in state.payment_attempts.values().flatten() {
+    for attempt in state.payment.attempts.values().flatten() {
         let due = attempt.due_at.map(|at| format!(" due {}", seconds(at))).unwrap_or_default();
         lines.push(format!("{} {}{due}", attempt.state.name(), attempt.tries));
     }
-    for timer in state.timers.values().flatten() {
+    for timer in state.timers.iter() {
         lines.push(format!("timer {}", seconds(timer.due)));
     }
     lines.join("\n")
@@ -397,7 +397,7 @@ fn a_card_that_must_not_be_tried_again_is_not() {
     };
     world.rows.run(Command::Payment(PaymentCommand::GatewayReplied(replied))).unwrap();
     assert_eq!(
-        world.rows.state.payment_attempts.values().flatten().next().unwrap().state,
+        world.rows.state.payment.attempts.values().flatten().next().unwrap().state,
         AttemptState::Aborted
     );
 }
@@ -408,8 +408,9 @@ fn a_deleted_method_is_replaced_by_the_default_and_without_one_retries_end() {
         for step in ["purchase p 10 retries other", "cancel p", "wait 300"] {
             step_with_retries(world, step);
         }
-        let method = world.rows.state.payment_methods.get_mut(&(TENANT, method_id("other")));
-        method.unwrap().as_mut().unwrap().active = false;
+        let method =
+            world.rows.state.account.payment_methods.find_mut(&(TENANT, method_id("other")));
+        method.unwrap().active = false;
     };
     let mut world = World::new();
     due(&mut world);
@@ -418,8 +419,8 @@ fn a_deleted_method_is_replaced_by_the_default_and_without_one_retries_end() {
     assert_eq!(last.gateway, "remote");
     let mut world = World::new();
     due(&mut world);
-    let account = world.rows.state.accounts.get_mut(&(TENANT, account_id()));
-    account.unwrap().as_mut().unwrap().payment_method_id = None;
+    let account = world.rows.state.account.accounts.find_mut(&(TENANT, account_id()));
+    account.unwrap().payment_method_id = None;
     fire(&mut world, true);
     expect![[r#"
         PluginFailure
@@ -434,8 +435,8 @@ fn an_erased_person_is_not_charged() {
         step_with_retries(&mut world, step);
     }
     let now = Timestamp(world.rows.now);
-    let account = world.rows.state.accounts.get_mut(&(TENANT, account_id()));
-    account.unwrap().as_mut().unwrap().erased_at = Some(now);
+    let account = world.rows.state.account.accounts.find_mut(&(TENANT, account_id()));
+    account.unwrap().erased_at = Some(now);
     fire(&mut world, true);
     expect![[r#"
         PluginFailure

@@ -61,7 +61,8 @@ fn world(rules: RoutingRules) -> World {
         properties.push((format!("{name}.externalPaymentMethodId"), format!("at {name}")));
     }
     properties.push(("kind".to_owned(), "card".to_owned()));
-    let remote = world.rows.state.payment_methods[&(TENANT, method_id("remote"))].clone();
+    let remote =
+        world.rows.state.account.payment_methods.find(&(TENANT, method_id("remote"))).cloned();
     let method = PaymentMethod {
         id: routed_method(),
         gateway: ROUTER.to_owned(),
@@ -69,7 +70,7 @@ fn world(rules: RoutingRules) -> World {
         properties,
         ..remote.unwrap()
     };
-    world.rows.state.payment_methods.insert((TENANT, method.id), Some(method));
+    world.rows.state.account.payment_methods.put(method);
     world.rows.run(set(rules)).unwrap();
     world
 }
@@ -178,7 +179,7 @@ fn conditions_see_the_accounts_country_tags_and_fields_and_the_health_of_gateway
     let country = Conditions { countries: ["DE".to_owned()].into(), ..with() };
     let found = goes_to(country, |world| {
         let person = crate::Person { country: Some("DE".to_owned()), ..Default::default() };
-        world.rows.state.people.insert((TENANT, account_id()), person);
+        world.rows.state.account.people.insert((TENANT, account_id()), person);
     });
     assert_eq!(found, "other at other");
     let test = crate::tag::ControlTag::Test;
@@ -194,7 +195,7 @@ fn conditions_see_the_accounts_country_tags_and_fields_and_the_health_of_gateway
                 created_at: Timestamp(0),
                 revision: Revision::first(Seq(1)),
             };
-            world.rows.state.tags.insert((TENANT, key), Some(tag));
+            world.rows.state.account.tags.put(tag);
         },
     );
     assert_eq!(found, "other at other");
@@ -472,12 +473,12 @@ fn a_next_try_needs_time_a_gateway_and_room() {
     assert_eq!(declined(gone), "");
     assert_eq!(declined(|world| world.rows.settings.transactions_per_payment_max = 1), "");
     let closed = |world: &mut World| {
-        world.rows.state.closed_accounts.insert((TENANT, account_id()));
+        world.rows.state.account.closed.insert((TENANT, account_id()));
     };
     assert_eq!(declined(closed), "");
     let deleted = |world: &mut World| {
-        let method = world.rows.state.payment_methods.get_mut(&(TENANT, routed_method()));
-        method.unwrap().as_mut().unwrap().active = false;
+        let method = world.rows.state.account.payment_methods.find_mut(&(TENANT, routed_method()));
+        method.unwrap().active = false;
     };
     assert_eq!(declined(deleted), "");
 }
@@ -488,11 +489,11 @@ fn a_call_has_what_is_left_of_the_deadline() {
     world.run("p", purchase("p"));
     world.rows.now += 18 * Timestamp::SECOND_US;
     world.decline("p", "51");
-    let open = world.rows.state.outstanding.values().next().unwrap();
+    let open = world.rows.state.payment.outstanding.values().next().unwrap();
     assert_eq!(open.deadline.0 - world.rows.now, 12 * Timestamp::SECOND_US);
 }
 
-/// What a gateway says of a transaction of `p` beside the answer to its call.
+/// A gateway's report of a transaction of `p` beside the answer to its call.
 fn inquired(world: &World, at: usize, status: GatewayStatus) -> Command {
     let payment = world.payments["p"];
     let transaction = world.file(payment).transactions[at].id;
@@ -520,10 +521,11 @@ fn a_success_that_was_heard_answers_repetitions_of_its_request_and_a_decline_wai
     for (status, is_answered) in [(GatewayStatus::Processed, true), (GatewayStatus::Error, false)] {
         let mut world = world(always(&["remote"]));
         world.run("p", purchase("p"));
-        let open = world.rows.state.outstanding.values_mut().next().unwrap();
+        let open = world.rows.state.payment.outstanding.values_mut().next().unwrap();
         open.reply = Some(ReplyKey(uuid::Uuid::from_u128(7)));
         world.run("p", inquired(&world, 0, status));
-        let open = world.rows.state.outstanding.values().next().expect("the call may still run");
+        let open =
+            world.rows.state.payment.outstanding.values().next().expect("the call may still run");
         assert_eq!(open.reply.is_none(), is_answered, "{status:?}");
     }
 }
@@ -594,7 +596,7 @@ fn the_tries_of_a_request_are_one_attempt_and_count_once() {
     let call = Initiate { properties: vec![retries], ..start("p") };
     world.run("p", Command::Payment(PaymentCommand::Purchase(call)));
     let attempts = |world: &World| {
-        let all = world.rows.state.payment_attempts.values().flatten();
+        let all = world.rows.state.payment.attempts.values().flatten();
         let file = world.file(world.payments["p"]);
         let at = |it: &crate::payment_attempt::PaymentAttempt| {
             file.transactions.iter().position(|tx| Some(tx.id) == it.transaction_id)
@@ -602,7 +604,7 @@ fn the_tries_of_a_request_are_one_attempt_and_count_once() {
         all.map(|it| (it.state, at(it))).collect::<Vec<_>>()
     };
     let counted = |world: &World| {
-        world.rows.state.payment_velocities[&(TENANT, account_id())].clone().unwrap().count
+        world.rows.state.payment.velocities.find(&(TENANT, account_id())).unwrap().count
     };
     assert_eq!(attempts(&world), [(AttemptState::Init, Some(0))]);
     world.decline("p", "51");
@@ -657,7 +659,7 @@ fn a_late_success_is_booked_and_reported_once() {
         let expected =
             Event::LateSuccess { account, payment, transaction: late, is_refunded: false };
         assert_eq!(reported, [&expected], "{is_late_first}");
-        assert!(world.rows.state.timers.values().flatten().next().is_none());
+        assert!(world.rows.state.timers.iter().next().is_none());
     }
 }
 
@@ -667,7 +669,7 @@ fn a_late_success_is_refunded_where_the_tenant_says_so() {
         let (mut world, _) = paid_twice(true, is_late_first);
         let file = world.file(world.payments["p"]);
         let (payment, transaction) = (file.payment.id, file.transactions[0].id);
-        let due = world.rows.state.timers.values().flatten().next().unwrap().due;
+        let due = world.rows.state.timers.iter().next().unwrap().due;
         let refund = RefundLateSuccess { payment, transaction, due };
         let refund = || Command::Payment(PaymentCommand::RefundLateSuccess(refund));
         world.run("p", refund());
@@ -696,11 +698,11 @@ fn a_late_success_is_refunded_after_what_is_open_and_asked_about_ever_less_often
     let begun = world.rows.now;
     let mut due_after_s = vec![];
     for _ in 0..14 {
-        let due = world.rows.state.timers.values().flatten().next().unwrap().due;
+        let due = world.rows.state.timers.iter().next().unwrap().due;
         world.rows.now = world.rows.now.max(due.0);
         let refund = RefundLateSuccess { payment, transaction, due };
         world.run("p", Command::Payment(PaymentCommand::RefundLateSuccess(refund)));
-        let due = world.rows.state.timers.values().flatten().next().unwrap().due;
+        let due = world.rows.state.timers.iter().next().unwrap().due;
         due_after_s.push((due.0 - begun) / Timestamp::SECOND_US);
     }
     let minutes: Vec<i64> = due_after_s.iter().map(|it| it / 60).collect();

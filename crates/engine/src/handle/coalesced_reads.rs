@@ -15,7 +15,7 @@ const READ_MAX: usize = 1_024;
 type Read<K, T> = fn(&dyn Queries, &[K]) -> Result<Vec<T>, StoreError>;
 
 /// Questions about things of one kind.
-pub(crate) struct Together<K, T> {
+pub(crate) struct CoalescedReads<K, T> {
     waiting: Mutex<Waiting<K, T>>,
     read: Read<K, T>,
     /// Where an engine has these.
@@ -32,7 +32,7 @@ struct Question<K, T> {
     answer: oneshot::Sender<Result<T, Unavailable>>,
 }
 
-impl<K, T> Together<K, T>
+impl<K, T> CoalescedReads<K, T>
 where
     K: Clone + Ord + Send + 'static,
     T: Clone + Send + 'static,
@@ -71,7 +71,7 @@ where
     }
 }
 
-async fn read_all<K, T>(engine: Engine, of: fn(&Engine) -> &Together<K, T>)
+async fn read_all<K, T>(engine: Engine, of: fn(&Engine) -> &CoalescedReads<K, T>)
 where
     K: Clone + Ord + Send + 'static,
     T: Clone + Send + 'static,

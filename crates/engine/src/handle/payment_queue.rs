@@ -1,5 +1,5 @@
-//! Turns: an operation on a payment waits while a gateway call of the payment runs, instead of being
-//! refused for it.
+//! Payment queues: an operation on a payment waits while a gateway call of the payment runs, instead of
+//! being refused for it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout_at};
 use crate::partition::Answer;
 use crate::{Engine, Reason, Unavailable, client};
 
-/// How many operations of a payment may wait for their turn; more are refused.
+/// How many operations of a payment may wait in its queue; more are refused.
 pub const WAITING_MAX: usize = 64;
 
 /// How often in a row an operation is refused for doubt where no call runs, before that is its answer: a
@@ -26,49 +26,49 @@ const CALL_MAX: Duration = Duration::from_secs(30);
 /// How often to look whether a call has ended that is not among this process's.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The operations that wait for their turn, by payment.
+/// The queues of operations, by payment.
 #[derive(Default)]
-pub(crate) struct Turns(Mutex<HashMap<(TenantNo, PaymentId), Turn>>);
+pub(crate) struct PaymentQueues(Mutex<HashMap<(TenantNo, PaymentId), PaymentQueue>>);
 
 #[derive(Default)]
-struct Turn {
+struct PaymentQueue {
     waiting: usize,
     /// Held by the operation whose turn is next until it has ended; the others get it in the order in
     /// which they came here.
     next: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// A place among the operations that wait; given up when dropped.
-struct Place<'t> {
-    turns: &'t Turns,
+/// A ticket of an operation that waits; given back when dropped.
+struct Ticket<'t> {
+    queues: &'t PaymentQueues,
     of: (TenantNo, PaymentId),
     next: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Turns {
+impl PaymentQueues {
     /// `None` where too many wait already.
-    fn join(&self, of: (TenantNo, PaymentId)) -> Option<Place<'_>> {
-        let mut turns = self.lock();
-        let turn = turns.entry(of).or_default();
-        if turn.waiting >= WAITING_MAX {
+    fn join(&self, of: (TenantNo, PaymentId)) -> Option<Ticket<'_>> {
+        let mut queues = self.lock();
+        let queue = queues.entry(of).or_default();
+        if queue.waiting >= WAITING_MAX {
             return None;
         }
-        turn.waiting += 1;
-        Some(Place { turns: self, of, next: Arc::clone(&turn.next) })
+        queue.waiting += 1;
+        Some(Ticket { queues: self, of, next: Arc::clone(&queue.next) })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(TenantNo, PaymentId), Turn>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(TenantNo, PaymentId), PaymentQueue>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        let mut turns = self.turns.lock();
-        let Some(turn) = turns.get_mut(&self.of) else { return };
-        turn.waiting -= 1;
-        if turn.waiting == 0 {
-            turns.remove(&self.of);
+        let mut queues = self.queues.lock();
+        let Some(queue) = queues.get_mut(&self.of) else { return };
+        queue.waiting -= 1;
+        if queue.waiting == 0 {
+            queues.remove(&self.of);
         }
     }
 }
@@ -87,22 +87,22 @@ const fn in_doubt(answer: &Answer) -> Option<PaymentId> {
 
 impl Engine {
     /// Whether operations on a payment wait: one that comes later waits behind them.
-    pub(super) fn has_turns(&self, of: (TenantNo, PaymentId)) -> bool {
-        self.shared().turns.lock().contains_key(&of)
+    pub(super) fn has_queue(&self, of: (TenantNo, PaymentId)) -> bool {
+        self.shared().payment_queues.lock().contains_key(&of)
     }
 
     /// The answer to a request, where it was refused because an outcome of a payment is to come: the one
     /// that it gets in turn.
     ///
     /// # Errors
-    /// See [`Engine::submit_in_turn`].
-    pub(super) async fn in_turn(
+    /// See [`Engine::submit_through_queue`].
+    pub(super) async fn through_queue(
         &self,
         answer: Answer,
         request: &Request,
     ) -> Result<Answer, Unavailable> {
         let Some(payment) = in_doubt(&answer) else { return Ok(answer) };
-        Ok(self.submit_in_turn(request, payment).await?.unwrap_or(answer))
+        Ok(self.submit_through_queue(request, payment).await?.unwrap_or(answer))
     }
 
     /// Executes a request once no call of the payment runs, in turn with others that wait. `None`, and
@@ -111,7 +111,7 @@ impl Engine {
     /// # Errors
     /// [`Reason::QueueFull`] where [`WAITING_MAX`] operations wait, [`Reason::Expired`] after as long as a
     /// gateway may take to answer or where the client has gone, [`Reason::Stopping`]: nothing happened.
-    pub(super) async fn submit_in_turn(
+    pub(super) async fn submit_through_queue(
         &self,
         request: &Request,
         payment: PaymentId,
@@ -122,7 +122,7 @@ impl Engine {
             return Ok(None);
         }
         let until = Instant::now() + self.longest_call(file.as_ref());
-        let place = self.shared().turns.join(of).ok_or(Reason::QueueFull)?;
+        let place = self.shared().payment_queues.join(of).ok_or(Reason::QueueFull)?;
         let expired = |_| Unavailable::from(Reason::Expired);
         let _turn = timeout_at(until.into(), place.next.lock()).await.map_err(expired)?;
         let mut in_vain = 0;
@@ -187,7 +187,7 @@ impl Engine {
     }
 }
 
-/// What ended a wait.
+/// The reason why a wait ended.
 enum Waited {
     /// No call ran.
     ForNothing,
@@ -223,15 +223,15 @@ mod tests {
 
     #[test]
     fn so_many_wait_and_no_more_and_nothing_stays_behind() {
-        let turns = Turns::default();
+        let queues = PaymentQueues::default();
         let of = |number| (TenantNo(1), PaymentId::new(Uuid::from_u128(number)));
-        let mut places: Vec<_> = (0..WAITING_MAX).filter_map(|_| turns.join(of(1))).collect();
+        let mut places: Vec<_> = (0..WAITING_MAX).filter_map(|_| queues.join(of(1))).collect();
         assert_eq!(places.len(), WAITING_MAX);
-        assert!(turns.join(of(1)).is_none(), "one more");
-        assert!(turns.join(of(2)).is_some(), "another payment's");
+        assert!(queues.join(of(1)).is_none(), "one more");
+        assert!(queues.join(of(2)).is_some(), "another payment's");
         places.pop();
-        assert!(turns.join(of(1)).is_some(), "a place was given up");
+        assert!(queues.join(of(1)).is_some(), "a place was given up");
         drop(places);
-        assert!(turns.lock().is_empty(), "nothing is kept of payments that nobody waits for");
+        assert!(queues.lock().is_empty(), "nothing is kept of payments that nobody waits for");
     }
 }

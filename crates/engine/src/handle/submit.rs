@@ -1,4 +1,4 @@
-//! Repair on demand: before an unknown or pending outcome of a payment makes the domain refuse a
+//! Requests are submitted here. Before an unknown or pending outcome of a payment makes the domain refuse a
 //! command, the payment's gateway is asked what became of it.
 
 use std::pin::Pin;
@@ -48,20 +48,20 @@ impl Engine {
         if request.idempotency.is_some() && continued(&request.command).is_some() {
             self.repair(&again).await?;
         }
-        let behind = continued(&request.command).filter(|it| self.has_turns((request.tenant, *it)));
+        let behind = continued(&request.command).filter(|it| self.has_queue((request.tenant, *it)));
         let answer = match behind {
-            Some(payment) => self.submit_in_turn(&again, payment).await?,
+            Some(payment) => self.submit_through_queue(&again, payment).await?,
             None => None,
         };
         let answer = match answer {
             Some(answer) => answer,
-            None => self.in_turn(self.submit_once(request).await?, &again).await?,
+            None => self.through_queue(self.submit_once(request).await?, &again).await?,
         };
         match answer {
             Answer::Refused(rejection) if may_be_outdated(&rejection) => {
                 if self.repair(&again).await? {
                     let answer = self.submit_once(again.clone()).await?;
-                    self.in_turn(answer, &again).await
+                    self.through_queue(answer, &again).await
                 } else {
                     Ok(Answer::Refused(rejection))
                 }

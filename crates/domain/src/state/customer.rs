@@ -1,0 +1,59 @@
+//! Customers with their sessions, and operations.
+
+use super::State;
+use crate::change::CustomerChange;
+use crate::customer::{Customer, CustomerFile, Session};
+use crate::operation::Operation;
+use crate::rows::Rows;
+use crate::{CustomerId, OperationId, TenantNo};
+
+#[derive(Clone, Debug, Default)]
+pub struct CustomerState {
+    pub customers: Rows<CustomerFile>,
+    pub operations: Rows<Operation>,
+}
+
+impl State {
+    pub(crate) fn customer(&self, tenant: TenantNo, id: CustomerId) -> Option<&CustomerFile> {
+        self.customer.customers.get(&(tenant, id))
+    }
+
+    pub(crate) fn operation(&self, tenant: TenantNo, id: OperationId) -> Option<&Operation> {
+        self.customer.operations.get(&(tenant, id))
+    }
+}
+
+impl CustomerState {
+    pub(super) fn apply(&mut self, tenant: TenantNo, change: &CustomerChange) {
+        match change {
+            CustomerChange::Customer(it) => self.apply_customer(it),
+            CustomerChange::Session(it) => self.apply_session(it),
+            CustomerChange::SessionEnded { session, customer } => {
+                if let Some(file) = self.customers.find_mut(&(tenant, *customer)) {
+                    file.sessions.retain(|own| own.id != *session);
+                }
+            }
+            CustomerChange::Operation(it) => drop(self.operations.put(it.clone())),
+            // No rule looks at a mail.
+            CustomerChange::Mail(_) | CustomerChange::MailsErased { .. } => {}
+        }
+    }
+
+    fn apply_customer(&mut self, customer: &Customer) {
+        match self.customers.find_mut(&(customer.tenant, customer.id)) {
+            Some(file) => file.customer = customer.clone(),
+            None => {
+                self.customers.put(CustomerFile { customer: customer.clone(), sessions: vec![] });
+            }
+        }
+    }
+
+    fn apply_session(&mut self, session: &Session) {
+        let file = self.customers.find_mut(&(session.tenant, session.customer));
+        let file = file.expect("a session is changed with its customer");
+        match file.sessions.iter_mut().find(|own| own.id == session.id) {
+            Some(known) => *known = session.clone(),
+            None => file.sessions.push(session.clone()),
+        }
+    }
+}

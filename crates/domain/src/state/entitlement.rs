@@ -1,0 +1,170 @@
+//! Features, offers and purchases, and the entitlements and usage of accounts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{LOADED, State};
+use crate::change::EntitlementChange;
+use crate::entitlement::Entitlements;
+use crate::feature::Feature;
+use crate::offer::Offer;
+use crate::period::Period;
+use crate::purchase::Purchase;
+use crate::rows::Rows;
+use crate::usage::{EventKey, Reservation, Usage, UsageEvent};
+use crate::{AccountId, PurchaseId, ReservationId, TenantNo};
+
+#[derive(Clone, Debug, Default)]
+pub struct EntitlementState {
+    pub features: Rows<Feature>,
+    /// The newest versions of offers.
+    pub offers: Rows<Offer>,
+    /// The keys of the offers that newcomers get.
+    pub newcomers_offers: BTreeMap<TenantNo, Option<String>>,
+    pub catalog_sizes: BTreeMap<TenantNo, CatalogSize>,
+    /// The purchases of the payments that are loaded.
+    pub purchases: Rows<Purchase>,
+    pub entitlements: Rows<Entitlements>,
+    /// The keys of the users that are mapped to accounts.
+    pub account_users: BTreeMap<(TenantNo, AccountId), BTreeSet<String>>,
+    pub usage: UsageState,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct UsageState {
+    /// The usage of features by accounts, by the keys of features.
+    pub counts: BTreeMap<(TenantNo, AccountId, String), BTreeMap<Period, Usage>>,
+    /// Accounts all of whose counts with reservations are in `counts`.
+    pub reserved: BTreeSet<(TenantNo, AccountId)>,
+    pub events: Rows<UsageEvent>,
+    pub reservations: Rows<Reservation>,
+}
+
+/// The number of features and offers of a tenant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CatalogSize {
+    pub features: u32,
+    pub offers: u32,
+}
+
+impl State {
+    pub(crate) fn feature(&self, tenant: TenantNo, key: &str) -> Option<&Feature> {
+        self.entitlement.features.get(&(tenant, key.to_owned()))
+    }
+
+    /// The newest version of an offer.
+    pub(crate) fn offer(&self, tenant: TenantNo, key: &str) -> Option<&Offer> {
+        self.entitlement.offers.get(&(tenant, key.to_owned()))
+    }
+
+    /// The offer that newcomers get.
+    pub(crate) fn newcomers_offer(&self, tenant: TenantNo) -> Option<&Offer> {
+        let key = self.entitlement.newcomers_offers.get(&tenant).expect(LOADED).as_ref()?;
+        self.offer(tenant, key)
+    }
+
+    pub(crate) fn catalog_size(&self, tenant: TenantNo) -> CatalogSize {
+        *self.entitlement.catalog_sizes.get(&tenant).expect(LOADED)
+    }
+
+    /// A purchase whose payment is here.
+    pub(crate) fn purchase(&self, tenant: TenantNo, id: PurchaseId) -> &Purchase {
+        self.entitlement.purchases.get(&(tenant, id)).expect(LOADED)
+    }
+
+    pub(crate) fn entitlements(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> Option<&Entitlements> {
+        self.entitlement.entitlements.get(&(tenant, account))
+    }
+
+    pub(crate) fn account_users(&self, tenant: TenantNo, account: AccountId) -> &BTreeSet<String> {
+        self.entitlement.account_users.get(&(tenant, account)).expect(LOADED)
+    }
+
+    /// An account's usage of a feature in its newest periods.
+    pub(crate) fn usage(
+        &self,
+        (tenant, account): (TenantNo, AccountId),
+        feature: &str,
+    ) -> impl Iterator<Item = &Usage> {
+        let key = (tenant, account, feature.to_owned());
+        self.entitlement.usage.counts.get(&key).expect(LOADED).values()
+    }
+
+    /// An account's usage in the periods in which something is reserved, and in others that are loaded.
+    pub(crate) fn reserved_usage(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> impl Iterator<Item = &Usage> {
+        let UsageState { counts, reserved, .. } = &self.entitlement.usage;
+        assert!(reserved.contains(&(tenant, account)), "{LOADED}");
+        let own = counts
+            .range((tenant, account, String::new())..)
+            .take_while(move |(key, _)| (key.0, key.1) == (tenant, account));
+        own.flat_map(|(_, periods)| periods.values())
+    }
+
+    pub(crate) fn usage_event(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+        key: EventKey,
+    ) -> Option<&UsageEvent> {
+        self.entitlement.usage.events.get(&(tenant, account, key))
+    }
+
+    pub(crate) fn reservation(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+        id: ReservationId,
+    ) -> Option<&Reservation> {
+        self.entitlement.usage.reservations.get(&(tenant, account, id))
+    }
+}
+
+impl EntitlementState {
+    pub(super) fn apply(&mut self, change: &EntitlementChange) {
+        match change {
+            EntitlementChange::Feature(it) => {
+                if self.features.put(it.clone()).is_none() {
+                    self.catalog_sizes.entry(it.tenant).or_default().features += 1;
+                }
+            }
+            EntitlementChange::Offer(it) => self.apply_offer(it),
+            EntitlementChange::Purchase(it) => drop(self.purchases.put((**it).clone())),
+            EntitlementChange::Entitlements(it) => drop(self.entitlements.put((**it).clone())),
+            EntitlementChange::Users(it) => {
+                let known = self.account_users.entry((it.tenant, it.account)).or_default();
+                for user in &it.unmapped {
+                    known.remove(user);
+                }
+                known.extend(it.mapped.iter().cloned());
+            }
+            EntitlementChange::Usage(it) => {
+                let key = (it.tenant, it.account_id, it.feature.clone());
+                self.usage.counts.entry(key).or_default().insert(it.period, (**it).clone());
+            }
+            EntitlementChange::UsageEvent(it) => drop(self.usage.events.put((**it).clone())),
+            EntitlementChange::Reservation(it) => {
+                self.usage.reservations.put((**it).clone());
+            }
+        }
+    }
+
+    fn apply_offer(&mut self, offer: &Offer) {
+        if offer.version == 1 {
+            self.catalog_sizes.entry(offer.tenant).or_default().offers += 1;
+        }
+        let newcomers = self.newcomers_offers.entry(offer.tenant).or_default();
+        if offer.terms.for_newcomers {
+            *newcomers = Some(offer.key.clone());
+        } else if newcomers.as_ref() == Some(&offer.key) {
+            *newcomers = None;
+        }
+        self.offers.put(offer.clone());
+    }
+}

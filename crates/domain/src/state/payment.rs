@@ -1,0 +1,170 @@
+//! Payments with their transactions, attempts and disputes, and the velocities of accounts.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::{LOADED, State};
+use crate::change::{AccountChange, PaymentChange};
+use crate::dispute::{Dispute, DisputeCase};
+use crate::payment::{Outstanding, Payment, PaymentFile, Transaction};
+use crate::payment_attempt::{AttemptState, PaymentAttempt, PaymentVelocity};
+use crate::rows::Rows;
+use crate::{AccountId, PaymentId, TenantNo, TransactionId};
+
+#[derive(Clone, Debug, Default)]
+pub struct PaymentState {
+    pub payments: Rows<PaymentFile>,
+    /// The payments of transactions that were looked for by id.
+    pub transactions: BTreeMap<(TenantNo, TransactionId), Option<PaymentId>>,
+    /// Outcomes waited for, of the payments here.
+    pub outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
+    /// The attempts of payments that have a transaction, by payment.
+    pub attempts: BTreeMap<(TenantNo, PaymentId), Vec<PaymentAttempt>>,
+    /// The attempts of accounts whose retries are due some day, in the order of their due times.
+    pub scheduled_attempts: BTreeMap<(TenantNo, AccountId), Vec<PaymentAttempt>>,
+    /// The number and the sums of the payments that accounts started in a day.
+    pub velocities: Rows<PaymentVelocity>,
+    pub disputes: Rows<Dispute>,
+    /// The number of disputes of a payment.
+    pub dispute_counts: BTreeMap<(TenantNo, PaymentId), usize>,
+}
+
+impl State {
+    pub(crate) fn payment(&self, tenant: TenantNo, id: PaymentId) -> Option<&PaymentFile> {
+        self.payment.payments.get(&(tenant, id))
+    }
+
+    /// The payment whose id is `key`, where it has no other key, and its account.
+    pub(crate) fn defaulted_payment(
+        &self,
+        tenant: TenantNo,
+        key: &str,
+    ) -> Option<(PaymentId, Option<AccountId>)> {
+        let id = PaymentId::new(Uuid::try_parse(key).ok()?);
+        let payment = &self.payment(tenant, id)?.payment;
+        payment.external_key.is_none().then_some((id, Some(payment.account_id)))
+    }
+
+    /// The payment with the transaction whose id is `key`, where that has no other key.
+    pub(crate) fn defaulted_transaction(
+        &self,
+        tenant: TenantNo,
+        key: &str,
+    ) -> Option<&PaymentFile> {
+        let id = TransactionId::minted(key)?;
+        let payment = self.payment.transactions.get(&(tenant, id)).expect(LOADED);
+        let file = self.payment(tenant, (*payment)?)?;
+        file.transaction(id).filter(|it| it.external_key.is_none()).map(|_| file)
+    }
+
+    pub(crate) fn outstanding(&self, tenant: TenantNo, id: TransactionId) -> Option<&Outstanding> {
+        self.payment.outstanding.get(&(tenant, id))
+    }
+
+    /// The attempt of a transaction, where the attempts of its payment were loaded and it has one.
+    pub(crate) fn attempt_of(&self, it: &Transaction) -> Option<&PaymentAttempt> {
+        let of_payment = self.payment.attempts.get(&(it.tenant, it.payment_id))?;
+        of_payment.iter().find(|attempt| attempt.transaction_id == Some(it.id))
+    }
+
+    /// The attempts of a payment that have a transaction; none where they were not loaded.
+    pub(crate) fn attempts(&self, tenant: TenantNo, payment: PaymentId) -> &[PaymentAttempt] {
+        self.payment.attempts.get(&(tenant, payment)).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn scheduled_attempts(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> &[PaymentAttempt] {
+        self.payment.scheduled_attempts.get(&(tenant, account)).expect(LOADED)
+    }
+
+    pub(crate) fn payment_velocity(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+    ) -> Option<&PaymentVelocity> {
+        self.payment.velocities.get(&(tenant, account))
+    }
+
+    pub(crate) fn dispute(&self, tenant: TenantNo, case: &DisputeCase) -> Option<&Dispute> {
+        self.payment.disputes.get(&(tenant, case.clone()))
+    }
+
+    pub(crate) fn dispute_count(&self, tenant: TenantNo, payment: PaymentId) -> usize {
+        *self.payment.dispute_counts.get(&(tenant, payment)).expect(LOADED)
+    }
+}
+
+impl PaymentState {
+    pub(super) fn apply(&mut self, tenant: TenantNo, change: &PaymentChange) {
+        match change {
+            PaymentChange::Payment(it) => self.apply_payment(it),
+            PaymentChange::Transaction(it) => self.apply_transaction(it),
+            PaymentChange::Attempt(it) => self.apply_attempt(it),
+            PaymentChange::Velocity(it) => drop(self.velocities.put(it.clone())),
+            PaymentChange::Outstanding(it) => {
+                self.outstanding.insert((it.tenant, it.transaction_id), it.clone());
+            }
+            PaymentChange::OutstandingClosed { transaction } => {
+                self.outstanding.remove(&(tenant, *transaction));
+            }
+            PaymentChange::Dispute(it) => {
+                let before = self.disputes.put((**it).clone());
+                if before.is_none()
+                    && let Some(count) = self.dispute_counts.get_mut(&(it.tenant, it.payment_id))
+                {
+                    *count += 1;
+                }
+            }
+            // No rule looks at it.
+            PaymentChange::Posting(_) => {}
+        }
+    }
+
+    /// Erases the personal data of an account's attempts with its person.
+    pub(super) fn apply_to_account(&mut self, tenant: TenantNo, change: &AccountChange) {
+        let AccountChange::PersonErased { account } = change else { return };
+        let attempts = self.attempts.values_mut().flatten();
+        attempts
+            .filter(|it| (it.tenant, it.account_id) == (tenant, *account))
+            .for_each(PaymentAttempt::erase);
+    }
+
+    fn apply_payment(&mut self, payment: &Payment) {
+        match self.payments.find_mut(&(payment.tenant, payment.id)) {
+            Some(file) => file.payment = payment.clone(),
+            None => {
+                self.payments.put(PaymentFile { payment: payment.clone(), transactions: vec![] });
+            }
+        }
+    }
+
+    fn apply_transaction(&mut self, transaction: &Transaction) {
+        let file = self.payments.find_mut(&(transaction.tenant, transaction.payment_id));
+        let file = file.expect("a transaction is changed with its payment");
+        match file.transactions.iter_mut().find(|it| it.id == transaction.id) {
+            Some(known) => *known = transaction.clone(),
+            None => file.transactions.push(transaction.clone()),
+        }
+    }
+
+    fn apply_attempt(&mut self, attempt: &PaymentAttempt) {
+        let of_account = (attempt.tenant, attempt.account_id);
+        if let Some(scheduled) = self.scheduled_attempts.get_mut(&of_account) {
+            scheduled.retain(|it| it.id != attempt.id);
+            if attempt.state == AttemptState::Scheduled {
+                scheduled.push(attempt.clone());
+                scheduled.sort_by_key(|it| it.due_at);
+            }
+        }
+        let Some((payment, _)) = attempt.payment_id.zip(attempt.transaction_id) else { return };
+        let of_payment = self.attempts.entry((attempt.tenant, payment)).or_default();
+        match of_payment.iter_mut().find(|it| it.id == attempt.id) {
+            Some(known) => *known = attempt.clone(),
+            None => of_payment.push(attempt.clone()),
+        }
+    }
+}
