@@ -31,12 +31,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const BACKLOG_MAX: usize = 100_000;
 /// Others pay at most so long.
 pub const OTHERS_MAX: Duration = Duration::from_secs(86_400);
-/// What becomes due.
+/// The timers that become due.
 #[derive(Clone, Copy, Debug)]
 pub struct Due {
     /// How many timers.
     pub count: u32,
-    /// What they are, for those who read.
+    /// Their name in the report.
     pub name: &'static str,
     /// Their kind in the server's metrics.
     pub kind: &'static str,
@@ -82,7 +82,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What makes flows with these options, by a gateway.
+    /// The plan of flows with these options, by a gateway.
     ///
     /// # Errors
     /// If an option is invalid.
@@ -166,7 +166,7 @@ fn measure(
     Ok(Part { took, others: take_recent(others), cpu, rss_mib: after.map(|it| it.rss_peak_mib) })
 }
 
-/// What ended since the last call.
+/// Takes the counts of others' payments that ended since the last call.
 fn take_recent(others: &Load) -> Recent {
     let mut sum = Recent::default();
     for tally in &others.tallies {

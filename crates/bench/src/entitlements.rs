@@ -28,7 +28,7 @@ use client::{Client, Furniture, TIMEOUT};
 const CONCURRENCY_MAX: i64 = 10_000;
 /// Accounts at most.
 const ACCOUNTS_MAX: i64 = 1_000_000;
-/// What an account may use: more than a run uses.
+/// The limit of an account's usage: more than a run uses.
 const LIMIT: i64 = 1_000_000_000_000;
 /// The features of each account: a switch and two limits.
 const FEATURES: [&str; 3] = ["bench-pro", "bench-calls", "bench-seats"];
@@ -100,7 +100,7 @@ pub struct BuyArgs {
     plain: bool,
 }
 
-/// What each connection sends.
+/// The requests that each connection sends.
 #[derive(Clone, Copy, Debug)]
 enum Work {
     Check,

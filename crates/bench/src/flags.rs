@@ -61,7 +61,7 @@ struct Streams {
     /// The kind of the streams.
     #[arg(long = "type", value_name = "TYPE", default_value = "client")]
     kind: socket::Kind,
-    /// What the keys of the streams' users begin with; a number follows.
+    /// The prefix of the keys of the streams' users; a number follows.
     #[arg(long, value_name = "PREFIX", default_value = "user-")]
     users: String,
     /// Source addresses (127.0.1.1 and up), if the server is on this machine.

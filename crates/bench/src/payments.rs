@@ -50,7 +50,7 @@ pub struct Args {
     /// Create account, payment method and payment by one request each, a combo payment.
     #[arg(long, conflicts_with = "sample")]
     combo: bool,
-    /// What each payment method has for its gateway: the JSON of `pluginInfo`.
+    /// The `pluginInfo` of each payment method, as JSON: its properties for its gateway.
     #[arg(long, value_name = "JSON", default_value = "{}")]
     plugin_info: String,
     /// How long the simulator takes to answer.

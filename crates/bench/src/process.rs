@@ -1,4 +1,4 @@
-//! What a process has used so far, from `/proc`.
+//! The CPU time and memory that a process has used so far, from `/proc`.
 
 use std::fs;
 use std::io;

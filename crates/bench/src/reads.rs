@@ -31,7 +31,7 @@ const PAGE_ROWS: u64 = 100;
 pub struct Args {
     #[command(flatten)]
     common: Common,
-    /// What to look up: the file that `bench payments --sample` wrote.
+    /// The objects to look up: the file that `bench payments --sample` wrote.
     #[arg(long, value_name = "FILE")]
     sample: PathBuf,
     /// Connections, each with one request at a time.

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-/// What a refused command says.
+/// The standard error of a command that is refused.
 fn refused(arguments: &[&str]) -> String {
     let bench = env!("CARGO_BIN_EXE_faregate-bench");
     let output = Command::new(bench).args(arguments).output().expect("the binary starts");

@@ -32,7 +32,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 const TOTAL: HeaderName = HeaderName::from_static("x-killbill-pagination-totalnbrecords");
 
-/// What is said of an answer that has another shape.
+/// The error for an answer whose JSON has another shape than expected.
 pub(crate) const NOT_JSON: &str = "the server's answer is not the JSON expected";
 
 /// How long an idle connection is used again: shorter than the time after which servers close it, so that no
@@ -298,7 +298,7 @@ mod tests {
 
     const LIMITS: Limits = Limits { response_bytes_max: 1_024, timeout: Duration::from_secs(30) };
 
-    /// What a server does with a request.
+    /// The behaviour of a server at a request.
     #[derive(Clone, Copy)]
     enum Act {
         Answer,

@@ -1,7 +1,7 @@
 //! `faregate import killbill`: brings a tenant of a Kill Bill over, from its API or from its exports.
 //!
 //! It executes commands that no API has, on a data directory that no server uses or, with a queue, through it.
-//! What was brought over before stays as it is, so that an import that was cut short is run again.
+//! Objects that were brought over before stay as they are, so that an import that was cut short can be run again.
 
 mod report;
 mod source;
@@ -31,7 +31,7 @@ const WRITTEN_AT_ONCE_MAX: usize = 32;
 /// How long the core may take to stop.
 const STOP_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// What to import.
+/// The sources of an import.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Import {
     /// A tenant of a Kill Bill 0.22 to 0.24, from its API or from its exports

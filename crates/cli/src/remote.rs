@@ -279,7 +279,7 @@ impl Remote {
         }
     }
 
-    /// What to do where it is not known what became of a request.
+    /// The advice where the outcome of a request is not known.
     fn unknown(&self) -> String {
         match &self.idempotency_key {
             Some(key) => format!("{UNKNOWN}, or send the same with --idempotency-key {key}"),

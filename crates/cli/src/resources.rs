@@ -93,7 +93,7 @@ struct Resource {
 struct Action {
     name: &'static str,
     about: &'static str,
-    /// What stands in braces in the path, and is named on the command line in this order.
+    /// The parts of the path in braces, which the command line names in this order.
     operands: &'static [Operand],
     options: &'static [Field],
     request: Request,
@@ -112,7 +112,7 @@ impl Action {
     }
 }
 
-/// What an action asks of the server.
+/// The request that an action sends to the server.
 enum Request {
     /// Rows, page by page.
     List {
@@ -570,7 +570,7 @@ async fn filled(
 }
 
 impl Operand {
-    /// What stands on the command line, or the id of what it names by its key.
+    /// The value on the command line, or the id of the object that it names by its key.
     async fn value(&self, remote: &mut Remote, matches: &ArgMatches) -> anyhow::Result<String> {
         let value = matches.get_one::<String>(self.name).cloned().unwrap_or_default();
         match self.by_key.as_ref().filter(|_| Uuid::parse_str(&value).is_err()) {
@@ -777,7 +777,7 @@ fn money(object: &Value, name: &str, value: &Value) -> Option<String> {
     (text.parse() == Ok(amount)).then_some(text)
 }
 
-/// What stands at a place of a row; `last` in it is the last element of a list.
+/// The value at a JSON pointer in a row; `last` in the pointer is the last element of a list.
 fn find<'a>(row: &'a Value, at: &str) -> Option<&'a Value> {
     match at.split_once("/last") {
         Some((list, rest)) => row.pointer(list)?.as_array()?.last()?.pointer(rest),

@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(300);
 /// The bounds of a delivery to the program.
 const LIMITS: Limits = Limits { response_bytes_max: 64 * 1024, timeout: Duration::from_secs(15) };
 
-/// What `trigger` can make.
+/// The types of events that `trigger` can make.
 const TRIGGERS: [&str; 4] =
     ["account.created", "payment.failed", "payment.pending", "payment.succeeded"];
 

@@ -1,5 +1,5 @@
-//! What the command lines of `faregate` and `faregate-bench` share: options that name a server or an ISO 8583
-//! format, exit codes, and the text of errors.
+//! The parts that the command lines of `faregate` and `faregate-bench` share: options that name a server or an
+//! ISO 8583 format, exit codes, and the text of errors.
 
 pub mod message_format;
 mod target;

@@ -28,7 +28,7 @@ const OWN_PREFIX: &str = "faregate-";
 pub struct HttpGateway {
     /// The URL that `/charge` and `/inquire` are appended to.
     pub url: String,
-    /// What requests and answers are signed with: 24 to 64 bytes in base64, with or without `whsec_`.
+    /// The secret that signs requests and answers: 24 to 64 bytes in base64, with or without `whsec_`.
     pub secret: Secret,
     /// Whether it may be on this machine or in a private network; the test clock allows it.
     pub allow_loopback: bool,
@@ -93,7 +93,7 @@ impl HttpGateway {
         }
     }
 
-    /// What is wrong with it: the setting, and why.
+    /// The first setting of the gateway that is wrong, and why.
     fn check(&self, test_clock: bool) -> Option<(&'static str, String)> {
         if let Err(error) = http_gateway::Base::parse(&self.url, self.reach(test_clock)) {
             return Some(("url", error.to_string()));
@@ -114,7 +114,7 @@ impl HttpGateway {
     }
 }
 
-/// What is wrong with one of the gateways: the setting, and why.
+/// The first setting of the gateways that is wrong, and why.
 pub fn check<'a>(
     gateways: impl IntoIterator<Item = (&'a String, &'a HttpGateway)>,
     test_clock: bool,

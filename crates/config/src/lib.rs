@@ -29,7 +29,7 @@ use settings::Kafka;
 pub use settings::{Config, LogFormat, QueueKind, Role, Tls};
 pub use sign_up::Signup;
 
-/// What the environment's names start with.
+/// The prefix of the environment variables' names.
 const PREFIX: &str = "FAREGATE_";
 
 /// Why a configuration cannot be used; each names the setting.
@@ -69,7 +69,7 @@ pub enum Error {
         /// Where it was found.
         origin: Origin,
         key: String,
-        /// What is wrong.
+        /// Why the value is refused.
         reason: String,
     },
 }
@@ -109,7 +109,7 @@ pub struct Place {
     pub database: Option<String>,
 }
 
-/// What the command line says.
+/// The settings of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Arguments {
     /// See [`Place`].
@@ -124,10 +124,10 @@ pub struct Arguments {
     /// Let clients set domain time, and the simulated gateway answer
     #[arg(long)]
     pub test_clock: bool,
-    /// What this process does: all, front or processor
+    /// Role of this process: all, front or processor
     #[arg(long, value_name = "ROLE")]
     pub role: Option<String>,
-    /// What stands between APIs and partitions: memory or kafka
+    /// Queue between APIs and partitions: memory or kafka
     #[arg(long, value_name = "QUEUE")]
     pub queue: Option<String>,
     /// Kafka's brokers, HOST:PORT, several with commas
@@ -183,7 +183,7 @@ impl Config {
         Ok(draft.config)
     }
 
-    /// What holds between settings. `origin` says where a setting's value is from.
+    /// Checks the settings, also against each other. `origin` gives the source of a setting's value.
     fn check(&self, origin: &dyn Fn(&str) -> Origin) -> Result<(), Error> {
         let at_least_one = self.at_least_one();
         let invalid = |key: &str, reason: &str| {
@@ -274,7 +274,7 @@ impl Config {
         self.mail.queue(&self.data_dir, base_url.unwrap_or_else(own))
     }
 
-    /// What URLs of this installation begin with: `public_url`, or else the address listened on.
+    /// The beginning of this installation's URLs: `public_url`, or else the address listened on.
     #[must_use]
     pub fn base_url(&self) -> String {
         let scheme = if self.tls.cert.is_empty() { "http" } else { "https" };
@@ -327,7 +327,7 @@ impl Config {
         proxies.clone()
     }
 
-    /// What is wrong with mail: the setting, and why.
+    /// Checks the settings of mail. The error is the setting that is wrong, and why.
     fn check_mail(&self) -> Result<(), (&'static str, String)> {
         let to = &self.webhooks.alert_mail;
         match to.is_empty() || is_address(to) {
@@ -357,7 +357,7 @@ impl Config {
         ]
     }
 
-    /// What is wrong with the queue and this process's part in it: the setting, and why.
+    /// The first setting of the queue, or of this process's part in it, that is wrong, and why.
     fn check_queue(&self) -> Option<(&'static str, &'static str)> {
         let Kafka { brokers, classes, key_file, previous_key_file, .. } = &self.kafka;
         let is_class = |class: &String| ["payment", "balance"].contains(&class.as_str());

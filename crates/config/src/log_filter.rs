@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 /// would be a module's name to the library, and silence everything else.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why the setting is refused.
 pub fn log_filter(setting: &str) -> Result<EnvFilter, String> {
     let level = |text: &str| match text.to_ascii_lowercase().as_str() {
         "warning" => Ok("warn".to_owned()),

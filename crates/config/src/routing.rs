@@ -18,7 +18,7 @@ pub struct Breaker {
     pub failure_percent: u64,
     /// How many calls there have to be in these 30 s first.
     pub calls_min: u64,
-    /// What the 95th percentile of the calls' durations may be; `0s`: anything.
+    /// The maximum of the 95th percentile of the calls' durations; above it the breaker opens. `0s`: no maximum.
     pub p95_max: Period,
     /// How long an open breaker lets no call through, before it probes.
     pub open_for: Period,

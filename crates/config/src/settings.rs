@@ -45,7 +45,7 @@ pub struct Config {
     pub test_clock_off_loopback: bool,
     /// Threads for HTTP; 0: one per core.
     pub worker_threads: usize,
-    /// What `Location` begins with; empty: the request's scheme and `Host`.
+    /// The beginning of `Location`; empty: the request's scheme and `Host`.
     pub public_url: String,
     /// How long a shutdown serves on while `/health/ready` answers 503.
     pub drain_delay: Period,

@@ -82,7 +82,7 @@ impl Default for Signup {
 }
 
 impl Signup {
-    /// What new hashes cost, if that can be.
+    /// The cost of new hashes; `None` where the settings are out of bounds.
     #[must_use]
     pub fn cost(&self) -> Option<Cost> {
         Cost::new(self.argon2_memory_kib, self.argon2_passes, 1)

@@ -68,7 +68,7 @@ impl Stripe {
         }
     }
 
-    /// What is wrong with it: the setting, and why.
+    /// The first setting of the gateway that is wrong, and why.
     pub(super) fn check(&self) -> Option<(&'static str, String)> {
         if let Err(error) = Base::parse(&self.base_url, Reach::PublicAndPrivate) {
             return Some(("gateway.stripe.base_url", error.to_string()));

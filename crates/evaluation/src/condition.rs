@@ -40,7 +40,7 @@ pub(crate) enum Condition {
     Never,
 }
 
-/// What the evaluation of a condition depends on besides the user.
+/// The inputs of the evaluation of a condition, besides the user.
 pub(crate) struct Context<'c> {
     pub(crate) missing_attribute: MissingAttribute,
     /// Whether the evaluated user belongs to the segment with this id.
@@ -55,7 +55,7 @@ pub(crate) enum Attribute {
     /// A blank name, which stands for an empty text.
     Blank,
     Property(Box<str>),
-    /// What the user has of the feature with this key.
+    /// The value that the user has of the feature with this key.
     Entitled(Box<str>),
 }
 

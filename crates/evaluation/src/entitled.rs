@@ -1,4 +1,4 @@
-//! What a user is entitled to: the server knows it, and no client can claim it.
+//! The features that a user is entitled to: the server knows them, and no client can claim them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Entitled(Option<Arc<[Feature]>>);
 type Feature = (Box<str>, Box<str>);
 
 impl Entitled {
-    /// What the user has of a feature.
+    /// The value that the user has of a feature, as text; `None` where the user is not entitled to it.
     #[must_use]
     pub fn value(&self, feature: &str) -> Option<&str> {
         let features = self.0.as_deref()?;

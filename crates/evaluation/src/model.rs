@@ -195,7 +195,7 @@ pub struct User {
     pub name: Option<String>,
     /// All other attributes. Those of [`crate::ENTITLED_ATTRIBUTE`] count for nothing here.
     pub customized_properties: Vec<Property>,
-    /// What the server knows that the user is entitled to; no part of what is sent.
+    /// The features that the user is entitled to, from the server; not part of the JSON.
     #[serde(skip)]
     pub entitled: Entitled,
 }

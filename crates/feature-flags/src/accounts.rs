@@ -1,4 +1,4 @@
-//! What the accounts of flags' users are entitled to, in memory: of users that ask, or are connected.
+//! The entitlements of accounts of flags' users, in memory: of users that ask, or are connected.
 //!
 //! A user is looked up once, however many ask, by the task that calls [`Accounts::wanted`]. Its account's later
 //! changes are published by [`Accounts::changed`], which wakes the connections of that account's users and no
@@ -56,7 +56,7 @@ impl fmt::Debug for UserKey {
     }
 }
 
-/// What an account is entitled to, from now on.
+/// The entitlements of an account, from now on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// Nil: the user belongs to no account.
@@ -65,11 +65,11 @@ pub struct Account {
     pub version: i64,
     /// The first holds now. Behind the last it has nothing.
     pub steps: Vec<Step>,
-    /// What it took of its limits; `None` where that was not read: it is as it was known before.
+    /// The use of its limits; `None` where that was not read: it is as it was known before.
     pub taken: Option<Vec<Taken>>,
 }
 
-/// What an account used of a limit, or reserved.
+/// The quantity of a limit that an account used or reserved.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Taken {
     /// The feature's key.
@@ -81,7 +81,7 @@ pub struct Taken {
     pub returns_ms: Option<i64>,
 }
 
-/// What an account is entitled to for a time.
+/// The entitlements of an account for a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// In milliseconds since 1970; `None`: for ever.
@@ -106,11 +106,11 @@ struct Known {
     by_account: HashMap<Uuid, Vec<Weak<KnownUser>>>,
     /// Users to be looked up.
     wanted: Vec<UserKey>,
-    /// What accounts published while users were being looked up: it is newer than what is found.
+    /// Accounts that were published while users were being looked up: they are newer than those that are found.
     meanwhile: Option<HashMap<Uuid, Account>>,
     /// When as many users are known, those that are idle are forgotten.
     swept_at: usize,
-    /// What several accounts are entitled to alike is kept once.
+    /// The entitlements of accounts: equal ones are stored once.
     shared: HashSet<Entitled>,
 }
 
@@ -126,10 +126,10 @@ pub struct KnownUser {
     is_wanted: AtomicBool,
 }
 
-/// What is known of a user's account.
+/// The entitlements of a user's account, with their version.
 #[derive(Clone, Debug, Default)]
 pub struct KnownEntitled {
-    /// What it is entitled to now.
+    /// The entitlements at the time of the look-up.
     pub entitled: Entitled,
     /// Another one with each change of the account.
     pub version: i64,
@@ -142,7 +142,7 @@ pub struct Following {
 }
 
 impl Account {
-    /// What it is entitled to at a time; of limits, what is left.
+    /// The entitlements at a time; of limits, what is left.
     #[must_use]
     pub fn at(&self, now: Timestamp) -> Entitled {
         let now_ms = now.millis();
@@ -176,7 +176,7 @@ impl Account {
         Ok(Some(Self { taken, ..Self::of(&found, now) }))
     }
 
-    /// What the store has of it, from a time on.
+    /// The account with its stored entitlements, from a time on. The use of its limits is not read.
     #[must_use]
     pub fn of(it: &Entitlements, now: Timestamp) -> Self {
         let mut steps = vec![];
@@ -234,7 +234,7 @@ fn read_taken(
     Ok(taken.filter(|it| it.taken > 0).collect())
 }
 
-/// What a user has of a feature, as the text of an attribute.
+/// The value of a user's feature, as the text of an attribute.
 fn text_of(value: &FeatureValue) -> String {
     match value {
         FeatureValue::On => "true".to_owned(),
@@ -292,7 +292,7 @@ impl Accounts {
         found
     }
 
-    /// What a user is entitled to; `None` where that was not found out in time.
+    /// The entitlements of a user; `None` where they are not found within `timeout`.
     pub async fn entitled(
         &self,
         (tenant, key): (TenantNo, &str),
@@ -507,7 +507,7 @@ impl KnownUser {
         }
     }
 
-    /// What the user is entitled to at a time; `None` until that is known.
+    /// The user's entitlements at a time; `None` until they are known.
     pub fn entitled(&self, now: Timestamp) -> Option<KnownEntitled> {
         let account = self.account.load();
         account.as_ref().map(|it| KnownEntitled { entitled: it.at(now), version: it.number() })

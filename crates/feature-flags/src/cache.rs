@@ -65,11 +65,11 @@ pub struct FlagCache {
     is_draining: AtomicBool,
     /// Open sockets of FeatBit's streams.
     pub connections: Arc<Permits>,
-    /// What the accounts of users are entitled to.
+    /// The entitlements of users' accounts.
     pub accounts: Arc<Accounts>,
     /// The keys of users who are entitled to something, for readers that evaluate by themselves.
     pub entitled_keys: Arc<EntitledKeys>,
-    /// What these are made of, in a process that has the database.
+    /// The accounts and users' keys that `entitled_keys` are made of, in a process that has the database.
     pub key_ledger: Arc<KeyLedger>,
 }
 

@@ -87,7 +87,7 @@ pub fn check_key(field: &'static str, key: &str) -> Result<(), Error> {
     }
 }
 
-/// What clients of flags with other keys do.
+/// The reason to refuse the key of a new flag that is not plain: see [`is_plain_key`].
 pub const RESERVED_KEY: &str = "has other characters than `a` to `z`, `A` to `Z`, `0` to `9`, `.`, `_` and `-`: \
     some OpenFeature providers put it into a path as it is, and get another flag";
 

@@ -193,12 +193,12 @@ impl TenantKeys {
         self.wanted().clone()
     }
 
-    /// What of it was published.
+    /// The keys of the tenant that were published.
     pub fn published(&self) -> Guard<Arc<PublishedKeys>> {
         self.published.load()
     }
 
-    /// What was published after a time.
+    /// The keys that were published after a time, in milliseconds since 1970; `None` where there are none.
     #[must_use]
     pub fn since(&self, after_ms: i64) -> Option<KeyUpdate> {
         let published = self.published.load();

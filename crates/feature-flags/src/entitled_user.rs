@@ -56,6 +56,6 @@ impl EntitledUser {
     }
 }
 
-/// What a user is entitled to is being looked up.
+/// The user's entitlements are not known yet: they are being looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotKnown;

@@ -292,8 +292,8 @@ impl EnvironmentState {
         Patch { times_ms: times_ms.unwrap_or_default(), message, affected }
     }
 
-    /// What changed for a user: the flags that a patch affects, and those that differ from what they were by what the
-    /// user was entitled to `before`.
+    /// The changes for a user: the flags that a patch affects, and those whose evaluation with the entitlements
+    /// `before` differs.
     pub fn changes_for<'s>(
         &'s self,
         it: &EntitledUser,

@@ -103,7 +103,7 @@ impl<V: Default> Counts<V> {
     }
 }
 
-/// What a name has, which is made where there is room.
+/// The entry of a name; a missing one is inserted where there is room, and is `None` elsewhere.
 fn inner<'m, T: Default>(
     map: &'m mut HashMap<Box<str>, T>,
     name: &str,

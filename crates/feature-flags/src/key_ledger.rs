@@ -74,7 +74,7 @@ struct Holders {
     is_full: bool,
 }
 
-/// What is to be read.
+/// The accounts to be read.
 #[derive(Clone, Debug)]
 pub enum KeyWork {
     /// The next accounts of a tenant, at most [`ACCOUNTS_MAX`].
@@ -83,7 +83,7 @@ pub enum KeyWork {
     Changed { tenant: TenantNo, accounts: Vec<AccountId> },
 }
 
-/// What was read of an account.
+/// The entitlements of an account and the keys of its users, as they were read.
 pub struct FoundKeys {
     pub account: AccountId,
     /// `None` where it was never entitled to anything.
@@ -99,7 +99,7 @@ impl KeyLedger {
         self.has_work.notify_one();
     }
 
-    /// What these accounts are entitled to has changed: those that matter are read.
+    /// Receives changed entitlements; queues a read of the accounts with a feature that is asked for, now or before.
     pub fn changed(&self, changed: &[Entitlements]) {
         let mut known = self.known();
         let mut has_work = false;
@@ -117,7 +117,7 @@ impl KeyLedger {
         }
     }
 
-    /// What to read next; [`Self::learn`] or [`Self::failed`] ends that. One caller at a time.
+    /// Waits for accounts to be read; [`Self::learn`] or [`Self::failed`] ends that work. One caller at a time.
     pub async fn next_work(&self, keys: &EntitledKeys) -> KeyWork {
         let mut wanted = keys.wanted();
         loop {
@@ -283,7 +283,8 @@ impl Tenant {
         }
     }
 
-    /// What was not published yet of the features that are read, each shard with a time of its own.
+    /// The shards that are not published yet, of the features that are read. Each has a time of its own; those of a
+    /// new feature share one.
     fn update(&mut self, tenant: TenantNo, now_ms: i64) -> Option<KeyUpdate> {
         let published = self.published.upgrade()?;
         let known = published.published();

@@ -97,7 +97,7 @@ pub fn client<'s>(
     })
 }
 
-/// What stands before the flags of a client's message.
+/// Writes the beginning of a client's message, up to its flags.
 pub fn begin_client(out: &mut Vec<u8>, extent: Extent, user: &User) {
     begin(out, extent.text());
     out.extend_from_slice(br#","userKeyId":"#);
@@ -110,7 +110,7 @@ pub fn client_flag(out: &mut Vec<u8>, evaluation: &Evaluation<'_>, at_ms: i64) {
     write_json(out, &ClientFlag::of(evaluation, at_ms));
 }
 
-/// What stands behind the flags of a client's message.
+/// The end of a client's message, after its flags.
 pub const CLIENT_END: &[u8] = b"]}}";
 
 /// An environment for a relay proxy.

@@ -18,7 +18,7 @@ const RANDOM_BYTES: usize = 16;
 /// The kinds of secrets that SDKs have.
 pub const SDK: &[SecretKind] = &[SecretKind::Server, SecretKind::Client];
 
-/// What a secret grants.
+/// The kind of a secret: it determines the data that the secret grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SecretKind {
     /// Definitions of flags and segments, for servers that evaluate by themselves.

@@ -1,4 +1,4 @@
-//! What a reader that evaluates by itself, a server SDK or a relay proxy, has of an environment, and what it is sent next.
+//! The state of a reader that evaluates by itself, a server SDK or a relay proxy, and its next update.
 //!
 //! Some SDKs have one latest time of all that they hold, and take over nothing that is not later. Users who are
 //! entitled to something have times of another clock than flags. So where flags depend on them a reader is sent all at
@@ -15,7 +15,7 @@ use crate::message::Message;
 use crate::shard::{PublishedKeys, Shard};
 use crate::subscribers::Subscriber;
 
-/// What a reader has of an environment.
+/// The state of a reader of one environment.
 #[derive(Default)]
 pub struct ServerReader {
     /// The revision up to which everything was sent.
@@ -31,7 +31,7 @@ pub struct ServerReader {
     sent_at_ms: i64,
 }
 
-/// What a reader follows.
+/// An environment that a reader follows, with the sources of its entitled users.
 pub struct Followed<'f> {
     pub environment: &'f CachedEnvironment,
     pub keys: &'f EntitledKeys,
@@ -39,7 +39,7 @@ pub struct Followed<'f> {
     pub subscriber: &'f Arc<Subscriber>,
 }
 
-/// What a reader is sent next.
+/// The next update of a reader.
 pub enum Update {
     Nothing,
     Patch(Message),
@@ -54,7 +54,7 @@ impl ServerReader {
         Self { sent_revision, ..Self::default() }
     }
 
-    /// What a reader gets that has everything up to `timestamp`.
+    /// The message for a reader that has everything up to `timestamp`, in milliseconds since 1970.
     ///
     /// # Errors
     /// It is not known yet who is entitled to features: the reader is woken once it is.
@@ -102,7 +102,7 @@ impl ServerReader {
         Some(mark)
     }
 
-    /// What changed since it was sent something.
+    /// The next update after those that it was sent.
     pub fn update(&mut self, it: &Followed<'_>) -> Update {
         let state = it.environment.state();
         if !state.had_entitled_features {

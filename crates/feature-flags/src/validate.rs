@@ -17,7 +17,7 @@ use crate::error::{Error, WrongField};
 /// How many wrong fields are listed; the rest is listed once these are right.
 const WRONG_FIELDS_MAX: usize = 1_000;
 
-/// What an environment contains, as far as the validity of a definition depends on it.
+/// The contents of an environment on which the validity of a definition depends.
 pub struct Basis {
     /// The flags, where the id of a new flag is compared.
     flags: FlagIds,

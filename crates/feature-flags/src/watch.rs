@@ -60,7 +60,7 @@ pub enum ReadError {
     TooSlow,
 }
 
-/// What changed of a user's flags.
+/// An update of a user's flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlagUpdate<T> {
     /// Whether this is everything, in place of what was sent before.

@@ -54,7 +54,7 @@ struct Current {
     definition: Option<Definition>,
 }
 
-/// What a definition is validated against.
+/// The part of an environment that a definition is validated against.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     /// The existence of segments: for flags.
@@ -243,8 +243,8 @@ impl FlagWriter<'_> {
         validate(document, expected, Basis::of(&definitions)?).await
     }
 
-    /// What the cache has of an environment, and whether that is the version that was read. Of the
-    /// whole environment, only that version is used.
+    /// The cached basis of an environment, and whether it is of the version that was read. For the whole
+    /// environment, only that version is used.
     fn cached(&self, environment: &Environment, scope: Scope) -> Option<(Basis, bool)> {
         let cached = self.cache.environment(environment.id.uuid())?;
         let state = cached.state();

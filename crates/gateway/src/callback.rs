@@ -23,8 +23,8 @@ pub enum Reach {
 /// Gives the addresses of a host and a port.
 type Resolve = dyn Fn(&str, u16) -> Vec<SocketAddr> + Send + Sync;
 
-/// What is said of a host that cannot be called, whether its name does not exist or leads inside: otherwise
-/// tenants would learn which names the operator's network has.
+/// The error for a host that cannot be called. It is the same where the name does not exist and where it leads
+/// inside: otherwise tenants would learn which names the operator's network has.
 const NO_ADDRESS: &str = "the host has no address, or none that may be called";
 
 /// Finds the addresses of a host.

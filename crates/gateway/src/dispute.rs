@@ -5,7 +5,7 @@ use domain::{AmountMinor, Currency, Timestamp, TransactionId};
 use serde::Deserialize;
 use uuid::Uuid;
 
-/// What is said of a dispute. Amounts are decimals in the currency's major unit.
+/// The JSON of a dispute. Amounts are decimals in the currency's major unit.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DisputeAnswer {

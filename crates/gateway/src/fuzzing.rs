@@ -1,4 +1,4 @@
-//! What fuzz targets look at that others do not see: readers of what gateways and their senders say.
+//! Entry points for fuzz targets: readers of the messages of gateways and of their senders.
 
 use domain::{TenantNo, TransactionId};
 use uuid::Uuid;

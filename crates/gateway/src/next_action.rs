@@ -1,4 +1,4 @@
-//! What a customer has to do before a transaction goes on, as it is stored: sealed, because it has secrets.
+//! The next action of a customer, before a transaction goes on, as it is stored: sealed, because it has secrets.
 
 use domain::TransactionId;
 use secrets::{Purpose, Sealer};

@@ -48,7 +48,7 @@ pub(crate) struct Connection {
     fence: Option<Arc<Fence>>,
 }
 
-/// What keeps a request with a deadline from leaving after it.
+/// The inputs of the fence, which keeps a request with a deadline from leaving after it.
 pub(crate) struct Fencing {
     pub(crate) clock: Clock,
     /// How long the kernel offers bytes that the host does not acknowledge.
@@ -285,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    /// What a host does with a request.
+    /// The behaviour of a host at a request.
     #[derive(Clone, Copy)]
     enum Act {
         Answer,

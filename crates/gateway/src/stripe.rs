@@ -74,7 +74,7 @@ pub struct Options {
     /// Calls in flight.
     pub in_flight_max: usize,
     pub clock: Clock,
-    /// What URLs of this installation begin with; empty where that is not known.
+    /// The beginning of this installation's URLs; empty where it is not known.
     pub public_url: String,
     /// Opens tenants' configurations; without it no tenant can have one.
     pub sealer: Option<Arc<Sealer>>,
@@ -166,8 +166,8 @@ impl Stripe {
         Charging { api, call, tenant, tenants: &self.tenants, returns }.carry_out().await
     }
 
-    /// What became of a transaction; nothing where the database has none. `named` is the object of Stripe's that was
-    /// made for it, where that is known from elsewhere.
+    /// The outcome of a transaction at Stripe; `None` where the database has no such transaction. `named` is the
+    /// object of Stripe's that was made for it, where that is known from elsewhere.
     async fn ask(
         &self,
         inquiry: &Inquiry,
@@ -333,7 +333,7 @@ impl Stripe {
         Ok(Some(read))
     }
 
-    /// What Stripe knows of a dispute of a transaction.
+    /// The state of a transaction's dispute at Stripe, or `NotFound`.
     async fn ask_for_dispute(&self, it: &DisputeInquiry) -> Result<DisputeKnowledge, Trouble> {
         let account = self.accounts.of(it.of.tenant).await.map_err(Trouble::Unfit)?;
         let read = self.read_dispute(it.of.tenant, &account, &it.case).await?;
@@ -406,7 +406,7 @@ fn refusal(trouble: Trouble) -> RequestRefused {
     }
 }
 
-/// What a request about a payment method has come to that has no answer.
+/// The answer to a request about a payment method that failed.
 fn method_trouble(trouble: Trouble) -> MethodAnswer {
     let not_sent = |message, cause| MethodAnswer::NotSent { message, cause };
     match trouble {

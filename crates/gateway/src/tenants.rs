@@ -1,4 +1,4 @@
-//! What gateways read of tenants, and of what belongs to them.
+//! Gateways' reads of tenants, and of objects that belong to them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -16,7 +16,7 @@ use hyper::body::{Body as _, Frame, SizeHint};
 use web::answer_budget::{SharedAnswer, is_counted};
 use web::{AnswerAccount, AnswerBudget, AnswerPermit};
 
-/// What is counted for an answer in parts beside its longer parts: shorter ones wait together in a
+/// The bytes that are counted for all short parts of an answer in parts: they wait together in a
 /// connection's buffer, so many bytes at most.
 const SHORT_PARTS_BYTES: usize = 64 * 1024;
 
@@ -54,7 +54,7 @@ struct CountedBody {
     body: Body,
     /// Of the whole body, which is one part; or of the short parts of a body in parts.
     permit: Option<AnswerPermit>,
-    /// What the longer parts are counted with, where the body comes in parts.
+    /// The account that counts the longer parts, where the body comes in parts.
     of_parts: Option<AnswerAccount>,
 }
 

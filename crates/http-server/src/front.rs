@@ -1,4 +1,4 @@
-//! What every request passes, in this order: admission, its API, and the end of its body. One
+//! The front, which every request passes: admission, its API, and the end of its body, in this order. One
 //! hand-written service instead of a stack of layers, because each layer costs an allocation per request.
 
 use std::convert::Infallible;
@@ -44,7 +44,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// How long a client's request id may be, in bytes; a longer one is replaced by ours.
 const REQUEST_ID_BYTES_MAX: usize = 255;
 
-/// What all connections share.
+/// The service that all connections share.
 pub struct Front {
     /// The routes of all APIs.
     pub router: Router,
@@ -197,7 +197,7 @@ enum Outcome {
     Here(Response<Body>),
 }
 
-/// What is kept of a request until its response.
+/// The data of a request, kept until its response.
 struct InProgress {
     front: Arc<Front>,
     api: Api,

@@ -1,4 +1,4 @@
-//! What every request's head must have: a host that is one, and a body that is not encoded.
+//! Checks every request's head: its host must be valid, and its body must not be encoded.
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST};
 use http::request::Parts;

@@ -15,10 +15,10 @@ use crate::cells::{Cells, Error, name};
 use crate::records::{self, audit};
 use crate::{Found, FoundPayment};
 
-/// What a list that is not there has.
+/// The elements of a list that is missing.
 const NOTHING: &[Value] = &[];
 
-/// What the API answered about an account. A list that is none counts as empty.
+/// The answers of the API about an account. A value that is no list counts as an empty one.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     /// An element of `GET accounts/pagination`.
@@ -64,7 +64,7 @@ fn is_control(definition: &Map<String, Value>) -> bool {
     definition.get("isControlTag").and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// What the API's answers say of an account.
+/// The account in the API's answers, with its payments.
 ///
 /// # Errors
 /// [`Error`] of the first record that cannot be brought over.
@@ -177,7 +177,7 @@ fn payment(record: &Map<String, Value>, account: AccountId) -> Result<FoundPayme
     Ok(FoundPayment { payment, author })
 }
 
-/// What a method's plugin knows.
+/// Sets the values of a payment method that its plugin gave: its external id and its properties.
 fn set_plugin_info(
     record: &Map<String, Value>,
     method: &mut domain::import::ImportedMethod,

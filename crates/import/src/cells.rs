@@ -60,7 +60,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// What is wrong with a field.
+    /// The error of a field; `of` names its record.
     pub(crate) fn error(self, of: &str, name: Name, reason: impl Into<String>) -> Error {
         Error { of: of.to_owned(), field: self.field(name), reason: reason.into() }
     }

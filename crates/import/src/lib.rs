@@ -1,5 +1,5 @@
-//! What Kill Bill (0.22 to 0.24) says of a tenant's accounts, as commands of the domain: read from the answers of
-//! its API ([`api`]) or from its exports ([`dump`]). No I/O: `faregate import` does that.
+//! A tenant's accounts of Kill Bill (0.22 to 0.24), as commands of the domain: read from the answers of its API
+//! ([`api`]) or from its exports ([`dump`]). No I/O: `faregate import` does that.
 
 pub mod api;
 mod cells;
@@ -19,7 +19,7 @@ pub struct Found {
     /// Who made the account, where that is known.
     pub author: Option<String>,
     pub payments: Vec<FoundPayment>,
-    /// What is left out, and why.
+    /// The records that are left out, each with the reason.
     pub left_out: Vec<String>,
 }
 

@@ -130,8 +130,8 @@ fn email_id(account: AccountId, email: &str) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// What an object of Kill Bill's is, where custom fields and tags of its type are here. `payment_of` finds the
-/// payment of a transaction.
+/// The object that a custom field or tag of Kill Bill's is on, where objects of its type have them here.
+/// `payment_of` finds the payment of a transaction.
 pub(crate) fn object(
     cells: Cells<'_>,
     of: &str,

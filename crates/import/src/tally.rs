@@ -1,4 +1,4 @@
-//! What there is, counted and added up, to compare both sides.
+//! Counts and sums of transactions, to compare both sides.
 
 use std::collections::BTreeMap;
 

@@ -193,7 +193,7 @@ pub(crate) enum PrefixCoding {
     Binary,
 }
 
-/// What the prefix counts.
+/// The unit that the prefix counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counts {
     /// Characters, or bytes, of the value.

@@ -100,7 +100,7 @@ pub enum Problem {
     /// The content of a sensitive field is invalid.
     #[error("{expected} was expected")]
     Withheld {
-        /// What was expected.
+        /// The expected content, in words.
         expected: &'static str,
     },
     /// A field occurs twice.
@@ -154,7 +154,7 @@ pub enum Problem {
     /// A message in XML is invalid.
     #[error("expected {expected} in the XML")]
     BadXml {
-        /// What was expected.
+        /// The expected element or value, in words.
         expected: &'static str,
     },
     /// A header does not have the packager's length.

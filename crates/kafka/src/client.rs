@@ -1,5 +1,4 @@
-//! What all clients of librdkafka have in common: where their log goes, and whether they have a
-//! connection.
+//! The contexts of librdkafka's clients: where their log goes, and whether they have a connection.
 
 use std::collections::HashMap;
 

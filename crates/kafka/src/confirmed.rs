@@ -94,7 +94,7 @@ impl Confirmed {
     }
 }
 
-/// What librdkafka reports.
+/// Receives the reports of librdkafka.
 struct Receipts;
 
 impl ClientContext for Receipts {

@@ -32,7 +32,7 @@ const REASON: &str = "faregate-reason";
 
 const KEY: &str = "faregate-key";
 
-/// What is stored of a record that no member of the cluster has signed, in bytes.
+/// The longest stored value of a record that no member of the cluster has signed, in bytes; the rest is cut off.
 const UNSIGNED_VALUE_MAX: usize = 4 * 1024;
 const UNSIGNED_KEY_MAX: usize = 256;
 
@@ -93,7 +93,7 @@ pub struct Listed {
     pub dead_letter: DeadLetter,
 }
 
-/// What the dead-letter topic holds.
+/// The contents of the dead-letter topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
     /// The dead letters that wait for a decision, oldest first.

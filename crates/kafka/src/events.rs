@@ -1,5 +1,5 @@
-//! What happened, published for everybody else: one record per event of the journal, in the order
-//! of each account, at least once. `docs/reference/kafka.md` describes them.
+//! Publishes events to other programs: one record per event of the journal, in the order of each
+//! account, at least once. `docs/reference/kafka.md` describes them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a request through Kafka costs that does nothing: the same topics, clients and processors,
+//! Measures a request through Kafka that does nothing: the same topics, clients and processors,
 //! and an echo instead of a command.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::topics::{self, Class, TopicError};
 /// How long the processors and brokers may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// What was measured.
+/// The results of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor {
     /// Requests that were answered.

@@ -436,7 +436,7 @@ impl Undelivered for Deliveries {
     }
 }
 
-/// What it means that a record was not even taken for sending.
+/// The caller's reason for a record that librdkafka did not take for sending.
 fn not_sent(error: &KafkaError) -> Reason {
     match error.rdkafka_error_code() {
         Some(RDKafkaErrorCode::QueueFull) => Reason::QueueFull,
@@ -445,7 +445,7 @@ fn not_sent(error: &KafkaError) -> Reason {
     }
 }
 
-/// What a failed delivery means. One that timed out may lie in Kafka all the same.
+/// The caller's reason for a failed delivery. A record whose delivery timed out may lie in Kafka all the same.
 fn undelivered(error: &KafkaError) -> Reason {
     match error.rdkafka_error_code() {
         Some(RDKafkaErrorCode::MessageSizeTooLarge) => Reason::MessageTooLarge,

@@ -1,4 +1,5 @@
-//! What a processor writes: replies, dead-letter records, and records that ask for the broker's time.
+//! Writes a processor's records: replies, dead-letter records, and records that ask for the broker's
+//! time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +32,7 @@ const REPLIES_MAX: &str = "500000";
 /// Between two attempts to write a dead-letter record, at first and at most.
 const WRITE_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
 
-/// What a processor writes.
+/// Writes a processor's records.
 pub(crate) struct Outlet {
     topics: Topics,
     replies: Sender<Replies>,
@@ -176,7 +177,12 @@ impl Outlet {
 }
 
 fn lost(reason: &'static str, to: &ReplyTo) {
-    tracing::warn!(topic = to.topic, partition = to.partition, reason, "a reply leads nowhere");
+    tracing::warn!(
+        topic = to.topic,
+        partition = to.partition,
+        reason,
+        "failed to address a reply; it is dropped, and the client retries"
+    );
     count_lost(reason);
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::envelope::ReplyBody;
 
-/// What a waiter receives: the reply, or why there is none.
+/// The reply to a waiting request, or the reason why there is none.
 pub(crate) type ReplyResult = Result<ReplyBody, Reason>;
 
 /// The bounded table of requests that wait for replies.

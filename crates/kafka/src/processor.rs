@@ -66,7 +66,7 @@ const JOIN_AGAIN: Duration = Duration::from_secs(1);
 /// How a processor is set up.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessorOptions {
-    /// What it processes.
+    /// The class of topics that it processes.
     pub class: Class,
     /// Commands or questions in progress at the same time, gateway calls included; more wait in
     /// Kafka.
@@ -85,7 +85,7 @@ pub struct RunningProcessor {
 #[derive(Default)]
 struct Stopping {
     requested: AtomicBool,
-    /// What is in progress is not waited for.
+    /// Whether the stop does not wait for tasks in progress.
     at_once: AtomicBool,
 }
 
@@ -181,7 +181,7 @@ impl RunningProcessor {
     }
 }
 
-/// What it takes to join again.
+/// The inputs of a consumer that joins the group again.
 struct Rejoin {
     config: rdkafka::ClientConfig,
     topic: String,
@@ -198,7 +198,7 @@ struct Polling {
     stopping: Arc<Stopping>,
     in_flight: Arc<InFlight>,
     items: mpsc::UnboundedSender<Vec<Item>>,
-    /// What was begun and is not handed over yet.
+    /// Tasks that have begun and are not handed over yet.
     begun: Vec<Item>,
     opened: threads::Sender<(Arc<Lane>, Option<i64>)>,
     openings: threads::Receiver<(Arc<Lane>, Option<i64>)>,
@@ -461,7 +461,8 @@ impl Polling {
         self.runtime.block_on(future)
     }
 
-    /// What cannot be read is kept before its offset is passed; the partition waits for that.
+    /// Stores a record that cannot be read as a dead letter, before its offset is passed; the partition
+    /// waits for that.
     fn park(
         &mut self,
         consumer: &BaseConsumer<Member>,
@@ -479,8 +480,8 @@ impl Polling {
         self.set_aside(consumer, lane, DeadLetter::of(record, error.label()));
     }
 
-    /// What no member of the cluster has signed is neither decoded nor executed, and the partition goes
-    /// on. Its producer gets no reply: where that would go is not known either.
+    /// Refuses a record that no member of the cluster has signed: it is neither decoded nor executed, and
+    /// the partition goes on. Its producer gets no reply: where that would go is not known either.
     fn refuse(
         &mut self,
         consumer: &BaseConsumer<Member>,

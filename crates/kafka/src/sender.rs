@@ -1,7 +1,7 @@
 //! Sends records to partitions: each at once while there is little to send, many together when there
 //! is much.
 //!
-//! What a broker costs is requests, and librdkafka makes one for each partition that has records. So
+//! A broker's cost is per request, and librdkafka makes one for each partition that has records. So
 //! a record that comes soon after another to its partition, or before that has arrived, waits for those
 //! behind it, and they travel as one batch. librdkafka's own lingering makes every record wait, and its
 //! threads spin while a record waits for an earlier one to arrive.
@@ -46,7 +46,7 @@ pub(crate) struct Record {
     pub(crate) payload: Vec<u8>,
     /// The signature for the place that it is sent to; `None` where the cluster has no key.
     pub(crate) signature: Option<Signature>,
-    /// What [`Undelivered::give_up`] is called with.
+    /// The record's number in calls of [`Undelivered`].
     pub(crate) number: u64,
 }
 
@@ -83,7 +83,7 @@ struct Lanes {
     is_stopping: bool,
 }
 
-/// What goes to one partition, in order.
+/// The records to one partition, in order.
 #[derive(Default)]
 struct Lane {
     /// Until when what comes is gathered.
@@ -345,7 +345,7 @@ fn produce<U: Undelivered>(
     producer.send(sent).map_err(|(error, _)| error)
 }
 
-/// What librdkafka reports.
+/// Receives the reports of librdkafka.
 struct Reports<U> {
     undelivered: Arc<U>,
     lanes: Arc<Mutex<Lanes>>,

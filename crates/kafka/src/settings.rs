@@ -16,7 +16,7 @@ pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 /// How far the clocks of two machines may differ, unless set otherwise.
 pub const SIGNED_WITHIN: Duration = Duration::from_secs(12 * 3_600);
 
-/// What a record takes beside the message, at most: key, headers, framing.
+/// The largest part of a record beside its message, in bytes: key, headers, framing.
 const RECORD_OVERHEAD_BYTES: usize = 4 * 1024;
 
 /// Bytes of records that a consumer has fetched ahead, in KiB.
@@ -27,7 +27,7 @@ const FETCHED_KIB_MAX: usize = 16 * 1024;
 pub struct Settings {
     /// `HOST:PORT`, several with commas: some of the brokers.
     pub brokers: String,
-    /// What all topics and groups begin with, before a dot.
+    /// The beginning of the names of all topics and groups, before a dot.
     pub topic_prefix: String,
     /// Authentication and trusted authorities.
     pub security: Security,
@@ -67,7 +67,7 @@ pub struct Security {
     pub ssl_certificate_location: String,
     /// A PEM file with its key.
     pub ssl_key_location: String,
-    /// What the key file is encrypted with; empty for nothing.
+    /// The password that the key file is encrypted with; empty where it is not encrypted.
     pub ssl_key_password: Secret,
 }
 
@@ -171,7 +171,7 @@ impl std::str::FromStr for GroupProtocol {
 #[error("kafka.{field} {reason}")]
 pub struct SettingsError {
     pub field: &'static str,
-    /// What is wrong with it.
+    /// Why the value is refused.
     pub reason: String,
 }
 

@@ -179,7 +179,7 @@ pub struct Signed {
 /// Name and value of a header; the value is empty where there is none.
 pub type HeaderPart<'a> = (&'a str, &'a [u8]);
 
-/// What a signature binds.
+/// The parts of a record that its signature covers.
 #[derive(Clone, Copy, Debug)]
 pub struct Content<'a> {
     pub topic: &'a str,

@@ -31,7 +31,7 @@ const HOUR_MS: &str = "3600000";
 /// How long replies are kept: they are read at once or never.
 const REPLIES_MS: &str = "600000";
 
-/// What a command topic carries.
+/// The kind of a command topic's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Commands: each partition has one owner.
@@ -133,7 +133,7 @@ impl Layout {
     }
 }
 
-/// What became of a topic.
+/// A topic that was made, or was there before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
     pub topic: String,

@@ -137,14 +137,14 @@ pub async fn run(engine: Engine, dispatcher: Arc<MailDispatcher>, stop: impl Fut
 /// A mail's customer as they were read, if they are there; or why their row cannot be read.
 type ReadCustomer = Result<Option<Customer>, StoreError>;
 
-/// What came of a mail that was on its way.
+/// The result of a task that sent a mail.
 type Ended = Result<(Id, Result<Bookkeeping, Unavailable>), JoinError>;
 
 /// The mails on their way, and what came of others.
 struct Sending {
     engine: Engine,
     dispatcher: Arc<MailDispatcher>,
-    /// What waits, oldest first.
+    /// Mails that are due and wait for room, oldest first.
     found: VecDeque<(TenantNo, MailId)>,
     /// Whether more may wait than was found.
     may_be_more: bool,
@@ -152,7 +152,7 @@ struct Sending {
     has_failed: bool,
     underway: HashMap<Id, Mail>,
     tasks: JoinSet<Result<Bookkeeping, Unavailable>>,
-    /// What is to be written, and of which mails: until it is, none of them is sent again.
+    /// Outcomes to be written, and their mails: until they are written, none of these mails is sent again.
     unwritten: Vec<Bookkeeping>,
     unwritten_of: HashSet<(TenantNo, MailId)>,
 }
@@ -285,13 +285,13 @@ impl Sending {
         true
     }
 
-    /// Writes down what came of mails, however long it takes: meanwhile none of them is sent again.
+    /// Writes the outcome of mails, however long it takes: meanwhile none of them is sent again.
     async fn write_down(&mut self) {
         if self.unwritten.is_empty() {
             return;
         }
         while let Err(error) = self.engine.record(self.unwritten.clone()).await {
-            tracing::warn!(error = %error, "what came of mails waits to be written");
+            tracing::warn!(error = %error, "failed to write the outcome of sent mails; it is written later, and no mail is sent again");
             tokio::time::sleep(AFTER_FAILURE).await;
         }
         self.unwritten.clear();

@@ -57,7 +57,7 @@ pub(super) async fn render(
     })
 }
 
-/// What the token of a mail is good for, where it brings one.
+/// The purpose of a mail's token; `None` where it has none.
 const fn purpose(kind: MailKind) -> Option<TokenPurpose> {
     match kind {
         MailKind::Verification => Some(TokenPurpose::Verification),

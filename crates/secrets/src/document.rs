@@ -30,7 +30,7 @@ impl DocumentKey {
         Self { pair, public, id }
     }
 
-    /// What names the key: its thumbprint (RFC 7638).
+    /// The key's id: its thumbprint (RFC 7638), in base64url.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// What only the owner may do: everything for others, and writing for the group. The group may
+/// The mode's bits that only the owner may have: all of others, and writing of the group. The group may
 /// read, because a mounted secret often belongs to root and the group of the process.
 const FORBIDDEN: u32 = 0o027;
 

@@ -13,7 +13,7 @@ use crate::derive::RootKey;
 use crate::key_file::Key;
 use crate::random;
 
-/// What sealed bytes are for.
+/// The purpose of sealed bytes or of a derived key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A secret of a feature flag environment.
@@ -26,11 +26,11 @@ pub enum Purpose {
     Callback,
     /// A tenant's configuration of a plugin.
     PluginConfiguration,
-    /// What a customer has to do before a transaction goes on.
+    /// The customer's next action, before a transaction goes on.
     NextAction,
     /// A tenant's webhook endpoints.
     WebhookEndpoints,
-    /// What deliveries to a tenant's callback are signed with at first.
+    /// The first secret that signs deliveries to a tenant's callback.
     WebhookCallback,
     /// The endpoint of a tenant's gateway that notifications are posted to.
     NotificationEndpoint,
@@ -38,7 +38,7 @@ pub enum Purpose {
     CustomerReturn,
     /// A page of the simulated gateway.
     SimulatorPage,
-    /// What documents of entitlements are signed with.
+    /// The key that signs documents of entitlements.
     EntitlementDocument,
 }
 

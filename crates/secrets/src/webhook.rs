@@ -41,7 +41,7 @@ pub const SIGNATURE: &str = "webhook-signature";
 
 /// May precede a secret in base64.
 const SECRET_PREFIX: &str = "whsec_";
-/// What precedes the public half of a key pair in base64.
+/// Precedes the public half of a key pair in base64.
 const PUBLIC_PREFIX: &str = "whpk_";
 /// The length of a drawn secret in bytes.
 const DRAWN_BYTES: usize = 32;
@@ -49,9 +49,9 @@ const DRAWN_BYTES: usize = 32;
 const SEED_BYTES: usize = 32;
 /// The longest secret in base64, with its prefix.
 const SECRET_TEXT_BYTES_MAX: usize = SECRET_PREFIX.len() + SECRET_BYTES_MAX.div_ceil(3) * 4;
-/// What precedes an HMAC-SHA256 in base64.
+/// Precedes an HMAC-SHA256 in base64.
 const VERSION: &str = "v1,";
-/// What precedes an Ed25519 signature in base64.
+/// Precedes an Ed25519 signature in base64.
 const ASYMMETRIC_VERSION: &str = "v1a,";
 /// How many signatures of a message are looked at: a few are there while a secret is rotated.
 const SIGNATURES_MAX: usize = 16;
@@ -122,7 +122,7 @@ impl KeyPair {
         Self { pair, seed }
     }
 
-    /// What the pair is made of, in base64: a secret.
+    /// The seed of the pair, in base64: a secret.
     #[must_use]
     pub fn reveal(&self) -> String {
         BASE64.encode(self.seed)
@@ -215,7 +215,7 @@ impl Secret {
     }
 }
 
-/// What is signed of a message.
+/// The parts of the signed text of a message.
 const fn signed<'a>(id: &'a str, timestamp: &'a str, body: &'a [u8]) -> [&'a [u8]; 5] {
     [id.as_bytes(), b".", timestamp.as_bytes(), b".", body]
 }

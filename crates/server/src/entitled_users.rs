@@ -13,7 +13,7 @@ pub const AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// How often it is seen which connected users are to be looked up again.
 const AGAIN_EVERY: Duration = Duration::from_secs(15);
 
-/// What was found: the account of each user, where it has one.
+/// The result of a look-up: the account of each user, where it has one.
 pub type Found = Vec<(UserKey, Option<Account>)>;
 
 /// Looks up users as they are wanted, until `stop` is ready.

@@ -38,7 +38,7 @@ pub enum Error {
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
 }
 
-/// What to do where another server is there already.
+/// The advice where another server has the address; empty for all other errors.
 fn is_taken(source: &io::Error) -> &'static str {
     if source.kind() != io::ErrorKind::AddrInUse {
         return "";

@@ -34,7 +34,7 @@ pub enum Error {
     /// A command was refused.
     #[error("first start: {what} was refused: {answer:?}")]
     Refused {
-        /// What the command was to create.
+        /// The object that the command was to create, such as `the first tenant`.
         what: &'static str,
         answer: Answer,
     },

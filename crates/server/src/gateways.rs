@@ -34,7 +34,7 @@ pub struct GatewaySetup {
     pub notifications: Option<mpsc::Receiver<Notification>>,
     /// Gateways read tenants with it, once it has an engine.
     pub tenants: Arc<Tenants>,
-    /// What tenants have the simulator do.
+    /// The tenants' scripts for the simulator.
     pub scripts: Scripts,
 }
 

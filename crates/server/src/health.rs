@@ -25,10 +25,10 @@ use crate::disk::{Disk, gauge_degraded};
 /// How often the core is probed.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
-/// What a full disk means, in the field `degraded` of health routes.
+/// The text for a full disk, in the field `degraded` of health routes.
 const DISK_FULL: &str = "the disk is full: reads are served, writes are refused";
 
-/// What plain HTTP means, in the field `warning` of health routes and in the log.
+/// The warning about plain HTTP, in the field `warning` of health routes and in the log.
 const PLAIN: &str = "others than this machine reach this server without TLS: passwords and API secrets \
                      cross the network in the clear; set tls.cert and tls.key, or name the proxy that \
                      ends TLS in access.trusted_proxies";
@@ -36,7 +36,7 @@ const PLAIN: &str = "others than this machine reach this server without TLS: pas
 /// The server's health. Clones share it.
 #[derive(Clone)]
 pub struct Health {
-    /// What is set up dangerously.
+    /// The warning about a dangerous configuration, if any.
     warning: Option<&'static str>,
     last: Arc<ArcSwap<Probe>>,
     progress: Arc<Progress>,
@@ -117,7 +117,7 @@ impl Health {
         Self { warning, ..self }
     }
 
-    /// What operators set by Kill Bill's API.
+    /// The rotation, which operators change by Kill Bill's API.
     #[must_use]
     pub fn rotation(&self) -> Rotation {
         self.rotation.clone()

@@ -63,7 +63,7 @@ pub fn connection_options(
 /// networks cannot keep all others out.
 const GRPC_NETWORK_CONNECTIONS_MAX: usize = 256;
 
-/// What networks hold, each counted for a process.
+/// The limits of each network, counted for a process.
 #[derive(Clone)]
 pub struct Networks {
     pub connections: Arc<NetworkPermits>,
@@ -100,7 +100,7 @@ fn answers(config: &Config) -> Arc<AnswerBudget> {
     AnswerBudget::new(bytes_max, config.unlimited_networks())
 }
 
-/// What all requests of a process share.
+/// The admission and the memory that all requests of a process share.
 #[derive(Clone)]
 pub struct Memory {
     pub admission: Admission,
@@ -116,7 +116,7 @@ impl Memory {
     }
 }
 
-/// What every request passes before it gets to these APIs.
+/// The front that every request passes before it gets to these APIs.
 pub fn front(config: &Config, memory: Memory, router: Router) -> Front {
     let Memory { admission, bodies, answers } = memory;
     Front {

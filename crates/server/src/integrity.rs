@@ -21,7 +21,7 @@ const LOGGED_MAX: u64 = 100;
 const PROBLEMS: &str = "faregate_integrity_problems";
 const VERIFIED: &str = "faregate_integrity_verified_timestamp_seconds";
 
-/// What is verified, and when.
+/// The database that is verified, and the interval.
 #[derive(Clone)]
 pub struct Schedule {
     pub source: Source,
@@ -46,7 +46,7 @@ struct Verifier {
     schedule: Schedule,
     /// The pass that is under way.
     scrub: Option<Scrub>,
-    /// What the pass has found so far.
+    /// The number of problems that the pass has found so far.
     problems: u64,
 }
 

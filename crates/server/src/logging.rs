@@ -24,7 +24,7 @@ const END_WITHIN: Duration = Duration::from_secs(1);
 /// How long a panic waits for that: it may end the process.
 const PANIC_WITHIN: Duration = Duration::from_millis(100);
 
-/// What a notice of lost lines says.
+/// The message of a notice of lost lines.
 const LOST: &str =
     "log lines were dropped: they came faster than they were written, or could not be written";
 

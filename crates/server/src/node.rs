@@ -84,38 +84,38 @@ const FLAGS_LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// A running core.
 pub struct Node {
-    /// What APIs talk to.
+    /// The engine, which executes the APIs' commands and queries.
     pub engine: Engine,
     /// Who may call.
     pub access: Access,
     /// The read models; a front has none.
     pub analytics: Option<v1::analytics::Models>,
-    /// What the secrets of environments are stored with, where there is a key.
+    /// Encrypts and decrypts the secrets of environments, where there is a key.
     pub sealer: Option<Arc<Sealer>>,
     /// Sign-up, where there is a key.
     pub sign_up: Option<SignUp>,
-    /// What the APIs of feature flags show.
+    /// The feature flags that their APIs serve.
     pub flags: Arc<FlagCache>,
     /// Accounts that gRPC's callers watch.
     pub watched: Arc<WatchedAccounts>,
-    /// What tenants have the simulated gateway do.
+    /// The tenants' scripts for the simulated gateway.
     pub scripts: Scripts,
     /// The log of webhook deliveries.
     pub delivery_log: Option<Log>,
     /// Where the log and replays are.
     pub log_source: Option<LogSource>,
-    has_doors: bool,
+    serves_apis: bool,
     part: Part,
     tasks: BackgroundTasks,
     /// Keeps the data directory ours.
     _dir: Option<store::DirLock>,
 }
 
-/// What of the core runs in this process.
+/// The part of the core that runs in this process.
 enum Part {
     /// The one partition.
     Partition(Running),
-    /// What the queue assigns to this process; nothing, on a front.
+    /// The partitions that the queue assigns to this process; `None` on a front.
     Queue(Option<Box<Member>>),
 }
 
@@ -183,7 +183,7 @@ impl Node {
             scripts,
             delivery_log: Some(delivery_log(&log)?),
             log_source: Some(log.source),
-            has_doors: true,
+            serves_apis: true,
             part: Part::Partition(running),
             tasks,
             _dir: dir,
@@ -206,12 +206,12 @@ impl Node {
         }
         let key = sign_up::key(config, &*queries)?;
         let core = EngineParts::new(config, gateways, clock, key.as_ref())?;
-        let has_doors = config.role != Role::Processor;
-        if has_doors {
+        let serves_apis = config.role != Role::Processor;
+        if serves_apis {
             warn_of_missing_keys(config);
         }
         let engine = Engine::front(FrontParts {
-            queue: queue_to_owners(config, &kafka, has_doors)?,
+            queue: queue_to_owners(config, &kafka, serves_apis)?,
             queries: queries.clone(),
             gateways: core.gateways.clone(),
             clock: core.clock.clone(),
@@ -231,7 +231,7 @@ impl Node {
             }
         };
         let mut tasks = BackgroundTasks::new();
-        if has_doors {
+        if serves_apis {
             tasks.spawn(follow_changes(engine.clone(), tasks.until_stopped()));
             if let Some(notifications) = notifications {
                 let stopped = tasks.stopped();
@@ -239,7 +239,7 @@ impl Node {
             }
         }
         let watched = Arc::default();
-        let flags = match has_doors {
+        let flags = match serves_apis {
             true => feed(config, (&engine, sealer.as_ref()), &watched, &mut tasks)?,
             false => Arc::default(),
         };
@@ -252,9 +252,9 @@ impl Node {
             flags,
             watched,
             scripts,
-            delivery_log: if has_doors { Some(delivery_log(&log)?) } else { None },
-            log_source: has_doors.then_some(log.source),
-            has_doors,
+            delivery_log: if serves_apis { Some(delivery_log(&log)?) } else { None },
+            log_source: serves_apis.then_some(log.source),
+            serves_apis,
             part: Part::Queue(member),
             tasks,
             _dir: Some(dir),
@@ -284,11 +284,11 @@ impl Node {
     /// The feature flags, where APIs show them and there is a key to their secrets.
     #[must_use]
     pub fn shown_flags(&self) -> Option<Arc<FlagCache>> {
-        let are_shown = self.sealer.is_some() && self.has_doors;
+        let are_shown = self.sealer.is_some() && self.serves_apis;
         are_shown.then(|| Arc::clone(&self.flags))
     }
 
-    /// What reads the feature flags of the store, where there is a key to their secrets.
+    /// The follower that reads the store's feature flags, where there is a key to their secrets.
     #[must_use]
     pub fn feed(&self, config: &Config) -> Option<FlagFeed> {
         let (cache, missing) = (Arc::clone(&self.flags), config.flags.missing_attribute.rule());
@@ -361,9 +361,9 @@ fn feed(
 fn queue_to_owners(
     config: &Config,
     kafka: &kafka::Settings,
-    has_doors: bool,
+    serves_apis: bool,
 ) -> Result<Arc<dyn Queue>, Error> {
-    Ok(match has_doors {
+    Ok(match serves_apis {
         true => Arc::new(queue::front(config, kafka)?),
         false => Arc::new(queue::Nobody),
     })

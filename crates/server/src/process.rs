@@ -1,4 +1,4 @@
-//! What a process needs before it serves: a runtime, signals, and its limits of files.
+//! The set-up of a process before it serves: a runtime, signals, and its limits of files.
 
 use std::io;
 
@@ -24,7 +24,7 @@ pub struct Signals {
     hangup: tokio::signal::unix::Signal,
 }
 
-/// What a signal asks for.
+/// The request that a signal makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// The end: SIGTERM or SIGINT.

@@ -1,5 +1,5 @@
-//! What a processor does: it owns the partitions that the queue assigns to it, each with an engine
-//! of its own, and executes what the queue brings.
+//! A processor: it owns the partitions that the queue assigns to it, each with an engine of its own,
+//! and executes the commands and queries of the queue.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -121,7 +121,7 @@ fn report_exempt(config: &Config, node: &Node) {
     }
 }
 
-/// What to do next, for people who start it for the first time.
+/// The next steps, for people who start the server for the first time.
 fn next_steps(url: &str, config: &Config) -> String {
     let secrets = config.data_dir.join(first_start::CREDENTIALS);
     let secrets = match secrets.exists() {
@@ -332,7 +332,7 @@ impl Port {
     }
 }
 
-/// What the APIs are made of.
+/// The parts that the APIs are made of.
 struct Web<'a> {
     config: &'a Config,
     node: &'a Node,
@@ -341,7 +341,7 @@ struct Web<'a> {
     of_workers: Arc<[AtomicUsize]>,
     is_tls: bool,
     probe: Option<Probe>,
-    /// What the main port asks for metrics with.
+    /// The token that requests for metrics on the main port must have.
     token: Arc<Token>,
     /// Streams of feature flags by network.
     streams: Arc<NetworkPermits>,

@@ -26,7 +26,7 @@ use config::{Config, QueueKind, Role, Signup};
 /// The key's file in the data directory, where no other is configured.
 pub const KEY_FILE: &str = "signup.key";
 
-/// What the operator can do if the key is not the database's.
+/// The advice to the operator if the key is not the database's.
 const WHAT_TO_DO: &str = "put the right key there. Without it sessions and mailed links end, and \
                           second factors cannot be opened; where it is lost for good, start once \
                           with `signup.key_replaced`";

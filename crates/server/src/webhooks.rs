@@ -1,5 +1,5 @@
-//! What becomes of webhook deliveries: writes the log in batches, follows whether endpoints receive, and switches off
-//! those that do not.
+//! The outcomes of webhook deliveries: writes the log in batches, follows whether endpoints receive, and switches
+//! off those that do not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -158,7 +158,7 @@ impl DeliveryLogger {
         }
     }
 
-    /// What the tries that were taken change of what is known of their endpoints.
+    /// The new health of endpoints after the tries that were taken; only of those whose health changed.
     fn changed_health(&mut self) -> Result<Vec<(Key, Health)>, StoreError> {
         let mut changed = BTreeMap::<Key, Health>::new();
         for at in 0..self.taken.len() {

@@ -43,7 +43,7 @@ const RETRY_AFTER_LATE: Duration = Duration::from_secs(60);
 /// Bytes of the code that authorizes its holder to see which customer was created.
 const PROOF_BYTES: usize = 16;
 
-/// What the result of a registration may disclose.
+/// The information that the result of a registration may disclose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Disclosure {

@@ -56,7 +56,7 @@ pub fn check(password: &str) -> Result<(), Invalid> {
     }
 }
 
-/// What is no letter, digit or control character: signs of any script, and a blank.
+/// Whether it is no letter, digit or control character: a sign of any script, or a blank.
 fn is_special(c: char) -> bool {
     !c.is_alphanumeric() && !c.is_control()
 }

@@ -86,7 +86,7 @@ struct Job {
     asked_at: Instant,
 }
 
-/// What is to be done, with the sender of its result.
+/// A password to hash or to verify, with the sender of the result.
 enum Task {
     Hash { password: String, answer: oneshot::Sender<PhcString> },
     Verify { stored: StoredHash, password: String, answer: oneshot::Sender<Verified> },

@@ -31,7 +31,7 @@ const REFRESH_MAC_BYTES: usize = 28;
 /// A whole MAC, in bytes.
 const MAC_BYTES: usize = 32;
 
-/// What a mailed token is for.
+/// The purpose of a mailed token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Proves that the customer reads the address.

@@ -19,10 +19,10 @@ use crate::network::Network;
 /// Answers up to this length are not counted, in bytes.
 pub const COUNTED_ABOVE_BYTES: usize = 16 * 1024;
 
-/// What one network may hold of all: one part in so many.
+/// One network may hold one part in so many of all bytes.
 const PARTS_OF_NETWORK: usize = 4;
 
-/// What one tenant may hold of all: one part in so many.
+/// One tenant may hold one part in so many of all bytes.
 const PARTS_OF_TENANT: usize = 2;
 
 /// The bytes of all answers that are not read yet.

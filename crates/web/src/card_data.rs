@@ -41,7 +41,7 @@ const HASHED: [&str; 7] = [
 /// Names of two of a pair's fields, of which one names what the other holds, such as a property's.
 const PAIR_NAMES: [&str; 2] = ["key", "name"];
 
-/// What begins the UTF-8 of full-width letters.
+/// The first byte of full-width letters in UTF-8.
 const FULL_WIDTH: u8 = 0xef;
 
 /// The deepest JSON value that is looked into, as in `serde_json`.

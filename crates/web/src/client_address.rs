@@ -11,7 +11,7 @@ use crate::network::Network;
 /// The addresses that a request came by, as each proxy adds the one it got it from.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// What proxies add to what they hand on, whether they are trusted or not.
+/// Headers that proxies add to the requests that they hand on, whether they are trusted or not.
 const HANDED_ON: [HeaderName; 4] = [
     FORWARDED_FOR,
     HeaderName::from_static("forwarded"),

@@ -1,4 +1,4 @@
-//! What APIs read from a request's headers, and what the listener leaves in its extensions.
+//! Values that APIs read from a request's headers, and that the listener puts into its extensions.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What every HTTP API needs once: request bodies, RFC 9457 problems, credentials and tenants from
+//! The parts that all HTTP APIs share: request bodies, RFC 9457 problems, credentials and tenants from
 //! headers, query parameters, times, and the address of a client.
 //!
 //! APIs decode and encode; code that two of them need is here, so that it has one behaviour.

@@ -220,7 +220,7 @@ fn text() -> Content {
     Content::new(Some(Object::with_type(Type::String)))
 }
 
-/// What a refusal is answered with.
+/// The body of a refusal.
 #[derive(Clone, Copy)]
 pub enum Refused {
     Empty,

@@ -89,7 +89,7 @@ pub struct ProblemBody<'a> {
     /// The current version, where the request expected another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
-    /// What there is instead, as the kind of problem says: such as the first answer to an event that comes again.
+    /// Details by the kind of problem, such as the state of a limit, or the first answer to a repeated event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known: Option<&'a Value>,
 }

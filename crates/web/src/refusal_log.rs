@@ -1,6 +1,6 @@
 //! Which refusals are logged at the level info: those for want of credentials or rights, but no flood of
 //! them. Each network has room for so many lines of a kind, so that a flood of one hides nothing of another.
-//! What has no room is counted, and the counts are logged. A refusal of a user who is known always has room.
+//! Refusals without room are counted, and the counts are logged. A refusal of a user who is known always has room.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -92,7 +92,7 @@ struct Lines {
     dropped: u64,
 }
 
-/// What was not logged.
+/// The counts of refusals that were not logged.
 #[derive(Debug, PartialEq, Eq)]
 struct Dropped {
     named: Vec<(Kind, u64)>,
@@ -131,7 +131,7 @@ impl RefusalLog {
         has_room
     }
 
-    /// What was not logged since the last time; forgets networks that are silent.
+    /// Takes the counts of refusals that were not logged since the last call; forgets networks that are silent.
     fn take_dropped(&mut self, now: Instant) -> Dropped {
         let with_dropped = self.by_kind.iter_mut().filter(|(_, lines)| lines.dropped > 0);
         let mut named: Vec<(Kind, u64)> =

@@ -24,7 +24,7 @@ pub(crate) struct Sync {
     pub(crate) timestamp: i64,
     /// The user of a client; none where it is missing or has no key.
     pub(crate) user: Option<User>,
-    /// What a relay proxy has of each environment.
+    /// The environments that a relay proxy has.
     pub(crate) environments: Vec<KnownEnvironment>,
 }
 

@@ -158,7 +158,7 @@ web::shapes! {
         match_reason: String,
         send_to_experiment: bool,
     }
-    /// What programs report about a user.
+    /// A program's report about a user: evaluations and measurements.
     #[schema(rename_all = "camelCase")]
     FeatBitInsight {
         user: FeatBitUser,

@@ -54,7 +54,7 @@ const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 /// The services with a health status; the empty name is the whole server.
 const SERVICES: [&str; 6] = ["", PAYMENTS, BALANCES, ACCOUNTS, ENTITLEMENTS, FLAGS];
 
-/// What stands before a message: whether it is compressed, and its length.
+/// The length in bytes of a message's prefix: whether the message is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 
 type Request = http::Request<Incoming>;

@@ -1,4 +1,4 @@
-//! What belongs to an account: its children, its timeline, and lists that are empty because there are no
+//! Related objects of an account: its children, its timeline, and lists that are empty because there are no
 //! subscriptions and no invoices.
 
 use domain::payment::PaymentFile;

@@ -258,7 +258,7 @@ impl AccountBody<'_> {
     }
 }
 
-/// What a response includes beside the account.
+/// The parts that a response includes beside the account.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadOptions {
     audit: AuditLevel,

@@ -50,7 +50,7 @@ impl Rotation {
 pub struct Settings {
     /// Whether clients connect over TLS: `Location` then begins with `https`.
     pub tls: bool,
-    /// What `Location` begins with instead of the request's scheme and `Host`; empty: these.
+    /// The beginning of `Location` instead of the request's scheme and `Host`; empty: these.
     pub public_url: String,
     /// The name of this process in `nodesInfo`.
     pub node_name: String,
@@ -64,7 +64,7 @@ pub struct Settings {
     pub calls_gateways: bool,
     /// The gauges of `/1.0/metrics`.
     pub process_figures: ProcessFigures,
-    /// What tenants have the simulated gateway do.
+    /// The steps that tenants configure for the simulated gateway.
     pub scripts: Scripts,
 }
 

@@ -1,4 +1,4 @@
-//! What operators do: set the status of a transaction whose outcome the gateway does not report, and take this
+//! Operators' requests: set the status of a transaction whose outcome the gateway does not report, and take this
 //! process out of rotation.
 
 use domain::Command;

@@ -24,10 +24,10 @@ use crate::request::{Query, printable};
 
 const JSON: Json = Json("BlockingStateJson");
 
-/// What the states here are of.
+/// The only type of object that has blocking states here.
 const ACCOUNT: &str = "ACCOUNT";
 
-/// What Kill Bill's states are of.
+/// The types of objects that have blocking states in Kill Bill.
 const TYPES: [&str; 3] = [ACCOUNT, "SUBSCRIPTION_BUNDLE", "SUBSCRIPTION"];
 
 /// Kill Bill's `BlockingStateJson`.

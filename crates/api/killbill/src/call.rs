@@ -185,7 +185,7 @@ impl Call {
         self.parts.method == Method::POST && has_idempotency_key(&self.parts.headers)
     }
 
-    /// What names the request beyond this process: the same for one that is sent again with its idempotency key.
+    /// An id of the request beyond this process: the same for one that is sent again with its idempotency key.
     ///
     /// # Errors
     /// 400 if the key is invalid.

@@ -19,7 +19,7 @@ const DEPTH_MAX: usize = 64;
 /// The longest name of a catalog, in characters.
 const NAME_CHARS_MAX: usize = 255;
 
-/// What is known of a version of a catalog.
+/// A version of a catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) name: String,

@@ -30,7 +30,7 @@ invoices and their payments are empty, because there are no subscriptions and no
 
 ";
 
-/// What is said of a route.
+/// The state of a route on the page.
 enum State {
     Served { about: String },
     OfTestClock { about: String },

@@ -48,7 +48,7 @@ pub(crate) fn warn(call: &Call, currency: Option<Currency>, mut answer: Response
 /// Checks the setting about currencies among a tenant's settings.
 ///
 /// # Errors
-/// What it should be.
+/// The reason of the refusal, with the values that the setting may have.
 pub(crate) fn check_setting(settings: &str) -> Result<(), String> {
     let all: serde_json::Map<String, Value> = serde_json::from_str(settings).unwrap_or_default();
     let values = [KILLBILL_CURRENCIES_ALL, KILLBILL_CURRENCIES_THEIRS];

@@ -27,7 +27,7 @@ pub(crate) const PAYMENT: HeaderName = HeaderName::from_static("x-faregate-payme
 /// Java's class names, which some clients use to distinguish errors.
 pub(crate) mod class {
     pub(crate) const ACCOUNT: &str = "org.killbill.billing.account.api.AccountApiException";
-    /// What is blocked.
+    /// An action that is blocked on an account.
     pub(crate) const ENTITLEMENT: &str =
         "org.killbill.billing.entitlement.api.EntitlementApiException";
     /// Payments and payment methods.
@@ -233,7 +233,7 @@ impl Problem {
     }
 }
 
-/// What a handler returns.
+/// The result of a handler.
 pub(crate) type HandlerResult = Result<Response, Failure>;
 
 /// Why a request failed.

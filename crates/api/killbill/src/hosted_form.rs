@@ -30,7 +30,7 @@ const COMBO_JSON: Json = Json("ComboHostedPaymentPageJson");
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = HostedPaymentPageFields)]
 struct FieldsBody<'a> {
-    /// What the gateway needs for its page, such as `successUrl`
+    /// The properties that the gateway needs for its page, such as `successUrl`
     #[serde(borrow, default)]
     #[schema(value_type = Option<Vec<Object>>)]
     form_fields: Option<&'a RawValue>,

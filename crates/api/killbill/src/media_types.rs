@@ -1,6 +1,6 @@
 //! The media types that requests may have and ask for.
 
-/// What body a request may have.
+/// The body that a request may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
     /// None; one that is sent is not looked at.

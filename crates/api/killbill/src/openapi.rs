@@ -282,7 +282,7 @@ fn complete(operation: &mut Operation, route: &Route) {
     }
 }
 
-/// What parameters mean on the routes of payment methods.
+/// The descriptions of parameters on the routes of payment methods.
 const OF_METHODS: [(&str, &str); 1] = [(
     "controlPluginName",
     "A control plugin that there is: they decide about payments, not about methods; repeatable",

@@ -1,5 +1,5 @@
-//! What is overdue: nothing yet, as there are no invoices. The configuration is Kill Bill's default, with one state
-//! that is clear, and an account's state is the newest one that `overdue-service` recorded for it.
+//! Overdue states: nothing is overdue yet, as there are no invoices. The configuration is Kill Bill's default, with
+//! one state that is clear, and an account's state is the newest one that `overdue-service` recorded for it.
 
 use axum::response::Response;
 use domain::AccountId;

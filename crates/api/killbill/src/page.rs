@@ -135,7 +135,7 @@ pub(crate) async fn whole<S: RowFormat>(
     Ok(reply::ok_encoded(found.unwrap_or_default()))
 }
 
-/// What became of reading a list that has no pages.
+/// The result of reading a list that has no pages.
 enum Unpaged {
     Absent,
     /// The rows in JSON.

@@ -172,7 +172,7 @@ impl PaymentMethodBody<'_> {
     }
 }
 
-/// What a response includes beside the payment method.
+/// The parts that a response includes beside the payment method.
 #[derive(Clone, Copy)]
 struct ReadOptions {
     audit: AuditLevel,

@@ -67,7 +67,7 @@ fn named(query: Query<'_>, exists: impl Fn(&str) -> bool) -> Result<Vec<String>,
     Ok(plugins)
 }
 
-/// What a tenant's settings say of retries; `None` where they say nothing.
+/// The retry settings among a tenant's settings; `None` where there are none.
 ///
 /// # Errors
 /// Why a text cannot be a tenant's settings.
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// What a configuration is read as, or the message of its refusal.
+    /// Compares a configuration as it is read, or the message of its refusal.
     fn check(text: &str, expected: Expect) {
         expected.assert_eq(&match limits(text) {
             Ok(limits) => serde_json::to_string(&limits).unwrap(),

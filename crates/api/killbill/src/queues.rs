@@ -76,7 +76,7 @@ pub(crate) struct NotificationJson {
     queue_name: String,
 }
 
-/// What Kill Bill notes.
+/// The event of a notification, as Kill Bill has it.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 pub(crate) enum NoteJson {
@@ -84,7 +84,7 @@ pub(crate) enum NoteJson {
     Retry(RetryJson),
 }
 
-/// What Kill Bill notes about a transaction whose outcome it asks for, and where it belongs.
+/// Kill Bill's event for a transaction whose outcome it asks for, with its account and payment.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JanitorJson {
@@ -97,7 +97,7 @@ pub(crate) struct JanitorJson {
     plugin_name: String,
 }
 
-/// What Kill Bill notes about a payment that it tries again, and where it belongs.
+/// Kill Bill's event for a payment that it tries again, with its account.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RetryJson {
@@ -135,7 +135,6 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
     stream::response(lists, "application/octet-stream").await
 }
 
-/// What is listed.
 struct Filter {
     account: Option<AccountId>,
     times: (Timestamp, Timestamp),

@@ -51,7 +51,7 @@ pub(crate) struct Resource {
     metrics: RouteMetrics,
 }
 
-/// What a resource has for a method.
+/// The result of looking up a path and a method.
 pub(crate) enum RouteMatch {
     Route(&'static Route),
     /// Kill Bill serves the method, this API does not.

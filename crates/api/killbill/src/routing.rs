@@ -19,7 +19,7 @@ use crate::request::printable;
 /// The property of a request that names gateways in order.
 const GATEWAYS: &str = "gateways";
 
-/// What lets a caller name them.
+/// The permission to name gateways in a request.
 pub(crate) const OVERRIDE: &str = "routing:override";
 
 /// How many characters a name or a value in rules has at most.

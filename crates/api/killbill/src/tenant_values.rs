@@ -1,4 +1,4 @@
-//! What a tenant stores: its settings, configurations of plugins, and values under keys of its own.
+//! A tenant's values: its settings, configurations of plugins, and values under keys of its own.
 
 use std::borrow::Cow;
 
@@ -52,9 +52,9 @@ const ROUTES_OF_KEYS: [(&str, &str); 10] = [
     (INVOICE_TRANSLATION, "/1.0/kb/invoices/translation/{locale}"),
 ];
 
-/// What stores values, and reads configurations of plugins whole.
+/// The permission to store values, and to read configurations of plugins whole.
 const ADD: &str = "tenant_kvs:add";
-/// What others read in place of a plugin's configuration.
+/// The text that callers without it read in place of a plugin's configuration.
 const MASKED: &str = "***";
 
 /// Stores the tenant's settings, in place of those before: a JSON object of names with texts.

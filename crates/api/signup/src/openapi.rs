@@ -211,7 +211,7 @@ web::shapes! {
         new_password: String,
         confirm_password: String,
     }
-    /// What all answers about a customer have.
+    /// The fields that all answers about a customer have.
     UserFields {
         id: Uuid,
         email: String,
@@ -305,7 +305,7 @@ web::shapes! {
         #[schema(value_type = Vec<Object>)]
         subscriptions: Vec<()>,
     }
-    /// What proves that the customer wants to be erased.
+    /// The credentials that confirm a customer's erasure.
     UserErasure {
         password: String,
         /// The second factor's code, where there is one.

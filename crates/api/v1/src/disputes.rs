@@ -50,9 +50,9 @@ pub struct Dispute {
     currency: String,
     /// Until when evidence may be sent (RFC 3339).
     evidence_due_by: Option<String>,
-    /// What the gateway withdrew, in all.
+    /// The amount that the gateway withdrew, in all.
     withdrawn: String,
-    /// What the gateway reinstated, in all.
+    /// The amount that the gateway reinstated, in all.
     reinstated: String,
     booked: DisputeBooked,
     /// When booking is tried again (RFC 3339); `null` where all is booked.
@@ -63,7 +63,7 @@ pub struct Dispute {
     updated_at: String,
 }
 
-/// What is booked of a dispute, in all.
+/// The booked amounts of a dispute, in all.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct DisputeBooked {
@@ -71,9 +71,9 @@ struct DisputeBooked {
     charged_back: String,
     /// As reversals of these.
     reversed: String,
-    /// What was withdrawn beyond what was left of the payment.
+    /// The amount withdrawn beyond what was left of the payment.
     excess: String,
-    /// What was reinstated of that, or beyond what was charged back.
+    /// The amount reinstated of that, or beyond what was charged back.
     excess_returned: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a tenant sells, what accounts bought, and what they may do.
+//! Features and offers of a tenant, and the purchases, entitlements and usage of its accounts.
 
 pub(crate) mod document;
 pub mod features;

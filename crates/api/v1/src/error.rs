@@ -193,8 +193,8 @@ impl FailedPurchase {
 }
 
 impl Error {
-    /// What was asked for is committed, and cannot be shown: who sends it again without a key would have it done
-    /// twice, so that it is no refusal.
+    /// The command is committed, and its result cannot be shown. It is no refusal: a client that sends the request
+    /// again without a key would have it done twice.
     pub(crate) fn after_commit(_: Unavailable) -> Self {
         Self::Unavailable(Reason::Repeated.into())
     }

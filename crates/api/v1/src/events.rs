@@ -50,7 +50,7 @@ pub struct Events {
     more: bool,
 }
 
-/// What has happened.
+/// An event.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventView {
@@ -61,7 +61,7 @@ pub struct EventView {
     kind: &'static str,
     /// Domain time of what happened (RFC 3339).
     timestamp: String,
-    /// What happened, as it is delivered to endpoints of the format `standard`.
+    /// The event's data, as it is delivered to endpoints of the format `standard`.
     #[schema(value_type = Object)]
     data: Value,
     /// When it was committed (RFC 3339).
@@ -96,7 +96,7 @@ pub struct Resend {
     endpoint: Option<String>,
 }
 
-/// What is sent again.
+/// The result of sending an event again.
 #[derive(Serialize, ToSchema)]
 pub struct Resent {
     /// How many endpoints get it

@@ -52,7 +52,7 @@ const NO_ENDPOINT: Error = Error::NoSuch("endpoint");
 /// Endpoints are sealed for no row: they name what they are for.
 const NO_ROW: Uuid = Uuid::nil();
 
-/// What the routes of gateways need besides [`Api`]'s own.
+/// The settings of the routes of gateways, besides [`Api`]'s own.
 #[derive(Clone)]
 pub struct Settings {
     http: Arc<BTreeSet<String>>,
@@ -87,7 +87,7 @@ pub struct NotificationEndpoint {
     url: Option<String>,
 }
 
-/// What an endpoint names.
+/// The tenant and the gateway that an endpoint names.
 struct Named {
     tenant: TenantNo,
     gateway: String,
@@ -99,7 +99,7 @@ struct Named {
 struct Wanted<'c> {
     call: &'c Call,
     gateway: String,
-    /// What stands before the endpoint in its path.
+    /// The part of the path between `/v1/gateways/` and the endpoint.
     below: String,
 }
 
@@ -216,7 +216,7 @@ impl<'c> Wanted<'c> {
     }
 }
 
-/// What is stored of the endpoints that a tenant had for a gateway.
+/// The stored generation of a tenant's endpoint for a gateway; `None` for the first.
 async fn generation(
     api: &Api,
     tenant: TenantNo,
@@ -242,7 +242,7 @@ impl Named {
         sealer.seal_equally(Purpose::NotificationEndpoint, NO_ROW, &named)
     }
 
-    /// What an endpoint names that was made here.
+    /// Opens an endpoint; `None` where it was not made here.
     fn open(endpoint: &str, sealer: &Sealer) -> Option<Self> {
         let named = sealer.open(Purpose::NotificationEndpoint, NO_ROW, endpoint).ok()?;
         let (tenant, named) = named.split_first_chunk()?;
@@ -372,7 +372,7 @@ async fn take(
     Ok(response)
 }
 
-/// What the sender is answered; `missing` where there is no such gateway.
+/// The error that the sender gets; `missing` where there is no such gateway.
 pub(crate) fn refusal(error: NotificationError, missing: Error) -> Error {
     match error {
         NotificationError::NoGateway | NotificationError::Unsupported => missing,

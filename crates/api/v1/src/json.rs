@@ -62,7 +62,7 @@ fn refused(error: &serde_path_to_error::Error<serde_json::Error>, values: Values
     Error::InvalidParameter { field: field.into(), reason: reason.to_owned() }
 }
 
-/// What is right where a number stands for a text: an amount is a text, so that no digit of it is lost.
+/// The reason to refuse a number in place of a text: an amount is a text, so that no digit of it is lost.
 fn quoted(text: &str) -> Option<String> {
     let (of, expected) = text.strip_prefix("invalid type: ")?.split_once(", expected a string")?;
     let number = ["integer `", "floating point `"].iter().find_map(|it| of.strip_prefix(it))?;

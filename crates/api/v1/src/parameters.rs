@@ -145,7 +145,7 @@ impl Parameters {
 pub struct Window(pub Page);
 
 impl Window {
-    /// What is read: one row more than is shown tells whether there are more.
+    /// The page to be read: one row more than is shown, to find out whether there are more.
     #[must_use]
     pub const fn one_more(self) -> Page {
         Page { offset: self.0.offset, limit: self.0.limit + 1 }

@@ -17,7 +17,7 @@ use crate::input;
 pub(crate) struct Repeatable {
     /// Names the tenant, the user and their key.
     pub(crate) key: Uuid,
-    /// What a repetition has in common with the first one. Only stored sealed: requests may have secrets.
+    /// The fingerprint of path and body, equal for a repetition. Only stored sealed: requests may have secrets.
     pub(crate) fingerprint: Uuid,
 }
 

@@ -57,7 +57,7 @@ pub struct RoutingExplained {
     gateways: Vec<GatewayExplained>,
 }
 
-/// What became of a rule.
+/// The result of a rule.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct RuleExplained {

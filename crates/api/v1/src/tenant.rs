@@ -51,7 +51,7 @@ impl From<NumericKeys> for NumericKeysChoice {
     }
 }
 
-/// What changes; what is absent stays.
+/// A change of the tenant; fields that are absent keep their values.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TenantPatch {

@@ -69,7 +69,7 @@ pub struct TenantPage {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewTenant {
-    /// What its requests send as X-Faregate-ApiKey; 1 to 128 characters, unique
+    /// The value of X-Faregate-ApiKey in its requests; 1 to 128 characters, unique
     api_key: String,
     /// 12 to 256 characters; one is drawn where it is absent
     api_secret: Option<String>,
@@ -88,7 +88,7 @@ pub struct TenantCreated {
     api_secret: Option<String>,
 }
 
-/// What changes; what is absent stays.
+/// A change of a tenant; fields that are absent keep their values.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TenantDetailsPatch {

@@ -12,19 +12,19 @@ use web::Problem;
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LevelView {
-    /// What the account has in all
+    /// The account's limit, all its grants combined
     limit: i64,
-    /// What is used of it in this period
+    /// The quantity that is used in this period
     used: i64,
-    /// What is reserved of it, and not over
+    /// The quantity of the reservations that have not ended
     reserved: i64,
-    /// What may still be used
+    /// The quantity that may still be used; 0 where the limit is reached or exceeded
     left: i64,
     /// When the count starts again (RFC 3339); `null`: never
     resets_at: Option<String>,
 }
 
-/// What was counted.
+/// A counted quantity of a feature, with the usage of its limit.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CountedView {
@@ -35,7 +35,7 @@ pub struct CountedView {
     level: LevelView,
 }
 
-/// What a refusal says besides its text.
+/// Adds the refusal's field to its problem, and the usage of the limit where the refusal has it.
 pub(crate) fn with_details(problem: Problem, rejection: &R) -> Problem {
     let problem = match rejection.field() {
         Some(field) => problem.field(field.to_owned()),

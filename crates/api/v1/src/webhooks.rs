@@ -8,7 +8,7 @@ pub mod secret;
 
 use gateway::push::Reach;
 
-/// What handlers of webhooks need besides.
+/// The settings of the handlers of webhooks.
 #[derive(Clone)]
 pub struct Settings {
     /// The addresses that endpoints may have.

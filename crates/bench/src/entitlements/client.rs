@@ -14,7 +14,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections that make accounts.
 const MAKERS: usize = 32;
 
-/// What each account gets.
+/// The grants and the payment method of each account.
 #[derive(Clone, Debug, Default)]
 pub struct Furniture {
     /// Grants, as `POST /v1/accounts/{id}/grants` takes them.

@@ -64,10 +64,10 @@ pub struct Args {
     json: bool,
 }
 
-/// What all requests ask with and for.
+/// The secret of all requests, and the users that they ask for.
 struct Asked {
     secret: String,
-    /// What the users' keys begin with.
+    /// The prefix of the users' keys.
     users: String,
 }
 

@@ -65,7 +65,7 @@ pub struct Args {
     /// How long purchases begin.
     #[arg(long, value_name = "SPAN", default_value = "20s", value_parser = parse_span)]
     duration: Duration,
-    /// What is held: streams of FeatBit's clients, OFREP's event streams, or gRPC watches.
+    /// The kind of the connections: streams of FeatBit's clients, OFREP's event streams, or gRPC watches.
     #[arg(long = "type", value_name = "TYPE", default_value = "client")]
     kind: Kind,
     /// Each purchase is refunded once it is on.
@@ -91,7 +91,7 @@ pub struct Args {
 
 #[derive(Serialize)]
 struct Report {
-    /// What the keys of the accounts' users begin with; the tenant's API key is what stands before the hyphen.
+    /// The prefix of the keys of the accounts' users; the part before the hyphen is the tenant's API key.
     users: String,
     held: u32,
     /// Connections that could not be opened, or were lost.
@@ -128,7 +128,7 @@ struct Server {
     cpu: f64,
 }
 
-/// What a connection waits for.
+/// The value that a connection waits for, if any.
 #[derive(Default)]
 enum Waiting {
     #[default]
@@ -137,7 +137,7 @@ enum Waiting {
     For(bool, oneshot::Sender<Instant>),
 }
 
-/// What is counted.
+/// The counts of a run.
 #[derive(Default)]
 struct Counts {
     lost: Cell<u64>,

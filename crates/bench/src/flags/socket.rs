@@ -36,7 +36,7 @@ pub struct Opener {
     pub target: Target,
     pub secret: String,
     pub kind: Kind,
-    /// What the keys of users begin with; their numbers follow.
+    /// The prefix of the users' keys; their numbers follow.
     pub users: String,
     pub timeout: Duration,
 }

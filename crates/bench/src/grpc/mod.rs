@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "5000,10000,25000", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=i64::from(IN_PROGRESS_MAX)))]
     requests: Vec<u32>,
-    /// What the requests are: payments of 10.00 USD, balances, or half of each with a delay.
+    /// The kind of the requests: payments of 10.00 USD, balances, or half of each with a delay.
     #[arg(long, value_enum, default_value_t = Mix::Payment)]
     mix: Mix,
     /// How long payments take at their gateway, drawn from a range; with `half` 100-1000.
@@ -91,7 +91,7 @@ pub struct Args {
     /// The Kafka brokers: measure the bare request and reply through them as well.
     #[arg(long, value_name = "HOST:PORT,...")]
     kafka_brokers: Option<String>,
-    /// What the names of the topics begin with.
+    /// The prefix of the topics' names.
     #[arg(long, value_name = "PREFIX", default_value = "faregate", requires = "kafka_brokers")]
     topic_prefix: String,
     /// The file with the cluster's key, where its records are signed.

@@ -40,7 +40,7 @@ pub struct Shop {
     open: Mutex<Open>,
 }
 
-/// What a request needs alone.
+/// The parts of the shop that one request at a time uses.
 struct Open {
     api: Api,
     /// The payment of what the account has.

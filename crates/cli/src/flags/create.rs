@@ -28,7 +28,7 @@ pub struct Args {
     /// The display name
     #[arg(long)]
     name: Option<String>,
-    /// What it is for
+    /// The purpose of the flag
     #[arg(long)]
     description: Option<String>,
     #[command(flatten)]

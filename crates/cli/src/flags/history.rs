@@ -107,7 +107,7 @@ fn row(version: &Version) -> Vec<String> {
         .collect()
 }
 
-/// What a version of a flag gave its users; nothing where the document is no flag.
+/// The values that a version of a flag gave its users, as a text; empty where the document is no flag.
 fn served_by(document: &Value) -> String {
     serde_json::from_value(document.clone()).map_or_else(|_| String::new(), |it| served(&it))
 }

@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is shown of a flag, each with its heading; what is empty is left out.
+/// The headings and texts of a flag that are shown; empty texts are left out.
 fn lines(flag: &Flag) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("key", flag.key.clone()),

@@ -18,7 +18,7 @@ pub(super) fn value(flag: &Flag, id: &str) -> String {
     found.map_or_else(|| "?".to_owned(), |it| cut(&plain(&it.value)))
 }
 
-/// What users get whom no target and no rule names: `false`, or `10 % true, 90 % false`.
+/// The values of users whom no target and no rule names: `false`, or `10 % true, 90 % false`.
 pub(super) fn default_value(flag: &Flag) -> String {
     match flag.is_enabled {
         true => rollout(flag, &flag.fallthrough.variations),

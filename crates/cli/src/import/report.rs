@@ -1,4 +1,4 @@
-//! What an import ends with: counts and sums of both sides, and what differs.
+//! The report of an import: counts and sums of both sides, and what differs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -29,7 +29,7 @@ const LISTED_MAX: usize = 200;
 const LIMITS: Limits = Limits { response_bytes_max: 256 << 20, timeout: Duration::from_mins(2) };
 /// How often a request is sent where its connection fails.
 const TRIES: u32 = 3;
-/// What the name of a tenant's file ends with.
+/// The extension of a tenant's file.
 const EXPORT: &str = "export";
 /// The largest file: it is read into memory.
 const FILE_BYTES_MAX: u64 = 8 << 30;

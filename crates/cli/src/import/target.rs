@@ -38,7 +38,7 @@ pub(super) struct Target {
     tenant: TenantNo,
 }
 
-/// What became of an account.
+/// The result of the import of an account.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) is_new: bool,
@@ -47,9 +47,9 @@ pub(super) struct Outcome {
     pub(super) new_payments: u64,
     pub(super) expected: Sums,
     pub(super) found: Sums,
-    /// What differs, each with its id.
+    /// The differences, each with the id of its object.
     pub(super) differences: Vec<String>,
-    /// What was left out.
+    /// The records that were left out, each with the reason.
     pub(super) left_out: Vec<String>,
     /// Transactions without an outcome about which no gateway is asked.
     pub(super) open: Vec<String>,
@@ -278,7 +278,7 @@ const fn is_there(refused: &Rejection) -> bool {
     matches!(refused, Rejection::Access(A::UserAlreadyExists { .. } | A::RoleAlreadyExists { .. }))
 }
 
-/// What differs between a transaction of the source and the one here.
+/// The differences between a transaction of the source and the one here, as a text; `None` where there are none.
 fn difference(expected: &ImportedTransaction, here: &Transaction) -> Option<String> {
     let moves = expected.kind != TransactionType::Void;
     let amount = expected.amount.filter(|_| moves);

@@ -89,7 +89,7 @@ fn next<'a>(
     }
 }
 
-/// What speaks for another padding in a message that is refused.
+/// The warnings about fields of a refused message that were probably written with another padding.
 fn other_paddings(packager: &Packager, body: &[u8]) -> Vec<String> {
     let lenient = packager.clone().with_validation(Validation::Lenient);
     let mut index = Index::new();

@@ -1,5 +1,5 @@
-//! What lies beside the database in a data directory and knows of its rows: where it knows more than the
-//! database has, committed rows were lost, with the write-ahead log for example.
+//! Files beside the database in a data directory that refer to its rows: where they refer to rows that the
+//! database does not have, committed rows were lost, with the write-ahead log for example.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ use store::verify::{Problem, Report};
 
 use super::Error;
 
-/// What was found. To be read before the database: a server may write meanwhile.
+/// The rows that these files refer to. To be read before the database: a server may write meanwhile.
 #[derive(Default)]
 pub(super) struct Beside {
     /// The last journal row that analytics contain.
     analytics: Seq,
-    /// What the simulator in the server's process charged.
+    /// The transactions that the simulator in the server's process charged.
     charged: BTreeSet<TransactionId>,
 }
 

@@ -1,4 +1,4 @@
-//! What accounts may do: shown, granted and taken back by hand, and explained.
+//! The entitlements of accounts: shown, granted and taken back by hand, and explained.
 
 use clap::ArgMatches;
 use hyper::Method;

@@ -10,7 +10,7 @@ use super::{PAGE, Rows, cell, find};
 use crate::client::Response;
 use crate::remote::{Remote, encoded};
 
-/// What is wanted of a list.
+/// The part of a list that is wanted.
 #[derive(Clone, Copy)]
 pub(super) struct Window<'a> {
     /// How many rows at most.

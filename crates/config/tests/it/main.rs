@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, by the names of its settings.
+//! Configurations that are refused, by the names of their settings.
 
 use config::{Arguments, Config, Error};
 

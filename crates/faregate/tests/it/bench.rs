@@ -221,8 +221,8 @@ fn refused_requests_are_errors() {
     assert!(round["min_s"].as_f64().is_some_and(|shortest| shortest >= 1.5), "{report}");
 }
 
-/// What the server does not take yet waits in the client, and is not refused. What waits there or at
-/// the gateway when time is up is an error.
+/// A request that the server does not take yet waits in the client, and is not refused. A request that
+/// waits there or at the gateway when time is up is an error.
 #[test]
 fn requests_wait_for_room_on_their_connection() {
     let launch = Launch::usual().grpc().env("FAREGATE_GRPC_CONNECTION_CALLS_MAX", "2");

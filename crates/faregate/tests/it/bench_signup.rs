@@ -21,7 +21,7 @@ const PREFLIGHT: usize = 5;
 /// Status and body for the n-th request to a path, from 0.
 type Answers = fn(&str, usize) -> (u16, &'static str);
 
-/// What came, in the order in which it was read.
+/// The requests that a listener received, in the order in which it read them.
 #[derive(Default)]
 struct Seen {
     /// Path and body of all but health checks.

@@ -13,7 +13,7 @@ use crate::signup;
 /// As clients send them: in whole and within a sentence.
 const TEXTS: [&str; 2] = ["4111111111111111", "pan 4012 8888 8888 1881 12/27"];
 
-/// What must be found nowhere.
+/// Texts that must be found nowhere.
 const NUMBERS: [&str; 4] =
     ["4111111111111111", "4012 8888 8888 1881", "4012888888881881", "4012+8888"];
 
@@ -55,7 +55,7 @@ fn body(path: &[String], text: &str) -> Value {
     }
 }
 
-/// What is hashed, or only compared, may be any text.
+/// Whether the field is hashed or only compared, so that it may be any text.
 fn is_hashed(name: &str) -> bool {
     let names = ["apiSecret", "currentPassword", "newPassword", "password"];
     names.contains(&name)
@@ -79,7 +79,7 @@ fn fill(path: &str, parameter: &str, text: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// What is wrong with the answer to a request with a card number in this field.
+/// Describes the answer to a request with a card number in this field; `None` where it is the expected refusal.
 fn wrong(what: &str, name: &str, answer: &Answer) -> Option<String> {
     let (status, said) = (answer.status, answer.text());
     let is_refused = matches!(status, 400 | 422) && said.contains("card number");

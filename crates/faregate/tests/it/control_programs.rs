@@ -30,7 +30,7 @@ impl Shop {
         self.program.state().decision = decision;
     }
 
-    /// What the program was asked since this was called.
+    /// Takes the control requests that the program received since the last call of this function.
     fn asked(&self) -> Vec<Value> {
         std::mem::take(&mut self.program.state().controls)
     }

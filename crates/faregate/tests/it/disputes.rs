@@ -28,7 +28,7 @@ fn list(client: &Client, query: &str) -> Vec<Value> {
     answer.json()["disputes"].as_array().unwrap().clone()
 }
 
-/// What is booked of the one dispute of a payment.
+/// The status and the booked amounts of a payment's one dispute: charged back, reversed, excess, excess returned.
 pub fn booked(client: &Client, payment: &str) -> String {
     let all = list(client, &format!("payment={payment}"));
     assert_eq!(all.len(), 1, "{all:?}");

@@ -1,4 +1,4 @@
-//! What an account bought is on in the commit that took the money, and off in the one that gave it back.
+//! A feature that an account bought is on in the commit that took the money, and off in the one that gave it back.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub fn monthly() -> Value {
     })
 }
 
-/// What is asked for to buy it.
+/// The body of a request that buys [`monthly`].
 pub fn wanted() -> Value {
     json!({ "offer": "monthly", "expectedPrice": { "amount": "10.00", "currency": "USD" } })
 }
@@ -39,7 +39,7 @@ fn buy(client: &Client, account: &str, body: &Value) -> Answer {
     client.post(&format!("/v1/accounts/{account}/purchases"), body)
 }
 
-/// What an account may do: each feature with its value, and the version.
+/// An account's entitlements: each feature with its value, and the version.
 fn shown(client: &Client, account: &str) -> (Vec<(String, Value)>, i64) {
     let it = client.get(&format!("/v1/accounts/{account}/entitlements")).json();
     let features = it["features"].as_array().unwrap().iter();
@@ -152,7 +152,7 @@ fn what_is_not_paid_grants_nothing() {
     assert_eq!(is_allowed(&client, &account, "pro"), true);
 }
 
-/// What the customer has to do is shown to the caller, also of a repeated request, and stored encrypted.
+/// The next action of the customer is shown to the caller, also of a repeated request, and stored encrypted.
 #[test]
 fn a_payment_that_waits_for_its_customer_shows_what_there_is_to_do() {
     let dir = TempDir::new();
@@ -299,7 +299,7 @@ fn who_is_not_shown_what_was_bought_is_not_asked_to_buy_again() {
     panic!("each purchase was shown");
 }
 
-/// What is refused, with the status and the field or the type of the problem.
+/// Each refusal has the expected status, and the expected field or type of its problem.
 #[test]
 fn refusals() {
     let server = Server::start();

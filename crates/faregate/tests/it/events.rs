@@ -71,7 +71,7 @@ impl Stream {
     }
 }
 
-/// What a request for a stream is refused with.
+/// The answer to a request for a stream that the server refuses.
 fn refused(client: &Client, path: &str) -> Answer {
     client.clone().header("Accept", "text/event-stream").get(path)
 }

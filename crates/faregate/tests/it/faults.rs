@@ -1,4 +1,4 @@
-//! What the machine may do to a server: a full disk, a clock that is set back, a damaged row.
+//! Faults of the machine: a full disk, a clock that is set back, a damaged row.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! What may happen to each file of a data directory, and what `verify` and the start say about it.
+//! Faults of each file of a data directory, and the results of `verify` and of the start.
 //!
 //! The directory is that of a server that was killed: its last payment is in the write-ahead log only.
 
@@ -28,7 +28,7 @@ const FAULTS: [Fault; 6] =
 enum Fault {
     Missing,
     Empty,
-    /// What follows on its [`Originals::middle`] is gone.
+    /// It ends at its [`Originals::middle`].
     Cut,
     /// A bit there is another one.
     Flipped,
@@ -145,7 +145,7 @@ fn files(dir: &Path, below: &str, found: &mut Vec<String>) {
     found.sort();
 }
 
-/// What a start comes to: the payments that it serves, or why it is refused.
+/// The result of a start: the payments that it serves with its first warning or error, or why it is refused.
 fn start(dir: &Path) -> String {
     match Server::try_start_in(dir, launch()) {
         Err(said) => format!("refused: {}", last_line(&said)),

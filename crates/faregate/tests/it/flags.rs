@@ -359,7 +359,7 @@ fn null_in_an_import_is_a_missing_field() {
     assert_eq!((&segment["included"], &segment["description"]), (&json!([]), &json!("")));
 }
 
-/// What is wrong with an import, and that nothing of it was taken in.
+/// Checks the problems of a refused import, and that it changed nothing.
 fn refuse(client: &Client, import: &Value, expected: Expect) {
     let before = client.get("/v1/environments/dev/export").json();
     let refused = client.post("/v1/environments/dev/import", import);

@@ -1,4 +1,4 @@
-//! What was changed of feature flags, by whom and why, and changes that are kept for later.
+//! The history of feature flags (fields, author, reason), and changes that wait for a time or for approval.
 
 use serde_json::{Value, json};
 

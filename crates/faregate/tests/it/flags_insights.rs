@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::flags_streams::{FLAG, sample, secret};
 use crate::process::{Launch, Server, TempDir, eventually};
 
-/// What is counted of the flag: variations with how often, and how often for experiments.
+/// The flag's counts for each variation and hour: the variation's id, all evaluations, and those for experiments.
 fn counted(client: &Client) -> Vec<(String, i64, i64)> {
     let answer = client.get(&format!("/v1/flags/{FLAG}/insights?environment=dev"));
     assert_eq!(answer.status, 200, "{}", answer.text());

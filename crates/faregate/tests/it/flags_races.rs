@@ -1,4 +1,4 @@
-//! What becomes of segments and flags that several clients change at the same time.
+//! Changes of segments and flags by several clients at the same time.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -69,12 +69,12 @@ impl Stream {
         self.ask_for(&json!({ "timestamp": timestamp, "user": user }))
     }
 
-    /// What a data-sync answers.
+    /// Sends a data-sync request; returns the data of the next message.
     pub fn ask_for(&mut self, data: &Value) -> Value {
         self.try_ask_for(data).expect("the stream is open")
     }
 
-    /// What a data-sync answers; nothing where the stream is closed.
+    /// As [`Self::ask_for`]; `None` where the server closes the stream.
     pub fn try_ask_for(&mut self, data: &Value) -> Option<Value> {
         self.ask(&json!({ "messageType": "data-sync", "data": data }));
         self.try_next()

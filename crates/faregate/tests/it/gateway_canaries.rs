@@ -16,7 +16,7 @@ const REDIRECT_TOKEN: &str = "canary-redirect-token";
 const SENDERS_SIGNATURE: &str = "canary-senders-signature";
 const ROUTER: &str = "/1.0/kb/tenants/uploadPluginConfig/faregate-router";
 
-/// What must be found nowhere.
+/// Texts that must be found nowhere.
 const CANARIES: [&str; 7] = [
     NUMBER,
     "4012 8888 8888 1881",

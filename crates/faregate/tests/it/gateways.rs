@@ -32,19 +32,19 @@ pub(crate) struct State {
     pub(crate) holds_inquiries: bool,
     /// The status of its charges; processed where there is none.
     pub status: Option<&'static str>,
-    /// What it says of charges beside that.
+    /// Further fields of its outcomes of charges.
     pub spoken: Value,
-    /// What it answers to notifications, and those that it has read.
+    /// Its answer to notifications, and the notifications that it received.
     pub about: Value,
     pub notifications: Vec<Value>,
-    /// What it answers where it is asked for a page.
+    /// Its answer to a request for a page.
     pub page: Value,
-    /// What it answers where it is asked for a dispute.
+    /// The dispute in its answer to an inquiry about one.
     pub dispute: Value,
-    /// What it decides about a call beside its id; it lets all go on where there is nothing. And what it was asked.
+    /// Further fields of its decisions about calls, which abort none without them; and the requests that it received.
     pub decision: Value,
     pub controls: Vec<Value>,
-    /// What it lists of its charges, in pages of one; or whether it has no list.
+    /// The charges that it lists, in pages of one; and whether it has no list.
     pub listed: Vec<Value>,
     pub lists_nothing: bool,
 }
@@ -447,7 +447,7 @@ fn a_notification_is_read_by_its_gateway_and_booked_once() {
     assert_eq!(transaction()["status"], "SUCCESS");
 }
 
-/// What was charged after the backup that is restored is named, and its notifications are kept by their sender.
+/// `reconcile` names a charge after the backup that is restored; the sender of its notification has to retry.
 #[test]
 fn what_a_restored_backup_lacks_is_reconciled_and_its_notifications_come_again() {
     let dir = TempDir::new();

@@ -13,7 +13,7 @@ use crate::process::{Launch, Server, TempDir, eventually, faregate, run};
 const SHOP: &str = include_str!("shop.export");
 const PLUGIN: &str = "faregate-simulator";
 const ANN: &str = "0d8c1b54-57a1-4d3a-9d0a-3a8d0b2f1a01";
-/// What an account has of its own, each with its audit.
+/// The paths of an account and of its own objects, below the account; each is read with its audit.
 const PARTS: [&str; 6] = [
     "",
     "/paymentMethods?includedDeleted=true&withPluginInfo=true",
@@ -109,7 +109,7 @@ fn source() -> (Server, Client) {
     (server, client)
 }
 
-/// What a client sees of all accounts, but for the numbers of payments, which each installation counts.
+/// The answers about all accounts, without the numbers of payments, which each installation counts itself.
 fn seen(client: &Client) -> Vec<Value> {
     let accounts = client.get("/1.0/kb/accounts/pagination?limit=1000").json();
     let mut ids: Vec<_> =

@@ -361,7 +361,7 @@ fn message(arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// What comes back until the peer closes.
+/// The bytes that the peer sends until it closes the connection.
 fn rest(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = vec![];
     if let Err(error) = stream.read_to_end(&mut bytes) {
@@ -407,7 +407,7 @@ fn requests_in_xml_are_answered() {
     assert!(answer.contains("<field id=\"39\" value=\"00\"/>"), "{answer}");
 }
 
-/// What is wrong closes its connection, after what came before was answered; others go on.
+/// A malformed frame closes its connection after the messages before it were answered; other connections go on.
 #[test]
 fn malformed_frame_closes_the_connection() {
     let ascii = ["--packager", "iso87a", "--channel", "ascii:max-packet-length=200"];

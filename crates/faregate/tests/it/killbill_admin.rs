@@ -1,4 +1,4 @@
-//! What operators see and do through Kill Bill's API: caches, queues, metrics, gateways.
+//! Operators' routes of Kill Bill's API: caches, queues, metrics, gateways.
 
 use serde_json::{Value, json};
 use store::driver::Database;

@@ -1,4 +1,4 @@
-//! What belongs to an account through Kill Bill's API: children, timeline, and what is empty today.
+//! An account's related objects in Kill Bill's API: children, timeline, and lists that are empty today.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What a tenant stores through Kill Bill's API: settings, configurations of plugins, keys of its own.
+//! A tenant's values in Kill Bill's API: settings, configurations of plugins, values under keys of its own.
 
 use serde_json::json;
 

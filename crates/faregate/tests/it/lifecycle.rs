@@ -99,7 +99,7 @@ fn the_administrators_password_can_be_given() {
     assert!(!shown.contains(password), "{shown}");
 }
 
-/// What a start that must be refused says, where others than this machine can reach the server.
+/// The standard error of a start that must be refused, where other machines can reach the server.
 fn refused_off_loopback(data_dir: &Path, password: Option<&str>) -> String {
     let mut start = faregate(&["serve", "--listen", "0.0.0.0:0", "--data-dir"]);
     start.arg(data_dir).envs(password.map(|it| ("FAREGATE_ADMIN_PASSWORD", it)));

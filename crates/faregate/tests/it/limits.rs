@@ -1,4 +1,4 @@
-//! What HTTP clients may not do, and what is said when there is no more room.
+//! The limits for HTTP clients, and the answers when there is no more room.
 
 use std::io::{Read, Write};
 use std::time::Instant;
@@ -109,7 +109,7 @@ fn unread_body_is_discarded_and_its_connection_kept() {
     }
 }
 
-/// What the kernel holds of answers to this client: `/proc/net/tcp`, `tx_queue` of the server's socket.
+/// The bytes of answers to this client in the kernel: `tx_queue` of the server's socket in `/proc/net/tcp`.
 #[cfg(target_os = "linux")]
 fn unread_bytes(client: &std::net::TcpStream) -> usize {
     let (client, server) = (client.local_addr().unwrap(), client.peer_addr().unwrap());

@@ -1,4 +1,4 @@
-//! What the log says of a request: ids that lead on, nothing that was said, nothing louder than it is.
+//! The log lines of a request: they have the ids of its objects, none of its content, and a fitting level.
 
 use serde_json::{Value, json};
 

@@ -112,7 +112,7 @@ fn by_permission(rows: &[Row]) -> Vec<&Row> {
     ordered
 }
 
-/// What reads comes first, and what removes last.
+/// The rank of a method in the order of requests: reads come first, deletions last.
 fn method_rank(method: &str) -> usize {
     ["GET", "POST", "PUT", "PATCH", "RPC", "DELETE"].iter().position(|it| *it == method).unwrap()
 }

@@ -92,7 +92,7 @@ fn a_listener_of_their_own_serves_metrics_without_a_token_and_nothing_else() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// What a server that does not start writes to standard error.
+/// The standard error of a server that does not start.
 fn run_with(launch: &Launch, data_dir: &std::path::Path) -> String {
     let mut command = faregate(&["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
     let ended = command.arg(data_dir).envs(launch.environment.clone()).output().unwrap();

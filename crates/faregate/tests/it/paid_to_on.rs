@@ -1,4 +1,4 @@
-//! What an account buys is on in the feature flags of its users: on streams, in requests, and in no other account.
+//! A feature that an account buys is on in the flags of its users: on streams, in requests, and in no other account.
 
 use serde_json::{Value, json};
 

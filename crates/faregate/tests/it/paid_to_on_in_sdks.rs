@@ -1,4 +1,4 @@
-//! What an account buys is on for readers that evaluate by themselves: server SDKs and relay proxies.
+//! A feature that an account buys is on for readers that evaluate by themselves: server SDKs and relay proxies.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::process::{Launch, Server, eventually};
 /// From a purchase's answer to the value in a server SDK.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// What a server SDK has.
+/// The definitions that a server SDK holds, and the latest of their times.
 #[derive(Default)]
 struct Sdk {
     flags: BTreeMap<String, Flag>,

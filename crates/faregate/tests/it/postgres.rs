@@ -62,7 +62,7 @@ impl Scratch {
         tables
     }
 
-    /// What `pg_dump` writes of the database; nothing where it is not beside the server's programs.
+    /// The output of `pg_dump` for the database; `None` where `pg_dump` is not beside the server's programs.
     fn dump(&self) -> Option<String> {
         let program = std::env::var("POSTGRES_BIN").map(PathBuf::from).ok();
         let program = program.or_else(newest_programs)?.join("pg_dump");
@@ -213,7 +213,7 @@ fn a_server_that_loses_its_connections_goes_on() {
     assert!(server.stop().0.success());
 }
 
-/// What `erasure.rs` shows of SQLite's files.
+/// As in `erasure.rs` for SQLite's files: no personal data is left, here in PostgreSQL's tables and dump.
 #[test]
 #[ignore = "needs PostgreSQL: conformance/run"]
 fn nothing_personal_is_left_of_erased_people_on_a_server() {

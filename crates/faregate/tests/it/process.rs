@@ -81,7 +81,7 @@ impl Launch {
     }
 }
 
-/// What every server is started with.
+/// The first arguments of every server.
 const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
 
 /// A running `faregate serve`.
@@ -234,7 +234,7 @@ impl Server {
         Client::new(&self.url).header("Authorization", &format!("Bearer {}", token.trim_end()))
     }
 
-    /// What `/metrics` shows, made after this call: an answer is given again for a second.
+    /// The text of `/metrics`, made after this call: the server repeats an answer for a second.
     pub fn metrics(&self) -> String {
         const MARKER: &str = "faregate_requests_total{api=\"operations\",route=\"/health/live\",";
         let scraper = self.scraper();

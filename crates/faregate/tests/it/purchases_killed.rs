@@ -50,7 +50,7 @@ fn buy_again(client: &Client, account: &str) -> Answer {
     keyed.post(&format!("/v1/accounts/{account}/purchases"), &wanted())
 }
 
-/// What an account was granted: each feature, and the purchase of each grant; and the version.
+/// An account's grants, each as its feature and its purchase; and the version of the entitlements.
 fn grants(client: &Client, account: &str) -> (Vec<(Value, Value)>, i64) {
     let it = client.get(&format!("/v1/accounts/{account}/entitlements")).json();
     let mut granted = vec![];

@@ -11,7 +11,7 @@ const EXTERNAL: &str = "__EXTERNAL_PAYMENT__";
 const SIMULATOR: &str = "faregate-simulator";
 const CONTROLLED: &str = "controlPluginName=faregate-rules";
 
-/// What the text of a parameter begins with that says itself that it has no effect.
+/// The beginning of the description of a parameter that has no effect.
 const TAKEN: &str = "Taken for Kill Bill's clients";
 
 /// Parameters whose effect is shown elsewhere, or cannot be seen in an answer; `*` is each of a path.
@@ -25,7 +25,7 @@ const ELSEWHERE: [(&str, &str); 4] = [
     ("/1.0/kb/accounts/{accountId}/invoices/pagination", "limit"),
 ];
 
-/// What parameters of a name are tried with: without it or with the first query, and with the second.
+/// Two queries for each name of a parameter, whose answers differ: without it or with one value, and with another.
 const PROBES: [(&str, &str, &str); 21] = [
     ("audit", "", "audit=FULL"),
     ("offset", "", "offset=1"),
@@ -50,7 +50,7 @@ const PROBES: [(&str, &str, &str); 21] = [
     ("parallel", "", "parallel=true"),
 ];
 
-/// What a path needs in any case.
+/// The query that a path always needs.
 const ALWAYS: [(&str, &str); 6] = [
     ("/1.0/kb/accounts", "externalKey=walk-account"),
     ("/1.0/kb/paymentMethods", "externalKey=walk-method"),
@@ -146,7 +146,7 @@ fn world(client: &Client) -> Objects {
     ]
 }
 
-/// What is searched for at a path that has a search key.
+/// The search key of a path that has one.
 fn search_key(path: &str) -> &'static str {
     match path {
         "/1.0/kb/customFields/search/{searchKey}" => "colour",

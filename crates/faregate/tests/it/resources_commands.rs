@@ -671,7 +671,7 @@ fn an_environments_secrets_are_shown() {
     }
 }
 
-/// What is not a terminal gets neither colours nor control characters, whatever the locale.
+/// Output that is not to a terminal has neither colours nor control characters, whatever the locale.
 #[test]
 fn texts_are_printed_as_they_are_in_every_locale_and_without_a_terminal() {
     let server = Server::start();

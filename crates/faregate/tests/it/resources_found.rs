@@ -1,4 +1,4 @@
-//! What `faregate payments|features|offers|purchases|flags` finds, makes and explains.
+//! `faregate payments|features|offers|purchases|flags` finds, makes and explains objects.
 
 use crate::process::Server;
 use crate::resources_commands::{paying_account, tenant};

@@ -21,7 +21,7 @@ fn register(server: &Server, email: &str) -> u16 {
     Client::new(&server.url).post("/user/auth/register", &body).status
 }
 
-/// What a start says that is refused.
+/// The standard error of a start that is refused with exit code 2.
 fn refusal(dir: &TempDir) -> String {
     let path = dir.path().to_str().unwrap();
     let refused = run(&["serve", "--listen", "127.0.0.1:0", "--data-dir", path]);

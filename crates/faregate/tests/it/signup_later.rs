@@ -24,7 +24,7 @@ fn register(client: &Client, email: &str) -> Answer {
     client.post("/user/auth/register", &body)
 }
 
-/// What an operation says once it has ended.
+/// The operation of a queued registration, once it has ended.
 fn ended(client: &Client, queued: &Answer) -> Value {
     assert_eq!(queued.status, 202, "{}", queued.text());
     assert_eq!(queued.header("preference-applied"), Some("respond-async"));

@@ -105,7 +105,7 @@ fn is_attached(simulator: &Server, account: &str, id: &Value) -> bool {
     is_attached
 }
 
-/// What clients see of methods that are attached at once, refused, or answered too late; and of deleted ones.
+/// Checks clients' view of methods that are attached at once, refused, or answered too late; and of deleted ones.
 fn check_methods(client: &Client, simulator: &Server) {
     // The caller waits, and what waits is no method.
     let first = account(client);

@@ -1,4 +1,4 @@
-//! What answers cost that their clients do not read, and who has to wait for that.
+//! The memory of answers that clients do not read: its bounds, and the requests that are refused beyond them.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -51,7 +51,7 @@ fn check(client: &Client, account: &str, feature: &str) -> Value {
     answer.json()
 }
 
-/// What is used, reserved and left of a feature.
+/// The used, reserved and left quantities of a limit.
 fn level(it: &Value) -> [i64; 3] {
     ["used", "reserved", "left"].map(|name| it[name].as_i64().unwrap())
 }
@@ -199,7 +199,7 @@ fn what_is_reserved_comes_back_at_its_end() {
     assert_eq!(client.get(&last).status, 404);
 }
 
-/// What is refused, with the status and the field or the type of the problem.
+/// Checks a refusal: its status, and the field or the end of the type of its problem.
 fn refused(answer: Answer, status: u16, named: &str) {
     assert_eq!(answer.status, status, "{}", answer.text());
     let problem = answer.json();
@@ -352,7 +352,7 @@ fn watch(client: &Client, account: &str, limit: i64, is_over: &AtomicBool) -> us
     reads
 }
 
-/// What one client does until it dies with a reservation, or has done enough.
+/// The reservations of one client, each confirmed or released, until it dies with an open one or after 12 turns.
 fn spend(client: &Client, account: &str, n: i64, (used, held): (&AtomicI64, &AtomicI64)) {
     let reservations = format!("/v1/accounts/{account}/reservations");
     for turn in 0..12 {

@@ -25,7 +25,7 @@ pub enum Answers {
     Echo(u16, &'static str),
 }
 
-/// What was posted.
+/// A request that was posted to the receiver.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// Names in lower case.
@@ -43,7 +43,7 @@ impl Received {
     }
 }
 
-/// What happens to a delivery before it is kept.
+/// Changes a delivery before it is stored and answered.
 type Change = dyn Fn(&mut Received) + Send + Sync;
 
 pub struct Receiver {

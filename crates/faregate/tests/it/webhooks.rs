@@ -496,7 +496,7 @@ fn events_are_sent_again_under_their_ids_one_by_one_and_by_time() {
     }
 }
 
-/// What a client gets for a replay to an endpoint.
+/// The answer to a request for a replay to an endpoint: its status, and its problem's field or an empty text.
 pub(crate) fn replay_to(client: &Client, endpoint: &Value) -> (u16, String) {
     let wanted = json!({ "from": "2020-01-01T00:00:00Z", "endpoint": endpoint });
     let answer = client.post(REPLAYS, &wanted);
@@ -688,8 +688,8 @@ fn receivers_that_hang_or_never_end_delay_no_other() {
     server.stop();
 }
 
-/// What must be in no file, line or answer: a header's value, what an endpoint's deliveries are signed with, a token in
-/// its URL, and a card number that it answers.
+/// Texts that must be in no file, line or answer: a header's value, an endpoint's secret in base64 and decoded, a
+/// token in its URL, and a card number that it answers.
 const CANARIES: [&str; 5] = [
     "canary-header-value",
     "Y2FuYXJ5LXNlY3JldC1vZi1hbi1lbmRwb2ludA",

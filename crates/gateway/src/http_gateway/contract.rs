@@ -26,7 +26,7 @@ pub(crate) const LISTED_MAX: usize = 100;
 /// How many fields a page can have.
 const FIELDS_MAX: usize = 100;
 
-/// What a program is called for.
+/// The kinds of calls to a program. The name of a kind is in the path and in the signed body.
 #[derive(Clone, Copy)]
 pub(crate) enum Called {
     Charge,
@@ -117,7 +117,7 @@ pub(crate) struct ChargeAnswer {
     next_action: Option<NextActionAnswer>,
 }
 
-/// What the customer has to do before a transaction goes on.
+/// The customer's next action, before the transaction goes on.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct NextActionAnswer {
@@ -133,8 +133,8 @@ pub(crate) type Outcome = (GatewayOutcome, Option<NextAction>);
 #[serde(rename_all = "camelCase")]
 pub(crate) struct InquireAnswer {
     transaction_id: Uuid,
-    /// What became of it; `None` where the gateway has no record of it. It has to say so: "not found" frees the
-    /// payment for another charge, and a program that answers as to a charge must not seem to have no record.
+    /// The transaction's outcome; `null` where the gateway has no record of it. The field is required: "not found"
+    /// frees the payment for another charge, and an answer in the form of a charge's must not count as "no record".
     #[serde(deserialize_with = "Option::deserialize")]
     outcome: Option<ChargeAnswer>,
 }
@@ -286,7 +286,7 @@ fn check_text(field: &str, text: &str) -> Result<(), String> {
 }
 
 impl InquireAnswer {
-    /// What the gateway knows of this transaction; `None` where it has no record of it.
+    /// The outcome of this transaction at the gateway; `None` where it has no record of it.
     ///
     /// # Errors
     /// The field that is wrong, and why.
@@ -352,7 +352,7 @@ pub(crate) struct ControlAnswer {
 }
 
 impl ControlAnswer {
-    /// What it decides about this request.
+    /// The program's decision about this request.
     ///
     /// # Errors
     /// The field that is wrong, and why.
@@ -480,7 +480,7 @@ pub(crate) struct FormAsked<'a> {
 pub(crate) struct FormAnswer {
     /// Where the customer's browser goes.
     url: Option<String>,
-    /// What the client gets beside it.
+    /// Further fields for the client, beside the URL; at most [`FIELDS_MAX`].
     #[serde(default)]
     fields: Vec<Field>,
     /// Why there is no page: a text for the client.
@@ -541,7 +541,7 @@ struct Header<'a> {
     value: &'a str,
 }
 
-/// What a notification is about.
+/// The subject of a notification.
 pub(crate) enum About {
     Outcome(PaymentId, TransactionId, Outcome),
     Dispute(Notified),
@@ -588,7 +588,7 @@ pub(crate) struct AskedDispute {
 }
 
 impl AskedDispute {
-    /// What the gateway knows of this dispute.
+    /// The state of this dispute at the gateway, or `NotFound`.
     ///
     /// # Errors
     /// The field that is wrong, and why.
@@ -610,7 +610,7 @@ impl<'a> Posted<'a> {
 }
 
 impl PostedAnswer {
-    /// What it is about, or why it is not believed.
+    /// The subject of the notification, if any, or the reason why it is not believed.
     ///
     /// # Errors
     /// The field that is wrong, and why.

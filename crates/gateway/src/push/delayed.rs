@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// What is due, by journal row.
+    /// The journal rows of the deliveries that are due.
     fn due(delayed: &mut Delayed) -> Vec<i64> {
         std::iter::from_fn(|| delayed.next_due()).map(|(job, _)| job.id.seq.0).collect()
     }

@@ -43,7 +43,7 @@ const HEADERS_REFUSED: [&str; 15] = [
     "upgrade",
     "user-agent",
 ];
-/// What the names of further headers of ours begin with.
+/// The prefixes of the names of our other headers.
 const PREFIXES_REFUSED: [&str; 2] = ["webhook-", "x-faregate-"];
 
 /// All endpoints of a tenant.
@@ -53,7 +53,7 @@ pub struct Endpoints {
     pub all: Vec<Endpoint>,
     /// The keys of Kill Bill's callback, once its secret was shown; before, it is [`callback_secret`].
     pub callback: Option<Keys>,
-    /// What changes with an idempotency key were answered, the oldest first. They have secrets in them.
+    /// The answers to changes with an idempotency key, the oldest first. They contain secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<StoredAnswer>,
     /// Which registration of Kill Bill's callback was switched off; one that came after it is on.
@@ -126,7 +126,7 @@ pub enum Status {
     },
 }
 
-/// What deliveries are signed with: the current key, and the one before it for a time.
+/// The keys that sign deliveries: the current one, and the one before it for a time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Keys {
     pub current: Key,
@@ -170,7 +170,7 @@ impl std::fmt::Debug for StoredAnswer {
     }
 }
 
-/// What deliveries to a tenant's callback are signed with until its secret is replaced: derived, so that
+/// The secret that signs deliveries to a tenant's callback until it is replaced. It is derived, so that
 /// registering a callback stores no more than its URL.
 #[must_use]
 pub fn callback_secret(sealer: &Sealer, tenant: TenantNo) -> Secret {

@@ -51,7 +51,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "webhook.endpoint-disabled",
 ];
 
-/// What an id of an event begins with.
+/// The prefix of an event's id.
 const ID_PREFIX: &str = "evt_";
 /// The digits of a journal row, and those of an event's place in it; hexadecimal.
 const ID_DIGITS: (usize, usize) = (16, 4);
@@ -181,7 +181,7 @@ impl EventOfRow<'_> {
         serde_json::to_vec(&body).expect("JSON can be written").into()
     }
 
-    /// What happened, with the sequence number.
+    /// The event's data, with its sequence number.
     #[must_use]
     pub fn data(&self) -> Value {
         serde_json::to_value(self.as_data()).expect("JSON can be written")

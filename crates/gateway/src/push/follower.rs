@@ -60,7 +60,7 @@ struct Finished {
     posted: Posted,
 }
 
-/// What is to be written.
+/// A row to be written.
 struct Write {
     row: Bookkeeping,
     /// The journal row of a first attempt that nothing else remembers: the cursor passes it only with this.

@@ -41,16 +41,16 @@ impl Failure {
     }
 }
 
-/// What came of a delivery.
+/// The result of a delivery.
 #[derive(Debug)]
 pub(super) struct Posted {
     pub(super) result: Result<(), Failure>,
-    /// What was answered, where anything was.
+    /// The endpoint's response, if there was one.
     pub(super) response: Option<Response>,
     pub(super) took: Duration,
 }
 
-/// What was answered.
+/// The response of an endpoint.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) status: StatusCode,
@@ -140,7 +140,7 @@ impl Posted {
         Self { result: Err(failure), response: None, took: begun.elapsed() }
     }
 
-    /// What a delivery comes to that cannot be tried.
+    /// The result of a delivery that cannot be tried.
     pub(super) fn impossible(reason: String) -> Self {
         Self::failed(Failure::Refused(reason), Instant::now())
     }

@@ -1,4 +1,4 @@
-//! What the follower reads from the store: the journal, and the deliveries that are due.
+//! The follower's reads from the store: the journal, and the deliveries that are due.
 
 use std::collections::btree_map::Entry;
 use std::collections::hash_map::Entry as HashEntry;
@@ -28,7 +28,7 @@ const ENDED_MAX: usize = 65_536;
 /// The delay of a retry after a failure of the store.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// What the tenants' events are delivered to.
+/// The targets of each tenant's events.
 type TargetsOf = BTreeMap<TenantNo, Arc<Vec<Arc<Target>>>>;
 
 /// See [`DeliveriesInProgress`].

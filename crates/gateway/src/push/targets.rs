@@ -23,10 +23,10 @@ const TENANTS_MAX: usize = 4_096;
 /// The shortest part of a header's value or of a URL that is a secret: shorter ones are in many texts.
 const SECRET_BYTES_MIN: usize = 6;
 
-/// What stands in place of a secret.
+/// The text in place of a secret.
 const MASKED: &str = "***";
 
-/// What a tenant's events are delivered to.
+/// An endpoint that a tenant's events are delivered to.
 pub(super) struct Target {
     pub(super) endpoint: WebhookEndpointId,
     /// See [`engine::webhooks::DeliveryTry::receiver`].
@@ -40,7 +40,7 @@ pub(super) struct Target {
     is_on: bool,
 }
 
-/// What a tenant's events are delivered to, as it was in these revisions of its values.
+/// The targets of a tenant's events, as of these revisions of its values.
 struct OfTenant {
     read_at: [Option<Seq>; 2],
     targets: Arc<Vec<Arc<Target>>>,

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::Compared;
 
-/// What money moved for.
+/// The kind of a movement of money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Captured, or purchased.
@@ -42,7 +42,7 @@ pub struct Sum {
     pub currency: Option<Currency>,
 }
 
-/// What the gateway kept of a charge, refund or dispute, in the balance's smallest unit.
+/// The gateway's fee for a charge, refund or dispute, in the balance's smallest unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fee {
     pub amount: i64,
@@ -50,7 +50,7 @@ pub struct Fee {
     pub currency: String,
 }
 
-/// What a gateway's balance says of a charge, refund or dispute.
+/// The money that moved for a charge, refund or dispute, by the gateway's balance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
     pub kind: Kind,
@@ -62,11 +62,11 @@ pub struct Moved {
     pub at: Timestamp,
 }
 
-/// What a gateway's balance says of a tenant's payments.
+/// The money that moved for a tenant's payments, by the gateway's balance.
 #[derive(Debug, Default)]
 pub struct Statement {
     pub payments: BTreeMap<PaymentId, Vec<Moved>>,
-    /// What the gateway kept, in its smallest unit by ISO 4217 code.
+    /// The sum of the fees by ISO 4217 code, in the currency's smallest unit.
     pub fees: BTreeMap<String, i64>,
     /// Movements of no payment of the tenant's: made elsewhere, payouts.
     pub others: u64,
@@ -86,7 +86,7 @@ struct Booked {
     is_open: bool,
 }
 
-/// What is booked of a charge or refund, or of all that has no name.
+/// The booked sum of a charge, refund or dispute, or of all of a kind without a name.
 #[derive(Debug)]
 struct BookedObject {
     kind: Kind,
@@ -119,7 +119,7 @@ pub struct Mismatch {
     pub difference: Difference,
 }
 
-/// What differs of it.
+/// The sums of a charge, refund or dispute that differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     pub kind: Kind,
@@ -236,7 +236,7 @@ impl Books {
 }
 
 impl Booked {
-    /// What is booked under a name, or without one.
+    /// The booked sum under a name, or without one; zero where there was none.
     fn sum(&mut self, kind: Kind, name: Option<&str>) -> &mut Sum {
         let is_it = |it: &BookedObject| it.kind == kind && it.name.as_deref() == name;
         let at = self.objects.iter().position(is_it).unwrap_or_else(|| {

@@ -21,7 +21,7 @@ pub struct Listed {
     pub at: Timestamp,
 }
 
-/// What a gateway's program lists of all tenants that were asked about.
+/// The transactions that a gateway's program lists, of all tenants that were asked about.
 #[derive(Debug, Default)]
 pub struct ListedTransactions {
     all: HashMap<(TenantNo, TransactionId), Entry>,
@@ -35,7 +35,7 @@ struct Entry {
     is_known: bool,
 }
 
-/// What a comparison makes of one transaction.
+/// The result of the comparison of one transaction.
 enum Verdict {
     Agrees,
     /// An outcome is not known, or money moved just now.

@@ -34,7 +34,7 @@ const SCHEDULED_MAX: usize = 65_536;
 /// How long a withheld answer outlasts the caller's timeout.
 const WITHHELD_EXTRA: Duration = Duration::from_secs(1);
 
-/// What a caller gets whose request made the simulator panic.
+/// The message in the answer to a request that made the simulator panic.
 const PANICKED: &str = "the simulator panicked";
 
 /// The options of a simulator.

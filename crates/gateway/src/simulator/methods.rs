@@ -140,7 +140,7 @@ impl Core {
         })
     }
 
-    /// What is known of the method.
+    /// The state of the method in the journal; `None` where it has no record.
     ///
     /// # Errors
     /// The answer, where it is another account's, or the journal cannot be read.
@@ -174,7 +174,7 @@ impl Core {
     }
 }
 
-/// What the simulator calls a method: as its client does, or by its id.
+/// The simulator's name for a method: the client's own, cut to a length, or one made of its id.
 fn name_of(request: &MethodRequest) -> String {
     match &request.external_payment_method_id {
         Some(own) => cut(own),

@@ -38,7 +38,7 @@ const CARRY_OUT_MAX: Duration = Duration::from_secs(10);
 /// A page is sealed for no row: it names what it is for.
 const NO_ROW: Uuid = Uuid::nil();
 
-/// What a page is about.
+/// The subject of a page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Page {
     /// A customer of an account enters a card.
@@ -55,7 +55,7 @@ pub enum Card {
     Challenged,
 }
 
-/// What a holder makes of a challenge, beside leaving it alone.
+/// The holder's decision about a challenge. A holder may also leave it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
@@ -63,7 +63,7 @@ pub enum Decision {
     Fail,
 }
 
-/// What is posted as a notification when a challenge was decided.
+/// The body of the notification that a challenge was decided.
 #[derive(Serialize, Deserialize)]
 struct Decided {
     page: String,
@@ -129,7 +129,7 @@ pub fn decided(tenant: TenantNo, page: &str, decision: Decision) -> PostedNotifi
 
 /// How pages are made.
 pub struct Pages {
-    /// What their URLs begin with.
+    /// The beginning of their URLs.
     pub base_url: String,
     /// Without it there are none.
     pub sealer: Option<Arc<Sealer>>,

@@ -174,17 +174,17 @@ pub struct MethodRecord {
     /// Whose method it is.
     pub account: AccountId,
     pub payment_method: PaymentMethodId,
-    /// What became of it.
+    /// The method's state from then on.
     pub state: MethodState,
 }
 
-/// What the simulator knows of a payment method.
+/// The state of a payment method at the simulator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MethodState {
     /// It can be charged.
     Attached {
-        /// What the simulator calls it.
+        /// The simulator's name for it.
         external_id: String,
     },
     /// It was refused, and never will be attached.
@@ -202,7 +202,7 @@ const fn is_zero(count: &u8) -> bool {
     *count == 0
 }
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     Transaction(TransactionId),

@@ -239,7 +239,7 @@ fn authority(url: &str) -> Result<String, Error> {
     Ok(format!("{}:{port}", authority.host()))
 }
 
-/// What is wrong with an answer that says that nothing was sent.
+/// The error for an answer that says "not sent" or "timed out".
 const ONLY_CALLERS_SAY: &str = "the simulator answered what only its caller can say";
 
 /// The outcome is unknown unless the response is a valid answer. A server cannot report that the

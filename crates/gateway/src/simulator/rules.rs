@@ -21,8 +21,8 @@
 //!
 //! Without any of these properties some amounts have an effect: see [`MAGIC_AMOUNTS`].
 //!
-//! What becomes of a payment method that the simulator attaches depends on properties of the method that begin with
-//! `attach.`, `detach.` or `find.`, such as `attach.outcome`; those of charges, amounts and references have no such form.
+//! The outcome of a request about a payment method depends on properties of the method that begin with `attach.`,
+//! `detach.` or `find.`, such as `attach.outcome`; those of charges, amounts and references have no such form.
 //!
 //! The properties of Kill Bill's payment-test plugin are supported: `ACTION_RETURN_PLUGIN_STATUS_PENDING`,
 //! `..._ERROR`, `..._CANCELED`, `ACTION_THROW_EXCEPTION`, `RETURN_NIL`, `ACTION_SLEEP`, with `*` or
@@ -163,7 +163,7 @@ pub(super) const fn plugin_method_of(task: MethodTask) -> &'static str {
     }
 }
 
-/// What the names of a task's properties begin with.
+/// The prefix of the names of a task's properties.
 pub(super) fn task_prefix(task: MethodTask) -> String {
     format!("{}.", task.name())
 }
@@ -261,11 +261,11 @@ struct CallProperties<'a> {
     magic: &'static [(&'static str, &'static str)],
     /// The name of what is asked for, in Kill Bill's plugin interface.
     plugin_method: &'static str,
-    /// What is asked for; `None` where it is about a payment method.
+    /// The amount, if the operation has one, and the currency; `None` where it is about a payment method.
     money: Option<(Option<AmountMinor>, Currency)>,
     /// Its idempotency key.
     key: Uuid,
-    /// What the names of the properties begin with, as their owner wrote them.
+    /// The prefix of the properties' names, as their owner wrote them.
     prefix: &'a str,
 }
 

@@ -1,5 +1,5 @@
-//! What the simulator does with each call of a tenant, unless the call has properties of its own, as Kill Bill's
-//! test plugin takes it (`/plugins/killbill-payment-test/configure`). It is kept in memory, until it is cleared.
+//! A tenant's script for the simulator: the behaviour for each call that has no properties of its own, in the form
+//! of Kill Bill's test plugin (`/plugins/killbill-payment-test/configure`). It is kept in memory until it is cleared.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ const INQUIRY: &str = "getPaymentInfo";
 /// Stands for every method.
 const EVERY_METHOD: &str = "*";
 
-/// What can be posted as a notification of the simulator: it says what to look at.
+/// A notification of the simulator that clients can post: it names the transaction to inquire about.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Hint {
@@ -34,7 +34,7 @@ struct Hint {
     dispute: Option<DisputeAnswer>,
 }
 
-/// What is done in a method.
+/// The behaviour in a method.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// The name of an action of the plugin.

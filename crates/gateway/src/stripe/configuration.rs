@@ -3,10 +3,10 @@
 use domain::MerchantAccount;
 use serde::Deserialize;
 
-/// What keys of Kill Bill's plugin begin with.
+/// The prefix of the keys of Kill Bill's plugin.
 const KILL_BILL_PREFIX: &str = "org.killbill.billing.plugin.stripe.";
 
-/// What keys of Kill Bill's plugin mean nothing here: timeouts and addresses are the installation's settings.
+/// The keys of Kill Bill's plugin that are ignored: timeouts and addresses are the installation's settings.
 const KILL_BILL_IGNORED: [&str; 10] = [
     "publicKey",
     "connectionTimeout",

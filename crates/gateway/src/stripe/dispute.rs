@@ -40,7 +40,7 @@ pub(super) async fn read(api: &Api<'_>, id: &str, tenant: Uuid) -> Result<Option
     Ok(Some(Read { payment: PaymentId::new(payment), transaction: TransactionId::new(of), said }))
 }
 
-/// What a dispute says; `None` where it has a status, a currency or an amount that is not known.
+/// The dispute in the domain's terms; `None` where it has a status, a currency or an amount that is not known.
 fn said(dispute: &Dispute) -> Option<DisputeSaid> {
     let currency = Currency::parse(&dispute.currency.to_uppercase())?;
     let amount = from_stripe(dispute.amount, currency)?;

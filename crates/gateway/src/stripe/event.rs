@@ -69,7 +69,7 @@ impl Subject {
     }
 }
 
-/// What an event is about; `None` where that is nothing of payments.
+/// The subject of an event; `None` where it is about no payment, refund or dispute.
 ///
 /// # Errors
 /// Where it is no event.

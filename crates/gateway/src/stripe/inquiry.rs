@@ -77,7 +77,7 @@ impl Asked {
         self.file.transaction(self.id).expect("it was found there")
     }
 
-    /// What Stripe calls the transaction.
+    /// Stripe's id for the transaction.
     fn reference(&self) -> Option<&str> {
         self.transaction().first_reference.as_deref().or(self.named.as_deref())
     }

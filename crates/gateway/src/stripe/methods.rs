@@ -54,7 +54,7 @@ pub(super) struct Wanted<'a> {
     pub(super) properties: &'a Properties,
 }
 
-/// What a method is named by.
+/// The name that a client gave for a method.
 enum Name {
     /// A completed Checkout session.
     Session(String),
@@ -349,7 +349,7 @@ fn checked(name: &str) -> Result<String, Trouble> {
     }
 }
 
-/// What the rules store of an attached method.
+/// The values of an attached method that the rules store.
 pub(super) fn at_gateway(attached: Attached) -> MethodAtGateway {
     let customer = attached.customer.map(|it| (CUSTOMER.to_owned(), it));
     MethodAtGateway { external_id: attached.method, properties: customer.into_iter().collect() }

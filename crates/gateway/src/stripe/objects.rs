@@ -89,7 +89,7 @@ impl Intent {
     }
 }
 
-/// What a customer has to do.
+/// The customer's next action.
 #[derive(Debug, Deserialize)]
 pub(super) struct NextAction {
     #[serde(rename = "type")]
@@ -141,7 +141,7 @@ pub(super) struct EvidenceDetails {
     pub(super) due_by: Option<i64>,
 }
 
-/// What moved of a dispute's money.
+/// A movement of a dispute's money.
 #[derive(Debug, Deserialize)]
 pub(super) struct Moved {
     /// Below zero where it left the balance. Fees are beside it.
@@ -166,7 +166,7 @@ pub(super) struct Customer {
     pub(super) metadata: BTreeMap<String, String>,
 }
 
-/// What lists have.
+/// An element of a list.
 pub(super) trait Listed {
     fn id(&self) -> &str;
 }
@@ -222,7 +222,7 @@ pub(super) struct BalanceTransaction {
     pub(super) source: Option<Movement>,
 }
 
-/// What money moved for, or its id.
+/// The source of a movement of money, or its id.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Movement {

@@ -34,11 +34,11 @@ pub(super) struct Charging<'a> {
 /// How URLs are made to which customers come back.
 pub(super) struct Returns<'a> {
     pub(super) sealer: &'a Sealer,
-    /// What they begin with.
+    /// The beginning of these URLs.
     pub(super) base: &'a str,
 }
 
-/// What came of a call, and the intent that waits for its customer.
+/// The outcome of a call, and the intent that waits for its customer.
 pub(super) struct Answered {
     pub(super) outcome: GatewayOutcome,
     pub(super) intent: Option<Intent>,
@@ -319,7 +319,7 @@ impl Charging<'_> {
     }
 }
 
-/// What was refused before anything was sent.
+/// The outcome of a call that is refused before Stripe is asked to carry it out.
 pub(super) fn refused(code: &str, reason: &str) -> GatewayOutcome {
     GatewayOutcome {
         error_code: Some(code.to_owned()),

@@ -1,4 +1,4 @@
-//! What Stripe's objects and errors say of a transaction.
+//! The outcome of a transaction, from Stripe's objects and errors.
 
 use domain::payment::{GatewayOutcome, GatewayStatus, TransactionType};
 use domain::{AmountMinor, Currency, TransactionId};
@@ -30,7 +30,7 @@ pub(super) enum Secret {
     Kept,
 }
 
-/// What an intent says of the transaction that made it.
+/// The outcome of the transaction that made an intent.
 pub(super) fn of_intent(intent: &Intent, kind: TransactionType, secret: Secret) -> GatewayOutcome {
     let is_authorized = kind == TransactionType::Authorize;
     let (status, amount) = match intent.status.as_str() {
@@ -118,7 +118,7 @@ fn with_amount(status: GatewayStatus, amount: Option<i64>, currency: &str) -> Ga
     }
 }
 
-/// What a refusal says: a card's error is a decline, and whatever else Stripe refuses was not carried out.
+/// The outcome of a call that Stripe refused: a card's error is a decline; all else was not carried out.
 pub(super) fn of_refusal(refused: &Refused) -> GatewayOutcome {
     let status = match refused.status == 402 || refused.error.kind == "card_error" {
         true => GatewayStatus::Error,
@@ -144,7 +144,7 @@ fn with_error(outcome: GatewayOutcome, error: &ErrorBody) -> GatewayOutcome {
     }
 }
 
-/// What the customer has to do, as names and texts; `None` where the intent says nothing of that.
+/// The customer's next action, as names and texts; `None` where the intent has none.
 pub(super) fn next_action(intent: &Intent) -> Option<NextAction> {
     let objects::NextAction { kind, redirect_to_url } = intent.next_action.as_ref()?;
     let mut action = vec![("nextActionType", kind.clone())];

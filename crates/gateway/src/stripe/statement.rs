@@ -62,7 +62,7 @@ pub fn object_of(it: &Transaction) -> Option<&str> {
     name.as_deref().filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
 }
 
-/// What was read: of each object what it is now, whatever moved it how often.
+/// The objects that were read, each with its current state and the sums of all its movements.
 #[derive(Default)]
 struct Found {
     objects: HashMap<String, Object>,
@@ -115,8 +115,8 @@ impl Found {
         object.fee += it.fee;
     }
 
-    /// What moved for each payment of a tenant. Refunds and disputes that were made elsewhere are of the payment of
-    /// their PaymentIntent.
+    /// The money that moved for each payment of a tenant. Refunds and disputes that were made elsewhere belong to the
+    /// payment of their PaymentIntent.
     fn stated(self, tenant: Uuid) -> Result<Statement, Trouble> {
         let id = |of: &MovementSource, name: &str| {
             let metadata = of.metadata.as_ref()?;

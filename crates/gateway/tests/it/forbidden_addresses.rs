@@ -85,7 +85,7 @@ async fn no_spelling_is_stored_or_called_by_a_gateway() {
     listener.saw_nothing();
 }
 
-/// What was stored before, or by somebody else, is checked again with each try.
+/// Each try checks the address again, because the URL may have been stored before, or by another program.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_spelling_is_delivered_to() {
     let listener = Listener::start();

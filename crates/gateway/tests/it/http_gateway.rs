@@ -69,7 +69,7 @@ const TRANSACTIONS: &str = concat!(
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/// What the program answers with, to whatever it is asked.
+/// The program's answer to every request.
 #[derive(Clone, Default)]
 struct Answer {
     status: Option<u16>,
@@ -408,7 +408,7 @@ pub fn controlled() -> ControlRequest {
     }
 }
 
-/// What a program decides, in a line.
+/// A program's decision, in a line.
 async fn decided(gateway: &HttpGateway, request: ControlRequest) -> String {
     let deadline = Deadline::within(&Clock::new(false), Duration::from_millis(500));
     match gateway.control(request, deadline).await {

@@ -51,7 +51,7 @@ fn charge(number: u128, method: u128, properties: &str) -> GatewayCall {
     }
 }
 
-/// What is answered to a request.
+/// The answer to a request, as a text.
 pub async fn ask(gateway: &impl Gateway, request: MethodRequest) -> String {
     let timeout = Duration::from_micros(u64::try_from(request.timeout_us).unwrap());
     let deadline = Deadline::within(&Clock::new(false), timeout);
@@ -72,7 +72,7 @@ async fn find(gateway: &impl Gateway, number: u128) -> String {
     ask(gateway, request(number, MethodTask::Find, "")).await
 }
 
-/// What becomes of new methods with these properties, each asked for twice.
+/// The answers for new methods with these properties: each is attached, found, and attached again.
 async fn attach_all(gateway: &impl Gateway, cases: &[&str], timeout_us: i64) -> String {
     let mut seen = String::new();
     for (number, properties) in (1..).zip(cases) {

@@ -24,7 +24,7 @@ pub enum DescriptionError {
         line: Option<usize>,
         /// The key, such as `fields.2.prefix`; may be empty.
         key: String,
-        /// What was expected or found.
+        /// The reason, such as the value that was expected or found.
         message: String,
     },
     /// The format of a field is invalid.

@@ -189,7 +189,7 @@ mod tests {
         Codec::new(framing.parse().unwrap())
     }
 
-    /// What comes out when the bytes arrive one by one and then the stream ends.
+    /// The codec's results when the bytes arrive one by one and then the stream ends.
     fn received(codec: &mut Codec, wire: &[u8]) -> Vec<String> {
         let mut buffer = BytesMut::new();
         let mut log = vec![];

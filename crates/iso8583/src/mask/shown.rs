@@ -2,7 +2,7 @@
 
 use super::card_number::CardNumbers;
 
-/// What is shown.
+/// The content that is shown.
 #[derive(Clone, Copy)]
 pub(crate) enum Shown<'a> {
     /// Everything except card data; with the card numbers of the message.

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const DOCUMENT: &str = include_str!("../../../../docs/reference/iso8583-packagers.md");
 
-/// What the document has to say about a class.
+/// The line that the document must have about a class.
 fn expected(class: &str) -> String {
     let length = if class.contains("BITMAP") { 16 } else { 8 };
     if let Err(problem) = FieldFormat::from_class(class, length, false) {

@@ -1,4 +1,4 @@
-//! What is written strictly is read back the same, or is refused: every class of jPOS and every form of a
+//! A value that is written strictly is read back the same, or is refused: every class of jPOS and every form of a
 //! description, with every padding and count of a length, for lengths that are odd and even.
 #![expect(clippy::unwrap_used, reason = "whatever is missing here fails the test")]
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// A measurement is believed for so long where it says that something is too old.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What is known of a broker's clock.
+/// The latest measurement of a broker's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BrokerClock {
     /// At this moment of ours, it was that time of theirs, in milliseconds.

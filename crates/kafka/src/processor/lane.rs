@@ -26,7 +26,7 @@ struct Progress {
     next: Option<i64>,
 }
 
-/// What failed without being settled.
+/// The tasks that failed without being settled.
 #[derive(Default)]
 struct Failures {
     waiting: Vec<(i64, ReplyTo)>,

@@ -1,4 +1,4 @@
-//! What was begun: waits for the results, and sends the replies.
+//! Tasks in progress: waits for their results, and sends the replies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ pub(super) enum Task {
     Skip(BoxFuture<'static, Result<(), Unavailable>>, ReplyBody),
     /// A balance query; `None` where there is no such account.
     Balance(BoxFuture<'static, Result<Option<Vec<LedgerTotal>>, Unavailable>>),
-    /// What begins once its offset is passed: a crash does not repeat it, because its client does.
+    /// A task that begins once its offset is passed: a crash does not repeat it, because its client does.
     Passed {
         skipping: BoxFuture<'static, Result<(), Unavailable>>,
         then: BoxFuture<'static, Result<Reply, Unavailable>>,

@@ -29,7 +29,7 @@ fn give_rights(settings: &Settings) -> bool {
     true
 }
 
-/// What the brokers say to a record of this user.
+/// The brokers' error for a record of this user; `None` where they take it.
 async fn write(user: &Settings, topic: &str) -> Option<RDKafkaErrorCode> {
     let producer: FutureProducer = scene::client(user).create().unwrap();
     let record: FutureRecord<'_, str, [u8]> = FutureRecord::to(topic).partition(0).payload(b"x");

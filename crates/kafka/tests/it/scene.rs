@@ -1,5 +1,5 @@
-//! What the cases need: topics of their own, processors that keep what they executed in memory, and
-//! records made by hand.
+//! The fixtures of the cases: topics of their own, processors that keep what they executed in memory,
+//! and records made by hand.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -46,7 +46,7 @@ pub fn settings() -> Settings {
     Settings { topic_prefix, security: security(), keys, ..Settings::new(brokers) }
 }
 
-/// What the broker wants of its clients, as `scripts/kafka run --security` tells it.
+/// The client's security settings, from the variables that `scripts/kafka run --security` sets.
 fn security() -> Security {
     let setting = |name: &str| std::env::var(format!("FAREGATE_TEST_KAFKA_{name}")).ok();
     let user = setting("USER");
@@ -89,8 +89,8 @@ pub async fn scene() -> Settings {
 /// Owns what was given up.
 pub const NO_OWNER: u64 = 0;
 
-/// What several processors share, as they share a database: what was executed, and how far each
-/// partition is.
+/// The state that several processors share, as they share a database: what was executed, and how far
+/// each partition is.
 #[derive(Default)]
 pub struct Database {
     state: Mutex<State>,
@@ -326,7 +326,7 @@ pub fn route(account: u128) -> Route {
 
 pub const DONE: Result<Reply, Reason> = Ok(Reply::Answer(Answer::Replied(domain::Reply::Done)));
 
-/// What becomes of a request.
+/// Sends a request through a front; its reply, or the reason why there is none.
 pub async fn ask(front: &Front, route: Route, request: Request) -> Result<Reply, Reason> {
     front.ask(route, Message::Request(Box::new(request))).await.map_err(|it| it.reason)
 }

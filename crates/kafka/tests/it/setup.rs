@@ -71,7 +71,7 @@ async fn a_topic_whose_records_the_broker_does_not_stamp_will_not_do() {
     );
 }
 
-/// What `docs/reference/kafka.md` promises of personal data.
+/// The promise of `docs/reference/kafka.md` about personal data.
 #[tokio::test]
 #[ignore = "needs Kafka: conformance/run"]
 async fn topics_are_made_with_the_retention_that_is_promised() {

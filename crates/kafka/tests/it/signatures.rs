@@ -1,4 +1,4 @@
-//! What no member of the cluster has signed commands nothing, and answers nothing.
+//! A record that no member of the cluster has signed is neither executed as a command nor taken as a reply.
 
 use std::sync::Arc;
 use std::time::Duration;

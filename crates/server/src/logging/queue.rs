@@ -55,7 +55,7 @@ pub struct LogQueue {
     shared: Arc<Shared>,
 }
 
-/// What those who log and the thread share.
+/// The counters that threads which log share with the thread that writes.
 #[derive(Default)]
 struct Shared {
     /// Bytes of the lines that wait.

@@ -242,7 +242,7 @@ fn sentence(text: &str) -> String {
     if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
-/// What GitHub calls a heading in links.
+/// The anchor that GitHub gives a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|it| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")

@@ -41,7 +41,7 @@ pub enum ServerMessage {
     CaughtUp,
     /// From now on the changes of what accounts are entitled to are sent.
     FollowsAccounts,
-    /// What accounts are entitled to has changed, and is this.
+    /// The current entitlements of accounts for which they have changed.
     Accounts(Vec<Account>),
     /// Accounts used something of their limits.
     Used(Vec<Uuid>),

@@ -183,7 +183,7 @@ impl WorkerKeys {
         }
     }
 
-    /// What was not sent yet.
+    /// Takes the updates that were not sent yet.
     fn updates(&self) -> Vec<KeyUpdate> {
         let mut updates = vec![];
         for (keys, sent_ms) in self.tenants().values_mut() {

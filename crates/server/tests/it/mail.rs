@@ -68,7 +68,7 @@ impl Scene {
         Self::at(Home::new())
     }
 
-    /// What a directory holds.
+    /// Starts an engine on a directory, with the database that it has, if any.
     fn at(home: Home) -> Self {
         let store = store::open_dir(&home.0, &store::Options::default()).unwrap();
         let queries = Arc::new(store.queries(2).unwrap());

@@ -58,7 +58,7 @@ pub(super) struct Notifier {
     after: Option<(Timestamp, OperationId)>,
 }
 
-/// What is known of a host: no longer than something follows from it.
+/// The calls in progress to a host, and its pause; forgotten once it has neither.
 #[derive(Default)]
 struct Host {
     calls: usize,
@@ -77,7 +77,7 @@ struct Called {
     tenant: TenantNo,
     host: String,
     timed_out: bool,
-    /// What is still to be recorded of it.
+    /// The outcome that is still to be recorded.
     unrecorded: Option<Bookkeeping>,
 }
 
@@ -244,7 +244,7 @@ impl Job for Notifier {
     }
 }
 
-/// What to record of a call that is over.
+/// The row to record for a call that is over.
 fn outcome(
     engine: &Engine,
     operation: &Operation,

@@ -1,6 +1,6 @@
 //! Executes stored registrations, and delivers callbacks to clients.
 //!
-//! What is left to do is read from the store, so that nothing is lost with the process. The owner of
+//! The work that is left is read from the store, so that nothing is lost with the process. The owner of
 //! a partition executes the registrations of its accounts, and the owner of the first partition
 //! calls back. A registration is executed as a request with the operation's id, in a commit that
 //! ends the operation too, so that a customer is created once, however often it is attempted.

@@ -30,7 +30,7 @@ pub enum Error {
     /// The access token is missing or invalid.
     #[error("not logged in")]
     NoSession,
-    /// What was asked for needs the tenant's headers: without them anybody could have it.
+    /// The request needs the tenant's headers: without them it would be open to any client.
     #[error("the tenant's headers are needed")]
     TenantNeeded,
     /// Too many passwords wait to be hashed.

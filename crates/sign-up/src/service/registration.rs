@@ -59,7 +59,7 @@ pub struct Registered {
 /// Options of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegistrationOptions {
-    /// What happens where the address has a customer.
+    /// The handling of an address that has a customer.
     pub taken: Taken,
     /// The operation that the registration ends.
     pub operation: Option<OperationId>,

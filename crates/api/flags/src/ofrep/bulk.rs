@@ -46,7 +46,7 @@ impl Bulk {
         in_parts::body(self, capacity)
     }
 
-    /// What follows the flags.
+    /// Writes the end of the body, after the flags.
     fn write_end(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"],"metadata":{"version":"#);
         write_json(out, &*self.state.version);

@@ -23,7 +23,7 @@ pub struct Conversation {
     _subscription: Subscription,
     /// The revision up to which a client was sent everything.
     sent_revision: u64,
-    /// What a reader that evaluates by itself has, for each environment of the grant, in their order.
+    /// The state of a reader that evaluates by itself, for each environment of the grant, in their order.
     readers: Box<[ServerReader]>,
     accounts: Arc<Accounts>,
     keys: Arc<EntitledKeys>,
@@ -199,7 +199,7 @@ impl Conversation {
         }
     }
 
-    /// What changed for the user of a client: its flags, or what it is entitled to.
+    /// The frame with the changes for the user of a client: of its flags, or of its entitlements.
     fn client_update(&mut self) -> Option<Bytes> {
         let environment = &self.grant.environments()[0];
         let state = environment.state();

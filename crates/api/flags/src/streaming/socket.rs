@@ -31,7 +31,7 @@ const LEFTOVER_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 pub(crate) struct SocketPermits {
     pub(crate) _of_all: Permit,
     pub(crate) _network: NetworkPermit,
-    /// What its messages are counted with until they are written, where other sockets do not share them.
+    /// The account that its messages are counted for until they are written; `None` where other sockets share them.
     pub(crate) answers: Option<Box<AnswerAccount>>,
 }
 
@@ -75,7 +75,6 @@ enum Stage {
     },
 }
 
-/// What follows a step.
 enum Step {
     Again,
     Wait,

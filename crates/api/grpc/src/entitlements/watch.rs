@@ -29,8 +29,8 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Watch {
     context: Arc<ServiceContext>,
     caller: Authenticated,
-    /// What authenticates the caller, and the generation of users and tenants with which it did; `None` until the first
-    /// check, because they may have changed since the call was admitted.
+    /// The metadata that authenticates the caller, and the generation of users and tenants with which it did; `None`
+    /// until the first check, because they may have changed since the call was admitted.
     credentials: (HeaderMap, Option<i64>),
     account: AccountId,
     watch: AccountWatch,

@@ -34,7 +34,7 @@ pub struct Account {
     #[prost(message, optional, tag = "7")]
     pub update_time: ::core::option::Option<::prost_types::Timestamp>,
 }
-/// What is known of the person behind an account. Everything may be empty.
+/// The person behind an account. Every field may be empty.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Person {
     /// Full name, at most 100 characters.
@@ -694,7 +694,7 @@ pub struct GetBalanceResponse {
     #[prost(message, repeated, tag = "2")]
     pub balances: ::prost::alloc::vec::Vec<Balance>,
 }
-/// What the customer's ledger account adds up to in one currency, in its minor units.
+/// The balance of the customer's ledger account in one currency, in its minor units.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Balance {
     /// The currency (ISO 4217).
@@ -721,7 +721,7 @@ pub mod balance_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What accounts add up to in the ledger. Metadata: see `PaymentService`.
+    /// Balances of accounts in the ledger. Metadata: see `PaymentService`.
     #[derive(Debug, Clone)]
     pub struct BalanceServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -840,7 +840,7 @@ pub mod balance_service_server {
             tonic::Status,
         >;
     }
-    /// What accounts add up to in the ledger. Metadata: see `PaymentService`.
+    /// Balances of accounts in the ledger. Metadata: see `PaymentService`.
     #[derive(Debug)]
     pub struct BalanceServiceServer<T> {
         inner: Arc<T>,
@@ -1019,16 +1019,16 @@ pub struct Entitlements {
     #[prost(message, repeated, tag = "4")]
     pub features: ::prost::alloc::vec::Vec<EntitledFeature>,
 }
-/// What an account has of a feature.
+/// A feature that an account is entitled to.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EntitledFeature {
     /// The feature's key.
     #[prost(string, tag = "1")]
     pub feature: ::prost::alloc::string::String,
-    /// What it has of it.
+    /// The account's value of the feature.
     #[prost(message, optional, tag = "2")]
     pub value: ::core::option::Option<FeatureValue>,
-    /// What is counted, of a limit; else empty.
+    /// The unit that is counted, of a limit; else empty.
     #[prost(string, tag = "3")]
     pub unit: ::prost::alloc::string::String,
     /// Until when the account has it without a break; absent: for ever.
@@ -1038,7 +1038,7 @@ pub struct EntitledFeature {
     /// ends or changes before.
     #[prost(message, optional, tag = "5")]
     pub valid_until: ::core::option::Option<::prost_types::Timestamp>,
-    /// What it is made of, oldest first.
+    /// The grants that the value is made of, oldest first.
     #[prost(message, repeated, tag = "6")]
     pub grants: ::prost::alloc::vec::Vec<Grant>,
     /// How much of it is used, of a limit; else absent.
@@ -1083,7 +1083,7 @@ pub struct Grant {
     /// Its id (UUID).
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
-    /// What it grants.
+    /// The value that it grants.
     #[prost(message, optional, tag = "2")]
     pub value: ::core::option::Option<FeatureValue>,
     /// Where it comes from.
@@ -1114,16 +1114,16 @@ pub struct Grant {
 /// How much of a limit is used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LimitUsage {
-    /// What the account has in all.
+    /// The account's limit, all its grants combined.
     #[prost(int64, tag = "1")]
     pub limit: i64,
-    /// What is used of it in this period.
+    /// The quantity that is used in this period.
     #[prost(int64, tag = "2")]
     pub used: i64,
-    /// What is reserved of it, and has not ended.
+    /// The quantity of the reservations that have not ended.
     #[prost(int64, tag = "3")]
     pub reserved: i64,
-    /// What may still be used.
+    /// The quantity that may still be used; 0 where the limit is reached or exceeded.
     #[prost(int64, tag = "4")]
     pub left: i64,
     /// When the count starts again; absent: never.
@@ -1137,7 +1137,7 @@ pub struct EntitlementServiceGetRequest {
     #[prost(string, tag = "1")]
     pub account_id: ::prost::alloc::string::String,
 }
-/// What it may do.
+/// The account's entitlements.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EntitlementServiceGetResponse {
     /// The document.
@@ -1151,7 +1151,7 @@ pub struct EntitlementServiceWatchRequest {
     #[prost(string, tag = "1")]
     pub account_id: ::prost::alloc::string::String,
 }
-/// What it may do from now on.
+/// The account's entitlements from now on.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EntitlementServiceWatchResponse {
     /// The document, in place of the one before.
@@ -1177,7 +1177,7 @@ pub struct CheckResponse {
     /// Why.
     #[prost(enumeration = "CheckReason", tag = "2")]
     pub reason: i32,
-    /// What the account has of the feature; absent: nothing.
+    /// The account's value of the feature; absent: none.
     #[prost(message, optional, tag = "3")]
     pub value: ::core::option::Option<FeatureValue>,
     /// Until when it has it without a break; absent: for ever, or not at all.
@@ -1216,7 +1216,7 @@ pub mod reserve_request {
         Ttl(::prost_types::Duration),
     }
 }
-/// What was reserved.
+/// The reservation that was made.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReserveResponse {
     /// The reservation (UUID).
@@ -1231,7 +1231,7 @@ pub struct ReserveResponse {
     /// When it ends by itself.
     #[prost(message, optional, tag = "4")]
     pub until: ::core::option::Option<::prost_types::Timestamp>,
-    /// What there is then.
+    /// The usage of the limit after that.
     #[prost(message, optional, tag = "5")]
     pub usage: ::core::option::Option<LimitUsage>,
 }
@@ -1248,7 +1248,7 @@ pub struct ConfirmRequest {
     #[prost(int64, optional, tag = "3")]
     pub quantity: ::core::option::Option<i64>,
 }
-/// What was counted.
+/// The result of a confirmation.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ConfirmResponse {
     /// The feature's key.
@@ -1257,7 +1257,7 @@ pub struct ConfirmResponse {
     /// How much was counted.
     #[prost(int64, tag = "2")]
     pub quantity: i64,
-    /// What there is then.
+    /// The usage of the limit after that.
     #[prost(message, optional, tag = "3")]
     pub usage: ::core::option::Option<LimitUsage>,
 }
@@ -1271,7 +1271,7 @@ pub struct ReleaseRequest {
     #[prost(string, tag = "2")]
     pub reservation_id: ::prost::alloc::string::String,
 }
-/// What was given back.
+/// The result of a release.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReleaseResponse {
     /// The feature's key.
@@ -1280,7 +1280,7 @@ pub struct ReleaseResponse {
     /// How much was counted: 0.
     #[prost(int64, tag = "2")]
     pub quantity: i64,
-    /// What there is then.
+    /// The usage of the limit after that.
     #[prost(message, optional, tag = "3")]
     pub usage: ::core::option::Option<LimitUsage>,
 }
@@ -1369,7 +1369,7 @@ pub mod entitlement_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What accounts may do, and what they reserve of their limits. Metadata: see `PaymentService`.
+    /// Entitlements of accounts, and reservations of their limits. Metadata: see `PaymentService`.
     #[derive(Debug, Clone)]
     pub struct EntitlementServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -1660,7 +1660,7 @@ pub mod entitlement_service_server {
             request: tonic::Request<super::ReleaseRequest>,
         ) -> std::result::Result<tonic::Response<super::ReleaseResponse>, tonic::Status>;
     }
-    /// What accounts may do, and what they reserve of their limits. Metadata: see `PaymentService`.
+    /// Entitlements of accounts, and reservations of their limits. Metadata: see `PaymentService`.
     #[derive(Debug)]
     pub struct EntitlementServiceServer<T> {
         inner: Arc<T>,
@@ -2056,10 +2056,10 @@ pub struct FlagUser {
     /// Who it is; may not be empty.
     #[prost(string, tag = "1")]
     pub key: ::prost::alloc::string::String,
-    /// What people call them; absent: no name.
+    /// The user's display name; absent: none.
     #[prost(string, optional, tag = "2")]
     pub name: ::core::option::Option<::prost::alloc::string::String>,
-    /// What else is known, at most 1000.
+    /// Further attributes, at most 1000.
     #[prost(map = "string, string", tag = "3")]
     pub attributes: ::std::collections::HashMap<
         ::prost::alloc::string::String,
@@ -2076,7 +2076,7 @@ pub struct EvaluateRequest {
     #[prost(string, repeated, tag = "2")]
     pub keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-/// What flags are for a user.
+/// The values of flags for a user.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EvaluateResponse {
     /// Those that there are, in the order of their keys. What is put away is left out.
@@ -2090,7 +2090,7 @@ pub struct WatchRequest {
     #[prost(message, optional, tag = "1")]
     pub user: ::core::option::Option<FlagUser>,
 }
-/// What is new.
+/// An update of a user's flags.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchResponse {
     /// Whether this is everything: what is not in it is gone.
@@ -2103,7 +2103,7 @@ pub struct WatchResponse {
     #[prost(string, repeated, tag = "3")]
     pub removed_keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-/// What a flag is for a user.
+/// The value of a flag for a user.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FlagValue {
     /// The flag's key.
@@ -2203,7 +2203,7 @@ pub mod flag_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What feature flags are for a user.
+    /// Evaluates and follows feature flags for a user.
     ///
     /// Metadata of every call: a secret of the environment, for servers or for clients, as `x-api-key`,
     /// or in `authorization` with or without `Bearer`. No user and no tenant: the secret names the
@@ -2372,7 +2372,7 @@ pub mod flag_service_server {
             request: tonic::Request<super::WatchRequest>,
         ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
     }
-    /// What feature flags are for a user.
+    /// Evaluates and follows feature flags for a user.
     ///
     /// Metadata of every call: a secret of the environment, for servers or for clients, as `x-api-key`,
     /// or in `authorization` with or without `Bearer`. No user and no tenant: the secret names the
@@ -2594,7 +2594,7 @@ pub struct Money {
     #[prost(string, tag = "2")]
     pub currency_code: ::prost::alloc::string::String,
 }
-/// What became of a transaction that was asked for.
+/// The outcome of a transaction that was requested.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Outcome {
     /// The payment (UUID).
@@ -2640,7 +2640,7 @@ pub struct Payment {
     /// The gateway of the same try.
     #[prost(string, tag = "7")]
     pub gateway: ::prost::alloc::string::String,
-    /// What succeeded so far.
+    /// The sums of its successful transactions.
     #[prost(message, optional, tag = "8")]
     pub amounts: ::core::option::Option<PaymentAmounts>,
     /// Its transactions, oldest first.
@@ -2684,16 +2684,16 @@ pub struct Transaction {
     /// The client's name for it; the id where it was given none.
     #[prost(string, tag = "2")]
     pub transaction_key: ::prost::alloc::string::String,
-    /// What it does.
+    /// Its type.
     #[prost(enumeration = "TransactionType", tag = "3")]
     pub r#type: i32,
     /// Where it stands.
     #[prost(enumeration = "TransactionStatus", tag = "4")]
     pub status: i32,
-    /// What was asked for; absent for a void.
+    /// The amount that was requested; absent for a void.
     #[prost(message, optional, tag = "5")]
     pub amount: ::core::option::Option<Money>,
-    /// What the gateway says that it processed; absent where it said nothing.
+    /// The amount that the gateway reports as processed; absent where it reports none.
     #[prost(message, optional, tag = "6")]
     pub processed_amount: ::core::option::Option<Money>,
     /// The gateway that it goes through.
@@ -2715,7 +2715,7 @@ pub struct Transaction {
     #[prost(message, optional, tag = "12")]
     pub effective_time: ::core::option::Option<::prost_types::Timestamp>,
 }
-/// What a transaction does.
+/// The type of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum TransactionType {
@@ -2883,7 +2883,7 @@ pub struct PayRequest {
     #[prost(message, repeated, tag = "6")]
     pub properties: ::prost::alloc::vec::Vec<Property>,
 }
-/// What became of it.
+/// The result of a purchase.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PayResponse {
     /// The outcome.
@@ -2914,7 +2914,7 @@ pub struct AuthorizeRequest {
     #[prost(message, repeated, tag = "6")]
     pub properties: ::prost::alloc::vec::Vec<Property>,
 }
-/// What became of it.
+/// The result of an authorization.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AuthorizeResponse {
     /// The outcome.
@@ -2937,7 +2937,7 @@ pub struct CaptureRequest {
     #[prost(message, repeated, tag = "4")]
     pub properties: ::prost::alloc::vec::Vec<Property>,
 }
-/// What became of it.
+/// The result of a capture.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CaptureResponse {
     /// The outcome.
@@ -2960,7 +2960,7 @@ pub struct RefundRequest {
     #[prost(message, repeated, tag = "4")]
     pub properties: ::prost::alloc::vec::Vec<Property>,
 }
-/// What became of it.
+/// The result of a refund.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RefundResponse {
     /// The outcome.
@@ -2980,7 +2980,7 @@ pub struct VoidRequest {
     #[prost(message, repeated, tag = "3")]
     pub properties: ::prost::alloc::vec::Vec<Property>,
 }
-/// What became of it.
+/// The result of a void.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct VoidResponse {
     /// The outcome.
@@ -3059,7 +3059,7 @@ pub mod payment_service_client {
     /// said by `x-faregate-createdby` (default: the user), `x-faregate-reason`, `x-faregate-comment`
     /// and `x-request-id`.
     ///
-    /// What a gateway declined, and an outcome that is not known, are answers and not errors: read
+    /// A decline by a gateway and an outcome that is not known are answers and not errors: read
     /// `Outcome.status`. Errors carry a `google.rpc.ErrorInfo` whose domain is `faregate`.
     #[derive(Debug, Clone)]
     pub struct PaymentServiceClient<T> {
@@ -3398,7 +3398,7 @@ pub mod payment_service_server {
     /// said by `x-faregate-createdby` (default: the user), `x-faregate-reason`, `x-faregate-comment`
     /// and `x-request-id`.
     ///
-    /// What a gateway declined, and an outcome that is not known, are answers and not errors: read
+    /// A decline by a gateway and an outcome that is not known are answers and not errors: read
     /// `Outcome.status`. Errors carry a `google.rpc.ErrorInfo` whose domain is `faregate`.
     #[derive(Debug)]
     pub struct PaymentServiceServer<T> {

@@ -62,7 +62,7 @@ where
     Ok(reply::ok(&options.json(&found)))
 }
 
-/// What customers have to do before the payment's pending transactions go on.
+/// The customers' next actions before the payment's pending transactions go on.
 async fn next_actions(call: &Call, payment: PaymentId) -> Result<Vec<NextAction>, Failure> {
     let Some(sealer) = call.api.settings().sealer.as_deref() else { return Ok(vec![]) };
     let tenant = call.tenant();

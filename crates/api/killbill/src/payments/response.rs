@@ -9,7 +9,7 @@ use crate::call::{Call, unexpected};
 use crate::error::{ErrorJson, Failure, HandlerResult, Problem, RETRY_AFTER_UNKNOWN, class, code};
 use crate::reply;
 
-/// What a request that makes a transaction may be answered. `openapi` adds the headers.
+/// The responses to a request that makes a transaction. `openapi` adds the headers.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only its description is used")]
 pub(crate) enum TransactionResponses {
@@ -26,7 +26,7 @@ pub(crate) enum TransactionResponses {
     NotAccepted(ErrorJson<'static>),
 }
 
-/// What any request about money may be answered, also where its outcome is unknown.
+/// The responses to any request about money whose outcome may be unknown.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only its description is used")]
 pub(crate) enum UnknownResponses {

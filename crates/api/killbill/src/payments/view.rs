@@ -70,7 +70,7 @@ pub(crate) struct TransactionJson<'a> {
     gateway_error_msg: Option<&'a str>,
     first_payment_reference_id: Option<&'a str>,
     second_payment_reference_id: Option<&'a str>,
-    /// What the customer has to do next, where one payment is read whose transaction waits for that.
+    /// The customer's next action, where one payment is read whose transaction waits for it.
     properties: Option<Vec<PropertyJson<'a>>>,
     audit_logs: Vec<AuditLogJson<'a>>,
 }
@@ -96,7 +96,7 @@ pub(crate) struct Audited {
     attempts: Vec<(PaymentAttempt, Vec<HistoryRow>)>,
 }
 
-/// What the customer has to do before a transaction goes on.
+/// The customer's next action before a transaction goes on.
 pub(crate) struct NextAction {
     transaction: TransactionId,
     properties: Vec<(String, String)>,
@@ -112,7 +112,7 @@ impl NextAction {
     }
 }
 
-/// What a response includes beside the payment.
+/// The parts that a response includes beside the payment.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadOptions {
     pub(crate) audit: AuditLevel,

@@ -1,4 +1,4 @@
-//! What an account may do, as a document that a program may hold for a while, and the keys that it is signed with.
+//! An account's entitlements, as a document that a program may hold for a while, and the keys that it is signed with.
 
 use axum::Json;
 use axum::extract::State;
@@ -25,7 +25,7 @@ const KIND: &str = "entitlements+jose";
 /// For how long keys may be kept: a document that names another key is a reason to read them again.
 const KEYS_KEPT: &str = "public, max-age=3600";
 
-/// What is asked for by a call of an operator.
+/// The time of a document that an operator reads now, and how long a program may hold it: `held_us` microseconds.
 pub(crate) fn holding(api: &Api, held_us: i64) -> Holding {
     Holding { now: api.engine.clock().now(), held_us }
 }
@@ -84,7 +84,7 @@ pub struct PublicKey {
     crv: &'static str,
     /// The key, in base64url
     x: String,
-    /// What signed documents call it: its thumbprint (RFC 7638)
+    /// The key's id in signed documents: its thumbprint (RFC 7638)
     kid: String,
     /// `EdDSA`
     alg: &'static str,

@@ -45,7 +45,7 @@ pub struct FeatureList {
     next_offset: Option<u64>,
 }
 
-/// What a feature is.
+/// The terms of a feature.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FeatureBody {

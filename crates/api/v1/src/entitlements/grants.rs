@@ -1,4 +1,4 @@
-//! What accounts may do, and what operators grant by hand.
+//! Entitlements of accounts, and grants that operators make by hand.
 
 use axum::Json;
 use axum::body::Body;
@@ -44,7 +44,7 @@ pub struct EntitlementsView {
     features: Vec<EntitledView>,
 }
 
-/// What an account has of a feature.
+/// A feature that an account is entitled to.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EntitledView {
@@ -54,7 +54,7 @@ pub struct EntitledView {
     kind: &'static str,
     /// `true` for a switch, a number for a limit
     value: Value,
-    /// What is counted, of a limit
+    /// The unit that is counted, of a limit
     #[serde(skip_serializing_if = "Option::is_none")]
     unit: Option<String>,
     /// Until when the account has it without a break (RFC 3339); `null`: for ever
@@ -62,7 +62,7 @@ pub struct EntitledView {
     /// Until when a program may hold this value (RFC 3339): the document's `validUntil`, or earlier where the value
     /// ends or changes before
     valid_until: String,
-    /// What it is made of, oldest first
+    /// The grants that the value is made of, oldest first
     grants: Vec<GrantView>,
     /// How much of it is used, of a limit
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,7 +101,7 @@ pub struct GrantView {
 pub struct CheckView {
     feature: String,
     allowed: bool,
-    /// What the account has of it; `null` where it has nothing
+    /// The account's value of the feature; `null` where it has none
     value: Value,
     /// Until when (RFC 3339); `null`: for ever, or not at all
     until: Option<String>,
@@ -112,7 +112,7 @@ pub struct CheckView {
     usage: Option<LevelView>,
 }
 
-/// What is to be granted.
+/// A grant to be made.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewGrant {
@@ -133,7 +133,7 @@ pub struct NewGrant {
 #[serde(rename_all = "camelCase")]
 pub struct Granted {
     grant_id: Uuid,
-    /// What the account may do now
+    /// The account's entitlements now
     entitlements: EntitlementsView,
 }
 
@@ -207,7 +207,7 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What an account may do.
+/// The entitlements of an account.
 #[utoipa::path(get, path = "/v1/accounts/{accountId}/entitlements", tag = "Entitlements", operation_id = "entitlements",
     summary = "All that an account may do now",
     params(("accountId" = Uuid, Path)),

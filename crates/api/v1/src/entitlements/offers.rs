@@ -76,7 +76,7 @@ pub struct LastsBody {
     months: Option<u32>,
 }
 
-/// What an offer says.
+/// The terms of an offer.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OfferBody {
@@ -91,7 +91,7 @@ pub struct OfferBody {
     /// Absent: for ever
     #[serde(skip_serializing_if = "Option::is_none")]
     lasts: Option<LastsBody>,
-    /// What a full refund does to what was granted: `at-once` (the default), `at-end` or `never`
+    /// The effect of a full refund on the grants: `at-once` (the default), `at-end` or `never`
     #[serde(skip_serializing_if = "Option::is_none")]
     on_refund: Option<String>,
     /// The same of a chargeback, and of a success that the gateway took back
@@ -346,7 +346,7 @@ fn view(it: &Row) -> OfferView {
     }
 }
 
-/// What an offer says, as it was put.
+/// The terms of an offer, as it was put.
 pub(super) fn body(it: &OfferTerms) -> OfferBody {
     let lasts = match it.lasts {
         Lasts::Forever => None,

@@ -76,8 +76,8 @@ pub struct PurchasePayment {
     status: &'static str,
     /// The gateway that took it
     gateway: String,
-    /// What the customer has to do before the payment goes on, such as `redirectUrl` or `clientSecret`; absent where
-    /// there is nothing to do
+    /// The customer's next action before the payment goes on, as values such as `redirectUrl` or `clientSecret`;
+    /// absent where there is none
     #[serde(skip_serializing_if = "Option::is_none")]
     next_action: Option<BTreeMap<String, String>>,
 }
@@ -90,7 +90,7 @@ pub struct Bought {
     /// Absent where it was free
     #[serde(skip_serializing_if = "Option::is_none")]
     payment: Option<PurchasePayment>,
-    /// What the account may do now
+    /// The account's entitlements now
     entitlements: EntitlementsView,
 }
 
@@ -103,7 +103,7 @@ pub struct PurchaseList {
     next_offset: Option<u64>,
 }
 
-/// What is to be bought.
+/// A purchase to be made.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewPurchase {
@@ -282,7 +282,7 @@ fn payment_view(reply: &PaymentReply, file: &PaymentFile) -> PurchasePayment {
     }
 }
 
-/// What the customer of a transaction has to do; it is stored encrypted.
+/// The next action of a transaction's customer, decrypted; `None` where there is none or it cannot be decrypted.
 fn next_action(api: &Api, of: &Outstanding) -> Option<BTreeMap<String, String>> {
     let (sealer, sealed) = (api.sealer.as_deref()?, of.next_action.as_ref()?);
     let row = (of.transaction_id.uuid(), "");

@@ -29,7 +29,7 @@ use crate::parameters::{Parameters, invalid, time};
 use crate::repeatable::Repeatable;
 use crate::usage_view::{CountedView, LevelView};
 
-/// What is to be reserved: `until` or `ttlSeconds` says until when.
+/// A reservation to be made: `until` or `ttlSeconds` sets its end.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewReservation {

@@ -1,4 +1,4 @@
-//! What accounts use of their limits.
+//! The usage of accounts' limits.
 
 use axum::Json;
 use axum::body::Body;
@@ -58,7 +58,7 @@ pub struct NewEvent {
     at: Option<String>,
 }
 
-/// What became of the events of a batch.
+/// The results of the events of a batch.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedView {
@@ -68,14 +68,14 @@ pub struct RecordedView {
     events: Vec<EventView>,
 }
 
-/// What became of an event.
+/// The result of an event.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventView {
     event_id: String,
     /// `counted`; `duplicate`, where an event of the id was counted before; or `refused`
     outcome: &'static str,
-    /// What was counted, or was counted before
+    /// The count of this event, or of the earlier one with its id
     #[serde(skip_serializing_if = "Option::is_none")]
     counted: Option<CountedView>,
     /// Why it was refused
@@ -96,7 +96,7 @@ pub struct RefusedView {
     field: Option<String>,
 }
 
-/// What an account used of a feature in a period.
+/// The usage of a feature by an account in a period.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PeriodView {
@@ -106,7 +106,7 @@ pub struct PeriodView {
     /// When it ends (RFC 3339); `null`: never
     until: Option<String>,
     used: i64,
-    /// What is reserved now
+    /// The quantity that is reserved now
     reserved: i64,
     /// When it last changed (RFC 3339)
     updated_at: String,

@@ -98,7 +98,7 @@ pub async fn put(
     Ok((StatusCode::OK, [input::etag(view.version)], Json(view)).into_response())
 }
 
-/// What a user may do.
+/// The entitlements of a user's account.
 #[utoipa::path(get, path = "/v1/users/{keyId}/entitlements", tag = "Entitlements", operation_id = "user_entitlements",
     summary = "All that the account of a user of feature flags may do now",
     params(("keyId" = String, Path, description = "The user's key; percent-encoded")),

@@ -16,7 +16,7 @@ const TEXT_BYTES_MAX: usize = 20 * PARTITIONS_MAX as usize;
 /// The text of the beginning.
 const FIRST: &str = "first";
 
-/// What stands between the rows of partitions.
+/// The separator between the rows of partitions.
 const SEPARATOR: char = '-';
 
 /// The last row that was seen of each partition. Of partitions that are absent none was seen.

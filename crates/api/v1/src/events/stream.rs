@@ -48,7 +48,7 @@ pub struct Streams(StreamPermits<TenantNo>);
 /// A stream, and what its client has got of it.
 struct EventStream {
     api: Api,
-    /// What its client was admitted with.
+    /// The address and the headers that its client was admitted with.
     credentials: (ClientAddress, HeaderMap),
     checked_at: Instant,
     /// Whether it is still there; `None` where that is not known.

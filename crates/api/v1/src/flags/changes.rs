@@ -373,7 +373,7 @@ async fn decide(
     shown(&api, &context, change).await
 }
 
-/// What `If-Match` expects: the change's last journal row, and the version of what it is to change.
+/// The versions in `If-Match`: the change's last journal row, and the version of the definition that it changes.
 fn expected(headers: &HeaderMap) -> Result<Option<(Seq, Option<i64>)>, Error> {
     let Some(value) = headers.get(IF_MATCH) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default().trim();

@@ -97,7 +97,7 @@ impl Target {
         Ok((target, expected))
     }
 
-    /// What a request contains. That its environment does not exist comes first.
+    /// Returns what a request contains; where that is invalid, the error of a missing environment comes first.
     async fn checked<T>(&self, given: Result<T, Error>) -> Result<T, Error> {
         if given.is_err() {
             self.environment_exists().await?;

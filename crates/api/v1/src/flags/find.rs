@@ -30,7 +30,7 @@ const ENVIRONMENT: &str = "dev";
 /// How long to wait until a new secret is accepted.
 const ACCEPTED_WITHIN: Duration = Duration::from_secs(1);
 
-/// What every tenant has in the project [`PROJECT`], with a server's secret and a client's each.
+/// The environments of every tenant in the project [`PROJECT`], each with a server's secret and a client's.
 const DEFAULTS: [(&str, &str); 2] = [(ENVIRONMENT, "Dev"), ("prod", "Prod")];
 
 /// The key that secrets are stored with.

@@ -75,7 +75,7 @@ pub struct SecretToMake {
     name: String,
 }
 
-/// What a secret grants.
+/// The kind of a secret: it determines the data that the secret grants.
 #[derive(Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum KindOfSecret {

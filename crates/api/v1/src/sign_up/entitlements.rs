@@ -1,4 +1,4 @@
-//! What a customer may do, for their own session.
+//! A customer's entitlements, for their own session.
 
 use axum::extract::State;
 use axum::response::Response;

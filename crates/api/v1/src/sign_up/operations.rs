@@ -53,7 +53,7 @@ pub const REPRESENTATION: Representation = Representation {
     },
 };
 
-/// What the `Location` of an open registration has behind the id.
+/// The query in the `Location` of an open registration.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only its description is used")]
@@ -179,7 +179,7 @@ async fn find(
 struct OperationStream {
     sign_up: SignUp,
     tenants: Tenants,
-    /// What its client was admitted with.
+    /// The address and the headers that its client was admitted with.
     credentials: (ClientAddress, HeaderMap),
     checked_at: Instant,
     operation: Operation,

@@ -41,12 +41,12 @@ const FORM_BYTES_MAX: usize = 4 * 1024;
 /// The longest token, in characters; real ones are shorter.
 const TOKEN_CHARS_MAX: usize = 256;
 
-/// What a page is about.
+/// The texts and the inputs of a page.
 #[derive(Clone, Copy)]
 struct Page {
     title: &'static str,
     button: &'static str,
-    /// What the form has beside the token.
+    /// The HTML of the form's inputs beside the token.
     inputs: &'static str,
     done: &'static str,
 }
@@ -87,7 +87,7 @@ fn form_of(page: Page, token: &str) -> String {
     )
 }
 
-/// What a page is answered with.
+/// The responses of a page.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only its description is used")]
 enum PageResponses {

@@ -68,7 +68,7 @@ pub(super) async fn change_once<T: Serialize>(
     .await
 }
 
-/// What came of a change.
+/// The result of a change.
 enum Change<T> {
     /// It is to be written.
     Made(T),
@@ -131,7 +131,7 @@ async fn read_with_place(
     Ok((opened, read_at))
 }
 
-/// What seals them.
+/// The sealer of the endpoints.
 ///
 /// # Errors
 /// Where there is no key.

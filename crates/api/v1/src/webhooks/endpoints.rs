@@ -32,7 +32,7 @@ use crate::repeatable::Repeatable;
 /// The longest description, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 255;
 
-/// What is shown in place of a header's value, which may be a credential.
+/// The text in place of a header's value, which may be a credential.
 const MASKED: &str = "***";
 
 /// An endpoint.
@@ -72,7 +72,7 @@ pub struct EndpointView {
 pub struct EndpointCreated {
     #[serde(flatten)]
     endpoint: EndpointView,
-    /// What its deliveries are signed with; absent where the request gave it
+    /// The secret that its deliveries are signed with; absent where the request gave it
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
 }
@@ -106,7 +106,7 @@ pub struct NewEndpoint {
     asymmetric: Option<bool>,
 }
 
-/// What changes of an endpoint; what is absent stays.
+/// A change of an endpoint; fields that are absent keep their values.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EndpointPatch {

@@ -18,7 +18,7 @@ use crate::flags::socket::{Failure, Opener, Socket};
 /// The interval of a stream's pings.
 const PING_EVERY: Duration = Duration::from_secs(18);
 
-/// What is held.
+/// The kind of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     /// Streams of FeatBit's clients.
@@ -29,7 +29,7 @@ pub enum Kind {
     Grpc,
 }
 
-/// What opens them.
+/// Opens the connections.
 pub struct Streams {
     pub opener: Opener,
     /// There where the server's gRPC listener is known.

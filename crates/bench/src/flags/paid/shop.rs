@@ -33,7 +33,7 @@ pub struct Shop {
     timeout: Duration,
     /// Those that wait for a request.
     connections: RefCell<Vec<Connection>>,
-    /// What the keys of its accounts begin with.
+    /// The prefix of the keys of its accounts.
     pub prefix: String,
 }
 
@@ -46,7 +46,7 @@ pub enum Sample {
     Plain,
 }
 
-/// What is asked for, and how.
+/// The method and the path of a request.
 type Call<'a> = (&'a str, &'a str);
 
 impl Shop {

@@ -17,13 +17,13 @@ use store::SqlQueries;
 use super::super::{Error, Report};
 use super::{DAY_US, SHOWN_MAX, each_tenant};
 
-/// What was compared.
+/// The totals of the comparison of all tenants.
 #[derive(Default)]
 struct Total {
     compared: Compared,
     open: u64,
     others: u64,
-    /// What Stripe kept, in its smallest unit by currency.
+    /// Stripe's fees by currency, in the currency's smallest unit.
     fees: BTreeMap<String, i64>,
     shown: Vec<Mismatch>,
     /// Tenants that could not be compared, and why.

@@ -16,7 +16,7 @@ use crate::grpc::Caller;
 use crate::process::{Launch, Server, TempDir, eventually};
 use crate::signup;
 
-/// What every personal field has. In lower case, because addresses are compared in lower case.
+/// The text in every personal field. In lower case, because addresses are compared in lower case.
 pub const CANARY: &str = "canary-7f3a";
 
 /// Has a call leave an attempt, with a property that says something of the person.
@@ -255,7 +255,7 @@ fn register_later(client: &Client) {
     }
 }
 
-/// What SDKs of feature flags send of a user.
+/// Evaluates flags for a user, syncs a stream and reports insights, as SDKs of feature flags do.
 fn report_evaluations(server: &Server, client: &Client) {
     let imported = client.post("/v1/environments/dev/import", &sample());
     assert_eq!(imported.status, 200, "{}", imported.text());

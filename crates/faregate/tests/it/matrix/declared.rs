@@ -28,8 +28,8 @@ impl Declared {
         Self(document)
     }
 
-    /// What an answer to the row's request has that its operation does not declare, or lacks. Routes without
-    /// an operation (FeatBit's streams, pages) declare nothing.
+    /// How an answer to the row's request breaks the declaration of its operation: by something undeclared or
+    /// missing; `None` where it does not. Routes without an operation (FeatBit's streams, pages) declare nothing.
     pub fn breach(&self, row: &Row, answer: &Answer) -> Option<String> {
         let (method, path) = row.route.split_once(' ')?;
         let path = path.replace("{*", "{");

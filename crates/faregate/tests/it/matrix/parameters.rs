@@ -10,7 +10,7 @@ use super::send::Sender;
 use super::world::World;
 use crate::process::eventually;
 
-/// What the text of a parameter begins with that says itself that it has no effect.
+/// The beginning of the description of a parameter that has no effect.
 const TAKEN: &str = "Taken for Kill Bill's clients";
 
 /// An id that nothing has.
@@ -71,7 +71,7 @@ const PROBES: [(&str, &str, &str); 50] = [
     ("", "transactionExternalKey", "made-up"),
 ];
 
-/// What is asked for without the parameter, where the row's request has too few rows, or is a wrong one itself.
+/// The target without the parameter, where the row's request finds too few rows or is invalid itself.
 const BASES: [(&str, &str); 3] = [
     ("PUT /1.0/kb/test/clock", "/1.0/kb/test/clock"),
     ("GET /v1/events", "/v1/events?after=first"),

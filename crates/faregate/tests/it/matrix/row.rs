@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::world::Objects;
 
-/// What a caller needs for a route.
+/// The credentials that a caller needs for a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing, for this reason.
@@ -60,7 +60,7 @@ pub struct Row {
     message: Option<fn(&Objects) -> Vec<u8>>,
     /// The media type of the body.
     pub media_type: &'static str,
-    /// What the request accepts.
+    /// The `Accept` header of the request.
     pub accept: &'static str,
     /// The status for credentials of another tenant; none: that tenant's own data is shown.
     pub foreign: Option<u16>,

@@ -25,7 +25,7 @@ pub struct Sender {
     runtime: Runtime,
     sent: u32,
     declared: Declared,
-    /// What answers had that the OpenAPI document does not declare.
+    /// Answers that break the OpenAPI document: see [`Declared::breach`].
     pub undeclared: BTreeSet<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the matrix sends requests about: tenants, operators, customers, secrets, and one object of
+//! The objects of the matrix's requests: tenants, operators, customers, secrets, and one object of
 //! each kind of tenant `a`.
 
 use std::cell::Cell;
@@ -20,7 +20,7 @@ use crate::signup::{PASSWORD, launch, mailed_token};
 /// In every text of tenant `a` that no request of the matrix names: no other tenant may see it.
 pub const CANARY: &str = "canary";
 
-/// What tenant `a` has stored.
+/// The paths of tenant `a`'s values.
 pub const STATE_MACHINE: &str = "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/stripe";
 pub const PLUGIN: &str = "/1.0/kb/tenants/uploadPluginConfig/stripe";
 pub const USER_KEY: &str = "/1.0/kb/tenants/userKeyValue/PRIVATE";
@@ -382,7 +382,7 @@ impl World {
         self.objects.add("disputeId", text(&all["disputes"][0], "disputeId"));
     }
 
-    /// What the audit alone names, and an account that a row may close.
+    /// Adds objects whose ids only the audit logs have, and an account that a row may close.
     fn add_parts_of_account(&mut self) {
         let admin = self.admin();
         let account = self.objects.fill("/1.0/kb/accounts/{accountId}");

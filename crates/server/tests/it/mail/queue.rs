@@ -1,4 +1,4 @@
-//! What is sent, when it is tried again, and what is not sent.
+//! The mail queue: which mails are sent, when one is tried again, and which are not sent.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn message_id(mail: &str) -> &str {
     mail.lines().find(|line| line.starts_with("Message-ID: ")).unwrap()
 }
 
-/// What it costs a row that a disk forgets a byte of it.
+/// Overwrites the first byte of each place where the text stands in the file, as a faulty disk may.
 fn damage(file: &Path, text: &[u8]) {
     let mut bytes = std::fs::read(file).unwrap();
     let places: Vec<usize> = bytes

@@ -257,7 +257,7 @@ fn account(user: u8) -> Account {
     Account { id: Uuid::from_u128(100 + u128::from(user)), ..Account::default() }
 }
 
-/// What the ledger publishes of who is entitled to the feature.
+/// The users that the ledger publishes as entitled to the feature.
 struct Keys {
     at_ms: i64,
     users: BTreeSet<u8>,
