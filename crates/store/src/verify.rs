@@ -8,6 +8,7 @@ mod claims;
 mod entities;
 mod entitlements;
 mod flags;
+mod follow;
 mod journal;
 mod payments;
 mod scrub;

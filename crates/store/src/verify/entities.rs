@@ -5,7 +5,7 @@ use domain::change::{Change, Image};
 use domain::rows::Keyed;
 use engine::ports::StoreError;
 
-use super::chains::Follow;
+use super::follow::Follow;
 use crate::driver::{Cells, Load};
 use crate::stored::{self, TableOf};
 use crate::tables::Table;

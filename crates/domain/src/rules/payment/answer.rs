@@ -155,7 +155,7 @@ pub(crate) fn gateway_inquired(state: &State, it: &GatewayInquired, cx: &mut Con
     Ok(Accepted::now(reply))
 }
 
-/// What an inquiry says of a transaction, to be booked; `None` if it says nothing.
+/// The outcome that an inquiry found, to be booked; `None` if it found none.
 fn said(
     transaction: &Transaction,
     outstanding: Option<&Outstanding>,

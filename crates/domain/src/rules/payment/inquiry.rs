@@ -3,7 +3,7 @@
 use super::outcome::worth_booking;
 use crate::payment::TransactionStatus;
 
-/// What the gateway says of a transaction.
+/// The gateway's answer about a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) status: TransactionStatus,
@@ -27,7 +27,7 @@ pub(super) enum Age {
     Outdated,
 }
 
-/// What an inquiry comes to.
+/// The result of an inquiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inquired {
     /// Nothing is booked, and the call may still answer: it is waited for.
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use TransactionStatus as S;
 
-    /// What is decided of each status, by each thing that a gateway may say of it.
+    /// The decisions about a status and the gateway's answer.
     fn check(call: Call, age: Age, expected: &[(S, Option<S>, Inquired)]) {
         for &(status, said, inquired) in expected {
             let said = said.map(|status| Said { status, reopens: false });
