@@ -1,5 +1,6 @@
 //! `faregate demo`: serves on loopback, runs one payment through the API and shows the results.
 
+mod api;
 mod receiver;
 mod results;
 mod scenario;

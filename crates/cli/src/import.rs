@@ -3,6 +3,7 @@
 //! It executes commands that no API has, on a data directory that no server uses or, with a queue, through it.
 //! Objects that were brought over before stay as they are, so that an import that was cut short can be run again.
 
+mod outcome;
 mod report;
 mod source;
 mod target;
@@ -19,9 +20,10 @@ use server::{logging, serve};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use self::outcome::Outcome;
 use self::report::Report;
 use self::source::{Api, File};
-use self::target::{Outcome, Target};
+use self::target::Target;
 use crate::remote::read_secret;
 
 /// Accounts that are read and not yet written.

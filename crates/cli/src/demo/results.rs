@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::api::Api;
 use super::print_line;
 use super::receiver::Events;
-use super::scenario::Api;
 use super::table::table;
 
 /// Attempts until analytics have caught up.

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
-use super::scenario::Api;
+use super::api::Api;
 
 const PAGE: &str = include_str!("shop.html");
 

@@ -8,7 +8,7 @@ use domain::payment::TransactionType;
 use import::{Sum, Sums};
 use serde_json::{Value, json};
 
-use super::target::Outcome;
+use super::outcome::Outcome;
 
 /// How many lines of a kind are kept; more are counted.
 const LINES_MAX: usize = 10_000;

@@ -16,10 +16,11 @@ use engine::access::Access;
 use engine::partition::Answer;
 use engine::ports::{Page, ROWS_BESIDE_OTHERS_MAX};
 use engine::{Engine, Reason};
-use import::{Found, FoundPayment, Sums};
+use import::{Found, FoundPayment};
 use server::node::Node;
 
 use super::Credentials;
+use super::outcome::Outcome;
 use super::report::Report;
 use super::source::User;
 
@@ -36,42 +37,6 @@ pub(super) struct Target {
     engine: Engine,
     access: Access,
     tenant: TenantNo,
-}
-
-/// The result of the import of an account.
-#[derive(Default)]
-pub(super) struct Outcome {
-    pub(super) is_new: bool,
-    pub(super) is_refused: bool,
-    pub(super) payments: u64,
-    pub(super) new_payments: u64,
-    pub(super) expected: Sums,
-    pub(super) found: Sums,
-    /// The differences, each with the id of its object.
-    pub(super) differences: Vec<String>,
-    /// The records that were left out, each with the reason.
-    pub(super) left_out: Vec<String>,
-    /// Transactions without an outcome about which no gateway is asked.
-    pub(super) open: Vec<String>,
-}
-
-impl Outcome {
-    /// Of an account that is not written.
-    pub(super) fn unwritten(found: &Found) -> Self {
-        let mut outcome = Self { is_new: true, ..Self::of(found) };
-        outcome.found = outcome.expected.clone();
-        outcome.new_payments = outcome.payments;
-        outcome
-    }
-
-    fn of(found: &Found) -> Self {
-        let mut outcome = Self { left_out: found.left_out.clone(), ..Self::default() };
-        for FoundPayment { payment, .. } in &found.payments {
-            outcome.payments += 1;
-            payment.transactions.iter().for_each(|it| outcome.expected.expect(it));
-        }
-        outcome
-    }
 }
 
 impl Target {
