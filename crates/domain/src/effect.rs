@@ -105,7 +105,7 @@ pub struct GatewayCall {
     pub properties: Properties,
     /// The gateway's references of the transactions that this one builds on, oldest first: the attempt that it
     /// follows, the transactions that succeeded since with the same method, and itself where it is called once more.
-    /// At most [`REFERENCES_MAX`]: the attempt, and the latest.
+    /// At most `REFERENCES_MAX`: the attempt, and the latest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<GatewayReference>,
     /// Whether the transaction has an attempt: its outcome changes that too.
