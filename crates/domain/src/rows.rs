@@ -44,12 +44,7 @@ impl<T: Keyed> Rows<T> {
     /// If the row was not looked for.
     #[must_use]
     pub fn get(&self, key: &T::Key) -> Option<&T> {
-        match self.0.get(key) {
-            Some(found) => found.as_ref(),
-            None => {
-                panic!("{} {key:?} is not among the command's reads", std::any::type_name::<T>())
-            }
-        }
+        self.0.get(key).unwrap_or_else(|| was_not_read::<T>()).as_ref()
     }
 
     /// The row, if it was looked for and exists.
@@ -128,13 +123,7 @@ impl<T: Part> Parts<T> {
     /// If the owner's parts were not looked for.
     #[must_use]
     pub fn of(&self, owner: &T::Owner) -> &PartsOf<T> {
-        match self.0.get(owner) {
-            Some(found) => found,
-            None => panic!(
-                "{} of {owner:?} are not among the command's reads",
-                std::any::type_name::<T>()
-            ),
-        }
+        self.0.get(owner).unwrap_or_else(|| was_not_read::<T>())
     }
 
     /// The owners whose parts were looked for.
@@ -150,6 +139,11 @@ impl<T: Part> Parts<T> {
     pub fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
         self.0.values_mut().for_each(|of_owner| of_owner.retain(|_, part| is_kept(part)));
     }
+}
+
+/// A panic is logged, and a key may be a text that a client chose: only the kind is named.
+fn was_not_read<T>() -> ! {
+    panic!("{} is not among the command's reads", std::any::type_name::<T>())
 }
 
 #[cfg(test)]
@@ -192,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "Row 2 is not among the command's reads")]
+    #[should_panic(expected = "Row is not among the command's reads")]
     fn a_row_that_was_not_looked_for_panics() {
         let mut rows = Rows::default();
         rows.put(Row(1, 'a'));

@@ -12,10 +12,11 @@ const ALLOWED: &[(&str, &[&str])] = &[];
 
 /// Files of one folder that import each other, each pair with the reason: the folder below `crates`, files.
 const ALLOWED_FILES: &[(&str, &[&str])] = &[
-    // A worker wakes its notifier, and the notifier delivers with the worker's settings.
+    // The worker runs the notifier as a task of its own, on a copy of itself.
     ("sign-up/src/operations", &["notifier", "worker"]),
-    // Parts of one simulated world, one `impl` block in several files.
+    // A client shops as the identity that the shop was opened with.
     ("sim/src/crash", &["client", "shop"]),
+    // Parts of one model and of one world, each an `impl` block in several files.
     ("sim/src/model", &["paying", "retrying"]),
     ("sim/src/world", &["jobs", "owners"]),
 ];
