@@ -18,13 +18,13 @@ use crate::claim::{Claim, ClaimKey};
 use crate::rows::Rows;
 use crate::timer::{Timer, TimerKey};
 
-pub use access::AccessState;
-pub use account::AccountState;
-pub use customer::CustomerState;
-pub use entitlement::{CatalogSize, EntitlementState, UsageState};
-pub use flag::FlagState;
-pub use payment::PaymentState;
-pub use tenant::TenantState;
+pub use access::{AccessRead, AccessState};
+pub use account::{AccountRead, AccountState};
+pub use customer::{CustomerRead, CustomerState};
+pub use entitlement::{CatalogSize, EntitlementRead, EntitlementState, UsageRead, UsageState};
+pub use flag::{FlagRead, FlagState};
+pub use payment::{PaymentRead, PaymentState};
+pub use tenant::{TenantRead, TenantState};
 
 /// The rows of a batch, in the groups of [`Change`]. A row that was looked for and is not there is known as
 /// absent; a look at a row that nobody loaded is a bug and panics.

@@ -10,7 +10,10 @@ use crate::health::Health;
 use crate::object::Object;
 use crate::payment::{Actor, PaymentFile};
 use crate::payment_attempt::{AttemptState, PaymentAttempt};
-use crate::read::{Read, UsageRead};
+use crate::read::{
+    AccessRead, AccountRead, CustomerRead, EntitlementRead, FlagRead, PaymentRead, Read,
+    TenantRead, UsageRead,
+};
 use crate::reply::{AccountReply, Reply};
 use crate::state::{State, UsageState};
 use crate::{
@@ -104,58 +107,102 @@ impl Rows {
     fn load(&mut self, command: &Command) {
         let state = &mut self.state;
         command.reads(TENANT, &mut |read| match read {
-            Read::Account(tenant, id) => state.account.accounts.look_for((tenant, id)),
-            Read::PaymentMethod(no, id) => state.account.payment_methods.look_for((no, id)),
-            Read::PaymentMethods(tenant, account) => list_methods(state, (tenant, account)),
-            Read::Payment(tenant, id) => state.payment.payments.look_for((tenant, id)),
-            Read::Transaction(tenant, id) => load_transaction(state, (tenant, id)),
-            Read::Tag(tenant, key) => state.account.tags.look_for((tenant, key)),
-            Read::AccountEmails(no, id) => state.account.emails.look_for((no, id)),
-            Read::BlockingStates(no, id) => state.account.blocking_states.look_for((no, id)),
-            Read::TagDefinition(no, id) => state.tenant.tag_definitions.look_for((no, id)),
-            Read::TagDefinitionUse(tenant, id) => load_tag_use(state, (tenant, id)),
-            Read::CustomFields(no, object) => state.account.custom_fields.look_for((no, object)),
-            Read::PaymentAttempts(tenant, id) => {
-                state.payment.attempts.entry((tenant, id)).or_default();
-            }
-            Read::PaymentVelocity(no, id) => state.payment.velocities.look_for((no, id)),
-            Read::ScheduledAttempts(tenant, id) => load_scheduled(state, (tenant, id)),
-            Read::PaymentRules(tenant) => load_rules(state, tenant),
-            Read::RulesForPayment(tenant, account) => {
-                load_for_payment(state, (tenant, account));
-            }
+            Read::Tenant(it) => look_for_tenant(state, it),
+            Read::Access(it) => look_for_access(state, it),
+            Read::Flag(it) => look_for_flag(state, it),
+            Read::Account(it) => look_for_account(state, it),
+            Read::Customer(it) => look_for_customer(state, it),
+            Read::Payment(it) => look_for_payment(state, it),
+            Read::Entitlement(it) => look_for_entitlement(state, it),
             Read::Claim(key) => drop(state.claims.entry(key).or_default()),
-            Read::Tenant(no) => state.tenant.tenants.look_for(no),
-            Read::TenantValue(no, key) => state.tenant.values.look_for((no, key)),
-            Read::TenantValuesBytes(no) => drop(state.tenant.values_bytes.entry(no).or_default()),
-            Read::User(name) => state.access.users.look_for(name),
-            Read::Role(name) => state.access.roles.look_for(name),
-            Read::Environment(no, id) => state.flag.environments.look_for((no, id)),
-            Read::Secret(tenant, id) => state.flag.secrets.look_for((tenant, id)),
-            Read::Definition(no, key) => state.flag.definitions.look_for((no, key)),
-            Read::ChangeRequest(no, id) => state.flag.change_requests.look_for((no, id)),
-            Read::Customer(tenant, id) => state.customer.customers.look_for((tenant, id)),
-            Read::Operation(no, id) => state.customer.operations.look_for((no, id)),
-            Read::Dispute(tenant, case) => state.payment.disputes.look_for((tenant, case)),
-            Read::DisputeCount(tenant, payment) => count_disputes(state, (tenant, payment)),
-            Read::Feature(tenant, key) => state.entitlement.features.look_for((tenant, key)),
-            Read::Offer(tenant, key) => state.entitlement.offers.look_for((tenant, key)),
-            Read::OfferForAccount(tenant, key, account) => {
-                load_offer(state, (tenant, key), account);
-            }
-            Read::NewcomersOffer(no) => {
-                state.entitlement.newcomers_offers.entry(no).or_default();
-            }
-            Read::CatalogSize(no) => drop(state.entitlement.catalog_sizes.entry(no).or_default()),
-            Read::Entitlements(no, account) => {
-                state.entitlement.entitlements.look_for((no, account))
-            }
-            Read::AccountUsers(no, id) => {
-                state.entitlement.account_users.entry((no, id)).or_default();
-            }
-            Read::Usage(read) => load_usage(state, read),
             Read::Timer(tenant, key) => state.timers.look_for((tenant, key)),
         });
+    }
+}
+
+fn look_for_tenant(state: &mut State, read: TenantRead) {
+    match read {
+        TenantRead::TagDefinition(no, id) => state.tenant.tag_definitions.look_for((no, id)),
+        TenantRead::PaymentRules(tenant) => load_rules(state, tenant),
+        TenantRead::Tenant(no) => state.tenant.tenants.look_for(no),
+        TenantRead::Value(no, key) => state.tenant.values.look_for((no, key)),
+        TenantRead::ValuesBytes(no) => drop(state.tenant.values_bytes.entry(no).or_default()),
+    }
+}
+
+fn look_for_access(state: &mut State, read: AccessRead) {
+    match read {
+        AccessRead::User(name) => state.access.users.look_for(name),
+        AccessRead::Role(name) => state.access.roles.look_for(name),
+    }
+}
+
+fn look_for_flag(state: &mut State, read: FlagRead) {
+    match read {
+        FlagRead::Environment(no, id) => state.flag.environments.look_for((no, id)),
+        FlagRead::Secret(tenant, id) => state.flag.secrets.look_for((tenant, id)),
+        FlagRead::Definition(no, key) => state.flag.definitions.look_for((no, key)),
+        FlagRead::ChangeRequest(no, id) => state.flag.change_requests.look_for((no, id)),
+    }
+}
+
+fn look_for_account(state: &mut State, read: AccountRead) {
+    match read {
+        AccountRead::Account(tenant, id) => state.account.accounts.look_for((tenant, id)),
+        AccountRead::PaymentMethod(no, id) => state.account.payment_methods.look_for((no, id)),
+        AccountRead::PaymentMethods(tenant, account) => list_methods(state, (tenant, account)),
+        AccountRead::Tag(tenant, key) => state.account.tags.look_for((tenant, key)),
+        AccountRead::Emails(no, id) => state.account.emails.look_for((no, id)),
+        AccountRead::BlockingStates(no, id) => state.account.blocking_states.look_for((no, id)),
+        AccountRead::TagDefinitionUse(tenant, id) => load_tag_use(state, (tenant, id)),
+        AccountRead::CustomFields(no, object) => state.account.custom_fields.look_for((no, object)),
+    }
+}
+
+fn look_for_customer(state: &mut State, read: CustomerRead) {
+    match read {
+        CustomerRead::Customer(tenant, id) => state.customer.customers.look_for((tenant, id)),
+        CustomerRead::Operation(no, id) => state.customer.operations.look_for((no, id)),
+    }
+}
+
+fn look_for_payment(state: &mut State, read: PaymentRead) {
+    match read {
+        PaymentRead::Payment(tenant, id) => state.payment.payments.look_for((tenant, id)),
+        PaymentRead::Transaction(tenant, id) => load_transaction(state, (tenant, id)),
+        PaymentRead::Attempts(tenant, id) => {
+            state.payment.attempts.entry((tenant, id)).or_default();
+        }
+        PaymentRead::Velocity(no, id) => state.payment.velocities.look_for((no, id)),
+        PaymentRead::ScheduledAttempts(tenant, id) => load_scheduled(state, (tenant, id)),
+        PaymentRead::Rules(tenant, account) => {
+            load_for_payment(state, (tenant, account));
+        }
+        PaymentRead::Dispute(tenant, case) => state.payment.disputes.look_for((tenant, case)),
+        PaymentRead::DisputeCount(tenant, payment) => count_disputes(state, (tenant, payment)),
+    }
+}
+
+fn look_for_entitlement(state: &mut State, read: EntitlementRead) {
+    match read {
+        EntitlementRead::Feature(tenant, key) => state.entitlement.features.look_for((tenant, key)),
+        EntitlementRead::Offer(tenant, key) => state.entitlement.offers.look_for((tenant, key)),
+        EntitlementRead::OfferForAccount(tenant, key, account) => {
+            load_offer(state, (tenant, key), account);
+        }
+        EntitlementRead::NewcomersOffer(no) => {
+            state.entitlement.newcomers_offers.entry(no).or_default();
+        }
+        EntitlementRead::CatalogSize(no) => {
+            state.entitlement.catalog_sizes.entry(no).or_default();
+        }
+        EntitlementRead::Entitlements(no, account) => {
+            state.entitlement.entitlements.look_for((no, account))
+        }
+        EntitlementRead::Users(no, id) => {
+            state.entitlement.account_users.entry((no, id)).or_default();
+        }
+        EntitlementRead::Usage(read) => load_usage(state, read),
     }
 }
 

@@ -14,7 +14,7 @@ use domain::change::{Change, CustomerChange, EntitlementChange, FlagChange};
 use domain::command::{AccountCommand, EntitlementCommand, Subject};
 use domain::health::BatchHealth;
 use domain::payment::{Actor, PaymentFile};
-use domain::read::Read;
+use domain::read::{PaymentRead, Read};
 use domain::state::State;
 use domain::{
     AccountId, AccountRejection, Command, Effect, EffectId, EntitlementRejection, Executed,
@@ -699,50 +699,29 @@ impl Run<'_> {
         let state = &self.loaded.state;
         request.command.reads(request.tenant, &mut |read| {
             let payment = match read {
-                Read::Payment(_, id) => Some(id),
-                Read::Transaction(tenant, id) => {
+                Read::Payment(PaymentRead::Payment(_, id)) => Some(id),
+                Read::Payment(PaymentRead::Transaction(tenant, id)) => {
                     state.payment.transactions.get(&(tenant, id)).copied().flatten()
                 }
                 Read::Claim(key) => {
                     let claim = state.claims.get(&key).and_then(Option::as_ref);
                     claim.map(|claim| PaymentId::new(claim.owner))
                 }
-                Read::Account(..)
-                | Read::AccountEmails(..)
-                | Read::BlockingStates(..)
-                | Read::PaymentMethod(..)
-                | Read::PaymentMethods(..)
-                | Read::Tag(..)
-                | Read::TagDefinition(..)
-                | Read::TagDefinitionUse(..)
-                | Read::CustomFields(..)
-                | Read::PaymentAttempts(..)
-                | Read::PaymentVelocity(..)
-                | Read::ScheduledAttempts(..)
-                | Read::PaymentRules(_)
-                | Read::RulesForPayment(..)
+                Read::Payment(
+                    PaymentRead::Attempts(..)
+                    | PaymentRead::ScheduledAttempts(..)
+                    | PaymentRead::Velocity(..)
+                    | PaymentRead::Rules(..)
+                    | PaymentRead::Dispute(..)
+                    | PaymentRead::DisputeCount(..),
+                )
                 | Read::Tenant(_)
-                | Read::TenantValue(..)
-                | Read::TenantValuesBytes(_)
-                | Read::User(_)
-                | Read::Role(_)
-                | Read::Environment(..)
-                | Read::Secret(..)
-                | Read::Definition(..)
-                | Read::ChangeRequest(..)
-                | Read::Customer(..)
-                | Read::Operation(..)
-                | Read::Timer(..)
-                | Read::Dispute(..)
-                | Read::DisputeCount(..)
-                | Read::Feature(..)
-                | Read::Offer(..)
-                | Read::OfferForAccount(..)
-                | Read::NewcomersOffer(_)
-                | Read::CatalogSize(_)
-                | Read::Entitlements(..)
-                | Read::AccountUsers(..)
-                | Read::Usage(_) => None,
+                | Read::Access(_)
+                | Read::Flag(_)
+                | Read::Account(_)
+                | Read::Customer(_)
+                | Read::Entitlement(_)
+                | Read::Timer(..) => None,
             };
             let file = payment.and_then(|id| state.payment.payments.find(&(request.tenant, id)));
             file.into_iter().for_each(&mut look);

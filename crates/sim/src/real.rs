@@ -11,7 +11,7 @@ use domain::timer::Timer;
 use domain::{AttemptId, PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
 use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, StoreError, due_outcomes};
 use store::tables::{DISPUTE, OPERATION, PAYMENT_ATTEMPT, PAYMENT_VELOCITY, TIMER};
-use store::{Options, Reader, Server, Share, Source, SqlQueries, SqlStore, rows};
+use store::{Options, Reader, Server, Share, Source, SqlQueries, SqlStore};
 
 use crate::disk::{Books, Disk, Image, ROWS_MAX};
 use crate::faulty::Cut;
@@ -237,13 +237,13 @@ impl RealDisk {
         let reader =
             self.source().read().map_err(|error| StoreError::Database(error.to_string()))?;
         let operations = OPERATION.select("ORDER BY tenant, id");
-        books.operations = reader.query(&operations, &[], rows::customers::operation)?;
+        books.operations = reader.query(&operations, &[], |cells| OPERATION.row(cells))?;
         let attempts = PAYMENT_ATTEMPT.select("ORDER BY tenant, id");
-        books.attempts = reader.query(&attempts, &[], rows::payment_attempt)?;
-        books.disputes = reader.query(&DISPUTE.select(""), &[], rows::dispute)?;
-        books.timers = reader.query(&TIMER.select(""), &[], rows::timer)?;
+        books.attempts = reader.query(&attempts, &[], |cells| PAYMENT_ATTEMPT.row(cells))?;
+        books.disputes = reader.query(&DISPUTE.select(""), &[], |cells| DISPUTE.row(cells))?;
+        books.timers = reader.query(&TIMER.select(""), &[], |cells| TIMER.row(cells))?;
         let velocities = PAYMENT_VELOCITY.select("ORDER BY tenant, account_id");
-        books.velocities = reader.query(&velocities, &[], rows::payment_velocity)?;
+        books.velocities = reader.query(&velocities, &[], |cells| PAYMENT_VELOCITY.row(cells))?;
         for no in self.tenants() {
             for it in queries.customers(no, ALL)? {
                 books.customers.extend(queries.customer_file(no, it.id)?);

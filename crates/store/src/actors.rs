@@ -19,7 +19,7 @@ use crate::chain;
 use crate::driver::{Cells, Database, Reader, Value};
 use crate::journal;
 use crate::recent::Cache;
-use crate::tables::{self, ACTOR};
+use crate::table::ACTOR;
 
 /// The prefix of the hashed bytes, so that hashes of actors differ from all others.
 const PREFIX: &[u8] = b"faregate actor 1\n";
@@ -201,19 +201,6 @@ impl Actors {
             held.clear();
         }
     }
-}
-
-/// Erases the texts on an account's rows. The user who acted stays: it is the installation's operator.
-pub(crate) fn erase(db: &Database, tenant: TenantNo, account: AccountId) -> Result<(), StoreError> {
-    let parameters = [tenant.into(), account.into()];
-    let sql = "UPDATE actor SET salt = NULL, created_by = user_name, reason = NULL, comments = NULL \
-               WHERE tenant = ?1 AND account_id = ?2";
-    db.prepare(sql)?.row(&parameters)?;
-    db.check_again(&ACTOR, "WHERE tenant = ?1 AND account_id = ?2", &parameters)?;
-    let sql = "UPDATE account SET actor_salt = NULL, actor_created_by = actor_user, \
-               actor_reason = NULL, actor_comments = NULL WHERE tenant = ?1 AND id = ?2";
-    db.prepare(sql)?.row(&parameters)?;
-    db.check_again(&tables::ACCOUNT, "WHERE tenant = ?1 AND id = ?2", &parameters)
 }
 
 /// The place of a journal row's actor.

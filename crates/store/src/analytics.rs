@@ -14,12 +14,12 @@ use engine::ports::StoreError;
 use ring::digest::{SHA256, digest};
 
 use crate::Error;
-use crate::codes::{operation_code, status_code};
+use crate::codes::code;
 use crate::directory::make_private;
 use crate::driver::{Database, Put, Value};
 use crate::pool::Source;
 use crate::sqlite::{DIALECT, Options};
-use crate::tables::{self, Layout, Table, id, int, text};
+use crate::tables::{self, CLUSTERED, Table, id, int, text};
 use crate::totals::decimal;
 
 pub use read::{
@@ -41,17 +41,14 @@ static CURSOR: Table = Table {
     name: "cursor",
     columns: &[int("id"), int("seq"), text("layout")],
     key_columns: 1,
-    layout: Layout::Clustered,
-    indexes: &[],
+    ..CLUSTERED
 };
 
 /// How many accounts were created on a day.
 static ACCOUNTS_OF_DAY: Table = Table {
     name: "accounts_of_day",
     columns: &[int("tenant"), int("day"), int("accounts")],
-    key_columns: 2,
-    layout: Layout::Clustered,
-    indexes: &[],
+    ..CLUSTERED
 };
 
 /// How many transactions were asked for on a day, and what they processed. Sums are decimal texts:
@@ -69,8 +66,7 @@ static TRANSACTIONS_OF_DAY: Table = Table {
         text("amount_minor"),
     ],
     key_columns: 6,
-    layout: Layout::Clustered,
-    indexes: &[],
+    ..CLUSTERED
 };
 
 /// How many payments an account began, how many transactions clients requested, and when the last
@@ -84,9 +80,7 @@ static ACCOUNT_ACTIVITY: Table = Table {
         int("transactions"),
         int("last_transaction_at_us"),
     ],
-    key_columns: 2,
-    layout: Layout::Clustered,
-    indexes: &[],
+    ..CLUSTERED
 };
 
 /// An account's successful transactions, and what they processed.
@@ -101,8 +95,7 @@ static ACCOUNT_SUCCESSES: Table = Table {
         text("amount_minor"),
     ],
     key_columns: 4,
-    layout: Layout::Clustered,
-    indexes: &[],
+    ..CLUSTERED
 };
 
 static TABLES: &[&Table] =
@@ -320,18 +313,13 @@ fn transactions_key(key: &TransactionsKey) -> [Value<'_>; 6] {
         key.day.into(),
         (&key.gateway).into(),
         currency(key.currency.as_ref()),
-        operation_code(key.kind).into(),
-        status_code(key.status).into(),
+        code(key.kind).into(),
+        code(key.status).into(),
     ]
 }
 
 fn successes_key(key: &SuccessesKey) -> [Value<'_>; 4] {
-    [
-        key.tenant.into(),
-        key.account.into(),
-        currency(key.currency.as_ref()),
-        operation_code(key.kind).into(),
-    ]
+    [key.tenant.into(), key.account.into(), currency(key.currency.as_ref()), code(key.kind).into()]
 }
 
 fn currency(currency: Option<&Currency>) -> Value<'_> {

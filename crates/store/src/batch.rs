@@ -3,47 +3,35 @@
 mod customers;
 mod entitlements;
 
+use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::access::{Role, User};
-use domain::account_email::AccountEmail;
 use domain::blocking_state::BlockingState;
 use domain::change::{
-    AccessChange, AccountChange, Change, ClaimChange, FlagChange, PaymentChange, SettledReply,
-    TenantChange, TimerChange,
+    AccountChange, Change, ClaimChange, PaymentChange, SettledReply, TimerChange,
 };
-use domain::change_request::ChangeRequest;
 use domain::custom_field::CustomField;
-use domain::definition::Definition;
-use domain::dispute::Dispute;
-use domain::entity::Entity;
-use domain::environment::{Environment, Secret};
 use domain::import::AuditEntry;
 use domain::ledger::Posting;
 use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
-use domain::payment_attempt::{PaymentAttempt, PaymentVelocity};
-use domain::payment_rules::PaymentRules;
-use domain::rows::Keyed;
-use domain::tag::{Tag, TagDefinition};
-use domain::tenant::{Tenant, TenantValue};
+use domain::payment_attempt::PaymentVelocity;
 use domain::timer::{Timer, TimerKey};
 use domain::{
-    Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision, Seq, TenantNo,
+    Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Seq, TenantNo,
     TransactionId,
 };
 use engine::ports::{Batch, Entry, StoreError};
 
 use self::customers::CustomerRows;
 use self::entitlements::EntitlementRows;
-use crate::actors::{self, Named};
+use crate::actors::Named;
 use crate::claims::Memtable;
-use crate::codes::timer_kind_code;
 use crate::driver::{Database, Value};
+use crate::entities::{ENTITIES, ReadKind};
 use crate::recent::Recent;
-use crate::rows::{self, Claimed};
 use crate::share::Share;
-use crate::stored::{self, Newest, WriteContext};
-use crate::tables;
+use crate::stored::{Images, KeyColumns, Newest, Texts, WriteContext, made_here};
+use crate::tables::{self, Claimed, Table};
 use crate::totals::{Counted, Deltas};
 
 /// The state, before the batch, of the loaded payments and payment methods that the totals count.
@@ -55,64 +43,25 @@ pub(crate) struct CountedBefore {
     pub(crate) inactive_methods: BTreeSet<(TenantNo, PaymentMethodId)>,
 }
 
-/// The newest images of a kind in a batch, sorted by key, so that neighbours are written together.
-struct Images<'a, T: Keyed>(BTreeMap<T::Key, Newest<'a, T>>);
-
-impl<T: Keyed> Default for Images<'_, T> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
-
-impl<'a, T: Entity> Images<'a, T> {
-    fn take(&mut self, image: &'a T, seq: Seq) {
-        let made_by = made_here(image.revision(), seq).then_some(seq);
-        let known = self.0.entry(image.key()).or_insert(Newest { image, made_by });
-        known.image = image;
-    }
-
-    fn get(&self, key: &T::Key) -> Option<&'a T> {
-        self.0.get(key).map(|it| it.image)
-    }
-
-    fn values(&self) -> impl Iterator<Item = &Newest<'a, T>> + Clone {
-        self.0.values()
-    }
-}
-
 /// The rows that a batch writes, sorted by key, so that neighbours are written together.
 #[derive(Default)]
 pub(crate) struct Rows<'a> {
-    tenants: Images<'a, Tenant>,
-    values: Images<'a, TenantValue>,
-    tag_definitions: Images<'a, TagDefinition>,
-    users: Images<'a, User>,
-    roles: Images<'a, Role>,
-    environments: Images<'a, Environment>,
-    secrets: Images<'a, Secret>,
-    definitions: Images<'a, Definition>,
-    change_requests: Images<'a, ChangeRequest>,
+    /// The images of entities that neither totals nor caches look at, by kind, each with its journal row.
+    images: BTreeMap<TypeId, Vec<(Seq, &'a Change)>>,
+    accounts: Images<'a, Account>,
+    methods: Images<'a, PaymentMethod>,
+    payments: Images<'a, Payment>,
+    transactions: Images<'a, Transaction>,
     customers: CustomerRows<'a>,
-    rules: Images<'a, PaymentRules>,
-    attempts: Images<'a, PaymentAttempt>,
     velocities: BTreeMap<(TenantNo, AccountId), &'a PaymentVelocity>,
     entitlements: EntitlementRows<'a>,
-    accounts: Images<'a, Account>,
     people: Vec<(TenantNo, AccountId, Seq, &'a Person)>,
-    tags: Images<'a, Tag>,
-    emails: Images<'a, AccountEmail>,
-    blocking_states: Images<'a, BlockingState>,
     /// Whether accounts whose newest state of the account service the batch made are closed.
     closed: BTreeMap<(TenantNo, AccountId), bool>,
-    custom_fields: Images<'a, CustomField>,
     /// The values that custom fields got, with the fields.
     field_values: Vec<&'a CustomField>,
     /// Entries of other systems' audit logs.
     audits: Vec<&'a AuditEntry>,
-    methods: Images<'a, PaymentMethod>,
-    payments: Images<'a, Payment>,
-    transactions: Images<'a, Transaction>,
-    disputes: Images<'a, Dispute>,
     postings: Vec<(Seq, i64, &'a Posting)>,
     /// Accounts whose personal data is erased.
     erased: Vec<(TenantNo, AccountId, Seq)>,
@@ -148,22 +97,20 @@ impl<'a> Rows<'a> {
     ) {
         let seq = entry.seq;
         match change {
-            Change::Tenant(it) => self.take_tenant(it, seq),
-            Change::Access(it) => self.take_access(it, seq),
-            Change::Flag(it) => self.take_flag(it, seq),
+            Change::Tenant(_) | Change::Access(_) | Change::Flag(_) => self.take_image(change, seq),
             Change::Account(AccountChange::PaymentMethod(it)) => self.take_method(it, seq, before),
-            Change::Account(it) => self.take_account(entry.tenant, it, seq),
-            Change::Customer(it) => self.customers.take(entry.tenant, it, seq),
-            Change::Payment(PaymentChange::Payment(it)) => self.take_payment(it, seq, before),
-            Change::Payment(PaymentChange::Transaction(it)) => {
-                self.transactions.take(it, seq);
+            Change::Account(it) => self.take_account(entry, (change, it)),
+            Change::Customer(it) => {
+                self.customers.take(entry.tenant, it, seq);
+                self.take_image(change, seq);
             }
-            Change::Payment(PaymentChange::Attempt(it)) => self.attempts.take(it, seq),
+            Change::Payment(PaymentChange::Payment(it)) => self.take_payment(it, seq, before),
+            Change::Payment(PaymentChange::Transaction(it)) => self.transactions.take(it, seq),
+            Change::Payment(PaymentChange::Attempt(_) | PaymentChange::Dispute(_)) => {
+                self.take_image(change, seq);
+            }
             Change::Payment(PaymentChange::Velocity(it)) => {
                 self.velocities.insert((it.tenant, it.account_id), it);
-            }
-            Change::Payment(PaymentChange::Dispute(it)) => {
-                self.disputes.take(it, seq);
             }
             Change::Payment(PaymentChange::Posting(it)) => {
                 self.postings.push((seq, *ordinal, it));
@@ -176,13 +123,16 @@ impl<'a> Rows<'a> {
             Change::Payment(PaymentChange::OutstandingClosed { transaction }) => {
                 self.outstanding.insert((entry.tenant, *transaction), None);
             }
-            Change::Entitlement(it) => self.entitlements.take(it, seq),
+            Change::Entitlement(it) => {
+                self.entitlements.take(it, seq);
+                self.take_image(change, seq);
+            }
             Change::Claim(ClaimChange::Taken { key, claim }) => {
                 let claimed = Claimed { tenant: key.tenant, kind: key.kind, claim: *claim };
-                self.claims.insert(rows::claim_hash(key), claimed);
+                self.claims.insert(tables::claim_hash(key), claimed);
             }
             Change::Claim(ClaimChange::Released { key }) => {
-                self.claims.insert(rows::claim_hash(key), Claimed::released(key));
+                self.claims.insert(tables::claim_hash(key), Claimed::released(key));
             }
             Change::Timer(TimerChange::Set(it)) => {
                 self.timers.insert((it.tenant, it.key), Some(it));
@@ -194,52 +144,25 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn take_tenant(&mut self, change: &'a TenantChange, seq: Seq) {
-        match change {
-            TenantChange::Tenant(it) => self.tenants.take(it, seq),
-            TenantChange::TagDefinition(it) => {
-                self.tag_definitions.take(it, seq);
-            }
-            TenantChange::PaymentRules(it) => self.rules.take(it, seq),
-            TenantChange::Value(it) => {
-                self.values.take(it, seq);
-            }
+    /// The image of an entity, if the change has one.
+    fn take_image(&mut self, change: &'a Change, seq: Seq) {
+        if let Some(kind) = change.entity(ReadKind) {
+            self.images.entry(kind).or_default().push((seq, change));
         }
     }
 
-    fn take_access(&mut self, change: &'a AccessChange, seq: Seq) {
-        match change {
-            AccessChange::User(it) => {
-                self.users.take(it, seq);
-            }
-            AccessChange::Role(it) => self.roles.take(it, seq),
-        }
-    }
-
-    fn take_flag(&mut self, change: &'a FlagChange, seq: Seq) {
-        match change {
-            FlagChange::Environment(it) => {
-                self.environments.take(it, seq);
-            }
-            FlagChange::Secret(it) => {
-                self.secrets.take(it, seq);
-            }
-            FlagChange::Definition(it) => {
-                self.definitions.take(it, seq);
-            }
-            FlagChange::ChangeRequest(it) => {
-                self.change_requests.take(it, seq);
-            }
-        }
-    }
-
-    fn take_account(&mut self, tenant: TenantNo, change: &'a AccountChange, seq: Seq) {
-        match change {
+    fn take_account(
+        &mut self,
+        entry: &Entry,
+        (change, of_account): (&'a Change, &'a AccountChange),
+    ) {
+        let (tenant, seq) = (entry.tenant, entry.seq);
+        match of_account {
             AccountChange::Account(it) => {
                 if made_here(it.revision, seq) {
                     self.deltas.count(it.tenant, Counted::Accounts, 1);
                 }
-                self.accounts.take(it, seq);
+                return self.accounts.take(it, seq);
             }
             AccountChange::Person { account, person } => {
                 self.people.push((tenant, *account, seq, person));
@@ -250,22 +173,19 @@ impl<'a> Rows<'a> {
             }
             AccountChange::Tag(it) => {
                 // Each change of a tag puts it there or takes it off.
-                let delta = if it.active { 1 } else { -1 };
-                self.deltas.count(it.tenant, Counted::Tags, delta);
-                self.tags.take(it, seq);
+                self.deltas.count(it.tenant, Counted::Tags, if it.active { 1 } else { -1 });
             }
-            AccountChange::Email(it) => {
-                self.emails.take(it, seq);
-            }
-            AccountChange::BlockingState(it) => {
-                if let Some(is_closed) = it.closes().filter(|_| it.active) {
-                    self.closed.insert((it.tenant, it.account), is_closed);
-                }
-                self.blocking_states.take(it, seq);
-            }
+            AccountChange::BlockingState(it) => self.take_closing(it),
             AccountChange::CustomField(it) => self.take_field(it, seq),
-            AccountChange::PaymentMethod(_) => unreachable!("it is taken by itself"),
             AccountChange::AuditImported(it) => self.audits.push(it),
+            AccountChange::Email(_) | AccountChange::PaymentMethod(_) => {}
+        }
+        self.take_image(change, seq);
+    }
+
+    fn take_closing(&mut self, it: &BlockingState) {
+        if let Some(is_closed) = it.closes().filter(|_| it.active) {
+            self.closed.insert((it.tenant, it.account), is_closed);
         }
     }
 
@@ -277,7 +197,6 @@ impl<'a> Rows<'a> {
         if it.active {
             self.field_values.push(it);
         }
-        self.custom_fields.take(it, seq);
     }
 
     fn take_method(&mut self, it: &'a PaymentMethod, seq: Seq, before: &CountedBefore) {
@@ -322,74 +241,50 @@ impl<'a> Rows<'a> {
         actors: &Named,
         share: Share,
     ) -> Result<(), StoreError> {
-        let cx = WriteContext { made_by: None, actors, partition: share.partition };
-        self.write_tenants(db, cx)?;
-        stored::ACCOUNTS.write(db, self.accounts.values(), cx)?;
+        let texts = Texts::default();
+        let cx = WriteContext::new(share.partition, actors, &texts);
+        for table in ENTITIES {
+            if let Some(images) = self.images.get(&table.kind()) {
+                table.write(db, images, cx)?;
+            }
+        }
+        tables::ACCOUNT.write(db, self.accounts.values(), cx)?;
         self.customers.forget(db)?;
         for &(tenant, account, _) in &self.erased {
             let sql = "DELETE FROM account_person WHERE tenant = ?1 AND account_id = ?2";
             db.exec(sql, &[tenant.into(), account.into()])?;
         }
+        self.write_parts(db)?;
+        self.customers.write(db, cx)?;
+        tables::PAYMENT_METHOD.write(db, self.methods.values(), cx)?;
+        tables::PAYMENT_VELOCITY.put(db, self.velocities.values().copied(), cx)?;
+        self.entitlements.write(db, cx)?;
+        self.write_timers(db, cx)?;
+        self.write_outstanding(db, cx)?;
+        self.erase_texts(db)?;
+        tables::PAYMENT.write(db, self.payments.values(), cx)?;
+        tables::PAYMENT_TRANSACTION.write(db, self.transactions.values(), cx)?;
+        let postings = &self.postings;
+        insert(
+            db,
+            &tables::POSTING,
+            postings.iter().map(|it| tables::posting_row(it.0, it.1, it.2)),
+        )
+    }
+
+    /// Writes the rows that are no entities but belong to one.
+    fn write_parts(&self, db: &Database) -> Result<(), StoreError> {
         if !self.people.is_empty() {
             let mut put = db.insert(&tables::ACCOUNT_PERSON)?;
             for &(tenant, account, seq, person) in &self.people {
-                let folded = rows::folded::of_person(person);
-                put.row(&rows::person_row((tenant, account, seq), person, &folded))?;
+                let folded = tables::folded_person(person);
+                put.row(&tables::person_row((tenant, account, seq), person, &folded))?;
             }
         }
-        self.customers.write(db, cx)?;
-        stored::TAGS.write(db, self.tags.values(), cx)?;
-        self.write_parts(db, cx)?;
-        stored::PAYMENT_METHODS.write(db, self.methods.values(), cx)?;
-        stored::PAYMENT_RULES.write(db, self.rules.values(), cx)?;
-        stored::ATTEMPTS.write(db, self.attempts.values(), cx)?;
-        let velocities: Vec<&PaymentVelocity> = self.velocities.values().copied().collect();
-        stored::VELOCITIES.put(&velocities, db, cx)?;
-        self.entitlements.write(db, cx)?;
-        self.write_outstanding(db, share)?;
-        self.write_timers(db, cx)?;
-        self.erase_texts(db)?;
-        stored::PAYMENTS.write(db, self.payments.values(), cx)?;
-        stored::TRANSACTIONS.write(db, self.transactions.values(), cx)?;
-        if !self.postings.is_empty() {
-            let mut put = db.insert(&tables::POSTING)?;
-            for &(seq, ordinal, posting) in &self.postings {
-                put.row(&rows::posting_row(seq, ordinal, posting))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn write_tenants(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
-        stored::TENANTS.write(db, self.tenants.values(), cx)?;
-        stored::TENANT_VALUES.write(db, self.values.values(), cx)?;
-        stored::TAG_DEFINITIONS.write(db, self.tag_definitions.values(), cx)?;
-        stored::USERS.write(db, self.users.values(), cx)?;
-        stored::ROLES.write(db, self.roles.values(), cx)?;
-        stored::ENVIRONMENTS.write(db, self.environments.values(), cx)?;
-        stored::SECRETS.write(db, self.secrets.values(), cx)?;
-        stored::DEFINITIONS.write(db, self.definitions.values(), cx)?;
-        stored::CHANGE_REQUESTS.write(db, self.change_requests.values(), cx)
-    }
-
-    fn write_parts(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
-        stored::ACCOUNT_EMAILS.write(db, self.emails.values(), cx)?;
-        stored::BLOCKING_STATES.write(db, self.blocking_states.values(), cx)?;
-        stored::DISPUTES.write(db, self.disputes.values(), cx)?;
-        stored::CUSTOM_FIELDS.write(db, self.custom_fields.values(), cx)?;
-        if !self.field_values.is_empty() {
-            let mut put = db.insert(&tables::CUSTOM_FIELD_VALUE)?;
-            for it in &self.field_values {
-                put.row(&rows::custom_field_value_row(it))?;
-            }
-        }
-        if !self.audits.is_empty() {
-            let mut put = db.insert(&tables::AUDIT_IMPORTED)?;
-            for it in &self.audits {
-                put.row(&rows::audit_row(it))?;
-            }
-        }
-        Ok(())
+        let values = self.field_values.iter().map(|it| tables::custom_field_value_row(it));
+        insert(db, &tables::CUSTOM_FIELD_VALUE, values)?;
+        let audits = self.audits.iter().map(|it| tables::audit_row(it));
+        insert(db, &tables::AUDIT_IMPORTED, audits)
     }
 
     /// Erases the custom fields and further addresses of people, once the rows are written. Those that came after the erasure
@@ -436,7 +331,7 @@ impl<'a> Rows<'a> {
             db.exec(sql, &of_account)?;
             db.check_again(&tables::OUTSTANDING, rest, &of_account)?;
             db.exec(&format!("DELETE FROM audit_imported {rest}"), &of_account)?;
-            actors::erase(db, tenant, account)?;
+            erase_actors(db, tenant, account)?;
         }
         Ok(())
     }
@@ -492,43 +387,63 @@ impl<'a> Rows<'a> {
     }
 
     fn write_timers(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
-        let set: Vec<&Timer> = self.timers.values().copied().flatten().collect();
-        stored::TIMERS.put(&set, db, cx)?;
-        let sql = "DELETE FROM timer WHERE tenant = ?1 AND kind = ?2 AND object_id = ?3";
+        tables::TIMER.put(db, self.timers.values().copied().flatten(), cx)?;
         let cleared = self.timers.iter().filter(|(_, it)| it.is_none());
-        for ((tenant, key), _) in cleared {
-            let kind = timer_kind_code(key.kind).into();
-            db.exec(sql, &[(*tenant).into(), kind, key.object.into()])?;
-        }
-        Ok(())
+        let sql = "DELETE FROM timer WHERE tenant = ?1 AND kind = ?2 AND object_id = ?3";
+        delete(db, sql, cleared.map(|(key, _)| key.columns()))
     }
 
-    fn write_outstanding(&self, db: &Database, share: Share) -> Result<(), StoreError> {
-        let open: Vec<&Outstanding> = self.outstanding.values().copied().flatten().collect();
-        if !open.is_empty() {
-            let mut put = db.upsert(&tables::OUTSTANDING)?;
-            for it in open {
-                put.row(&rows::outstanding_row(it, share.partition))?;
-            }
-        }
-        let closed: Vec<[Value<'_>; 2]> = self
-            .outstanding
-            .iter()
-            .filter(|(_, it)| it.is_none())
-            .map(|((tenant, transaction), _)| [(*tenant).into(), (*transaction).into()])
-            .collect();
-        if !closed.is_empty() {
-            let sql = "DELETE FROM outstanding WHERE tenant = ?1 AND transaction_id = ?2";
-            let mut delete = db.prepare(sql)?;
-            for key in &closed {
-                delete.row(key)?;
-            }
-        }
-        Ok(())
+    fn write_outstanding(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
+        tables::OUTSTANDING.put(db, self.outstanding.values().copied().flatten(), cx)?;
+        let closed = self.outstanding.iter().filter(|(_, it)| it.is_none());
+        let sql = "DELETE FROM outstanding WHERE tenant = ?1 AND transaction_id = ?2";
+        delete(db, sql, closed.map(|(key, _)| key.columns()))
     }
 }
 
-/// Whether this command made the entity: its revision has none before.
-fn made_here(revision: Revision, seq: Seq) -> bool {
-    revision.seq == seq && revision.previous.is_none()
+/// Erases the texts on an account's rows. The user who acted stays: it is the installation's operator.
+fn erase_actors(db: &Database, tenant: TenantNo, account: AccountId) -> Result<(), StoreError> {
+    let parameters = [tenant.into(), account.into()];
+    let sql = "UPDATE actor SET salt = NULL, created_by = user_name, reason = NULL, comments = NULL \
+               WHERE tenant = ?1 AND account_id = ?2";
+    db.prepare(sql)?.row(&parameters)?;
+    db.check_again(&tables::ACTOR, "WHERE tenant = ?1 AND account_id = ?2", &parameters)?;
+    let sql = "UPDATE account SET actor_salt = NULL, actor_created_by = actor_user, \
+               actor_reason = NULL, actor_comments = NULL WHERE tenant = ?1 AND id = ?2";
+    db.prepare(sql)?.row(&parameters)?;
+    db.check_again(&tables::ACCOUNT, "WHERE tenant = ?1 AND id = ?2", &parameters)
+}
+
+/// Inserts rows, if there are any.
+fn insert<'r>(
+    db: &Database,
+    table: &'static Table,
+    rows: impl IntoIterator<Item = impl AsRef<[Value<'r>]>>,
+) -> Result<(), StoreError> {
+    let mut put = None;
+    for row in rows {
+        let put = match &mut put {
+            Some(put) => put,
+            None => put.insert(db.insert(table)?),
+        };
+        put.row(row.as_ref())?;
+    }
+    Ok(())
+}
+
+/// Deletes the rows of some keys, if there are any.
+fn delete<'r>(
+    db: &Database,
+    sql: &str,
+    keys: impl IntoIterator<Item = impl AsRef<[Value<'r>]>>,
+) -> Result<(), StoreError> {
+    let mut delete = None;
+    for key in keys {
+        let delete = match &mut delete {
+            Some(delete) => delete,
+            None => delete.insert(db.prepare(sql)?),
+        };
+        delete.row(key.as_ref())?;
+    }
+    Ok(())
 }

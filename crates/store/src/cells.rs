@@ -6,6 +6,7 @@ use engine::ports::StoreError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::codes::Coded;
 use crate::driver::{Cells, Value};
 
 /// As long as most JSON texts: they are not moved while they grow.
@@ -208,17 +209,27 @@ impl Cells<'_> {
         })
     }
 
-    pub(crate) fn code<T>(&mut self, decode: fn(i64) -> Option<T>) -> Result<T, StoreError> {
-        self.opt_code(decode)?.ok_or_else(|| self.corrupt("is NULL"))
+    /// A value that is held as a number.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn code<T: Coded>(&mut self) -> Result<T, StoreError> {
+        self.opt_code()?.ok_or_else(|| self.corrupt("is NULL"))
     }
 
-    pub(crate) fn opt_code<T>(
-        &mut self,
-        decode: fn(i64) -> Option<T>,
-    ) -> Result<Option<T>, StoreError> {
+    /// A value that is held as a number, or NULL.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn opt_code<T: Coded>(&mut self) -> Result<Option<T>, StoreError> {
         let Some(code) = self.opt_int()? else { return Ok(None) };
-        decode(code).map(Some).ok_or_else(|| self.corrupt("is an unknown code"))
+        T::of(code).map(Some).ok_or_else(|| self.corrupt("is an unknown code"))
     }
+}
+
+/// A text that is never empty, and NULL once it is erased.
+pub(crate) fn erasable(text: &str) -> Value<'_> {
+    if text.is_empty() { Value::Null } else { text.into() }
 }
 
 /// A value as a JSON text.

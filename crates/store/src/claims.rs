@@ -24,8 +24,7 @@ use foldhash::{HashMap, HashMapExt as _};
 use uuid::Uuid;
 
 use crate::driver::{Database, Reader, Value};
-use crate::rows::{self, ClaimHash, Claimed};
-use crate::tables::{self, CLAIM, CLAIM_RECENT};
+use crate::tables::{self, CLAIM, CLAIM_RECENT, ClaimHash, Claimed};
 
 /// How many rows of the frozen memtable a commit deletes for each claim that it adds: they are next to each
 /// other. See [`moved_per`] for those that it moves first: a frozen memtable of R claims is moved while
@@ -97,7 +96,7 @@ impl RecentClaims {
     /// Begins to look for a key. A reader does so before its snapshot begins: what has left memory
     /// is in `claim` then.
     pub(crate) fn seek(&self, key: &ClaimKey) -> Sought {
-        let hash = rows::claim_hash(key);
+        let hash = tables::claim_hash(key);
         let memtables = self.shared();
         let known = memtables.active.get(&hash).or_else(|| memtables.frozen.claims.get(&hash));
         let known = known.copied();
@@ -116,7 +115,7 @@ impl RecentClaims {
         let hashes: Vec<[Value<'_>; 1]> =
             unknown.iter().map(|at| [Value::Id(sought[*at].hash)]).collect();
         reader.for_keys(&SELECT_CLAIM, &hashes, |at, cells| {
-            sought[unknown[at]].known = Some(rows::claim(cells)?.1);
+            sought[unknown[at]].known = Some(tables::claim(cells)?.1);
             Ok(())
         })?;
         let claim_of = |it: &Sought| it.known.map_or(Ok(None), |known| it.claim(&known));
@@ -149,7 +148,7 @@ impl Sought {
             return self.find_known(reader);
         }
         let parameters = [self.next.into(), Value::Id(self.hash)];
-        match reader.load(&SELECT_NEWER)?.first(&parameters, rows::recent_claim)? {
+        match reader.load(&SELECT_NEWER)?.first(&parameters, tables::recent_claim)? {
             Some((_, (_, newer))) => self.claim(&newer),
             None => self.find_known(reader),
         }
@@ -160,7 +159,8 @@ impl Sought {
         if let Some(known) = &self.known {
             return self.claim(known);
         }
-        let compacted = reader.load(&SELECT_CLAIM)?.first(&[Value::Id(self.hash)], rows::claim)?;
+        let compacted =
+            reader.load(&SELECT_CLAIM)?.first(&[Value::Id(self.hash)], tables::claim)?;
         compacted.map_or(Ok(None), |(_, claimed)| self.claim(&claimed))
     }
 
@@ -284,7 +284,7 @@ impl Claims {
         }
         let mut put = db.insert(&CLAIM_RECENT)?;
         for (hash, claimed) in added {
-            put.row(&rows::recent_claim_row(stored.next, *hash, claimed))?;
+            put.row(&tables::recent_claim_row(stored.next, *hash, claimed))?;
             stored.next += 1;
         }
         let Some(compaction) = &mut stored.compaction else { return Ok(stored) };
@@ -344,7 +344,7 @@ fn take_all(db: &Database, added: &Memtable, owners: &Owners) -> Result<(), Stor
     let mut insert = db.insert(&CLAIM)?;
     let made = added.iter().filter(|(hash, _)| owners.get(*hash) == Some(&None));
     for (hash, claimed) in made.filter(|(_, claimed)| !claimed.is_released()) {
-        insert.row(&rows::claim_row(*hash, claimed))?;
+        insert.row(&tables::claim_row(*hash, claimed))?;
     }
     for (hash, claimed) in added {
         match owners.get(hash) {
@@ -377,7 +377,7 @@ fn put_all(
     for (hash, claimed) in claims {
         match claimed.is_released() {
             true => released.push([Value::Id(hash)]),
-            false => put.row(&rows::claim_row(hash, &claimed))?,
+            false => put.row(&tables::claim_row(hash, &claimed))?,
         }
     }
     if released.is_empty() {
@@ -407,7 +407,7 @@ fn each_recent(
     mut each: impl FnMut(i64, ClaimHash, Claimed),
 ) -> Result<(), StoreError> {
     reader.for_each(&SELECT_RECENT, &[], |cells| {
-        let (n, (hash, claimed)) = rows::recent_claim(cells)?;
+        let (n, (hash, claimed)) = tables::recent_claim(cells)?;
         each(n, hash, claimed);
         Ok(())
     })

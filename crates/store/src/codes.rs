@@ -16,339 +16,299 @@ use domain::payment_attempt::AttemptState;
 use domain::purchase::PurchaseStatus;
 use domain::timer::TimerKind;
 
-/// Codes of the entries of an audit log.
-pub(crate) const fn audit_kind_code(kind: AuditKind) -> i64 {
-    match kind {
-        AuditKind::Insert => 1,
-        AuditKind::Update => 2,
-        AuditKind::Delete => 3,
+/// A value that columns hold as a number.
+pub trait Coded: Copy + 'static {
+    /// All values that there are.
+    const ALL: &'static [Self];
+
+    fn code(self) -> i64;
+
+    /// The value of a code.
+    fn of(code: i64) -> Option<Self> {
+        Self::ALL.iter().copied().find(|it| it.code() == code)
     }
 }
 
-/// The opposite of [`audit_kind_code`].
-pub(crate) const fn audit_kind(code: i64) -> Option<AuditKind> {
-    Some(match code {
-        1 => AuditKind::Insert,
-        2 => AuditKind::Update,
-        3 => AuditKind::Delete,
-        _ => return None,
-    })
+/// The number that columns hold for a value.
+pub(crate) fn code<T: Coded>(it: T) -> i64 {
+    it.code()
 }
 
-/// Codes of operations in the column `operation` and `kind`.
-#[must_use]
-pub const fn operation_code(kind: TransactionType) -> i64 {
-    match kind {
-        TransactionType::Authorize => 1,
-        TransactionType::Capture => 2,
-        TransactionType::Purchase => 3,
-        TransactionType::Refund => 4,
-        TransactionType::Credit => 5,
-        TransactionType::Void => 6,
-        TransactionType::Chargeback => 7,
-        TransactionType::ChargebackReversal => 8,
+impl Coded for AuditKind {
+    const ALL: &'static [Self] = &[Self::Insert, Self::Update, Self::Delete];
+
+    fn code(self) -> i64 {
+        match self {
+            Self::Insert => 1,
+            Self::Update => 2,
+            Self::Delete => 3,
+        }
     }
 }
 
-/// The opposite of [`operation_code`].
-#[must_use]
-pub const fn operation(code: i64) -> Option<TransactionType> {
-    Some(match code {
-        1 => TransactionType::Authorize,
-        2 => TransactionType::Capture,
-        3 => TransactionType::Purchase,
-        4 => TransactionType::Refund,
-        5 => TransactionType::Credit,
-        6 => TransactionType::Void,
-        7 => TransactionType::Chargeback,
-        8 => TransactionType::ChargebackReversal,
-        _ => return None,
-    })
-}
+impl Coded for TransactionType {
+    const ALL: &'static [Self] = &[
+        Self::Authorize,
+        Self::Capture,
+        Self::Purchase,
+        Self::Refund,
+        Self::Credit,
+        Self::Void,
+        Self::Chargeback,
+        Self::ChargebackReversal,
+    ];
 
-/// Codes of what has custom fields in the column `object_type`.
-pub(crate) const fn object_type_code(kind: ObjectType) -> i64 {
-    match kind {
-        ObjectType::Account => 1,
-        ObjectType::PaymentMethod => 2,
-        ObjectType::Payment => 3,
-        ObjectType::Transaction => 4,
+    fn code(self) -> i64 {
+        match self {
+            Self::Authorize => 1,
+            Self::Capture => 2,
+            Self::Purchase => 3,
+            Self::Refund => 4,
+            Self::Credit => 5,
+            Self::Void => 6,
+            Self::Chargeback => 7,
+            Self::ChargebackReversal => 8,
+        }
     }
 }
 
-/// The opposite of [`object_type_code`].
-pub(crate) fn object_type_of(code: i64) -> Option<ObjectType> {
-    ObjectType::ALL.into_iter().find(|kind| object_type_code(*kind) == code)
-}
+impl Coded for ObjectType {
+    const ALL: &'static [Self] = &ObjectType::ALL;
 
-/// Codes of what timers are for in the column `kind`.
-pub(crate) const fn timer_kind_code(kind: TimerKind) -> i64 {
-    match kind {
-        TimerKind::PaymentRetry => 1,
-        TimerKind::PaymentAction => 2,
-        TimerKind::LateRefund => 3,
-        TimerKind::DisputeBooking => 4,
-        TimerKind::DisputeEvidence => 5,
-        TimerKind::MethodStep => 6,
-        TimerKind::Entitlements => 7,
+    fn code(self) -> i64 {
+        match self {
+            Self::Account => 1,
+            Self::PaymentMethod => 2,
+            Self::Payment => 3,
+            Self::Transaction => 4,
+        }
     }
 }
 
-/// The opposite of [`timer_kind_code`].
-pub(crate) fn timer_kind_of(code: i64) -> Option<TimerKind> {
-    TimerKind::ALL.into_iter().find(|kind| timer_kind_code(*kind) == code)
-}
+impl Coded for TimerKind {
+    const ALL: &'static [Self] = &TimerKind::ALL;
 
-/// Codes of disputes' statuses in the column `status`.
-pub(crate) const fn dispute_status_code(status: DisputeStatus) -> i64 {
-    match status {
-        DisputeStatus::WarningNeedsResponse => 1,
-        DisputeStatus::WarningUnderReview => 2,
-        DisputeStatus::WarningClosed => 3,
-        DisputeStatus::NeedsResponse => 4,
-        DisputeStatus::UnderReview => 5,
-        DisputeStatus::Won => 6,
-        DisputeStatus::Lost => 7,
+    fn code(self) -> i64 {
+        match self {
+            Self::PaymentRetry => 1,
+            Self::PaymentAction => 2,
+            Self::LateRefund => 3,
+            Self::DisputeBooking => 4,
+            Self::DisputeEvidence => 5,
+            Self::MethodStep => 6,
+            Self::Entitlements => 7,
+        }
     }
 }
 
-/// The opposite of [`dispute_status_code`].
-pub(crate) fn dispute_status(code: i64) -> Option<DisputeStatus> {
-    DisputeStatus::ALL.into_iter().find(|status| dispute_status_code(*status) == code)
-}
+impl Coded for DisputeStatus {
+    const ALL: &'static [Self] = &DisputeStatus::ALL;
 
-/// Codes of purchases' statuses in the column `purchase_status`.
-pub(crate) const fn purchase_status_code(status: PurchaseStatus) -> i64 {
-    match status {
-        PurchaseStatus::Pending => 1,
-        PurchaseStatus::Failed => 2,
-        PurchaseStatus::Active => 3,
-        PurchaseStatus::Returned => 4,
-        PurchaseStatus::Duplicate => 5,
-        PurchaseStatus::Closed => 6,
+    fn code(self) -> i64 {
+        match self {
+            Self::WarningNeedsResponse => 1,
+            Self::WarningUnderReview => 2,
+            Self::WarningClosed => 3,
+            Self::NeedsResponse => 4,
+            Self::UnderReview => 5,
+            Self::Won => 6,
+            Self::Lost => 7,
+        }
     }
 }
 
-/// Codes of when limits are counted anew in the column `resets`.
-pub(crate) const fn reset_code(reset: Reset) -> i64 {
-    match reset {
-        Reset::Never => 1,
-        Reset::Day => 2,
-        Reset::Week => 3,
-        Reset::Month => 4,
-        Reset::Year => 5,
+impl Coded for PurchaseStatus {
+    const ALL: &'static [Self] = &PurchaseStatus::ALL;
+
+    fn code(self) -> i64 {
+        match self {
+            Self::Pending => 1,
+            Self::Failed => 2,
+            Self::Active => 3,
+            Self::Returned => 4,
+            Self::Duplicate => 5,
+            Self::Closed => 6,
+        }
     }
 }
 
-/// The opposite of [`reset_code`].
-pub(crate) fn reset_of(code: i64) -> Option<Reset> {
-    Reset::ALL.into_iter().find(|reset| reset_code(*reset) == code)
-}
+impl Coded for Reset {
+    const ALL: &'static [Self] = &Reset::ALL;
 
-/// The opposite of [`purchase_status_code`].
-pub(crate) fn purchase_status(code: i64) -> Option<PurchaseStatus> {
-    PurchaseStatus::ALL.into_iter().find(|status| purchase_status_code(*status) == code)
-}
-
-/// Codes of statuses in the column `status`.
-#[must_use]
-pub const fn status_code(status: TransactionStatus) -> i64 {
-    match status {
-        TransactionStatus::InFlight => 1,
-        TransactionStatus::Success => 2,
-        TransactionStatus::Pending => 3,
-        TransactionStatus::PaymentFailure => 4,
-        TransactionStatus::PluginFailure => 5,
-        TransactionStatus::Unknown => 6,
+    fn code(self) -> i64 {
+        match self {
+            Self::Never => 1,
+            Self::Day => 2,
+            Self::Week => 3,
+            Self::Month => 4,
+            Self::Year => 5,
+        }
     }
 }
 
-/// The opposite of [`status_code`].
-#[must_use]
-pub const fn status(code: i64) -> Option<TransactionStatus> {
-    Some(match code {
-        1 => TransactionStatus::InFlight,
-        2 => TransactionStatus::Success,
-        3 => TransactionStatus::Pending,
-        4 => TransactionStatus::PaymentFailure,
-        5 => TransactionStatus::PluginFailure,
-        6 => TransactionStatus::Unknown,
-        _ => return None,
-    })
-}
+impl Coded for TransactionStatus {
+    const ALL: &'static [Self] = &[
+        Self::InFlight,
+        Self::Success,
+        Self::Pending,
+        Self::PaymentFailure,
+        Self::PluginFailure,
+        Self::Unknown,
+    ];
 
-/// Codes of attempts' states in the column `state`.
-pub(crate) const fn attempt_state_code(state: AttemptState) -> i64 {
-    match state {
-        AttemptState::Init => 1,
-        AttemptState::Success => 2,
-        AttemptState::Aborted => 3,
-        AttemptState::Scheduled => 4,
-        AttemptState::Retried => 5,
+    fn code(self) -> i64 {
+        match self {
+            Self::InFlight => 1,
+            Self::Success => 2,
+            Self::Pending => 3,
+            Self::PaymentFailure => 4,
+            Self::PluginFailure => 5,
+            Self::Unknown => 6,
+        }
     }
 }
 
-/// The opposite of [`attempt_state_code`].
-pub(crate) fn attempt_state(code: i64) -> Option<AttemptState> {
-    AttemptState::ALL.into_iter().find(|state| attempt_state_code(*state) == code)
-}
+impl Coded for AttemptState {
+    const ALL: &'static [Self] = &AttemptState::ALL;
 
-/// Codes of the chart's accounts in the columns `debit`, `credit` and `account`.
-#[must_use]
-pub const fn ledger_account_code(account: LedgerAccount) -> i64 {
-    match account {
-        LedgerAccount::Customer => 1,
-        LedgerAccount::Gateway => 2,
-        LedgerAccount::Refunds => 3,
-        LedgerAccount::Disputes => 4,
-        LedgerAccount::DisputeExcess => 5,
+    fn code(self) -> i64 {
+        match self {
+            Self::Init => 1,
+            Self::Success => 2,
+            Self::Aborted => 3,
+            Self::Scheduled => 4,
+            Self::Retried => 5,
+        }
     }
 }
 
-/// The opposite of [`ledger_account_code`].
-#[must_use]
-pub const fn ledger_account(code: i64) -> Option<LedgerAccount> {
-    Some(match code {
-        1 => LedgerAccount::Customer,
-        2 => LedgerAccount::Gateway,
-        3 => LedgerAccount::Refunds,
-        4 => LedgerAccount::Disputes,
-        5 => LedgerAccount::DisputeExcess,
-        _ => return None,
-    })
-}
+impl Coded for LedgerAccount {
+    const ALL: &'static [Self] =
+        &[Self::Customer, Self::Gateway, Self::Refunds, Self::Disputes, Self::DisputeExcess];
 
-pub(crate) const fn claim_kind_code(kind: ClaimKind) -> i64 {
-    match kind {
-        ClaimKind::TenantApiKey => 1,
-        ClaimKind::TenantId => 2,
-        ClaimKind::Account => 3,
-        ClaimKind::PaymentMethod => 4,
-        ClaimKind::Payment => 5,
-        ClaimKind::Transaction => 6,
-        ClaimKind::Environment => 7,
-        ClaimKind::CustomerEmail => 8,
-        ClaimKind::TagDefinition => 9,
-        ClaimKind::ImportedId => 10,
-        ClaimKind::Dispute => 11,
+    fn code(self) -> i64 {
+        match self {
+            Self::Customer => 1,
+            Self::Gateway => 2,
+            Self::Refunds => 3,
+            Self::Disputes => 4,
+            Self::DisputeExcess => 5,
+        }
     }
 }
 
-/// The kind of a claim by its code in the column `kind`.
-#[must_use]
-pub const fn claim_kind(code: i64) -> Option<ClaimKind> {
-    Some(match code {
-        1 => ClaimKind::TenantApiKey,
-        2 => ClaimKind::TenantId,
-        3 => ClaimKind::Account,
-        4 => ClaimKind::PaymentMethod,
-        5 => ClaimKind::Payment,
-        6 => ClaimKind::Transaction,
-        7 => ClaimKind::Environment,
-        8 => ClaimKind::CustomerEmail,
-        9 => ClaimKind::TagDefinition,
-        10 => ClaimKind::ImportedId,
-        11 => ClaimKind::Dispute,
-        _ => return None,
-    })
+impl Coded for ClaimKind {
+    const ALL: &'static [Self] = &[
+        Self::TenantApiKey,
+        Self::TenantId,
+        Self::Account,
+        Self::PaymentMethod,
+        Self::Payment,
+        Self::Transaction,
+        Self::Environment,
+        Self::CustomerEmail,
+        Self::TagDefinition,
+        Self::ImportedId,
+        Self::Dispute,
+    ];
+
+    fn code(self) -> i64 {
+        match self {
+            Self::TenantApiKey => 1,
+            Self::TenantId => 2,
+            Self::Account => 3,
+            Self::PaymentMethod => 4,
+            Self::Payment => 5,
+            Self::Transaction => 6,
+            Self::Environment => 7,
+            Self::CustomerEmail => 8,
+            Self::TagDefinition => 9,
+            Self::ImportedId => 10,
+            Self::Dispute => 11,
+        }
+    }
+}
+
+impl Coded for CustomerStatus {
+    const ALL: &'static [Self] = &[Self::Active, Self::Deactivated, Self::Erased];
+
+    fn code(self) -> i64 {
+        match self {
+            Self::Active => 1,
+            Self::Deactivated => 2,
+            Self::Erased => 3,
+        }
+    }
+}
+
+impl Coded for MailKind {
+    const ALL: &'static [Self] = &[
+        Self::Welcome,
+        Self::Verification,
+        Self::PasswordReset,
+        Self::PasswordChanged,
+        Self::AlreadyRegistered,
+    ];
+
+    fn code(self) -> i64 {
+        match self {
+            Self::Welcome => 1,
+            Self::Verification => 2,
+            Self::PasswordReset => 3,
+            Self::PasswordChanged => 4,
+            Self::AlreadyRegistered => 5,
+        }
+    }
+}
+
+impl Coded for DefinitionKind {
+    const ALL: &'static [Self] = &[Self::Flag, Self::Segment];
+
+    fn code(self) -> i64 {
+        match self {
+            Self::Flag => 1,
+            Self::Segment => 2,
+        }
+    }
+}
+
+impl Coded for ChangeStatus {
+    const ALL: &'static [Self] = &[
+        Self::Pending,
+        Self::Scheduled,
+        Self::Applied,
+        Self::Rejected,
+        Self::Withdrawn,
+        Self::Failed,
+    ];
+
+    fn code(self) -> i64 {
+        match self {
+            Self::Pending => 1,
+            Self::Scheduled => 2,
+            Self::Applied => 3,
+            Self::Rejected => 4,
+            Self::Withdrawn => 5,
+            Self::Failed => 6,
+        }
+    }
+}
+
+impl Coded for SecretKind {
+    const ALL: &'static [Self] = &[Self::Server, Self::Client, Self::RelayProxy];
+
+    fn code(self) -> i64 {
+        match self {
+            Self::Server => 1,
+            Self::Client => 2,
+            Self::RelayProxy => 3,
+        }
+    }
 }
 
 /// The code of an operation that is to be made.
-pub const OPERATION_WAITING: i64 = 1;
+pub(crate) const OPERATION_WAITING: i64 = 1;
 /// Of one that was made.
-pub const OPERATION_SUCCEEDED: i64 = 2;
+pub(crate) const OPERATION_SUCCEEDED: i64 = 2;
 /// Of one that could not be made.
-pub const OPERATION_FAILED: i64 = 3;
-
-pub(crate) const fn customer_status_code(status: CustomerStatus) -> i64 {
-    match status {
-        CustomerStatus::Active => 1,
-        CustomerStatus::Deactivated => 2,
-        CustomerStatus::Erased => 3,
-    }
-}
-
-pub(crate) const fn customer_status(code: i64) -> Option<CustomerStatus> {
-    Some(match code {
-        1 => CustomerStatus::Active,
-        2 => CustomerStatus::Deactivated,
-        3 => CustomerStatus::Erased,
-        _ => return None,
-    })
-}
-
-pub(crate) const fn mail_kind_code(kind: MailKind) -> i64 {
-    match kind {
-        MailKind::Welcome => 1,
-        MailKind::Verification => 2,
-        MailKind::PasswordReset => 3,
-        MailKind::PasswordChanged => 4,
-        MailKind::AlreadyRegistered => 5,
-    }
-}
-
-pub(crate) const fn mail_kind(code: i64) -> Option<MailKind> {
-    Some(match code {
-        1 => MailKind::Welcome,
-        2 => MailKind::Verification,
-        3 => MailKind::PasswordReset,
-        4 => MailKind::PasswordChanged,
-        5 => MailKind::AlreadyRegistered,
-        _ => return None,
-    })
-}
-
-pub(crate) const fn definition_kind_code(kind: DefinitionKind) -> i64 {
-    match kind {
-        DefinitionKind::Flag => 1,
-        DefinitionKind::Segment => 2,
-    }
-}
-
-pub(crate) const fn definition_kind(code: i64) -> Option<DefinitionKind> {
-    Some(match code {
-        1 => DefinitionKind::Flag,
-        2 => DefinitionKind::Segment,
-        _ => return None,
-    })
-}
-
-pub(crate) const fn change_status_code(status: ChangeStatus) -> i64 {
-    match status {
-        ChangeStatus::Pending => 1,
-        ChangeStatus::Scheduled => 2,
-        ChangeStatus::Applied => 3,
-        ChangeStatus::Rejected => 4,
-        ChangeStatus::Withdrawn => 5,
-        ChangeStatus::Failed => 6,
-    }
-}
-
-pub(crate) const fn change_status(code: i64) -> Option<ChangeStatus> {
-    Some(match code {
-        1 => ChangeStatus::Pending,
-        2 => ChangeStatus::Scheduled,
-        3 => ChangeStatus::Applied,
-        4 => ChangeStatus::Rejected,
-        5 => ChangeStatus::Withdrawn,
-        6 => ChangeStatus::Failed,
-        _ => return None,
-    })
-}
-
-pub(crate) const fn secret_kind_code(kind: SecretKind) -> i64 {
-    match kind {
-        SecretKind::Server => 1,
-        SecretKind::Client => 2,
-        SecretKind::RelayProxy => 3,
-    }
-}
-
-pub(crate) const fn secret_kind(code: i64) -> Option<SecretKind> {
-    Some(match code {
-        1 => SecretKind::Server,
-        2 => SecretKind::Client,
-        3 => SecretKind::RelayProxy,
-        _ => return None,
-    })
-}
+pub(crate) const OPERATION_FAILED: i64 = 3;

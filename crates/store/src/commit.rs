@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::payment::ReplyKey;
 use domain::read::Read;
@@ -23,7 +22,6 @@ use crate::journal_tail::JournalTail;
 use crate::load;
 use crate::pool::Source;
 use crate::recent::Recent;
-use crate::rows;
 use crate::share::Share;
 use crate::tables;
 use crate::totals::Totals;
@@ -333,7 +331,7 @@ impl SqlStore {
                 (_, answer) => answer.as_ref().map(answer_text),
             };
             let put = if made.contains(&reply.key) { &mut make } else { &mut change };
-            put.row(&rows::reply_row(reply, answer.as_deref()))?;
+            put.row(&tables::reply_row(reply, answer.as_deref()))?;
         }
         self.forget_replies(batch)
     }
@@ -369,7 +367,7 @@ impl SqlStore {
                 self.db.upsert(&tables::FOLLOWER)?.row(&row)
             }
             Bookkeeping::DeliveryPostponed(delivery) => {
-                self.db.upsert(&tables::DELIVERY)?.row(&rows::delivery_row(delivery))
+                tables::DELIVERY.put_one(&self.db, delivery, self.share.partition)
             }
             Bookkeeping::MailPostponed(mail) => {
                 // One that was deleted meanwhile, with its customer, stays so.
@@ -402,7 +400,7 @@ impl SqlStore {
             }
             Bookkeeping::Over(over) => self.delete_some(*over),
             Bookkeeping::Quarantined(it) => {
-                self.db.upsert(&tables::QUARANTINE)?.row(&rows::quarantined_row(it))
+                tables::QUARANTINE.put_one(&self.db, it, self.share.partition)
             }
             Bookkeeping::Released { tenant, account } => {
                 let sql = "DELETE FROM quarantine WHERE tenant = ?1 AND account_id = ?2";
@@ -483,7 +481,7 @@ impl Store for SqlStore {
         let erases = rows.erased().next().is_some();
         let named =
             self.overwrite_free_pages(erases).and_then(|()| self.actors.name(&self.db, batch));
-        let committed_at = real_now();
+        let committed_at = crate::clock::now();
         let written = named.and_then(|actors| {
             let claims = self.write(batch, &mut rows, (&actors, committed_at), &mut after)?;
             Ok((claims, actors))
@@ -555,7 +553,7 @@ impl Begun {
                 .claims
                 .iter()
                 .filter(|_| at_once)
-                .map(|(key, claim)| (rows::claim_hash(key), claim.map(|claim| claim.owner)))
+                .map(|(key, claim)| (tables::claim_hash(key), claim.map(|claim| claim.owner)))
                 .collect(),
         }
     }
@@ -597,11 +595,6 @@ fn is_empty(batch: &Batch) -> bool {
 
 fn answer_text(answer: &Result<Reply, Rejection>) -> String {
     json(answer)
-}
-
-pub(crate) fn real_now() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
 }
 
 fn corrupt(reason: &str) -> StoreError {

@@ -16,7 +16,7 @@ pub(crate) use self::check::{CheckKey, new_installation};
 pub use self::database::{Database, Put};
 use self::postgres::Server;
 use self::sqlite::Options;
-use crate::tables::{Dialect, Kind, Table};
+use crate::table::{Dialect, Kind, Table};
 
 /// One column of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -133,6 +133,19 @@ impl<'a> Cells<'a> {
     /// Says which table the columns that follow are of, for the messages.
     pub fn of(&mut self, table: &Table) {
         self.table = table.name;
+    }
+
+    /// Reads a row of all columns of a table: the next cell is the one behind it, however many of them `read` takes.
+    pub(crate) fn row_of<T>(
+        &mut self,
+        table: &Table,
+        read: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let end = self.at + table.columns.len();
+        self.of(table);
+        let row = read(self)?;
+        self.at = end;
+        Ok(row)
     }
 
     /// The next columns, for messages: they are taken whatever they are.

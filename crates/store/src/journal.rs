@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::cells::{RowId, json};
 use crate::driver::{Cells, Value};
-use crate::tables;
+use crate::table;
 
 /// A journal row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Record {
     pub request: RequestId,
     /// The command's name.
     pub command: String,
-    /// The id of the row in [`tables::ACTOR`].
+    /// The id of the row in [`table::ACTOR`].
     pub actor: RowId,
     /// Names the request to the caller: Kill Bill's user token.
     pub token: Uuid,
@@ -32,12 +32,12 @@ pub struct Record {
     pub events: Vec<Event>,
 }
 
-/// Reads a row of [`tables::JOURNAL`].
+/// Reads a row of [`table::JOURNAL`].
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] where it is none.
 pub fn record(cells: &mut Cells<'_>) -> Result<Record, StoreError> {
-    cells.of(&tables::JOURNAL);
+    cells.of(&table::JOURNAL);
     Ok(Record {
         seq: cells.seq()?,
         at: cells.time()?,
@@ -69,7 +69,7 @@ pub(crate) fn texts(entry: &Entry) -> Texts {
     }
 }
 
-/// How many columns of [`tables::JOURNAL`] there are before `chain`.
+/// How many columns of [`table::JOURNAL`] there are before `chain`.
 const COLUMNS: usize = 11;
 
 /// The columns of a row but `chain`.

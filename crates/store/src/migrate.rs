@@ -19,10 +19,10 @@ use crate::driver::{Cell, Cells, Database, Reader, Value};
 use crate::postgres::Server;
 use crate::sqlite::Options;
 use crate::tables::{
-    self, CLAIM, CLAIM_RECENT, JOURNAL, Kind, Layout, MIGRATION, PARTITION, TABLES, Table, int,
+    self, CLAIM, CLAIM_RECENT, CLUSTERED, JOURNAL, Kind, MIGRATION, PARTITION, TABLES, Table, int,
     text,
 };
-use crate::{Error, directory, rows, schema};
+use crate::{Error, directory, schema};
 
 /// How many rows are read and written at a time.
 const PORTION_ROWS: usize = 2_000;
@@ -33,8 +33,7 @@ static COPYING: Table = Table {
     name: "copying",
     columns: &[text("table_name"), text("after"), int("is_done")],
     key_columns: 1,
-    layout: Layout::Clustered,
-    indexes: &[],
+    ..CLUSTERED
 };
 
 /// The progress of a copy.
@@ -360,7 +359,7 @@ fn portion(
     let from = bound(after).map_or(Bound::Unbounded, Bound::Excluded);
     let to = bound(upto.as_deref()).map_or(Bound::Unbounded, Bound::Included);
     for (hash, claimed) in recent.range((from, to)) {
-        let row: Row = rows::claim_row(*hash, claimed).into_iter().map(Cell::owned).collect();
+        let row: Row = tables::claim_row(*hash, claimed).into_iter().map(Cell::owned).collect();
         let key = row[..table.key_columns].to_vec();
         match claimed.is_released() {
             true => drop(merged.remove(&key)),

@@ -11,7 +11,7 @@ use ring::digest::{SHA256, digest};
 use uuid::Uuid;
 
 use crate::Error;
-use crate::codes::object_type_code;
+use crate::codes::code;
 use crate::driver::{Database, Reader, Value, new_installation};
 use crate::tables::{self, Dialect, MIGRATION, TABLES, Table};
 use crate::totals::Counted;
@@ -94,7 +94,7 @@ fn fields_and_tags(dialect: &Dialect) -> String {
         let definition = dialect.id_literal(tag.id().uuid());
         sql.push_str(&format!(" WHEN {} THEN {definition}", tag.number));
     }
-    let account = object_type_code(ObjectType::Account);
+    let account = code(ObjectType::Account);
     sql.push_str(&format!(
         " END, {account}, account_id, id, active, created_at_us, seq FROM tag;\nDROP TABLE tag;\n"
     ));
@@ -141,7 +141,7 @@ fn fields_in_order(_: &Dialect) -> String {
 
 /// The tenant's account at a gateway, and what a customer has to do next.
 fn merchant_accounts(dialect: &Dialect) -> String {
-    tables::added_columns(9, dialect)
+    tables::added_columns(TABLES, 9, dialect)
 }
 
 /// Deliveries to endpoints, in place of those to callbacks alone, and their log.
@@ -158,7 +158,7 @@ fn webhooks(dialect: &Dialect) -> String {
 
 /// Why transactions went to their gateways, and tenants' routing rules.
 fn routing(dialect: &Dialect) -> String {
-    tables::added_columns(11, dialect)
+    tables::added_columns(TABLES, 11, dialect)
 }
 
 /// Disputes.
@@ -168,12 +168,12 @@ fn disputes(dialect: &Dialect) -> String {
 
 /// The steps that the gateways of payment methods have still to do.
 fn method_steps(dialect: &Dialect) -> String {
-    tables::added_columns(13, dialect)
+    tables::added_columns(TABLES, 13, dialect)
 }
 
 /// When gateways were asked for the outcomes that transactions have.
 fn outcomes_in_order(dialect: &Dialect) -> String {
-    tables::added_columns(14, dialect)
+    tables::added_columns(TABLES, 14, dialect)
 }
 
 /// Finds the outcomes that each gateway is asked about, however many another one has.
@@ -186,12 +186,12 @@ fn inquiries_by_gateway(_: &Dialect) -> String {
 
 /// Features, offers, purchases and what accounts may do.
 fn entitlements(dialect: &Dialect) -> String {
-    tables::ddl(&tables::OF_VERSION_17, dialect) + &tables::added_columns(17, dialect)
+    tables::ddl(&tables::OF_VERSION_17, dialect) + &tables::added_columns(TABLES, 17, dialect)
 }
 
 /// Texts as searches compare them. Rows that were there have them from their next change on.
 fn folded_texts(dialect: &Dialect) -> String {
-    tables::added_columns(20, dialect)
+    tables::added_columns(TABLES, 20, dialect)
         + "DROP INDEX account_person_by_email;\n\
            CREATE INDEX account_person_by_folded_email ON account_person \
            (tenant, coalesce(email_folded, lower(email))) WHERE email IS NOT NULL;\n"
@@ -199,7 +199,7 @@ fn folded_texts(dialect: &Dialect) -> String {
 
 /// Whose users are whose.
 fn account_users(dialect: &Dialect) -> String {
-    tables::ddl(&tables::OF_VERSION_18, dialect) + &tables::added_columns(18, dialect)
+    tables::ddl(&tables::OF_VERSION_18, dialect) + &tables::added_columns(TABLES, 18, dialect)
 }
 
 /// The accounts' usage of features.

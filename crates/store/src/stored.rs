@@ -1,71 +1,207 @@
-//! The tables of entities and other rows with a key: how a row is found, read and written. Each is described
-//! once, in [`TableOf`]; batches, loads and verification follow from it.
+//! Tables whose rows are values of a type: each column with its value, and how a row is read. Batches, loads and
+//! verification follow from it.
 
-use domain::access::{Role, User};
-use domain::account_email::AccountEmail;
-use domain::blocking_state::BlockingState;
-use domain::change_request::ChangeRequest;
-use domain::custom_field::CustomField;
-use domain::customer::Customer;
-use domain::definition::Definition;
-use domain::dispute::Dispute;
-use domain::entitlement::Entitlements;
-use domain::environment::{Environment, Secret};
-use domain::feature::Feature;
-use domain::offer::Offer;
-use domain::operation::Operation;
-use domain::payment::{Payment, Transaction};
-use domain::payment_attempt::{PaymentAttempt, PaymentVelocity};
-use domain::payment_rules::PaymentRules;
-use domain::purchase::Purchase;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use domain::definition::DefinitionKey;
+use domain::dispute::DisputeCase;
+use domain::entity::Entity;
+use domain::object::Object;
 use domain::rows::{Keyed, Rows};
-use domain::tag::{Tag, TagDefinition};
-use domain::tenant::{Tenant, TenantValue};
-use domain::timer::Timer;
-use domain::{Account, Id, PartitionNo, PaymentMethod, Seq, TenantNo};
+use domain::tag::TagKey;
+use domain::timer::TimerKey;
+use domain::usage::EventKey;
+use domain::{Account, AccountId, Id, PartitionNo, Revision, Seq, TenantNo};
 use engine::ports::StoreError;
+use engine::text;
+use serde::Serialize;
 
-use crate::actors::Named;
+use crate::actors::{self, Named};
 use crate::cells::json;
-use crate::codes::timer_kind_code;
+use crate::codes::code;
 use crate::driver::{Cells, Database, Put, Reader, Value};
-use crate::rows::{self, AttemptTexts, RulesTexts, customers};
-use crate::tables::{self, Table};
+use crate::table::{CHECK_MADE, CHECK_NOW, CHECKS, Column, Table};
 
-/// A table whose rows are found by the key of `T`.
-pub(crate) struct TableOf<T: Keyed> {
-    pub(crate) table: &'static Table,
-    /// The condition that finds a row by its key, in SQL.
-    pub(crate) by_key: &'static str,
-    /// The parameters of that condition.
-    pub(crate) parameters: for<'a> fn(&'a T::Key) -> Vec<Value<'a>>,
+/// A table with a row for each `T`.
+#[derive(Debug)]
+pub struct TableOf<T: 'static> {
+    pub table: Table,
+    /// All columns of the table but check values.
+    pub(crate) columns: ColumnsOf<T>,
     pub(crate) read: fn(&mut Cells<'_>) -> Result<T, StoreError>,
-    write: fn(&T, &WriteContext<'_>, &mut Put<'_>) -> Result<(), StoreError>,
 }
 
-/// An entity's newest image in a batch.
-pub(crate) struct Newest<'a, T> {
-    pub(crate) image: &'a T,
-    /// Set where the batch made it.
-    pub(crate) made_by: Option<Seq>,
+/// A column with its value in the row of a `T`.
+#[derive(Debug)]
+pub(crate) struct ColumnOf<T> {
+    column: Column,
+    value: ValueOf<T>,
 }
 
-/// Facts that rows have besides their entities.
+pub(crate) type ColumnsOf<T> = &'static [ColumnOf<T>];
+
+pub(crate) type ValueOf<T> = for<'a> fn(&'a T, &'a WriteContext<'a>) -> Value<'a>;
+
+impl Column {
+    pub(crate) const fn of<T>(self, value: ValueOf<T>) -> ColumnOf<T> {
+        ColumnOf { column: self, value }
+    }
+}
+
+/// The columns of a table. `N` is their number.
+pub(crate) const fn shape<T, const N: usize>(columns: ColumnsOf<T>) -> [Column; N] {
+    let mut shape = [CHECK_NOW; N];
+    let mut at = 0;
+    while at < columns.len() {
+        shape[at] = columns[at].column;
+        at += 1;
+    }
+    shape
+}
+
+/// The columns of a table with check values, which come last. `N` is the number of all.
+pub(crate) const fn checked<T, const N: usize>(columns: ColumnsOf<T>) -> [Column; N] {
+    assert!(N == columns.len() + CHECKS, "a column for each check value");
+    let mut shape: [Column; N] = shape(columns);
+    shape[N - CHECKS] = CHECK_MADE;
+    shape
+}
+
+/// Facts that rows have besides the values that they are of.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteContext<'a> {
     /// The journal row that made the entity, where the batch made it.
     pub(crate) made_by: Option<Seq>,
     pub(crate) actors: &'a Named,
     pub(crate) partition: PartitionNo,
+    /// Texts that are made for the row.
+    texts: &'a Texts,
 }
 
-impl<T: Keyed> TableOf<T> {
+/// Texts that are made for a row and are no value's own.
+#[derive(Default)]
+pub(crate) struct Texts(OnceCell<Box<(String, Texts)>>);
+
+impl Texts {
+    fn keep(&self, text: String) -> &str {
+        match self.0.get() {
+            Some(kept) => kept.1.keep(text),
+            None => &self.0.get_or_init(|| Box::new((text, Self::default()))).0,
+        }
+    }
+}
+
+impl<'a> WriteContext<'a> {
+    pub(crate) fn new(partition: PartitionNo, actors: &'a Named, texts: &'a Texts) -> Self {
+        Self { made_by: None, actors, partition, texts }
+    }
+
+    /// A value as a JSON text.
+    pub(crate) fn json<T: Serialize>(&self, value: &T) -> Value<'a> {
+        self.texts.keep(json(value)).into()
+    }
+
+    /// A value as a JSON text; NULL for none.
+    pub(crate) fn opt_json<T: Serialize>(&self, value: Option<&T>) -> Value<'a> {
+        value.map_or(Value::Null, |it| self.json(it))
+    }
+
+    /// A text as searches compare it. Both databases' `lower` knows the letters of ASCII only, so that a text of others
+    /// is folded here; NULL for one of ASCII.
+    pub(crate) fn folded(&self, text: Option<&String>) -> Value<'a> {
+        let folded = text.and_then(|it| folded_text(it));
+        folded.map_or(Value::Null, |it| self.texts.keep(it).into())
+    }
+
+    /// The columns of who made an account, where this batch makes it.
+    pub(crate) fn maker(&self, of: &Account) -> [Value<'a>; actors::COLUMNS] {
+        actors::columns(self.actors.maker(of))
+    }
+}
+
+/// A text as searches compare it, where it is not one of ASCII: see [`WriteContext::folded`].
+pub(crate) fn folded_text(text: &str) -> Option<String> {
+    (!text.is_ascii()).then(|| text::folded(text))
+}
+
+/// The newest image of a row in a batch.
+pub(crate) struct Newest<'a, T> {
+    pub(crate) image: &'a T,
+    /// Set where the batch made it.
+    pub(crate) made_by: Option<Seq>,
+}
+
+impl<T> Clone for Newest<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Newest<'_, T> {}
+
+/// The newest images of a kind in a batch, sorted by key, so that neighbours are written together.
+pub(crate) struct Images<'a, T: Keyed>(BTreeMap<T::Key, Newest<'a, T>>);
+
+impl<T: Keyed> Default for Images<'_, T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<'a, T: Entity> Images<'a, T> {
+    pub(crate) fn take(&mut self, image: &'a T, seq: Seq) {
+        let made_by = made_here(image.revision(), seq).then_some(seq);
+        let known = self.0.entry(image.key()).or_insert(Newest { image, made_by });
+        known.image = image;
+    }
+
+    pub(crate) fn get(&self, key: &T::Key) -> Option<&'a T> {
+        self.0.get(key).map(|it| it.image)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Newest<'a, T>> + Clone {
+        self.0.values()
+    }
+}
+
+/// Whether this command made the entity: its revision has none before.
+pub(crate) fn made_here(revision: Revision, seq: Seq) -> bool {
+    revision.seq == seq && revision.previous.is_none()
+}
+
+impl<T> Deref for TableOf<T> {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl<T> TableOf<T> {
+    /// Reads a row of all columns.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`].
+    pub fn row(&self, cells: &mut Cells<'_>) -> Result<T, StoreError> {
+        cells.row_of(&self.table, self.read)
+    }
+
+    /// Writes a row.
+    fn put_row(&self, row: &T, cx: &WriteContext<'_>, put: &mut Put<'_>) -> Result<(), StoreError> {
+        let texts = Texts::default();
+        let cx = WriteContext { texts: &texts, ..*cx };
+        let values: Vec<Value<'_>> = self.columns.iter().map(|it| (it.value)(row, &cx)).collect();
+        put.row(&values)
+    }
+
     /// Writes the newest images of a batch: inserts the rows that the batch made, so that a key that is there already is
     /// an error, and changes the others.
     pub(crate) fn write<'a>(
-        &self,
+        &'static self,
         db: &Database,
-        images: impl Iterator<Item = &'a Newest<'a, T>>,
+        images: impl IntoIterator<Item = &'a Newest<'a, T>>,
         cx: WriteContext<'_>,
     ) -> Result<(), StoreError>
     where
@@ -77,26 +213,70 @@ impl<T: Keyed> TableOf<T> {
             let slot = if is_new { &mut insert } else { &mut upsert };
             let put = match slot {
                 Some(put) => put,
-                None if is_new => slot.insert(db.insert(self.table)?),
-                None => slot.insert(db.upsert(self.table)?),
+                None if is_new => slot.insert(db.insert(self)?),
+                None => slot.insert(db.upsert(self)?),
             };
-            (self.write)(it.image, &WriteContext { made_by: it.made_by, ..cx }, put)?;
+            self.put_row(it.image, &WriteContext { made_by: it.made_by, ..cx }, put)?;
         }
         Ok(())
     }
 
-    /// Inserts a row, or changes the one that is there.
-    pub(crate) fn put(
-        &self,
-        rows: &[&T],
+    /// Inserts rows, or changes those that are there.
+    pub(crate) fn put<'a>(
+        &'static self,
         db: &Database,
+        rows: impl IntoIterator<Item = &'a T>,
         cx: WriteContext<'_>,
+    ) -> Result<(), StoreError>
+    where
+        T: 'a,
+    {
+        let rows = rows.into_iter().map(|image| Newest { image, made_by: None });
+        self.put_newest(db, rows, cx)
+    }
+
+    /// Inserts a row that no command made, or changes the one that is there.
+    pub(crate) fn put_one(
+        &'static self,
+        db: &Database,
+        row: &T,
+        partition: PartitionNo,
     ) -> Result<(), StoreError> {
-        if rows.is_empty() {
-            return Ok(());
+        let (actors, texts) = (Named::default(), Texts::default());
+        self.put(db, [row], WriteContext::new(partition, &actors, &texts))
+    }
+
+    /// The same of images whose rows say what made them.
+    pub(crate) fn put_newest<'a>(
+        &'static self,
+        db: &Database,
+        images: impl IntoIterator<Item = Newest<'a, T>>,
+        cx: WriteContext<'_>,
+    ) -> Result<(), StoreError>
+    where
+        T: 'a,
+    {
+        let mut put = None;
+        for it in images {
+            let put = match &mut put {
+                Some(put) => put,
+                None => put.insert(db.upsert(self)?),
+            };
+            self.put_row(it.image, &WriteContext { made_by: it.made_by, ..cx }, put)?;
         }
-        let mut put = db.upsert(self.table)?;
-        rows.iter().try_for_each(|it| (self.write)(it, &cx, &mut put))
+        Ok(())
+    }
+}
+
+impl<T: Keyed> TableOf<T>
+where
+    T::Key: KeyColumns,
+{
+    /// The end of a `SELECT` that finds a row by its key.
+    pub(crate) fn by_key(&self) -> String {
+        let columns = self.found_by.map_or_else(|| self.key_list(), str::to_owned);
+        let each = columns.split(", ").zip(1..).map(|(column, n)| format!("{column} = ?{n}"));
+        format!("WHERE {}", each.collect::<Vec<_>>().join(" AND "))
     }
 
     /// Loads rows by their keys; a key without a row is noted as looked for.
@@ -110,270 +290,82 @@ impl<T: Keyed> TableOf<T> {
         if keys.is_empty() {
             return Ok(());
         }
-        let parameters: Vec<Vec<Value<'_>>> = keys.iter().map(self.parameters).collect();
+        let columns: Vec<Vec<Value<'_>>> = keys.iter().map(KeyColumns::columns).collect();
         keys.iter().for_each(|key| loaded.look_for(key.clone()));
-        reader.for_keys(&self.table.select(self.by_key), &parameters, |_, cells| {
-            loaded.put((self.read)(cells)?);
+        reader.for_keys(&self.select(&self.by_key()), &columns, |_, cells| {
+            loaded.put(self.row(cells)?);
             Ok(())
         })
     }
 }
 
-const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
-const BY_NAME: &str = "WHERE tenant = ?1 AND key = ?2";
-/// A definition by its key.
-pub(crate) const DEFINITION_BY_KEY: &str =
-    "WHERE tenant = ?1 AND environment_id = ?2 AND kind = ?3 AND key = ?4";
-const BY_ACCOUNT: &str = "WHERE tenant = ?1 AND account_id = ?2";
-
-fn by_id<K>(key: &(TenantNo, Id<K>)) -> Vec<Value<'_>> {
-    vec![key.0.into(), key.1.into()]
+/// A key as the columns that a row is found by.
+pub trait KeyColumns {
+    fn columns(&self) -> Vec<Value<'_>>;
 }
 
-fn by_name(key: &(TenantNo, String)) -> Vec<Value<'_>> {
-    vec![key.0.into(), (&key.1).into()]
+impl KeyColumns for TenantNo {
+    fn columns(&self) -> Vec<Value<'_>> {
+        vec![(*self).into()]
+    }
 }
 
-pub(crate) static TENANTS: TableOf<Tenant> = TableOf {
-    table: &tables::TENANT,
-    by_key: "WHERE no = ?1",
-    parameters: |no| vec![(*no).into()],
-    read: rows::tenant,
-    write: |it, _, put| put.row(&rows::tenant_row(it)),
-};
+impl KeyColumns for String {
+    fn columns(&self) -> Vec<Value<'_>> {
+        vec![self.into()]
+    }
+}
 
-pub(crate) static TENANT_VALUES: TableOf<TenantValue> = TableOf {
-    table: &tables::TENANT_VALUE,
-    by_key: "WHERE tenant = ?1 AND name = ?2",
-    parameters: by_name,
-    read: rows::tenant_value,
-    write: |it, _, put| put.row(&rows::tenant_value_row(it)),
-};
+impl<K> KeyColumns for Id<K> {
+    fn columns(&self) -> Vec<Value<'_>> {
+        vec![(*self).into()]
+    }
+}
 
-pub(crate) static TAG_DEFINITIONS: TableOf<TagDefinition> = TableOf {
-    table: &tables::TAG_DEFINITION,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: rows::tag_definition,
-    write: |it, _, put| put.row(&rows::tag_definition_row(it, &json(&it.applies_to))),
-};
+impl KeyColumns for DefinitionKey {
+    fn columns(&self) -> Vec<Value<'_>> {
+        vec![self.environment.into(), code(self.kind).into(), (&self.key).into()]
+    }
+}
 
-pub(crate) static PAYMENT_RULES: TableOf<PaymentRules> = TableOf {
-    table: &tables::PAYMENT_RULES,
-    by_key: "WHERE tenant = ?1",
-    parameters: |tenant| vec![(*tenant).into()],
-    read: rows::payment_rules,
-    write: |it, _, put| put.row(&rows::payment_rules_row(it, &RulesTexts::of(it))),
-};
+impl KeyColumns for TagKey {
+    fn columns(&self) -> Vec<Value<'_>> {
+        vec![self.object().id().into(), self.definition.id().into()]
+    }
+}
 
-pub(crate) static USERS: TableOf<User> = TableOf {
-    table: &tables::APP_USER,
-    by_key: "WHERE username = ?1",
-    parameters: |name| vec![name.into()],
-    read: rows::user,
-    write: |it, _, put| put.row(&rows::user_row(it, &json(&it.roles))),
-};
+impl KeyColumns for DisputeCase {
+    fn columns(&self) -> Vec<Value<'_>> {
+        vec![(&self.gateway).into(), (&self.case).into()]
+    }
+}
 
-pub(crate) static ROLES: TableOf<Role> = TableOf {
-    table: &tables::ROLE,
-    by_key: "WHERE name = ?1",
-    parameters: |name| vec![name.into()],
-    read: rows::role,
-    write: |it, _, put| put.row(&rows::role_row(it, &json(&it.permissions))),
-};
+impl KeyColumns for TimerKey {
+    fn columns(&self) -> Vec<Value<'_>> {
+        vec![code(self.kind).into(), self.object.into()]
+    }
+}
 
-pub(crate) static ENVIRONMENTS: TableOf<Environment> = TableOf {
-    table: &tables::ENVIRONMENT,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: rows::environment,
-    write: |it, _, put| put.row(&rows::environment_row(it)),
-};
+impl KeyColumns for Object {
+    fn columns(&self) -> Vec<Value<'_>> {
+        vec![code(self.kind()).into(), self.id().into()]
+    }
+}
 
-pub(crate) static SECRETS: TableOf<Secret> = TableOf {
-    table: &tables::ENVIRONMENT_SECRET,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: rows::secret,
-    write: |it, _, put| put.row(&rows::secret_row(it)),
-};
+impl KeyColumns for EventKey {
+    fn columns(&self) -> Vec<Value<'_>> {
+        vec![self.0.into()]
+    }
+}
 
-pub(crate) static DEFINITIONS: TableOf<Definition> = TableOf {
-    table: &tables::DEFINITION,
-    by_key: DEFINITION_BY_KEY,
-    parameters: |(tenant, key)| rows::definition_key(*tenant, key).to_vec(),
-    read: rows::definition,
-    write: |it, _, put| put.row(&rows::definition_row(it)),
-};
+impl<K: KeyColumns> KeyColumns for (TenantNo, K) {
+    fn columns(&self) -> Vec<Value<'_>> {
+        [self.0.columns(), self.1.columns()].concat()
+    }
+}
 
-pub(crate) static CHANGE_REQUESTS: TableOf<ChangeRequest> = TableOf {
-    table: &tables::CHANGE_REQUEST,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: rows::change_request,
-    write: |it, _, put| put.row(&rows::change_request_row(it)),
-};
-
-pub(crate) static CUSTOMERS: TableOf<Customer> = TableOf {
-    table: &tables::CUSTOMER,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: customers::customer,
-    write: |it, _, put| {
-        let second_factor = customers::second_factor_text(it);
-        put.row(&customers::customer_row(it, second_factor.as_deref()))
-    },
-};
-
-pub(crate) static OPERATIONS: TableOf<Operation> = TableOf {
-    table: &tables::OPERATION,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: customers::operation,
-    write: |it, _, put| put.row(&customers::operation_row(it)),
-};
-
-pub(crate) static ACCOUNTS: TableOf<Account> = TableOf {
-    table: &tables::ACCOUNT,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: rows::account,
-    write: |it, cx, put| {
-        let folded = rows::folded::of_account(it);
-        put.row(&rows::account_row(it, cx.actors.maker(it), &folded))
-    },
-};
-
-pub(crate) static TAGS: TableOf<Tag> = TableOf {
-    table: &tables::TAG,
-    by_key: "WHERE tenant = ?1 AND object_id = ?2 AND definition_id = ?3",
-    parameters: |(tenant, key)| rows::tag_key(*tenant, *key).to_vec(),
-    read: rows::tag,
-    write: |it, _, put| put.row(&rows::tag_row(it)),
-};
-
-pub(crate) static ACCOUNT_EMAILS: TableOf<AccountEmail> = TableOf {
-    table: &tables::ACCOUNT_EMAIL,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: rows::account_email,
-    write: |it, _, put| put.row(&rows::account_email_row(it)),
-};
-
-pub(crate) static BLOCKING_STATES: TableOf<BlockingState> = TableOf {
-    table: &tables::BLOCKING_STATE,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: rows::blocking_state,
-    write: |it, _, put| put.row(&rows::blocking_state_row(it)),
-};
-
-pub(crate) static CUSTOM_FIELDS: TableOf<CustomField> = TableOf {
-    table: &tables::CUSTOM_FIELD,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: rows::custom_field,
-    write: |it, _, put| put.row(&rows::custom_field_row(it, &rows::folded::of_custom_field(it))),
-};
-
-pub(crate) static PAYMENT_METHODS: TableOf<PaymentMethod> = TableOf {
-    table: &tables::PAYMENT_METHOD,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: rows::payment_method,
-    write: |it, _, put| {
-        let properties = rows::properties_text(it);
-        let folded = rows::folded::of_payment_method(it);
-        put.row(&rows::payment_method_row(it, properties.as_deref(), &folded))
-    },
-};
-
-pub(crate) static PAYMENTS: TableOf<Payment> = TableOf {
-    table: &tables::PAYMENT,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: rows::payment,
-    write: |it, _, put| put.row(&rows::payment_row(it)),
-};
-
-pub(crate) static TRANSACTIONS: TableOf<Transaction> = TableOf {
-    table: &tables::PAYMENT_TRANSACTION,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: rows::transaction,
-    write: |it, cx, put| {
-        // Where the batch did not make it, the row keeps what it was made by.
-        let opened_seq = cx.made_by.unwrap_or(it.revision.seq);
-        let routed = it.routed.as_ref().map(json);
-        put.row(&rows::transaction_row(it, opened_seq, routed.as_ref()))
-    },
-};
-
-pub(crate) static ATTEMPTS: TableOf<PaymentAttempt> = TableOf {
-    table: &tables::PAYMENT_ATTEMPT,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: rows::payment_attempt,
-    write: |it, _, put| put.row(&rows::payment_attempt_row(it, &AttemptTexts::of(it))),
-};
-
-pub(crate) static VELOCITIES: TableOf<PaymentVelocity> = TableOf {
-    table: &tables::PAYMENT_VELOCITY,
-    by_key: BY_ACCOUNT,
-    parameters: by_id,
-    read: rows::payment_velocity,
-    write: |it, _, put| put.row(&rows::payment_velocity_row(it, &json(&it.amounts))),
-};
-
-pub(crate) static DISPUTES: TableOf<Dispute> = TableOf {
-    table: &tables::DISPUTE,
-    by_key: "WHERE tenant = ?1 AND gateway = ?2 AND case_id = ?3",
-    parameters: |(tenant, it)| vec![(*tenant).into(), (&it.gateway).into(), (&it.case).into()],
-    read: rows::dispute,
-    write: |it, _, put| put.row(&rows::dispute_row(it)),
-};
-
-pub(crate) static FEATURES: TableOf<Feature> = TableOf {
-    table: &tables::FEATURE,
-    by_key: BY_NAME,
-    parameters: by_name,
-    read: rows::feature,
-    write: |it, _, put| put.row(&rows::feature_row(it, &json(&it.terms))),
-};
-
-/// The newest versions of offers.
-pub(crate) static OFFERS: TableOf<Offer> = TableOf {
-    table: &tables::OFFER,
-    by_key: BY_NAME,
-    parameters: by_name,
-    read: rows::offer,
-    write: |it, _, put| put.row(&rows::offer_row(it, &json(&it.terms))),
-};
-
-pub(crate) static PURCHASES: TableOf<Purchase> = TableOf {
-    table: &tables::PURCHASE,
-    by_key: BY_ID,
-    parameters: by_id,
-    read: rows::purchase,
-    write: |it, _, put| put.row(&rows::purchase_row(it, &json(&it.terms))),
-};
-
-pub(crate) static ENTITLEMENTS: TableOf<Entitlements> = TableOf {
-    table: &tables::ENTITLEMENTS,
-    by_key: BY_ACCOUNT,
-    parameters: by_id,
-    read: rows::entitlements,
-    write: |it, _, put| {
-        put.row(&rows::entitlements_row(it, (&json(&it.grants), &json(&it.bought))))
-    },
-};
-
-pub(crate) static TIMERS: TableOf<Timer> = TableOf {
-    table: &tables::TIMER,
-    by_key: "WHERE tenant = ?1 AND kind = ?2 AND object_id = ?3",
-    parameters: |(tenant, key)| {
-        vec![(*tenant).into(), timer_kind_code(key.kind).into(), key.object.into()]
-    },
-    read: rows::timer,
-    write: |it, cx, put| put.row(&rows::timer_row(it, cx.partition)),
-};
+impl<K: KeyColumns> KeyColumns for (TenantNo, AccountId, K) {
+    fn columns(&self) -> Vec<Value<'_>> {
+        [self.0.columns(), self.1.columns(), self.2.columns()].concat()
+    }
+}

@@ -9,7 +9,7 @@ use domain::ledger::{LedgerAccount, Posting};
 use domain::{Currency, PartitionNo, TenantNo};
 use engine::ports::StoreError;
 
-use crate::codes::{ledger_account, ledger_account_code};
+use crate::codes::code;
 use crate::driver::{Cells, Database, Reader, Value};
 use crate::tables::{COUNTER, LEDGER_TOTAL};
 
@@ -137,7 +137,7 @@ impl Totals {
 /// [`StoreError::Corrupt`] where it is none.
 pub fn ledger_total(cells: &mut Cells<'_>) -> Result<(LedgerKey<String>, Sums), StoreError> {
     cells.of(&LEDGER_TOTAL);
-    let (tenant, account) = (cells.tenant()?, cells.code(ledger_account)?);
+    let (tenant, account) = (cells.tenant()?, cells.code()?);
     let (gateway, currency) = (cells.string()?, cells.currency()?);
     cells.skip(1);
     let sums = Sums { debit: decimal(cells)?, credit: decimal(cells)? };
@@ -201,7 +201,7 @@ impl<'a> Deltas<'a> {
                 let known = known.copied().unwrap_or_default();
                 let debit = (known.debit + delta.debit).to_string();
                 let credit = (known.credit + delta.credit).to_string();
-                let account = Value::Int(ledger_account_code(account));
+                let account = Value::Int(code(account));
                 let (debit, credit) = ((&debit).into(), (&credit).into());
                 put.row(&[
                     tenant.into(),

@@ -5,10 +5,8 @@ mod actors;
 mod chains;
 mod checks;
 mod claims;
-mod entities;
 mod entitlements;
 mod flags;
-mod follow;
 mod journal;
 mod payments;
 mod scrub;
@@ -27,6 +25,7 @@ use crate::Error;
 use crate::chain::Link;
 use crate::directory;
 use crate::driver::{Cells, Reader};
+use crate::follow::Followed;
 use crate::pool::Source;
 use crate::sqlite::Options;
 use crate::tables::{JOURNAL, Table};
@@ -117,6 +116,14 @@ impl Report {
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.problems_found == 0
+    }
+
+    /// Counts the images of a row's entity, or reports what is wrong with them.
+    fn followed(&mut self, table: &Table, followed: Followed) {
+        match followed {
+            Ok(images) => self.images += images,
+            Err((name, what)) => self.problem(table.name, name, what),
+        }
     }
 
     /// Reports the error that ended a check as a problem, where a row is corrupt or the database is a file, which may

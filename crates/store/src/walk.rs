@@ -6,8 +6,7 @@ use domain::payment::Transaction;
 
 use crate::Error;
 use crate::pool::Source;
-use crate::rows;
-use crate::tables::{DISPUTE, PAYMENT_TRANSACTION};
+use crate::tables::{self, DISPUTE, PAYMENT_TRANSACTION};
 
 /// Shows every payment transaction of a database, in use or not, as they are at one commit.
 ///
@@ -17,7 +16,7 @@ pub fn each_transaction(source: &Source, mut each: impl FnMut(&Transaction)) -> 
     let reader = source.read()?;
     let sql = PAYMENT_TRANSACTION.select("");
     let walked = reader.walk(&sql, &[], |cells| {
-        each(&rows::transaction(cells)?);
+        each(&tables::PAYMENT_TRANSACTION.row(cells)?);
         Ok(())
     });
     walked.map_err(source.failed())
@@ -30,7 +29,7 @@ pub fn each_transaction(source: &Source, mut each: impl FnMut(&Transaction)) -> 
 pub fn each_dispute(source: &Source, mut each: impl FnMut(&Dispute)) -> Result<(), Error> {
     let reader = source.read()?;
     let walked = reader.walk(&DISPUTE.select(""), &[], |cells| {
-        each(&rows::dispute(cells)?);
+        each(&tables::DISPUTE.row(cells)?);
         Ok(())
     });
     walked.map_err(source.failed())

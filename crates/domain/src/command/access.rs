@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::access::{CreateUser, PutRole, UpdateUser};
-use crate::read::Read;
+use crate::read::{AccessRead, Read};
 
 /// A command about a user or a role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,9 +27,9 @@ impl AccessCommand {
     /// The rows that executing it may look at.
     pub(super) fn reads(&self, read: &mut impl FnMut(Read)) {
         match self {
-            Self::CreateUser(it) => read(Read::User(it.username.clone())),
-            Self::UpdateUser(it) => read(Read::User(it.username.clone())),
-            Self::PutRole(it) => read(Read::Role(it.name.clone())),
+            Self::CreateUser(it) => read(AccessRead::User(it.username.clone()).into()),
+            Self::UpdateUser(it) => read(AccessRead::User(it.username.clone()).into()),
+            Self::PutRole(it) => read(AccessRead::Role(it.name.clone()).into()),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::payment_method::{
     ContinueMethod, CreatePaymentMethod, DeletePaymentMethod, MethodAnswered,
     SetDefaultPaymentMethod,
 };
-use crate::read::{Read, UsageRead};
+use crate::read::{AccountRead, EntitlementRead, PaymentRead, Read, TenantRead, UsageRead};
 use crate::tag::{AddTags, DefinitionRef, RemoveTags, TagKey};
 use crate::timer::{TimerKey, TimerKind};
 use crate::{AccountId, PaymentMethodId, RequestId, TagDefinitionId, TenantNo};
@@ -178,10 +178,14 @@ impl AccountCommand {
         match self {
             Self::Create(it) => read_new_account(it, tenant, read),
             Self::Update(it) => {
-                read(Read::Account(tenant, it.account));
-                it.parent_account_id.into_iter().for_each(|id| read(Read::Account(tenant, id)));
+                read(AccountRead::Account(tenant, it.account).into());
+                it.parent_account_id
+                    .into_iter()
+                    .for_each(|id| read(AccountRead::Account(tenant, id).into()));
                 let method = it.payment_method_id;
-                method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
+                method
+                    .into_iter()
+                    .for_each(|id| read(AccountRead::PaymentMethod(tenant, id).into()));
             }
             Self::Erase(it) => read_person(it.account, tenant, read),
             // Its rows may be what cannot be read.
@@ -191,7 +195,7 @@ impl AccountCommand {
             Self::Close(it) => {
                 read_blocking_states(it.account, tenant, read);
                 if it.remove_future_notifications {
-                    read(Read::ScheduledAttempts(tenant, it.account));
+                    read(PaymentRead::ScheduledAttempts(tenant, it.account).into());
                 }
             }
             Self::AddBlockingState(it) => read_blocking_states(it.account, tenant, read),
@@ -199,30 +203,30 @@ impl AccountCommand {
             Self::RemoveTags(it) => {
                 read_tags((it.account, it.part), &it.definitions, tenant, read);
                 if it.resumes_retries() {
-                    read(Read::ScheduledAttempts(tenant, it.account));
+                    read(PaymentRead::ScheduledAttempts(tenant, it.account).into());
                 }
             }
             Self::AddCustomFields(it) => read_fields((it.account, it.object), tenant, read),
             Self::UpdateCustomFields(it) => read_fields((it.account, it.object), tenant, read),
             Self::RemoveCustomFields(it) => read_fields((it.account, it.object), tenant, read),
             Self::CreatePaymentMethod(it) => {
-                read(Read::Account(tenant, it.account));
+                read(AccountRead::Account(tenant, it.account).into());
                 if let Some(key) = &it.external_key {
                     read(Read::Claim(ClaimKey::new(tenant, ClaimKind::PaymentMethod, key)));
                 }
                 // Some gateways are called for an account of the tenant's.
-                read(Read::PaymentRules(tenant));
+                read(TenantRead::PaymentRules(tenant).into());
                 if it.is_attached {
-                    read(Read::PaymentMethods(tenant, it.account));
+                    read(AccountRead::PaymentMethods(tenant, it.account).into());
                 }
             }
             Self::SetDefaultPaymentMethod(it) => {
-                read(Read::Account(tenant, it.account));
-                read(Read::PaymentMethod(tenant, it.payment_method));
+                read(AccountRead::Account(tenant, it.account).into());
+                read(AccountRead::PaymentMethod(tenant, it.payment_method).into());
             }
             Self::DeletePaymentMethod(it) => {
-                read(Read::PaymentMethod(tenant, it.payment_method));
-                it.tag().into_iter().for_each(|key| read(Read::Tag(tenant, key)));
+                read(AccountRead::PaymentMethod(tenant, it.payment_method).into());
+                it.tag().into_iter().for_each(|key| read(AccountRead::Tag(tenant, key).into()));
             }
             Self::MethodAnswered(it) => read_step(it.payment_method, tenant, read),
             Self::ContinueMethod(it) => read_step(it.payment_method, tenant, read),
@@ -232,13 +236,13 @@ impl AccountCommand {
 }
 
 fn read_step(method: PaymentMethodId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-    read(Read::PaymentMethod(tenant, method));
+    read(AccountRead::PaymentMethod(tenant, method).into());
     let key = TimerKey { kind: TimerKind::MethodStep, object: method.uuid() };
     read(Read::Timer(tenant, key));
 }
 
 fn read_import(it: &ImportAccount, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-    read(Read::Account(tenant, it.id));
+    read(AccountRead::Account(tenant, it.id).into());
     it.ids().for_each(|id| read(Read::Claim(id_claim(tenant, id))));
     let claim = |kind, key: &str| Read::Claim(ClaimKey::new(tenant, kind, key));
     it.account.external_key.iter().for_each(|key| read(claim(ClaimKind::Account, key)));
@@ -246,7 +250,7 @@ fn read_import(it: &ImportAccount, tenant: TenantNo, read: &mut impl FnMut(Read)
         let key = method.method.external_key.iter();
         key.for_each(|key| read(claim(ClaimKind::PaymentMethod, key)));
     }
-    it.belongings.definitions().for_each(|id| read(Read::TagDefinition(tenant, id)));
+    it.belongings.definitions().for_each(|id| read(TenantRead::TagDefinition(tenant, id).into()));
 }
 
 /// Reads the rows that the creation of an account may look at.
@@ -254,29 +258,29 @@ pub(super) fn read_new_account(it: &CreateAccount, tenant: TenantNo, read: &mut 
     if let Some(key) = &it.external_key {
         read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Account, key)));
         if let Ok(id) = uuid::Uuid::try_parse(key) {
-            read(Read::Account(tenant, AccountId::new(id)));
+            read(AccountRead::Account(tenant, AccountId::new(id)).into());
         }
     }
-    it.parent_account_id.into_iter().for_each(|id| read(Read::Account(tenant, id)));
+    it.parent_account_id.into_iter().for_each(|id| read(AccountRead::Account(tenant, id).into()));
 }
 
 /// Reads the rows that are erased with a person, except those that have no keys of their own.
 pub(super) fn read_person(account: AccountId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-    read(Read::Account(tenant, account));
-    read(Read::Entitlements(tenant, account));
-    read(Read::AccountUsers(tenant, account));
+    read(AccountRead::Account(tenant, account).into());
+    read(EntitlementRead::Entitlements(tenant, account).into());
+    read(EntitlementRead::Users(tenant, account).into());
 }
 
 fn read_emails(account: AccountId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-    read(Read::Account(tenant, account));
-    read(Read::AccountEmails(tenant, account));
+    read(AccountRead::Account(tenant, account).into());
+    read(AccountRead::Emails(tenant, account).into());
 }
 
 fn read_blocking_states(account: AccountId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-    read(Read::Account(tenant, account));
-    read(Read::BlockingStates(tenant, account));
-    read(Read::Entitlements(tenant, account));
-    read(Read::Usage(UsageRead::Reserved(tenant, account)));
+    read(AccountRead::Account(tenant, account).into());
+    read(AccountRead::BlockingStates(tenant, account).into());
+    read(EntitlementRead::Entitlements(tenant, account).into());
+    read(EntitlementRead::Usage(UsageRead::Reserved(tenant, account)).into());
 }
 
 fn read_tags(
@@ -288,9 +292,9 @@ fn read_tags(
     let object = part.unwrap_or(Object::Account(account));
     read_object((account, object), tenant, read);
     for definition in definitions.iter().map(|id| DefinitionRef::of(*id)) {
-        read(Read::Tag(tenant, TagKey::new(account, object, definition)));
+        read(AccountRead::Tag(tenant, TagKey::new(account, object, definition)).into());
         if let DefinitionRef::Own(id) = definition {
-            read(Read::TagDefinition(tenant, id));
+            read(TenantRead::TagDefinition(tenant, id).into());
         }
     }
 }
@@ -301,7 +305,7 @@ fn read_fields(
     read: &mut impl FnMut(Read),
 ) {
     read_object((account, object), tenant, read);
-    read(Read::CustomFields(tenant, object));
+    read(AccountRead::CustomFields(tenant, object).into());
 }
 
 fn read_object(
@@ -309,12 +313,12 @@ fn read_object(
     tenant: TenantNo,
     read: &mut impl FnMut(Read),
 ) {
-    read(Read::Account(tenant, account));
+    read(AccountRead::Account(tenant, account).into());
     match object {
         Object::Account(_) => {}
-        Object::PaymentMethod(id) => read(Read::PaymentMethod(tenant, id)),
+        Object::PaymentMethod(id) => read(AccountRead::PaymentMethod(tenant, id).into()),
         Object::Payment(payment) | Object::Transaction { payment, .. } => {
-            read(Read::Payment(tenant, payment));
+            read(PaymentRead::Payment(tenant, payment).into());
         }
     }
 }

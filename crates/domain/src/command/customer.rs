@@ -8,7 +8,7 @@ use crate::customer::{
     SetPassword, UpdateCustomer, VerifyEmail, email_claim,
 };
 use crate::operation::{FailOperation, QueueRegistration};
-use crate::read::Read;
+use crate::read::{AccountRead, CustomerRead, EntitlementRead, Read};
 use crate::state::State;
 use crate::{AccountId, CustomerId, RequestId, TenantNo};
 
@@ -127,17 +127,19 @@ impl CustomerCommand {
     /// The rows that executing it may look at.
     pub fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
         if let Some(customer) = self.customer() {
-            read(Read::Customer(tenant, customer.id));
+            read(CustomerRead::Customer(tenant, customer.id).into());
         }
         match self {
             Self::Register(it) => {
                 read(Read::Claim(email_claim(tenant, &it.profile.email_key)));
-                it.operation.into_iter().for_each(|id| read(Read::Operation(tenant, id)));
-                read(Read::NewcomersOffer(tenant));
+                it.operation
+                    .into_iter()
+                    .for_each(|id| read(CustomerRead::Operation(tenant, id).into()));
+                read(EntitlementRead::NewcomersOffer(tenant).into());
             }
-            Self::Update(it) => read(Read::Account(tenant, it.customer.account)),
+            Self::Update(it) => read(AccountRead::Account(tenant, it.customer.account).into()),
             Self::Erase(it) => read_person(it.customer.account, tenant, read),
-            Self::FailOperation(it) => read(Read::Operation(tenant, it.operation)),
+            Self::FailOperation(it) => read(CustomerRead::Operation(tenant, it.operation).into()),
             Self::VerifyEmail(_)
             | Self::RequestToken(_)
             | Self::SetPassword(_)

@@ -9,7 +9,7 @@ use crate::entitlement::{ContinueEntitlements, GrantFeature, RevokeGrant};
 use crate::feature::PutFeature;
 use crate::offer::PutOffer;
 use crate::partition::Subject;
-use crate::read::{Read, UsageRead};
+use crate::read::{AccountRead, EntitlementRead, Read, UsageRead};
 use crate::timer::{TimerKey, TimerKind};
 use crate::usage::{
     ConfirmReservation, RecordUsage, RecordUsages, ReleaseReservation, Reserve, UsageItem,
@@ -95,35 +95,37 @@ impl EntitlementCommand {
     pub(super) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
         match self {
             Self::PutFeature(it) => {
-                read(Read::Feature(tenant, it.key.clone()));
-                read(Read::CatalogSize(tenant));
+                read(EntitlementRead::Feature(tenant, it.key.clone()).into());
+                read(EntitlementRead::CatalogSize(tenant).into());
             }
             Self::PutOffer(it) => {
-                read(Read::Offer(tenant, it.key.clone()));
+                read(EntitlementRead::Offer(tenant, it.key.clone()).into());
                 let features = it.terms.features.keys();
-                features.for_each(|key| read(Read::Feature(tenant, key.clone())));
-                read(Read::NewcomersOffer(tenant));
-                read(Read::CatalogSize(tenant));
+                features.for_each(|key| read(EntitlementRead::Feature(tenant, key.clone()).into()));
+                read(EntitlementRead::NewcomersOffer(tenant).into());
+                read(EntitlementRead::CatalogSize(tenant).into());
             }
             Self::Grant(it) => {
-                read(Read::Account(tenant, it.account));
-                read(Read::Entitlements(tenant, it.account));
-                read(Read::Feature(tenant, it.feature.clone()));
+                read(AccountRead::Account(tenant, it.account).into());
+                read(EntitlementRead::Entitlements(tenant, it.account).into());
+                read(EntitlementRead::Feature(tenant, it.feature.clone()).into());
             }
-            Self::Revoke(it) => read(Read::Entitlements(tenant, it.account)),
+            Self::Revoke(it) => read(EntitlementRead::Entitlements(tenant, it.account).into()),
             Self::Continue(it) => {
                 let object = it.account.uuid();
                 read(Read::Timer(tenant, TimerKey { kind: TimerKind::Entitlements, object }));
-                read(Read::Entitlements(tenant, it.account));
+                read(EntitlementRead::Entitlements(tenant, it.account).into());
             }
             Self::SetUsers(it) => {
-                read(Read::Account(tenant, it.account));
-                read(Read::Entitlements(tenant, it.account));
-                read(Read::AccountUsers(tenant, it.account));
+                read(AccountRead::Account(tenant, it.account).into());
+                read(EntitlementRead::Entitlements(tenant, it.account).into());
+                read(EntitlementRead::Users(tenant, it.account).into());
                 for user in it.users.iter().take(USERS_MAX) {
                     read(Read::Claim(user_claim(tenant, user)));
                     let spelled = spelled_account(user);
-                    spelled.into_iter().for_each(|id| read(Read::Account(tenant, id)));
+                    spelled
+                        .into_iter()
+                        .for_each(|id| read(AccountRead::Account(tenant, id).into()));
                 }
             }
             Self::RecordUsage(it) => read_items((tenant, it.account), &[&it.item], read),
@@ -132,10 +134,17 @@ impl EntitlementCommand {
                 read_items((tenant, it.account), &items, read);
             }
             Self::Reserve(it) => {
-                read(Read::Account(tenant, it.account));
-                read(Read::Entitlements(tenant, it.account));
-                read(Read::Feature(tenant, it.feature.clone()));
-                read(Read::Usage(UsageRead::Feature(tenant, it.account, it.feature.clone())));
+                read(AccountRead::Account(tenant, it.account).into());
+                read(EntitlementRead::Entitlements(tenant, it.account).into());
+                read(EntitlementRead::Feature(tenant, it.feature.clone()).into());
+                read(
+                    EntitlementRead::Usage(UsageRead::Feature(
+                        tenant,
+                        it.account,
+                        it.feature.clone(),
+                    ))
+                    .into(),
+                );
             }
             Self::Confirm(it) => read_reservation((tenant, it.account), it.reservation, read),
             Self::Release(it) => read_reservation((tenant, it.account), it.reservation, read),
@@ -148,15 +157,15 @@ fn read_items(
     items: &[&UsageItem],
     read: &mut impl FnMut(Read),
 ) {
-    read(Read::Account(tenant, account));
-    read(Read::Entitlements(tenant, account));
+    read(AccountRead::Account(tenant, account).into());
+    read(EntitlementRead::Entitlements(tenant, account).into());
     let features: BTreeSet<&String> = items.iter().map(|it| &it.feature).collect();
     for feature in features {
-        read(Read::Feature(tenant, feature.clone()));
-        read(Read::Usage(UsageRead::Feature(tenant, account, feature.clone())));
+        read(EntitlementRead::Feature(tenant, feature.clone()).into());
+        read(EntitlementRead::Usage(UsageRead::Feature(tenant, account, feature.clone())).into());
     }
     for item in items {
-        read(Read::Usage(UsageRead::Event(tenant, account, item.event)));
+        read(EntitlementRead::Usage(UsageRead::Event(tenant, account, item.event)).into());
     }
 }
 
@@ -165,7 +174,7 @@ fn read_reservation(
     reservation: ReservationId,
     read: &mut impl FnMut(Read),
 ) {
-    read(Read::Account(tenant, account));
-    read(Read::Entitlements(tenant, account));
-    read(Read::Usage(UsageRead::Reservation(tenant, account, reservation)));
+    read(AccountRead::Account(tenant, account).into());
+    read(EntitlementRead::Entitlements(tenant, account).into());
+    read(EntitlementRead::Usage(UsageRead::Reservation(tenant, account, reservation)).into());
 }

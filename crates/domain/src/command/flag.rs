@@ -8,7 +8,7 @@ use crate::definition::PutDefinitions;
 use crate::environment::{
     self, AddSecret, AddSecrets, CreateEnvironment, ExpireSecret, ExpireSecrets, UpdateEnvironment,
 };
-use crate::read::Read;
+use crate::read::{FlagRead, Read};
 
 /// A command about feature flags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,39 +63,45 @@ impl FlagCommand {
     pub(super) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
         match self {
             Self::CreateEnvironment(it) => {
-                read(Read::Environment(tenant, it.id));
+                read(FlagRead::Environment(tenant, it.id).into());
                 read(Read::Claim(environment::claim(tenant, &it.project, &it.key)));
             }
-            Self::UpdateEnvironment(it) => read(Read::Environment(tenant, it.environment)),
-            Self::AddSecret(it) => read(Read::Environment(tenant, it.environment)),
+            Self::UpdateEnvironment(it) => {
+                read(FlagRead::Environment(tenant, it.environment).into())
+            }
+            Self::AddSecret(it) => read(FlagRead::Environment(tenant, it.environment).into()),
             Self::ExpireSecret(it) => read_secret(it, tenant, read),
             Self::AddSecrets(it) => {
-                it.secrets.iter().for_each(|it| read(Read::Environment(tenant, it.environment)));
+                it.secrets
+                    .iter()
+                    .for_each(|it| read(FlagRead::Environment(tenant, it.environment).into()));
             }
             Self::ExpireSecrets(it) => {
                 it.secrets.iter().for_each(|it| read_secret(it, tenant, read));
             }
             Self::PutDefinitions(it) => {
-                read(Read::Environment(tenant, it.environment));
-                it.keys().for_each(|key| read(Read::Definition(tenant, key)));
+                read(FlagRead::Environment(tenant, it.environment).into());
+                it.keys().for_each(|key| read(FlagRead::Definition(tenant, key).into()));
             }
-            Self::RequestChange(it) => read(Read::Environment(tenant, it.key.environment)),
+            Self::RequestChange(it) => {
+                read(FlagRead::Environment(tenant, it.key.environment).into())
+            }
             Self::DecideChange(it) => {
-                read(Read::Environment(tenant, it.environment));
-                read(Read::ChangeRequest(tenant, it.change));
+                read(FlagRead::Environment(tenant, it.environment).into());
+                read(FlagRead::ChangeRequest(tenant, it.change).into());
                 let seen = it.seen.iter();
-                seen.for_each(|seen| read(Read::Definition(tenant, seen.key.clone())));
+                seen.for_each(|seen| read(FlagRead::Definition(tenant, seen.key.clone()).into()));
             }
             Self::ApplyChange(it) => {
-                read(Read::Environment(tenant, it.key.environment));
-                read(Read::ChangeRequest(tenant, it.change));
-                read(Read::Definition(tenant, it.key.clone()));
+                read(FlagRead::Environment(tenant, it.key.environment).into());
+                read(FlagRead::ChangeRequest(tenant, it.change).into());
+                read(FlagRead::Definition(tenant, it.key.clone()).into());
             }
         }
     }
 }
 
 fn read_secret(it: &ExpireSecret, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-    read(Read::Environment(tenant, it.environment));
-    read(Read::Secret(tenant, it.secret));
+    read(FlagRead::Environment(tenant, it.environment).into());
+    read(FlagRead::Secret(tenant, it.secret).into());
 }

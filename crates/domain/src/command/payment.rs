@@ -14,7 +14,7 @@ use crate::payment::{
 };
 use crate::payment_attempt::{CancelRetries, RetryPayment};
 use crate::purchase::Buy;
-use crate::read::Read;
+use crate::read::{AccountRead, EntitlementRead, PaymentRead, Read, TenantRead};
 use crate::tag::{SUSPENDING_TAGS, TagKey};
 use crate::timer::{TimerKey, TimerKind};
 use crate::{AccountId, PaymentId, PaymentMethodId, RequestId, TenantNo, TransactionId};
@@ -246,7 +246,7 @@ impl PaymentCommand {
             | Self::Void(it)
             | Self::Chargeback(it)
             | Self::ReverseChargeback(it) => {
-                read(Read::Payment(tenant, it.payment));
+                read(PaymentRead::Payment(tenant, it.payment).into());
                 read_transaction_key(it.transaction_key.as_deref(), tenant, read);
             }
             Self::Complete(it) => read_with_attempts(it.payment, tenant, read),
@@ -267,7 +267,7 @@ impl PaymentCommand {
                 read_with_attempts(it.payment, tenant, read);
             }
             Self::RecordDispute(it) => {
-                read(Read::DisputeCount(tenant, it.payment));
+                read(PaymentRead::DisputeCount(tenant, it.payment).into());
                 read_dispute((it.payment, &it.case), tenant, read);
             }
             Self::BookDispute(it) => {
@@ -296,8 +296,8 @@ fn read_dispute(
     tenant: TenantNo,
     read: &mut impl FnMut(Read),
 ) {
-    read(Read::Payment(tenant, payment));
-    read(Read::Dispute(tenant, case.clone()));
+    read(PaymentRead::Payment(tenant, payment).into());
+    read(PaymentRead::Dispute(tenant, case.clone()).into());
     read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Dispute, &case.claimed())));
     for key in case.transaction_keys() {
         read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Transaction, &key)));
@@ -305,62 +305,66 @@ fn read_dispute(
 }
 
 fn read_buy(it: &Buy, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-    read(Read::OfferForAccount(tenant, it.offer.clone(), it.account));
-    read(Read::Entitlements(tenant, it.account));
-    read(Read::Account(tenant, it.account));
-    it.payment_method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
+    read(EntitlementRead::OfferForAccount(tenant, it.offer.clone(), it.account).into());
+    read(EntitlementRead::Entitlements(tenant, it.account).into());
+    read(AccountRead::Account(tenant, it.account).into());
+    it.payment_method
+        .into_iter()
+        .for_each(|id| read(AccountRead::PaymentMethod(tenant, id).into()));
     if it.expected.is_some() {
-        read(Read::RulesForPayment(tenant, it.account));
+        read(PaymentRead::Rules(tenant, it.account).into());
     }
 }
 
 /// On the path of every payment, so that attempts and rules are read only where there are some.
 fn read_reply(it: &GatewayReplied, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-    read(Read::Payment(tenant, it.payment));
+    read(PaymentRead::Payment(tenant, it.payment).into());
     if it.is_controlled {
         read_with_attempts(it.payment, tenant, read);
     }
     if let Some(tries) = &it.tries {
-        read(Read::PaymentRules(tenant));
+        read(TenantRead::PaymentRules(tenant).into());
         read_transaction_key(tries.transaction_key.as_deref(), tenant, read);
     }
 }
 
 fn read_import(it: &ImportPayment, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-    read(Read::Account(tenant, it.account));
+    read(AccountRead::Account(tenant, it.account).into());
     it.ids().for_each(|id| read(Read::Claim(id_claim(tenant, id))));
     read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Payment, &it.external_key)));
     for transaction in &it.transactions {
-        read(Read::PaymentMethod(tenant, transaction.payment_method));
+        read(AccountRead::PaymentMethod(tenant, transaction.payment_method).into());
         let key = &transaction.external_key;
         read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Transaction, key)));
     }
-    it.belongings.definitions().for_each(|id| read(Read::TagDefinition(tenant, id)));
+    it.belongings.definitions().for_each(|id| read(TenantRead::TagDefinition(tenant, id).into()));
 }
 
 fn read_retry(it: &RetryPayment, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     let object = it.attempt.uuid();
     read(Read::Timer(tenant, TimerKey { kind: TimerKind::PaymentRetry, object }));
-    read(Read::Account(tenant, it.account));
-    read(Read::PaymentVelocity(tenant, it.account));
-    read(Read::RulesForPayment(tenant, it.account));
+    read(AccountRead::Account(tenant, it.account).into());
+    read(PaymentRead::Velocity(tenant, it.account).into());
+    read(PaymentRead::Rules(tenant, it.account).into());
     read_with_attempts(it.payment, tenant, read);
     read_transaction_key(it.transaction_key.as_deref(), tenant, read);
     for tag in SUSPENDING_TAGS {
-        read(Read::Tag(tenant, TagKey::of_account(it.account, tag)));
+        read(AccountRead::Tag(tenant, TagKey::of_account(it.account, tag)).into());
     }
 }
 
 fn read_with_attempts(payment: PaymentId, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-    read(Read::Payment(tenant, payment));
-    read(Read::PaymentAttempts(tenant, payment));
-    read(Read::PaymentRules(tenant));
+    read(PaymentRead::Payment(tenant, payment).into());
+    read(PaymentRead::Attempts(tenant, payment).into());
+    read(TenantRead::PaymentRules(tenant).into());
 }
 
 fn read_initiate(it: &Initiate, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-    read(Read::Account(tenant, it.account));
+    read(AccountRead::Account(tenant, it.account).into());
     read_rules(it.account, [&it.control, &it.approved], tenant, read);
-    it.payment_method.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
+    it.payment_method
+        .into_iter()
+        .for_each(|id| read(AccountRead::PaymentMethod(tenant, id).into()));
     read_payment((it.payment, it.payment_key.as_deref()), tenant, read);
     read_transaction_key(it.transaction_key.as_deref(), tenant, read);
 }
@@ -371,21 +375,21 @@ fn read_rules(
     tenant: TenantNo,
     read: &mut impl FnMut(Read),
 ) {
-    read(Read::RulesForPayment(tenant, account));
+    read(PaymentRead::Rules(tenant, account).into());
     if plugins.iter().any(|it| !it.is_empty()) {
-        read(Read::PaymentVelocity(tenant, account));
+        read(PaymentRead::Velocity(tenant, account).into());
     }
 }
 
 fn read_combo(it: &InitiateCombo, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     match &it.account {
         ComboAccount::Existing(named) => {
-            read(Read::Account(tenant, named.id));
+            read(AccountRead::Account(tenant, named.id).into());
             read_rules(named.id, [&it.control, &it.approved], tenant, read);
         }
         ComboAccount::New(new) => {
             read_new_account(new, tenant, read);
-            read(Read::PaymentRules(tenant));
+            read(TenantRead::PaymentRules(tenant).into());
         }
     }
     it.payment_method.iter().for_each(|wanted| read_method(wanted, tenant, read));
@@ -394,11 +398,11 @@ fn read_combo(it: &InitiateCombo, tenant: TenantNo, read: &mut impl FnMut(Read))
 }
 
 fn read_method(wanted: &ComboMethod, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-    wanted.id.into_iter().for_each(|id| read(Read::PaymentMethod(tenant, id)));
+    wanted.id.into_iter().for_each(|id| read(AccountRead::PaymentMethod(tenant, id).into()));
     let Some(key) = &wanted.external_key else { return };
     read(Read::Claim(ClaimKey::new(tenant, ClaimKind::PaymentMethod, key)));
     if let Ok(id) = uuid::Uuid::try_parse(key) {
-        read(Read::PaymentMethod(tenant, PaymentMethodId::new(id)));
+        read(AccountRead::PaymentMethod(tenant, PaymentMethodId::new(id)).into());
     }
 }
 
@@ -407,16 +411,18 @@ fn read_payment(
     tenant: TenantNo,
     read: &mut impl FnMut(Read),
 ) {
-    id.into_iter().for_each(|id| read(Read::Payment(tenant, id)));
+    id.into_iter().for_each(|id| read(PaymentRead::Payment(tenant, id).into()));
     let Some(key) = key else { return };
     read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Payment, key)));
     if let Ok(id) = uuid::Uuid::try_parse(key) {
-        read(Read::Payment(tenant, PaymentId::new(id)));
+        read(PaymentRead::Payment(tenant, PaymentId::new(id)).into());
     }
 }
 
 fn read_transaction_key(key: Option<&str>, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     let Some(key) = key else { return };
     read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Transaction, key)));
-    TransactionId::minted(key).into_iter().for_each(|id| read(Read::Transaction(tenant, id)));
+    TransactionId::minted(key)
+        .into_iter()
+        .for_each(|id| read(PaymentRead::Transaction(tenant, id).into()));
 }

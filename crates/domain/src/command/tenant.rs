@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::import::{ImportTagDefinition, id_claim};
-use crate::read::Read;
+use crate::read::{AccountRead, Read, TenantRead};
 use crate::tag::CreateTagDefinition;
 use crate::tenant::{
     AppendTenantValue, CreateTenant, RotateTenantSecret, RulesSource, SetTenantValue,
@@ -77,18 +77,18 @@ impl TenantCommand {
                 }
             }
             Self::SetValue(it) => {
-                read(Read::TenantValue(tenant, it.key.clone()));
-                read(Read::TenantValuesBytes(tenant));
+                read(TenantRead::Value(tenant, it.key.clone()).into());
+                read(TenantRead::ValuesBytes(tenant).into());
                 if RulesSource::of(&it.key).is_some() {
-                    read(Read::PaymentRules(tenant));
+                    read(TenantRead::PaymentRules(tenant).into());
                 }
             }
             Self::AppendValue(it) => {
-                read(Read::TenantValue(tenant, it.key.clone()));
-                read(Read::TenantValuesBytes(tenant));
+                read(TenantRead::Value(tenant, it.key.clone()).into());
+                read(TenantRead::ValuesBytes(tenant).into());
             }
             Self::SetWebhookEndpoints(_) => {
-                read(Read::TenantValue(tenant, WEBHOOK_ENDPOINTS.to_owned()));
+                read(TenantRead::Value(tenant, WEBHOOK_ENDPOINTS.to_owned()).into());
             }
             Self::DefineTag(it) => {
                 read(Read::Claim(ClaimKey::new(tenant, ClaimKind::TagDefinition, &it.name)));
@@ -98,11 +98,11 @@ impl TenantCommand {
                 read(Read::Claim(ClaimKey::new(tenant, ClaimKind::TagDefinition, &it.name)));
             }
             Self::UndefineTag(id) => {
-                read(Read::TagDefinition(tenant, *id));
-                read(Read::TagDefinitionUse(tenant, *id));
+                read(TenantRead::TagDefinition(tenant, *id).into());
+                read(AccountRead::TagDefinitionUse(tenant, *id).into());
             }
             Self::RotateSecret(_) | Self::WithdrawPreviousSecret | Self::SetActive(_) => {
-                read(Read::Tenant(tenant));
+                read(TenantRead::Tenant(tenant).into());
             }
         }
     }

@@ -5,6 +5,13 @@ use crate::access::{Role, User};
 use crate::change::AccessChange;
 use crate::rows::Rows;
 
+/// A row of access control that a command may look at: see [`Read`](crate::read::Read).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AccessRead {
+    User(String),
+    Role(String),
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct AccessState {
     pub users: Rows<User>,

@@ -20,6 +20,24 @@ use crate::{AccountId, PaymentMethodId, TagDefinitionId, TenantNo};
 /// The ids of an account's payment methods.
 type MethodsOf = BTreeMap<(TenantNo, AccountId), BTreeSet<PaymentMethodId>>;
 
+/// A row of an account that a command may look at: see [`Read`](crate::read::Read).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AccountRead {
+    Account(TenantNo, AccountId),
+    /// The further e-mail addresses that an account has.
+    Emails(TenantNo, AccountId),
+    /// The active blocking states of an account.
+    BlockingStates(TenantNo, AccountId),
+    PaymentMethod(TenantNo, PaymentMethodId),
+    /// The newest active payment methods of an account; at most [`METHODS_LISTED_MAX`](crate::read::METHODS_LISTED_MAX).
+    PaymentMethods(TenantNo, AccountId),
+    Tag(TenantNo, TagKey),
+    /// Whether anything is tagged with a definition.
+    TagDefinitionUse(TenantNo, TagDefinitionId),
+    /// All custom fields that an object has.
+    CustomFields(TenantNo, Object),
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct AccountState {
     pub accounts: Rows<Account>,
@@ -41,7 +59,7 @@ pub struct AccountState {
     /// [`METHODS_MAX`](crate::payment_rules::METHODS_MAX) each, and those that the batch made.
     pub methods_to_choose: MethodsOf,
     /// The newest payment methods of accounts that were looked for together; at most
-    /// [`METHODS_LISTED_MAX`](crate::read::METHODS_LISTED_MAX) each, and those that the batch made.
+    /// [`METHODS_LISTED_MAX`](crate::read::METHODS_LISTED_MAX)(crate::read::METHODS_LISTED_MAX) each, and those that the batch made.
     pub methods_listed: MethodsOf,
 }
 

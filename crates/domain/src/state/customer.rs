@@ -7,6 +7,14 @@ use crate::operation::Operation;
 use crate::rows::Rows;
 use crate::{CustomerId, OperationId, TenantNo};
 
+/// A row of a customer that a command may look at: see [`Read`](crate::read::Read).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CustomerRead {
+    /// By id; with their sessions.
+    Customer(TenantNo, CustomerId),
+    Operation(TenantNo, OperationId),
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct CustomerState {
     pub customers: Rows<CustomerFile>,

@@ -13,6 +13,38 @@ use crate::rows::Rows;
 use crate::usage::{EventKey, Reservation, Usage, UsageEvent};
 use crate::{AccountId, PurchaseId, ReservationId, TenantNo};
 
+/// A row of features, offers and what accounts may do that a command may look at: see [`Read`](crate::read::Read).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EntitlementRead {
+    Feature(TenantNo, String),
+    /// The newest version of an offer.
+    Offer(TenantNo, String),
+    /// The newest version of an offer with its features, for an account: with the tags that it is for.
+    OfferForAccount(TenantNo, String, AccountId),
+    /// The free offer that newcomers get, with its features.
+    NewcomersOffer(TenantNo),
+    /// How many features and offers a tenant has.
+    CatalogSize(TenantNo),
+    Entitlements(TenantNo, AccountId),
+    /// The users that are mapped to an account.
+    Users(TenantNo, AccountId),
+    /// The usage of an account.
+    Usage(UsageRead),
+}
+
+/// A row of what an account used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UsageRead {
+    /// The usage of a feature in its newest periods; at most [`PERIODS_MAX`](crate::usage::PERIODS_MAX).
+    Feature(TenantNo, AccountId, String),
+    /// The usage in the periods in which something is reserved.
+    Reserved(TenantNo, AccountId),
+    /// An event that was counted.
+    Event(TenantNo, AccountId, EventKey),
+    /// A reservation; it comes with what its account used in its period.
+    Reservation(TenantNo, AccountId, ReservationId),
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct EntitlementState {
     pub features: Rows<Feature>,

@@ -8,6 +8,15 @@ use crate::environment::{Environment, Secret};
 use crate::rows::Rows;
 use crate::{ChangeRequestId, EnvironmentId, SecretId, TenantNo};
 
+/// A row of feature flags that a command may look at: see [`Read`](crate::read::Read).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FlagRead {
+    Environment(TenantNo, EnvironmentId),
+    Secret(TenantNo, SecretId),
+    Definition(TenantNo, DefinitionKey),
+    ChangeRequest(TenantNo, ChangeRequestId),
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct FlagState {
     pub environments: Rows<Environment>,

@@ -12,6 +12,27 @@ use crate::payment_attempt::{AttemptState, PaymentAttempt, PaymentVelocity};
 use crate::rows::Rows;
 use crate::{AccountId, PaymentId, TenantNo, TransactionId};
 
+/// A row of a payment that a command may look at: see [`Read`](crate::read::Read).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PaymentRead {
+    Payment(TenantNo, PaymentId),
+    /// A transaction by id; it comes with its payment.
+    Transaction(TenantNo, TransactionId),
+    /// The attempts of a payment that have a transaction.
+    Attempts(TenantNo, PaymentId),
+    /// The attempts of an account whose retries are due some day; at most [`SCHEDULED_MAX`](crate::read::SCHEDULED_MAX).
+    ScheduledAttempts(TenantNo, AccountId),
+    /// The number and the sums of the payments that an account started in a day.
+    Velocity(TenantNo, AccountId),
+    /// A tenant's rules for a payment of an account: with its velocity, where they are for every payment, and
+    /// with its methods, where they choose one.
+    Rules(TenantNo, AccountId),
+    /// The dispute of a gateway's case.
+    Dispute(TenantNo, DisputeCase),
+    /// How many disputes a payment has.
+    DisputeCount(TenantNo, PaymentId),
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct PaymentState {
     pub payments: Rows<PaymentFile>,

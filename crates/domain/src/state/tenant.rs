@@ -10,6 +10,18 @@ use crate::tag::TagDefinition;
 use crate::tenant::{Tenant, TenantValue};
 use crate::{TagDefinitionId, TenantNo};
 
+/// A row of a tenant that a command may look at: see [`Read`](crate::read::Read).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TenantRead {
+    TagDefinition(TenantNo, TagDefinitionId),
+    /// A tenant's rules for payments.
+    PaymentRules(TenantNo),
+    Tenant(TenantNo),
+    Value(TenantNo, String),
+    /// How many bytes are counted of a tenant's values.
+    ValuesBytes(TenantNo),
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct TenantState {
     pub tenants: Rows<Tenant>,

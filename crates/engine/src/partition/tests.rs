@@ -7,6 +7,7 @@ use domain::account::{CreateAccount, ReleaseAccount, UpdateAccount};
 use domain::change::AccountChange;
 use domain::command::AccountCommand;
 use domain::payment::ReplyKey;
+use domain::read::AccountRead;
 use domain::{Currency, Person, RequestId, TenantNo};
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -80,7 +81,7 @@ impl Store for MemoryStore {
     ) -> Result<Loaded, StoreError> {
         let mut state = State::default();
         for read in reads {
-            if let Read::Account(tenant, id) = read {
+            if let Read::Account(AccountRead::Account(tenant, id)) = read {
                 let key = (*tenant, *id);
                 let account = self.state.account.accounts.find(&key).cloned();
                 let person = self.state.account.people.get(&key);

@@ -12,7 +12,10 @@ use domain::object::Object;
 use domain::offer::Offer;
 use domain::payment_attempt::PaymentAttempt;
 use domain::payment_rules::PaymentRules;
-use domain::read::{Read, UsageRead};
+use domain::read::{
+    AccessRead, AccountRead, CustomerRead, EntitlementRead, FlagRead, PaymentRead, Read,
+    TenantRead, UsageRead,
+};
 use domain::state::{CatalogSize, State};
 use domain::tag::{DefinitionRef, Tag, TagKey};
 use domain::tenant::TenantValue;
@@ -27,69 +30,126 @@ use super::{Tables, row};
 impl Tables {
     /// Loads a row with what belongs to it.
     pub(super) fn read(&self, read: &Read, state: &mut State) {
+        match read {
+            Read::Tenant(it) => self.of_tenant(it, state),
+            Read::Access(it) => self.of_access(it, state),
+            Read::Flag(it) => self.of_flag(it, state),
+            Read::Account(it) => self.of_account(it, state),
+            Read::Customer(it) => self.of_customer(it, state),
+            Read::Payment(it) => self.of_payment(it, state),
+            Read::Entitlement(it) => self.of_entitlement(it, state),
+            Read::Claim(key) => self.read_claim(key, state),
+            Read::Timer(tenant, key) => {
+                state.timers.set((*tenant, *key), self.timers.get(&(*tenant, *key)).cloned());
+            }
+        }
+    }
+
+    fn of_tenant(&self, read: &TenantRead, state: &mut State) {
         let images = &self.images;
         match read {
-            Read::Account(tenant, id) => self.read_account((*tenant, *id), state),
-            Read::AccountEmails(tenant, id) => self.read_emails((*tenant, *id), state),
-            Read::BlockingStates(tenant, id) => {
+            TenantRead::TagDefinition(no, id) => {
+                images.load((*no, *id), &mut state.tenant.tag_definitions)
+            }
+            TenantRead::PaymentRules(tenant) => self.read_rules(*tenant, state),
+            TenantRead::Tenant(no) => images.load(*no, &mut state.tenant.tenants),
+            TenantRead::Value(no, key) => images.load((*no, key.clone()), &mut state.tenant.values),
+            TenantRead::ValuesBytes(tenant) => self.count_values(*tenant, state),
+        }
+    }
+
+    fn of_access(&self, read: &AccessRead, state: &mut State) {
+        let images = &self.images;
+        match read {
+            AccessRead::User(name) => images.load(name.clone(), &mut state.access.users),
+            AccessRead::Role(name) => images.load(name.clone(), &mut state.access.roles),
+        }
+    }
+
+    fn of_flag(&self, read: &FlagRead, state: &mut State) {
+        let images = &self.images;
+        match read {
+            FlagRead::Environment(no, id) => images.load((*no, *id), &mut state.flag.environments),
+            FlagRead::Secret(no, id) => images.load((*no, *id), &mut state.flag.secrets),
+            FlagRead::Definition(no, key) => {
+                images.load((*no, key.clone()), &mut state.flag.definitions)
+            }
+            FlagRead::ChangeRequest(no, id) => {
+                images.load((*no, *id), &mut state.flag.change_requests)
+            }
+        }
+    }
+
+    fn of_account(&self, read: &AccountRead, state: &mut State) {
+        let images = &self.images;
+        match read {
+            AccountRead::Account(tenant, id) => self.read_account((*tenant, *id), state),
+            AccountRead::Emails(tenant, id) => self.read_emails((*tenant, *id), state),
+            AccountRead::BlockingStates(tenant, id) => {
                 state.account.blocking_states.look_for((*tenant, *id));
                 let own = self.states_of((*tenant, *id));
                 own.for_each(|it| state.account.blocking_states.put(row(it)));
             }
-            Read::PaymentMethod(tenant, id) => self.read_method((*tenant, *id), state),
-            Read::PaymentMethods(tenant, id) => {
+            AccountRead::PaymentMethod(tenant, id) => self.read_method((*tenant, *id), state),
+            AccountRead::PaymentMethods(tenant, id) => {
                 let ids = self.read_methods((*tenant, *id), state);
                 state.account.methods_listed.insert((*tenant, *id), ids);
             }
-            Read::Tag(no, key) => images.load((*no, *key), &mut state.account.tags),
-            Read::TagDefinition(no, id) => {
-                images.load((*no, *id), &mut state.tenant.tag_definitions)
+            AccountRead::Tag(no, key) => images.load((*no, *key), &mut state.account.tags),
+            AccountRead::TagDefinitionUse(tenant, id) => self.read_tag_use((*tenant, *id), state),
+            AccountRead::CustomFields(tenant, object) => {
+                self.read_fields((*tenant, *object), state)
             }
-            Read::TagDefinitionUse(tenant, id) => self.read_tag_use((*tenant, *id), state),
-            Read::CustomFields(tenant, object) => self.read_fields((*tenant, *object), state),
-            Read::Payment(tenant, id) => self.read_payment((*tenant, *id), state),
-            Read::Transaction(tenant, id) => self.read_transaction((*tenant, *id), state),
-            Read::PaymentAttempts(tenant, id) => self.read_attempts((*tenant, *id), state),
-            Read::ScheduledAttempts(tenant, id) => self.read_scheduled((*tenant, *id), state),
-            Read::PaymentVelocity(tenant, id) => self.read_velocity((*tenant, *id), state),
-            Read::PaymentRules(tenant) => self.read_rules(*tenant, state),
-            Read::RulesForPayment(tenant, id) => self.read_for_payment((*tenant, *id), state),
-            Read::Claim(key) => self.read_claim(key, state),
-            Read::Tenant(no) => images.load(*no, &mut state.tenant.tenants),
-            Read::TenantValue(no, key) => images.load((*no, key.clone()), &mut state.tenant.values),
-            Read::TenantValuesBytes(tenant) => self.count_values(*tenant, state),
-            Read::User(name) => images.load(name.clone(), &mut state.access.users),
-            Read::Role(name) => images.load(name.clone(), &mut state.access.roles),
-            Read::Environment(no, id) => images.load((*no, *id), &mut state.flag.environments),
-            Read::Secret(no, id) => images.load((*no, *id), &mut state.flag.secrets),
-            Read::Definition(no, key) => {
-                images.load((*no, key.clone()), &mut state.flag.definitions)
-            }
-            Read::ChangeRequest(no, id) => images.load((*no, *id), &mut state.flag.change_requests),
-            Read::Customer(tenant, id) => {
+        }
+    }
+
+    fn of_customer(&self, read: &CustomerRead, state: &mut State) {
+        let images = &self.images;
+        match read {
+            CustomerRead::Customer(tenant, id) => {
                 state.customer.customers.set((*tenant, *id), self.customer((*tenant, *id)));
             }
-            Read::Operation(no, id) => images.load((*no, *id), &mut state.customer.operations),
-            Read::Timer(tenant, key) => {
-                state.timers.set((*tenant, *key), self.timers.get(&(*tenant, *key)).cloned());
+            CustomerRead::Operation(no, id) => {
+                images.load((*no, *id), &mut state.customer.operations)
             }
-            Read::Dispute(no, case) => {
+        }
+    }
+
+    fn of_payment(&self, read: &PaymentRead, state: &mut State) {
+        let images = &self.images;
+        match read {
+            PaymentRead::Payment(tenant, id) => self.read_payment((*tenant, *id), state),
+            PaymentRead::Transaction(tenant, id) => self.read_transaction((*tenant, *id), state),
+            PaymentRead::Attempts(tenant, id) => self.read_attempts((*tenant, *id), state),
+            PaymentRead::ScheduledAttempts(tenant, id) => {
+                self.read_scheduled((*tenant, *id), state)
+            }
+            PaymentRead::Velocity(tenant, id) => self.read_velocity((*tenant, *id), state),
+            PaymentRead::Rules(tenant, id) => self.read_for_payment((*tenant, *id), state),
+            PaymentRead::Dispute(no, case) => {
                 images.load((*no, case.clone()), &mut state.payment.disputes)
             }
-            Read::DisputeCount(tenant, id) => self.count_disputes((*tenant, *id), state),
-            Read::Feature(tenant, key) => self.read_feature(*tenant, key, state),
-            Read::Offer(tenant, key) => drop(self.read_offer(*tenant, key, state)),
-            Read::OfferForAccount(tenant, key, account) => {
+            PaymentRead::DisputeCount(tenant, id) => self.count_disputes((*tenant, *id), state),
+        }
+    }
+
+    fn of_entitlement(&self, read: &EntitlementRead, state: &mut State) {
+        match read {
+            EntitlementRead::Feature(tenant, key) => self.read_feature(*tenant, key, state),
+            EntitlementRead::Offer(tenant, key) => drop(self.read_offer(*tenant, key, state)),
+            EntitlementRead::OfferForAccount(tenant, key, account) => {
                 self.read_offer_for((*tenant, *account), key, state);
             }
-            Read::NewcomersOffer(tenant) => self.read_newcomers(*tenant, state),
-            Read::CatalogSize(tenant) => self.read_size(*tenant, state),
-            Read::Entitlements(tenant, id) => self.read_entitlements((*tenant, *id), state),
-            Read::AccountUsers(tenant, id) => {
+            EntitlementRead::NewcomersOffer(tenant) => self.read_newcomers(*tenant, state),
+            EntitlementRead::CatalogSize(tenant) => self.read_size(*tenant, state),
+            EntitlementRead::Entitlements(tenant, id) => {
+                self.read_entitlements((*tenant, *id), state)
+            }
+            EntitlementRead::Users(tenant, id) => {
                 let users = self.users.get(&(*tenant, *id)).cloned().unwrap_or_default();
                 state.entitlement.account_users.insert((*tenant, *id), users);
             }
-            Read::Usage(read) => self.read_usage(read, state),
+            EntitlementRead::Usage(read) => self.read_usage(read, state),
         }
     }
 

@@ -8,7 +8,7 @@ use domain::{AccountId, Currency, Seq, TenantNo, Timestamp};
 use engine::ports::{Page, StoreError};
 use serde::Serialize;
 
-use crate::codes::{operation, operation_code, status, status_code};
+use crate::codes::code;
 use crate::driver::{Cells, Reader};
 use crate::pool::{ReaderPool, Source};
 use crate::sqlite::Options;
@@ -138,8 +138,8 @@ impl AnalyticsQueries {
             filter.days.to.unwrap_or(i64::MAX).into(),
             filter.gateway.as_ref().into(),
             filter.currency.as_ref().into(),
-            filter.kind.map(operation_code).into(),
-            filter.status.map(status_code).into(),
+            filter.kind.map(code).into(),
+            filter.status.map(code).into(),
             bounded(page.limit),
             bounded(page.offset),
         ];
@@ -176,8 +176,8 @@ fn transactions_of_day(cells: &mut Cells<'_>) -> Result<TransactionsOfDay, Store
         day: cells.int()?,
         gateway: cells.string()?,
         currency: currency(cells)?,
-        kind: cells.code(operation)?,
-        status: cells.code(status)?,
+        kind: cells.code()?,
+        status: cells.code()?,
         transactions: cells.int()?,
         amount_minor: decimal(cells)?,
     })
@@ -207,7 +207,7 @@ fn summary(reader: &Reader, no: TenantNo, id: AccountId) -> Result<AccountSummar
     let sql = "SELECT currency, kind, amount_minor FROM account_successes \
          WHERE tenant = ?1 AND account_id = ?2";
     reader.for_each(sql, &parameters, |cells| {
-        let (currency, kind) = (currency(cells)?, cells.code(operation)?);
+        let (currency, kind) = (currency(cells)?, cells.code()?);
         if let Some(currency) = currency {
             let amounts = by_currency.entry(currency).or_insert(AccountAmounts::none(currency));
             amounts.add(kind, decimal(cells)?);

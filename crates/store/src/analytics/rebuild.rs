@@ -11,7 +11,6 @@ use super::{
     ACCOUNT_ACTIVITY, ACCOUNT_SUCCESSES, ACCOUNTS_OF_DAY, TRANSACTIONS_OF_DAY, put_tally,
     set_cursor, successes_key, transactions_key,
 };
-use crate::codes::{operation, status};
 use crate::driver::{Cells, Database, Put, Reader};
 
 /// Replaces what is in the models by what `truth` says, as part of what was begun.
@@ -96,8 +95,8 @@ impl Row {
             day: effective_at.day(),
             gateway: cells.string()?,
             currency: cells.opt_currency()?,
-            kind: cells.code(operation)?,
-            status: cells.code(status)?,
+            kind: cells.code()?,
+            status: cells.code()?,
         };
         let processed = AmountMinor(cells.opt_int()?.unwrap_or(0));
         let tally = Tally::one(key.status, processed);

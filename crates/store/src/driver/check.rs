@@ -13,7 +13,7 @@ use engine::ports::StoreError;
 use siphasher::sip::SipHasher24;
 
 use super::{Cell, Cells, Reader, Value};
-use crate::tables::{CHECKS, INSTALLATION, Table};
+use crate::table::{CHECKS, INSTALLATION, Table};
 
 /// As long as the form of most rows.
 const FORM_BYTES: usize = 256;
@@ -138,7 +138,21 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::tables::TENANT_VALUE;
+    use crate::table::{CHECK_MADE, CHECK_NOW, CLUSTERED, id, int, text};
+
+    static TENANT_VALUE: Table = Table {
+        name: "tenant_value",
+        columns: &[
+            int("tenant"),
+            text("name"),
+            id("id").fixed(),
+            text("value").null(),
+            int("seq"),
+            CHECK_MADE,
+            CHECK_NOW,
+        ],
+        ..CLUSTERED
+    };
 
     /// The form of 0.1.0: a change of it would make every row that was written invalid.
     #[test]

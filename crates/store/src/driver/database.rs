@@ -9,7 +9,7 @@ use super::check::CheckKey;
 use super::postgres::{self, Server};
 use super::sqlite::{self, Options};
 use super::{Cell, Connection, Reader, Value};
-use crate::tables::{CHECKS, Table};
+use crate::table::{CHECKS, Table};
 
 /// Writes rows: with an insert, an upsert, an update, or a statement of one's own.
 pub struct Put<'c> {

@@ -28,7 +28,7 @@ pub(crate) use self::arrays::{Row, field, insert_all, upsert_all};
 use self::session::{Session, Use, Waiting};
 use crate::Error;
 use crate::driver::{self, Value};
-use crate::tables::{Dialect, Table};
+use crate::table::{Dialect, Table};
 
 /// How PostgreSQL spells the catalogue. Texts are compared by their bytes, as SQLite does.
 pub(crate) const DIALECT: Dialect = Dialect {

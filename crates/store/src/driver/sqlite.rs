@@ -16,7 +16,7 @@ use rusqlite::{CachedStatement, ErrorCode, OpenFlags, OptionalExtension as _, To
 
 use self::checkpoint::Checkpoints;
 use crate::driver::{self, Field, Value};
-use crate::tables::{Dialect, Layout, MADE_BY_REQUESTS, Table};
+use crate::table::{Dialect, Layout, MADE_BY_REQUESTS, Table};
 
 /// How SQLite spells the catalogue. `STRICT`, so that a column holds what it says it holds.
 pub const DIALECT: Dialect = Dialect {

@@ -3,16 +3,16 @@
 use std::sync::LazyLock;
 
 use domain::read::UsageRead;
-use domain::state::State;
+use domain::state::{State, UsageState};
 use domain::usage::{EventKey, PERIODS_MAX, Usage};
 use domain::{AccountId, ReservationId, TenantNo};
 use engine::ports::StoreError;
 
-use crate::codes::reset_code;
+use super::values;
+use crate::codes::code;
 use crate::driver::{Reader, Value};
-use crate::rows;
-use crate::rows::usage::period_end;
-use crate::tables::{FEATURE_USAGE, USAGE_EVENT, USAGE_RESERVATION};
+use crate::stored::KeyColumns;
+use crate::tables::{FEATURE_USAGE, USAGE_EVENT, USAGE_RESERVATION, period_end};
 
 /// Selects an account's usage of a feature in its newest periods, newest first, at most
 /// [`PERIODS_MAX`].
@@ -26,9 +26,6 @@ static SELECT_PERIOD: LazyLock<String> = LazyLock::new(|| {
 });
 static SELECT_RESERVED: LazyLock<String> = LazyLock::new(|| {
     FEATURE_USAGE.select("WHERE tenant = ?1 AND account_id = ?2 AND reserved <> '{}'")
-});
-static SELECT_EVENT: LazyLock<String> = LazyLock::new(|| {
-    USAGE_EVENT.select("WHERE tenant = ?1 AND account_id = ?2 AND event_key = ?3")
 });
 pub(crate) static SELECT_RESERVATION: LazyLock<String> =
     LazyLock::new(|| USAGE_RESERVATION.select("WHERE tenant = ?1 AND account_id = ?2 AND id = ?3"));
@@ -57,81 +54,48 @@ impl UsagePlan {
     }
 
     pub(super) fn load(self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
-        let keys: Vec<[Value<'_>; 3]> = self
-            .features
-            .iter()
-            .map(|(tenant, account, feature)| [(*tenant).into(), (*account).into(), feature.into()])
-            .collect();
-        reader.for_keys(&SELECT_NEWEST, &keys, |_, cells| {
-            add(state, rows::usage(cells)?);
+        let loaded = &mut state.entitlement.usage;
+        let features: Vec<Vec<Value<'_>>> = self.features.iter().map(KeyColumns::columns).collect();
+        reader.for_keys(&SELECT_NEWEST, &features, |_, cells| {
+            add(loaded, FEATURE_USAGE.row(cells)?);
             Ok(())
         })?;
-        let keys: Vec<[Value<'_>; 2]> =
-            self.reserved.iter().map(|(no, account)| [(*no).into(), (*account).into()]).collect();
-        reader.for_keys(&SELECT_RESERVED, &keys, |_, cells| {
-            add(state, rows::usage(cells)?);
+        reader.for_keys(&SELECT_RESERVED, &values(&self.reserved), |_, cells| {
+            add(loaded, FEATURE_USAGE.row(cells)?);
             Ok(())
         })?;
-        state.entitlement.usage.reserved.extend(&self.reserved);
-        self.events.iter().for_each(|key| state.entitlement.usage.events.look_for(*key));
-        let keys: Vec<[Value<'_>; 3]> = self
-            .events
-            .iter()
-            .map(|(tenant, account, key)| [(*tenant).into(), (*account).into(), key.0.into()])
-            .collect();
-        reader.for_keys(&SELECT_EVENT, &keys, |_, cells| {
-            let it = rows::usage_event(cells)?;
-            state.entitlement.usage.events.put(it);
-            Ok(())
-        })?;
-        self.load_reservations(reader, state)?;
-        for (tenant, account, feature) in self.features {
-            state.entitlement.usage.counts.entry((tenant, account, feature)).or_default();
-        }
-        Ok(())
-    }
-
-    /// Reservations, each with the count that it is a part of.
-    fn load_reservations(&self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
-        self.reservations
-            .iter()
-            .for_each(|key| state.entitlement.usage.reservations.look_for(*key));
-        let keys: Vec<[Value<'_>; 3]> = self
-            .reservations
-            .iter()
-            .map(|(tenant, account, id)| [(*tenant).into(), (*account).into(), (*id).into()])
-            .collect();
-        let mut found = vec![];
-        reader.for_keys(&SELECT_RESERVATION, &keys, |_, cells| {
-            found.push(rows::reservation(cells)?);
-            Ok(())
-        })?;
-        let of_usage: Vec<[Value<'_>; 5]> = found
-            .iter()
-            .map(|it| {
-                let (end, resets) = (period_end(it.period), reset_code(it.period.resets));
-                let feature = (&it.feature).into();
-                [it.tenant.into(), it.account_id.into(), feature, end.into(), resets.into()]
-            })
-            .collect();
-        reader.for_keys(&SELECT_PERIOD, &of_usage, |_, cells| {
-            add(state, rows::usage(cells)?);
-            Ok(())
-        })?;
-        for it in found {
-            state
-                .entitlement
-                .usage
-                .counts
-                .entry((it.tenant, it.account_id, it.feature.clone()))
-                .or_default();
-            state.entitlement.usage.reservations.put(it);
+        loaded.reserved.extend(&self.reserved);
+        USAGE_EVENT.load(reader, self.events, &mut loaded.events)?;
+        USAGE_RESERVATION.load(reader, self.reservations, &mut loaded.reservations)?;
+        load_periods(reader, loaded)?;
+        for key in self.features {
+            loaded.counts.entry(key).or_default();
         }
         Ok(())
     }
 }
 
-fn add(state: &mut State, it: Usage) {
+/// The counts that reservations are a part of.
+fn load_periods(reader: &Reader, loaded: &mut UsageState) -> Result<(), StoreError> {
+    let UsageState { reservations, counts, .. } = loaded;
+    for it in reservations.iter() {
+        counts.entry((it.tenant, it.account_id, it.feature.clone())).or_default();
+    }
+    let of_period = reservations.iter().map(|it| {
+        let (end, resets) = (period_end(it.period), code(it.period.resets));
+        [it.tenant.into(), it.account_id.into(), (&it.feature).into(), end.into(), resets.into()]
+    });
+    let of_period: Vec<[Value<'_>; 5]> = of_period.collect();
+    let mut found = vec![];
+    reader.for_keys(&SELECT_PERIOD, &of_period, |_, cells| {
+        found.push(FEATURE_USAGE.row(cells)?);
+        Ok(())
+    })?;
+    found.into_iter().for_each(|it| add(loaded, it));
+    Ok(())
+}
+
+fn add(loaded: &mut UsageState, it: Usage) {
     let key = (it.tenant, it.account_id, it.feature.clone());
-    state.entitlement.usage.counts.entry(key).or_default().insert(it.period, it);
+    loaded.counts.entry(key).or_default().insert(it.period, it);
 }

@@ -8,14 +8,14 @@ use engine::ports::{AccessQueries, Page, StoreError, UserView};
 
 use super::{SqlQueries, window};
 use crate::driver::Cells;
-use crate::{rows, tables};
+use crate::tables;
 
 impl AccessQueries for SqlQueries {
     fn user(&self, username: &str) -> Result<Option<User>, StoreError> {
         self.read(|reader| {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| tables::APP_USER.select("WHERE username = ?1"));
-            reader.query_one(&SQL, &[username.into()], rows::user)
+            reader.query_one(&SQL, &[username.into()], |cells| tables::APP_USER.row(cells))
         })
     }
 
@@ -28,14 +28,14 @@ impl AccessQueries for SqlQueries {
     fn role(&self, name: &str) -> Result<Option<Role>, StoreError> {
         self.read(|reader| {
             static SQL: LazyLock<String> = LazyLock::new(|| tables::ROLE.select("WHERE name = ?1"));
-            reader.query_one(&SQL, &[name.into()], rows::role)
+            reader.query_one(&SQL, &[name.into()], |cells| tables::ROLE.row(cells))
         })
     }
 
     fn roles(&self) -> Result<Vec<Role>, StoreError> {
         self.read(|reader| {
             static SQL: LazyLock<String> = LazyLock::new(|| tables::ROLE.select("ORDER BY name"));
-            reader.query(&SQL, &[], rows::role)
+            reader.query(&SQL, &[], |cells| tables::ROLE.row(cells))
         })
     }
 

@@ -13,9 +13,8 @@ use uuid::Uuid;
 use super::window::{Key, MATCHES_MAX};
 use super::{SqlQueries, window};
 use crate::driver::{Cells, Reader};
-use crate::load::{EMAILS_OF_ACCOUNT, STATES_OF_ACCOUNT};
+use crate::tables;
 use crate::totals::Counted;
-use crate::{rows, tables};
 
 impl AccountQueries for SqlQueries {
     fn account(&self, no: TenantNo, id: AccountId) -> Result<Option<AccountView>, StoreError> {
@@ -38,7 +37,7 @@ impl AccountQueries for SqlQueries {
             });
             let [limit, offset] = window::limit_offset(page);
             reader.query(&SQL, &[limit, offset], |cells| {
-                Ok((cells.entity()?, rows::quarantined(cells)?))
+                Ok((cells.entity()?, tables::QUARANTINE.row(cells)?))
             })
         })
     }
@@ -54,9 +53,11 @@ impl AccountQueries for SqlQueries {
         account: AccountId,
     ) -> Result<Vec<AccountEmail>, StoreError> {
         static SQL: LazyLock<String> =
-            LazyLock::new(|| tables::ACCOUNT_EMAIL.select(EMAILS_OF_ACCOUNT));
+            LazyLock::new(|| tables::ACCOUNT_EMAIL.select(tables::EMAILS_OF_ACCOUNT));
         let of_account = [no.into(), account.into()];
-        self.read(|reader| reader.query(&SQL, &of_account, rows::account_email))
+        self.read(|reader| {
+            reader.query(&SQL, &of_account, |cells| tables::ACCOUNT_EMAIL.row(cells))
+        })
     }
 
     fn blocking_states(
@@ -65,9 +66,11 @@ impl AccountQueries for SqlQueries {
         account: AccountId,
     ) -> Result<Vec<BlockingState>, StoreError> {
         static SQL: LazyLock<String> =
-            LazyLock::new(|| tables::BLOCKING_STATE.select(STATES_OF_ACCOUNT));
+            LazyLock::new(|| tables::BLOCKING_STATE.select(tables::STATES_OF_ACCOUNT));
         let of_account = [no.into(), account.into()];
-        self.read(|reader| reader.query(&SQL, &of_account, rows::blocking_state))
+        self.read(|reader| {
+            reader.query(&SQL, &of_account, |cells| tables::BLOCKING_STATE.row(cells))
+        })
     }
 
     fn accounts(&self, no: TenantNo, page: Page) -> Result<Paged<AccountView>, StoreError> {
@@ -191,8 +194,8 @@ fn account_by_key(reader: &Reader, key: &Key<'_>) -> Result<Option<AccountView>,
 }
 
 fn view(cells: &mut Cells<'_>) -> Result<AccountView, StoreError> {
-    let account = rows::account(cells)?;
-    let person = if cells.next_is_null()? { Person::default() } else { rows::person(cells)?.2 };
+    let account = tables::ACCOUNT.row(cells)?;
+    let person = if cells.next_is_null()? { Person::default() } else { tables::person(cells)?.2 };
     Ok(AccountView { account, person })
 }
 

@@ -8,9 +8,8 @@ use engine::ports::{ChangeRequestQueries, Page, StoreError};
 use uuid::Uuid;
 
 use super::{SqlQueries, window};
-use crate::codes::change_status_code;
-use crate::rows;
-use crate::tables::{CHANGE_REQUEST, DUE};
+use crate::codes::code;
+use crate::tables::{self, CHANGE_REQUEST, DUE};
 
 impl ChangeRequestQueries for SqlQueries {
     fn change_request(
@@ -21,7 +20,8 @@ impl ChangeRequestQueries for SqlQueries {
         self.read(|reader| {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| CHANGE_REQUEST.select("WHERE tenant = ?1 AND id = ?2"));
-            reader.query_one(&SQL, &[no.into(), id.into()], rows::change_request)
+            reader
+                .query_one(&SQL, &[no.into(), id.into()], |cells| tables::CHANGE_REQUEST.row(cells))
         })
     }
 
@@ -39,11 +39,10 @@ impl ChangeRequestQueries for SqlQueries {
                      ORDER BY id DESC LIMIT ?5 OFFSET ?6",
                 )
             });
-            let (from, to) =
-                status.map_or((0, i64::MAX), |it| (change_status_code(it), change_status_code(it)));
+            let (from, to) = status.map_or((0, i64::MAX), |it| (code(it), code(it)));
             let [limit, offset] = window::limit_offset(page);
             let parameters = [no.into(), environment.into(), from.into(), to.into(), limit, offset];
-            reader.query(&SQL, &parameters, rows::change_request)
+            reader.query(&SQL, &parameters, |cells| tables::CHANGE_REQUEST.row(cells))
         })
     }
 
@@ -63,7 +62,7 @@ impl ChangeRequestQueries for SqlQueries {
             let first = (Timestamp(i64::MIN), ChangeRequestId::new(Uuid::nil()));
             let (at, id) = after.unwrap_or(first);
             let parameters = [now.into(), at.into(), id.into(), window::limit(limit as u64)];
-            reader.query(&SQL, &parameters, rows::change_request)
+            reader.query(&SQL, &parameters, |cells| tables::CHANGE_REQUEST.row(cells))
         })
     }
 }

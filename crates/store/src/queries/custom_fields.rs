@@ -11,11 +11,10 @@ use uuid::Uuid;
 
 use super::window::MATCHES_MAX;
 use super::{SqlQueries, window};
-use crate::codes::object_type_code;
+use crate::codes::code;
 use crate::driver::{Reader, Value};
-use crate::load::FIELDS_OF_OBJECT;
-use crate::rows;
-use crate::tables::{CUSTOM_FIELD, CUSTOM_FIELD_VALUE, SHOWN};
+use crate::stored::KeyColumns;
+use crate::tables::{self, CUSTOM_FIELD, CUSTOM_FIELD_VALUE, FIELDS_OF_OBJECT, SHOWN};
 use crate::totals::Counted;
 
 /// Fields in the order in which they were made.
@@ -30,7 +29,7 @@ impl CustomFieldQueries for SqlQueries {
         self.read(|reader| {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| CUSTOM_FIELD.select(&format!("{FIELDS_OF_OBJECT} {ORDER}")));
-            reader.query(&SQL, &rows::object_key(no, object), rows::custom_field)
+            reader.query(&SQL, &(no, object).columns(), |cells| tables::CUSTOM_FIELD.row(cells))
         })
     }
 
@@ -41,14 +40,14 @@ impl CustomFieldQueries for SqlQueries {
         kinds: &[ObjectType],
     ) -> Result<Vec<CustomField>, StoreError> {
         self.read(|reader| {
-            let kinds: Vec<_> = kinds.iter().map(|it| object_type_code(*it).to_string()).collect();
+            let kinds: Vec<_> = kinds.iter().map(|it| code(*it).to_string()).collect();
             let sql = CUSTOM_FIELD.select(&format!(
                 "WHERE tenant = ?1 AND account_id = ?2 AND object_type IN ({}) AND {SHOWN} \
                  {ORDER} LIMIT ?3",
                 kinds.join(", ")
             ));
             let parameters = [no.into(), account.into(), window::limit(ROWS_MAX)];
-            reader.query(&sql, &parameters, rows::custom_field)
+            reader.query(&sql, &parameters, |cells| tables::CUSTOM_FIELD.row(cells))
         })
     }
 
@@ -59,7 +58,9 @@ impl CustomFieldQueries for SqlQueries {
                 CUSTOM_FIELD.select(&rest)
             });
             let [limit, offset] = window::limit_offset(page);
-            let items = reader.query(&SQL, &[no.into(), limit, offset], rows::custom_field)?;
+            let items = reader.query(&SQL, &[no.into(), limit, offset], |cells| {
+                tables::CUSTOM_FIELD.row(cells)
+            })?;
             let all = window::total(reader, no, Counted::CustomFields, None)?;
             Ok(Paged { items, matching: all, all })
         })
@@ -73,8 +74,7 @@ impl CustomFieldQueries for SqlQueries {
     ) -> Result<Paged<CustomField>, StoreError> {
         self.snapshot(|reader| match search {
             FieldSearch::Value { kind, name, value: None } => {
-                let parameters =
-                    [no.into(), object_type_code(*kind).into(), name.into(), MATCHES_MAX.into()];
+                let parameters = [no.into(), code(*kind).into(), name.into(), MATCHES_MAX.into()];
                 let sql = format!(
                     "SELECT id FROM custom_field WHERE tenant = ?1 AND object_type = ?2 \
                      AND name = ?3 AND {SHOWN} {ORDER} LIMIT ?4"
@@ -121,10 +121,10 @@ fn of_value(
         let matching = format!("SELECT 1 FROM custom_field {WHERE} AND {SHOWN} LIMIT ?5");
         format!("SELECT count(*) FROM ({matching}) f")
     });
-    let key = || [no.into(), object_type_code(kind).into(), name.into(), value.into()];
+    let key = || [no.into(), code(kind).into(), name.into(), value.into()];
     let [limit, offset] = window::limit_offset(page);
     let page_of: Vec<Value<'_>> = key().into_iter().chain([limit, offset]).collect();
-    let items = reader.query(&ITEMS, &page_of, rows::custom_field)?;
+    let items = reader.query(&ITEMS, &page_of, |cells| tables::CUSTOM_FIELD.row(cells))?;
     let counted: Vec<Value<'_>> = key().into_iter().chain([MATCHES_MAX.into()]).collect();
     let matching = reader.query_one(&COUNT, &counted, |cells| cells.int())?.unwrap_or_default();
     let all = window::total(reader, no, Counted::CustomFields, None)?;
@@ -138,7 +138,7 @@ fn find_text(
     text: &str,
     page: Page,
 ) -> Result<Paged<CustomField>, StoreError> {
-    let types = ObjectType::ALL.map(|it| object_type_code(it).to_string()).join(", ");
+    let types = ObjectType::ALL.map(|it| code(it).to_string()).join(", ");
     let one = |condition: &str| {
         format!(
             "SELECT id, created_at_us, ordinal FROM custom_field WHERE tenant = ?1 AND {condition} \
@@ -175,7 +175,7 @@ pub(super) fn by_id(
 ) -> Result<Option<CustomField>, StoreError> {
     static SQL: LazyLock<String> =
         LazyLock::new(|| CUSTOM_FIELD.select("WHERE tenant = ?1 AND id = ?2"));
-    reader.query_one(&SQL, &[no.into(), id.into()], rows::custom_field)
+    reader.query_one(&SQL, &[no.into(), id.into()], |cells| tables::CUSTOM_FIELD.row(cells))
 }
 
 /// The values that a field had, each from a journal row on.
@@ -187,7 +187,7 @@ pub(super) fn values(
     static SQL: LazyLock<String> = LazyLock::new(|| {
         CUSTOM_FIELD_VALUE.select("WHERE tenant = ?1 AND field_id = ?2 ORDER BY seq")
     });
-    let all = reader.query(&SQL, &[no.into(), id.into()], rows::custom_field_value)?;
+    let all = reader.query(&SQL, &[no.into(), id.into()], tables::custom_field_value)?;
     Ok(all.into_iter().map(|(_, since, value)| (since, value)).collect())
 }
 
@@ -203,5 +203,5 @@ pub(super) fn of_account(
         CUSTOM_FIELD.select(&format!("{rest} {ORDER} LIMIT ?3"))
     });
     let parameters = [no.into(), account.into(), window::limit(limit as u64)];
-    reader.query(&SQL, &parameters, rows::custom_field)
+    reader.query(&SQL, &parameters, |cells| tables::CUSTOM_FIELD.row(cells))
 }

@@ -9,8 +9,7 @@ use engine::ports::{CustomerQueries, Page, StoreError};
 
 use super::{SqlQueries, window};
 use crate::driver::Reader;
-use crate::rows::customers as rows;
-use crate::tables::{CUSTOMER, EXPIRING, SESSION};
+use crate::tables::{self, CUSTOMER, EXPIRING, SESSION};
 
 impl CustomerQueries for SqlQueries {
     fn customer(&self, no: TenantNo, id: CustomerId) -> Result<Option<Customer>, StoreError> {
@@ -44,7 +43,8 @@ impl CustomerQueries for SqlQueries {
                 SESSION.select("WHERE customer_id = ?2 AND tenant = ?1 ORDER BY id")
             });
             let Some(customer) = by_id(reader, no, id)? else { return Ok(None) };
-            let sessions = reader.query(&SESSIONS, &[no.into(), id.into()], rows::session)?;
+            let sessions = reader
+                .query(&SESSIONS, &[no.into(), id.into()], |cells| tables::SESSION.row(cells))?;
             Ok(Some(CustomerFile { customer, sessions }))
         })
     }
@@ -63,7 +63,7 @@ impl CustomerQueries for SqlQueries {
                 )
             });
             reader.query_one(&SQL, &[no.into(), id.into()], |cells| {
-                Ok((rows::session(cells)?, rows::customer(cells)?))
+                Ok((tables::SESSION.row(cells)?, tables::CUSTOMER.row(cells)?))
             })
         })
     }
@@ -74,7 +74,7 @@ impl CustomerQueries for SqlQueries {
                 CUSTOMER.select("WHERE tenant = ?1 ORDER BY id LIMIT ?2 OFFSET ?3")
             });
             let [limit, offset] = window::limit_offset(page);
-            reader.query(&SQL, &[no.into(), limit, offset], rows::customer)
+            reader.query(&SQL, &[no.into(), limit, offset], |cells| tables::CUSTOMER.row(cells))
         })
     }
 
@@ -94,7 +94,9 @@ impl CustomerQueries for SqlQueries {
             let (at, id) =
                 after.unwrap_or((Timestamp(i64::MIN), CustomerId::new(uuid::Uuid::nil())));
             let limit = window::limit(limit as u64);
-            reader.query(&SQL, &[now.into(), at.into(), id.into(), limit], rows::customer)
+            reader.query(&SQL, &[now.into(), at.into(), id.into(), limit], |cells| {
+                tables::CUSTOMER.row(cells)
+            })
         })
     }
 }
@@ -106,5 +108,5 @@ pub(super) fn by_id(
 ) -> Result<Option<Customer>, StoreError> {
     static SQL: LazyLock<String> =
         LazyLock::new(|| CUSTOMER.select("WHERE tenant = ?1 AND id = ?2"));
-    reader.query_one(&SQL, &[no.into(), id.into()], rows::customer)
+    reader.query_one(&SQL, &[no.into(), id.into()], |cells| tables::CUSTOMER.row(cells))
 }

@@ -7,9 +7,9 @@ use domain::{DisputeId, TenantNo};
 use engine::ports::{DisputeFilter, DisputeQueries, Page, StoreError};
 
 use super::{SqlQueries, window};
-use crate::codes::dispute_status_code;
+use crate::codes::code;
 use crate::driver::Value;
-use crate::{rows, tables};
+use crate::tables;
 
 /// In the order of their ids, each from the index of what it names.
 const WINDOW: &str = "ORDER BY id LIMIT ?2 OFFSET ?3";
@@ -24,7 +24,7 @@ impl DisputeQueries for SqlQueries {
         self.read(|reader| {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| tables::DISPUTE.select("WHERE tenant = ?1 AND id = ?2"));
-            reader.query_one(&SQL, &[no.into(), id.into()], rows::dispute)
+            reader.query_one(&SQL, &[no.into(), id.into()], |cells| tables::DISPUTE.row(cells))
         })
     }
 
@@ -46,16 +46,17 @@ impl DisputeQueries for SqlQueries {
                 (OF_ACCOUNT, status)
             }
             (None, None, Some(status)) => {
-                parameters.push(dispute_status_code(status).into());
+                parameters.push(code(status).into());
                 (OF_STATUS, None)
             }
             (None, None, None) => ("WHERE tenant = ?1", None),
         };
-        let status = status.map(dispute_status_code);
+        let status = status.map(code);
         parameters.extend(status.map(Value::from));
         let with_status = if status.is_some() { WITH_STATUS } else { "" };
         let sql = tables::DISPUTE.select(&format!("{of} {with_status} {WINDOW}"));
-        let mut found = self.read(|reader| reader.query(&sql, &parameters, rows::dispute))?;
+        let mut found = self
+            .read(|reader| reader.query(&sql, &parameters, |cells| tables::DISPUTE.row(cells)))?;
         // All disputes of a payment are of one account.
         found.retain(|it| filter.account.is_none_or(|account| it.account_id == account));
         Ok(found)

@@ -13,7 +13,7 @@ use engine::ports::{AccountQueries as _, Bought, BoughtBy, EntitlementQueries, P
 
 use super::{SqlQueries, payments, window};
 use crate::driver::{Cells, Value};
-use crate::rows::{self, claim_hash};
+use crate::tables::{self, claim_hash};
 use crate::tables::{ACCOUNT_USER, ENTITLEMENTS, FEATURE, OFFER, OFFER_VERSION, PURCHASE};
 
 /// In the order of their keys.
@@ -58,13 +58,17 @@ pub(super) static SELECT_ENTITLEMENTS: LazyLock<String> =
 impl EntitlementQueries for SqlQueries {
     fn feature(&self, no: TenantNo, key: &str) -> Result<Option<Feature>, StoreError> {
         let by_key = [no.into(), key.into()];
-        self.read(|reader| reader.query_one(&SELECT_FEATURE, &by_key, rows::feature))
+        self.read(|reader| {
+            reader.query_one(&SELECT_FEATURE, &by_key, |cells| tables::FEATURE.row(cells))
+        })
     }
 
     fn features(&self, no: TenantNo, page: Page) -> Result<Vec<Feature>, StoreError> {
         let [limit, offset] = window::limit_offset(page);
         let parameters = [no.into(), limit, offset];
-        self.read(|reader| reader.query(&SELECT_FEATURES, &parameters, rows::feature))
+        self.read(|reader| {
+            reader.query(&SELECT_FEATURES, &parameters, |cells| tables::FEATURE.row(cells))
+        })
     }
 
     fn offer(
@@ -75,9 +79,13 @@ impl EntitlementQueries for SqlQueries {
     ) -> Result<Option<Offer>, StoreError> {
         let (tenant, key) = (no.into(), key.into());
         self.read(|reader| match version {
-            None => reader.query_one(&SELECT_OFFER, &[tenant, key], rows::offer),
+            None => {
+                reader.query_one(&SELECT_OFFER, &[tenant, key], |cells| tables::OFFER.row(cells))
+            }
             Some(version) => {
-                reader.query_one(&SELECT_VERSION, &[tenant, key, version.into()], rows::offer)
+                reader.query_one(&SELECT_VERSION, &[tenant, key, version.into()], |cells| {
+                    tables::OFFER.row(cells)
+                })
             }
         })
     }
@@ -85,7 +93,9 @@ impl EntitlementQueries for SqlQueries {
     fn offers(&self, no: TenantNo, page: Page) -> Result<Vec<Offer>, StoreError> {
         let [limit, offset] = window::limit_offset(page);
         let parameters = [no.into(), limit, offset];
-        self.read(|reader| reader.query(&SELECT_OFFERS, &parameters, rows::offer))
+        self.read(|reader| {
+            reader.query(&SELECT_OFFERS, &parameters, |cells| tables::OFFER.row(cells))
+        })
     }
 
     fn offer_versions(
@@ -96,12 +106,16 @@ impl EntitlementQueries for SqlQueries {
     ) -> Result<Vec<Offer>, StoreError> {
         let [limit, offset] = window::limit_offset(page);
         let parameters = [no.into(), limit, offset, key.into()];
-        self.read(|reader| reader.query(&SELECT_VERSIONS, &parameters, rows::offer))
+        self.read(|reader| {
+            reader.query(&SELECT_VERSIONS, &parameters, |cells| tables::OFFER.row(cells))
+        })
     }
 
     fn purchase(&self, no: TenantNo, id: PurchaseId) -> Result<Option<Purchase>, StoreError> {
         let by_id = [no.into(), id.into()];
-        self.read(|reader| reader.query_one(&SELECT_PURCHASE, &by_id, rows::purchase))
+        self.read(|reader| {
+            reader.query_one(&SELECT_PURCHASE, &by_id, |cells| tables::PURCHASE.row(cells))
+        })
     }
 
     fn purchases(
@@ -112,7 +126,9 @@ impl EntitlementQueries for SqlQueries {
     ) -> Result<Vec<Purchase>, StoreError> {
         let [limit, offset] = window::limit_offset(page);
         let parameters = [no.into(), limit, offset, account.into()];
-        self.read(|reader| reader.query(&SELECT_PURCHASES, &parameters, rows::purchase))
+        self.read(|reader| {
+            reader.query(&SELECT_PURCHASES, &parameters, |cells| tables::PURCHASE.row(cells))
+        })
     }
 
     fn entitlements(
@@ -121,7 +137,11 @@ impl EntitlementQueries for SqlQueries {
         account: AccountId,
     ) -> Result<Option<Entitlements>, StoreError> {
         let of_account = [no.into(), account.into()];
-        self.read(|reader| reader.query_one(&SELECT_ENTITLEMENTS, &of_account, rows::entitlements))
+        self.read(|reader| {
+            reader.query_one(&SELECT_ENTITLEMENTS, &of_account, |cells| {
+                tables::ENTITLEMENTS.row(cells)
+            })
+        })
     }
 
     fn bought(
@@ -141,12 +161,14 @@ impl EntitlementQueries for SqlQueries {
                 };
                 let by_id = |id: PurchaseId| {
                     let key = [no.into(), id.into()];
-                    reader.query_one(&SELECT_PURCHASE, &key, rows::purchase)
+                    reader.query_one(&SELECT_PURCHASE, &key, |cells| tables::PURCHASE.row(cells))
                 };
                 let purchase = id.map_or(Ok(None), by_id)?;
                 let of_account = [no.into(), account.into()];
                 let entitlements =
-                    reader.query_one(&SELECT_ENTITLEMENTS, &of_account, rows::entitlements)?;
+                    reader.query_one(&SELECT_ENTITLEMENTS, &of_account, |cells| {
+                        tables::ENTITLEMENTS.row(cells)
+                    })?;
                 Ok(Arc::new(Bought { payment, purchase, entitlements }))
             };
             asked.iter().map(read).collect()
@@ -172,7 +194,7 @@ impl EntitlementQueries for SqlQueries {
     ) -> Result<Vec<String>, StoreError> {
         let [limit, offset] = window::limit_offset(page);
         let parameters = [no.into(), limit, offset, account.into()];
-        let read = |cells: &mut Cells<'_>| Ok(rows::account_user(cells)?.2);
+        let read = |cells: &mut Cells<'_>| Ok(tables::account_user(cells)?.2);
         self.read(|reader| reader.query(&SELECT_USERS, &parameters, read))
     }
 
@@ -184,7 +206,9 @@ impl EntitlementQueries for SqlQueries {
     ) -> Result<Vec<Entitlements>, StoreError> {
         let after = after.unwrap_or(AccountId::new(uuid::Uuid::nil()));
         let parameters = [no.into(), after.into(), window::limit(limit as u64)];
-        self.read(|reader| reader.query(&SELECT_AFTER, &parameters, rows::entitlements))
+        self.read(|reader| {
+            reader.query(&SELECT_AFTER, &parameters, |cells| tables::ENTITLEMENTS.row(cells))
+        })
     }
 
     fn user_keys(&self, no: TenantNo, id: AccountId) -> Result<Vec<String>, StoreError> {
@@ -208,6 +232,8 @@ impl EntitlementQueries for SqlQueries {
     ) -> Result<Vec<Entitlements>, StoreError> {
         let end = after.partition().end();
         let parameters = [after.into(), end.into(), window::limit(limit as u64)];
-        self.read(|reader| reader.query(&SELECT_CHANGED, &parameters, rows::entitlements))
+        self.read(|reader| {
+            reader.query(&SELECT_CHANGED, &parameters, |cells| tables::ENTITLEMENTS.row(cells))
+        })
     }
 }

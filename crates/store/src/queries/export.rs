@@ -4,7 +4,8 @@
 use domain::dispute::DisputeStatus;
 use domain::feature::Reset;
 use domain::ledger::LedgerAccount;
-use domain::payment::TransactionStatus;
+use domain::object::ObjectType;
+use domain::payment::{TransactionStatus, TransactionType};
 use domain::payment_attempt::AttemptState;
 use domain::purchase::PurchaseStatus;
 use domain::{AccountId, TenantNo, Timestamp};
@@ -13,7 +14,7 @@ use engine::time::rfc3339;
 use uuid::Uuid;
 
 use super::{SqlQueries, window};
-use crate::codes;
+use crate::codes::Coded;
 use crate::driver::{Cell, Cells, Value};
 use crate::tables::{
     ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, ACCOUNT_USER, ACTOR, AUDIT_IMPORTED, BLOCKING_STATE,
@@ -44,14 +45,14 @@ const fn section(table: &'static Table, order: &'static [&'static str]) -> Secti
 }
 
 static SECTIONS: [Section; 22] = [
-    Section { table: &ACCOUNT, account: "t.id", order: &["t.id"], join: None },
+    Section { table: &ACCOUNT.table, account: "t.id", order: &["t.id"], join: None },
     section(&ACCOUNT_PERSON, &["t.seq"]),
-    section(&ACCOUNT_EMAIL, &["t.id"]),
-    section(&BLOCKING_STATE, &["t.ordinal"]),
-    section(&PAYMENT_METHOD, &["t.id"]),
-    section(&PAYMENT, &["t.id"]),
+    section(&ACCOUNT_EMAIL.table, &["t.id"]),
+    section(&BLOCKING_STATE.table, &["t.ordinal"]),
+    section(&PAYMENT_METHOD.table, &["t.id"]),
+    section(&PAYMENT.table, &["t.id"]),
     Section {
-        table: &PAYMENT_TRANSACTION,
+        table: &PAYMENT_TRANSACTION.table,
         account: "p.tenant = ?1 AND p.account_id",
         order: &["p.id", "t.id"],
         join: Some(Join {
@@ -59,18 +60,18 @@ static SECTIONS: [Section; 22] = [
             bound: "AND p.id >= ?3",
         }),
     },
-    section(&PAYMENT_ATTEMPT, &["t.id"]),
-    section(&PAYMENT_VELOCITY, &["t.account_id"]),
-    section(&DISPUTE, &["t.id"]),
-    section(&PURCHASE, &["t.id"]),
-    section(&ENTITLEMENTS, &["t.account_id"]),
+    section(&PAYMENT_ATTEMPT.table, &["t.id"]),
+    section(&PAYMENT_VELOCITY.table, &["t.account_id"]),
+    section(&DISPUTE.table, &["t.id"]),
+    section(&PURCHASE.table, &["t.id"]),
+    section(&ENTITLEMENTS.table, &["t.account_id"]),
     section(&ACCOUNT_USER, &["t.key_hash"]),
-    section(&FEATURE_USAGE, &["t.feature", "t.period_end_us", "t.resets"]),
-    section(&USAGE_EVENT, &["t.event_key"]),
-    section(&USAGE_RESERVATION, &["t.id"]),
+    section(&FEATURE_USAGE.table, &["t.feature", "t.period_end_us", "t.resets"]),
+    section(&USAGE_EVENT.table, &["t.event_key"]),
+    section(&USAGE_RESERVATION.table, &["t.id"]),
     section(&POSTING, &["t.payment_id", "t.seq", "t.ordinal"]),
-    section(&TAG, &["t.object_id", "t.definition_id"]),
-    section(&CUSTOM_FIELD, &["t.id"]),
+    section(&TAG.table, &["t.object_id", "t.definition_id"]),
+    section(&CUSTOM_FIELD.table, &["t.id"]),
     section(&CUSTOM_FIELD_VALUE, &["t.field_id", "t.seq"]),
     section(&AUDIT_IMPORTED, &["t.object_id", "t.ordinal"]),
     section(&ACTOR, &["t.id"]),
@@ -171,14 +172,16 @@ fn shown(column: &Column, cells: &mut Cells<'_>) -> Result<Option<String>, Store
 /// A code by its name; another number as it is.
 fn named(column: &str, number: i64) -> String {
     let name = match column {
-        "kind" | "operation" | "success_operation" => codes::operation(number).map(|it| it.name()),
-        "status" | "success_status" => codes::status(number).map(TransactionStatus::name),
-        "dispute_status" => codes::dispute_status(number).map(DisputeStatus::name),
-        "resets" => codes::reset_of(number).map(Reset::name),
-        "purchase_status" => codes::purchase_status(number).map(PurchaseStatus::name),
-        "state" => codes::attempt_state(number).map(AttemptState::name),
-        "object_type" => codes::object_type_of(number).map(|it| it.name()),
-        "debit" | "credit" => codes::ledger_account(number).map(ledger_name),
+        "kind" | "operation" | "success_operation" => {
+            TransactionType::of(number).map(TransactionType::name)
+        }
+        "status" | "success_status" => TransactionStatus::of(number).map(TransactionStatus::name),
+        "dispute_status" => DisputeStatus::of(number).map(DisputeStatus::name),
+        "resets" => Reset::of(number).map(Reset::name),
+        "purchase_status" => PurchaseStatus::of(number).map(PurchaseStatus::name),
+        "state" => AttemptState::of(number).map(AttemptState::name),
+        "object_type" => ObjectType::of(number).map(ObjectType::name),
+        "debit" | "credit" => LedgerAccount::of(number).map(ledger_name),
         _ => None,
     };
     name.map_or_else(|| number.to_string(), str::to_owned)

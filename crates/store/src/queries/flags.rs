@@ -9,9 +9,8 @@ use engine::ports::{EnvironmentFile, FlagQueries, HistoryRow, Page, StoreError};
 
 use super::history;
 use super::{SqlQueries, window};
-use crate::rows;
-use crate::stored::DEFINITION_BY_KEY as BY_KEY;
-use crate::tables::{DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
+use crate::stored::KeyColumns;
+use crate::tables::{self, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 
 impl FlagQueries for SqlQueries {
     fn environments(&self, no: TenantNo) -> Result<Vec<Environment>, StoreError> {
@@ -19,7 +18,7 @@ impl FlagQueries for SqlQueries {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| ENVIRONMENT.select("WHERE tenant = ?1 ORDER BY id LIMIT ?2"));
             let limit = window::limit(u64::MAX);
-            reader.query(&SQL, &[no.into(), limit], rows::environment)
+            reader.query(&SQL, &[no.into(), limit], |cells| tables::ENVIRONMENT.row(cells))
         })
     }
 
@@ -33,7 +32,9 @@ impl FlagQueries for SqlQueries {
             static SQL: LazyLock<String> = LazyLock::new(|| {
                 ENVIRONMENT.select("WHERE tenant = ?1 AND project = ?2 AND key = ?3")
             });
-            reader.query_one(&SQL, &[no.into(), project.into(), key.into()], rows::environment)
+            reader.query_one(&SQL, &[no.into(), project.into(), key.into()], |cells| {
+                tables::ENVIRONMENT.row(cells)
+            })
         })
     }
 
@@ -43,7 +44,9 @@ impl FlagQueries for SqlQueries {
                 ENVIRONMENT_SECRET
                     .select("WHERE tenant = ?1 ORDER BY created_at_us, kind, id LIMIT ?2")
             });
-            reader.query(&SQL, &[no.into(), window::limit(u64::MAX)], rows::secret)
+            reader.query(&SQL, &[no.into(), window::limit(u64::MAX)], |cells| {
+                tables::ENVIRONMENT_SECRET.row(cells)
+            })
         })
     }
 
@@ -56,7 +59,9 @@ impl FlagQueries for SqlQueries {
             static SQL: LazyLock<String> = LazyLock::new(|| {
                 ENVIRONMENT.select("WHERE seq > ?1 ORDER BY seq, tenant, id LIMIT ?2")
             });
-            reader.query(&SQL, &[after.into(), window::limit(limit as u64)], rows::environment)
+            reader.query(&SQL, &[after.into(), window::limit(limit as u64)], |cells| {
+                tables::ENVIRONMENT.row(cells)
+            })
         })
     }
 
@@ -81,12 +86,16 @@ impl FlagQueries for SqlQueries {
                 )
             });
             let key = [no.into(), id.into()];
-            let Some(environment) = reader.query_one(&BY_ID, &key, rows::environment)? else {
+            let Some(environment) =
+                reader.query_one(&BY_ID, &key, |cells| tables::ENVIRONMENT.row(cells))?
+            else {
                 return Ok(None);
             };
-            let secrets = reader.query(&SECRETS, &key, rows::secret)?;
+            let secrets =
+                reader.query(&SECRETS, &key, |cells| tables::ENVIRONMENT_SECRET.row(cells))?;
             let newer = [no.into(), id.into(), newer_than.unwrap_or(i64::MIN).into()];
-            let definitions = reader.query(&NEWER, &newer, rows::definition)?;
+            let definitions =
+                reader.query(&NEWER, &newer, |cells| tables::DEFINITION.row(cells))?;
             Ok(Some(EnvironmentFile { environment, secrets, definitions }))
         })
     }
@@ -100,7 +109,9 @@ impl FlagQueries for SqlQueries {
             static SQL: LazyLock<String> = LazyLock::new(|| {
                 DEFINITION.select("WHERE tenant = ?1 AND environment_id = ?2 ORDER BY kind, key")
             });
-            reader.query(&SQL, &[no.into(), environment.into()], rows::definition)
+            reader.query(&SQL, &[no.into(), environment.into()], |cells| {
+                tables::DEFINITION.row(cells)
+            })
         })
     }
 
@@ -110,8 +121,11 @@ impl FlagQueries for SqlQueries {
         key: &DefinitionKey,
     ) -> Result<Option<Definition>, StoreError> {
         self.read(|reader| {
-            static SQL: LazyLock<String> = LazyLock::new(|| DEFINITION.select(BY_KEY));
-            reader.query_one(&SQL, &rows::definition_key(no, key), rows::definition)
+            static SQL: LazyLock<String> =
+                LazyLock::new(|| DEFINITION.select(&DEFINITION.by_key()));
+            reader.query_one(&SQL, &(no, key.clone()).columns(), |cells| {
+                tables::DEFINITION.row(cells)
+            })
         })
     }
 

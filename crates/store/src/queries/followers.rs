@@ -13,7 +13,7 @@ use super::window::count;
 use super::{SqlQueries, window};
 use crate::chain::Link;
 use crate::driver::{Cells, Reader, Value};
-use crate::{rows, tables};
+use crate::tables;
 
 impl FollowerQueries for SqlQueries {
     fn journal_after(
@@ -113,7 +113,7 @@ impl FollowerQueries for SqlQueries {
             i64::from(id.ordinal).into(),
             id.endpoint.into(),
         ];
-        self.read(|reader| reader.query(&SQL, &parameters, rows::delivery))
+        self.read(|reader| reader.query(&SQL, &parameters, |cells| tables::DELIVERY.row(cells)))
     }
 
     fn deliveries_waiting(&self) -> Result<i64, StoreError> {
@@ -150,8 +150,7 @@ impl FollowerQueries for SqlQueries {
 }
 
 fn waiting_delivery(cells: &mut Cells<'_>) -> Result<WaitingDelivery, StoreError> {
-    let delivery = rows::delivery(cells)?;
-    cells.skip(tables::CHECKS);
+    let delivery = tables::DELIVERY.row(cells)?;
     cells.of(&tables::JOURNAL);
     let (at, token) = (cells.time()?, cells.id()?);
     let events: Vec<Event> = cells.opt_json()?.unwrap_or_default();

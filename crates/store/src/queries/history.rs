@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 use super::{SqlQueries, accounts, custom_fields, tags, window};
 use crate::driver::{Load, Reader, Value};
-use crate::stored::DEFINITION_BY_KEY as BY_KEY;
-use crate::{rows, tables};
+use crate::stored::KeyColumns;
+use crate::tables::{self, Table};
 
 impl HistoryQueries for SqlQueries {
     fn history(&self, no: TenantNo, of: HistoryOf) -> Result<Vec<HistoryRow>, StoreError> {
@@ -64,8 +64,9 @@ pub(super) fn of_definition(
     key: &DefinitionKey,
     page: Page,
 ) -> Result<Vec<HistoryRow>, StoreError> {
-    let sql = format!("SELECT seq FROM definition {BY_KEY}");
-    let mut next = reader.query_one(&sql, &rows::definition_key(no, key), |cells| cells.seq())?;
+    let sql = format!("SELECT seq FROM definition {}", tables::DEFINITION.by_key());
+    let named = (no, key.clone());
+    let mut next = reader.query_one(&sql, &named.columns(), |cells| cells.seq())?;
     let is_it = |change: &Change| matches!(change, Change::Flag(FlagChange::Definition(it)) if it.key == *key);
     let mut walker = Walker::new(reader, no)?;
     let window = page.offset..page.offset.saturating_add(page.limit.min(ROWS_MAX));
@@ -177,7 +178,7 @@ fn imported_of_account(
     let sql = tables::AUDIT_IMPORTED
         .select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY object_id, ordinal");
     let mut found: BTreeMap<Uuid, Vec<ImportedAudit>> = BTreeMap::new();
-    for it in reader.query(&sql, account, rows::imported_audit)? {
+    for it in reader.query(&sql, account, tables::imported_audit)? {
         found.entry(it.object).or_default().push(it);
     }
     Ok(found)
@@ -185,7 +186,7 @@ fn imported_of_account(
 
 /// The journal row of an entity's newest state.
 fn newest(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Option<Seq>, StoreError> {
-    let table = match of {
+    let table: &Table = match of {
         HistoryOf::Account(_) => &tables::ACCOUNT,
         HistoryOf::Tag(_) => &tables::TAG,
         HistoryOf::TagDefinition(_) => &tables::TAG_DEFINITION,
@@ -257,7 +258,9 @@ impl<'r> Walker<'r> {
     ) -> Result<Vec<HistoryRow>, StoreError> {
         let sql = tables::ACCOUNT_EMAIL.select("WHERE tenant = ?1 AND id = ?2");
         let key = [self.no.into(), id.into()];
-        let Some(now) = self.reader.query_one(&sql, &key, rows::account_email)? else {
+        let Some(now) =
+            self.reader.query_one(&sql, &key, |cells| tables::ACCOUNT_EMAIL.row(cells))?
+        else {
             return Ok(vec![]);
         };
         let newest = Some(now.revision.seq);
@@ -278,7 +281,9 @@ impl<'r> Walker<'r> {
     ) -> Result<Vec<HistoryRow>, StoreError> {
         let sql = tables::PAYMENT_ATTEMPT.select("WHERE tenant = ?1 AND id = ?2");
         let key = [self.no.into(), id.into()];
-        let Some(now) = self.reader.query_one(&sql, &key, rows::payment_attempt)? else {
+        let Some(now) =
+            self.reader.query_one(&sql, &key, |cells| tables::PAYMENT_ATTEMPT.row(cells))?
+        else {
             return Ok(vec![]);
         };
         let newest = Some(now.revision.seq);
@@ -315,7 +320,7 @@ impl<'r> Walker<'r> {
         let sql =
             tables::ACCOUNT_PERSON.select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY seq");
         self.reader.query(&sql, &[self.no.into(), account.into()], |cells| {
-            rows::person(cells).map(|(_, since, person)| (since, person))
+            tables::person(cells).map(|(_, since, person)| (since, person))
         })
     }
 
@@ -373,7 +378,7 @@ impl<'r> Walker<'r> {
             None => {
                 let sql = tables::AUDIT_IMPORTED
                     .select("WHERE tenant = ?1 AND object_id = ?2 ORDER BY ordinal");
-                self.reader.query(&sql, &[self.no.into(), object.into()], rows::imported_audit)?
+                self.reader.query(&sql, &[self.no.into(), object.into()], tables::imported_audit)?
             }
         };
         let Some(first) = states.first().filter(|_| !entries.is_empty()).cloned() else {
@@ -404,7 +409,7 @@ impl<'r> Walker<'r> {
                     cells.of(&tables::JOURNAL);
                     Ok(Record {
                         at: cells.time()?,
-                        actor: rows::actor(cells)?,
+                        actor: tables::actor(cells)?,
                         changes: cells.opt_json()?.unwrap_or_default(),
                     })
                 })?;

@@ -8,10 +8,10 @@ use domain::{AccountId, Currency, PaymentId, TenantNo};
 use engine::ports::{LedgerEntry, LedgerFilter, LedgerQueries, LedgerTotal, Page, StoreError};
 
 use super::{SqlQueries, window};
-use crate::codes::ledger_account_code;
+use crate::codes::code;
 use crate::driver::{Cells, Reader, Value};
+use crate::tables;
 use crate::totals::{Sums, ledger_total};
-use crate::{rows, tables};
 
 impl LedgerQueries for SqlQueries {
     fn ledger_entries(
@@ -134,7 +134,7 @@ impl LedgerQueries for SqlQueries {
                 LazyLock::new(|| tables::POSTING.select("WHERE tenant = ?1 AND account_id = ?2"));
             let mut sums: BTreeMap<Currency, Sums> = BTreeMap::new();
             reader.for_each(&SQL, &[no.into(), account.into()], |cells| {
-                let (_, Posting { debit, credit, amount, currency, .. }) = rows::posting(cells)?;
+                let (_, Posting { debit, credit, amount, currency, .. }) = tables::posting(cells)?;
                 let sums = sums.entry(currency).or_default();
                 if debit == LedgerAccount::Customer {
                     sums.debit += i128::from(amount.0);
@@ -157,7 +157,7 @@ impl LedgerQueries for SqlQueries {
 }
 
 fn entry(cells: &mut Cells<'_>) -> Result<LedgerEntry, StoreError> {
-    let (seq, posting) = rows::posting(cells)?;
+    let (seq, posting) = tables::posting(cells)?;
     Ok(LedgerEntry { seq, posting })
 }
 
@@ -172,7 +172,7 @@ pub(super) fn account_of(
 
 /// Sums of amounts in two halves, so that none leaves 64 bits.
 static SUMS: LazyLock<String> = LazyLock::new(|| {
-    let customer = ledger_account_code(LedgerAccount::Customer);
+    let customer = code(LedgerAccount::Customer);
     let sums = ["debit", "credit"].map(|side| {
         let amount = format!("CASE WHEN {side} = {customer} THEN amount_minor ELSE 0 END");
         format!(

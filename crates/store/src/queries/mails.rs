@@ -7,8 +7,7 @@ use domain::{MailId, TenantNo, Timestamp};
 use engine::ports::{MailQueries, Page, StoreError};
 
 use super::{SqlQueries, window};
-use crate::rows::customers as rows;
-use crate::tables::{GIVEN_UP, MAIL, TO_SEND};
+use crate::tables::{self, GIVEN_UP, MAIL, TO_SEND};
 
 impl MailQueries for SqlQueries {
     fn mails_due(&self, now: Timestamp, limit: usize) -> Result<Vec<Mail>, StoreError> {
@@ -18,7 +17,9 @@ impl MailQueries for SqlQueries {
                     format!("WHERE {TO_SEND} AND due_at_us <= ?1 ORDER BY due_at_us, id LIMIT ?2");
                 MAIL.select(&rest)
             });
-            reader.query(&SQL, &[now.into(), window::limit(limit as u64)], rows::mail)
+            reader.query(&SQL, &[now.into(), window::limit(limit as u64)], |cells| {
+                tables::MAIL.row(cells)
+            })
         })
     }
 
@@ -26,7 +27,7 @@ impl MailQueries for SqlQueries {
         self.read(|reader| {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| MAIL.select("WHERE tenant = ?1 AND id = ?2"));
-            reader.query_one(&SQL, &[no.into(), id.into()], rows::mail)
+            reader.query_one(&SQL, &[no.into(), id.into()], |cells| tables::MAIL.row(cells))
         })
     }
 
@@ -41,7 +42,7 @@ impl MailQueries for SqlQueries {
             }
             let [limit, offset] = window::limit_offset(page);
             let sql = if given_up { &DEAD } else { &QUEUED };
-            reader.query(sql, &[no.into(), limit, offset], rows::mail)
+            reader.query(sql, &[no.into(), limit, offset], |cells| tables::MAIL.row(cells))
         })
     }
 }

@@ -8,10 +8,9 @@ use domain::{OperationId, TenantNo, Timestamp};
 use engine::ports::{Backlog, OperationQueries, Over, StoreError};
 
 use super::{SqlQueries, window};
-use crate::rows::customers as rows;
 use crate::tables::{
-    GIVEN_UP, MAIL, OPERATION, REPLY, SESSION, SETTLED, TO_NOTIFY, TO_SEND, Table, USAGE_EVENT,
-    USAGE_RESERVATION, WAITING,
+    self, GIVEN_UP, MAIL, OPERATION, REPLY, SESSION, SETTLED, TO_NOTIFY, TO_SEND, Table,
+    USAGE_EVENT, USAGE_RESERVATION, WAITING,
 };
 
 impl OperationQueries for SqlQueries {
@@ -19,7 +18,7 @@ impl OperationQueries for SqlQueries {
         self.read(|reader| {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| OPERATION.select("WHERE tenant = ?1 AND id = ?2"));
-            reader.query_one(&SQL, &[no.into(), id.into()], rows::operation)
+            reader.query_one(&SQL, &[no.into(), id.into()], |cells| tables::OPERATION.row(cells))
         })
     }
 
@@ -33,7 +32,9 @@ impl OperationQueries for SqlQueries {
                 OPERATION.select(&format!("WHERE {WAITING} AND id > ?1 ORDER BY id LIMIT ?2"))
             });
             let after = after.unwrap_or(OperationId::new(uuid::Uuid::nil()));
-            reader.query(&SQL, &[after.into(), window::limit(limit as u64)], rows::operation)
+            reader.query(&SQL, &[after.into(), window::limit(limit as u64)], |cells| {
+                tables::OPERATION.row(cells)
+            })
         })
     }
 
@@ -54,7 +55,9 @@ impl OperationQueries for SqlQueries {
             let (at, id) =
                 after.unwrap_or((Timestamp(i64::MIN), OperationId::new(uuid::Uuid::nil())));
             let limit = window::limit(limit as u64);
-            reader.query(&SQL, &[now.into(), at.into(), id.into(), limit], rows::operation)
+            reader.query(&SQL, &[now.into(), at.into(), id.into(), limit], |cells| {
+                tables::OPERATION.row(cells)
+            })
         })
     }
 

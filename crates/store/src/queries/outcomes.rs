@@ -9,10 +9,9 @@ use uuid::Uuid;
 
 use super::window::count;
 use super::{SqlQueries, window};
-use crate::codes::status_code;
+use crate::codes::code;
 use crate::driver::Value;
-use crate::tables::UNRESOLVED;
-use crate::{rows, tables};
+use crate::tables::{self, UNRESOLVED};
 
 impl OutcomeQueries for SqlQueries {
     fn outstanding_gateways(&self) -> Result<Vec<String>, StoreError> {
@@ -51,7 +50,7 @@ impl OutcomeQueries for SqlQueries {
             });
             let [partition, limit] = [self.partition.number().into(), window::limit(limit as u64)];
             let parameters = [partition, gateway.into(), now.into(), limit];
-            reader.query(&SQL, &parameters, rows::outstanding)
+            reader.query(&SQL, &parameters, |cells| tables::OUTSTANDING.row(cells))
         })
     }
 
@@ -69,7 +68,7 @@ impl OutcomeQueries for SqlQueries {
             });
             let [partition, limit] = [self.partition.number().into(), window::limit(limit as u64)];
             let parameters = [partition, gateway.into(), at.into(), limit];
-            reader.query(&SQL, &parameters, rows::outstanding)
+            reader.query(&SQL, &parameters, |cells| tables::OUTSTANDING.row(cells))
         })
     }
 
@@ -78,7 +77,9 @@ impl OutcomeQueries for SqlQueries {
             let sql = tables::OUTSTANDING.select(
         "WHERE partition = ?1 AND ask_at_us IS NULL AND asked = 0 ORDER BY tenant, transaction_id",
     );
-            reader.query(&sql, &[self.partition.number().into()], rows::outstanding)
+            reader.query(&sql, &[self.partition.number().into()], |cells| {
+                tables::OUTSTANDING.row(cells)
+            })
         })
     }
 
@@ -92,7 +93,7 @@ impl OutcomeQueries for SqlQueries {
                 tables::OUTSTANDING
                     .select("WHERE payment_id = ?2 AND tenant + 0 = ?1 ORDER BY transaction_id")
             });
-            reader.query(&SQL, &[no.into(), payment.into()], rows::outstanding)
+            reader.query(&SQL, &[no.into(), payment.into()], |cells| tables::OUTSTANDING.row(cells))
         })
     }
 
@@ -101,7 +102,8 @@ impl OutcomeQueries for SqlQueries {
             static SQL: LazyLock<String> = LazyLock::new(|| {
                 tables::OUTSTANDING.select("ORDER BY deadline_us, tenant, transaction_id LIMIT ?1")
             });
-            reader.query(&SQL, &[window::limit(limit as u64)], rows::outstanding)
+            reader
+                .query(&SQL, &[window::limit(limit as u64)], |cells| tables::OUTSTANDING.row(cells))
         })
     }
 
@@ -122,7 +124,7 @@ impl OutcomeQueries for SqlQueries {
         let mut parameters =
             vec![no.into(), after.into(), from.into(), to.into(), window::limit(window.limit)];
         parameters.extend(account.map(Value::from));
-        self.read(|reader| reader.query(&sql, &parameters, rows::outstanding))
+        self.read(|reader| reader.query(&sql, &parameters, |cells| tables::OUTSTANDING.row(cells)))
     }
 
     fn outstanding_count(&self) -> Result<i64, StoreError> {
@@ -146,7 +148,7 @@ impl OutcomeQueries for SqlQueries {
             });
             let [limit, offset] = window::limit_offset(page);
             reader.query(&SQL, &[no.into(), limit, offset], |cells| {
-                let transaction = rows::transaction(cells)?;
+                let transaction = tables::PAYMENT_TRANSACTION.row(cells)?;
                 cells.of(&tables::OUTSTANDING);
                 // Each has its row; one that had none would be no reason to leave the payment out.
                 let asked = cells.opt_int()?.unwrap_or_default();
@@ -172,7 +174,7 @@ impl OutcomeQueries for SqlQueries {
                 format!("SELECT {first}, {second} FROM payment_transaction WHERE {UNRESOLVED}")
             });
             let statuses = [TransactionStatus::Pending, TransactionStatus::Unknown];
-            let parameters = statuses.map(|status| status_code(status).into());
+            let parameters = statuses.map(|status| code(status).into());
             let counts = reader.query_one(&SQL, &parameters, |cells| {
                 let count = |status| {
                     let (transactions, oldest_at) = (cells.int()?, cells.opt_int()?.map(Timestamp));

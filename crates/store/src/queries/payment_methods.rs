@@ -11,8 +11,8 @@ use super::payments::of_gateway;
 use super::window::{Key, MATCHES_MAX};
 use super::{SqlQueries, window};
 use crate::driver::{Cells, Reader};
+use crate::tables;
 use crate::totals::Counted;
-use crate::{rows, tables};
 
 impl PaymentMethodQueries for SqlQueries {
     fn payment_method(
@@ -170,7 +170,7 @@ fn by_key(reader: &Reader, key: &Key<'_>) -> Result<Option<MethodView>, StoreErr
 }
 
 fn view(cells: &mut Cells<'_>) -> Result<MethodView, StoreError> {
-    let method = rows::payment_method(cells)?;
+    let method = tables::PAYMENT_METHOD.row(cells)?;
     let default: Option<PaymentMethodId> = cells.opt_entity()?;
     let is_default = default == Some(method.id);
     Ok(MethodView { method, is_default })

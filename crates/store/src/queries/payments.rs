@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use super::window::{Key, MATCHES_MAX};
 use super::{SqlQueries, ledger, window};
-use crate::codes::{operation_code, status_code};
+use crate::codes::code;
 use crate::driver::{Reader, Value};
+use crate::tables;
 use crate::totals::Counted;
-use crate::{rows, tables};
 
 impl PaymentQueries for SqlQueries {
     fn payment(&self, no: TenantNo, id: PaymentId) -> Result<Option<PaymentFile>, StoreError> {
@@ -72,7 +72,9 @@ impl PaymentQueries for SqlQueries {
                     .select("WHERE payment_id = ?2 AND tenant + 0 = ?1 ORDER BY id LIMIT ?3")
             });
             let limit = i64::try_from(ROWS_MAX).unwrap_or(i64::MAX).into();
-            reader.query(&SQL, &[no.into(), payment.into(), limit], rows::payment_attempt)
+            reader.query(&SQL, &[no.into(), payment.into(), limit], |cells| {
+                tables::PAYMENT_ATTEMPT.row(cells)
+            })
         })
     }
 
@@ -84,7 +86,9 @@ impl PaymentQueries for SqlQueries {
         self.read(|reader| {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| tables::PAYMENT_ATTEMPT.select("WHERE tenant = ?1 AND id = ?2"));
-            reader.query_one(&SQL, &[no.into(), id.into()], rows::payment_attempt)
+            reader.query_one(&SQL, &[no.into(), id.into()], |cells| {
+                tables::PAYMENT_ATTEMPT.row(cells)
+            })
         })
     }
 
@@ -101,7 +105,9 @@ impl PaymentQueries for SqlQueries {
             });
             let [limit, offset] = window::limit_offset(page);
             let payments =
-                reader.query(&SQL, &[no.into(), account.into(), limit, offset], rows::payment)?;
+                reader.query(&SQL, &[no.into(), account.into(), limit, offset], |cells| {
+                    tables::PAYMENT.row(cells)
+                })?;
             files(reader, payments)
         })
     }
@@ -128,10 +134,16 @@ impl PaymentQueries for SqlQueries {
             let [limit, offset] = window::limit_offset(page);
             let all = window::total(reader, no, Counted::Payments, None)?;
             let (payments, matching) = match gateway {
-                None => (reader.query(&ALL, &[no.into(), limit, offset], rows::payment)?, all),
+                None => (
+                    reader.query(&ALL, &[no.into(), limit, offset], |cells| {
+                        tables::PAYMENT.row(cells)
+                    })?,
+                    all,
+                ),
                 Some(gateway) => {
                     let parameters = [no.into(), limit, offset, gateway.into()];
-                    let payments = reader.query(&OF_GATEWAY, &parameters, rows::payment)?;
+                    let payments = reader
+                        .query(&OF_GATEWAY, &parameters, |cells| tables::PAYMENT.row(cells))?;
                     (payments, window::total(reader, no, Counted::Payments, Some(gateway))?)
                 }
             };
@@ -204,8 +216,8 @@ impl PaymentQueries for SqlQueries {
                     at + 1,
                     at + 2
                 ));
-                parameters.push(operation_code(state.operation).into());
-                parameters.push(status_code(state.status).into());
+                parameters.push(code(state.operation).into());
+                parameters.push(code(state.status).into());
             }
             let sql = format!("{} ORDER BY id LIMIT ?3", ranges.join(" UNION ALL "));
             found(reader, no, (&sql, &parameters), page)
@@ -225,7 +237,7 @@ fn files(reader: &Reader, payments: Vec<Payment>) -> Result<Vec<PaymentFile>, St
     for payment in payments {
         let mut opened = Vec::with_capacity(1);
         load.rows(&[payment.tenant.into(), payment.id.into()], &mut |cells| {
-            opened.push(rows::opened_transaction(cells)?);
+            opened.push(tables::opened_transaction(cells)?);
             Ok(())
         })?;
         opened.sort_by_key(|(opened_seq, it)| (*opened_seq, it.effective_at));
@@ -240,7 +252,8 @@ pub(super) fn by_id(
     no: TenantNo,
     id: PaymentId,
 ) -> Result<Option<PaymentFile>, StoreError> {
-    let payment = reader.query_one(&BY_ID, &[no.into(), id.into()], rows::payment)?;
+    let payment =
+        reader.query_one(&BY_ID, &[no.into(), id.into()], |cells| tables::PAYMENT.row(cells))?;
     Ok(files(reader, payment.into_iter().collect())?.pop())
 }
 

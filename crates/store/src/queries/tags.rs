@@ -8,10 +8,9 @@ use domain::{AccountId, TagDefinitionId, TenantNo};
 use engine::ports::{NamedTag, Page, Paged, ROWS_MAX, StoreError, TagQueries};
 
 use super::{SqlQueries, window};
-use crate::codes::object_type_code;
+use crate::codes::code;
 use crate::driver::Reader;
-use crate::rows;
-use crate::tables::{TAG, TAG_DEFINITION};
+use crate::tables::{self, TAG, TAG_DEFINITION};
 use crate::totals::Counted;
 
 /// Tags in the order in which they were added; those of one request by their definitions.
@@ -24,9 +23,9 @@ impl TagQueries for SqlQueries {
                 let rest = "WHERE tenant = ?1 AND object_id = ?2 AND object_type = ?3";
                 TAG.select(&format!("{rest} {ORDER} LIMIT ?4"))
             });
-            let [tenant, kind, id] = rows::object_key(no, object);
-            let parameters = [tenant, id, kind, window::limit(ROWS_MAX)];
-            named(reader, no, reader.query(&SQL, &parameters, rows::tag)?)
+            let (id, kind) = (object.id().into(), code(object.kind()).into());
+            let parameters = [no.into(), id, kind, window::limit(ROWS_MAX)];
+            named(reader, no, reader.query(&SQL, &parameters, |cells| tables::TAG.row(cells))?)
         })
     }
 
@@ -37,7 +36,7 @@ impl TagQueries for SqlQueries {
         (kinds, includes_removed): (&[ObjectType], bool),
     ) -> Result<Vec<NamedTag>, StoreError> {
         self.snapshot(|reader| {
-            let kinds: Vec<_> = kinds.iter().map(|it| object_type_code(*it).to_string()).collect();
+            let kinds: Vec<_> = kinds.iter().map(|it| code(*it).to_string()).collect();
             let active = if includes_removed { "" } else { "AND active = 1" };
             let sql = TAG.select(&format!(
                 "WHERE tenant = ?1 AND account_id = ?2 AND object_type IN ({}) {active} {ORDER} \
@@ -45,7 +44,7 @@ impl TagQueries for SqlQueries {
                 kinds.join(", ")
             ));
             let parameters = [no.into(), account.into(), window::limit(ROWS_MAX)];
-            named(reader, no, reader.query(&sql, &parameters, rows::tag)?)
+            named(reader, no, reader.query(&sql, &parameters, |cells| tables::TAG.row(cells))?)
         })
     }
 
@@ -55,7 +54,8 @@ impl TagQueries for SqlQueries {
                 TAG.select(&format!("WHERE tenant = ?1 AND active = 1 {ORDER} LIMIT ?2 OFFSET ?3"))
             });
             let [limit, offset] = window::limit_offset(page);
-            let items = reader.query(&SQL, &[no.into(), limit, offset], rows::tag)?;
+            let items =
+                reader.query(&SQL, &[no.into(), limit, offset], |cells| tables::TAG.row(cells))?;
             let all = window::total(reader, no, Counted::Tags, None)?;
             Ok(Paged { items: named(reader, no, items)?, matching: all, all })
         })
@@ -83,7 +83,7 @@ impl TagQueries for SqlQueries {
                     let [limit, offset] =
                         window::limit_offset(Page { offset: skipped, limit: wanted });
                     let parameters = [no.into(), (*definition).into(), limit, offset];
-                    items.extend(reader.query(&SQL, &parameters, rows::tag)?);
+                    items.extend(reader.query(&SQL, &parameters, |cells| tables::TAG.row(cells))?);
                 }
                 matching += of_definition;
             }
@@ -99,7 +99,7 @@ impl TagQueries for SqlQueries {
                 TAG_DEFINITION.select(&format!("WHERE tenant = ?1 AND active = 1 {order} LIMIT ?2"))
             });
             let parameters = [no.into(), window::limit(ROWS_MAX)];
-            reader.query(&SQL, &parameters, rows::tag_definition)
+            reader.query(&SQL, &parameters, |cells| tables::TAG_DEFINITION.row(cells))
         })
     }
 
@@ -142,7 +142,7 @@ pub(super) fn definition(
 ) -> Result<Option<TagDefinition>, StoreError> {
     static SQL: LazyLock<String> =
         LazyLock::new(|| TAG_DEFINITION.select("WHERE tenant = ?1 AND id = ?2"));
-    reader.query_one(&SQL, &[no.into(), id.into()], rows::tag_definition)
+    reader.query_one(&SQL, &[no.into(), id.into()], |cells| tables::TAG_DEFINITION.row(cells))
 }
 
 /// The tags of an account and of all that belongs to it, those that were removed too.
@@ -156,5 +156,5 @@ pub(super) fn of_account(
         TAG.select(&format!("WHERE tenant = ?1 AND account_id = ?2 {ORDER} LIMIT ?3"))
     });
     let parameters = [no.into(), account.into(), window::limit(limit as u64)];
-    reader.query(&SQL, &parameters, rows::tag)
+    reader.query(&SQL, &parameters, |cells| tables::TAG.row(cells))
 }

@@ -9,14 +9,14 @@ use engine::ports::{Page, StoreError, TenantQueries};
 
 use super::SqlQueries;
 use super::window::{self, count};
-use crate::{rows, tables};
+use crate::tables;
 
 impl TenantQueries for SqlQueries {
     fn tenant_by_api_key(&self, api_key: &str) -> Result<Option<Tenant>, StoreError> {
         self.read(|reader| {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| tables::TENANT.select("WHERE api_key = ?1"));
-            reader.query_one(&SQL, &[api_key.into()], rows::tenant)
+            reader.query_one(&SQL, &[api_key.into()], |cells| tables::TENANT.row(cells))
         })
     }
 
@@ -26,21 +26,21 @@ impl TenantQueries for SqlQueries {
             static SQL: LazyLock<String> = LazyLock::new(|| {
                 tables::TENANT.select("WHERE external_key = ?1 OR api_key = ?1 ORDER BY no LIMIT 1")
             });
-            reader.query_one(&SQL, &[name.into()], rows::tenant)
+            reader.query_one(&SQL, &[name.into()], |cells| tables::TENANT.row(cells))
         })
     }
 
     fn tenant(&self, id: TenantId) -> Result<Option<Tenant>, StoreError> {
         self.read(|reader| {
             static SQL: LazyLock<String> = LazyLock::new(|| tables::TENANT.select("WHERE id = ?1"));
-            reader.query_one(&SQL, &[id.into()], rows::tenant)
+            reader.query_one(&SQL, &[id.into()], |cells| tables::TENANT.row(cells))
         })
     }
 
     fn tenant_by_no(&self, no: TenantNo) -> Result<Option<Tenant>, StoreError> {
         self.read(|reader| {
             static SQL: LazyLock<String> = LazyLock::new(|| tables::TENANT.select("WHERE no = ?1"));
-            reader.query_one(&SQL, &[no.into()], rows::tenant)
+            reader.query_one(&SQL, &[no.into()], |cells| tables::TENANT.row(cells))
         })
     }
 
@@ -48,7 +48,7 @@ impl TenantQueries for SqlQueries {
         self.read(|reader| {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| tables::TENANT.select("ORDER BY no LIMIT ?1 OFFSET ?2"));
-            reader.query(&SQL, &window::limit_offset(page), rows::tenant)
+            reader.query(&SQL, &window::limit_offset(page), |cells| tables::TENANT.row(cells))
         })
     }
 
@@ -60,7 +60,8 @@ impl TenantQueries for SqlQueries {
         self.read(|reader| {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| tables::TENANT_VALUE.select("WHERE tenant = ?1 AND name = ?2"));
-            reader.query_one(&SQL, &[no.into(), key.into()], rows::tenant_value)
+            reader
+                .query_one(&SQL, &[no.into(), key.into()], |cells| tables::TENANT_VALUE.row(cells))
         })
     }
 
@@ -68,7 +69,7 @@ impl TenantQueries for SqlQueries {
         self.read(|reader| {
             static SQL: LazyLock<String> =
                 LazyLock::new(|| tables::PAYMENT_RULES.select("WHERE tenant = ?1"));
-            reader.query_one(&SQL, &[no.into()], rows::payment_rules)
+            reader.query_one(&SQL, &[no.into()], |cells| tables::PAYMENT_RULES.row(cells))
         })
     }
 
@@ -93,7 +94,7 @@ impl TenantQueries for SqlQueries {
                 (&end).into(),
                 i64::try_from(limit).unwrap_or(i64::MAX).into(),
             ];
-            reader.query(&SQL, &parameters, rows::tenant_value)
+            reader.query(&SQL, &parameters, |cells| tables::TENANT_VALUE.row(cells))
         })
     }
 

@@ -8,10 +8,9 @@ use engine::ports::{QueueWindow, ScheduledRetry, StoreError, TimerQueries};
 use uuid::Uuid;
 
 use super::{SqlQueries, window};
-use crate::codes::timer_kind_code;
+use crate::codes::code;
 use crate::driver::{Cells, Value};
-use crate::tables::{JOURNAL, PAYMENT_ATTEMPT, TIMER};
-use crate::{rows, tables};
+use crate::tables::{self, JOURNAL, PAYMENT_ATTEMPT, TIMER};
 
 impl TimerQueries for SqlQueries {
     fn timers_due(
@@ -32,7 +31,7 @@ impl TimerQueries for SqlQueries {
                 Some(it) => [
                     it.due.into(),
                     it.tenant.into(),
-                    timer_kind_code(it.key.kind).into(),
+                    code(it.key.kind).into(),
                     it.key.object.into(),
                 ],
                 None => [i64::MIN.into(), 0.into(), 0.into(), Uuid::nil().into()],
@@ -40,7 +39,7 @@ impl TimerQueries for SqlQueries {
             let limit = window::limit(limit as u64);
             let partition = self.partition.number().into();
             let parameters = [partition, now.into(), at, tenant, kind, object, limit];
-            reader.query(&SQL, &parameters, rows::timer)
+            reader.query(&SQL, &parameters, |cells| tables::TIMER.row(cells))
         })
     }
 
@@ -67,7 +66,7 @@ impl TimerQueries for SqlQueries {
         let (from, to) = window.times;
         let mut parameters = vec![
             no.into(),
-            timer_kind_code(TimerKind::PaymentRetry).into(),
+            code(TimerKind::PaymentRetry).into(),
             window.after.map_or(Uuid::nil(), AttemptId::uuid).into(),
             from.into(),
             to.into(),
@@ -79,9 +78,7 @@ impl TimerQueries for SqlQueries {
 }
 
 fn scheduled_retry(cells: &mut Cells<'_>) -> Result<ScheduledRetry, StoreError> {
-    let timer = rows::timer(cells)?;
-    // The partition, and the check values.
-    cells.skip(1 + tables::CHECKS);
+    let timer = tables::TIMER.row(cells)?;
     cells.of(&PAYMENT_ATTEMPT);
     let (payment, plugins) = (cells.entity()?, cells.json()?);
     cells.of(&JOURNAL);

@@ -11,8 +11,7 @@ use super::entitlements::SELECT_ENTITLEMENTS;
 use super::{SqlQueries, window};
 use crate::driver::Value;
 use crate::load::usage::{SELECT_NEWEST, SELECT_RESERVATION};
-use crate::rows;
-use crate::tables::FEATURE_USAGE;
+use crate::tables::{self, FEATURE_USAGE};
 
 static SELECT_PAGE: LazyLock<String> = LazyLock::new(|| {
     let of_feature = "WHERE tenant = ?1 AND account_id = ?4 AND feature = ?5";
@@ -37,7 +36,7 @@ impl UsageQueries for SqlQueries {
         self.read(|reader| {
             found.clear();
             reader.for_keys(&SELECT_NEWEST, &keys, |_, cells| {
-                found.push(rows::usage(cells)?);
+                found.push(tables::FEATURE_USAGE.row(cells)?);
                 Ok(())
             })
         })?;
@@ -79,7 +78,7 @@ impl UsageQueries for SqlQueries {
                 },
             )?;
             reader.for_keys(&SELECT_ENTITLEMENTS, &keys, |at, cells| {
-                found[at].entitlements = Some(rows::entitlements(cells)?);
+                found[at].entitlements = Some(tables::ENTITLEMENTS.row(cells)?);
                 Ok(())
             })?;
             let keys: Vec<[Value<'_>; 3]> = asked
@@ -87,7 +86,7 @@ impl UsageQueries for SqlQueries {
                 .map(|(no, account, feature)| [(*no).into(), (*account).into(), feature.into()])
                 .collect();
             reader.for_keys(&SELECT_NEWEST, &keys, |at, cells| {
-                found[at].usage.push(rows::usage(cells)?);
+                found[at].usage.push(tables::FEATURE_USAGE.row(cells)?);
                 Ok(())
             })?;
             Ok(found.into_iter().map(Arc::new).collect())
@@ -103,7 +102,9 @@ impl UsageQueries for SqlQueries {
     ) -> Result<Vec<Usage>, StoreError> {
         let [limit, offset] = window::limit_offset(page);
         let parameters = [no.into(), limit, offset, account.into(), feature.into()];
-        self.read(|reader| reader.query(&SELECT_PAGE, &parameters, rows::usage))
+        self.read(|reader| {
+            reader.query(&SELECT_PAGE, &parameters, |cells| tables::FEATURE_USAGE.row(cells))
+        })
     }
 
     fn usage_changed(&self, after: Seq, limit: usize) -> Result<Vec<(Seq, AccountId)>, StoreError> {
@@ -121,6 +122,9 @@ impl UsageQueries for SqlQueries {
         id: ReservationId,
     ) -> Result<Option<Reservation>, StoreError> {
         let key = [no.into(), account.into(), id.into()];
-        self.read(|reader| reader.query_one(&SELECT_RESERVATION, &key, rows::reservation))
+        self.read(|reader| {
+            reader
+                .query_one(&SELECT_RESERVATION, &key, |cells| tables::USAGE_RESERVATION.row(cells))
+        })
     }
 }

@@ -1,103 +1,178 @@
 //! Features, offers, purchases, what accounts may do, and whose users are whose.
 
-use super::{CHECK_MADE, CHECK_NOW, CLUSTERED, Index, Layout, Table, id, index, int, text};
+use domain::account_user::user_claim;
+use domain::entitlement::Entitlements;
+use domain::feature::Feature;
+use domain::offer::{Offer, OfferTerms};
+use domain::purchase::Purchase;
+use domain::{AccountId, Seq, TenantNo};
+use engine::ports::StoreError;
+
+use super::claims::claim_hash;
+use super::{CHECKS, CLUSTERED, Index, Layout, Table, id, index, int, text};
+use crate::codes::code;
+use crate::driver::{Cells, Value};
+use crate::stored::{ColumnsOf, TableOf, checked, shape};
+
+const FEATURE_COLUMNS: ColumnsOf<Feature> = &[
+    int("tenant").of(|it, _| it.tenant.into()),
+    text("key").of(|it, _| (&it.key).into()),
+    int("version").of(|it, _| it.version.into()),
+    text("name").of(|it, _| (&it.name).into()),
+    text("terms").of(|it, cx| cx.json(&it.terms)),
+    int("archived").of(|it, _| it.archived.into()),
+    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+    int("updated_at_us").of(|it, _| it.updated_at.into()),
+    int("seq").of(|it, _| it.revision.seq.into()),
+];
 
 /// Tenants' features. `terms` is JSON.
-pub static FEATURE: Table = Table {
-    name: "feature",
-    columns: &[
-        int("tenant"),
-        text("key"),
-        int("version"),
-        text("name"),
-        text("terms"),
-        int("archived"),
-        int("created_at_us").fixed(),
-        int("updated_at_us"),
-        int("seq"),
-    ],
-    indexes: &[],
-    ..CLUSTERED
+pub static FEATURE: TableOf<Feature> = TableOf {
+    table: Table {
+        name: "feature",
+        columns: &shape::<_, { FEATURE_COLUMNS.len() }>(FEATURE_COLUMNS),
+        ..CLUSTERED
+    },
+    columns: FEATURE_COLUMNS,
+    read: |cells| {
+        Ok(Feature {
+            tenant: cells.tenant()?,
+            key: cells.string()?,
+            version: cells.int()?,
+            name: cells.string()?,
+            terms: cells.json()?,
+            archived: cells.flag()?,
+            created_at: cells.time()?,
+            updated_at: cells.time()?,
+            revision: cells.revision()?,
+        })
+    },
 };
 
+const OFFER_COLUMNS: ColumnsOf<Offer> = &[
+    int("tenant").of(|it, _| it.tenant.into()),
+    text("key").of(|it, _| (&it.key).into()),
+    int("version").of(|it, _| it.version.into()),
+    text("terms").of(|it, cx| cx.json(&it.terms)),
+    int("for_newcomers").of(|it, _| it.terms.for_newcomers.into()),
+    int("created_at_us").of(|it, _| it.created_at.into()),
+    int("seq").of(|it, _| it.revision.seq.into()),
+];
+
 /// The newest version of each offer. `terms` is JSON.
-pub static OFFER: Table = Table {
-    name: "offer",
-    columns: &[
-        int("tenant"),
-        text("key"),
-        int("version"),
-        text("terms"),
-        int("for_newcomers"),
-        int("created_at_us"),
-        int("seq"),
-    ],
-    indexes: &[Index {
-        only: Some("for_newcomers = 1"),
-        ..index("offer_for_newcomers", "tenant, for_newcomers")
-    }],
-    ..CLUSTERED
+pub static OFFER: TableOf<Offer> = TableOf {
+    table: Table {
+        name: "offer",
+        columns: &shape::<_, { OFFER_COLUMNS.len() }>(OFFER_COLUMNS),
+        indexes: &[Index {
+            only: Some("for_newcomers = 1"),
+            ..index("offer_for_newcomers", "tenant, for_newcomers")
+        }],
+        ..CLUSTERED
+    },
+    columns: OFFER_COLUMNS,
+    read: |cells| {
+        let (tenant, key, version) = (cells.tenant()?, cells.string()?, cells.int()?);
+        let terms: OfferTerms = cells.json()?;
+        if cells.flag()? != terms.for_newcomers {
+            return Err(cells.corrupt("is not what the terms say"));
+        }
+        let (created_at, revision) = (cells.time()?, cells.revision()?);
+        Ok(Offer { tenant, key, version, terms, created_at, revision })
+    },
 };
 
 /// All versions of offers, as they were made.
-pub static OFFER_VERSION: Table = Table {
-    name: "offer_version",
-    columns: &[
-        int("tenant"),
-        text("key"),
-        int("version"),
-        text("terms"),
-        int("for_newcomers"),
-        int("created_at_us"),
-        int("seq"),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
-    key_columns: 3,
-    layout: Layout::Clustered,
-    indexes: &[],
+pub static OFFER_VERSION: TableOf<Offer> = TableOf {
+    table: Table {
+        name: "offer_version",
+        columns: &checked::<_, { OFFER_COLUMNS.len() + CHECKS }>(OFFER_COLUMNS),
+        key_columns: 3,
+        ..CLUSTERED
+    },
+    ..OFFER
 };
+
+const PURCHASE_COLUMNS: ColumnsOf<Purchase> = &[
+    int("tenant").of(|it, _| it.tenant.into()),
+    id("id").of(|it, _| it.id.into()),
+    id("account_id").fixed().of(|it, _| it.account_id.into()),
+    id("payment_id").null().fixed().of(|it, _| it.payment_id.into()),
+    text("offer").fixed().of(|it, _| (&it.offer).into()),
+    int("offer_version").fixed().of(|it, _| it.offer_version.into()),
+    text("terms").fixed().of(|it, cx| cx.json(&it.terms)),
+    int("purchase_status").of(|it, _| code(it.status).into()),
+    int("from_us").null().of(|it, _| it.from.into()),
+    int("until_us").null().of(|it, _| it.until.into()),
+    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+    int("updated_at_us").of(|it, _| it.updated_at.into()),
+    int("seq").of(|it, _| it.revision.seq.into()),
+];
 
 /// Accounts' purchases. `terms`, the offer as it was bought, is JSON.
-pub static PURCHASE: Table = Table {
-    name: "purchase",
-    columns: &[
-        int("tenant"),
-        id("id"),
-        id("account_id").fixed(),
-        id("payment_id").null().fixed(),
-        text("offer").fixed(),
-        int("offer_version").fixed(),
-        text("terms").fixed(),
-        int("purchase_status"),
-        int("from_us").null(),
-        int("until_us").null(),
-        int("created_at_us").fixed(),
-        int("updated_at_us"),
-        int("seq"),
-    ],
-    indexes: &[index("purchase_by_account", "tenant, account_id, id")],
-    layout: Layout::Indexed,
-    ..CLUSTERED
+pub static PURCHASE: TableOf<Purchase> = TableOf {
+    table: Table {
+        name: "purchase",
+        columns: &shape::<_, { PURCHASE_COLUMNS.len() }>(PURCHASE_COLUMNS),
+        layout: Layout::Indexed,
+        indexes: &[index("purchase_by_account", "tenant, account_id, id")],
+        ..CLUSTERED
+    },
+    columns: PURCHASE_COLUMNS,
+    read: |cells| {
+        Ok(Purchase {
+            tenant: cells.tenant()?,
+            id: cells.entity()?,
+            account_id: cells.entity()?,
+            payment_id: cells.opt_entity()?,
+            offer: cells.string()?,
+            offer_version: cells.int()?,
+            terms: cells.json()?,
+            status: cells.code()?,
+            from: cells.opt_time()?,
+            until: cells.opt_time()?,
+            created_at: cells.time()?,
+            updated_at: cells.time()?,
+            revision: cells.revision()?,
+        })
+    },
 };
 
+const ENTITLEMENTS_COLUMNS: ColumnsOf<Entitlements> = &[
+    int("tenant").of(|it, _| it.tenant.into()),
+    id("account_id").of(|it, _| it.account_id.into()),
+    int("version").of(|it, _| it.version.into()),
+    text("grants").of(|it, cx| cx.json(&it.grants)),
+    text("bought").of(|it, cx| cx.json(&it.bought)),
+    int("changed_at_us").of(|it, _| it.changed_at.into()),
+    int("due_at_us").null().of(|it, _| it.due.into()),
+    int("users_version").added(18).of(|it, _| it.users_version.into()),
+    int("seq").of(|it, _| it.revision.seq.into()),
+];
+
 /// All that was granted to an account, one row each. `grants` and `bought` are JSON.
-pub static ENTITLEMENTS: Table = Table {
-    name: "entitlements",
-    columns: &[
-        int("tenant"),
-        id("account_id"),
-        int("version"),
-        text("grants"),
-        text("bought"),
-        int("changed_at_us"),
-        int("due_at_us").null(),
-        int("users_version").added(18),
-        int("seq"),
-    ],
-    indexes: &[index("entitlements_by_seq", "seq")],
-    layout: Layout::Indexed,
-    ..CLUSTERED
+pub static ENTITLEMENTS: TableOf<Entitlements> = TableOf {
+    table: Table {
+        name: "entitlements",
+        columns: &shape::<_, { ENTITLEMENTS_COLUMNS.len() }>(ENTITLEMENTS_COLUMNS),
+        layout: Layout::Indexed,
+        indexes: &[index("entitlements_by_seq", "seq")],
+        ..CLUSTERED
+    },
+    columns: ENTITLEMENTS_COLUMNS,
+    read: |cells| {
+        Ok(Entitlements {
+            tenant: cells.tenant()?,
+            account_id: cells.entity()?,
+            version: cells.int()?,
+            grants: cells.json()?,
+            bought: cells.json()?,
+            changed_at: cells.time()?,
+            due: cells.opt_time()?,
+            users_version: cells.opt_int()?.unwrap_or(0),
+            revision: cells.revision()?,
+        })
+    },
 };
 
 /// The users that are mapped to accounts. `key_hash` is that of the claim on the key: see
@@ -106,13 +181,26 @@ pub static ACCOUNT_USER: Table = Table {
     name: "account_user",
     columns: &[int("tenant"), id("account_id"), id("key_hash"), text("key"), int("seq")],
     key_columns: 3,
-    layout: Layout::Clustered,
-    indexes: &[],
+    ..CLUSTERED
 };
 
-/// The tables that came with the schema's version 17.
-pub(crate) static OF_VERSION_17: [&Table; 5] =
-    [&FEATURE, &OFFER, &OFFER_VERSION, &PURCHASE, &ENTITLEMENTS];
+/// A row of [`ACCOUNT_USER`].
+pub(crate) fn account_user_row(
+    (tenant, account): (TenantNo, AccountId),
+    user: &str,
+    seq: Seq,
+) -> [Value<'_>; 5] {
+    let hash = Value::Id(claim_hash(&user_claim(tenant, user)));
+    [tenant.into(), account.into(), hash, user.into(), seq.into()]
+}
 
-/// The table that came with the schema's version 18.
-pub(crate) static OF_VERSION_18: [&Table; 1] = [&ACCOUNT_USER];
+/// Reads a row of [`ACCOUNT_USER`]: whose user it is, and its key.
+///
+/// # Errors
+/// [`StoreError::Corrupt`].
+pub fn account_user(cells: &mut Cells<'_>) -> Result<(TenantNo, AccountId, String), StoreError> {
+    cells.of(&ACCOUNT_USER);
+    let (tenant, account) = (cells.tenant()?, cells.entity()?);
+    cells.skip(1);
+    Ok((tenant, account, cells.string()?))
+}

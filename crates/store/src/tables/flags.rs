@@ -1,105 +1,199 @@
-//! The tables of feature flags, all but those of insights (`insights.rs`).
+//! Feature flags, all but insights (`insights.rs`).
 
-use super::{CHECK_MADE, CHECK_NOW, CLUSTERED, Index, Layout, Table, id, index, int, text};
+use domain::change_request::ChangeRequest;
+use domain::definition::{Definition, DefinitionKey};
+use domain::environment::{Environment, Secret};
+
+use super::{CHECKS, CLUSTERED, Index, Table, id, index, int, text};
+use crate::codes::code;
+use crate::stored::{ColumnsOf, TableOf, checked, shape};
+
+const ENVIRONMENT_COLUMNS: ColumnsOf<Environment> = &[
+    int("tenant").of(|it, _| it.tenant.into()),
+    id("id").of(|it, _| it.id.into()),
+    text("project").fixed().of(|it, _| (&it.project).into()),
+    text("key").fixed().of(|it, _| (&it.key).into()),
+    text("name").of(|it, _| (&it.name).into()),
+    int("version").of(|it, _| it.version.into()),
+    int("definitions").of(|it, _| i64::from(it.definitions).into()),
+    int("secrets").of(|it, _| i64::from(it.secrets).into()),
+    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+    int("seq").of(|it, _| it.revision.seq.into()),
+    int("changes_need_approval").of(|it, _| it.changes_need_approval.into()),
+    int("changes_waiting").of(|it, _| i64::from(it.changes_waiting).into()),
+    int("definitions_bytes").of(|it, _| it.definitions_bytes.cast_signed().into()),
+];
 
 /// Environments of feature flags. `version` is that of their last change.
-pub static ENVIRONMENT: Table = Table {
-    name: "environment",
-    columns: &[
-        int("tenant"),
-        id("id"),
-        text("project").fixed(),
-        text("key").fixed(),
-        text("name"),
-        int("version"),
-        int("definitions"),
-        int("secrets"),
-        int("created_at_us").fixed(),
-        int("seq"),
-        int("changes_need_approval"),
-        int("changes_waiting"),
-        int("definitions_bytes"),
-    ],
-    indexes: &[index("environment_by_seq", "seq")],
-    ..CLUSTERED
+pub static ENVIRONMENT: TableOf<Environment> = TableOf {
+    table: Table {
+        name: "environment",
+        columns: &shape::<_, { ENVIRONMENT_COLUMNS.len() }>(ENVIRONMENT_COLUMNS),
+        indexes: &[index("environment_by_seq", "seq")],
+        ..CLUSTERED
+    },
+    columns: ENVIRONMENT_COLUMNS,
+    read: |cells| {
+        Ok(Environment {
+            tenant: cells.tenant()?,
+            id: cells.entity()?,
+            project: cells.string()?,
+            key: cells.string()?,
+            name: cells.string()?,
+            version: cells.int()?,
+            definitions: cells.count()?,
+            secrets: cells.count()?,
+            created_at: cells.time()?,
+            revision: cells.revision()?,
+            changes_need_approval: cells.flag()?,
+            changes_waiting: cells.count()?,
+            definitions_bytes: cells.length()?,
+        })
+    },
 };
+
+const ENVIRONMENT_SECRET_COLUMNS: ColumnsOf<Secret> = &[
+    int("tenant").of(|it, _| it.tenant.into()),
+    id("id").of(|it, _| it.id.into()),
+    id("environment_id").fixed().of(|it, _| it.environment.into()),
+    int("kind").fixed().of(|it, _| code(it.kind).into()),
+    text("name").of(|it, _| (&it.name).into()),
+    text("sealed").fixed().of(|it, _| (&it.sealed).into()),
+    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+    int("expires_at_us").null().of(|it, _| it.expires_at.into()),
+    int("seq").of(|it, _| it.revision.seq.into()),
+];
 
 /// Secrets of environments, those that ended too. `sealed` is encrypted.
-pub static ENVIRONMENT_SECRET: Table = Table {
-    name: "environment_secret",
-    columns: &[
-        int("tenant"),
-        id("id"),
-        id("environment_id").fixed(),
-        int("kind").fixed(),
-        text("name"),
-        text("sealed").fixed(),
-        int("created_at_us").fixed(),
-        int("expires_at_us").null(),
-        int("seq"),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
-    indexes: &[index("environment_secret_by_environment", "tenant, environment_id, id")],
-    ..CLUSTERED
+pub static ENVIRONMENT_SECRET: TableOf<Secret> = TableOf {
+    table: Table {
+        name: "environment_secret",
+        columns: &checked::<_, { ENVIRONMENT_SECRET_COLUMNS.len() + CHECKS }>(
+            ENVIRONMENT_SECRET_COLUMNS,
+        ),
+        indexes: &[index("environment_secret_by_environment", "tenant, environment_id, id")],
+        ..CLUSTERED
+    },
+    columns: ENVIRONMENT_SECRET_COLUMNS,
+    read: |cells| {
+        Ok(Secret {
+            tenant: cells.tenant()?,
+            id: cells.entity()?,
+            environment: cells.entity()?,
+            kind: cells.code()?,
+            name: cells.string()?,
+            sealed: cells.string()?,
+            created_at: cells.time()?,
+            expires_at: cells.opt_time()?,
+            revision: cells.revision()?,
+        })
+    },
 };
 
+const DEFINITION_COLUMNS: ColumnsOf<Definition> = &[
+    int("tenant").of(|it, _| it.tenant.into()),
+    id("environment_id").of(|it, _| it.key.environment.into()),
+    int("kind").of(|it, _| code(it.key.kind).into()),
+    text("key").of(|it, _| (&it.key.key).into()),
+    id("id").fixed().of(|it, _| it.id.into()),
+    text("body").of(|it, _| (&it.body).into()),
+    int("is_archived").of(|it, _| it.is_archived.into()),
+    int("version").of(|it, _| it.version.into()),
+    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+    int("seq").of(|it, _| it.revision.seq.into()),
+];
+
 /// Feature flags and segments: `body` is a document.
-pub static DEFINITION: Table = Table {
-    name: "definition",
-    columns: &[
-        int("tenant"),
-        id("environment_id"),
-        int("kind"),
-        text("key"),
-        id("id").fixed(),
-        text("body"),
-        int("is_archived"),
-        int("version"),
-        int("created_at_us").fixed(),
-        int("seq"),
-    ],
-    key_columns: 4,
-    layout: Layout::Clustered,
-    indexes: &[index("definition_by_version", "tenant, environment_id, version")],
+pub static DEFINITION: TableOf<Definition> = TableOf {
+    table: Table {
+        name: "definition",
+        columns: &shape::<_, { DEFINITION_COLUMNS.len() }>(DEFINITION_COLUMNS),
+        key_columns: 4,
+        indexes: &[index("definition_by_version", "tenant, environment_id, version")],
+        ..CLUSTERED
+    },
+    columns: DEFINITION_COLUMNS,
+    read: |cells| {
+        Ok(Definition {
+            tenant: cells.tenant()?,
+            key: DefinitionKey {
+                environment: cells.entity()?,
+                kind: cells.code()?,
+                key: cells.string()?,
+            },
+            id: cells.entity()?,
+            body: cells.string()?,
+            is_archived: cells.flag()?,
+            version: cells.int()?,
+            created_at: cells.time()?,
+            revision: cells.revision()?,
+        })
+    },
 };
 
 /// Changes that are made when their time has come.
 pub(crate) const DUE: &str = "status = 2";
 
+const CHANGE_REQUEST_COLUMNS: ColumnsOf<ChangeRequest> = &[
+    int("tenant").of(|it, _| it.tenant.into()),
+    id("id").of(|it, _| it.id.into()),
+    id("environment_id").fixed().of(|it, _| it.key.environment.into()),
+    int("kind").fixed().of(|it, _| code(it.key.kind).into()),
+    text("key").fixed().of(|it, _| (&it.key.key).into()),
+    text("patch").fixed().of(|it, _| (&it.patch).into()),
+    int("expected").null().fixed().of(|it, _| it.expected.into()),
+    text("author").fixed().of(|it, _| (&it.author).into()),
+    text("reason").null().fixed().of(|it, _| it.reason.as_ref().into()),
+    text("comment").null().fixed().of(|it, _| it.comment.as_ref().into()),
+    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+    int("due_at_us").null().of(|it, _| it.due_at.into()),
+    int("status").of(|it, _| code(it.status).into()),
+    text("decided_by").null().of(|it, _| it.decided_by.as_ref().into()),
+    text("explanation").null().of(|it, _| it.explanation.as_ref().into()),
+    int("version").null().of(|it, _| it.version.into()),
+    int("settled_at_us").null().of(|it, _| it.settled_at.into()),
+    int("seq").of(|it, _| it.revision.seq.into()),
+];
+
 /// Changes of flags and segments that are kept for later, those that came to an end too.
-pub static CHANGE_REQUEST: Table = Table {
-    name: "change_request",
-    columns: &[
-        int("tenant"),
-        id("id"),
-        id("environment_id").fixed(),
-        int("kind").fixed(),
-        text("key").fixed(),
-        text("patch").fixed(),
-        int("expected").null().fixed(),
-        text("author").fixed(),
-        text("reason").null().fixed(),
-        text("comment").null().fixed(),
-        int("created_at_us").fixed(),
-        int("due_at_us").null(),
-        int("status"),
-        text("decided_by").null(),
-        text("explanation").null(),
-        int("version").null(),
-        int("settled_at_us").null(),
-        int("seq"),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
-    indexes: &[
-        index("change_request_by_environment", "tenant, environment_id, id"),
-        Index {
-            name: "change_request_due",
-            columns: "due_at_us, id",
-            unique: false,
-            only: Some(DUE),
-        },
-    ],
-    ..CLUSTERED
+pub static CHANGE_REQUEST: TableOf<ChangeRequest> = TableOf {
+    table: Table {
+        name: "change_request",
+        columns: &checked::<_, { CHANGE_REQUEST_COLUMNS.len() + CHECKS }>(CHANGE_REQUEST_COLUMNS),
+        indexes: &[
+            index("change_request_by_environment", "tenant, environment_id, id"),
+            Index {
+                name: "change_request_due",
+                columns: "due_at_us, id",
+                unique: false,
+                only: Some(DUE),
+            },
+        ],
+        ..CLUSTERED
+    },
+    columns: CHANGE_REQUEST_COLUMNS,
+    read: |cells| {
+        Ok(ChangeRequest {
+            tenant: cells.tenant()?,
+            id: cells.entity()?,
+            key: DefinitionKey {
+                environment: cells.entity()?,
+                kind: cells.code()?,
+                key: cells.string()?,
+            },
+            patch: cells.string()?,
+            expected: cells.opt_int()?,
+            author: cells.string()?,
+            reason: cells.opt_string()?,
+            comment: cells.opt_string()?,
+            created_at: cells.time()?,
+            due_at: cells.opt_time()?,
+            status: cells.code()?,
+            decided_by: cells.opt_string()?,
+            explanation: cells.opt_string()?,
+            version: cells.opt_int()?,
+            settled_at: cells.opt_time()?,
+            revision: cells.revision()?,
+        })
+    },
 };

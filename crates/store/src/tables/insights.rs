@@ -1,6 +1,6 @@
 //! The tables of insights.
 
-use super::{Layout, Table, id, index, int, real, text};
+use super::{CLUSTERED, Table, id, index, int, real, text};
 
 /// How often a flag was a variation.
 pub static FLAG_INSIGHT: Table = Table {
@@ -15,8 +15,8 @@ pub static FLAG_INSIGHT: Table = Table {
         int("for_experiments"),
     ],
     key_columns: 5,
-    layout: Layout::Clustered,
     indexes: &[index("flag_insight_by_hour", "hour")],
+    ..CLUSTERED
 };
 
 /// How many metric events of an hour were reported, and the sum of their values.
@@ -32,6 +32,6 @@ pub static METRIC_INSIGHT: Table = Table {
         real("total"),
     ],
     key_columns: 5,
-    layout: Layout::Clustered,
     indexes: &[index("metric_insight_by_hour", "hour")],
+    ..CLUSTERED
 };

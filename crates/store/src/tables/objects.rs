@@ -1,98 +1,140 @@
-//! Custom fields, tags and further e-mail addresses: the tables that came with the schema's version 3; and
-//! blocking states, which came with version 4.
+//! Tags and custom fields of objects.
+
+use domain::custom_field::CustomField;
+use domain::object::{Object, ObjectType};
+use domain::tag::{DefinitionRef, Tag, TagKey};
+use domain::{CustomFieldId, Seq, TagDefinitionId};
+use engine::ports::StoreError;
+use uuid::Uuid;
 
 use super::{
-    CHECK_MADE, CHECK_NOW, CLUSTERED, Index, Layout, Table, folded, id, index, int, text, unique,
+    CHECK_MADE, CHECK_NOW, CHECKS, CLUSTERED, Index, Table, folded, id, index, int, only, text,
+    unique,
 };
+use crate::cells::erasable;
+use crate::codes::code;
+use crate::driver::{Cells, Value};
+use crate::stored::{ColumnsOf, TableOf, checked, shape};
+
+const TAG_COLUMNS: ColumnsOf<Tag> = &[
+    int("tenant").of(|it, _| it.tenant.into()),
+    id("object_id").of(|it, _| it.key.object().id().into()),
+    id("definition_id").of(|it, _| it.key.definition.id().into()),
+    int("object_type").fixed().of(|it, _| code(it.key.object().kind()).into()),
+    id("account_id").fixed().of(|it, _| it.key.account.into()),
+    id("object_payment_id").null().fixed().of(|it, _| payment_of(it.key.object())),
+    id("id").fixed().of(|it, _| it.id.into()),
+    int("active").of(|it, _| it.active.into()),
+    int("created_at_us").of(|it, _| it.created_at.into()),
+    int("seq").of(|it, _| it.revision.seq.into()),
+];
 
 /// Tags on objects, those that were removed too. Of a transaction `object_payment_id` is its payment.
-pub static TAG: Table = Table {
-    name: "object_tag",
-    columns: &[
-        int("tenant"),
-        id("object_id"),
-        id("definition_id"),
-        int("object_type").fixed(),
-        id("account_id").fixed(),
-        id("object_payment_id").null().fixed(),
-        id("id").fixed(),
-        int("active"),
-        int("created_at_us"),
-        int("seq"),
-    ],
-    key_columns: 3,
-    layout: Layout::Clustered,
-    indexes: &[
-        unique("object_tag_by_id", "tenant, id"),
-        index("object_tag_by_account", "tenant, account_id"),
-        only("object_tag_by_creation", "tenant, created_at_us, definition_id, id", "active = 1"),
-        only("object_tag_by_definition", "tenant, definition_id, created_at_us, id", "active = 1"),
-    ],
+pub static TAG: TableOf<Tag> = TableOf {
+    table: Table {
+        name: "object_tag",
+        columns: &shape::<_, { TAG_COLUMNS.len() }>(TAG_COLUMNS),
+        key_columns: 3,
+        indexes: &[
+            unique("object_tag_by_id", "tenant, id"),
+            index("object_tag_by_account", "tenant, account_id"),
+            only(
+                "object_tag_by_creation",
+                "tenant, created_at_us, definition_id, id",
+                "active = 1",
+            ),
+            only(
+                "object_tag_by_definition",
+                "tenant, definition_id, created_at_us, id",
+                "active = 1",
+            ),
+        ],
+        ..CLUSTERED
+    },
+    columns: TAG_COLUMNS,
+    read: |cells| {
+        let (tenant, object) = (cells.tenant()?, cells.id()?);
+        let definition: TagDefinitionId = cells.entity()?;
+        let (kind, account) = (cells.code()?, cells.entity()?);
+        let payment = cells.opt_entity()?;
+        let object = object_of(cells, (kind, object, payment))?;
+        Ok(Tag {
+            tenant,
+            key: TagKey::new(account, object, DefinitionRef::of(definition)),
+            id: cells.entity()?,
+            active: cells.flag()?,
+            created_at: cells.time()?,
+            revision: cells.revision()?,
+        })
+    },
 };
 
-/// A tenant's own definitions of tags, those that were deleted too. `applies_to` is a JSON array of names.
-pub static TAG_DEFINITION: Table = Table {
-    name: "tag_definition",
-    columns: &[
-        int("tenant"),
-        id("id"),
-        text("name").fixed(),
-        text("description").fixed(),
-        text("applies_to").fixed(),
-        int("active"),
-        int("created_at_us").fixed(),
-        int("seq"),
-    ],
-    ..CLUSTERED
-};
+/// Which custom fields are shown.
+pub(crate) const SHOWN: &str = "active = 1 AND value IS NOT NULL";
+
+const CUSTOM_FIELD_COLUMNS: ColumnsOf<CustomField> = &[
+    int("tenant").of(|it, _| it.tenant.into()),
+    id("id").of(|it, _| it.id.into()),
+    id("account_id").fixed().of(|it, _| it.account.into()),
+    int("object_type").fixed().of(|it, _| code(it.object.kind()).into()),
+    id("object_id").fixed().of(|it, _| it.object.id().into()),
+    id("object_payment_id").null().fixed().of(|it, _| payment_of(it.object)),
+    text("name").null().of(|it, _| erasable(&it.name)),
+    text("value").null().of(|it, _| erasable(&it.value)),
+    int("ordinal").fixed().of(|it, _| i64::from(it.ordinal).into()),
+    int("active").of(|it, _| it.active.into()),
+    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+    int("updated_at_us").of(|it, _| it.updated_at.into()),
+    int("seq").of(|it, _| it.revision.seq.into()),
+    folded("name_folded").of(|it, cx| cx.folded(Some(&it.name))),
+    folded("value_folded").of(|it, cx| cx.folded(Some(&it.value))),
+];
+
+/// The custom fields that an object has.
+pub(crate) const FIELDS_OF_OBJECT: &str = "WHERE tenant = ?1 AND object_type = ?2 AND object_id = ?3 \
+     AND active = 1 AND value IS NOT NULL";
 
 /// Custom fields, those that were removed too. `name` and `value` are NULL once the account's person is
 /// erased. Of a transaction `object_payment_id` is its payment.
-pub static CUSTOM_FIELD: Table = Table {
-    name: "custom_field",
-    columns: &[
-        int("tenant"),
-        id("id"),
-        id("account_id").fixed(),
-        int("object_type").fixed(),
-        id("object_id").fixed(),
-        id("object_payment_id").null().fixed(),
-        text("name").null(),
-        text("value").null(),
-        int("ordinal").fixed(),
-        int("active"),
-        int("created_at_us").fixed(),
-        int("updated_at_us"),
-        int("seq"),
-        folded("name_folded"),
-        folded("value_folded"),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
-    indexes: &[
-        shown("custom_field_by_object", "tenant, object_type, object_id"),
-        index("custom_field_by_account", "tenant, account_id"),
-        shown("custom_field_by_creation", "tenant, created_at_us, ordinal, id"),
-        // With `active`, so that fields are counted in the index.
-        shown(
-            "custom_field_by_name_in_order",
-            "tenant, object_type, name, value, created_at_us, ordinal, id, active",
-        ),
-        shown("custom_field_by_value", "tenant, value"),
-    ],
-    ..CLUSTERED
-};
-
-/// [`CUSTOM_FIELD`] as the schema's versions 3 to 7 had it.
-static CUSTOM_FIELD_BEFORE_8: Table = Table {
-    indexes: &[
-        shown("custom_field_by_object", "tenant, object_type, object_id"),
-        index("custom_field_by_account", "tenant, account_id"),
-        shown("custom_field_by_creation", "tenant, created_at_us, ordinal, id"),
-        shown("custom_field_by_name", "tenant, object_type, name, value"),
-        shown("custom_field_by_value", "tenant, value"),
-    ],
-    ..CUSTOM_FIELD
+pub static CUSTOM_FIELD: TableOf<CustomField> = TableOf {
+    table: Table {
+        name: "custom_field",
+        columns: &checked::<_, { CUSTOM_FIELD_COLUMNS.len() + CHECKS }>(CUSTOM_FIELD_COLUMNS),
+        indexes: &[
+            shown("custom_field_by_object", "tenant, object_type, object_id"),
+            index("custom_field_by_account", "tenant, account_id"),
+            shown("custom_field_by_creation", "tenant, created_at_us, ordinal, id"),
+            // With `active`, so that fields are counted in the index.
+            shown(
+                "custom_field_by_name_in_order",
+                "tenant, object_type, name, value, created_at_us, ordinal, id, active",
+            ),
+            shown("custom_field_by_value", "tenant, value"),
+        ],
+        ..CLUSTERED
+    },
+    columns: CUSTOM_FIELD_COLUMNS,
+    read: |cells| {
+        let (tenant, id, account) = (cells.tenant()?, cells.entity()?, cells.entity()?);
+        let (kind, object) = (cells.code()?, cells.id()?);
+        let payment = cells.opt_entity()?;
+        let object = object_of(cells, (kind, object, payment))?;
+        let (name, value) = (cells.opt_string()?, cells.opt_string()?);
+        let ordinal = u8::try_from(cells.int()?).map_err(|_| cells.corrupt("is no ordinal"))?;
+        Ok(CustomField {
+            tenant,
+            id,
+            account,
+            object,
+            name: name.unwrap_or_default(),
+            value: value.unwrap_or_default(),
+            ordinal,
+            active: cells.flag()?,
+            created_at: cells.time()?,
+            updated_at: cells.time()?,
+            revision: cells.revision()?,
+        })
+    },
 };
 
 /// The values that custom fields had, each from the journal row `seq` on.
@@ -108,71 +150,56 @@ pub static CUSTOM_FIELD_VALUE: Table = Table {
         CHECK_NOW,
     ],
     key_columns: 3,
-    layout: Layout::Clustered,
     indexes: &[index("custom_field_value_by_account", "tenant, account_id")],
-};
-
-/// Further e-mail addresses of accounts, those that were removed too. `email` is NULL once the person is erased.
-pub static ACCOUNT_EMAIL: Table = Table {
-    name: "account_email",
-    columns: &[
-        int("tenant"),
-        id("id"),
-        id("account_id").fixed(),
-        text("email").null(),
-        int("active"),
-        int("created_at_us").fixed(),
-        int("seq"),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
-    indexes: &[index("account_email_by_account", "tenant, account_id, created_at_us")],
     ..CLUSTERED
 };
 
-/// Blocking states of accounts, those that are no longer needed too.
-pub static BLOCKING_STATE: Table = Table {
-    name: "blocking_state",
-    columns: &[
-        int("tenant"),
-        id("id"),
-        id("account_id").fixed(),
-        int("ordinal").fixed(),
-        text("service").fixed(),
-        text("name").fixed(),
-        int("blocks_change").fixed(),
-        int("blocks_entitlement").fixed(),
-        int("blocks_billing").fixed(),
-        int("effective_at_us").fixed(),
-        int("active"),
-        int("created_at_us").fixed(),
-        int("seq"),
-    ],
-    indexes: &[
-        index("blocking_state_by_account", "tenant, account_id, ordinal"),
-        // Each account that is loaded is looked for here.
-        only("blocking_state_closing", "tenant, account_id, ordinal", CLOSING),
-    ],
-    ..CLUSTERED
-};
+pub(crate) fn custom_field_value_row(it: &CustomField) -> [Value<'_>; 5] {
+    [it.tenant.into(), it.id.into(), it.revision.seq.into(), it.account.into(), (&it.value).into()]
+}
 
-/// Which blocking states close accounts, or open them again.
-pub(crate) const CLOSING: &str = "service = 'account-service'";
+/// A value of a custom field: the field, the journal row from which on it had the value, and the
+/// value.
+pub(crate) fn custom_field_value(
+    cells: &mut Cells<'_>,
+) -> Result<(CustomFieldId, Seq, String), StoreError> {
+    cells.of(&CUSTOM_FIELD_VALUE);
+    cells.skip(1);
+    let (id, since) = (cells.entity()?, cells.seq()?);
+    cells.skip(1);
+    Ok((id, since, cells.string()?))
+}
 
-/// Which custom fields are shown.
-pub(crate) const SHOWN: &str = "active = 1 AND value IS NOT NULL";
+/// The payment of an object that is a transaction.
+fn payment_of(object: Object) -> Value<'static> {
+    match object {
+        Object::Transaction { payment, .. } => payment.into(),
+        Object::Account(_) | Object::PaymentMethod(_) | Object::Payment(_) => Value::Null,
+    }
+}
 
-const fn shown(name: &'static str, columns: &'static str) -> Index {
+/// The object of a type, an id and the payment that it has if it is a transaction.
+fn object_of(
+    cells: &Cells<'_>,
+    (kind, id, payment): (ObjectType, Uuid, Option<domain::PaymentId>),
+) -> Result<Object, StoreError> {
+    Ok(match (kind, payment) {
+        (ObjectType::Account, None) => Object::Account(domain::Id::new(id)),
+        (ObjectType::PaymentMethod, None) => Object::PaymentMethod(domain::Id::new(id)),
+        (ObjectType::Payment, None) => Object::Payment(domain::Id::new(id)),
+        (ObjectType::Transaction, Some(payment)) => {
+            Object::Transaction { payment, id: domain::Id::new(id) }
+        }
+        (
+            ObjectType::Account
+            | ObjectType::PaymentMethod
+            | ObjectType::Payment
+            | ObjectType::Transaction,
+            _,
+        ) => return Err(cells.corrupt("is of a payment if its object is a transaction")),
+    })
+}
+
+pub(super) const fn shown(name: &'static str, columns: &'static str) -> Index {
     only(name, columns, SHOWN)
 }
-
-const fn only(name: &'static str, columns: &'static str, only: &'static str) -> Index {
-    Index { name, columns, unique: false, only: Some(only) }
-}
-
-/// The tables that came with the schema's version 3.
-pub(crate) static OF_VERSION_3: [&Table; 5] =
-    [&CUSTOM_FIELD_BEFORE_8, &CUSTOM_FIELD_VALUE, &TAG, &TAG_DEFINITION, &ACCOUNT_EMAIL];
-
-/// The tables that came with the schema's version 4.
-pub(crate) static OF_VERSION_4: [&Table; 1] = [&BLOCKING_STATE];

@@ -24,6 +24,13 @@ fn names_are_unique_and_keys_are_whole() {
 }
 
 #[test]
+fn tables_that_are_named_exist() {
+    for name in MADE_BY_REQUESTS.into_iter().chain(OF_KEYS) {
+        assert!(TABLES.iter().any(|table| table.name == name), "{name} is no table");
+    }
+}
+
+#[test]
 fn waiting_are_the_operations_that_are_to_be_made() {
     assert_eq!(WAITING, format!("status = {}", crate::codes::OPERATION_WAITING));
 }
@@ -31,24 +38,24 @@ fn waiting_are_the_operations_that_are_to_be_made() {
 #[test]
 fn due_are_the_scheduled_changes() {
     use domain::change_request::ChangeStatus::Scheduled;
-    assert_eq!(DUE, format!("status = {}", crate::codes::change_status_code(Scheduled)));
+    assert_eq!(DUE, format!("status = {}", crate::codes::code(Scheduled)));
 }
 
 #[test]
 fn unresolved_are_the_open_statuses_of_calls_that_ended() {
-    use crate::codes::status_code;
+    use crate::codes::code;
     use domain::payment::TransactionStatus::{Pending, Unknown};
-    let codes = [status_code(Pending), status_code(Unknown)];
+    let codes = [code(Pending), code(Unknown)];
     assert_eq!(UNRESOLVED, format!("status IN ({}, {})", codes[0], codes[1]));
 }
 
 #[test]
 fn rare_are_all_states_but_those_of_the_usual_way() {
-    use crate::codes::{operation_code, status_code};
+    use crate::codes::code;
     use domain::payment::TransactionStatus::{InFlight, Success};
     use domain::payment::TransactionType::{Authorize, Capture, Purchase};
-    let [a, b] = [InFlight, Success].map(status_code);
-    let [c, d, e] = [Authorize, Capture, Purchase].map(operation_code);
+    let [a, b] = [InFlight, Success].map(code);
+    let [c, d, e] = [Authorize, Capture, Purchase].map(code);
     let expected = format!("(status NOT IN ({a}, {b}) OR operation NOT IN ({c}, {d}, {e}))");
     assert_eq!(IN_RARE_STATE, expected);
 }

@@ -1,25 +1,42 @@
-//! Webhooks: what waits to be delivered, and beside the journal the log of deliveries: the tables that came with the
-//! schema's version 10.
+//! Webhooks: deliveries that wait, and beside the journal the log of deliveries.
 
-use super::{CHECK_MADE, CHECK_NOW, CLUSTERED, Layout, Table, id, index, int, text};
+use engine::ports::{Delivery, DeliveryId};
+
+use super::{CHECKS, CLUSTERED, Table, id, index, int, text};
+use crate::stored::{ColumnsOf, TableOf, checked};
+
+const DELIVERY_COLUMNS: ColumnsOf<Delivery> = &[
+    int("seq").of(|it, _| it.id.seq.into()),
+    int("ordinal").of(|it, _| i64::from(it.id.ordinal).into()),
+    id("endpoint_id").of(|it, _| it.id.endpoint.into()),
+    int("tenant").fixed().of(|it, _| it.tenant.into()),
+    int("attempts").of(|it, _| i64::from(it.attempts).into()),
+    int("due_at_us").of(|it, _| it.due_at.into()),
+    text("error").of(|it, _| (&it.error).into()),
+];
 
 /// Events to be delivered again, by their place in the journal and the endpoint.
-pub static DELIVERY: Table = Table {
-    name: "webhook_delivery",
-    columns: &[
-        int("seq"),
-        int("ordinal"),
-        id("endpoint_id"),
-        int("tenant").fixed(),
-        int("attempts"),
-        int("due_at_us"),
-        text("error"),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
-    key_columns: 3,
-    layout: Layout::Clustered,
-    indexes: &[index("webhook_delivery_by_due_at", "due_at_us, seq, ordinal, endpoint_id")],
+pub static DELIVERY: TableOf<Delivery> = TableOf {
+    table: Table {
+        name: "webhook_delivery",
+        columns: &checked::<_, { DELIVERY_COLUMNS.len() + CHECKS }>(DELIVERY_COLUMNS),
+        key_columns: 3,
+        indexes: &[index("webhook_delivery_by_due_at", "due_at_us, seq, ordinal, endpoint_id")],
+        ..CLUSTERED
+    },
+    columns: DELIVERY_COLUMNS,
+    read: |cells| {
+        let seq = cells.seq()?;
+        let ordinal = cells.int()?;
+        let ordinal = u16::try_from(ordinal).map_err(|_| cells.corrupt("is no event's place"))?;
+        Ok(Delivery {
+            id: DeliveryId { seq, ordinal, endpoint: cells.entity()? },
+            tenant: cells.tenant()?,
+            attempts: cells.count()?,
+            due_at: cells.time()?,
+            error: cells.string()?,
+        })
+    },
 };
 
 /// Tries to deliver, as they were made. `number` counts up in a partition, and is near the time in microseconds;
@@ -61,8 +78,7 @@ pub static ENDPOINT_HEALTH: Table = Table {
         int("refused"),
     ],
     key_columns: 3,
-    layout: Layout::Clustered,
-    indexes: &[],
+    ..CLUSTERED
 };
 
 /// Events that are sent again. `events` is a JSON list.
@@ -93,31 +109,9 @@ pub static REPLAY_PROGRESS: Table = Table {
         int("is_done"),
     ],
     key_columns: 3,
-    layout: Layout::Clustered,
-    indexes: &[],
+    ..CLUSTERED
 };
-
-/// The tables that came with the schema's version 10.
-pub(crate) static OF_VERSION_10: [&Table; 5] =
-    [&DELIVERY, &DELIVERY_TRY, &ENDPOINT_HEALTH, &REPLAY, &REPLAY_PROGRESS];
 
 /// The tables of the log.
 pub(crate) static LOG_TABLES: &[&Table] =
     &[&DELIVERY_TRY, &ENDPOINT_HEALTH, &REPLAY, &REPLAY_PROGRESS];
-
-/// Push notifications to be tried again, as the schema had them until version 9. [`DELIVERY`] took their place.
-pub(crate) static DELIVERY_BEFORE_10: Table = Table {
-    name: "delivery",
-    columns: &[
-        int("seq"),
-        int("ordinal"),
-        int("tenant").fixed(),
-        int("attempts"),
-        int("due_at_us"),
-        text("error"),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
-    indexes: &[index("delivery_by_due_at", "due_at_us")],
-    ..CLUSTERED
-};

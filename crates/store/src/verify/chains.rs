@@ -10,15 +10,13 @@ use domain::payment::{Amounts, Payment, Transaction};
 use domain::{Event, Seq, TransactionId};
 use engine::ports::StoreError;
 
-use super::entities::{ENTITIES, EntityTable};
-use super::follow::{Follow, Record, Records};
 use super::{Report, each_row};
-use crate::codes::ledger_account_code;
+use crate::codes::code;
 use crate::driver::{Cells, Load, Reader};
+use crate::entities::{ENTITIES, EntityTable};
+use crate::follow::{self, Record, Records};
 use crate::journal;
-use crate::rows;
-use crate::stored;
-use crate::tables::{JOURNAL, PAYMENT, PAYMENT_TRANSACTION, POSTING};
+use crate::tables::{self, JOURNAL, PAYMENT, PAYMENT_TRANSACTION, POSTING};
 
 static RECORDS: LazyLock<String> = LazyLock::new(|| JOURNAL.select("ORDER BY seq"));
 static PAYMENTS: LazyLock<String> = LazyLock::new(|| PAYMENT.select("ORDER BY tenant, id"));
@@ -29,7 +27,7 @@ static TRANSACTIONS: LazyLock<String> = LazyLock::new(|| {
 
 static POSTED: LazyLock<String> = LazyLock::new(|| {
     // What a dispute took beyond its payment is of no transaction's row.
-    let excess = ledger_account_code(LedgerAccount::DisputeExcess);
+    let excess = code(LedgerAccount::DisputeExcess);
     let of_payment = "WHERE tenant = ?1 AND payment_id = ?2 AND account_id = ?3";
     format!(
         "SELECT transaction_id, seq FROM {} {of_payment} AND debit <> {excess} AND credit <> {excess}",
@@ -73,11 +71,13 @@ impl<'c> Entities<'c> {
     /// A row of one of [`ENTITIES`].
     pub(super) fn entity(
         &mut self,
-        entity: &dyn EntityTable,
+        entity: &'static dyn EntityTable,
         cells: &mut Cells<'_>,
         report: &mut Report,
     ) -> Result<(), StoreError> {
-        entity.follow(cells, &mut Follow { records: &mut self.records, report })
+        let followed = entity.follow(cells, &mut self.records)?;
+        report.followed(entity.table(), followed);
+        Ok(())
     }
 
     /// A row of [`PAYMENT`], with its transactions.
@@ -86,7 +86,7 @@ impl<'c> Entities<'c> {
         cells: &mut Cells<'_>,
         report: &mut Report,
     ) -> Result<(), StoreError> {
-        let payment = rows::payment(cells)?;
+        let payment = tables::PAYMENT.row(cells)?;
         verify_payment(payment, self, report)
     }
 }
@@ -104,15 +104,15 @@ fn verify_payment(
     let mut before: Vec<Payment> = Vec::new();
     let newest_seq = payment.revision.seq;
     let name = payment.id;
-    let mut follow = Follow { records, report };
-    follow.entity(&PAYMENT, payment, &mut |image: &Payment, _| {
+    let followed = follow::entity(payment, records, &mut |image: &Payment, _| {
         before.extend((image.revision.seq != newest_seq).then(|| image.clone()));
         Ok(())
     })?;
+    report.followed(&PAYMENT, followed);
     let mut images: Vec<Vec<Transaction>> = Vec::new();
     let mut changed: BTreeSet<(TransactionId, Seq)> = BTreeSet::new();
     transactions.rows(&key, &mut |cells| {
-        let (opened_seq, transaction) = rows::opened_transaction(cells)?;
+        let (opened_seq, transaction) = tables::opened_transaction(cells)?;
         let (id, mut first) = (transaction.id, opened_seq);
         let mut own = Vec::new();
         let mut each = |image: &Transaction, record: &Record| {
@@ -125,10 +125,11 @@ fn verify_payment(
             let matches = is_told != record.is_import;
             if matches { Ok(()) } else { Err("is not what its event says".to_owned()) }
         };
-        follow.entity(&PAYMENT_TRANSACTION, transaction, &mut each)?;
+        let followed = follow::entity(transaction, records, &mut each)?;
+        report.followed(&PAYMENT_TRANSACTION, followed);
         if first != opened_seq {
             let what = format!("journal row {} made it, not {}", first.0, opened_seq.0);
-            follow.report.problem(PAYMENT_TRANSACTION.name, id, what);
+            report.problem(PAYMENT_TRANSACTION.name, id, what);
         }
         images.push(own);
         Ok(())
@@ -184,7 +185,7 @@ fn find_strays(
     records: &mut Records<'_>,
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let of_payments: [&dyn EntityTable; 2] = [&stored::PAYMENTS, &stored::TRANSACTIONS];
+    let of_payments: [&dyn EntityTable; 2] = [&PAYMENT, &PAYMENT_TRANSACTION];
     let tables = ENTITIES.iter().copied().chain(of_payments);
     let tables = tables.map(|table| Ok((table, reader.load(&table.select_seq())?)));
     let mut tables = tables.collect::<Result<Vec<_>, StoreError>>()?;

@@ -9,8 +9,8 @@ use uuid::Uuid;
 use super::{Report, each_row};
 use crate::claims::{RecentClaims, read_recent};
 use crate::driver::{Cells, Reader, Value};
-use crate::rows::Claimed;
-use crate::rows::{self, ClaimHash, claim_hash};
+use crate::tables::Claimed;
+use crate::tables::{self, ClaimHash, claim_hash};
 use crate::tables::{
     ACCOUNT, ACCOUNT_USER, CLAIM, CLAIM_RECENT, CUSTOMER, DISPUTE, ENVIRONMENT, PAYMENT,
     PAYMENT_METHOD, PAYMENT_TRANSACTION, TAG_DEFINITION, TENANT, Table,
@@ -58,7 +58,7 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         check(report, &CLAIM_RECENT, *hash, claimed)?;
     }
     each_row(reader, report, (&CLAIM, &CLAIMS), |cells, report| {
-        let (hash, claimed) = rows::claim(cells)?;
+        let (hash, claimed) = tables::claim(cells)?;
         // One that is recent too was merged already, or is not what holds.
         if recent.contains_key(&hash) { Ok(()) } else { check(report, &CLAIM, hash, &claimed) }
     })?;

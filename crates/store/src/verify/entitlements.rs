@@ -9,8 +9,7 @@ use engine::ports::StoreError;
 
 use super::{Report, each_row};
 use crate::driver::{Load, Reader};
-use crate::rows;
-use crate::tables::{CLOSING, ENTITLEMENTS, PAYMENT, PURCHASE};
+use crate::tables::{self, CLOSING, ENTITLEMENTS, PAYMENT, PURCHASE};
 
 static PURCHASES: LazyLock<String> = LazyLock::new(|| PURCHASE.select("ORDER BY tenant, id"));
 static PURCHASE_OF_GRANT: LazyLock<String> =
@@ -29,10 +28,10 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
     let mut entitled = reader.load(&OF_ACCOUNT)?;
     let mut closed = reader.load(&CLOSED)?;
     each_row(reader, report, (&PURCHASE, &PURCHASES), |cells, report| {
-        let it = rows::purchase(cells)?;
+        let it = tables::PURCHASE.row(cells)?;
         let payment = payment_of(&it, &mut payments)?;
         let of_account = [it.tenant.into(), it.account_id.into()];
-        let entitlements = entitled.first(&of_account, rows::entitlements)?;
+        let entitlements = entitled.first(&of_account, |cells| tables::ENTITLEMENTS.row(cells))?;
         // A closed account keeps what it paid for, and has nothing of it.
         let was_closed = closed.first(&of_account, |cells| cells.int())?.is_some();
         let mut problem = |what: &str| report.problem(PURCHASE.name, it.id, what);
@@ -62,10 +61,11 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
     })?;
     let mut purchases = reader.load(&PURCHASE_OF_GRANT)?;
     each_row(reader, report, (&ENTITLEMENTS, &ENTITLEMENTS.select("")), |cells, report| {
-        let it = rows::entitlements(cells)?;
+        let it = tables::ENTITLEMENTS.row(cells)?;
         for grant in &it.grants {
             let Some(id) = grant.purchase() else { continue };
-            let bought = purchases.first(&[it.tenant.into(), id.into()], rows::purchase)?;
+            let bought = purchases
+                .first(&[it.tenant.into(), id.into()], |cells| tables::PURCHASE.row(cells))?;
             if bought.is_none_or(|bought| bought.account_id != it.account_id) {
                 let what = format!("has a grant of the purchase {id}, which is not the account's");
                 report.problem(ENTITLEMENTS.name, it.account_id, what);
@@ -77,7 +77,7 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
 
 fn payment_of(it: &Purchase, load: &mut Load<'_>) -> Result<Option<Payment>, StoreError> {
     let Some(id) = it.payment_id else { return Ok(None) };
-    let payment = load.first(&[it.tenant.into(), id.into()], rows::payment)?;
+    let payment = load.first(&[it.tenant.into(), id.into()], |cells| tables::PAYMENT.row(cells))?;
     Ok(payment.filter(|payment| payment.purchase == Some(it.id)))
 }
 

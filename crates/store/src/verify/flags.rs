@@ -42,11 +42,11 @@ mod tests {
     use domain::change_request::ChangeStatus::{Pending, Scheduled};
 
     use super::*;
-    use crate::codes::change_status_code;
+    use crate::codes::code;
 
     #[test]
     fn changes_wait_for_approval_or_for_their_time() {
-        let [a, b] = [Pending, Scheduled].map(change_status_code);
+        let [a, b] = [Pending, Scheduled].map(code);
         assert_eq!(CHANGE_WAITS, format!("it.status IN ({a}, {b})"));
     }
 }

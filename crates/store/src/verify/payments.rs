@@ -11,8 +11,7 @@ use engine::ports::StoreError;
 
 use super::{Report, count, each_row, list};
 use crate::driver::{Cells, Load, Reader};
-use crate::rows;
-use crate::tables::{DISPUTE, PAYMENT, PAYMENT_TRANSACTION, POSTING};
+use crate::tables::{self, DISPUTE, PAYMENT, PAYMENT_TRANSACTION, POSTING};
 
 static PAYMENTS: LazyLock<String> = LazyLock::new(|| PAYMENT.select("ORDER BY tenant, id"));
 static TRANSACTIONS: LazyLock<String> = LazyLock::new(|| {
@@ -35,7 +34,7 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
     let mut postings = reader.load(&POSTINGS)?;
     let mut disputes = reader.load(&DISPUTES)?;
     each_row(reader, report, (&PAYMENT, &PAYMENTS), |cells, report| {
-        let payment = rows::payment(cells)?;
+        let payment = tables::PAYMENT.row(cells)?;
         let file = transactions_of(&payment, &mut transactions)?;
         let posted = postings_of(&payment, &mut postings)?;
         report.payments += 1;
@@ -75,7 +74,7 @@ impl<'r> Accounts<'r> {
         cells: &mut Cells<'_>,
         report: &mut Report,
     ) -> Result<(), StoreError> {
-        let (seq, posting) = rows::posting(cells)?;
+        let (seq, posting) = tables::posting(cells)?;
         let mut account = None;
         self.0.rows(&[posting.tenant.into(), posting.payment_id.into()], &mut |cells| {
             account = Some(cells.entity()?);
@@ -94,7 +93,7 @@ impl<'r> Accounts<'r> {
 fn transactions_of(payment: &Payment, load: &mut Load<'_>) -> Result<Vec<Transaction>, StoreError> {
     let mut found = Vec::new();
     load.rows(&[payment.tenant.into(), payment.id.into()], &mut |cells| {
-        found.push(rows::transaction(cells)?);
+        found.push(tables::PAYMENT_TRANSACTION.row(cells)?);
         Ok(())
     })?;
     Ok(found)
@@ -104,7 +103,7 @@ fn postings_of(payment: &Payment, load: &mut Load<'_>) -> Result<Vec<(Seq, Posti
     let mut found = Vec::new();
     let key = [payment.tenant.into(), payment.account_id.into(), payment.id.into()];
     load.rows(&key, &mut |cells| {
-        found.push(rows::posting(cells)?);
+        found.push(tables::posting(cells)?);
         Ok(())
     })?;
     Ok(found)
@@ -113,7 +112,7 @@ fn postings_of(payment: &Payment, load: &mut Load<'_>) -> Result<Vec<(Seq, Posti
 fn disputes_of(payment: &Payment, load: &mut Load<'_>) -> Result<Vec<Dispute>, StoreError> {
     let mut found = Vec::new();
     load.rows(&[payment.tenant.into(), payment.id.into()], &mut |cells| {
-        found.push(rows::dispute(cells)?);
+        found.push(tables::DISPUTE.row(cells)?);
         Ok(())
     })?;
     Ok(found)
@@ -279,10 +278,10 @@ fn verify_owners(reader: &Reader, report: &mut Report) -> Result<(), StoreError>
 /// of one whose gateway is asked again: it has no record of the transaction, or reports another end. Where an outcome
 /// is reported while the call may still run, the row stays for the call.
 fn verify_outstanding(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
-    let in_flight = crate::codes::status_code(TransactionStatus::InFlight);
-    let pending = crate::codes::status_code(TransactionStatus::Pending);
-    let unknown = crate::codes::status_code(TransactionStatus::Unknown);
-    let plugin_failure = crate::codes::status_code(TransactionStatus::PluginFailure);
+    let in_flight = crate::codes::code(TransactionStatus::InFlight);
+    let pending = crate::codes::code(TransactionStatus::Pending);
+    let unknown = crate::codes::code(TransactionStatus::Unknown);
+    let plugin_failure = crate::codes::code(TransactionStatus::PluginFailure);
     list(
         reader,
         report,

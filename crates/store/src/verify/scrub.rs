@@ -5,11 +5,11 @@
 use engine::ports::StoreError;
 
 use super::chains::Entities;
-use super::entities::{ENTITIES, EntityTable};
 use super::journal::Links;
 use super::{Problem, Report, checks, one_row, payments};
 use crate::Error;
 use crate::driver::{Cell, Cells, CheckKey, Reader, Value};
+use crate::entities::{ENTITIES, EntityTable};
 use crate::pool::Source;
 use crate::tables::{JOURNAL, PAYMENT, POSTING, TABLES, Table};
 

@@ -6,8 +6,7 @@ use engine::ports::StoreError;
 
 use super::{Report, each_row};
 use crate::driver::Reader;
-use crate::rows;
-use crate::tables::{COUNTER, LEDGER_TOTAL, POSTING};
+use crate::tables::{self, COUNTER, LEDGER_TOTAL, POSTING};
 use crate::totals::{Counted, Sums, Totals, gateway_of};
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
@@ -44,7 +43,7 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
     );
     count(reader, &mut counted, Counted::CustomFields, &sql)?;
     each_row(reader, report, (&POSTING, &POSTING.select("")), |cells, _| {
-        let (_, it) = rows::posting(cells)?;
+        let (_, it) = tables::posting(cells)?;
         let amount = i128::from(it.amount.0);
         let debit = Sums { debit: amount, credit: 0 };
         let credit = Sums { debit: 0, credit: amount };

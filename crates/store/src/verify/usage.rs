@@ -8,12 +8,11 @@ use domain::{AccountId, TenantNo, Timestamp};
 use engine::ports::StoreError;
 
 use super::{Report, each_row};
-use crate::codes::reset_code;
-use crate::commit::real_now;
+use crate::clock;
+use crate::codes::code;
 use crate::driver::Reader;
-use crate::rows;
-use crate::rows::usage::{OPEN, period_end};
 use crate::tables::FEATURE_USAGE;
+use crate::tables::{self, OPEN, period_end};
 
 /// A period of an account and a feature: its end, and the code of when it is counted anew.
 type Period = (TenantNo, AccountId, String, i64, i64);
@@ -46,9 +45,9 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
     })?;
     let now = now(reader)?;
     each_row(reader, report, (&FEATURE_USAGE, &FEATURE_USAGE.select("")), |cells, report| {
-        let it = rows::usage(cells)?;
+        let it = tables::FEATURE_USAGE.row(cells)?;
         let key = (it.tenant, it.account_id, it.feature.clone(), period_end(it.period).0);
-        let key = (key.0, key.1, key.2, key.3, reset_code(it.period.resets));
+        let key = (key.0, key.1, key.2, key.3, code(it.period.resets));
         let name = format!("{} of {}", it.feature, it.account_id);
         let mut problem = |what: &str| report.problem(FEATURE_USAGE.name, &name, what);
         if !(0..=LIMIT_MAX).contains(&it.used) || it.reserved.values().any(|held| *held <= 0) {
@@ -96,7 +95,7 @@ fn has_all(it: &Usage, now: Timestamp) -> bool {
 /// The latest time that is known.
 fn now(reader: &Reader) -> Result<Timestamp, StoreError> {
     let latest = ["SELECT max(at_us) FROM journal", "SELECT max(updated_at_us) FROM feature_usage"];
-    let mut now = real_now();
+    let mut now = clock::now();
     for sql in latest {
         let found = reader.query_one(sql, &[], |cells| cells.opt_int())?.flatten();
         now = now.max(Timestamp(found.unwrap_or_default()));

@@ -5,7 +5,7 @@ use domain::{AccountId, Seq, TenantNo, Timestamp};
 use engine::ports::{FollowerQueries as _, LedgerFilter, Page, ROWS_MAX};
 use store::driver::Database;
 use store::tables::{self, TABLES, Table};
-use store::{Options, SqlQueries, codes, database_path};
+use store::{Options, SqlQueries, database_path};
 
 use crate::home::Home;
 use crate::workload::World;
@@ -71,12 +71,10 @@ fn no_answer_has_more_rows_than_its_bound() {
         reader.query_one(&sql, &[], |cells| cells.string()).unwrap().unwrap()
     };
     let (reader, sql) = most("payment", "operation, status");
-    let state = reader.query_one(&sql, &[], |cells| Ok((cells.int()?, cells.int()?)));
-    let (operation, status) = state.unwrap().unwrap();
-    let state = PaymentState {
-        operation: codes::operation(operation).unwrap(),
-        status: codes::status(status).unwrap(),
-    };
+    let state = reader.query_one(&sql, &[], |cells| {
+        Ok(PaymentState { operation: cells.code()?, status: cells.code()? })
+    });
+    let state = state.unwrap().unwrap();
 
     let (queries, no) = (&*world.queries, TenantNo(1));
     let check = |what: &str, rows: usize| assert_eq!(rows as u64, ROWS_MAX, "{what}");

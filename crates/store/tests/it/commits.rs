@@ -8,7 +8,10 @@ use domain::change::{AccountChange, Change, ClaimChange, SettledReply};
 use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::command::{AccessCommand, TenantCommand};
 use domain::payment::{Actor, ReplyKey};
-use domain::read::{Read, UsageRead};
+use domain::read::{
+    AccessRead, AccountRead, CustomerRead, EntitlementRead, FlagRead, PaymentRead, Read,
+    TenantRead, UsageRead,
+};
 use domain::reply::AccountReply;
 use domain::state::State;
 use domain::tenant::SetTenantValue;
@@ -19,7 +22,7 @@ use domain::{
 use engine::ports::{
     Batch, Bookkeeping, CALLBACK, Delivery, DeliveryId, Entry, Store, StoreError, StoredReply,
 };
-use store::{SqlStore, rows, tables};
+use store::{SqlStore, tables};
 use uuid::Uuid;
 
 use crate::flags;
@@ -98,60 +101,68 @@ fn fill_access<S: Store>(workload: &mut Workload<S>) {
 /// The state that the entries add up to, and the reads that name all of it.
 fn expected(entries: &[Entry]) -> (State, BTreeSet<Read>) {
     let mut state = State::default();
-    let mut reads = BTreeSet::new();
     for entry in entries {
         state.apply(entry.tenant, &entry.changes);
     }
-    reads.extend(state.account.accounts.keys().map(|(tenant, id)| Read::Account(*tenant, *id)));
-    reads
-        .extend(state.account.payment_methods.keys().map(|(no, id)| Read::PaymentMethod(*no, *id)));
-    reads.extend(state.account.tags.keys().map(|(tenant, key)| Read::Tag(*tenant, *key)));
-    reads.extend(state.account.emails.owners().map(|(no, id)| Read::AccountEmails(*no, *id)));
-    reads.extend(
-        state.account.blocking_states.owners().map(|(no, id)| Read::BlockingStates(*no, *id)),
-    );
-    let definitions = state.tenant.tag_definitions.keys();
-    reads.extend(definitions.map(|(no, id)| Read::TagDefinition(*no, *id)));
-    reads.extend(state.account.custom_fields.owners().map(|(no, of)| Read::CustomFields(*no, *of)));
-    reads.extend(state.payment.payments.keys().map(|(tenant, id)| Read::Payment(*tenant, *id)));
-    reads.extend(state.payment.attempts.keys().map(|(no, id)| Read::PaymentAttempts(*no, *id)));
-    reads.extend(state.payment.velocities.keys().map(|(no, id)| Read::PaymentVelocity(*no, *id)));
-    reads.extend(state.tenant.changed_payment_rules.keys().map(|no| Read::PaymentRules(*no)));
+    let mut reads = BTreeSet::new();
     reads.extend(state.claims.keys().cloned().map(Read::Claim));
-    reads.extend(state.tenant.values.keys().map(|(no, key)| Read::TenantValue(*no, key.clone())));
-    reads.extend(state.access.users.keys().cloned().map(Read::User));
-    reads.extend(state.access.roles.keys().cloned().map(Read::Role));
-    reads.extend(state.flag.environments.keys().map(|(no, id)| Read::Environment(*no, *id)));
-    reads.extend(state.flag.secrets.keys().map(|(no, id)| Read::Secret(*no, *id)));
-    reads.extend(state.flag.definitions.keys().cloned().map(|(no, key)| Read::Definition(no, key)));
-    let changes = state.flag.change_requests.keys();
-    reads.extend(changes.map(|(no, id)| Read::ChangeRequest(*no, *id)));
-    reads.extend(state.customer.customers.keys().map(|(no, id)| Read::Customer(*no, *id)));
-    reads.extend(state.customer.operations.keys().map(|(no, id)| Read::Operation(*no, *id)));
-    reads.extend(state.payment.disputes.keys().map(|(no, case)| Read::Dispute(*no, case.clone())));
-    reads.extend(
-        state
-            .entitlement
-            .usage
-            .counts
-            .keys()
-            .cloned()
-            .map(|(no, id, key)| Read::Usage(UsageRead::Feature(no, id, key))),
-    );
-    reads.extend(
-        state
-            .entitlement
-            .usage
-            .events
-            .keys()
-            .map(|(no, id, key)| Read::Usage(UsageRead::Event(*no, *id, *key))),
-    );
-    let reservations = state.entitlement.usage.reservations.keys();
-    reads.extend(
-        reservations
-            .map(|(no, account, id)| Read::Usage(UsageRead::Reservation(*no, *account, *id))),
-    );
+    reads.extend(of_tenants(&state));
+    reads.extend(of_accounts(&state));
+    reads.extend(of_payments(&state));
+    reads.extend(of_usage(&state));
     (state, reads)
+}
+
+fn of_tenants(state: &State) -> Vec<Read> {
+    use {AccessRead as A, FlagRead as F, TenantRead as T};
+    let mut reads: Vec<Read> = vec![];
+    let (tenant, access, flag) = (&state.tenant, &state.access, &state.flag);
+    reads.extend(tenant.tag_definitions.keys().map(|it| T::TagDefinition(it.0, it.1).into()));
+    reads.extend(tenant.changed_payment_rules.keys().map(|no| T::PaymentRules(*no).into()));
+    reads.extend(tenant.values.keys().map(|it| T::Value(it.0, it.1.clone()).into()));
+    reads.extend(access.users.keys().map(|it| A::User(it.clone()).into()));
+    reads.extend(access.roles.keys().map(|it| A::Role(it.clone()).into()));
+    reads.extend(flag.environments.keys().map(|it| F::Environment(it.0, it.1).into()));
+    reads.extend(flag.secrets.keys().map(|it| F::Secret(it.0, it.1).into()));
+    reads.extend(flag.definitions.keys().map(|it| F::Definition(it.0, it.1.clone()).into()));
+    reads.extend(flag.change_requests.keys().map(|it| F::ChangeRequest(it.0, it.1).into()));
+    reads
+}
+
+fn of_accounts(state: &State) -> Vec<Read> {
+    use {AccountRead as A, CustomerRead as C};
+    let mut reads: Vec<Read> = vec![];
+    let (account, customer) = (&state.account, &state.customer);
+    reads.extend(account.accounts.keys().map(|it| A::Account(it.0, it.1).into()));
+    reads.extend(account.payment_methods.keys().map(|it| A::PaymentMethod(it.0, it.1).into()));
+    reads.extend(account.tags.keys().map(|it| A::Tag(it.0, it.1).into()));
+    reads.extend(account.emails.owners().map(|it| A::Emails(it.0, it.1).into()));
+    reads.extend(account.blocking_states.owners().map(|it| A::BlockingStates(it.0, it.1).into()));
+    reads.extend(account.custom_fields.owners().map(|it| A::CustomFields(it.0, it.1).into()));
+    reads.extend(customer.customers.keys().map(|it| C::Customer(it.0, it.1).into()));
+    reads.extend(customer.operations.keys().map(|it| C::Operation(it.0, it.1).into()));
+    reads
+}
+
+fn of_payments(state: &State) -> Vec<Read> {
+    use PaymentRead as P;
+    let mut reads: Vec<Read> = vec![];
+    let payment = &state.payment;
+    reads.extend(payment.payments.keys().map(|it| P::Payment(it.0, it.1).into()));
+    reads.extend(payment.attempts.keys().map(|it| P::Attempts(it.0, it.1).into()));
+    reads.extend(payment.velocities.keys().map(|it| P::Velocity(it.0, it.1).into()));
+    reads.extend(payment.disputes.keys().map(|it| P::Dispute(it.0, it.1.clone()).into()));
+    reads
+}
+
+fn of_usage(state: &State) -> Vec<Read> {
+    use UsageRead as U;
+    let usage = &state.entitlement.usage;
+    let counts = usage.counts.keys().map(|it| U::Feature(it.0, it.1, it.2.clone()));
+    let events = usage.events.keys().map(|it| U::Event(it.0, it.1, it.2));
+    let reservations = usage.reservations.keys().map(|it| U::Reservation(it.0, it.1, it.2));
+    let all = counts.chain(events).chain(reservations);
+    all.map(|read| EntitlementRead::Usage(read).into()).collect()
 }
 
 fn reload<S: Store>(store: &mut S, reads: &BTreeSet<Read>) -> State {
@@ -246,16 +257,16 @@ pub fn a_read_loads_what_belongs_to_it<S: Store>(open: impl Fn() -> S) {
     let reads = [
         Read::Claim(claim.clone()),
         Read::Claim(nobody.clone()),
-        Read::Account(payment.tenant, stranger),
-        Read::User("nobody".to_owned()),
-        Read::Environment(payment.tenant, Id::new(Uuid::from_u128(1))),
-        Read::Secret(payment.tenant, Id::new(Uuid::from_u128(1))),
-        Read::Definition(payment.tenant, flags::key(1, "nothing")),
-        Read::ChangeRequest(payment.tenant, Id::new(Uuid::from_u128(1))),
-        Read::Customer(payment.tenant, Id::new(Uuid::from_u128(1))),
-        Read::Operation(payment.tenant, Id::new(Uuid::from_u128(1))),
+        AccountRead::Account(payment.tenant, stranger).into(),
+        AccessRead::User("nobody".to_owned()).into(),
+        FlagRead::Environment(payment.tenant, Id::new(Uuid::from_u128(1))).into(),
+        FlagRead::Secret(payment.tenant, Id::new(Uuid::from_u128(1))).into(),
+        FlagRead::Definition(payment.tenant, flags::key(1, "nothing")).into(),
+        FlagRead::ChangeRequest(payment.tenant, Id::new(Uuid::from_u128(1))).into(),
+        CustomerRead::Customer(payment.tenant, Id::new(Uuid::from_u128(1))).into(),
+        CustomerRead::Operation(payment.tenant, Id::new(Uuid::from_u128(1))).into(),
         // Another tenant's view of the same payment.
-        Read::Payment(TenantNo(99), payment.id),
+        PaymentRead::Payment(TenantNo(99), payment.id).into(),
     ];
     let loaded = reload(workload.partition.store(), &reads.into());
     let tenant = payment.tenant;
@@ -313,7 +324,7 @@ pub fn a_failed_commit_leaves_nothing<S: Store>(open: impl Fn() -> S) {
     begin(&mut store);
     let gap = batch(vec![account_created(Seq(next.0 + 1), account_id(3))]);
     assert!(matches!(store.commit(&gap), Err(StoreError::Database(_))));
-    let reads = (1..=3).map(|n| Read::Account(TenantNo(1), account_id(n))).collect();
+    let reads = (1..=3).map(|n| AccountRead::Account(TenantNo(1), account_id(n)).into()).collect();
     let there = reload(&mut store, &reads);
     let accounts = there.account.accounts;
     let there = accounts.keys().map(|key| accounts.get(key).is_some());
@@ -418,7 +429,8 @@ pub fn bookkeeping_is_kept(open: impl Fn() -> SqlStore) {
     let mut store = open();
     assert_eq!(store.open().unwrap().sequences, sequences);
     let sql = tables::DELIVERY.select("");
-    let waiting = store.database().reader().query(&sql, &[], rows::delivery).unwrap();
+    let waiting =
+        store.database().reader().query(&sql, &[], |cells| tables::DELIVERY.row(cells)).unwrap();
     assert_eq!(waiting, [delivery(4, 2)]);
     assert_eq!(number(&store, "SELECT upto FROM follower WHERE name = 'push'"), 5);
 }

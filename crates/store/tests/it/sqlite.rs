@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use domain::change::{AccountChange, Change};
-use domain::read::Read;
+use domain::read::{AccountRead, Read};
 use domain::{Revision, Seq, TenantNo};
 use engine::Reason;
 use engine::partition::{Answer, Times, Verdict, Work};
@@ -137,7 +137,7 @@ fn a_batch_writes_the_newest_image_once() {
         entry(second, vec![Change::Account(AccountChange::Account(account.clone()))], vec![]);
     begin(&mut store);
     store.commit(&batch(vec![made, changed])).unwrap();
-    let reads: BTreeSet<Read> = [Read::Account(TenantNo(1), account_id(1))].into();
+    let reads: BTreeSet<Read> = [AccountRead::Account(TenantNo(1), account_id(1)).into()].into();
     let loaded = store.load(&reads, &BTreeSet::new()).unwrap();
     account.revision.previous = None;
     assert_eq!(loaded.state.account.accounts.find(&(TenantNo(1), account_id(1))), Some(&account));
@@ -172,7 +172,7 @@ fn a_full_disk_refuses_writes_serves_reads_and_ends() {
     assert!(matches!(full, Some(StoreError::DiskFull)), "{full:?}");
     let written = store.totals().counters.values().sum::<i64>();
     begin(store);
-    let reads = [Read::Account(TenantNo(1), account_id(1))].into();
+    let reads = [AccountRead::Account(TenantNo(1), account_id(1)).into()].into();
     store.load(&reads, &BTreeSet::new()).expect("reads go on");
     number(store, "PRAGMA max_page_count = 1000000");
     begin(store);

@@ -4,7 +4,7 @@ use domain::account::CreateAccount;
 use domain::change::{AccountChange, Change};
 use domain::command::{AccountCommand, TenantCommand};
 use domain::object::{Object, ObjectType};
-use domain::read::Read;
+use domain::read::AccountRead;
 use domain::reply::AccountReply;
 use domain::tag::{AddTags, ControlTag, CreateTagDefinition, RemoveTags, TagKey};
 use domain::{AccountId, Command, Person, Reply, TagDefinitionId, TenantNo};
@@ -154,8 +154,11 @@ fn a_tag_that_is_not_there_is_loaded_as_absent() {
     let account = fill(&mut world.workload);
     let key = |tag| TagKey::of_account(account, tag);
     let (there, not_there) = (key(ControlTag::Test), key(ControlTag::ManualPay));
-    let reads =
-        [Read::Tag(TENANT, there), Read::Tag(TENANT, not_there), Read::Tag(TenantNo(2), there)];
+    let reads = [
+        AccountRead::Tag(TENANT, there).into(),
+        AccountRead::Tag(TENANT, not_there).into(),
+        AccountRead::Tag(TenantNo(2), there).into(),
+    ];
     let loaded = world.workload.partition.store().load(&reads.into(), &[].into()).unwrap().state;
     let tags = loaded.account.tags;
     assert!(tags.get(&(TENANT, there)).is_some());

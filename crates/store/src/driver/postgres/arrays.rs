@@ -10,7 +10,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use uuid::Uuid;
 
 use crate::driver::{Field, Value};
-use crate::tables::{Column, Kind, Table};
+use crate::table::{Column, Kind, Table};
 
 /// A column of many rows.
 pub(super) enum Array {

@@ -19,7 +19,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::Server;
 use super::arrays::{Array, Row};
 use crate::driver::{Cell, Value};
-use crate::tables::{CLAIM, MADE_BY_REQUESTS, REPLY, Table};
+use crate::table::{MADE_BY_REQUESTS, OF_KEYS, Table};
 
 /// A writer holds this lock of the database, for as long as its session lives, alone or with
 /// the owners of other partitions: `FRGT`.
@@ -257,7 +257,7 @@ impl From<Failure> for StoreError {
 /// stood in the way of one that stood in ours.
 fn is_key_taken(error: &tokio_postgres::Error) -> bool {
     let Some(error) = error.as_db_error() else { return false };
-    let is_key = |table| [CLAIM.name, REPLY.name].contains(&table);
+    let is_key = |table| OF_KEYS.contains(&table);
     match error.code() {
         &SqlState::UNIQUE_VIOLATION => error.table().is_some_and(is_key),
         code => *code == SqlState::T_R_DEADLOCK_DETECTED,

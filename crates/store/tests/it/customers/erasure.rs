@@ -6,7 +6,7 @@ use std::path::Path;
 use domain::claim::ClaimKind;
 use domain::command::CustomerCommand;
 use domain::customer::{CustomerRejection, CustomerStatus, UpdateCustomer};
-use domain::read::Read;
+use domain::read::{AccountRead, Read};
 use domain::{Command, Person, Request, TenantNo};
 use engine::partition::{Answer, Verdict};
 use engine::ports::{CustomerQueries, Queries, Store};
@@ -219,7 +219,7 @@ fn in_batches(is_one: bool) -> (Vec<Option<String>>, usize, Vec<String>) {
     let names = customers.iter().map(|it| name(it.account)).collect();
     let mails = queries.mails_due(domain::Timestamp(i64::MAX), 10).unwrap().len();
     // As the writer has it in memory.
-    let reads = customers.map(|it| Read::Account(TENANT, it.account));
+    let reads = customers.map(|it| AccountRead::Account(TENANT, it.account).into());
     let state = workload.partition.store().load(&reads.into(), &[].into()).unwrap().state;
     let people = state.account.people.values().map(|it| format!("{:?}", it.name)).collect();
     workload.partition.store().commit(&engine::ports::Batch::default()).unwrap();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+use domain::read::{AccountRead, Read};
 use domain::{Seq, TenantNo};
 use engine::ports::{
     AccessQueries as _, AccountQueries as _, EntitlementQueries as _, FollowerQueries as _,
@@ -123,8 +124,8 @@ fn a_lost_connection_loses_what_was_not_committed_and_the_store_is_opened_again(
     store.commit(&batch(vec![made])).unwrap();
 }
 
-fn read_account(n: u128) -> domain::read::Read {
-    domain::read::Read::Account(TenantNo(1), account_id(n))
+fn read_account(n: u128) -> Read {
+    AccountRead::Account(TenantNo(1), account_id(n)).into()
 }
 
 #[test]
@@ -305,7 +306,8 @@ fn a_nul_is_in_no_text() {
     let scratch = Scratch::new();
     let mut store = scratch.open();
     store.open().unwrap();
-    let wanted = ["a\0b", "\0", "ab"].map(|name| domain::read::Read::User(name.to_owned()));
+    let wanted =
+        ["a\0b", "\0", "ab"].map(|name| domain::read::AccessRead::User(name.to_owned()).into());
     let loaded = store.load(&BTreeSet::from(wanted), &BTreeSet::new()).unwrap();
     assert_eq!(loaded.state.access.users.iter().count(), 0);
     let queries = store.queries(1).unwrap();

@@ -1,4 +1,4 @@
-//! Claims, as their rows hold them.
+//! Claims of keys, by hash: uniqueness is decided here.
 
 use domain::TenantNo;
 use domain::claim::{Claim, ClaimKey, ClaimKind};
@@ -6,9 +6,34 @@ use engine::ports::StoreError;
 use ring::digest::{Context, SHA256};
 use uuid::Uuid;
 
-use crate::codes::{claim_kind, claim_kind_code};
+use super::{CLUSTERED, Layout, Table, id, int};
+use crate::codes::code;
 use crate::driver::{Cells, Value};
-use crate::tables;
+
+/// Taken keys, by hash (see [`crate::rows::claim_hash`]): uniqueness is decided here.
+pub static CLAIM: Table = Table {
+    name: "claim",
+    columns: &[id("key_hash"), int("tenant"), int("kind"), id("owner"), id("account_id").null()],
+    key_columns: 1,
+    ..CLUSTERED
+};
+
+/// Claims that may not be in `claim` yet, in the order in which they were made: the last of those
+/// with one hash holds. Only an embedded database has rows here: see `claims.rs`.
+pub static CLAIM_RECENT: Table = Table {
+    name: "claim_recent",
+    columns: &[
+        int("n"),
+        id("key_hash"),
+        int("tenant"),
+        int("kind"),
+        id("owner"),
+        id("account_id").null(),
+    ],
+    key_columns: 1,
+    layout: Layout::Appended,
+    ..CLUSTERED
+};
 
 /// The owner of a released key, until its row is deleted.
 const TOMBSTONE: Uuid = Uuid::nil();
@@ -42,7 +67,7 @@ pub(crate) type ClaimHash = [u8; 16];
 pub fn claim_hash(key: &ClaimKey) -> ClaimHash {
     let mut hash = Context::new(&SHA256);
     hash.update(&key.tenant.0.to_be_bytes());
-    hash.update(&claim_kind_code(key.kind).to_be_bytes());
+    hash.update(&code(key.kind).to_be_bytes());
     hash.update(key.key.as_bytes());
     let digest = hash.finish();
     digest.as_ref()[..16].try_into().expect("a SHA-256 has 32 bytes")
@@ -52,7 +77,7 @@ pub(crate) fn claim_row(hash: ClaimHash, it: &Claimed) -> [Value<'static>; 5] {
     [
         Value::Id(hash),
         it.tenant.into(),
-        claim_kind_code(it.kind).into(),
+        code(it.kind).into(),
         it.claim.owner.into(),
         it.claim.account.into(),
     ]
@@ -63,23 +88,23 @@ pub(crate) fn recent_claim_row(n: i64, hash: ClaimHash, it: &Claimed) -> [Value<
     [n.into(), hash, tenant, kind, owner, account]
 }
 
-/// Reads a row of [`tables::CLAIM`]. The key itself is not stored, only its hash.
+/// Reads a row of [`CLAIM`]. The key itself is not stored, only its hash.
 pub(crate) fn claim(cells: &mut Cells<'_>) -> Result<(ClaimHash, Claimed), StoreError> {
-    cells.of(&tables::CLAIM);
+    cells.of(&CLAIM);
     claim_columns(cells)
 }
 
-/// Reads a row of [`tables::CLAIM_RECENT`]: its number, and the claim.
+/// Reads a row of [`CLAIM_RECENT`]: its number, and the claim.
 pub(crate) fn recent_claim(
     cells: &mut Cells<'_>,
 ) -> Result<(i64, (ClaimHash, Claimed)), StoreError> {
-    cells.of(&tables::CLAIM_RECENT);
+    cells.of(&CLAIM_RECENT);
     Ok((cells.int()?, claim_columns(cells)?))
 }
 
 fn claim_columns(cells: &mut Cells<'_>) -> Result<(ClaimHash, Claimed), StoreError> {
     let hash = cells.id()?.into_bytes();
-    let (tenant, kind) = (cells.tenant()?, cells.code(claim_kind)?);
+    let (tenant, kind) = (cells.tenant()?, cells.code()?);
     let claim = Claim { owner: cells.id()?, account: cells.opt_entity()? };
     Ok((hash, Claimed { tenant, kind, claim }))
 }

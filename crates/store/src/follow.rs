@@ -4,35 +4,23 @@ use domain::change::{Change, Image};
 use domain::{Event, Seq};
 use engine::ports::StoreError;
 
-use super::Report;
 use crate::driver::{Load, Reader};
-use crate::tables::{JOURNAL, Table};
+use crate::table::JOURNAL;
 
 /// The command that brings a payment over from another system.
 const IMPORT: &str = "ImportPayment";
 
-/// Follows the chains of entities.
-pub(super) struct Follow<'f, 'c> {
-    pub(super) records: &'f mut Records<'c>,
-    pub(super) report: &'f mut Report,
-}
+/// How many images an entity has, or its name and what is wrong with its chain.
+pub(crate) type Followed = Result<u64, (String, String)>;
 
-impl Follow<'_, '_> {
-    /// Follows the chain of a row's entity, and counts its images or tells what is wrong with it. `newest` is the
-    /// row as the journal would have it.
-    pub(super) fn entity<T: Image>(
-        &mut self,
-        table: &Table,
-        newest: T,
-        each: &mut dyn FnMut(&T, &Record) -> Result<(), String>,
-    ) -> Result<(), StoreError> {
-        let name = newest.name();
-        match walk(newest, self.records, each)? {
-            Ok(images) => self.report.images += images,
-            Err(what) => self.report.problem(table.name, name, what),
-        }
-        Ok(())
-    }
+/// Follows the chain of a row's entity. `newest` is the row as the journal would have it.
+pub(crate) fn entity<T: Image>(
+    newest: T,
+    records: &mut Records<'_>,
+    each: &mut dyn FnMut(&T, &Record) -> Result<(), String>,
+) -> Result<Followed, StoreError> {
+    let name = newest.name();
+    Ok(walk(newest, records, each)?.map_err(|what| (name, what)))
 }
 
 /// Walks the chain of an entity back to its first image. `Ok(Err(_))` tells what is wrong with it.
@@ -77,15 +65,15 @@ fn walk<T: Image>(
 }
 
 /// The changes and events of a journal row.
-pub(super) struct Record {
-    pub(super) changes: Vec<Change>,
-    pub(super) events: Vec<Event>,
+pub(crate) struct Record {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) events: Vec<Event>,
     /// Whether the row imports data from another system: an import has no event.
-    pub(super) is_import: bool,
+    pub(crate) is_import: bool,
 }
 
 /// Journal rows by number. Those read last are kept: what changed together is asked for together.
-pub(super) struct Records<'c> {
+pub(crate) struct Records<'c> {
     load: Load<'c>,
     kept: Vec<Option<(Seq, Record)>>,
 }
@@ -94,12 +82,12 @@ impl<'c> Records<'c> {
     /// How many are kept: each number has one place.
     const KEPT: usize = 64;
 
-    pub(super) fn prepare(reader: &'c Reader) -> Result<Self, StoreError> {
+    pub(crate) fn prepare(reader: &'c Reader) -> Result<Self, StoreError> {
         let load = reader.load("SELECT changes, events, command FROM journal WHERE seq = ?1")?;
         Ok(Self { load, kept: std::iter::repeat_with(|| None).take(Self::KEPT).collect() })
     }
 
-    pub(super) fn of(&mut self, seq: Seq) -> Result<Option<&Record>, StoreError> {
+    pub(crate) fn of(&mut self, seq: Seq) -> Result<Option<&Record>, StoreError> {
         let place = usize::try_from(seq.0).unwrap_or_default() % Self::KEPT;
         let kept = &mut self.kept[place];
         if kept.as_ref().is_none_or(|(at, _)| *at != seq) {

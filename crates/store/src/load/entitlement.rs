@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use domain::object::Object;
+use domain::read::EntitlementRead;
 use domain::state::{CatalogSize, State};
 use domain::tag::TagKey;
 use domain::{AccountId, PurchaseId, TenantNo};
@@ -12,9 +13,7 @@ use engine::ports::StoreError;
 use super::usage::UsagePlan;
 use super::values;
 use crate::driver::Reader;
-use crate::rows;
-use crate::stored;
-use crate::tables::{ACCOUNT_USER, FEATURE, OFFER};
+use crate::tables::{ACCOUNT_USER, ENTITLEMENTS, FEATURE, OFFER, PURCHASE, account_user};
 
 /// A feature or an offer by its key.
 pub(crate) const BY_KEY: &str = "WHERE tenant = ?1 AND key = ?2";
@@ -37,30 +36,25 @@ pub(super) struct EntitlementPlan {
     pub(super) purchases: BTreeSet<(TenantNo, PurchaseId)>,
     pub(super) accounts: BTreeSet<(TenantNo, AccountId)>,
     /// Accounts whose users are wanted.
-    pub(super) users: Vec<(TenantNo, AccountId)>,
-    pub(super) usage: UsagePlan,
+    users: Vec<(TenantNo, AccountId)>,
+    usage: UsagePlan,
 }
 
 impl EntitlementPlan {
-    pub(super) fn add_feature(&mut self, tenant: TenantNo, key: &str) {
-        self.features.insert((tenant, key.to_owned()));
-    }
-
-    pub(super) fn add_offer(&mut self, tenant: TenantNo, key: &str) {
-        self.offers.insert((tenant, key.to_owned()));
-    }
-
-    pub(super) fn add_bought(&mut self, tenant: TenantNo, key: &str, account: AccountId) {
-        self.add_offer(tenant, key);
-        self.bought.push((tenant, key.to_owned(), account));
-    }
-
-    pub(super) fn add_newcomers(&mut self, tenant: TenantNo) {
-        self.newcomers.insert(tenant);
-    }
-
-    pub(super) fn add_size(&mut self, tenant: TenantNo) {
-        self.sizes.insert(tenant);
+    pub(super) fn add(&mut self, read: &EntitlementRead) {
+        match read {
+            EntitlementRead::Feature(no, key) => drop(self.features.insert((*no, key.clone()))),
+            EntitlementRead::Offer(no, key) => drop(self.offers.insert((*no, key.clone()))),
+            EntitlementRead::OfferForAccount(no, key, account) => {
+                self.offers.insert((*no, key.clone()));
+                self.bought.push((*no, key.clone(), *account));
+            }
+            EntitlementRead::NewcomersOffer(no) => drop(self.newcomers.insert(*no)),
+            EntitlementRead::CatalogSize(no) => drop(self.sizes.insert(*no)),
+            EntitlementRead::Entitlements(no, id) => drop(self.accounts.insert((*no, *id))),
+            EntitlementRead::Users(no, id) => self.users.push((*no, *id)),
+            EntitlementRead::Usage(read) => self.usage.add(read),
+        }
     }
 
     /// Loads the offers, which say what else is looked at: features, and the tags of accounts.
@@ -71,7 +65,8 @@ impl EntitlementPlan {
         state: &mut State,
     ) -> Result<(), StoreError> {
         for &tenant in &self.newcomers {
-            let found = reader.query_one(&SELECT_FOR_NEWCOMERS, &[tenant.into()], rows::offer)?;
+            let found = reader
+                .query_one(&SELECT_FOR_NEWCOMERS, &[tenant.into()], |cells| OFFER.row(cells))?;
             state
                 .entitlement
                 .newcomers_offers
@@ -84,7 +79,7 @@ impl EntitlementPlan {
         }
         for (tenant, key) in &self.offers {
             let by_key = [(*tenant).into(), key.into()];
-            let found = reader.query_one(&SELECT_OFFER, &by_key, rows::offer)?;
+            let found = reader.query_one(&SELECT_OFFER, &by_key, |cells| OFFER.row(cells))?;
             state.entitlement.offers.set((*tenant, key.clone()), found);
         }
         for (tenant, key, account) in &self.bought {
@@ -100,7 +95,7 @@ impl EntitlementPlan {
 
     /// Loads what the offers do not say.
     pub(super) fn load(self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
-        stored::FEATURES.load(reader, self.features, &mut state.entitlement.features)?;
+        FEATURE.load(reader, self.features, &mut state.entitlement.features)?;
         for &tenant in &self.sizes {
             let size = CatalogSize {
                 features: count(reader, FEATURE.name, tenant)?,
@@ -108,14 +103,14 @@ impl EntitlementPlan {
             };
             state.entitlement.catalog_sizes.insert(tenant, size);
         }
-        stored::PURCHASES.load(reader, self.purchases, &mut state.entitlement.purchases)?;
-        stored::ENTITLEMENTS.load(reader, self.accounts, &mut state.entitlement.entitlements)?;
+        PURCHASE.load(reader, self.purchases, &mut state.entitlement.purchases)?;
+        ENTITLEMENTS.load(reader, self.accounts, &mut state.entitlement.entitlements)?;
         state
             .entitlement
             .account_users
             .extend(self.users.iter().map(|key| (*key, BTreeSet::new())));
         reader.for_keys(&SELECT_USERS, &values(&self.users), |_, cells| {
-            let (tenant, account, user) = rows::account_user(cells)?;
+            let (tenant, account, user) = account_user(cells)?;
             state.entitlement.account_users.entry((tenant, account)).or_default().insert(user);
             Ok(())
         })?;

@@ -1,0 +1,332 @@
+//! Tables as data: columns, keys and indexes, and the SQL text that follows from them.
+//!
+//! Names of types are neutral here; a driver brings its [`Dialect`].
+
+mod own;
+
+use std::fmt::Write as _;
+
+pub use self::own::{
+    ACTOR, COUNTER, FOLLOWER, INSTALLATION, JOURNAL, LEDGER_TOTAL, MIGRATION, PARTITION,
+};
+
+/// The type of a column's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A 64-bit integer: numbers, times in microseconds, money in minor units, codes, 0 and 1.
+    Int,
+    /// Text in UTF-8.
+    Text,
+    /// A UUID, or another 16 bytes.
+    Id,
+    /// A floating-point number: a measurement, never money.
+    Real,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    pub name: &'static str,
+    /// The type of its values.
+    pub kind: Kind,
+    /// Whether it may be NULL.
+    pub nullable: bool,
+    /// Whether it keeps what the row was inserted with: an upsert leaves it out.
+    pub fixed: bool,
+    /// The version of the schema that added it to its table; `None` where it was made with the table.
+    pub added: Option<i64>,
+}
+
+/// How a table is laid out where the database lets one choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// In the order of its key.
+    Clustered,
+    /// By its key, one integer that is counted up; for rows that are large.
+    Appended,
+    /// As its rows come, with an index of its key; for rows that are large and have another key. To find a key in
+    /// [`Layout::Clustered`], SQLite reads whole rows, also what of them lies on pages of its own.
+    Indexed,
+}
+
+/// An index besides the key.
+#[derive(Clone, Copy, Debug)]
+pub struct Index {
+    pub name: &'static str,
+    /// Names of columns or expressions of them, separated by commas.
+    pub columns: &'static str,
+    /// Whether the values of these columns are unique.
+    pub unique: bool,
+    /// The condition of a partial index, in SQL.
+    pub only: Option<&'static str>,
+}
+
+#[derive(Debug)]
+pub struct Table {
+    pub name: &'static str,
+    /// Its columns; the first `key_columns` of them are its primary key.
+    pub columns: &'static [Column],
+    /// How many of the first columns are the primary key.
+    pub key_columns: usize,
+    pub layout: Layout,
+    /// Indexes besides the primary key.
+    pub indexes: &'static [Index],
+    /// The columns that an entity's key names, where they are not the primary key.
+    pub(crate) found_by: Option<&'static str>,
+}
+
+/// How a database spells the catalogue.
+#[derive(Clone, Copy, Debug)]
+pub struct Dialect {
+    /// The type of [`Kind::Int`].
+    pub int: &'static str,
+    /// The type of [`Kind::Text`].
+    pub text: &'static str,
+    /// The type of [`Kind::Id`].
+    pub id: &'static str,
+    /// The text before and the text behind the hexadecimal digits of an id in a statement.
+    pub id_literal: (&'static str, &'static str),
+    /// The type of [`Kind::Real`].
+    pub real: &'static str,
+    /// The text behind a table definition of [`Layout::Clustered`].
+    pub clustered: &'static str,
+    /// The text behind a table definition of any other [`Layout`].
+    pub unclustered: &'static str,
+    /// The character before a parameter's number.
+    pub parameter: char,
+}
+
+impl Dialect {
+    /// The type of a kind.
+    const fn of(&self, kind: Kind) -> &'static str {
+        match kind {
+            Kind::Int => self.int,
+            Kind::Text => self.text,
+            Kind::Id => self.id,
+            Kind::Real => self.real,
+        }
+    }
+
+    /// An id in a statement.
+    pub(crate) fn id_literal(&self, id: uuid::Uuid) -> String {
+        let (before, behind) = self.id_literal;
+        format!("{before}{}{behind}", id.simple())
+    }
+}
+
+pub(crate) const fn int(name: &'static str) -> Column {
+    Column { name, kind: Kind::Int, nullable: false, fixed: false, added: None }
+}
+pub(crate) const fn text(name: &'static str) -> Column {
+    Column { name, kind: Kind::Text, nullable: false, fixed: false, added: None }
+}
+pub(crate) const fn id(name: &'static str) -> Column {
+    Column { name, kind: Kind::Id, nullable: false, fixed: false, added: None }
+}
+
+/// A text as searches compare it, where that is not what SQL's `lower` gives: see `[`WriteContext::folded`](crate::stored::WriteContext::folded)`.
+pub(crate) const fn folded(name: &'static str) -> Column {
+    text(name).added(20)
+}
+
+pub(crate) const fn real(name: &'static str) -> Column {
+    Column { name, kind: Kind::Real, nullable: false, fixed: false, added: None }
+}
+
+/// The check value of a row's key and the columns that an upsert leaves out: see `driver/check.rs`.
+pub(crate) const CHECK_MADE: Column = int("check_made").fixed();
+/// The check value of a row's key and the columns that change.
+pub(crate) const CHECK_NOW: Column = int("check_now");
+/// How many columns of a checked table's row are check values: its last.
+pub(crate) const CHECKS: usize = 2;
+
+impl Column {
+    pub(crate) const fn null(self) -> Self {
+        Self { nullable: true, ..self }
+    }
+    pub(crate) const fn fixed(self) -> Self {
+        Self { fixed: true, ..self }
+    }
+    /// One that a version added: NULL in the rows that were there.
+    pub(crate) const fn added(self, version: i64) -> Self {
+        Self { nullable: true, added: Some(version), ..self }
+    }
+}
+
+pub(crate) const fn index(name: &'static str, columns: &'static str) -> Index {
+    Index { name, columns, unique: false, only: None }
+}
+pub(crate) const fn unique(name: &'static str, columns: &'static str) -> Index {
+    Index { name, columns, unique: true, only: None }
+}
+
+/// The common properties of most tables: two columns are the key, and rows lie in its order.
+pub(crate) const CLUSTERED: Table = Table {
+    name: "",
+    columns: &[],
+    key_columns: 2,
+    layout: Layout::Clustered,
+    indexes: &[],
+    found_by: None,
+};
+
+pub(crate) const fn only(name: &'static str, columns: &'static str, only: &'static str) -> Index {
+    Index { name, columns, unique: false, only: Some(only) }
+}
+
+/// Tables whose rows are keys that are taken.
+pub(crate) static OF_KEYS: [&str; 2] = ["claim", "reply"];
+
+/// Tables whose rows have their id from the request that makes them.
+pub(crate) static MADE_BY_REQUESTS: [&str; 14] = [
+    "account",
+    "payment_method",
+    "payment",
+    "payment_transaction",
+    "mail",
+    "operation",
+    "custom_field",
+    "account_email",
+    "blocking_state",
+    "tag_definition",
+    "payment_attempt",
+    "dispute",
+    "purchase",
+    "usage_reservation",
+];
+
+/// The statements that make these tables and their indexes.
+#[must_use]
+pub fn ddl(tables: &[&Table], dialect: &Dialect) -> String {
+    let mut sql = String::new();
+    for table in tables {
+        table.write_ddl(dialect, &mut sql).expect("a String takes everything");
+    }
+    sql
+}
+
+/// The statements that add what a version added to tables of earlier ones.
+pub(crate) fn added_columns(tables: &[&Table], version: i64, dialect: &Dialect) -> String {
+    let mut sql = String::new();
+    for table in tables {
+        for column in table.columns.iter().filter(|it| it.added == Some(version)) {
+            let (kind, name) = (dialect.of(column.kind), column.name);
+            writeln!(sql, "ALTER TABLE {} ADD COLUMN {name} {kind};", table.name)
+                .expect("a String takes everything");
+        }
+    }
+    sql
+}
+
+impl Index {
+    fn write_ddl(&self, table: &Table, sql: &mut String) -> std::fmt::Result {
+        let unique = if self.unique { "UNIQUE " } else { "" };
+        let only = self.only.map(|only| format!(" WHERE {only}")).unwrap_or_default();
+        let (name, table, columns) = (self.name, table.name, self.columns);
+        writeln!(sql, "CREATE {unique}INDEX {name} ON {table} ({columns}){only};")
+    }
+}
+
+impl Table {
+    /// Its columns' names, separated by commas, each after `prefix` (such as `a.`).
+    #[must_use]
+    pub fn select_list(&self, prefix: &str) -> String {
+        let names: Vec<String> =
+            self.columns.iter().map(|column| format!("{prefix}{}", column.name)).collect();
+        names.join(", ")
+    }
+
+    /// The names of its primary key's columns, separated by commas.
+    #[must_use]
+    pub fn key_list(&self) -> String {
+        let names: Vec<&str> =
+            self.columns[..self.key_columns].iter().map(|column| column.name).collect();
+        names.join(", ")
+    }
+
+    /// `SELECT` of all columns, in order, with `rest` (such as a WHERE clause) behind.
+    #[must_use]
+    pub fn select(&self, rest: &str) -> String {
+        format!("SELECT {} FROM {} {rest}", self.select_list(""), self.name)
+    }
+
+    /// `INSERT` of one row: one parameter per column.
+    #[must_use]
+    pub fn insert(&self, dialect: &Dialect) -> String {
+        let parameters: Vec<String> =
+            (1..=self.columns.len()).map(|n| format!("{}{n}", dialect.parameter)).collect();
+        let (name, columns) = (self.name, self.select_list(""));
+        format!("INSERT INTO {name} ({columns}) VALUES ({})", parameters.join(", "))
+    }
+
+    /// `INSERT` of one row, or the change of what is not fixed where there is one with its key.
+    #[must_use]
+    pub fn upsert(&self, dialect: &Dialect) -> String {
+        format!("{} {}", self.insert(dialect), self.on_conflict())
+    }
+
+    /// The change of what is not fixed in a row that is there: parameters are its key, then those columns.
+    #[must_use]
+    pub fn update(&self, dialect: &Dialect) -> String {
+        let (key, rest) = self.columns.split_at(self.key_columns);
+        let assigned = |columns: &mut dyn Iterator<Item = &Column>, first: usize| {
+            let each = columns.zip(first..);
+            let each = each.map(|(it, n)| format!("{} = {}{n}", it.name, dialect.parameter));
+            each.collect::<Vec<_>>()
+        };
+        let key = assigned(&mut key.iter(), 1);
+        let set = assigned(&mut rest.iter().filter(|it| !it.fixed), key.len() + 1);
+        format!("UPDATE {} SET {} WHERE {}", self.name, set.join(", "), key.join(" AND "))
+    }
+
+    /// The end of a `SELECT` of the next rows in the order of the key: those behind the key that the first parameters
+    /// give, where `is_behind`; at most `limit`.
+    pub(crate) fn next_rows(&self, is_behind: bool, limit: usize) -> String {
+        let names: Vec<&str> = self.columns[..self.key_columns].iter().map(|it| it.name).collect();
+        let names = names.join(", ");
+        let key: Vec<String> = (1..=self.key_columns).map(|n| format!("?{n}")).collect();
+        let behind = match is_behind {
+            true => format!("WHERE ({names}) > ({}) ", key.join(", ")),
+            false => String::new(),
+        };
+        format!("{behind}ORDER BY {names} LIMIT {limit}")
+    }
+
+    /// Whether its rows end with check values: see `driver/check.rs`.
+    #[must_use]
+    pub fn is_checked(&self) -> bool {
+        self.columns.last().is_some_and(|column| column.name == CHECK_NOW.name)
+    }
+
+    /// The end of an `INSERT` that updates the columns that are not fixed where there is a row with the key.
+    pub(crate) fn on_conflict(&self) -> String {
+        let (key, rest) = self.columns.split_at(self.key_columns);
+        let key: Vec<&str> = key.iter().map(|column| column.name).collect();
+        let set: Vec<String> = rest
+            .iter()
+            .filter(|column| !column.fixed)
+            .map(|column| format!("{0} = excluded.{0}", column.name))
+            .collect();
+        format!("ON CONFLICT ({}) DO UPDATE SET {}", key.join(", "), set.join(", "))
+    }
+
+    fn write_ddl(&self, dialect: &Dialect, sql: &mut String) -> std::fmt::Result {
+        writeln!(sql, "CREATE TABLE {} (", self.name)?;
+        for column in self.columns.iter().filter(|it| it.added.is_none()) {
+            let kind = dialect.of(column.kind);
+            let constraint = if column.nullable { "" } else { " NOT NULL" };
+            writeln!(sql, "    {} {kind}{constraint},", column.name)?;
+        }
+        let key: Vec<&str> =
+            self.columns[..self.key_columns].iter().map(|column| column.name).collect();
+        writeln!(sql, "    PRIMARY KEY ({})", key.join(", "))?;
+        let tail = match self.layout {
+            Layout::Clustered => dialect.clustered,
+            Layout::Appended | Layout::Indexed => dialect.unclustered,
+        };
+        writeln!(sql, "){tail};")?;
+        for index in self.indexes {
+            index.write_ddl(self, sql)?;
+        }
+        writeln!(sql)
+    }
+}
