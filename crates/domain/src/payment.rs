@@ -177,6 +177,22 @@ pub struct Amounts {
     pub charged_back: AmountMinor,
 }
 
+/// The order that a payment is for. It follows the payment, in the commit that settles it, returns it or takes it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum PaidFor {
+    Purchase(PurchaseId),
+}
+
+impl PaidFor {
+    #[must_use]
+    pub const fn purchase(self) -> Option<PurchaseId> {
+        match self {
+            Self::Purchase(id) => Some(id),
+        }
+    }
+}
+
 /// A payment, without its transactions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payment {
@@ -194,9 +210,8 @@ pub struct Payment {
     pub currency: Currency,
     /// The gateway of the same attempt.
     pub gateway: String,
-    /// The purchase that it is for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub purchase: Option<PurchaseId>,
+    #[serde(default, rename = "purchase", skip_serializing_if = "Option::is_none")]
+    pub paid_for: Option<PaidFor>,
     /// The last operation and its status.
     pub state: PaymentState,
     /// The last successful operation: the next one is checked against it.

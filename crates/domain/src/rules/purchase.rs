@@ -5,7 +5,7 @@ use crate::change::{EntitlementChange, TimerChange};
 use crate::context::Context;
 use crate::entitlement::{Bought, Entitlements, Grant, GrantSource, LivePurchase, Term};
 use crate::offer::{Again, Revocation};
-use crate::payment::{Payment, Transaction, TransactionStatus};
+use crate::payment::{PaidFor, Payment, Transaction, TransactionStatus};
 use crate::purchase::{Purchase, PurchaseStatus, Standing};
 use crate::rules::entitlement;
 use crate::state::State;
@@ -17,12 +17,13 @@ pub(crate) fn follow(state: &State, cx: &mut Context) {
     let mut payments: Vec<Payment> = vec![];
     for payment in cx.written::<Payment>().rev() {
         let is_known = payments.iter().any(|it| it.id == payment.id);
-        if !is_known && payment.purchase.is_some_and(|id| !is_written(id, cx)) {
+        let purchase = payment.paid_for.and_then(PaidFor::purchase);
+        if !is_known && purchase.is_some_and(|id| !is_written(id, cx)) {
             payments.push(payment.clone());
         }
     }
     for payment in payments {
-        let Some(id) = payment.purchase else { continue };
+        let Some(PaidFor::Purchase(id)) = payment.paid_for else { continue };
         let purchase = state.purchase(cx.tenant, id).clone();
         let before = Some(purchase.status);
         book(state, (purchase, before), Some(&payment), cx);

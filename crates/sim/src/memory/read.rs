@@ -10,6 +10,7 @@ use domain::dispute::Dispute;
 use domain::feature::Feature;
 use domain::object::Object;
 use domain::offer::Offer;
+use domain::payment::PaidFor;
 use domain::payment_attempt::PaymentAttempt;
 use domain::payment_rules::PaymentRules;
 use domain::read::{
@@ -231,7 +232,7 @@ impl Tables {
         if let Some(file) = &file {
             self.read_account((tenant, file.payment.account_id), state);
             self.read_method((tenant, file.payment.payment_method_id), state);
-            if let Some(purchase) = file.payment.purchase {
+            if let Some(PaidFor::Purchase(purchase)) = file.payment.paid_for {
                 let purchase = self.images.get(&(tenant, purchase));
                 purchase.into_iter().for_each(|it| drop(state.entitlement.purchases.put(it)));
                 self.read_entitlements((tenant, file.payment.account_id), state);

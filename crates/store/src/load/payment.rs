@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use domain::dispute::DisputeCase;
 use domain::object::Object;
-use domain::payment::{PaymentFile, Transaction};
+use domain::payment::{PaidFor, PaymentFile, Transaction};
 use domain::payment_rules::METHODS_MAX;
 use domain::read::{PaymentRead, SCHEDULED_MAX};
 use domain::state::State;
@@ -97,7 +97,7 @@ impl PaymentPlan {
                 accounts.methods.insert((tenant, file.payment.payment_method_id));
                 let methods = file.transactions.iter().map(|it| (tenant, it.payment_method_id));
                 accounts.methods.extend(methods);
-                if let Some(purchase) = file.payment.purchase {
+                if let Some(PaidFor::Purchase(purchase)) = file.payment.paid_for {
                     entitlements.purchases.insert((tenant, purchase));
                     entitlements.accounts.insert((tenant, file.payment.account_id));
                 }

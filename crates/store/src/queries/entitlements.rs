@@ -155,7 +155,8 @@ impl EntitlementQueries for SqlQueries {
                     BoughtBy::Purchase(id) => (None, Some(id)),
                     BoughtBy::Payment(id) => {
                         let payment = payments::by_id(reader, no, id)?;
-                        let purchase = payment.as_ref().and_then(|it| it.payment.purchase);
+                        let purchase =
+                            payment.as_ref().and_then(|it| it.payment.paid_for?.purchase());
                         (payment, purchase)
                     }
                 };

@@ -1,7 +1,9 @@
 //! Payments, their transactions, the ledger's postings, and outcomes that are awaited.
 
 use domain::ledger::Posting;
-use domain::payment::{Actor, Amounts, Outstanding, Payment, PaymentState, ReplyKey, Transaction};
+use domain::payment::{
+    Actor, Amounts, Outstanding, PaidFor, Payment, PaymentState, ReplyKey, Transaction,
+};
 use domain::{AmountMinor, MerchantAccount, Seq};
 use engine::ports::StoreError;
 
@@ -38,7 +40,7 @@ const PAYMENT_COLUMNS: ColumnsOf<Payment> = &[
     int("charged_back_minor").of(|it, _| it.amounts.charged_back.into()),
     int("created_at_us").fixed().of(|it, _| it.created_at.into()),
     int("updated_at_us").of(|it, _| it.updated_at.into()),
-    id("purchase_id").added(17).fixed().of(|it, _| it.purchase.into()),
+    id("purchase_id").added(17).fixed().of(|it, _| it.paid_for.and_then(PaidFor::purchase).into()),
     int("seq").of(|it, _| it.revision.seq.into()),
 ];
 
@@ -88,7 +90,7 @@ pub static PAYMENT: TableOf<Payment> = TableOf {
             },
             created_at: cells.time()?,
             updated_at: cells.time()?,
-            purchase: cells.opt_entity()?,
+            paid_for: cells.opt_entity()?.map(PaidFor::Purchase),
             revision: cells.revision()?,
         })
     },

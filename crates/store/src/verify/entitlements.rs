@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use domain::entitlement::Entitlements;
-use domain::payment::Payment;
+use domain::payment::{PaidFor, Payment};
 use domain::purchase::{Purchase, PurchaseStatus};
 use engine::ports::StoreError;
 
@@ -78,7 +78,7 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
 fn payment_of(it: &Purchase, load: &mut Load<'_>) -> Result<Option<Payment>, StoreError> {
     let Some(id) = it.payment_id else { return Ok(None) };
     let payment = load.first(&[it.tenant.into(), id.into()], |cells| tables::PAYMENT.row(cells))?;
-    Ok(payment.filter(|payment| payment.purchase == Some(it.id)))
+    Ok(payment.filter(|payment| payment.paid_for == Some(PaidFor::Purchase(it.id))))
 }
 
 /// How many grants an account has of a purchase.

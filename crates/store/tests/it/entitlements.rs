@@ -148,7 +148,7 @@ fn what_is_sold_and_bought_is_read_again() {
     assert_eq!(world.queries.offer(TENANT, "monthly", Some(3)).unwrap(), None);
     assert_eq!(shown(&world, bought_by), (vec![Active, Active], 5, 3));
     let file = world.queries.payment(TENANT, payment).unwrap().unwrap();
-    let purchase = file.payment.purchase.unwrap();
+    let purchase = file.payment.paid_for.unwrap().purchase().unwrap();
     let found = world.queries.purchase(TENANT, purchase).unwrap().unwrap();
     assert_eq!((found.payment_id, found.offer_version), (Some(payment), 2));
     // Another tenant has none of it.

@@ -36,7 +36,7 @@ fn payment(
         external_key: Some("r1".to_owned()),
         currency: Currency::parse("USD").unwrap(),
         gateway: gateway.to_owned(),
-        purchase: None,
+        paid_for: None,
         state: PaymentState { operation, status },
         last_success: last_success.map(success),
         amounts: Amounts::default(),

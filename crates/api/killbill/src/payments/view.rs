@@ -300,7 +300,7 @@ mod tests {
             external_key: Some("f1".to_owned()),
             currency: Currency::parse("USD").unwrap(),
             gateway: EXTERNAL_PAYMENT.to_owned(),
-            purchase: None,
+            paid_for: None,
             state,
             last_success: Some(state),
             amounts: Amounts::of(&transactions),

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::entitlement::{Entitlements, GRANTS_MAX, LIVE_PURCHASES_MAX, OFFERS_BOUGHT_MAX};
 use crate::object::Object;
 use crate::offer::{Again, Offer, Price};
-use crate::payment::{Initiate, TransactionType};
+use crate::payment::{Initiate, PaidFor, TransactionType};
 use crate::purchase::{BoughtTerms, Buy, Purchase, PurchaseStatus};
 use crate::reply::{EntitlementReply, Outcome};
 use crate::rules::blocking_state::refuse_closed;
@@ -45,7 +45,7 @@ pub(crate) fn buy(state: &State, it: &Buy, cx: &mut Context) -> Outcome {
         properties: it.properties.clone(),
         ..Initiate::of(account.id)
     };
-    let origin = Origin { purchase: Some(made.id), ..Origin::of(account) };
+    let origin = Origin { paid_for: Some(PaidFor::Purchase(made.id)), ..Origin::of(account) };
     let started = start(state, TransactionType::Purchase, &call, origin, cx)?;
     // Without a payment nothing was bought.
     if let Some(payment) = started.payment {

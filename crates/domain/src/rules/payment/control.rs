@@ -6,7 +6,7 @@ use super::schedule;
 use crate::change::{PaymentChange, TimerChange};
 use crate::context::Context;
 use crate::payment::{
-    FollowUp, Initiate, PaymentFile, Transaction, TransactionStatus, TransactionType,
+    FollowUp, Initiate, PaidFor, PaymentFile, Transaction, TransactionStatus, TransactionType,
 };
 use crate::payment_attempt::{AttemptState, PaymentAttempt, PaymentVelocity};
 use crate::payment_rules::{ControlPlugin, Limits, PaymentRules, RetrySettings};
@@ -16,7 +16,7 @@ use crate::rules::attempt as attempt_rules;
 use crate::state::State;
 use crate::{
     Accepted, Account, AccountId, AmountMinor, Currency, PaymentId, PaymentMethod, PaymentMethodId,
-    Properties, PurchaseId, Rejection, Reply, Revision, TransactionId,
+    Properties, Rejection, Reply, Revision, TransactionId,
 };
 
 /// The property of a request that asks for retries (Kill Bill's name).
@@ -51,8 +51,8 @@ pub(super) struct Start<'a> {
     pub(super) gateway: &'a str,
     /// The payment that it is another try at.
     pub(super) existing: Option<&'a PaymentFile>,
-    /// The purchase that it is for: such a payment has its whole amount, and is not retried.
-    pub(super) purchase: Option<PurchaseId>,
+    /// The order that it is for: such a payment has its whole amount, and is not retried.
+    pub(super) paid_for: Option<PaidFor>,
     /// The attempt that it retries.
     pub(super) retried: Option<&'a PaymentAttempt>,
 }
@@ -68,7 +68,7 @@ struct Called<'a> {
     amount: AmountMinor,
     currency: Currency,
     properties: &'a Properties,
-    is_purchase: bool,
+    is_order: bool,
     retried: Option<&'a PaymentAttempt>,
 }
 
@@ -191,7 +191,7 @@ impl<'s> Control<'s> {
             amount: transaction.amount.unwrap_or_default(),
             currency: file.payment.currency,
             properties: &it.properties,
-            is_purchase: false,
+            is_order: false,
             retried: None,
         };
         let attempt = self.attempt(&called, Some((&transaction, None)), cx);
@@ -229,7 +229,7 @@ impl<'s> Control<'s> {
             counted_on: started.and_then(|(_, day)| day),
             retries: match call.retried {
                 Some(retried) => retried.retries,
-                None => !call.is_purchase && self.retries(call.kind, call.properties),
+                None => !call.is_order && self.retries(call.kind, call.properties),
             },
             tries: call.retried.map_or(0, |it| it.tries.saturating_add(1)),
             due_at: None,
@@ -264,7 +264,7 @@ impl Start<'_> {
             amount: self.amount,
             currency: self.currency,
             properties: &self.call.properties,
-            is_purchase: self.purchase.is_some(),
+            is_order: self.paid_for.is_some(),
             retried: self.retried,
         }
     }
@@ -413,7 +413,7 @@ fn decide(
     start: &Start,
     velocity: &PaymentVelocity,
 ) -> Result<AmountMinor, String> {
-    let may_lower = limits.lower_amounts && start.purchase.is_none();
+    let may_lower = limits.lower_amounts && start.paid_for.is_none();
     let left = if may_lower { left(limits, start, velocity) } else { start.amount };
     // Where nothing is left, what was asked for says what is exceeded.
     let amount = if left > AmountMinor::ZERO { left } else { start.amount };

@@ -94,7 +94,7 @@ fn file(state: &State, it: &ImportPayment, cx: &mut Context) -> Result<PaymentFi
         external_key: Some(it.external_key.clone()),
         currency,
         gateway: method.gateway.clone(),
-        purchase: None,
+        paid_for: None,
         state: PaymentState { operation: last.kind, status: last.status },
         last_success: last_success(&transactions),
         amounts: Amounts::of(&transactions),

@@ -10,7 +10,7 @@ use crate::blocking_state::ClosedTo;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::payment::{
-    Amounts, Complete, Initiate, Payment, PaymentFile, PaymentState, Transaction,
+    Amounts, Complete, Initiate, PaidFor, Payment, PaymentFile, PaymentState, Transaction,
     TransactionStatus, TransactionType,
 };
 use crate::payment_attempt::PaymentAttempt;
@@ -21,8 +21,8 @@ use crate::rules::merchant_account::merchant_account;
 use crate::state::State;
 use crate::{
     Accepted, Account, AccountRejection, AmountMinor, Currency, PaymentId, PaymentMethod,
-    PaymentMethodId, PaymentRejection, Person, PurchaseId, Rejection, Revision, TenantNo,
-    asked_currency, positive_amount,
+    PaymentMethodId, PaymentRejection, Person, Rejection, Revision, TenantNo, asked_currency,
+    positive_amount,
 };
 
 pub(crate) fn initiate(
@@ -45,15 +45,14 @@ pub(super) struct Origin<'a> {
     pub(super) person: Option<&'a Person>,
     /// Its payment method, where that is made by the same command.
     pub(super) made: Option<&'a PaymentMethod>,
-    /// The purchase that it is for.
-    pub(super) purchase: Option<PurchaseId>,
+    pub(super) paid_for: Option<PaidFor>,
     /// The attempt that it retries.
     pub(super) retried: Option<&'a PaymentAttempt>,
 }
 
 impl<'a> Origin<'a> {
     pub(super) const fn of(account: &'a Account) -> Self {
-        Self { account, person: None, made: None, purchase: None, retried: None }
+        Self { account, person: None, made: None, paid_for: None, retried: None }
     }
 }
 
@@ -72,7 +71,7 @@ pub(super) fn start(
     origin: Origin<'_>,
     cx: &mut Context,
 ) -> Result<Started, Rejection> {
-    let Origin { account, person, made, purchase, retried } = origin;
+    let Origin { account, person, made, paid_for, retried } = origin;
     let control = Control::of(state, it, cx)?;
     let existing = existing_payment(state, it, account, cx)?;
     if let Some(key) = &it.transaction_key {
@@ -122,7 +121,7 @@ pub(super) fn start(
         method,
         gateway,
         existing,
-        purchase,
+        paid_for,
         retried,
     };
     if let Some(control) = &control {
@@ -308,7 +307,7 @@ fn payment_method<'a>(
 /// The payment with one more transaction, last in its list, in flight.
 fn open(start: &Start, merchant_account: Option<MerchantAccount>, cx: &mut Context) -> PaymentFile {
     let Start { call: it, kind, amount, currency, account, method, gateway, existing, .. } = *start;
-    let purchase = start.purchase;
+    let paid_for = start.paid_for;
     let state = PaymentState { operation: kind, status: TransactionStatus::InFlight };
     let mut file = if let Some(existing) = existing {
         let mut file = existing.clone();
@@ -331,7 +330,7 @@ fn open(start: &Start, merchant_account: Option<MerchantAccount>, cx: &mut Conte
             external_key: it.payment_key.clone(),
             currency,
             gateway: gateway.to_owned(),
-            purchase,
+            paid_for,
             state,
             last_success: None,
             amounts: Amounts::default(),
