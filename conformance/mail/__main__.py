@@ -3,7 +3,7 @@
     python conformance/mail COMMAND...
 
 Runs the command, which finds the servers in FAREGATE_TEST_SMTP, and looks at what arrived. The
-command here is a test program of the crate gateway.
+command here is a test program of the crate mail.
 """
 
 import email.policy

@@ -17,7 +17,6 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 
-use gateway::mail::is_address;
 use toml::{Table, Value};
 use web::Network;
 
@@ -330,7 +329,7 @@ impl Config {
     /// Checks the settings of mail. The error is the setting that is wrong, and why.
     fn check_mail(&self) -> Result<(), (&'static str, String)> {
         let to = &self.webhooks.alert_mail;
-        match to.is_empty() || is_address(to) {
+        match to.is_empty() || ::mail::is_address(to) {
             true => self.mail.check(&self.data_dir),
             false => Err(("webhooks.alert_mail", "is no mail address".to_owned())),
         }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gateway::mail::{Links, Options, Security, SmtpOptions, Transport};
+use ::mail::{Links, Options, Security, SmtpOptions, Transport};
 use serde::{Deserialize, Serialize};
 
 use super::period::Period;
@@ -76,7 +76,7 @@ pub enum SmtpSecurity {
 }
 
 impl Mail {
-    /// The settings as options of the gateway crate.
+    /// The settings as options of the mail crate.
     #[must_use]
     pub fn options(&self, data_dir: &Path) -> Options {
         let transport = match self.transport {

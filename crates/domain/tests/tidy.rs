@@ -27,8 +27,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("web", &["domain", "engine"]),
     ("feature-flags", &["domain", "engine", "evaluation", "secrets"]),
     ("sign-up", &["domain", "engine", "secrets"]),
-    // Tokens are sign-up's, transports the gateway's: the queue needs both.
-    ("mail", &["domain", "engine", "gateway", "sign-up"]),
+    // The tokens in mails are sign-up's.
+    ("mail", &["domain", "engine", "secrets", "sign-up"]),
     // The JSON of an event is what is pushed.
     ("killbill", &["domain", "engine", "gateway", "secrets", "web"]),
     ("grpc", &["domain", "engine", "evaluation", "feature-flags", "web"]),

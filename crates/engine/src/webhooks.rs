@@ -97,6 +97,16 @@ pub struct Health {
     pub refused: Option<DisableReason>,
 }
 
+/// An endpoint was switched off because it does not receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchedOff {
+    pub tenant: TenantNo,
+    pub endpoint: WebhookEndpointId,
+    pub reason: DisableReason,
+    /// Domain time.
+    pub at: Timestamp,
+}
+
 /// Events of a tenant that are sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replay {

@@ -1,4 +1,4 @@
-//! Outbound connections: payment gateways, push notifications, mail, and the reconciliation of a
+//! Outbound connections: payment gateways, push notifications, and the reconciliation of a
 //! gateway's journal with the store.
 
 mod callback;
@@ -11,7 +11,6 @@ mod fence;
 pub mod fuzzing;
 mod host;
 pub mod http_gateway;
-pub mod mail;
 mod multiplexed;
 mod next_action;
 mod outbound;

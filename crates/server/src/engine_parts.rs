@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ::mail::MailDispatcher;
+use ::mail::alerts::{self, ALERTS_MAX, AlertSettings};
+use ::mail::{MailDispatcher, Mailer, SetupError};
 use ::sign_up::tokens::TokenKey;
 use ::sign_up::{SignUp, operations};
 use domain::context::RoutingSettings;
@@ -12,7 +13,6 @@ use engine::breaker::{BreakerSettings, Breakers};
 use engine::ports::Gateway;
 use engine::{Clock, Engine, Options};
 use feature_flags::scheduled;
-use gateway::mail::{Mailer, SetupError};
 use gateway::push::{self, Reach};
 use secrets::Sealer;
 use store::Share;
@@ -22,7 +22,6 @@ use crate::background::BackgroundTasks;
 use crate::integrity::{self, Schedule};
 use crate::key_check::{self, CheckValue};
 use crate::logging;
-use crate::webhook_alerts::{self, AlertSettings};
 use crate::webhooks::{self, DeliveryLogger, LogSettings};
 use crate::{backlog, replays, retention, sign_up, unverified};
 use config::{Config, MailTransport, Period, Role};
@@ -126,9 +125,9 @@ impl EngineParts {
             && let Some(sealer) = self.push.sealer.clone()
         {
             let alerts = self.alerts.clone().map(|settings| {
-                let (alerts, waiting) = mpsc::channel(webhook_alerts::ALERTS_MAX);
+                let (alerts, waiting) = mpsc::channel(ALERTS_MAX);
                 let until = tasks.until_stopped();
-                tasks.spawn(webhook_alerts::run(engine.clone(), settings, waiting, until));
+                tasks.spawn(alerts::run(engine.clone(), settings, waiting, until));
                 alerts
             });
             let stopped = tasks.stopped();

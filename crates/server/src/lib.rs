@@ -35,7 +35,6 @@ mod rpc;
 pub mod serve;
 mod sign_up;
 pub mod unverified;
-pub mod webhook_alerts;
 mod webhooks;
 pub mod workers;
 

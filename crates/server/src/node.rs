@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::mail::SetupError;
 use ::sign_up::SignUp;
 use engine::access::{Access, follow_changes};
 use engine::analytics::Follower;
@@ -12,7 +13,6 @@ use engine::queue::Queue;
 use engine::watched_accounts::WatchedAccounts;
 use engine::{Clock, ClockBehind, Engine, FrontParts, Parts, Running, StartError};
 use feature_flags::{FlagCache, FlagFeed};
-use gateway::mail::SetupError;
 use gateway::simulator::script::Scripts;
 use secrets::{Sealer, key_file};
 use store::analytics::{AnalyticsQueries, SqliteReadModels, analytics_path};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
+use ::mail::Mailer;
 use ::sign_up::operations::CallbackCheck;
 use ::sign_up::probe::Probe;
 use axum::Router;
@@ -20,7 +21,6 @@ use web::NetworkPermits;
 pub use crate::error::Error;
 pub use crate::process::{Asked, Signals, raise_open_files, runtime};
 use config::{Config, MailTransport, Role};
-use gateway::mail::Mailer;
 
 use crate::certificates::CertificateWatch;
 use crate::engine_parts::push_reach;

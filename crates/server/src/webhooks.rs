@@ -12,7 +12,7 @@ use domain::webhook::{DisableReason, DisabledEndpoint, SetWebhookEndpoints};
 use domain::{Command, PartitionNo, Request, TenantNo, Timestamp, WebhookEndpointId};
 use engine::periodic::{Pass, Periodic};
 use engine::ports::{CALLBACK, StoreError, registration_of};
-use engine::webhooks::{DeliveryTry, Health, TryOutcome};
+use engine::webhooks::{DeliveryTry, Health, SwitchedOff, TryOutcome};
 use engine::{Answer, Clock, Engine};
 use gateway::push::endpoint::Endpoints;
 use secrets::Sealer;
@@ -21,7 +21,6 @@ use tokio::sync::{mpsc, watch};
 
 use crate::background::until;
 use crate::log_connection::LogConnection;
-use crate::webhook_alerts::Alert;
 
 /// How many tries wait to be written at most.
 pub const TRIES_MAX: usize = 16_384;
@@ -260,7 +259,7 @@ fn received(before: Health, at: Timestamp) -> Health {
 pub async fn switch_off(
     engine: Engine,
     (source, sealer): (LogSource, Arc<Sealer>),
-    alerts: Option<mpsc::Sender<Alert>>,
+    alerts: Option<mpsc::Sender<SwitchedOff>>,
     stopped: watch::Receiver<bool>,
 ) {
     let open: fn(&LogSource) -> _ = |source| DeliveryLog::open(source, PartitionNo::FIRST);
@@ -288,7 +287,7 @@ pub async fn switch_off(
 async fn switch_one_off(
     (engine, sealer): (&Engine, &Sealer),
     it: Refused,
-    alerts: Option<&mpsc::Sender<Alert>>,
+    alerts: Option<&mpsc::Sender<SwitchedOff>>,
 ) -> bool {
     let Refused { tenant, endpoint: receiver, reason } = it;
     let registered = registration_of(receiver);
@@ -325,7 +324,7 @@ async fn switch_one_off(
                 reason = reason.name(),
                 "a webhook endpoint is switched off"
             );
-            let alert = Alert { tenant, endpoint, reason, at };
+            let alert = SwitchedOff { tenant, endpoint, reason, at };
             if alerts.is_some_and(|alerts| alerts.try_send(alert).is_err()) {
                 tracing::warn!(
                     tenant = tenant.0,

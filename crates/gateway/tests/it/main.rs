@@ -1,4 +1,4 @@
-//! Tests of gateways, push notifications and mail with real files and sockets.
+//! Tests of gateways, push notifications with real files and sockets.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
@@ -7,12 +7,9 @@ mod calls;
 mod forbidden_addresses;
 mod http_gateway;
 mod journal;
-mod mail;
 mod methods;
 mod push;
 mod reconcile;
 mod remote;
 mod simulator;
-mod smtp_server;
-mod smtp_stub;
 mod webhooks;

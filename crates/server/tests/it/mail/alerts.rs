@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::mail::Mailer;
+use ::mail::alerts::{self, ALERTS_MAX, AlertSettings};
 use domain::webhook::DisableReason;
 use domain::{Timestamp, WebhookEndpointId};
-use gateway::mail::Mailer;
-use server::webhook_alerts::{self, ALERTS_MAX, Alert, AlertSettings};
+use engine::webhooks::SwitchedOff;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -25,9 +26,9 @@ fn settings(mailbox: &Mailbox) -> AlertSettings {
     }
 }
 
-fn alert(endpoint: u128, reason: DisableReason) -> Alert {
+fn alert(endpoint: u128, reason: DisableReason) -> SwitchedOff {
     let endpoint = WebhookEndpointId::new(Uuid::from_u128(endpoint));
-    Alert { tenant: TENANT, endpoint, reason, at: Timestamp(1_795_174_252_987_654) }
+    SwitchedOff { tenant: TENANT, endpoint, reason, at: Timestamp(1_795_174_252_987_654) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,7 +37,7 @@ async fn an_operator_gets_a_mail_about_each_endpoint_that_is_switched_off() {
     let mailbox = Mailbox::start(Manner::Postpones).await;
     let (alerts, waiting) = mpsc::channel(ALERTS_MAX);
     let stop = std::future::pending();
-    let run = webhook_alerts::run(scene.engine.clone(), settings(&mailbox), waiting, stop);
+    let run = alerts::run(scene.engine.clone(), settings(&mailbox), waiting, stop);
     let running = tokio::spawn(run);
     alerts.send(alert(1, DisableReason::Gone)).await.unwrap();
     let until = std::time::Instant::now() + super::PATIENCE;

@@ -7,7 +7,8 @@ use domain::tenant::{MAIL_TEMPLATES, TenantValue};
 use domain::{Seq, TenantNo};
 use engine::ports::StoreError;
 use engine::{Engine, Unavailable};
-use gateway::mail::Templates;
+
+use crate::template::Templates;
 
 /// How many tenants' templates are kept. One more, and all are read again.
 const TENANTS_MAX: usize = 64;

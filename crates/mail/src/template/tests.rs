@@ -168,7 +168,7 @@ fn invalid_documents_are_refused_with_the_field() {
 }
 
 /// One byte above the limit.
-const LONG_PART_BYTES: usize = super::super::pattern::PART_BYTES_MAX + 1;
+const LONG_PART_BYTES: usize = crate::pattern::PART_BYTES_MAX + 1;
 
 #[test]
 fn values_cannot_inject_headers_or_html() {

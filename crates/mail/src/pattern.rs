@@ -9,7 +9,7 @@ pub const PLACEHOLDERS_MAX: usize = 100;
 
 /// A placeholder of a template, such as `{{first_name}}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Placeholder {
+pub(crate) enum Placeholder {
     FirstName,
     PlatformName,
     Email,
@@ -18,10 +18,10 @@ pub(super) enum Placeholder {
 }
 
 impl Placeholder {
-    pub(super) const ALL: [Self; 5] =
+    pub(crate) const ALL: [Self; 5] =
         [Self::FirstName, Self::PlatformName, Self::Email, Self::ActionUrl, Self::ExpiresIn];
 
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::FirstName => "first_name",
             Self::PlatformName => "platform_name",
@@ -34,7 +34,7 @@ impl Placeholder {
 
 /// How values are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Escape {
+pub(crate) enum Escape {
     None,
     Html,
 }
@@ -47,11 +47,11 @@ enum Piece {
 
 /// A parsed part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pattern(Vec<Piece>);
+pub(crate) struct Pattern(Vec<Piece>);
 
 impl Pattern {
     /// Parses a part of a template that may use these placeholders.
-    pub(super) fn parse(text: &str, known: &[Placeholder]) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str, known: &[Placeholder]) -> Result<Self, String> {
         if text.len() > PART_BYTES_MAX {
             return Err(format!("has {} bytes, {PART_BYTES_MAX} at most", text.len()));
         }
@@ -74,14 +74,14 @@ impl Pattern {
         Ok(Self(pieces))
     }
 
-    pub(super) fn uses(&self, placeholder: Placeholder) -> bool {
+    pub(crate) fn uses(&self, placeholder: Placeholder) -> bool {
         self.0.contains(&Piece::Value(placeholder))
     }
 
     /// Replaces the placeholders. A space before an empty value is removed, so that
     /// `Hello {{first_name}},` becomes `Hello,` without a name. The error is a placeholder without a
     /// value.
-    pub(super) fn fill<'a>(
+    pub(crate) fn fill<'a>(
         &self,
         escape: Escape,
         value: impl Fn(Placeholder) -> Option<&'a str>,

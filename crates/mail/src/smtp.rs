@@ -21,14 +21,14 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use super::clean;
-use super::error::{MailError, SetupError};
-use super::line_stream::LineStream;
-use super::message::EncodedMail;
-use super::options::{Security, SmtpOptions};
+use crate::clean;
+use crate::error::{MailError, SetupError};
+use crate::line_stream::LineStream;
+use crate::message::EncodedMail;
+use crate::options::{Security, SmtpOptions};
 
 /// The maximum number of concurrent connections.
-pub(super) const CONNECTIONS_MAX: usize = 4;
+pub(crate) const CONNECTIONS_MAX: usize = 4;
 
 /// How long an idle connection is reusable: shorter than the timeouts of servers.
 const IDLE_MAX: Duration = Duration::from_secs(20);
@@ -51,7 +51,7 @@ struct Idle {
 }
 
 /// The client of an SMTP server.
-pub(super) struct Smtp {
+pub(crate) struct Smtp {
     host: String,
     port: u16,
     security: Security,
@@ -65,7 +65,7 @@ pub(super) struct Smtp {
 
 impl Smtp {
     /// Reads the files that the options name. Does not connect.
-    pub(super) fn new(options: &SmtpOptions, hello: &str) -> Result<Self, SetupError> {
+    pub(crate) fn new(options: &SmtpOptions, hello: &str) -> Result<Self, SetupError> {
         let credentials = if options.username.is_empty() {
             None
         } else {
@@ -94,7 +94,7 @@ impl Smtp {
         })
     }
 
-    pub(super) async fn send(&self, mail: &EncodedMail) -> Result<(), MailError> {
+    pub(crate) async fn send(&self, mail: &EncodedMail) -> Result<(), MailError> {
         let permit = self.permits.acquire().await;
         let _permit =
             permit.map_err(|_| MailError::Temporary("the mailer is shutting down".to_owned()))?;

@@ -4,10 +4,11 @@ use domain::Timestamp;
 use domain::customer::{Customer, CustomerStatus, Issued, TokenPurpose};
 use domain::mail::{Mail, MailKind};
 use engine::{Engine, Unavailable};
-use gateway::mail::{OutgoingMail, RenderError, Variables};
 use sign_up::service::token_purpose;
 
 use super::{MailDispatcher, template};
+use crate::message::OutgoingMail;
+use crate::template::{RenderError, Variables};
 
 /// The result of rendering a mail.
 pub(super) enum Rendered {

@@ -7,13 +7,13 @@ const NAME_CHARS_MAX: usize = 64;
 const LINE_CHARS_MAX: usize = 255;
 
 /// The text as one line. A run of white space and control characters becomes one space.
-pub(super) fn line(text: &str) -> String {
+pub(crate) fn line(text: &str) -> String {
     cut(text, LINE_CHARS_MAX)
 }
 
 /// A person's name. It is untrusted: anyone can sign up with another person's address, so that the name
 /// arrives in a mail to that person. It must not contain a link.
-pub(super) fn name(text: &str) -> String {
+pub(crate) fn name(text: &str) -> String {
     let mut name = String::new();
     let mut characters =
         text.chars().filter(|c| !matches!(c, '/' | ':' | '@' | '<' | '>')).peekable();

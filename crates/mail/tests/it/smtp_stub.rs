@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use gateway::mail::{Security, SmtpOptions};
+use mail::{Security, SmtpOptions};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 
-use crate::calls::TIMEOUT;
+use crate::TIMEOUT;
 
 /// The received commands and mails.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use uuid::Uuid;
 
-use super::error::MailError;
+use crate::error::MailError;
 
 /// How long a file is kept.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
@@ -22,18 +22,18 @@ const CLEANUP_INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// A directory of mails. Clones share when it was last cleaned.
 #[derive(Clone, Debug)]
-pub(super) struct Directory {
+pub(crate) struct Directory {
     path: PathBuf,
     cleaned_at: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Directory {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf) -> Self {
         Self { path, cleaned_at: Arc::default() }
     }
 
     /// Writes the mail and replaces one with the same id.
-    pub(super) async fn write(&self, mail: Uuid, bytes: Vec<u8>) -> Result<(), MailError> {
+    pub(crate) async fn write(&self, mail: Uuid, bytes: Vec<u8>) -> Result<(), MailError> {
         let (directory, path) = (self.clone(), self.path.clone());
         let written = tokio::task::spawn_blocking(move || {
             write_atomically(&path, mail, &bytes)?;

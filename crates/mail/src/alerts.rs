@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::webhook::DisableReason;
-use domain::{TenantNo, Timestamp, WebhookEndpointId};
 use engine::Engine;
 use engine::ports::CALLBACK;
 use engine::time::rfc3339_second;
-use gateway::mail::{MailError, Mailer, OutgoingMail, Rendered};
+use engine::webhooks::SwitchedOff;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+use crate::error::MailError;
+use crate::mailer::Mailer;
+use crate::message::OutgoingMail;
+use crate::queue::DEAD;
+use crate::template::Rendered;
+
 /// How many alerts wait to be sent at most.
 pub const ALERTS_MAX: usize = 256;
-
-/// Counts mails that were given up, together with those of the mail queue.
-const DEAD: &str = "faregate_mail_dead_total";
 
 /// To whom alerts are sent, and how often one is tried.
 #[derive(Clone)]
@@ -31,22 +33,12 @@ pub struct AlertSettings {
     pub attempts_max: u32,
 }
 
-/// An endpoint was switched off.
-#[derive(Clone, Debug)]
-pub struct Alert {
-    pub tenant: TenantNo,
-    pub endpoint: WebhookEndpointId,
-    pub reason: DisableReason,
-    /// Domain time.
-    pub at: Timestamp,
-}
-
 /// Sends alerts one after another until `stop` is ready. What waits then is lost: the status of the endpoints and the
 /// events tell of it too.
 pub async fn run(
     engine: Engine,
     settings: AlertSettings,
-    alerts: mpsc::Receiver<Alert>,
+    alerts: mpsc::Receiver<SwitchedOff>,
     stop: impl Future<Output = ()>,
 ) {
     tokio::select! {
@@ -55,7 +47,11 @@ pub async fn run(
     }
 }
 
-async fn send_all(engine: &Engine, settings: &AlertSettings, mut alerts: mpsc::Receiver<Alert>) {
+async fn send_all(
+    engine: &Engine,
+    settings: &AlertSettings,
+    mut alerts: mpsc::Receiver<SwitchedOff>,
+) {
     while let Some(alert) = alerts.recv().await {
         let no = alert.tenant;
         let found = engine.read(move |queries| queries.tenant_by_no(no)).await.ok().flatten();
@@ -71,7 +67,7 @@ async fn send_all(engine: &Engine, settings: &AlertSettings, mut alerts: mpsc::R
 }
 
 /// Sends a mail, or gives it up after its attempts.
-async fn send(settings: &AlertSettings, mail: &OutgoingMail, alert: &Alert) {
+async fn send(settings: &AlertSettings, mail: &OutgoingMail, alert: &SwitchedOff) {
     for attempt in 1..=settings.attempts_max {
         match settings.mailer.send(mail).await {
             Ok(()) => return,
@@ -100,7 +96,7 @@ async fn send(settings: &AlertSettings, mail: &OutgoingMail, alert: &Alert) {
 }
 
 /// The mail. Neither URL nor headers of the endpoint are in it: they may have secrets.
-fn rendered(platform_name: &str, tenant: &str, alert: &Alert) -> Rendered {
+fn rendered(platform_name: &str, tenant: &str, alert: &SwitchedOff) -> Rendered {
     let why = match alert.reason {
         DisableReason::Gone => "it answered 410",
         DisableReason::Failing => "it has failed at every try for five days",

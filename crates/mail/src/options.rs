@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::error::SetupError;
-use super::message;
+use crate::error::SetupError;
+use crate::message;
 
 /// The options of mail.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::clean;
-use super::pattern::{Escape, Pattern, Placeholder};
+use crate::clean;
+use crate::pattern::{Escape, Pattern, Placeholder};
 
 /// The maximum length of a tenant's document of templates in bytes.
 pub const TEMPLATES_BYTES_MAX: usize = 1024 * 1024;

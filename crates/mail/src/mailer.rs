@@ -1,29 +1,13 @@
-//! Renders and sends mail. The caller queues mails and retries failed ones.
-
-mod clean;
-mod directory;
-mod error;
-mod line_stream;
-mod links;
-mod message;
-mod options;
-mod pattern;
-mod smtp;
-mod template;
+//! Sends mails one by one, by the configured transport. The caller queues mails and retries failed ones.
 
 use lettre::message::Mailbox;
 use uuid::Uuid;
 
-use self::directory::Directory;
-pub use error::{MailError, SetupError};
-pub use links::{InvalidBaseUrl, Links};
-pub use message::{ADDRESS_BYTES_MAX, MessageId, OutgoingMail, is_address};
-pub use options::{Options, Security, SmtpOptions, Transport};
-pub use pattern::{PART_BYTES_MAX, PLACEHOLDERS_MAX};
-pub use template::{
-    RenderError, Rendered, SUBJECT_BYTES_MAX, TEMPLATES_BYTES_MAX, Template, TemplateError,
-    Templates, URL_BYTES_MAX, Variables,
-};
+use crate::directory::Directory;
+use crate::error::{MailError, SetupError};
+use crate::message::{self, MessageId, OutgoingMail};
+use crate::options::{Options, Transport};
+use crate::smtp;
 
 /// Sends mail by the configured transport.
 pub struct Mailer {

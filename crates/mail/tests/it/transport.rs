@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gateway::mail::{
+use mail::{
     MailError, Mailer, Options, OutgoingMail, Security, SmtpOptions, Template, Templates,
     Transport, Variables,
 };

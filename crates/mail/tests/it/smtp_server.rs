@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gateway::mail::{MailError, Mailer, Security, SmtpOptions, Template};
+use mail::{MailError, Mailer, Security, SmtpOptions, Template};
 use serde_json::Value;
 
-use crate::calls::TIMEOUT;
-use crate::mail::{outgoing, scratch, smtp_mailer};
+use crate::TIMEOUT;
+use crate::transport::{outgoing, scratch, smtp_mailer};
 
 fn setting(name: &str) -> Value {
     let servers = std::env::var("FAREGATE_TEST_SMTP").expect("conformance/mail sets it");

@@ -19,13 +19,13 @@ const RESPONSES_BYTES_MAX: usize = 1024 * 1024;
 
 /// A TCP connection that is read line by line.
 #[derive(Debug)]
-pub(super) struct LineStream {
+pub(crate) struct LineStream {
     stream: BufReader<TcpStream>,
     read: usize,
 }
 
 impl LineStream {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: TcpStream) -> Self {
         Self { stream: BufReader::new(stream), read: 0 }
     }
 }

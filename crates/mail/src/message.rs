@@ -9,9 +9,9 @@ use lettre::message::header::{Header, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart};
 use uuid::Uuid;
 
-use super::clean;
-use super::error::MailError;
-use super::template::Rendered;
+use crate::clean;
+use crate::error::MailError;
+use crate::template::Rendered;
 
 /// The maximum length of an address in bytes (RFC 5321: a path of 256 with its brackets).
 pub const ADDRESS_BYTES_MAX: usize = 254;
@@ -24,7 +24,7 @@ pub struct MessageId {
 }
 
 impl MessageId {
-    pub(super) fn new(mail: Uuid, from: &Address) -> Self {
+    pub(crate) fn new(mail: Uuid, from: &Address) -> Self {
         // Old mail programs do not support other characters in a `Message-ID`.
         let domain = Some(from.domain()).filter(|domain| domain.is_ascii()).unwrap_or("localhost");
         let domain = domain.trim_matches(['[', ']']).to_ascii_lowercase();
@@ -47,7 +47,7 @@ impl fmt::Display for MessageId {
 /// A mail that is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingMail {
-    /// The same for each attempt: see [`super::Mailer::message_id`].
+    /// The same for each attempt: see [`crate::Mailer::message_id`].
     pub message_id: MessageId,
     /// The recipient's address.
     pub to: String,
@@ -57,14 +57,14 @@ pub struct OutgoingMail {
 }
 
 /// An encoded mail with its envelope.
-pub(super) struct EncodedMail {
-    pub(super) from: Address,
-    pub(super) to: Address,
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct EncodedMail {
+    pub(crate) from: Address,
+    pub(crate) to: Address,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl EncodedMail {
-    pub(super) fn new(from: &Mailbox, mail: &OutgoingMail) -> Result<Self, MailError> {
+    pub(crate) fn new(from: &Mailbox, mail: &OutgoingMail) -> Result<Self, MailError> {
         let to = address(&mail.to).map_err(|reason| MailError::Permanent(reason.to_owned()))?;
         let to_name = Some(clean::name(&mail.to_name)).filter(|name| !name.is_empty());
         let rendered = &mail.rendered;
@@ -85,7 +85,7 @@ impl EncodedMail {
     }
 
     /// Whether the server must support SMTPUTF8.
-    pub(super) fn is_international(&self) -> bool {
+    pub(crate) fn is_international(&self) -> bool {
         ![&self.from, &self.to].iter().all(|address| AsRef::<str>::as_ref(address).is_ascii())
     }
 }
@@ -97,7 +97,7 @@ pub fn is_address(text: &str) -> bool {
 }
 
 /// Parses an address. Characters that could end a command or a header are refused, even if quoted.
-pub(super) fn address(text: &str) -> Result<Address, &'static str> {
+pub(crate) fn address(text: &str) -> Result<Address, &'static str> {
     let is_unsafe = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '<' | '>' | '\\');
     if text.len() > ADDRESS_BYTES_MAX {
         return Err("the address is too long");
@@ -109,7 +109,7 @@ pub(super) fn address(text: &str) -> Result<Address, &'static str> {
 }
 
 /// Parses the sender: `Name <address>` or an address.
-pub(super) fn sender(text: &str) -> Result<Mailbox, &'static str> {
+pub(crate) fn sender(text: &str) -> Result<Mailbox, &'static str> {
     let (name, at) = match text.trim().strip_suffix('>').map(|rest| rest.rsplit_once('<')) {
         None => ("", text.trim()),
         Some(None) => return Err("the address is invalid"),
