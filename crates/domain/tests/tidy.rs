@@ -45,8 +45,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "gateway",
             "secrets",
             "sign-up",
-            // The analytics tables: read models that no port of the engine covers.
-            "store",
             "web",
         ],
     ),

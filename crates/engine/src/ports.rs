@@ -22,13 +22,16 @@ use domain::{
 };
 
 use crate::Deadline;
+pub use crate::webhooks::DeliveryId;
 
 mod access;
 mod accounts;
+mod analytics;
 mod change_requests;
 mod control;
 mod custom_fields;
 mod customers;
+mod delivery_log;
 mod disputes;
 mod entitlements;
 mod export;
@@ -50,17 +53,22 @@ mod usage;
 
 pub use self::access::{AccessQueries, UserView};
 pub use self::accounts::{AccountQueries, AccountView};
+pub use self::analytics::{
+    AccountAmounts, AccountSummary, AccountsOfDay, AnalyticsQueries, Days, TransactionsFilter,
+    TransactionsOfDay,
+};
 pub use self::change_requests::ChangeRequestQueries;
 pub use self::control::{ControlDecision, ControlRequest};
 pub use self::custom_fields::{CustomFieldQueries, FieldSearch};
 pub use self::customers::CustomerQueries;
+pub use self::delivery_log::{DeliveryLog, DeliveryLogQueries, DeliveryLogSource, Replays};
 pub use self::disputes::{DisputeFilter, DisputeQueries};
 pub use self::entitlements::{Bought, BoughtBy, EntitlementAudience, EntitlementQueries};
 pub use self::export::{ExportKey, ExportPart, ExportPoint, ExportQueries};
 pub use self::flags::{Audience, EnvironmentFile, FlagQueries};
 pub use self::followers::{
-    CALLBACK, Delivery, DeliveryId, FollowerQueries, JournalRow, QueueWindow, WaitingDelivery,
-    callback_of, registration_of,
+    CALLBACK, Delivery, FollowerQueries, JournalRow, QueueWindow, WaitingDelivery, callback_of,
+    registration_of,
 };
 pub use self::history::{HistoryOf, HistoryQueries, HistoryRow};
 pub use self::insights::InsightQueries;

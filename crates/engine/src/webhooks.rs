@@ -5,10 +5,22 @@ use domain::webhook::DisableReason;
 use domain::{AccountId, Seq, TenantNo, Timestamp, WebhookEndpointId};
 use uuid::Uuid;
 
-use crate::ports::DeliveryId;
-
 /// The maximum length of a logged answer in bytes.
 pub const ANSWER_BYTES_MAX: usize = 1_024;
+
+/// How many replays of a tenant are kept, and may run: the oldest that are done are deleted with a new one.
+pub const REPLAYS_MAX: i64 = 100;
+
+/// Names a delivery: the `ordinal`-th event of a journal row to an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeliveryId {
+    /// The journal row.
+    pub seq: Seq,
+    /// The event in it, from 0.
+    pub ordinal: u16,
+    /// Where to; [`CALLBACK`](crate::ports::CALLBACK) for the tenant's callback of Kill Bill's.
+    pub endpoint: WebhookEndpointId,
+}
 
 /// A try to deliver an event to an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +30,7 @@ pub struct DeliveryTry {
     /// Who has received it or not: the endpoint, or the [registration](crate::ports::callback_of) of the callback. The
     /// log has the endpoint alone.
     pub receiver: WebhookEndpointId,
-    /// The type of the event, as [`ports::DeliveryId`](DeliveryId) names the event itself.
+    /// The type of the event, as [`DeliveryId`] names the event itself.
     pub event_type: String,
     /// From 1 upwards; a replay begins anew.
     pub attempt: u32,
@@ -95,6 +107,23 @@ pub struct Health {
     pub received_at: Option<Timestamp>,
     /// Why it is to be switched off, where it is.
     pub refused: Option<DisableReason>,
+}
+
+/// The retention of the log.
+#[derive(Clone, Copy, Debug)]
+pub struct LogRetention {
+    /// Rows before this domain time are deleted.
+    pub since: Timestamp,
+    /// About how many bytes a partition's rows may take.
+    pub bytes_max: i64,
+}
+
+/// An endpoint that is to be switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusedEndpoint {
+    pub tenant: TenantNo,
+    pub endpoint: WebhookEndpointId,
+    pub reason: DisableReason,
 }
 
 /// An endpoint was switched off because it does not receive.

@@ -10,7 +10,7 @@ use ::sign_up::{SignUp, operations};
 use domain::context::RoutingSettings;
 use domain::{PartitionNo, Settings};
 use engine::breaker::{BreakerSettings, Breakers};
-use engine::ports::Gateway;
+use engine::ports::{DeliveryLogSource, Gateway};
 use engine::{Clock, Engine, Options};
 use feature_flags::scheduled;
 use gateway::push::{self, Reach};
@@ -93,10 +93,16 @@ impl EngineParts {
         Self { sign_up: sign_up.cloned(), ..self }
     }
 
-    /// The same parts, with what opens the webhook endpoints of tenants.
-    pub fn delivering(mut self, sealer: Option<Arc<Sealer>>, log: LogSettings) -> Self {
+    /// The same parts, with what opens the webhook endpoints of tenants, and where deliveries are logged.
+    pub fn delivering(
+        mut self,
+        config: &Config,
+        sealer: Option<Arc<Sealer>>,
+        source: Arc<dyn DeliveryLogSource>,
+    ) -> Self {
         self.push.sealer = sealer;
-        self.delivery_log = Some(log);
+        let bytes_max = i64::try_from(config.webhooks.log_max).unwrap_or(i64::MAX);
+        self.delivery_log = Some(LogSettings { source, bytes_max });
         self
     }
 
@@ -116,7 +122,7 @@ impl EngineParts {
         let (log, tries) = mpsc::channel(webhooks::TRIES_MAX);
         let bytes_max = settings.bytes_max / i64::from(share.partitions.max(1));
         let settings = LogSettings { bytes_max, ..settings.clone() };
-        let source = settings.source.clone();
+        let source = Arc::clone(&settings.source);
         let clock = engine.clock().clone();
         let logger = DeliveryLogger::new(settings, share.partition, clock, tries);
         let stopped = tasks.stopped();
@@ -144,7 +150,7 @@ impl EngineParts {
         let (follower, resender) = push::start(engine.clone(), push, tasks.stopped());
         tasks.add(follower);
         if let Some(settings) = &self.delivery_log {
-            let (replayed, stopped) = ((settings.source.clone(), resender), tasks.stopped());
+            let (replayed, stopped) = ((Arc::clone(&settings.source), resender), tasks.stopped());
             tasks.spawn(replays::run(engine.clone(), replayed, share.partition, stopped));
         }
         tasks.spawn(unverified::run(engine.clone(), share, tasks.until_stopped()));

@@ -3,22 +3,20 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::ports::StoreError;
-use store::delivery_log::LogSource;
 
 /// Opens a connection.
-type Open<T> = fn(&LogSource) -> Result<T, StoreError>;
+type Open<T> = dyn Fn() -> Result<Box<T>, StoreError> + Send + Sync;
 
 /// A connection that is opened when it is first used, and again after an error.
-pub struct LogConnection<T> {
-    source: LogSource,
-    open: Open<T>,
-    kept: Arc<Mutex<Option<T>>>,
+pub struct LogConnection<T: ?Sized> {
+    open: Arc<Open<T>>,
+    kept: Arc<Mutex<Option<Box<T>>>>,
 }
 
-impl<T: Send + 'static> LogConnection<T> {
+impl<T: Send + ?Sized + 'static> LogConnection<T> {
     /// Opens nothing yet.
-    pub fn new(source: LogSource, open: Open<T>) -> Self {
-        Self { source, open, kept: Arc::default() }
+    pub fn new(open: impl Fn() -> Result<Box<T>, StoreError> + Send + Sync + 'static) -> Self {
+        Self { open: Arc::new(open), kept: Arc::default() }
     }
 
     /// Runs a query on a thread that may block.
@@ -29,12 +27,12 @@ impl<T: Send + 'static> LogConnection<T> {
         &self,
         query: impl FnOnce(&T) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
-        let (source, open, kept) = (self.source.clone(), self.open, Arc::clone(&self.kept));
+        let (open, kept) = (Arc::clone(&self.open), Arc::clone(&self.kept));
         let queried = tokio::task::spawn_blocking(move || {
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
             let connection = match kept.take() {
                 Some(connection) => connection,
-                None => open(&source)?,
+                None => open()?,
             };
             let result = query(&connection)?;
             *kept = Some(connection);

@@ -8,15 +8,15 @@ use ::mail::SetupError;
 use ::sign_up::SignUp;
 use engine::access::{Access, follow_changes};
 use engine::analytics::Follower;
-use engine::ports::{EntitlementAudience, FollowerQueries, StoreError};
+use engine::ports::{DeliveryLogSource, EntitlementAudience, FollowerQueries, StoreError};
 use engine::queue::Queue;
 use engine::watched_accounts::WatchedAccounts;
 use engine::{Clock, ClockBehind, Engine, FrontParts, Parts, Running, StartError};
 use feature_flags::{FlagCache, FlagFeed};
 use gateway::simulator::script::Scripts;
 use secrets::{Sealer, key_file};
-use store::analytics::{AnalyticsQueries, SqliteReadModels, analytics_path};
-use store::delivery_log::{DeliveryLogQueries, LogSource};
+use store::analytics::{SqliteAnalyticsQueries, SqliteReadModels, analytics_path};
+use store::delivery_log::{LogSource, SqlDeliveryLogQueries};
 use store::{Server, Share, Source, SqlQueries, SqlStore};
 
 use crate::background::BackgroundTasks;
@@ -28,7 +28,6 @@ use crate::insights::InsightsFlusher;
 use crate::integrity::Schedule;
 use crate::queue::{self, Member};
 use crate::sign_up;
-use crate::webhooks::LogSettings;
 use config::{Config, QueueKind, Role};
 use v1::webhooks::deliveries::{Log, READS_MAX};
 
@@ -103,7 +102,7 @@ pub struct Node {
     /// The log of webhook deliveries.
     pub delivery_log: Option<Log>,
     /// Where the log and replays are.
-    pub log_source: Option<LogSource>,
+    pub log_source: Option<Arc<dyn DeliveryLogSource>>,
     serves_apis: bool,
     part: Part,
     tasks: BackgroundTasks,
@@ -156,8 +155,8 @@ impl Node {
         tenants.read_with(&engine);
         let sign_up = sign_up::open(config, key.as_ref(), &engine)?;
         let core = core.with_sign_up(sign_up.as_ref()).verifying(integrity(config)?);
-        let log = log_settings(config)?;
-        let core = core.delivering(sealer.clone(), log.clone());
+        let log = log_source(config)?;
+        let core = core.delivering(config, sealer.clone(), Arc::new(log.clone()));
         let mut tasks = core.start_tasks(&engine, Share::WHOLE);
         if let Some(notifications) = notifications {
             let stopped = tasks.stopped();
@@ -170,19 +169,18 @@ impl Node {
         tasks.spawn(follower.run(engine.head(), tasks.until_stopped()));
         let watched = Arc::default();
         let flags = feed(config, (&engine, sealer.as_ref()), &watched, &mut tasks)?;
-        let analytics =
-            v1::analytics::Models::new(AnalyticsQueries::open(&path, &of_store, readers)?, readers);
+        let analytics = Arc::new(SqliteAnalyticsQueries::open(&path, &of_store, readers)?);
         Ok(Self {
             access: access(config, &engine),
             sign_up,
             engine,
-            analytics: Some(analytics),
+            analytics: Some(v1::analytics::Models::new(analytics, readers)),
             sealer,
             flags,
             watched,
             scripts,
             delivery_log: Some(delivery_log(&log)?),
-            log_source: Some(log.source),
+            log_source: Some(Arc::new(log)),
             serves_apis: true,
             part: Part::Partition(running),
             tasks,
@@ -221,8 +219,8 @@ impl Node {
         tenants.read_with(&engine);
         let sign_up = sign_up::open(config, key.as_ref(), &engine)?;
         let core = core.with_sign_up(sign_up.as_ref()).verifying(integrity(config)?);
-        let log = log_settings(config)?;
-        let core = core.delivering(sealer.clone(), log.clone());
+        let log = log_source(config)?;
+        let core = core.delivering(config, sealer.clone(), Arc::new(log.clone()));
         let member = match config.role {
             Role::Front => None,
             Role::All | Role::Processor => {
@@ -253,7 +251,7 @@ impl Node {
             watched,
             scripts,
             delivery_log: if serves_apis { Some(delivery_log(&log)?) } else { None },
-            log_source: serves_apis.then_some(log.source),
+            log_source: serves_apis.then(|| Arc::new(log) as _),
             serves_apis,
             part: Part::Queue(member),
             tasks,
@@ -370,17 +368,16 @@ fn queue_to_owners(
 }
 
 /// Where webhook deliveries are logged: in a file beside the database's, or in the server's tables.
-fn log_settings(config: &Config) -> Result<LogSettings, store::Error> {
-    let source = match server(config)? {
-        Some(server) => LogSource::of_server(server),
-        None => LogSource::in_dir(&config.data_dir)?,
-    };
-    let bytes_max = i64::try_from(config.webhooks.log_max).unwrap_or(i64::MAX);
-    Ok(LogSettings { source, bytes_max })
+fn log_source(config: &Config) -> Result<LogSource, store::Error> {
+    match server(config)? {
+        Some(server) => Ok(LogSource::of_server(server)),
+        None => LogSource::in_dir(&config.data_dir),
+    }
 }
 
-fn delivery_log(log: &LogSettings) -> Result<Log, store::Error> {
-    DeliveryLogQueries::open(&log.source, READS_MAX).map(Log::new)
+fn delivery_log(source: &LogSource) -> Result<Log, store::Error> {
+    let queries = SqlDeliveryLogQueries::open(source, READS_MAX)?;
+    Ok(Log::new(Arc::new(queries)))
 }
 
 fn access(config: &Config, engine: &Engine) -> Access {

@@ -2,16 +2,15 @@
 //! is, is recorded once a page is delivered, so that it goes on after a crash.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{PartitionNo, TenantNo};
 use engine::Engine;
 use engine::periodic::{Job, Pass, Periodic};
-use engine::ports::StoreError;
+use engine::ports::{DeliveryLogSource, Replays, StoreError};
 use engine::webhooks::{Replay, ReplayProgress};
 use gateway::push::{ResendError, Resender, ResentPage};
-use store::delivery_log::LogSource;
-use store::replays::Replays;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -55,7 +54,7 @@ enum Error {
 struct Replayer {
     engine: Engine,
     resender: Resender,
-    replays: LogConnection<Replays>,
+    replays: LogConnection<dyn Replays>,
     partition: PartitionNo,
     /// The pages of replays that are under way, the oldest first.
     under_way: BTreeMap<(TenantNo, Uuid), VecDeque<ResentPage>>,
@@ -64,11 +63,11 @@ struct Replayer {
 /// Sends a partition's events again until `stopped`.
 pub async fn run(
     engine: Engine,
-    (source, resender): (LogSource, Resender),
+    (source, resender): (Arc<dyn DeliveryLogSource>, Resender),
     partition: PartitionNo,
     stopped: watch::Receiver<bool>,
 ) {
-    let replays = LogConnection::new(source, Replays::open);
+    let replays = LogConnection::new(move || source.open_replays());
     let replayer = Replayer { engine, resender, replays, partition, under_way: BTreeMap::new() };
     Periodic::every(LOOK_EVERY).with_jitter_percent(0).run(until(stopped), replayer).await;
 }
@@ -124,8 +123,7 @@ impl Replayer {
         }
         if *at != before {
             let after = *at;
-            let advance = move |replays: &Replays| replays.advance(key, partition, after);
-            self.replays.query(advance).await?;
+            self.replays.query(move |it| it.advance(key, partition, after)).await?;
         }
         Ok(at.is_done)
     }

@@ -11,12 +11,13 @@ use domain::tenant::{PUSH_CALLBACK, WEBHOOK_ENDPOINTS};
 use domain::webhook::{DisableReason, DisabledEndpoint, SetWebhookEndpoints};
 use domain::{Command, PartitionNo, Request, TenantNo, Timestamp, WebhookEndpointId};
 use engine::periodic::{Pass, Periodic};
-use engine::ports::{CALLBACK, StoreError, registration_of};
-use engine::webhooks::{DeliveryTry, Health, SwitchedOff, TryOutcome};
+use engine::ports::{CALLBACK, DeliveryLog, DeliveryLogSource, StoreError, registration_of};
+use engine::webhooks::{
+    DeliveryTry, Health, LogRetention, RefusedEndpoint, SwitchedOff, TryOutcome,
+};
 use engine::{Answer, Clock, Engine};
 use gateway::push::endpoint::Endpoints;
 use secrets::Sealer;
-use store::delivery_log::{DeliveryLog, Kept, LogSource, Refused};
 use tokio::sync::{mpsc, watch};
 
 use crate::background::until;
@@ -61,7 +62,7 @@ type Key = (TenantNo, WebhookEndpointId);
 /// The log of a process.
 #[derive(Clone)]
 pub struct LogSettings {
-    pub source: LogSource,
+    pub source: Arc<dyn DeliveryLogSource>,
     /// About how many bytes a partition's rows may take.
     pub bytes_max: i64,
 }
@@ -73,7 +74,7 @@ pub struct DeliveryLogger {
     clock: Clock,
     tries: mpsc::Receiver<DeliveryTry>,
     /// Opened at the first write, and again after an error.
-    log: Option<DeliveryLog>,
+    log: Option<Box<dyn DeliveryLog>>,
     /// Taken from the channel and not written yet.
     taken: Vec<DeliveryTry>,
     health: BTreeMap<Key, Health>,
@@ -231,8 +232,8 @@ impl DeliveryLogger {
         if Instant::now() < self.forget_at {
             return Ok(());
         }
-        let kept =
-            Kept { since: self.clock.now().plus_us(-KEPT_US), bytes_max: self.settings.bytes_max };
+        let since = self.clock.now().plus_us(-KEPT_US);
+        let kept = LogRetention { since, bytes_max: self.settings.bytes_max };
         // The next step deletes the rest.
         if !self.log()?.forget(kept)? {
             self.forget_at = Instant::now() + FORGET_EVERY;
@@ -240,11 +241,11 @@ impl DeliveryLogger {
         Ok(())
     }
 
-    fn log(&mut self) -> Result<&mut DeliveryLog, StoreError> {
+    fn log(&mut self) -> Result<&mut dyn DeliveryLog, StoreError> {
         if self.log.is_none() {
-            self.log = Some(DeliveryLog::open(&self.settings.source, self.partition)?);
+            self.log = Some(self.settings.source.open(self.partition)?);
         }
-        Ok(self.log.as_mut().expect("it was opened"))
+        Ok(self.log.as_deref_mut().expect("it was opened"))
     }
 }
 
@@ -258,14 +259,13 @@ fn received(before: Health, at: Timestamp) -> Health {
 /// calls this.
 pub async fn switch_off(
     engine: Engine,
-    (source, sealer): (LogSource, Arc<Sealer>),
+    (source, sealer): (Arc<dyn DeliveryLogSource>, Arc<Sealer>),
     alerts: Option<mpsc::Sender<SwitchedOff>>,
     stopped: watch::Receiver<bool>,
 ) {
-    let open: fn(&LogSource) -> _ = |source| DeliveryLog::open(source, PartitionNo::FIRST);
-    let log = LogConnection::new(source, open);
+    let log = LogConnection::new(move || source.open(PartitionNo::FIRST));
     let job = || async {
-        let refused = match log.query(DeliveryLog::refused).await {
+        let refused = match log.query(|log| log.refused()).await {
             Ok(refused) => refused,
             Err(error) => {
                 tracing::warn!(error = %error, "failed to read which webhook endpoints do not receive; retrying");
@@ -286,10 +286,10 @@ pub async fn switch_off(
 /// Whether an endpoint is off now, or is no more.
 async fn switch_one_off(
     (engine, sealer): (&Engine, &Sealer),
-    it: Refused,
+    it: RefusedEndpoint,
     alerts: Option<&mpsc::Sender<SwitchedOff>>,
 ) -> bool {
-    let Refused { tenant, endpoint: receiver, reason } = it;
+    let RefusedEndpoint { tenant, endpoint: receiver, reason } = it;
     let registered = registration_of(receiver);
     let endpoint = registered.map_or(receiver, |_| CALLBACK);
     let stored = engine.read(move |queries| {

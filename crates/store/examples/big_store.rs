@@ -27,9 +27,10 @@ use domain::{
 use engine::analytics::{Deltas, ROWS_MAX, ReadModels};
 use engine::partition::{Answer, BATCH_COMMANDS_MAX, Partition, Times, Verdict, Work};
 use engine::ports::{
-    FieldSearch, FollowerQueries, HistoryOf, LedgerFilter, Page, Queries, Store, StoreError,
+    AnalyticsQueries as _, FieldSearch, FollowerQueries, HistoryOf, LedgerFilter, Page, Queries,
+    Store, StoreError, TransactionsFilter,
 };
-use store::analytics::{AnalyticsQueries, SqliteReadModels, TransactionsFilter, analytics_path};
+use store::analytics::{SqliteAnalyticsQueries, SqliteReadModels, analytics_path};
 use store::{Options, Reader, SqlQueries, SqlStore, database_path, open_dir};
 use uuid::Uuid;
 
@@ -570,7 +571,7 @@ fn measure_analytics(dir: &Path) -> Result<(), StoreError> {
     let started = Instant::now();
     models.rebuild()?;
     println!("analytics: rebuilt in {:.1} s", started.elapsed().as_secs_f64());
-    let analytics = AnalyticsQueries::open(&path, &Options::default(), 1)?;
+    let analytics = SqliteAnalyticsQueries::open(&path, &Options::default(), 1)?;
     let sample = Sample::draw(&truth)?;
     let page = Page { offset: 0, limit: 1_000 };
     time("analytics: transactions", 200, |_| {

@@ -22,10 +22,7 @@ use crate::sqlite::{DIALECT, Options};
 use crate::tables::{self, CLUSTERED, Table, id, int, text};
 use crate::totals::decimal;
 
-pub use read::{
-    AccountAmounts, AccountSummary, AccountsOfDay, AnalyticsQueries, Days, TransactionsFilter,
-    TransactionsOfDay,
-};
+pub use read::SqliteAnalyticsQueries;
 
 /// The file of the read models in a data directory.
 pub const DATABASE: &str = "analytics.db";

@@ -6,8 +6,12 @@ use std::path::{Path, PathBuf};
 
 use domain::webhook::DisableReason;
 use domain::{PartitionNo, TenantNo, Timestamp, WebhookEndpointId};
-use engine::ports::{DeliveryId, ReadLimits, StoreError};
-use engine::webhooks::{DeliveryTry, Health, LogPlace, LoggedTry, TryFilter, TryOutcome};
+use engine::ports::{
+    DeliveryId, DeliveryLog, DeliveryLogQueries, DeliveryLogSource, ReadLimits, Replays, StoreError,
+};
+use engine::webhooks::{
+    DeliveryTry, Health, LogPlace, LogRetention, LoggedTry, RefusedEndpoint, TryFilter, TryOutcome,
+};
 use ring::digest::{SHA256, digest};
 
 use crate::Error;
@@ -15,6 +19,7 @@ use crate::directory::make_private;
 use crate::driver::{Cells, Database, Value};
 use crate::pool::{ReaderPool, Source};
 use crate::postgres::Server;
+use crate::replays::SqlReplays;
 use crate::sqlite::{DIALECT, Options};
 use crate::tables::{
     self, DELIVERY_TRY, ENDPOINT_HEALTH, LOG_TABLES, MIGRATION, REPLAY, REPLAY_PROGRESS, Table,
@@ -39,25 +44,8 @@ static FILE_TABLES: [&Table; 5] =
 #[derive(Clone, Debug)]
 pub struct LogSource(pub(crate) Source);
 
-/// The retention of the log.
-#[derive(Clone, Copy, Debug)]
-pub struct Kept {
-    /// Rows before this domain time are deleted.
-    pub since: Timestamp,
-    /// About how many bytes a partition's rows may take.
-    pub bytes_max: i64,
-}
-
-/// An endpoint that is to be switched off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
-    pub tenant: TenantNo,
-    pub endpoint: WebhookEndpointId,
-    pub reason: DisableReason,
-}
-
-/// A connection that writes a partition's part of the log. After an error it is of no more use.
-pub struct DeliveryLog {
+/// A connection that writes a partition's part of the log.
+struct SqlDeliveryLog {
     db: Database,
     partition: PartitionNo,
     /// The number of the last row.
@@ -67,7 +55,7 @@ pub struct DeliveryLog {
 }
 
 /// Reads of the log, over a bounded pool of connections.
-pub struct DeliveryLogQueries(ReaderPool);
+pub struct SqlDeliveryLogQueries(ReaderPool);
 
 impl LogSource {
     /// The log of a data directory: made where there is none, or where another version made it.
@@ -85,6 +73,24 @@ impl LogSource {
     #[must_use]
     pub const fn of_server(server: Server) -> Self {
         Self(Source::Server(server))
+    }
+}
+
+impl DeliveryLogSource for LogSource {
+    fn open(&self, partition: PartitionNo) -> Result<Box<dyn DeliveryLog>, StoreError> {
+        Ok(Box::new(SqlDeliveryLog::open(&self.0, partition)?))
+    }
+
+    fn open_replays(&self) -> Result<Box<dyn Replays>, StoreError> {
+        Ok(Box::new(SqlReplays::new(open_beside(&self.0)?)))
+    }
+}
+
+/// Opens a connection beside those that own partitions.
+fn open_beside(source: &Source) -> Result<Database, StoreError> {
+    match source {
+        Source::File(path, options) => Database::open(path, options, LOG_TABLES),
+        Source::Server(server) => Database::connect_beside(server, LOG_TABLES),
     }
 }
 
@@ -129,38 +135,13 @@ fn remove(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-impl DeliveryLog {
-    /// Opens a connection for a partition, beside those that own partitions.
-    ///
-    /// # Errors
-    /// [`StoreError`] where it cannot be opened.
-    pub fn open(LogSource(source): &LogSource, partition: PartitionNo) -> Result<Self, StoreError> {
-        let db = match source {
-            Source::File(path, options) => Database::open(path, options, LOG_TABLES)?,
-            Source::Server(server) => Database::connect_beside(server, LOG_TABLES)?,
-        };
+impl SqlDeliveryLog {
+    fn open(source: &Source, partition: PartitionNo) -> Result<Self, StoreError> {
+        let db = open_beside(source)?;
         let sql = "SELECT number FROM webhook_try WHERE partition = ?1 \
                    ORDER BY number DESC LIMIT 1";
         let last = db.reader().query_one(sql, &[partition.number().into()], |cells| cells.int())?;
         Ok(Self { db, partition, last: last.unwrap_or_default(), bytes: None })
-    }
-
-    /// Adds tries, and what is known of endpoints since; all or nothing.
-    ///
-    /// # Errors
-    /// [`StoreError`]: nothing was added, except where the outcome is not known.
-    pub fn add(
-        &mut self,
-        tries: &[DeliveryTry],
-        health: &[((TenantNo, WebhookEndpointId), Health)],
-    ) -> Result<(), StoreError> {
-        self.db.begin()?;
-        let written = self.write(tries, health).and_then(|()| self.db.commit());
-        if written.is_err() {
-            // What went wrong first is worth more.
-            drop(self.db.rollback());
-        }
-        written
     }
 
     fn write(
@@ -194,11 +175,34 @@ impl DeliveryLog {
         Ok(())
     }
 
-    /// Deletes some of the oldest rows that are not kept; whether there may be more.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn forget(&mut self, kept: Kept) -> Result<bool, StoreError> {
+    fn bytes(&mut self) -> Result<i64, StoreError> {
+        if let Some(bytes) = self.bytes {
+            return Ok(bytes);
+        }
+        let sql = "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM webhook_try \
+                   WHERE partition = ?1";
+        let partition = [self.partition.number().into()];
+        let bytes = self.db.reader().query_one(sql, &partition, |cells| cells.int())?;
+        Ok(*self.bytes.insert(bytes.unwrap_or_default()))
+    }
+}
+
+impl DeliveryLog for SqlDeliveryLog {
+    fn add(
+        &mut self,
+        tries: &[DeliveryTry],
+        health: &[((TenantNo, WebhookEndpointId), Health)],
+    ) -> Result<(), StoreError> {
+        self.db.begin()?;
+        let written = self.write(tries, health).and_then(|()| self.db.commit());
+        if written.is_err() {
+            // What went wrong first is worth more.
+            drop(self.db.rollback());
+        }
+        written
+    }
+
+    fn forget(&mut self, kept: LogRetention) -> Result<bool, StoreError> {
         let partition = self.partition.number();
         let all = self.bytes()?;
         let sql = "SELECT number, at_us, bytes FROM webhook_try WHERE partition = ?1 \
@@ -221,26 +225,7 @@ impl DeliveryLog {
         Ok(deleted == DELETED_ROWS)
     }
 
-    fn bytes(&mut self) -> Result<i64, StoreError> {
-        if let Some(bytes) = self.bytes {
-            return Ok(bytes);
-        }
-        let sql = "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM webhook_try \
-                   WHERE partition = ?1";
-        let partition = [self.partition.number().into()];
-        let bytes = self.db.reader().query_one(sql, &partition, |cells| cells.int())?;
-        Ok(*self.bytes.insert(bytes.unwrap_or_default()))
-    }
-
-    /// The partition's record of an endpoint's health; the default where it has none.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn health(
-        &self,
-        tenant: TenantNo,
-        endpoint: WebhookEndpointId,
-    ) -> Result<Health, StoreError> {
+    fn health(&self, tenant: TenantNo, endpoint: WebhookEndpointId) -> Result<Health, StoreError> {
         let sql = "SELECT failing_since_us, received_at_us, refused FROM webhook_health \
                    WHERE tenant = ?1 AND endpoint_id = ?2 AND partition = ?3";
         let key = [tenant.into(), endpoint.into(), self.partition.number().into()];
@@ -254,11 +239,7 @@ impl DeliveryLog {
         Ok(found.unwrap_or_default())
     }
 
-    /// Whether an endpoint received since then, by what any partition knows.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn has_received(
+    fn has_received(
         &self,
         (tenant, endpoint): (TenantNo, WebhookEndpointId),
         since: Timestamp,
@@ -270,27 +251,19 @@ impl DeliveryLog {
         Ok(count.unwrap_or_default() > 0)
     }
 
-    /// The endpoints that are to be switched off, of all partitions.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn refused(&self) -> Result<Vec<Refused>, StoreError> {
+    fn refused(&self) -> Result<Vec<RefusedEndpoint>, StoreError> {
         let sql =
             "SELECT tenant, endpoint_id, refused FROM webhook_health WHERE refused > 0 LIMIT ?1";
         let found = self.db.reader().query(sql, &[DELETED_ROWS.into()], |cells| {
             Ok((cells.tenant()?, cells.entity()?, reason(cells.int()?)))
         })?;
         let refused = found.into_iter().filter_map(|(tenant, endpoint, reason)| {
-            reason.map(|reason| Refused { tenant, endpoint, reason })
+            reason.map(|reason| RefusedEndpoint { tenant, endpoint, reason })
         });
         Ok(refused.collect())
     }
 
-    /// Forgets what is known of an endpoint: it was switched off, or is no more.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn forget_health(&self, it: Refused) -> Result<(), StoreError> {
+    fn forget_health(&self, it: RefusedEndpoint) -> Result<(), StoreError> {
         let sql = "DELETE FROM webhook_health WHERE tenant = ?1 AND endpoint_id = ?2";
         self.db.exec(sql, &[it.tenant.into(), it.endpoint.into()]).map(drop)
     }
@@ -364,7 +337,7 @@ fn reason(code: i64) -> Option<DisableReason> {
     [DisableReason::Gone, DisableReason::Failing].into_iter().find(|it| reason_code(*it) == code)
 }
 
-impl DeliveryLogQueries {
+impl SqlDeliveryLogQueries {
     /// Reads with at most so many connections.
     ///
     /// # Errors
@@ -373,12 +346,10 @@ impl DeliveryLogQueries {
         let failed = source.failed();
         ReaderPool::open(source.clone(), readers_max).map(Self).map_err(failed)
     }
+}
 
-    /// A tenant's tries, the newest first. Looks at rows of the tenant that do not match, too, within these limits.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn tries(
+impl DeliveryLogQueries for SqlDeliveryLogQueries {
+    fn tries(
         &self,
         tenant: TenantNo,
         filter: &TryFilter,

@@ -25,7 +25,7 @@ mod open;
 mod pool;
 mod queries;
 mod recent;
-pub mod replays;
+mod replays;
 pub mod schema;
 mod share;
 pub mod stored;

@@ -2,15 +2,13 @@
 //! deliveries.
 
 use domain::{PartitionNo, TenantNo};
-use engine::ports::StoreError;
-use engine::webhooks::{Replay, ReplayProgress};
+use engine::ports::{Replays, StoreError};
+use engine::webhooks::{REPLAYS_MAX, Replay, ReplayProgress};
 use uuid::Uuid;
 
 use crate::cells::json;
-use crate::delivery_log::LogSource;
 use crate::driver::{Cells, Database};
-use crate::pool::Source;
-use crate::tables::{LOG_TABLES, REPLAY, REPLAY_PROGRESS};
+use crate::tables::{REPLAY, REPLAY_PROGRESS};
 
 /// How many replays of a partition are looked at.
 const RUNNING_MAX: i64 = 16;
@@ -18,55 +16,18 @@ const RUNNING_MAX: i64 = 16;
 /// How many of them may be a tenant's: those of one whose endpoints are slow keep others waiting.
 const RUNNING_PER_TENANT_MAX: i64 = 2;
 
-/// How many replays of a tenant are kept, and may run: the oldest that are done are deleted with a new one.
-pub const REPLAYS_MAX: i64 = 100;
-
 /// In how many partitions the replay of `r` is done.
 const DONE_IN: &str = "(SELECT count(*) FROM webhook_replay_progress p \
                        WHERE p.tenant = r.tenant AND p.id = r.id AND p.is_done = 1)";
 
-/// A connection to the replays. After an error it is of no more use.
-pub struct Replays {
+/// A connection to the replays.
+pub(crate) struct SqlReplays {
     db: Database,
 }
 
-impl Replays {
-    /// Opens a connection beside those that own partitions.
-    ///
-    /// # Errors
-    /// [`StoreError`] where it cannot be opened.
-    pub fn open(LogSource(source): &LogSource) -> Result<Self, StoreError> {
-        let db = match source {
-            Source::File(path, options) => Database::open(path, options, LOG_TABLES)?,
-            Source::Server(server) => Database::connect_beside(server, LOG_TABLES)?,
-        };
-        Ok(Self { db })
-    }
-
-    /// Adds a replay, and deletes old ones of the tenant that are done in all of so many partitions. False, and it
-    /// was not added, where [`REPLAYS_MAX`] of them are not.
-    ///
-    /// # Errors
-    /// [`StoreError`]: it was not added, except where the outcome is not known.
-    pub fn add(&self, it: &Replay, partitions: usize) -> Result<bool, StoreError> {
-        let partitions = i64::try_from(partitions).unwrap_or(i64::MAX);
-        let of = [it.tenant.into(), partitions.into()];
-        self.db.begin()?;
-        let sql =
-            format!("SELECT count(*) FROM webhook_replay r WHERE r.tenant = ?1 AND {DONE_IN} < ?2");
-        let running = self.db.reader().query_one(&sql, &of, |cells| cells.int());
-        let written = running.and_then(|running| {
-            let has_room = running.is_none_or(|running| running < REPLAYS_MAX);
-            if has_room {
-                self.write(it, partitions)?;
-            }
-            self.db.commit().map(|()| has_room)
-        });
-        if written.is_err() {
-            // What went wrong first is worth more.
-            drop(self.db.rollback());
-        }
-        written
+impl SqlReplays {
+    pub(crate) const fn new(db: Database) -> Self {
+        Self { db }
     }
 
     fn write(&self, it: &Replay, partitions: i64) -> Result<(), StoreError> {
@@ -96,15 +57,31 @@ impl Replays {
                    AND id NOT IN (SELECT id FROM webhook_replay WHERE tenant = ?1)";
         self.db.prepare(sql)?.row(&[tenant])
     }
+}
 
-    /// The replays that a partition is not done with, the oldest first.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn running(
-        &self,
-        partition: PartitionNo,
-    ) -> Result<Vec<(Replay, ReplayProgress)>, StoreError> {
+impl Replays for SqlReplays {
+    fn add(&self, it: &Replay, partitions: usize) -> Result<bool, StoreError> {
+        let partitions = i64::try_from(partitions).unwrap_or(i64::MAX);
+        let of = [it.tenant.into(), partitions.into()];
+        self.db.begin()?;
+        let sql =
+            format!("SELECT count(*) FROM webhook_replay r WHERE r.tenant = ?1 AND {DONE_IN} < ?2");
+        let running = self.db.reader().query_one(&sql, &of, |cells| cells.int());
+        let written = running.and_then(|running| {
+            let has_room = running.is_none_or(|running| running < REPLAYS_MAX);
+            if has_room {
+                self.write(it, partitions)?;
+            }
+            self.db.commit().map(|()| has_room)
+        });
+        if written.is_err() {
+            // What went wrong first is worth more.
+            drop(self.db.rollback());
+        }
+        written
+    }
+
+    fn running(&self, partition: PartitionNo) -> Result<Vec<(Replay, ReplayProgress)>, StoreError> {
         let sql = format!(
             "SELECT {}, upto, queued, is_done FROM ( \
                SELECT {}, p.upto, p.queued, p.is_done, row_number() OVER \
@@ -121,11 +98,7 @@ impl Replays {
         self.db.reader().query(&sql, &parameters, |cells| Ok((replay(cells)?, progress(cells)?)))
     }
 
-    /// Records how far a partition is with a replay.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn advance(
+    fn advance(
         &self,
         (tenant, id): (TenantNo, Uuid),
         partition: PartitionNo,
@@ -138,12 +111,7 @@ impl Replays {
         self.db.commit()
     }
 
-    /// A replay of a tenant: what was asked for, how many deliveries were queued, and in how many partitions it
-    /// is done.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn find(
+    fn find(
         &self,
         tenant: TenantNo,
         id: Uuid,

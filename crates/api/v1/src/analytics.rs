@@ -7,13 +7,13 @@ use axum::Json;
 use axum::extract::Path;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::{AccountId, Currency, Timestamp};
-use engine::ports::StoreError;
+use engine::ports::{
+    AccountAmounts, AccountsOfDay, AnalyticsQueries, Days, StoreError, TransactionsFilter,
+    TransactionsOfDay,
+};
 use engine::{Reason, Unavailable};
 use jiff::civil::Date;
 use serde::Serialize;
-use store::analytics::{
-    AccountAmounts, AccountsOfDay, AnalyticsQueries, Days, TransactionsFilter, TransactionsOfDay,
-};
 use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -50,27 +50,27 @@ const STATUSES: [TransactionStatus; 6] = [
 /// The read models, as many readers at a time as there are connections.
 #[derive(Clone)]
 pub struct Models {
-    queries: Arc<AnalyticsQueries>,
+    queries: Arc<dyn AnalyticsQueries>,
     free: Arc<Semaphore>,
 }
 
 impl Models {
     /// Reads with at most `readers` threads.
     #[must_use]
-    pub fn new(queries: AnalyticsQueries, readers: usize) -> Self {
-        Self { queries: Arc::new(queries), free: Arc::new(Semaphore::new(readers)) }
+    pub fn new(queries: Arc<dyn AnalyticsQueries>, readers: usize) -> Self {
+        Self { queries, free: Arc::new(Semaphore::new(readers)) }
     }
 
     async fn read<T, F>(&self, query: F) -> Result<T, Unavailable>
     where
-        F: FnOnce(&AnalyticsQueries) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&dyn AnalyticsQueries) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
         let permit = Arc::clone(&self.free).acquire_owned().await;
         let permit = permit.map_err(|_| Unavailable::from(Reason::Stopping))?;
         let queries = Arc::clone(&self.queries);
         let read = tokio::task::spawn_blocking(move || {
-            let result = query(&queries);
+            let result = query(&*queries);
             drop(permit);
             result
         });

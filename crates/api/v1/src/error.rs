@@ -10,10 +10,10 @@ use domain::{
     Rejection, TenantRejection, TransactionId,
 };
 use engine::access::AccessError;
+use engine::webhooks::REPLAYS_MAX;
 use engine::{Reason, Unavailable};
 use http::StatusCode;
 use serde_json::json;
-use store::replays::REPLAYS_MAX;
 use web::{BodyError, Problem, WrongField};
 
 use crate::{sign_up_problem, usage_view};

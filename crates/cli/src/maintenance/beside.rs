@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 
 use config::Config;
 use domain::{Seq, TransactionId};
+use engine::ports::AnalyticsQueries as _;
 use gateway::simulator::journal;
 use gateway::simulator::record::Effect;
 use server::{gateways, node};
 use store::Options;
-use store::analytics::{AnalyticsQueries, analytics_path};
+use store::analytics::{SqliteAnalyticsQueries, analytics_path};
 use store::verify::{Problem, Report};
 
 use super::Error;
@@ -29,7 +30,7 @@ pub(super) fn look(config: &Config) -> Beside {
     let mut found = Beside::default();
     let analytics = analytics_path(&config.data_dir);
     if analytics.exists() {
-        let opened = AnalyticsQueries::open(&analytics, &Options::default(), 1);
+        let opened = SqliteAnalyticsQueries::open(&analytics, &Options::default(), 1);
         found.analytics = opened.and_then(|it| it.cursor()).unwrap_or_default();
     }
     let charges = gateways::simulator_dir(&config.data_dir).join(journal::FILE);

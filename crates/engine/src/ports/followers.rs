@@ -6,6 +6,7 @@ use domain::{AccountId, Event, Seq, TenantNo, Timestamp, WebhookEndpointId};
 use uuid::Uuid;
 
 use super::{Entry, StoreError};
+use crate::webhooks::DeliveryId;
 
 /// Reads for followers of the journal: its rows, their progress, and deliveries.
 pub trait FollowerQueries: Send + Sync {
@@ -88,17 +89,6 @@ impl JournalRow {
         let Entry { seq, at, tenant, events, .. } = entry;
         Self { seq: *seq, at: *at, committed_at, tenant: *tenant, events: events.clone() }
     }
-}
-
-/// Names a delivery: the `ordinal`-th event of a journal row to an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DeliveryId {
-    /// The journal row.
-    pub seq: Seq,
-    /// The event in it, from 0.
-    pub ordinal: u16,
-    /// Where to; [`CALLBACK`] for the tenant's callback of Kill Bill's.
-    pub endpoint: WebhookEndpointId,
 }
 
 /// The endpoint that a tenant's callback of Kill Bill's counts as.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use domain::payment::{TransactionStatus, TransactionType};
-use domain::{AccountId, Currency, Seq, TenantNo, Timestamp};
-use engine::ports::{Page, StoreError};
-use serde::Serialize;
+use domain::{AccountId, Currency, Seq, TenantNo};
+use engine::ports::{
+    AccountAmounts, AccountSummary, AccountsOfDay, AnalyticsQueries, Days, Page, StoreError,
+    TransactionsFilter, TransactionsOfDay,
+};
 
 use crate::codes::code;
 use crate::driver::{Cells, Reader};
@@ -15,88 +16,11 @@ use crate::sqlite::Options;
 use crate::totals::decimal;
 
 /// Reads of the models, over a bounded pool of connections.
-pub struct AnalyticsQueries {
+pub struct SqliteAnalyticsQueries {
     pool: ReaderPool,
 }
 
-/// Days since 1970-01-01 (UTC), both ends included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Days {
-    /// The first; `None`: from the beginning.
-    pub from: Option<i64>,
-    /// The last; `None`: to the end.
-    pub to: Option<i64>,
-}
-
-/// A filter of transactions; `None` does not filter.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TransactionsFilter {
-    /// Asked for on these days.
-    pub days: Days,
-    /// Through this gateway.
-    pub gateway: Option<String>,
-    /// In this currency.
-    pub currency: Option<Currency>,
-    /// Of this type.
-    pub kind: Option<TransactionType>,
-    /// In this status.
-    pub status: Option<TransactionStatus>,
-}
-
-/// The transactions of one day that agree in gateway, currency, type and status.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TransactionsOfDay {
-    /// The day they were asked for, in days since 1970-01-01 (UTC).
-    pub day: i64,
-    pub gateway: String,
-    /// `None` for voids.
-    pub currency: Option<Currency>,
-    #[serde(rename = "type")]
-    pub kind: TransactionType,
-    pub status: TransactionStatus,
-    pub transactions: i64,
-    /// The processed amount, in minor units of the currency; zero but for successes.
-    pub amount_minor: i128,
-}
-
-/// The accounts created on one day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct AccountsOfDay {
-    /// The day, in days since 1970-01-01 (UTC).
-    pub day: i64,
-    pub accounts: i64,
-}
-
-/// The activity of one account.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct AccountSummary {
-    /// Payments that the account began.
-    pub payments: i64,
-    /// Transactions that clients requested.
-    pub transactions: i64,
-    /// When the last of them was requested; `None` if there is none.
-    pub last_transaction_at: Option<Timestamp>,
-    /// The amounts of successful transactions, by currency.
-    pub amounts: Vec<AccountAmounts>,
-}
-
-/// The amounts of an account's successful transactions in one currency, in minor units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct AccountAmounts {
-    pub currency: Currency,
-    /// The sum of purchases.
-    pub purchased_minor: i128,
-    /// The sum of captures.
-    pub captured_minor: i128,
-    /// The sum of refunds.
-    pub refunded_minor: i128,
-    /// The sum of credits.
-    pub credited_minor: i128,
-    /// Taken back by the customer's bank, less what it returned.
-    pub charged_back_minor: i128,
-}
-
-impl AnalyticsQueries {
+impl SqliteAnalyticsQueries {
     /// Reads the models at `path` with at most `readers_max` connections.
     ///
     /// # Errors
@@ -104,23 +28,17 @@ impl AnalyticsQueries {
     pub fn open(path: &Path, options: &Options, readers_max: usize) -> Result<Self, StoreError> {
         Ok(Self { pool: ReaderPool::open(Source::File(path.to_owned(), *options), readers_max)? })
     }
+}
 
-    /// The last journal row that the models contain.
-    ///
-    /// # Errors
-    /// [`StoreError`], here and below.
-    pub fn cursor(&self) -> Result<Seq, StoreError> {
+impl AnalyticsQueries for SqliteAnalyticsQueries {
+    fn cursor(&self) -> Result<Seq, StoreError> {
         let sql = "SELECT seq FROM cursor";
         let found =
             self.pool.read(None, |reader| reader.query_one(sql, &[], |cells| cells.seq()))?;
         Ok(found.unwrap_or_default())
     }
 
-    /// Transactions by day, gateway, currency, type and status, in this order.
-    ///
-    /// # Errors
-    /// See [`AnalyticsQueries::cursor`].
-    pub fn transactions(
+    fn transactions(
         &self,
         no: TenantNo,
         filter: &TransactionsFilter,
@@ -146,11 +64,7 @@ impl AnalyticsQueries {
         self.pool.read(None, |reader| reader.query(sql, &parameters, transactions_of_day))
     }
 
-    /// New accounts by day.
-    ///
-    /// # Errors
-    /// See [`AnalyticsQueries::cursor`].
-    pub fn accounts(&self, no: TenantNo, days: Days) -> Result<Vec<AccountsOfDay>, StoreError> {
+    fn accounts(&self, no: TenantNo, days: Days) -> Result<Vec<AccountsOfDay>, StoreError> {
         let sql = "SELECT day, accounts FROM accounts_of_day \
              WHERE tenant = ?1 AND day >= ?2 AND day <= ?3 ORDER BY day";
         let (from, to) = (days.from.unwrap_or(i64::MIN), days.to.unwrap_or(i64::MAX));
@@ -162,11 +76,7 @@ impl AnalyticsQueries {
         })
     }
 
-    /// The activity of an account; empty where it has no payments.
-    ///
-    /// # Errors
-    /// See [`AnalyticsQueries::cursor`].
-    pub fn account(&self, no: TenantNo, id: AccountId) -> Result<AccountSummary, StoreError> {
+    fn account(&self, no: TenantNo, id: AccountId) -> Result<AccountSummary, StoreError> {
         self.pool.read(None, |reader| reader.snapshot(|reader| summary(reader, no, id)))
     }
 }
@@ -217,29 +127,4 @@ fn summary(reader: &Reader, no: TenantNo, id: AccountId) -> Result<AccountSummar
     let mut summary = activity.unwrap_or_default();
     summary.amounts = by_currency.into_values().collect();
     Ok(summary)
-}
-
-impl AccountAmounts {
-    const fn none(currency: Currency) -> Self {
-        Self {
-            currency,
-            purchased_minor: 0,
-            captured_minor: 0,
-            refunded_minor: 0,
-            credited_minor: 0,
-            charged_back_minor: 0,
-        }
-    }
-
-    const fn add(&mut self, kind: TransactionType, amount_minor: i128) {
-        match kind {
-            TransactionType::Purchase => self.purchased_minor += amount_minor,
-            TransactionType::Capture => self.captured_minor += amount_minor,
-            TransactionType::Refund => self.refunded_minor += amount_minor,
-            TransactionType::Credit => self.credited_minor += amount_minor,
-            TransactionType::Chargeback => self.charged_back_minor += amount_minor,
-            TransactionType::ChargebackReversal => self.charged_back_minor -= amount_minor,
-            TransactionType::Authorize | TransactionType::Void => {}
-        }
-    }
 }

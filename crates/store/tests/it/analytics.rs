@@ -8,10 +8,8 @@ use domain::payment::{PaymentFile, TransactionStatus, TransactionType};
 use domain::{Seq, TenantNo};
 use engine::Clock;
 use engine::analytics::{Deltas, Follower, ReadModels};
-use engine::ports::{Page, Queries};
-use store::analytics::{
-    AnalyticsQueries, Days, SqliteReadModels, TransactionsFilter, analytics_path,
-};
+use engine::ports::{AnalyticsQueries, Days, Page, Queries, TransactionsFilter};
+use store::analytics::{SqliteAnalyticsQueries, SqliteReadModels, analytics_path};
 use store::driver::Database;
 use store::{Options, Reader};
 use tokio::sync::watch;
@@ -217,7 +215,8 @@ fn answers_are_sums_over_the_payments() {
     let world = World::after(16, 2500);
     let mut models = open_models(&world);
     follow(&world, &mut models, &mut Random(6));
-    let analytics = AnalyticsQueries::open(&models_path(&world), &Options::default(), 2).unwrap();
+    let analytics =
+        SqliteAnalyticsQueries::open(&models_path(&world), &Options::default(), 2).unwrap();
     assert_eq!(analytics.cursor().unwrap(), world.workload.head());
     for no in &world.workload.tenants {
         let files = world.queries.payments(*no, None, ALL).unwrap().items;
@@ -262,7 +261,7 @@ fn answers_are_sums_over_the_payments() {
 }
 
 /// Each filter on its own, and all together, against the payments themselves.
-fn check_transactions(analytics: &AnalyticsQueries, no: TenantNo, files: &[PaymentFile]) {
+fn check_transactions(analytics: &SqliteAnalyticsQueries, no: TenantNo, files: &[PaymentFile]) {
     let some = files[files.len() / 2].transactions[0].clone();
     let days = Days { from: Some(some.effective_at.day()), to: Some(some.effective_at.day()) };
     let none = TransactionsFilter::default();

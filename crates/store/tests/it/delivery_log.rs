@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use domain::webhook::DisableReason;
 use domain::{Id, PartitionNo, Seq, TenantNo, Timestamp, WebhookEndpointId};
-use engine::ports::{DeliveryId, ReadLimits};
+use engine::ports::{DeliveryId, DeliveryLogQueries, DeliveryLogSource as _, ReadLimits};
 use engine::webhooks::{
-    DeliveryTry, Health, LoggedTry, Replay, ReplayProgress, TryFilter, TryOutcome,
+    DeliveryTry, Health, LogRetention, LoggedTry, REPLAYS_MAX, RefusedEndpoint, Replay,
+    ReplayProgress, TryFilter, TryOutcome,
 };
-use store::delivery_log::{DeliveryLog, DeliveryLogQueries, Kept, LogSource, Refused};
-use store::replays::{REPLAYS_MAX, Replays};
+use store::delivery_log::{LogSource, SqlDeliveryLogQueries};
 use tempfile::tempdir;
 use uuid::Uuid;
 
@@ -36,12 +36,12 @@ fn tried(seq: i64, to: u128, outcome: TryOutcome) -> DeliveryTry {
     }
 }
 
-fn found(queries: &DeliveryLogQueries, filter: &TryFilter, limit: u64) -> Vec<LoggedTry> {
+fn found(queries: &dyn DeliveryLogQueries, filter: &TryFilter, limit: u64) -> Vec<LoggedTry> {
     let (limits, _awaited) = ReadLimits::new(Duration::from_secs(60));
     queries.tries(TENANT, filter, (limit, &limits)).unwrap()
 }
 
-fn seqs(queries: &DeliveryLogQueries, filter: &TryFilter) -> Vec<i64> {
+fn seqs(queries: &dyn DeliveryLogQueries, filter: &TryFilter) -> Vec<i64> {
     found(queries, filter, 100).iter().map(|it| it.it.id.seq.0).collect()
 }
 
@@ -50,14 +50,14 @@ fn tries_are_found_newest_first_and_page_by_page() {
     let dir = tempdir().unwrap();
     let source = LogSource::in_dir(dir.path()).unwrap();
     let second = PartitionNo::new(1).unwrap();
-    let mut log = DeliveryLog::open(&source, PartitionNo::FIRST).unwrap();
-    let mut other = DeliveryLog::open(&source, second).unwrap();
+    let mut log = source.open(PartitionNo::FIRST).unwrap();
+    let mut other = source.open(second).unwrap();
     let tries = [tried(10, 1, TryOutcome::Failed), tried(12, 2, TryOutcome::Delivered)];
     log.add(&tries, &[]).unwrap();
     // At the same time as another one, and one of another tenant.
     let strange = DeliveryTry { tenant: TenantNo(2), ..tried(11, 1, TryOutcome::Failed) };
     other.add(&[tried(12, 1, TryOutcome::GivenUp), strange], &[]).unwrap();
-    let queries = DeliveryLogQueries::open(&source, 1).unwrap();
+    let queries = SqlDeliveryLogQueries::open(&source, 1).unwrap();
     let all = found(&queries, &TryFilter::default(), 100);
     let outcomes: Vec<_> = all.iter().map(|it| it.it.outcome).collect();
     assert_eq!(outcomes, [TryOutcome::GivenUp, TryOutcome::Delivered, TryOutcome::Failed]);
@@ -81,26 +81,26 @@ fn tries_are_found_newest_first_and_page_by_page() {
 fn the_oldest_tries_go_first_by_time_and_by_size() {
     let dir = tempdir().unwrap();
     let source = LogSource::in_dir(dir.path()).unwrap();
-    let mut log = DeliveryLog::open(&source, PartitionNo::FIRST).unwrap();
+    let mut log = source.open(PartitionNo::FIRST).unwrap();
     let tries: Vec<_> = (1..=2_500).map(|seq| tried(seq, 1, TryOutcome::Delivered)).collect();
     log.add(&tries, &[]).unwrap();
-    let queries = DeliveryLogQueries::open(&source, 1).unwrap();
-    let oldest = |queries: &DeliveryLogQueries| seqs_all(queries).last().copied();
-    let since = |at, bytes_max| Kept { since: Timestamp(at), bytes_max };
+    let queries = SqlDeliveryLogQueries::open(&source, 1).unwrap();
+    let oldest = |queries: &dyn DeliveryLogQueries| seqs_all(queries).last().copied();
+    let since = |at, bytes_max| LogRetention { since: Timestamp(at), bytes_max };
     assert!(log.forget(since(2_001, i64::MAX)).unwrap(), "a thousand at a time");
     assert!(log.forget(since(2_001, i64::MAX)).unwrap());
     assert!(!log.forget(since(2_001, i64::MAX)).unwrap());
     assert_eq!(oldest(&queries), Some(2_001));
     drop(log);
     // The size is known after a restart, too.
-    let mut log = DeliveryLog::open(&source, PartitionNo::FIRST).unwrap();
+    let mut log = source.open(PartitionNo::FIRST).unwrap();
     log.forget(since(0, 100 * 300)).unwrap();
     let left = seqs_all(&queries);
     assert!((100..=150).contains(&left.len()), "{}", left.len());
     assert_eq!(left[0], 2_500);
 }
 
-fn seqs_all(queries: &DeliveryLogQueries) -> Vec<i64> {
+fn seqs_all(queries: &dyn DeliveryLogQueries) -> Vec<i64> {
     found(queries, &TryFilter::default(), 10_000).iter().map(|it| it.it.id.seq.0).collect()
 }
 
@@ -108,8 +108,8 @@ fn seqs_all(queries: &DeliveryLogQueries) -> Vec<i64> {
 fn what_is_known_of_an_endpoint_is_kept_by_partition() {
     let dir = tempdir().unwrap();
     let source = LogSource::in_dir(dir.path()).unwrap();
-    let mut log = DeliveryLog::open(&source, PartitionNo::FIRST).unwrap();
-    let mut other = DeliveryLog::open(&source, PartitionNo::new(1).unwrap()).unwrap();
+    let mut log = source.open(PartitionNo::FIRST).unwrap();
+    let mut other = source.open(PartitionNo::new(1).unwrap()).unwrap();
     let key = (TENANT, endpoint(1));
     assert_eq!(log.health(TENANT, endpoint(1)).unwrap(), Health::default());
     let failing = Health {
@@ -123,7 +123,8 @@ fn what_is_known_of_an_endpoint_is_kept_by_partition() {
     assert_eq!(log.health(TENANT, endpoint(1)).unwrap(), failing);
     assert!(log.has_received(key, Timestamp(9)).unwrap());
     assert!(!log.has_received(key, Timestamp(10)).unwrap());
-    let refused = Refused { tenant: TENANT, endpoint: endpoint(1), reason: DisableReason::Failing };
+    let refused =
+        RefusedEndpoint { tenant: TENANT, endpoint: endpoint(1), reason: DisableReason::Failing };
     assert_eq!(other.refused().unwrap(), [refused]);
     other.forget_health(refused).unwrap();
     assert_eq!(log.refused().unwrap(), []);
@@ -134,23 +135,23 @@ fn what_is_known_of_an_endpoint_is_kept_by_partition() {
 fn a_log_of_another_version_is_made_anew() {
     let dir = tempdir().unwrap();
     let source = LogSource::in_dir(dir.path()).unwrap();
-    DeliveryLog::open(&source, PartitionNo::FIRST)
-        .unwrap()
-        .add(&[tried(1, 1, TryOutcome::Failed)], &[])
-        .unwrap();
+    source.open(PartitionNo::FIRST).unwrap().add(&[tried(1, 1, TryOutcome::Failed)], &[]).unwrap();
     LogSource::in_dir(dir.path()).unwrap();
-    assert_eq!(seqs(&DeliveryLogQueries::open(&source, 1).unwrap(), &TryFilter::default()), [1]);
+    assert_eq!(seqs(&SqlDeliveryLogQueries::open(&source, 1).unwrap(), &TryFilter::default()), [1]);
     std::fs::write(dir.path().join("webhooks.db"), "something else").unwrap();
     drop(std::fs::remove_file(dir.path().join("webhooks.db-wal")));
     let source = LogSource::in_dir(dir.path()).unwrap();
-    assert_eq!(seqs(&DeliveryLogQueries::open(&source, 1).unwrap(), &TryFilter::default()), [0; 0]);
+    assert_eq!(
+        seqs(&SqlDeliveryLogQueries::open(&source, 1).unwrap(), &TryFilter::default()),
+        [0; 0]
+    );
 }
 
 #[test]
 fn replays_are_kept_until_they_are_done_and_the_last_of_a_tenant_are_shown() {
     let dir = tempdir().unwrap();
     let source = LogSource::in_dir(dir.path()).unwrap();
-    let replays = Replays::open(&source).unwrap();
+    let replays = source.open_replays().unwrap();
     let replay = |n: i64| Replay {
         tenant: TENANT,
         id: Uuid::from_u128(u128::try_from(n).unwrap()),

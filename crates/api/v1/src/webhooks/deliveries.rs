@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use axum::Json;
 use domain::WebhookEndpointId;
-use engine::ports::{CALLBACK, ReadLimits};
+use engine::ports::{CALLBACK, DeliveryLogQueries, ReadLimits};
 use engine::time::rfc3339;
 use engine::webhooks::{LogPlace, LoggedTry, TryFilter, TryOutcome};
 use engine::{Reason, Unavailable};
 use gateway::push::event::{event_id, parse_event_id};
 use serde::Serialize;
-use store::delivery_log::DeliveryLogQueries;
 use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -34,14 +33,14 @@ const LIMIT_MAX: u64 = 1_000;
 /// The log, where this process has one.
 #[derive(Clone)]
 pub struct Log {
-    queries: Arc<DeliveryLogQueries>,
+    queries: Arc<dyn DeliveryLogQueries>,
     free: Arc<Semaphore>,
 }
 
 impl Log {
     #[must_use]
-    pub fn new(queries: DeliveryLogQueries) -> Self {
-        Self { queries: Arc::new(queries), free: Arc::new(Semaphore::new(READS_MAX)) }
+    pub fn new(queries: Arc<dyn DeliveryLogQueries>) -> Self {
+        Self { queries, free: Arc::new(Semaphore::new(READS_MAX)) }
     }
 
     async fn tries(

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::{AccountId, Timestamp, WebhookEndpointId};
-use engine::ports::{CALLBACK, StoreError};
+use engine::ports::{CALLBACK, DeliveryLogSource, Replays, StoreError};
 use engine::time::rfc3339;
 use engine::webhooks::{Replay, ReplayProgress};
 use engine::{Reason, Unavailable};
@@ -15,8 +15,6 @@ use http::StatusCode;
 use http::header::LOCATION;
 use serde::{Deserialize, Serialize};
 use sign_up::Error as SignUpError;
-use store::delivery_log::LogSource;
-use store::replays::Replays;
 use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -37,13 +35,13 @@ const CONNECTIONS_MAX: usize = 2;
 /// Where replays are stored.
 #[derive(Clone)]
 pub struct Stored {
-    source: LogSource,
+    source: Arc<dyn DeliveryLogSource>,
     free: Arc<Semaphore>,
 }
 
 impl Stored {
     #[must_use]
-    pub fn new(source: LogSource) -> Self {
+    pub fn new(source: Arc<dyn DeliveryLogSource>) -> Self {
         Self { source, free: Arc::new(Semaphore::new(CONNECTIONS_MAX)) }
     }
 }
@@ -194,14 +192,14 @@ fn time(field: &'static str, text: &str) -> Result<Timestamp, Error> {
 
 async fn with_replays<T: Send + 'static>(
     api: &Api,
-    query: impl FnOnce(&Replays) -> Result<T, StoreError> + Send + 'static,
+    query: impl FnOnce(&dyn Replays) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, Error> {
     let stored = api.webhooks.replays.clone().ok_or(Error::NotHere { what: "replays" })?;
     let permit = stored.free.acquire_owned().await;
     let permit = permit.map_err(|_| Unavailable::from(Reason::Stopping))?;
     let done = tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        query(&Replays::open(&stored.source)?)
+        query(&*stored.source.open_replays()?)
     });
     match done.await {
         Ok(Ok(value)) => Ok(value),
