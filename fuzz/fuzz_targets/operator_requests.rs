@@ -27,9 +27,9 @@ static ROUTER: LazyLock<Router> = LazyLock::new(|| {
         write_locks: Arc::new(WriteLocks::default()),
         missing: evaluation::MissingAttribute::Empty,
         webhooks: v1::webhooks::Settings {
-            reach: gateway::push::Reach::Public,
+            reach: outbound::Reach::Public,
             log: None,
-            source: None,
+            replays: None,
         },
         event_streams: v1::events::Streams::default(),
         gateways: v1::gateways::Settings::new(BTreeSet::new(), String::new(), vec![]),

@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ::webhooks::endpoint::{is_event_type, wants};
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use command_line::{Scheme, Target};
-use gateway::push::endpoint::{is_event_type, wants};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode, Uri};
 use secrets::webhook::{self, Secret};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use engine::Clock;
 use gateway::http_gateway::{self, Options};
-use gateway::push::Reach;
 use gateway::simulator;
 use gateway::stripe::{self, Sealer};
 use gateway::tenants::Tenants;
+use outbound::{Base, Reach};
 use serde::{Deserialize, Serialize};
 
 use super::period::Period;
@@ -72,8 +72,7 @@ impl HttpGateway {
         sealer: Option<Arc<Sealer>>,
     ) -> Options {
         Options {
-            base: http_gateway::Base::parse(&self.url, self.reach(test_clock))
-                .expect("it was checked"),
+            base: Base::parse(&self.url, self.reach(test_clock)).expect("it was checked"),
             secret: http_gateway::Secret::parse(self.secret.expose()).expect("it was checked"),
             timeout: self.timeout.0,
             settle_after: self.settle_after.0,
@@ -95,7 +94,7 @@ impl HttpGateway {
 
     /// The first setting of the gateway that is wrong, and why.
     fn check(&self, test_clock: bool) -> Option<(&'static str, String)> {
-        if let Err(error) = http_gateway::Base::parse(&self.url, self.reach(test_clock)) {
+        if let Err(error) = Base::parse(&self.url, self.reach(test_clock)) {
             return Some(("url", error.to_string()));
         }
         if let Err(error) = http_gateway::Secret::parse(self.secret.expose()) {

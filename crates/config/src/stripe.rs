@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use engine::Clock;
-use gateway::push::Reach;
+use gateway::stripe::Options;
 use gateway::stripe::Sealer;
-use gateway::stripe::{Base, Options};
 use gateway::tenants::Tenants;
+use outbound::{Base, Reach};
 use serde::{Deserialize, Serialize};
 
 use super::period::Period;

@@ -21,7 +21,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("command-line", &["iso8583"]),
     ("secrets", &[]),
     ("store", &["domain", "engine", "secrets"]),
-    ("gateway", &["domain", "engine", "secrets"]),
+    // HTTP to addresses of others.
+    ("outbound", &["domain", "engine"]),
+    ("gateway", &["domain", "engine", "outbound", "secrets"]),
+    ("webhooks", &["domain", "engine", "outbound", "secrets"]),
     ("kafka", &["domain", "engine", "secrets"]),
     ("import", &["domain"]),
     ("web", &["domain", "engine"]),
@@ -29,8 +32,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("sign-up", &["domain", "engine", "secrets"]),
     // The tokens in mails are sign-up's.
     ("mail", &["domain", "engine", "secrets", "sign-up"]),
-    // The JSON of an event is what is pushed.
-    ("killbill", &["domain", "engine", "gateway", "secrets", "web"]),
+    // Tests of its users script the simulated gateway; the JSON of an event is what webhooks post.
+    ("killbill", &["domain", "engine", "gateway", "secrets", "web", "webhooks"]),
     ("grpc", &["domain", "engine", "evaluation", "feature-flags", "web"]),
     ("flags", &["evaluation", "feature-flags", "web"]),
     ("signup", &["domain", "engine", "sign-up", "web"]),
@@ -41,11 +44,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "engine",
             "evaluation",
             "feature-flags",
-            // The JSON of an event is what is pushed.
+            // The simulator's pages, and the names of Stripe's objects.
             "gateway",
+            "outbound",
             "secrets",
             "sign-up",
             "web",
+            "webhooks",
         ],
     ),
     ("http-server", &["engine", "domain", "secrets", "web"]),
@@ -59,6 +64,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "gateway",
             "http-server",
             "mail",
+            "outbound",
             "sign-up",
             "store",
             "web",
@@ -79,12 +85,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "kafka",
             "killbill",
             "mail",
+            "outbound",
             "secrets",
             "sign-up",
             "signup",
             "store",
             "v1",
             "web",
+            "webhooks",
         ],
     ),
     // The gRPC client and the tokens of streams are those of the APIs under load.
@@ -108,6 +116,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "secrets",
             "server",
             "store",
+            "webhooks",
         ],
     ),
     ("faregate", &["cli", "command-line", "config", "server"]),

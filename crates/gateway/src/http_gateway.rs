@@ -17,12 +17,12 @@ use engine::ports::{
 };
 use engine::{Clock, Deadline};
 use http::{HeaderMap, Method, StatusCode};
+use outbound::{Base, Host, SendError};
 use secrets::{Sealer, webhook};
 use serde::Serialize;
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
-pub use crate::host::Base;
 pub use secrets::webhook::Secret;
 
 use self::contract::{
@@ -30,9 +30,7 @@ use self::contract::{
     FormAnswer, FormAsked, Inquire, InquireAnswer, Outcome, Posted, PostedAnswer,
     TransactionsAnswer, TransactionsAsked,
 };
-use crate::host::Host;
 use crate::next_action;
-use crate::outbound::SendError;
 use crate::reconcile::Listed;
 use crate::tenants::Tenants;
 

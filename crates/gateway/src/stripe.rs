@@ -33,6 +33,7 @@ use engine::ports::{
     Notified, PostedNotification, Queries, RequestRefused,
 };
 use engine::{Clock, Deadline};
+use outbound::{Base, Host};
 use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
@@ -44,14 +45,12 @@ use self::inquiry::Asked;
 use self::methods::{Holder, Wanted};
 use self::objects::{Intent, Named, Page, Refund};
 use self::operations::{Answered, Charging, Returns};
-use crate::host::Host;
 use crate::next_action;
 use crate::reconcile::Statement;
 use crate::tenants::Tenants;
 
 pub use self::accounts::Account;
 pub use self::statement::object_of;
-pub use crate::host::Base;
 pub use secrets::Sealer;
 
 /// Its name, and the name of Kill Bill's plugin, which it answers to too.

@@ -13,17 +13,18 @@ use engine::breaker::{BreakerSettings, Breakers};
 use engine::ports::{DeliveryLogSource, Gateway};
 use engine::{Clock, Engine, Options};
 use feature_flags::scheduled;
-use gateway::push::{self, Reach};
+use outbound::Reach;
 use secrets::Sealer;
 use store::Share;
 use tokio::sync::mpsc;
+use webhooks::logger::{DeliveryLogger, LogSettings, TRIES_MAX};
+use webhooks::{replays, switch_off};
 
 use crate::background::BackgroundTasks;
 use crate::integrity::{self, Schedule};
 use crate::key_check::{self, CheckValue};
 use crate::logging;
-use crate::webhooks::{self, DeliveryLogger, LogSettings};
-use crate::{backlog, replays, retention, sign_up, unverified};
+use crate::{backlog, retention, sign_up, unverified};
 use config::{Config, MailTransport, Period, Role};
 
 /// Transactions that a payment may have.
@@ -42,7 +43,7 @@ pub struct EngineParts {
     pub clock: Clock,
     /// The engine's own settings.
     pub options: Options,
-    push: push::Options,
+    push: webhooks::Options,
     mail: Option<Arc<MailDispatcher>>,
     signup_key: Option<CheckValue>,
     /// Its engine is replaced by that of each partition.
@@ -117,29 +118,28 @@ impl EngineParts {
         engine: &Engine,
         share: Share,
         tasks: &mut BackgroundTasks,
-    ) -> push::Options {
+    ) -> webhooks::Options {
         let Some(settings) = &self.delivery_log else { return self.push.clone() };
-        let (log, tries) = mpsc::channel(webhooks::TRIES_MAX);
+        let (log, tries) = mpsc::channel(TRIES_MAX);
         let bytes_max = settings.bytes_max / i64::from(share.partitions.max(1));
         let settings = LogSettings { bytes_max, ..settings.clone() };
         let source = Arc::clone(&settings.source);
         let clock = engine.clock().clone();
         let logger = DeliveryLogger::new(settings, share.partition, clock, tries);
-        let stopped = tasks.stopped();
-        tasks.spawn(logger.run(stopped));
+        tasks.spawn(logger.run(tasks.until_stopped()));
         if share.partition == PartitionNo::FIRST
             && let Some(sealer) = self.push.sealer.clone()
         {
             let alerts = self.alerts.clone().map(|settings| {
                 let (alerts, waiting) = mpsc::channel(ALERTS_MAX);
-                let until = tasks.until_stopped();
-                tasks.spawn(alerts::run(engine.clone(), settings, waiting, until));
+                let stop = tasks.until_stopped();
+                tasks.spawn(alerts::run(engine.clone(), settings, waiting, stop));
                 alerts
             });
-            let stopped = tasks.stopped();
-            tasks.spawn(webhooks::switch_off(engine.clone(), (source, sealer), alerts, stopped));
+            let stop = tasks.until_stopped();
+            tasks.spawn(switch_off::run(engine.clone(), (source, sealer), alerts, stop));
         }
-        push::Options { log: Some(log), ..self.push.clone() }
+        webhooks::Options { log: Some(log), ..self.push.clone() }
     }
 
     /// Starts the background tasks of a partition. Those that run once for all partitions belong to the
@@ -147,11 +147,12 @@ impl EngineParts {
     pub fn start_tasks(&self, engine: &Engine, share: Share) -> BackgroundTasks {
         let mut tasks = BackgroundTasks::new();
         let push = self.push_options(engine, share, &mut tasks);
-        let (follower, resender) = push::start(engine.clone(), push, tasks.stopped());
+        let (follower, resender) = webhooks::start(engine.clone(), push, tasks.stopped());
         tasks.add(follower);
         if let Some(settings) = &self.delivery_log {
-            let (replayed, stopped) = ((Arc::clone(&settings.source), resender), tasks.stopped());
-            tasks.spawn(replays::run(engine.clone(), replayed, share.partition, stopped));
+            let replayed = (Arc::clone(&settings.source), resender);
+            let stop = tasks.until_stopped();
+            tasks.spawn(replays::run(engine.clone(), replayed, share.partition, stop));
         }
         tasks.spawn(unverified::run(engine.clone(), share, tasks.until_stopped()));
         if let Some(sign_up) = &self.sign_up {
@@ -243,11 +244,11 @@ pub const fn push_reach(config: &Config) -> Reach {
     if everywhere { Reach::PublicAndPrivate } else { Reach::Public }
 }
 
-fn push_options(config: &Config) -> push::Options {
-    push::Options {
+fn push_options(config: &Config) -> webhooks::Options {
+    webhooks::Options {
         lanes: config.push.lanes,
         timeout: config.push.timeout.0,
         killbill_delay: config.push.killbill_delay.0,
-        ..push::Options::new(push_reach(config))
+        ..webhooks::Options::new(push_reach(config))
     }
 }

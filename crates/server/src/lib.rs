@@ -19,7 +19,6 @@ mod http_setup;
 mod insights;
 mod integrity;
 mod key_check;
-mod log_connection;
 pub mod logging;
 mod metrics;
 pub mod node;
@@ -29,13 +28,11 @@ mod probe;
 pub mod process;
 mod processing;
 pub mod queue;
-mod replays;
 pub mod retention;
 mod rpc;
 pub mod serve;
 mod sign_up;
 pub mod unverified;
-mod webhooks;
 pub mod workers;
 
 /// The paths of the HTTP port that belong to no API, each with `GET`: health, metrics and pages.

@@ -386,10 +386,10 @@ impl Web<'_> {
         let synthetic = self.probe.clone().map(probe::router);
         let reach = push_reach(self.config);
         let check_callback: killbill::CallbackCheck = Arc::new(move |url| {
-            gateway::push::validate_callback(url, reach).map_err(|error| error.to_string())
+            outbound::validate_callback(url, reach).map_err(|error| error.to_string())
         });
         let callbacks: CallbackCheck = Arc::new(move |url| {
-            let valid = gateway::push::validate_request_callback(url, reach);
+            let valid = outbound::validate_request_callback(url, reach);
             valid.map_err(|error| error.to_string())
         });
         let settings = killbill::Settings {

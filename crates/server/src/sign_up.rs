@@ -15,10 +15,10 @@ use domain::PartitionNo;
 use engine::Engine;
 use engine::access::Access;
 use engine::ports::{Queries, StoreError};
-use gateway::push::Failure;
 use secrets::{RootKey, Sealer, key_file};
 use store::Share;
 use tokio::task::JoinHandle;
+use webhooks::{CallbackClient, Failure};
 
 use crate::key_check::{self, CheckValue};
 use config::{Config, QueueKind, Role, Signup};
@@ -188,7 +188,7 @@ pub fn router(
 /// The worker that executes stored registrations of the accounts in a share; the owner of the first
 /// partition also delivers callbacks. `sign_up` runs on the engine of the share.
 #[must_use]
-pub fn worker(sign_up: SignUp, share: Share, push: &gateway::push::Options) -> Worker {
+pub fn worker(sign_up: SignUp, share: Share, push: &webhooks::Options) -> Worker {
     let bookkeeper = sign_up.engine().clone();
     let owns_account: OwnsAccount = Arc::new(move |tenant, account| share.has(tenant, account));
     let deliver = (share.partition == PartitionNo::FIRST).then(|| deliver(push));
@@ -196,8 +196,8 @@ pub fn worker(sign_up: SignUp, share: Share, push: &gateway::push::Options) -> W
     Worker { sign_up, bookkeeper, owns_account, deliver, representation }
 }
 
-fn deliver(push: &gateway::push::Options) -> Deliver {
-    let caller = gateway::push::CallbackClient::new(push);
+fn deliver(push: &webhooks::Options) -> Deliver {
+    let caller = CallbackClient::new(push);
     Arc::new(move |delivery| {
         let caller = caller.clone();
         Box::pin(async move {

@@ -327,7 +327,7 @@ impl Lists {
     fn bus_event(&self, row: &WaitingDelivery) -> BusEventJson {
         let (account, tenant) = (row.event.account(), row.delivery.tenant);
         let search_key1 = account.map(|it| record_id(it.uuid()));
-        let body = gateway::push::body(&row.event).unwrap_or_default();
+        let body = webhooks::body(&row.event).unwrap_or_default();
         let mut event = serde_json::from_slice(&body).unwrap_or(Value::Null);
         if let Some(event) = event.as_object_mut() {
             let more = serde_json::json!({

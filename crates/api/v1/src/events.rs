@@ -3,6 +3,8 @@
 mod cursor;
 mod stream;
 
+use ::webhooks::event::{EventOfRow, event_of, events_of, parse_event_id};
+use ::webhooks::{Receivers, ReceiversError};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
@@ -11,8 +13,6 @@ use domain::WebhookEndpointId;
 use engine::ports::{CALLBACK, JournalRow};
 use engine::queue;
 use engine::time::rfc3339;
-use gateway::push::event::{EventOfRow, event_of, events_of, parse_event_id};
-use gateway::push::{Receivers, ReceiversError};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -179,7 +179,7 @@ pub async fn list(Call { api, context, uri, headers }: Call) -> Result<Response,
 }
 
 fn view(it: EventOfRow<'_>) -> EventView {
-    let notification = gateway::push::body(it.event);
+    let notification = ::webhooks::body(it.event);
     let notification =
         notification.map(|body| serde_json::from_slice(&body).expect("a notification is JSON"));
     EventView {

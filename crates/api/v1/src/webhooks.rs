@@ -6,7 +6,7 @@ pub mod endpoints;
 pub mod replays;
 pub mod secret;
 
-use gateway::push::Reach;
+use outbound::Reach;
 
 /// The settings of the handlers of webhooks.
 #[derive(Clone)]

@@ -88,7 +88,7 @@ fn endpoints_are_made_changed_and_deleted() {
 /// Also those that the checks of callbacks, gateways and their deliveries are tested with.
 #[test]
 fn no_spelling_of_a_forbidden_address_is_registered() {
-    const HOSTS: &str = include_str!("../../../gateway/tests/forbidden_hosts.txt");
+    const HOSTS: &str = include_str!("../../../outbound/tests/forbidden_addresses/hosts.txt");
     let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();

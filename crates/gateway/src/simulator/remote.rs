@@ -12,6 +12,7 @@ use engine::ports::{BoxFuture, Gateway, Inquiry};
 use engine::{Clock, Deadline};
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
+use outbound::{Body, Multiplexed, SendError};
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -20,8 +21,6 @@ use super::core::{Notification, Options};
 use super::protocol::{CALLS_MAX, CallResponse, LONG_POLL, NotificationPage, RESPONSE_BYTES_MAX};
 use super::record::{LINE_BYTES_MAX, Record};
 use crate::error::Error;
-use crate::multiplexed::Multiplexed;
-use crate::outbound::{Body, SendError};
 
 /// The timeout of an inquiry.
 const INQUIRE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -7,13 +7,12 @@ use bytes::Bytes;
 use engine::Deadline;
 use form_urlencoded::Serializer;
 use http::{Method, StatusCode, header};
+use outbound::{Host, SendError};
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 
 use super::configuration::Configuration;
 use super::objects::{ErrorAnswer, ErrorBody};
-use crate::host::Host;
-use crate::outbound::SendError;
 
 /// The version of Stripe's API that requests and answers are of.
 pub(super) const VERSION: &str = "2026-08-26.dahlia";

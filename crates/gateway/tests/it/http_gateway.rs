@@ -16,9 +16,9 @@ use domain::{
 use engine::ports::{ControlDecision, ControlRequest, FormRequest, Gateway as _};
 use engine::{Clock, Deadline};
 use expect_test::expect;
-use gateway::http_gateway::{ANSWER_BYTES_MAX, Base, HttpGateway, ListError, Options, Secret};
-use gateway::push::Reach;
+use gateway::http_gateway::{ANSWER_BYTES_MAX, HttpGateway, ListError, Options, Secret};
 use gateway::tenants::Tenants;
+use outbound::{Base, Reach};
 use secrets::{Purpose, Sealer, webhook};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

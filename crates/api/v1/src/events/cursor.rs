@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use ::webhooks::event::events_of;
 use domain::partition::PARTITIONS_MAX;
 use domain::{PartitionNo, Seq, TenantNo, Timestamp};
 use engine::ports::{JournalRow, Queries, StoreError};
-use gateway::push::event::events_of;
 
 /// Journal rows that one request looks at, of all tenants.
 const ROWS_MAX: usize = 1_000;

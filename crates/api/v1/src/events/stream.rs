@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::webhooks::event::events_of;
 use axum::response::Response;
 use bytes::Bytes;
 use domain::{Seq, TenantNo};
@@ -13,7 +14,6 @@ use engine::access::ClientAddress;
 use engine::client::{self, Client};
 use engine::ports::JournalRow;
 use futures_util::stream;
-use gateway::push::event::events_of;
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderName};
 use tokio::sync::watch;

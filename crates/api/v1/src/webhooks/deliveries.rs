@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::webhooks::event::{event_id, parse_event_id};
 use axum::Json;
 use domain::WebhookEndpointId;
 use engine::ports::{CALLBACK, DeliveryLogQueries, ReadLimits};
 use engine::time::rfc3339;
 use engine::webhooks::{LogPlace, LoggedTry, TryFilter, TryOutcome};
 use engine::{Reason, Unavailable};
-use gateway::push::event::{event_id, parse_event_id};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use utoipa::ToSchema;

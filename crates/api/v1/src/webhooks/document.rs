@@ -1,10 +1,10 @@
 //! The tenant's endpoints as they are stored: read, changed, and written if nobody changed them meanwhile.
 
+use ::webhooks::endpoint::{Endpoints, StoredAnswer};
 use domain::command::TenantCommand;
 use domain::tenant::{VALUES_BYTES_MAX, WEBHOOK_ENDPOINTS};
 use domain::webhook::SetWebhookEndpoints;
 use domain::{Command, Rejection, Seq, TenantRejection};
-use gateway::push::endpoint::{Endpoints, StoredAnswer};
 use secrets::Sealer;
 use serde::Serialize;
 

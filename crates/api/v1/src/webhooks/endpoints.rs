@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use ::webhooks::endpoint::{
+    ENDPOINTS_MAX, EVENTS_MAX, Endpoint, Endpoints, Format, HEADERS_MAX, Key, Keys, Status, header,
+    is_event_type,
+};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::{Timestamp, WebhookEndpointId};
 use engine::time::rfc3339;
-use gateway::push::endpoint::{
-    ENDPOINTS_MAX, EVENTS_MAX, Endpoint, Endpoints, Format, HEADERS_MAX, Key, Keys, Status, header,
-    is_event_type,
-};
-use gateway::push::validate_callback;
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
+use outbound::validate_callback;
 use secrets::webhook::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,11 +1,11 @@
 //! The secrets that deliveries are signed with: how they are replaced, with a time in which both sign.
 
+use ::webhooks::endpoint::{Key, Keys, callback_secret};
 use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Response};
 use domain::Timestamp;
 use engine::time::rfc3339;
-use gateway::push::endpoint::{Key, Keys, callback_secret};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use secrets::webhook::Secret;

@@ -52,7 +52,7 @@ impl Routes {
             write_locks: Arc::default(),
             missing: MissingAttribute::default(),
             webhooks: v1::webhooks::Settings {
-                reach: gateway::push::Reach::Public,
+                reach: outbound::Reach::Public,
                 log: None,
                 replays: None,
             },

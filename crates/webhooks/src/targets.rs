@@ -12,10 +12,10 @@ use http::header::{HeaderName, HeaderValue};
 use secrets::Sealer;
 use secrets::webhook;
 
-use super::endpoint::{
+use crate::endpoint::{
     Endpoint, Endpoints, Format, Key, Keys, Signer, Status, callback_secret, header, wants,
 };
-use super::options::RETRY_DELAYS;
+use crate::options::RETRY_DELAYS;
 
 /// How many tenants' targets are remembered.
 const TENANTS_MAX: usize = 4_096;
@@ -27,16 +27,16 @@ const SECRET_BYTES_MIN: usize = 6;
 const MASKED: &str = "***";
 
 /// An endpoint that a tenant's events are delivered to.
-pub(super) struct Target {
-    pub(super) endpoint: WebhookEndpointId,
+pub(crate) struct Target {
+    pub(crate) endpoint: WebhookEndpointId,
     /// See [`engine::webhooks::DeliveryTry::receiver`].
-    pub(super) receiver: WebhookEndpointId,
-    pub(super) url: String,
-    pub(super) format: Format,
-    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) receiver: WebhookEndpointId,
+    pub(crate) url: String,
+    pub(crate) format: Format,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     events: Vec<String>,
     /// `None`: without keys there are no signatures.
-    pub(super) signer: Option<Signer>,
+    pub(crate) signer: Option<Signer>,
     is_on: bool,
 }
 
@@ -47,29 +47,29 @@ struct OfTenant {
 }
 
 /// The targets of tenants.
-pub(super) struct Targets {
+pub(crate) struct Targets {
     sealer: Option<Arc<Sealer>>,
     known: Mutex<HashMap<TenantNo, OfTenant>>,
 }
 
 impl Target {
     /// Whether it gets events of this type.
-    pub(super) fn wants(&self, event_type: &str) -> bool {
+    pub(crate) fn wants(&self, event_type: &str) -> bool {
         self.is_on && wants(&self.events, event_type)
     }
 
-    pub(super) const fn is_on(&self) -> bool {
+    pub(crate) const fn is_on(&self) -> bool {
         self.is_on
     }
 
     /// Whether it is switched off where it does not receive: without a key nothing of a callback but its URL is stored.
-    pub(super) const fn may_be_switched_off(&self) -> bool {
+    pub(crate) const fn may_be_switched_off(&self) -> bool {
         self.signer.is_some()
     }
 
     /// An answer as it may be shown: without card numbers, and without what the receiver repeats of the request that
     /// may be a secret, whole or cut at the end.
-    pub(super) fn masked(&self, answer: &str) -> String {
+    pub(crate) fn masked(&self, answer: &str) -> String {
         let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
         let query = self.url.split_once('?').map(|(_, query)| query);
         let mut masked = mask_pans(answer);
@@ -87,7 +87,7 @@ impl Target {
     }
 
     /// The delays from a failed delivery to the next attempt.
-    pub(super) const fn retry_delays(&self) -> &'static [Duration] {
+    pub(crate) const fn retry_delays(&self) -> &'static [Duration] {
         match self.format {
             Format::Standard => &webhook::RETRY_DELAYS,
             Format::KillBill => &RETRY_DELAYS,
@@ -95,7 +95,7 @@ impl Target {
     }
 
     #[cfg(test)]
-    pub(super) fn for_test(url: &str) -> Self {
+    pub(crate) fn for_test(url: &str) -> Self {
         Self::of_callback((url, Seq(1)), None, true)
     }
 
@@ -129,17 +129,17 @@ impl Target {
 }
 
 impl Targets {
-    pub(super) fn new(sealer: Option<Arc<Sealer>>) -> Self {
+    pub(crate) fn new(sealer: Option<Arc<Sealer>>) -> Self {
         Self { sealer, known: Mutex::default() }
     }
 
     /// Whether any tenant has one.
-    pub(super) fn are_there(queries: &dyn Queries) -> Result<bool, StoreError> {
+    pub(crate) fn are_there(queries: &dyn Queries) -> Result<bool, StoreError> {
         Ok(queries.is_value_in_use(PUSH_CALLBACK)? || queries.is_value_in_use(WEBHOOK_ENDPOINTS)?)
     }
 
     /// The targets of a tenant as they are now.
-    pub(super) fn of(
+    pub(crate) fn of(
         &self,
         queries: &dyn Queries,
         tenant: TenantNo,

@@ -5,9 +5,9 @@ use domain::{TenantNo, WebhookEndpointId};
 use engine::ports::{CALLBACK, Queries, StoreError};
 use secrets::Sealer;
 
-use super::body::body;
-use super::endpoint::{Endpoints, Format, Status, wants};
-use super::event::EventOfRow;
+use crate::body::body;
+use crate::endpoint::{Endpoints, Format, Status, wants};
+use crate::event::EventOfRow;
 
 /// A tenant's endpoints that are on.
 #[derive(Default)]

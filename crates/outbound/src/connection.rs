@@ -28,11 +28,11 @@ const IDLE_MAX: Duration = Duration::from_secs(4);
 const AGE_MAX: Duration = Duration::from_secs(60);
 
 /// A request's body.
-pub(crate) type Body = Full<Bytes>;
+pub type Body = Full<Bytes>;
 
 /// Why a request has no response.
 #[derive(Debug)]
-pub(crate) enum SendError {
+pub enum SendError {
     /// The request was not sent.
     NotSent(String),
     /// The request may have been sent.
@@ -40,7 +40,7 @@ pub(crate) enum SendError {
 }
 
 /// An idle connection.
-pub(crate) struct Connection {
+pub struct Connection {
     sender: SendRequest<Body>,
     opened: Instant,
     used: Instant,
@@ -57,14 +57,17 @@ pub(crate) struct Fencing {
 
 /// The TLS configuration, and the name that the server's certificate must have.
 #[derive(Clone)]
-pub(crate) struct Tls {
-    pub(crate) config: Arc<ClientConfig>,
-    pub(crate) name: ServerName<'static>,
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
 }
 
 impl Tls {
     /// For a server of this name.
-    pub(crate) fn of(config: &Arc<ClientConfig>, host: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// No certificate can have the name.
+    pub fn of(config: &Arc<ClientConfig>, host: &str) -> Result<Self, String> {
         let name = ServerName::try_from(host.to_owned());
         let name = name.map_err(|_| format!("{host} is no name that a certificate can have"))?;
         Ok(Self { config: Arc::clone(config), name })
@@ -72,7 +75,7 @@ impl Tls {
 }
 
 /// TLS to servers with certificates of the public web.
-pub(crate) fn public_web_tls() -> Arc<ClientConfig> {
+pub fn public_web_tls() -> Arc<ClientConfig> {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -101,7 +104,10 @@ pub(crate) fn end_unacknowledged(stream: &TcpStream, after: Duration) -> Result<
 
 impl Connection {
     /// Connects to exactly this address.
-    pub(crate) async fn open(address: SocketAddr, tls: Option<Tls>) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub async fn open(address: SocketAddr, tls: Option<Tls>) -> Result<Self, String> {
         Self::secure(connect(address).await?, tls, None).await
     }
 
@@ -183,10 +189,10 @@ impl Connection {
 
 /// Idle connections to one host, most recently used last.
 #[derive(Default)]
-pub(crate) struct Idle(Mutex<Vec<Connection>>);
+pub struct Idle(Mutex<Vec<Connection>>);
 
 impl Idle {
-    pub(crate) fn take(&self) -> Option<Connection> {
+    fn take(&self) -> Option<Connection> {
         let mut idle = self.lock();
         while let Some(connection) = idle.pop() {
             if connection.is_fresh() {
@@ -210,10 +216,13 @@ impl Idle {
     }
 }
 
-/// Sends a request over an idle connection, or over one that `open` opens. A deadline counts on connections of
-/// [`Connection::open_fenced`]. If the idle connection had
-/// ended, the request is sent once more over a new one. The response's body is unread: see [`finish`].
-pub(crate) async fn send<O, F>(
+/// Sends a request over an idle connection, or over one that `open` opens. A deadline counts on connections that have a
+/// fence. If the idle connection had ended, the request is sent once more over a new one. The response's body is
+/// unread: see [`finish_shown`].
+///
+/// # Errors
+/// [`SendError`].
+pub async fn send<O, F>(
     idle: &Idle,
     request: Request<Body>,
     deadline: Option<&Deadline>,
@@ -239,9 +248,12 @@ where
     }
 }
 
-/// Reads a response's body of at most `bytes_max` as [`finish`] does, and puts its beginning into `shown`, which takes
-/// `shown_max` bytes: also where the caller gives up before the end.
-pub(crate) async fn finish_shown(
+/// Reads a response's body of at most `bytes_max`, and makes the connection reusable. The body's beginning is put into
+/// `shown`, which takes `shown_max` bytes: also where the caller gives up before the end.
+///
+/// # Errors
+/// Why the body was not read.
+pub async fn finish_shown(
     idle: &Idle,
     connection: Connection,
     mut body: Incoming,

@@ -9,11 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::{AccountId, TenantNo, Timestamp, WebhookEndpointId};
 use engine::ports::DeliveryId;
+use outbound::{Callback, CallbackError, Idle};
 use tokio::time::Instant;
 
-use super::targets::Target;
-use crate::callback::{Callback, CallbackError};
-use crate::outbound::Idle;
+use crate::targets::Target;
 
 /// The numbers of queued deliveries from which the follower reads the journal more slowly.
 const BACKLOGGED: Limits = Limits { per_endpoint: 2_048, all: 16_384 };
@@ -46,23 +45,23 @@ struct Limits {
 
 /// An event to be delivered to an endpoint.
 #[derive(Clone, Debug)]
-pub(super) struct Job {
-    pub(super) id: DeliveryId,
-    pub(super) tenant: TenantNo,
-    pub(super) account: Option<AccountId>,
+pub(crate) struct Job {
+    pub(crate) id: DeliveryId,
+    pub(crate) tenant: TenantNo,
+    pub(crate) account: Option<AccountId>,
     /// The event's type.
-    pub(super) kind: &'static str,
-    pub(super) body: Bytes,
+    pub(crate) kind: &'static str,
+    pub(crate) body: Bytes,
     /// The number of failed attempts.
-    pub(super) attempts: u32,
-    pub(super) origin: Origin,
+    pub(crate) attempts: u32,
+    pub(crate) origin: Origin,
     /// The commit time of its journal row.
-    pub(super) committed_at: Timestamp,
+    pub(crate) committed_at: Timestamp,
 }
 
 /// Where a job comes from, which decides what remembers that it is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(crate) enum Origin {
     /// The first attempt: the cursor stays before its journal row.
     Journal,
     /// A postponed delivery: its row in the store must be closed.
@@ -73,14 +72,14 @@ pub(super) enum Origin {
 
 /// The target of deliveries.
 #[derive(Clone)]
-pub(super) struct Destination {
-    pub(super) target: Arc<Target>,
-    pub(super) callback: Result<Arc<Callback>, CallbackError>,
-    pub(super) idle: Arc<Idle>,
+pub(crate) struct Destination {
+    pub(crate) target: Arc<Target>,
+    pub(crate) callback: Result<Arc<Callback>, CallbackError>,
+    pub(crate) idle: Arc<Idle>,
 }
 
 /// The decision about a job.
-pub(super) enum Admission {
+pub(crate) enum Admission {
     /// The caller delivers the job now and calls [`Lanes::finished`] afterwards.
     Start(Job, Destination),
     /// The job is queued.
@@ -95,7 +94,7 @@ pub(super) enum Admission {
 
 /// The response of an endpoint to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EndpointResponse {
+pub(crate) enum EndpointResponse {
     /// The endpoint accepted or refused the delivery.
     Received,
     /// The endpoint did not respond in time.
@@ -108,13 +107,13 @@ pub(super) enum EndpointResponse {
 
 /// The time, of the process and of the domain.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Now {
-    pub(super) real: Instant,
-    pub(super) domain: Timestamp,
+pub(crate) struct Now {
+    pub(crate) real: Instant,
+    pub(crate) domain: Timestamp,
 }
 
 /// The queues of all endpoints.
-pub(super) struct Lanes {
+pub(crate) struct Lanes {
     per_endpoint: usize,
     endpoints: HashMap<(TenantNo, WebhookEndpointId), EndpointQueue>,
     queued: usize,
@@ -147,7 +146,7 @@ struct Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(per_endpoint: usize) -> Self {
+    pub(crate) fn new(per_endpoint: usize) -> Self {
         Self {
             per_endpoint: per_endpoint.max(1),
             endpoints: HashMap::new(),
@@ -157,7 +156,7 @@ impl Lanes {
     }
 
     /// Admits a job for its endpoint as it is now.
-    pub(super) fn offer(&mut self, job: Job, target: &Arc<Target>, now: Now) -> Admission {
+    pub(crate) fn offer(&mut self, job: Job, target: &Arc<Target>, now: Now) -> Admission {
         let lanes = self.per_endpoint;
         let queue = self.endpoints.entry((job.tenant, job.id.endpoint));
         let queue = queue.or_insert_with(|| EndpointQueue::new(target, lanes, now.real));
@@ -181,7 +180,7 @@ impl Lanes {
     }
 
     /// Frees the lane of a job that was started.
-    pub(super) fn finished(&mut self, job: &Job, response: EndpointResponse, now: Now) {
+    pub(crate) fn finished(&mut self, job: &Job, response: EndpointResponse, now: Now) {
         let at = lane_of(job, self.per_endpoint);
         if let Some(queue) = self.endpoints.get_mut(&(job.tenant, job.id.endpoint)) {
             queue.lanes[at].is_busy = false;
@@ -192,7 +191,7 @@ impl Lanes {
     }
 
     /// Admits the next job of the lane of a finished job.
-    pub(super) fn next_after(&mut self, job: &Job, now: Now) -> Option<Admission> {
+    pub(crate) fn next_after(&mut self, job: &Job, now: Now) -> Option<Admission> {
         let at = lane_of(job, self.per_endpoint);
         let queue = self.endpoints.get_mut(&(job.tenant, job.id.endpoint))?;
         if queue.lanes[at].is_busy {
@@ -211,13 +210,13 @@ impl Lanes {
     }
 
     /// Whether so many deliveries are queued that the follower should read more slowly.
-    pub(super) fn is_backlogged(&self) -> bool {
+    pub(crate) fn is_backlogged(&self) -> bool {
         self.queued >= BACKLOGGED.all
             || self.endpoints.values().any(|it| it.queued >= BACKLOGGED.per_endpoint)
     }
 
     /// Drops the state and the connections of unused endpoints.
-    pub(super) fn remove_unused(&mut self, now: Instant) {
+    pub(crate) fn remove_unused(&mut self, now: Instant) {
         self.endpoints.retain(|_, it| {
             it.queued > 0 || it.busy > 0 || now.duration_since(it.used) < UNUSED_MAX
         });
@@ -335,7 +334,7 @@ mod tests {
     use domain::Seq;
     use uuid::Uuid;
 
-    use crate::push::targets::Target;
+    use crate::targets::Target;
 
     fn job(number: i64, tenant: u32, account: u128) -> Job {
         Job {

@@ -8,14 +8,16 @@ use engine::ports::StoreError;
 type Open<T> = dyn Fn() -> Result<Box<T>, StoreError> + Send + Sync;
 
 /// A connection that is opened when it is first used, and again after an error.
-pub struct LogConnection<T: ?Sized> {
+pub(crate) struct LogConnection<T: ?Sized> {
     open: Arc<Open<T>>,
     kept: Arc<Mutex<Option<Box<T>>>>,
 }
 
 impl<T: Send + ?Sized + 'static> LogConnection<T> {
     /// Opens nothing yet.
-    pub fn new(open: impl Fn() -> Result<Box<T>, StoreError> + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(
+        open: impl Fn() -> Result<Box<T>, StoreError> + Send + Sync + 'static,
+    ) -> Self {
         Self { open: Arc::new(open), kept: Arc::default() }
     }
 
@@ -23,7 +25,7 @@ impl<T: Send + ?Sized + 'static> LogConnection<T> {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn query<R: Send + 'static>(
+    pub(crate) async fn query<R: Send + 'static>(
         &self,
         query: impl FnOnce(&T) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
-use crate::calls::TIMEOUT;
+use crate::TIMEOUT;
 
 /// The response of the callback.
 #[derive(Clone, Debug)]

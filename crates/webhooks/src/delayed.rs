@@ -8,30 +8,30 @@ use domain::Timestamp;
 use engine::ports::CALLBACK;
 use tokio::time::{Instant, sleep_until};
 
-use super::lanes::Job;
-use super::targets::Target;
+use crate::lanes::Job;
+use crate::targets::Target;
 
 /// How many wait at most, but for those of the batch that reaches it: with the default delay 65,000 a second.
 const DELAYED_MAX: usize = 16_384;
 
 /// Attempts that wait, in the order of the journal.
-pub(super) struct Delayed {
+pub(crate) struct Delayed {
     delay: Duration,
     waiting: VecDeque<(Instant, Job, Arc<Target>)>,
 }
 
 impl Delayed {
-    pub(super) const fn new(delay: Duration) -> Self {
+    pub(crate) const fn new(delay: Duration) -> Self {
         Self { delay, waiting: VecDeque::new() }
     }
 
     /// Whether no more should be read.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() >= DELAYED_MAX
     }
 
     /// Keeps an attempt that is for later; gives back one that is for now.
-    pub(super) fn unless_later<'t>(
+    pub(crate) fn unless_later<'t>(
         &mut self,
         (job, target): (Job, &'t Arc<Target>),
         now: Timestamp,
@@ -50,7 +50,7 @@ impl Delayed {
     }
 
     /// Waits until the first one is due; for ever where none waits.
-    pub(super) async fn is_due(&self) {
+    pub(crate) async fn is_due(&self) {
         match self.waiting.front() {
             Some((due, ..)) => sleep_until(*due).await,
             None => std::future::pending().await,
@@ -58,7 +58,7 @@ impl Delayed {
     }
 
     /// The next one that is due.
-    pub(super) fn next_due(&mut self) -> Option<(Job, Arc<Target>)> {
+    pub(crate) fn next_due(&mut self) -> Option<(Job, Arc<Target>)> {
         let (due, ..) = self.waiting.front()?;
         if *due > Instant::now() {
             return None;
@@ -74,8 +74,8 @@ mod tests {
     use engine::ports::DeliveryId;
     use uuid::Uuid;
 
-    use super::super::lanes::Origin;
     use super::*;
+    use crate::lanes::Origin;
 
     const DELAY: Duration = Duration::from_millis(250);
 

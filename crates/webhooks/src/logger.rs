@@ -1,27 +1,15 @@
-//! The outcomes of webhook deliveries: writes the log in batches, follows whether endpoints receive, and switches
-//! off those that do not.
+//! The outcomes of deliveries: writes the log in batches, and follows whether endpoints receive.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::command::TenantCommand;
-use domain::payment::Actor;
-use domain::tenant::{PUSH_CALLBACK, WEBHOOK_ENDPOINTS};
-use domain::webhook::{DisableReason, DisabledEndpoint, SetWebhookEndpoints};
-use domain::{Command, PartitionNo, Request, TenantNo, Timestamp, WebhookEndpointId};
-use engine::periodic::{Pass, Periodic};
-use engine::ports::{CALLBACK, DeliveryLog, DeliveryLogSource, StoreError, registration_of};
-use engine::webhooks::{
-    DeliveryTry, Health, LogRetention, RefusedEndpoint, SwitchedOff, TryOutcome,
-};
-use engine::{Answer, Clock, Engine};
-use gateway::push::endpoint::Endpoints;
-use secrets::Sealer;
-use tokio::sync::{mpsc, watch};
-
-use crate::background::until;
-use crate::log_connection::LogConnection;
+use domain::webhook::DisableReason;
+use domain::{PartitionNo, TenantNo, Timestamp, WebhookEndpointId};
+use engine::Clock;
+use engine::ports::{DeliveryLog, DeliveryLogSource, StoreError};
+use engine::webhooks::{DeliveryTry, Health, LogRetention, TryOutcome};
+use tokio::sync::mpsc;
 
 /// How many tries wait to be written at most.
 pub const TRIES_MAX: usize = 16_384;
@@ -46,12 +34,6 @@ const RECEIVED_EVERY_US: i64 = 3_600 * Timestamp::SECOND_US;
 
 /// How many endpoints' health is remembered; that of others is read again.
 const HEALTH_MAX: usize = 16_384;
-
-/// How often endpoints are switched off.
-const SWITCH_OFF_EVERY: Duration = Duration::from_millis(500);
-
-/// Who switches endpoints off, in histories.
-const USER: &str = "faregate-webhooks";
 
 /// Counts tries that are not in the log: also those that found no room in the channel.
 const DROPPED: &str = "faregate_webhook_log_dropped_total";
@@ -93,14 +75,14 @@ impl DeliveryLogger {
         Self { settings, partition, clock, tries, log, taken, health, forget_at: Instant::now() }
     }
 
-    /// Runs until `stopped`, then writes the rest.
-    pub async fn run(self, stopped: watch::Receiver<bool>) {
-        let mut stopped = std::pin::pin!(until(stopped));
+    /// Runs until `stop` is ready, then writes the rest.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
         let mut logger = self;
         loop {
             let is_last = tokio::select! {
                 () = tokio::time::sleep(WRITE_EVERY) => false,
-                () = &mut stopped => true,
+                () = &mut stop => true,
             };
             let stepped = tokio::task::spawn_blocking(move || {
                 logger.step();
@@ -253,88 +235,4 @@ fn received(before: Health, at: Timestamp) -> Health {
     let is_known = before.received_at.is_some_and(|it| at < it.plus_us(RECEIVED_EVERY_US));
     let received_at = if is_known { before.received_at } else { Some(at) };
     Health { failing_since: None, received_at, refused: None }
-}
-
-/// Switches off endpoints that are to be, until `stopped`, and hands on which ones. The owner of the first partition
-/// calls this.
-pub async fn switch_off(
-    engine: Engine,
-    (source, sealer): (Arc<dyn DeliveryLogSource>, Arc<Sealer>),
-    alerts: Option<mpsc::Sender<SwitchedOff>>,
-    stopped: watch::Receiver<bool>,
-) {
-    let log = LogConnection::new(move || source.open(PartitionNo::FIRST));
-    let job = || async {
-        let refused = match log.query(|log| log.refused()).await {
-            Ok(refused) => refused,
-            Err(error) => {
-                tracing::warn!(error = %error, "failed to read which webhook endpoints do not receive; retrying");
-                return Pass::Failed;
-            }
-        };
-        for it in refused {
-            let is_off = switch_one_off((&engine, &sealer), it, alerts.as_ref()).await;
-            if !is_off || log.query(move |log| log.forget_health(it)).await.is_err() {
-                return Pass::Failed;
-            }
-        }
-        Pass::Idle
-    };
-    Periodic::every(SWITCH_OFF_EVERY).run(until(stopped), job).await;
-}
-
-/// Whether an endpoint is off now, or is no more.
-async fn switch_one_off(
-    (engine, sealer): (&Engine, &Sealer),
-    it: RefusedEndpoint,
-    alerts: Option<&mpsc::Sender<SwitchedOff>>,
-) -> bool {
-    let RefusedEndpoint { tenant, endpoint: receiver, reason } = it;
-    let registered = registration_of(receiver);
-    let endpoint = registered.map_or(receiver, |_| CALLBACK);
-    let stored = engine.read(move |queries| {
-        let callback = queries.tenant_value(tenant, PUSH_CALLBACK)?;
-        Ok((queries.tenant_value(tenant, WEBHOOK_ENDPOINTS)?, callback))
-    });
-    let Ok((stored, callback)) = stored.await else { return false };
-    let read_at = stored.as_ref().map(|it| it.revision.seq);
-    let opened = match stored.and_then(|it| it.value) {
-        Some(sealed) => Endpoints::open(sealer, tenant, &sealed),
-        None => Ok(Endpoints::default()),
-    };
-    let Ok(mut endpoints) = opened else { return true };
-    let at = engine.clock().now();
-    let callback = callback.filter(|it| it.value.is_some()).map(|it| it.revision.seq);
-    let callback = callback.filter(|it| Some(*it) == registered);
-    if !endpoints.switch_off(endpoint, (reason, at), callback) {
-        return true;
-    }
-    let sealed = Some(endpoints.seal(sealer, tenant));
-    let disabled = Some(DisabledEndpoint { endpoint, reason });
-    let set = SetWebhookEndpoints { sealed, read_at, disabled };
-    let command = Command::Tenant(TenantCommand::SetWebhookEndpoints(set));
-    let id = engine.mint();
-    let actor = Actor::new(USER, USER, id.0);
-    let request = Request { id, tenant, actor, idempotency: None, command };
-    match engine.submit_own(request).await {
-        Ok(Answer::Replied(_)) => {
-            tracing::warn!(
-                tenant = tenant.0,
-                endpoint = %endpoint,
-                reason = reason.name(),
-                "a webhook endpoint is switched off"
-            );
-            let alert = SwitchedOff { tenant, endpoint, reason, at };
-            if alerts.is_some_and(|alerts| alerts.try_send(alert).is_err()) {
-                tracing::warn!(
-                    tenant = tenant.0,
-                    endpoint = %endpoint,
-                    "too many mails about webhook endpoints wait; there is none about this one"
-                );
-            }
-            true
-        }
-        // Somebody changed the endpoints meanwhile.
-        Ok(Answer::Refused(_) | Answer::StillRunning | Answer::AnotherRequest) | Err(_) => false,
-    }
 }

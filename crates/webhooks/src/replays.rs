@@ -10,14 +10,12 @@ use engine::Engine;
 use engine::periodic::{Job, Pass, Periodic};
 use engine::ports::{DeliveryLogSource, Replays, StoreError};
 use engine::webhooks::{Replay, ReplayProgress};
-use gateway::push::{ResendError, Resender, ResentPage};
 use tokio::sync::oneshot::error::TryRecvError;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::background::until;
 use crate::log_connection::LogConnection;
+use crate::resend::{ResendError, Resender, ResentPage};
 
 /// How often replays are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -60,16 +58,16 @@ struct Replayer {
     under_way: BTreeMap<(TenantNo, Uuid), VecDeque<ResentPage>>,
 }
 
-/// Sends a partition's events again until `stopped`.
+/// Sends a partition's events again until `stop` is ready.
 pub async fn run(
     engine: Engine,
     (source, resender): (Arc<dyn DeliveryLogSource>, Resender),
     partition: PartitionNo,
-    stopped: watch::Receiver<bool>,
+    stop: impl Future<Output = ()>,
 ) {
     let replays = LogConnection::new(move || source.open_replays());
     let replayer = Replayer { engine, resender, replays, partition, under_way: BTreeMap::new() };
-    Periodic::every(LOOK_EVERY).with_jitter_percent(0).run(until(stopped), replayer).await;
+    Periodic::every(LOOK_EVERY).with_jitter_percent(0).run(stop, replayer).await;
 }
 
 impl Job for Replayer {

@@ -12,7 +12,7 @@ use engine::ports::{Delivery, DeliveryId, JournalRow, Queries, StoreError};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::targets::{Target, Targets};
+use crate::targets::{Target, Targets};
 
 /// The maximum number of journal rows per read.
 const ROWS_MAX: usize = 1_024;
@@ -26,18 +26,18 @@ const DUE_INTERVAL: Duration = Duration::from_millis(250);
 /// The maximum number of ended deliveries that a read of due ones skips. Further ones may be made twice.
 const ENDED_MAX: usize = 65_536;
 /// The delay of a retry after a failure of the store.
-pub(super) const RETRY_DELAY: Duration = Duration::from_millis(200);
+pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// The targets of each tenant's events.
 type TargetsOf = BTreeMap<TenantNo, Arc<Vec<Arc<Target>>>>;
 
 /// See [`DeliveriesInProgress`].
-pub(super) type InProgress = Arc<Mutex<DeliveriesInProgress>>;
+pub(crate) type InProgress = Arc<Mutex<DeliveriesInProgress>>;
 
 /// Stored deliveries, first attempts that became rows, and those of events that are delivered again, with the
 /// numbers of their pages: while they are in progress, their rows in the store, if any, are outdated.
 #[derive(Default)]
-pub(super) struct DeliveriesInProgress {
+pub(crate) struct DeliveriesInProgress {
     current: HashMap<DeliveryId, Option<u64>>,
     /// Those that ended since the latest read of due deliveries began: it may have found rows that are no more.
     ended: HashSet<DeliveryId>,
@@ -45,7 +45,7 @@ pub(super) struct DeliveriesInProgress {
 
 impl DeliveriesInProgress {
     /// False where it was in progress already.
-    pub(super) fn begin(&mut self, id: DeliveryId, page: Option<u64>) -> bool {
+    pub(crate) fn begin(&mut self, id: DeliveryId, page: Option<u64>) -> bool {
         match self.current.entry(id) {
             HashEntry::Occupied(_) => false,
             HashEntry::Vacant(new) => {
@@ -56,12 +56,12 @@ impl DeliveriesInProgress {
     }
 
     /// Notes that a delivery in progress has a row; returns the page that it was of.
-    pub(super) fn begin_as_row(&mut self, id: DeliveryId) -> Option<u64> {
+    pub(crate) fn begin_as_row(&mut self, id: DeliveryId) -> Option<u64> {
         self.current.insert(id, None).flatten()
     }
 
     /// Returns the page that it was of.
-    pub(super) fn end(&mut self, id: DeliveryId) -> Option<u64> {
+    pub(crate) fn end(&mut self, id: DeliveryId) -> Option<u64> {
         let page = self.current.remove(&id)?;
         if self.ended.len() < ENDED_MAX {
             self.ended.insert(id);
@@ -79,25 +79,25 @@ impl DeliveriesInProgress {
 }
 
 /// Journal rows with what the events of their tenants are delivered to.
-pub(super) struct Batch {
-    pub(super) rows: Vec<Arc<JournalRow>>,
-    pub(super) targets: TargetsOf,
-    pub(super) upto: Seq,
+pub(crate) struct Batch {
+    pub(crate) rows: Vec<Arc<JournalRow>>,
+    pub(crate) targets: TargetsOf,
+    pub(crate) upto: Seq,
 }
 
 /// A postponed delivery with its journal row and its target as it is now.
-pub(super) struct Due {
-    pub(super) delivery: Delivery,
-    pub(super) row: Option<JournalRow>,
-    pub(super) target: Option<Arc<Target>>,
+pub(crate) struct Due {
+    pub(crate) delivery: Delivery,
+    pub(crate) row: Option<JournalRow>,
+    pub(crate) target: Option<Arc<Target>>,
 }
 
-pub(super) fn locked(in_progress: &InProgress) -> MutexGuard<'_, DeliveriesInProgress> {
+pub(crate) fn locked(in_progress: &InProgress) -> MutexGuard<'_, DeliveriesInProgress> {
     in_progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads the journal behind `cursor`.
-pub(super) async fn read_journal(
+pub(crate) async fn read_journal(
     (engine, targets): (Engine, Arc<Targets>),
     cursor: Seq,
     batches: mpsc::Sender<Batch>,
@@ -152,7 +152,7 @@ fn batch(queries: &dyn Queries, targets: &Targets, after: Seq) -> Result<Batch, 
 
 /// Reads what is due, again and again, in pages: what is in progress does not stand in the way of what is
 /// behind it.
-pub(super) async fn read_due(
+pub(crate) async fn read_due(
     (engine, targets): (Engine, Arc<Targets>),
     in_progress: InProgress,
     dues: mpsc::Sender<Vec<Due>>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use gateway::push::{self, Reach, Resolver};
+use outbound::{Reach, Resolver};
 use tempfile::tempdir;
 
 use crate::callback_stub::CallbackStub;
@@ -25,10 +25,10 @@ async fn a_name_that_is_rebound_to_this_machine_is_not_connected_to() {
         _ => vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
     };
     let dir = tempdir().unwrap();
-    let options = push::Options {
+    let options = webhooks::Options {
         resolver: Resolver::Function(Arc::new(resolve)),
         timeout: Duration::from_millis(500),
-        ..push::Options::new(Reach::Public)
+        ..webhooks::Options::new(Reach::Public)
     };
     let world = World::start_with(dir.path(), options);
     let url = format!("http://rebound.example:{port}/cb");

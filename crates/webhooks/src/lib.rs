@@ -1,5 +1,5 @@
-//! Push notifications: a follower of the journal that posts each event to the webhook endpoints of its
-//! tenant, at least once. Kill Bill's callback is one of them.
+//! Webhooks: a follower of the journal posts each event to the webhook endpoints of its tenant, at
+//! least once. Kill Bill's callback is one of them.
 //!
 //! The events of an account are delivered in the order of the journal, one after another, on a lane of
 //! the endpoint. Lanes and endpoints are independent of each other. A failed delivery is postponed
@@ -24,12 +24,16 @@ pub mod event;
 mod failing;
 mod follower;
 mod lanes;
+mod log_connection;
+pub mod logger;
 mod open_rows;
 mod options;
 mod post;
 mod readers;
 mod receivers;
+pub mod replays;
 mod resend;
+pub mod switch_off;
 mod targets;
 
 use std::sync::Arc;
@@ -40,9 +44,6 @@ use engine::Engine;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
-pub use crate::callback::{
-    CallbackError, Reach, Resolver, URL_BYTES_MAX, validate_callback, validate_request_callback,
-};
 pub use body::body;
 pub use options::{FOLLOWER, Options, RETRY_DELAYS};
 pub use post::{CallbackClient, Failure};

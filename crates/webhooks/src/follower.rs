@@ -16,18 +16,18 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
-use super::body::body;
-use super::delayed::Delayed;
-use super::endpoint::Format;
-use super::event::{EventOfRow, endpoint_name, event_id, event_of, events_of, sequence};
-use super::failing::FailingEndpoints;
-use super::lanes::{Admission, Destination, EndpointResponse, Job, Lanes, Now, Origin};
-use super::open_rows::{OpenRow, OpenRows};
-use super::options::{FOLLOWER, Options};
-use super::post::{Failure, Posted, Poster, common_headers};
-use super::readers::{Batch, Due, InProgress, RETRY_DELAY, locked, read_due, read_journal};
-use super::resend::{Done, Resent, ResentPages};
-use super::targets::{Target, Targets};
+use crate::body::body;
+use crate::delayed::Delayed;
+use crate::endpoint::Format;
+use crate::event::{EventOfRow, endpoint_name, event_id, event_of, events_of, sequence};
+use crate::failing::FailingEndpoints;
+use crate::lanes::{Admission, Destination, EndpointResponse, Job, Lanes, Now, Origin};
+use crate::open_rows::{OpenRow, OpenRows};
+use crate::options::{FOLLOWER, Options};
+use crate::post::{Failure, Posted, Poster, common_headers};
+use crate::readers::{Batch, Due, InProgress, RETRY_DELAY, locked, read_due, read_journal};
+use crate::resend::{Done, Resent, ResentPages};
+use crate::targets::{Target, Targets};
 
 /// The maximum number of rows per write.
 const WRITES_MAX: usize = 1_024;
@@ -111,16 +111,16 @@ struct Follower {
 
 /// The follower's inputs beside the journal.
 #[derive(Clone)]
-pub(super) struct Inputs {
-    pub(super) targets: Arc<Targets>,
+pub(crate) struct Inputs {
+    pub(crate) targets: Arc<Targets>,
     /// Only one follower at a time takes them.
-    pub(super) resent: Arc<AsyncMutex<ResentPages>>,
+    pub(crate) resent: Arc<AsyncMutex<ResentPages>>,
     /// True, or closed: the follower stops.
-    pub(super) stopped: watch::Receiver<bool>,
+    pub(crate) stopped: watch::Receiver<bool>,
 }
 
 /// Follows the journal until it is stopped, or the runtime shuts down.
-pub(super) async fn run(
+pub(crate) async fn run(
     engine: Engine,
     options: Options,
     position: watch::Sender<Seq>,
@@ -176,7 +176,7 @@ pub(super) async fn run(
 }
 
 /// Ready once the value is true, or its sender is gone.
-pub(super) async fn until(stopped: &mut watch::Receiver<bool>) {
+pub(crate) async fn until(stopped: &mut watch::Receiver<bool>) {
     drop(stopped.wait_for(|stopped| *stopped).await);
 }
 

@@ -7,30 +7,30 @@ use engine::ports::DeliveryId;
 use tokio::time::Instant;
 
 /// A journal row with first attempts that nothing but the cursor remembers.
-pub(super) struct OpenRow {
-    pub(super) seq: Seq,
-    pub(super) tenant: TenantNo,
-    pub(super) jobs: Vec<DeliveryId>,
-    pub(super) committed_at: Timestamp,
-    pub(super) read_at: Instant,
+pub(crate) struct OpenRow {
+    pub(crate) seq: Seq,
+    pub(crate) tenant: TenantNo,
+    pub(crate) jobs: Vec<DeliveryId>,
+    pub(crate) committed_at: Timestamp,
+    pub(crate) read_at: Instant,
 }
 
 /// Such rows, in the order of the journal.
 #[derive(Default)]
-pub(super) struct OpenRows(VecDeque<OpenRow>);
+pub(crate) struct OpenRows(VecDeque<OpenRow>);
 
 impl OpenRows {
-    pub(super) fn push(&mut self, row: OpenRow) {
+    pub(crate) fn push(&mut self, row: OpenRow) {
         self.0.push_back(row);
     }
 
     /// The row that holds the cursor.
-    pub(super) fn oldest(&self) -> Option<&OpenRow> {
+    pub(crate) fn oldest(&self) -> Option<&OpenRow> {
         self.0.front()
     }
 
     /// Notes that a first attempt is done. False where it does not hold the cursor: it became a row of the store.
-    pub(super) fn done(&mut self, id: DeliveryId) -> bool {
+    pub(crate) fn done(&mut self, id: DeliveryId) -> bool {
         let Ok(at) = self.0.binary_search_by_key(&id.seq, |row| row.seq) else { return false };
         let jobs = &mut self.0[at].jobs;
         let Some(job) = jobs.iter().position(|it| *it == id) else { return false };
@@ -43,7 +43,7 @@ impl OpenRows {
 
     /// Removes rows that were read by `read_by`, until they have `enough` first attempts, and returns these, which
     /// hold the cursor no longer.
-    pub(super) fn take(&mut self, read_by: Instant, enough: usize) -> Vec<(DeliveryId, TenantNo)> {
+    pub(crate) fn take(&mut self, read_by: Instant, enough: usize) -> Vec<(DeliveryId, TenantNo)> {
         let mut taken = vec![];
         while taken.len() < enough
             && let Some(row) = self.0.pop_front_if(|row| row.read_at <= read_by)

@@ -11,23 +11,26 @@ use domain::payment::{Actor, EXTERNAL_PAYMENT, FollowUp, Initiate};
 use domain::payment_method::CreatePaymentMethod;
 use domain::reply::AccountReply;
 use domain::tenant::{CreateTenant, PUSH_CALLBACK, SetTenantValue};
-use domain::{AccountId, Command, PaymentId, Reply, Request, Seq, Settings, TenantNo, Timestamp};
+use domain::{
+    AccountId, Command, Currency, PaymentId, Reply, Request, Seq, Settings, TenantNo, Timestamp,
+};
 use engine::ports::{Delivery, Gateway};
 use engine::webhooks::Replay;
 use engine::{Answer as Answered, Clock, Engine, Options, Parts, Running};
 use expect_test::expect;
 use gateway::external::External;
-use gateway::push::{self, RETRY_DELAYS, Reach, Resender, ResentPage};
 use gateway::simulator::{self, Simulator};
+use outbound::Reach;
 use tempfile::tempdir;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
 use uuid::Uuid;
+use webhooks::{RETRY_DELAYS, Resender, ResentPage};
 
+use crate::TIMEOUT;
 use crate::callback_stub::{CallbackStub, StubResponse};
-use crate::calls::{TIMEOUT, options, usd};
 
 pub struct World {
     engine: Engine,
@@ -39,14 +42,17 @@ pub struct World {
 
 impl World {
     pub fn start(dir: &Path, reach: Reach) -> Self {
-        Self::start_with(dir, push::Options::new(reach))
+        Self::start_with(dir, webhooks::Options::new(reach))
     }
 
-    pub fn start_with(dir: &Path, push_options: push::Options) -> Self {
+    pub fn start_with(dir: &Path, push_options: webhooks::Options) -> Self {
         let store_options = store::Options::default();
         let store = started(|| store::open_dir(dir, &store_options));
         let queries = store.queries(2).unwrap();
-        let simulator = started(|| Simulator::open(&dir.join("simulator"), options()));
+        let simulator = started(|| {
+            let options = simulator::Options::new(Clock::new(false));
+            Simulator::open(&dir.join("simulator"), options)
+        });
         let gateways: BTreeMap<String, Arc<dyn Gateway>> = BTreeMap::from([
             (EXTERNAL_PAYMENT.to_owned(), Arc::new(External) as Arc<dyn Gateway>),
             (simulator::NAME.to_owned(), Arc::new(simulator)),
@@ -65,7 +71,8 @@ impl World {
         };
         let (engine, running) = Engine::start(parts).unwrap();
         let stopped = watch::Sender::new(false);
-        let (follower, resender) = push::start(engine.clone(), push_options, stopped.subscribe());
+        let (follower, resender) =
+            webhooks::start(engine.clone(), push_options, stopped.subscribe());
         Self { engine, running, follower, resender, stopped }
     }
 
@@ -85,9 +92,9 @@ impl World {
     /// Waits until the stored cursor is at the end of the journal.
     async fn cursor_at_the_end(&self) {
         self.until(async |world| {
-            let read = world
-                .engine
-                .read(|queries| Ok(queries.followed(push::FOLLOWER)? == queries.journal_head()?));
+            let read = world.engine.read(|queries| {
+                Ok(queries.followed(webhooks::FOLLOWER)? == queries.journal_head()?)
+            });
             read.await.unwrap().then_some(())
         })
         .await;
@@ -129,7 +136,7 @@ impl World {
 
     /// An account with a default payment method.
     async fn account(&self, tenant: TenantNo, gateway: &str) -> AccountId {
-        let create = CreateAccount { currency: Some(usd()), ..CreateAccount::default() };
+        let create = CreateAccount { currency: Currency::parse("USD"), ..CreateAccount::default() };
         let created =
             self.submit(tenant, Command::Account(AccountCommand::Create(Box::new(create)))).await;
         let Reply::Account(AccountReply::Created(account)) = created else { panic!("{created:?}") };
@@ -493,8 +500,10 @@ async fn tls_certificates_are_validated() {
         .with_no_client_auth();
 
     let dir = tempdir().unwrap();
-    let options =
-        push::Options { tls: Arc::new(trusting), ..push::Options::new(Reach::PublicAndPrivate) };
+    let options = webhooks::Options {
+        tls: Arc::new(trusting),
+        ..webhooks::Options::new(Reach::PublicAndPrivate)
+    };
     let world = World::start_with(dir.path(), options);
     world.tenant("named", &receiver.url.replace("127.0.0.1", "localhost")).await;
     assert_eq!(receiver.next().await.event_type(), "TENANT_CONFIG_CHANGE");

@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::webhooks::DeliveryTry;
+use outbound::{Reach, Resolver, public_web_tls};
 use secrets::Sealer;
 use tokio::sync::mpsc;
 use tokio_rustls::rustls::ClientConfig;
-
-use crate::callback::{Reach, Resolver};
-use crate::outbound::public_web_tls;
 
 /// The follower's name in the store.
 pub const FOLLOWER: &str = "push";

@@ -13,8 +13,8 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::time::{Instant, timeout};
 
+use crate::connection::{self, Body, SendError};
 use crate::fence::{Fence, Fenced};
-use crate::outbound::{self, Body, SendError};
 
 /// The timeout of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ const CANCELLED_MAX: usize = 65_536;
 type Opened = Result<SendRequest<Body>, Arc<str>>;
 
 /// A client of one host.
-pub(crate) struct Multiplexed {
+pub struct Multiplexed {
     authority: String,
     clock: Clock,
     /// How long the kernel offers bytes that the host does not acknowledge.
@@ -60,12 +60,14 @@ type Failed = (SendError, Option<Request<Body>>);
 impl Multiplexed {
     /// A client of `HOST:PORT`, for which the kernel offers bytes for so long that the host does not
     /// acknowledge. It connects with the first request.
-    pub(crate) const fn new(authority: String, clock: Clock, unacknowledged_max: Duration) -> Self {
+    #[must_use]
+    pub const fn new(authority: String, clock: Clock, unacknowledged_max: Duration) -> Self {
         Self { authority, clock, unacknowledged_max, current: Mutex::new(None) }
     }
 
     /// `HOST:PORT`.
-    pub(crate) fn authority(&self) -> &str {
+    #[must_use]
+    pub fn authority(&self) -> &str {
         &self.authority
     }
 
@@ -73,7 +75,10 @@ impl Multiplexed {
     /// it is sent once more over a new connection. The response's body is still unread. Dropping it,
     /// or this future, cancels the request and leaves the connection open. Nothing of a request with a
     /// deadline leaves after it; the caller ends the waiting.
-    pub(crate) async fn send(
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub async fn send(
         &self,
         request: Request<Body>,
         deadline: Option<&Deadline>,
@@ -158,8 +163,8 @@ async fn connect(
         .await
         .map_err(|error| format!("{authority}: {error}"))?;
     let address = addresses.next().ok_or("the name has no address")?;
-    let stream = outbound::connect(address).await?;
-    outbound::end_unacknowledged(&stream, unacknowledged_max)?;
+    let stream = connection::connect(address).await?;
+    connection::end_unacknowledged(&stream, unacknowledged_max)?;
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_INTERVAL)

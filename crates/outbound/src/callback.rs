@@ -79,15 +79,15 @@ pub enum CallbackError {
 
 /// The parts of a callback's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Callback {
-    pub(crate) is_tls: bool,
+pub struct Callback {
+    pub is_tls: bool,
     /// Without the brackets of an IPv6 address.
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub host: String,
+    pub port: u16,
     /// The value of the `Host` header.
-    pub(crate) authority: String,
+    pub authority: String,
     /// Path and query.
-    pub(crate) target: String,
+    pub target: String,
 }
 
 /// Checks whether a URL can be a callback. A host name is resolved, and its address checked, with each
@@ -142,7 +142,11 @@ fn is_localhost(host: &str) -> bool {
 }
 
 impl Callback {
-    pub(crate) fn parse(url: &str) -> Result<Self, CallbackError> {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// [`CallbackError`].
+    pub fn parse(url: &str) -> Result<Self, CallbackError> {
         if url.len() > URL_BYTES_MAX {
             return Err(CallbackError::TooLong);
         }
@@ -185,7 +189,10 @@ impl Callback {
 
     /// Resolves the host and returns an allowed address, to be connected to as it is: another look-up may find
     /// another one.
-    pub(crate) async fn address_by(
+    ///
+    /// # Errors
+    /// The host has no address that may be called.
+    pub async fn address_by(
         &self,
         resolver: &Resolver,
         reach: Reach,
@@ -199,7 +206,7 @@ impl Callback {
 }
 
 impl Reach {
-    pub(crate) const fn allows(self, address: IpAddr) -> bool {
+    const fn allows(self, address: IpAddr) -> bool {
         match self {
             Self::Public => is_public(address),
             Self::PublicAndPrivate => is_public(address) || is_private(address),

@@ -404,7 +404,7 @@ const fn status_name(status: TransactionStatus) -> &'static str {
 }
 
 /// An endpoint's id; Kill Bill's callback has none.
-pub(super) fn endpoint_name(endpoint: WebhookEndpointId) -> String {
+pub(crate) fn endpoint_name(endpoint: WebhookEndpointId) -> String {
     if endpoint == CALLBACK { "callback".to_owned() } else { endpoint.to_string() }
 }
 

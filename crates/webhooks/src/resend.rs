@@ -9,9 +9,9 @@ use engine::webhooks::Replay;
 use engine::{Engine, Unavailable};
 use tokio::sync::{mpsc, oneshot};
 
-use super::endpoint::wants;
-use super::event::{EventOfRow, event_of, events_of};
-use super::targets::{Target, Targets};
+use crate::endpoint::wants;
+use crate::event::{EventOfRow, event_of, events_of};
+use crate::targets::{Target, Targets};
 
 /// Journal rows that were read to be delivered again.
 pub struct ResentPage {
@@ -33,7 +33,7 @@ pub struct Resender {
 }
 
 /// Events of a tenant that are delivered again.
-pub(super) struct Resent {
+pub(crate) struct Resent {
     events: Vec<(Arc<JournalRow>, u16)>,
     targets: Arc<Vec<Arc<Target>>>,
     /// The only one of them that is meant, if any.
@@ -41,10 +41,10 @@ pub(super) struct Resent {
 }
 
 /// Takes the number of a page's deliveries once each of them is done.
-pub(super) type Done = oneshot::Sender<usize>;
+pub(crate) type Done = oneshot::Sender<usize>;
 
 /// Pages for the follower.
-pub(super) type ResentPages = mpsc::Receiver<(Resent, Done)>;
+pub(crate) type ResentPages = mpsc::Receiver<(Resent, Done)>;
 
 /// Why events cannot be delivered again now.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ pub enum ResendError {
 }
 
 impl Resender {
-    pub(super) fn new(engine: Engine, targets: Arc<Targets>) -> (Self, ResentPages) {
+    pub(crate) fn new(engine: Engine, targets: Arc<Targets>) -> (Self, ResentPages) {
         let (pages, resent) = mpsc::channel(1);
         (Self { engine, targets, pages }, resent)
     }
@@ -88,12 +88,12 @@ impl Resender {
 
 impl Resent {
     /// The events.
-    pub(super) fn events(&self) -> impl Iterator<Item = EventOfRow<'_>> {
+    pub(crate) fn events(&self) -> impl Iterator<Item = EventOfRow<'_>> {
         self.events.iter().filter_map(|(row, ordinal)| event_of(row, *ordinal))
     }
 
     /// Where to they are delivered.
-    pub(super) fn targets(&self) -> impl Iterator<Item = &Arc<Target>> {
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &Arc<Target>> {
         self.targets.iter().filter(|it| self.endpoint.is_none_or(|only| only == it.endpoint))
     }
 }

@@ -1,4 +1,4 @@
-//! A host that gateways send requests to. Its address is validated with each connection and is the one connected
+//! A host that requests are sent to. Its address is validated with each connection and is the one connected
 //! to; nothing of a request leaves after its deadline; answers are bounded.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use http_body_util::Full;
 use tokio_rustls::rustls::ClientConfig;
 
 use crate::callback::{Callback, CallbackError, Reach, Resolver, validate_callback};
-use crate::outbound::{self, Connection, Fencing, Idle, SendError, Tls, public_web_tls};
+use crate::connection::{self, Connection, Fencing, Idle, SendError, Tls, public_web_tls};
 
 /// The URL that paths are appended to, and the addresses that it may have.
 pub struct Base {
@@ -43,7 +43,7 @@ impl Base {
 }
 
 /// A host, and the idle connections to it.
-pub(crate) struct Host {
+pub struct Host {
     base: Base,
     clock: Clock,
     /// How long the kernel offers bytes that the host does not acknowledge.
@@ -54,21 +54,26 @@ pub(crate) struct Host {
 
 impl Host {
     /// A host. It is connected to with the first request.
-    pub(crate) fn new(base: Base, clock: Clock, unacknowledged_max: Duration) -> Self {
+    #[must_use]
+    pub fn new(base: Base, clock: Clock, unacknowledged_max: Duration) -> Self {
         Self { base, clock, unacknowledged_max, idle: Idle::default(), tls: public_web_tls() }
     }
 
     /// Its name and port.
-    pub(crate) fn authority(&self) -> &str {
+    #[must_use]
+    pub fn authority(&self) -> &str {
         &self.base.callback.authority
     }
 
-    pub(crate) fn clock(&self) -> &Clock {
+    /// The clock that deadlines are compared with.
+    #[must_use]
+    pub const fn clock(&self) -> &Clock {
         &self.clock
     }
 
     /// The beginning of a request for a path, which may have a query.
-    pub(crate) fn request(&self, method: Method, path: &str) -> request::Builder {
+    #[must_use]
+    pub fn request(&self, method: Method, path: &str) -> request::Builder {
         let uri = format!("{}{path}", self.base.callback.target);
         let builder = Request::builder().method(method).uri(uri);
         builder.header(header::HOST, self.authority())
@@ -76,7 +81,10 @@ impl Host {
 
     /// Sends a request once, and reads an answer of at most `answer_bytes_max`. Nothing of it leaves after the
     /// deadline; the caller ends the waiting.
-    pub(crate) async fn send(
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub async fn send(
         &self,
         (request, body): (request::Builder, Bytes),
         deadline: Option<&Deadline>,
@@ -84,9 +92,9 @@ impl Host {
     ) -> Result<Response<Bytes>, SendError> {
         let request = request.body(Full::new(body));
         let request = request.map_err(|error| SendError::NotSent(error.to_string()))?;
-        let sent = outbound::send(&self.idle, request, deadline, || self.connect()).await?;
+        let sent = connection::send(&self.idle, request, deadline, || self.connect()).await?;
         let ((head, answer), connection) = (sent.0.into_parts(), sent.1);
-        let answer = outbound::finish(&self.idle, connection, answer, answer_bytes_max).await;
+        let answer = connection::finish(&self.idle, connection, answer, answer_bytes_max).await;
         let answer = answer.map_err(SendError::Unknown)?;
         Ok(Response::from_parts(head, answer))
     }

@@ -8,12 +8,14 @@ use engine::webhooks::ANSWER_BYTES_MAX;
 use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::Full;
+use outbound::{
+    Callback, CallbackError, Connection, Idle, Reach, Resolver, SendError, Tls,
+    validate_request_callback,
+};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::rustls::ClientConfig;
 
-use super::options::Options;
-use crate::callback::{Callback, CallbackError, Reach, Resolver, validate_request_callback};
-use crate::outbound::{self, Connection, Idle, SendError, Tls};
+use crate::options::Options;
 
 /// The maximum size of a response's body. The connection is not reused after a larger one.
 const RESPONSE_BYTES_MAX: usize = 64 * 1024;
@@ -33,7 +35,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    pub(super) fn reason(&self) -> String {
+    pub(crate) fn reason(&self) -> String {
         match self {
             Self::Refused(reason) => reason.clone(),
             Self::TimedOut => "the callback did not answer in time".to_owned(),
@@ -43,40 +45,40 @@ impl Failure {
 
 /// The result of a delivery.
 #[derive(Debug)]
-pub(super) struct Posted {
-    pub(super) result: Result<(), Failure>,
+pub(crate) struct Posted {
+    pub(crate) result: Result<(), Failure>,
     /// The endpoint's response, if there was one.
-    pub(super) response: Option<Response>,
-    pub(super) took: Duration,
+    pub(crate) response: Option<Response>,
+    pub(crate) took: Duration,
 }
 
 /// The response of an endpoint.
 #[derive(Debug)]
-pub(super) struct Response {
-    pub(super) status: StatusCode,
+pub(crate) struct Response {
+    pub(crate) status: StatusCode,
     /// How long to wait before the next delivery, where the response says so and is heeded.
-    pub(super) retry_after: Option<Duration>,
+    pub(crate) retry_after: Option<Duration>,
     /// How the body begins.
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 #[derive(Clone)]
-pub(super) struct Poster {
-    pub(super) reach: Reach,
-    pub(super) timeout: Duration,
-    pub(super) tls: Arc<ClientConfig>,
-    pub(super) resolver: Resolver,
+pub(crate) struct Poster {
+    pub(crate) reach: Reach,
+    pub(crate) timeout: Duration,
+    pub(crate) tls: Arc<ClientConfig>,
+    pub(crate) resolver: Resolver,
 }
 
 impl Poster {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &Options) -> Self {
         let Options { reach, timeout, .. } = *options;
         let (tls, resolver) = (Arc::clone(&options.tls), options.resolver.clone());
         Self { reach, timeout, tls, resolver }
     }
 
     /// Posts a body. A status of 2xx is a success. Redirects are not followed.
-    pub(super) async fn post(
+    pub(crate) async fn post(
         &self,
         to: &Callback,
         idle: &Idle,
@@ -141,7 +143,7 @@ impl Posted {
     }
 
     /// The result of a delivery that cannot be tried.
-    pub(super) fn impossible(reason: String) -> Self {
+    pub(crate) fn impossible(reason: String) -> Self {
         Self::failed(Failure::Refused(reason), Instant::now())
     }
 }
@@ -167,7 +169,7 @@ fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// The headers that all deliveries have.
-pub(super) fn common_headers() -> HeaderMap {
+pub(crate) fn common_headers() -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(USER_AGENT, HeaderValue::from_static("KillBill/1.0"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=UTF-8"));

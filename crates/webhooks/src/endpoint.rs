@@ -12,7 +12,7 @@ use secrets::{Purpose, Sealer};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::event::EVENT_TYPES;
+use crate::event::EVENT_TYPES;
 
 /// How many endpoints a tenant has at most, besides Kill Bill's callback.
 pub const ENDPOINTS_MAX: usize = 100;

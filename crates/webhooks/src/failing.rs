@@ -13,11 +13,11 @@ const ENDPOINTS_MAX: usize = 1_024;
 
 /// When failures of endpoints were logged.
 #[derive(Default)]
-pub(super) struct FailingEndpoints(HashMap<(TenantNo, WebhookEndpointId), Instant>);
+pub(crate) struct FailingEndpoints(HashMap<(TenantNo, WebhookEndpointId), Instant>);
 
 impl FailingEndpoints {
     /// Whether a failure of this endpoint is to be logged now.
-    pub(super) fn is_news(
+    pub(crate) fn is_news(
         &mut self,
         endpoint: (TenantNo, WebhookEndpointId),
         now: Instant,
