@@ -23,6 +23,7 @@ pub mod periodic;
 pub mod ports;
 pub mod queue;
 mod readers;
+pub mod retention;
 mod scans;
 pub mod text;
 pub mod time;

@@ -71,7 +71,7 @@ pub use self::followers::{
     registration_of,
 };
 pub use self::history::{HistoryOf, HistoryQueries, HistoryRow};
-pub use self::insights::InsightQueries;
+pub use self::insights::{InsightQueries, InsightWriter};
 pub use self::ledger::{LedgerEntry, LedgerFilter, LedgerQueries, LedgerTotal};
 pub use self::limits::{Awaited, ReadLimits};
 pub use self::mails::MailQueries;

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod account_lookup;
 pub mod accounts;
 pub mod cache;
 pub mod cached_environment;
@@ -23,7 +24,9 @@ pub mod frame;
 pub mod gate;
 pub mod import;
 pub mod insights;
+mod insights_flusher;
 pub mod key_ledger;
+pub mod key_lookup;
 pub mod message;
 pub mod patch;
 pub mod profile;
@@ -48,6 +51,7 @@ pub use entitled_user::EntitledUser;
 pub use error::{Error, WrongField};
 pub use feed::{EnvironmentContents, FlagFeed, documents};
 pub use insights::{FlagCount, Insights, MetricCount};
+pub use insights_flusher::InsightsFlusher;
 pub use key_ledger::KeyLedger;
 pub use rate_limit::{RateLimits, RequestKind};
 pub use secret::{SDK, Secret, SecretKind};

@@ -7,6 +7,7 @@
 mod core;
 pub mod journal;
 mod methods;
+mod notifications;
 pub mod pages;
 mod protocol;
 pub mod record;
@@ -16,6 +17,7 @@ pub mod script;
 mod server;
 
 pub use self::core::{Notification, Options, Simulator};
+pub use notifications::take_notifications;
 pub use remote::{Remote, charges};
 pub use server::{Bound, bind, serve};
 

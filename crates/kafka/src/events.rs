@@ -1,6 +1,8 @@
 //! Publishes events to other programs: one record per event of the journal, in the order of each
 //! account, at least once. `docs/reference/kafka.md` describes them.
 
+mod follower;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +19,7 @@ use crate::front::partition_count;
 use crate::settings::Settings;
 use crate::topics::TopicError;
 
-/// The follower's name in the store.
-pub const FOLLOWER: &str = "kafka";
+pub use follower::publish_events;
 
 /// The header with the event's id.
 pub const EVENT_ID: &str = "faregate-event-id";

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use ::mail::alerts::{self, ALERTS_MAX, AlertSettings};
 use ::mail::{MailDispatcher, Mailer, SetupError};
+use ::sign_up::key_check::{self, CheckValue};
 use ::sign_up::tokens::TokenKey;
-use ::sign_up::{SignUp, operations};
+use ::sign_up::{SignUp, operations, unverified};
 use domain::context::RoutingSettings;
 use domain::{PartitionNo, Settings};
 use engine::breaker::{BreakerSettings, Breakers};
 use engine::ports::{DeliveryLogSource, Gateway};
-use engine::{Clock, Engine, Options};
+use engine::{Clock, Engine, Options, retention};
 use feature_flags::scheduled;
 use outbound::Reach;
 use secrets::Sealer;
@@ -22,9 +23,8 @@ use webhooks::{replays, switch_off};
 
 use crate::background::BackgroundTasks;
 use crate::integrity::{self, Schedule};
-use crate::key_check::{self, CheckValue};
 use crate::logging;
-use crate::{backlog, retention, sign_up, unverified};
+use crate::{backlog, sign_up};
 use config::{Config, MailTransport, Period, Role};
 
 /// Transactions that a payment may have.
@@ -154,7 +154,8 @@ impl EngineParts {
             let stop = tasks.until_stopped();
             tasks.spawn(replays::run(engine.clone(), replayed, share.partition, stop));
         }
-        tasks.spawn(unverified::run(engine.clone(), share, tasks.until_stopped()));
+        let owns = sign_up::owns_account(share);
+        tasks.spawn(unverified::run(engine.clone(), owns, tasks.until_stopped()));
         if let Some(sign_up) = &self.sign_up {
             let worker = sign_up::worker(sign_up.on(engine.clone()), share, &self.push);
             tasks.spawn(operations::run(worker, tasks.until_stopped()));

@@ -1,12 +1,11 @@
-//! The payment gateways of a process, and the notifications of the simulated one.
+//! The payment gateways of a process.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
+use engine::Clock;
 use engine::ports::Gateway;
-use engine::{Clock, Engine, NotificationError};
 use gateway::external::External;
 use gateway::http_gateway::HttpGateway;
 use gateway::simulator::pages::{Paged, Pages};
@@ -15,17 +14,13 @@ use gateway::simulator::{self, Notification, Remote, Simulator};
 use gateway::stripe::{self, Stripe};
 use gateway::tenants::Tenants;
 use secrets::Sealer;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
-use crate::background::until;
 use crate::engine_parts::Gateways;
 use config::Config;
 
 /// Where the simulator keeps its journal, within the data directory.
 pub const SIMULATOR_DIR: &str = "simulator";
-
-/// How long to wait before a gateway's notification is written again that could not be.
-const NOTIFICATION_RETRY_AFTER: Duration = Duration::from_millis(200);
 
 /// The gateways, before there is an engine.
 pub struct GatewaySetup {
@@ -119,44 +114,5 @@ pub fn simulator_options(config: &Config, clock: Clock) -> simulator::Options {
         settle_after: wanted.settle_after.0,
         attaches_methods: wanted.attaches_methods,
         clock,
-    }
-}
-
-/// Submits a gateway's notifications, each until it is written: a reversed success is reported only
-/// here.
-pub async fn take_notifications(
-    engine: Engine,
-    mut notifications: mpsc::Receiver<Notification>,
-    stopped: watch::Receiver<bool>,
-) {
-    let mut stopped = std::pin::pin!(until(stopped));
-    loop {
-        let notification = tokio::select! {
-            notification = notifications.recv() => notification,
-            () = &mut stopped => None,
-        };
-        let Some(notification) = notification else { return };
-        tokio::select! {
-            () = book(&engine, notification) => {}
-            () = &mut stopped => return,
-        }
-    }
-}
-
-async fn book(engine: &Engine, notification: Notification) {
-    let Notification { tenant, payment, transaction, knowledge } = notification;
-    while let Err(error) = engine.notified(tenant, (payment, transaction), knowledge.clone()).await
-    {
-        tracing::warn!(
-            error = %error,
-            tenant = tenant.0,
-            payment.id = %payment,
-            transaction.id = %transaction,
-            "a gateway's notification was not written yet"
-        );
-        if matches!(&error, NotificationError::Unavailable(it) if it.reason.is_parked()) {
-            return;
-        }
-        tokio::time::sleep(NOTIFICATION_RETRY_AFTER).await;
     }
 }

@@ -5,20 +5,14 @@
 
 mod background;
 mod backlog;
-mod certificates;
 mod disk;
 mod engine_parts;
-mod entitled_keys;
-mod entitled_users;
 mod error;
-mod events;
 pub mod first_start;
 pub mod gateways;
 mod health;
 mod http_setup;
-mod insights;
 mod integrity;
-mod key_check;
 pub mod logging;
 mod metrics;
 pub mod node;
@@ -28,12 +22,12 @@ mod probe;
 pub mod process;
 mod processing;
 pub mod queue;
-pub mod retention;
 mod rpc;
 pub mod serve;
 mod sign_up;
-pub mod unverified;
 pub mod workers;
+
+pub use pages::openapi;
 
 /// The paths of the HTTP port that belong to no API, each with `GET`: health, metrics and pages.
 pub fn paths() -> impl Iterator<Item = &'static str> {

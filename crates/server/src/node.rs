@@ -12,19 +12,18 @@ use engine::ports::{DeliveryLogSource, EntitlementAudience, FollowerQueries, Sto
 use engine::queue::Queue;
 use engine::watched_accounts::WatchedAccounts;
 use engine::{Clock, ClockBehind, Engine, FrontParts, Parts, Running, StartError};
-use feature_flags::{FlagCache, FlagFeed};
+use feature_flags::{FlagCache, FlagFeed, InsightsFlusher, account_lookup, key_lookup};
 use gateway::simulator::script::Scripts;
+use gateway::simulator::take_notifications;
 use secrets::{Sealer, key_file};
 use store::analytics::{SqliteAnalyticsQueries, SqliteReadModels, analytics_path};
 use store::delivery_log::{LogSource, SqlDeliveryLogQueries};
+use store::insights::SqlInsightWriter;
 use store::{Server, Share, Source, SqlQueries, SqlStore};
 
 use crate::background::BackgroundTasks;
 use crate::engine_parts::EngineParts;
-use crate::entitled_keys;
-use crate::entitled_users;
-use crate::gateways::{GatewaySetup, SIMULATOR_DIR, take_notifications};
-use crate::insights::InsightsFlusher;
+use crate::gateways::{GatewaySetup, SIMULATOR_DIR};
 use crate::integrity::Schedule;
 use crate::queue::{self, Member};
 use crate::sign_up;
@@ -159,8 +158,8 @@ impl Node {
         let core = core.delivering(config, sealer.clone(), Arc::new(log.clone()));
         let mut tasks = core.start_tasks(&engine, Share::WHOLE);
         if let Some(notifications) = notifications {
-            let stopped = tasks.stopped();
-            tasks.spawn(take_notifications(engine.clone(), notifications, stopped));
+            let stop = tasks.until_stopped();
+            tasks.spawn(take_notifications(engine.clone(), notifications, stop));
         }
         let path = analytics_path(&config.data_dir);
         let models = SqliteReadModels::open(&path, &source(config)?, &of_store)?;
@@ -232,8 +231,8 @@ impl Node {
         if serves_apis {
             tasks.spawn(follow_changes(engine.clone(), tasks.until_stopped()));
             if let Some(notifications) = notifications {
-                let stopped = tasks.stopped();
-                tasks.spawn(take_notifications(engine.clone(), notifications, stopped));
+                let stop = tasks.until_stopped();
+                tasks.spawn(take_notifications(engine.clone(), notifications, stop));
             }
         }
         let watched = Arc::default();
@@ -336,15 +335,16 @@ fn feed(
         let database = server(config)?.map(Source::Server);
         let database = database.unwrap_or_else(|| Source::in_dir(&config.data_dir));
         let retention = config.flags.insights_retention.0;
-        let flusher = InsightsFlusher::new(counted, database, engine.clock().clone(), retention);
-        tasks.spawn(flusher.run(tasks.stopped()));
+        let open = Box::new(move || Ok(Box::new(SqlInsightWriter::open(&database)?) as _));
+        let flusher = InsightsFlusher::new(counted, open, engine.clock().clone(), retention);
+        tasks.spawn(flusher.run(tasks.until_stopped()));
         let feed = FlagFeed { cache: Arc::clone(&cache), sealer: Arc::clone(sealer), missing };
         cache.accounts.set_clock(engine.clock().clone());
         let feed = Arc::new(feed);
         let accounts = Arc::clone(&cache.accounts);
         let stopped = || tasks.until_stopped();
-        let looking_up = entitled_users::look_up(engine.clone(), accounts, stopped());
-        let keys = entitled_keys::keep(engine.clone(), Arc::clone(&cache), stopped());
+        let looking_up = account_lookup::look_up(engine.clone(), accounts, stopped());
+        let keys = key_lookup::keep(engine.clone(), Arc::clone(&cache), stopped());
         audiences.push(Arc::<FlagFeed>::clone(&feed));
         let flags = engine::flags::follow(engine.clone(), feed, stopped());
         tasks.spawn(looking_up);

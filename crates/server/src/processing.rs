@@ -11,11 +11,11 @@ use engine::access::Access;
 use engine::ports::{BoxFuture, LedgerTotal, Queries, Question, StoreError};
 use engine::queue::{Inquired, Processor, QueuePosition, Resend, SimulatedWork};
 use engine::{Answer, Engine, Parts, Reason, Running, StartError, Unavailable};
+use kafka::events::publish_events;
 use store::{Server, Share, SqlQueries};
 
 use crate::background::BackgroundTasks;
 use crate::engine_parts::EngineParts;
-use crate::events::publish_events;
 use crate::first_start::{self, Given, Made};
 
 /// How long calls in flight get to end when a partition goes to another process: those that take
@@ -105,8 +105,8 @@ impl Processing {
         })?;
         let offset = running.queue_offset();
         let mut tasks = self.core.start_tasks(&engine, share);
-        let stopped = tasks.stopped();
-        let publishing = publish_events(engine.clone(), self.kafka.clone(), stopped);
+        let stop = tasks.until_stopped();
+        let publishing = publish_events(engine.clone(), self.kafka.clone(), stop);
         tasks.spawn(publishing);
         if share.partition == PartitionNo::FIRST {
             tokio::spawn(prepare(engine.clone(), self.data_dir.clone()));

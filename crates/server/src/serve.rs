@@ -22,14 +22,13 @@ pub use crate::error::Error;
 pub use crate::process::{Asked, Signals, raise_open_files, runtime};
 use config::{Config, MailTransport, Role};
 
-use crate::certificates::CertificateWatch;
 use crate::engine_parts::push_reach;
 use crate::first_start::{self, Given, Made};
 use crate::health::Health;
 use crate::metrics::{self, Exporter, LastAnswer, Streams};
 use http_server::listener::Incoming;
 use http_server::tls::ServedCertificate;
-use http_server::{listener, with_route_labels};
+use http_server::{CertificateWatch, listener, with_route_labels};
 
 use crate::background::all_of;
 use crate::http_setup::{

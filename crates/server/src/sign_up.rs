@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::sign_up::Tenants;
+use ::sign_up::key_check::{self, CheckValue};
 use ::sign_up::operations::{CallbackCheck, Deliver, NotDelivered, OwnsAccount, Worker};
 use ::sign_up::passwords::{Cost, Hasher, Options};
 use ::sign_up::probe::Probe;
@@ -20,7 +21,6 @@ use store::Share;
 use tokio::task::JoinHandle;
 use webhooks::{CallbackClient, Failure};
 
-use crate::key_check::{self, CheckValue};
 use config::{Config, QueueKind, Role, Signup};
 
 /// The key's file in the data directory, where no other is configured.
@@ -190,10 +190,15 @@ pub fn router(
 #[must_use]
 pub fn worker(sign_up: SignUp, share: Share, push: &webhooks::Options) -> Worker {
     let bookkeeper = sign_up.engine().clone();
-    let owns_account: OwnsAccount = Arc::new(move |tenant, account| share.has(tenant, account));
+    let owns_account = owns_account(share);
     let deliver = (share.partition == PartitionNo::FIRST).then(|| deliver(push));
     let representation = v1::sign_up::REPRESENTATION;
     Worker { sign_up, bookkeeper, owns_account, deliver, representation }
+}
+
+/// Whether an account belongs to the partition of a share.
+pub fn owns_account(share: Share) -> OwnsAccount {
+    Arc::new(move |tenant, account| share.has(tenant, account))
 }
 
 fn deliver(push: &webhooks::Options) -> Deliver {

@@ -7,6 +7,7 @@
 
 pub mod email;
 mod invalid;
+pub mod key_check;
 pub mod limits;
 pub mod operations;
 pub mod password_policy;
@@ -18,6 +19,7 @@ pub mod service;
 pub mod tenants;
 pub mod tokens;
 pub mod totp;
+pub mod unverified;
 
 pub use invalid::Invalid;
 pub use service::{Error, SignUp};

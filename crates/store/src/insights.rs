@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use domain::{EnvironmentId, TenantNo};
 use engine::insights::{FlagCount, MetricCount};
-use engine::ports::StoreError;
+use engine::ports::{InsightWriter, StoreError};
 
 use crate::driver::{Cells, Database};
 use crate::pool::Source;
@@ -34,12 +34,12 @@ fn add(table: &Table, counts: [&str; 2]) -> String {
     )
 }
 
-/// A connection that adds to the counts. After an error it is of no more use.
-pub struct InsightWriter {
+/// A connection that adds to the counts.
+pub struct SqlInsightWriter {
     db: Database,
 }
 
-impl InsightWriter {
+impl SqlInsightWriter {
     /// Opens a connection beside those that own partitions. The tables have to be there.
     ///
     /// # Errors
@@ -54,27 +54,6 @@ impl InsightWriter {
             Source::Server(server) => Database::connect_beside(server, INSIGHT_TABLES)?,
         };
         Ok(Self { db })
-    }
-
-    /// Adds counts, all or none.
-    ///
-    /// # Errors
-    /// [`StoreError`]: none were added, except where the outcome is not known.
-    pub fn add(
-        &mut self,
-        flags: &mut [FlagCount],
-        metrics: &mut [MetricCount],
-    ) -> Result<(), StoreError> {
-        // Writers of the same rows lock them in the same order.
-        flags.sort();
-        metrics.sort_by(|one, other| metric_key(one).cmp(&metric_key(other)));
-        self.db.begin()?;
-        let written = self.write(flags, metrics).and_then(|()| self.db.commit());
-        if written.is_err() {
-            // What went wrong first is worth more.
-            drop(self.db.rollback());
-        }
-        written
     }
 
     fn write(&self, flags: &[FlagCount], metrics: &[MetricCount]) -> Result<(), StoreError> {
@@ -105,13 +84,27 @@ impl InsightWriter {
         }
         Ok(())
     }
+}
 
-    /// Forgets counts of hours before this one, the oldest first and at most so many of each table;
-    /// says how many there were.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn forget(&mut self, before_hour: i64, rows_max: i64) -> Result<u64, StoreError> {
+impl InsightWriter for SqlInsightWriter {
+    fn add(
+        &mut self,
+        flags: &mut [FlagCount],
+        metrics: &mut [MetricCount],
+    ) -> Result<(), StoreError> {
+        // Writers of the same rows lock them in the same order.
+        flags.sort();
+        metrics.sort_by(|one, other| metric_key(one).cmp(&metric_key(other)));
+        self.db.begin()?;
+        let written = self.write(flags, metrics).and_then(|()| self.db.commit());
+        if written.is_err() {
+            // What went wrong first is worth more.
+            drop(self.db.rollback());
+        }
+        written
+    }
+
+    fn forget(&mut self, before_hour: i64, rows_max: i64) -> Result<u64, StoreError> {
         let forget = |table: &Table| {
             let columns = &table.columns[..table.key_columns];
             let key = columns.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");

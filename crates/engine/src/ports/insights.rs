@@ -1,4 +1,4 @@
-//! Reads of flag insights.
+//! Insights of flags: reads, and the writes beside the journal.
 
 use domain::{EnvironmentId, TenantNo};
 
@@ -26,4 +26,23 @@ pub trait InsightQueries: Send + Sync {
         hours: Hours,
         page: Page,
     ) -> Result<Vec<MetricCount>, StoreError>;
+}
+
+/// Adds to the counts, over a connection beside those that own partitions. After an error it is of no more use.
+pub trait InsightWriter: Send {
+    /// Adds counts, all or none.
+    ///
+    /// # Errors
+    /// [`StoreError`]: none were added, except where the outcome is not known.
+    fn add(
+        &mut self,
+        flags: &mut [FlagCount],
+        metrics: &mut [MetricCount],
+    ) -> Result<(), StoreError>;
+    /// Forgets counts of hours before this one, the oldest first and at most so many of each table;
+    /// says how many there were.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn forget(&mut self, before_hour: i64, rows_max: i64) -> Result<u64, StoreError>;
 }

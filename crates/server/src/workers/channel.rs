@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use domain::TenantNo;
 use evaluation::{Flag, Segment};
+use feature_flags::account_lookup::Found;
 use feature_flags::accounts::{Account, UserKey};
 use feature_flags::entitled_keys::KeyUpdate;
 use feature_flags::{EnvironmentContents, Insights};
@@ -24,7 +25,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{UnixDatagram, UnixStream};
 use uuid::Uuid;
 
-use crate::entitled_users::Found;
 use config::Config;
 
 /// A message of the server.

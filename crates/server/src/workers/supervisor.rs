@@ -19,11 +19,10 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::channel::{self, Pair, ServerMessage, WorkerMessage};
 use super::{Drain, worker};
-use crate::entitled_users;
 use config::Config;
 use feature_flags::accounts::{Account, UserKey};
 use feature_flags::entitled_keys::{KeyUpdate, TenantKeys};
-use feature_flags::{EntitledKeys, FlagFeed};
+use feature_flags::{EntitledKeys, FlagFeed, account_lookup};
 use http_server::{AcceptedConnection, accepted};
 
 /// The binary that runs, even where another was put in its place.
@@ -201,11 +200,11 @@ impl WorkerKeys {
 
 /// Looks up the users that a worker wants.
 async fn answer(engine: Engine, users: Vec<UserKey>, to_worker: mpsc::Sender<ServerMessage>) {
-    let answer = match entitled_users::find(&engine, users.clone()).await {
+    let answer = match account_lookup::find(&engine, users.clone()).await {
         Ok(found) => ServerMessage::Found(found),
         Err(error) => {
             tracing::warn!(error = %error, "failed to look up users of feature flags; retried");
-            tokio::time::sleep(entitled_users::AFTER_FAILURE).await;
+            tokio::time::sleep(account_lookup::AFTER_FAILURE).await;
             ServerMessage::NotFound(users)
         }
     };

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use domain::TenantNo;
 use evaluation::MissingAttribute;
 use feature_flags::entitled_keys::TenantKeys;
-use feature_flags::{FlagCache, Insights};
+use feature_flags::{FlagCache, Insights, account_lookup};
 use http::Uri;
 use http::header::CONNECTION;
 use tokio::net::{TcpListener, UnixStream};
@@ -19,7 +19,6 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::channel::{self, ServerMessage, WorkerMessage, WorkerSocket};
-use crate::entitled_users;
 use crate::http_setup::{self, Memory, Networks};
 use crate::logging;
 use crate::process::{self, Signals};
@@ -192,7 +191,7 @@ async fn look_up(cache: Arc<FlagCache>, to_server: Arc<WorkerSocket>, answered: 
             answered.notified().await;
         }
     };
-    tokio::join!(ask, entitled_users::look_again(&cache.accounts));
+    tokio::join!(ask, account_lookup::look_again(&cache.accounts));
 }
 
 /// Has the server send the users who are entitled to features that server SDKs ask for.

@@ -2,8 +2,8 @@
 
 use domain::{EnvironmentId, Id, TenantNo};
 use engine::insights::{FlagCount, Hours, MetricCount};
-use engine::ports::{Page, Queries, StoreError};
-use store::insights::InsightWriter;
+use engine::ports::{InsightWriter as _, Page, Queries, StoreError};
+use store::insights::SqlInsightWriter;
 use uuid::Uuid;
 
 use crate::workload::World;
@@ -38,7 +38,7 @@ fn metric(event: &str, hour: i64, kind: &str, events: i64, total: f64) -> Metric
 pub fn fill(source: &store::Source) {
     let mut flags = [flag("beta", 7, "off", 2), flag("beta", 7, "on", 3)];
     let mut metrics = [metric("paid", 7, "", 3, 0.1 + 0.2)];
-    InsightWriter::open(source).unwrap().add(&mut flags, &mut metrics).unwrap();
+    SqlInsightWriter::open(source).unwrap().add(&mut flags, &mut metrics).unwrap();
 }
 
 /// The hours, variations and counts of a flag.
@@ -54,8 +54,8 @@ fn of_metric(queries: &dyn Queries, event: &str) -> Vec<MetricCount> {
 fn counts_are_added_beside_payments_and_read_by_the_hour() {
     let mut world = World::new(95);
     let source = world.home.source();
-    let mut one = InsightWriter::open(&source).unwrap();
-    let mut other = InsightWriter::open(&source).unwrap();
+    let mut one = SqlInsightWriter::open(&source).unwrap();
+    let mut other = SqlInsightWriter::open(&source).unwrap();
     let elsewhere = FlagCount { environment: environment(2), ..flag("beta", 7, "on", 100) };
     let of_others = FlagCount { tenant: TenantNo(2), ..flag("beta", 7, "on", 1_000) };
     let mut flags = [flag("beta", 8, "on", 4), flag("beta", 7, "off", 2), elsewhere, of_others];
@@ -86,7 +86,7 @@ fn counts_are_added_beside_payments_and_read_by_the_hour() {
 #[test]
 fn counts_are_forgotten_in_steps_the_oldest_first() {
     let world = World::new(96);
-    let mut writer = InsightWriter::open(&world.home.source()).unwrap();
+    let mut writer = SqlInsightWriter::open(&world.home.source()).unwrap();
     let mut flags: Vec<FlagCount> = (1..=6).map(|hour| flag("beta", hour, "on", 2)).collect();
     writer.add(&mut flags, &mut [metric("paid", 1, "", 1, 1.0)]).unwrap();
     let left = || -> Vec<i64> {
@@ -104,7 +104,7 @@ fn counts_are_forgotten_in_steps_the_oldest_first() {
 #[test]
 fn counts_are_added_together_or_not_at_all() {
     let world = World::new(97);
-    let mut writer = InsightWriter::open(&world.home.source()).unwrap();
+    let mut writer = SqlInsightWriter::open(&world.home.source()).unwrap();
     let mut metrics = [metric("paid", 1, "", 1, f64::MAX)];
     writer.add(&mut [], &mut metrics).unwrap();
     let mut flags = [flag("beta", 1, "on", i64::MAX)];

@@ -1,6 +1,7 @@
 //! The mail queue: which mails are sent, when one is tried again, and which are not sent.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use domain::command::CustomerCommand;
 use domain::customer::{
@@ -8,11 +9,13 @@ use domain::customer::{
 };
 use domain::operation::{FailOperation, QueueRegistration};
 use domain::{OperationId, PartitionNo, Timestamp};
+use engine::retention;
+use sign_up::operations::OwnsAccount;
+use sign_up::unverified;
 use store::Share;
 
 use super::mailbox::{Mailbox, Manner};
 use super::{DAY_US, Home, PATIENCE, Scene, TENANT, files, into_files, to, token};
-use server::{retention, unverified};
 
 const MINUTE_US: i64 = 60 * Timestamp::SECOND_US;
 
@@ -318,6 +321,10 @@ async fn an_operation_is_deleted_a_week_after_its_end() {
     scene.end().await;
 }
 
+fn owned_by(share: Share) -> OwnsAccount {
+    Arc::new(move |tenant, account| share.has(tenant, account))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn customer_not_verified_in_time_is_erased() {
     let scene = Scene::new();
@@ -329,7 +336,7 @@ async fn customer_not_verified_in_time_is_erased() {
     let verify = VerifyEmail { customer: all[0], token: issued.id };
     scene.accepted(CustomerCommand::VerifyEmail(verify)).await;
     scene.request(all[1], TokenPurpose::PasswordReset).await;
-    assert_eq!(unverified::pass(&scene.engine, Share::WHOLE).await.unwrap(), 0);
+    assert_eq!(unverified::pass(&scene.engine, &owned_by(Share::WHOLE)).await.unwrap(), 0);
     scene.wait(DAY_US);
     let late = scene.register("late@example.com").await;
     // Each owner forgets those of its own partition, and all of them together everybody.
@@ -337,7 +344,7 @@ async fn customer_not_verified_in_time_is_erased() {
     for partition in 0..3 {
         let partition = PartitionNo::new(partition).unwrap();
         let share = Share { partition, partitions: 3 };
-        let some = unverified::pass(&scene.engine, share).await.unwrap();
+        let some = unverified::pass(&scene.engine, &owned_by(share)).await.unwrap();
         assert!(some > 0 && some < 69, "{some}");
         forgotten += some;
     }

@@ -10,7 +10,8 @@ use domain::{Command, Request};
 use engine::periodic::{Pass, Periodic};
 use engine::{Answer, Engine, Unavailable};
 use futures_util::future::join_all;
-use store::Share;
+
+use crate::operations::OwnsAccount;
 
 /// How often expired customers are erased.
 const ERASE_EVERY: Duration = Duration::from_secs(60);
@@ -24,11 +25,10 @@ const CONCURRENT_MAX: usize = 32;
 /// The user in the audit records.
 const USER: &str = "sign-up";
 
-/// Erases unverified customers whose account is in this share, until `stop` is ready. The owner of a
-/// partition runs this for its share.
-pub async fn run(engine: Engine, share: Share, stop: impl Future<Output = ()>) {
+/// Erases unverified customers whose account belongs to a partition, until `stop` is ready. Its owner runs this.
+pub async fn run(engine: Engine, owns_account: OwnsAccount, stop: impl Future<Output = ()>) {
     let job = || async {
-        match pass(&engine, share).await {
+        match pass(&engine, &owns_account).await {
             Ok(0) => Pass::Idle,
             Ok(erased) => {
                 tracing::info!(erased, "erased customers who did not verify their address in time");
@@ -44,13 +44,13 @@ pub async fn run(engine: Engine, share: Share, stop: impl Future<Output = ()>) {
     Periodic::every(ERASE_EVERY).run(stop, job).await;
 }
 
-/// Erases all unverified customers of a share whose deadline has passed, and returns their number.
+/// Erases all unverified customers of a partition whose deadline has passed, and returns their number.
 ///
 /// # Errors
 /// [`Unavailable`]: some customers may remain.
-pub async fn pass(engine: &Engine, share: Share) -> Result<usize, Unavailable> {
+pub async fn pass(engine: &Engine, owns_account: &OwnsAccount) -> Result<usize, Unavailable> {
     let (now, mut after, mut erased) = (engine.clock().now(), None, 0);
-    // Pages over all shares. A customer whose erasure fails is left for the next pass.
+    // Pages over all partitions. A customer whose erasure fails is left for the next pass.
     loop {
         let read =
             engine.read(move |queries| queries.customers_expired(now, after, PAGE_CUSTOMERS));
@@ -58,7 +58,7 @@ pub async fn pass(engine: &Engine, share: Share) -> Result<usize, Unavailable> {
         let is_last = found.len() < PAGE_CUSTOMERS;
         after = found.last().and_then(|it| Some((it.expires_at?, it.id)));
         let mine: Vec<Customer> =
-            found.into_iter().filter(|it| share.has(it.tenant, it.account)).collect();
+            found.into_iter().filter(|it| owns_account(it.tenant, it.account)).collect();
         for chunk in mine.chunks(CONCURRENT_MAX) {
             let done = join_all(chunk.iter().map(|customer| erase(engine, customer))).await;
             erased += done.into_iter().filter(|is_erased| *is_erased).count();

@@ -47,7 +47,7 @@ pub fn is_needed(queries: &dyn Queries) -> Result<bool, StoreError> {
     if !queries.operations_waiting(None, 1)?.is_empty() {
         return Ok(true);
     }
-    let probes = queries.tenant_by_api_key(sign_up::probe::TENANT)?.map(|it| it.no);
+    let probes = queries.tenant_by_api_key(crate::probe::TENANT)?.map(|it| it.no);
     let first = Page { offset: 0, limit: 1 };
     let tenants = u32::try_from(queries.tenant_count()?).unwrap_or(u32::MAX);
     for no in (1..=tenants).map(TenantNo) {

@@ -7,8 +7,9 @@ use std::time::Duration;
 use domain::{AccountId, TenantNo};
 use engine::ports::{Queries, StoreError};
 use engine::{Engine, Unavailable};
-use feature_flags::FlagCache;
-use feature_flags::key_ledger::{ACCOUNTS_MAX, FoundKeys, KeyWork};
+
+use crate::FlagCache;
+use crate::key_ledger::{ACCOUNTS_MAX, FoundKeys, KeyWork};
 
 /// How long to wait after a read that failed.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);

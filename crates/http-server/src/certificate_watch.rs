@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::periodic::{Pass, Periodic};
-use http_server::tls::ServedCertificate;
 use tokio::task::JoinHandle;
+
+use crate::tls::ServedCertificate;
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -24,6 +25,7 @@ struct Shared {
 
 impl CertificateWatch {
     /// Starts looking.
+    #[must_use]
     pub fn start(certificate: Arc<ServedCertificate>) -> Self {
         for result in ["reloaded", "failed"] {
             metrics::counter!("faregate_tls_reloads_total", "result" => result).increment(0);

@@ -8,13 +8,9 @@ use std::time::{Duration, Instant};
 use domain::{EnvironmentId, Timestamp};
 use engine::Clock;
 use engine::insights::{FlagCount, MetricCount};
-use engine::ports::StoreError;
-use feature_flags::{FlagCache, Insights};
-use store::Source;
-use store::insights::InsightWriter;
-use tokio::sync::watch;
+use engine::ports::{InsightWriter, StoreError};
 
-use crate::background::until;
+use crate::{FlagCache, Insights};
 
 /// How often counts are flushed.
 const FLUSH_EVERY: Duration = Duration::from_secs(5);
@@ -41,14 +37,17 @@ const REFUSED: &str = "refused";
 const IN_DOUBT: &str = "in_doubt";
 const STOPPED: &str = "stopped";
 
-/// See the head of the file.
+/// Opens a connection that adds to the counts.
+pub type OpenWriter = Box<dyn Fn() -> Result<Box<dyn InsightWriter>, StoreError> + Send>;
+
+/// Flushes insights into the database.
 pub struct InsightsFlusher {
     cache: Arc<FlagCache>,
-    source: Source,
+    open: OpenWriter,
     clock: Clock,
     retention: Duration,
     /// Opened at the first flush, and again after an error.
-    writer: Option<InsightWriter>,
+    writer: Option<Box<dyn InsightWriter>>,
     /// Taken from the cache and not flushed yet. The cache goes on counting, within its bounds.
     flags: Vec<FlagCount>,
     metrics: Vec<MetricCount>,
@@ -57,13 +56,13 @@ pub struct InsightsFlusher {
 
 impl InsightsFlusher {
     /// Flushes what the cache counts; `retention` is how long counts are stored.
-    pub fn new(cache: Arc<FlagCache>, source: Source, clock: Clock, retention: Duration) -> Self {
+    pub fn new(cache: Arc<FlagCache>, open: OpenWriter, clock: Clock, retention: Duration) -> Self {
         for reason in REASONS {
             metrics::counter!(DROPPED, "reason" => reason).increment(0);
         }
         Self {
             cache,
-            source,
+            open,
             clock,
             retention,
             writer: None,
@@ -73,14 +72,14 @@ impl InsightsFlusher {
         }
     }
 
-    /// Runs until `stopped`, then flushes the rest.
-    pub async fn run(self, stopped: watch::Receiver<bool>) {
-        let mut stopped = std::pin::pin!(until(stopped));
+    /// Runs until `stop` is ready, then flushes the rest.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
         let mut flusher = self;
         loop {
             let is_last = tokio::select! {
                 () = tokio::time::sleep(FLUSH_EVERY) => false,
-                () = &mut stopped => true,
+                () = &mut stop => true,
             };
             let stepped = tokio::task::spawn_blocking(move || {
                 flusher.step();
@@ -178,11 +177,11 @@ impl InsightsFlusher {
         Ok(())
     }
 
-    fn writer(&mut self) -> Result<&mut InsightWriter, StoreError> {
+    fn writer(&mut self) -> Result<&mut dyn InsightWriter, StoreError> {
         if self.writer.is_none() {
-            self.writer = Some(InsightWriter::open(&self.source)?);
+            self.writer = Some((self.open)()?);
         }
-        Ok(self.writer.as_mut().expect("it was opened"))
+        Ok(self.writer.as_deref_mut().expect("it was opened"))
     }
 
     fn drop_rest(&mut self) {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, Unavailable};
-use feature_flags::accounts::{Account, Accounts, UserKey, WANTED_MAX};
+
+use crate::accounts::{Account, Accounts, UserKey, WANTED_MAX};
 
 /// How long to wait after a look-up that failed.
 pub const AFTER_FAILURE: Duration = Duration::from_millis(500);

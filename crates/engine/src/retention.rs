@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use domain::Timestamp;
 use domain::usage::KEPT_US;
-use engine::periodic::{Pass, Periodic};
-use engine::ports::{Bookkeeping, Over};
-use engine::{Engine, Unavailable};
+
+use crate::periodic::{Pass, Periodic};
+use crate::ports::{Bookkeeping, Over};
+use crate::{Engine, Unavailable};
 
 /// How often expired rows are deleted.
 const DELETE_EVERY: Duration = Duration::from_secs(60);

@@ -7,11 +7,14 @@ use domain::Seq;
 use engine::Engine;
 use engine::periodic::{Pass, Periodic};
 use engine::ports::{Bookkeeping, JournalRow, Queries};
-use kafka::Settings;
-use kafka::events::{EventPublisher, FOLLOWER};
 use tokio::sync::watch;
 
-use crate::background::until;
+use super::EventPublisher;
+use crate::settings::Settings;
+use crate::topics::TopicError;
+
+/// The follower's name in the store.
+const FOLLOWER: &str = "kafka";
 
 /// Journal rows per batch, after which the position is recorded.
 const ROWS_MAX: usize = 4_000;
@@ -32,20 +35,20 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
-    Topics(#[from] kafka::topics::TopicError),
+    Topics(#[from] TopicError),
     #[error("{0}")]
     Failed(String),
 }
 
-/// Publishes the events of a partition's journal, from the last recorded position, until `stopped`.
-pub async fn publish_events(engine: Engine, settings: Settings, stopped: watch::Receiver<bool>) {
+/// Publishes the events of a partition's journal, from the last recorded position, until `stop` is ready.
+pub async fn publish_events(engine: Engine, settings: Settings, stop: impl Future<Output = ()>) {
     let job = || async {
         if let Err(error) = publish(&engine, &settings).await {
             tracing::warn!(error = %error, "failed to publish events; retrying");
         }
         Pass::Failed
     };
-    Periodic::every(RETRY_PAUSE).run(until(stopped), job).await;
+    Periodic::every(RETRY_PAUSE).run(stop, job).await;
 }
 
 /// Publishes until a step fails. Rows that were not recorded by then are published again.
