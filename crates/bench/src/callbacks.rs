@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::convert::Infallible;
+use std::fmt::{self, Display, Formatter};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::parse_span;
-use super::report::Quantiles;
+use super::report::{LatencyTable, Output, Quantiles};
 use super::tally::Latencies;
 
 /// The largest notification that is read.
@@ -45,9 +45,8 @@ pub struct Args {
     /// Stop after so long at the latest.
     #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = parse_span)]
     timeout: Duration,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Deserialize)]
@@ -116,6 +115,18 @@ impl Received {
     }
 }
 
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { received, duplicates, unreadable, by_type, lag_ms } = self;
+        writeln!(f, "{received} received   {duplicates} duplicates   {unreadable} unreadable")?;
+        for (event_type, count) in by_type {
+            writeln!(f, "{count:>10} {event_type}")?;
+        }
+        let rows = [("", *lag_ms)];
+        write!(f, "\n{}", LatencyTable { heading: "lag, ms", name_width: 14, rows: &rows })
+    }
+}
+
 /// When the request arrived that created the object with this id.
 fn created_at(id: Uuid) -> Option<SystemTime> {
     let (seconds, nanoseconds) = id.get_timestamp().filter(|_| is_v7(id))?.to_unix();
@@ -134,18 +145,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     runtime.block_on(receive(args, &received))?;
     let received = received.lock().expect("no panic while locked");
     let report = received.report();
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string(&report)?)?;
-    } else {
-        let Report { received, duplicates, unreadable, by_type, lag_ms } = &report;
-        writeln!(out, "{received} received   {duplicates} duplicates   {unreadable} unreadable")?;
-        for (event_type, count) in by_type {
-            writeln!(out, "{count:>10} {event_type}")?;
-        }
-        writeln!(out, "\nlag, ms             p50        p95        p99        max")?;
-        writeln!(out, "              {lag_ms}")?;
-    }
+    args.output.print(&report)?;
     let complete = args.expect.is_none_or(|expected| report.received >= expected);
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

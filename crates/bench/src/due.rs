@@ -2,7 +2,6 @@
 //! `faregate bench entitlements expire` share.
 
 use std::fmt::{self, Display, Formatter};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,10 +11,10 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use super::connection::Connection;
-use super::flow::{Gateway, Plan, Requests};
+use super::flow::{Flows, Gateway, Plan, Requests};
 use super::load::{Load, Shape, runtime};
-use super::process::usage;
-use super::report::{Quantiles, cpu_us_per_flow, per_second, round};
+use super::process::{Usage, spent, usage_of};
+use super::report::{LatencyTable, Output, Quantiles, cpu_us_each, per_second, round};
 use super::schedule::{Schedule, pace};
 use super::tally::Recent;
 use super::{Common, parse_span, raise_open_files};
@@ -73,9 +72,8 @@ pub struct Options {
     /// The server's process id: report its CPU per timer and its memory.
     #[arg(long)]
     pid: Option<u32>,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     /// Exit with 1 where a payment of others failed.
     #[arg(long)]
     strict: bool,
@@ -88,7 +86,8 @@ impl Options {
     /// If an option is invalid.
     pub fn plan(&self, gateway: Gateway) -> anyhow::Result<Arc<Plan>> {
         let (target, identity) = (self.common.target()?, self.common.identity());
-        Ok(Arc::new(Plan::new(target, &identity, (gateway, "{}", Requests::Combo), TIMEOUT)?))
+        let flows = Flows { gateway, plugin_info: "{}", requests: Requests::Combo };
+        Ok(Arc::new(Plan::new(target, &identity, flows, TIMEOUT)?))
     }
 }
 
@@ -138,8 +137,7 @@ pub fn run(
         eprintln!("the first failure of others: {} {answer}", problem.kind);
     }
     let report = Report::new((args.rate, due), (&before, &during));
-    let text = if args.json { serde_json::to_string(&report)? + "\n" } else { report.to_string() };
-    std::io::stdout().write_all(text.as_bytes())?;
+    args.output.print(&report)?;
     let failed = args.strict && report.others_errors > 0;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -148,8 +146,7 @@ pub fn run(
 struct Part {
     took: Duration,
     others: Recent,
-    cpu: Option<Duration>,
-    rss_mib: Option<f64>,
+    server: Option<Usage>,
 }
 
 fn measure(
@@ -157,13 +154,10 @@ fn measure(
     others: &Load,
     part: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<Part> {
-    let usage_now =
-        || args.pid.map(|pid| usage(pid).with_context(|| format!("--pid {pid}"))).transpose();
-    let (began, before) = (Instant::now(), usage_now()?);
+    let (began, before) = (Instant::now(), usage_of(args.pid)?);
     part()?;
-    let (took, after) = (began.elapsed(), usage_now()?);
-    let cpu = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
-    Ok(Part { took, others: take_recent(others), cpu, rss_mib: after.map(|it| it.rss_peak_mib) })
+    let (took, server) = (began.elapsed(), spent(before, usage_of(args.pid)?));
+    Ok(Part { took, others: take_recent(others), server })
 }
 
 /// Takes the counts of others' payments that ended since the last call.
@@ -287,12 +281,9 @@ struct Report {
 impl Report {
     fn new((rate, due): (f64, Due), (before, during): (&Part, &Part)) -> Self {
         let [before_ms, during_ms] = [before, during].map(|it| Quantiles::of(&it.others.flow));
-        let of_others = before.cpu.map(|cpu| {
-            cpu.mul_f64(
-                during.took.as_secs_f64() / before.took.as_secs_f64().max(f64::MIN_POSITIVE),
-            )
-        });
-        let cpu = during.cpu.zip(of_others).map(|(cpu, of_others)| cpu.saturating_sub(of_others));
+        let longer = during.took.as_secs_f64() / before.took.as_secs_f64().max(f64::MIN_POSITIVE);
+        let cpu = during.server.zip(before.server);
+        let cpu = cpu.map(|(all, others)| all.cpu.saturating_sub(others.cpu.mul_f64(longer)));
         let has_before = before_ms.p99 > 0.0;
         Self {
             name: due.name,
@@ -305,8 +296,8 @@ impl Report {
             p99_times: has_before.then(|| round(during_ms.p99 / before_ms.p99, 100.0)),
             others_errors: before.others.errors + during.others.errors,
             others_refused: before.others.refused + during.others.refused,
-            cpu_us_per_timer: cpu.and_then(|cpu| cpu_us_per_flow(cpu, u64::from(due.count))),
-            rss_mib: during.rss_mib.map(|mib| round(mib, 10.0)),
+            cpu_us_per_timer: cpu.and_then(|cpu| cpu_us_each(cpu, u64::from(due.count))),
+            rss_mib: during.server.map(|server| round(server.rss_peak_mib, 10.0)),
         }
     }
 }
@@ -316,9 +307,8 @@ impl Display for Report {
         let Self { name, timers, seconds, timers_per_s, others_per_s, others_errors, .. } = self;
         writeln!(f, "{timers} {name} in {seconds:.2} s   {timers_per_s:.1} {name}/s")?;
         writeln!(f, "\nothers at {others_per_s} payments/s   {others_errors} errors")?;
-        writeln!(f, "latency, ms         p50        p95        p99        max")?;
-        writeln!(f, "{:<14}{}", "before", self.before_ms)?;
-        writeln!(f, "{:<14}{}", "during", self.during_ms)?;
+        let rows = [("before", self.before_ms), ("during", self.during_ms)];
+        write!(f, "{}", LatencyTable { heading: "latency, ms", name_width: 14, rows: &rows })?;
         if let Some(times) = self.p99_times {
             writeln!(f, "p99 {times:.2} times   {} refused", self.others_refused)?;
         }
@@ -338,8 +328,9 @@ mod tests {
     fn part(ms: u64, cpu_ms: u64, took_s: u64) -> Part {
         let mut others = Recent::default();
         others.flow.record(Duration::from_millis(ms));
-        let (took, cpu) = (Duration::from_secs(took_s), Some(Duration::from_millis(cpu_ms)));
-        Part { took, others, cpu, rss_mib: Some(100.04) }
+        let cpu = Duration::from_millis(cpu_ms);
+        let server = Some(Usage { cpu, rss_mib: 0.0, rss_peak_mib: 100.04 });
+        Part { took: Duration::from_secs(took_s), others, server }
     }
 
     fn report() -> Report {

@@ -1,9 +1,7 @@
 //! `faregate bench entitlements`: checks of what accounts may do, usage that is counted, purchases, and grants that
 //! end.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::io::Write as _;
+use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,10 +10,10 @@ use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::process::usage;
+use super::process::cpu_between;
 use super::random::Random;
-use super::report::{Quantiles, cpu_us_per_flow, per_second};
-use super::tally::Latencies;
+use super::report::{LatencyTable, Output, Quantiles, cpu_us_each, exit_code, per_second};
+use super::tally::{ErrorKinds, Latencies};
 use super::{Common, parse_span, raise_open_files};
 use command_line::Target;
 
@@ -69,9 +67,8 @@ pub struct Args {
     /// The server's process id: report its CPU time.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     /// Exit with 1 where anything failed.
     #[arg(long)]
     strict: bool,
@@ -128,17 +125,14 @@ pub fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let report = runtime.block_on(measure(args, work, target))?;
-    let text = if args.json { serde_json::to_string(&report)? + "\n" } else { report.text() };
-    std::io::stdout().write_all(text.as_bytes())?;
-    let failed = report.ok == 0 || (args.strict && report.errors > 0);
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    args.output.print(&report)?;
+    Ok(exit_code(report.ok, report.errors, args.strict))
 }
 
 async fn measure(args: &Args, work: Work, target: Target) -> anyhow::Result<Report> {
     args.common.create_tenant(&target, TIMEOUT).await?;
     let client = Client::new(&target, &args.common.identity())?;
     let accounts = Arc::new(furnish(args, work, client.another()).await?);
-    let used = || args.pid.map(usage).transpose().context("cannot read /proc");
     let measured_from = Instant::now() + args.warm_up;
     let end = measured_from + args.duration;
     let run = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_micros();
@@ -153,15 +147,11 @@ async fn measure(args: &Args, work: Work, target: Target) -> anyhow::Result<Repo
         };
         workers.spawn(worker.work(work, measured_from, end));
     }
-    tokio::time::sleep_until(measured_from.into()).await;
-    let before = used()?;
-    tokio::time::sleep_until(end.into()).await;
-    let after = used()?;
+    let cpu = cpu_between(args.pid, measured_from, end).await?;
     let mut sum = Found::default();
     while let Some(found) = workers.join_next().await {
         sum.add(&found.context("a client panicked")?);
     }
-    let cpu = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
     Ok(Report::new(&sum, args.duration, cpu))
 }
 
@@ -232,7 +222,7 @@ impl Worker {
                     found.latencies.record(sent.elapsed());
                     found.done += count;
                 }
-                Err(kind) => *found.kinds.entry(kind).or_default() += 1,
+                Err(kind) => found.errors.count(&kind, 1),
             }
         }
     }
@@ -309,16 +299,14 @@ struct Found {
     latencies: Latencies,
     /// Checks, events, reservations that were confirmed, purchases, or payments.
     done: u64,
-    kinds: BTreeMap<String, u64>,
+    errors: ErrorKinds,
 }
 
 impl Found {
     fn add(&mut self, other: &Self) {
         self.latencies.add(&other.latencies);
         self.done += other.done;
-        for (kind, count) in &other.kinds {
-            *self.kinds.entry(kind.clone()).or_default() += count;
-        }
+        self.errors.add(&other.errors);
     }
 }
 
@@ -329,7 +317,7 @@ struct Report {
     /// Requests, or pairs of them, that succeeded.
     ok: u64,
     errors: u64,
-    error_kinds: BTreeMap<String, u64>,
+    error_kinds: ErrorKinds,
     latency_ms: Quantiles,
     /// CPU of the process named by `--pid`, for each of them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -341,35 +329,23 @@ impl Report {
         Self {
             per_s: per_second(found.done, measured),
             ok: found.latencies.count(),
-            errors: found.kinds.values().sum(),
-            error_kinds: found.kinds.clone(),
+            errors: found.errors.total(),
+            error_kinds: found.errors.clone(),
             latency_ms: Quantiles::of(&found.latencies),
-            server_cpu_us_each: cpu.and_then(|cpu| cpu_us_per_flow(cpu, found.done)),
+            server_cpu_us_each: cpu.and_then(|cpu| cpu_us_each(cpu, found.done)),
         }
     }
+}
 
-    fn text(&self) -> String {
-        let mut text = format!(
-            "{:.1} per s   {} ok   {} errors\n\n{:<16}{:>9}  {:>9}  {:>9}  {:>9}\n{:<16}{}\n",
-            self.per_s,
-            self.ok,
-            self.errors,
-            "latency, ms",
-            "p50",
-            "p95",
-            "p99",
-            "max",
-            "request",
-            self.latency_ms
-        );
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { per_s, ok, errors, .. } = self;
+        writeln!(f, "{per_s:.1} per s   {ok} ok   {errors} errors\n")?;
+        let rows = [("request", self.latency_ms)];
+        write!(f, "{}", LatencyTable { heading: "latency, ms", name_width: 16, rows: &rows })?;
         if let Some(cpu) = self.server_cpu_us_each {
-            writeln!(text, "server: {cpu:.1} us of CPU each")
-                .expect("writing to a String does not fail");
+            writeln!(f, "server: {cpu:.1} us of CPU each")?;
         }
-        for (kind, count) in &self.error_kinds {
-            writeln!(text, "error    {count:>8} x {kind}")
-                .expect("writing to a String does not fail");
-        }
-        text
+        write!(f, "{}", self.error_kinds)
     }
 }

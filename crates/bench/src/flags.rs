@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::report::Output;
 use super::{parse_span, raise_open_files};
 use command_line::Target;
 
@@ -74,9 +75,8 @@ struct Streams {
     /// The server's process id: report its CPU time and memory.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Streams {

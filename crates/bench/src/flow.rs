@@ -126,6 +126,14 @@ impl Gateway {
     }
 }
 
+/// The flows of a run.
+pub struct Flows<'a> {
+    pub gateway: Gateway,
+    /// The JSON that each payment method has for its gateway.
+    pub plugin_info: &'a str,
+    pub requests: Requests,
+}
+
 /// The settings and templates that all clients of a run share.
 pub struct Plan {
     /// Where requests go.
@@ -144,12 +152,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Builds the templates of all requests. `plugin_info` is the JSON that each payment method has for its
-    /// gateway.
+    /// Builds the templates of all requests.
     pub fn new(
         target: Target,
         identity: &Identity,
-        (gateway, plugin_info, requests): (Gateway, &str, Requests),
+        Flows { gateway, plugin_info, requests }: Flows<'_>,
         timeout: Duration,
     ) -> Result<Self, Unsendable> {
         let account = r#"{"name":"Bench {key}","externalKey":"a-{key}","email":"{key}@example.com","currency":"USD"}"#;
@@ -421,7 +428,9 @@ mod tests {
         let target = Target { authority: address.to_string(), address };
         let gateway = Gateway::Simulator(Duration::from_secs(1));
         let timeout = Duration::from_secs(20);
-        let mut plan = Plan::new(target, &identity, (gateway, "{}", requests), timeout).unwrap();
+        let mut plan =
+            Plan::new(target, &identity, Flows { gateway, plugin_info: "{}", requests }, timeout)
+                .unwrap();
         plan.honours_retry_after = honours;
         let tally = Mutex::new(Tally::new(Counted::ByEnd));
         let start = Instant::now();

@@ -2,6 +2,7 @@
 //! checked.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,8 @@ use tokio::net::TcpStream;
 use ::iso8583::connection::Connection;
 
 use super::parse_span;
-use super::process::usage;
+use super::process::{Usage, own_usage, spent, usage_of};
+use super::report::{Output, exit_code};
 use super::tally::Latencies;
 use command_line::message_format::{Channel, Format};
 
@@ -60,9 +62,8 @@ pub struct Args {
     /// Do not measure the bare echo.
     #[arg(long)]
     no_echo: bool,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     /// Exit code 1 where an answer was wrong or missing, not only where there was none at all.
     #[arg(long)]
     strict: bool,
@@ -177,9 +178,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    println!("{}", if args.json { serde_json::to_string(&report)? } else { report.text() });
-    let is_failed = report.messages == 0 || args.strict && report.errors > 0;
-    Ok(if is_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    args.output.print(&report)?;
+    Ok(exit_code(report.messages, report.errors, args.strict))
 }
 
 impl Args {
@@ -246,50 +246,47 @@ impl Report {
             echo: echo.map(|echo| Echo::new(echo, tally)),
         }
     }
+}
 
-    fn text(&self) -> String {
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { per_second, p50_us, p99_us, max_us, cpu_us_per_message, errors, .. } = self;
-        let mut text = format!(
+        write!(
+            f,
             "{} in flight, {} bytes each, {:.1} s\n\
              {per_second:.0} answers per second; p50 {p50_us:.0} us, p99 {p99_us:.0} us, at most \
              {max_us:.0} us\nCPU per message: {cpu_us_per_message:.2} us here",
             self.in_flight, self.request_bytes, self.seconds
-        );
+        )?;
         if let Some(server) = self.server_cpu_us_per_message {
-            text += &format!(", {server:.2} us in the server");
+            write!(f, ", {server:.2} us in the server")?;
         }
         if let Some(echo) = &self.echo {
-            text += &format!("\n{}", echo.text());
+            write!(f, "\n{}", echo.text())?;
         }
-        text += &format!("\n{errors} errors");
-        for (kind, count) in &self.error_kinds {
-            text += &format!("\n  {count} {kind}");
-        }
-        text
+        writeln!(f, "\n{errors} errors")?;
+        self.error_kinds.iter().try_for_each(|(kind, count)| writeln!(f, "  {count} {kind}"))
     }
 }
 
 /// The start of a measurement.
 struct Clock {
     started: Instant,
-    cpu: Duration,
-    server: Option<(u32, Duration)>,
+    own: Usage,
+    pid: Option<u32>,
+    server: Option<Usage>,
 }
 
 impl Clock {
-    fn start(server: Option<u32>) -> anyhow::Result<Self> {
-        let used = |pid| usage(pid).map(|usage| usage.cpu).context("cannot read CPU times");
-        let server = server.map(|pid| anyhow::Ok((pid, used(pid)?))).transpose()?;
-        Ok(Self { started: Instant::now(), cpu: used(std::process::id())?, server })
+    fn start(pid: Option<u32>) -> anyhow::Result<Self> {
+        let server = usage_of(pid)?;
+        Ok(Self { started: Instant::now(), own: own_usage()?, pid, server })
     }
 
     fn stop(&self, tally: &mut Tally) -> anyhow::Result<()> {
-        let used = |pid| usage(pid).map(|usage| usage.cpu).context("cannot read CPU times");
         tally.seconds = self.started.elapsed().as_secs_f64();
-        tally.cpu = used(std::process::id())?.saturating_sub(self.cpu);
-        if let Some((pid, before)) = self.server {
-            tally.server_cpu = Some(used(pid)?.saturating_sub(before));
-        }
+        tally.cpu = own_usage()?.since(self.own).cpu;
+        tally.server_cpu = spent(self.server, usage_of(self.pid)?).map(|spent| spent.cpu);
         Ok(())
     }
 }

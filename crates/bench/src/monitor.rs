@@ -4,10 +4,7 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-
-use super::process::{Usage, usage};
-use super::report::Spent;
+use super::process::{Usage, own_usage, spent, usage_of};
 use super::schedule::{Backlog, Times};
 use super::tally::{Recent, Tally};
 
@@ -28,10 +25,10 @@ pub struct Monitor<'a> {
 /// CPU and memory over the measured time.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// The process under load.
-    pub server: Option<Spent>,
+    /// The process under load; its resident memory, at most.
+    pub server: Option<Usage>,
     /// The load generator, which is this process.
-    pub client: Option<Spent>,
+    pub client: Usage,
 }
 
 impl Monitor<'_> {
@@ -39,19 +36,12 @@ impl Monitor<'_> {
     pub fn watch(&self) -> anyhow::Result<Measured> {
         let mut next = self.times.start + PROGRESS_EVERY;
         self.progress_until(self.times.measured_from, &mut next)?;
-        let own = Some(std::process::id());
-        let (server_before, client_before) = (self.usage_of(self.pid)?, self.usage_of(own)?);
+        let (server_before, client_before) = (usage_of(self.pid)?, own_usage()?);
         let rss_max = self.progress_until(self.times.end, &mut next)?;
-        let spent = |before: Option<Usage>, after: Option<Usage>| {
-            before.zip(after).map(|(before, after)| Spent {
-                cpu: after.cpu.saturating_sub(before.cpu),
-                rss_mib: after.rss_mib,
-            })
-        };
-        let server = spent(server_before, self.usage_of(self.pid)?);
+        let server = spent(server_before, usage_of(self.pid)?);
         Ok(Measured {
-            server: server.map(|spent| Spent { rss_mib: spent.rss_mib.max(rss_max), ..spent }),
-            client: spent(client_before, self.usage_of(own)?),
+            server: server.map(|spent| Usage { rss_mib: spent.rss_mib.max(rss_max), ..spent }),
+            client: own_usage()?.since(client_before),
         })
     }
 
@@ -62,7 +52,7 @@ impl Monitor<'_> {
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
             self.show_progress(*next);
             *next += PROGRESS_EVERY;
-            if let Some(usage) = self.usage_of(self.pid)? {
+            if let Some(usage) = usage_of(self.pid)? {
                 rss_max = rss_max.max(usage.rss_mib);
             }
         }
@@ -89,9 +79,5 @@ impl Monitor<'_> {
         );
         // Progress is optional: a closed standard error is no failure of the run.
         std::io::stderr().lock().write_all(line.as_bytes()).ok();
-    }
-
-    fn usage_of(&self, pid: Option<u32>) -> anyhow::Result<Option<Usage>> {
-        pid.map(|pid| usage(pid).with_context(|| format!("--pid {pid}"))).transpose()
     }
 }

@@ -1,7 +1,6 @@
 //! `faregate bench payments`: each flow creates an account, a payment method and a payment, in three
 //! requests or in one combo payment.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -9,14 +8,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use super::flow::{Client, Gateway, Outcome, Plan, Problem, Requests};
+use super::flow::{Client, Flows, Gateway, Outcome, Plan, Problem, Requests};
 use super::load::{Load, Shape, runtime};
 use super::monitor::{Measured, Monitor};
 use super::reads::write_sample;
-use super::report::{BacklogReport, Circumstances, Report};
+use super::report::{Output, exit_code};
 use super::schedule::{Schedule, Times, pace};
 use super::tally::{Counted, Tally};
 use super::{Common, parse_span, raise_open_files};
+
+mod report;
+
+use report::{BacklogReport, Circumstances, Report};
 
 /// Connections at most: what one address can open towards one port.
 const CONCURRENCY_MAX: i64 = 28_000;
@@ -77,9 +80,8 @@ pub struct Args {
     /// Threads that send.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
     threads: u16,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     /// Exit with 1 where any flow failed.
     #[arg(long)]
     strict: bool,
@@ -124,9 +126,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         pacer.join().expect("the pacer does not panic");
     }
     let report = finish(load, args, times, measured)?;
-    print(args, &report)?;
-    let failed = report.ok == 0 || (args.strict && report.errors > 0);
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    args.output.print_titled(|| args.title(), &report)?;
+    Ok(exit_code(report.ok, report.errors, args.strict))
 }
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {
@@ -147,7 +148,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     };
     let target = args.common.target()?;
     let requests = if args.combo { Requests::Combo } else { Requests::Three };
-    let flows = (gateway, args.plugin_info.as_str(), requests);
+    let flows = Flows { gateway, plugin_info: &args.plugin_info, requests };
     let mut plan = Plan::new(target, &args.common.identity(), flows, args.timeout)?;
     plan.honours_retry_after = !args.ignore_retry_after;
     Ok(plan)
@@ -194,8 +195,8 @@ fn finish(load: Load, args: &Args, times: Times, measured: Measured) -> anyhow::
     }
     let backlog =
         args.rate.map(|_| BacklogReport { deepest: backlog.deepest(), dropped: backlog.dropped() });
-    if let Some(BacklogReport { dropped: dropped @ 1.., .. }) = backlog {
-        sum.count_kind("dropped from a full backlog", dropped);
+    if let Some(BacklogReport { dropped, .. }) = backlog {
+        sum.errors.count("dropped from a full backlog", dropped);
     }
     if let Some(problem) = &sum.first_problem {
         let answer = problem.answer.as_deref().unwrap_or_default();
@@ -206,29 +207,24 @@ fn finish(load: Load, args: &Args, times: Times, measured: Measured) -> anyhow::
     Ok(Report::new(&sum, Circumstances { measured, server, client, backlog }))
 }
 
-fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string(report)?)?;
-    } else {
-        let loop_kind = match args.rate {
+impl Args {
+    /// The load, as the report's first line.
+    fn title(&self) -> String {
+        let loop_kind = match self.rate {
             None => "closed loop".to_owned(),
             Some(rate) => format!("open loop at {rate} flows/s"),
         };
-        let gateway = match args.gateway {
+        let gateway = match self.gateway {
             GatewayName::External => "external",
             GatewayName::Simulator => "simulator",
             GatewayName::Http => "http",
             GatewayName::Stripe => "stripe",
             GatewayName::Router => "router",
         };
-        let requests = if args.combo { "combo payments" } else { "three requests per flow" };
-        writeln!(
-            out,
-            "{} connections, {loop_kind}, gateway {gateway}, {requests}, {:?}",
-            args.concurrency, args.duration
-        )?;
-        write!(out, "{report}")?;
+        let requests = if self.combo { "combo payments" } else { "three requests per flow" };
+        format!(
+            "{} connections, {loop_kind}, gateway {gateway}, {requests}, {:?}\n",
+            self.concurrency, self.duration
+        )
     }
-    Ok(())
 }

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
 
 /// Clock ticks per second in `/proc/PID/stat`: part of Linux's interface to programs, the same on
 /// every architecture this runs on.
@@ -19,6 +21,13 @@ pub struct Usage {
     pub rss_peak_mib: f64,
 }
 
+impl Usage {
+    /// The same memory, and the CPU time since an earlier usage.
+    pub fn since(self, before: Self) -> Self {
+        Self { cpu: self.cpu.saturating_sub(before.cpu), ..self }
+    }
+}
+
 /// Reads a process's usage.
 pub fn usage(pid: u32) -> io::Result<Usage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
@@ -29,6 +38,42 @@ pub fn usage(pid: u32) -> io::Result<Usage> {
         rss_mib: mib(&status, "VmRSS:").ok_or_else(unexpected)?,
         rss_peak_mib: mib(&status, "VmHWM:").ok_or_else(unexpected)?,
     })
+}
+
+/// The usage of this process.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn own_usage() -> anyhow::Result<Usage> {
+    usage(std::process::id()).context("reading own usage")
+}
+
+/// The usage of the process named by `--pid`, where there is one.
+///
+/// # Errors
+/// If there is no such process.
+pub fn usage_of(pid: Option<u32>) -> anyhow::Result<Option<Usage>> {
+    pid.map(|pid| usage(pid).with_context(|| format!("--pid {pid}"))).transpose()
+}
+
+/// The memory of a process in `after`, and its CPU time since `before`.
+pub fn spent(before: Option<Usage>, after: Option<Usage>) -> Option<Usage> {
+    before.zip(after).map(|(before, after)| after.since(before))
+}
+
+/// Waits until `end`, and returns the CPU time since `from` of the process named by `--pid`.
+///
+/// # Errors
+/// If there is no such process.
+pub async fn cpu_between(
+    pid: Option<u32>,
+    from: Instant,
+    end: Instant,
+) -> anyhow::Result<Option<Duration>> {
+    tokio::time::sleep_until(from.into()).await;
+    let before = usage_of(pid)?;
+    tokio::time::sleep_until(end.into()).await;
+    Ok(spent(before, usage_of(pid)?).map(|spent| spent.cpu))
 }
 
 /// `utime` and `stime`: the 14th and 15th field, counted after the command's closing bracket,

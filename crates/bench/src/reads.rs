@@ -1,7 +1,7 @@
 //! `faregate bench reads`: lookups and lists of rows that `bench payments` created.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Display, Formatter};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use super::connection::Connection;
 use super::flow::Created;
-use super::report::Quantiles;
+use super::report::{LatencyTable, Output, Quantiles, exit_code, per_second};
 use super::request::{ID_BYTES, KEY_BYTES};
-use super::tally::Latencies;
+use super::tally::{ErrorKinds, Latencies};
 use super::{Common, parse_span, raise_open_files};
 use command_line::Target;
 
@@ -46,9 +46,8 @@ pub struct Args {
     /// Pages begin at offsets up to this.
     #[arg(long, default_value_t = 10_000)]
     offset_max: u64,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     /// Exit with 1 where any read failed.
     #[arg(long)]
     strict: bool,
@@ -178,10 +177,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         anyhow::Ok(sum)
     })?;
     let report = Report::new(&found, args.duration);
-    let text = if args.json { serde_json::to_string(&report)? + "\n" } else { report.text() };
-    std::io::stdout().write_all(text.as_bytes())?;
-    let failed = report.ok == 0 || (args.strict && report.errors > 0);
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    args.output.print(&report)?;
+    Ok(exit_code(report.ok, report.errors, args.strict))
 }
 
 /// One connection's share of the reads.
@@ -197,7 +194,7 @@ struct Reader {
 #[derive(Default)]
 struct Found {
     latencies: [Latencies; Read::ALL.len()],
-    kinds: BTreeMap<String, u64>,
+    errors: ErrorKinds,
 }
 
 impl Found {
@@ -205,9 +202,7 @@ impl Found {
         for (mine, theirs) in self.latencies.iter_mut().zip(&other.latencies) {
             mine.add(theirs);
         }
-        for (kind, count) in other.kinds {
-            *self.kinds.entry(kind).or_default() += count;
-        }
+        self.errors.add(&other.errors);
     }
 }
 
@@ -249,9 +244,7 @@ impl Reader {
             }
             match answered {
                 Ok(()) => found.latencies[read as usize].record(sent.elapsed()),
-                Err(kind) => {
-                    *found.kinds.entry(format!("{} {kind}", read.name())).or_default() += 1;
-                }
+                Err(kind) => found.errors.count(&format!("{} {kind}", read.name()), 1),
             }
         }
     }
@@ -290,7 +283,7 @@ struct Report {
     reads_per_s: f64,
     ok: u64,
     errors: u64,
-    error_kinds: BTreeMap<String, u64>,
+    error_kinds: ErrorKinds,
     latency_ms: BTreeMap<&'static str, Quantiles>,
 }
 
@@ -299,27 +292,22 @@ impl Report {
         let ok = found.latencies.iter().map(Latencies::count).sum();
         let named = Read::ALL.into_iter().zip(&found.latencies);
         Self {
-            reads_per_s: super::report::per_second(ok, measured),
+            reads_per_s: per_second(ok, measured),
             ok,
-            errors: found.kinds.values().sum(),
-            error_kinds: found.kinds.clone(),
+            errors: found.errors.total(),
+            error_kinds: found.errors.clone(),
             latency_ms: named.map(|(read, of)| (read.name(), Quantiles::of(of))).collect(),
         }
     }
+}
 
-    fn text(&self) -> String {
-        let mut text = format!(
-            "{:.1} reads/s   {} ok   {} errors\n\n{:<16}{:>9}  {:>9}  {:>9}  {:>9}\n",
-            self.reads_per_s, self.ok, self.errors, "latency, ms", "p50", "p95", "p99", "max"
-        );
-        for (name, quantiles) in &self.latency_ms {
-            writeln!(text, "{name:<16}{quantiles}").expect("writing to a String does not fail");
-        }
-        for (kind, count) in &self.error_kinds {
-            writeln!(text, "error    {count:>8} x {kind}")
-                .expect("writing to a String does not fail");
-        }
-        text
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { reads_per_s, ok, errors, error_kinds, latency_ms } = self;
+        writeln!(f, "{reads_per_s:.1} reads/s   {ok} ok   {errors} errors\n")?;
+        let rows: Vec<_> = latency_ms.iter().map(|(name, of)| (*name, *of)).collect();
+        let table = LatencyTable { heading: "latency, ms", name_width: 16, rows: &rows };
+        write!(f, "{table}{error_kinds}")
     }
 }
 

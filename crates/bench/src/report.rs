@@ -1,116 +1,62 @@
-//! The report of a run: JSON for programs, aligned text for people.
+//! The reports of all benchmarks: JSON for programs, aligned text for people.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
+use std::io::Write as _;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::flow::Step;
-use super::tally::{Latencies, Tally};
+use super::tally::Latencies;
 
-/// The figures of a run. Scripts rely on the JSON's keys.
-#[derive(Debug, Serialize)]
-pub struct Report {
-    /// Flows that succeeded inside the measured time, per second of it.
-    pub flows_per_s: f64,
-    /// Flows that succeeded.
-    pub ok: u64,
-    /// Flows that failed.
-    pub errors: u64,
-    /// Flows that failed, by step and reason.
-    pub error_kinds: BTreeMap<String, u64>,
-    /// Latencies of flows that succeeded.
-    pub latency_ms: StepLatencies,
-    /// CPU of the process named by `--pid`, per flow that succeeded.
-    pub cpu_us_per_flow: Option<f64>,
-    /// Its resident memory, at most, while measured.
-    pub rss_mib: Option<f64>,
-    /// CPU of this client, per flow that succeeded.
-    pub client_cpu_us_per_flow: Option<f64>,
-    /// Requests refused with `Retry-After`, and sent again.
-    pub refused: u64,
-    /// Latencies of refusals.
-    pub refused_ms: Quantiles,
-    /// Flows that the server still refused when the run ended.
-    pub abandoned: u64,
-    /// For an open loop, flows that waited for a connection.
-    pub backlog: Option<BacklogReport>,
+/// How a benchmark prints its figures.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Output {
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
-/// Latencies per step and of the whole flow.
-#[derive(Debug, Serialize)]
-pub struct StepLatencies {
-    account: Quantiles,
-    payment_method: Quantiles,
-    payment: Quantiles,
-    /// From the first request (open loop: from the scheduled start) to the last answer.
-    pub flow: Quantiles,
+impl Output {
+    /// Prints figures on standard output: as one line of JSON, or as their text.
+    ///
+    /// # Errors
+    /// If standard output is closed.
+    pub fn print<F: Serialize + Display>(self, figures: &F) -> anyhow::Result<()> {
+        self.print_titled(String::new, figures)
+    }
+
+    /// The same, with lines above the text that say what was measured.
+    ///
+    /// # Errors
+    /// If standard output is closed.
+    pub fn print_titled<F: Serialize + Display>(
+        self,
+        title: impl FnOnce() -> String,
+        figures: &F,
+    ) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string(figures)?)?;
+        } else {
+            write!(out, "{}{figures}", title())?;
+        }
+        Ok(())
+    }
+}
+
+/// Failure where nothing succeeded; with `is_strict`, also where anything failed.
+pub fn exit_code(ok: u64, errors: u64, is_strict: bool) -> ExitCode {
+    if ok == 0 || is_strict && errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// A distribution in milliseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Quantiles {
-    p50: f64,
+    pub p50: f64,
     pub p95: f64,
     pub p99: f64,
-    max: f64,
-}
-
-/// Flows that were due and waited for a connection.
-#[derive(Debug, Serialize)]
-pub struct BacklogReport {
-    /// The most at a time.
-    pub deepest: usize,
-    /// Dropped because the backlog was full; each is an error too.
-    pub dropped: u64,
-}
-
-/// CPU used while measured, and memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Spent {
-    pub cpu: Duration,
-    /// Resident memory, at most.
-    pub rss_mib: f64,
-}
-
-/// The inputs of a report besides the tally.
-pub struct Circumstances {
-    /// The measured time.
-    pub measured: Duration,
-    /// The process under load.
-    pub server: Option<Spent>,
-    /// The load generator, which is this process.
-    pub client: Option<Spent>,
-    /// The backlog of an open loop.
-    pub backlog: Option<BacklogReport>,
-}
-
-impl Report {
-    /// Builds the report of a tally.
-    pub fn new(tally: &Tally, circumstances: Circumstances) -> Self {
-        let per_flow = |spent: Spent| cpu_us_per_flow(spent.cpu, tally.finished_inside);
-        let [account, payment_method, payment] = tally.steps.each_ref().map(Quantiles::of);
-        Self {
-            flows_per_s: per_second(tally.finished_inside, circumstances.measured),
-            ok: tally.flow.count(),
-            errors: tally.errors(),
-            error_kinds: tally.kinds.clone(),
-            latency_ms: StepLatencies {
-                account,
-                payment_method,
-                payment,
-                flow: Quantiles::of(&tally.flow),
-            },
-            cpu_us_per_flow: circumstances.server.and_then(per_flow),
-            rss_mib: circumstances.server.map(|spent| round(spent.rss_mib, 10.0)),
-            client_cpu_us_per_flow: circumstances.client.and_then(per_flow),
-            refused: tally.refusals.count(),
-            refused_ms: Quantiles::of(&tally.refusals),
-            abandoned: tally.abandoned,
-            backlog: circumstances.backlog,
-        }
-    }
+    pub max: f64,
 }
 
 impl Quantiles {
@@ -126,146 +72,42 @@ impl Quantiles {
     }
 }
 
-impl Display for Report {
+/// Distributions below a heading, a line for each.
+pub struct LatencyTable<'a> {
+    pub heading: &'a str,
+    /// The width of the names, in characters.
+    pub name_width: usize,
+    pub rows: &'a [(&'a str, Quantiles)],
+}
+
+impl Display for LatencyTable<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { heading, name_width, rows } = self;
         writeln!(
             f,
-            "{:.1} flows/s   {} ok   {} errors   {} refused",
-            self.flows_per_s, self.ok, self.errors, self.refused
+            "{heading:<name_width$}{:>9}  {:>9}  {:>9}  {:>9}",
+            "p50", "p95", "p99", "max"
         )?;
-        writeln!(f, "\nlatency, ms         p50        p95        p99        max")?;
-        let latencies = &self.latency_ms;
-        let steps = [latencies.account, latencies.payment_method, latencies.payment];
-        for (step, quantiles) in Step::ALL.into_iter().zip(steps) {
-            writeln!(f, "{:<14}{quantiles}", step.name())?;
-        }
-        writeln!(f, "{:<14}{}", "flow", latencies.flow)?;
-        if self.refused > 0 {
-            writeln!(f, "{:<14}{}", "(refusals)", self.refused_ms)?;
-        }
-        if let Some(backlog) = &self.backlog {
-            let BacklogReport { deepest, dropped } = backlog;
-            writeln!(f, "\nbacklog   {deepest} flows at most, {dropped} dropped")?;
-        }
-        if self.abandoned > 0 {
-            writeln!(f, "\n{} flows were still being refused at the end", self.abandoned)?;
-        }
-        writeln!(f)?;
-        if let (Some(cpu), Some(rss)) = (self.cpu_us_per_flow, self.rss_mib) {
-            writeln!(f, "server   {cpu:.1} us CPU per flow, {rss:.1} MiB resident")?;
-        }
-        if let Some(cpu) = self.client_cpu_us_per_flow {
-            writeln!(f, "client   {cpu:.1} us CPU per flow")?;
-        }
-        for (kind, count) in &self.error_kinds {
-            writeln!(f, "error    {count:>8} x {kind}")?;
+        for (name, Quantiles { p50, p95, p99, max }) in *rows {
+            writeln!(f, "{name:<name_width$}{p50:>9.2}  {p95:>9.2}  {p99:>9.2}  {max:>9.2}")?;
         }
         Ok(())
     }
 }
 
-impl Display for Quantiles {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { p50, p95, p99, max } = self;
-        write!(f, "{p50:>9.2}  {p95:>9.2}  {p99:>9.2}  {max:>9.2}")
-    }
-}
-
 /// A rate per second, to a tenth.
-#[expect(clippy::cast_precision_loss, reason = "counts of flows are far below 2^52")]
+#[expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
 pub fn per_second(count: u64, time: Duration) -> f64 {
     round(count as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE), 10.0)
 }
 
-/// Microseconds of CPU per flow, to a tenth; `None` where there was no flow.
-#[expect(clippy::cast_precision_loss, reason = "counts of flows are far below 2^52")]
-pub fn cpu_us_per_flow(cpu: Duration, flows: u64) -> Option<f64> {
-    (flows > 0).then(|| round(cpu.as_secs_f64() * 1e6 / flows as f64, 10.0))
+/// Microseconds of CPU for each of `count`, to a tenth; `None` where there was none.
+#[expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
+pub fn cpu_us_each(cpu: Duration, count: u64) -> Option<f64> {
+    (count > 0).then(|| round(cpu.as_secs_f64() * 1e6 / count as f64, 10.0))
 }
 
 /// Rounds to `steps_per_unit` steps per unit.
 pub fn round(value: f64, steps_per_unit: f64) -> f64 {
     (value * steps_per_unit).round() / steps_per_unit
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use expect_test::expect;
-
-    use super::*;
-    use crate::flow::{Created, Done, Outcome, Problem};
-    use crate::request::{ID_BYTES, KEY_BYTES};
-    use crate::schedule::Times;
-    use crate::tally::Counted;
-
-    fn report() -> Report {
-        let start = Instant::now();
-        let end = start + Duration::from_secs(2);
-        let [account, payment] = [[b'0'; ID_BYTES]; 2];
-        let created = Created { key: [b'0'; KEY_BYTES], account, payment };
-        let mut tally = Tally::new(Counted::ByDue);
-        tally.set_times(Times { start, measured_from: start, end });
-        for ms in 1..=100 {
-            let took = [ms, 2 * ms, 3 * ms].map(Duration::from_millis).map(Some);
-            let done = Outcome::Done(Done { took, created });
-            tally.flow_ended(start, start + Duration::from_millis(6 * ms), done);
-        }
-        let problem = Problem { kind: "payment 500".to_owned(), answer: None };
-        tally.flow_ended(start, start, Outcome::Failed(problem));
-        tally.refused(start, Duration::from_millis(3));
-        let spent = |ms, rss_mib| Some(Spent { cpu: Duration::from_millis(ms), rss_mib });
-        Report::new(
-            &tally,
-            Circumstances {
-                measured: Duration::from_secs(2),
-                server: spent(20, 39.96),
-                client: spent(5, 7.0),
-                backlog: Some(BacklogReport { deepest: 3, dropped: 0 }),
-            },
-        )
-    }
-
-    #[test]
-    fn json_keys_are_stable() {
-        expect![[r#"{"flows_per_s":50.0,"ok":100,"errors":1,"error_kinds":{"payment 500":1},"latency_ms":{"account":{"p50":50.015,"p95":95.039,"p99":99.007,"max":100.031},"payment_method":{"p50":100.031,"p95":190.079,"p99":198.015,"max":200.063},"payment":{"p50":150.015,"p95":285.183,"p99":297.215,"max":300.031},"flow":{"p50":300.031,"p95":570.367,"p99":594.431,"max":600.063}},"cpu_us_per_flow":200.0,"rss_mib":40.0,"client_cpu_us_per_flow":50.0,"refused":1,"refused_ms":{"p50":3.001,"p95":3.001,"p99":3.001,"max":3.001},"abandoned":0,"backlog":{"deepest":3,"dropped":0}}"#]]
-        .assert_eq(&serde_json::to_string(&report()).unwrap());
-    }
-
-    #[test]
-    fn text_is_aligned() {
-        expect![[r#"
-            50.0 flows/s   100 ok   1 errors   1 refused
-
-            latency, ms         p50        p95        p99        max
-            account           50.02      95.04      99.01     100.03
-            payment_method   100.03     190.08     198.01     200.06
-            payment          150.01     285.18     297.21     300.03
-            flow             300.03     570.37     594.43     600.06
-            (refusals)         3.00       3.00       3.00       3.00
-
-            backlog   3 flows at most, 0 dropped
-
-            server   200.0 us CPU per flow, 40.0 MiB resident
-            client   50.0 us CPU per flow
-            error           1 x payment 500
-        "#]]
-        .assert_eq(&report().to_string());
-    }
-
-    #[test]
-    fn without_success_there_is_no_cpu_per_flow() {
-        let tally = Tally::new(Counted::ByEnd);
-        let spent = Spent { cpu: Duration::from_secs(1), rss_mib: 1.0 };
-        let circumstances = Circumstances {
-            measured: Duration::from_secs(1),
-            server: Some(spent),
-            client: None,
-            backlog: None,
-        };
-        let report = Report::new(&tally, circumstances);
-        assert_eq!(report.cpu_us_per_flow, None);
-        assert!(report.flows_per_s.abs() < f64::EPSILON && report.latency_ms.flow.p95 < 1e-9);
-    }
 }

@@ -1,6 +1,5 @@
 //! `faregate bench signup`: registrations of users, a fixed number at once or per second.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,7 +7,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::task::LocalSet;
 
-use super::process::{Usage, usage};
+use super::process::{own_usage, spent, usage_of};
+use super::report::{Output, exit_code};
 use super::request::basic;
 use super::schedule::Schedule;
 use super::{Credentials, parse_span, raise_open_files};
@@ -98,9 +98,8 @@ struct Load {
     /// How long to measure bare password hashes before the load; 0: not at all.
     #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = parse_span)]
     hash_for: Duration,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     /// Exit with 1 if any request failed or was refused.
     #[arg(long)]
     strict: bool,
@@ -138,9 +137,8 @@ impl Load {
         client.credentials = credentials;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let report = LocalSet::new().block_on(&runtime, self.measure(Rc::new(client), pace))?;
-        self.print(operation, &report)?;
-        let has_failed = report.ok == 0 || (self.strict && report.refused + report.errors > 0);
-        Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        self.output.print_titled(|| self.title(operation), &report)?;
+        Ok(exit_code(report.ok, report.refused + report.errors, self.strict))
     }
 
     fn pace(&self) -> anyhow::Result<load::Pace> {
@@ -162,38 +160,22 @@ impl Load {
         let unloaded = load::preflight(&client).await?;
         let hash = (!self.hash_for.is_zero()).then(|| hash::measure(None, self.hash_for));
         let hash = hash.transpose()?;
-        let own = Some(std::process::id());
-        let (server_before, client_before) = (usage_of(self.pid)?, usage_of(own)?);
+        let (server_before, client_before) = (usage_of(self.pid)?, own_usage()?);
         let sampler = Sampler::start(&client)?;
         let outcome = load::run(&client, pace, unloaded).await;
         let health = sampler.stop();
         let server = spent(server_before, usage_of(self.pid)?);
-        let client = spent(client_before, usage_of(own)?);
+        let client = own_usage()?.since(client_before);
         Ok(Report::new(outcome, Circumstances { unloaded, health, server, client, hash }))
     }
 
-    fn print(&self, operation: Operation, report: &Report) -> anyhow::Result<()> {
-        let mut out = std::io::stdout().lock();
-        if self.json {
-            writeln!(out, "{}", serde_json::to_string(report)?)?;
-            return Ok(());
-        }
+    /// The load, as the report's first line.
+    fn title(&self, operation: Operation) -> String {
         let pace = match self.rate {
             None => format!("closed loop, {} at once", self.concurrency),
             Some(rate) => format!("open loop at {rate} per second"),
         };
         let connections = if self.new_connection { ", a connection each" } else { "" };
-        writeln!(out, "{}, {pace}{connections}\n{report}", operation.plural())?;
-        Ok(())
+        format!("{}, {pace}{connections}\n", operation.plural())
     }
-}
-
-/// A process's memory now and its CPU time since `before`.
-fn spent(before: Option<Usage>, after: Option<Usage>) -> Option<Usage> {
-    let (before, after) = before.zip(after)?;
-    Some(Usage { cpu: after.cpu.saturating_sub(before.cpu), ..after })
-}
-
-fn usage_of(pid: Option<u32>) -> anyhow::Result<Option<Usage>> {
-    pid.map(|pid| usage(pid).with_context(|| format!("--pid {pid}"))).transpose()
 }

@@ -1,9 +1,11 @@
 //! Counts and latency histograms of a run: one tally per thread, added up at the end.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use serde::Serialize;
 
 use super::flow::{Created, Done, Outcome, Problem};
 use super::sample::Sample;
@@ -67,6 +69,45 @@ impl Default for Latencies {
     }
 }
 
+/// Failures by kind.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct ErrorKinds(BTreeMap<String, u64>);
+
+impl ErrorKinds {
+    /// Counts failures of a kind; those of kinds beyond [`KINDS_MAX`] as "other".
+    pub fn count(&mut self, kind: &str, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let is_known = self.0.contains_key(kind) || self.0.len() < KINDS_MAX;
+        let kind = if is_known { kind } else { "other" };
+        *self.0.entry(kind.to_owned()).or_default() += count;
+    }
+
+    /// Adds the counts of another one.
+    pub fn add(&mut self, other: &Self) {
+        other.0.iter().for_each(|(kind, count)| self.count(kind, *count));
+    }
+
+    /// The same counts; `prefix` begins their kinds.
+    pub fn prefixed(&self, prefix: &str) -> Self {
+        Self(self.0.iter().map(|(kind, count)| (format!("{prefix}{kind}"), *count)).collect())
+    }
+
+    /// How many failures there were.
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+}
+
+/// A line for each kind.
+impl Display for ErrorKinds {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(kind, count)| writeln!(f, "error    {count:>8} x {kind}"))
+    }
+}
+
 /// Counts and latencies of a run.
 pub struct Tally {
     counted: Counted,
@@ -78,7 +119,7 @@ pub struct Tally {
     /// Latencies of refusals.
     pub refusals: Latencies,
     /// Flows that failed, by kind.
-    pub kinds: BTreeMap<String, u64>,
+    pub errors: ErrorKinds,
     /// Flows that the server still refused when the run ended.
     pub abandoned: u64,
     /// Flows that succeeded inside the measured time, whenever they were due.
@@ -120,7 +161,7 @@ impl Tally {
             steps: Default::default(),
             flow: Latencies::new(),
             refusals: Latencies::new(),
-            kinds: BTreeMap::new(),
+            errors: ErrorKinds::default(),
             abandoned: 0,
             finished_inside: 0,
             first_problem: None,
@@ -157,11 +198,6 @@ impl Tally {
         }
     }
 
-    /// How many flows failed.
-    pub fn errors(&self) -> u64 {
-        self.kinds.values().sum()
-    }
-
     /// Adds the counts of another one, except the recent ones.
     pub fn add(&mut self, other: Self) {
         for (mine, theirs) in self.steps.iter_mut().zip(&other.steps) {
@@ -169,9 +205,7 @@ impl Tally {
         }
         self.flow.add(&other.flow);
         self.refusals.add(&other.refusals);
-        for (kind, count) in other.kinds {
-            *self.kinds.entry(kind).or_default() += count;
-        }
+        self.errors.add(&other.errors);
         self.abandoned += other.abandoned;
         self.finished_inside += other.finished_inside;
         self.first_problem = self.first_problem.take().or(other.first_problem);
@@ -207,22 +241,10 @@ impl Tally {
             Counted::ByDue => due >= times.measured_from,
         };
         if counts {
-            self.count_kind(&problem.kind, 1);
+            self.errors.count(&problem.kind, 1);
         }
         self.first_problem.get_or_insert(problem);
     }
-
-    /// Counts failures of a kind.
-    pub fn count_kind(&mut self, kind: &str, count: u64) {
-        count_kind(&mut self.kinds, kind, count);
-    }
-}
-
-/// Counts failures of a kind; those of kinds beyond [`KINDS_MAX`] as "other".
-pub fn count_kind(kinds: &mut BTreeMap<String, u64>, kind: &str, count: u64) {
-    let known = kinds.contains_key(kind) || kinds.len() < KINDS_MAX;
-    let kind = if known { kind } else { "other" };
-    *kinds.entry(kind.to_owned()).or_default() += count;
 }
 
 #[cfg(test)]
@@ -257,7 +279,7 @@ mod tests {
             let outcome = if *ok { done() } else { failed("account 500") };
             tally.flow_ended(at(*due), at(*ended), outcome);
         }
-        (tally.flow.count(), tally.errors(), tally.finished_inside)
+        (tally.flow.count(), tally.errors.total(), tally.finished_inside)
     }
 
     #[test]
@@ -286,7 +308,7 @@ mod tests {
             let mut tally = Tally::new(counted);
             tally.set_times(times(start));
             tally.flow_ended(at, at, Outcome::Abandoned(Step::Payment));
-            assert_eq!((tally.abandoned, tally.errors()), (abandoned, errors));
+            assert_eq!((tally.abandoned, tally.errors.total()), (abandoned, errors));
         }
     }
 
@@ -318,18 +340,18 @@ mod tests {
             tally.refused(at, Duration::from_millis(3));
             sum.add(tally);
         }
-        assert_eq!((sum.flow.count(), sum.errors(), sum.refusals.count()), (3, 3, 3));
-        assert_eq!(sum.kinds["account 500"], 2);
+        assert_eq!((sum.flow.count(), sum.errors.total(), sum.refusals.count()), (3, 3, 3));
+        assert_eq!(sum.errors.0["account 500"], 2);
         assert_eq!(sum.first_problem.unwrap().kind, "account 500");
     }
 
     #[test]
     fn error_kinds_are_bounded() {
-        let mut tally = Tally::new(Counted::ByEnd);
+        let mut errors = ErrorKinds::default();
         for n in 0..2 * KINDS_MAX {
-            tally.count_kind(&format!("account {n}"), 1);
+            errors.count(&format!("account {n}"), 1);
         }
-        assert_eq!(tally.kinds.len(), KINDS_MAX + 1);
-        assert_eq!(tally.errors(), 2 * KINDS_MAX as u64);
+        assert_eq!(errors.0.len(), KINDS_MAX + 1);
+        assert_eq!(errors.total(), 2 * KINDS_MAX as u64);
     }
 }

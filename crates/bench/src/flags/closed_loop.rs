@@ -1,16 +1,12 @@
 //! A closed loop: connections that send requests one at a time, and what came of them.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::connection::Connection;
-use crate::tally::{Latencies, count_kind};
+use crate::tally::{ErrorKinds, Latencies};
 use command_line::Target;
 
 /// The longest wait for a response.
@@ -26,7 +22,7 @@ pub struct Exchange {
 #[derive(Default)]
 pub struct Counts {
     pub latencies: Latencies,
-    pub errors: BTreeMap<String, u64>,
+    pub errors: ErrorKinds,
 }
 
 impl Counts {
@@ -39,16 +35,9 @@ impl Counts {
         while let Some(counts) = connections.join_next().await {
             let counts = counts?;
             sum.latencies.add(&counts.latencies);
-            sum.add_errors(&counts.errors, "");
+            sum.errors.add(&counts.errors);
         }
         Ok(sum)
-    }
-
-    /// Adds failures, with a prefix for their kinds.
-    pub fn add_errors(&mut self, errors: &BTreeMap<String, u64>, prefix: &str) {
-        for (kind, count) in errors {
-            count_kind(&mut self.errors, &format!("{prefix}{kind}"), *count);
-        }
     }
 }
 
@@ -72,7 +61,7 @@ pub async fn send(
         }
         match answered {
             Ok(()) => counts.latencies.record(sent.elapsed()),
-            Err(kind) => count_kind(&mut counts.errors, &kind, 1),
+            Err(kind) => counts.errors.count(&kind, 1),
         }
     }
     counts
@@ -99,31 +88,4 @@ pub async fn once(
         (200, false) => Err("answered with something else".to_owned()),
         (status, _) => Err(status.to_string()),
     }
-}
-
-/// Prints a report as JSON or as text.
-///
-/// # Errors
-/// If it cannot be encoded.
-pub fn print<R: Serialize>(report: &R, text: &str, json: bool) -> anyhow::Result<()> {
-    if json {
-        println!("{}", serde_json::to_string(report)?);
-    } else {
-        print!("{text}");
-    }
-    Ok(())
-}
-
-/// A failure where a request failed, or none succeeded.
-pub fn exit_code(ok: u64, errors: u64) -> ExitCode {
-    if ok == 0 || errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-/// A line for each kind of failure.
-pub fn error_lines(kinds: &BTreeMap<String, u64>) -> String {
-    let mut text = String::new();
-    for (kind, count) in kinds {
-        writeln!(text, "error    {count:>8} x {kind}").expect("memory takes all");
-    }
-    text
 }

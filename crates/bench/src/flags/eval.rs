@@ -1,5 +1,6 @@
 //! `faregate bench flags eval`: evaluations in this process, without a server.
 
+use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,7 +10,8 @@ use evaluation::{Flag, MissingAttribute, Segment, Snapshot, User};
 use serde::{Deserialize, Serialize};
 
 use crate::parse_span;
-use crate::process::usage;
+use crate::process::own_usage;
+use crate::report::Output;
 
 /// Generated users, for files without users.
 const USERS: usize = 64;
@@ -24,9 +26,8 @@ pub struct Args {
     /// How long to measure.
     #[arg(long, value_name = "SPAN", default_value = "3s", value_parser = parse_span)]
     duration: Duration,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Deserialize)]
@@ -64,8 +65,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let keys: Vec<String> = flags.iter().map(|it| it.key.clone()).collect();
     let snapshot = Snapshot::new(MissingAttribute::Empty).with(flags, segments);
-    let own = std::process::id();
-    let (before, started) = (usage(own)?, Instant::now());
+    let (before, started) = (own_usage()?, Instant::now());
     let (mut evaluations, mut length) = (0_u64, 0_usize);
     while started.elapsed() < args.duration {
         for user in &users {
@@ -77,21 +77,24 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     std::hint::black_box(length);
-    let cpu = usage(own)?.cpu.saturating_sub(before.cpu).as_secs_f64();
+    let cpu = own_usage()?.since(before).cpu.as_secs_f64();
     anyhow::ensure!(cpu > 0.0, "--duration: too short to be measured");
     #[expect(clippy::cast_precision_loss, reason = "counts of evaluations are far below 2^52")]
     let per_cpu_second = evaluations as f64 / cpu;
     let ns_each = 1e9 / per_cpu_second;
     let report =
         Report { flags: keys.len(), users: users.len(), evaluations, per_cpu_second, ns_each };
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        let Report { flags, users, .. } = report;
-        println!(
+    args.output.print(&report)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { flags, users, per_cpu_second, ns_each, .. } = self;
+        writeln!(
+            f,
             "{flags} flags, {users} users: {per_cpu_second:.0} evaluations per second of CPU, \
              {ns_each:.0} ns each"
-        );
+        )
     }
-    Ok(ExitCode::SUCCESS)
 }

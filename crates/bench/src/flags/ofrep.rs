@@ -1,6 +1,6 @@
 //! `faregate bench flags ofrep`: evaluations by OpenFeature's remote protocol.
 
-use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use anyhow::Context as _;
 use serde::Serialize;
 use tokio::task::{JoinSet, LocalSet};
 
-use super::closed_loop::{Counts, Exchange, TIMEOUT, error_lines, exit_code, once, print, send};
+use super::closed_loop::{Counts, Exchange, TIMEOUT, once, send};
 use super::paid::shop::{Sample, Shop};
-use crate::process::usage;
-use crate::report::{Quantiles, per_second};
-use crate::tally::Latencies;
+use crate::process::cpu_between;
+use crate::report::{LatencyTable, Output, Quantiles, exit_code, per_second};
+use crate::tally::{ErrorKinds, Latencies};
 use crate::{parse_span, raise_open_files};
 use command_line::Target;
 
@@ -59,13 +59,12 @@ pub struct Args {
     /// The server's process id: report its CPU time.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
-/// The secret of all requests, and the users that they ask for.
-struct Asked {
+/// The secret of all requests, and the users that they are about.
+struct Subjects {
     secret: String,
     /// The prefix of the users' keys.
     users: String,
@@ -76,7 +75,7 @@ struct Report {
     requests_per_s: f64,
     ok: u64,
     errors: u64,
-    error_kinds: BTreeMap<String, u64>,
+    error_kinds: ErrorKinds,
     latency_ms: Quantiles,
     /// Of each user's first request.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,38 +93,33 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     raise_open_files(u64::from(args.concurrency))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = LocalSet::new().block_on(&runtime, args.measure(&target))?;
-    print(&report, &report.text(), args.json)?;
-    Ok(exit_code(report.ok, report.errors))
+    args.output.print(&report)?;
+    Ok(exit_code(report.ok, report.errors, true))
 }
 
 impl Args {
     async fn measure(&self, target: &Target) -> anyhow::Result<Report> {
-        let asked = self.asked(target).await?;
+        let subjects = self.subjects(target).await?;
         let first_ms = match self.accounts {
-            Some(count) => Some(self.first(target, &asked, count).await?),
+            Some(count) => Some(self.first(target, &subjects, count).await?),
             None => None,
         };
-        let used = || self.pid.map(usage).transpose().context("cannot read /proc");
         let from = Instant::now() + self.warm_up;
         let end = from + self.duration;
         let mut connections = JoinSet::new();
         for number in 0..self.concurrency {
-            let requests = self.requests(target, &asked, number);
+            let requests = self.requests(target, &subjects, number);
             connections.spawn_local(send(target.clone(), requests, from, end));
         }
-        tokio::time::sleep_until(from.into()).await;
-        let before = used()?;
-        tokio::time::sleep_until(end.into()).await;
-        let after = used()?;
+        let cpu = cpu_between(self.pid, from, end).await?;
         let sum = Counts::sum(connections).await?;
         let ok = sum.latencies.count();
-        let cpu = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
         #[expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
         let per_request = |cpu: Duration| cpu.as_secs_f64() * 1e6 / ok.max(1) as f64;
         Ok(Report {
             requests_per_s: per_second(ok, self.duration),
             ok,
-            errors: sum.errors.values().sum(),
+            errors: sum.errors.total(),
             error_kinds: sum.errors,
             latency_ms: Quantiles::of(&sum.latencies),
             first_ms,
@@ -133,11 +127,11 @@ impl Args {
         })
     }
 
-    /// The secret and the users of all requests.
-    async fn asked(&self, target: &Target) -> anyhow::Result<Asked> {
+    /// The secret and the users of all requests; with `--accounts` they are created.
+    async fn subjects(&self, target: &Target) -> anyhow::Result<Subjects> {
         let Some(count) = self.accounts else {
             let secret = self.secret.clone().context("--secret")?;
-            return Ok(Asked { secret, users: "user-".to_owned() });
+            return Ok(Subjects { secret, users: "user-".to_owned() });
         };
         let sample = if self.plain { Sample::Plain } else { Sample::Entitled };
         let credentials = (self.user.as_str(), self.password.as_str());
@@ -145,15 +139,20 @@ impl Args {
         for account in shop.accounts(count).await? {
             shop.buy(&account).await?;
         }
-        Ok(Asked { secret: shop.secret("client").await?, users: shop.prefix.clone() })
+        Ok(Subjects { secret: shop.secret("client").await?, users: shop.prefix.clone() })
     }
 
     /// How long the first request for each user takes, one at a time.
-    async fn first(&self, target: &Target, asked: &Asked, count: u32) -> anyhow::Result<Quantiles> {
+    async fn first(
+        &self,
+        target: &Target,
+        subjects: &Subjects,
+        count: u32,
+    ) -> anyhow::Result<Quantiles> {
         let mut latencies = Latencies::default();
         let mut connection = None;
         for n in 0..count {
-            let exchange = self.request(target, asked, &n.to_string());
+            let exchange = self.request(target, subjects, &n.to_string());
             let sent = Instant::now();
             let answered = once(&mut connection, target, &exchange).await;
             answered.map_err(|kind| anyhow::anyhow!("a user's first request: {kind}"))?;
@@ -163,17 +162,17 @@ impl Args {
     }
 
     /// The requests of one connection.
-    fn requests(&self, target: &Target, asked: &Asked, number: u16) -> Rc<[Exchange]> {
+    fn requests(&self, target: &Target, subjects: &Subjects, number: u16) -> Rc<[Exchange]> {
         let user = |user: usize| match self.accounts {
             Some(count) => ((usize::from(number) * USERS + user) % count as usize).to_string(),
             None => format!("{number}-{user}"),
         };
-        (0..USERS).map(|it| self.request(target, asked, &user(it))).collect()
+        (0..USERS).map(|it| self.request(target, subjects, &user(it))).collect()
     }
 
     /// A request, with text that a correct response contains.
-    fn request(&self, target: &Target, asked: &Asked, user: &str) -> Exchange {
-        let Asked { secret, users } = asked;
+    fn request(&self, target: &Target, subjects: &Subjects, user: &str) -> Exchange {
+        let Subjects { secret, users } = subjects;
         let flag = self.flag.as_ref();
         let path = flag.map_or_else(String::new, |key| format!("/{key}"));
         let body = format!(r#"{{"context":{{"targetingKey":"{users}{user}","country":"uy"}}}}"#);
@@ -192,20 +191,16 @@ impl Args {
     }
 }
 
-impl Report {
-    fn text(&self) -> String {
-        let Self { requests_per_s, ok, errors, latency_ms, .. } = self;
-        let mut text = format!(
-            "{requests_per_s:.1} requests/s   {ok} ok   {errors} errors\n{:<12}{:>9}  {:>9}  {:>9}  \
-             {:>9}\n{:<12}{latency_ms}\n",
-            "latency, ms", "p50", "p95", "p99", "max", ""
-        );
-        if let Some(first) = &self.first_ms {
-            text += &format!("{:<12}{first}\n", "first");
-        }
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { requests_per_s, ok, errors, .. } = self;
+        writeln!(f, "{requests_per_s:.1} requests/s   {ok} ok   {errors} errors")?;
+        let mut rows = vec![("", self.latency_ms)];
+        rows.extend(self.first_ms.map(|first| ("first", first)));
+        write!(f, "{}", LatencyTable { heading: "latency, ms", name_width: 12, rows: &rows })?;
         if let Some(cpu) = self.server_cpu_us_per_request {
-            text += &format!("server: {cpu:.1} us of CPU per request\n");
+            writeln!(f, "server: {cpu:.1} us of CPU per request")?;
         }
-        text + &error_lines(&self.error_kinds)
+        write!(f, "{}", self.error_kinds)
     }
 }

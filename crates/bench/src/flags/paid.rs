@@ -1,6 +1,7 @@
 //! `faregate bench flags paid`: buys, and measures when the account's connection has the feature.
 
 use std::cell::{Cell, RefCell};
+use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use tokio::time::Instant;
 
 use super::socket::{self, Opener};
 use super::source;
-use crate::process::{Usage, usage};
+use crate::process::{Usage, usage_of};
+use crate::report::Output;
 use crate::tally::Latencies;
 use crate::{parse_span, raise_open_files};
 use command_line::Target;
@@ -22,7 +24,7 @@ mod follow;
 mod grpc_watches;
 pub mod shop;
 
-use follow::{Kind, Streams};
+use follow::{Kind, StreamUser, Streams};
 use grpc_watches::Watches;
 use shop::{Sample, Shop};
 
@@ -84,9 +86,8 @@ pub struct Args {
     /// The server's process id: report its CPU time and memory.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Serialize)]
@@ -170,10 +171,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     );
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = LocalSet::new().block_on(&runtime, args.measure())?;
-    match args.json {
-        true => println!("{}", serde_json::to_string(&report)?),
-        false => print!("{}", report.text()),
-    }
+    args.output.print(&report)?;
     let has_failed = report.lost + report.failed + report.missed + report.wrong > 0;
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -188,7 +186,7 @@ impl Args {
             Some(url) => Target::parse("--shop-url", url)?,
             None => target.clone(),
         };
-        let used = || self.pid.map(usage).transpose().context("cannot read /proc");
+        let used = || usage_of(self.pid);
         let shop =
             Shop::open(shop_target, (&self.user, &self.password), Sample::Entitled, self.timeout)
                 .await?;
@@ -242,9 +240,8 @@ impl Args {
             tokio::task::spawn_local(async move {
                 let user = run.shop.user(n);
                 let changed = |is_on, at| run.changed(n, is_on, at);
-                if let Err(failure) =
-                    follow::follow(kind, &streams, (n, &user, source), ready, changed).await
-                {
+                let user = StreamUser { number: n, key: &user, source };
+                if let Err(failure) = follow::follow(kind, &streams, user, ready, changed).await {
                     add(&run.counts.lost);
                     run.failure(|| format!("a connection was lost: {failure}"));
                 }
@@ -381,7 +378,7 @@ impl Spread {
 
 impl Server {
     fn new([before, held, last]: [Usage; 3], streams: u32, bought_for: Duration) -> Self {
-        let cpu = last.cpu.saturating_sub(held.cpu).as_secs_f64();
+        let cpu = last.since(held).cpu.as_secs_f64();
         Self {
             rss_kib_per_stream: (held.rss_mib - before.rss_mib) * 1024.0 / f64::from(streams),
             cpu: cpu / bought_for.as_secs_f64().max(0.001),
@@ -389,24 +386,26 @@ impl Server {
     }
 }
 
-impl Report {
-    fn text(&self) -> String {
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { held, lost, purchases, failed, missed, wrong, .. } = self;
-        let mut text = format!(
+        writeln!(
+            f,
             "{held} connections held, {lost} lost; {purchases} purchases, {failed} failed, {missed} \
-             missed, {wrong} wrong\n"
-        );
+             missed, {wrong} wrong"
+        )?;
         let off = self.refund_to_off_ms.as_ref().map(|it| ("refunded to off", it));
-        for (what, it) in [("paid to on", &self.paid_to_on_ms)].into_iter().chain(off) {
+        for (name, it) in [("paid to on", &self.paid_to_on_ms)].into_iter().chain(off) {
             let Spread { p50, p99, max } = it;
-            text += &format!("{what}: p50 {p50:.1} ms, p99 {p99:.1} ms, at most {max:.1} ms\n");
+            writeln!(f, "{name}: p50 {p50:.1} ms, p99 {p99:.1} ms, at most {max:.1} ms")?;
         }
         if let Some(Server { rss_kib_per_stream, cpu }) = &self.server {
-            text += &format!(
-                "server: {rss_kib_per_stream:.2} KiB per connection, {:.1} % of a core\n",
+            writeln!(
+                f,
+                "server: {rss_kib_per_stream:.2} KiB per connection, {:.1} % of a core",
                 cpu * 100.0
-            );
+            )?;
         }
-        text
+        Ok(())
     }
 }

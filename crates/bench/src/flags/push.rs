@@ -1,6 +1,7 @@
 //! `faregate bench flags push`: switches a flag and measures when all streams are notified.
 
 use std::cell::RefCell;
+use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
@@ -76,11 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let opener = args.streams.opener(args.held as usize + 1)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = LocalSet::new().block_on(&runtime, args.measure(opener))?;
-    if args.streams.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print!("{}", report.text());
-    }
+    args.streams.output.print(&report)?;
     let has_failed = report.errors > 0 || report.changes.iter().any(|it| it.missed > 0);
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -186,16 +183,17 @@ async fn follow(
     }
 }
 
-impl Report {
-    fn text(&self) -> String {
-        let mut text = format!("{} streams held, {} errors\n", self.held, self.errors);
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} streams held, {} errors", self.held, self.errors)?;
         for it in &self.changes {
             let Change { answered_ms, first_ms, median_ms, p99_ms, last_ms, missed } = it;
-            text += &format!(
+            writeln!(
+                f,
                 "answered after {answered_ms:.1} ms; streams notified: first {first_ms:.1} ms, median \
-                 {median_ms:.1} ms, p99 {p99_ms:.1} ms, last {last_ms:.1} ms; {missed} not notified\n"
-            );
+                 {median_ms:.1} ms, p99 {p99_ms:.1} ms, last {last_ms:.1} ms; {missed} not notified"
+            )?;
         }
-        text
+        Ok(())
     }
 }

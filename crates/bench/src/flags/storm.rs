@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
@@ -15,7 +15,8 @@ use tokio::time::Instant;
 use super::Streams;
 use super::socket::{Failure, Opener, Socket};
 use crate::parse_span;
-use crate::process::{Usage, usage};
+use crate::process::{Usage, usage_of};
+use crate::report::{Quantiles, exit_code};
 use crate::tally::Latencies;
 
 /// The interval of the pings of browser SDKs.
@@ -61,19 +62,11 @@ struct Report {
     held: usize,
     errors: u64,
     error_kinds: BTreeMap<Failure, u64>,
-    connect_ms: Spread,
-    sync_ms: Spread,
+    connect_ms: Quantiles,
+    sync_ms: Quantiles,
     pongs: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<Server>,
-}
-
-#[derive(Serialize)]
-struct Spread {
-    p50: f64,
-    p95: f64,
-    p99: f64,
-    max: f64,
 }
 
 /// The server's CPU time and memory.
@@ -94,13 +87,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let opener = args.streams.opener(times.len())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = LocalSet::new().block_on(&runtime, args.measure(opener, &times))?;
-    if args.streams.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print!("{}", report.text());
-    }
-    let has_failed = report.synced == 0 || report.errors > 0;
-    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    args.streams.output.print(&report)?;
+    Ok(exit_code(report.synced, report.errors, true))
 }
 
 impl Args {
@@ -119,8 +107,7 @@ impl Args {
     }
 
     async fn measure(&self, opener: Opener, times: &[Duration]) -> anyhow::Result<Report> {
-        let used = || self.streams.pid.map(usage).transpose().context("cannot read /proc");
-        let before = used()?;
+        let before = usage_of(self.streams.pid)?;
         let (opener, tally) = (Rc::new(opener), Rc::new(RefCell::new(Tally::default())));
         let (end, ended) = watch::channel(());
         let started = Instant::now();
@@ -144,9 +131,9 @@ impl Args {
         while !is_settled() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let settled = (used()?, Instant::now());
+        let settled = (usage_of(self.streams.pid)?, Instant::now());
         tokio::time::sleep(self.hold).await;
-        let last = used()?;
+        let last = usage_of(self.streams.pid)?;
         let held_for = settled.1.elapsed();
         let held = tally.borrow().held;
         drop(end);
@@ -167,8 +154,8 @@ impl Args {
             held,
             errors: tally.errors.values().sum(),
             error_kinds: tally.errors,
-            connect_ms: Spread::of(&tally.connect),
-            sync_ms: Spread::of(&tally.sync),
+            connect_ms: Quantiles::of(&tally.connect),
+            sync_ms: Quantiles::of(&tally.sync),
             pongs: tally.pongs,
             server,
         })
@@ -217,18 +204,11 @@ async fn hold(socket: &mut Socket, tally: &RefCell<Tally>) -> Failure {
     }
 }
 
-impl Spread {
-    fn of(latencies: &Latencies) -> Self {
-        let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|quantile| latencies.quantile_ms(quantile));
-        Self { p50, p95, p99, max: latencies.max_ms() }
-    }
-}
-
 impl Server {
     #[expect(clippy::cast_precision_loss, reason = "no run holds so many streams")]
     fn new([before, settled, last]: [Usage; 3], held: usize, held_for: Duration) -> Self {
         let streams = held.max(1) as f64;
-        let cpu = |from: Usage, to: Usage| to.cpu.saturating_sub(from.cpu).as_secs_f64();
+        let cpu = |from: Usage, to: Usage| to.since(from).cpu.as_secs_f64();
         Self {
             cpu_us_per_stream: cpu(before, settled) * 1e6 / streams,
             rss_kib_per_stream: (last.rss_mib - before.rss_mib) * 1024.0 / streams,
@@ -237,29 +217,28 @@ impl Server {
     }
 }
 
-impl Report {
-    fn text(&self) -> String {
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { rate, launched, held, errors, .. } = self;
-        let mut text = format!("{launched} streams, {rate} new per second; {held} held\n");
-        for (what, it) in [("connect", &self.connect_ms), ("sync", &self.sync_ms)] {
-            let Spread { p50, p95, p99, max } = it;
-            text += &format!(
-                "{what}: p50 {p50:.2} ms, p95 {p95:.2} ms, p99 {p99:.2} ms, at most {max:.2} ms\n"
-            );
+        writeln!(f, "{launched} streams, {rate} new per second; {held} held")?;
+        for (name, quantiles) in [("connect", self.connect_ms), ("sync", self.sync_ms)] {
+            let Quantiles { p50, p95, p99, max } = quantiles;
+            writeln!(
+                f,
+                "{name}: p50 {p50:.2} ms, p95 {p95:.2} ms, p99 {p99:.2} ms, at most {max:.2} ms"
+            )?;
         }
         if let Some(server) = &self.server {
             let Server { cpu_us_per_stream, rss_kib_per_stream, held_cpu } = server;
-            text += &format!(
+            writeln!(
+                f,
                 "server: {cpu_us_per_stream:.1} us of CPU and {rss_kib_per_stream:.1} KiB per \
-                 stream; {:.1} % of a core while held\n",
+                 stream; {:.1} % of a core while held",
                 held_cpu * 100.0
-            );
+            )?;
         }
-        text += &format!("{errors} errors\n");
-        for (kind, count) in &self.error_kinds {
-            text += &format!("  {count} {kind}\n");
-        }
-        text
+        writeln!(f, "{errors} errors")?;
+        self.error_kinds.iter().try_for_each(|(kind, count)| writeln!(f, "  {count} {kind}"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `faregate bench flags write`: clients that switch flags of one environment, each as fast as it is
 //! answered, and optionally a bystander of another tenant that pays meanwhile.
 
-use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Mutex;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tokio::task::{JoinSet, LocalSet};
 
-use super::closed_loop::{Counts, Exchange, TIMEOUT, error_lines, exit_code, print, send};
+use super::closed_loop::{Counts, Exchange, TIMEOUT, send};
 use crate::connection::Connection;
-use crate::flow::{Client, Gateway, Outcome, Plan, Requests, Step};
-use crate::report::{Quantiles, per_second};
+use crate::flow::{Client, Flows, Gateway, Outcome, Plan, Requests, Step};
+use crate::report::{LatencyTable, Output, Quantiles, exit_code, per_second};
 use crate::request::Identity;
-use crate::tally::{Counted, Tally, count_kind};
+use crate::tally::{Counted, ErrorKinds, Tally};
 use crate::{Common, parse_span, raise_open_files};
 use command_line::Target;
 
@@ -46,9 +46,8 @@ pub struct Args {
     /// That tenant's API secret.
     #[arg(long, allow_hyphen_values = true, value_name = "SECRET", requires = "bystander_api_key")]
     bystander_api_secret: Option<String>,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Serialize)]
@@ -56,7 +55,7 @@ struct Report {
     writes_per_s: f64,
     ok: u64,
     errors: u64,
-    error_kinds: BTreeMap<String, u64>,
+    error_kinds: ErrorKinds,
     latency_ms: Quantiles,
     #[serde(skip_serializing_if = "Option::is_none")]
     bystander_payment_ms: Option<Quantiles>,
@@ -70,8 +69,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     raise_open_files(u64::from(args.clients) + 1)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = LocalSet::new().block_on(&runtime, args.measure())?;
-    print(&report, &report.text(), args.json)?;
-    Ok(exit_code(report.ok, report.errors))
+    args.output.print(&report)?;
+    Ok(exit_code(report.ok, report.errors, true))
 }
 
 impl Args {
@@ -96,7 +95,7 @@ impl Args {
         let bystander_payment_ms = match bystander {
             Some(paying) => {
                 let paid = paying.await?;
-                sum.add_errors(&paid.errors, "bystander: ");
+                sum.errors.add(&paid.errors.prefixed("bystander: "));
                 Some(Quantiles::of(&paid.latencies))
             }
             None => None,
@@ -105,7 +104,7 @@ impl Args {
         Ok(Report {
             writes_per_s: per_second(ok, self.duration),
             ok,
-            errors: sum.errors.values().sum(),
+            errors: sum.errors.total(),
             error_kinds: sum.errors,
             latency_ms: Quantiles::of(&sum.latencies),
             bystander_payment_ms,
@@ -177,7 +176,8 @@ impl Args {
         let tenant = self.bystander_api_key.clone().zip(self.bystander_api_secret.clone());
         let Some((api_key, api_secret)) = tenant else { return Ok(None) };
         let identity = Identity { api_key, api_secret, ..self.common.identity() };
-        let flows = (Gateway::External, "{}", Requests::Three);
+        let flows =
+            Flows { gateway: Gateway::External, plugin_info: "{}", requests: Requests::Three };
         let plan = Plan::new(target.clone(), &identity, flows, TIMEOUT)?;
         Ok(Some(tokio::task::spawn_local(pay(plan, from, end))))
     }
@@ -202,23 +202,19 @@ async fn pay(plan: Plan, from: Instant, end: Instant) -> Counts {
                 let took = done.took[Step::Payment as usize];
                 took.into_iter().for_each(|took| counts.latencies.record(took));
             }
-            Outcome::Failed(problem) => count_kind(&mut counts.errors, &problem.kind, 1),
+            Outcome::Failed(problem) => counts.errors.count(&problem.kind, 1),
             Outcome::Abandoned(_) => {}
         }
     }
 }
 
-impl Report {
-    fn text(&self) -> String {
-        let Self { writes_per_s, ok, errors, latency_ms, .. } = self;
-        let mut text = format!(
-            "{writes_per_s:.1} writes/s   {ok} ok   {errors} errors\n{:<12}{:>9}  {:>9}  {:>9}  \
-             {:>9}\n{:<12}{latency_ms}\n",
-            "latency, ms", "p50", "p95", "p99", "max", "writes"
-        );
-        if let Some(payments) = &self.bystander_payment_ms {
-            text += &format!("{:<12}{payments}\n", "bystander");
-        }
-        text + &error_lines(&self.error_kinds)
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { writes_per_s, ok, errors, .. } = self;
+        writeln!(f, "{writes_per_s:.1} writes/s   {ok} ok   {errors} errors")?;
+        let mut rows = vec![("writes", self.latency_ms)];
+        rows.extend(self.bystander_payment_ms.map(|payments| ("bystander", payments)));
+        write!(f, "{}", LatencyTable { heading: "latency, ms", name_width: 12, rows: &rows })?;
+        write!(f, "{}", self.error_kinds)
     }
 }

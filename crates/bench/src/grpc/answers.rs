@@ -1,10 +1,9 @@
 //! Results of requests: response times of those that succeeded, and failures by kind.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::plan::Problem;
-use crate::tally::{Latencies, count_kind};
+use crate::tally::{ErrorKinds, Latencies};
 
 /// Response times and failures.
 #[derive(Default)]
@@ -15,7 +14,7 @@ pub struct Answers {
     shortest: Option<Duration>,
     longest: Duration,
     /// Requests that failed, by kind.
-    pub kinds: BTreeMap<String, u64>,
+    pub errors: ErrorKinds,
     /// The first failure.
     pub first_problem: Option<Problem>,
 }
@@ -31,16 +30,9 @@ impl Answers {
                 self.longest = self.longest.max(took);
             }
             Err(problem) => {
-                self.failed(&problem.kind, 1);
+                self.errors.count(&problem.kind, 1);
                 self.first_problem.get_or_insert(problem);
             }
-        }
-    }
-
-    /// Counts failures of a kind.
-    pub fn failed(&mut self, kind: &str, count: u64) {
-        if count > 0 {
-            count_kind(&mut self.kinds, kind, count);
         }
     }
 
@@ -50,20 +42,13 @@ impl Answers {
         self.total += other.total;
         self.shortest = self.shortest.into_iter().chain(other.shortest).min();
         self.longest = self.longest.max(other.longest);
-        for (kind, count) in other.kinds {
-            self.failed(&kind, count);
-        }
+        self.errors.add(&other.errors);
         self.first_problem = self.first_problem.take().or(other.first_problem);
     }
 
     /// How many succeeded.
     pub fn ok(&self) -> u64 {
         self.latencies.count()
-    }
-
-    /// How many failed.
-    pub fn errors(&self) -> u64 {
-        self.kinds.values().sum()
     }
 
     /// The shortest response time; `None`: nothing succeeded.
@@ -106,11 +91,12 @@ mod tests {
             let mut one = Answers::default();
             one.ended(took, Ok(()));
             one.ended(ms(1), Err(problem("payment UNAVAILABLE")));
-            one.failed("timeout", 2);
+            one.errors.count("timeout", 2);
             sum.add(one);
         }
-        assert_eq!((sum.ok(), sum.errors()), (3, 9));
-        assert_eq!(sum.kinds["timeout"], 6);
+        assert_eq!((sum.ok(), sum.errors.total()), (3, 9));
+        let kinds = "error           3 x payment UNAVAILABLE\nerror           6 x timeout\n";
+        assert_eq!(sum.errors.to_string(), kinds);
         let times = (sum.shortest(), sum.average(), sum.longest());
         assert_eq!(times, (Some(ms(10)), Some(ms(40)), Some(ms(80))));
         assert_eq!(sum.first_problem, Some(problem("payment UNAVAILABLE")));

@@ -2,7 +2,6 @@
 //! Middleware" (CS 237) measures them.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,7 +26,8 @@ use floor::Floor;
 use plan::{Accounts, Mix, Plan};
 use report::{Report, Round, Steady};
 
-use super::process::{Usage, usage};
+use super::process::own_usage;
+use super::report::{Output, exit_code};
 use super::schedule::Schedule;
 use super::{Credentials, parse_span, raise_open_files};
 use command_line::Target;
@@ -97,9 +97,8 @@ pub struct Args {
     /// The file with the cluster's key, where its records are signed.
     #[arg(long, value_name = "FILE", requires = "kafka_brokers")]
     kafka_key_file: Option<PathBuf>,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     /// Exit with 1 where any request failed.
     #[arg(long)]
     strict: bool,
@@ -130,11 +129,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report.floor = measure_floors(args, brokers);
     }
     report.spent(own_usage()?.rss_peak_mib);
-    let text = if args.json { serde_json::to_string(&report)? + "\n" } else { report.to_string() };
-    std::io::stdout().write_all(text.as_bytes())?;
+    args.output.print(&report)?;
     let (ok, errors) = report.counts();
-    let failed = ok == 0 || (args.strict && errors > 0);
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(exit_code(ok, errors, args.strict))
 }
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {
@@ -213,9 +210,9 @@ fn round(
     let clients = clients.collect::<anyhow::Result<Vec<_>>>()?;
     let before = own_usage()?;
     let answers = simultaneous::run(plan, accounts, clients, requests);
-    let after = own_usage()?;
+    let cpu = own_usage()?.since(before).cpu;
     show_failure(&answers);
-    let round = Round::new(requests, args.clients, &answers, after.cpu.saturating_sub(before.cpu));
+    let round = Round::new(requests, args.clients, &answers, cpu);
     eprintln!("{round}");
     Ok(round)
 }
@@ -232,13 +229,9 @@ fn steady(
     let duration = Duration::from_secs(u64::from(args.seconds));
     let before = own_usage()?;
     let answers = steady::run(plan, accounts, client, schedule, duration);
-    let after = own_usage()?;
+    let cpu = own_usage()?.since(before).cpu;
     show_failure(&answers);
-    Ok(Steady::new(rate, args.seconds, &answers, after.cpu.saturating_sub(before.cpu)))
-}
-
-fn own_usage() -> anyhow::Result<Usage> {
-    usage(std::process::id()).context("reading own usage")
+    Ok(Steady::new(rate, args.seconds, &answers, cpu))
 }
 
 fn connected(plan: &Plan, accounts: &Accounts) -> anyhow::Result<Client> {

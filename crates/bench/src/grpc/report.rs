@@ -1,4 +1,4 @@
-//! The report of a run: JSON for programs, and the document's tables for people.
+//! The figures of a run, with the document's tables for people.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -10,7 +10,8 @@ use super::Args;
 use super::answers::Answers;
 use super::floor::Floor;
 use super::plan::{Mix, Plan};
-use crate::report::per_second;
+use crate::report::{cpu_us_each, per_second, round};
+use crate::tally::ErrorKinds;
 
 /// The clients that the document had.
 const DOCUMENT_CLIENTS: u32 = 3;
@@ -70,7 +71,7 @@ pub struct Round {
     throughput: f64,
     ok: u64,
     errors: u64,
-    error_kinds: BTreeMap<String, u64>,
+    error_kinds: ErrorKinds,
     #[serde(skip)]
     cpu: Duration,
 }
@@ -87,7 +88,7 @@ pub struct Steady {
     max_ms: Option<f64>,
     ok: u64,
     errors: u64,
-    error_kinds: BTreeMap<String, u64>,
+    error_kinds: ErrorKinds,
     #[serde(skip)]
     cpu: Duration,
 }
@@ -117,8 +118,8 @@ impl Report {
         let (cpu, requests) = rounds
             .chain(steady)
             .fold((Duration::ZERO, 0), |(cpu, all), (more, requests)| (cpu + more, all + requests));
-        self.client_cpu_us_per_request = cpu_us_per_request(cpu, requests);
-        self.client_rss_mib = round_to(rss_peak_mib, 10.0);
+        self.client_cpu_us_per_request = cpu_us_each(cpu, requests);
+        self.client_rss_mib = round(rss_peak_mib, 10.0);
     }
 
     /// Requests that succeeded, and that failed.
@@ -142,7 +143,7 @@ impl Report {
 impl Round {
     /// Builds the figures of a round.
     pub fn new(requests_per_client: u32, clients: u32, answers: &Answers, cpu: Duration) -> Self {
-        let seconds = |time: Option<Duration>| time.map(|time| round_to(time.as_secs_f64(), 1e6));
+        let seconds = |time: Option<Duration>| time.map(|time| round(time.as_secs_f64(), 1e6));
         Self {
             requests_per_client,
             clients,
@@ -153,8 +154,8 @@ impl Round {
             p99_s: seconds(answers.quantile(0.99)),
             throughput: answers.longest().map_or(0.0, |longest| per_second(answers.ok(), longest)),
             ok: answers.ok(),
-            errors: answers.errors(),
-            error_kinds: answers.kinds.clone(),
+            errors: answers.errors.total(),
+            error_kinds: answers.errors.clone(),
             cpu,
         }
     }
@@ -163,7 +164,7 @@ impl Round {
 impl Steady {
     /// Builds the figures of a round.
     pub fn new(rate: f64, seconds: u32, answers: &Answers, cpu: Duration) -> Self {
-        let ms = |time: Option<Duration>| time.map(|time| round_to(time.as_secs_f64() * 1e3, 1e3));
+        let ms = |time: Option<Duration>| time.map(|time| round(time.as_secs_f64() * 1e3, 1e3));
         Self {
             rate,
             seconds,
@@ -173,8 +174,8 @@ impl Steady {
             p99_ms: ms(answers.quantile(0.99)),
             max_ms: ms(answers.longest()),
             ok: answers.ok(),
-            errors: answers.errors(),
-            error_kinds: answers.kinds.clone(),
+            errors: answers.errors.total(),
+            error_kinds: answers.errors.clone(),
             cpu,
         }
     }
@@ -209,10 +210,7 @@ impl Display for Report {
         }
         let rounds = self.rounds.iter().map(|round| &round.error_kinds);
         let steady = self.steady.iter().map(|steady| &steady.error_kinds);
-        for (kind, count) in rounds.chain(steady).flatten() {
-            writeln!(f, "error    {count:>8} x {kind}")?;
-        }
-        Ok(())
+        rounds.chain(steady).try_for_each(|errors| write!(f, "{errors}"))
     }
 }
 
@@ -265,15 +263,6 @@ impl Display for Round {
 
 fn shown(time: Option<f64>, decimals: usize) -> String {
     time.map_or_else(|| format!("{:>9}", "-"), |time| format!("{time:>9.decimals$}"))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
-fn cpu_us_per_request(cpu: Duration, requests: u64) -> Option<f64> {
-    (requests > 0).then(|| round_to(cpu.as_secs_f64() * 1e6 / requests as f64, 10.0))
-}
-
-fn round_to(value: f64, steps_per_unit: f64) -> f64 {
-    (value * steps_per_unit).round() / steps_per_unit
 }
 
 #[cfg(test)]

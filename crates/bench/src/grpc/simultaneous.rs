@@ -118,8 +118,8 @@ impl Sender {
         if cut_off {
             let unsent = u64::from(self.left);
             let unanswered = u64::try_from(calls.len()).expect("a length fits");
-            answers.failed("timeout", unanswered);
-            answers.failed("not sent in time: the server takes no more at once", unsent);
+            answers.errors.count("timeout", unanswered);
+            answers.errors.count("not sent in time: the server takes no more at once", unsent);
         }
         answers
     }

@@ -32,7 +32,7 @@ pub fn run(
         scope.spawn(|| pace(schedule, &backlog, times));
         send(plan, accounts, client, &backlog)
     });
-    answers.failed("dropped from a full backlog", backlog.dropped());
+    answers.errors.count("dropped from a full backlog", backlog.dropped());
     answers
 }
 

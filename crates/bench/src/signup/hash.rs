@@ -1,5 +1,6 @@
 //! `faregate bench signup hash`: bare password hashes of this machine.
 
+use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 use std::sync::Barrier;
 use std::thread::available_parallelism;
@@ -10,8 +11,8 @@ use argon2::{Algorithm, Argon2, Block, Params, Version};
 use serde::Serialize;
 
 use crate::parse_span;
-use crate::process::usage;
-use crate::report::round;
+use crate::process::own_usage;
+use crate::report::{Output, round};
 
 /// 19 MiB and two passes: OWASP's recommendation and the server's default.
 const MEMORY_KIB: u32 = 19 * 1024;
@@ -29,9 +30,8 @@ pub struct Args {
     /// How long to measure, such as 10, 10s or 1m.
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_span)]
     duration: Duration,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// The cost of a hash on this machine.
@@ -51,12 +51,10 @@ impl Report {
     pub fn per_min(&self) -> f64 {
         round(self.hashes_per_s * 60.0, 10.0)
     }
-}
 
-impl std::fmt::Display for Report {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
+    /// One line, without its end.
+    pub fn summary(&self) -> String {
+        format!(
             "{:.1} hashes/s on {} threads ({:.0} per minute), {:.2} ms CPU each",
             self.hashes_per_s,
             self.threads,
@@ -66,14 +64,16 @@ impl std::fmt::Display for Report {
     }
 }
 
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.summary())
+    }
+}
+
 /// Measures and prints.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let report = measure(args.threads, args.duration)?;
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        println!("{report}");
-    }
+    args.output.print(&report)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -86,19 +86,18 @@ pub fn measure(threads: Option<u16>, duration: Duration) -> anyhow::Result<Repor
     // All threads have allocated their memory when this thread passes the barrier.
     let ready = Barrier::new(threads + 1);
     let ended = Barrier::new(threads + 1);
-    let own = || usage(std::process::id()).context("reading /proc");
     let (counts, cpu) = std::thread::scope(|scope| {
         let hashers: Vec<_> =
             (0..threads).map(|_| scope.spawn(|| hash_for(duration, &ready, &ended))).collect();
         ready.wait();
-        let before = own();
+        let before = own_usage();
         ended.wait();
-        let after = own();
+        let after = own_usage();
         let counts: Vec<(u64, Duration)> = hashers
             .into_iter()
             .map(|hasher| hasher.join().expect("hashing does not panic"))
             .collect();
-        anyhow::Ok((counts, after?.cpu.saturating_sub(before?.cpu)))
+        anyhow::Ok((counts, after?.since(before?).cpu))
     })?;
     Ok(summed(&counts, cpu))
 }
@@ -151,7 +150,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let report = summed(&[(40, second), (30, 2 * second)], 2 * second);
         assert_eq!(
-            report.to_string(),
+            report.summary(),
             "55.0 hashes/s on 2 threads (3300 per minute), 28.57 ms CPU each"
         );
         assert_eq!(report.hashes, 70);

@@ -1,6 +1,5 @@
 //! Samples the health check during the load, on a connection and a thread of its own.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -13,7 +12,7 @@ use tokio::time::interval;
 use super::client::Client;
 use crate::connection::{Connection, Failure};
 use crate::report::Quantiles;
-use crate::tally::Latencies;
+use crate::tally::{ErrorKinds, Latencies};
 use command_line::Target;
 
 /// The interval of health checks.
@@ -29,7 +28,7 @@ pub struct Health {
     /// Other responses, or none.
     pub errors: u64,
     /// Errors by kind.
-    pub error_kinds: BTreeMap<String, u64>,
+    pub error_kinds: ErrorKinds,
     /// Latencies of responses with 200.
     pub latency_ms: Quantiles,
 }
@@ -68,7 +67,7 @@ pub async fn check(target: &Target, path: &str) -> Result<(), String> {
 
 async fn sample(target: &Target, path: &str, is_stopped: &AtomicBool) -> Health {
     let mut latencies = Latencies::default();
-    let mut error_kinds = BTreeMap::new();
+    let mut error_kinds = ErrorKinds::default();
     let mut connection = None;
     // Missed ticks are caught up: a stall counts for all checks that were due meanwhile.
     let mut ticks = interval(EVERY);
@@ -76,12 +75,12 @@ async fn sample(target: &Target, path: &str, is_stopped: &AtomicBool) -> Health 
         let due = ticks.tick().await;
         match check_on(target, path, &mut connection).await {
             Ok(()) => latencies.record(due.elapsed()),
-            Err(kind) => *error_kinds.entry(kind).or_default() += 1,
+            Err(kind) => error_kinds.count(&kind, 1),
         }
     }
     Health {
         ok: latencies.count(),
-        errors: error_kinds.values().sum(),
+        errors: error_kinds.total(),
         error_kinds,
         latency_ms: Quantiles::of(&latencies),
     }

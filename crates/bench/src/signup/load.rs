@@ -1,7 +1,6 @@
 //! The load: a closed or an open loop, and the server's recovery after an open loop.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use super::client::{Answer, Client};
 use super::health;
 use super::requests::Verdict;
 use crate::schedule::Schedule;
-use crate::tally::Latencies;
+use crate::tally::{ErrorKinds, Latencies};
 
 /// Requests sent one after the other before the load, for the unloaded latency.
 const UNLOADED_REQUESTS: usize = 5;
@@ -48,7 +47,7 @@ pub struct Outcome {
     /// Latencies of refusals.
     pub refusals: Latencies,
     /// Failures by kind.
-    pub error_kinds: BTreeMap<String, u64>,
+    pub errors: ErrorKinds,
     /// From the first request to the last response.
     pub took: Duration,
     /// After an open loop.
@@ -67,7 +66,7 @@ pub struct Recovery {
 struct Counts {
     latencies: Latencies,
     refusals: Latencies,
-    error_kinds: BTreeMap<String, u64>,
+    errors: ErrorKinds,
     first_failure: Option<String>,
     last_answer: Option<Instant>,
 }
@@ -83,13 +82,9 @@ impl Counts {
             Verdict::Failed(kind) => {
                 let body = answer.body.unwrap_or_default();
                 self.first_failure.get_or_insert_with(|| format!("{kind} {body}"));
-                *self.error_kinds.entry(kind).or_default() += 1;
+                self.errors.count(&kind, 1);
             }
         }
-    }
-
-    fn errors(&self) -> u64 {
-        self.error_kinds.values().sum()
     }
 }
 
@@ -144,7 +139,7 @@ pub async fn run(client: &Rc<Client>, pace: Pace, unloaded: Duration) -> Outcome
     Outcome {
         latencies: counts.latencies,
         refusals: counts.refusals,
-        error_kinds: counts.error_kinds,
+        errors: counts.errors,
         took: last.duration_since(started),
         recovery,
     }
@@ -241,7 +236,7 @@ fn show_progress(counts: Rc<RefCell<Counts>>, started: Instant) -> JoinHandle<()
                 now_done - done,
                 now_done,
                 counts.refusals.count(),
-                counts.errors(),
+                counts.errors.total(),
             );
             done = now_done;
         }

@@ -1,6 +1,5 @@
-//! The report of a run of registrations: JSON for programs, aligned text for people.
+//! The figures of a run of registrations.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
@@ -10,7 +9,8 @@ use super::hash;
 use super::health::Health;
 use super::load::Outcome;
 use crate::process::Usage;
-use crate::report::{Quantiles, round};
+use crate::report::{LatencyTable, Quantiles, round};
+use crate::tally::ErrorKinds;
 
 /// The figures of a run. Scripts rely on the JSON's keys.
 #[derive(Debug, Serialize)]
@@ -26,7 +26,7 @@ pub struct Report {
     /// Users with any other response, or none.
     pub errors: u64,
     /// Errors by kind.
-    pub error_kinds: BTreeMap<String, u64>,
+    pub error_kinds: ErrorKinds,
     /// From the first request to the last response.
     pub seconds: f64,
     /// Latencies of users who succeeded; in an open loop from the scheduled time.
@@ -69,7 +69,7 @@ pub struct Circumstances {
     /// The server's CPU time and memory.
     pub server: Option<Usage>,
     /// This process's CPU time and memory.
-    pub client: Option<Usage>,
+    pub client: Usage,
     /// Bare password hashes.
     pub hash: Option<hash::Report>,
 }
@@ -80,7 +80,7 @@ impl Report {
         let Circumstances { unloaded, health, server, client, hash } = circumstances;
         let ok = outcome.latencies.count();
         let refused = outcome.refusals.count();
-        let errors: u64 = outcome.error_kinds.values().sum();
+        let errors = outcome.errors.total();
         // Users created during the recovery cost CPU as well.
         let created = ok + outcome.recovery.as_ref().map_or(0, |recovery| recovery.created);
         let cpu =
@@ -92,7 +92,7 @@ impl Report {
             ok,
             refused,
             errors,
-            error_kinds: outcome.error_kinds,
+            error_kinds: outcome.errors,
             seconds: round(outcome.took.as_secs_f64(), 1000.0),
             latency_ms: Quantiles::of(&outcome.latencies),
             refused_ms: Quantiles::of(&outcome.refusals),
@@ -101,7 +101,7 @@ impl Report {
             cpu_ms_per_user: server.and_then(cpu),
             rss_mib: server.map(|spent| round(spent.rss_mib, 10.0)),
             rss_peak_mib: server.map(|spent| round(spent.rss_peak_mib, 10.0)),
-            client_cpu_ms_per_user: client.and_then(cpu),
+            client_cpu_ms_per_user: cpu(client),
             recovery: outcome.recovery.map(|recovery| Recovery {
                 seconds: recovery.took.map(|took| round(took.as_secs_f64(), 1000.0)),
             }),
@@ -118,12 +118,10 @@ impl Display for Report {
             f,
             "{users_per_min:.1} per minute   {ok} ok ({success_percent:.2} %)   {errors} errors   {refused} refused"
         )?;
-        writeln!(f, "\nlatency, ms         p50        p95        p99        max")?;
-        writeln!(f, "{:<14}{}", "success", self.latency_ms)?;
-        if self.refused > 0 {
-            writeln!(f, "{:<14}{}", "(refusals)", self.refused_ms)?;
-        }
-        writeln!(f, "{:<14}{}", "health", self.health.latency_ms)?;
+        let mut rows = vec![("success", self.latency_ms)];
+        rows.extend((self.refused > 0).then_some(("(refusals)", self.refused_ms)));
+        rows.push(("health", self.health.latency_ms));
+        write!(f, "\n{}", LatencyTable { heading: "latency, ms", name_width: 14, rows: &rows })?;
         writeln!(f, "{:<14}{:>9.2}\n", "without load", self.unloaded_ms)?;
         if let (Some(cpu), Some(rss), Some(peak)) =
             (self.cpu_ms_per_user, self.rss_mib, self.rss_peak_mib)
@@ -137,6 +135,7 @@ impl Display for Report {
             writeln!(f, "client   {cpu:.2} ms CPU per user")?;
         }
         if let (Some(hash), Some(share)) = (&self.hash, self.share_of_hash) {
+            let hash = hash.summary();
             writeln!(f, "hashes   {hash}; this run reached {:.1} % of that", share * 100.0)?;
         }
         match &self.recovery {
@@ -146,13 +145,7 @@ impl Display for Report {
             }
             Some(Recovery { seconds: None }) => writeln!(f, "normal   not within two minutes")?,
         }
-        for (kind, count) in &self.error_kinds {
-            writeln!(f, "error    {count:>8} x {kind}")?;
-        }
-        for (kind, count) in &self.health.error_kinds {
-            writeln!(f, "error    {count:>8} x health: {kind}")?;
-        }
-        Ok(())
+        write!(f, "{}{}", self.error_kinds, self.health.error_kinds.prefixed("health: "))
     }
 }
 
@@ -184,11 +177,17 @@ mod tests {
         latencies
     }
 
+    fn once(kind: &str) -> ErrorKinds {
+        let mut errors = ErrorKinds::default();
+        errors.count(kind, 1);
+        errors
+    }
+
     fn report() -> Report {
         let outcome = Outcome {
             latencies: latencies(&[100, 200, 300]),
             refusals: latencies(&[2]),
-            error_kinds: BTreeMap::from([("500".to_owned(), 1)]),
+            errors: once("500"),
             took: Duration::from_secs(2),
             recovery: Some(load::Recovery { took: Some(Duration::from_millis(1500)), created: 1 }),
         };
@@ -201,11 +200,11 @@ mod tests {
                 health: Health {
                     ok: 2,
                     errors: 1,
-                    error_kinds: BTreeMap::from([("timeout".to_owned(), 1)]),
+                    error_kinds: once("timeout"),
                     latency_ms: Quantiles::of(&latencies(&[1, 3])),
                 },
                 server: Some(spent(400)),
-                client: Some(spent(4)),
+                client: spent(4),
                 hash: Some(hash::Report {
                     threads: 2,
                     hashes: 4,
@@ -246,16 +245,17 @@ mod tests {
         let outcome = Outcome {
             latencies: latencies(&[]),
             refusals: latencies(&[1]),
-            error_kinds: BTreeMap::new(),
+            errors: ErrorKinds::default(),
             took: Duration::ZERO,
             recovery: Some(load::Recovery { took: None, created: 0 }),
         };
         let quiet = report();
+        let spent = Usage { cpu: Duration::from_secs(1), rss_mib: 1.0, rss_peak_mib: 1.0 };
         let circumstances = Circumstances {
             unloaded: Duration::ZERO,
             health: quiet.health,
-            server: Some(Usage { cpu: Duration::from_secs(1), rss_mib: 1.0, rss_peak_mib: 1.0 }),
-            client: None,
+            server: Some(spent),
+            client: spent,
             hash: None,
         };
         let report = Report::new(outcome, circumstances);

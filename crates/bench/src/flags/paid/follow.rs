@@ -36,24 +36,30 @@ pub struct Streams {
     pub watches: Option<Watches>,
 }
 
-/// A user: its number, its key, and the address that it connects from.
-type Who<'a> = (u32, &'a str, Ipv4Addr);
+/// The user of a connection.
+#[derive(Clone, Copy)]
+pub struct StreamUser<'a> {
+    pub number: u32,
+    pub key: &'a str,
+    /// The address that the user connects from.
+    pub source: Ipv4Addr,
+}
 
 /// Drops `ready` once the user's first values are there, and then reports each change of the flag.
 pub async fn follow(
     kind: Kind,
     streams: &Streams,
-    who: Who<'_>,
+    user: StreamUser<'_>,
     ready: mpsc::UnboundedSender<()>,
     changed: impl Fn(bool, Instant),
 ) -> Result<(), Failure> {
     let opener = &streams.opener;
     match kind {
-        Kind::Client => client(opener, who, ready, changed).await,
-        Kind::Ofrep => ofrep(opener, who, ready, changed).await,
+        Kind::Client => client(opener, user, ready, changed).await,
+        Kind::Ofrep => ofrep(opener, user, ready, changed).await,
         Kind::Grpc => {
             let watches = streams.watches.as_ref().ok_or("no gRPC listener")?;
-            watches.follow((who.0, who.1), ready, changed).await
+            watches.follow((user.number, user.key), ready, changed).await
         }
     }
 }
@@ -78,11 +84,11 @@ struct Item {
 
 async fn client(
     opener: &Opener,
-    (n, _, source): Who<'_>,
+    StreamUser { number, source, .. }: StreamUser<'_>,
     ready: mpsc::UnboundedSender<()>,
     changed: impl Fn(bool, Instant),
 ) -> Result<(), Failure> {
-    let mut socket: Socket = opener.open(n as usize, source).await?;
+    let mut socket: Socket = opener.open(number as usize, source).await?;
     opener.sync(&mut socket).await?;
     drop(ready);
     let mut ping = tokio::time::interval_at(Instant::now() + PING_EVERY, PING_EVERY);
@@ -107,7 +113,7 @@ async fn client(
 /// Listens to the event stream of the user, and evaluates the flag again with each event.
 async fn ofrep(
     opener: &Opener,
-    (_, user, source): Who<'_>,
+    StreamUser { key: user, source, .. }: StreamUser<'_>,
     ready: mpsc::UnboundedSender<()>,
     changed: impl Fn(bool, Instant),
 ) -> Result<(), Failure> {
