@@ -32,7 +32,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use self::lists::{Window, list, values};
+use self::lists::{List, Rows, Window, list, print_rows, values};
 use crate::client::{NOT_JSON, Response};
 use crate::output::{self, plain, table};
 use crate::remote::{
@@ -105,9 +105,24 @@ impl Action {
         name: &'static str,
         about: &'static str,
         operands: &'static [Operand],
-        (path, rows, columns): (&'static str, Rows, &'static [(&'static str, &'static str)]),
+        list: List,
     ) -> Self {
-        let request = Request::List { path, rows, columns };
+        Self { name, about, operands, options: &[], request: Request::List(list) }
+    }
+
+    /// Shows one object.
+    const fn show(about: &'static str, operands: &'static [Operand], path: &'static str) -> Self {
+        Self { name: "show", about, operands, options: &[], request: Request::Show { path } }
+    }
+
+    /// Deletes, without options.
+    const fn delete(
+        name: &'static str,
+        about: &'static str,
+        operands: &'static [Operand],
+        path: &'static str,
+    ) -> Self {
+        let request = Request::Send { method: Method::DELETE, path, constants: &[] };
         Self { name, about, operands, options: &[], request }
     }
 }
@@ -115,12 +130,7 @@ impl Action {
 /// The request that an action sends to the server.
 enum Request {
     /// Rows, page by page.
-    List {
-        path: &'static str,
-        rows: Rows,
-        /// Headings, and where a row has the cell (see [`find`]).
-        columns: &'static [(&'static str, &'static str)],
-    },
+    List(List),
     /// Payments that a text names, of whatever kind it is.
     FindPayments,
     /// One object.
@@ -151,14 +161,14 @@ enum Request {
 impl Request {
     /// Whether it prints rows, as many as are asked for.
     const fn is_list(&self) -> bool {
-        matches!(self, Self::List { .. } | Self::FindPayments | Self::Events { follows: false, .. })
+        matches!(self, Self::List(_) | Self::FindPayments | Self::Events { follows: false, .. })
     }
 
     /// Whether it is a list that is shown from its end.
     const fn is_newest_first(&self) -> bool {
         matches!(
             self,
-            Self::List { rows: Rows::Newest | Rows::NewestNamed(_), .. }
+            Self::List(List { rows: Rows::Newest | Rows::NewestNamed(_), .. })
                 | Self::Events { follows: false, .. }
         )
     }
@@ -174,7 +184,7 @@ impl Request {
                 *method == Method::POST && is_taken && !is_test
             }
             Self::SendId { .. } => true,
-            Self::List { .. }
+            Self::List(_)
             | Self::FindPayments
             | Self::Show { .. }
             | Self::Advance { .. }
@@ -192,7 +202,7 @@ impl Request {
             | Self::SendList { .. }
             | Self::SendId { .. }
             | Self::Credentials { .. } => true,
-            Self::List { .. }
+            Self::List(_)
             | Self::FindPayments
             | Self::Show { .. }
             | Self::Advance { .. }
@@ -201,20 +211,6 @@ impl Request {
             | Self::Events { .. } => false,
         }
     }
-}
-
-/// Where a page has its rows.
-enum Rows {
-    /// The answer is an array, as Kill Bill's, with how many there are. The newest are shown first.
-    Newest,
-    /// The answer is an array, and the server has no pages of it: it is not asked for one.
-    Whole,
-    /// The array of this name; `more` or `nextOffset` says whether there are further rows.
-    Named(&'static str),
-    /// The same, the oldest first. The newest are shown first.
-    NewestNamed(&'static str),
-    /// The array of this name, and the server has no pages of it.
-    WholeNamed(&'static str),
 }
 
 /// A part of the path that the command line names.
@@ -413,7 +409,7 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
     let server = ServerArgs::from_arg_matches(matches)?;
     let mut remote = server.connect(resource.scope).await?;
     match &action.request {
-        Request::List { path, rows, columns } => {
+        Request::List(List { path, rows, columns }) => {
             let path = filled(&mut remote, path, action, matches).await?;
             let found = list(&mut remote, &path, rows, window(columns, matches)).await?;
             print_rows(&mut remote, columns, found, server.json).await?;
@@ -424,11 +420,11 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
         }
         Request::Send { method, path, constants } => {
             let body = body(action, constants, matches)?.into();
-            send(&mut remote, action, matches, (method, path, body)).await?;
+            send(&mut remote, action, matches, Change { method, path, body }).await?;
         }
         Request::SendList { method, path } => {
             let body = Value::Array(vec![body(action, &[], matches)?.into()]);
-            send(&mut remote, action, matches, (method, path, body)).await?;
+            send(&mut remote, action, matches, Change { method, path, body }).await?;
         }
         Request::SendId { path, operand } => {
             let operand = action.operands.iter().find(|it| it.name == *operand);
@@ -437,7 +433,8 @@ async fn execute(resource: &Resource, action: &Action, matches: &ArgMatches) -> 
                 None => String::new(),
             };
             let body = Value::Array(vec![id.into()]);
-            send(&mut remote, action, matches, (&Method::POST, path, body)).await?;
+            send(&mut remote, action, matches, Change { method: &Method::POST, path, body })
+                .await?;
         }
         Request::Advance { path } => clock::advance(&mut remote, path, matches).await?,
         Request::FindPayments => {
@@ -487,27 +484,11 @@ fn window<'a>(columns: &[(&str, &'a str)], matches: &'a ArgMatches) -> Window<'a
     Window { before: at.zip(id.map(String::as_str)), ..Window::of(limit) }
 }
 
-/// Prints the rows of a list, and whether there are more.
-async fn print_rows(
-    remote: &mut Remote,
-    columns: &[(&str, &str)],
-    (found, more): (lists::Raw, bool),
-    json: bool,
-) -> anyhow::Result<()> {
-    if json {
-        let rows: Vec<&str> = found.iter().map(|it| it.get()).collect();
-        println!("[{}]", output::raw(&rows.join(",")));
-    } else {
-        let mut rows = values(&found)?;
-        if columns.iter().any(|(_, at)| *at == lists::CUSTOMER) {
-            lists::with_customers(remote, &mut rows).await;
-        }
-        print!("{}", shown(columns, &rows));
-    }
-    if more {
-        eprintln!("there are more: --limit N shows N of them, --limit 0 all");
-    }
-    Ok(())
+/// The request of a change.
+struct Change<'a> {
+    method: &'a Method,
+    path: &'a str,
+    body: Value,
 }
 
 /// Sends a change, and prints what it made.
@@ -515,7 +496,7 @@ async fn send(
     remote: &mut Remote,
     action: &Action,
     matches: &ArgMatches,
-    (method, path, body): (&Method, &str, Value),
+    Change { method, path, body }: Change<'_>,
 ) -> anyhow::Result<()> {
     let path = filled(remote, path, action, matches).await?;
     remote.set_reason(&ReasonArgs::from_arg_matches(matches)?)?;

@@ -60,10 +60,10 @@ struct Rows {
 }
 
 /// Where a row is: which time that its table began, and which row of those.
-type Place = (usize, usize);
+type RowPosition = (usize, usize);
 
 /// Rows by what they belong to.
-type Index = HashMap<Uuid, Vec<Place>>;
+type Index = HashMap<Uuid, Vec<RowPosition>>;
 
 /// A file that was read.
 #[derive(Default)]
@@ -149,8 +149,8 @@ impl Dump {
         Ok(())
     }
 
-    /// The rows of a table with their places.
-    fn rows(&self, table: &str) -> impl Iterator<Item = (Place, Cells<'_>)> {
+    /// The rows of a table with their positions.
+    fn rows(&self, table: &str) -> impl Iterator<Item = (RowPosition, Cells<'_>)> {
         let parts = self.tables.get(table).map_or(&[][..], Vec::as_slice);
         parts.iter().enumerate().flat_map(|(part, it)| {
             it.rows
@@ -162,8 +162,8 @@ impl Dump {
 
     /// The rows of a table that belong to something, in their order.
     fn of<'a>(&'a self, table: &'static str, owner: Uuid) -> impl Iterator<Item = Cells<'a>> {
-        let places = self.index.get(table).and_then(|it| it.get(&owner));
-        places.into_iter().flatten().map(move |(part, at)| {
+        let positions = self.index.get(table).and_then(|it| it.get(&owner));
+        positions.into_iter().flatten().map(move |(part, at)| {
             let rows = &self.tables[table][*part];
             Cells::Row { columns: &rows.columns, cells: &rows.rows[*at] }
         })

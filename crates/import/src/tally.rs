@@ -25,18 +25,20 @@ impl Sums {
             (_, TransactionStatus::Success) => it.processed_amount.or(it.amount),
             (_, _) => it.processed_amount,
         };
-        self.add((it.currency, it.kind, it.status), processed);
+        self.add(it.currency, it.kind, it.status, processed);
     }
 
     /// Counts one that is here; `currency` is its payment's.
     pub fn find(&mut self, it: &Transaction, currency: Currency) {
         let processed = it.processed_amount.filter(|_| it.kind != TransactionType::Void);
-        self.add((currency, it.kind, it.status), processed);
+        self.add(currency, it.kind, it.status, processed);
     }
 
     fn add(
         &mut self,
-        (currency, kind, status): (Currency, TransactionType, TransactionStatus),
+        currency: Currency,
+        kind: TransactionType,
+        status: TransactionStatus,
         processed: Option<AmountMinor>,
     ) {
         let key = (currency, kind, status.name());

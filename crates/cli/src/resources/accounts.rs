@@ -2,6 +2,7 @@
 
 use hyper::Method;
 
+use super::lists::List;
 use super::{Action, Field, HISTORY, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
@@ -26,26 +27,24 @@ pub(super) static ACCOUNTS: Resource = Resource {
             "ls",
             "List the accounts, the newest first",
             &[],
-            ("/1.0/kb/accounts/pagination", Rows::Newest, COLUMNS),
+            List { path: "/1.0/kb/accounts/pagination", rows: Rows::Newest, columns: COLUMNS },
         ),
         Action::list(
             "find",
             "Find accounts by a part of the name, the e-mail address or the key",
             &[Operand::id("text", "A part of the name, the e-mail address or the key")],
-            ("/1.0/kb/accounts/search/{text}", Rows::Newest, COLUMNS),
+            List { path: "/1.0/kb/accounts/search/{text}", rows: Rows::Newest, columns: COLUMNS },
         ),
-        Action {
-            name: "show",
-            about: "Show an account",
-            operands: &[ACCOUNT],
-            options: &[],
-            request: Request::Show { path: "/1.0/kb/accounts/{account}" },
-        },
+        Action::show("Show an account", &[ACCOUNT], "/1.0/kb/accounts/{account}"),
         Action::list(
             "history",
             "Show who changed the account, when and why",
             &[ACCOUNT],
-            ("/1.0/kb/accounts/{account}/auditLogsWithHistory", Rows::Whole, HISTORY),
+            List {
+                path: "/1.0/kb/accounts/{account}/auditLogsWithHistory",
+                rows: Rows::Whole,
+                columns: HISTORY,
+            },
         ),
         Action {
             name: "create",
@@ -65,16 +64,11 @@ pub(super) static ACCOUNTS: Resource = Resource {
                 constants: &[],
             },
         },
-        Action {
-            name: "close",
-            about: "Close an account: nothing new begins on it",
-            operands: &[ACCOUNT],
-            options: &[],
-            request: Request::Send {
-                method: Method::DELETE,
-                path: "/1.0/kb/accounts/{account}",
-                constants: &[],
-            },
-        },
+        Action::delete(
+            "close",
+            "Close an account: nothing new begins on it",
+            &[ACCOUNT],
+            "/1.0/kb/accounts/{account}",
+        ),
     ],
 };

@@ -18,13 +18,7 @@ pub(super) static CLOCK: Resource = Resource {
     about: "Show and move the test clock of a server that has one: `faregate serve --test-clock`",
     scope: Scope::Tenant,
     actions: &[
-        Action {
-            name: "show",
-            about: "Show the time",
-            operands: &[],
-            options: &[],
-            request: Request::Show { path: PATH },
-        },
+        Action::show("Show the time", &[], PATH),
         Action {
             name: "set",
             about: "Set the time; everything that is due then is done before it answers",

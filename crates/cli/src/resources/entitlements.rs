@@ -5,7 +5,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::accounts::ACCOUNT;
-use super::lists::{Window, list, values};
+use super::lists::{List, Window, list, values};
 use super::{Action, Field, Operand, Request, Resource, Rows, cell, find};
 use crate::output::{self, table};
 use crate::remote::{Remote, Scope, encoded};
@@ -25,16 +25,16 @@ pub(super) static ENTITLEMENTS: Resource = Resource {
             "show",
             "Show what an account may do now",
             &[ACCOUNT],
-            (
-                "/v1/accounts/{account}/entitlements",
-                Rows::WholeNamed("features"),
-                &[
+            List {
+                path: "/v1/accounts/{account}/entitlements",
+                rows: Rows::WholeNamed("features"),
+                columns: &[
                     ("FEATURE", "/feature"),
                     ("VALUE", "/value"),
                     ("UNIT", "/unit"),
                     ("UNTIL", "/until"),
                 ],
-            ),
+            },
         ),
         Action {
             name: "grant",
@@ -54,17 +54,12 @@ pub(super) static ENTITLEMENTS: Resource = Resource {
                 constants: &[],
             },
         },
-        Action {
-            name: "revoke",
-            about: "Take back what was granted by hand",
-            operands: &[ACCOUNT, GRANT],
-            options: &[],
-            request: Request::Send {
-                method: Method::DELETE,
-                path: "/v1/accounts/{account}/grants/{grant}",
-                constants: &[],
-            },
-        },
+        Action::delete(
+            "revoke",
+            "Take back what was granted by hand",
+            &[ACCOUNT, GRANT],
+            "/v1/accounts/{account}/grants/{grant}",
+        ),
         Action {
             name: "explain",
             about: "Show why an account may use a feature, or may not",

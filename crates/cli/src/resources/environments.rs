@@ -1,5 +1,6 @@
 //! Environments of feature flags, with the secrets that SDKs are configured with.
 
+use super::lists::List;
 use super::{Action, Field, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
@@ -16,17 +17,17 @@ pub(super) static ENVIRONMENTS: Resource = Resource {
             "ls",
             "List the environments, the oldest first",
             &[],
-            (
-                "/v1/environments",
-                Rows::Whole,
-                &[
+            List {
+                path: "/v1/environments",
+                rows: Rows::Whole,
+                columns: &[
                     ("KEY", "/key"),
                     ("PROJECT", "/project"),
                     ("NAME", "/name"),
                     ("ID", "/id"),
                     ("NEEDS APPROVAL", "/changesNeedApproval"),
                 ],
-            ),
+            },
         ),
         Action {
             name: "show",

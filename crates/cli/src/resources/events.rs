@@ -46,13 +46,7 @@ pub(super) static EVENTS: Resource = Resource {
             options: &[],
             request: Request::Events { path: PATH, columns: COLUMNS, follows: true },
         },
-        Action {
-            name: "show",
-            about: "Show an event",
-            operands: &[EVENT],
-            options: &[],
-            request: Request::Show { path: "/v1/events/{event}" },
-        },
+        Action::show("Show an event", &[EVENT], "/v1/events/{event}"),
         Action {
             name: "resend",
             about: "Send an event again, to all endpoints that want it or to one",

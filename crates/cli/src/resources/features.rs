@@ -2,6 +2,7 @@
 
 use hyper::Method;
 
+use super::lists::List;
 use super::{Action, Field, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
@@ -17,10 +18,10 @@ pub(super) static FEATURES: Resource = Resource {
             "ls",
             "List the features, by their keys",
             &[],
-            (
-                "/v1/features",
-                Rows::Named("features"),
-                &[
+            List {
+                path: "/v1/features",
+                rows: Rows::Named("features"),
+                columns: &[
                     ("KEY", "/key"),
                     ("NAME", "/name"),
                     ("KIND", "/kind"),
@@ -28,15 +29,9 @@ pub(super) static FEATURES: Resource = Resource {
                     ("RESETS", "/resets"),
                     ("ARCHIVED", "/archived"),
                 ],
-            ),
+            },
         ),
-        Action {
-            name: "show",
-            about: "Show a feature",
-            operands: &[FEATURE],
-            options: &[],
-            request: Request::Show { path: "/v1/features/{feature}" },
-        },
+        Action::show("Show a feature", &[FEATURE], "/v1/features/{feature}"),
         Action {
             name: "set",
             about: "Make a feature, or replace what it is",

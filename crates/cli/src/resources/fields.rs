@@ -3,6 +3,7 @@
 use hyper::Method;
 
 use super::accounts::ACCOUNT;
+use super::lists::List;
 use super::{Action, Field, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
@@ -26,19 +27,23 @@ pub(super) static FIELDS: Resource = Resource {
             "ls",
             "List the fields of all objects",
             &[],
-            ("/1.0/kb/customFields/pagination", Rows::Newest, COLUMNS),
+            List { path: "/1.0/kb/customFields/pagination", rows: Rows::Newest, columns: COLUMNS },
         ),
         Action::list(
             "find",
             "Find fields by a part of the name or the value",
             &[Operand::id("text", "A part of the name or the value")],
-            ("/1.0/kb/customFields/search/{text}", Rows::Newest, COLUMNS),
+            List {
+                path: "/1.0/kb/customFields/search/{text}",
+                rows: Rows::Newest,
+                columns: COLUMNS,
+            },
         ),
         Action::list(
             "show",
             "Show the fields of an account",
             &[ACCOUNT],
-            (OF_ACCOUNT, Rows::Whole, COLUMNS),
+            List { path: OF_ACCOUNT, rows: Rows::Whole, columns: COLUMNS },
         ),
         Action {
             name: "create",
@@ -60,16 +65,11 @@ pub(super) static FIELDS: Resource = Resource {
             ],
             request: Request::SendList { method: Method::PUT, path: OF_ACCOUNT },
         },
-        Action {
-            name: "delete",
-            about: "Delete a field of an account",
-            operands: &[ACCOUNT, Operand::id("field", "The field's id")],
-            options: &[],
-            request: Request::Send {
-                method: Method::DELETE,
-                path: "/1.0/kb/accounts/{account}/customFields?customField={field}",
-                constants: &[],
-            },
-        },
+        Action::delete(
+            "delete",
+            "Delete a field of an account",
+            &[ACCOUNT, Operand::id("field", "The field's id")],
+            "/1.0/kb/accounts/{account}/customFields?customField={field}",
+        ),
     ],
 };

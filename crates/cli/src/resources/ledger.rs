@@ -1,5 +1,6 @@
 //! The ledger of a tenant: balances and entries.
 
+use super::lists::List;
 use super::{Action, Field, Request, Resource, Rows};
 use crate::remote::Scope;
 
@@ -14,7 +15,7 @@ pub(super) static LEDGER: Resource = Resource {
             about: "Show the balances of the ledger's accounts",
             operands: &[],
             options: &[ACCOUNT],
-            request: Request::List {
+            request: Request::List(List {
                 path: "/v1/ledger/accounts",
                 rows: Rows::WholeNamed("accounts"),
                 columns: &[
@@ -24,7 +25,7 @@ pub(super) static LEDGER: Resource = Resource {
                     ("BALANCE", "/balance"),
                     ("CURRENCY", "/currency"),
                 ],
-            },
+            }),
         },
         Action {
             name: "entries",
@@ -36,7 +37,7 @@ pub(super) static LEDGER: Resource = Resource {
                 Field::query_text("from", "from", "Written at or after this time or date"),
                 Field::query_text("to", "to", "Written before this time or date"),
             ],
-            request: Request::List {
+            request: Request::List(List {
                 path: "/v1/ledger/entries",
                 rows: Rows::Named("entries"),
                 columns: &[
@@ -47,7 +48,7 @@ pub(super) static LEDGER: Resource = Resource {
                     ("CURRENCY", "/currency"),
                     ("PAYMENT", "/paymentId"),
                 ],
-            },
+            }),
         },
     ],
 };

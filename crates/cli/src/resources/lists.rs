@@ -6,11 +6,34 @@ use anyhow::Context as _;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{PAGE, Rows, cell, find};
+use super::{PAGE, cell, find, shown};
 use crate::client::Response;
+use crate::output;
 use crate::remote::{Remote, encoded};
 
-/// The part of a list that is wanted.
+/// A list of the server's.
+pub(super) struct List {
+    pub(super) path: &'static str,
+    pub(super) rows: Rows,
+    /// Headings, and where a row has the cell (see [`find`]).
+    pub(super) columns: &'static [(&'static str, &'static str)],
+}
+
+/// Where a page has its rows.
+pub(super) enum Rows {
+    /// The answer is an array, as Kill Bill's, with how many there are. The newest are shown first.
+    Newest,
+    /// The answer is an array, and the server has no pages of it: it is not asked for one.
+    Whole,
+    /// The array of this name; `more` or `nextOffset` says whether there are further rows.
+    Named(&'static str),
+    /// The same, the oldest first. The newest are shown first.
+    NewestNamed(&'static str),
+    /// The array of this name, and the server has no pages of it.
+    WholeNamed(&'static str),
+}
+
+/// The part of a list that is shown.
 #[derive(Clone, Copy)]
 pub(super) struct Window<'a> {
     /// How many rows at most.
@@ -35,7 +58,7 @@ pub(super) type Raw = Vec<Box<RawValue>>;
 /// The rows of a list, and whether there are more.
 ///
 /// # Errors
-/// If the server cannot be reached or refuses, or no row is the one that those wanted come before.
+/// If the server cannot be reached or refuses, or no row is the one that those shown come before.
 pub(super) async fn list(
     remote: &mut Remote,
     path: &str,
@@ -53,6 +76,29 @@ pub(super) async fn list(
         }
         Rows::Named(name) => pages(remote, path, name, window.limit).await,
     }
+}
+
+/// Prints the rows of a list, and whether there are more.
+pub(super) async fn print_rows(
+    remote: &mut Remote,
+    columns: &[(&str, &str)],
+    (found, more): (Raw, bool),
+    json: bool,
+) -> anyhow::Result<()> {
+    if json {
+        let rows: Vec<&str> = found.iter().map(|it| it.get()).collect();
+        println!("[{}]", output::raw(&rows.join(",")));
+    } else {
+        let mut rows = values(&found)?;
+        if columns.iter().any(|(_, at)| *at == CUSTOMER) {
+            with_customers(remote, &mut rows).await;
+        }
+        print!("{}", shown(columns, &rows));
+    }
+    if more {
+        eprintln!("there are more: --limit N shows N of them, --limit 0 all");
+    }
+    Ok(())
 }
 
 fn cut(mut rows: Raw, limit: usize) -> anyhow::Result<(Raw, bool)> {

@@ -2,6 +2,7 @@
 
 use hyper::Method;
 
+use super::lists::List;
 use super::{Action, Field, Operand, Pairs, Request, Resource, Rows};
 use crate::remote::Scope;
 
@@ -27,7 +28,7 @@ pub(super) static OFFERS: Resource = Resource {
             "ls",
             "List the newest versions of the offers, by their keys",
             &[],
-            ("/v1/offers", Rows::Named("offers"), COLUMNS),
+            List { path: "/v1/offers", rows: Rows::Named("offers"), columns: COLUMNS },
         ),
         Action {
             name: "show",
@@ -40,7 +41,11 @@ pub(super) static OFFERS: Resource = Resource {
             "versions",
             "List the versions of an offer, the newest first",
             &[OFFER],
-            ("/v1/offers/{offer}/versions", Rows::Named("offers"), COLUMNS),
+            List {
+                path: "/v1/offers/{offer}/versions",
+                rows: Rows::Named("offers"),
+                columns: COLUMNS,
+            },
         ),
         Action {
             name: "set",

@@ -3,6 +3,7 @@
 use hyper::Method;
 
 use super::accounts::ACCOUNT;
+use super::lists::List;
 use super::{Action, Field, Operand, Pairs, Request, Resource, Rows};
 use crate::remote::Scope;
 
@@ -18,23 +19,17 @@ pub(super) static PAYMENT_METHODS: Resource = Resource {
             "ls",
             "List the payment methods of an account",
             &[ACCOUNT],
-            (
-                "/1.0/kb/accounts/{account}/paymentMethods",
-                Rows::Whole,
-                &[
+            List {
+                path: "/1.0/kb/accounts/{account}/paymentMethods",
+                rows: Rows::Whole,
+                columns: &[
                     ("ID", "/paymentMethodId"),
                     ("GATEWAY", "/pluginName"),
                     ("DEFAULT", "/isDefault"),
                 ],
-            ),
+            },
         ),
-        Action {
-            name: "show",
-            about: "Show a payment method",
-            operands: &[METHOD],
-            options: &[],
-            request: Request::Show { path: "/1.0/kb/paymentMethods/{method}" },
-        },
+        Action::show("Show a payment method", &[METHOD], "/1.0/kb/paymentMethods/{method}"),
         Action {
             name: "set-default",
             about: "Make a payment method the account's default",

@@ -5,7 +5,7 @@ use hyper::Method;
 use serde_json::Value;
 
 use super::accounts::ACCOUNT;
-use super::lists::{CUSTOMER, Raw, Window, list};
+use super::lists::{CUSTOMER, List, Raw, Window, list};
 use super::{Action, Field, HISTORY, Operand, Pairs, Request, Resource, Rows};
 use crate::remote::{Remote, Scope, encoded};
 
@@ -115,7 +115,7 @@ pub(super) static PAYMENTS: Resource = Resource {
             "ls",
             "List the payments, the newest first",
             &[],
-            ("/1.0/kb/payments/pagination", Rows::Newest, COLUMNS),
+            List { path: "/1.0/kb/payments/pagination", rows: Rows::Newest, columns: COLUMNS },
         ),
         Action {
             name: "find",
@@ -132,20 +132,14 @@ pub(super) static PAYMENTS: Resource = Resource {
             "unresolved",
             "List the transactions whose outcome is unknown or pending, the oldest first",
             &[],
-            ("/v1/payments/unresolved", Rows::Named("unresolved"), UNRESOLVED),
+            List { path: "/v1/payments/unresolved", rows: Rows::Named("unresolved"), columns: UNRESOLVED },
         ),
-        Action {
-            name: "show",
-            about: "Show a payment",
-            operands: &[PAYMENT],
-            options: &[],
-            request: Request::Show { path: "/1.0/kb/payments/{payment}" },
-        },
+        Action::show("Show a payment", &[PAYMENT], "/1.0/kb/payments/{payment}"),
         Action::list(
             "history",
             "Show who changed the payment, when and why",
             &[PAYMENT],
-            ("/1.0/kb/payments/{payment}/auditLogsWithHistory", Rows::Whole, HISTORY),
+            List { path: "/1.0/kb/payments/{payment}/auditLogsWithHistory", rows: Rows::Whole, columns: HISTORY },
         ),
         start(
             "create",
@@ -159,17 +153,7 @@ pub(super) static PAYMENTS: Resource = Resource {
         ),
         follow_up("capture", "Capture an amount of an authorization", "/1.0/kb/payments/{payment}"),
         follow_up("refund", "Refund an amount of a payment", "/1.0/kb/payments/{payment}/refunds"),
-        Action {
-            name: "void",
-            about: "Void an authorization",
-            operands: &[PAYMENT],
-            options: &[],
-            request: Request::Send {
-                method: Method::DELETE,
-                path: "/1.0/kb/payments/{payment}",
-                constants: &[],
-            },
-        },
+        Action::delete("void", "Void an authorization", &[PAYMENT], "/1.0/kb/payments/{payment}"),
         Action {
             name: "resolve",
             about: "Give a transaction its status where the gateway does not report it",

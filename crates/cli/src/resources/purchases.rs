@@ -3,6 +3,7 @@
 use hyper::Method;
 
 use super::accounts::ACCOUNT;
+use super::lists::List;
 use super::{Action, Field, Operand, Pairs, Request, Resource, Rows};
 use crate::remote::Scope;
 
@@ -18,10 +19,10 @@ pub(super) static PURCHASES: Resource = Resource {
             "ls",
             "List the purchases of an account, the newest first",
             &[ACCOUNT],
-            (
-                "/v1/accounts/{account}/purchases",
-                Rows::NewestNamed("purchases"),
-                &[
+            List {
+                path: "/v1/accounts/{account}/purchases",
+                rows: Rows::NewestNamed("purchases"),
+                columns: &[
                     ("ID", "/purchaseId"),
                     ("AT", "/createdAt"),
                     ("OFFER", "/offer"),
@@ -31,15 +32,13 @@ pub(super) static PURCHASES: Resource = Resource {
                     ("UNTIL", "/until"),
                     ("PAYMENT", "/paymentId"),
                 ],
-            ),
+            },
         ),
-        Action {
-            name: "show",
-            about: "Show a purchase",
-            operands: &[ACCOUNT, PURCHASE],
-            options: &[],
-            request: Request::Show { path: "/v1/accounts/{account}/purchases/{purchase}" },
-        },
+        Action::show(
+            "Show a purchase",
+            &[ACCOUNT, PURCHASE],
+            "/v1/accounts/{account}/purchases/{purchase}",
+        ),
         Action {
             name: "create",
             about: "Buy an offer for an account: payment, purchase and grants are one commit",

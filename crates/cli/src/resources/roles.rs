@@ -2,6 +2,7 @@
 
 use hyper::Method;
 
+use super::lists::List;
 use super::{Action, Field, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
@@ -29,19 +30,17 @@ pub(super) static ROLES: Resource = Resource {
             "ls",
             "List the roles",
             &[],
-            (
-                "/1.0/kb/security/roles",
-                Rows::Whole,
-                &[("ROLE", "/role"), ("PERMISSIONS", "/permissions")],
-            ),
+            List {
+                path: "/1.0/kb/security/roles",
+                rows: Rows::Whole,
+                columns: &[("ROLE", "/role"), ("PERMISSIONS", "/permissions")],
+            },
         ),
-        Action {
-            name: "show",
-            about: "Show a role",
-            operands: &[Operand::id("name", "The role's name")],
-            options: &[],
-            request: Request::Show { path: "/1.0/kb/security/roles/{name}" },
-        },
+        Action::show(
+            "Show a role",
+            &[Operand::id("name", "The role's name")],
+            "/1.0/kb/security/roles/{name}",
+        ),
         put("create", "Create a role", Method::POST),
         put("set", "Give a role these permissions in place of those before", Method::PUT),
     ],

@@ -3,6 +3,7 @@
 use hyper::Method;
 
 use super::accounts::ACCOUNT;
+use super::lists::List;
 use super::{Action, ByKey, Field, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
@@ -31,13 +32,13 @@ pub(super) static TAGS: Resource = Resource {
             "ls",
             "List the tags of all objects",
             &[],
-            ("/1.0/kb/tags/pagination", Rows::Newest, COLUMNS),
+            List { path: "/1.0/kb/tags/pagination", rows: Rows::Newest, columns: COLUMNS },
         ),
         Action::list(
             "show",
             "Show the tags of an account",
             &[ACCOUNT],
-            ("/1.0/kb/accounts/{account}/tags", Rows::Whole, COLUMNS),
+            List { path: "/1.0/kb/accounts/{account}/tags", rows: Rows::Whole, columns: COLUMNS },
         ),
         Action {
             name: "add",
@@ -49,32 +50,27 @@ pub(super) static TAGS: Resource = Resource {
                 operand: "definition",
             },
         },
-        Action {
-            name: "remove",
-            about: "Remove a tag from an account",
-            operands: &[ACCOUNT, DEFINITION],
-            options: &[],
-            request: Request::Send {
-                method: Method::DELETE,
-                path: "/1.0/kb/accounts/{account}/tags?tagDef={definition}",
-                constants: &[],
-            },
-        },
+        Action::delete(
+            "remove",
+            "Remove a tag from an account",
+            &[ACCOUNT, DEFINITION],
+            "/1.0/kb/accounts/{account}/tags?tagDef={definition}",
+        ),
         Action::list(
             "definitions",
             "List the definitions of tags, control tags among them",
             &[],
-            (
-                DEFINITIONS,
-                Rows::Whole,
-                &[
+            List {
+                path: DEFINITIONS,
+                rows: Rows::Whole,
+                columns: &[
                     ("ID", "/id"),
                     ("NAME", "/name"),
                     ("CONTROL", "/isControlTag"),
                     ("APPLIES TO", "/applicableObjectTypes"),
                     ("DESCRIPTION", "/description"),
                 ],
-            ),
+            },
         ),
         Action {
             name: "create",
@@ -92,16 +88,11 @@ pub(super) static TAGS: Resource = Resource {
             ],
             request: Request::Send { method: Method::POST, path: DEFINITIONS, constants: &[] },
         },
-        Action {
-            name: "delete",
-            about: "Delete a definition that no object has",
-            operands: &[DEFINITION],
-            options: &[],
-            request: Request::Send {
-                method: Method::DELETE,
-                path: "/1.0/kb/tagDefinitions/{definition}",
-                constants: &[],
-            },
-        },
+        Action::delete(
+            "delete",
+            "Delete a definition that no object has",
+            &[DEFINITION],
+            "/1.0/kb/tagDefinitions/{definition}",
+        ),
     ],
 };

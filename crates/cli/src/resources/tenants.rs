@@ -1,5 +1,6 @@
 //! Tenants of the installation.
 
+use super::lists::List;
 use super::{Action, ByKey, Field, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
@@ -26,25 +27,19 @@ pub(super) static TENANTS: Resource = Resource {
             "ls",
             "List the tenants, the oldest first",
             &[],
-            (
-                TENANTS_LIST,
-                Rows::Named("tenants"),
-                &[
+            List {
+                path: TENANTS_LIST,
+                rows: Rows::Named("tenants"),
+                columns: &[
                     ("ID", "/tenantId"),
                     ("API KEY", "/apiKey"),
                     ("EXTERNAL KEY", "/externalKey"),
                     ("ACTIVE", "/active"),
                     ("CREATED", "/createdAt"),
                 ],
-            ),
+            },
         ),
-        Action {
-            name: "show",
-            about: "Show a tenant",
-            operands: &[TENANT],
-            options: &[],
-            request: Request::Show { path: "/v1/tenants/{tenant}" },
-        },
+        Action::show("Show a tenant", &[TENANT], "/v1/tenants/{tenant}"),
         Action {
             name: "create",
             about: "Create a tenant and draw its API secret, which is shown once",

@@ -2,6 +2,7 @@
 
 use hyper::Method;
 
+use super::lists::List;
 use super::{Action, Field, Operand, Request, Resource, Rows};
 use crate::remote::Scope;
 
@@ -33,24 +34,18 @@ pub(super) static USERS: Resource = Resource {
             "ls",
             "List the users, deleted ones too",
             &[],
-            (
-                "/v1/users",
-                Rows::Named("users"),
-                &[
+            List {
+                path: "/v1/users",
+                rows: Rows::Named("users"),
+                columns: &[
                     ("NAME", "/username"),
                     ("ROLES", "/roles"),
                     ("ACTIVE", "/active"),
                     ("CHANGED", "/updatedAt"),
                 ],
-            ),
+            },
         ),
-        Action {
-            name: "show",
-            about: "Show a user's roles",
-            operands: &[USER],
-            options: &[],
-            request: Request::Show { path: "/1.0/kb/security/users/{name}/roles" },
-        },
+        Action::show("Show a user's roles", &[USER], "/1.0/kb/security/users/{name}/roles"),
         Action {
             name: "create",
             about: "Create a user",

@@ -53,7 +53,7 @@ impl Sdk {
     }
 
     /// Reads until a flag has a value for a user.
-    fn follow(&mut self, stream: &mut Stream, (flag, user, value): (&str, &str, &str)) {
+    fn follow(&mut self, stream: &mut Stream, flag: &str, user: &str, value: &str) {
         let asked_at = Instant::now();
         while self.value(flag, user) != value {
             let data = stream.next();
@@ -92,7 +92,7 @@ fn check_server_sdks(launch: Launch) {
     is(&it, &other, "false");
 
     let payment = buy(&client, &buyer);
-    it.follow(&mut stream, ("gated", &buyer, "true"));
+    it.follow(&mut stream, "gated", &buyer, "true");
     is(&it, &other, "false");
     // One that comes back has it too, and takes it over.
     let (_, again) = sdk(&server, &program, it.newest_ms());
@@ -118,7 +118,7 @@ fn check_server_sdks(launch: Launch) {
     assert_eq!(page.next()["featureFlags"][0]["id"], "plain");
 
     refund(&client, &payment);
-    it.follow(&mut stream, ("gated", &buyer, "false"));
+    it.follow(&mut stream, "gated", &buyer, "false");
     page.ask(&json!({ "messageType": "echo", "data": { "n": 1 } }));
     assert_eq!(page.next_of("echo")["n"], 1);
 }
@@ -156,7 +156,7 @@ fn a_gate_that_is_added_comes_with_its_users() {
     let gate = json!({ "gate": "pro", "fallthrough": { "variations": on } }).to_string();
     let path = "/v1/flags/plain?environment=dev";
     assert_eq!(client.send("PATCH", path, Some(gate.as_bytes())).status, 200);
-    it.follow(&mut stream, ("plain", &buyer, "true"));
+    it.follow(&mut stream, "plain", &buyer, "true");
     assert_eq!(it.value("plain", "nobody"), "false");
 }
 
@@ -169,7 +169,7 @@ fn what_ends_is_off_in_server_sdks() {
     assert_eq!(it.value("gated", &buyer), "true");
     let clock = "/1.0/kb/test/clock?days=32&timeoutSec=20";
     assert_eq!(client.send("PUT", clock, None).status, 200);
-    it.follow(&mut stream, ("gated", &buyer, "false"));
+    it.follow(&mut stream, "gated", &buyer, "false");
 }
 
 /// The users of an account with an external key are named by it.
@@ -207,7 +207,7 @@ fn a_relay_proxy_sees_it() {
     it.take(&of_dev(&full));
     assert_eq!(it.value("gated", &buyer), "false");
     let payment = buy(&client, &buyer);
-    it.follow(&mut agent, ("gated", &buyer, "true"));
+    it.follow(&mut agent, "gated", &buyer, "true");
     // One that comes back with all that it has gets all.
     let items = full["items"].as_array().unwrap().iter();
     let had = items.map(|item| json!({ "envId": item["envId"], "timestamp": it.newest_ms() }));
@@ -219,7 +219,7 @@ fn a_relay_proxy_sees_it() {
     returned.take(&of_dev(&answer));
     assert_eq!(returned.value("gated", &buyer), "true");
     refund(&client, &payment);
-    it.follow(&mut agent, ("gated", &buyer, "false"));
+    it.follow(&mut agent, "gated", &buyer, "false");
 }
 
 fn made_relay(client: &Client) -> String {

@@ -70,11 +70,13 @@ pub(super) fn reconcile(
         },
     )?;
     let failed = failed.iter().map(|(tenant, error)| format!("tenant {}: {error}", tenant.0));
-    Ok(report((name, compared, open), &differences, &failed.collect::<Vec<_>>()))
+    Ok(report(name, &compared, open, &differences, &failed.collect::<Vec<_>>()))
 }
 
 fn report(
-    (name, compared, open): (&str, Compared, u64),
+    name: &str,
+    compared: &Compared,
+    open: u64,
     different: &[Difference],
     failed: &[String],
 ) -> Report {
@@ -94,5 +96,5 @@ fn report(
         "differences": shown,
         "notCompared": failed,
     });
-    Report { text, json, problems: differences > 0 || !failed.is_empty() }
+    Report { text, json, problems: *differences > 0 || !failed.is_empty() }
 }
