@@ -13,7 +13,7 @@ use domain::Seq;
 use tokio::sync::watch;
 
 use crate::flags::LOOK_EVERY;
-use crate::periodic::{Job, Pass, Periodic};
+use crate::periodic::{self, Job, Pass, Periodic};
 use crate::ports::EntitlementAudience;
 use crate::{Engine, Unavailable};
 
@@ -70,9 +70,7 @@ impl Job for Follower {
     }
 
     async fn woken(&mut self) {
-        if self.changes.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        periodic::changed(&mut self.changes).await;
     }
 }
 

@@ -14,7 +14,7 @@ use domain::environment::{ENVIRONMENTS_OF_RELAY_MAX, Environment};
 use domain::{EnvironmentId, Seq, TenantNo};
 use tokio::sync::watch;
 
-use crate::periodic::{Job, Pass, Periodic};
+use crate::periodic::{self, Job, Pass, Periodic};
 use crate::ports::{Audience, EnvironmentFile};
 use crate::{Engine, Unavailable};
 
@@ -96,9 +96,7 @@ impl Job for Follower {
     }
 
     async fn woken(&mut self) {
-        if self.changes.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        periodic::changed(&mut self.changes).await;
     }
 }
 

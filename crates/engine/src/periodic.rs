@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use uuid::Uuid;
 
 /// How much shorter than planned a pause may be, in percent, unless the job says otherwise.
@@ -33,6 +34,13 @@ pub trait Job: Send {
     /// Ready once there may be something to do before the pause ends.
     fn woken(&mut self) -> impl Future<Output = ()> + Send {
         std::future::pending()
+    }
+}
+
+/// Waits for a change, as a [`Job`] that is woken by it; forever once there can be none any more.
+pub async fn changed(changes: &mut watch::Receiver<()>) {
+    if changes.changed().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -9,6 +9,7 @@ use domain::TenantNo;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 
+use crate::holdings::Holdings;
 use crate::ports::{Queries, ReadLimits, StoreError};
 use crate::{Reason, Unavailable, client};
 
@@ -109,7 +110,7 @@ struct ReaderQueue {
 struct State {
     running: usize,
     /// Of each tenant that has some.
-    running_of: BTreeMap<Whose, usize>,
+    running_of: Holdings<Whose>,
     waiting: usize,
     /// Of each tenant that has some.
     waiting_of: BTreeMap<Whose, VecDeque<oneshot::Sender<ReaderPermit>>>,
@@ -180,23 +181,17 @@ impl Drop for ReaderPermit {
 
 impl State {
     fn may_run(&self, queue: &ReaderQueue, whose: Whose) -> bool {
-        let own = self.running_of.get(&whose).copied().unwrap_or_default();
-        self.running < queue.readers && own < queue.of_tenant_max
+        self.running < queue.readers && self.running_of.of(&whose) < queue.of_tenant_max
     }
 
     fn begin(&mut self, whose: Whose) {
         self.running += 1;
-        *self.running_of.entry(whose).or_default() += 1;
+        self.running_of.add(whose, 1);
     }
 
     fn end(&mut self, whose: Whose) {
         self.running -= 1;
-        if let Some(own) = self.running_of.get_mut(&whose) {
-            *own -= 1;
-            if *own == 0 {
-                self.running_of.remove(&whose);
-            }
-        }
+        self.running_of.remove(&whose, 1);
     }
 
     fn wait(&mut self, whose: Whose, sender: oneshot::Sender<ReaderPermit>) {

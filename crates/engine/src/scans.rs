@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::ports::{Queries, ReadLimits, StoreError};
 use crate::readers::{READ_WITHIN, answer, refused_full};
-use crate::{Reason, Unavailable};
+use crate::{Reason, Unavailable, priority};
 
 /// Scans at the same time; as many connections are open for them.
 pub const SCANS_MAX: usize = 1;
@@ -23,9 +23,6 @@ const SCANS_OF_TENANT_MAX: usize = 16;
 
 /// Scans of all tenants that run or wait; more are refused at once.
 const SCANS_OF_ALL_MAX: usize = 256;
-
-/// The niceness of the thread of a scan: the rest of the process answers requests meanwhile.
-const NICENESS: i32 = 10;
 
 pub(crate) struct Scans {
     queries: Arc<dyn Queries>,
@@ -59,7 +56,7 @@ impl Scans {
         let (sender, result) = oneshot::channel();
         let queries = Arc::clone(&self.queries);
         let began = std::thread::Builder::new().name("scan".to_owned()).spawn(move || {
-            lower_priority();
+            priority::lower("scan");
             let found = query(&*queries.within(limits.from_now()));
             // The next scan finds the connection returned, whether or not this one is awaited.
             drop((permits, ticket));
@@ -125,15 +122,3 @@ fn lock(
     // Nothing panics while it is locked, so that it is whole even if somebody poisoned it.
     tenants.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-#[cfg(target_os = "linux")]
-fn lower_priority() {
-    // On Linux `None` means the calling thread.
-    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
-        tracing::debug!(%error, "failed to lower the priority of a scan's thread; it keeps its priority");
-    }
-}
-
-/// Elsewhere a priority belongs to the whole process.
-#[cfg(not(target_os = "linux"))]
-const fn lower_priority() {}

@@ -9,6 +9,7 @@ use domain::entitlement::Entitlements;
 use domain::{AccountId, TenantNo};
 use tokio::sync::watch;
 
+use crate::holdings::Holdings;
 use crate::ports::EntitlementAudience;
 
 /// How many watches there are at most.
@@ -26,7 +27,7 @@ pub struct WatchedAccounts {
 #[derive(Default)]
 struct State {
     accounts: HashMap<AccountId, Watched>,
-    by_tenant: HashMap<TenantNo, usize>,
+    by_tenant: Holdings<TenantNo>,
     watches: usize,
     has_ended: bool,
 }
@@ -69,12 +70,10 @@ impl WatchedAccounts {
         if state.has_ended {
             return Err(NotWatched::Ended);
         }
-        let of_tenant = state.by_tenant.get(&tenant).copied().unwrap_or_default();
-        if state.watches >= WATCHES_MAX || of_tenant >= TENANT_WATCHES_MAX {
+        if state.watches >= WATCHES_MAX || !state.by_tenant.add_below(tenant, TENANT_WATCHES_MAX) {
             return Err(NotWatched::Full);
         }
         state.watches += 1;
-        state.by_tenant.insert(tenant, of_tenant + 1);
         let none = || Watched { changes: watch::Sender::new(()), watches: 0 };
         let watched = state.accounts.entry(account).or_insert_with(none);
         watched.watches += 1;
@@ -137,12 +136,7 @@ impl Drop for AccountWatch {
     fn drop(&mut self) {
         let mut state = self.of.state();
         state.watches -= 1;
-        if let Some(of_tenant) = state.by_tenant.get_mut(&self.tenant) {
-            *of_tenant -= 1;
-            if *of_tenant == 0 {
-                state.by_tenant.remove(&self.tenant);
-            }
-        }
+        state.by_tenant.remove(&self.tenant, 1);
         if let Some(watched) = state.accounts.get_mut(&self.account) {
             watched.watches -= 1;
             if watched.watches == 0 {
@@ -198,7 +192,7 @@ mod tests {
         assert_eq!(woken(&mut same), Some(true));
         drop(same);
         let state = watched.state();
-        assert_eq!((state.watches, state.accounts.len(), state.by_tenant.len()), (0, 0, 0));
+        assert_eq!((state.watches, state.accounts.len(), state.by_tenant.is_empty()), (0, 0, true));
     }
 
     #[test]

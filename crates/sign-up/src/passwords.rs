@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::client::{self, Client, GONE_AFTER};
-use engine::text;
+use engine::{priority, text};
 use tokio::sync::oneshot;
 
 use hashing::StoredHash;
@@ -25,10 +25,6 @@ use crate::password_policy::PASSWORD_BYTES_MAX;
 
 /// The longest suggested time before a retry.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
-
-/// The niceness of the threads, so that the rest of the process answers requests meanwhile.
-#[cfg(target_os = "linux")]
-const NICENESS: i32 = 10;
 
 /// How long a thread without a job keeps the memory of its last hash.
 const MEMORY_KEPT: Duration = Duration::from_secs(10);
@@ -257,7 +253,7 @@ impl Pool {
 
     /// The loop of a thread.
     fn work(&self, thread: usize, cost: Cost) {
-        lower_priority();
+        priority::lower("password");
         let mut hashing = Hashing::new(cost);
         self.lock().begin(thread, cost.work(), Instant::now());
         hashing.hash("touches the memory");
@@ -361,19 +357,6 @@ fn thread_time() -> Duration {
 fn worked_since(before: Duration) -> Duration {
     thread_time().saturating_sub(before)
 }
-
-/// Lowers the priority of the calling thread. Hashing works without that, too.
-#[cfg(target_os = "linux")]
-fn lower_priority() {
-    // On Linux `None` means the calling thread.
-    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
-        tracing::debug!(%error, "failed to lower the priority of a password thread; it keeps its priority");
-    }
-}
-
-/// Elsewhere a priority belongs to the whole process.
-#[cfg(not(target_os = "linux"))]
-const fn lower_priority() {}
 
 #[cfg(test)]
 mod tests {
@@ -492,19 +475,6 @@ mod tests {
             assert!(Instant::now() < deadline, "the threads have not ended");
             std::thread::yield_now();
         }
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn only_the_calling_thread_lowers_its_priority() {
-        let priority = || rustix::process::getpriority_process(None).unwrap();
-        let before = priority();
-        let of_the_thread = std::thread::spawn(move || {
-            lower_priority();
-            priority()
-        });
-        assert_eq!(of_the_thread.join().unwrap(), NICENESS.max(before));
-        assert_eq!(priority(), before);
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! The memory for answers that clients have not read yet: so many bytes of one network, of one tenant, and
 //! of all. Short answers are not counted, so that most requests pay nothing for it.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +10,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use domain::TenantNo;
 use engine::access::ClientAddress;
+use engine::holdings::Holdings;
 use metrics::Counter;
 
 use crate::network::Network;
@@ -33,7 +32,7 @@ pub struct AnswerBudget {
     exempt: Vec<Network>,
     held_bytes: AtomicUsize,
     /// The bytes of each network and tenant that holds some.
-    holders: Mutex<HashMap<Holder, usize>>,
+    holders: Mutex<Holdings<Holder>>,
     refused: Counter,
 }
 
@@ -102,11 +101,10 @@ impl AnswerBudget {
     fn take(&self, bytes: usize, holders: [Option<Holder>; 2]) -> bool {
         let fits = |held: usize, max: usize| held == 0 || held.saturating_add(bytes) <= max;
         let mut all = self.holders();
-        let held = |holder: &Holder| all.get(holder).copied().unwrap_or_default();
         let have_room = fits(self.held_bytes(), self.bytes_max)
-            && holders.iter().flatten().all(|it| fits(held(it), self.max_of(*it)));
+            && holders.iter().flatten().all(|it| fits(all.of(it), self.max_of(*it)));
         if have_room {
-            holders.iter().flatten().for_each(|it| *all.entry(*it).or_default() += bytes);
+            holders.iter().flatten().for_each(|it| all.add(*it, bytes));
             self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         } else {
             self.refused.increment(1);
@@ -116,18 +114,11 @@ impl AnswerBudget {
 
     fn give_back(&self, bytes: usize, holders: [Option<Holder>; 2]) {
         let mut all = self.holders();
-        for holder in holders.into_iter().flatten() {
-            if let Entry::Occupied(mut held) = all.entry(holder) {
-                *held.get_mut() = held.get().saturating_sub(bytes);
-                if *held.get() == 0 {
-                    held.remove();
-                }
-            }
-        }
+        holders.iter().flatten().for_each(|it| all.remove(it, bytes));
         self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    fn holders(&self) -> MutexGuard<'_, HashMap<Holder, usize>> {
+    fn holders(&self) -> MutexGuard<'_, Holdings<Holder>> {
         // Nothing panics while it is locked, so that it is whole even if somebody poisoned it.
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,11 +1,10 @@
 //! Permits by network: one network, an IPv4 address or an IPv6 /64, may hold only so many.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::access::ClientAddress;
+use engine::holdings::Holdings;
 
 use crate::network::Network;
 
@@ -16,7 +15,7 @@ pub struct NetworkPermits {
     network_max: usize,
     /// Networks that hold as many as they want.
     exempt: Vec<Network>,
-    in_use: Mutex<HashMap<IpAddr, usize>>,
+    in_use: Mutex<Holdings<IpAddr>>,
 }
 
 /// A network's right to one connection or stream; dropping it gives it back.
@@ -40,17 +39,11 @@ impl NetworkPermits {
             return Some(NetworkPermit { counted: None });
         }
         let network = address.network();
-        let mut all = self.in_use();
-        let in_use = all.get(&network).copied().unwrap_or_default();
-        if in_use >= self.network_max {
-            return None;
-        }
-        all.insert(network, in_use + 1);
-        drop(all);
-        Some(NetworkPermit { counted: Some((Arc::clone(self), network)) })
+        let has_room = self.in_use().add_below(network, self.network_max);
+        has_room.then(|| NetworkPermit { counted: Some((Arc::clone(self), network)) })
     }
 
-    fn in_use(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+    fn in_use(&self) -> MutexGuard<'_, Holdings<IpAddr>> {
         // Nothing panics while it is locked, so that it is whole even if somebody poisoned it.
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,12 +52,7 @@ impl NetworkPermits {
 impl Drop for NetworkPermit {
     fn drop(&mut self) {
         let Some((permits, network)) = &self.counted else { return };
-        if let Entry::Occupied(mut in_use) = permits.in_use().entry(*network) {
-            *in_use.get_mut() -= 1;
-            if *in_use.get() == 0 {
-                in_use.remove();
-            }
-        }
+        permits.in_use().remove(network, 1);
     }
 }
 

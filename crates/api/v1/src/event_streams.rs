@@ -1,7 +1,6 @@
 //! Streams of server-sent events: their response, and permits that bound them in total, and per holder so that none
 //! holds all of them.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +9,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
+use engine::holdings::Holdings;
 use futures_util::Stream;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
@@ -43,7 +43,7 @@ pub struct StreamPermits<H>(Arc<Mutex<InUse<H>>>);
 struct InUse<H> {
     all: usize,
     /// Holders of at least one permit, so that there are never more than permits.
-    by_holder: HashMap<H, usize>,
+    by_holder: Holdings<H>,
 }
 
 /// No permit is left.
@@ -63,7 +63,7 @@ pub struct StreamPermit<H: Eq + Hash> {
 
 impl<H> Default for StreamPermits<H> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(InUse { all: 0, by_holder: HashMap::new() })))
+        Self(Arc::new(Mutex::new(InUse { all: 0, by_holder: Holdings::default() })))
     }
 }
 
@@ -77,12 +77,10 @@ impl<H: Copy + Eq + Hash> StreamPermits<H> {
         if in_use.all >= PERMITS_MAX {
             return Err(NoPermit::Total);
         }
-        if let Some(holder) = holder {
-            let of_holder = in_use.by_holder.get(&holder).copied().unwrap_or_default();
-            if of_holder >= PERMITS_PER_HOLDER_MAX {
-                return Err(NoPermit::Holder);
-            }
-            in_use.by_holder.insert(holder, of_holder + 1);
+        if let Some(holder) = holder
+            && !in_use.by_holder.add_below(holder, PERMITS_PER_HOLDER_MAX)
+        {
+            return Err(NoPermit::Holder);
         }
         in_use.all += 1;
         Ok(StreamPermit { permits: Self(Arc::clone(&self.0)), holder })
@@ -99,12 +97,8 @@ impl<H: Eq + Hash> Drop for StreamPermit<H> {
     fn drop(&mut self) {
         let mut in_use = self.permits.lock();
         in_use.all -= 1;
-        let Some(holder) = &self.holder else { return };
-        if let Some(of_holder) = in_use.by_holder.get_mut(holder) {
-            *of_holder -= 1;
-            if *of_holder == 0 {
-                in_use.by_holder.remove(holder);
-            }
+        if let Some(holder) = &self.holder {
+            in_use.by_holder.remove(holder, 1);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Notifications of gateways: the gateway reads what was posted, and what it says is committed. A front has the
 //! partition's owner ask the gateway instead, because no front is believed about an outcome.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::requests::ask_within;
 use super::resolver::{self, INQUIRY_TIMEOUT, InquiryAnswer};
 use super::{Options, Transport, disputes};
+use crate::holdings::Holdings;
 use crate::lane::Lane;
 use crate::ports::{
     DisputeInquiry, Inquiry, News, Notified, PostedNotification, Question, RequestRefused,
@@ -75,7 +75,7 @@ struct OfGateway {
 struct Waiters(Mutex<Waiting>);
 
 /// How many notifications of a gateway are being read for a tenant.
-type ReadingOfTenants = Arc<Mutex<HashMap<(String, TenantNo), usize>>>;
+type ReadingOfTenants = Arc<Mutex<Holdings<(String, TenantNo)>>>;
 
 /// The right to read a notification.
 struct Reading {
@@ -87,12 +87,7 @@ struct Reading {
 impl Drop for Reading {
     fn drop(&mut self) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Entry::Occupied(mut count) = all.entry(self.of.clone()) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
-        }
+        all.remove(&self.of, 1);
     }
 }
 
@@ -123,11 +118,9 @@ impl Notifications {
         let permit = Arc::clone(&self.by_gateway.get(gateway)?.reading).try_acquire_owned().ok()?;
         let (of, all) = ((gateway.to_owned(), tenant), Arc::clone(&self.reading_of_tenants));
         let mut counts = all.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(of.clone()).or_default();
-        if *count >= READING_PER_TENANT_MAX {
+        if !counts.add_below(of.clone(), READING_PER_TENANT_MAX) {
             return None;
         }
-        *count += 1;
         drop(counts);
         Some(Reading { _permit: permit, of, all })
     }

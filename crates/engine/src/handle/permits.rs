@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::TenantNo;
 
+use crate::holdings::Holdings;
 use crate::ports::Gateway;
 
 /// The permits of all gateways, by name.
@@ -22,7 +23,7 @@ struct OfGateway {
 struct InFlight {
     calls: usize,
     /// Of each tenant that has some.
-    of_tenants: HashMap<TenantNo, usize>,
+    of_tenants: Holdings<TenantNo>,
 }
 
 /// The right to one of a gateway's calls, until it is dropped.
@@ -63,11 +64,9 @@ impl OfGateway {
         if in_flight.calls >= self.calls_max {
             return None;
         }
-        let own = in_flight.of_tenants.entry(tenant).or_default();
-        if *own >= self.of_tenant_max {
+        if !in_flight.of_tenants.add_below(tenant, self.of_tenant_max) {
             return None;
         }
-        *own += 1;
         in_flight.calls += 1;
         drop(in_flight);
         Some(InFlightPermit { of: Arc::clone(self), tenant })
@@ -83,12 +82,7 @@ impl Drop for InFlightPermit {
     fn drop(&mut self) {
         let mut in_flight = self.of.in_flight();
         in_flight.calls -= 1;
-        if let Some(own) = in_flight.of_tenants.get_mut(&self.tenant) {
-            *own -= 1;
-            if *own == 0 {
-                in_flight.of_tenants.remove(&self.tenant);
-            }
-        }
+        in_flight.of_tenants.remove(&self.tenant, 1);
     }
 }
 

@@ -33,8 +33,7 @@ impl SignUp {
             is_active: Some(is_active),
             ..UpdateCustomer::of(customer.reference())
         };
-        let command = CustomerCommand::Update(Box::new(update));
-        self.submit_as(context, named(context, operator), command, None).await.map(drop)
+        self.submit_for(context, operator, CustomerCommand::Update(Box::new(update))).await
     }
 
     /// Removes the second factor and the recovery codes of a customer who has lost them.
@@ -49,8 +48,7 @@ impl SignUp {
     ) -> Result<(), Error> {
         let second_factor = Some(NewSecondFactor::Removed);
         let update = UpdateCustomer { second_factor, ..UpdateCustomer::of(customer.reference()) };
-        let command = CustomerCommand::Update(Box::new(update));
-        self.submit_as(context, named(context, operator), command, None).await.map(drop)
+        self.submit_for(context, operator, CustomerCommand::Update(Box::new(update))).await
     }
 
     /// Erases a customer.
@@ -65,10 +63,17 @@ impl SignUp {
     ) -> Result<(), Error> {
         let customer = customer.reference();
         let command = CustomerCommand::Erase(EraseCustomer { customer, if_expired: false });
-        self.submit_as(context, named(context, operator), command, None).await.map(drop)
+        self.submit_for(context, operator, command).await
     }
-}
 
-fn named(context: &RequestContext, operator: &str) -> Actor {
-    Actor { user: operator.to_owned(), ..actor(context, None) }
+    /// Submits a command in an operator's name.
+    async fn submit_for(
+        &self,
+        context: &RequestContext,
+        operator: &str,
+        command: CustomerCommand,
+    ) -> Result<(), Error> {
+        let actor = Actor { user: operator.to_owned(), ..actor(context, None) };
+        self.submit_as(context, actor, command, None).await.map(drop)
+    }
 }
