@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use crate::found_within::found_within;
 use crate::subscribers::Subscriber;
 use crate::time::now_ms;
 
@@ -299,20 +300,7 @@ impl Accounts {
         timeout: Duration,
     ) -> Option<KnownEntitled> {
         let user = self.user(tenant, key);
-        if let Some(known) = user.entitled(self.now()) {
-            return Some(known);
-        }
-        let found = async {
-            loop {
-                // Before the look: what is found after it notifies.
-                let found = user.found.notified();
-                if let Some(known) = user.entitled(self.now()) {
-                    return known;
-                }
-                found.await;
-            }
-        };
-        tokio::time::timeout(timeout, found).await.ok()
+        found_within(timeout, &user.found, || user.entitled(self.now())).await
     }
 
     /// The next users to look up, at most `most`; [`Self::learn`] or [`Self::failed`] ends that. One caller at a time.

@@ -18,6 +18,7 @@ use crate::cached_environment::CachedEnvironment;
 use crate::close;
 use crate::entitled_keys::EntitledKeys;
 use crate::entitled_user::{EntitledUser, NotKnown};
+use crate::found_within::found_within;
 use crate::insights::Insights;
 use crate::key_ledger::KeyLedger;
 use crate::message::Message;
@@ -198,17 +199,7 @@ impl FlagCache {
 
     /// The grant of a secret, if it is valid or becomes valid within `timeout`.
     pub async fn find_within(&self, secret: &str, timeout: Duration) -> Option<Arc<Grant>> {
-        let waiting = async {
-            loop {
-                // Before the lookup: a secret that is inserted after it notifies.
-                let indexed = self.indexed.notified();
-                if let Some(grant) = self.find(secret) {
-                    return grant;
-                }
-                indexed.await;
-            }
-        };
-        tokio::time::timeout(timeout, waiting).await.ok()
+        found_within(timeout, &self.indexed, || self.find(secret)).await
     }
 
     /// Whether the secret is cached, valid or expired.

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::accounts::Accounts;
 use crate::entitled_user::{EntitledUser, NotKnown};
 use crate::environment_state::EnvironmentState;
+use crate::found_within::found_within;
 use crate::insights::Tally;
 use crate::profile::Profile;
 use crate::subscribers::{Subscriber, Subscribers};
@@ -157,18 +158,9 @@ impl CachedEnvironment {
 
     /// Waits until the state has what was committed as this version, or for so long.
     pub async fn reach(&self, version: i64, within: Duration) {
-        let reached = async {
-            loop {
-                // Before the look: a change that comes after it notifies.
-                let changed = self.changed.notified();
-                if self.state.load().changed_at_ms >= version {
-                    return;
-                }
-                changed.await;
-            }
-        };
+        let reached = || (self.state.load().changed_at_ms >= version).then_some(());
         // Who waits in vain reads what is older than the commit, as on any other node.
-        drop(tokio::time::timeout(within, reached).await);
+        found_within(within, &self.changed, reached).await;
     }
 
     fn changing(&self) -> MutexGuard<'_, ()> {

@@ -15,6 +15,7 @@ use domain::TenantNo;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::found_within::found_within;
 use crate::shard::{PublishedKeys, Shard};
 use crate::subscribers::{Subscriber, Subscribers};
 use crate::time::now_ms;
@@ -109,18 +110,11 @@ impl EntitledKeys {
         timeout: Duration,
     ) -> Option<Arc<PublishedKeys>> {
         let keys = self.of(tenant, features);
-        let found = async {
-            loop {
-                // Before the look: what is published after it notifies.
-                let found = keys.found.notified();
-                let published = keys.published.load_full();
-                if published.shards(features).is_some() {
-                    return published;
-                }
-                found.await;
-            }
+        let find = || {
+            Some(keys.published.load_full())
+                .filter(|published| published.shards(features).is_some())
         };
-        tokio::time::timeout(timeout, found).await.ok()
+        found_within(timeout, &keys.found, find).await
     }
 
     /// Tells of what is asked for that was not asked for before.

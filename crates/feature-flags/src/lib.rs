@@ -20,6 +20,7 @@ pub mod entitled_user;
 pub mod environment_state;
 pub mod error;
 pub mod feed;
+mod found_within;
 pub mod frame;
 pub mod gate;
 pub mod import;
