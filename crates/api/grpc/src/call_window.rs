@@ -48,16 +48,16 @@ impl CallWindow {
 
     /// Runs `call` of a connection once the window has room, in the order of arrival.
     pub(crate) async fn run<F: Future>(&self, backlog: &Backlog, call: F) -> F::Output {
-        let place = self.enter(backlog).await;
+        let permit = self.enter(backlog).await;
         let mut call = pin!(call);
         if let Ok(output) = tokio::time::timeout(COUNTS_FOR, call.as_mut()).await {
             return output;
         }
-        drop(place);
+        drop(permit);
         call.await
     }
 
-    async fn enter(&self, backlog: &Backlog) -> Place<'_> {
+    async fn enter(&self, backlog: &Backlog) -> Permit<'_> {
         // With calls in the queue there is never a permit left, so that none is overtaken.
         let permit = match self.permits.try_acquire() {
             Ok(permit) => permit,
@@ -67,7 +67,7 @@ impl CallWindow {
             }
         };
         permit.forget();
-        Place(self)
+        Permit(self)
     }
 }
 
@@ -121,9 +121,9 @@ impl Drop for Waiting<'_> {
 }
 
 /// One call's permit.
-struct Place<'a>(&'a CallWindow);
+struct Permit<'a>(&'a CallWindow);
 
-impl Drop for Place<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let CallWindow { permits, block, returned, waiting: _ } = self.0;
         let before = returned.fetch_add(1, Ordering::Relaxed);
@@ -193,7 +193,7 @@ mod tests {
         let mut calls = Calls::begin(4, 20).await;
         assert_eq!(calls.running().await, 4);
         calls.end_first();
-        assert_eq!(calls.running().await, 3, "its place is kept until there are two");
+        assert_eq!(calls.running().await, 3, "its permit is kept until there are two");
         calls.end_first();
         assert_eq!(calls.running().await, 4);
     }
@@ -226,7 +226,7 @@ mod tests {
             calls.end_first();
         }
         calls.running().await;
-        assert!(!reader.is_finished(), "their places are kept until they are a half");
+        assert!(!reader.is_finished(), "their permits are kept until they are a half");
         calls.end_first();
         assert_eq!(calls.running().await, waiting);
         assert!(!reader.is_finished(), "half of them wait");

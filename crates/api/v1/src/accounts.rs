@@ -28,7 +28,7 @@ pub async fn erase(
     Path(id): Path<String>,
 ) -> Result<StatusCode, Error> {
     context.require("account:erase")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let not_found = || Error::NotFound { what: "account", name: id.clone() };
     let account = Uuid::try_parse(&id).map(AccountId::new).map_err(|_| not_found())?;
     let tenant = context.tenant.no;

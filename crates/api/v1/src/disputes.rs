@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::{PageParameters, Unauthenticated};
-use crate::parameters::{Parameters, invalid, next_offset};
+use crate::parameters::{Parameters, id_of, invalid, next_offset};
 
 /// A page of disputes, oldest first.
 #[derive(Serialize, ToSchema)]
@@ -122,12 +122,10 @@ pub async fn show(
     Path(name): Path<String>,
 ) -> Result<Json<Dispute>, Error> {
     context.require("dispute:read")?;
-    Parameters::of(&uri)?.end()?;
-    let no = context.tenant.no;
-    let missing = || Error::not_found("dispute", &name);
-    let id = DisputeId::new(Uuid::try_parse(&name).map_err(|_| missing())?);
+    Parameters::none(&uri)?;
+    let (no, id): (_, DisputeId) = (context.tenant.no, id_of("dispute", &name)?);
     let found = api.engine.read(move |queries| queries.dispute(no, id)).await?;
-    found.as_ref().map(describe).map(Json).ok_or_else(missing)
+    found.as_ref().map(describe).map(Json).ok_or_else(|| Error::not_found("dispute", &name))
 }
 
 fn status(name: &str) -> Result<DisputeStatus, Error> {

@@ -12,20 +12,22 @@ mod value;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use domain::AccountId;
+use domain::command::EntitlementCommand;
 use domain::definition::Expected;
+use domain::reply::EntitlementReply;
+use domain::{AccountId, Reply};
 use engine::Reason;
 use http::header::{HeaderValue, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use uuid::Uuid;
 
 use crate::Api;
+use crate::caller::RequestContext;
 use crate::error::Error;
 use crate::input;
-use crate::parameters::invalid;
+use crate::parameters::{id_of, invalid};
 
 /// The routes of features, offers, purchases, grants and usage.
 pub(crate) fn routes() -> OpenApiRouter<Api> {
@@ -68,8 +70,20 @@ fn put_answer(version: i64, document: impl Serialize) -> Response {
 }
 
 fn account_id(text: &str) -> Result<AccountId, Error> {
-    let id = Uuid::try_parse(text).map(AccountId::new);
-    id.map_err(|_| Error::not_found("account", text))
+    id_of("account", text)
+}
+
+/// Submits a command whose reply is the version of what it put.
+async fn put(
+    api: &Api,
+    context: &RequestContext,
+    command: EntitlementCommand,
+) -> Result<i64, Error> {
+    let reply = context.submit(api, command.into()).await?;
+    let Reply::Entitlement(EntitlementReply::Put { version }) = reply else {
+        return Err(unexpected());
+    };
+    Ok(version)
 }
 
 /// A reply of another command: the core has no such answer.

@@ -204,7 +204,7 @@ pub async fn show(
     Path(id): Path<String>,
 ) -> Result<Json<EventView>, Error> {
     context.require(READ)?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let (row, ordinal) = find(&api, &context, &id).await?;
     let event = event_of(&row, ordinal).ok_or_else(|| not_found(&id))?;
     Ok(Json(view(event)))
@@ -225,7 +225,7 @@ pub async fn resend(
     body: Body,
 ) -> Result<(StatusCode, Json<Resent>), Error> {
     context.require(RESEND)?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let resend: Resend = input::json_or_nothing(body, &context.tenant).await?;
     let (row, ordinal) = find(&api, &context, &id).await?;
     let event = event_of(&row, ordinal).ok_or_else(|| not_found(&id))?;

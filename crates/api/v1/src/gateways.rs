@@ -95,8 +95,8 @@ struct Named {
     generation: Option<String>,
 }
 
-/// A gateway of a request about its endpoint.
-struct Wanted<'c> {
+/// A request about the endpoint of a gateway.
+struct EndpointRequest<'c> {
     call: &'c Call,
     gateway: String,
     /// The part of the path between `/v1/gateways/` and the endpoint.
@@ -117,7 +117,7 @@ pub async fn http_endpoint(
     Path(name): Path<String>,
 ) -> Result<Json<NotificationEndpoint>, Error> {
     call.context.require(READ)?;
-    Wanted::http(&call, name)?.show().await
+    EndpointRequest::http(&call, name)?.show().await
 }
 
 /// Withdraws the endpoint of an HTTP gateway.
@@ -134,7 +134,7 @@ pub async fn withdraw_http_endpoint(
     Path(name): Path<String>,
 ) -> Result<Json<NotificationEndpoint>, Error> {
     call.context.require(WRITE)?;
-    Wanted::http(&call, name)?.withdraw().await
+    EndpointRequest::http(&call, name)?.withdraw().await
 }
 
 /// The endpoint of the gateway to Stripe.
@@ -148,7 +148,7 @@ pub async fn withdraw_http_endpoint(
         (status = 400, description = "A parameter is invalid")))]
 pub async fn stripe_endpoint(call: Call) -> Result<Json<NotificationEndpoint>, Error> {
     call.context.require(READ)?;
-    Wanted::stripe(&call)?.show().await
+    EndpointRequest::stripe(&call)?.show().await
 }
 
 /// Withdraws the endpoint of the gateway to Stripe.
@@ -162,12 +162,12 @@ pub async fn stripe_endpoint(call: Call) -> Result<Json<NotificationEndpoint>, E
         (status = 400, description = "A parameter is invalid")))]
 pub async fn withdraw_stripe_endpoint(call: Call) -> Result<Json<NotificationEndpoint>, Error> {
     call.context.require(WRITE)?;
-    Wanted::stripe(&call)?.withdraw().await
+    EndpointRequest::stripe(&call)?.withdraw().await
 }
 
-impl<'c> Wanted<'c> {
+impl<'c> EndpointRequest<'c> {
     fn http(call: &'c Call, gateway: String) -> Result<Self, Error> {
-        Parameters::of(&call.uri)?.end()?;
+        Parameters::none(&call.uri)?;
         if !call.api.gateways.http.contains(&gateway) {
             return Err(Error::NoSuch("gateway"));
         }

@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::Path;
+use domain::MailId;
 use domain::mail::{Mail, MailKind};
-use domain::{Id, MailId};
 use engine::Reason;
 use engine::ports::Bookkeeping;
 use http::StatusCode;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::{PageParameters, Unauthenticated};
-use crate::parameters::{Parameters, invalid};
+use crate::parameters::{Parameters, invalid, uuid_of};
 use engine::time::rfc3339;
 
 /// Mails, oldest first.
@@ -114,9 +114,8 @@ pub async fn resend(
     Path(id): Path<String>,
 ) -> Result<StatusCode, Error> {
     context.require("mail:send")?;
-    Parameters::of(&uri)?.end()?;
-    let parsed = Uuid::try_parse(&id).map_err(|_| invalid("id", "is no UUID"))?;
-    let (no, mail): (_, MailId) = (context.tenant.no, Id::new(parsed));
+    Parameters::none(&uri)?;
+    let (no, mail) = (context.tenant.no, MailId::new(uuid_of(&id)?));
     let found = api.engine.read(move |queries| queries.mail(no, mail)).await?;
     let found = found.ok_or(Error::NotFound { what: "mail", name: id })?;
     let due_at = Some(api.engine.clock().now());

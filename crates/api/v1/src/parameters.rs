@@ -48,6 +48,33 @@ impl Parameters {
         Ok(Self { pairs: query.into_pairs().map(owned).collect() })
     }
 
+    /// Refuses any parameter.
+    ///
+    /// # Errors
+    /// Where there is one.
+    pub fn none(uri: &Uri) -> Result<(), Error> {
+        Self::of(uri)?.end()
+    }
+
+    /// The page of a list that has no other parameters.
+    ///
+    /// # Errors
+    /// As [`Parameters::page`] and [`Parameters::end`].
+    pub fn only_page(uri: &Uri) -> Result<Page, Error> {
+        let mut parameters = Self::of(uri)?;
+        let page = parameters.page()?;
+        parameters.end()?;
+        Ok(page)
+    }
+
+    /// As [`Parameters::only_page`], for a list that says whether there are more rows.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn only_window(uri: &Uri) -> Result<Window, Error> {
+        Self::only_page(uri).map(Window)
+    }
+
     /// Takes a parameter out; an empty one counts as absent.
     ///
     /// # Errors
@@ -175,6 +202,22 @@ pub fn time(field: &'static str, text: &str) -> Result<Timestamp, Error> {
         }
     };
     Ok(Timestamp(time.as_microsecond()))
+}
+
+/// The id that a path has: of something that is not there, where it is no UUID.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub fn id_of<K>(what: &'static str, text: &str) -> Result<Id<K>, Error> {
+    Uuid::try_parse(text).map(Id::new).map_err(|_| Error::not_found(what, text))
+}
+
+/// The parameter `id` of a path.
+///
+/// # Errors
+/// [`Error::InvalidParameter`] where it is no UUID.
+pub fn uuid_of(text: &str) -> Result<Uuid, Error> {
+    Uuid::try_parse(text).map_err(|_| invalid("id", "is no UUID"))
 }
 
 /// A refusal of a parameter.

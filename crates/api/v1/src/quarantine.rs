@@ -64,9 +64,7 @@ pub async fn list(
     uri: Uri,
 ) -> Result<Json<QuarantinedAccounts>, Error> {
     operator.require(RELEASE)?;
-    let mut parameters = Parameters::of(&uri)?;
-    let window = parameters.window()?;
-    parameters.end()?;
+    let window = Parameters::only_window(&uri)?;
     let read = api.engine.read(move |queries| queries.quarantined(window.one_more()));
     let (found, more) = window.cut(read.await?);
     let quarantined = found.into_iter().map(describe).collect();

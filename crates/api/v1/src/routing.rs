@@ -101,7 +101,7 @@ pub async fn explain(
     body: Body,
 ) -> Result<Json<RoutingExplained>, Error> {
     context.require("routing:read")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let asked: ExplainRouting = input::json(body, &context.tenant).await?;
     if asked.gateways.len() > TRIES_MAX {
         return Err(invalid("gateways", format!("has more than {TRIES_MAX} names")));

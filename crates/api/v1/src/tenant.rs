@@ -68,7 +68,7 @@ pub struct TenantPatch {
     summary = "The tenant of the request",
     responses((status = 200, description = "The tenant", body = TenantView), Unauthenticated))]
 pub async fn show(Call { context, uri, .. }: Call) -> Result<Json<TenantView>, Error> {
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     Ok(Json(view(&context.tenant)))
 }
 

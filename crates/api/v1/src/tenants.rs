@@ -134,9 +134,7 @@ pub async fn list(
     uri: Uri,
 ) -> Result<Json<TenantPage>, Error> {
     operator.require(ADMINISTER)?;
-    let mut parameters = Parameters::of(&uri)?;
-    let window = parameters.window()?;
-    parameters.end()?;
+    let window = Parameters::only_window(&uri)?;
     let read = api.engine.read(move |queries| queries.tenants(window.one_more()));
     let (found, more) = window.cut(read.await?);
     let tenants = found.iter().map(|it| details(it, &api)).collect();

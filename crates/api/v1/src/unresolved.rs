@@ -62,9 +62,7 @@ struct UnresolvedTransaction {
         (status = 400, description = "A parameter is invalid"),
         Unauthenticated))]
 pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<UnresolvedPayments>, Error> {
-    let mut parameters = Parameters::of(&uri)?;
-    let window = parameters.window()?;
-    parameters.end()?;
+    let window = Parameters::only_window(&uri)?;
     let no = context.tenant.no;
     let read = api.engine.read(move |queries| queries.unresolved(no, window.one_more()));
     let (found, more) = window.cut(read.await?);

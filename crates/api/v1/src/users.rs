@@ -52,9 +52,7 @@ pub async fn list(
     uri: Uri,
 ) -> Result<Json<UserPage>, Error> {
     operator.require(CREATE)?;
-    let mut parameters = Parameters::of(&uri)?;
-    let window = parameters.window()?;
-    parameters.end()?;
+    let window = Parameters::only_window(&uri)?;
     let read = api.engine.read(move |queries| queries.users(window.one_more()));
     let (found, more) = window.cut(read.await?);
     let users = found.into_iter().map(describe).collect();

@@ -4,17 +4,17 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
-use domain::Reply;
+use domain::TenantNo;
 use domain::command::EntitlementCommand;
 use domain::feature::{
     Combine, Feature as Row, FeatureKind, FeatureTerms, LimitTerms, PutFeature, Reset, ValueType,
 };
-use domain::reply::EntitlementReply;
 use engine::time::rfc3339;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{expected, put_answer, unexpected};
+use super::{expected, put_answer};
+use crate::Api;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
@@ -84,9 +84,7 @@ pub struct FeatureBody {
         Unauthenticated))]
 pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<FeatureList>, Error> {
     context.require("feature:read")?;
-    let mut parameters = Parameters::of(&uri)?;
-    let page = parameters.page()?;
-    parameters.end()?;
+    let page = Parameters::only_page(&uri)?;
     let no = context.tenant.no;
     let rows = api.engine.read_page((no, page), move |queries| queries.features(no, page)).await?;
     let next_offset = next_offset(page, rows.len());
@@ -105,10 +103,8 @@ pub async fn show(
     Path(key): Path<String>,
 ) -> Result<Response, Error> {
     context.require("feature:read")?;
-    Parameters::of(&uri)?.end()?;
-    let (no, wanted) = (context.tenant.no, key.clone());
-    let found = api.engine.read(move |queries| queries.feature(no, &wanted)).await?;
-    let it = found.ok_or_else(|| missing(&key))?;
+    Parameters::none(&uri)?;
+    let it = find(&api, context.tenant.no, &key).await?;
     Ok(([input::etag(it.version)], Json(view(&it))).into_response())
 }
 
@@ -130,20 +126,15 @@ pub async fn put(
     body: Body,
 ) -> Result<Response, Error> {
     context.require("feature:write")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let expected = expected(&headers)?;
     let body: FeatureBody = input::json(body, &context.tenant).await?;
     let terms = body.terms()?;
     let put =
         PutFeature { key: key.clone(), name: body.name, terms, archived: body.archived, expected };
     let command = EntitlementCommand::PutFeature(Box::new(put));
-    let reply = context.submit(&api, command.into()).await?;
-    let Reply::Entitlement(EntitlementReply::Put { version }) = reply else {
-        return Err(unexpected());
-    };
-    let (no, wanted) = (context.tenant.no, key.clone());
-    let found = api.engine.read(move |queries| queries.feature(no, &wanted)).await?;
-    let it = found.ok_or_else(|| missing(&key))?;
+    let version = super::put(&api, &context, command).await?;
+    let it = find(&api, context.tenant.no, &key).await?;
     Ok(put_answer(version, view(&it)))
 }
 
@@ -195,8 +186,10 @@ impl FeatureBody {
     }
 }
 
-fn missing(key: &str) -> Error {
-    Error::not_found("feature", key)
+async fn find(api: &Api, no: TenantNo, key: &str) -> Result<Row, Error> {
+    let wanted = key.to_owned();
+    let found = api.engine.read(move |queries| queries.feature(no, &wanted)).await?;
+    found.ok_or_else(|| Error::not_found("feature", key))
 }
 
 fn view(it: &Row) -> FeatureView {

@@ -4,11 +4,11 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
+use domain::Reply;
 use domain::command::EntitlementCommand;
 use domain::entitlement::{Grant, GrantFeature, GrantSource, RevokeGrant};
 use domain::feature::FeatureKind;
 use domain::reply::EntitlementReply;
-use domain::{GrantId, Reply};
 use engine::entitlements::{
     self, Check, CheckReason, Document, HeldFeature, Levels, NotThere, value_json,
 };
@@ -27,7 +27,7 @@ use crate::entitlements::document;
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections};
-use crate::parameters::{Parameters, invalid, time};
+use crate::parameters::{Parameters, id_of, invalid, time};
 use crate::repeatable::Repeatable;
 use crate::usage_view::LevelView;
 
@@ -154,7 +154,7 @@ pub async fn create(
     body: Body,
 ) -> Result<Response, Error> {
     context.require("entitlement:grant")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let account = account_id(&account)?;
     let it: NewGrant = input::json(body, &context.tenant).await?;
     let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
@@ -198,10 +198,8 @@ pub async fn delete(
     Path((account, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Error> {
     context.require("entitlement:grant")?;
-    Parameters::of(&uri)?.end()?;
-    let account = account_id(&account)?;
-    let missing = |_| Error::not_found("grant", &id);
-    let grant = GrantId::new(Uuid::try_parse(&id).map_err(missing)?);
+    Parameters::none(&uri)?;
+    let (account, grant) = (account_id(&account)?, id_of("grant", &id)?);
     let command = EntitlementCommand::Revoke(RevokeGrant { account, grant });
     context.submit(&api, command.into()).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -222,7 +220,7 @@ pub async fn entitlements(
     Path(account): Path<String>,
 ) -> Result<Response, Error> {
     context.require("entitlement:read")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let account = account_id(&account)?;
     let no = context.tenant.no;
     let holding = document::holding(&api, context.tenant.entitlements_held_us);
@@ -246,7 +244,7 @@ pub async fn check(
     Path((account, wanted)): Path<(String, String)>,
 ) -> Result<Json<CheckView>, Error> {
     context.require("entitlement:read")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let account = account_id(&account)?;
     let (no, now) = (context.tenant.no, api.engine.clock().now());
     let checked = api.engine.read_check((no, account), wanted.clone()).await?;

@@ -12,9 +12,8 @@ use domain::offer::{
     Again, Buyers, FEATURES_PER_OFFER_MAX, Lasts, Offer as Row, OfferTerms, Price, PutOffer,
     Revocation,
 };
-use domain::reply::EntitlementReply;
 use domain::tag::DefinitionRef;
-use domain::{AmountMinor, Currency, Reply, TagDefinitionId, TenantNo};
+use domain::{AmountMinor, Currency, TagDefinitionId, TenantNo};
 use engine::entitlements::value_json;
 use engine::time::rfc3339;
 use serde::{Deserialize, Serialize};
@@ -22,7 +21,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{expected, put_answer, unexpected, value};
+use super::{expected, put_answer, value};
 use crate::Api;
 use crate::caller::Call;
 use crate::error::Error;
@@ -134,9 +133,7 @@ pub struct OfferBody {
         Unauthenticated))]
 pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<OfferList>, Error> {
     context.require("offer:read")?;
-    let mut parameters = Parameters::of(&uri)?;
-    let page = parameters.page()?;
-    parameters.end()?;
+    let page = Parameters::only_page(&uri)?;
     let no = context.tenant.no;
     let rows = api.engine.read_page((no, page), move |queries| queries.offers(no, page)).await?;
     Ok(Json(listed(&rows, page)))
@@ -179,9 +176,7 @@ pub async fn versions(
     Path(key): Path<String>,
 ) -> Result<Json<OfferList>, Error> {
     context.require("offer:read")?;
-    let mut parameters = Parameters::of(&uri)?;
-    let page = parameters.page()?;
-    parameters.end()?;
+    let page = Parameters::only_page(&uri)?;
     let no = context.tenant.no;
     find(&api, no, &key, None).await?;
     let read = move |queries: &dyn engine::ports::Queries| queries.offer_versions(no, &key, page);
@@ -208,7 +203,7 @@ pub async fn put(
     body: Body,
 ) -> Result<Response, Error> {
     context.require("offer:write")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let expected = expected(&headers)?;
     let body: OfferBody = input::json(body, &context.tenant).await?;
     let no = context.tenant.no;
@@ -219,10 +214,7 @@ pub async fn put(
     let terms = body.terms(&api, no).await?;
     let put = PutOffer { key: key.clone(), terms, expected };
     let command = EntitlementCommand::PutOffer(Box::new(put));
-    let reply = context.submit(&api, command.into()).await?;
-    let Reply::Entitlement(EntitlementReply::Put { version }) = reply else {
-        return Err(unexpected());
-    };
+    let version = super::put(&api, &context, command).await?;
     let it = find(&api, no, &key, Some(version)).await?;
     Ok(put_answer(version, view(&it)))
 }

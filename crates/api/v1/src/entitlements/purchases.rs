@@ -32,7 +32,7 @@ use crate::caller::Call;
 use crate::error::{Error, FailedPurchase, PurchaseFailed};
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections, PageParameters};
-use crate::parameters::{Parameters, invalid, next_offset};
+use crate::parameters::{Parameters, id_of, invalid, next_offset};
 use crate::repeatable::Repeatable;
 
 /// How many properties of a payment a request has at most.
@@ -141,7 +141,7 @@ pub async fn create(
     body: Body,
 ) -> Result<Response, Error> {
     context.require("entitlement:create")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let account = account_id(&account)?;
     let it: NewPurchase = input::json(body, &context.tenant).await?;
     let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
@@ -304,9 +304,7 @@ pub async fn list(
     Path(account): Path<String>,
 ) -> Result<Json<PurchaseList>, Error> {
     context.require("entitlement:read")?;
-    let mut parameters = Parameters::of(&uri)?;
-    let page = parameters.page()?;
-    parameters.end()?;
+    let page = Parameters::only_page(&uri)?;
     let account = account_id(&account)?;
     let no = context.tenant.no;
     let read = move |queries: &dyn engine::ports::Queries| {
@@ -331,14 +329,12 @@ pub async fn show(
     Path((account, id)): Path<(String, String)>,
 ) -> Result<Json<PurchaseView>, Error> {
     context.require("entitlement:read")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let account = account_id(&account)?;
-    let missing = || Error::not_found("purchase", &id);
-    let wanted = PurchaseId::new(Uuid::try_parse(&id).map_err(|_| missing())?);
-    let no = context.tenant.no;
-    let found = api.engine.read(move |queries| queries.purchase(no, wanted)).await?;
+    let (no, purchase): (_, PurchaseId) = (context.tenant.no, id_of("purchase", &id)?);
+    let found = api.engine.read(move |queries| queries.purchase(no, purchase)).await?;
     let found = found.filter(|it| it.account_id == account);
-    found.as_ref().map(view).map(Json).ok_or_else(missing)
+    found.as_ref().map(view).map(Json).ok_or_else(|| Error::not_found("purchase", &id))
 }
 
 fn view(it: &Row) -> PurchaseView {

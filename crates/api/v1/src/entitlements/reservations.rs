@@ -9,10 +9,10 @@ use domain::reply::EntitlementReply;
 use domain::usage::{
     ConfirmReservation, Ends, ReleaseReservation, Reservation, ReservationStatus, Reserve,
 };
-use domain::{Command, Reply, ReservationId, Timestamp};
+use domain::{Command, Idempotency, Reply, ReservationId, Timestamp};
 use engine::time::rfc3339;
+use http::StatusCode;
 use http::header::LOCATION;
-use http::{HeaderMap, StatusCode, Uri};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use utoipa::ToSchema;
@@ -25,7 +25,7 @@ use crate::caller::{Call, RequestContext};
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections};
-use crate::parameters::{Parameters, invalid, time};
+use crate::parameters::{Parameters, id_of, invalid, time};
 use crate::repeatable::Repeatable;
 use crate::usage_view::{CountedView, LevelView};
 
@@ -103,7 +103,7 @@ pub async fn create(
     body: Body,
 ) -> Result<Response, Error> {
     context.require("usage:write")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let account = account_id(&account)?;
     let it: NewReservation = input::json(body, &context.tenant).await?;
     let once = Repeatable::of(&context, (&uri, &headers), &it)?.map(Repeatable::idempotency);
@@ -139,7 +139,7 @@ pub async fn show(
     Path((account, id)): Path<(String, String)>,
 ) -> Result<Json<ReservationView>, Error> {
     context.require("usage:read")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let account = account_id(&account)?;
     let reservation = reservation_id(&id)?;
     let no = context.tenant.no;
@@ -174,12 +174,13 @@ pub async fn confirm(
     body: Body,
 ) -> Result<Json<CountedView>, Error> {
     context.require("usage:write")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let (account, reservation) = (account_id(&account)?, reservation_id(&id)?);
     let it: Confirmation = input::json_or_nothing(body, &context.tenant).await?;
     let quantity = it.quantity.as_ref().map(quantity).transpose()?;
     let confirm = ConfirmReservation { account, reservation, quantity };
-    settle(&api, &context, (&uri, &headers, &it), EntitlementCommand::Confirm(confirm).into()).await
+    let once = Repeatable::of(&context, (&uri, &headers), &it)?.map(Repeatable::idempotency);
+    settle(&api, &context, EntitlementCommand::Confirm(confirm).into(), once).await
 }
 
 /// Releases a reservation.
@@ -196,20 +197,20 @@ pub async fn release(
     Path((account, id)): Path<(String, String)>,
 ) -> Result<Json<CountedView>, Error> {
     context.require("usage:write")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let (account, reservation) = (account_id(&account)?, reservation_id(&id)?);
     let release = ReleaseReservation { account, reservation };
-    settle(&api, &context, (&uri, &headers, &()), EntitlementCommand::Release(release).into()).await
+    let once = Repeatable::of(&context, (&uri, &headers), &())?.map(Repeatable::idempotency);
+    settle(&api, &context, EntitlementCommand::Release(release).into(), once).await
 }
 
 /// Submits what ends a reservation.
 async fn settle(
     api: &Api,
     context: &RequestContext,
-    (uri, headers, body): (&Uri, &HeaderMap, &impl Serialize),
     command: Command,
+    once: Option<Idempotency>,
 ) -> Result<Json<CountedView>, Error> {
-    let once = Repeatable::of(context, (uri, headers), body)?.map(Repeatable::idempotency);
     let reply = context.submit_once(api, command, once).await?;
     let Reply::Entitlement(EntitlementReply::Counted(counted)) = reply else {
         return Err(unexpected());
@@ -227,8 +228,7 @@ fn ends(it: &NewReservation) -> Result<Ends, Error> {
 }
 
 fn reservation_id(text: &str) -> Result<ReservationId, Error> {
-    let id = Uuid::try_parse(text).map(ReservationId::new);
-    id.map_err(|_| Error::not_found("reservation", text))
+    id_of("reservation", text)
 }
 
 fn view(it: &Reservation, endings: u32, now: Timestamp) -> ReservationView {

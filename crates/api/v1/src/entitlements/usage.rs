@@ -138,7 +138,7 @@ pub async fn record(
     body: Body,
 ) -> Result<Response, Error> {
     context.require("usage:write")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let account = account_id(&account)?;
     let it: NewUsage = input::json(body, &context.tenant).await?;
     let once = Repeatable::of(&context, (&uri, &headers), &it)?.map(Repeatable::idempotency);

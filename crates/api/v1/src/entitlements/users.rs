@@ -5,10 +5,8 @@ use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::AccountId;
-use domain::Reply;
 use domain::account_user::SetAccountUsers;
 use domain::command::EntitlementCommand;
-use domain::reply::EntitlementReply;
 use engine::entitlements;
 use engine::ports::{Page, ROWS_MAX};
 use http::StatusCode;
@@ -17,7 +15,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::document;
-use super::{account_id, expected, unexpected};
+use super::{account_id, expected};
 use crate::Api;
 use crate::caller::Call;
 use crate::entitlements::grants::EntitlementsView;
@@ -57,7 +55,7 @@ pub async fn show(
     Path(account): Path<String>,
 ) -> Result<Response, Error> {
     context.require("entitlement:users")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let account = account_id(&account)?;
     let no = context.tenant.no;
     let is_there = api.engine.read(move |queries| queries.account(no, account)).await?.is_some();
@@ -85,15 +83,12 @@ pub async fn put(
     body: Body,
 ) -> Result<Response, Error> {
     context.require("entitlement:users")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let (account, expected) = (account_id(&account)?, expected(&headers)?);
     let NewUsers { users } = input::json(body, &context.tenant).await?;
     let command = SetAccountUsers { account, users, expected };
     let command = EntitlementCommand::SetUsers(Box::new(command));
-    let reply = context.submit(&api, command.into()).await?;
-    let Reply::Entitlement(EntitlementReply::Put { .. }) = reply else {
-        return Err(unexpected());
-    };
+    super::put(&api, &context, command).await?;
     let view = view(&api, context.tenant.no, account).await?;
     Ok((StatusCode::OK, [input::etag(view.version)], Json(view)).into_response())
 }
@@ -113,7 +108,7 @@ pub async fn entitlements(
     Path(user): Path<String>,
 ) -> Result<Response, Error> {
     context.require("entitlement:read")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let no = context.tenant.no;
     let holding = document::holding(&api, context.tenant.entitlements_held_us);
     let read = move |queries: &dyn engine::ports::Queries| {

@@ -90,14 +90,7 @@ impl Cursor {
             }
         }
         found.sort_by_key(|(committed_at, row)| std::cmp::Reverse((*committed_at, row.seq)));
-        let mut events = 0;
-        let is_full = |(_, row): &(Timestamp, Arc<JournalRow>)| {
-            let before = events;
-            events += events_of(row).count();
-            before >= limit
-        };
-        let end = found.iter().position(is_full).unwrap_or(found.len());
-        for (_, row) in found.split_off(end) {
+        for (_, row) in split_off_above(&mut found, limit) {
             next.pass(row.seq);
         }
         let more = next.0.iter().any(|row| *row > row.partition().start());
@@ -130,14 +123,7 @@ impl Cursor {
             }
         }
         found.sort_by_key(|(committed_at, row)| (*committed_at, row.seq));
-        let mut events = 0;
-        let is_full = |(_, row): &(Timestamp, Arc<JournalRow>)| {
-            let before = events;
-            events += events_of(row).count();
-            before >= limit
-        };
-        let end = found.iter().position(is_full).unwrap_or(found.len());
-        let rest = found.split_off(end);
+        let rest = split_off_above(&mut found, limit);
         let mut next = self.clone();
         found.iter().for_each(|(_, row)| next.pass(row.seq));
         let is_read =
@@ -158,6 +144,21 @@ fn in_order(
         *latest = row.committed_at.max(*latest);
         Some((*latest, row))
     })
+}
+
+/// Splits off the rows behind those that have `limit` events.
+fn split_off_above(
+    found: &mut Vec<(Timestamp, Arc<JournalRow>)>,
+    limit: usize,
+) -> Vec<(Timestamp, Arc<JournalRow>)> {
+    let mut events = 0;
+    let is_full = |(_, row): &(Timestamp, Arc<JournalRow>)| {
+        let before = events;
+        events += events_of(row).count();
+        before >= limit
+    };
+    let end = found.iter().position(is_full).unwrap_or(found.len());
+    found.split_off(end)
 }
 
 #[cfg(test)]

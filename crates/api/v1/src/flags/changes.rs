@@ -31,7 +31,7 @@ use super::history::changed_fields;
 use crate::caller::{Call, RequestContext};
 use crate::input;
 use crate::openapi::EnvironmentParameters;
-use crate::parameters::{Parameters, Window, invalid};
+use crate::parameters::{Parameters, Window, invalid, uuid_of};
 use engine::time::rfc3339;
 
 use crate::Api;
@@ -298,7 +298,7 @@ pub async fn show(
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
     context.require("flag:read")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     shown(&api, &context, parsed(&id)?).await
 }
 
@@ -355,7 +355,7 @@ async fn decide(
     (id, body): (&str, Body),
     decision: Decision,
 ) -> Result<Response, Error> {
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let expected = expected(&headers)?;
     let why: Why = input::json_or_nothing(body, &context.tenant).await?;
     let context = context.because(why.reason)?;
@@ -394,7 +394,7 @@ fn etag(change: &ChangeRequest, version: Option<i64>) -> (HeaderName, String) {
 }
 
 fn parsed(id: &str) -> Result<ChangeRequestId, Error> {
-    Uuid::try_parse(id).map(ChangeRequestId::new).map_err(|_| invalid("id", "is no UUID"))
+    uuid_of(id).map(ChangeRequestId::new)
 }
 
 async fn find_change(

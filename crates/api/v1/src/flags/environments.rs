@@ -80,7 +80,7 @@ pub async fn list(
     Call { api, context, uri, .. }: Call,
 ) -> Result<Json<Vec<EnvironmentView>>, Error> {
     context.require("environment:read")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let environments = find::environments(&api, &context).await?;
     let secrets = secrets(&api, &context).await?;
     let views = environments.into_iter().map(|it| view(&api, it, secrets.as_deref()));
@@ -128,7 +128,7 @@ pub async fn show(
         (status = 501, description = "flags.key_file is not configured")))]
 pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
     context.require("environment:create")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let new: NewEnvironment = input::json(body, &context.tenant).await?;
     if find::environments(&api, &context).await?.len() >= ENVIRONMENTS_MAX {
         return Err(invalid("key", "the tenant has too many environments"));

@@ -22,7 +22,7 @@ use super::find;
 use super::secrets::{AFTER_SECONDS_MAX, end, open};
 use crate::caller::{Call, RequestContext};
 use crate::input;
-use crate::parameters::{Parameters, invalid};
+use crate::parameters::{Parameters, invalid, uuid_of};
 use engine::time::rfc3339;
 
 use crate::Api;
@@ -95,7 +95,7 @@ struct Relay {
         (status = 501, description = "flags.key_file is not configured")))]
 pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<RelayProxies>, Error> {
     context.require("flag:secrets")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let environments = find::environments(&api, &context).await?;
     let relays = relays(&api, &context).await?;
     let relay_proxies = relays.iter().map(|it| view(it, &environments)).collect();
@@ -114,7 +114,7 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<RelayProx
         (status = 501, description = "flags.key_file is not configured")))]
 pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
     context.require("flag:secrets")?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let NewRelayProxy { name, project, environments: chosen } =
         input::json(body, &context.tenant).await?;
     check_key("name", &name)?;
@@ -156,12 +156,12 @@ pub async fn expire(
     Path(id): Path<String>,
 ) -> Result<StatusCode, Error> {
     context.require("flag:secrets")?;
-    let uuid = Uuid::try_parse(&id).map_err(|_| invalid("id", "is no UUID"))?;
+    let first = SecretId::new(uuid_of(&id)?);
     let mut parameters = Parameters::of(&uri)?;
     let after = parameters.number("after", AFTER_SECONDS_MAX)?.unwrap_or(0);
     parameters.end()?;
     let relays = relays(&api, &context).await?;
-    let relay = relays.into_iter().find(|it| it.id() == SecretId::new(uuid));
+    let relay = relays.into_iter().find(|it| it.id() == first);
     let relay = relay.ok_or(Error::NotFound { what: "relay proxy", name: id })?;
     let at = end(&api, after);
     let secrets = relay.secrets.iter();

@@ -17,7 +17,7 @@ use super::find;
 use crate::caller::Call;
 use crate::input;
 use crate::openapi::ProjectParameter;
-use crate::parameters::{Parameters, invalid};
+use crate::parameters::{Parameters, uuid_of};
 use engine::time::rfc3339;
 
 use crate::Api;
@@ -146,13 +146,13 @@ pub async fn expire(
     Path((key, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Error> {
     context.require("flag:secrets")?;
-    let id = Uuid::try_parse(&id).map_err(|_| invalid("id", "is no UUID"))?;
+    let secret = SecretId::new(uuid_of(&id)?);
     let mut parameters = Parameters::of(&uri)?;
     let after = parameters.number("after", AFTER_SECONDS_MAX)?.unwrap_or(0);
     let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
     parameters.end()?;
     let at = end(&api, after);
-    let (environment, secret) = (environment.id, SecretId::new(id));
+    let environment = environment.id;
     let command =
         Command::Flag(FlagCommand::ExpireSecret(ExpireSecret { environment, secret, at }));
     context.submit(&api, command).await?;

@@ -79,9 +79,7 @@ fn view(customer: Customer) -> CustomerView {
         (status = 403, description = "The user lacks the permission")))]
 pub(super) async fn list(uri: Uri, operator: Operator) -> Result<Response, Error> {
     operator.require(READ)?;
-    let mut parameters = Parameters::of(&uri)?;
-    let page = parameters.page()?;
-    parameters.end()?;
+    let page = Parameters::only_page(&uri)?;
     let customers = operator.sign_up.customers(operator.tenant, page).await?;
     let customers = customers.into_iter().map(view).collect();
     Ok(answer(StatusCode::OK, &Customers { customers }))

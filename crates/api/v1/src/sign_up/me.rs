@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::context::LoggedIn;
 use super::json::{Json, answer, done};
-use super::registrations::{check_about, preferences};
+use super::registrations::{Background, preferences};
 use sign_up::SignUp;
 use sign_up::preferences::{Preferences, TIME_ZONE};
 use sign_up::service::ProfileChange;
@@ -133,7 +133,8 @@ pub(super) async fn change(
     Json(change): Json<MyChange>,
 ) -> Result<Response, Error> {
     let mut wrong = vec![];
-    check_about(&mut wrong, (&change.company, &change.country, &None));
+    let MyChange { company, country, .. } = &change;
+    Background { company, country, language: &None }.check(&mut wrong);
     let preferences = preferences(&mut wrong, change.preferences);
     if !wrong.is_empty() {
         return Err(Error::WrongFields(wrong));

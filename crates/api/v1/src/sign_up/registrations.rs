@@ -121,7 +121,8 @@ impl NewRegistration {
         if !self.accept_terms {
             wrong.push(WrongField::new("acceptTerms", "has to be true"));
         }
-        check_about(&mut wrong, (&self.company, &self.country, &self.language));
+        Background { company: &self.company, country: &self.country, language: &self.language }
+            .check(&mut wrong);
         let mut preferences = preferences(&mut wrong, self.preferences);
         if let Some(zone) = &self.time_zone {
             // All APIs read it from there.
@@ -178,22 +179,28 @@ fn callback(
     }
 }
 
-/// Validates these fields.
-pub(super) fn check_about(
-    wrong: &mut Vec<WrongField>,
-    (company, country, language): (&Option<String>, &Option<String>, &Option<String>),
-) {
-    let fields = [
-        ("company", company, COMPANY_CHARS_MAX),
-        ("country", country, COUNTRY_CHARS_MAX),
-        ("language", language, LANGUAGE_CHARS_MAX),
-    ];
-    for (field, text, chars_max) in fields {
-        let Some(text) = text else { continue };
-        if text.chars().nth(chars_max).is_some() || text.chars().any(char::is_control) {
-            let reason =
-                format!("has more than {chars_max} characters, or one that cannot be seen");
-            wrong.push(WrongField::new(field, reason));
+/// Texts about a customer, where they are given.
+pub(super) struct Background<'a> {
+    pub(super) company: &'a Option<String>,
+    pub(super) country: &'a Option<String>,
+    pub(super) language: &'a Option<String>,
+}
+
+impl Background<'_> {
+    /// Validates the texts.
+    pub(super) fn check(self, wrong: &mut Vec<WrongField>) {
+        let fields = [
+            ("company", self.company, COMPANY_CHARS_MAX),
+            ("country", self.country, COUNTRY_CHARS_MAX),
+            ("language", self.language, LANGUAGE_CHARS_MAX),
+        ];
+        for (field, text, chars_max) in fields {
+            let Some(text) = text else { continue };
+            if text.chars().nth(chars_max).is_some() || text.chars().any(char::is_control) {
+                let reason =
+                    format!("has more than {chars_max} characters, or one that cannot be seen");
+                wrong.push(WrongField::new(field, reason));
+            }
         }
     }
 }

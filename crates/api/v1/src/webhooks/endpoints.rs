@@ -133,7 +133,7 @@ pub struct EndpointPatch {
         Unauthenticated))]
 pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<EndpointList>, Error> {
     context.require(READ)?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let now = api.engine.clock().now();
     let endpoints = document::read(&api, &context).await?;
     let endpoints = endpoints.all.iter().map(|it| view(it, now)).collect();
@@ -157,7 +157,7 @@ pub async fn create(
     body: Body,
 ) -> Result<Response, Error> {
     context.require(WRITE)?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let it: NewEndpoint = input::json(body, &context.tenant).await?;
     let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
     let (secret, drawn) = secret_of(it.secret.as_deref())?;
@@ -220,7 +220,7 @@ pub async fn show(
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
     context.require(READ)?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let mut endpoints = document::read(&api, &context).await?;
     let found = find(&mut endpoints, &id)?;
     Ok(shown(found, api.engine.clock().now()))
@@ -243,7 +243,7 @@ pub async fn patch(
     body: Body,
 ) -> Result<Response, Error> {
     context.require(WRITE)?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let expected = input::expected(&headers)?;
     let patch: EndpointPatch = input::json(body, &context.tenant).await?;
     let changed = document::change(&api, &context, |endpoints| {
@@ -269,7 +269,7 @@ pub async fn delete(
     Path(id): Path<String>,
 ) -> Result<StatusCode, Error> {
     context.require(WRITE)?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let expected = input::expected(&headers)?;
     document::change(&api, &context, |endpoints| {
         let id = expected_of(find(endpoints, &id)?, expected)?.id;

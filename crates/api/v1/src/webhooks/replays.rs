@@ -98,7 +98,7 @@ pub async fn create(
     body: Body,
 ) -> Result<Response, Error> {
     context.require(RESEND)?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let it: NewReplay = input::json(body, &context.tenant).await?;
     let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
     let has_end = it.to.is_some();
@@ -175,7 +175,7 @@ pub async fn show(
     Path(id): Path<String>,
 ) -> Result<Json<ReplayView>, Error> {
     context.require(RESEND)?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let not_found = || Error::not_found("replay", &id);
     let uuid = Uuid::try_parse(&id).map_err(|_| not_found())?;
     let no = context.tenant.no;

@@ -72,7 +72,7 @@ pub async fn rotate(
     body: Body,
 ) -> Result<Response, Error> {
     context.require(WRITE)?;
-    Parameters::of(&uri)?.end()?;
+    Parameters::none(&uri)?;
     let new: NewWebhookSecret = input::json_or_nothing(body, &context.tenant).await?;
     let repeatable = Repeatable::of(&context, (&uri, &headers), &new)?;
     let overlap_seconds = new.overlap_seconds.unwrap_or(OVERLAP_SECONDS_DEFAULT);
