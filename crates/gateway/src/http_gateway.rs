@@ -30,6 +30,7 @@ use self::contract::{
     FormAnswer, FormAsked, Inquire, InquireAnswer, Outcome, Posted, PostedAnswer,
     TransactionsAnswer, TransactionsAsked,
 };
+use crate::in_time::{NOT_IN_TIME, answered_within};
 use crate::next_action;
 use crate::reconcile::Listed;
 use crate::tenants::Tenants;
@@ -337,7 +338,7 @@ impl Gateway for HttpGateway {
         Box::pin(async move {
             match timeout(INQUIRE_TIMEOUT, self.page(&form)).await {
                 Ok(made) => made,
-                Err(_) => Err(RequestRefused::Unavailable("it did not answer in time".to_owned())),
+                Err(_) => Err(RequestRefused::Unavailable(NOT_IN_TIME.to_owned())),
             }
         })
     }
@@ -366,19 +367,17 @@ impl Gateway for HttpGateway {
         deadline: Deadline,
     ) -> BoxFuture<'_, Result<ControlDecision, String>> {
         Box::pin(async move {
-            match timeout(deadline.left(), self.decide(&request, &deadline)).await {
-                Ok(decided) => decided.map_err(NoAnswer::reason),
-                Err(_) => Err("it did not answer in time".to_owned()),
-            }
+            let decided = self.decide(&request, &deadline);
+            answered_within(deadline.left(), decided, NoAnswer::reason).await
         })
     }
 
     fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge> {
         Box::pin(async move {
-            let reason = match timeout(INQUIRE_TIMEOUT, self.ask(&inquiry)).await {
-                Ok(Ok(knowledge)) => return knowledge,
-                Ok(Err(none)) => none.reason(),
-                Err(_) => "it did not answer in time".to_owned(),
+            let asked = self.ask(&inquiry);
+            let reason = match answered_within(INQUIRE_TIMEOUT, asked, NoAnswer::reason).await {
+                Ok(knowledge) => return knowledge,
+                Err(reason) => reason,
             };
             let (transaction, host) = (inquiry.transaction, self.host.authority());
             tracing::warn!(transaction.id = %transaction, host, reason, "an inquiry has no answer");
@@ -388,10 +387,10 @@ impl Gateway for HttpGateway {
 
     fn dispute(&self, of: DisputeInquiry) -> BoxFuture<'_, DisputeKnowledge> {
         Box::pin(async move {
-            let reason = match timeout(INQUIRE_TIMEOUT, self.ask_for_dispute(&of)).await {
-                Ok(Ok(knowledge)) => return knowledge,
-                Ok(Err(no_answer)) => no_answer.reason(),
-                Err(_) => "it did not answer in time".to_owned(),
+            let asked = self.ask_for_dispute(&of);
+            let reason = match answered_within(INQUIRE_TIMEOUT, asked, NoAnswer::reason).await {
+                Ok(knowledge) => return knowledge,
+                Err(reason) => reason,
             };
             let (payment, host) = (of.of.payment, self.host.authority());
             tracing::warn!(payment.id = %payment, host, reason, "a gateway cannot be asked for a dispute");
@@ -404,12 +403,9 @@ impl Gateway for HttpGateway {
         posted: PostedNotification,
     ) -> BoxFuture<'_, Result<Option<Notified>, RequestRefused>> {
         Box::pin(async move {
-            let reason = match timeout(INQUIRE_TIMEOUT, self.notified(&posted)).await {
-                Ok(Ok(notified)) => return notified.map_err(RequestRefused::Invalid),
-                Ok(Err(none)) => none.reason(),
-                Err(_) => "it did not answer in time".to_owned(),
-            };
-            Err(RequestRefused::Unavailable(reason))
+            let read = self.notified(&posted);
+            let read = answered_within(INQUIRE_TIMEOUT, read, NoAnswer::reason).await;
+            read.map_err(RequestRefused::Unavailable)?.map_err(RequestRefused::Invalid)
         })
     }
 }

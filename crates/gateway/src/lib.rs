@@ -7,6 +7,7 @@ pub mod external;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod http_gateway;
+mod in_time;
 mod next_action;
 pub mod reconcile;
 pub mod simulator;

@@ -41,10 +41,11 @@ use self::accounts::{Accounts, Stored};
 use self::api::{Api, Parameters, Trouble, is_id};
 use self::configuration::Configuration;
 use self::event::Subject;
-use self::inquiry::Asked;
-use self::methods::{Holder, Wanted};
+use self::inquiry::StoredTransaction;
+use self::methods::{Holder, OwnMethod};
 use self::objects::{Intent, Named, Page, Refund};
 use self::operations::{Answered, Charging, Returns};
+use crate::in_time::answered_within;
 use crate::next_action;
 use crate::reconcile::Statement;
 use crate::tenants::Tenants;
@@ -173,17 +174,20 @@ impl Stripe {
         named: Option<&str>,
     ) -> Result<Option<GatewayKnowledge>, Trouble> {
         let account = self.accounts.of(inquiry.tenant).await.map_err(Trouble::Unfit)?;
-        let asked = Asked::read(&self.tenants, inquiry, named).await.map_err(Trouble::Unfit)?;
-        let Some(asked) = asked else { return Ok(None) };
-        refuse_other(asked.transaction().merchant_account.as_ref(), &account)
+        let stored =
+            StoredTransaction::read(&self.tenants, inquiry, named).await.map_err(Trouble::Unfit)?;
+        let Some(stored) = stored else { return Ok(None) };
+        refuse_other(stored.transaction().merchant_account.as_ref(), &account)
             .map_err(Trouble::Unfit)?;
         let api = self.api(&account.configuration, None);
-        let (mut knowledge, mut intent) = inquiry::ask(&api, &asked).await?;
+        let (mut knowledge, mut intent) = inquiry::ask(&api, &stored).await?;
         // Who got the secret while we asked can still confirm what looks like a decline.
-        if asked.keeps_secret() && is_decline(&knowledge) {
-            let again = Asked::read(&self.tenants, inquiry, named).await.map_err(Trouble::Unfit)?;
-            if let Some(asked) = again.filter(|it| !it.keeps_secret()) {
-                (knowledge, intent) = inquiry::ask(&api, &asked).await?;
+        if stored.keeps_secret() && is_decline(&knowledge) {
+            let again = StoredTransaction::read(&self.tenants, inquiry, named)
+                .await
+                .map_err(Trouble::Unfit)?;
+            if let Some(stored) = again.filter(|it| !it.keeps_secret()) {
+                (knowledge, intent) = inquiry::ask(&api, &stored).await?;
             }
         }
         Ok(Some(match knowledge {
@@ -224,7 +228,7 @@ impl Stripe {
     }
 
     /// Attaches, detaches or looks for a payment method.
-    async fn asked_for(
+    async fn carry_out(
         &self,
         request: &MethodRequest,
         deadline: &Deadline,
@@ -233,7 +237,7 @@ impl Stripe {
         refuse_other(request.merchant_account.as_ref(), &account).map_err(Trouble::Unfit)?;
         let tenant_id = self.tenants.id(request.tenant).await.map_err(Trouble::Unfit)?;
         let (tenant, gateway) = (request.tenant, self.accounts.gateway());
-        let wanted = Wanted {
+        let method = OwnMethod {
             api: &self.api(&account.configuration, Some(deadline)),
             tenants: &self.tenants,
             holder: Holder {
@@ -249,10 +253,10 @@ impl Stripe {
         };
         let attached = |it| MethodAnswer::Attached(methods::at_gateway(it));
         Ok(match request.task {
-            MethodTask::Attach => attached(wanted.attached().await?),
-            MethodTask::Find => wanted.look_up().await?.map_or(MethodAnswer::Absent, attached),
+            MethodTask::Attach => attached(method.attached().await?),
+            MethodTask::Find => method.look_up().await?.map_or(MethodAnswer::Absent, attached),
             MethodTask::Detach => {
-                wanted.detach().await?;
+                method.detach().await?;
                 MethodAnswer::Absent
             }
         })
@@ -325,7 +329,8 @@ impl Stripe {
         let Some(read) = dispute::read(&api, case, id).await? else { return Ok(None) };
         let (payment, transaction) = (read.payment, read.transaction);
         let of = Inquiry { tenant, payment, transaction };
-        let known = Asked::read(&self.tenants, &of, None).await.map_err(Trouble::Unfit)?;
+        let known =
+            StoredTransaction::read(&self.tenants, &of, None).await.map_err(Trouble::Unfit)?;
         let known = known.ok_or_else(|| Trouble::Unfit(not_there(&of)))?;
         refuse_other(known.transaction().merchant_account.as_ref(), account)
             .map_err(Trouble::Unfit)?;
@@ -525,7 +530,7 @@ impl Gateway for Stripe {
     fn method(&self, request: MethodRequest, deadline: Deadline) -> BoxFuture<'_, MethodAnswer> {
         Box::pin(async move {
             let until = Instant::now() + deadline.left();
-            match timeout_at(until, self.asked_for(&request, &deadline)).await {
+            match timeout_at(until, self.carry_out(&request, &deadline)).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(trouble)) => method_trouble(trouble),
                 Err(_) => {
@@ -557,11 +562,11 @@ impl Gateway for Stripe {
 
     fn inquire(&self, inquiry: Inquiry) -> BoxFuture<'_, GatewayKnowledge> {
         Box::pin(async move {
-            let reason = match timeout(INQUIRE_TIMEOUT, self.ask(&inquiry, None)).await {
-                Ok(Ok(Some(knowledge))) => return knowledge,
-                Ok(Ok(None)) => "the database has no such transaction".to_owned(),
-                Ok(Err(trouble)) => reason_of(trouble),
-                Err(_) => "it did not answer in time".to_owned(),
+            let asked = self.ask(&inquiry, None);
+            let reason = match answered_within(INQUIRE_TIMEOUT, asked, reason_of).await {
+                Ok(Some(knowledge)) => return knowledge,
+                Ok(None) => "the database has no such transaction".to_owned(),
+                Err(reason) => reason,
             };
             let transaction = inquiry.transaction;
             tracing::warn!(transaction.id = %transaction, reason, "an inquiry to Stripe has no answer");
@@ -571,10 +576,10 @@ impl Gateway for Stripe {
 
     fn dispute(&self, of: DisputeInquiry) -> BoxFuture<'_, DisputeKnowledge> {
         Box::pin(async move {
-            let reason = match timeout(INQUIRE_TIMEOUT, self.ask_for_dispute(&of)).await {
-                Ok(Ok(knowledge)) => return knowledge,
-                Ok(Err(trouble)) => reason_of(trouble),
-                Err(_) => "it did not answer in time".to_owned(),
+            let asked = self.ask_for_dispute(&of);
+            let reason = match answered_within(INQUIRE_TIMEOUT, asked, reason_of).await {
+                Ok(knowledge) => return knowledge,
+                Err(reason) => reason,
             };
             tracing::warn!(payment.id = %of.of.payment, reason, "Stripe cannot be asked for a dispute");
             DisputeKnowledge::Unreachable

@@ -29,7 +29,7 @@ const PAGES_MAX: usize = 20;
 const PAGE: &str = "100";
 
 /// A transaction as the database has it.
-pub(super) struct Asked {
+pub(super) struct StoredTransaction {
     pub(super) file: PaymentFile,
     pub(super) method: Option<PaymentMethod>,
     id: TransactionId,
@@ -41,7 +41,7 @@ pub(super) struct Asked {
     named: Option<String>,
 }
 
-impl Asked {
+impl StoredTransaction {
     /// Reads the transaction; `None` where there is none.
     pub(super) async fn read(
         tenants: &Tenants,
@@ -98,28 +98,28 @@ impl Asked {
 /// Asks what became of a transaction.
 pub(super) async fn ask(
     api: &Api<'_>,
-    asked: &Asked,
+    stored: &StoredTransaction,
 ) -> Result<(GatewayKnowledge, Option<Intent>), Trouble> {
-    let found = match asked.transaction().kind {
+    let found = match stored.transaction().kind {
         TransactionType::Authorize | TransactionType::Purchase => {
-            return of_attempt(api, asked).await;
+            return of_attempt(api, stored).await;
         }
-        TransactionType::Capture => of_capture(api, asked).await?,
-        TransactionType::Void => of_void(api, asked).await?,
-        TransactionType::Refund => of_refund(api, asked).await?,
+        TransactionType::Capture => of_capture(api, stored).await?,
+        TransactionType::Void => of_void(api, stored).await?,
+        TransactionType::Refund => of_refund(api, stored).await?,
         // None was ever sent.
         TransactionType::Credit
         | TransactionType::Chargeback
         | TransactionType::ChargebackReversal => GatewayKnowledge::NotFound,
     };
-    Ok((believed(found, asked), None))
+    Ok((believed(found, stored), None))
 }
 
 /// For a transaction that was brought over from elsewhere it is not known which account it was made for: what is
 /// not found in this one may be in another.
-fn believed(found: GatewayKnowledge, asked: &Asked) -> GatewayKnowledge {
+fn believed(found: GatewayKnowledge, stored: &StoredTransaction) -> GatewayKnowledge {
     match found {
-        GatewayKnowledge::NotFound if asked.transaction().merchant_account.is_none() => {
+        GatewayKnowledge::NotFound if stored.transaction().merchant_account.is_none() => {
             GatewayKnowledge::Unreachable
         }
         GatewayKnowledge::NotFound => GatewayKnowledge::NotFound,
@@ -130,24 +130,24 @@ fn believed(found: GatewayKnowledge, asked: &Asked) -> GatewayKnowledge {
 
 async fn of_attempt(
     api: &Api<'_>,
-    asked: &Asked,
+    stored: &StoredTransaction,
 ) -> Result<(GatewayKnowledge, Option<Intent>), Trouble> {
-    let own = asked.transaction();
-    let intent = match asked.intent() {
+    let own = stored.transaction();
+    let intent = match stored.intent() {
         // One that was brought over has no metadata of ours.
         Some(id) => Some(read_intent(api, id).await?).filter(|it| {
             is_of(&it.metadata, own) || !it.metadata.contains_key(outcome::TRANSACTION)
         }),
-        None => find_intent(api, asked).await?,
+        None => find_intent(api, stored).await?,
     };
     let Some(intent) = intent else {
-        return Ok((believed(GatewayKnowledge::NotFound, asked), None));
+        return Ok((believed(GatewayKnowledge::NotFound, stored), None));
     };
     // An authorization that was released since was one.
     let was_released = own.status == TransactionStatus::Success && intent.status == "canceled";
     let mut outcome = match was_released {
         true => outcome::released(&intent),
-        false => outcome::of_intent(&intent, own.kind, asked.secret),
+        false => outcome::of_intent(&intent, own.kind, stored.secret),
     };
     if let (Some(method), Some(customer)) = (&intent.payment_method, &intent.customer) {
         let properties = vec![(methods::CUSTOMER.to_owned(), customer.id().to_owned())];
@@ -165,11 +165,11 @@ async fn read_intent(api: &Api<'_>, id: &str) -> Result<Intent, Trouble> {
 /// Looks through the customer's intents. Where the customer is not known, because the answer with it was lost,
 /// through all since the call; where those are too many, an index that lags may have it, and says nothing of a
 /// recent call's that it does not have.
-async fn find_intent(api: &Api<'_>, asked: &Asked) -> Result<Option<Intent>, Trouble> {
-    let own = asked.transaction();
-    let method = asked.method.as_ref();
+async fn find_intent(api: &Api<'_>, stored: &StoredTransaction) -> Result<Option<Intent>, Trouble> {
+    let own = stored.transaction();
+    let method = stored.method.as_ref();
     let customer = method.and_then(|it| property_of(it, &own.gateway, methods::CUSTOMER));
-    let since = asked.deadline.filter(|_| customer.is_none());
+    let since = stored.deadline.filter(|_| customer.is_none());
     let since = since.map(|it| (it.0 - SKEW_US).div_euclid(Timestamp::SECOND_US).to_string());
     let mut after: Option<String> = None;
     for _ in 0..PAGES_MAX {
@@ -194,7 +194,7 @@ async fn find_intent(api: &Api<'_>, asked: &Asked) -> Result<Option<Intent>, Tro
     let indexed: List<Intent> = api.get("/v1/payment_intents/search", indexed).await?;
     let found = indexed.data.into_iter().find(|it| is_of(&it.metadata, own));
     let now = api.host.clock().real_now();
-    let is_indexed = asked.deadline.is_some_and(|it| now > it.plus_us(INDEXED_AFTER_US));
+    let is_indexed = stored.deadline.is_some_and(|it| now > it.plus_us(INDEXED_AFTER_US));
     if found.is_none() && !is_indexed {
         let reason = "Stripe has too many PaymentIntents since the call to look at";
         return Err(Trouble::Unknown(reason.to_owned()));
@@ -203,9 +203,12 @@ async fn find_intent(api: &Api<'_>, asked: &Asked) -> Result<Option<Intent>, Tro
 }
 
 /// A capture marks its intent in the same request.
-async fn of_capture(api: &Api<'_>, asked: &Asked) -> Result<GatewayKnowledge, Trouble> {
-    let own = asked.transaction();
-    let Some(id) = asked.intent() else { return Ok(GatewayKnowledge::NotFound) };
+async fn of_capture(
+    api: &Api<'_>,
+    stored: &StoredTransaction,
+) -> Result<GatewayKnowledge, Trouble> {
+    let own = stored.transaction();
+    let Some(id) = stored.intent() else { return Ok(GatewayKnowledge::NotFound) };
     let intent = read_intent(api, id).await?;
     let Some(mark) = intent.metadata.get(&outcome::capture_mark(own.id)) else {
         return Ok(GatewayKnowledge::NotFound);
@@ -217,8 +220,8 @@ async fn of_capture(api: &Api<'_>, asked: &Asked) -> Result<GatewayKnowledge, Tr
     Ok(GatewayKnowledge::Found(outcome::captured(&intent, amount)))
 }
 
-async fn of_void(api: &Api<'_>, asked: &Asked) -> Result<GatewayKnowledge, Trouble> {
-    let Some(id) = asked.intent() else { return Ok(GatewayKnowledge::NotFound) };
+async fn of_void(api: &Api<'_>, stored: &StoredTransaction) -> Result<GatewayKnowledge, Trouble> {
+    let Some(id) = stored.intent() else { return Ok(GatewayKnowledge::NotFound) };
     let intent = read_intent(api, id).await?;
     Ok(match intent.status == "canceled" {
         true => GatewayKnowledge::Found(outcome::released(&intent)),
@@ -226,13 +229,13 @@ async fn of_void(api: &Api<'_>, asked: &Asked) -> Result<GatewayKnowledge, Troub
     })
 }
 
-async fn of_refund(api: &Api<'_>, asked: &Asked) -> Result<GatewayKnowledge, Trouble> {
-    let own = asked.transaction();
-    if let Some(id) = asked.reference().filter(|it| is_id(it)) {
+async fn of_refund(api: &Api<'_>, stored: &StoredTransaction) -> Result<GatewayKnowledge, Trouble> {
+    let own = stored.transaction();
+    if let Some(id) = stored.reference().filter(|it| is_id(it)) {
         let refund: Refund = api.get(&format!("/v1/refunds/{id}"), Parameters::default()).await?;
         return Ok(GatewayKnowledge::Found(outcome::of_refund(&refund)));
     }
-    let Some(intent) = asked.intent() else { return Ok(GatewayKnowledge::NotFound) };
+    let Some(intent) = stored.intent() else { return Ok(GatewayKnowledge::NotFound) };
     let mut after: Option<String> = None;
     for _ in 0..PAGES_MAX {
         let page = Parameters::default()

@@ -41,8 +41,8 @@ pub(super) struct Attached {
     pub(super) is_new: bool,
 }
 
-/// A payment method of ours, as Stripe is asked for it.
-pub(super) struct Wanted<'a> {
+/// A payment method of ours, with what finds, attaches and detaches it at Stripe.
+pub(super) struct OwnMethod<'a> {
     pub(super) api: &'a Api<'a>,
     pub(super) tenants: &'a Tenants,
     pub(super) holder: Holder<'a>,
@@ -63,7 +63,7 @@ enum Name {
     Method(String),
 }
 
-impl Wanted<'_> {
+impl OwnMethod<'_> {
     /// The method, attached to the account's customer.
     pub(super) async fn attached(&self) -> Result<Attached, Trouble> {
         if let (Some(method), Some(customer)) = (self.external_id, self.own(CUSTOMER)) {

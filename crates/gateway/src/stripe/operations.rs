@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::amount::to_stripe;
 use super::api::{Api, Parameters, Trouble, is_id};
-use super::methods::{self, Attached, Holder, Wanted};
+use super::methods::{self, Attached, Holder, OwnMethod};
 use super::objects::{Intent, Refund};
 use super::outcome::{self, Secret};
 use crate::customer_return::CustomerReturn;
@@ -116,9 +116,9 @@ impl Charging<'_> {
     }
 
     /// The payment method of the call.
-    fn method(&self) -> Wanted<'_> {
+    fn method(&self) -> OwnMethod<'_> {
         let call = self.call;
-        Wanted {
+        OwnMethod {
             api: &self.api,
             tenants: self.tenants,
             holder: Holder {
