@@ -109,7 +109,7 @@ pub fn run(options: Options, out: &mut impl Write) -> anyhow::Result<bool> {
     }
     let mut verdict = Verdict::default();
     scene.judge(&journal, &mut verdict)?;
-    let sound = report((&verdict, &scene), (&journal, options, simulator_kills), out)?;
+    let sound = report(&verdict, &scene, Run { journal: &journal, options, simulator_kills }, out)?;
     if sound {
         drop(std::fs::remove_dir_all(&scene.dir));
     } else {
@@ -310,9 +310,18 @@ impl Crowd {
     }
 }
 
+/// A run that has ended.
+struct Run<'a> {
+    journal: &'a Journal,
+    options: Options,
+    /// How often the gateway's process was killed.
+    simulator_kills: u32,
+}
+
 fn report(
-    (verdict, scene): (&Verdict, &Scene),
-    (journal, options, simulator_kills): (&Journal, Options, u32),
+    verdict: &Verdict,
+    scene: &Scene,
+    Run { journal, options, simulator_kills }: Run<'_>,
     out: &mut impl Write,
 ) -> anyhow::Result<bool> {
     let slowest = scene.starts.iter().max().copied().unwrap_or_default();

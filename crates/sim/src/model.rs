@@ -21,8 +21,10 @@ use crate::ask::{
 
 pub use control::{Aborted, Control, Most};
 pub use disputing::Case;
+pub use ending::Target;
 pub use retrying::{Due, Retry, Timed};
 pub use routing::Way;
+use signing::Stamp;
 pub use signing::{Customer, Operation, People};
 pub use sums::Sums;
 
@@ -308,7 +310,7 @@ impl Model {
                 self.tenant(ask.tenant).record(*account, (service, state))
             }
             What::Customers(wish) => {
-                self.tenant(ask.tenant).wish(wish, (ask.id, when.domain, created))
+                self.tenant(ask.tenant).wish(wish, Stamp::of(ask, when, created))
             }
             What::Start(it) => self.start((ask.tenant, it), (when, reply), created),
             What::Combo(it) => self.combo((ask.tenant, it), (when, reply), created),
@@ -320,20 +322,20 @@ impl Model {
             What::Follow(it) => self.follow((ask.tenant, it), (when, reply), created),
             What::Complete(it) => self.complete((ask.tenant, it), (when, reply)),
             What::Hearsay { payment, transaction, worked } => {
-                self.hearsay((ask.tenant, *payment, *transaction), *worked, when)
+                self.hearsay(Target::of(ask, payment, transaction), *worked, when)
             }
             What::Fix { payment, transaction, status, has_reason } => {
-                self.fix((ask.tenant, *payment, *transaction), (*status, *has_reason), when)
+                self.fix(Target::of(ask, payment, transaction), (*status, *has_reason), when)
             }
             What::Replied { payment, transaction, heard, is_controlled: _ } => {
-                let place = (ask.tenant, *payment, *transaction);
-                match self.goes_on_to(place, *heard, when) {
-                    Some(gateway) => self.go_on((place, gateway), (when, created)),
-                    None => self.replied(place, *heard, when),
+                let target = Target::of(ask, payment, transaction);
+                match self.goes_on_to(target, *heard, when) {
+                    Some(gateway) => self.go_on((target, gateway), (when, created)),
+                    None => self.replied(target, *heard, when),
                 }
             }
             What::Inquired { payment, transaction, known, asked_at } => {
-                self.inquired((ask.tenant, *payment, *transaction), (*known, *asked_at), when)
+                self.inquired(Target::of(ask, payment, transaction), (*known, *asked_at), when)
             }
         }
     }

@@ -519,7 +519,7 @@ impl World {
         if is_accepted {
             let id = id.entity(0);
             self.grants.push((account, id));
-            self.model.grant(account, id, (value, self.now, until.0));
+            self.model.grant(account, id, value, (self.now, until.0));
         }
         Ok(())
     }

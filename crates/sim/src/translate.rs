@@ -549,7 +549,7 @@ pub fn created(entry: &Entry) -> Created {
 
 /// A call of a gateway, in the simulation's words.
 #[must_use]
-pub fn call(it: &GatewayCall, (no, now, settle_after_us): (u64, i64, i64)) -> crate::gateway::Call {
+pub fn call(it: &GatewayCall, no: u64, now: i64, settle_after_us: i64) -> crate::gateway::Call {
     crate::gateway::Call {
         no,
         tenant: it.tenant.0,

@@ -1,6 +1,6 @@
 //! Disputes: what banks take back and give back, as plain sums.
 
-use super::paying::field;
+use super::paying::{MoveAt, field};
 use super::{Expected, Model, Move, Way};
 use crate::ask::{Created, Disputed, Kind, Late, Reason, Said, Stage, Uid, When};
 
@@ -50,6 +50,13 @@ type Name = (&'static str, u32);
 fn key((gateway, case): Name, number: u32) -> String {
     let suffix = if number == 1 { String::new() } else { format!("/{number}") };
     format!("{gateway}/c-{case}{suffix}")
+}
+
+/// What a bank takes back, or gives back.
+struct BankMove {
+    kind: Kind,
+    key: String,
+    amount: i64,
 }
 
 impl Model {
@@ -188,12 +195,8 @@ impl Model {
         match free {
             Some(key) if fits > 0 && payment.moves.len() < most => {
                 let of = payment.moves[at].clone();
-                self.add(
-                    (tenant_no, case.payment),
-                    (Kind::Chargeback, key, fits),
-                    &of,
-                    (when, ids),
-                );
+                let taken = BankMove { kind: Kind::Chargeback, key, amount: fits };
+                self.add((tenant_no, case.payment), taken, &of, (when, ids));
                 case.back += fits;
                 case.excess += amount - fits;
             }
@@ -220,7 +223,8 @@ impl Model {
             }
             let of = payment.last_of(|it| it.kind == Kind::Chargeback && it.is_named(&key));
             let of = payment.moves[of.expect("some of it is not reversed")].clone();
-            self.add((tenant_no, case.payment), (Kind::Reversal, key, open), &of, (when, ids));
+            let given = BankMove { kind: Kind::Reversal, key, amount: open };
+            self.add((tenant_no, case.payment), given, &of, (when, ids));
             case.reversed += open;
             rest -= open;
         }
@@ -230,7 +234,7 @@ impl Model {
     fn add(
         &mut self,
         (tenant_no, id): (u32, Uid),
-        (kind, key, amount): (Kind, String, i64),
+        BankMove { kind, key, amount }: BankMove,
         of: &Move,
         (when, ids): (When, &mut dyn Iterator<Item = Uid>),
     ) {
@@ -243,6 +247,6 @@ impl Model {
         let way = Way { first: own, ..Way::default() };
         payment.moves.push(Move { id: own, begun: when.domain, way, ..begun });
         let at = payment.moves.len() - 1;
-        self.send((tenant_no, id, at), (when, None));
+        self.send(MoveAt { tenant: tenant_no, payment: id, at }, (when, None));
     }
 }

@@ -1,15 +1,27 @@
 //! How a transaction ends: by its gateway's answer, by asking later, by hearsay, by an operator.
 
 use super::{Expected, Model, Move, Open, Payment, Rules};
-use crate::ask::{End, Heard, How, Known, Outcome, Reason, Said, Status, Uid, When};
+use crate::ask::{Ask, End, Heard, How, Known, Outcome, Reason, Said, Status, Uid, When};
 
-/// Tenant, payment, transaction.
-type Place = (u32, Uid, Uid);
+/// Names a transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub tenant: u32,
+    pub payment: Uid,
+    pub transaction: Uid,
+}
+
+impl Target {
+    /// A transaction of a payment of the tenant that asks.
+    pub(super) const fn of(ask: &Ask, payment: &Uid, transaction: &Uid) -> Self {
+        Self { tenant: ask.tenant, payment: *payment, transaction: *transaction }
+    }
+}
 
 impl Model {
-    pub(super) fn replied(&mut self, place: Place, heard: Heard, when: When) -> Expected {
+    pub(super) fn replied(&mut self, target: Target, heard: Heard, when: When) -> Expected {
         let has_outcome = matches!(heard, Heard::Said(_) | Heard::NotSent);
-        self.touch(place, (when, Some(has_outcome)), |payment, at, rules| {
+        self.touch(target, (when, Some(has_outcome)), |payment, at, rules| {
             let it = &mut payment.moves[at];
             // It may have left as late as now.
             if it.status == Status::Running
@@ -46,23 +58,23 @@ impl Model {
                 | Heard::TooLate
                 | Heard::NotSent => How::Is(it.status),
             };
-            Said::Paid { payment: place.1, transaction: place.2, how }
+            Said::Paid { payment: target.payment, transaction: target.transaction, how }
         })
     }
 
     pub(super) fn inquired(
         &mut self,
-        place: Place,
+        target: Target,
         (known, asked_at): (Known, i64),
         when: When,
     ) -> Expected {
         // Until its deadline a call may answer itself: an end that is reported before is written, but
         // the waiting goes on.
-        let open = self.find(place).and_then(|it| it.open);
+        let open = self.find(target).and_then(|it| it.open);
         let waits_on =
             open.is_some_and(|it| it.asked == 0 && it.ask_at.is_none() && asked_at < it.deadline);
         let has_outcome = matches!(known, Known::Found(it) if it.end != End::Undefined);
-        self.touch(place, (when, (!waits_on).then_some(has_outcome)), |payment, at, rules| {
+        self.touch(target, (when, (!waits_on).then_some(has_outcome)), |payment, at, rules| {
             // Nothing is planned further off than the longest delay, unless by a clock that has been
             // set back since: then it is due.
             let delays = rules.unknown_delays_us.iter().chain(&rules.pending_delays_us);
@@ -113,36 +125,40 @@ impl Model {
                 }
                 _ => {}
             }
-            payment.moves[at].reported(place)
+            payment.moves[at].reported(target)
         })
     }
 
-    pub(super) fn hearsay(&mut self, place: Place, worked: Option<bool>, when: When) -> Expected {
-        match self.status_of(place) {
+    pub(super) fn hearsay(&mut self, target: Target, worked: Option<bool>, when: When) -> Expected {
+        match self.status_of(target) {
             Err(reason) => return Expected::refused(reason),
             Ok(Status::Pending) => {}
             Ok(_) => return Expected::refused(Reason::NoSuccess),
         }
         let Some(worked) = worked else {
             let how = How::Is(Status::Pending);
-            return Expected::Said(Said::Paid { payment: place.1, transaction: place.2, how });
+            return Expected::Said(Said::Paid {
+                payment: target.payment,
+                transaction: target.transaction,
+                how,
+            });
         };
-        self.touch(place, (when, Some(true)), |payment, at, _| {
+        self.touch(target, (when, Some(true)), |payment, at, _| {
             let asked = payment.moves[at].called.unwrap_or(0);
             let (status, processed) =
                 if worked { (Status::Success, asked) } else { (Status::Declined, 0) };
             payment.settle(at, status, processed);
-            payment.moves[at].reported(place)
+            payment.moves[at].reported(target)
         })
     }
 
     pub(super) fn fix(
         &mut self,
-        place: Place,
+        target: Target,
         (status, has_reason): (Status, bool),
         when: When,
     ) -> Expected {
-        let now = match self.status_of(place) {
+        let now = match self.status_of(target) {
             Err(reason) => return Expected::refused(reason),
             Ok(now) => now,
         };
@@ -160,7 +176,7 @@ impl Model {
         if !no.is_empty() {
             return Expected::Refused(no);
         }
-        self.touch(place, (when, Some(true)), |payment, at, _| {
+        self.touch(target, (when, Some(true)), |payment, at, _| {
             let asked = payment.moves[at].called.unwrap_or(0);
             let processed = if status == Status::Success { asked } else { 0 };
             payment.settle(at, status, processed);
@@ -171,18 +187,18 @@ impl Model {
         })
     }
 
-    fn status_of(&self, (tenant, payment, transaction): Place) -> Result<Status, Reason> {
-        self.payment(tenant, payment).ok_or(Reason::NoPayment)?;
-        let found = self.find((tenant, payment, transaction));
+    fn status_of(&self, target: Target) -> Result<Status, Reason> {
+        self.payment(target.tenant, target.payment).ok_or(Reason::NoPayment)?;
+        let found = self.find(target);
         found.map(|it| it.status).ok_or(Reason::NoTransaction)
     }
 
     /// Whether it failed because its gateway has no record of it, and the gateway is still asked.
-    pub fn believes_lost(&self, place: Place) -> bool {
-        self.find(place).is_some_and(|it| it.status == Status::Failed && it.open.is_some())
+    pub fn believes_lost(&self, target: Target) -> bool {
+        self.find(target).is_some_and(|it| it.status == Status::Failed && it.open.is_some())
     }
 
-    fn find(&self, (tenant, payment, transaction): Place) -> Option<&Move> {
+    fn find(&self, Target { tenant, payment, transaction }: Target) -> Option<&Move> {
         let payment = self.payment(tenant, payment)?;
         payment.moves.iter().find(|it| it.id == transaction)
     }
@@ -191,11 +207,11 @@ impl Model {
     /// that is, and whether an outcome was reported. `None`: the waiting goes on as it is.
     fn touch(
         &mut self,
-        place: Place,
+        target: Target,
         (when, ending): (When, Option<bool>),
         change: impl FnOnce(&mut Payment, usize, &Rules) -> Said,
     ) -> Expected {
-        let (tenant, id, transaction) = place;
+        let Target { tenant, payment: id, transaction } = target;
         let rules = self.rules.clone();
         let tenant = self.tenants.entry(tenant).or_default();
         let Some(payment) = tenant.payments.get_mut(&id) else {
@@ -208,7 +224,7 @@ impl Model {
         let said = change(payment, at, &rules);
         payment.reschedule(at, before, when.domain);
         let it = &mut payment.moves[at];
-        let reported = it.reported(place);
+        let reported = it.reported(target);
         let changed = std::mem::take(&mut it.changed);
         if std::mem::take(&mut it.revived)
             && let Some(key) = &it.key
@@ -267,7 +283,7 @@ impl Payment {
 }
 
 impl Move {
-    fn reported(&self, (_, payment, transaction): Place) -> Said {
+    fn reported(&self, Target { payment, transaction, .. }: Target) -> Said {
         Said::Paid { payment, transaction, how: How::Is(self.status) }
     }
 

@@ -19,6 +19,24 @@ pub(super) struct Completing<'a> {
     pub(super) cancels: bool,
 }
 
+/// One transaction of a payment.
+pub(super) struct MoveAt {
+    pub(super) tenant: u32,
+    pub(super) payment: Uid,
+    /// Which of the payment's it is.
+    pub(super) at: usize,
+}
+
+/// A first or a further try, as it is added to its payment.
+struct Opening {
+    payment: Uid,
+    created: Created,
+    when: When,
+    method: Uid,
+    currency: Code,
+    asked: i64,
+}
+
 impl Model {
     pub(super) fn start(
         &mut self,
@@ -72,7 +90,7 @@ impl Model {
             no.push(field("amount"));
         }
         let paid = (method.unwrap_or_default(), currency.unwrap_or_default());
-        let way = self.way((tenant_no, paid), when).unwrap_or_else(|reason| {
+        let way = self.way(tenant_no, paid, when).unwrap_or_else(|reason| {
             no.push(reason);
             Way::default()
         });
@@ -90,10 +108,11 @@ impl Model {
             }
         }
         let payment = target.or(created.payment).unwrap_or_default();
-        let at = tenant.open(it, (payment, created, when), (paid.0, paid.1, asked));
+        let (method, currency) = paid;
+        let at = tenant.open(it, Opening { payment, created, when, method, currency, asked });
         tenant.count(it.account, (payment, at), counted_on);
         tenant.set_out((payment, at), way);
-        self.send((tenant_no, payment, at), (when, reply))
+        self.send(MoveAt { tenant: tenant_no, payment, at }, (when, reply))
     }
 
     pub(super) fn follow(
@@ -158,7 +177,7 @@ impl Model {
         let way = Way { first: id, ..Way::default() };
         payment.moves.push(Move { id, begun: when.domain, has_attempt, way, ..begun });
         let at = payment.moves.len() - 1;
-        self.send((tenant_no, it.payment, at), (when, reply))
+        self.send(MoveAt { tenant: tenant_no, payment: it.payment, at }, (when, reply))
     }
 
     pub(super) fn complete(
@@ -235,17 +254,17 @@ impl Model {
         found.called = minor.filter(|_| has_currency).or(found.asked);
         // What was pending goes on to no other gateway.
         found.way.until = None;
-        self.send((tenant_no, it.payment, it.at), moment)
+        self.send(MoveAt { tenant: tenant_no, payment: it.payment, at: it.at }, moment)
     }
 
     /// Hands a transaction to its gateway, or settles it where nobody is to be called.
     pub(super) fn send(
         &mut self,
-        (tenant_no, id, at): (u32, Uid, usize),
+        MoveAt { tenant, payment: id, at }: MoveAt,
         (when, reply): Moment,
     ) -> Expected {
         let rules = self.rules.clone();
-        let payment = self.tenant(tenant_no).payments.get_mut(&id).expect("the caller found it");
+        let payment = self.tenant(tenant).payments.get_mut(&id).expect("the caller found it");
         let it = &mut payment.moves[at];
         let terms = rules.gateways[it.gateway];
         let bank = matches!(it.kind, Kind::Chargeback | Kind::Reversal);
@@ -286,8 +305,7 @@ impl Tenant {
     fn open(
         &mut self,
         it: &Start,
-        (payment, created, when): (Uid, Created, When),
-        (method, currency, asked): (Uid, Code, i64),
+        Opening { payment, created, when, method, currency, asked }: Opening,
     ) -> usize {
         let gateway = self.methods[&method].gateway;
         let opened = self.payments.entry(payment).or_insert_with(|| Payment {

@@ -1,6 +1,7 @@
 //! Where routed payments go, and where a declined one goes on.
 
-use super::paying::field;
+use super::ending::Target;
+use super::paying::{MoveAt, field};
 use super::{Expected, Model, Move, Retry, Tenant};
 use crate::ask::{
     Code, Created, End, Heard, Kind, LIMITED, ROUTER, Reason, Said, Status, Uid, When,
@@ -24,13 +25,12 @@ pub struct Way {
     pub first: Uid,
 }
 
-type Place = (u32, Uid, Uid);
-
 impl Model {
     /// Where a payment with a method goes.
     pub(super) fn way(
         &self,
-        (tenant_no, (method, currency)): (u32, (Uid, Code)),
+        tenant_no: u32,
+        (method, currency): (Uid, Code),
         when: When,
     ) -> Result<Way, Reason> {
         let Some(tenant) = self.tenants.get(&tenant_no) else { return Ok(Way::default()) };
@@ -61,19 +61,19 @@ impl Model {
     /// The gateway that a declined call goes on to.
     pub(super) fn goes_on_to(
         &self,
-        place: Place,
+        target: Target,
         heard: Heard,
         when: When,
     ) -> Option<&'static str> {
         let Heard::Said(outcome) = heard else { return None };
-        let tenant = self.tenants.get(&place.0)?;
-        let payment = tenant.payments.get(&place.1)?;
+        let tenant = self.tenants.get(&target.tenant)?;
+        let payment = tenant.payments.get(&target.payment)?;
         let (last, others) = payment.moves.split_last()?;
         let is_waited_for = last.open.is_some_and(|it| it.asked == 0 && it.ask_at.is_none());
         let is_declined = outcome.end == End::Error
             && matches!(last.kind, Kind::Authorize | Kind::Purchase)
             && tenant.control.orders.is_none_or(|it| it.goes_on);
-        let is_final = last.id == place.2
+        let is_final = last.id == target.transaction
             && is_waited_for
             && !last.was_revived
             && others.iter().all(|it| it.status.came_to_nothing());
@@ -83,19 +83,19 @@ impl Model {
         let may_pay = !account.is_closed()
             && account.forgotten.is_none()
             && tenant.methods[&last.method].active
-            && tenant.has_key(payment.account, (place.1, last))
+            && tenant.has_key(payment.account, (target.payment, last))
             && tenant.has_place(payment.account, last);
         let is_next = last.way.number < TRIES_MAX;
         if !(is_declined && is_final && has_time && has_room && may_pay && is_next) {
             return None;
         }
-        last.way.left.iter().find(|it| !self.is_unready(place.0, it)).copied()
+        last.way.left.iter().find(|it| !self.is_unready(target.tenant, it)).copied()
     }
 
     /// The decline is written, and the next try goes out.
     pub(super) fn go_on(
         &mut self,
-        ((tenant_no, id, _), gateway): (Place, &'static str),
+        (Target { tenant: tenant_no, payment: id, .. }, gateway): (Target, &'static str),
         (when, created): (When, Created),
     ) -> Expected {
         let tenant = self.tenant(tenant_no);
@@ -136,7 +136,7 @@ impl Model {
         if let Some(key) = key {
             tenant.key_owners.insert(key, id);
         }
-        match self.send((tenant_no, id, at + 1), (when, reply)) {
+        match self.send(MoveAt { tenant: tenant_no, payment: id, at: at + 1 }, (when, reply)) {
             said @ Expected::Said(Said::Waits(_)) => said,
             other @ (Expected::Said(_) | Expected::Refused(_)) => {
                 unreachable!("a next try is called: {other:?}")

@@ -6,7 +6,7 @@ use super::{Account, Expected, Tenant};
 use crate::ask::signup::{
     FieldChange, GRACE_US, Join, Letter, Proof, SESSION_US, TOKEN_US, Who, Wish, Word,
 };
-use crate::ask::{Created, Reason, Said, Uid};
+use crate::ask::{Ask, Created, Reason, Said, Uid, When};
 
 /// How many sessions somebody has.
 const SESSIONS_MAX: usize = 20;
@@ -105,14 +105,28 @@ const fn done() -> Expected {
     Expected::Said(Said::Done)
 }
 
-/// The request's id, its domain time in microseconds, and the ids that the journal names for it.
-pub(super) type Asked = (Uid, i64, Created);
+/// The circumstances of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Stamp {
+    /// The request's id.
+    pub(super) request: Uid,
+    /// Its domain time in microseconds.
+    pub(super) now: i64,
+    /// The ids that the journal names for it.
+    pub(super) created: Created,
+}
+
+impl Stamp {
+    pub(super) const fn of(ask: &Ask, when: When, created: Created) -> Self {
+        Self { request: ask.id, now: when.domain, created }
+    }
+}
 
 impl Tenant {
-    pub(super) fn wish(&mut self, wish: &Wish, asked: Asked) -> Expected {
-        let (request, now, created) = asked;
+    pub(super) fn wish(&mut self, wish: &Wish, stamp: Stamp) -> Expected {
+        let request = stamp.request;
         match wish {
-            Wish::Join(it) => self.join(it, asked),
+            Wish::Join(it) => self.join(it, stamp),
             Wish::Queue => {
                 self.people.operations.insert(request, Operation::Waiting);
                 Expected::Said(Said::Customer(Word::Queued(request)))
@@ -142,7 +156,7 @@ impl Tenant {
                 match there.cloned() {
                     None => no("NotFound"),
                     Some(mut it) => {
-                        let said = self.of_customer(wish, (who, &mut it), (request, now, created));
+                        let said = self.of_customer(wish, (who, &mut it), stamp);
                         // What is refused changes nothing: then it is as it was.
                         self.people.customers.insert(who.id, it);
                         said
@@ -156,14 +170,16 @@ impl Tenant {
         &mut self,
         wish: &Wish,
         (who, it): (&Who, &mut Customer),
-        asked: Asked,
+        stamp: Stamp,
     ) -> Expected {
         match wish {
-            Wish::Verify { token, .. } => it.verify(*token, asked.1),
-            Wish::NewToken { reset, .. } => self.new_token((who, it), *reset, asked),
-            Wish::NewPassword { proof, .. } => self.new_password((who, it), *proof, asked),
-            Wish::Login { version, .. } => it.login(*version, asked),
-            Wish::Refresh { session, generation, .. } => it.refresh(*session, *generation, asked.1),
+            Wish::Verify { token, .. } => it.verify(*token, stamp.now),
+            Wish::NewToken { reset, .. } => self.new_token((who, it), *reset, stamp),
+            Wish::NewPassword { proof, .. } => self.new_password((who, it), *proof, stamp),
+            Wish::Login { version, .. } => it.login(*version, stamp),
+            Wish::Refresh { session, generation, .. } => {
+                it.refresh(*session, *generation, stamp.now)
+            }
             Wish::Logout { session: None, .. } => {
                 it.sessions.clear();
                 done()
@@ -185,10 +201,10 @@ impl Tenant {
                 done()
             }
             Wish::Erase { if_expired, .. } => {
-                if *if_expired && it.expires.is_none_or(|at| at > asked.1) {
+                if *if_expired && it.expires.is_none_or(|at| at > stamp.now) {
                     return no("NotExpired");
                 }
-                self.forget(who, it, asked.1);
+                self.forget(who, it, stamp.now);
                 done()
             }
             Wish::Join(_)
@@ -201,7 +217,7 @@ impl Tenant {
         }
     }
 
-    fn join(&mut self, it: &Join, (request, now, created): Asked) -> Expected {
+    fn join(&mut self, it: &Join, stamp: Stamp) -> Expected {
         if let Some(operation) = it.operation {
             match self.people.operations.get(&operation) {
                 None => return no("OperationNotFound"),
@@ -214,11 +230,11 @@ impl Tenant {
         let (made, word) = match owner.map(|(id, _)| *id) {
             Some(_) if !it.tell => return no("EmailTaken"),
             Some(owner) => {
-                self.people.mails.insert((owner, Letter::Known, None, request));
+                self.people.mails.insert((owner, Letter::Known, None, stamp.request));
                 (None, Word::Notified)
             }
             None => {
-                let who = self.sign_up(it, (request, now, created));
+                let who = self.sign_up(it, stamp);
                 (Some(who.id), Word::Joined(who))
             }
         };
@@ -228,7 +244,7 @@ impl Tenant {
         Expected::Said(Said::Customer(word))
     }
 
-    fn sign_up(&mut self, it: &Join, (request, now, created): Asked) -> Who {
+    fn sign_up(&mut self, it: &Join, Stamp { request, now, created }: Stamp) -> Who {
         let (id, account) =
             (created.customer.unwrap_or_default(), created.account.unwrap_or_default());
         let key = Some(uuid::Uuid::from_u128(id).to_string());
@@ -273,7 +289,7 @@ impl Tenant {
         &mut self,
         (who, it): (&Who, &mut Customer),
         reset: bool,
-        (request, now, created): Asked,
+        Stamp { request, now, created }: Stamp,
     ) -> Expected {
         let token = created.token.unwrap_or_default();
         let held = Some((token, now + TOKEN_US));
@@ -301,7 +317,7 @@ impl Tenant {
         &mut self,
         (who, it): (&Who, &mut Customer),
         proof: Proof,
-        (request, now, _): Asked,
+        Stamp { request, now, .. }: Stamp,
     ) -> Expected {
         match proof {
             Proof::Token(token) => {
@@ -420,7 +436,7 @@ impl Customer {
         self.expires = None;
     }
 
-    fn login(&mut self, version: i64, (_, now, created): Asked) -> Expected {
+    fn login(&mut self, version: i64, Stamp { now, created, .. }: Stamp) -> Expected {
         let mut refused = vec![];
         for (is_so, word) in [
             (!self.active, "Deactivated"),

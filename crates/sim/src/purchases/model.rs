@@ -70,7 +70,8 @@ impl Model {
         &mut self,
         account: AccountId,
         id: GrantId,
-        (value, from, until): (i64, i64, i64),
+        value: i64,
+        (from, until): (i64, i64),
     ) {
         self.by_hand.insert(id, (account, value, (from, Some(until))));
     }

@@ -14,7 +14,7 @@ use crate::ask::{Again, Ask, End, Expired, Known, Status, Uid, What};
 use crate::audit::Wrong;
 use crate::disk::Disk;
 use crate::gateway::{Call, Later, Stand};
-use crate::model::{Operation, Payment};
+use crate::model::{Operation, Payment, Target};
 use crate::mutant::Mutant;
 use crate::translate;
 
@@ -40,8 +40,9 @@ impl<D: Disk> World<D> {
         match event {
             Event::Arrive(call, fate) => {
                 self.note(format!("arrives: {:x} {:?}", call.transaction, fate.deed));
-                let place = (call.tenant, call.payment, call.transaction);
-                let is_awaited = self.real <= call.deadline || self.model.believes_lost(place);
+                let (tenant, payment, transaction) = (call.tenant, call.payment, call.transaction);
+                let target = Target { tenant, payment, transaction };
+                let is_awaited = self.real <= call.deadline || self.model.believes_lost(target);
                 let later = self.gateway.arrive(&call, (fate.deed, is_awaited), self.real);
                 for (at, event) in later {
                     self.at(at, Event::Gateway(event));

@@ -38,8 +38,7 @@ impl<D: Disk> World<D> {
             self.counter += 1;
             let name = performed.gateway.as_str();
             let settle_after_us = self.model.rules.gateways[name].settle_after_us;
-            let stamp = (self.counter, self.real, settle_after_us);
-            let call = translate::call(&performed, stamp);
+            let call = translate::call(&performed, self.counter, self.real, settle_after_us);
             self.hold(self.is_the_only_one(id, &call))?;
             self.hold(self.no_customer_acts(&call))?;
             if dies && self.random.chance(500) {
