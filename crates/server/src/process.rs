@@ -17,16 +17,16 @@ pub fn runtime(config: &Config) -> Result<tokio::runtime::Runtime, Error> {
     builder.thread_name("http").enable_all().build().map_err(Error::Runtime)
 }
 
-/// The signals that processes are told by what to do.
+/// Receives the signals of operators and service managers.
 pub struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
     hangup: tokio::signal::unix::Signal,
 }
 
-/// The request that a signal makes.
+/// A signal, by what it requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Signal {
     /// The end: SIGTERM or SIGINT.
     Stop,
     /// To read again what may have been replaced: SIGHUP.
@@ -46,11 +46,11 @@ impl Signals {
     }
 
     /// Waits for the next signal.
-    pub async fn next(&mut self) -> Asked {
+    pub async fn next(&mut self) -> Signal {
         tokio::select! {
-            _ = self.terminate.recv() => Asked::Stop,
-            _ = self.interrupt.recv() => Asked::Stop,
-            _ = self.hangup.recv() => Asked::Reload,
+            _ = self.terminate.recv() => Signal::Stop,
+            _ = self.interrupt.recv() => Signal::Stop,
+            _ = self.hangup.recv() => Signal::Reload,
         }
     }
 

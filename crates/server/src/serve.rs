@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use web::NetworkPermits;
 
 pub use crate::error::Error;
-pub use crate::process::{Asked, Signals, raise_open_files, runtime};
+pub use crate::process::{Signal, Signals, raise_open_files, runtime};
 use config::{Config, MailTransport, Role};
 
 use crate::engine_parts::push_reach;
@@ -70,7 +70,7 @@ pub fn run(config: &Config) -> Result<(), Error> {
             say(&format!("operations listening on {url}"));
         }
         say(&next_steps(&server.url(), config));
-        while signals.next().await == Asked::Reload {
+        while signals.next().await == Signal::Reload {
             server.reload();
         }
         tracing::info!(

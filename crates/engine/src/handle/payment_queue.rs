@@ -122,9 +122,9 @@ impl Engine {
             return Ok(None);
         }
         let until = Instant::now() + self.longest_call(file.as_ref());
-        let place = self.shared().payment_queues.join(of).ok_or(Reason::QueueFull)?;
+        let ticket = self.shared().payment_queues.join(of).ok_or(Reason::QueueFull)?;
         let expired = |_| Unavailable::from(Reason::Expired);
-        let _turn = timeout_at(until.into(), place.next.lock()).await.map_err(expired)?;
+        let _next = timeout_at(until.into(), ticket.next.lock()).await.map_err(expired)?;
         let mut in_vain = 0;
         loop {
             match timeout_at(until.into(), self.calls_end(of)).await.map_err(expired)?? {
@@ -230,7 +230,7 @@ mod tests {
         assert!(queues.join(of(1)).is_none(), "one more");
         assert!(queues.join(of(2)).is_some(), "another payment's");
         places.pop();
-        assert!(queues.join(of(1)).is_some(), "a place was given up");
+        assert!(queues.join(of(1)).is_some(), "a ticket was given back");
         drop(places);
         assert!(queues.lock().is_empty(), "nothing is kept of payments that nobody waits for");
     }

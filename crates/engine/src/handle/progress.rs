@@ -1,4 +1,4 @@
-//! Whether the threads of a process's partitions get on: one that writes no batch to its end serves nobody.
+//! Finds a partition's thread that does not finish its batch: its partition answers no request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,24 +11,24 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Progress {
     since: Instant,
-    turns: Mutex<Vec<Weak<Turn>>>,
+    threads: Mutex<Vec<Weak<ThreadProgress>>>,
 }
 
 impl Default for Progress {
     fn default() -> Self {
-        Self { since: Instant::now(), turns: Mutex::default() }
+        Self { since: Instant::now(), threads: Mutex::default() }
     }
 }
 
-/// When the batch of a partition's thread began.
+/// The progress of a partition's thread: when its batch began.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct ThreadProgress {
     since: Instant,
     /// Microseconds since then; 0 between two batches.
     began_us: AtomicU64,
 }
 
-impl Turn {
+impl ThreadProgress {
     /// A batch begins.
     pub(super) fn begin(&self, now: Instant) {
         let us = now.saturating_duration_since(self.since).as_micros();
@@ -43,20 +43,20 @@ impl Turn {
 
 impl Progress {
     /// Watches one more thread, until it drops what it gets.
-    pub(super) fn join(&self) -> Arc<Turn> {
-        let turn = Arc::new(Turn { since: self.since, began_us: AtomicU64::new(0) });
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.retain(|it| it.strong_count() > 0);
-        turns.push(Arc::downgrade(&turn));
-        turn
+    pub(super) fn join(&self) -> Arc<ThreadProgress> {
+        let thread = Arc::new(ThreadProgress { since: self.since, began_us: AtomicU64::new(0) });
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.retain(|it| it.strong_count() > 0);
+        threads.push(Arc::downgrade(&thread));
+        thread
     }
 
     /// Whether a thread has been writing a batch for too long.
     #[must_use]
     pub fn is_stuck(&self, now: Instant) -> bool {
-        let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.iter().filter_map(Weak::upgrade).any(|turn| {
-            let began_us = turn.began_us.load(Ordering::Relaxed);
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.iter().filter_map(Weak::upgrade).any(|thread| {
+            let began_us = thread.began_us.load(Ordering::Relaxed);
             let began = self.since + Duration::from_micros(began_us);
             began_us > 0 && now.saturating_duration_since(began) > STUCK_AFTER
         })

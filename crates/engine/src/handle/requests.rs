@@ -16,7 +16,7 @@ use crate::ports::{Form, FormRequest, RequestRefused};
 use crate::{Engine, Reason, Unavailable};
 
 /// A gateway's answer, or the refusal of the request.
-pub type Asked<T> = Result<T, RequestRefused>;
+pub type GatewayResult<T> = Result<T, RequestRefused>;
 
 impl Engine {
     /// Has a gateway make a page for a customer, with the right to one of its calls.
@@ -27,7 +27,7 @@ impl Engine {
         &self,
         gateway: &str,
         form: FormRequest,
-    ) -> Result<Asked<Form>, Unavailable> {
+    ) -> Result<GatewayResult<Form>, Unavailable> {
         let Some(it) = self.gateway(gateway) else { return Ok(Err(RequestRefused::Unsupported)) };
         let of = (form.tenant, gateway);
         self.ask_permitted(of, INQUIRY_TIMEOUT, async move { it.form(form).await }).await
@@ -42,12 +42,12 @@ impl Engine {
         &self,
         gateway: &str,
         (tenant, account): (TenantNo, AccountId),
-    ) -> Result<Asked<Vec<MethodAtGateway>>, Unavailable> {
+    ) -> Result<GatewayResult<Vec<MethodAtGateway>>, Unavailable> {
         let Some(it) = self.gateway(gateway).filter(|it| it.lists_methods()) else {
             return Ok(Err(RequestRefused::Unsupported));
         };
-        let asking = async move { it.methods(tenant, account).await };
-        self.ask_permitted((tenant, gateway), INQUIRY_TIMEOUT, asking).await
+        let request = async move { it.methods(tenant, account).await };
+        self.ask_permitted((tenant, gateway), INQUIRY_TIMEOUT, request).await
     }
 
     /// Has a gateway read a tenant's configuration. One that is stopped does too, and so does one whose breaker is
@@ -59,11 +59,11 @@ impl Engine {
         &self,
         (tenant, gateway): (TenantNo, &str),
         configuration: &str,
-    ) -> Result<Asked<Option<MerchantAccount>>, Unavailable> {
+    ) -> Result<GatewayResult<Option<MerchantAccount>>, Unavailable> {
         let Some(it) = self.gateway(gateway) else { return Ok(Err(RequestRefused::Unsupported)) };
         let _in_flight = self.in_flight_permit(tenant, gateway)?;
-        let asking = async move { it.merchant_account(configuration).await };
-        Ok(ask_within(INQUIRY_TIMEOUT, asking).await)
+        let request = async move { it.merchant_account(configuration).await };
+        Ok(ask_within(INQUIRY_TIMEOUT, request).await)
     }
 
     /// Asks a gateway with the right to one of its calls; how that ends counts for its breaker.
@@ -71,13 +71,13 @@ impl Engine {
         &self,
         (tenant, gateway): (TenantNo, &str),
         limit: Duration,
-        asking: impl Future<Output = Asked<T>>,
-    ) -> Result<Asked<T>, Unavailable> {
+        request: impl Future<Output = GatewayResult<T>>,
+    ) -> Result<GatewayResult<T>, Unavailable> {
         let CallPermit { in_flight: _in_flight, breaker } = self.call_permit(tenant, gateway)?;
         let started = Instant::now();
-        let asked = ask_within(limit, asking).await;
+        let answered = ask_within(limit, request).await;
         let end = |failed| CallEnd { failed, took: started.elapsed() };
-        match &asked {
+        match &answered {
             Ok(_) => breaker.ended(end(false)),
             Err(RequestRefused::Unavailable(_)) => breaker.ended(end(true)),
             // The gateway may not have been reached at all: that says nothing.
@@ -85,7 +85,7 @@ impl Engine {
                 RequestRefused::Unsupported | RequestRefused::Invalid(_) | RequestRefused::Unfit(_),
             ) => drop(breaker),
         }
-        Ok(asked)
+        Ok(answered)
     }
 
     /// The right to a tenant's call of a gateway.
@@ -111,12 +111,12 @@ impl Engine {
 /// Waits for what a gateway's code says, for so long.
 pub(super) async fn ask_within<T>(
     limit: Duration,
-    asking: impl Future<Output = Asked<T>>,
-) -> Asked<T> {
-    let guarded = AssertUnwindSafe(asking).catch_unwind();
+    request: impl Future<Output = GatewayResult<T>>,
+) -> GatewayResult<T> {
+    let guarded = AssertUnwindSafe(request).catch_unwind();
     let unavailable = |reason: &str| Err(RequestRefused::Unavailable(reason.to_owned()));
     match tokio::time::timeout(limit, guarded).await {
-        Ok(Ok(asked)) => asked,
+        Ok(Ok(answered)) => answered,
         Ok(Err(_)) => unavailable("it panicked"),
         Err(_) => unavailable("it took too long"),
     }

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::lanes::Lanes;
 use super::outbox::{self, CallPermit, RETRY_AFTER, RETRY_AFTER_MAX};
-use super::progress::Turn;
+use super::progress::ThreadProgress;
 use super::{Engine, Message};
 use crate::lane::Lane;
 use crate::partition::{
@@ -39,20 +39,20 @@ pub(super) struct Worker<S> {
     /// partition over anew learns where to read on. Until then nothing that comes later is executed.
     lost_position: bool,
     /// Set while a batch is processed.
-    turn: Arc<Turn>,
+    progress: Arc<ThreadProgress>,
 }
 
 impl<S: Store> Worker<S> {
     /// A worker on the current tokio runtime.
     pub(super) fn new(partition: Partition<S>, engine: Engine) -> Self {
-        let turn = engine.shared.options.progress.join();
+        let progress = engine.shared.options.progress.join();
         Self {
             partition,
             engine,
             outcome_waiters: HashMap::new(),
             runtime: tokio::runtime::Handle::current(),
             lost_position: false,
-            turn,
+            progress,
         }
     }
 
@@ -86,9 +86,9 @@ impl<S: Store> Worker<S> {
                 admitted += usize::from(waiting.is_counted());
                 batch.add(waiting.work, waiting.answer, (waiting.lane, waiting.position), now);
             }
-            self.turn.begin(now);
+            self.progress.begin(now);
             self.process_batch(batch);
-            self.turn.end();
+            self.progress.end();
             // Only now: until its calls have begun, a request must keep the core from stopping.
             self.engine.shared.waiting.fetch_sub(admitted, Ordering::Relaxed);
         }

@@ -64,9 +64,9 @@ pub enum WorkerMessage {
     /// Counts of evaluations and metrics.
     Insights(Insights),
     /// Users to look up. The next ones are sent once there is an answer.
-    Wanted(Vec<UserKey>),
+    LookUp(Vec<UserKey>),
     /// Features of a tenant whose users server SDKs are to get.
-    WantedKeys(TenantNo, Vec<Box<str>>),
+    RequestKeys(TenantNo, Vec<Box<str>>),
     /// A connection that is not for feature flags.
     Connection(TcpStream),
 }
@@ -79,8 +79,8 @@ const READY: u8 = b'r';
 const STREAMS: u8 = b's';
 const HANDED: u8 = b'h';
 const INSIGHTS: u8 = b'i';
-const WANTED: u8 = b'w';
-const WANTED_KEYS: u8 = b'k';
+const LOOK_UP: u8 = b'w';
+const REQUEST_KEYS: u8 = b'k';
 
 /// The server's ends, and the worker's.
 pub struct Pair {
@@ -147,9 +147,9 @@ impl WorkerSocket {
             WorkerMessage::Ready => vec![READY],
             WorkerMessage::Streams(count) => format!("{}{count}", char::from(STREAMS)).into_bytes(),
             WorkerMessage::Insights(insights) => packet(INSIGHTS, insights)?,
-            WorkerMessage::Wanted(users) => packet(WANTED, users)?,
-            WorkerMessage::WantedKeys(tenant, features) => {
-                packet(WANTED_KEYS, &(tenant, features))?
+            WorkerMessage::LookUp(users) => packet(LOOK_UP, users)?,
+            WorkerMessage::RequestKeys(tenant, features) => {
+                packet(REQUEST_KEYS, &(tenant, features))?
             }
             WorkerMessage::Connection(_) => vec![HANDED],
         };
@@ -200,12 +200,12 @@ impl WorkerSocket {
             (Some((&INSIGHTS, insights)), None) => {
                 Ok(Some(WorkerMessage::Insights(serde_json::from_slice(insights)?)))
             }
-            (Some((&WANTED, users)), None) => {
-                Ok(Some(WorkerMessage::Wanted(serde_json::from_slice(users)?)))
+            (Some((&LOOK_UP, users)), None) => {
+                Ok(Some(WorkerMessage::LookUp(serde_json::from_slice(users)?)))
             }
-            (Some((&WANTED_KEYS, wanted)), None) => {
-                let (tenant, features) = serde_json::from_slice(wanted)?;
-                Ok(Some(WorkerMessage::WantedKeys(tenant, features)))
+            (Some((&REQUEST_KEYS, request)), None) => {
+                let (tenant, features) = serde_json::from_slice(request)?;
+                Ok(Some(WorkerMessage::RequestKeys(tenant, features)))
             }
             (Some((&HANDED, _)), Some(connection)) => {
                 Ok(Some(WorkerMessage::Connection(TcpStream::from(connection))))

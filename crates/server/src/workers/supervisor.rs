@@ -117,10 +117,10 @@ impl Supervisor {
                     self.streams[self.number].store(count, Ordering::Relaxed)
                 }
                 WorkerMessage::Insights(insights) => self.feed.cache.add_insights(insights),
-                WorkerMessage::Wanted(users) => {
+                WorkerMessage::LookUp(users) => {
                     tokio::spawn(answer(self.engine.clone(), users, to_worker.clone()));
                 }
-                WorkerMessage::WantedKeys(tenant, features) => {
+                WorkerMessage::RequestKeys(tenant, features) => {
                     asked.add(self.feed.cache.entitled_keys.of(tenant, &features));
                 }
                 WorkerMessage::Connection(connection) => match accepted(connection) {

@@ -185,7 +185,7 @@ async fn look_up(cache: Arc<FlagCache>, to_server: Arc<WorkerSocket>, answered: 
     let ask = async {
         loop {
             let wanted = cache.accounts.wanted(PACKET_USERS).await;
-            if to_server.send(&WorkerMessage::Wanted(wanted)).await.is_err() {
+            if to_server.send(&WorkerMessage::LookUp(wanted)).await.is_err() {
                 return;
             }
             answered.notified().await;
@@ -208,7 +208,7 @@ async fn ask_for_keys(cache: Arc<FlagCache>, to_server: Arc<WorkerSocket>) {
             let before = before.map(|it| it.1).unwrap_or_default();
             let more: Vec<Box<str>> = features.difference(&before).cloned().collect();
             for more in more.chunks(PACKET_USERS) {
-                let asked = WorkerMessage::WantedKeys(tenant, more.to_vec());
+                let asked = WorkerMessage::RequestKeys(tenant, more.to_vec());
                 if to_server.send(&asked).await.is_err() {
                     return;
                 }
