@@ -252,11 +252,11 @@ impl<S: Store> Partition<S> {
             let tried = self.try_process(works, None, times, permit);
             match (tried, only_command(works)) {
                 (Err(StoreError::Refused(reason)), Some((at, request))) => {
-                    self.park_refused(request, &reason, times.now)?;
+                    self.park_refused(request, &reason.to_string(), times.now)?;
                     self.try_process(works, Some((at, Reason::Bug)), times, permit)
                 }
                 (Err(StoreError::Repeated(reason)), Some((at, request))) => {
-                    tracing::warn!(request.id = %request.id.0, reason, "a command came twice");
+                    tracing::warn!(request.id = %request.id.0, %reason, "a command came twice");
                     self.try_process(works, Some((at, Reason::Repeated)), times, permit)
                 }
                 (tried, _) => tried,

@@ -46,6 +46,7 @@ mod operations;
 mod outcomes;
 mod payment_methods;
 mod payments;
+mod store_error;
 mod tags;
 mod tenants;
 mod timers;
@@ -75,10 +76,11 @@ pub use self::insights::{InsightQueries, InsightWriter};
 pub use self::ledger::{LedgerEntry, LedgerFilter, LedgerQueries, LedgerTotal};
 pub use self::limits::{Awaited, ReadLimits};
 pub use self::mails::MailQueries;
-pub use self::operations::{Backlog, OperationQueries, Over};
+pub use self::operations::{Backlog, ExpiryCutoffs, OperationQueries};
 pub use self::outcomes::{OutcomeQueries, Unresolved, UnresolvedCount, due_outcomes};
 pub use self::payment_methods::{MethodView, PaymentMethodQueries};
 pub use self::payments::PaymentQueries;
+pub use self::store_error::{Cause, StoreError};
 pub use self::tags::{NamedTag, TagQueries};
 pub use self::tenants::TenantQueries;
 pub use self::timers::{ScheduledRetry, TimerQueries};
@@ -246,7 +248,7 @@ pub enum Bookkeeping {
         attempts: u32,
     },
     /// Some expired rows are deleted: so many that a commit does not take long.
-    Over(Over),
+    Expired(ExpiryCutoffs),
     /// A delivery that succeeded or was given up after so many failed attempts. One that was queued anew meanwhile
     /// stays.
     DeliveryClosed { id: DeliveryId, attempts: u32 },
@@ -312,49 +314,6 @@ pub struct Paged<T> {
     pub matching: u64,
     /// How many rows there are, the filter aside.
     pub all: u64,
-}
-
-/// Why the store did not do something.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The disk is full; reads still work.
-    #[error("the disk is full")]
-    DiskFull,
-    /// Another process took the partition over.
-    #[error("this process no longer owns the partition")]
-    NotOwner,
-    /// The writer of another partition took a key first, or got the same request: loaded anew, the
-    /// batch will see it.
-    #[error("another partition has taken a key")]
-    KeyTaken,
-    /// The database refused or failed; nothing was written.
-    #[error("database: {0}")]
-    Database(String),
-    /// The database refuses what is in a row, such as a value out of range or against a constraint.
-    /// Nothing was written, and the same batch will be refused whenever it comes again.
-    #[error("the database refuses a row: {0}")]
-    Refused(String),
-    /// The row that a command makes is there already: its id is the request's, so that the same request was carried
-    /// out before. Nothing was written.
-    #[error("the request was carried out before: {0}")]
-    Repeated(String),
-    /// The connection to the database was lost, or cannot be made. Nothing was written, and the
-    /// store must be opened again.
-    #[error("no connection to the database: {0}")]
-    ConnectionLost(String),
-    /// The commit may or may not have happened.
-    #[error("the outcome of a commit is not known: {0}")]
-    OutcomeUnknown(String),
-    /// The read took too long, or its caller waits no longer.
-    #[error("the read took too long")]
-    ReadTooLong,
-    /// A row has an invalid value.
-    #[error("corrupt row in {table}: {reason}")]
-    Corrupt {
-        table: &'static str,
-        /// The reason why the row is invalid.
-        reason: String,
-    },
 }
 
 /// A boxed future, so that gateways can be kept in one map.

@@ -8,7 +8,7 @@ use domain::Timestamp;
 use domain::usage::KEPT_US;
 
 use crate::periodic::{Pass, Periodic};
-use crate::ports::{Bookkeeping, Over};
+use crate::ports::{Bookkeeping, ExpiryCutoffs};
 use crate::{Engine, Unavailable};
 
 /// How often expired rows are deleted.
@@ -50,15 +50,15 @@ pub async fn pass(engine: &Engine) -> Result<(), Unavailable> {
     let now = engine.clock().now();
     // A clock that is ahead of real time may be set back: what was counted is not counted again then.
     let earliest = now.min(engine.clock().real_now());
-    let expired = Over {
+    let expired = ExpiryCutoffs {
         operations_settled: now.plus_us(-OPERATIONS_KEPT_US),
         mails_given_up: now.plus_us(-MAILS_KEPT_US),
         sessions_ended: now.plus_us(-SESSIONS_KEPT_US),
         replies_expired: now.plus_us(-REPLIES_KEPT_US),
         usage_forgotten: earliest.plus_us(-KEPT_US),
     };
-    while engine.read(move |queries| queries.has_over(expired)).await? {
-        engine.record(vec![Bookkeeping::Over(expired)]).await?;
+    while engine.read(move |queries| queries.has_expired(expired)).await? {
+        engine.record(vec![Bookkeeping::Expired(expired)]).await?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use domain::{AccountId, PartitionNo, Request, TenantNo};
 use engine::access::Access;
-use engine::ports::{BoxFuture, LedgerTotal, Queries, Question, StoreError};
+use engine::ports::{BoxFuture, Cause, LedgerTotal, Queries, Question, StoreError};
 use engine::queue::{Inquired, Processor, QueuePosition, Resend, SimulatedWork};
 use engine::{Answer, Engine, Parts, Reason, Running, StartError, Unavailable};
 use kafka::events::publish_events;
@@ -87,7 +87,7 @@ impl Processing {
         let (server, options, core) = (self.server.clone(), self.options, self.core.clone());
         let opening = tokio::task::spawn_blocking(move || {
             let store = store::open_share(&server, share, &options)
-                .map_err(|error| StoreError::Database(error.to_string()))?;
+                .map_err(|error| StoreError::Database(Cause::new(error)))?;
             let queries: Arc<dyn Queries> = Arc::new(store.queries_over(&queries));
             Engine::start(Parts {
                 store,
@@ -98,10 +98,10 @@ impl Processing {
                 options: core.options,
             })
         });
-        let opened = opening.await.map_err(|error| StoreError::Database(error.to_string()))?;
+        let opened = opening.await.map_err(|error| StoreError::Database(Cause::new(error)))?;
         let (engine, running) = opened.map_err(|error| match error {
             StartError::Store(error) => error,
-            StartError::ClockBehind(error) => StoreError::Database(error.to_string()),
+            StartError::ClockBehind(error) => StoreError::Database(Cause::new(error)),
         })?;
         let offset = running.queue_offset();
         let mut tasks = self.core.start_tasks(&engine, share);
@@ -206,5 +206,5 @@ impl Owned {
 }
 
 fn no_partition(partition: i32) -> StoreError {
-    StoreError::Database(format!("there is no partition {partition}"))
+    StoreError::Database(Cause::new(format!("there is no partition {partition}")))
 }

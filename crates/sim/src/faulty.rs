@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::Seq;
 use domain::payment::ReplyKey;
 use domain::read::Read;
-use engine::ports::{Batch, Bookkeeping, Entry, Loaded, Opened, Store, StoreError, StoredReply};
+use engine::ports::{
+    Batch, Bookkeeping, Cause, Entry, Loaded, Opened, Store, StoreError, StoredReply,
+};
 
 use crate::mutant::Mutant;
 
@@ -162,7 +164,7 @@ impl<S: Store> Store for Faulty<S> {
             (shared.trouble, shared.mutant)
         };
         if trouble == Trouble::LoadFails {
-            return Err(StoreError::Database("planned: nothing can be loaded".to_owned()));
+            return Err(StoreError::Database(Cause::new("planned: nothing can be loaded")));
         }
         let mut loaded = self.store.load(reads, replies)?;
         if let Some(mutant) = mutant {
@@ -186,11 +188,11 @@ impl<S: Store> Store for Faulty<S> {
         };
         match trouble {
             Trouble::CommitFails => {
-                return self.fail(StoreError::Database("planned: no commit".to_owned()));
+                return self.fail(StoreError::Database(Cause::new("planned: no commit")));
             }
             Trouble::DiskFull => return self.fail(StoreError::DiskFull),
             Trouble::LostUnsaid => {
-                let planned = StoreError::OutcomeUnknown("planned: not written".to_owned());
+                let planned = StoreError::OutcomeUnknown(Cause::new("planned: not written"));
                 let Some(cut) = &self.cut else { return self.fail(planned) };
                 cut();
                 let cut_off = self.store.commit(batch);
@@ -210,7 +212,7 @@ impl<S: Store> Store for Faulty<S> {
             if let Some(cut) = &self.cut {
                 cut();
             }
-            return Err(StoreError::OutcomeUnknown("planned: written".to_owned()));
+            return Err(StoreError::OutcomeUnknown(Cause::new("planned: written")));
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ use domain::{
     SessionId, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{
-    Batch, Bookkeeping, Entry, LedgerEntry, Loaded, Opened, Store, StoreError, StoredReply,
+    Batch, Bookkeeping, Cause, Entry, LedgerEntry, Loaded, Opened, Store, StoreError, StoredReply,
 };
 use store::Share;
 use uuid::Uuid;
@@ -222,13 +222,16 @@ impl Tables {
         let mut seq = head.0;
         for entry in &batch.entries {
             if entry.seq.0 <= seq {
-                return Err(StoreError::Database(format!("row {} is there", entry.seq.0)));
+                return Err(StoreError::Database(Cause::new(format!(
+                    "row {} is there",
+                    entry.seq.0
+                ))));
             }
             seq = entry.seq.0;
             for change in &entry.changes {
                 let Some(settled) = change.settled_reply() else { continue };
                 if !self.replies.contains_key(&settled.key) {
-                    return Err(StoreError::Database("a reply to nothing".to_owned()));
+                    return Err(StoreError::Database(Cause::new("a reply to nothing")));
                 }
             }
         }
@@ -240,7 +243,7 @@ impl Tables {
         for entry in &batch.entries {
             for change in &entry.changes {
                 if self.is_repeated(entry, change) {
-                    return Err(StoreError::Repeated(format!("{change:?} is there")));
+                    return Err(StoreError::Repeated(Cause::new(format!("{change:?} is there"))));
                 }
             }
         }

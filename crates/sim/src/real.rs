@@ -9,7 +9,7 @@ use domain::payment::{Outstanding, PaymentFile};
 use domain::payment_attempt::PaymentAttempt;
 use domain::timer::Timer;
 use domain::{AttemptId, PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
-use engine::ports::{HistoryOf, LedgerFilter, Page, Queries, StoreError, due_outcomes};
+use engine::ports::{Cause, HistoryOf, LedgerFilter, Page, Queries, StoreError, due_outcomes};
 use store::tables::{DISPUTE, OPERATION, PAYMENT_ATTEMPT, PAYMENT_VELOCITY, TIMER};
 use store::{Options, Reader, Server, Share, Source, SqlQueries, SqlStore};
 
@@ -235,7 +235,7 @@ impl RealDisk {
             books.followed.extend((followed > no.start().0).then_some((no, followed)));
         }
         let reader =
-            self.source().read().map_err(|error| StoreError::Database(error.to_string()))?;
+            self.source().read().map_err(|error| StoreError::Database(Cause::new(error)))?;
         let operations = OPERATION.select("ORDER BY tenant, id");
         books.operations = reader.query(&operations, &[], |cells| OPERATION.row(cells))?;
         let attempts = PAYMENT_ATTEMPT.select("ORDER BY tenant, id");

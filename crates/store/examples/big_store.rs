@@ -27,7 +27,7 @@ use domain::{
 use engine::analytics::{Deltas, ROWS_MAX, ReadModels};
 use engine::partition::{Answer, BATCH_COMMANDS_MAX, Partition, Times, Verdict, Work};
 use engine::ports::{
-    AnalyticsQueries as _, FieldSearch, FollowerQueries, HistoryOf, LedgerFilter, Page, Queries,
+    AnalyticsQueries as _, Cause, FieldSearch, FollowerQueries, HistoryOf, LedgerFilter, Page, Queries,
     Store, StoreError, TransactionsFilter,
 };
 use store::analytics::{SqliteAnalyticsQueries, SqliteReadModels, analytics_path};
@@ -127,7 +127,7 @@ impl Shop {
             transactions_per_payment_max: 100,
             routing: domain::context::RoutingSettings::DEFAULT,
         };
-        let store = open_dir(dir, options).map_err(|it| StoreError::Database(it.to_string()))?;
+        let store = open_dir(dir, options).map_err(|it| StoreError::Database(Cause::new(it)))?;
         let partition = Partition::open(store, Arc::new(settings))?;
         // Another seed each time, so that no key comes twice.
         let seed = u64::try_from(partition.head().0).unwrap_or(0);
@@ -394,7 +394,7 @@ fn measure_reads(dir: &Path) -> Result<(), StoreError> {
     let path = database_path(dir);
     let sample = Sample::draw(&path)?;
     let mut store =
-        open_dir(dir, &Options::default()).map_err(|it| StoreError::Database(it.to_string()))?;
+        open_dir(dir, &Options::default()).map_err(|it| StoreError::Database(Cause::new(it)))?;
     store.open()?;
     let queries = store.queries(2)?;
     let columns = ["rows", "CPU us", "p50 us", "p99 us", "max us"];
@@ -545,7 +545,7 @@ fn cpu_seconds() -> f64 {
 
 fn measure_analytics(dir: &Path) -> Result<(), StoreError> {
     let (path, truth) = (analytics_path(dir), database_path(dir));
-    let failed = |error: store::Error| StoreError::Database(error.to_string());
+    let failed = |error: store::Error| StoreError::Database(Cause::new(error));
     let mut models =
         SqliteReadModels::open(&path, &store::Source::in_dir(dir), &Options::default())
             .map_err(failed)?;

@@ -8,7 +8,9 @@ use domain::payment::ReplyKey;
 use domain::read::Read;
 use domain::state::State;
 use domain::{AccountId, PartitionNo, Rejection, Reply, Seq, Sequences, TenantNo, Timestamp};
-use engine::ports::{Batch, Bookkeeping, Loaded, Opened, Over, Store, StoreError, StoredReply};
+use engine::ports::{
+    Batch, Bookkeeping, Cause, ExpiryCutoffs, Loaded, Opened, Store, StoreError, StoredReply,
+};
 
 use crate::actors::{Actors, Named};
 use crate::batch::{CountedBefore, Rows};
@@ -30,7 +32,7 @@ use crate::{Options, SqlQueries, queries};
 /// How many expired replies a commit that adds some forgets at most, for each that it adds.
 const FORGOTTEN_PER_REPLY: i64 = 4;
 
-/// How many rows of a table that are over a commit deletes at most.
+/// How many expired rows of a table a commit deletes at most.
 const DELETED_MAX: i64 = 500;
 
 /// A partition of a database; a data directory stays locked until this is dropped.
@@ -347,8 +349,8 @@ impl SqlStore {
         self.db.prepare(sql)?.row(&[entry.at.into(), most.into()])
     }
 
-    fn delete_some(&self, over: Over) -> Result<(), StoreError> {
-        for (table, until, before) in queries::endings(over) {
+    fn delete_expired(&self, cutoffs: ExpiryCutoffs) -> Result<(), StoreError> {
+        for (table, until, before) in queries::expiries(cutoffs) {
             let (name, key) = (table.name, table.key_list());
             let sql = format!(
                 "DELETE FROM {name} WHERE ({key}) IN (SELECT {key} FROM {name} \
@@ -398,7 +400,7 @@ impl SqlStore {
                 self.db.prepare(sql)?.row(&row)?;
                 self.db.check_again(&tables::OPERATION, "WHERE tenant = ?1 AND id = ?2", &key)
             }
-            Bookkeeping::Over(over) => self.delete_some(*over),
+            Bookkeeping::Expired(cutoffs) => self.delete_expired(*cutoffs),
             Bookkeeping::Quarantined(it) => {
                 tables::QUARANTINE.put_one(&self.db, it, self.share.partition)
             }
@@ -575,7 +577,7 @@ impl Owned {
         for entry in &batch.entries {
             if entry.seq != next_seq {
                 let reason = format!("journal row {} is not the next one", entry.seq.0);
-                return Err(StoreError::Database(reason));
+                return Err(StoreError::Database(Cause::new(reason)));
             }
             next_seq.0 += 1;
         }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 
-use engine::ports::StoreError;
+use engine::ports::{Cause, StoreError};
 use ring::digest::{Context, SHA256};
 use uuid::Uuid;
 
@@ -45,6 +45,14 @@ pub struct Progress {
     pub is_locked: bool,
     /// Its rows that were looked at in this pass.
     pub rows: u64,
+}
+
+/// A commit of the copy failed.
+#[derive(Debug, thiserror::Error)]
+#[error("table {table}: {source}")]
+struct TableFailed {
+    table: &'static str,
+    source: StoreError,
 }
 
 /// The result of a copy or of a check.
@@ -264,7 +272,8 @@ impl Copy<'_> {
         }
         drop((delete, insert));
         if let Err(error) = self.target.commit() {
-            return Err(StoreError::Database(format!("table {}: {error}", table.name)));
+            let failed = TableFailed { table: table.name, source: error };
+            return Err(StoreError::Database(Cause::new(failed)));
         }
         self.written += added.len().max(removed.len()) as u64;
         Ok(())

@@ -34,7 +34,7 @@ use domain::{PartitionNo, TenantNo};
 use engine::ports::{Queries, ReadLimits, StoreError};
 
 pub(crate) use self::followers::journal_end;
-pub(crate) use self::operations::endings;
+pub(crate) use self::operations::expiries;
 use self::window::Key;
 use crate::claims::{Claims, RecentClaims};
 use crate::journal_tail::JournalTail;

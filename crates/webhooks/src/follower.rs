@@ -628,7 +628,7 @@ impl Follower {
                 | Bookkeeping::OperationNotified { .. }
                 | Bookkeeping::Quarantined(_)
                 | Bookkeeping::Released { .. }
-                | Bookkeeping::Over(_) => {}
+                | Bookkeeping::Expired(_) => {}
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::ports::StoreError;
+use engine::ports::{Cause, StoreError};
 
 /// Opens a connection.
 type Open<T> = dyn Fn() -> Result<Box<T>, StoreError> + Send + Sync;
@@ -40,6 +40,6 @@ impl<T: Send + ?Sized + 'static> LogConnection<T> {
             *kept = Some(connection);
             Ok(result)
         });
-        queried.await.map_err(|error| StoreError::Database(error.to_string()))?
+        queried.await.map_err(|error| StoreError::Database(Cause::new(error)))?
     }
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::*;
 use crate::lane::Lane;
 use crate::pending_batch::PendingBatch;
-use crate::ports::{Opened, StoredReply};
+use crate::ports::{Cause, Opened, StoredReply};
 
 const TENANT: TenantNo = TenantNo(1);
 
@@ -51,13 +51,13 @@ impl MemoryStore {
             if let Change::Account(AccountChange::Person { person, .. }) = change
                 && person.name.as_deref() == Some("Refused")
             {
-                return Err(StoreError::Refused("name".to_owned()));
+                return Err(StoreError::Refused(Cause::new("name")));
             }
             if let Change::Account(AccountChange::Account(it)) = change
                 && it.revision.previous.is_none()
                 && self.state.account.accounts.find(&(it.tenant, it.id)).is_some()
             {
-                return Err(StoreError::Repeated(format!("account {}", it.id)));
+                return Err(StoreError::Repeated(Cause::new(format!("account {}", it.id))));
             }
         }
         Ok(())
@@ -270,9 +270,10 @@ fn a_release_that_is_not_committed_releases_nothing() {
     let mut scene = Scene::new();
     assert_eq!(scene.batch(&["create a"]), "done in 1 commits");
     // Nor does a commit that fails take what was found out with it.
-    scene.partition.store().failures = vec![StoreError::Refused(String::new())];
+    scene.partition.store().failures = vec![StoreError::Refused(Cause::new(""))];
     assert_eq!(scene.batch(&["rename a Ann"]), "Bug in 1 commits");
-    for failure in [StoreError::Database(String::new()), StoreError::ConnectionLost(String::new())]
+    for failure in
+        [StoreError::Database(Cause::new("")), StoreError::ConnectionLost(Cause::new(""))]
     {
         scene.partition.store().failures = vec![failure];
         assert_eq!(scene.batch(&["release a"]), "Store in 0 commits");
@@ -286,10 +287,10 @@ fn a_release_that_is_not_committed_releases_nothing() {
 /// An account's quarantine is written before its release, in whichever batches the two are.
 #[test]
 fn a_released_account_is_in_service_in_the_database_too() {
-    for failure in [StoreError::Database(String::new()), StoreError::DiskFull] {
+    for failure in [StoreError::Database(Cause::new("")), StoreError::DiskFull] {
         let mut scene = Scene::new();
         assert_eq!(scene.batch(&["create a"]), "done in 1 commits");
-        scene.partition.store().failures = vec![failure, StoreError::Refused(String::new())];
+        scene.partition.store().failures = vec![failure, StoreError::Refused(Cause::new(""))];
         // The command is to blame, and then the commit that would say so fails.
         drop(scene.batch(&["rename a Ann"]));
         assert!(scene.partition.store().quarantined.is_empty());
@@ -332,10 +333,10 @@ fn a_partition_opened_on_a_full_disk_commits_once_there_is_room() {
 fn a_failed_commit_has_one_outcome() {
     for (failure, expected, reopens) in [
         (StoreError::KeyTaken, CommitOutcome::KeyTaken, 0),
-        (StoreError::Database(String::new()), CommitOutcome::NothingWritten, 0),
+        (StoreError::Database(Cause::new("")), CommitOutcome::NothingWritten, 0),
         (StoreError::DiskFull, CommitOutcome::NothingWritten, 1),
-        (StoreError::ConnectionLost(String::new()), CommitOutcome::NothingWritten, 1),
-        (StoreError::OutcomeUnknown(String::new()), CommitOutcome::Lost, 1),
+        (StoreError::ConnectionLost(Cause::new("")), CommitOutcome::NothingWritten, 1),
+        (StoreError::OutcomeUnknown(Cause::new("")), CommitOutcome::Lost, 1),
         (StoreError::NotOwner, CommitOutcome::Lost, 0),
     ] {
         let mut scene = Scene::new();

@@ -34,7 +34,7 @@ pub trait OperationQueries: Send + Sync {
     /// Whether the reply to a request that can come twice is stored at `now`, or to come.
     fn has_reply(&self, key: ReplyKey, now: Timestamp) -> Result<bool, StoreError>;
     /// Whether expired rows are still there.
-    fn has_over(&self, over: Over) -> Result<bool, StoreError>;
+    fn has_expired(&self, cutoffs: ExpiryCutoffs) -> Result<bool, StoreError>;
 }
 
 /// The work that waits to be done for customers, and by operators.
@@ -59,7 +59,7 @@ impl Backlog {
 
 /// Until when rows have expired: the retention deletes older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Over {
+pub struct ExpiryCutoffs {
     /// Operations that came to their end before.
     pub operations_settled: Timestamp,
     /// Mails that were requested before, and were given up.

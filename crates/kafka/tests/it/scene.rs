@@ -9,7 +9,7 @@ use domain::command::TenantCommand;
 use domain::payment::Actor;
 use domain::tenant::SetTenantValue;
 use domain::{AccountId, Command as DomainCommand, Request, RequestId, TenantNo, TransactionId};
-use engine::ports::{BoxFuture, LedgerTotal, Question, StoreError};
+use engine::ports::{BoxFuture, Cause, LedgerTotal, Question, StoreError};
 use engine::queue::{
     Inquired, Message, Processor, Queue, QueuePosition, Reply, Resend, Route, SimulatedWork,
 };
@@ -196,7 +196,7 @@ impl Processor for Counting {
         Box::pin(async move {
             let mut state = self.database.state.lock().unwrap();
             if state.is_away {
-                return Err(StoreError::Database("away".to_owned()));
+                return Err(StoreError::Database(Cause::new("away")));
             }
             state.opened += 1;
             let stored = state.partitions.entry(partition).or_default();

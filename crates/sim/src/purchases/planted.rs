@@ -12,7 +12,7 @@ use domain::read::Read;
 use domain::timer::TimerKind;
 use domain::{AccountId, Event, PartitionNo, Settings};
 use engine::partition::Partition;
-use engine::ports::{Batch, Loaded, Opened, Store, StoreError};
+use engine::ports::{Batch, Cause, Loaded, Opened, Store, StoreError};
 use store::Share;
 
 use super::PurchaseMutant;
@@ -108,7 +108,7 @@ impl Store for Planted {
             for change in changes {
                 lost.extend(Entitlements::of(change).cloned());
             }
-            return Err(StoreError::Database("the power is gone".to_owned()));
+            return Err(StoreError::Database(Cause::new("the power is gone")));
         }
         let mut entries = batch.entries.clone();
         for entry in &mut entries {

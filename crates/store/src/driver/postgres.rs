@@ -6,6 +6,7 @@
 
 mod address;
 mod arrays;
+mod server_error;
 mod session;
 mod tls;
 
@@ -25,6 +26,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use self::address::{Address, TlsMode};
 use self::arrays::{Array, kind_of, of_keys};
 pub(crate) use self::arrays::{Row, field, insert_all, upsert_all};
+pub use self::server_error::ServerError;
 use self::session::{Session, Use, Waiting};
 use crate::Error;
 use crate::driver::{self, Value};
@@ -140,8 +142,8 @@ impl Server {
 
     /// Opens a connection to write with: the only one, or one of those that own a partition each.
     pub(crate) fn connect_to_write(&self, is_alone: bool) -> Result<Connection, StoreError> {
-        let wanted = if is_alone { Use::WriteAlone } else { Use::WritePartition };
-        Connection::open(self.clone(), wanted)
+        let purpose = if is_alone { Use::WriteAlone } else { Use::WritePartition };
+        Connection::open(self.clone(), purpose)
     }
 
     /// Opens a connection to write what no partition owns, beside those who do.
@@ -160,7 +162,7 @@ impl Server {
     /// The settings that a session begins with: how long a statement may take; to look whether we are there, so
     /// that the locks of a process that vanished do not outlive it for hours; and that a commit is
     /// durable when it returns.
-    fn manners(&self) -> String {
+    fn session_settings(&self) -> String {
         let statement_ms = self.statement_timeout.map_or(0, |it| it.as_millis());
         let (idle, interval) = (KEEPALIVE_IDLE.as_secs(), KEEPALIVE_INTERVAL.as_secs());
         format!(
@@ -218,17 +220,17 @@ where
 
 pub(crate) struct Connection {
     server: Server,
-    wanted: Use,
+    purpose: Use,
     waiting: Waiting,
     session: RefCell<Session>,
     cursors: Cell<u64>,
 }
 
 impl Connection {
-    fn open(server: Server, wanted: Use) -> Result<Self, StoreError> {
+    fn open(server: Server, purpose: Use) -> Result<Self, StoreError> {
         let waiting = Waiting::new()?;
-        let session = RefCell::new(Session::open(&waiting, &server, wanted)?);
-        Ok(Self { server, wanted, waiting, session, cursors: Cell::new(0) })
+        let session = RefCell::new(Session::open(&waiting, &server, purpose)?);
+        Ok(Self { server, purpose, waiting, session, cursors: Cell::new(0) })
     }
 
     fn session(&self) -> RefMut<'_, Session> {
@@ -246,7 +248,7 @@ impl Connection {
         let mut session = self.session();
         session.rollback(&self.waiting)?;
         if session.is_lost(&self.waiting) {
-            *session = Session::open(&self.waiting, &self.server, self.wanted)?;
+            *session = Session::open(&self.waiting, &self.server, self.purpose)?;
         }
         Ok(())
     }

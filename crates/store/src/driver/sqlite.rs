@@ -7,7 +7,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::Duration;
 
-use engine::ports::{ReadLimits, StoreError};
+use engine::ports::{Cause, ReadLimits, StoreError};
 pub(crate) use rusqlite::Row;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
@@ -217,7 +217,7 @@ impl Connection {
         if was_cut_off(&error) && self.rollback().is_ok() {
             return Err(failed(error));
         }
-        Err(StoreError::OutcomeUnknown(error.to_string()))
+        Err(StoreError::OutcomeUnknown(Cause::new(error)))
     }
 
     pub(crate) fn rollback(&self) -> Result<(), StoreError> {
@@ -266,7 +266,7 @@ impl Connection {
     /// leave in their unused parts: rows that moved to another page before they were deleted.
     pub(crate) fn vacuum_into(&self, to: &Path) -> Result<(), StoreError> {
         let to =
-            to.to_str().ok_or_else(|| StoreError::Database("its name is not UTF-8".to_owned()))?;
+            to.to_str().ok_or_else(|| StoreError::Database(Cause::new("its name is not UTF-8")))?;
         self.connection.execute("VACUUM INTO ?1", [to]).map(drop).map_err(failed)
     }
 
@@ -278,7 +278,7 @@ impl Connection {
             return Ok(());
         }
         let busy = "another process reads it: run this again once that has ended";
-        Err(StoreError::Database(busy.to_owned()))
+        Err(StoreError::Database(Cause::new(busy)))
     }
 
     /// Makes the tables, and marks the file as ours. Within the open transaction.
@@ -416,7 +416,7 @@ fn failed(error: rusqlite::Error) -> StoreError {
         let is_there = cause.extended_code == ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
         let said = error.to_string();
         if is_there && MADE_BY_REQUESTS.iter().any(|it| said.contains(&format!(": {it}."))) {
-            return StoreError::Repeated(said);
+            return StoreError::Repeated(Cause::new(error));
         }
         if cause.code == ErrorCode::OperationInterrupted {
             return StoreError::ReadTooLong;
@@ -425,10 +425,10 @@ fn failed(error: rusqlite::Error) -> StoreError {
             cause.code,
             ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch
         ) {
-            return StoreError::Refused(error.to_string());
+            return StoreError::Refused(Cause::new(error));
         }
     }
-    StoreError::Database(error.to_string())
+    StoreError::Database(Cause::new(error))
 }
 
 #[cfg(test)]
@@ -448,5 +448,21 @@ mod tests {
             statement.rows(&[(limit * 1000).into(), limit.into()], &mut |_| Ok(true)).unwrap();
         }
         assert_eq!(statement.statement.get_status(StatementStatus::RePrepare), 0);
+    }
+
+    #[test]
+    fn source_of_a_refusal_is_the_error_of_the_driver() {
+        let db = Connection::to_write(Path::new(":memory:"), &Options::default()).unwrap();
+        db.run("CREATE TABLE mail (name TEXT UNIQUE)").unwrap();
+        let insert = || db.prepare("INSERT INTO mail VALUES ('ann')").unwrap().execute(&[]);
+        insert().unwrap();
+        let refused = insert().unwrap_err();
+        assert!(matches!(refused, StoreError::Refused(_)), "{refused:?}");
+        let source = std::error::Error::source(&refused).unwrap();
+        let code = source.downcast_ref::<rusqlite::Error>().unwrap().sqlite_error().unwrap();
+        assert_eq!(code.extended_code, ffi::SQLITE_CONSTRAINT_UNIQUE);
+        let texts = format!("{refused} {refused:?} {source}");
+        assert!(texts.contains("UNIQUE constraint failed: mail.name"), "{texts}");
+        assert!(!texts.contains("ann"), "{texts}");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use domain::operation::Operation;
 use domain::payment::ReplyKey;
 use domain::{OperationId, TenantNo, Timestamp};
-use engine::ports::{Backlog, OperationQueries, Over, StoreError};
+use engine::ports::{Backlog, ExpiryCutoffs, OperationQueries, StoreError};
 
 use super::{SqlQueries, window};
 use crate::tables::{
@@ -113,10 +113,9 @@ impl OperationQueries for SqlQueries {
         })
     }
 
-    fn has_over(&self, over: Over) -> Result<bool, StoreError> {
-        // Whether expired rows are left.
+    fn has_expired(&self, cutoffs: ExpiryCutoffs) -> Result<bool, StoreError> {
         self.read(|reader| {
-            for (table, rest, until) in endings(over) {
+            for (table, rest, until) in expiries(cutoffs) {
                 let name = table.name;
                 let sql = format!("SELECT 1 FROM {name} WHERE {rest} < ?1 LIMIT 1");
                 if reader.query_one(&sql, &[until.into()], |cells| cells.int())?.is_some() {
@@ -132,15 +131,15 @@ static WAITING_COUNT: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT count(*) FROM (SELECT 1 FROM operation WHERE {WAITING} LIMIT ?1) AS counted")
 });
 
-/// Of what may be over: its table, what the index of it begins with, and until when it is.
-pub(crate) fn endings(over: Over) -> [(&'static Table, String, Timestamp); 6] {
-    let Over {
+/// Of rows that expire: their table, the condition that an index of it has, and the time before which they are expired.
+pub(crate) fn expiries(cutoffs: ExpiryCutoffs) -> [(&'static Table, String, Timestamp); 6] {
+    let ExpiryCutoffs {
         operations_settled,
         mails_given_up,
         sessions_ended,
         replies_expired,
         usage_forgotten,
-    } = over;
+    } = cutoffs;
     [
         (&OPERATION, format!("{SETTLED} AND settled_at_us"), operations_settled),
         (&MAIL, format!("{GIVEN_UP} AND created_at_us"), mails_given_up),

@@ -16,7 +16,7 @@ use domain::{
     AccountId, Command, EXTERNAL_PAYMENT, PaymentId, Reply, Request, RequestId, Settings, TenantNo,
 };
 use engine::partition::{Answer, CommitOutcome, Times, Verdict, Work};
-use engine::ports::{Batch, Store, StoreError};
+use engine::ports::{Batch, Cause, Store, StoreError};
 use engine::queue::{QueuePosition, is_settled};
 use engine::{Clock, Engine, Parts, Reason, Running, Unavailable};
 use futures_util::future::join_all;
@@ -234,7 +234,7 @@ fn expected(n: usize, is_queued: bool) -> Option<Reason> {
 #[test]
 fn of_a_queue_one_command_is_parked_and_all_others_are_committed() {
     // A connection that is lost meanwhile changes nothing.
-    for trouble in [None, Some(StoreError::ConnectionLost("planned".to_owned()))] {
+    for trouble in [None, Some(StoreError::ConnectionLost(Cause::new("planned")))] {
         let scene = Scene::new(trouble);
         for (n, answered) in scene.offer_queued().iter().enumerate() {
             assert_eq!(reason(answered), expected(n, true), "{n}: {answered:?}");

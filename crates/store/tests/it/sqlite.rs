@@ -104,7 +104,7 @@ fn totals_move_only_with_the_commit_and_survive_it() {
     other.seq = Seq(next.0 + 5);
     begin(store);
     let refused = store.commit(&batch(vec![failing.clone(), other])).unwrap_err();
-    let gap = matches!(&refused, StoreError::Database(it) if it.ends_with("is not the next one"));
+    let gap = matches!(&refused, StoreError::Database(it) if it.to_string().ends_with("is not the next one"));
     assert!(gap, "{refused:?}");
     assert_eq!(*store.totals(), before);
     begin(store);

@@ -16,7 +16,7 @@ use domain::usage::{
     ReservationStatus, Reserve, UsageItem,
 };
 use domain::{AccountId, Command, Reply, ReservationId, Seq, TenantNo, Timestamp};
-use engine::ports::{Bookkeeping, Over, Page, Store};
+use engine::ports::{Bookkeeping, ExpiryCutoffs, Page, Store};
 use store::verify::verify_source;
 use uuid::Uuid;
 
@@ -175,7 +175,7 @@ fn old_events_and_reservations_are_forgotten() {
     let mut world = World::new(133);
     let (account, reservation) = fill(&mut world.workload);
     let none = Timestamp(0);
-    let over = |usage_forgotten| Over {
+    let before = |usage_forgotten| ExpiryCutoffs {
         operations_settled: none,
         mails_given_up: none,
         sessions_ended: none,
@@ -183,11 +183,11 @@ fn old_events_and_reservations_are_forgotten() {
         usage_forgotten,
     };
     let now = world.workload.now;
-    assert!(!world.queries.has_over(over(now.plus_us(-KEPT_US))).unwrap());
-    let later = over(now.plus_us(7_200 * Timestamp::SECOND_US));
-    assert!(world.queries.has_over(later).unwrap());
-    crate::customers::note(&mut world.workload, vec![Bookkeeping::Over(later)]);
-    assert!(!world.queries.has_over(later).unwrap());
+    assert!(!world.queries.has_expired(before(now.plus_us(-KEPT_US))).unwrap());
+    let later = before(now.plus_us(7_200 * Timestamp::SECOND_US));
+    assert!(world.queries.has_expired(later).unwrap());
+    crate::customers::note(&mut world.workload, vec![Bookkeeping::Expired(later)]);
+    assert!(!world.queries.has_expired(later).unwrap());
     assert_eq!(world.queries.reservation(TENANT, account, reservation).unwrap(), None);
     assert_eq!(shown(&world, account)["credits"], (7, 0), "what was used stays used");
 }

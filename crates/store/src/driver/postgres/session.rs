@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use engine::ports::{ReadLimits, StoreError};
+use engine::ports::{Cause, ReadLimits, StoreError};
 use futures_util::{FutureExt as _, TryStreamExt as _, future};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{AbortHandle, yield_now};
@@ -18,6 +18,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::Server;
 use super::arrays::{Array, Row};
+use super::server_error::{ServerError, Unreachable};
 use crate::driver::{Cell, Value};
 use crate::table::{MADE_BY_REQUESTS, OF_KEYS, Table};
 
@@ -70,7 +71,7 @@ pub(super) struct Waiting(Option<Runtime>);
 impl Waiting {
     pub(super) fn new() -> Result<Self, StoreError> {
         let runtime = Builder::new_current_thread().enable_all().build();
-        runtime.map(|it| Self(Some(it))).map_err(|error| StoreError::Database(error.to_string()))
+        runtime.map(|it| Self(Some(it))).map_err(|error| StoreError::Database(Cause::new(error)))
     }
 
     fn runtime(&self) -> &Runtime {
@@ -100,8 +101,8 @@ impl Drop for Waiting {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Transaction {
     None,
-    /// To be begun with this, together with the first read.
-    Wanted(&'static str),
+    /// It begins with this statement, which is sent together with the first read.
+    Deferred(&'static str),
     Begun,
     /// A statement failed: nothing of it will be committed.
     Failed,
@@ -112,7 +113,7 @@ pub(super) struct Session {
     client: Client,
     moving: AbortHandle,
     /// How long to wait for an answer; `None` for as long as it takes.
-    patience: Option<Duration>,
+    answer_timeout: Option<Duration>,
     /// By our text.
     statements: HashMap<String, Statement>,
     queue: Vec<Queued>,
@@ -135,7 +136,7 @@ impl Canceller {
             None => self.token.cancel_query(NoTls).await,
         };
         if let Err(error) = cancelled {
-            tracing::debug!(error = %said(&error), "a read was not cancelled; it ends by itself");
+            tracing::debug!(error = %ServerError(error), "a read was not cancelled; it ends by itself");
         }
     }
 }
@@ -226,30 +227,35 @@ impl Failure {
         }
     }
 
-    fn said(&self) -> String {
-        match self {
-            Self::Meant(error) => error.to_string(),
-            Self::Silent => "the server did not answer in time".to_owned(),
-            Self::Cancelled => StoreError::ReadTooLong.to_string(),
-            Self::Server(error) => said(error),
-        }
+    /// The cause of [`Self::Silent`].
+    fn silent() -> Cause {
+        Cause::new("the server did not answer in time")
     }
 }
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Cancelled => Self::ReadTooLong,
-            Failure::Meant(error) => error,
-            failure @ (Failure::Server(_) | Failure::Silent) if failure.ends_session() => {
-                Self::ConnectionLost(failure.said())
-            }
-            Failure::Server(error) if error.code() == Some(&SqlState::DISK_FULL) => Self::DiskFull,
-            Failure::Server(error) if is_key_taken(&error) => Self::KeyTaken,
-            Failure::Server(error) if is_repeated(&error) => Self::Repeated(said(&error)),
-            Failure::Server(error) if is_row_refused(&error) => Self::Refused(said(&error)),
-            failure @ (Failure::Server(_) | Failure::Silent) => Self::Database(failure.said()),
-        }
+        let ends_session = failure.ends_session();
+        let error = match failure {
+            Failure::Cancelled => return Self::ReadTooLong,
+            Failure::Meant(error) => return error,
+            Failure::Silent => return Self::ConnectionLost(Failure::silent()),
+            Failure::Server(error) => error,
+        };
+        let kind: fn(Cause) -> Self = if ends_session {
+            Self::ConnectionLost
+        } else if error.code() == Some(&SqlState::DISK_FULL) {
+            return Self::DiskFull;
+        } else if is_key_taken(&error) {
+            return Self::KeyTaken;
+        } else if is_repeated(&error) {
+            Self::Repeated
+        } else if is_row_refused(&error) {
+            Self::Refused
+        } else {
+            Self::Database
+        };
+        kind(Cause::new(ServerError(error)))
     }
 }
 
@@ -282,15 +288,6 @@ fn is_row_refused(error: &tokio_postgres::Error) -> bool {
         || CLASSES.iter().any(|class| code.code().starts_with(class))
 }
 
-/// The message of an error, with its code where it has one.
-pub(super) fn said(error: &tokio_postgres::Error) -> String {
-    match (error.as_db_error(), std::error::Error::source(error)) {
-        (Some(error), _) => format!("{} ({})", error.message(), error.code().code()),
-        (None, Some(cause)) => format!("{error}: {cause}"),
-        (None, None) => error.to_string(),
-    }
-}
-
 /// The text of a statement that fails where it changes nothing: it divides by how many rows it did.
 fn must_change(sql: &str) -> String {
     format!("WITH changed AS ({sql} RETURNING 1) SELECT 1 / count(*) FROM changed")
@@ -304,18 +301,18 @@ impl Session {
     pub(super) fn open(
         waiting: &Waiting,
         server: &Server,
-        wanted: Use,
+        purpose: Use,
     ) -> Result<Self, StoreError> {
         let opening = async {
             let (client, moving) = server.connect_now().await?;
-            client.batch_execute(&server.manners()).await?;
+            client.batch_execute(&server.session_settings()).await?;
             let mut locked = true;
-            if wanted != Use::Read {
+            if purpose != Use::Read {
                 let silent_ms = SILENT_IN_TRANSACTION_MAX.as_millis();
-                let manners = format!("SET idle_in_transaction_session_timeout = {silent_ms}");
-                client.batch_execute(&manners).await?;
+                let setting = format!("SET idle_in_transaction_session_timeout = {silent_ms}");
+                client.batch_execute(&setting).await?;
             }
-            if let Some(sql) = wanted.lock() {
+            if let Some(sql) = purpose.lock() {
                 let given_up_at = Instant::now() + LOCK_WAIT_MAX;
                 loop {
                     locked = client.query_one(sql, &[&WRITER_LOCK]).await?.get(0);
@@ -331,15 +328,16 @@ impl Session {
             // A timer needs the runtime.
             tokio::time::timeout(server.connect_timeout(), opening).await
         });
-        let refused =
-            |reason: String| StoreError::ConnectionLost(format!("{}: {reason}", server.place()));
+        let refused = |source: Cause| {
+            StoreError::ConnectionLost(Cause::new(Unreachable { place: server.place(), source }))
+        };
         let (client, moving, locked) = match opened {
             Ok(Ok(opened)) => opened,
-            Ok(Err(error)) => return Err(refused(said(&error))),
-            Err(_) => return Err(refused(Failure::Silent.said())),
+            Ok(Err(error)) => return Err(refused(Cause::new(ServerError(error)))),
+            Err(_) => return Err(refused(Failure::silent())),
         };
         if !locked {
-            return Err(refused("another process writes it".to_owned()));
+            return Err(refused(Cause::new("another process writes it")));
         }
         let canceller = Canceller { token: client.cancel_token(), tls: server.tls.clone() };
         Ok(Self {
@@ -347,7 +345,7 @@ impl Session {
             canceller,
             client,
             moving,
-            patience: server.statement_timeout().map(|it| it + ANSWER_SLACK),
+            answer_timeout: server.statement_timeout().map(|it| it + ANSWER_SLACK),
             statements: HashMap::new(),
             queue: Vec::new(),
             transaction: Transaction::None,
@@ -377,7 +375,7 @@ impl Session {
 
     /// Begins a transaction, together with the first statement.
     pub(super) fn begin(&mut self, text: &'static str) {
-        self.transaction = Transaction::Wanted(text);
+        self.transaction = Transaction::Deferred(text);
     }
 
     /// The prepared statement for a text of ours, which `spelt` writes as PostgreSQL has it.
@@ -483,12 +481,12 @@ impl Session {
     /// Ends the transaction, with everything that was queued.
     pub(super) fn commit(&mut self, waiting: &Waiting) -> Result<(), StoreError> {
         let written = match self.transaction {
-            Transaction::Failed => Err(StoreError::Database("the transaction failed".to_owned())),
-            Transaction::None | Transaction::Wanted(_) if self.queue.is_empty() => {
+            Transaction::Failed => Err(StoreError::Database(Cause::new("the transaction failed"))),
+            Transaction::None | Transaction::Deferred(_) if self.queue.is_empty() => {
                 self.transaction = Transaction::None;
                 return Ok(());
             }
-            Transaction::None | Transaction::Wanted(_) | Transaction::Begun => {
+            Transaction::None | Transaction::Deferred(_) | Transaction::Begun => {
                 self.begin_to_write(waiting).and_then(|()| self.prepare_queue(waiting))
             }
         };
@@ -501,7 +499,7 @@ impl Session {
         };
         let queue = std::mem::take(&mut self.queue);
         let client = &self.client;
-        let sent = wait(waiting, self.patience, async {
+        let sent = wait(waiting, self.answer_timeout, async {
             let writes = future::join_all(sending(client, &queue, &statements));
             let (writes, committed) = future::join(writes, client.batch_execute("COMMIT")).await;
             Ok((first_failure(writes), committed))
@@ -527,11 +525,11 @@ impl Session {
         self.queue.clear();
         let was = std::mem::replace(&mut self.transaction, Transaction::None);
         match was {
-            Transaction::None | Transaction::Wanted(_) => Ok(()),
+            Transaction::None | Transaction::Deferred(_) => Ok(()),
             Transaction::Begun | Transaction::Failed if self.client.is_closed() => Ok(()),
             Transaction::Begun | Transaction::Failed => {
                 let client = &self.client;
-                let rolled_back = wait(waiting, self.patience, async {
+                let rolled_back = wait(waiting, self.answer_timeout, async {
                     Ok(client.batch_execute("ROLLBACK").await?)
                 });
                 match self.concluded(rolled_back) {
@@ -545,9 +543,10 @@ impl Session {
 
     /// Waits for the beginning of the transaction: a write must never happen without it.
     fn begin_to_write(&mut self, waiting: &Waiting) -> Result<(), StoreError> {
-        let Transaction::Wanted(text) = self.transaction else { return Ok(()) };
+        let Transaction::Deferred(text) = self.transaction else { return Ok(()) };
         let client = &self.client;
-        let begun = wait(waiting, self.patience, async { Ok(client.batch_execute(text).await?) });
+        let begun =
+            wait(waiting, self.answer_timeout, async { Ok(client.batch_execute(text).await?) });
         self.concluded(begun)?;
         self.transaction = Transaction::Begun;
         Ok(())
@@ -572,7 +571,7 @@ impl Session {
         let queue = std::mem::take(&mut self.queue);
         let client = &self.client;
         let begin = match self.transaction {
-            Transaction::Wanted(text) => client.batch_execute(text).left_future(),
+            Transaction::Deferred(text) => client.batch_execute(text).left_future(),
             Transaction::None | Transaction::Begun | Transaction::Failed => {
                 future::ready(Ok(())).right_future()
             }
@@ -599,8 +598,10 @@ impl Session {
         answer: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         match &self.limits {
-            None => wait(waiting, self.patience, answer),
-            Some(limits) => wait(waiting, self.patience, within(limits, &self.canceller, answer)),
+            None => wait(waiting, self.answer_timeout, answer),
+            Some(limits) => {
+                wait(waiting, self.answer_timeout, within(limits, &self.canceller, answer))
+            }
         }
     }
 
@@ -652,12 +653,12 @@ async fn within<T>(
 
 fn wait<T>(
     waiting: &Waiting,
-    patience: Option<Duration>,
+    answer_timeout: Option<Duration>,
     answer: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     waiting.runtime().block_on(async {
-        match patience {
-            Some(patience) => match tokio::time::timeout(patience, answer).await {
+        match answer_timeout {
+            Some(answer_timeout) => match tokio::time::timeout(answer_timeout, answer).await {
                 Ok(answer) => answer,
                 Err(_) => Err(Failure::Silent),
             },

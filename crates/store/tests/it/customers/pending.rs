@@ -11,7 +11,7 @@ use domain::operation::{FailOperation, Operation, OperationStatus};
 use domain::payment::ReplyKey;
 use domain::{Idempotency, Reply, Timestamp};
 use engine::partition::{Answer, Times, Verdict, Work};
-use engine::ports::{Batch, Bookkeeping, Over, Page, Store, StoredReply};
+use engine::ports::{Batch, Bookkeeping, ExpiryCutoffs, Page, Store, StoredReply};
 
 use super::{
     HOUR_US, OTHER, TENANT, ask, customer_of, erase, make, queue, refusal, refused, register,
@@ -192,20 +192,20 @@ fn expired_operations_are_deleted_and_the_journal_stays_valid() {
     ask(workload, super::login(ada, 0, None));
     let sessions = || queries.customer_file(TENANT, ada.id).unwrap().unwrap().sessions;
     let first = sessions().iter().map(|it| it.refresh_until).min().unwrap();
-    let over = |us| Over {
+    let before = |us| ExpiryCutoffs {
         operations_settled: settled.plus_us(us),
         mails_given_up: mails[0].created_at.plus_us(us),
         sessions_ended: first.plus_us(us),
         replies_expired: Timestamp(0),
         usage_forgotten: Timestamp(0),
     };
-    assert!(!queries.has_over(over(0)).unwrap());
-    note(workload, vec![Bookkeeping::Over(over(0))]);
+    assert!(!queries.has_expired(before(0)).unwrap());
+    note(workload, vec![Bookkeeping::Expired(before(0))]);
     let there = || ids.map(|id| queries.operation(TENANT, id).unwrap().is_some());
     assert_eq!((there(), sessions().len()), ([true; 3], 2));
-    assert!(queries.has_over(over(1)).unwrap());
-    note(workload, vec![Bookkeeping::Over(over(1))]);
-    assert!(!queries.has_over(over(1)).unwrap());
+    assert!(queries.has_expired(before(1)).unwrap());
+    note(workload, vec![Bookkeeping::Expired(before(1))]);
+    assert!(!queries.has_expired(before(1)).unwrap());
     assert_eq!((there(), sessions().len()), ([false, true, true], 1));
     assert_eq!(queries.mails(TENANT, true, ALL).unwrap(), []);
     assert_eq!(queries.mails_due(LATE, 10).unwrap().len(), mails.len() - 1);
@@ -224,19 +224,19 @@ fn expired_replies_are_deleted_while_nothing_is_stored() {
     let verdicts = workload.batch(vec![request]);
     assert!(matches!(verdicts[..], [Verdict::Answered(Answer::Replied(_))]), "{verdicts:?}");
     let none = Timestamp(0);
-    let over = |replies_expired| Over {
+    let before = |replies_expired| ExpiryCutoffs {
         operations_settled: none,
         mails_given_up: none,
         sessions_ended: none,
         replies_expired,
         usage_forgotten: Timestamp(0),
     };
-    assert!(!queries.has_over(over(workload.now)).unwrap());
-    assert!(queries.has_over(over(LATE)).unwrap());
-    note(workload, vec![Bookkeeping::Over(over(workload.now))]);
-    assert!(queries.has_over(over(LATE)).unwrap(), "it has not expired");
-    note(workload, vec![Bookkeeping::Over(over(LATE))]);
-    assert!(!queries.has_over(over(LATE)).unwrap());
+    assert!(!queries.has_expired(before(workload.now)).unwrap());
+    assert!(queries.has_expired(before(LATE)).unwrap());
+    note(workload, vec![Bookkeeping::Expired(before(workload.now))]);
+    assert!(queries.has_expired(before(LATE)).unwrap(), "it has not expired");
+    note(workload, vec![Bookkeeping::Expired(before(LATE))]);
+    assert!(!queries.has_expired(before(LATE)).unwrap());
 }
 
 /// While the outcome of a payment is in doubt, its key keeps a second charge away: however long.
@@ -250,14 +250,14 @@ fn a_reply_without_an_answer_never_expires() {
     store.load(&BTreeSet::new(), &BTreeSet::from([key])).unwrap();
     store.commit(&Batch { replies: vec![running], ..Batch::default() }).unwrap();
     let none = Timestamp(0);
-    let over = Over {
+    let before = ExpiryCutoffs {
         operations_settled: none,
         mails_given_up: none,
         sessions_ended: none,
         replies_expired: LATE,
         usage_forgotten: Timestamp(0),
     };
-    note(workload, vec![Bookkeeping::Over(over)]);
+    note(workload, vec![Bookkeeping::Expired(before)]);
     assert!(queries.has_reply(key, LATE).unwrap());
 }
 

@@ -1,6 +1,7 @@
 //! A server that goes away, is slow, or silent: nothing is believed that is not known.
 
 use std::collections::BTreeSet;
+use std::error::Error as _;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use engine::ports::{
     Queries as _, ReadLimits, Store as _, StoreError, TenantQueries as _,
 };
 use store::driver::Value;
+use store::postgres::ServerError;
 use store::{Options, Reader, Server, SqlStore, open_server};
 
 use super::Scratch;
@@ -271,6 +273,21 @@ fn failure_beside_a_commit_is_reported() {
     begin(&mut store);
     store.commit(&batch(vec![account_created(next, account_id(1))])).unwrap();
     assert_eq!(number(&store, "SELECT count(*) FROM account"), 1);
+}
+
+/// The server's detail of a refused row repeats its values.
+#[test]
+#[ignore = "needs PostgreSQL: conformance/run"]
+fn source_of_a_refusal_has_a_code_and_no_values() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    let sql = "INSERT INTO account (tenant) VALUES (4711)";
+    let refused = store.database().reader().for_each(sql, &[], |_| Ok(())).unwrap_err();
+    let source = refused.source().unwrap();
+    let error = source.downcast_ref::<ServerError>().unwrap();
+    assert_eq!((error.code(), error.source().is_none()), (Some("23502"), true));
+    let texts = format!("{refused} {refused:?} {source} {source:?}");
+    assert!(texts.contains("(23502)") && !texts.contains("4711"), "{texts}");
 }
 
 /// A fault of the command is distinguished from one of the server or the schema.
