@@ -27,8 +27,8 @@ use domain::{
 use engine::analytics::{Deltas, ROWS_MAX, ReadModels};
 use engine::partition::{Answer, BATCH_COMMANDS_MAX, Partition, Times, Verdict, Work};
 use engine::ports::{
-    AnalyticsQueries as _, Cause, FieldSearch, FollowerQueries, HistoryOf, LedgerFilter, Page, Queries,
-    Store, StoreError, TransactionsFilter,
+    AnalyticsQueries as _, Cause, FieldSearch, FollowerQueries, HistoryOf, LedgerFilter, Page,
+    Queries, Store, StoreError, TransactionsFilter,
 };
 use store::analytics::{SqliteAnalyticsQueries, SqliteReadModels, analytics_path};
 use store::{Options, Reader, SqlQueries, SqlStore, database_path, open_dir};
