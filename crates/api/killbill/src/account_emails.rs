@@ -94,7 +94,10 @@ pub(crate) async fn add(call: Call) -> HandlerResult {
 
 /// Removes a further e-mail address, if it is there.
 #[utoipa::path(delete, path = "/1.0/kb/accounts/{accountId}/emails/{email}", tag = "Account",
-    operation_id = "remove_email", params(("accountId" = Uuid, Path), ("email" = String, Path)),
+    operation_id = "remove_email",
+    params(
+        ("accountId" = Uuid, Path),
+        ("email" = String, Path, description = "The further e-mail address")),
     responses((status = 204, description = "It is gone"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn remove(call: Call) -> HandlerResult {
@@ -108,7 +111,9 @@ pub(crate) async fn remove(call: Call) -> HandlerResult {
 /// The audit of a further e-mail address, with its history.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/emails/{accountEmailId}/auditLogsWithHistory",
     tag = "Account", operation_id = "email_history",
-    params(("accountId" = Uuid, Path), ("accountEmailId" = Uuid, Path)),
+    params(
+        ("accountId" = Uuid, Path),
+        ("accountEmailId" = Uuid, Path, description = "The id of the further e-mail address")),
     responses((status = 200, body = [AuditLogJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn history(call: Call) -> HandlerResult {

@@ -64,7 +64,10 @@ pub(crate) async fn children(call: Call) -> HandlerResult {
 
 /// Reads the account with its payments, the oldest first, at most 10,000.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/timeline", tag = "Account", operation_id = "timeline",
-    params(("accountId" = Uuid, Path), ("parallel" = Option<bool>, Query),
+    params(
+        ("accountId" = Uuid, Path),
+        ("parallel" = Option<bool>, Query,
+            description = "Taken for Kill Bill's clients, and has no effect"),
         ("audit" = Option<String>, Query)),
     responses((status = 200, body = AccountTimelineJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]

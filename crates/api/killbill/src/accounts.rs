@@ -412,7 +412,10 @@ pub(crate) fn no_account_with_key(key: &str) -> Failure {
 
 /// Changes an account.
 #[utoipa::path(put, path = "/1.0/kb/accounts/{accountId}", tag = "Account",
-    params(("accountId" = Uuid, Path), ("treatNullAsReset" = Option<bool>, Query)),
+    params(
+        ("accountId" = Uuid, Path),
+        ("treatNullAsReset" = Option<bool>, Query,
+            description = "Fields that are `null` or absent are emptied")),
     request_body = AccountBody<'static>,
     responses((status = 204, description = "Changed"),
         (status = "4XX", body = ErrorJson<'static>)))]

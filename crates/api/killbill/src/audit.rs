@@ -369,7 +369,7 @@ pub(crate) async fn payment_method_history(call: Call) -> HandlerResult {
 
 /// The audit of a tag, with its history.
 #[utoipa::path(get, path = "/1.0/kb/tags/{tagId}/auditLogsWithHistory", tag = "Tag", operation_id = "history",
-    params(("tagId" = Uuid, Path)),
+    params(("tagId" = Uuid, Path, description = "The tag's id")),
     responses((status = 200, body = [AuditLogJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn tag_history(call: Call) -> HandlerResult {
@@ -380,7 +380,8 @@ pub(crate) async fn tag_history(call: Call) -> HandlerResult {
 
 /// The audit of a custom field, with its history.
 #[utoipa::path(get, path = "/1.0/kb/customFields/{customFieldId}/auditLogsWithHistory",
-    tag = "CustomField", operation_id = "history", params(("customFieldId" = Uuid, Path)),
+    tag = "CustomField", operation_id = "history",
+    params(("customFieldId" = Uuid, Path, description = "The custom field's id")),
     responses((status = 200, body = [AuditLogJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn custom_field_history(call: Call) -> HandlerResult {
@@ -407,7 +408,8 @@ pub(crate) async fn payment_history(call: Call) -> HandlerResult {
 
 /// The audit of the attempt of a controlled call, with its history.
 #[utoipa::path(get, path = "/1.0/kb/payments/attempts/{paymentAttemptId}/auditLogsWithHistory",
-    tag = "Payment", operation_id = "attempt_history", params(("paymentAttemptId" = Uuid, Path)),
+    tag = "Payment", operation_id = "attempt_history",
+    params(("paymentAttemptId" = Uuid, Path, description = "The attempt's id")),
     responses((status = 200, body = [AuditLogJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn attempt_history(call: Call) -> HandlerResult {

@@ -156,8 +156,13 @@ impl Filter {
 
 /// Lists the states of an account, in the order in which they begin.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/block", tag = "Account", operation_id = "blocking_states",
-    params(("accountId" = Uuid, Path), ("blockingStateTypes" = Option<Vec<String>>, Query),
-        ("blockingStateSvcs" = Option<Vec<String>>, Query), ("audit" = Option<String>, Query)),
+    params(
+        ("accountId" = Uuid, Path),
+        ("blockingStateTypes" = Option<Vec<String>>, Query,
+            description = "`ACCOUNT`, `SUBSCRIPTION_BUNDLE` or `SUBSCRIPTION`; repeatable"),
+        ("blockingStateSvcs" = Option<Vec<String>>, Query,
+            description = "A service whose states are listed; repeatable"),
+        ("audit" = Option<String>, Query)),
     responses((status = 200, body = [BlockingStateJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list(call: Call) -> HandlerResult {
@@ -237,9 +242,16 @@ async fn requested_date(call: &Call, account: AccountId) -> Result<Option<Timest
 /// Nothing is deleted: no payment starts on it, and it gets no payment method. What was begun goes on: captures,
 /// voids, refunds, chargebacks and completions. An account that is closed stays so.
 #[utoipa::path(delete, path = "/1.0/kb/accounts/{accountId}", tag = "Account", operation_id = "close_account",
-    params(("accountId" = Uuid, Path), ("cancelAllSubscriptions" = Option<bool>, Query),
-        ("writeOffUnpaidInvoices" = Option<bool>, Query), ("itemAdjustUnpaidInvoices" = Option<bool>, Query),
-        ("removeFutureNotifications" = Option<bool>, Query)),
+    params(
+        ("accountId" = Uuid, Path),
+        ("cancelAllSubscriptions" = Option<bool>, Query,
+            description = "Taken for Kill Bill's clients: there are no subscriptions"),
+        ("writeOffUnpaidInvoices" = Option<bool>, Query,
+            description = "Taken for Kill Bill's clients: there are no invoices"),
+        ("itemAdjustUnpaidInvoices" = Option<bool>, Query,
+            description = "Taken for Kill Bill's clients: there are no invoices"),
+        ("removeFutureNotifications" = Option<bool>, Query,
+            description = "Cancels what is scheduled for the account; `true` by default")),
     responses((status = 204, description = "It is closed"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn close(call: Call) -> HandlerResult {
@@ -255,7 +267,8 @@ pub(crate) async fn close(call: Call) -> HandlerResult {
 
 /// The audit of a state, with its history.
 #[utoipa::path(get, path = "/1.0/kb/accounts/block/{blockingId}/auditLogsWithHistory", tag = "Account",
-    operation_id = "blocking_state_history", params(("blockingId" = Uuid, Path)),
+    operation_id = "blocking_state_history",
+    params(("blockingId" = Uuid, Path, description = "The id of the blocking state")),
     responses((status = 200, body = [AuditLogJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn history(call: Call) -> HandlerResult {

@@ -15,7 +15,9 @@ const CREDENTIALS: &str = "credentials";
 
 /// Drops what is remembered of credentials, on every process within a second.
 #[utoipa::path(delete, path = "/1.0/kb/admin/cache", tag = "Admin", operation_id = "drop_cache",
-    params(("cacheName" = Option<String>, Query)),
+    params(
+        ("cacheName" = Option<String>, Query,
+            description = "`credentials`, which is the only one; all without it")),
     responses((status = 204, description = "Users, roles and tenants are read again"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn drop_all(call: Call) -> HandlerResult {

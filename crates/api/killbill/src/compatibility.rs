@@ -48,8 +48,8 @@ fn the_page_has_every_route() {
     let mut all: BTreeMap<&str, Vec<(&str, &str, State)>> = BTreeMap::new();
     let (mut served, mut unserved) = (0, 0);
     for route in routes::all() {
-        let (method, path) = (&route.method, route.path);
-        let state = match routes::is_of_test_clock(route) {
+        let (method, path) = (&route.method, route.path.as_str());
+        let state = match route.is_of_test_clock {
             true => State::OfTestClock { about: about(method, path) },
             false => State::Served { about: about(method, path) },
         };

@@ -167,7 +167,10 @@ macro_rules! of_object {
 
             /// Removes custom fields: those that are named, or all. Those that are not there are passed over.
             #[utoipa::path(delete, path = $path, tag = $tag, operation_id = "remove_custom_fields",
-                params(($parameter = Uuid, Path), ("customField" = Option<Vec<Uuid>>, Query)),
+                params(
+                    ($parameter = Uuid, Path),
+                    ("customField" = Option<Vec<Uuid>>, Query,
+                        description = "A field's id; repeatable")),
                 responses((status = 204, description = "They are gone"),
                     (status = "4XX", body = ErrorJson<'static>)))]
             pub(crate) async fn remove(call: Call) -> HandlerResult {
@@ -280,9 +283,12 @@ pub(crate) async fn page(call: Call) -> HandlerResult {
 /// Finds custom fields of a type of objects by name, and by value where one is given.
 #[utoipa::path(get, path = "/1.0/kb/customFields/search", tag = "CustomField",
     operation_id = "search_by_name",
-    params(("objectType" = String, Query), ("fieldName" = String, Query),
-        ("fieldValue" = Option<String>, Query), ("offset" = Option<u64>, Query),
-        ("limit" = Option<u64>, Query), ("audit" = Option<String>, Query)),
+    params(
+        ("objectType" = String, Query),
+        ("fieldName" = String, Query, description = "The field's name"),
+        ("fieldValue" = Option<String>, Query, description = "The field's value"),
+        ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query),
+        ("audit" = Option<String>, Query)),
     responses((status = 200, body = [CustomFieldJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn search_by_name(call: Call) -> HandlerResult {

@@ -104,7 +104,7 @@ async fn admit(
     let actor = request::actor(route.audited, &parts.headers, &caller.username, id)?;
     if let Some(permission) = route.permission
         && !caller.may(permission)
-        && !(route.is_open_to_its_user && names(route.path, parts.uri.path(), &caller))
+        && !(route.is_open_to_its_user && names(&route.path, parts.uri.path(), &caller))
     {
         return Err(Failure::forbidden(permission));
     }
@@ -123,8 +123,8 @@ async fn admit(
     {
         return Err(unsupported_media_type());
     }
-    let template = route.path;
-    Ok((route.handler)(Call { api, template, parts, body, caller, tenant, actor, id }))
+    let template = &route.path;
+    Ok((route.handler.handle)(Call { api, template, parts, body, caller, tenant, actor, id }))
 }
 
 /// Whether the `{username}` of a path is the caller's.
@@ -150,8 +150,17 @@ fn call_without_credentials(
 ) -> ResponseFuture {
     let anonymous = Caller { username: String::new(), permissions: vec![] };
     let (caller, body) = (Arc::new(anonymous), Bytes::new());
-    let template = route.path;
-    (route.handler)(Call { api, template, parts, body, caller, tenant: None, actor: None, id })
+    let template = &route.path;
+    (route.handler.handle)(Call {
+        api,
+        template,
+        parts,
+        body,
+        caller,
+        tenant: None,
+        actor: None,
+        id,
+    })
 }
 
 fn options(resource: &Resource) -> Response {

@@ -1,7 +1,7 @@
 //! The Kill Bill API: `/1.0/kb` of Kill Bill's REST API, compatible with its clients.
 //!
 //! The server mounts [`router`]. `dispatch` authenticates each request, checks its permission, and
-//! calls the handler that the table in `routes` names. The handler decodes one command or one query,
+//! calls the handler that the list in `routes` names. The handler decodes one command or one query,
 //! gives it to the engine, and encodes the result. Business rules are in the domain.
 
 mod account_emails;
@@ -68,7 +68,7 @@ pub use openapi::openapi;
 
 use route::Resource;
 
-/// The paths below `/1.0/kb` that are not in the table.
+/// The paths below `/1.0/kb` that are not in the list.
 const UNKNOWN_PATHS: [&str; 2] = ["/1.0/kb", "/1.0/kb/{*path}"];
 
 /// The routes of Kill Bill's API. All of them are below `/1.0`, `/plugins` and `/swagger`, so other

@@ -38,7 +38,9 @@ struct NodeCommandBody<'a> {
 /// A stopped gateway begins no calls: requests that need one are answered 503 and write nothing. Calls in
 /// flight end, and inquiries about unknown outcomes go on.
 #[utoipa::path(post, path = "/1.0/kb/nodesInfo", tag = "NodesInfo", operation_id = "command",
-    params(("localNodeOnly" = Option<bool>, Query)),
+    params(
+        ("localNodeOnly" = Option<bool>, Query,
+            description = "Taken for Kill Bill's clients: the command is for this node in any case")),
     request_body = NodeCommandBody<'static>,
     responses((status = 202, description = "It is stopped, or runs"),
         (status = "4XX", body = ErrorJson<'static>)))]

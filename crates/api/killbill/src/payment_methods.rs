@@ -29,6 +29,10 @@ use crate::request::{check_properties, plugin_properties, printable};
 pub(crate) const JSON: Json = Json("PaymentMethodJson");
 const DETAIL_JSON: Json = Json("PaymentMethodPluginDetailJson");
 
+/// What `controlPluginName` means here.
+const CONTROL_PLUGIN: &str =
+    "A control plugin that there is: they decide about payments, not about methods; repeatable";
+
 /// The longest name of a gateway, in characters.
 const PLUGIN_NAME_CHARS_MAX: usize = 255;
 
@@ -233,8 +237,10 @@ fn no_payment_method(name: &str) -> Failure {
 
 /// Adds a payment method to an account.
 #[utoipa::path(post, path = "/1.0/kb/accounts/{accountId}/paymentMethods", tag = "Account", operation_id = "add_payment_method",
-    params(("accountId" = Uuid, Path), ("isDefault" = Option<bool>, Query),
-        ("controlPluginName" = Option<Vec<String>>, Query),
+    params(
+        ("accountId" = Uuid, Path),
+        ("isDefault" = Option<bool>, Query, description = "Makes it the account's default"),
+        ("controlPluginName" = Option<Vec<String>>, Query, description = CONTROL_PLUGIN),
         ("pluginProperty" = Option<Vec<String>>, Query)),
     request_body = PaymentMethodBody<'static>,
     responses((status = 201, description = "Created, and attached where its gateway does that; Location names it"),
@@ -402,7 +408,9 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
 /// Makes a payment method the account's default.
 #[utoipa::path(put, tag = "Account", operation_id = "set_default_payment_method",
     path = "/1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault",
-    params(("accountId" = Uuid, Path), ("paymentMethodId" = Uuid, Path), ("controlPluginName" = Option<Vec<String>>, Query),
+    params(
+        ("accountId" = Uuid, Path), ("paymentMethodId" = Uuid, Path),
+        ("controlPluginName" = Option<Vec<String>>, Query, description = CONTROL_PLUGIN),
         ("pluginProperty" = Option<Vec<String>>, Query,
             description = "Taken for Kill Bill's clients, and has no effect")),
     responses((status = 204, description = "It is the default"),
@@ -423,7 +431,9 @@ pub(crate) async fn set_default(call: Call) -> HandlerResult {
 /// Without `pluginName` at each gateway that keeps methods. None is deleted: one that is gone at the gateway is
 /// declined there.
 #[utoipa::path(put, path = "/1.0/kb/accounts/{accountId}/paymentMethods/refresh", tag = "Account", operation_id = "refresh_payment_methods",
-    params(("accountId" = Uuid, Path), ("pluginName" = Option<String>, Query), ("controlPluginName" = Option<Vec<String>>, Query),
+    params(
+        ("accountId" = Uuid, Path), ("pluginName" = Option<String>, Query),
+        ("controlPluginName" = Option<Vec<String>>, Query, description = CONTROL_PLUGIN),
         ("pluginProperty" = Option<Vec<String>>, Query,
             description = "Taken for Kill Bill's clients, and has no effect")),
     responses((status = 204, description = "Those of the gateway are known here"),
@@ -504,9 +514,12 @@ async fn add_unknown(
 /// The default one only with `forceDefaultPmDeletion`, or with `deleteDefaultPmWithAutoPayOff`, which tags its
 /// account `AUTO_PAY_OFF`.
 #[utoipa::path(delete, path = "/1.0/kb/paymentMethods/{paymentMethodId}", tag = "PaymentMethod",
-    params(("paymentMethodId" = Uuid, Path),
-        ("deleteDefaultPmWithAutoPayOff" = Option<bool>, Query),
-        ("forceDefaultPmDeletion" = Option<bool>, Query), ("controlPluginName" = Option<Vec<String>>, Query),
+    params(
+        ("paymentMethodId" = Uuid, Path),
+        ("deleteDefaultPmWithAutoPayOff" = Option<bool>, Query,
+            description = "Deletes a default method and tags its account `AUTO_PAY_OFF`"),
+        ("forceDefaultPmDeletion" = Option<bool>, Query, description = "Deletes a default method"),
+        ("controlPluginName" = Option<Vec<String>>, Query, description = CONTROL_PLUGIN),
         ("pluginProperty" = Option<Vec<String>>, Query,
             description = "Taken for Kill Bill's clients, and has no effect")),
     responses((status = 204, description = "Deleted"),

@@ -112,11 +112,23 @@ pub(crate) struct RetryJson {
 ///
 /// At most `limit` of each, the oldest first. What is done is not listed.
 #[utoipa::path(get, path = "/1.0/kb/admin/queues", tag = "Admin", operation_id = "queues",
-    params(("accountId" = Option<Uuid>, Query), ("queueName" = Option<String>, Query),
-        ("serviceName" = Option<String>, Query), ("withHistory" = Option<bool>, Query),
-        ("minDate" = Option<String>, Query), ("maxDate" = Option<String>, Query),
-        ("withInProcessing" = Option<bool>, Query), ("withBusEvents" = Option<bool>, Query),
-        ("withNotifications" = Option<bool>, Query),
+    params(
+        ("accountId" = Option<Uuid>, Query),
+        ("queueName" = Option<String>, Query,
+            description = "Only notifications of this queue: `janitor` is the only one"),
+        ("serviceName" = Option<String>, Query,
+            description = "Only notifications of this service: `payment-service` is the only one"),
+        ("withHistory" = Option<bool>, Query,
+            description = "Taken for Kill Bill's clients, and has no effect: what is done is not listed"),
+        ("minDate" = Option<String>, Query,
+            description = "Nothing earlier than this date, or date and time (ISO 8601)"),
+        ("maxDate" = Option<String>, Query,
+            description = "Nothing later than this date, or date and time (ISO 8601)"),
+        ("withInProcessing" = Option<bool>, Query,
+            description = "`false` leaves out transactions whose gateway call runs"),
+        ("withBusEvents" = Option<bool>, Query, description = "`false` leaves `busEvents` empty"),
+        ("withNotifications" = Option<bool>, Query,
+            description = "`false` leaves `notifications` empty"),
         ("limit" = Option<u64>, Query, description = "Of each list; 10,000 by default and at most")),
     responses((status = 200, body = QueuesJson, content_type = "application/octet-stream"),
         (status = "4XX", body = ErrorJson<'static>)))]

@@ -1,10 +1,12 @@
-//! One route of the API, and one resource: a path with its routes. The table of all routes is in
+//! One route of the API, and one resource: a path with its routes. The list of all routes is in
 //! `routes`, above the handlers.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use http::{HeaderValue, Method};
+use utoipa::openapi::OpenApi;
+use utoipa::openapi::path::PathItem;
 
 use crate::call::Call;
 use crate::error::HandlerResult;
@@ -12,10 +14,16 @@ use crate::media_types::{Gives, Takes};
 use crate::metrics::RouteMetrics;
 use crate::request::Audited;
 
-/// The response of a handler, boxed because handlers of all types are in one table.
+/// The response of a handler, boxed because handlers of all types are in one list.
 pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 
 pub(crate) type Handler = fn(Call) -> ResponseFuture;
+
+/// A handler, and the OpenAPI document of nothing else.
+pub(crate) struct DescribedHandler {
+    pub(crate) describe: fn() -> OpenApi,
+    pub(crate) handle: Handler,
+}
 
 /// The credentials that a route requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,20 +34,107 @@ pub(crate) enum Credentials {
 }
 
 /// One method of one path.
-#[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) method: Method,
     /// With its parameters in braces: `/1.0/kb/accounts/{accountId}`.
-    pub(crate) path: &'static str,
+    pub(crate) path: String,
     pub(crate) credentials: Credentials,
-    /// The permission that the caller needs; reads need none.
+    /// The permission that the caller needs; most reads need none.
     pub(crate) permission: Option<&'static str>,
     /// Whether the operator whom `{username}` names needs no permission.
     pub(crate) is_open_to_its_user: bool,
+    /// Whether the route exists only if the clock is a test clock.
+    pub(crate) is_of_test_clock: bool,
     pub(crate) audited: Audited,
     pub(crate) takes: Takes,
     pub(crate) gives: Gives,
-    pub(crate) handler: Handler,
+    pub(crate) handler: DescribedHandler,
+}
+
+/// A route that changes nothing. By default it needs no permission.
+///
+/// # Panics
+/// If it is no GET.
+pub(crate) fn read(handler: DescribedHandler) -> Route {
+    let route = Route::new(handler);
+    assert_eq!(route.method, Method::GET, "{} changes something", route.path);
+    route
+}
+
+/// A route that changes something. By default it takes JSON, and no body with DELETE.
+pub(crate) fn write(permission: &'static str, handler: DescribedHandler) -> Route {
+    let route = Route::new(handler);
+    let takes = if route.method == Method::DELETE { Takes::Nothing } else { Takes::Json };
+    Route { permission: Some(permission), audited: Audited::ByHeader, takes, ..route }
+}
+
+/// A route that exists only if the clock is a test clock. It needs no permission and is not audited.
+pub(crate) fn on_test_clock(handler: DescribedHandler) -> Route {
+    Route { is_of_test_clock: true, ..Route::new(handler) }
+}
+
+impl Route {
+    fn new(handler: DescribedHandler) -> Self {
+        let mut described = (handler.describe)().paths.paths.into_iter();
+        let (path, item) = described.next().expect("a handler describes its path");
+        Self {
+            method: method_of(&item),
+            path,
+            credentials: Credentials::UserAndTenant,
+            permission: None,
+            is_open_to_its_user: false,
+            is_of_test_clock: false,
+            audited: Audited::Not,
+            takes: Takes::Nothing,
+            gives: Gives::Json,
+            handler,
+        }
+    }
+
+    /// The route belongs to the installation, not to a tenant.
+    pub(crate) fn of_installation(self) -> Self {
+        Self { credentials: Credentials::User, ..self }
+    }
+
+    /// The operator whom `{username}` names needs no permission.
+    pub(crate) fn open_to_its_user(self) -> Self {
+        Self { is_open_to_its_user: true, ..self }
+    }
+
+    /// Without `X-Killbill-CreatedBy` the operator is the author: Kill Bill's clients do not send it here.
+    pub(crate) fn authored_by_its_user(self) -> Self {
+        Self { audited: Audited::ByHeaderOrUser, ..self }
+    }
+
+    pub(crate) fn without_credentials(self) -> Self {
+        Self { credentials: Credentials::None, ..self }
+    }
+
+    /// The permission that a read needs.
+    pub(crate) fn needing(self, permission: &'static str) -> Self {
+        Self { permission: Some(permission), ..self }
+    }
+
+    /// The body, instead of the default.
+    pub(crate) fn taking(self, takes: Takes) -> Self {
+        Self { takes, ..self }
+    }
+
+    /// The answer, instead of JSON.
+    pub(crate) fn giving(self, gives: Gives) -> Self {
+        Self { gives, ..self }
+    }
+}
+
+fn method_of(item: &PathItem) -> Method {
+    let operations = [
+        (&item.get, Method::GET),
+        (&item.post, Method::POST),
+        (&item.put, Method::PUT),
+        (&item.delete, Method::DELETE),
+    ];
+    let described = operations.into_iter().find(|(operation, _)| operation.is_some());
+    described.expect("a handler describes its method, one of Kill Bill's").1
 }
 
 /// One path with its methods.

@@ -1,13 +1,14 @@
-//! The table of all routes: method, path, permission and handler.
+//! The list of all routes: each handler with what a request to it needs. Its method, its path and the rest of
+//! its description stand above the handler (`#[utoipa::path]`).
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use http::Method;
+use utoipa::OpenApi;
 
 use crate::media_types::{Gives, Takes};
 use crate::payments::{combo, follow_up, read as payment_reads, retries};
-use crate::request::Audited;
-use crate::route::{Credentials, Handler, Resource, Route};
+use crate::route::{DescribedHandler, Resource, Route, on_test_clock, read, write};
 use crate::unserved::UNSERVED;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, caches, catalog,
@@ -16,473 +17,262 @@ use crate::{
     test_plugin, transactions,
 };
 
-const fn read(path: &'static str, handler: Handler) -> Route {
-    plain(Method::GET, path, handler)
+/// A handler with its description. A macro, because only a macro of utoipa finds the description by the handler's
+/// name.
+macro_rules! handler {
+    ($($name:ident)::+) => {{
+        #[derive(OpenApi)]
+        #[openapi(paths($($name)::+))]
+        struct Description;
+        DescribedHandler { describe: Description::openapi, handle: |call| Box::pin($($name)::+(call)) }
+    }};
 }
 
-const fn plain(method: Method, path: &'static str, handler: Handler) -> Route {
-    Route {
-        method,
-        path,
-        credentials: Credentials::UserAndTenant,
-        permission: None,
-        is_open_to_its_user: false,
-        audited: Audited::Not,
-        takes: Takes::Nothing,
-        gives: Gives::Json,
-        handler,
-    }
+/// The permissions are those that Kill Bill requires for the operation.
+static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
+    let all = [
+        of_tenants(),
+        of_accounts(),
+        of_tags(),
+        of_custom_fields(),
+        of_payment_methods(),
+        of_payments(),
+        of_catalogs(),
+        of_security(),
+        of_operations(),
+        of_test_clock(),
+    ];
+    all.into_iter().flatten().collect()
+});
+
+fn of_tenants() -> Vec<Route> {
+    vec![
+        write("tenant:create", handler!(tenants::create)).of_installation(),
+        read(handler!(tenants::get_by_api_key)).of_installation(),
+        read(handler!(tenants::get)),
+        write("tenant_kvs:add", handler!(tenants::register_callback)).taking(Takes::Nothing),
+        read(handler!(tenants::get_callback)),
+        write("tenant_kvs:delete", handler!(tenants::delete_callback)),
+        write("tenant_kvs:add", handler!(tenant_values::set_settings)).taking(Takes::Text),
+        read(handler!(tenant_values::settings)),
+        write("tenant_kvs:delete", handler!(tenant_values::delete_settings)),
+        read(handler!(tenant_values::search)),
+        write("tenant_kvs:add", handler!(tenant_values::set_plugin)).taking(Takes::Text),
+        read(handler!(tenant_values::plugin)),
+        write("tenant_kvs:delete", handler!(tenant_values::delete_plugin)),
+        write("tenant_kvs:add", handler!(tenant_values::set_state_machine)).taking(Takes::Text),
+        read(handler!(tenant_values::state_machine)),
+        write("tenant_kvs:delete", handler!(tenant_values::delete_state_machine)),
+        write("tenant_kvs:add", handler!(tenant_values::append)).taking(Takes::Text),
+        read(handler!(tenant_values::of_key)),
+        write("tenant_kvs:delete", handler!(tenant_values::delete_key)),
+    ]
 }
 
-const fn post(path: &'static str, permission: &'static str, handler: Handler) -> Route {
-    write(Method::POST, path, permission, handler)
+fn of_accounts() -> Vec<Route> {
+    vec![
+        write("account:create", handler!(accounts::create)),
+        read(handler!(accounts::get_by_key)),
+        read(handler!(accounts::list)),
+        read(handler!(accounts::search)),
+        read(handler!(accounts::get)),
+        write("account:update", handler!(accounts::update)),
+        write("entitlement:pause_resume", handler!(blocking_states::close)),
+        read(handler!(blocking_states::list)),
+        write("entitlement:pause_resume", handler!(blocking_states::add)),
+        read(handler!(blocking_states::history)),
+        read(handler!(audit::account)),
+        read(handler!(audit::account_history)),
+        read(handler!(account_related::children)),
+        read(handler!(account_related::timeline)),
+        read(handler!(account_related::bundles)),
+        read(handler!(account_related::bundles_page)),
+        read(handler!(account_related::invoices)),
+        read(handler!(account_related::invoices_page)),
+        read(handler!(account_related::invoice_payments)),
+        write("account:credit", handler!(account_related::rebalance_credit)).taking(Takes::Nothing),
+        read(handler!(overdue::of_account)),
+        read(handler!(overdue::configuration)).giving(Gives::JsonOrXml),
+        read(handler!(overdue::xml)).giving(Gives::Xml),
+        read(handler!(account_emails::list)),
+        write("account:add_emails", handler!(account_emails::add)),
+        write("account:delete_emails", handler!(account_emails::remove)),
+        read(handler!(account_emails::history)),
+    ]
 }
 
-const fn put(path: &'static str, permission: &'static str, handler: Handler) -> Route {
-    write(Method::PUT, path, permission, handler)
+fn of_tags() -> Vec<Route> {
+    vec![
+        read(handler!(tags::of_account::list)),
+        write("tag:add", handler!(tags::of_account::add)),
+        write("tag:delete", handler!(tags::of_account::remove)),
+        read(handler!(tags::of_payment::list)),
+        write("tag:add", handler!(tags::of_payment::add)),
+        write("tag:delete", handler!(tags::of_payment::remove)),
+        read(handler!(tags::of_transaction::list)),
+        write("tag:add", handler!(tags::of_transaction::add)),
+        write("tag:delete", handler!(tags::of_transaction::remove)),
+        read(handler!(tags::page)),
+        read(handler!(tags::search)),
+        read(handler!(tags::list_of_all)),
+        read(handler!(tags::definitions)),
+        write("tag:create_tag_definition", handler!(tags::define)),
+        read(handler!(tags::definition)),
+        write("tag:delete_tag_definition", handler!(tags::undefine)),
+        read(handler!(tags::definition_history)),
+        read(handler!(audit::tag_history)),
+    ]
 }
 
-const fn delete(path: &'static str, permission: &'static str, handler: Handler) -> Route {
-    write(Method::DELETE, path, permission, handler)
+fn of_custom_fields() -> Vec<Route> {
+    vec![
+        read(handler!(custom_fields::of_account::list)),
+        write("custom_field:add", handler!(custom_fields::of_account::add)),
+        write("custom_field:update", handler!(custom_fields::of_account::update)),
+        write("custom_field:delete", handler!(custom_fields::of_account::remove)),
+        read(handler!(custom_fields::list_of_all)),
+        read(handler!(custom_fields::of_payment_method::list)),
+        write("custom_field:add", handler!(custom_fields::of_payment_method::add)),
+        write("custom_field:update", handler!(custom_fields::of_payment_method::update)),
+        write("custom_field:delete", handler!(custom_fields::of_payment_method::remove)),
+        read(handler!(custom_fields::of_payment::list)),
+        write("custom_field:add", handler!(custom_fields::of_payment::add)),
+        write("custom_field:update", handler!(custom_fields::of_payment::update)),
+        write("custom_field:delete", handler!(custom_fields::of_payment::remove)),
+        read(handler!(custom_fields::of_transaction::list)),
+        write("custom_field:add", handler!(custom_fields::of_transaction::add)),
+        write("custom_field:update", handler!(custom_fields::of_transaction::update)),
+        write("custom_field:delete", handler!(custom_fields::of_transaction::remove)),
+        read(handler!(custom_fields::page)),
+        read(handler!(custom_fields::search_by_name)),
+        read(handler!(custom_fields::search)),
+        read(handler!(audit::custom_field_history)),
+    ]
 }
 
-const fn write(
-    method: Method,
-    path: &'static str,
-    permission: &'static str,
-    handler: Handler,
-) -> Route {
-    Route {
-        method,
-        path,
-        credentials: Credentials::UserAndTenant,
-        permission: Some(permission),
-        is_open_to_its_user: false,
-        audited: Audited::ByHeader,
-        takes: Takes::Json,
-        gives: Gives::Json,
-        handler,
-    }
+fn of_payment_methods() -> Vec<Route> {
+    vec![
+        write("payment_method:create", handler!(payment_methods::create)),
+        read(handler!(payment_methods::list_of_account)),
+        write("payment_method:update", handler!(payment_methods::refresh)).taking(Takes::Nothing),
+        write("payment_method:update", handler!(payment_methods::set_default))
+            .taking(Takes::Nothing),
+        read(handler!(payment_methods::get_by_key)),
+        read(handler!(payment_methods::list)),
+        read(handler!(payment_methods::search)),
+        read(handler!(payment_methods::get)),
+        write("payment_method:delete", handler!(payment_methods::delete)),
+        read(handler!(audit::payment_method_history)),
+        write("payment:notification", handler!(gateway_notifications::process))
+            .taking(Takes::Anything),
+        write("payment:trigger", handler!(hosted_form::of_account)),
+        write("payment:trigger", handler!(hosted_form::with_account)),
+    ]
 }
 
-impl Route {
-    /// The route belongs to the installation, not to a tenant.
-    const fn of_installation(mut self) -> Self {
-        self.credentials = Credentials::User;
-        self
-    }
-
-    /// The operator whom `{username}` names needs no permission.
-    const fn open_to_its_user(mut self) -> Self {
-        self.is_open_to_its_user = true;
-        self
-    }
-
-    /// Without `X-Killbill-CreatedBy` the operator is the author: Kill Bill's clients do not send it here.
-    const fn authored_by_its_user(mut self) -> Self {
-        self.audited = Audited::ByHeaderOrUser;
-        self
-    }
-
-    const fn without_credentials(mut self) -> Self {
-        self.credentials = Credentials::None;
-        self
-    }
-
-    /// The request has no body, so its media type is not checked.
-    const fn without_body(mut self) -> Self {
-        self.takes = Takes::Nothing;
-        self
-    }
-
-    const fn giving(mut self, gives: Gives) -> Self {
-        self.gives = gives;
-        self
-    }
-
-    /// The permission that a read needs.
-    const fn needing(mut self, permission: &'static str) -> Self {
-        self.permission = Some(permission);
-        self
-    }
-
-    const fn with_anything(mut self) -> Self {
-        self.takes = Takes::Anything;
-        self
-    }
-
-    const fn with_json(mut self) -> Self {
-        self.takes = Takes::Json;
-        self
-    }
-
-    const fn with_xml(mut self) -> Self {
-        self.takes = Takes::Xml;
-        self
-    }
-
-    const fn with_text(mut self) -> Self {
-        self.takes = Takes::Text;
-        self
-    }
+fn of_payments() -> Vec<Route> {
+    vec![
+        write("payment:trigger", handler!(payments::start_by_account_key)),
+        write("payment:trigger", handler!(payments::start)),
+        read(handler!(payments::list_of_account)),
+        read(handler!(payment_reads::get_by_key)),
+        write("payment:trigger", handler!(follow_up::capture_by_key)),
+        write("payment:trigger", handler!(follow_up::complete_by_key)),
+        write("payment:trigger", handler!(follow_up::void_by_key)).taking(Takes::Json),
+        read(handler!(payment_reads::list)),
+        read(handler!(payment_reads::search)),
+        write("payment:trigger", handler!(combo::start)),
+        write("payment:refund", handler!(follow_up::refund_by_key)),
+        write("payment:chargeback", handler!(follow_up::chargeback_by_key)),
+        write("payment:chargeback", handler!(follow_up::reverse_chargeback_by_key)),
+        read(handler!(payment_reads::get)),
+        write("payment:trigger", handler!(follow_up::capture)),
+        write("payment:trigger", handler!(follow_up::complete)),
+        write("payment:trigger", handler!(follow_up::void)).taking(Takes::Json),
+        write("payment:refund", handler!(follow_up::refund)),
+        write("payment:chargeback", handler!(follow_up::chargeback)),
+        write("payment:chargeback", handler!(follow_up::reverse_chargeback)),
+        read(handler!(audit::payment_history)),
+        write("payment:trigger", handler!(retries::cancel)),
+        write("payment:trigger", handler!(retries::cancel_by_key)),
+        read(handler!(audit::attempt_history)),
+        read(handler!(transactions::get_by_key)),
+        read(handler!(transactions::get)),
+        write("payment:transition", handler!(transactions::notify)),
+        read(handler!(audit::transaction_history)),
+    ]
 }
 
-/// Every served route. The permissions are those that Kill Bill requires for the operation.
-static ROUTES: &[Route] = &[
-    post("/1.0/kb/tenants", "tenant:create", |it| Box::pin(tenants::create(it))).of_installation(),
-    read("/1.0/kb/tenants", |it| Box::pin(tenants::get_by_api_key(it))).of_installation(),
-    read("/1.0/kb/tenants/{tenantId}", |it| Box::pin(tenants::get(it))),
-    post(CALLBACK, "tenant_kvs:add", |it| Box::pin(tenants::register_callback(it))).without_body(),
-    read(CALLBACK, |it| Box::pin(tenants::get_callback(it))),
-    delete(CALLBACK, "tenant_kvs:delete", |it| Box::pin(tenants::delete_callback(it)))
-        .without_body(),
-    post(SETTINGS, "tenant_kvs:add", |it| Box::pin(tenant_values::set_settings(it))).with_text(),
-    read(SETTINGS, |it| Box::pin(tenant_values::settings(it))),
-    delete(SETTINGS, "tenant_kvs:delete", |it| Box::pin(tenant_values::delete_settings(it)))
-        .without_body(),
-    read("/1.0/kb/tenants/uploadPerTenantConfig/{keyPrefix}/search", |it| {
-        Box::pin(tenant_values::search(it))
-    }),
-    post(PLUGIN, "tenant_kvs:add", |it| Box::pin(tenant_values::set_plugin(it))).with_text(),
-    read(PLUGIN, |it| Box::pin(tenant_values::plugin(it))),
-    delete(PLUGIN, "tenant_kvs:delete", |it| Box::pin(tenant_values::delete_plugin(it)))
-        .without_body(),
-    post(STATE_MACHINE, "tenant_kvs:add", |it| Box::pin(tenant_values::set_state_machine(it)))
-        .with_text(),
-    read(STATE_MACHINE, |it| Box::pin(tenant_values::state_machine(it))),
-    delete(STATE_MACHINE, "tenant_kvs:delete", |it| {
-        Box::pin(tenant_values::delete_state_machine(it))
-    })
-    .without_body(),
-    post(USER_KEY, "tenant_kvs:add", |it| Box::pin(tenant_values::append(it))).with_text(),
-    read(USER_KEY, |it| Box::pin(tenant_values::of_key(it))),
-    delete(USER_KEY, "tenant_kvs:delete", |it| Box::pin(tenant_values::delete_key(it)))
-        .without_body(),
-    post("/1.0/kb/accounts", "account:create", |it| Box::pin(accounts::create(it))),
-    read("/1.0/kb/accounts", |it| Box::pin(accounts::get_by_key(it))),
-    read("/1.0/kb/accounts/pagination", |it| Box::pin(accounts::list(it))),
-    read("/1.0/kb/accounts/search/{searchKey}", |it| Box::pin(accounts::search(it))),
-    read(ACCOUNT, |it| Box::pin(accounts::get(it))),
-    put(ACCOUNT, "account:update", |it| Box::pin(accounts::update(it))),
-    delete(ACCOUNT, "entitlement:pause_resume", |it| Box::pin(blocking_states::close(it)))
-        .without_body(),
-    read(STATES_OF_ACCOUNT, |it| Box::pin(blocking_states::list(it))),
-    post(STATES_OF_ACCOUNT, "entitlement:pause_resume", |it| Box::pin(blocking_states::add(it))),
-    read("/1.0/kb/accounts/block/{blockingId}/auditLogsWithHistory", |it| {
-        Box::pin(blocking_states::history(it))
-    }),
-    read("/1.0/kb/accounts/{accountId}/auditLogs", |it| Box::pin(audit::account(it))),
-    read("/1.0/kb/accounts/{accountId}/auditLogsWithHistory", |it| {
-        Box::pin(audit::account_history(it))
-    }),
-    read("/1.0/kb/accounts/{accountId}/children", |it| Box::pin(account_related::children(it))),
-    read("/1.0/kb/accounts/{accountId}/timeline", |it| Box::pin(account_related::timeline(it))),
-    read("/1.0/kb/accounts/{accountId}/bundles", |it| Box::pin(account_related::bundles(it))),
-    read("/1.0/kb/accounts/{accountId}/bundles/pagination", |it| {
-        Box::pin(account_related::bundles_page(it))
-    }),
-    read("/1.0/kb/accounts/{accountId}/invoices", |it| Box::pin(account_related::invoices(it))),
-    read("/1.0/kb/accounts/{accountId}/invoices/pagination", |it| {
-        Box::pin(account_related::invoices_page(it))
-    }),
-    read("/1.0/kb/accounts/{accountId}/invoicePayments", |it| {
-        Box::pin(account_related::invoice_payments(it))
-    }),
-    put("/1.0/kb/accounts/{accountId}/cbaRebalancing", "account:credit", |it| {
-        Box::pin(account_related::rebalance_credit(it))
-    })
-    .without_body(),
-    read("/1.0/kb/accounts/{accountId}/overdue", |it| Box::pin(overdue::of_account(it))),
-    read("/1.0/kb/overdue", |it| Box::pin(overdue::configuration(it))).giving(Gives::JsonOrXml),
-    read("/1.0/kb/overdue/xml", |it| Box::pin(overdue::xml(it))).giving(Gives::Xml),
-    read(TAGS_OF_ACCOUNT, |it| Box::pin(tags::of_account::list(it))),
-    post(TAGS_OF_ACCOUNT, "tag:add", |it| Box::pin(tags::of_account::add(it))),
-    delete(TAGS_OF_ACCOUNT, "tag:delete", |it| Box::pin(tags::of_account::remove(it)))
-        .without_body(),
-    read(TAGS_OF_PAYMENT, |it| Box::pin(tags::of_payment::list(it))),
-    post(TAGS_OF_PAYMENT, "tag:add", |it| Box::pin(tags::of_payment::add(it))),
-    delete(TAGS_OF_PAYMENT, "tag:delete", |it| Box::pin(tags::of_payment::remove(it)))
-        .without_body(),
-    read(TAGS_OF_TRANSACTION, |it| Box::pin(tags::of_transaction::list(it))),
-    post(TAGS_OF_TRANSACTION, "tag:add", |it| Box::pin(tags::of_transaction::add(it))),
-    delete(TAGS_OF_TRANSACTION, "tag:delete", |it| Box::pin(tags::of_transaction::remove(it)))
-        .without_body(),
-    read("/1.0/kb/tags/pagination", |it| Box::pin(tags::page(it))),
-    read("/1.0/kb/tags/search/{searchKey}", |it| Box::pin(tags::search(it))),
-    read("/1.0/kb/accounts/{accountId}/allTags", |it| Box::pin(tags::list_of_all(it))),
-    read(EMAILS, |it| Box::pin(account_emails::list(it))),
-    post(EMAILS, "account:add_emails", |it| Box::pin(account_emails::add(it))),
-    delete("/1.0/kb/accounts/{accountId}/emails/{email}", "account:delete_emails", |it| {
-        Box::pin(account_emails::remove(it))
-    })
-    .without_body(),
-    read("/1.0/kb/accounts/{accountId}/emails/{accountEmailId}/auditLogsWithHistory", |it| {
-        Box::pin(account_emails::history(it))
-    }),
-    read(FIELDS_OF_ACCOUNT, |it| Box::pin(custom_fields::of_account::list(it))),
-    post(FIELDS_OF_ACCOUNT, "custom_field:add", |it| Box::pin(custom_fields::of_account::add(it))),
-    put(FIELDS_OF_ACCOUNT, "custom_field:update", |it| {
-        Box::pin(custom_fields::of_account::update(it))
-    }),
-    delete(FIELDS_OF_ACCOUNT, "custom_field:delete", |it| {
-        Box::pin(custom_fields::of_account::remove(it))
-    })
-    .without_body(),
-    read("/1.0/kb/accounts/{accountId}/allCustomFields", |it| {
-        Box::pin(custom_fields::list_of_all(it))
-    }),
-    read(FIELDS_OF_METHOD, |it| Box::pin(custom_fields::of_payment_method::list(it))),
-    post(FIELDS_OF_METHOD, "custom_field:add", |it| {
-        Box::pin(custom_fields::of_payment_method::add(it))
-    }),
-    put(FIELDS_OF_METHOD, "custom_field:update", |it| {
-        Box::pin(custom_fields::of_payment_method::update(it))
-    }),
-    delete(FIELDS_OF_METHOD, "custom_field:delete", |it| {
-        Box::pin(custom_fields::of_payment_method::remove(it))
-    })
-    .without_body(),
-    read(FIELDS_OF_PAYMENT, |it| Box::pin(custom_fields::of_payment::list(it))),
-    post(FIELDS_OF_PAYMENT, "custom_field:add", |it| Box::pin(custom_fields::of_payment::add(it))),
-    put(FIELDS_OF_PAYMENT, "custom_field:update", |it| {
-        Box::pin(custom_fields::of_payment::update(it))
-    }),
-    delete(FIELDS_OF_PAYMENT, "custom_field:delete", |it| {
-        Box::pin(custom_fields::of_payment::remove(it))
-    })
-    .without_body(),
-    read(FIELDS_OF_TRANSACTION, |it| Box::pin(custom_fields::of_transaction::list(it))),
-    post(FIELDS_OF_TRANSACTION, "custom_field:add", |it| {
-        Box::pin(custom_fields::of_transaction::add(it))
-    }),
-    put(FIELDS_OF_TRANSACTION, "custom_field:update", |it| {
-        Box::pin(custom_fields::of_transaction::update(it))
-    }),
-    delete(FIELDS_OF_TRANSACTION, "custom_field:delete", |it| {
-        Box::pin(custom_fields::of_transaction::remove(it))
-    })
-    .without_body(),
-    read("/1.0/kb/customFields/pagination", |it| Box::pin(custom_fields::page(it))),
-    read("/1.0/kb/customFields/search", |it| Box::pin(custom_fields::search_by_name(it))),
-    read("/1.0/kb/customFields/search/{searchKey}", |it| Box::pin(custom_fields::search(it))),
-    read("/1.0/kb/customFields/{customFieldId}/auditLogsWithHistory", |it| {
-        Box::pin(audit::custom_field_history(it))
-    }),
-    read("/1.0/kb/tagDefinitions", |it| Box::pin(tags::definitions(it))),
-    post("/1.0/kb/tagDefinitions", "tag:create_tag_definition", |it| Box::pin(tags::define(it))),
-    read(TAG_DEFINITION, |it| Box::pin(tags::definition(it))),
-    delete(TAG_DEFINITION, "tag:delete_tag_definition", |it| Box::pin(tags::undefine(it)))
-        .without_body(),
-    read("/1.0/kb/tagDefinitions/{tagDefinitionId}/auditLogsWithHistory", |it| {
-        Box::pin(tags::definition_history(it))
-    }),
-    read("/1.0/kb/tags/{tagId}/auditLogsWithHistory", |it| Box::pin(audit::tag_history(it))),
-    post(METHODS_OF_ACCOUNT, "payment_method:create", |it| Box::pin(payment_methods::create(it))),
-    read(METHODS_OF_ACCOUNT, |it| Box::pin(payment_methods::list_of_account(it))),
-    put("/1.0/kb/accounts/{accountId}/paymentMethods/refresh", "payment_method:update", |it| {
-        Box::pin(payment_methods::refresh(it))
-    })
-    .without_body(),
-    put(
-        "/1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault",
-        "payment_method:update",
-        |it| Box::pin(payment_methods::set_default(it)),
-    )
-    .without_body(),
-    read("/1.0/kb/paymentMethods", |it| Box::pin(payment_methods::get_by_key(it))),
-    read("/1.0/kb/paymentMethods/pagination", |it| Box::pin(payment_methods::list(it))),
-    read("/1.0/kb/paymentMethods/search/{searchKey}", |it| Box::pin(payment_methods::search(it))),
-    read(METHOD, |it| Box::pin(payment_methods::get(it))),
-    delete(METHOD, "payment_method:delete", |it| Box::pin(payment_methods::delete(it)))
-        .without_body(),
-    read("/1.0/kb/paymentMethods/{paymentMethodId}/auditLogsWithHistory", |it| {
-        Box::pin(audit::payment_method_history(it))
-    }),
-    post("/1.0/kb/accounts/payments", "payment:trigger", |it| {
-        Box::pin(payments::start_by_account_key(it))
-    }),
-    post(PAYMENTS_OF_ACCOUNT, "payment:trigger", |it| Box::pin(payments::start(it))),
-    read(PAYMENTS_OF_ACCOUNT, |it| Box::pin(payments::list_of_account(it))),
-    read(PAYMENTS, |it| Box::pin(payment_reads::get_by_key(it))),
-    post(PAYMENTS, "payment:trigger", |it| Box::pin(follow_up::capture_by_key(it))),
-    put(PAYMENTS, "payment:trigger", |it| Box::pin(follow_up::complete_by_key(it))),
-    delete(PAYMENTS, "payment:trigger", |it| Box::pin(follow_up::void_by_key(it))),
-    read("/1.0/kb/payments/pagination", |it| Box::pin(payment_reads::list(it))),
-    read("/1.0/kb/payments/search/{searchKey}", |it| Box::pin(payment_reads::search(it))),
-    post("/1.0/kb/payments/combo", "payment:trigger", |it| Box::pin(combo::start(it))),
-    post("/1.0/kb/payments/refunds", "payment:refund", |it| Box::pin(follow_up::refund_by_key(it))),
-    post("/1.0/kb/payments/chargebacks", "payment:chargeback", |it| {
-        Box::pin(follow_up::chargeback_by_key(it))
-    }),
-    post("/1.0/kb/payments/chargebackReversals", "payment:chargeback", |it| {
-        Box::pin(follow_up::reverse_chargeback_by_key(it))
-    }),
-    read(PAYMENT, |it| Box::pin(payment_reads::get(it))),
-    post(PAYMENT, "payment:trigger", |it| Box::pin(follow_up::capture(it))),
-    put(PAYMENT, "payment:trigger", |it| Box::pin(follow_up::complete(it))),
-    delete(PAYMENT, "payment:trigger", |it| Box::pin(follow_up::void(it))),
-    post("/1.0/kb/payments/{paymentId}/refunds", "payment:refund", |it| {
-        Box::pin(follow_up::refund(it))
-    }),
-    post("/1.0/kb/payments/{paymentId}/chargebacks", "payment:chargeback", |it| {
-        Box::pin(follow_up::chargeback(it))
-    }),
-    post("/1.0/kb/payments/{paymentId}/chargebackReversals", "payment:chargeback", |it| {
-        Box::pin(follow_up::reverse_chargeback(it))
-    }),
-    read("/1.0/kb/payments/{paymentId}/auditLogsWithHistory", |it| {
-        Box::pin(audit::payment_history(it))
-    }),
-    delete(
-        "/1.0/kb/payments/{paymentTransactionId}/cancelScheduledPaymentTransaction",
-        "payment:trigger",
-        |it| Box::pin(retries::cancel(it)),
-    )
-    .without_body(),
-    delete("/1.0/kb/payments/cancelScheduledPaymentTransaction", "payment:trigger", |it| {
-        Box::pin(retries::cancel_by_key(it))
-    })
-    .without_body(),
-    read("/1.0/kb/payments/attempts/{paymentAttemptId}/auditLogsWithHistory", |it| {
-        Box::pin(audit::attempt_history(it))
-    }),
-    read("/1.0/kb/paymentTransactions", |it| Box::pin(transactions::get_by_key(it))),
-    read(TRANSACTION, |it| Box::pin(transactions::get(it))),
-    post(TRANSACTION, "payment:transition", |it| Box::pin(transactions::notify(it))),
-    read("/1.0/kb/paymentTransactions/{transactionId}/auditLogsWithHistory", |it| {
-        Box::pin(audit::transaction_history(it))
-    }),
-    put(
-        "/1.0/kb/admin/payments/{paymentId}/transactions/{paymentTransactionId}",
-        "admin:update",
-        |it| Box::pin(admin::fix_transaction(it)),
-    ),
-    delete(ROTATION, "admin:*", |it| Box::pin(admin::leave_rotation(it)))
-        .of_installation()
-        .without_body()
-        .authored_by_its_user(),
-    put(ROTATION, "admin:*", |it| Box::pin(admin::join_rotation(it)))
-        .of_installation()
-        .without_body()
-        .authored_by_its_user(),
-    delete("/1.0/kb/admin/cache", "admin:*", |it| Box::pin(caches::drop_all(it)))
-        .of_installation()
-        .without_body()
-        .authored_by_its_user(),
-    delete("/1.0/kb/admin/cache/accounts/{accountId}", "admin:*", |it| {
-        Box::pin(caches::drop_of_account(it))
-    })
-    .without_body()
-    .authored_by_its_user(),
-    delete("/1.0/kb/admin/cache/tenants", "admin:*", |it| Box::pin(caches::drop_of_tenant(it)))
-        .without_body()
-        .authored_by_its_user(),
-    read("/1.0/kb/admin/queues", |it| Box::pin(queues::list(it)))
-        .needing("admin:*")
-        .giving(Gives::Octets),
-    read("/1.0/metrics", |it| Box::pin(system::metrics(it))).of_installation().needing("admin:*"),
-    post("/1.0/kb/security/users", "user:create", |it| Box::pin(security::create_user(it)))
-        .of_installation(),
-    put("/1.0/kb/security/users/{username}/password", "user:create", |it| {
-        Box::pin(security::update_password(it))
-    })
-    .of_installation()
-    .open_to_its_user(),
-    read("/1.0/kb/security/users/{username}/roles", |it| Box::pin(security::user_roles(it)))
-        .of_installation(),
-    put("/1.0/kb/security/users/{username}/roles", "user:create", |it| {
-        Box::pin(security::update_roles(it))
-    })
-    .of_installation(),
-    delete("/1.0/kb/security/users/{username}", "user:create", |it| {
-        Box::pin(security::delete_user(it))
-    })
-    .of_installation()
-    .without_body(),
-    post(ROLES, "user:create", |it| Box::pin(security::create_role(it))).of_installation(),
-    put(ROLES, "user:create", |it| Box::pin(security::update_role(it))).of_installation(),
-    read(ROLES, |it| Box::pin(security::roles(it))).of_installation(),
-    read("/1.0/kb/security/roles/{role}", |it| Box::pin(security::role(it))).of_installation(),
-    read("/1.0/kb/security/subject", |it| Box::pin(security::subject(it))).of_installation(),
-    read("/1.0/kb/security/permissions", |it| Box::pin(security::permissions(it)))
-        .of_installation(),
-    read("/1.0/kb/export/{accountId}", |it| Box::pin(export::account(it)))
-        .needing("admin:export")
-        .giving(Gives::Text),
-    post(CATALOG, "catalog:config_upload", |it| Box::pin(catalog::upload(it))).with_xml(),
-    read(CATALOG, |it| Box::pin(catalog::versions(it))).giving(Gives::JsonOrXml),
-    delete(CATALOG, "catalog:delete", |it| Box::pin(catalog::delete(it))).without_body(),
-    post(CATALOG_XML, "catalog:config_upload", |it| Box::pin(catalog::upload_xml(it))).with_xml(),
-    read(CATALOG_XML, |it| Box::pin(catalog::xml(it))).giving(Gives::Xml),
-    post(NOTIFICATION, "payment:notification", |it| Box::pin(gateway_notifications::process(it)))
-        .with_anything(),
-    post(HOSTED_FORM, "payment:trigger", |it| Box::pin(hosted_form::of_account(it))),
-    post(HOSTED_FORM_WITH_ACCOUNT, "payment:trigger", |it| Box::pin(hosted_form::with_account(it))),
-    read("/1.0/kb/nodesInfo", |it| Box::pin(system::nodes(it))).of_installation(),
-    post("/1.0/kb/nodesInfo", "admin:*", |it| Box::pin(node_commands::execute(it)))
-        .of_installation(),
-    read("/1.0/kb/pluginsInfo", |it| Box::pin(system::plugins(it))).of_installation(),
-    read("/1.0/healthcheck", |it| Box::pin(system::health(it))).without_credentials(),
-];
+fn of_catalogs() -> Vec<Route> {
+    vec![
+        write("catalog:config_upload", handler!(catalog::upload)).taking(Takes::Xml),
+        read(handler!(catalog::versions)).giving(Gives::JsonOrXml),
+        write("catalog:delete", handler!(catalog::delete)),
+        write("catalog:config_upload", handler!(catalog::upload_xml)).taking(Takes::Xml),
+        read(handler!(catalog::xml)).giving(Gives::Xml),
+    ]
+}
 
-/// Routes that exist only if the clock is a test clock. They need no permission and are not audited.
-static TEST_ROUTES: &[Route] = &[
-    read(CLOCK, |it| Box::pin(test_clock::get(it))),
-    plain(Method::POST, CLOCK, |it| Box::pin(test_clock::set(it))),
-    plain(Method::PUT, CLOCK, |it| Box::pin(test_clock::advance(it))),
-    read("/1.0/kb/test/queues", |it| Box::pin(test_clock::queues(it))),
-    plain(Method::POST, TEST_PLUGIN, |it| Box::pin(test_plugin::configure(it))).with_json(),
-];
+fn of_security() -> Vec<Route> {
+    vec![
+        write("user:create", handler!(security::create_user)).of_installation(),
+        write("user:create", handler!(security::update_password))
+            .of_installation()
+            .open_to_its_user(),
+        read(handler!(security::user_roles)).of_installation(),
+        write("user:create", handler!(security::update_roles)).of_installation(),
+        write("user:create", handler!(security::delete_user)).of_installation(),
+        write("user:create", handler!(security::create_role)).of_installation(),
+        write("user:create", handler!(security::update_role)).of_installation(),
+        read(handler!(security::roles)).of_installation(),
+        read(handler!(security::role)).of_installation(),
+        read(handler!(security::subject)).of_installation(),
+        read(handler!(security::permissions)).of_installation(),
+    ]
+}
 
-const ACCOUNT: &str = "/1.0/kb/accounts/{accountId}";
-const STATES_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/block";
-const TAGS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/tags";
-const TAGS_OF_PAYMENT: &str = "/1.0/kb/payments/{paymentId}/tags";
-const TAGS_OF_TRANSACTION: &str = "/1.0/kb/paymentTransactions/{transactionId}/tags";
-const TAG_DEFINITION: &str = "/1.0/kb/tagDefinitions/{tagDefinitionId}";
-const EMAILS: &str = "/1.0/kb/accounts/{accountId}/emails";
-const FIELDS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/customFields";
-const FIELDS_OF_METHOD: &str = "/1.0/kb/paymentMethods/{paymentMethodId}/customFields";
-const FIELDS_OF_PAYMENT: &str = "/1.0/kb/payments/{paymentId}/customFields";
-const FIELDS_OF_TRANSACTION: &str = "/1.0/kb/paymentTransactions/{transactionId}/customFields";
-const METHODS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/paymentMethods";
-const PAYMENTS_OF_ACCOUNT: &str = "/1.0/kb/accounts/{accountId}/payments";
-const METHOD: &str = "/1.0/kb/paymentMethods/{paymentMethodId}";
-const PAYMENTS: &str = "/1.0/kb/payments";
-const PAYMENT: &str = "/1.0/kb/payments/{paymentId}";
-const TRANSACTION: &str = "/1.0/kb/paymentTransactions/{transactionId}";
-const CALLBACK: &str = "/1.0/kb/tenants/registerNotificationCallback";
-const SETTINGS: &str = "/1.0/kb/tenants/uploadPerTenantConfig";
-const PLUGIN: &str = "/1.0/kb/tenants/uploadPluginConfig/{pluginName}";
-const STATE_MACHINE: &str = "/1.0/kb/tenants/uploadPluginPaymentStateMachineConfig/{pluginName}";
-const USER_KEY: &str = "/1.0/kb/tenants/userKeyValue/{keyName}";
-const ROTATION: &str = "/1.0/kb/admin/healthcheck";
-const ROLES: &str = "/1.0/kb/security/roles";
-const CATALOG: &str = "/1.0/kb/catalog";
-const CATALOG_XML: &str = "/1.0/kb/catalog/xml";
-const HOSTED_FORM_WITH_ACCOUNT: &str = "/1.0/kb/paymentGateways/hosted/form";
-const HOSTED_FORM: &str = "/1.0/kb/paymentGateways/hosted/form/{accountId}";
-const NOTIFICATION: &str = "/1.0/kb/paymentGateways/notification/{pluginName}";
-const CLOCK: &str = "/1.0/kb/test/clock";
-const TEST_PLUGIN: &str = "/plugins/killbill-payment-test/configure";
+fn of_operations() -> Vec<Route> {
+    vec![
+        write("admin:update", handler!(admin::fix_transaction)),
+        write("admin:*", handler!(admin::leave_rotation)).of_installation().authored_by_its_user(),
+        write("admin:*", handler!(admin::join_rotation))
+            .of_installation()
+            .taking(Takes::Nothing)
+            .authored_by_its_user(),
+        write("admin:*", handler!(caches::drop_all)).of_installation().authored_by_its_user(),
+        write("admin:*", handler!(caches::drop_of_account)).authored_by_its_user(),
+        write("admin:*", handler!(caches::drop_of_tenant)).authored_by_its_user(),
+        read(handler!(queues::list)).needing("admin:*").giving(Gives::Octets),
+        read(handler!(system::metrics)).needing("admin:*").of_installation(),
+        read(handler!(export::account)).needing("admin:export").giving(Gives::Text),
+        read(handler!(system::nodes)).of_installation(),
+        write("admin:*", handler!(node_commands::execute)).of_installation(),
+        read(handler!(system::plugins)).of_installation(),
+        read(handler!(system::health)).without_credentials(),
+    ]
+}
+
+fn of_test_clock() -> Vec<Route> {
+    vec![
+        on_test_clock(handler!(test_clock::get)),
+        on_test_clock(handler!(test_clock::set)),
+        on_test_clock(handler!(test_clock::advance)),
+        on_test_clock(handler!(test_clock::queues)),
+        on_test_clock(handler!(test_plugin::configure)).taking(Takes::Json),
+    ]
+}
 
 /// Every served route, including those of the test clock.
 pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
-    ROUTES.iter().chain(TEST_ROUTES)
-}
-
-/// Whether a route is there on a test clock only.
-#[cfg(test)]
-pub(crate) fn is_of_test_clock(route: &Route) -> bool {
-    TEST_ROUTES.iter().any(|it| (&it.method, it.path) == (&route.method, route.path))
+    ROUTES.iter()
 }
 
 /// All resources; those of the test clock only if `test`.
 pub(crate) fn resources(test: bool) -> Vec<Resource> {
     let mut resources = BTreeMap::new();
-    let test_routes = if test { TEST_ROUTES } else { &[] };
-    for route in ROUTES.iter().chain(test_routes) {
-        let resource = resources.entry(route.path).or_insert_with(|| Resource::new(route.path));
+    for route in all().filter(|route| test || !route.is_of_test_clock) {
+        let path = route.path.as_str();
+        let resource = resources.entry(path).or_insert_with(|| Resource::new(path));
         resource.routes.push(route);
     }
     for (path, methods) in UNSERVED {
@@ -496,13 +286,15 @@ mod tests {
     use std::collections::BTreeSet;
 
     use domain::access::normalize_permission;
+    use http::Method;
 
     use super::*;
+    use crate::request::Audited;
     use crate::route::RouteMatch;
 
     #[test]
     fn reads_need_no_permission_and_writes_need_a_known_one() {
-        for route in ROUTES {
+        for route in all().filter(|route| !route.is_of_test_clock) {
             let name = format!("{} {}", route.method, route.path);
             match route.permission {
                 Some(permission) => {
@@ -531,13 +323,14 @@ mod tests {
     #[test]
     fn a_resource_lists_its_methods() {
         let resources = resources(false);
-        let account = resources.iter().find(|it| it.path == ACCOUNT).unwrap();
+        let account =
+            resources.iter().find(|it| it.path == "/1.0/kb/accounts/{accountId}").unwrap();
         assert_eq!(account.allow(), "DELETE,GET,OPTIONS,PUT");
         assert_eq!(account.options(), "HEAD,DELETE,GET,OPTIONS,PUT");
         assert!(matches!(account.find(&Method::HEAD), RouteMatch::Route(_)));
         assert!(matches!(account.find(&Method::DELETE), RouteMatch::Route(_)));
         assert!(matches!(account.find(&Method::PATCH), RouteMatch::OtherMethods));
-        assert!(resources.iter().all(|it| it.path != CLOCK));
+        assert!(resources.iter().all(|it| it.path != "/1.0/kb/test/clock"));
         let refunds = resources.iter().find(|it| it.path == "/1.0/kb/payments/refunds").unwrap();
         assert_eq!(refunds.options(), "OPTIONS,POST");
         assert!(matches!(Resource::new("unknown").find(&Method::GET), RouteMatch::NoPath));

@@ -274,7 +274,7 @@ async fn put_role(call: &Call, create: bool) -> Result<String, Failure> {
 
 /// Reads a role; an unknown role has no permissions, as in Kill Bill.
 #[utoipa::path(get, path = "/1.0/kb/security/roles/{role}", tag = "Security",
-    params(("role" = String, Path)),
+    params(("role" = String, Path, description = "The role's name")),
     responses((status = 200, body = RoleJson), (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn role(call: Call) -> HandlerResult {
     let name = call.param("role")?.into_owned();

@@ -176,7 +176,10 @@ macro_rules! of_object {
 
             /// Removes tags: all, or none.
             #[utoipa::path(delete, path = $path, tag = $tag, operation_id = "remove_tags",
-                params(($parameter = Uuid, Path), ("tagDef" = Option<Vec<Uuid>>, Query)),
+                params(
+                    ($parameter = Uuid, Path),
+                    ("tagDef" = Option<Vec<Uuid>>, Query,
+                        description = "A definition's id; repeatable")),
                 responses((status = 204, description = "They are gone"),
                     (status = "4XX", body = ErrorJson<'static>)))]
             pub(crate) async fn remove(call: Call) -> HandlerResult {

@@ -95,7 +95,7 @@ pub(crate) async fn delete_settings(call: Call) -> HandlerResult {
 /// Lists what is stored under keys that begin so, at most 1,000 keys.
 #[utoipa::path(get, path = "/1.0/kb/tenants/uploadPerTenantConfig/{keyPrefix}/search", tag = "Tenant",
     operation_id = "search_values",
-    params(("keyPrefix" = String, Path)),
+    params(("keyPrefix" = String, Path, description = "What the keys begin with")),
     responses((status = 200, body = [TenantValueJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn search(call: Call) -> HandlerResult {

@@ -103,7 +103,7 @@ pub(crate) async fn create(call: Call) -> HandlerResult {
 
 /// Reads the caller's tenant; any other is not found.
 #[utoipa::path(get, path = "/1.0/kb/tenants/{tenantId}", tag = "Tenant",
-    params(("tenantId" = Uuid, Path)),
+    params(("tenantId" = Uuid, Path, description = "The tenant's id")),
     responses((status = 200, body = TenantJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn get(call: Call) -> HandlerResult {
@@ -124,7 +124,7 @@ pub(crate) async fn get(call: Call) -> HandlerResult {
 
 /// Reads a tenant by its API key.
 #[utoipa::path(get, path = "/1.0/kb/tenants", tag = "Tenant",
-    params(("apiKey" = String, Query)),
+    params(("apiKey" = String, Query, description = "The tenant's API key")),
     responses((status = 200, body = TenantJson<'static>),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn get_by_api_key(call: Call) -> HandlerResult {
@@ -157,7 +157,7 @@ fn json(tenant: &Tenant) -> TenantJson<'_> {
 ///
 /// An address that is not public is refused, except with `push.allow_loopback` or the test clock.
 #[utoipa::path(post, path = "/1.0/kb/tenants/registerNotificationCallback", tag = "Tenant",
-    params(("cb" = String, Query)),
+    params(("cb" = String, Query, description = "The URL that events are sent to")),
     responses((status = 201, description = "Registered"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn register_callback(call: Call) -> HandlerResult {

@@ -63,8 +63,11 @@ pub(crate) async fn set(call: Call) -> HandlerResult {
 
 /// Moves the time.
 #[utoipa::path(put, path = "/1.0/kb/test/clock", tag = "Test",
-    params(("days" = Option<i64>, Query), ("weeks" = Option<i64>, Query),
-        ("months" = Option<i64>, Query), ("years" = Option<i64>, Query),
+    params(
+        ("days" = Option<i64>, Query, description = "Days to move by"),
+        ("weeks" = Option<i64>, Query, description = "Weeks to move by"),
+        ("months" = Option<i64>, Query, description = "Months to move by"),
+        ("years" = Option<i64>, Query, description = "Years to move by"),
         ("timeZone" = Option<String>, Query), ("timeoutSec" = Option<u64>, Query)),
     responses((status = 200, body = ClockJson), (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn advance(call: Call) -> HandlerResult {
