@@ -50,7 +50,7 @@ pub(crate) struct AccountEmailBody<'a> {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list(call: Call) -> HandlerResult {
     let audit = AuditLevel::of(call.query())?;
-    let (account, _) = objects::find(&call, ObjectType::Account, "accountId").await?;
+    let (account, _) = objects::find(&call, ObjectType::Account).await?;
     let tenant = call.tenant();
     let found = call.read(move |queries| {
         let with_audit = |it: AccountEmail| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use domain::object::ObjectType;
 use domain::payment::Actor;
 use domain::{Command, Id, Idempotency, Reply, Request, RequestId, TenantNo};
 use engine::Answer;
@@ -34,6 +35,8 @@ pub(crate) struct Call {
     pub(crate) api: KillBillApi,
     /// The route's path, with its parameters in braces.
     pub(crate) template: &'static str,
+    /// The type of objects that the path names, on a route that several types have.
+    pub(crate) object: Option<ObjectType>,
     pub(crate) parts: Parts,
     pub(crate) body: Bytes,
     pub(crate) caller: Arc<Caller>,

@@ -1,4 +1,4 @@
-//! Custom fields of accounts, payment methods, payments and transactions.
+//! Custom fields of objects.
 
 use domain::command::AccountCommand;
 use domain::custom_field::{
@@ -132,112 +132,57 @@ impl RowFormat for ReadOptions {
     }
 }
 
-/// The routes of one kind of object.
-macro_rules! of_object {
-    ($module:ident, $path:tt, $parameter:tt, $tag:tt, $kind:expr) => {
-        pub(crate) mod $module {
-            use super::*;
-
-            /// Lists the custom fields, the oldest first.
-            #[utoipa::path(get, path = $path, tag = $tag, operation_id = "custom_fields",
-                params(($parameter = Uuid, Path), ("audit" = Option<String>, Query)),
-                responses((status = 200, body = [CustomFieldJson<'static>]),
-                    (status = "4XX", body = ErrorJson<'static>)))]
-            pub(crate) async fn list(call: Call) -> HandlerResult {
-                super::list(call, $kind, $parameter).await
-            }
-
-            /// Adds custom fields: all, or none. Names may repeat.
-            #[utoipa::path(post, path = $path, tag = $tag, operation_id = "add_custom_fields",
-                params(($parameter = Uuid, Path)), request_body = [CustomFieldBody<'static>],
-                responses((status = 201, description = "They are there; Location lists them"),
-                    (status = "4XX", body = ErrorJson<'static>)))]
-            pub(crate) async fn add(call: Call) -> HandlerResult {
-                super::add(call, $kind, $parameter).await
-            }
-
-            /// Gives custom fields other values: all, or none. Names do not change.
-            #[utoipa::path(put, path = $path, tag = $tag, operation_id = "update_custom_fields",
-                params(($parameter = Uuid, Path)), request_body = [CustomFieldBody<'static>],
-                responses((status = 204, description = "They have them"),
-                    (status = "4XX", body = ErrorJson<'static>)))]
-            pub(crate) async fn update(call: Call) -> HandlerResult {
-                super::update(call, $kind, $parameter).await
-            }
-
-            /// Removes custom fields: those that are named, or all. Those that are not there are passed over.
-            #[utoipa::path(delete, path = $path, tag = $tag, operation_id = "remove_custom_fields",
-                params(
-                    ($parameter = Uuid, Path),
-                    ("customField" = Option<Vec<Uuid>>, Query,
-                        description = "A field's id; repeatable")),
-                responses((status = 204, description = "They are gone"),
-                    (status = "4XX", body = ErrorJson<'static>)))]
-            pub(crate) async fn remove(call: Call) -> HandlerResult {
-                super::remove(call, $kind, $parameter).await
-            }
-        }
-    };
-}
-
-of_object!(
-    of_account,
-    "/1.0/kb/accounts/{accountId}/customFields",
-    "accountId",
-    "Account",
-    ObjectType::Account
-);
-of_object!(
-    of_payment_method,
-    "/1.0/kb/paymentMethods/{paymentMethodId}/customFields",
-    "paymentMethodId",
-    "PaymentMethod",
-    ObjectType::PaymentMethod
-);
-of_object!(
-    of_payment,
-    "/1.0/kb/payments/{paymentId}/customFields",
-    "paymentId",
-    "Payment",
-    ObjectType::Payment
-);
-of_object!(
-    of_transaction,
-    "/1.0/kb/paymentTransactions/{transactionId}/customFields",
-    "transactionId",
-    "PaymentTransaction",
-    ObjectType::Transaction
-);
-
-async fn list(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
+/// Lists the custom fields, the oldest first.
+#[utoipa::path(get, path = "/1.0/kb/{object}/{objectId}/customFields", operation_id = "custom_fields",
+    params(("objectId" = Uuid, Path), ("audit" = Option<String>, Query)),
+    responses((status = 200, body = [CustomFieldJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn list(call: Call) -> HandlerResult {
     let format = ReadOptions::of(&call)?;
-    let (_, object) = objects::find(&call, kind, parameter).await?;
+    let (_, object) = objects::of_route(&call).await?;
     let tenant = call.tenant();
     page::whole(&call, format, move |queries| queries.custom_fields_of(tenant, object)).await
 }
 
-async fn add(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
+/// Adds custom fields: all, or none. Names may repeat.
+#[utoipa::path(post, path = "/1.0/kb/{object}/{objectId}/customFields", operation_id = "add_custom_fields",
+    params(("objectId" = Uuid, Path)), request_body = [CustomFieldBody<'static>],
+    responses((status = 201, description = "They are there; Location lists them"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn add(call: Call) -> HandlerResult {
     let bodies: Vec<CustomFieldBody<'_>> = JSON.objects(&call.body)?;
     let fields = bodies.iter().map(CustomFieldBody::new_field).collect::<Result<_, _>>()?;
-    let (account, object) = objects::find(&call, kind, parameter).await?;
+    let (account, object) = objects::of_route(&call).await?;
     let command = AddCustomFields { account, object, fields };
     call.submit_change(Command::Account(AccountCommand::AddCustomFields(command))).await?;
     Ok(reply::created(call.location(&[call.parts.uri.path()])))
 }
 
-async fn update(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
+/// Gives custom fields other values: all, or none. Names do not change.
+#[utoipa::path(put, path = "/1.0/kb/{object}/{objectId}/customFields", operation_id = "update_custom_fields",
+    params(("objectId" = Uuid, Path)), request_body = [CustomFieldBody<'static>],
+    responses((status = 204, description = "They have them"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn update(call: Call) -> HandlerResult {
     let bodies: Vec<CustomFieldBody<'_>> = JSON.objects(&call.body)?;
     let fields = bodies.iter().map(CustomFieldBody::new_value).collect::<Result<_, _>>()?;
-    let (account, object) = objects::find(&call, kind, parameter).await?;
+    let (account, object) = objects::of_route(&call).await?;
     let command = UpdateCustomFields { account, object, fields };
     call.submit_change(Command::Account(AccountCommand::UpdateCustomFields(command))).await?;
     Ok(reply::no_content())
 }
 
-async fn remove(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
+/// Removes custom fields: those that are named, or all. Those that are not there are passed over.
+#[utoipa::path(delete, path = "/1.0/kb/{object}/{objectId}/customFields", operation_id = "remove_custom_fields",
+    params(
+        ("objectId" = Uuid, Path),
+        ("customField" = Option<Vec<Uuid>>, Query, description = "A field's id; repeatable")),
+    responses((status = 204, description = "They are gone"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn remove(call: Call) -> HandlerResult {
     let named = call.query().all("customField").map(|text| read_id("customField", &text?));
     let fields = named.collect::<Result<Vec<CustomFieldId>, _>>()?;
-    let (account, object) = objects::find(&call, kind, parameter).await?;
+    let (account, object) = objects::of_route(&call).await?;
     let command = RemoveCustomFields { account, object, fields };
     call.submit_change(Command::Account(AccountCommand::RemoveCustomFields(command))).await?;
     Ok(reply::no_content())
@@ -253,7 +198,7 @@ async fn remove(call: Call, kind: ObjectType, parameter: &'static str) -> Handle
 pub(crate) async fn list_of_all(call: Call) -> HandlerResult {
     let format = ReadOptions::of(&call)?;
     let wanted = objects::types_of(call.query())?;
-    let (account, _) = objects::find(&call, ObjectType::Account, "accountId").await?;
+    let (account, _) = objects::find(&call, ObjectType::Account).await?;
     let tenant = call.tenant();
     page::whole(&call, format, move |queries| {
         if wanted.is_empty() {

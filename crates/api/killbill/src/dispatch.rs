@@ -123,8 +123,9 @@ async fn admit(
     {
         return Err(unsupported_media_type());
     }
-    let template = &route.path;
-    Ok((route.handler.handle)(Call { api, template, parts, body, caller, tenant, actor, id }))
+    let (template, object) = (&route.path, route.object);
+    let call = Call { api, template, object, parts, body, caller, tenant, actor, id };
+    Ok((route.handler.handle)(call))
 }
 
 /// Whether the `{username}` of a path is the caller's.
@@ -150,17 +151,9 @@ fn call_without_credentials(
 ) -> ResponseFuture {
     let anonymous = Caller { username: String::new(), permissions: vec![] };
     let (caller, body) = (Arc::new(anonymous), Bytes::new());
-    let template = &route.path;
-    (route.handler.handle)(Call {
-        api,
-        template,
-        parts,
-        body,
-        caller,
-        tenant: None,
-        actor: None,
-        id,
-    })
+    let (template, object) = (&route.path, route.object);
+    let call = Call { api, template, object, parts, body, caller, tenant: None, actor: None, id };
+    (route.handler.handle)(call)
 }
 
 fn options(resource: &Resource) -> Response {

@@ -58,16 +58,47 @@ pub(crate) fn types_of(query: Query<'_>) -> Result<Vec<ObjectType>, Failure> {
     Ok(ObjectType::ALL.into_iter().filter(is_wanted).collect())
 }
 
-/// The object that a path names, and its account.
+/// How paths and the OpenAPI document name the objects of a type.
+pub(crate) struct ObjectNames {
+    /// The segment of a path that stands for all of them.
+    pub(crate) collection: &'static str,
+    /// The parameter of a path that has an object's id.
+    pub(crate) id: &'static str,
+    /// The resource of the document.
+    pub(crate) tag: &'static str,
+}
+
+impl ObjectNames {
+    pub(crate) const fn of(kind: ObjectType) -> Self {
+        let (collection, id, tag) = match kind {
+            ObjectType::Account => ("accounts", "accountId", "Account"),
+            ObjectType::Payment => ("payments", "paymentId", "Payment"),
+            ObjectType::PaymentMethod => ("paymentMethods", "paymentMethodId", "PaymentMethod"),
+            ObjectType::Transaction => {
+                ("paymentTransactions", "transactionId", "PaymentTransaction")
+            }
+        };
+        Self { collection, id, tag }
+    }
+}
+
+/// The object that the path of a route of several types names, and its account.
 ///
 /// # Errors
 /// 404 if there is none.
-pub(crate) async fn find(
-    call: &Call,
-    kind: ObjectType,
-    parameter: &'static str,
-) -> Result<(AccountId, Object), Failure> {
-    let id: Uuid = call.param_id::<()>(parameter)?.uuid();
+///
+/// # Panics
+/// On a route that is not of a type of objects.
+pub(crate) async fn of_route(call: &Call) -> Result<(AccountId, Object), Failure> {
+    find(call, call.object.expect("the route is of a type of objects")).await
+}
+
+/// The object of this type that a path names, and its account.
+///
+/// # Errors
+/// 404 if there is none.
+pub(crate) async fn find(call: &Call, kind: ObjectType) -> Result<(AccountId, Object), Failure> {
+    let id: Uuid = call.param_id::<()>(ObjectNames::of(kind).id)?.uuid();
     let tenant = call.tenant();
     let found = call.read(move |queries| {
         Ok(match kind {

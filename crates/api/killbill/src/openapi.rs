@@ -9,8 +9,9 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Content, Header, OpenApi, Ref, RefOr, Required, Response};
 use utoipa::{PartialSchema as _, ToSchema as _};
 
+use crate::objects::ObjectNames;
 use crate::request::Audited;
-use crate::route::{Credentials, Route};
+use crate::route::{Credentials, OBJECT_ID, Route};
 use crate::routes;
 
 /// The OpenAPI document of the served routes. Headers and credentials come from the list of routes,
@@ -20,8 +21,10 @@ pub fn openapi() -> OpenApi {
     let mut document = OpenApi::default();
     for route in routes::all() {
         let mut described = (route.handler.describe)();
-        let operations = described.paths.paths.values_mut().flat_map(operations);
-        operations.for_each(|operation| complete(operation, route));
+        for mut item in std::mem::take(&mut described.paths.paths).into_values() {
+            operations(&mut item).for_each(|operation| complete(operation, route));
+            described.paths.paths.insert(route.path.clone(), item);
+        }
         document.merge(described);
     }
     let components = document.components.get_or_insert_default();
@@ -60,6 +63,9 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
 }
 
 fn complete(operation: &mut Operation, route: &Route) {
+    if let Some(kind) = route.object {
+        name_object(operation, &ObjectNames::of(kind));
+    }
     let tag = operation.tags.iter().flatten().next().cloned().unwrap_or_default();
     if let Some(id) = &mut operation.operation_id {
         *id = format!("{}_{id}", snake(&tag));
@@ -101,6 +107,18 @@ fn complete(operation: &mut Operation, route: &Route) {
     for (status, response) in &mut operation.responses.responses {
         let RefOr::T(response) = response else { continue };
         complete_response(response, status, is_paged, makes_transaction);
+    }
+}
+
+/// Describes a route that several types of objects have as that of one.
+fn name_object(operation: &mut Operation, names: &ObjectNames) {
+    operation.tags = Some(vec![names.tag.to_owned()]);
+    for parameter in operation.parameters.iter_mut().flatten() {
+        if let RefOr::T(parameter) = parameter
+            && parameter.name == OBJECT_ID
+        {
+            parameter.name = names.id.to_owned();
+        }
     }
 }
 

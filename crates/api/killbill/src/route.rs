@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use domain::object::ObjectType;
 use http::{HeaderValue, Method};
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::PathItem;
@@ -12,6 +13,7 @@ use crate::call::Call;
 use crate::error::HandlerResult;
 use crate::media_types::{Gives, Takes};
 use crate::metrics::RouteMetrics;
+use crate::objects::ObjectNames;
 use crate::request::Audited;
 
 /// The response of a handler, boxed because handlers of all types are in one list.
@@ -24,6 +26,9 @@ pub(crate) struct DescribedHandler {
     pub(crate) describe: fn() -> OpenApi,
     pub(crate) handle: Handler,
 }
+
+/// The parameter of a path that has the id of an object, on routes that several types of objects have.
+pub(crate) const OBJECT_ID: &str = "objectId";
 
 /// The credentials that a route requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +43,8 @@ pub(crate) struct Route {
     pub(crate) method: Method,
     /// With its parameters in braces: `/1.0/kb/accounts/{accountId}`.
     pub(crate) path: String,
+    /// The type of objects that the path names, on a route that several types have.
+    pub(crate) object: Option<ObjectType>,
     pub(crate) credentials: Credentials,
     /// The permission that the caller needs; most reads need none.
     pub(crate) permission: Option<&'static str>,
@@ -80,6 +87,7 @@ impl Route {
         Self {
             method: method_of(&item),
             path,
+            object: None,
             credentials: Credentials::UserAndTenant,
             permission: None,
             is_open_to_its_user: false,
@@ -89,6 +97,13 @@ impl Route {
             gives: Gives::Json,
             handler,
         }
+    }
+
+    /// The route of one type of objects: its handler describes the path with `{object}/{objectId}`.
+    pub(crate) fn of(self, kind: ObjectType) -> Self {
+        let names = ObjectNames::of(kind);
+        let path = self.path.replace("{object}", names.collection).replace(OBJECT_ID, names.id);
+        Self { path, object: Some(kind), ..self }
     }
 
     /// The route belongs to the installation, not to a tenant.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use domain::object::ObjectType;
 use utoipa::OpenApi;
 
 use crate::media_types::{Gives, Takes};
@@ -101,17 +102,19 @@ fn of_accounts() -> Vec<Route> {
     ]
 }
 
+/// The types of objects that have tags; all types have custom fields.
+const WITH_TAGS: [ObjectType; 3] =
+    [ObjectType::Account, ObjectType::Payment, ObjectType::Transaction];
+
 fn of_tags() -> Vec<Route> {
-    vec![
-        read(handler!(tags::of_account::list)),
-        write("tag:add", handler!(tags::of_account::add)),
-        write("tag:delete", handler!(tags::of_account::remove)),
-        read(handler!(tags::of_payment::list)),
-        write("tag:add", handler!(tags::of_payment::add)),
-        write("tag:delete", handler!(tags::of_payment::remove)),
-        read(handler!(tags::of_transaction::list)),
-        write("tag:add", handler!(tags::of_transaction::add)),
-        write("tag:delete", handler!(tags::of_transaction::remove)),
+    let of_objects = WITH_TAGS.into_iter().flat_map(|kind| {
+        [
+            read(handler!(tags::list)).of(kind),
+            write("tag:add", handler!(tags::add)).of(kind),
+            write("tag:delete", handler!(tags::remove)).of(kind),
+        ]
+    });
+    let others = [
         read(handler!(tags::page)),
         read(handler!(tags::search)),
         read(handler!(tags::list_of_all)),
@@ -121,33 +124,27 @@ fn of_tags() -> Vec<Route> {
         write("tag:delete_tag_definition", handler!(tags::undefine)),
         read(handler!(tags::definition_history)),
         read(handler!(audit::tag_history)),
-    ]
+    ];
+    of_objects.chain(others).collect()
 }
 
 fn of_custom_fields() -> Vec<Route> {
-    vec![
-        read(handler!(custom_fields::of_account::list)),
-        write("custom_field:add", handler!(custom_fields::of_account::add)),
-        write("custom_field:update", handler!(custom_fields::of_account::update)),
-        write("custom_field:delete", handler!(custom_fields::of_account::remove)),
+    let of_objects = ObjectType::ALL.into_iter().flat_map(|kind| {
+        [
+            read(handler!(custom_fields::list)).of(kind),
+            write("custom_field:add", handler!(custom_fields::add)).of(kind),
+            write("custom_field:update", handler!(custom_fields::update)).of(kind),
+            write("custom_field:delete", handler!(custom_fields::remove)).of(kind),
+        ]
+    });
+    let others = [
         read(handler!(custom_fields::list_of_all)),
-        read(handler!(custom_fields::of_payment_method::list)),
-        write("custom_field:add", handler!(custom_fields::of_payment_method::add)),
-        write("custom_field:update", handler!(custom_fields::of_payment_method::update)),
-        write("custom_field:delete", handler!(custom_fields::of_payment_method::remove)),
-        read(handler!(custom_fields::of_payment::list)),
-        write("custom_field:add", handler!(custom_fields::of_payment::add)),
-        write("custom_field:update", handler!(custom_fields::of_payment::update)),
-        write("custom_field:delete", handler!(custom_fields::of_payment::remove)),
-        read(handler!(custom_fields::of_transaction::list)),
-        write("custom_field:add", handler!(custom_fields::of_transaction::add)),
-        write("custom_field:update", handler!(custom_fields::of_transaction::update)),
-        write("custom_field:delete", handler!(custom_fields::of_transaction::remove)),
         read(handler!(custom_fields::page)),
         read(handler!(custom_fields::search_by_name)),
         read(handler!(custom_fields::search)),
         read(handler!(audit::custom_field_history)),
-    ]
+    ];
+    of_objects.chain(others).collect()
 }
 
 fn of_payment_methods() -> Vec<Route> {

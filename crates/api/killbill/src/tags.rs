@@ -1,4 +1,4 @@
-//! Tags of accounts, payments and transactions, and the definitions of tags.
+//! Tags of objects, and the definitions of tags.
 
 use std::collections::BTreeSet;
 
@@ -149,72 +149,16 @@ impl RowFormat for ReadOptions {
     }
 }
 
-/// The routes of one type of objects.
-macro_rules! of_object {
-    ($module:ident, $path:tt, $parameter:tt, $tag:tt, $kind:expr) => {
-        pub(crate) mod $module {
-            use super::*;
-
-            /// Lists the tags, the oldest first.
-            #[utoipa::path(get, path = $path, tag = $tag, operation_id = "tags",
-                params(($parameter = Uuid, Path), ("includedDeleted" = Option<bool>, Query),
-                    ("audit" = Option<String>, Query)),
-                responses((status = 200, body = [TagJson<'static>]),
-                    (status = "4XX", body = ErrorJson<'static>)))]
-            pub(crate) async fn list(call: Call) -> HandlerResult {
-                super::list(call, $kind, $parameter).await
-            }
-
-            /// Adds tags: all, or none.
-            #[utoipa::path(post, path = $path, tag = $tag, operation_id = "add_tags",
-                params(($parameter = Uuid, Path)), request_body = [Uuid],
-                responses((status = 201, description = "They are there; Location lists them"),
-                    (status = "4XX", body = ErrorJson<'static>)))]
-            pub(crate) async fn add(call: Call) -> HandlerResult {
-                super::add(call, $kind, $parameter).await
-            }
-
-            /// Removes tags: all, or none.
-            #[utoipa::path(delete, path = $path, tag = $tag, operation_id = "remove_tags",
-                params(
-                    ($parameter = Uuid, Path),
-                    ("tagDef" = Option<Vec<Uuid>>, Query,
-                        description = "A definition's id; repeatable")),
-                responses((status = 204, description = "They are gone"),
-                    (status = "4XX", body = ErrorJson<'static>)))]
-            pub(crate) async fn remove(call: Call) -> HandlerResult {
-                super::remove(call, $kind, $parameter).await
-            }
-        }
-    };
-}
-
-of_object!(
-    of_account,
-    "/1.0/kb/accounts/{accountId}/tags",
-    "accountId",
-    "Account",
-    ObjectType::Account
-);
-of_object!(
-    of_payment,
-    "/1.0/kb/payments/{paymentId}/tags",
-    "paymentId",
-    "Payment",
-    ObjectType::Payment
-);
-of_object!(
-    of_transaction,
-    "/1.0/kb/paymentTransactions/{transactionId}/tags",
-    "transactionId",
-    "PaymentTransaction",
-    ObjectType::Transaction
-);
-
-async fn list(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
+/// Lists the tags, the oldest first.
+#[utoipa::path(get, path = "/1.0/kb/{object}/{objectId}/tags", operation_id = "tags",
+    params(("objectId" = Uuid, Path), ("includedDeleted" = Option<bool>, Query),
+        ("audit" = Option<String>, Query)),
+    responses((status = 200, body = [TagJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn list(call: Call) -> HandlerResult {
     let format = ReadOptions::of(&call)?;
     let includes_deleted = call.query().flag("includedDeleted");
-    let (_, object) = objects::find(&call, kind, parameter).await?;
+    let (_, object) = objects::of_route(&call).await?;
     let tenant = call.tenant();
     page::whole(&call, format, move |queries| {
         let mut tags = queries.tags_of(tenant, object)?;
@@ -224,18 +168,30 @@ async fn list(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerR
     .await
 }
 
-async fn add(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
+/// Adds tags: all, or none.
+#[utoipa::path(post, path = "/1.0/kb/{object}/{objectId}/tags", operation_id = "add_tags",
+    params(("objectId" = Uuid, Path)), request_body = [Uuid],
+    responses((status = 201, description = "They are there; Location lists them"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn add(call: Call) -> HandlerResult {
     let definitions = JSON.ids("tagDefinitionId", &call.body)?;
-    let (account, part) = part_of(objects::find(&call, kind, parameter).await?);
+    let (account, part) = part_of(objects::of_route(&call).await?);
     let command = AccountCommand::AddTags(AddTags { account, part, definitions });
     call.submit_change(Command::Account(command)).await?;
     Ok(reply::created(call.location(&[call.parts.uri.path()])))
 }
 
-async fn remove(call: Call, kind: ObjectType, parameter: &'static str) -> HandlerResult {
+/// Removes tags: all, or none.
+#[utoipa::path(delete, path = "/1.0/kb/{object}/{objectId}/tags", operation_id = "remove_tags",
+    params(
+        ("objectId" = Uuid, Path),
+        ("tagDef" = Option<Vec<Uuid>>, Query, description = "A definition's id; repeatable")),
+    responses((status = 204, description = "They are gone"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn remove(call: Call) -> HandlerResult {
     let named = call.query().all("tagDef").map(|text| read_id("tagDef", &text?));
     let definitions = named.collect::<Result<Vec<TagDefinitionId>, _>>()?;
-    let (account, part) = part_of(objects::find(&call, kind, parameter).await?);
+    let (account, part) = part_of(objects::of_route(&call).await?);
     let command = AccountCommand::RemoveTags(RemoveTags { account, part, definitions });
     call.submit_change(Command::Account(command)).await?;
     Ok(reply::no_content())
@@ -255,7 +211,7 @@ fn part_of((account, object): (AccountId, Object)) -> (AccountId, Option<Object>
 pub(crate) async fn list_of_all(call: Call) -> HandlerResult {
     let (format, wanted) = (ReadOptions::of(&call)?, objects::types_of(call.query())?);
     let includes_deleted = call.query().flag("includedDeleted");
-    let (account, _) = objects::find(&call, ObjectType::Account, "accountId").await?;
+    let (account, _) = objects::find(&call, ObjectType::Account).await?;
     let tenant = call.tenant();
     page::whole(&call, format, move |queries| {
         if wanted.is_empty() {
