@@ -398,7 +398,7 @@ fn the_index_of_documents_has_each_page() {
         let Some(page) = file.path.strip_prefix("docs/") else { continue };
         let is_of_developers = !page.contains('/') && page != "README.md";
         let is_page = is_of_developers || of_readers.iter().any(|it| page.starts_with(it));
-        if is_page && !page.starts_with("reference/api/") && !linked.contains(page) {
+        if is_page && !linked.contains(page) {
             wrong.push(file.path.clone());
         }
     }
@@ -412,9 +412,7 @@ const PARAGRAPH_WORDS_MAX: usize = 60;
 fn paragraphs_of_documents_are_short() {
     let mut wrong = vec![];
     let is_prose = |path: &str| {
-        let is_generated = path.starts_with("docs/reference/api/");
-        path == "README.md"
-            || path.starts_with("docs/") && !is_generated && !path.starts_with("docs/decisions/")
+        path == "README.md" || path.starts_with("docs/") && !path.starts_with("docs/decisions/")
     };
     for file in texts().iter().filter(|file| file.path.ends_with(".md") && is_prose(&file.path)) {
         let mut in_code = false;
@@ -617,6 +615,10 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<SourceFile>) {
     for name in names_in(folder).into_iter().filter(|name| name != ".git") {
         let path = folder.join(&name);
         let shown = format!("{prefix}{name}");
+        // Built from openapi.json by its generator, whose test checks the links.
+        if shown == "docs/reference/api" {
+            continue;
+        }
         if path.is_dir() && !left_out.contains(&name.as_str()) {
             collect(&path, &format!("{shown}/"), files);
             continue;

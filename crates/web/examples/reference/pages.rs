@@ -1,7 +1,7 @@
-//! The reference pages in `docs/reference/api`, one per resource, made from the OpenAPI document.
+//! The pages: one per resource, and an index.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 const METHODS: [&str; 6] = ["get", "put", "post", "delete", "patch", "head"];
 
 /// A page's file name and its text.
-pub(super) fn pages(document: &Value) -> BTreeMap<String, String> {
+pub fn pages(document: &Value) -> Result<BTreeMap<String, String>, fmt::Error> {
     let mut by_tag = BTreeMap::<&str, Vec<Operation<'_>>>::new();
     for (path, methods) in object(&document["paths"]) {
         for method in METHODS {
@@ -28,11 +28,11 @@ pub(super) fn pages(document: &Value) -> BTreeMap<String, String> {
     let mut pages = BTreeMap::new();
     for (tag, operations) in by_tag {
         let name = format!("{}.md", anchor(tag));
-        writeln!(index, "| [{tag}]({name}) | {} |", operations.len()).unwrap();
-        pages.insert(name, page(tag, &operations, schemas));
+        writeln!(index, "| [{tag}]({name}) | {} |", operations.len())?;
+        pages.insert(name, page(tag, &operations, schemas)?);
     }
     pages.insert("README.md".to_owned(), index);
-    pages
+    Ok(pages)
 }
 
 struct Operation<'a> {
@@ -47,23 +47,23 @@ impl Operation<'_> {
     }
 }
 
-fn page(tag: &str, operations: &[Operation<'_>], schemas: &Value) -> String {
+fn page(tag: &str, operations: &[Operation<'_>], schemas: &Value) -> Result<String, fmt::Error> {
     let mut text = format!(
         "# {tag}: routes and schemas\n\nMade from [openapi.json](../openapi.json). [All resources](README.md), \
          [permissions](../permissions.md), [errors](../errors.md).\n\n| Route | |\n| --- | --- |\n"
     );
     for it in operations {
         let (heading, summary) = (it.heading(), cell(&it.operation["summary"]));
-        writeln!(text, "| [`{heading}`](#{}) | {summary} |", anchor(&heading)).unwrap();
+        writeln!(text, "| [`{heading}`](#{}) | {summary} |", anchor(&heading))?;
     }
     let mut headers = BTreeMap::new();
     for it in operations {
-        describe(&mut text, it, &mut headers);
+        describe(&mut text, it, &mut headers)?;
     }
     if !headers.is_empty() {
         text.push_str("\n## Headers\n\n| Header | |\n| --- | --- |\n");
         for (name, description) in headers {
-            writeln!(text, "| `{name}` | {description} |").unwrap();
+            writeln!(text, "| `{name}` | {description} |")?;
         }
     }
     let named = schemas_of(operations, schemas);
@@ -71,23 +71,26 @@ fn page(tag: &str, operations: &[Operation<'_>], schemas: &Value) -> String {
         text.push_str("\n## Schemas\n");
     }
     for name in named {
-        describe_schema(&mut text, &name, &schemas[&name]);
+        describe_schema(&mut text, &name, &schemas[&name])?;
     }
-    text
+    Ok(text)
 }
 
-fn describe(text: &mut String, it: &Operation<'_>, headers: &mut BTreeMap<String, String>) {
+fn describe(
+    text: &mut String,
+    it: &Operation<'_>,
+    headers: &mut BTreeMap<String, String>,
+) -> fmt::Result {
     let Operation { operation, .. } = it;
-    write!(text, "\n## `{}`\n\n{}\n", it.heading(), sentence(&cell(&operation["summary"])))
-        .unwrap();
+    write!(text, "\n## `{}`\n\n{}\n", it.heading(), sentence(&cell(&operation["summary"])))?;
     if let Some(description) = operation["description"].as_str() {
-        write!(text, "\n{}\n", description.trim()).unwrap();
+        write!(text, "\n{}\n", description.trim())?;
     }
-    describe_parameters(text, operation, headers);
+    describe_parameters(text, operation, headers)?;
     for (media_type, content) in object(&operation["requestBody"]["content"]) {
         let required = if operation["requestBody"]["required"] == true { "" } else { ", optional" };
         let body = type_of(&content["schema"]);
-        write!(text, "\nBody: {body} as `{media_type}`{required}.\n").unwrap();
+        write!(text, "\nBody: {body} as `{media_type}`{required}.\n")?;
     }
     text.push_str("\n| Status | Body | |\n| --- | --- | --- |\n");
     for (status, response) in object(&operation["responses"]) {
@@ -100,11 +103,12 @@ fn describe(text: &mut String, it: &Operation<'_>, headers: &mut BTreeMap<String
             sent.push(format!("`{name}`"));
         }
         if !sent.is_empty() {
-            write!(meaning, " (with {})", sent.join(", ")).unwrap();
+            write!(meaning, " (with {})", sent.join(", "))?;
         }
         let bodies = if bodies.is_empty() { "–" } else { bodies.as_str() };
-        writeln!(text, "| {status} | {bodies} | {meaning} |").unwrap();
+        writeln!(text, "| {status} | {bodies} | {meaning} |")?;
     }
+    Ok(())
 }
 
 /// Those in path and query in a table; headers by name, because a page describes each once.
@@ -112,7 +116,7 @@ fn describe_parameters(
     text: &mut String,
     operation: &Value,
     headers: &mut BTreeMap<String, String>,
-) {
+) -> fmt::Result {
     let parameters = operation["parameters"].as_array().into_iter().flatten();
     let (of_headers, others): (Vec<_>, Vec<_>) = parameters.partition(|it| it["in"] == "header");
     if !others.is_empty() {
@@ -122,7 +126,7 @@ fn describe_parameters(
         let required = if it["required"] == true { "" } else { ", optional" };
         let (name, place) = (cell(&it["name"]), cell(&it["in"]));
         let (kind, meaning) = (type_of(&it["schema"]), cell(&it["description"]));
-        writeln!(text, "| `{name}` | {place} | {kind}{required} | {meaning} |").unwrap();
+        writeln!(text, "| `{name}` | {place} | {kind}{required} | {meaning} |")?;
     }
     let mut names = Vec::new();
     for it in of_headers {
@@ -132,38 +136,41 @@ fn describe_parameters(
         headers.insert(name, cell(&it["description"]));
     }
     if !names.is_empty() {
-        write!(text, "\nHeaders: {}.\n", names.join(", ")).unwrap();
+        write!(text, "\nHeaders: {}.\n", names.join(", "))?;
     }
+    Ok(())
 }
 
-fn describe_schema(text: &mut String, name: &str, schema: &Value) {
-    write!(text, "\n### {name}\n").unwrap();
+fn describe_schema(text: &mut String, name: &str, schema: &Value) -> fmt::Result {
+    write!(text, "\n### {name}\n")?;
     if let Some(description) = schema["description"].as_str() {
-        write!(text, "\n{}\n", description.trim()).unwrap();
+        write!(text, "\n{}\n", description.trim())?;
     }
     // A schema that extends another one names it beside its own fields.
     let parts = schema["allOf"].as_array().map_or(std::slice::from_ref(schema), Vec::as_slice);
     let (own, others): (Vec<_>, Vec<_>) = parts.iter().partition(|it| it["properties"].is_object());
     let others = others.into_iter().map(type_of).collect::<Vec<_>>().join(" and ");
     match (own.is_empty(), others.is_empty()) {
-        (true, _) => write!(text, "\n{}\n", sentence(&others)).unwrap(),
+        (true, _) => write!(text, "\n{}\n", sentence(&others))?,
         (false, true) => {}
-        (false, false) => write!(text, "\nThe fields of {others}, and:\n").unwrap(),
+        (false, false) => write!(text, "\nThe fields of {others}, and:\n")?,
     }
     for it in own {
-        describe_fields(text, it);
+        describe_fields(text, it)?;
     }
+    Ok(())
 }
 
-fn describe_fields(text: &mut String, schema: &Value) {
+fn describe_fields(text: &mut String, schema: &Value) -> fmt::Result {
     text.push_str("\n| Field | Type | |\n| --- | --- | --- |\n");
     let required = schema["required"].as_array().into_iter().flatten().collect::<Vec<_>>();
     for (field, it) in object(&schema["properties"]) {
         let optional =
             if required.iter().any(|name| *name == field.as_str()) { "" } else { ", optional" };
         let (kind, meaning) = (type_of(it), cell(&it["description"]));
-        writeln!(text, "| `{field}` | {kind}{optional} | {meaning} |").unwrap();
+        writeln!(text, "| `{field}` | {kind}{optional} | {meaning} |")?;
     }
+    Ok(())
 }
 
 /// The schemas that a page's operations name, and those that these name.
@@ -250,4 +257,33 @@ fn anchor(heading: &str) -> String {
 
 fn object(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{document, reference};
+
+    #[test]
+    fn links_lead_to_pages_and_headings() {
+        let pages = pages(&document().unwrap()).unwrap();
+        for (name, text) in &pages {
+            let targets = text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
+            for target in targets {
+                let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+                let is_there = match pages.get(if path.is_empty() { name.as_str() } else { path }) {
+                    Some(page) => heading.is_empty() || has_heading(page, heading),
+                    None => {
+                        path.strip_prefix("../").is_some_and(|it| reference().join(it).exists())
+                    }
+                };
+                assert!(is_there, "{name}: {target}");
+            }
+        }
+    }
+
+    fn has_heading(page: &str, wanted: &str) -> bool {
+        let mut headings = page.lines().filter(|line| line.starts_with('#'));
+        headings.any(|line| anchor(line.trim_start_matches('#').trim()) == wanted)
+    }
 }
