@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::Seq;
+use domain::entitlement::Entitlements;
 use tokio::sync::watch;
 
 use crate::flags::LOOK_EVERY;
 use crate::periodic::{self, Job, Pass, Periodic};
-use crate::ports::EntitlementAudience;
+use crate::ports::{ChangedAccount, EntitlementAudience, Queries, StoreError};
 use crate::{Engine, Unavailable};
 
 /// How often it looks at what accounts used.
@@ -84,14 +85,15 @@ impl Follower {
         for partition in 0..self.upto.len() {
             loop {
                 let after = self.upto[partition];
-                let changed = self
-                    .engine
-                    .read(move |queries| queries.entitlements_changed(after, ACCOUNTS_MAX))
-                    .await?;
+                let audiences = self.audiences.clone();
+                let read = move |queries: &dyn Queries| shown_after(queries, after, &audiences);
+                let (changed, shown) = self.engine.read(read).await?;
                 let is_last = changed.len() < ACCOUNTS_MAX;
                 if let Some(last) = changed.last() {
-                    self.upto[partition] = last.revision.seq;
-                    self.audiences.iter().for_each(|it| it.changed(&changed));
+                    self.upto[partition] = last.seq;
+                }
+                if !shown.is_empty() {
+                    self.audiences.iter().for_each(|it| it.changed(&shown));
                 }
                 if is_last {
                     break;
@@ -125,4 +127,19 @@ impl Follower {
         }
         Ok(())
     }
+}
+
+/// The accounts that changed after a journal row, and the entitlements of those that somebody shows: few of many
+/// accounts have a user who is connected.
+fn shown_after(
+    queries: &dyn Queries,
+    after: Seq,
+    audiences: &[Arc<dyn EntitlementAudience>],
+) -> Result<(Vec<ChangedAccount>, Vec<Entitlements>), StoreError> {
+    let changed = queries.entitlements_changed(after, ACCOUNTS_MAX)?;
+    let is_shown = |it: &&ChangedAccount| audiences.iter().any(|audience| audience.shows(it));
+    let shown = changed.iter().filter(is_shown);
+    let shown = shown.map(|it| queries.entitlements(it.tenant, it.account));
+    let shown: Result<Vec<_>, StoreError> = shown.filter_map(Result::transpose).collect();
+    Ok((changed, shown?))
 }

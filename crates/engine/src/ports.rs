@@ -64,7 +64,9 @@ pub use self::custom_fields::{CustomFieldQueries, FieldSearch};
 pub use self::customers::CustomerQueries;
 pub use self::delivery_log::{DeliveryLog, DeliveryLogQueries, DeliveryLogSource, Replays};
 pub use self::disputes::{DisputeFilter, DisputeQueries};
-pub use self::entitlements::{Bought, BoughtBy, EntitlementAudience, EntitlementQueries};
+pub use self::entitlements::{
+    Bought, BoughtBy, ChangedAccount, EntitlementAudience, EntitlementQueries,
+};
 pub use self::export::{ExportKey, ExportPart, ExportPoint, ExportQueries};
 pub use self::flags::{Audience, EnvironmentFile, FlagQueries};
 pub use self::followers::{

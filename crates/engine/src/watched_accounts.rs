@@ -10,7 +10,7 @@ use domain::{AccountId, TenantNo};
 use tokio::sync::watch;
 
 use crate::holdings::Holdings;
-use crate::ports::EntitlementAudience;
+use crate::ports::{ChangedAccount, EntitlementAudience};
 
 /// How many watches there are at most.
 pub const WATCHES_MAX: usize = 10_000;
@@ -104,6 +104,10 @@ impl EntitlementAudience for WatchedAccounts {
     fn follows(&self) {
         // What changed after an account was read, and before this, is published to none.
         self.state().accounts.values().for_each(Watched::wake);
+    }
+
+    fn shows(&self, it: &ChangedAccount) -> bool {
+        self.state().accounts.contains_key(&it.account)
     }
 
     fn changed(&self, entitlements: &[Entitlements]) {

@@ -351,6 +351,13 @@ impl Accounts {
         self.has_wanted.notify_one();
     }
 
+    /// Whether a user of an account is known, or may be: some are being looked up.
+    #[must_use]
+    pub fn shows(&self, account: Uuid) -> bool {
+        let known = self.known();
+        known.meanwhile.is_some() || known.by_account.contains_key(&account)
+    }
+
     /// Publishes what accounts are entitled to from now on. Accounts of which no user is known are passed over.
     pub fn changed(&self, accounts: Vec<Account>) {
         let mut known = self.known();

@@ -6,7 +6,7 @@ use domain::definition::{Definition, DefinitionKind};
 use domain::entitlement::Entitlements;
 use domain::environment;
 use domain::{AccountId, EnvironmentId, TenantNo};
-use engine::ports::{Audience, EntitlementAudience, EnvironmentFile};
+use engine::ports::{Audience, ChangedAccount, EntitlementAudience, EnvironmentFile};
 use evaluation::{Flag, MissingAttribute, Segment, Snapshot};
 use secrets::Sealer;
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,10 @@ impl EntitlementAudience for FlagFeed {
     fn follows(&self) {
         self.cache.accounts.begin();
         self.cache.key_ledger.begin();
+    }
+
+    fn shows(&self, it: &ChangedAccount) -> bool {
+        self.cache.accounts.shows(it.account.uuid()) || self.cache.key_ledger.shows(it.tenant)
     }
 
     fn changed(&self, entitlements: &[Entitlements]) {

@@ -99,6 +99,12 @@ impl KeyLedger {
         self.has_work.notify_one();
     }
 
+    /// Whether keys of a tenant's users are asked for.
+    #[must_use]
+    pub fn shows(&self, tenant: TenantNo) -> bool {
+        self.known().tenants.contains_key(&tenant)
+    }
+
     /// Receives changed entitlements; queues a read of the accounts with a feature that is asked for, now or before.
     pub fn changed(&self, changed: &[Entitlements]) {
         let mut known = self.known();

@@ -160,7 +160,7 @@ pub trait EntitlementQueries: Send + Sync {
     /// [`StoreError`]
     fn user_keys(&self, tenant: TenantNo, account: AccountId) -> Result<Vec<String>, StoreError>;
 
-    /// The entitlements that changed after a journal row, of accounts of its partition, in the order of their last
+    /// The accounts whose entitlements changed after a journal row of their partition, in the order of their last
     /// changes; at most `limit`. A command changes one account at most.
     ///
     /// # Errors
@@ -169,13 +169,26 @@ pub trait EntitlementQueries: Send + Sync {
         &self,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Entitlements>, StoreError>;
+    ) -> Result<Vec<ChangedAccount>, StoreError>;
+}
+
+/// An account whose entitlements changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangedAccount {
+    pub tenant: TenantNo,
+    pub account: AccountId,
+    /// The journal row of the last change.
+    pub seq: Seq,
 }
 
 /// Those who show what accounts are entitled to: see [`crate::accounts`].
 pub trait EntitlementAudience: Send + Sync {
     /// From now on every change is published.
     fn follows(&self);
+
+    /// Whether it shows an account, or is looking for those that it shows. Changes of other accounts are not read; who
+    /// begins to show one reads it afterwards.
+    fn shows(&self, account: &ChangedAccount) -> bool;
 
     /// The entitlements of accounts have changed, and are these now.
     fn changed(&self, entitlements: &[Entitlements]);

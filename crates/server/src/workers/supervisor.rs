@@ -12,7 +12,7 @@ use domain::definition::Definition;
 use domain::entitlement::Entitlements;
 use domain::{AccountId, EnvironmentId, TenantNo};
 use engine::periodic::{Job, Pass, Periodic};
-use engine::ports::{Audience, EntitlementAudience, EnvironmentFile};
+use engine::ports::{Audience, ChangedAccount, EntitlementAudience, EnvironmentFile};
 use engine::{Clock, Engine};
 use tokio::process::{Child, Command};
 use tokio::sync::{Notify, mpsc, watch};
@@ -275,6 +275,11 @@ impl Audience for WorkerFeed {
 impl EntitlementAudience for WorkerFeed {
     fn follows(&self) {
         self.send(ServerMessage::FollowsAccounts);
+    }
+
+    /// Its worker processes know their users, and it does not.
+    fn shows(&self, _: &ChangedAccount) -> bool {
+        true
     }
 
     fn changed(&self, entitlements: &[Entitlements]) {

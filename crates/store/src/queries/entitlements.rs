@@ -9,7 +9,9 @@ use domain::feature::Feature;
 use domain::offer::Offer;
 use domain::purchase::Purchase;
 use domain::{AccountId, PurchaseId, Seq, TenantNo};
-use engine::ports::{AccountQueries as _, Bought, BoughtBy, EntitlementQueries, Page, StoreError};
+use engine::ports::{
+    AccountQueries as _, Bought, BoughtBy, ChangedAccount, EntitlementQueries, Page, StoreError,
+};
 
 use super::{SqlQueries, payments, window};
 use crate::driver::{Cells, Value};
@@ -32,8 +34,6 @@ static SELECT_VERSIONS: LazyLock<String> = LazyLock::new(|| OFFER_VERSION.select
 static SELECT_PURCHASE: LazyLock<String> =
     LazyLock::new(|| PURCHASE.select("WHERE tenant = ?1 AND id = ?2"));
 static SELECT_PURCHASES: LazyLock<String> = LazyLock::new(|| PURCHASE.select(OF_ACCOUNT));
-static SELECT_CHANGED: LazyLock<String> =
-    LazyLock::new(|| ENTITLEMENTS.select("WHERE seq > ?1 AND seq < ?2 ORDER BY seq LIMIT ?3"));
 static SELECT_AFTER: LazyLock<String> = LazyLock::new(|| {
     ENTITLEMENTS.select("WHERE tenant = ?1 AND account_id > ?2 ORDER BY account_id LIMIT ?3")
 });
@@ -230,11 +230,17 @@ impl EntitlementQueries for SqlQueries {
         &self,
         after: Seq,
         limit: usize,
-    ) -> Result<Vec<Entitlements>, StoreError> {
+    ) -> Result<Vec<ChangedAccount>, StoreError> {
+        const CHANGED: &str = "SELECT tenant, account_id, seq FROM entitlements \
+            WHERE seq > ?1 AND seq < ?2 ORDER BY seq LIMIT ?3";
         let end = after.partition().end();
         let parameters = [after.into(), end.into(), window::limit(limit as u64)];
         self.read(|reader| {
-            reader.query(&SELECT_CHANGED, &parameters, |cells| tables::ENTITLEMENTS.row(cells))
+            reader.query(CHANGED, &parameters, |cells| {
+                cells.of(&ENTITLEMENTS);
+                let (tenant, account) = (cells.tenant()?, cells.entity()?);
+                Ok(ChangedAccount { tenant, account, seq: cells.seq()? })
+            })
         })
     }
 }
