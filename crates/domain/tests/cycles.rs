@@ -11,15 +11,7 @@ use std::path::{Path, PathBuf};
 const ALLOWED: &[(&str, &[&str])] = &[];
 
 /// Files of one folder that import each other, each pair with the reason: the folder below `crates`, files.
-const ALLOWED_FILES: &[(&str, &[&str])] = &[
-    // The worker runs the notifier as a task of its own, on a copy of itself.
-    ("sign-up/src/operations", &["notifier", "worker"]),
-    // A client shops as the identity that the shop was opened with.
-    ("sim/src/crash", &["client", "shop"]),
-    // Parts of one model and of one world, each an `impl` block in several files.
-    ("sim/src/model", &["paying", "retrying"]),
-    ("sim/src/world", &["jobs", "owners"]),
-];
+const ALLOWED_FILES: &[(&str, &[&str])] = &[];
 
 /// A crate's modules by name, each with the modules that it imports. A module is a file directly
 /// below `src`, with the folder of its name.

@@ -7,6 +7,8 @@ mod callback;
 mod notifier;
 mod worker;
 
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -15,6 +17,7 @@ use domain::command::CustomerCommand;
 use domain::customer::{CustomerReply, Taken};
 use domain::operation::{Operation, QueueRegistration};
 use domain::{Idempotency, OperationId, Reply, TenantNo};
+use engine::periodic::Periodic;
 use secrets::Purpose;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
@@ -22,7 +25,9 @@ use subtle::ConstantTimeEq as _;
 pub use self::callback::{
     Callback, CallbackCheck, CallbackInvalid, Deliver, Delivery, NotDelivered,
 };
-pub use self::worker::{OwnsAccount, Representation, Worker, run};
+use self::notifier::Notifier;
+use self::worker::execute_logged;
+pub use self::worker::{OwnsAccount, Representation, Worker};
 
 use crate::SignUp;
 use crate::limits::Action;
@@ -36,6 +41,12 @@ const LATE_MAX: usize = 64;
 
 /// How many registrations may wait, whatever their age.
 const WAITING_MAX: usize = 10_000;
+
+/// The pause between two reads of what is left to do.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The pause after a failure.
+const FAILURE_PAUSE: Duration = Duration::from_secs(2);
 
 /// `Retry-After` while registrations are refused.
 const RETRY_AFTER_LATE: Duration = Duration::from_secs(60);
@@ -98,6 +109,23 @@ pub struct QueuedRegistration {
     pub operation: OperationId,
     /// The path of the operation's status; an open registration's has a proof.
     pub location: String,
+}
+
+/// Executes stored registrations and delivers callbacks until `stop` is ready.
+pub async fn run(worker: Worker, stop: impl Future<Output = ()>) {
+    let periodic = Periodic::every(POLL_INTERVAL).with_backoff(FAILURE_PAUSE, FAILURE_PAUSE);
+    let executing = periodic.run(std::future::pending(), || execute_logged(&worker));
+    let notifying = async {
+        if let Some(deliver) = &worker.deliver {
+            let notifier = Notifier::new(worker.clone(), Arc::clone(deliver));
+            periodic.run(std::future::pending(), notifier).await;
+        }
+    };
+    // A submitted command is committed or not, whether its result is awaited or not.
+    tokio::select! {
+        _ = async { tokio::join!(executing, notifying) } => {}
+        () = stop => {}
+    }
 }
 
 impl SignUp {

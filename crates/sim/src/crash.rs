@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use self::client::{Client, Identity};
+use self::client::Client;
 use self::clock::TestClock;
-use self::http::Connection;
+use self::http::{Connection, Identity};
 use self::journal::Journal;
 use self::processes::{Launch, Process};
 use self::shop::Shared;

@@ -99,6 +99,9 @@ pub struct Model {
     pub unready: Unready,
 }
 
+/// When a request is judged, and the stored reply that waits for it.
+type Moment = (When, Option<Uid>);
+
 /// Gateways that take no calls: those of the tenant, or with `None` all.
 pub type Unready = BTreeSet<(Option<u32>, &'static str)>;
 

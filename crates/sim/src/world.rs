@@ -5,6 +5,7 @@ mod disputes;
 mod finish;
 mod jobs;
 mod owners;
+mod races;
 mod timeline;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,34 +1,25 @@
-//! Executes stored registrations, and delivers callbacks to clients.
+//! Executes stored registrations.
 //!
 //! The work that is left is read from the store, so that nothing is lost with the process. The owner of
 //! a partition executes the registrations of its accounts, and the owner of the first partition
 //! calls back. A registration is executed as a request with the operation's id, in a commit that
 //! ends the operation too, so that a customer is created once, however often it is attempted.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use domain::command::CustomerCommand;
 use domain::customer::CustomerRejection;
 use domain::operation::{FailOperation, Operation};
 use domain::{AccountId, OperationId, RequestId, TenantNo};
 use engine::access::ClientAddress;
-use engine::periodic::{Pass, Periodic};
+use engine::periodic::Pass;
 use engine::{Engine, Unavailable};
 use futures_util::stream::{self, StreamExt as _};
 use secrets::Purpose;
 
-use super::notifier::Notifier;
 use super::{Deliver, Disclosure, StoredRequest};
 use crate::SignUp;
 use crate::service::{Error, RegistrationOptions, RequestContext, validate_registration};
-
-/// The pause between two reads of what is left to do.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
-
-/// The pause after a failure.
-const FAILURE_PAUSE: Duration = Duration::from_secs(2);
 
 /// How many operations are read at once.
 const OPERATIONS_MAX: usize = 32;
@@ -65,31 +56,14 @@ pub struct Representation {
     pub operation: fn(&Operation, Disclosure) -> String,
 }
 
-/// Runs until `stop` is ready.
-pub async fn run(worker: Worker, stop: impl Future<Output = ()>) {
-    let periodic = Periodic::every(POLL_INTERVAL).with_backoff(FAILURE_PAUSE, FAILURE_PAUSE);
-    let executing = periodic.run(std::future::pending(), || execute_logged(&worker));
-    let notifying = async {
-        if let Some(deliver) = &worker.deliver {
-            let notifier = Notifier::new(worker.clone(), Arc::clone(deliver));
-            periodic.run(std::future::pending(), notifier).await;
-        }
-    };
-    // A submitted command is committed or not, whether its result is awaited or not.
-    tokio::select! {
-        _ = async { tokio::join!(executing, notifying) } => {}
-        () = stop => {}
-    }
-}
-
-async fn execute_logged(worker: &Worker) -> Pass {
+/// Executes all waiting registrations of the partition, and logs a failure.
+pub(super) async fn execute_logged(worker: &Worker) -> Pass {
     execute_all(worker).await.unwrap_or_else(|error| {
         tracing::warn!(error = %error, "failed to execute stored registrations; retrying");
         Pass::Failed
     })
 }
 
-/// Executes all waiting registrations of the partition.
 async fn execute_all(worker: &Worker) -> Result<Pass, Unavailable> {
     let (mut after, mut pass) = (None, Pass::Idle);
     loop {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::http::{Connection, Request, Response};
+use super::http::{Connection, Identity, Request, Response};
 use super::journal::{Combo, Journal, Operation, Reported};
 use super::shop::Shared;
 use crate::ask::{Kind, decimal, minor};
@@ -33,31 +33,6 @@ const EXTERNAL: &str = "__EXTERNAL_PAYMENT__";
 
 /// The kinds that start a payment.
 const STARTS: [Kind; 3] = [Kind::Purchase, Kind::Authorize, Kind::Credit];
-
-/// Who asks: credentials that every request carries.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    /// `Authorization`.
-    pub authorization: String,
-    /// The tenant's API key.
-    pub api_key: String,
-    /// The tenant's API secret.
-    pub api_secret: String,
-}
-
-impl Identity {
-    /// A request in this name.
-    #[must_use]
-    pub fn request(&self, method: &'static str, target: String, body: String) -> Request {
-        let headers = vec![
-            ("Authorization", self.authorization.clone()),
-            ("X-Killbill-ApiKey", self.api_key.clone()),
-            ("X-Killbill-ApiSecret", self.api_secret.clone()),
-            ("X-Killbill-CreatedBy", "crash".to_owned()),
-        ];
-        Request { method, target, headers, body }
-    }
-}
 
 /// A client with a connection of its own.
 pub struct Client {
@@ -172,7 +147,7 @@ impl Client {
         let response = self.insist(&request)?;
         let code = response.json()["code"].as_i64();
         match response.status {
-            201 => last_part(response.location.as_deref()?),
+            201 => response.made(),
             status if (status, code) == (taken_status, Some(taken_code)) => {
                 let request = self.identity.request("GET", by_key, String::new());
                 let found = self.insist(&request)?;
@@ -550,10 +525,4 @@ pub const fn name(kind: Kind) -> &'static str {
         Kind::Void => "VOID",
         Kind::Chargeback | Kind::Reversal => "CHARGEBACK",
     }
-}
-
-/// The last part of a path.
-#[must_use]
-pub fn last_part(location: &str) -> Option<String> {
-    location.trim_end_matches('/').rsplit('/').next().map(str::to_owned)
 }

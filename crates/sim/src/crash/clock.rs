@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 
-use super::client::Identity;
-use super::http::Connection;
+use super::http::{Connection, Identity};
 
 /// Where the clock is.
 const PATH: &str = "/1.0/kb/test/clock";

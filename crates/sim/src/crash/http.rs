@@ -38,6 +38,38 @@ impl Response {
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
+
+    /// The id of what the request made: the last part of `Location`.
+    #[must_use]
+    pub fn made(&self) -> Option<String> {
+        let path = self.location.as_deref()?;
+        path.trim_end_matches('/').rsplit('/').next().map(str::to_owned)
+    }
+}
+
+/// The credentials that every request of a client carries.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// `Authorization`.
+    pub authorization: String,
+    /// The tenant's API key.
+    pub api_key: String,
+    /// The tenant's API secret.
+    pub api_secret: String,
+}
+
+impl Identity {
+    /// A request with these credentials.
+    #[must_use]
+    pub fn request(&self, method: &'static str, target: String, body: String) -> Request {
+        let headers = vec![
+            ("Authorization", self.authorization.clone()),
+            ("X-Killbill-ApiKey", self.api_key.clone()),
+            ("X-Killbill-ApiSecret", self.api_secret.clone()),
+            ("X-Killbill-CreatedBy", "crash".to_owned()),
+        ];
+        Request { method, target, headers, body }
+    }
 }
 
 /// A connection that is made when it is needed.

@@ -3,8 +3,7 @@
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use super::client::Identity;
-use super::http::{Connection, Response};
+use super::http::{Connection, Identity, Response};
 use crate::ask::decimal;
 
 /// The limit that is counted for ever.
@@ -172,7 +171,7 @@ pub fn open(server: &mut Connection, identity: &Identity) -> anyhow::Result<Vec<
     for n in 0..SHARED {
         let body = json!({ "externalKey": format!("shared-{n}"), "currency": "USD" });
         let made = send("POST", "/1.0/kb/accounts".to_owned(), body)?;
-        let id = made.location.as_deref().and_then(super::client::last_part);
+        let id = made.made();
         let account = id.context("an account's location")?;
         let grant = json!({ "feature": CALLS, "value": SHARED_LIMIT, "reason": "test" });
         send("POST", format!("/v1/accounts/{account}/grants"), grant)?;

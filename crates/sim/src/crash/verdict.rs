@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::client::{Identity, amount_of, name, transactions};
-use super::http::{Connection, Request};
+use super::client::{amount_of, name, transactions};
+use super::http::{Connection, Identity, Request};
 use super::journal::{Inner, Operation, Reported};
 use crate::ask::Kind;
 

@@ -1,7 +1,7 @@
 //! The model of combo payments: the account, the payment method and the payment are all made, or none is.
 
-use super::paying::{Moment, field};
-use super::{Expected, Model, Tenant};
+use super::paying::field;
+use super::{Expected, Model, Moment, Tenant};
 use crate::ask::{Combo, Created, Means, Payer, Reason, Said, Start, Uid};
 
 impl Model {

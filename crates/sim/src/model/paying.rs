@@ -1,14 +1,11 @@
 //! The requests that a payment admits, and their expected results.
 
 use super::retrying::{Retry, is_retried};
-use super::{Aborted, EXTERNAL, Expected, Method, Model, Move, Open, Payment, Tenant, Way};
+use super::{Aborted, EXTERNAL, Expected, Method, Model, Moment, Move, Open, Payment, Tenant, Way};
 use crate::ask::{
     Code, Completion, Created, Follow, How, Kind, RETIRED, Reason, Said, Start, Status, Uid, When,
     minor,
 };
-
-/// When a request is judged, and the stored reply that waits for it.
-pub(super) type Moment = (When, Option<Uid>);
 
 /// One transaction of a payment, and what is asked of its completion.
 pub(super) struct Completing<'a> {

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::paying::Moment;
 use super::signing::SUSPENDING;
-use super::{Expected, Model, Payment, Tenant};
+use super::{Expected, Model, Moment, Payment, Tenant};
 use crate::ask::{Again, Created, Kind, Said, Start, Status, Uid, decimal};
 
 const DAY_US: i64 = 86_400_000_000;

@@ -6,31 +6,27 @@
 //! to another owner at any moment: also between the load and the commit of a batch, and while
 //! gateways are called. The earlier owner is not notified. It goes on with what it has in its hands
 //! until the store refuses its commit; then it ends, or the queue assigns the partition to it anew.
-//! Between load and commit another owner may also commit, with a key that both want.
 //!
 //! Who asks and hears nothing for some time asks again, with another record, which may come before
 //! the first; what is read too late is passed over. The model judges each record when it is
 //! committed, so that nothing may be answered otherwise than if one process had done it all.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use domain::change::{Change, PaymentChange};
 use domain::command::Subject;
 use domain::routed::Tries;
 use domain::{PartitionNo, RequestId, TenantNo};
-use engine::partition::{Partition, Processed};
+use engine::partition::Partition;
 use engine::ports::{Store, StoreError};
 use store::Share;
 
-use super::jobs::{Batch, Offer, created_by, process};
-use super::{Event, From, Job, SECOND_US, World};
-use crate::ask::{Ask, Said, Uid};
+use super::{Event, Job, SECOND_US, World};
+use crate::ask::{Ask, Uid};
 use crate::audit::Wrong;
 use crate::disk::Disk;
-use crate::faulty::{Faulty, Seen, Spy, Trouble};
+use crate::faulty::{Faulty, Spy};
 use crate::gateway::{Call, Later};
-use crate::model::Model;
 use crate::translate;
 
 /// How long a client waits for an answer from the queue.
@@ -96,9 +92,6 @@ pub(super) struct Reading {
     pub(super) expired: Vec<u64>,
 }
 
-/// Where an interposed step leaves its result.
-type Slot<T> = Arc<Mutex<Option<T>>>;
-
 impl Queue {
     /// Reads at most so many records, and what they bring.
     fn read(&self, from: usize, most: usize, now: i64) -> Option<(Reading, Vec<Job>)> {
@@ -118,7 +111,7 @@ impl Queue {
 }
 
 impl<S: Store> Owner<S> {
-    fn has_work(&self, queues: &BTreeMap<PartitionNo, Queue>) -> bool {
+    pub(super) fn has_work(&self, queues: &BTreeMap<PartitionNo, Queue>) -> bool {
         let queue = queues.get(&self.no);
         let unread = queue.is_some_and(|queue| queue.has_unread(self.read_on));
         !self.inbox.is_empty() || self.lost_place || unread
@@ -286,13 +279,13 @@ impl<D: Disk> World<D> {
         Ok(())
     }
 
-    fn connect(&self, no: PartitionNo) -> (Faulty<D::Store>, Spy) {
+    pub(super) fn connect(&self, no: PartitionNo) -> (Faulty<D::Store>, Spy) {
         let spy = if self.is_shared() { Spy::new(self.plan.mutant) } else { self.spy.clone() };
         let share = Share { partition: no, partitions: self.plan.partitions };
         (Faulty::new(self.disk.connect(share), spy.clone(), self.disk.cut()), spy)
     }
 
-    fn seat(&mut self, no: PartitionNo, spy: Spy, partition: Partition<Faulty<D::Store>>) {
+    pub(super) fn seat(&mut self, no: PartitionNo, spy: Spy, partition: Partition<Faulty<D::Store>>) {
         self.seats += 1;
         let id = self.seats;
         let offset = partition.queue_offset().unwrap_or(0);
@@ -349,132 +342,4 @@ impl<D: Disk> World<D> {
         }
         self.take_over(no)
     }
-
-    pub(super) fn is_to_be_robbed(&mut self, offer: &Offer) -> bool {
-        let may = self.is_shared() && !self.calm && offer.trouble == Trouble::None;
-        may && self.random.chance(40)
-    }
-
-    /// Between the load and the commit of an owner's batch somebody takes its partition over.
-    pub(super) fn rob(&mut self, id: OwnerId, mut offer: Offer) -> Result<(), Wrong> {
-        let no = self.owners[&id].no;
-        self.note(format!("meanwhile {no:?} is taken over"));
-        self.summary.moves += 1;
-        let ((store, spy), settings) = (self.connect(no), Arc::clone(&self.settings));
-        let slot = Slot::default();
-        let left = Arc::clone(&slot);
-        self.owners[&id].spy.interpose(Box::new(move || {
-            put(&left, Partition::open(store, settings));
-        }));
-        let (processed, seen) = self.process_interposed(id, &mut offer);
-        let opened = taken(&slot).map_err(|error| Wrong::new("the store opens", &error))?;
-        self.seat(no, spy, opened);
-        self.conclude(id, Batch { offer, processed, seen })?;
-        self.resolve();
-        Ok(())
-    }
-
-    /// Somebody else who commits a request of its own while an owner executes one.
-    pub(super) fn rival(&mut self, id: OwnerId) -> Option<OwnerId> {
-        if !self.is_shared() || self.calm || !self.random.chance(100) {
-            return None;
-        }
-        let ready = self
-            .owners
-            .iter()
-            .filter(|(other, it)| **other != id && !it.lost_place && it.has_work(&self.queues));
-        let ready: Vec<OwnerId> = ready.map(|(other, _)| *other).collect();
-        (!ready.is_empty()).then(|| *self.random.pick(&ready))
-    }
-
-    /// Two owners have one request each: both load, then the other one commits, then the first.
-    pub(super) fn race(&mut self, id: OwnerId, other: OwnerId) -> Result<(), Wrong> {
-        self.note(format!("{id} and {other} at the same time"));
-        let [mut offer, mut others] = [id, other].map(|it| {
-            let mut offer = self.offer(it, 1);
-            offer.trouble = Trouble::None;
-            offer
-        });
-        let mut owner = self.owners.remove(&other).expect(LIVES);
-        let slot = Slot::default();
-        let left = Arc::clone(&slot);
-        self.owners[&id].spy.interpose(Box::new(move || {
-            let processed = process(&mut owner, &mut others);
-            let seen = owner.spy.take();
-            put(&left, (owner, Batch { offer: others, processed, seen }));
-        }));
-        let (processed, seen) = self.process_interposed(id, &mut offer);
-        let (owner, others) = taken(&slot);
-        self.owners.insert(other, owner);
-        let own = Batch { offer, processed, seen };
-        // Neither saw the other. Where both committed, one order has to explain what was said; where
-        // one did not, it may have the other's partition when it is done.
-        let both = own.processed.is_committed() && others.processed.is_committed();
-        let own_first = own.processed.is_committed() && !(both && self.explains([&others, &own]));
-        if own_first {
-            self.conclude(id, own)?;
-            self.conclude(other, others)
-        } else {
-            self.conclude(other, others)?;
-            self.conclude(id, own)
-        }
-    }
-
-    fn process_interposed(&mut self, id: OwnerId, offer: &mut Offer) -> (Processed, Seen) {
-        let owner = self.owners.get_mut(&id).expect(LIVES);
-        let processed = process(owner, offer);
-        if let Some(meanwhile) = owner.spy.left_over() {
-            meanwhile();
-        }
-        (processed, owner.spy.take())
-    }
-
-    /// Whether the model says and keeps in this order what was said and kept.
-    fn explains(&self, order: [&Batch; 2]) -> bool {
-        let mut model = self.model.clone();
-        order.into_iter().all(|Batch { offer, processed, seen }| {
-            model.begin_batch();
-            model.unready = offer.unready();
-            let created = created_by(seen);
-            offer.jobs.iter().zip(&processed.verdicts).all(|(job, verdict)| {
-                let said = translate::said(verdict);
-                if matches!(said, Said::Unavailable(_)) || matches!(job.from, From::Follower(_)) {
-                    return true;
-                }
-                let key = job.ask.repeat.map(|repeat| repeat.key);
-                let kept_until = |model: &Model| Some(model.replies.get(&key?)?.until);
-                let before = kept_until(&model);
-                let request = RequestId(uuid::Uuid::from_u128(job.ask.id));
-                let created = created.get(&request).copied().unwrap_or_default();
-                let expected = model.judge(&job.ask, offer.when, created);
-                model.keep(&job.ask, &said, offer.when);
-                let is_stored = seen.replies.iter().any(|it| Some(it.key.0.as_u128()) == key);
-                expected.admits(&said)
-                    && (kept_until(&model) != before) == is_stored
-                    && is_begun_alike(&model, seen, request)
-            })
-        })
-    }
-}
-
-/// Whether the model has the transaction that a request made, if it made one, as it is written: its answer
-/// does not say which rules held.
-fn is_begun_alike(model: &Model, seen: &Seen, request: RequestId) -> bool {
-    let made = seen.entries.iter().filter(|entry| entry.request == request);
-    let changes: Vec<&Change> = made.flat_map(|entry| &entry.changes).collect();
-    let has_attempt =
-        changes.iter().any(|it| matches!(it, Change::Payment(PaymentChange::Attempt(_))));
-    changes.iter().all(|change| {
-        let Change::Payment(PaymentChange::Transaction(it)) = change else { return true };
-        it.revision.previous.is_some() || model.has_begun(it, has_attempt)
-    })
-}
-
-fn put<T>(slot: &Slot<T>, it: T) {
-    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(it);
-}
-
-fn taken<T>(slot: &Slot<T>) -> T {
-    let it = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-    it.expect("what was interposed has happened")
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use serde_json::{Value, json};
 
 use super::buying::{is_tried_again, problem};
-use super::{Client, PAUSE, last_part};
+use super::{Client, PAUSE};
 use crate::crash::http::{Request, Response};
 use crate::crash::journal::{Answered, Meter};
 use crate::crash::shop::{CALLS, CREDITS, PACK};
@@ -166,7 +166,7 @@ impl Client {
                 return Some(());
             }
         }
-        let id = last_part(response.location.as_deref()?)?;
+        let id = response.made()?;
         let path = format!("{target}/{id}");
         match self.random.below(100) {
             0..=44 => {

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Verdict;
-use crate::crash::client::Identity;
-use crate::crash::http::Connection;
+use crate::crash::http::{Connection, Identity};
 use crate::crash::journal::{Combo, Inner, Operation, Reported};
 
 /// Reads what the clients' combo payments made and compares it with what was acknowledged.

@@ -7,8 +7,8 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::{FINAL_WITHIN, LOOK_EVERY, Verdict, is_open};
-use crate::crash::client::{Identity, amount_of, transactions};
-use crate::crash::http::Connection;
+use crate::crash::client::{amount_of, transactions};
+use crate::crash::http::{Connection, Identity};
 use crate::crash::journal::{Answered, Inner, Order};
 use crate::crash::shop::{self, Back, Offer};
 

@@ -4,8 +4,7 @@
 use serde_json::Value;
 
 use super::Verdict;
-use crate::crash::client::Identity;
-use crate::crash::http::Connection;
+use crate::crash::http::{Connection, Identity};
 use crate::crash::journal::{Inner, Meter, Used};
 
 /// How many periods are read at once.
