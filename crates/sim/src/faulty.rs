@@ -1,18 +1,15 @@
-//! A store with faults: it fails to load, to commit, or to say whether it committed; and it lets
-//! the simulation see what was handed to it. Between load and commit, somebody else may write.
+//! The one wrapper of stores. It fails to load, to commit, or to say whether it committed; a bug may be planted at it;
+//! and it lets the simulation see what was handed to it. Between load and commit, somebody else may write.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::Seq;
 use domain::payment::ReplyKey;
 use domain::read::Read;
 use engine::ports::{
     Batch, Bookkeeping, Cause, Entry, Loaded, Opened, Store, StoreError, StoredReply,
 };
-
-use crate::mutant::Mutant;
 
 /// The fault that is injected into a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +66,6 @@ struct Shared {
     trouble: Trouble,
     seen: Seen,
     meanwhile: Option<Meanwhile>,
-    mutant: Option<Mutant>,
     batches: u64,
 }
 
@@ -80,19 +76,6 @@ impl fmt::Debug for Shared {
 }
 
 impl Spy {
-    /// A spy on a store with this planted bug.
-    #[must_use]
-    pub fn new(mutant: Option<Mutant>) -> Self {
-        let shared = Shared { mutant, ..Shared::default() };
-        Self(Arc::new(Mutex::new(shared)))
-    }
-
-    /// The planted bug.
-    #[must_use]
-    pub fn mutant(&self) -> Option<Mutant> {
-        self.lock().mutant
-    }
-
     /// Says what goes wrong in the next batch.
     pub fn arm(&self, trouble: Trouble) {
         let mut shared = self.lock();
@@ -125,17 +108,37 @@ impl Spy {
 /// Ends a store's connection to its data.
 pub type Cut = Arc<dyn Fn() + Send + Sync>;
 
+/// A bug planted at a store. Each store has its own, which lives as long as its process.
+pub trait StoreBug: Send {
+    /// Plants the bug in what the store finds when it is opened.
+    fn spoil_open(&mut self, _opened: &mut Opened) {}
+
+    /// Plants the bug in what the store loads.
+    fn spoil_load(&mut self, _loaded: &mut Loaded) {}
+
+    /// Plants the bug in what the store writes; `false` where it writes nothing of the batch. `_nth` counts the batches
+    /// with entries.
+    fn spoil(&mut self, batch: &mut Batch, _nth: u64) -> bool {
+        batch.entries.iter_mut().for_each(|it| self.spoil_entry(it));
+        true
+    }
+
+    /// Plants the bug in one entry of a batch.
+    fn spoil_entry(&mut self, _entry: &mut Entry) {}
+}
+
 /// A store that troubles befall.
-pub struct Faulty<S> {
+pub struct Faulty<S, B> {
     store: S,
     spy: Spy,
     cut: Option<Cut>,
+    bug: Option<B>,
 }
 
-impl<S: Store> Faulty<S> {
+impl<S: Store, B> Faulty<S, B> {
     /// A store under a spy; with `cut`, what nobody can say is so because the connection is gone.
-    pub const fn new(store: S, spy: Spy, cut: Option<Cut>) -> Self {
-        Self { store, spy, cut }
+    pub const fn new(store: S, spy: Spy, cut: Option<Cut>, bug: Option<B>) -> Self {
+        Self { store, spy, cut, bug }
     }
 
     fn fail(&mut self, error: StoreError) -> Result<(), StoreError> {
@@ -145,11 +148,11 @@ impl<S: Store> Faulty<S> {
     }
 }
 
-impl<S: Store> Store for Faulty<S> {
+impl<S: Store, B: StoreBug> Store for Faulty<S, B> {
     fn open(&mut self) -> Result<Opened, StoreError> {
         let mut opened = self.store.open()?;
-        if self.spy.lock().mutant == Some(Mutant::SkipsJournalRow) {
-            opened.next_seq = Seq(opened.next_seq.0 + 1);
+        if let Some(bug) = &mut self.bug {
+            bug.spoil_open(&mut opened);
         }
         Ok(opened)
     }
@@ -159,16 +162,12 @@ impl<S: Store> Store for Faulty<S> {
         reads: &BTreeSet<Read>,
         replies: &BTreeSet<ReplyKey>,
     ) -> Result<Loaded, StoreError> {
-        let (trouble, mutant) = {
-            let shared = self.spy.lock();
-            (shared.trouble, shared.mutant)
-        };
-        if trouble == Trouble::LoadFails {
+        if self.spy.lock().trouble == Trouble::LoadFails {
             return Err(StoreError::Database(Cause::new("planned: nothing can be loaded")));
         }
         let mut loaded = self.store.load(reads, replies)?;
-        if let Some(mutant) = mutant {
-            mutant.spoil_load(&mut loaded);
+        if let Some(bug) = &mut self.bug {
+            bug.spoil_load(&mut loaded);
         }
         Ok(loaded)
     }
@@ -177,14 +176,14 @@ impl<S: Store> Store for Faulty<S> {
         if let Some(meanwhile) = self.spy.left_over() {
             meanwhile();
         }
-        let (trouble, mutant, nth) = {
+        let (trouble, nth) = {
             let mut shared = self.spy.lock();
             shared.seen.entries.clone_from(&batch.entries);
             shared.seen.replies.clone_from(&batch.replies);
             shared.seen.followed = batch.bookkeeping.iter().rev().find_map(followed);
             shared.seen.read_on = batch.queue_offset;
             shared.batches += u64::from(!batch.entries.is_empty());
-            (shared.trouble, shared.mutant, shared.batches)
+            (shared.trouble, shared.batches)
         };
         match trouble {
             Trouble::CommitFails => {
@@ -201,11 +200,13 @@ impl<S: Store> Store for Faulty<S> {
             }
             Trouble::None | Trouble::LoadFails | Trouble::WrittenUnsaid => {}
         }
-        let spoilt = mutant.map(|mutant| mutant.spoil(batch, nth));
-        match spoilt {
+        match &mut self.bug {
             None => self.store.commit(batch)?,
-            Some(Some(spoilt)) => self.store.commit(&spoilt)?,
-            Some(None) => self.store.commit(&Batch::default())?,
+            Some(bug) => {
+                let mut spoilt = batch.clone();
+                let writes = bug.spoil(&mut spoilt, nth);
+                self.store.commit(&if writes { spoilt } else { Batch::default() })?;
+            }
         }
         self.spy.lock().seen.durable = true;
         if trouble == Trouble::WrittenUnsaid {

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, Subcommand, ValueEnum};
+use sim::aggregates::{AGGREGATES, Aggregate};
 use sim::crash;
 use sim::mutant::{MUTANTS, Mutant};
 use sim::run::{self, Kind, Seeds};
@@ -21,6 +22,8 @@ struct Arguments {
 enum Command {
     /// Runs simulated worlds and stops at the first thing that is wrong.
     Run(Run),
+    /// Runs the simulation of one aggregate and stops at the first thing that is wrong.
+    Aggregate(Single),
     /// Kills the real binary with SIGKILL under load, and looks for what got lost.
     Crash(Crash),
 }
@@ -44,11 +47,24 @@ struct Run {
     #[arg(long, value_enum, default_value_t = Store::Memory)]
     store: Store,
     /// How many lines of what happened are shown where something is wrong.
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 80)]
     trace: usize,
     /// Plants a bug, to see it found.
     #[arg(long, value_parser = mutant)]
     mutant: Option<Mutant>,
+}
+
+#[derive(clap::Args)]
+struct Single {
+    /// Which one.
+    #[arg(value_parser = aggregate)]
+    aggregate: Aggregate,
+    /// How many seeds.
+    #[arg(long, default_value_t = 80)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
 }
 
 #[derive(clap::Args)]
@@ -79,6 +95,11 @@ fn mutant(name: &str) -> Result<Mutant, String> {
     Mutant::named(name).ok_or_else(|| format!("there are: {}", names()))
 }
 
+fn aggregate(name: &str) -> Result<Aggregate, String> {
+    let names = || AGGREGATES.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");
+    Aggregate::named(name).ok_or_else(|| format!("there are: {}", names()))
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().command {
         Command::Run(it) => {
@@ -99,6 +120,15 @@ fn main() -> anyhow::Result<ExitCode> {
             let seeds = Seeds { from: it.from, count: it.seeds, store, plan };
             let sound = run::seeds(seeds, &mut std::io::stdout())?;
             Ok(exit(sound))
+        }
+        Command::Aggregate(it) => {
+            let seeds = it.from..it.from.saturating_add(it.seeds);
+            let ran = it.aggregate.run_seeds(seeds);
+            match &ran {
+                Ok(tally) => println!("{} seeds of {}: {tally}", it.seeds, it.aggregate.name),
+                Err(wrong) => println!("{wrong}"),
+            }
+            Ok(exit(ran.is_ok()))
         }
         Command::Crash(it) => {
             let seed = it.seed.unwrap_or_else(clock);

@@ -8,9 +8,11 @@ use domain::claim::ClaimKind;
 use domain::dispute::DisputeBooked;
 use domain::payment::{Transaction, TransactionStatus};
 use domain::rows::Rows;
-use domain::{AmountMinor, PaymentResult, Reply, Timestamp};
-use engine::ports::{Batch, Entry, Loaded};
+use domain::{AmountMinor, PaymentResult, Reply, Seq, Timestamp};
+use engine::ports::{Batch, Entry, Loaded, Opened};
 use uuid::Uuid;
+
+use crate::faulty::StoreBug;
 
 /// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,52 +239,86 @@ impl Mutant {
     pub fn named(name: &str) -> Option<Self> {
         MUTANTS.iter().find(|(own, _)| *own == name).map(|(_, mutant)| *mutant)
     }
+}
 
-    /// The batch that the store writes instead of `batch`; `None` where it writes nothing at all.
-    /// `nth` counts the batches with entries.
-    #[must_use]
-    pub fn spoil(self, batch: &Batch, nth: u64) -> Option<Batch> {
-        let mut spoilt = Batch {
-            entries: batch.entries.clone(),
-            replies: batch.replies.clone(),
-            bookkeeping: batch.bookkeeping.clone(),
-            sequences: batch.sequences,
-            queue_offset: batch.queue_offset,
-        };
-        if self == Self::LiesAboutCommit && nth % 40 == 39 {
-            return None;
+impl StoreBug for Mutant {
+    fn spoil_open(&mut self, opened: &mut Opened) {
+        if *self == Self::SkipsJournalRow {
+            opened.next_seq = Seq(opened.next_seq.0 + 1);
         }
-        if self == Self::TearsBatch && nth % 10 == 9 {
-            spoilt.entries.truncate(1);
-        }
-        if self == Self::ForgetsOffset && nth % 4 == 3 {
-            spoilt.queue_offset = None;
-        }
-        if self == Self::SkipsRecord && nth % 4 == 3 {
-            spoilt.queue_offset = spoilt.queue_offset.map(|offset| offset + 1);
-        }
-        if self == Self::LosesReply {
-            spoilt.replies.clear();
-        }
-        if self == Self::ForgetsFollower {
-            spoilt.bookkeeping.clear();
-        }
-        for entry in &mut spoilt.entries {
-            self.spoil_entry(entry);
-        }
-        Some(spoilt)
     }
 
-    fn spoil_entry(self, entry: &mut Entry) {
+    fn spoil_load(&mut self, loaded: &mut Loaded) {
+        self.spoil_disputes(loaded);
+        if *self == Self::LoadsWithoutAccount
+            && loaded.state.payment.payments.keys().next().is_some()
+        {
+            loaded.state.account.accounts = Rows::default();
+        }
+        if *self == Self::ForgetsClosing {
+            loaded.state.account.closed.clear();
+        }
+        if *self == Self::FindsNoIds {
+            loaded.state.payment.transactions.values_mut().for_each(|found| *found = None);
+        }
+        if *self == Self::LoadsRunningAsPending {
+            let files = loaded.state.payment.payments.iter_mut();
+            let transactions = files.flat_map(|file| &mut file.transactions);
+            transactions
+                .filter(|it| it.status == TransactionStatus::InFlight)
+                .for_each(|it| it.status = TransactionStatus::Pending);
+        }
+        if *self == Self::ForgetsOrder {
+            let files = loaded.state.payment.payments.iter_mut();
+            files
+                .flat_map(|file| &mut file.transactions)
+                .for_each(|it| it.revision.seq.0 = i64::MAX);
+        }
+        if *self != Self::LoadsStale {
+            return;
+        }
+        for file in loaded.state.payment.payments.iter_mut() {
+            if file.transactions.len() > 1 {
+                file.transactions.pop();
+            }
+        }
+    }
+
+    fn spoil(&mut self, batch: &mut Batch, nth: u64) -> bool {
+        if *self == Self::LiesAboutCommit && nth % 40 == 39 {
+            return false;
+        }
+        if *self == Self::TearsBatch && nth % 10 == 9 {
+            batch.entries.truncate(1);
+        }
+        if *self == Self::ForgetsOffset && nth % 4 == 3 {
+            batch.queue_offset = None;
+        }
+        if *self == Self::SkipsRecord && nth % 4 == 3 {
+            batch.queue_offset = batch.queue_offset.map(|offset| offset + 1);
+        }
+        if *self == Self::LosesReply {
+            batch.replies.clear();
+        }
+        if *self == Self::ForgetsFollower {
+            batch.bookkeeping.clear();
+        }
+        batch.entries.iter_mut().for_each(|it| self.spoil_entry(it));
+        true
+    }
+
+    fn spoil_entry(&mut self, entry: &mut Entry) {
         let mut changes = std::mem::take(&mut entry.changes);
-        if self == Self::TearsCombo && changes.iter().any(is_payment) {
+        if *self == Self::TearsCombo && changes.iter().any(is_payment) {
             changes.retain(|it| !matches!(it, Change::Account(AccountChange::PaymentMethod(_))));
         }
         changes.iter_mut().for_each(|change| self.spoil_wait(change));
         let spoilt = changes.into_iter().flat_map(|change| self.spoil_change(change));
         entry.changes = spoilt.collect();
     }
+}
 
+impl Mutant {
     fn spoil_change(self, mut change: Change) -> Vec<Change> {
         if self.forgets_control(&change) {
             return vec![];
@@ -384,45 +420,6 @@ impl Mutant {
             || (self == Self::KeepsTimer && is_cleared)
     }
 
-    /// Plants the bug in the data that the store loaded.
-    pub fn spoil_load(self, loaded: &mut Loaded) {
-        self.spoil_disputes(loaded);
-        if self == Self::LoadsWithoutAccount
-            && loaded.state.payment.payments.keys().next().is_some()
-        {
-            loaded.state.account.accounts = Rows::default();
-        }
-        if self == Self::ForgetsClosing {
-            loaded.state.account.closed.clear();
-        }
-        if self == Self::FindsNoIds {
-            loaded.state.payment.transactions.values_mut().for_each(|found| *found = None);
-        }
-        if self == Self::LoadsRunningAsPending {
-            let files = loaded.state.payment.payments.iter_mut();
-            let transactions = files.flat_map(|file| &mut file.transactions);
-            transactions
-                .filter(|it| it.status == TransactionStatus::InFlight)
-                .for_each(|it| it.status = TransactionStatus::Pending);
-        }
-        if self == Self::ForgetsOrder {
-            let files = loaded.state.payment.payments.iter_mut();
-            files
-                .flat_map(|file| &mut file.transactions)
-                .for_each(|it| it.revision.seq.0 = i64::MAX);
-        }
-        if self != Self::LoadsStale {
-            return;
-        }
-        for file in loaded.state.payment.payments.iter_mut() {
-            if file.transactions.len() > 1 {
-                file.transactions.pop();
-            }
-        }
-    }
-}
-
-impl Mutant {
     fn spoil_disputes(self, loaded: &mut Loaded) {
         let payments: Vec<_> = loaded.state.payment.payments.keys().map(|(_, id)| *id).collect();
         for it in loaded.state.payment.disputes.iter_mut() {

@@ -24,6 +24,7 @@ use crate::gateway::{Call, Fate, Gateway, Later};
 use crate::model::{EXTERNAL, Model, Rules, Terms};
 use crate::mutant::Mutant;
 use crate::random::{Digest, Random};
+use crate::schedule::Schedule;
 use crate::translate;
 use crate::workload::{BANK, CARD, WALLET, Workload};
 
@@ -193,8 +194,7 @@ pub struct World<D: Disk> {
     offset: i64,
     /// The latest domain time so far.
     latest: i64,
-    events: BTreeMap<(i64, u64), Event>,
-    counter: u64,
+    events: Schedule<Event>,
     callers: BTreeMap<u64, Caller>,
     ledgers: Ledgers,
     /// The first answers to requests that can come again, word by word, by idempotency key and print; each with
@@ -244,7 +244,7 @@ impl<D: Disk> World<D> {
             _ => plan.seed,
         };
         let settings = Arc::new(translate::settings(&rules));
-        let spy = Spy::new(plan.mutant);
+        let spy = Spy::default();
         let mut world = Self {
             plan,
             disk,
@@ -265,8 +265,7 @@ impl<D: Disk> World<D> {
             real: BEGINNING_US,
             offset: 0,
             latest: BEGINNING_US,
-            events: BTreeMap::new(),
-            counter: 0,
+            events: Schedule::default(),
             callers: BTreeMap::new(),
             ledgers: Ledgers::default(),
             words: BTreeMap::new(),
@@ -358,7 +357,9 @@ impl<D: Disk> World<D> {
         if self.plan.mutant == Some(Mutant::ClockRunsAhead) {
             real += HOUR_US;
         }
-        if self.plan.mutant == Some(Mutant::ClockGoesBack) && self.counter.is_multiple_of(3) {
+        if self.plan.mutant == Some(Mutant::ClockGoesBack)
+            && self.events.last_number().is_multiple_of(3)
+        {
             domain -= SECOND_US;
         }
         Times { now: Timestamp(domain), real_now: Timestamp(real) }
@@ -401,12 +402,7 @@ impl<D: Disk> World<D> {
     }
 
     fn later(&mut self, delay_us: i64, event: Event) {
-        self.at(self.real + delay_us, event);
-    }
-
-    fn at(&mut self, real: i64, event: Event) {
-        self.counter += 1;
-        self.events.insert((real, self.counter), event);
+        self.events.at(self.real + delay_us, event);
     }
 
     fn note(&mut self, line: String) {

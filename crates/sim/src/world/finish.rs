@@ -47,7 +47,7 @@ impl<D: Disk> World<D> {
             self.advance(due)?;
             self.resolve();
         }
-        let next = self.events.first_key_value();
+        let next = self.events.first();
         let wrong = Wrong::new("the world comes to rest", &format!("{next:x?}"));
         self.hold(Err(wrong))
     }

@@ -162,8 +162,7 @@ impl<D: Disk> World<D> {
 
     /// A client sends a request; `again` says whether it insists where there is no answer.
     pub(super) fn client_wants(&mut self, tenant: u32, what: What, again: bool) {
-        self.counter += 1;
-        let no = self.counter;
+        let no = self.events.number();
         let ask = self.workload.ask(self.real, tenant, what);
         let ask = Ask { repeat: ask.repeat.filter(|_| again), ..ask };
         let tries = if again { 0 } else { TRIES_MAX };
@@ -224,8 +223,7 @@ impl<D: Disk> World<D> {
         let key = *self.random.pick(&keys);
         let Some(mut ask) = self.ledgers.asked.get(&key).cloned() else { return };
         ask.id = self.workload.mint(self.real);
-        self.counter += 1;
-        let no = self.counter;
+        let no = self.events.number();
         self.callers.insert(no, Caller { ask, tries: TRIES_MAX, open: 0 });
         self.deliver(no);
     }

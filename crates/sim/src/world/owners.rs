@@ -27,6 +27,7 @@ use crate::audit::Wrong;
 use crate::disk::Disk;
 use crate::faulty::{Faulty, Spy};
 use crate::gateway::{Call, Later};
+use crate::mutant::Mutant;
 use crate::translate;
 
 /// How long a client waits for an answer from the queue.
@@ -49,8 +50,10 @@ pub(super) type OwnerId = u64;
 /// A process that owns a partition, or believes so.
 pub(super) struct Owner<S: Store> {
     pub(super) no: PartitionNo,
-    pub(super) partition: Partition<Faulty<S>>,
+    pub(super) partition: Partition<Faulty<S, Mutant>>,
     pub(super) spy: Spy,
+    /// The planted bug.
+    pub(super) mutant: Option<Mutant>,
     /// Its own work; where there is no queue, also what clients ask.
     pub(super) inbox: VecDeque<Job>,
     /// Calls that it runs.
@@ -279,13 +282,19 @@ impl<D: Disk> World<D> {
         Ok(())
     }
 
-    pub(super) fn connect(&self, no: PartitionNo) -> (Faulty<D::Store>, Spy) {
-        let spy = if self.is_shared() { Spy::new(self.plan.mutant) } else { self.spy.clone() };
+    pub(super) fn connect(&self, no: PartitionNo) -> (Faulty<D::Store, Mutant>, Spy) {
+        let spy = if self.is_shared() { Spy::default() } else { self.spy.clone() };
         let share = Share { partition: no, partitions: self.plan.partitions };
-        (Faulty::new(self.disk.connect(share), spy.clone(), self.disk.cut()), spy)
+        let store = self.disk.connect(share);
+        (Faulty::new(store, spy.clone(), self.disk.cut(), self.plan.mutant), spy)
     }
 
-    pub(super) fn seat(&mut self, no: PartitionNo, spy: Spy, partition: Partition<Faulty<D::Store>>) {
+    pub(super) fn seat(
+        &mut self,
+        no: PartitionNo,
+        spy: Spy,
+        partition: Partition<Faulty<D::Store, Mutant>>,
+    ) {
         self.seats += 1;
         let id = self.seats;
         let offset = partition.queue_offset().unwrap_or(0);
@@ -293,6 +302,7 @@ impl<D: Disk> World<D> {
             no,
             partition,
             spy,
+            mutant: self.plan.mutant,
             inbox: VecDeque::new(),
             running: BTreeMap::new(),
             tries: BTreeMap::new(),

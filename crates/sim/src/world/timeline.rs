@@ -21,11 +21,7 @@ use crate::translate;
 impl<D: Disk> World<D> {
     /// Lets time pass, and what is due happen.
     pub(super) fn advance(&mut self, until: i64) -> Result<(), Wrong> {
-        while let Some(next) = self.events.first_entry() {
-            if next.key().0 > until {
-                break;
-            }
-            let ((at, _), event) = next.remove_entry();
+        while let Some((at, event)) = self.events.take(until) {
             self.real = self.real.max(at);
             self.happen(event)?;
             if self.random.chance(600) {
@@ -45,7 +41,7 @@ impl<D: Disk> World<D> {
                 let is_awaited = self.real <= call.deadline || self.model.believes_lost(target);
                 let later = self.gateway.arrive(&call, (fate.deed, is_awaited), self.real);
                 for (at, event) in later {
-                    self.at(at, Event::Gateway(event));
+                    self.events.at(at, Event::Gateway(event));
                 }
             }
             Event::Answer(call, fate) => {
@@ -430,7 +426,7 @@ impl<D: Disk> World<D> {
 
     /// When something is to be done next, in real time: an event, or a question.
     pub(super) fn next_due(&self) -> Option<i64> {
-        let event = self.events.first_key_value().map(|((at, _), _)| *at);
+        let event = self.events.first().map(|((at, _), _)| *at);
         let far = Timestamp(i64::MAX);
         let runs = |id: domain::TransactionId| self.is_running(id.uuid().as_u128());
         let due = self.disk.due(far);

@@ -1,7 +1,5 @@
 //! The simulation itself, and proof that each of its checks can fail.
 
-mod metering;
-mod methods;
+mod aggregates;
 mod mutants;
-mod purchases;
 mod seeds;

@@ -35,10 +35,10 @@ impl<D: Disk> World<D> {
                 performed.properties.retain(|(name, _)| name != CANCEL);
             }
             self.hold(self.goes_where_the_money_is(&performed))?;
-            self.counter += 1;
             let name = performed.gateway.as_str();
             let settle_after_us = self.model.rules.gateways[name].settle_after_us;
-            let call = translate::call(&performed, self.counter, self.real, settle_after_us);
+            let number = self.events.number();
+            let call = translate::call(&performed, number, self.real, settle_after_us);
             self.hold(self.is_the_only_one(id, &call))?;
             self.hold(self.no_customer_acts(&call))?;
             if dies && self.random.chance(500) {
@@ -60,21 +60,21 @@ impl<D: Disk> World<D> {
     fn leave(&mut self, call: &Call, fate: Fate) {
         self.note(format!("calls: {:x} {fate:?}", call.transaction));
         if let Some(at) = fate.arrives {
-            self.at(at, Event::Arrive(call.clone(), fate));
+            self.events.at(at, Event::Arrive(call.clone(), fate));
             if self.gateway.forgets_ids {
-                self.at(at + 1, Event::Arrive(call.clone(), fate));
+                self.events.at(at + 1, Event::Arrive(call.clone(), fate));
             }
-            if self.is(Mutant::ResendsWithNewId) && self.counter.is_multiple_of(9) {
+            if self.is(Mutant::ResendsWithNewId) && self.events.last_number().is_multiple_of(9) {
                 let transaction = self.workload.mint(self.real);
                 let resent = Call { transaction, ..call.clone() };
-                self.at(at + 1, Event::Arrive(resent, fate));
+                self.events.at(at + 1, Event::Arrive(resent, fate));
             }
         }
         if let Some(at) = fate.answers.or(not_sent(&fate, self.real)) {
-            self.at(at, Event::Answer(call.clone(), fate));
+            self.events.at(at, Event::Answer(call.clone(), fate));
         }
         if !self.is(Mutant::WaitsForEver) {
-            self.at(call.deadline, Event::Deadline(call.clone()));
+            self.events.at(call.deadline, Event::Deadline(call.clone()));
         }
     }
 

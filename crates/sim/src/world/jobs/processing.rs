@@ -27,13 +27,13 @@ pub(in crate::world) fn process<S: Store>(owner: &mut Owner<S>, offer: &mut Offe
             Some(no) => health.set_of(TenantNo(*no), gateway, Unready::BreakerOpen),
         }
     }
-    if owner.spy.mutant() != Some(Mutant::StampsNoHealth) {
+    if owner.mutant != Some(Mutant::StampsNoHealth) {
         owner.partition.stamp_health(health.clone());
     }
     let upto = offer.reading.as_ref().map(|it| i64::try_from(it.upto).expect("records are few"));
     works.extend(upto.map(Work::ReadOn));
     let (is_scarce, refused) = (offer.is_scarce, &mut offer.refused_permits);
-    let ignores = owner.spy.mutant() == Some(Mutant::StampsNoHealth);
+    let ignores = owner.mutant == Some(Mutant::StampsNoHealth);
     let mut permit = |tenant, gateway: &str| {
         let is_open = health.of(tenant).unready(gateway).is_some() && !ignores;
         *refused += u32::from(is_scarce || is_open);
@@ -53,7 +53,7 @@ fn bring_tries<S: Store>(owner: &Owner<S>, work: &mut Work) {
     it.tries = owner.tries.get(&it.transaction.uuid().as_u128()).cloned();
     let is_unknown = matches!(it.answer, GatewayAnswer::TimedOut | GatewayAnswer::Nothing);
     let acts = matches!(&it.answer, GatewayAnswer::Outcome(it) if it.next_action.is_some());
-    let mutant = owner.spy.mutant();
+    let mutant = owner.mutant;
     if (is_unknown && mutant == Some(Mutant::CascadesAfterUnknown))
         || (acts && mutant == Some(Mutant::CascadesWhileActing))
     {

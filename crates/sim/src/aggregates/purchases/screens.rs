@@ -22,7 +22,8 @@ use flags::Conversation;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{PurchaseMutant, TENANT};
+use super::PurchaseMutant;
+use crate::kernel::TENANT;
 use crate::memory::MemoryDisk;
 
 const ENVIRONMENT: Uuid = Uuid::from_u128(1);

@@ -8,6 +8,7 @@ use domain::payment::{PaymentFile, TransactionStatus, TransactionType};
 use domain::{AccountId, GrantId, PurchaseId, Timestamp};
 
 use crate::disk::Disk;
+use crate::kernel::Tally;
 use crate::memory::MemoryDisk;
 
 /// From when to when; `None`: for ever.
@@ -45,16 +46,6 @@ enum Money {
     NotTaken,
     Here,
     Back(Revocation),
-}
-
-/// How many purchases a command changed, by the kind of change.
-#[derive(Default)]
-pub(super) struct Changed {
-    pub(super) paid: usize,
-    pub(super) returned: usize,
-    pub(super) duplicates: usize,
-    pub(super) late: usize,
-    pub(super) corrected: usize,
 }
 
 impl Model {
@@ -163,9 +154,8 @@ impl Model {
         })
     }
 
-    /// Looks at the money of all payments.
-    pub(super) fn follow(&mut self, disk: &MemoryDisk, now: i64) -> Changed {
-        let mut changed = Changed::default();
+    /// Looks at the money of all payments, and counts what became of purchases.
+    pub(super) fn follow(&mut self, disk: &MemoryDisk, now: i64, tally: &mut Tally) {
         for purchase in disk.purchases() {
             // What newcomers get is free.
             let Some(payment) = purchase.payment_id else { continue };
@@ -183,10 +173,9 @@ impl Model {
                 self.purchases.insert(purchase.id, bought);
             }
             if known != Some(money) {
-                self.moved(purchase.id, (known, money), now, &mut changed);
+                self.moved(purchase.id, (known, money), now, tally);
             }
         }
-        changed
     }
 
     fn moved(
@@ -194,7 +183,7 @@ impl Model {
         id: PurchaseId,
         (before, money): (Option<Money>, Money),
         now: i64,
-        changed: &mut Changed,
+        tally: &mut Tally,
     ) {
         let it = &self.purchases[&id];
         let of = (it.account, it.offer.clone());
@@ -210,19 +199,20 @@ impl Model {
         if it.is_duplicate || it.is_late {
             return;
         }
-        changed.corrected += usize::from(before == Some(Money::Here) && money == Money::NotTaken);
+        let is_corrected = before == Some(Money::Here) && money == Money::NotTaken;
+        tally.add("corrected", is_corrected.into());
         match money {
             Money::Here if is_closed => {
                 it.is_late = true;
                 it.holds = None;
-                changed.late += 1;
+                tally.add("late", 1);
             }
             Money::Here if is_first && has_already => {
                 it.is_duplicate = true;
-                changed.duplicates += 1;
+                tally.add("duplicates", 1);
             }
             Money::Here if is_first => {
-                changed.paid += 1;
+                tally.add("paid", 1);
                 let until = match terms.lasts {
                     Lasts::Forever => None,
                     Lasts::Days(days) => Some(begins + i64::from(days) * Timestamp::DAY_US),
@@ -238,7 +228,7 @@ impl Model {
                 it.holds = Some((from.max(now), until));
             }
             Money::Back(rule) => {
-                changed.returned += 1;
+                tally.add("returned", 1);
                 if rule == Revocation::AtOnce {
                     it.holds = None;
                 }

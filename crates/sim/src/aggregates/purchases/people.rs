@@ -9,18 +9,17 @@ use domain::customer::{Profile, Register, Taken, Verification};
 use domain::definition::Expected;
 use domain::feature::FeatureValue;
 use domain::offer::{Again, Buyers, Lasts, OfferTerms, PutOffer, Revocation};
-use domain::payment_method::CreatePaymentMethod;
-use domain::{AccountId, Command, Currency, Person, Timestamp};
+use domain::{Command, Currency, Person, Timestamp};
 
-use super::{ACCOUNTS_MAX, GATEWAY, World};
+use super::{ACCOUNTS_MAX, Purchases};
 
 /// How long newcomers have what they get, in days.
 const WELCOME_DAYS: u32 = 45;
 
-impl World {
+impl Purchases {
     /// Commits a new version of the offer for newcomers, with 0 to 3 seats; 0 withdraws it.
     pub(super) fn put_offer_for_newcomers(&mut self) -> Result<(), String> {
-        self.welcome = self.random.between(0, 3);
+        self.welcome = self.kernel.random.between(0, 3);
         let terms = OfferTerms {
             name: "welcome".to_owned(),
             price: None,
@@ -46,10 +45,10 @@ impl World {
 
     /// A customer signs up, unless there are accounts enough.
     pub(super) fn join(&mut self) -> Result<(), String> {
-        if self.accounts.len() >= ACCOUNTS_MAX {
+        if self.kernel.accounts.len() >= ACCOUNTS_MAX {
             return Ok(());
         }
-        let email = format!("{}@example.com", self.minted);
+        let email = format!("{}@example.com", self.kernel.minted());
         let register = Register {
             profile: Profile { email: email.clone(), email_key: email, ..Profile::default() },
             person: Person::default(),
@@ -64,33 +63,30 @@ impl World {
         if !is_accepted {
             return Err("a newcomer is registered".to_owned());
         }
-        let account: AccountId = id.entity(0);
+        let account = id.entity(0);
         if self.welcome > 0 {
-            let until = self.now + i64::from(WELCOME_DAYS) * Timestamp::DAY_US;
-            self.model.join(account, (self.now, until), self.welcome);
-            self.tally.newcomers += 1;
+            let until = self.kernel.now + i64::from(WELCOME_DAYS) * Timestamp::DAY_US;
+            self.model.join(account, (self.kernel.now, until), self.welcome);
+            self.kernel.count("newcomers");
         }
-        let method = CreatePaymentMethod::default_of(account, GATEWAY.to_owned());
-        self.submit(Command::Account(AccountCommand::CreatePaymentMethod(method)))?;
-        self.accounts.push(account);
-        self.screens.connect(account)
+        self.equip(account)
     }
 
     /// Maps a few of few keys to an account, or erases the person of one.
     pub(super) fn map_users(&mut self) -> Result<(), String> {
-        let account = *self.random.pick(&self.accounts);
-        if self.random.chance(100) {
+        let account = self.kernel.any_account();
+        if self.kernel.random.chance(100) {
             self.model.erase(account);
             let erase = AccountCommand::Erase(EraseAccount { account });
             return self.submit(Command::Account(erase)).map(drop);
         }
-        let count = self.random.below(3);
+        let count = self.kernel.random.below(3);
         let users: Vec<String> =
-            (0..count).map(|_| format!("user-{}", self.random.below(8))).collect();
+            (0..count).map(|_| format!("user-{}", self.kernel.random.below(8))).collect();
         let may = self.model.map_users(account, &users);
         let set = SetAccountUsers { account, users, expected: Expected::Anything };
         let (_, is_accepted) = self.submit(EntitlementCommand::SetUsers(Box::new(set)).into())?;
-        self.tally.mapped += usize::from(is_accepted);
+        self.kernel.tally.add("mapped", is_accepted.into());
         match may == is_accepted {
             true => Ok(()),
             false => Err(format!("a key is of one account: {account}, refused: {}", !is_accepted)),

@@ -1,0 +1,73 @@
+//! The simulations of single aggregates: each has a workload and a model, and runs on the one [`kernel`](crate::kernel).
+
+mod commands;
+pub mod metering;
+pub mod methods;
+pub mod purchases;
+
+use std::ops::Range;
+
+use crate::kernel::{Tally, Workload, run};
+
+/// All of them: a new aggregate is a workload, a model, and a line here.
+pub const AGGREGATES: &[Aggregate] = &[
+    Aggregate::of::<metering::Metering>(),
+    Aggregate::of::<methods::Methods>(),
+    Aggregate::of::<purchases::Purchases>(),
+];
+
+/// The simulation of an aggregate.
+#[derive(Clone, Copy, Debug)]
+pub struct Aggregate {
+    pub name: &'static str,
+    /// What a run counts.
+    pub counts: &'static [&'static str],
+    run: fn(u64) -> Result<Tally, String>,
+    missed: fn(u64) -> Vec<String>,
+}
+
+impl Aggregate {
+    const fn of<W: Workload>() -> Self {
+        Self {
+            name: W::NAME,
+            counts: W::COUNTS,
+            run: |seed| run::<W>(seed, None),
+            missed: missed::<W>,
+        }
+    }
+
+    /// The simulation of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        AGGREGATES.iter().find(|it| it.name == name).copied()
+    }
+
+    /// Runs seeds, and adds up what they counted.
+    ///
+    /// # Errors
+    /// The first seed in which something was wrong, with the check that failed.
+    pub fn run_seeds(&self, seeds: Range<u64>) -> Result<Tally, String> {
+        let mut all = Tally::default();
+        for seed in seeds {
+            let tally = (self.run)(seed);
+            all.add_all(&tally.map_err(|wrong| format!("{} of seed {seed}: {wrong}", self.name))?);
+        }
+        Ok(all)
+    }
+
+    /// The planted bugs that none of the first seeds finds, each with the check that should.
+    #[must_use]
+    pub fn missed(&self, seeds: u64) -> Vec<String> {
+        (self.missed)(seeds)
+    }
+}
+
+fn missed<W: Workload>(seeds: u64) -> Vec<String> {
+    let finds = |mutant, check: &str, seed| {
+        run::<W>(seed, Some(mutant)).is_err_and(|wrong| wrong.starts_with(check))
+    };
+    let missed = W::MUTANTS
+        .iter()
+        .filter(|(mutant, check)| !(0..seeds).any(|seed| finds(*mutant, check, seed)));
+    missed.map(|(mutant, check)| format!("{check}: {mutant:?}")).collect()
+}
