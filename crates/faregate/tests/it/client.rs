@@ -199,6 +199,17 @@ impl Answer {
     }
 }
 
+/// The status of a refusal, and its code.
+pub fn code(answer: &Answer) -> String {
+    format!("{} {}", answer.status, answer.json()["code"])
+}
+
+/// Moves domain time ahead, and waits for what is due then.
+pub fn advance(client: &Client, days: u32) {
+    let answer = client.send("PUT", &format!("/1.0/kb/test/clock?days={days}&timeoutSec=20"), None);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
 fn unchunk(mut bytes: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client};
+use crate::client::{Answer, Client, advance};
 use crate::gateways::account;
 use crate::process::{Launch, Server, TempDir, eventually, run};
 
@@ -52,11 +52,6 @@ fn is_allowed(client: &Client, account: &str, feature: &str) -> Value {
     let answer = client.get(&format!("/v1/accounts/{account}/entitlements/{feature}"));
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()["allowed"].clone()
-}
-
-fn advance(client: &Client, days: u32) {
-    let clock = format!("/1.0/kb/test/clock?days={days}&timeoutSec=20");
-    assert_eq!(client.send("PUT", &clock, None).status, 200);
 }
 
 #[test]

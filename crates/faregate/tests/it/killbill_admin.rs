@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use store::driver::Database;
 
 use crate::client::{Answer, Client};
+use crate::gateways::account;
 use crate::process::{Launch, Server, TempDir, eventually};
 
 const CACHE: &str = "/1.0/kb/admin/cache";
@@ -13,15 +14,6 @@ const UNKNOWN: &str = "0192aabb-ccdd-7000-8000-000000000001";
 
 fn message(answer: &Answer) -> String {
     answer.json()["message"].as_str().unwrap().to_owned()
-}
-
-/// An account whose default method is of this gateway.
-fn account(client: &Client, gateway: &str) -> String {
-    let account = client.create("/1.0/kb/accounts", &json!({ "currency": "USD" }));
-    let id = account["accountId"].as_str().unwrap().to_owned();
-    let path = format!("/1.0/kb/accounts/{id}/paymentMethods?isDefault=true");
-    client.create(&path, &json!({ "pluginName": gateway }));
-    id
 }
 
 fn purchase(client: &Client, account: &str, query: &str) -> Answer {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client};
+use crate::client::{Answer, Client, code};
 use crate::process::{Launch, Server, TempDir};
 
 const NOTHING: &str = "00000000-0000-0000-0000-00000000000a";
@@ -33,10 +33,6 @@ fn listed(client: &Client, path: &str) -> Vec<String> {
     let states = json.as_array().unwrap_or_else(|| panic!("{json}")).iter();
     let text = |it: &Value, name: &str| it[name].as_str().unwrap().to_owned();
     states.map(|it| format!("{}={}", text(it, "service"), text(it, "stateName"))).collect()
-}
-
-fn code(answer: &Answer) -> String {
-    format!("{} {}", answer.status, answer.json()["code"])
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client};
+use crate::client::{Answer, Client, code};
 use crate::process::Server;
 
 const NOTHING: &str = "00000000-0000-0000-0000-00000000000a";
@@ -38,10 +38,6 @@ fn shown(answer: &Answer) -> Vec<String> {
 
 fn id(answer: &Answer, at: usize) -> String {
     answer.json()[at]["customFieldId"].as_str().unwrap().to_owned()
-}
-
-fn code(answer: &Answer) -> String {
-    format!("{} {}", answer.status, answer.json()["code"])
 }
 
 #[test]

@@ -5,20 +5,9 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use std::io::Write as _;
 
-use crate::client::{Answer, Client};
+use crate::client::{Answer, Client, code};
+use crate::gateways::account;
 use crate::process::{Launch, Server};
-
-fn account(client: &Client, gateway: &str) -> String {
-    let account = client.create("/1.0/kb/accounts", &json!({ "currency": "USD" }));
-    let id = account["accountId"].as_str().unwrap().to_owned();
-    let path = format!("/1.0/kb/accounts/{id}/paymentMethods?isDefault=true");
-    client.create(&path, &json!({ "pluginName": gateway }));
-    id
-}
-
-fn code(answer: &Answer) -> String {
-    format!("{} {}", answer.status, answer.json()["code"])
-}
 
 #[test]
 fn a_request_with_an_idempotency_key_happens_once() {

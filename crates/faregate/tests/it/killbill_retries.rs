@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::Client;
+use crate::client::{Client, advance};
 use crate::process::{Launch, Server, TempDir};
 
 const RETRIES: &str = "controlPluginName=faregate-rules&pluginProperty=IPCD_RETRIES%3Dtrue";
@@ -48,11 +48,6 @@ fn check(client: &Client, payment: &str, statuses: &[&str], states: &[&str]) {
     let (found_statuses, found_states) = shown(client, payment);
     assert_eq!(found_statuses, statuses);
     assert_eq!(found_states, states);
-}
-
-fn advance(client: &Client, days: u32) {
-    let answer = client.send("PUT", &format!("/1.0/kb/test/clock?days={days}&timeoutSec=20"), None);
-    assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client};
+use crate::client::{Answer, Client, code};
 use crate::process::Server;
 
 const AUTO_PAY_OFF: &str = "00000000-0000-0000-0000-000000000001";
@@ -20,10 +20,6 @@ fn names(answer: &Answer) -> Vec<String> {
     let json = answer.json();
     let tags = json.as_array().unwrap().iter();
     tags.map(|it| it["tagDefinitionName"].as_str().unwrap().to_owned()).collect()
-}
-
-fn code(answer: &Answer) -> String {
-    format!("{} {}", answer.status, answer.json()["code"])
 }
 
 #[test]

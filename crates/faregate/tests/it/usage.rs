@@ -6,7 +6,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client};
+use crate::client::{Answer, Client, advance};
 use crate::process::{Launch, Server, TempDir, run};
 
 /// An account that may make 10 calls a day and has 100 credits.
@@ -54,11 +54,6 @@ fn check(client: &Client, account: &str, feature: &str) -> Value {
 /// The used, reserved and left quantities of a limit.
 fn level(it: &Value) -> [i64; 3] {
     ["used", "reserved", "left"].map(|name| it[name].as_i64().unwrap())
-}
-
-fn advance(client: &Client, days: u32) {
-    let clock = format!("/1.0/kb/test/clock?days={days}&timeoutSec=20");
-    assert_eq!(client.send("PUT", &clock, None).status, 200);
 }
 
 fn verified(dir: &TempDir) {

@@ -16,7 +16,7 @@ use tonic::{Code, Status, Streaming};
 use tonic_types::StatusExt as _;
 
 use super::{Caller, refused, soon};
-use crate::client::Client;
+use crate::client::{Client, advance};
 use crate::cluster::Cluster;
 use crate::entitlements::{monthly, sell};
 use crate::flags_streams::secret;
@@ -118,11 +118,6 @@ fn shown(it: &Entitlements) -> (i64, Vec<(&str, serde_json::Value)>) {
 fn grant(client: &Client, account: &str, body: &serde_json::Value) {
     let granted = client.post(&format!("/v1/accounts/{account}/grants"), body);
     assert_eq!(granted.status, 201, "{}", granted.text());
-}
-
-fn advance(client: &Client, days: u32) {
-    let clock = format!("/1.0/kb/test/clock?days={days}&timeoutSec=20");
-    assert_eq!(client.send("PUT", &clock, None).status, 200);
 }
 
 /// A time as HTTP writes it.
