@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// What `find` finds now, or after a notification of `changed`; `None` where that is nothing within `timeout`.
+/// The result of `find` now, or after a notification of `changed`; `None` where that is nothing within `timeout`.
 pub(crate) async fn found_within<T>(
     timeout: Duration,
     changed: &Notify,

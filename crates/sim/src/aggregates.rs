@@ -20,7 +20,7 @@ pub const AGGREGATES: &[Aggregate] = &[
 #[derive(Clone, Copy, Debug)]
 pub struct Aggregate {
     pub name: &'static str,
-    /// What a run counts.
+    /// The counts of a run.
     pub counts: &'static [&'static str],
     run: fn(u64) -> Result<Tally, String>,
     missed: fn(u64) -> Vec<String>,

@@ -46,7 +46,7 @@ pub trait Workload: Sized {
     /// How many steps a run has.
     const STEPS: usize;
 
-    /// What a run counts. All of it happens often in 80 seeds.
+    /// The counts of a run. All of it happens often in 80 seeds.
     const COUNTS: &'static [&'static str];
 
     /// Every planted bug, with the check that finds it.
@@ -125,13 +125,13 @@ pub struct Setup<B> {
     pub bug: Option<B>,
 }
 
-/// What is due next.
+/// The next work that is due.
 pub enum Due<E> {
     Event(E),
     Timer(Timer),
 }
 
-/// What became of a command.
+/// The end of a command.
 #[derive(Debug)]
 pub struct Done {
     pub id: RequestId,
@@ -277,7 +277,7 @@ impl<B: StoreBug + Clone, E> Kernel<B, E> {
         }
     }
 
-    /// What is due next until then, an event before a timer of the same time. Time passes to it, or to `until`.
+    /// The work that is due next until then, an event before a timer of the same time. Time passes to it, or to `until`.
     pub fn next(&mut self, until: i64) -> Option<Due<E>> {
         let timer = self.timers().into_iter().next();
         let timer = timer.filter(|it| it.due.0 <= until);

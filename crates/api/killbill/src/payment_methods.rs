@@ -29,7 +29,7 @@ use crate::request::{check_properties, plugin_properties, printable};
 pub(crate) const JSON: Json = Json("PaymentMethodJson");
 const DETAIL_JSON: Json = Json("PaymentMethodPluginDetailJson");
 
-/// What `controlPluginName` means here.
+/// The meaning of `controlPluginName` here.
 const CONTROL_PLUGIN: &str =
     "A control plugin that there is: they decide about payments, not about methods; repeatable";
 

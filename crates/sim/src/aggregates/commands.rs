@@ -48,7 +48,7 @@ pub(super) fn grant(
     EntitlementCommand::Grant(Box::new(grant)).into()
 }
 
-/// What a gateway answered to a call.
+/// The answer of a gateway to a call.
 pub(super) fn replied(call: &GatewayCall, answer: GatewayAnswer) -> Command {
     Command::Payment(PaymentCommand::GatewayReplied(GatewayReplied {
         payment: call.payment,

@@ -52,7 +52,7 @@ fn key((gateway, case): Name, number: u32) -> String {
     format!("{gateway}/c-{case}{suffix}")
 }
 
-/// What a bank takes back, or gives back.
+/// The money that a bank takes back, or gives back.
 struct BankMove {
     kind: Kind,
     key: String,

@@ -1,4 +1,4 @@
-//! What the installation and its partitions have: the journal, replies, followers, totals, timers, quarantine.
+//! Rows of partitions that are no entities: replies, timers and quarantine.
 
 use domain::RequestId;
 use domain::payment::ReplyKey;

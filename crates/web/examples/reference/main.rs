@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a test of the server compares with what is served.
+/// The document that a test of the server compares with the served one.
 fn document() -> Result<Value, Box<dyn Error>> {
     Ok(serde_json::from_slice(&std::fs::read(reference().join("openapi.json"))?)?)
 }

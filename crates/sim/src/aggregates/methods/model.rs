@@ -8,7 +8,7 @@ use domain::payment_method::MethodStep;
 use crate::disk::Books;
 use crate::kernel::Tally;
 
-/// What the gateway has, after the requests that reached it.
+/// The methods that the gateway has, after the requests that reached it.
 #[derive(Default)]
 pub(super) struct Model {
     attached: BTreeSet<PaymentMethodId>,

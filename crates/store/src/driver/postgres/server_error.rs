@@ -35,7 +35,7 @@ impl Debug for ServerError {
 }
 
 impl Error for ServerError {
-    /// What the connection failed for. An error that the server sent has no source: it would print the detail.
+    /// The cause of a connection's failure. An error that the server sent has no source: it would print the detail.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self.0.as_db_error() {
             Some(_) => None,
