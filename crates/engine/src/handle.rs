@@ -2,6 +2,7 @@
 //! or the queue that leads to it.
 
 mod coalesced_reads;
+mod committed_purchases;
 mod control;
 mod disputes;
 mod health;
@@ -34,6 +35,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use self::coalesced_reads::CoalescedReads;
+use self::committed_purchases::CommittedPurchases;
 use self::health::LastCheck;
 pub use self::health::{CHECK_AGE_MAX, Unhealthy};
 pub use self::notifications::NotificationError;
@@ -129,6 +131,7 @@ pub(crate) struct Shared {
     access_generation: AtomicI64,
     followers: Mutex<Vec<watch::Receiver<Seq>>>,
     pub(crate) balances: CoalescedReads<(TenantNo, AccountId), Option<Vec<LedgerTotal>>>,
+    pub(crate) committed_purchases: CommittedPurchases,
     pub(crate) bought: CoalescedReads<(TenantNo, AccountId, BoughtBy), Arc<Bought>>,
     pub(crate) checks: CoalescedReads<(TenantNo, AccountId, String), Arc<Checked>>,
     notifications: Notifications,
@@ -369,7 +372,8 @@ impl Engine {
         self.shared.checks.ask(self, (tenant, account, feature), most).await
     }
 
-    /// Reads what there is of a purchase that was begun. Those that are asked for at the same time are read at once.
+    /// The rows of a purchase that was begun: as `request` committed them, where this process did that and they were not
+    /// taken yet; otherwise they are read. Those that are asked for at the same time are read at once.
     ///
     /// # Errors
     /// See [`Engine::read`].
@@ -377,7 +381,11 @@ impl Engine {
         &self,
         (tenant, account): (TenantNo, AccountId),
         by: BoughtBy,
+        request: RequestId,
     ) -> Result<Arc<Bought>, Unavailable> {
+        if let Some(committed) = self.shared.committed_purchases.take(request) {
+            return Ok(committed);
+        }
         let most = self.shared.options.reads_waiting_max;
         self.shared.bought.ask(self, (tenant, account, by), most).await
     }
@@ -689,6 +697,7 @@ impl Shared {
                 |queries, accounts| queries.balances(accounts),
                 |engine| &engine.shared.balances,
             ),
+            committed_purchases: CommittedPurchases::default(),
             bought: CoalescedReads::new(
                 |queries, asked| queries.bought(asked),
                 |engine| &engine.shared.bought,

@@ -10,10 +10,11 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use domain::change::{Change, CustomerChange, EntitlementChange, FlagChange};
-use domain::command::{AccountCommand, EntitlementCommand, Subject};
+use domain::change::{Change, CustomerChange, EntitlementChange, FlagChange, Image as _};
+use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand, Subject};
 use domain::health::BatchHealth;
 use domain::payment::{Actor, PaymentFile};
+use domain::purchase::Purchase;
 use domain::read::{PaymentRead, Read};
 use domain::state::State;
 use domain::{
@@ -24,7 +25,9 @@ use domain::{
 
 use self::quarantine::Quarantine;
 use self::replies::mark_of;
-use crate::ports::{Batch, Bookkeeping, Entry, Loaded, QuarantineReason, Store, StoreError};
+use crate::ports::{
+    Batch, Bookkeeping, Bought, Entry, Loaded, QuarantineReason, Store, StoreError,
+};
 use crate::unavailable::Reason;
 
 /// How many commands one commit takes at most.
@@ -62,6 +65,8 @@ pub struct Processed {
     /// The parts of the state that the batch changed, or may have changed where its commit is in
     /// doubt.
     pub changed: BTreeSet<Changed>,
+    /// The rows of purchases that it committed, by the requests that made them.
+    pub bought: Vec<(RequestId, Arc<Bought>)>,
     /// How its commit ended.
     pub commit: CommitOutcome,
 }
@@ -279,6 +284,7 @@ impl<S: Store> Partition<S> {
                     calls: vec![],
                     head: self.head(),
                     changed,
+                    bought: vec![],
                     commit,
                 }
             }
@@ -317,6 +323,7 @@ impl<S: Store> Partition<S> {
             loaded,
             batch: Batch::default(),
             calls: vec![],
+            bought: vec![],
             aborted: BTreeSet::new(),
             next_seq: self.next_seq,
             sequences: self.sequences,
@@ -353,8 +360,8 @@ impl<S: Store> Partition<S> {
         run.batch.entries.iter().for_each(log_if_of_rights);
         let changed = run.batch.entries.iter().flat_map(changes_of).collect();
         (self.next_seq, self.sequences) = (run.next_seq, run.sequences);
-        let (head, calls) = (self.head(), run.calls);
-        Ok(Processed { verdicts, calls, head, changed, commit: CommitOutcome::Committed })
+        let (head, calls, bought) = (self.head(), run.calls, run.bought);
+        Ok(Processed { verdicts, calls, head, changed, bought, commit: CommitOutcome::Committed })
     }
 
     /// Loads what the works may look at, but for the one at `refused`, and says which of them look
@@ -586,6 +593,18 @@ fn actor_of(request: &Request, state: &State) -> Actor {
     asked.unwrap_or(&request.actor).clone()
 }
 
+/// The rows of the purchase that a request made.
+fn bought_by(request: &Request, changes: &[Change], state: &State) -> Option<Bought> {
+    let Command::Payment(PaymentCommand::Buy(it)) = &request.command else { return None };
+    let purchase = changes.iter().rev().find_map(Purchase::of)?.clone();
+    let payment = purchase.payment_id.and_then(|id| {
+        let file = state.payment.payments.find(&(request.tenant, id));
+        file.cloned()
+    });
+    let entitlements = state.entitlement.entitlements.find(&(request.tenant, it.account)).cloned();
+    Some(Bought { payment, purchase: Some(purchase), entitlements })
+}
+
 /// Counts the payments that went on to the next gateway after a decline.
 fn count_next_try(request: &Request, begun: Option<EffectId>) {
     if begun.is_some() && request.command.answered().is_some() {
@@ -598,6 +617,8 @@ struct Run<'a> {
     loaded: Loaded,
     batch: Batch,
     calls: Vec<Performing>,
+    /// The rows of purchases, by the requests that made them.
+    bought: Vec<(RequestId, Arc<Bought>)>,
     /// Requests whose payments control plugins aborted: an attempt is all that they made.
     aborted: BTreeSet<RequestId>,
     next_seq: Seq,
@@ -625,6 +646,10 @@ impl Run<'_> {
         count_next_try(request, waits);
         let actor = actor_of(request, &self.loaded.state);
         self.loaded.state.apply(request.tenant, &done.changes);
+        if reply.is_some() {
+            let bought = bought_by(request, &done.changes, &self.loaded.state);
+            self.bought.extend(bought.map(|rows| (request.id, Arc::new(rows))));
+        }
         if !done.changes.is_empty() || !done.events.is_empty() {
             self.batch.entries.push(Entry {
                 seq: self.next_seq,

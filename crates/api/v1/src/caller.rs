@@ -7,7 +7,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use domain::card_data::NumericKeys;
 use domain::payment::Actor;
-use domain::{Command, Idempotency, Reply, Request as CoreRequest, TenantNo};
+use domain::{Command, Idempotency, Reply, Request as CoreRequest, RequestId, TenantNo};
 use engine::Answer;
 use engine::access::{AccessError, Caller, ClientAddress, TenantRef, text_of_header};
 use http::header::AUTHORIZATION;
@@ -87,7 +87,16 @@ impl Operator {
         tenant: TenantNo,
         (command, idempotency): (Command, Option<Idempotency>),
     ) -> Result<Reply, Error> {
-        let id = api.engine.mint();
+        self.submit_as(api, (tenant, api.engine.mint()), (command, idempotency)).await
+    }
+
+    /// The same with an id that was minted for it.
+    async fn submit_as(
+        &self,
+        api: &Api,
+        (tenant, id): (TenantNo, RequestId),
+        (command, idempotency): (Command, Option<Idempotency>),
+    ) -> Result<Reply, Error> {
         let user = self.caller.username.clone();
         let created_by = user.clone();
         let (reason, comments) = (self.reason.clone(), self.comment.clone());
@@ -144,6 +153,19 @@ impl RequestContext {
         idempotency: Option<Idempotency>,
     ) -> Result<Reply, Error> {
         self.operator.submit_once(api, self.tenant.no, (command, idempotency)).await
+    }
+
+    /// The same with an id that was minted for it.
+    ///
+    /// # Errors
+    /// See [`Self::submit_once`].
+    pub async fn submit_as(
+        &self,
+        api: &Api,
+        id: RequestId,
+        (command, idempotency): (Command, Option<Idempotency>),
+    ) -> Result<Reply, Error> {
+        self.operator.submit_as(api, (self.tenant.no, id), (command, idempotency)).await
     }
 
     /// Checks a permission.

@@ -1,6 +1,6 @@
 //! The partition's thread: batches what comes in, processes it, and sends the answers.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -138,23 +138,8 @@ impl<S: Store> Worker<S> {
             std::thread::sleep(backoff.pause());
         };
         self.lost_position |= read_on.is_some() && !processed.is_committed();
-        for changed in &processed.changed {
-            let shared = &self.engine.shared;
-            match changed {
-                Changed::Access => {
-                    shared.access_generation.fetch_add(1, Ordering::AcqRel);
-                }
-                Changed::Flags => {
-                    shared.options.flags.send_replace(());
-                }
-                Changed::Mails => {
-                    shared.options.mails.send_replace(());
-                }
-                Changed::Entitlements => {
-                    shared.options.entitlements.send_replace(());
-                }
-            }
-        }
+        self.publish(&processed.changed);
+        self.engine.shared.committed_purchases.put(processed.bought);
         self.engine
             .shared
             .head
@@ -174,6 +159,27 @@ impl<S: Store> Worker<S> {
         }
         for (waiter, verdict) in batch.waiters.into_iter().zip(processed.verdicts) {
             self.answer(waiter, verdict, &mut unknown);
+        }
+    }
+
+    /// Wakes those who follow the parts of the state that a batch changed.
+    fn publish(&self, changed: &BTreeSet<Changed>) {
+        let shared = &self.engine.shared;
+        for changed in changed {
+            match changed {
+                Changed::Access => {
+                    shared.access_generation.fetch_add(1, Ordering::AcqRel);
+                }
+                Changed::Flags => {
+                    shared.options.flags.send_replace(());
+                }
+                Changed::Mails => {
+                    shared.options.mails.send_replace(());
+                }
+                Changed::Entitlements => {
+                    shared.options.entitlements.send_replace(());
+                }
+            }
         }
     }
 

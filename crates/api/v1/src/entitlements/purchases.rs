@@ -11,7 +11,9 @@ use domain::command::PaymentCommand;
 use domain::payment::{Outstanding, PaymentFile};
 use domain::purchase::{Buy, Purchase as Row};
 use domain::reply::EntitlementReply;
-use domain::{AccountId, Command, PaymentMethodId, PaymentReply, PaymentResult, PurchaseId, Reply};
+use domain::{
+    AccountId, Command, PaymentMethodId, PaymentReply, PaymentResult, PurchaseId, Reply, RequestId,
+};
 use engine::access::TenantRef;
 use engine::entitlements::Document;
 use engine::ports::{Bought as BoughtRows, BoughtBy};
@@ -160,14 +162,15 @@ pub async fn create(
         payment_method: it.payment_method_id.map(PaymentMethodId::new),
         properties: it.properties.into_iter().collect(),
     })));
-    let reply = context.submit_once(&api, command, repeatable.map(Repeatable::idempotency)).await?;
-    answer(&api, &context.tenant, account, reply).await
+    let (id, once) = (api.engine.mint(), repeatable.map(Repeatable::idempotency));
+    let reply = context.submit_as(&api, id, (command, once)).await?;
+    answer(&api, &context.tenant, (account, id), reply).await
 }
 
 async fn answer(
     api: &Api,
     tenant: &TenantRef,
-    account: AccountId,
+    (account, request): (AccountId, RequestId),
     reply: Reply,
 ) -> Result<Response, Error> {
     let no = tenant.no;
@@ -188,7 +191,7 @@ async fn answer(
         | Reply::Entitlement(_)
         | Reply::Imported { .. } => return Err(unexpected()),
     };
-    let found = api.engine.read_bought((no, account), by).await;
+    let found = api.engine.read_bought((no, account), by, request).await;
     let status = match (paid.as_ref(), paid.as_ref().map_or(Ok(StatusCode::CREATED), status_of)) {
         (Some(reply), Err(failed)) => return Err(failure(account, (reply, failed), found.ok())),
         (_, status) => status.map_err(|failed| Error::PurchaseFailed(failed, None))?,
