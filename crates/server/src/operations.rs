@@ -79,7 +79,7 @@ pub struct Guarded {
     responses(
         (status = 200, description = "The metrics", body = String, content_type = "text/plain"),
         (status = 401, description = "Without the token of `metrics.token` in the data directory",
-            body = ProblemBody<'static>, content_type = "application/problem+json")),
+            body = ProblemBody<'static>)),
     security(("metricsToken" = [])))]
 pub async fn scrape(State(guarded): State<Guarded>, headers: HeaderMap) -> Response {
     if web::headers::bearer(&headers).is_some_and(|given| guarded.token.is(given)) {

@@ -13,7 +13,10 @@ use http::{HeaderName, Response};
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
 };
-use utoipa::openapi::{Components, ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi, Server};
+use utoipa::openapi::{
+    Components, ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi, RefOr, Server,
+};
+use web::problem::MEDIA_TYPE;
 
 const LANDING: &str = include_str!("pages/landing.html");
 const DOCS: &str = include_str!("pages/docs.html");
@@ -45,6 +48,20 @@ fn hashes(tag: &str) -> String {
 #[openapi(paths(crate::health::live, crate::health::ready, crate::operations::scrape))]
 struct Operations;
 
+/// The routes for operators. The refusal of one is a problem (RFC 9457).
+fn operations() -> OpenApi {
+    let mut document = <Operations as utoipa::OpenApi>::openapi();
+    let operations = document.paths.paths.values_mut().filter_map(|path| path.get.as_mut());
+    let refusals = operations.filter_map(|it| it.responses.responses.get_mut("401"));
+    for response in refusals {
+        if let RefOr::T(response) = response {
+            let bodies = std::mem::take(&mut response.content).into_values();
+            response.content.extend(bodies.map(|body| (MEDIA_TYPE.to_owned(), body)));
+        }
+    }
+    document
+}
+
 /// The document of everything that is served.
 #[must_use]
 pub fn openapi() -> OpenApi {
@@ -52,7 +69,7 @@ pub fn openapi() -> OpenApi {
     for api in [killbill::openapi(), signup::openapi(), flags::openapi()] {
         document.merge(api);
     }
-    document.merge(<Operations as utoipa::OpenApi>::openapi());
+    document.merge(operations());
     document.info = InfoBuilder::new()
         .title("Faregate")
         .version(env!("CARGO_PKG_VERSION"))
