@@ -11,7 +11,7 @@ pub static INSTALLATION: Table = Table {
 };
 
 /// Who owns a partition, what it hands out next, and how far it has read its queue, where it has one
-/// that keeps what was read. `claims_end` and `claims_after` say how far [`CLAIM_RECENT`] is
+/// that keeps what was read. `claims_end` and `claims_after` say how far [`crate::tables::CLAIM_RECENT`] is
 /// compacted.
 pub static PARTITION: Table = Table {
     name: "partition",

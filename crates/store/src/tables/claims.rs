@@ -10,7 +10,7 @@ use super::{CLUSTERED, Layout, Table, id, int};
 use crate::codes::code;
 use crate::driver::{Cells, Value};
 
-/// Taken keys, by hash (see [`crate::rows::claim_hash`]): uniqueness is decided here.
+/// Taken keys, by hash (see `claim_hash`): uniqueness is decided here.
 pub static CLAIM: Table = Table {
     name: "claim",
     columns: &[id("key_hash"), int("tenant"), int("kind"), id("owner"), id("account_id").null()],

@@ -176,7 +176,7 @@ pub static ENTITLEMENTS: TableOf<Entitlements> = TableOf {
 };
 
 /// The users that are mapped to accounts. `key_hash` is that of the claim on the key: see
-/// [`crate::rows::claim_hash`].
+/// `claim_hash`.
 pub static ACCOUNT_USER: Table = Table {
     name: "account_user",
     columns: &[int("tenant"), id("account_id"), id("key_hash"), text("key"), int("seq")],
