@@ -36,6 +36,7 @@ use uuid::Uuid;
 
 use self::coalesced_reads::CoalescedReads;
 use self::committed_purchases::CommittedPurchases;
+pub use self::committed_purchases::ExpectedPurchase;
 use self::health::LastCheck;
 pub use self::health::{CHECK_AGE_MAX, Unhealthy};
 pub use self::notifications::NotificationError;
@@ -372,8 +373,8 @@ impl Engine {
         self.shared.checks.ask(self, (tenant, account, feature), most).await
     }
 
-    /// The rows of a purchase that was begun: as `request` committed them, where this process did that and they were not
-    /// taken yet; otherwise they are read. Those that are asked for at the same time are read at once.
+    /// The rows of a purchase that was begun: as the request committed them, where this process did that; otherwise they
+    /// are read. Those that are asked for at the same time are read at once.
     ///
     /// # Errors
     /// See [`Engine::read`].
@@ -381,9 +382,9 @@ impl Engine {
         &self,
         (tenant, account): (TenantNo, AccountId),
         by: BoughtBy,
-        request: RequestId,
+        expected: &ExpectedPurchase,
     ) -> Result<Arc<Bought>, Unavailable> {
-        if let Some(committed) = self.shared.committed_purchases.take(request) {
+        if let Some(committed) = expected.rows() {
             return Ok(committed);
         }
         let most = self.shared.options.reads_waiting_max;

@@ -35,8 +35,8 @@ pub mod webhooks;
 
 pub use clock::{Clock, ClockBehind, Deadline};
 pub use handle::{
-    CHECK_AGE_MAX, Engine, FrontParts, NotificationError, Options, Parts, Progress, Running,
-    StartError, StoppedGateways, Unhealthy, WeakEngine,
+    CHECK_AGE_MAX, Engine, ExpectedPurchase, FrontParts, NotificationError, Options, Parts,
+    Progress, Running, StartError, StoppedGateways, Unhealthy, WeakEngine,
 };
 pub use partition::{Answer, has_open_transaction};
 pub use scans::SCANS_MAX;

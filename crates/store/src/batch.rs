@@ -243,11 +243,15 @@ impl<'a> Rows<'a> {
     ) -> Result<(), StoreError> {
         let texts = Texts::default();
         let cx = WriteContext::new(share.partition, actors, &texts);
+        let mut kinds = 0;
         for table in ENTITIES {
             if let Some(images) = self.images.get(&table.kind()) {
                 table.write(db, images, cx)?;
+                kinds += 1;
             }
         }
+        // Otherwise its rows would be in the journal alone.
+        assert_eq!(kinds, self.images.len(), "every entity has a table in `ENTITIES`");
         tables::ACCOUNT.write(db, self.accounts.values(), cx)?;
         self.customers.forget(db)?;
         for &(tenant, account, _) in &self.erased {

@@ -11,9 +11,8 @@ use domain::command::PaymentCommand;
 use domain::payment::{Outstanding, PaymentFile};
 use domain::purchase::{Buy, Purchase as Row};
 use domain::reply::EntitlementReply;
-use domain::{
-    AccountId, Command, PaymentMethodId, PaymentReply, PaymentResult, PurchaseId, Reply, RequestId,
-};
+use domain::{AccountId, Command, PaymentMethodId, PaymentReply, PaymentResult, PurchaseId, Reply};
+use engine::ExpectedPurchase;
 use engine::access::TenantRef;
 use engine::entitlements::Document;
 use engine::ports::{Bought as BoughtRows, BoughtBy};
@@ -163,14 +162,15 @@ pub async fn create(
         properties: it.properties.into_iter().collect(),
     })));
     let (id, once) = (api.engine.mint(), repeatable.map(Repeatable::idempotency));
+    let expected = api.engine.expect_purchase(id);
     let reply = context.submit_as(&api, id, (command, once)).await?;
-    answer(&api, &context.tenant, (account, id), reply).await
+    answer(&api, &context.tenant, (account, &expected), reply).await
 }
 
 async fn answer(
     api: &Api,
     tenant: &TenantRef,
-    (account, request): (AccountId, RequestId),
+    (account, expected): (AccountId, &ExpectedPurchase),
     reply: Reply,
 ) -> Result<Response, Error> {
     let no = tenant.no;
@@ -191,7 +191,7 @@ async fn answer(
         | Reply::Entitlement(_)
         | Reply::Imported { .. } => return Err(unexpected()),
     };
-    let found = api.engine.read_bought((no, account), by, request).await;
+    let found = api.engine.read_bought((no, account), by, expected).await;
     let status = match (paid.as_ref(), paid.as_ref().map_or(Ok(StatusCode::CREATED), status_of)) {
         (Some(reply), Err(failed)) => return Err(failure(account, (reply, failed), found.ok())),
         (_, status) => status.map_err(|failed| Error::PurchaseFailed(failed, None))?,
