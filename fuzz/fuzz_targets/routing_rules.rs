@@ -2,7 +2,7 @@
 //! shares come to 100 % and gateways are there, the core checks.
 #![no_main]
 
-use domain::routing_rules::{RULES_MAX, Targets};
+use domain::tenant::routing_rules::{RULES_MAX, Targets};
 use killbill::fuzzing::routing_rules;
 use libfuzzer_sys::fuzz_target;
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use super::connection::{Connection, Failure};
-use super::request::{FlowKey, ID_BYTES, IdText, Identity, Template, Unsendable, flow_key, id_of};
+use super::outcome::{Created, Done, Outcome, Problem, Step};
+use super::request::{ID_BYTES, IdText, Identity, Template, Unsendable, flow_key, id_of};
 use super::response::Response;
 use super::tally::Tally;
 use command_line::Target;
@@ -20,17 +21,6 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 /// How much of an unexpected response is shown.
 const SAMPLE_BYTES: usize = 300;
 
-/// The steps of a flow, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// `POST /1.0/kb/accounts`
-    Account,
-    /// `POST /1.0/kb/accounts/{id}/paymentMethods`
-    PaymentMethod,
-    /// `POST /1.0/kb/accounts/{id}/payments`, or `POST /1.0/kb/payments/combo`
-    Payment,
-}
-
 /// The requests of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requests {
@@ -38,20 +28,6 @@ pub enum Requests {
     Three,
     /// One combo payment.
     Combo,
-}
-
-impl Step {
-    /// All of them, in order.
-    pub const ALL: [Self; 3] = [Self::Account, Self::PaymentMethod, Self::Payment];
-
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Account => "account",
-            Self::PaymentMethod => "payment_method",
-            Self::Payment => "payment",
-        }
-    }
 }
 
 /// The gateway that a flow's payment goes through.
@@ -201,44 +177,6 @@ impl Plan {
         let _permit = self.connecting.acquire().await.expect("the semaphore is never closed");
         Connection::open(self.target.address, self.timeout).await
     }
-}
-
-/// The result of a flow.
-#[derive(Debug)]
-pub enum Outcome {
-    /// All requests were answered as expected.
-    Done(Done),
-    /// A step had another answer, or none.
-    Failed(Problem),
-    /// The run ended while the server refused a step.
-    Abandoned(Step),
-}
-
-/// A flow that succeeded.
-#[derive(Clone, Copy, Debug)]
-pub struct Done {
-    /// How long the request of each step took, where it has one.
-    pub took: [Option<Duration>; 3],
-    /// The rows that it created.
-    pub created: Created,
-}
-
-/// The rows that a flow created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Created {
-    /// Part of all their external keys.
-    pub key: FlowKey,
-    pub account: IdText,
-    pub payment: IdText,
-}
-
-/// Why a flow failed.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The kind, as reports count it.
-    pub kind: String,
-    /// The beginning of the response's body.
-    pub answer: Option<String>,
 }
 
 /// A client with one connection that runs one flow at a time.

@@ -10,7 +10,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::connection::Failure;
-use super::flow::{Client, Created, Outcome, Plan};
+use super::flow::{Client, Plan};
+use super::outcome::{Created, Outcome};
 use super::sample::Sample;
 use super::schedule::{Backlog, Times};
 use super::tally::{Counted, Tally};

@@ -23,6 +23,7 @@ mod http_gateway;
 mod iso8583;
 mod load;
 mod monitor;
+mod outcome;
 mod payments;
 mod process;
 mod random;

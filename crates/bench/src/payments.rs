@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use super::flow::{Client, Flows, Gateway, Outcome, Plan, Problem, Requests};
+use super::flow::{Client, Flows, Gateway, Plan, Requests};
 use super::load::{Load, Shape, runtime};
 use super::monitor::{Measured, Monitor};
+use super::outcome::{Outcome, Problem};
 use super::reads::write_sample;
 use super::report::{Output, exit_code};
 use super::schedule::{Schedule, Times, pace};

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use super::connection::Connection;
-use super::flow::Created;
+use super::outcome::Created;
 use super::report::{LatencyTable, Output, Quantiles, exit_code, per_second};
 use super::request::{ID_BYTES, KEY_BYTES};
 use super::tally::{ErrorKinds, Latencies};

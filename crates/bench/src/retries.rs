@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::due::{self, Due, OTHERS_MAX};
-use super::flow::{Client, Gateway, Outcome};
+use super::flow::{Client, Gateway};
+use super::outcome::Outcome;
 use super::tally::{Counted, Tally};
 
 /// How far the clock is set: a decline is retried after eight days unless the tenant says otherwise.

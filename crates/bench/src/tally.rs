@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::flow::{Created, Done, Outcome, Problem};
+use super::outcome::{Created, Done, Outcome, Problem};
 use super::sample::Sample;
 use super::schedule::Times;
 
@@ -250,7 +250,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Step;
+    use crate::outcome::Step;
     use crate::request::{ID_BYTES, KEY_BYTES};
 
     fn times(start: Instant) -> Times {

@@ -1,5 +1,11 @@
 //! Who may do what: users, roles and the one table of permissions.
 
+pub(crate) mod change;
+pub(crate) mod command;
+mod lookup;
+pub(crate) mod read;
+pub(crate) mod rules;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Revision;

@@ -1,10 +1,22 @@
 //! Accounts: a tenant's customers. Personal data is a row of its own, so that a person can be erased.
 
-use serde::{Deserialize, Serialize};
+pub mod blocking_state;
+pub(crate) mod change;
+pub(crate) mod command;
+pub mod custom_field;
+pub mod email;
+mod lookup;
+pub mod payment_method;
+pub(crate) mod read;
+pub(crate) mod rules;
+pub mod tag;
 
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::account::tag::ControlTag;
 use crate::entity::Entity;
 use crate::rows::Keyed;
-use crate::tag::ControlTag;
 use crate::{AccountId, Currency, PaymentMethodId, Revision, TenantNo, Timestamp};
 
 /// A customer's billing account.
@@ -55,6 +67,10 @@ impl Keyed for Account {
 impl Entity for Account {
     fn name(&self) -> String {
         format!("account {}", self.id)
+    }
+
+    fn id(&self) -> Option<Uuid> {
+        Some(self.id.uuid())
     }
 
     fn account(&self) -> Option<AccountId> {

@@ -28,7 +28,7 @@ pub enum ClaimKind {
     TagDefinition,
     /// The id of what was brought over from another system, which minted it.
     ImportedId,
-    /// A gateway's case, as [`crate::dispute::DisputeCase::claimed`] spells it; its owner is the dispute.
+    /// A gateway's case, as [`crate::payment::dispute::DisputeCase::claimed`] spells it; its owner is the dispute.
     Dispute,
 }
 

@@ -1,27 +1,19 @@
 //! Commands: everything that can be asked to change something. Durable format: additive only.
 
-mod access;
-mod account;
-mod customer;
-mod entitlement;
-mod flag;
-mod payment;
-mod tenant;
-
 use serde::{Deserialize, Serialize};
 
 use crate::payment::{Actor, ReplyKey};
 use crate::read::Read;
 use crate::{AccountId, RequestId, TenantNo, TransactionId};
 
-pub use self::access::AccessCommand;
-pub use self::account::AccountCommand;
-pub use self::customer::CustomerCommand;
-pub use self::entitlement::EntitlementCommand;
-pub use self::flag::FlagCommand;
-pub use self::payment::PaymentCommand;
-pub use self::tenant::TenantCommand;
+pub use crate::access::command::AccessCommand;
+pub use crate::account::command::AccountCommand;
+pub use crate::customer::command::CustomerCommand;
+pub use crate::entitlement::command::EntitlementCommand;
+pub use crate::flag::command::FlagCommand;
 pub use crate::partition::Subject;
+pub use crate::payment::command::PaymentCommand;
+pub use crate::tenant::command::TenantCommand;
 
 /// A command, with its actor and what makes it repeatable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::change::{Change, ClaimChange, Image, SettledReply};
 use crate::claim::{Claim, ClaimKey};
-use crate::health::Health;
+use crate::payment::health::Health;
 use crate::payment::{Actor, ReplyKey};
 use crate::{AccountId, Effect, Event, Id, Reply, RequestId, Seq, TenantNo, Timestamp};
 
@@ -74,7 +74,7 @@ pub struct GatewaySettings {
     pub settles_at_once: bool,
     /// Whether it is called for a tenant's account there ([`PaymentRules::merchant_accounts`]) and for no other.
     ///
-    /// [`PaymentRules::merchant_accounts`]: crate::payment_rules::PaymentRules::merchant_accounts
+    /// [`PaymentRules::merchant_accounts`]: crate::tenant::payment_rules::PaymentRules::merchant_accounts
     pub needs_merchant_account: bool,
     /// Whether a new payment method is attached there before it is active, and a deleted one detached.
     pub attaches_methods: bool,

@@ -3,11 +3,19 @@
 //! A customer's personal data and credentials are kept out of the journal, and only their present values are stored:
 //! erasing a customer ([`EraseCustomer`]) empties their row, deletes what belongs to it, and breaks no history.
 
+pub(crate) mod change;
+pub(crate) mod command;
+mod lookup;
+pub mod mail;
+pub mod operation;
+pub(crate) mod read;
+pub(crate) mod rules;
+
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{ClaimKey, ClaimKind};
+use crate::customer::mail::MailKind;
 use crate::entity::Entity;
-use crate::mail::MailKind;
 use crate::rows::Keyed;
 use crate::{
     AccountId, Currency, CustomerId, OperationId, Person, Revision, SessionId, TenantNo, Timestamp,

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::MerchantAccount;
+use crate::account::payment_method::MethodRequest;
 use crate::payment::TransactionType;
-use crate::payment_method::MethodRequest;
+use crate::payment::routed::Tries;
 use crate::properties::Properties;
-use crate::routed::Tries;
 use crate::{
     AccountId, AmountMinor, Currency, PaymentId, PaymentMethodId, Seq, TenantNo, TransactionId,
 };

@@ -2,12 +2,25 @@
 //!
 //! All grants of an account are one row, so that it has one version, and its state at a version is one state.
 
+pub mod account_user;
+pub(crate) mod change;
+pub(crate) mod command;
+pub mod feature;
+pub mod level;
+mod lookup;
+pub mod offer;
+pub mod period;
+pub mod purchase;
+pub(crate) mod read;
+pub(crate) mod rules;
+pub mod usage;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::entitlement::feature::{Combine, FeatureTerms, FeatureValue, LIMIT_MAX};
 use crate::entity::Entity;
-use crate::feature::{Combine, FeatureTerms, FeatureValue, LIMIT_MAX};
 use crate::rows::Keyed;
 use crate::{AccountId, GrantId, PaymentId, PurchaseId, Revision, TenantNo, Timestamp};
 
@@ -42,7 +55,7 @@ pub struct Entitlements {
     pub changed_at: Timestamp,
     /// When its timer is due.
     pub due: Option<Timestamp>,
-    /// Counts the changes of the users that are mapped to the account: see [`crate::account_user`].
+    /// Counts the changes of the users that are mapped to the account: see [`crate::entitlement::account_user`].
     #[serde(default)]
     pub users_version: i64,
     pub revision: Revision,
@@ -121,7 +134,7 @@ pub enum GrantSource {
     },
     /// An operator granted it.
     Manual {
-        /// A code, such as `goodwill`; see [`crate::feature::check_key`].
+        /// A code, such as `goodwill`; see [`crate::entitlement::feature::check_key`].
         reason: String,
     },
 }

@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::blocking_state::Blocks;
-use crate::dispute::{DisputeCase, DisputeStatus};
+use crate::account::blocking_state::Blocks;
+use crate::account::tag::NamedDefinition;
+use crate::entitlement::period::Period;
+use crate::entitlement::purchase::PurchaseStatus;
 use crate::entitlement::{EntitledFeature, GrantedFeature};
+use crate::payment::dispute::{DisputeCase, DisputeStatus};
 use crate::payment::{TransactionStatus, TransactionType};
-use crate::period::Period;
-use crate::purchase::PurchaseStatus;
-use crate::tag::NamedDefinition;
-use crate::webhook::DisableReason;
+use crate::tenant::webhook::DisableReason;
 use crate::{
     AccountId, AmountMinor, BlockingStateId, Currency, CustomFieldId, CustomerId, DisputeId,
     EnvironmentId, PaymentId, PurchaseId, TagId, TenantValueId, Timestamp, TransactionId,

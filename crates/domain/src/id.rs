@@ -16,8 +16,6 @@ pub mod kind {
     pub enum Tenant {}
     /// A customer's billing account.
     pub enum Account {}
-    /// A further e-mail address of an account.
-    pub enum AccountEmail {}
     /// A state that a service recorded for an account.
     pub enum BlockingState {}
     /// A means of payment on an account.
@@ -69,8 +67,6 @@ pub mod kind {
 pub type TenantId = Id<kind::Tenant>;
 /// Names an account.
 pub type AccountId = Id<kind::Account>;
-/// Names a further e-mail address of an account.
-pub type AccountEmailId = Id<kind::AccountEmail>;
 /// Names a blocking state.
 pub type BlockingStateId = Id<kind::BlockingState>;
 /// Names a payment method.

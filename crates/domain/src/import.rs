@@ -6,14 +6,15 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::account::CreateAccount;
+use crate::account::email::AccountEmailId;
+use crate::account::payment_method::CreatePaymentMethod;
+use crate::account::tag::DefinitionRef;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::object::Object;
 use crate::payment::{TransactionStatus, TransactionType};
-use crate::payment_method::CreatePaymentMethod;
-use crate::tag::DefinitionRef;
 use crate::{
-    AccountEmailId, AccountId, AmountMinor, Currency, CustomFieldId, PaymentId, PaymentMethodId,
-    TagDefinitionId, TagId, TenantNo, Timestamp, TransactionId,
+    AccountId, AmountMinor, Currency, CustomFieldId, PaymentId, PaymentMethodId, TagDefinitionId,
+    TagId, TenantNo, Timestamp, TransactionId,
 };
 
 /// How many things one command brings at most.

@@ -1,5 +1,7 @@
 //! Objects that can have custom fields and tags: an account, or what belongs to one.
 
+pub(crate) mod rules;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 

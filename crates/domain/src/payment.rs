@@ -1,10 +1,26 @@
 //! Payments: one key, one or more transactions, and the machine that says which may follow which.
 
+pub mod attempt;
+pub(crate) mod change;
+pub mod combo;
+pub(crate) mod command;
+pub mod decline;
+pub mod dispute;
+pub mod health;
+pub mod ledger;
+mod lookup;
+pub(crate) mod merchant_account;
+pub(crate) mod read;
+pub mod routed;
+pub mod routing;
+pub(crate) mod rules;
+
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::MerchantAccount;
 use crate::entity::Entity;
-use crate::routed::{Routed, Tries};
+use crate::payment::routed::{Routed, Tries};
 use crate::rows::Keyed;
 use crate::{
     AccountId, AmountMinor, Currency, PaymentId, PaymentMethodId, Properties, PurchaseId, Revision,
@@ -238,6 +254,10 @@ impl Entity for Payment {
         format!("payment {}", self.id)
     }
 
+    fn id(&self) -> Option<Uuid> {
+        Some(self.id.uuid())
+    }
+
     fn account(&self) -> Option<AccountId> {
         Some(self.account_id)
     }
@@ -318,6 +338,10 @@ impl Keyed for Transaction {
 impl Entity for Transaction {
     fn name(&self) -> String {
         format!("transaction {}", self.id)
+    }
+
+    fn id(&self) -> Option<Uuid> {
+        Some(self.id.uuid())
     }
 
     fn account(&self) -> Option<AccountId> {

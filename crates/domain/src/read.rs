@@ -4,10 +4,13 @@ use crate::TenantNo;
 use crate::claim::ClaimKey;
 use crate::timer::TimerKey;
 
-pub use crate::state::{
-    AccessRead, AccountRead, CustomerRead, EntitlementRead, FlagRead, PaymentRead, TenantRead,
-    UsageRead,
-};
+pub use crate::access::read::AccessRead;
+pub use crate::account::read::{AccountRead, AccountRow};
+pub use crate::customer::read::CustomerRead;
+pub use crate::entitlement::read::{EntitlementRead, UsageRead};
+pub use crate::flag::read::FlagRead;
+pub use crate::payment::read::PaymentRead;
+pub use crate::tenant::read::{TenantRead, TenantRow};
 
 /// How many scheduled attempts of an account are looked at.
 pub const SCHEDULED_MAX: u32 = 1_000;
@@ -39,6 +42,12 @@ impl From<TenantRead> for Read {
     }
 }
 
+impl From<TenantRow> for Read {
+    fn from(row: TenantRow) -> Self {
+        Self::Tenant(TenantRead::Row(row))
+    }
+}
+
 impl From<AccessRead> for Read {
     fn from(read: AccessRead) -> Self {
         Self::Access(read)
@@ -54,6 +63,12 @@ impl From<FlagRead> for Read {
 impl From<AccountRead> for Read {
     fn from(read: AccountRead) -> Self {
         Self::Account(read)
+    }
+}
+
+impl From<AccountRow> for Read {
+    fn from(row: AccountRow) -> Self {
+        Self::Account(AccountRead::Row(row))
     }
 }
 

@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::blocking_state::ClosedTo;
-use crate::change_request::ChangeStatus;
+use crate::account::blocking_state::ClosedTo;
 use crate::customer::CustomerRejection;
-use crate::level::Counted;
+use crate::entitlement::level::Counted;
+use crate::flag::change_request::ChangeStatus;
 use crate::object::ObjectType;
 use crate::payment::{PaymentState, TransactionType};
 use crate::{
@@ -156,7 +156,7 @@ pub enum AccountRejection {
         /// The name that was asked for.
         name: String,
     },
-    /// The object would have more than [`crate::custom_field::FIELDS_PER_OBJECT_MAX`].
+    /// The object would have more than [`crate::account::custom_field::FIELDS_PER_OBJECT_MAX`].
     #[error("there are 100 custom fields at most")]
     TooManyCustomFields,
     /// No such payment method on the account, or deleted.

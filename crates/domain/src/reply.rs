@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::payment_method::MethodRefused;
 use crate::customer::CustomerReply;
-use crate::level::Counted;
+use crate::entitlement::level::Counted;
+use crate::entitlement::usage::Recorded;
 use crate::payment::TransactionStatus;
-use crate::payment_method::MethodRefused;
-use crate::usage::Recorded;
 use crate::{
     AccountId, AttemptId, ChangeRequestId, EnvironmentId, GrantId, PaymentId, PaymentMethodId,
     PurchaseId, Rejection, ReservationId, SecretId, TagDefinitionId, TenantId, Timestamp,

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 /// A stored row with a key.
 pub trait Keyed {
     /// Unique among all rows of the kind: the tenant, then an id or a name.
-    type Key: Clone + Ord + Debug;
+    type Key: Clone + Ord + Debug + Send + Sync;
 
     fn key(&self) -> Self::Key;
 }

@@ -1,14 +1,6 @@
 //! The state that commands look at: the rows that a batch loaded, with the changes of its commands since.
 //!
-//! Each group of rows is a module below: its rows, its reads, and what a change does to it.
-
-mod access;
-mod account;
-mod customer;
-mod entitlement;
-mod flag;
-mod payment;
-mod tenant;
+//! Each group of rows is with its aggregate, in its `read.rs`: its rows, its reads, and what a change does to it.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +10,13 @@ use crate::claim::{Claim, ClaimKey};
 use crate::rows::Rows;
 use crate::timer::{Timer, TimerKey};
 
-pub use access::{AccessRead, AccessState};
-pub use account::{AccountRead, AccountState};
-pub use customer::{CustomerRead, CustomerState};
-pub use entitlement::{CatalogSize, EntitlementRead, EntitlementState, UsageRead, UsageState};
-pub use flag::{FlagRead, FlagState};
-pub use payment::{PaymentRead, PaymentState};
-pub use tenant::{TenantRead, TenantState};
+pub use crate::access::read::AccessState;
+pub use crate::account::read::AccountState;
+pub use crate::customer::read::CustomerState;
+pub use crate::entitlement::read::{CatalogSize, EntitlementState, UsageState};
+pub use crate::flag::read::FlagState;
+pub use crate::payment::read::PaymentState;
+pub use crate::tenant::read::TenantState;
 
 /// The rows of a batch, in the groups of [`Change`]. A row that was looked for and is not there is known as
 /// absent; a look at a row that nobody loaded is a bug and panics.
@@ -42,7 +34,7 @@ pub struct State {
     pub timers: Rows<Timer>,
 }
 
-const LOADED: &str = "a command's reads are loaded before it is executed";
+pub(crate) const LOADED: &str = "a command's reads are loaded before it is executed";
 
 impl State {
     pub(crate) fn claim(&self, key: &ClaimKey) -> Option<&Claim> {

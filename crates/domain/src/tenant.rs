@@ -1,11 +1,20 @@
 //! Tenants: who shares this installation, and the values that each of them stores.
 
+pub(crate) mod change;
+pub(crate) mod command;
+mod lookup;
+pub mod payment_rules;
+pub(crate) mod read;
+pub mod routing_rules;
+pub(crate) mod rules;
+pub mod webhook;
+
 use serde::{Deserialize, Serialize};
 
 use crate::entity::Entity;
-use crate::payment_rules::{ControlPlugin, RulesPart};
-use crate::routing_rules::ROUTER;
 use crate::rows::Keyed;
+use crate::tenant::payment_rules::{ControlPlugin, RulesPart};
+use crate::tenant::routing_rules::ROUTER;
 use crate::{Revision, TenantId, TenantNo, TenantValueId, Timestamp};
 
 /// The key under which a tenant's push callback is stored (Kill Bill's name for it).

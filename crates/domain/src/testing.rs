@@ -1,20 +1,23 @@
 //! Rows in memory that the tests of this crate run commands against, loaded as the engine does.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 
 use uuid::Uuid;
 
 use crate::command::AccountCommand;
 use crate::context::{GatewaySettings, RoutingSettings, Sequences, Settings, Stamp};
-use crate::health::Health;
+use crate::entity::Entity;
 use crate::object::Object;
+use crate::payment::attempt::{AttemptState, PaymentAttempt};
+use crate::payment::health::Health;
 use crate::payment::{Actor, PaymentFile};
-use crate::payment_attempt::{AttemptState, PaymentAttempt};
 use crate::read::{
-    AccessRead, AccountRead, CustomerRead, EntitlementRead, FlagRead, PaymentRead, Read,
-    TenantRead, UsageRead,
+    AccountRead, CustomerRead, EntitlementRead, PaymentRead, Read, TenantRead, UsageRead,
 };
 use crate::reply::{AccountReply, Reply};
+use crate::rows::{Part, Parts};
+use crate::source::Source;
 use crate::state::{State, UsageState};
 use crate::{
     AccountId, Command, EXTERNAL_PAYMENT, Executed, PaymentId, PaymentMethodId, Rejection, Request,
@@ -108,8 +111,8 @@ impl Rows {
         let state = &mut self.state;
         command.reads(TENANT, &mut |read| match read {
             Read::Tenant(it) => look_for_tenant(state, it),
-            Read::Access(it) => look_for_access(state, it),
-            Read::Flag(it) => look_for_flag(state, it),
+            Read::Access(it) => state.access.load([&it], &Nothing).unwrap(),
+            Read::Flag(it) => state.flag.load([&it], &Nothing).unwrap(),
             Read::Account(it) => look_for_account(state, it),
             Read::Customer(it) => look_for_customer(state, it),
             Read::Payment(it) => look_for_payment(state, it),
@@ -120,29 +123,36 @@ impl Rows {
     }
 }
 
+/// Has no row.
+struct Nothing;
+
+impl Source for Nothing {
+    type Error = Infallible;
+
+    fn rows<T: Entity>(
+        &self,
+        keys: Vec<T::Key>,
+        loaded: &mut crate::rows::Rows<T>,
+    ) -> Result<(), Infallible> {
+        keys.into_iter().for_each(|key| loaded.look_for(key));
+        Ok(())
+    }
+
+    fn parts<T: Entity + Part>(
+        &self,
+        owners: Vec<T::Owner>,
+        loaded: &mut Parts<T>,
+    ) -> Result<(), Infallible> {
+        owners.into_iter().for_each(|owner| loaded.look_for(owner));
+        Ok(())
+    }
+}
+
 fn look_for_tenant(state: &mut State, read: TenantRead) {
     match read {
-        TenantRead::TagDefinition(no, id) => state.tenant.tag_definitions.look_for((no, id)),
+        TenantRead::Row(row) => state.tenant.load([&row], &Nothing).unwrap(),
         TenantRead::PaymentRules(tenant) => load_rules(state, tenant),
-        TenantRead::Tenant(no) => state.tenant.tenants.look_for(no),
-        TenantRead::Value(no, key) => state.tenant.values.look_for((no, key)),
         TenantRead::ValuesBytes(no) => drop(state.tenant.values_bytes.entry(no).or_default()),
-    }
-}
-
-fn look_for_access(state: &mut State, read: AccessRead) {
-    match read {
-        AccessRead::User(name) => state.access.users.look_for(name),
-        AccessRead::Role(name) => state.access.roles.look_for(name),
-    }
-}
-
-fn look_for_flag(state: &mut State, read: FlagRead) {
-    match read {
-        FlagRead::Environment(no, id) => state.flag.environments.look_for((no, id)),
-        FlagRead::Secret(tenant, id) => state.flag.secrets.look_for((tenant, id)),
-        FlagRead::Definition(no, key) => state.flag.definitions.look_for((no, key)),
-        FlagRead::ChangeRequest(no, id) => state.flag.change_requests.look_for((no, id)),
     }
 }
 
@@ -151,11 +161,8 @@ fn look_for_account(state: &mut State, read: AccountRead) {
         AccountRead::Account(tenant, id) => state.account.accounts.look_for((tenant, id)),
         AccountRead::PaymentMethod(no, id) => state.account.payment_methods.look_for((no, id)),
         AccountRead::PaymentMethods(tenant, account) => list_methods(state, (tenant, account)),
-        AccountRead::Tag(tenant, key) => state.account.tags.look_for((tenant, key)),
-        AccountRead::Emails(no, id) => state.account.emails.look_for((no, id)),
-        AccountRead::BlockingStates(no, id) => state.account.blocking_states.look_for((no, id)),
         AccountRead::TagDefinitionUse(tenant, id) => load_tag_use(state, (tenant, id)),
-        AccountRead::CustomFields(no, object) => state.account.custom_fields.look_for((no, object)),
+        AccountRead::Row(row) => state.account.load([&row], &Nothing).unwrap(),
     }
 }
 
@@ -235,7 +242,7 @@ fn load_transaction(state: &mut State, (tenant, id): (TenantNo, TransactionId)) 
 }
 
 fn load_tag_use(state: &mut State, of: (TenantNo, TagDefinitionId)) {
-    let own = crate::tag::DefinitionRef::Own(of.1);
+    let own = crate::account::tag::DefinitionRef::Own(of.1);
     let mut active = state.account.tags.iter().filter(|it| it.active);
     let is_used = active.any(|it| it.key.definition == own);
     state.account.tag_definition_uses.insert(of, is_used);
@@ -264,7 +271,7 @@ fn load_offer(state: &mut State, offer: (TenantNo, String), account: AccountId) 
         state.entitlement.features.look_for((tenant, key.clone()));
     }
     for definition in terms.iter().flat_map(|it| &it.buyers.tags) {
-        let key = crate::tag::TagKey::new(account, Object::Account(account), *definition);
+        let key = crate::account::tag::TagKey::new(account, Object::Account(account), *definition);
         state.account.tags.look_for((tenant, key));
     }
 }
@@ -274,8 +281,8 @@ fn load_for_payment(state: &mut State, of: (TenantNo, AccountId)) {
     state.payment.velocities.look_for(of);
     state.account.methods_to_choose.insert(of, methods_of(state, of));
     let rules = state.tenant.payment_rules.find(&of.0).and_then(|it| it.routing.as_ref());
-    for definition in rules.into_iter().flat_map(crate::routing_rules::RoutingRules::tags) {
-        let key = crate::tag::TagKey::new(of.1, Object::Account(of.1), definition);
+    for definition in rules.into_iter().flat_map(crate::tenant::routing_rules::RoutingRules::tags) {
+        let key = crate::account::tag::TagKey::new(of.1, Object::Account(of.1), definition);
         state.account.tags.look_for((of.0, key));
     }
     state.account.custom_fields.look_for((of.0, Object::Account(of.1)));

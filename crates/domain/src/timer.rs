@@ -4,6 +4,8 @@
 //! submits a command that names its due time; the command clears the timer and does what it is for, in one
 //! commit. Where the timer was fired, cleared or set anew meanwhile, the command does nothing.
 
+pub(crate) mod rules;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 

@@ -1,18 +1,18 @@
 //! The durable formats: what is written today must be readable for ever, so each has its golden text.
 
+use domain::account::payment_method::DeletePaymentMethod;
+use domain::account::tag::{AddTags, ControlTag, NamedDefinition, RemoveTags, Tag, TagKey};
 use domain::change::{AccountChange, Change, FlagChange};
-use domain::change_request::{
+use domain::command::{AccountCommand, FlagCommand, TenantCommand};
+use domain::flag::change_request::{
     ApplyChange, ChangeRequest, ChangeStatus, DecideChange, Decision, Judged, RequestChange, Seen,
 };
-use domain::command::{AccountCommand, FlagCommand, TenantCommand};
-use domain::definition::{Definition, DefinitionKey, DefinitionKind};
-use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
+use domain::flag::definition::{Definition, DefinitionKey, DefinitionKind};
+use domain::flag::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
 use domain::object::{Object, ObjectType};
 use domain::payment::{PaymentState, TransactionStatus, TransactionType};
-use domain::payment_method::DeletePaymentMethod;
 use domain::reply::{AccessReply, AccountReply, FlagReply};
-use domain::tag::{AddTags, ControlTag, NamedDefinition, RemoveTags, Tag, TagKey};
-use domain::webhook::{DisableReason, DisabledEndpoint, SetWebhookEndpoints};
+use domain::tenant::webhook::{DisableReason, DisabledEndpoint, SetWebhookEndpoints};
 use domain::{
     AccessRejection, AccountId, AccountRejection, AmountMinor, Command, Currency, Event,
     FlagRejection, PaymentId, PaymentRejection, PaymentReply, PaymentResult, Rejection, Reply,
@@ -432,7 +432,7 @@ fn tags() {
             r#"{"Account":{"RemoveTags":{"account":"00000000-0000-0000-0000-000000000001","part":{"Payment":"00000000-0000-0000-0000-000000000003"},"definitions":["00000000-0000-0000-0000-000000000002"]}}}"#
         ]],
     );
-    for it in domain::tag::CONTROL_TAGS {
+    for it in domain::account::tag::CONTROL_TAGS {
         let written = serde_json::to_string(&it.tag).unwrap();
         assert_eq!(
             written.trim_matches('"').to_lowercase(),

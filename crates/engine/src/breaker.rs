@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::TenantNo;
-use domain::health::{BatchHealth, Unready};
+use domain::account::payment_method::MethodAnswer;
+use domain::payment::health::{BatchHealth, Unready};
 use domain::payment::{GatewayAnswer, GatewayStatus, NotSentCause};
-use domain::payment_method::MethodAnswer;
 
 use self::gate::Gate;
 use self::window::{Counts, Window};

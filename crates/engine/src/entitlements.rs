@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use domain::entitlement::feature::{FeatureKind, FeatureValue};
+use domain::entitlement::level::Level;
+use domain::entitlement::usage::{Usage, level_now};
 use domain::entitlement::{Entitled, Entitlements};
-use domain::feature::{FeatureKind, FeatureValue};
-use domain::level::Level;
-use domain::usage::{Usage, level_now};
 use domain::{AccountId, TenantNo, Timestamp};
 use serde_json::Value;
 

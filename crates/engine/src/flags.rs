@@ -10,7 +10,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::environment::{ENVIRONMENTS_OF_RELAY_MAX, Environment};
+use domain::flag::environment::{ENVIRONMENTS_OF_RELAY_MAX, Environment};
 use domain::{EnvironmentId, Seq, TenantNo};
 use tokio::sync::watch;
 

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use domain::command::Subject;
-use domain::health::{BatchHealth, Health};
+use domain::payment::health::{BatchHealth, Health};
 use domain::{AccountId, EffectId, PaymentId, Request, RequestId, Seq, Settings, TenantNo};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use domain::change::{Change, CustomerChange, EntitlementChange, FlagChange, Image as _};
 use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand, Subject};
-use domain::health::BatchHealth;
+use domain::entitlement::purchase::Purchase;
+use domain::payment::health::BatchHealth;
 use domain::payment::{Actor, PaymentFile};
-use domain::purchase::Purchase;
 use domain::read::{PaymentRead, Read};
 use domain::state::State;
 use domain::{

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use domain::payment_method::MethodTask;
+use domain::account::payment_method::MethodTask;
 use domain::{Command, EffectId};
 use tokio::sync::oneshot;
 

@@ -7,13 +7,13 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use domain::MerchantAccount;
+use domain::account::payment_method::{MethodAnswer, MethodRequest};
 use domain::change::Change;
-use domain::dispute::DisputeSaid;
-use domain::mail::Mail;
+use domain::customer::mail::Mail;
+use domain::payment::dispute::DisputeSaid;
 use domain::payment::{
     Actor, GatewayAnswer, GatewayKnowledge, MethodAtGateway, NotSentCause, ReplyKey,
 };
-use domain::payment_method::{MethodAnswer, MethodRequest};
 use domain::read::Read;
 use domain::state::State;
 use domain::{
@@ -46,6 +46,7 @@ mod operations;
 mod outcomes;
 mod payment_methods;
 mod payments;
+mod rows;
 mod store_error;
 mod tags;
 mod tenants;
@@ -82,6 +83,7 @@ pub use self::operations::{Backlog, ExpiryCutoffs, OperationQueries};
 pub use self::outcomes::{OutcomeQueries, Unresolved, UnresolvedCount, due_outcomes};
 pub use self::payment_methods::{MethodView, PaymentMethodQueries};
 pub use self::payments::PaymentQueries;
+pub use self::rows::RowQueries;
 pub use self::store_error::{Cause, StoreError};
 pub use self::tags::{NamedTag, TagQueries};
 pub use self::tenants::TenantQueries;
@@ -274,6 +276,7 @@ pub trait Queries:
     + MailQueries
     + OperationQueries
     + AccountQueries
+    + RowQueries
     + TagQueries
     + CustomFieldQueries
     + PaymentMethodQueries

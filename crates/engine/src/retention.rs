@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use domain::Timestamp;
-use domain::usage::KEPT_US;
+use domain::entitlement::usage::KEPT_US;
 
 use crate::periodic::{Pass, Periodic};
 use crate::ports::{Bookkeeping, ExpiryCutoffs};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::health::Unready;
+use domain::payment::health::Unready;
 
 use crate::ports::StoreError;
 

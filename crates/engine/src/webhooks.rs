@@ -1,7 +1,7 @@
 //! The tries of deliveries to webhook endpoints, and whether an endpoint receives. They are logged beside the
 //! journal; no decision of the rules depends on them.
 
-use domain::webhook::DisableReason;
+use domain::tenant::webhook::DisableReason;
 use domain::{AccountId, Seq, TenantNo, Timestamp, WebhookEndpointId};
 use uuid::Uuid;
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use domain::entitlement::Entitlements;
-use domain::feature::FeatureValue;
+use domain::entitlement::feature::FeatureValue;
 use domain::{TenantNo, Timestamp};
 use engine::Clock;
 use engine::entitlements::{levels, read_counts};

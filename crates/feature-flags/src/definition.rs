@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::DefinitionId;
-use domain::definition::{Definition, DefinitionKind, Expected, NewDefinition};
+use domain::flag::definition::{Definition, DefinitionKind, Expected, NewDefinition};
 use evaluation::{Flag, Segment, User};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 //! change and whether it is archived; its body is the document without these.
 
 use domain::Timestamp;
-use domain::definition::{Definition, DefinitionKind};
+use domain::flag::definition::{Definition, DefinitionKind};
 use evaluation::{Flag, Segment};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -110,7 +110,7 @@ fn rfc3339(millis: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use domain::definition::DefinitionKey;
+    use domain::flag::definition::DefinitionKey;
     use domain::{Id, Revision, Seq, TenantNo};
     use expect_test::expect;
     use uuid::Uuid;

@@ -1,6 +1,6 @@
 //! Why definitions cannot be read, validated or written.
 
-use domain::definition::DefinitionKind;
+use domain::flag::definition::DefinitionKind;
 use domain::{FlagRejection, Rejection};
 use engine::{Reason, Unavailable};
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use domain::definition::{Definition, DefinitionKind};
 use domain::entitlement::Entitlements;
-use domain::environment;
+use domain::flag::definition::{Definition, DefinitionKind};
+use domain::flag::environment;
 use domain::{AccountId, EnvironmentId, TenantNo};
 use engine::ports::{Audience, ChangedAccount, EntitlementAudience, EnvironmentFile};
 use evaluation::{Flag, MissingAttribute, Segment, Snapshot};

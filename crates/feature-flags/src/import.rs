@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::definition::{DEFINITIONS_MAX, Definition, DefinitionKind, Expected, NewDefinition};
+use domain::flag::definition::{
+    DEFINITIONS_MAX, Definition, DefinitionKind, Expected, NewDefinition,
+};
 use evaluation::{Condition, Flag, IN_SEGMENT, NOT_IN_SEGMENT, Segment};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

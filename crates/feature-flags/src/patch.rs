@@ -1,6 +1,6 @@
 //! Changes of a document: the whole, or fields of it (RFC 7396).
 
-use domain::definition::{Definition, DefinitionKey, DefinitionKind};
+use domain::flag::definition::{Definition, DefinitionKey, DefinitionKind};
 use serde_json::{Map, Value};
 
 use crate::definition::{name_field, to_json};

@@ -8,9 +8,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use domain::change_request::{ApplyChange, ChangeRequest, Judged};
 use domain::command::FlagCommand;
-use domain::definition::{Definition, DefinitionKind, Expected, NewDefinition};
+use domain::flag::change_request::{ApplyChange, ChangeRequest, Judged};
+use domain::flag::definition::{Definition, DefinitionKind, Expected, NewDefinition};
 use domain::payment::Actor;
 use domain::{Command, FlagRejection, Rejection, Request};
 use engine::periodic::{Pass, Periodic};

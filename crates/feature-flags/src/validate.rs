@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::DefinitionId;
-use domain::definition::{Definition, DefinitionKind, Expected, NewDefinition};
+use domain::flag::definition::{Definition, DefinitionKind, Expected, NewDefinition};
 use evaluation::{CompiledSegment, Flag, Segment, Snapshot};
 use serde_json::Value;
 use uuid::Uuid;

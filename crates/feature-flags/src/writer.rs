@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use domain::command::FlagCommand;
-use domain::definition::{
+use domain::flag::definition::{
     Definition, DefinitionKey, DefinitionKind, Expected, NewDefinition, PutDefinitions,
 };
-use domain::environment::Environment;
+use domain::flag::environment::Environment;
 use domain::payment::Actor;
 use domain::reply::FlagReply;
 use domain::{Command, EnvironmentId, FlagRejection, Rejection, Reply, Request};

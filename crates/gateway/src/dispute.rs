@@ -1,6 +1,6 @@
 //! A dispute as programs of others, and tests of the simulator, say it in JSON.
 
-use domain::dispute::{DisputeCase, DisputeSaid, DisputeStatus};
+use domain::payment::dispute::{DisputeCase, DisputeSaid, DisputeStatus};
 use domain::{AmountMinor, Currency, Timestamp, TransactionId};
 use serde::Deserialize;
 use uuid::Uuid;

@@ -19,10 +19,10 @@ mod statement;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::account::payment_method::{MethodAnswer, MethodRequest, MethodTask};
 use domain::payment::{
     GatewayAnswer, GatewayKnowledge, GatewayOutcome, GatewayStatus, MethodAtGateway, NotSentCause,
 };
-use domain::payment_method::{MethodAnswer, MethodRequest, MethodTask};
 use domain::tenant::Tenant;
 use domain::{
     AccountId, GatewayCall, GatewaySettings, MerchantAccount, PaymentId, TenantNo, Timestamp,

@@ -1,17 +1,18 @@
 //! Kill Bill's records, as parts of the domain's commands.
 
 use domain::account::CreateAccount;
+use domain::account::email::AccountEmailId;
+use domain::account::payment_method::CreatePaymentMethod;
+use domain::account::tag::DefinitionRef;
 use domain::import::{
     AuditKind, Dates, ImportTagDefinition, ImportedAudit, ImportedEmail, ImportedField,
     ImportedMethod, ImportedTag, ImportedTransaction,
 };
 use domain::object::Object;
 use domain::payment::{TransactionStatus, TransactionType};
-use domain::payment_method::CreatePaymentMethod;
-use domain::tag::DefinitionRef;
 use domain::{
-    AccountEmailId, AccountId, CustomFieldId, PaymentId, PaymentMethodId, Person, TagDefinitionId,
-    TagId, Timestamp, TransactionId,
+    AccountId, CustomFieldId, PaymentId, PaymentMethodId, Person, TagDefinitionId, TagId,
+    Timestamp, TransactionId,
 };
 use ring::digest::{SHA256, digest};
 use uuid::Uuid;

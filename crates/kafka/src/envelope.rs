@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::ledger::LedgerAccount;
+use domain::payment::ledger::LedgerAccount;
 use domain::{AccountId, Currency, PaymentId, Seq, TenantNo, TransactionId, WebhookEndpointId};
 use engine::ports::{DisputeInquiry, Inquiry, LedgerTotal, Question};
 use engine::queue::{Inquired, Message, Reply, Resend, SimulatedWork};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::webhook::DisableReason;
+use domain::tenant::webhook::DisableReason;
 use engine::Engine;
 use engine::ports::CALLBACK;
 use engine::time::rfc3339_second;

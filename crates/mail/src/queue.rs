@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::customer::Customer;
-use domain::mail::{Mail, MailKind};
+use domain::customer::mail::{Mail, MailKind};
 use domain::{MailId, TenantNo, Timestamp};
 use engine::ports::{Bookkeeping, Queries, StoreError};
 use engine::{Engine, Unavailable};

@@ -12,7 +12,7 @@ use domain::{Event, PartitionNo};
 use engine::ports::{Entry, HistoryOf, StoredReply};
 
 use crate::ask::{Ask, Said, Uid, When};
-use crate::disk::{Disk, entity, is_made};
+use crate::disk::{Disk, is_made};
 use crate::faulty::Seen;
 use crate::model::{Model, Move, Open, Payment};
 use crate::translate;
@@ -50,7 +50,7 @@ pub struct Ledgers {
     /// Transactions that an operator decided without the gateway.
     pub astray: BTreeSet<Uid>,
     /// The journal rows of each entity, as they were handed to the store.
-    pub written: BTreeMap<(u32, u8, Uid), Vec<i64>>,
+    pub written: BTreeMap<(u32, HistoryOf), Vec<i64>>,
     /// The last journal row of each partition handed to the store.
     pub heads: BTreeMap<PartitionNo, i64>,
     /// Where the follower of each partition's journal is.
@@ -78,8 +78,8 @@ pub fn batch(seen: &Seen, when: When, ledgers: &mut Ledgers) -> Vec<Wrong> {
         }
         found.extend(warnings(entry, ledgers));
         for change in &entry.changes {
-            if let Some(name) = entity(change).map(|of| name(entry.tenant.0, of)) {
-                let rows = ledgers.written.entry(name).or_default();
+            if let Some(of) = HistoryOf::in_change(change) {
+                let rows = ledgers.written.entry((entry.tenant.0, of)).or_default();
                 if is_made(entry, change) {
                     ledgers.made.insert(entry.request.0.as_u128());
                     if rows.iter().any(|earlier| *earlier != row) {
@@ -129,22 +129,6 @@ fn has_its_requests_id(entry: &Entry, change: &Change) -> bool {
 /// do not tell: a session that a stolen token ended is gone, and a change may have changed nothing.
 fn marked(stored: &StoredReply) -> Option<Uid> {
     (stored.key.0 == stored.fingerprint).then(|| stored.fingerprint.as_u128())
-}
-
-/// An entity, as [`Ledgers::written`] names it.
-fn name(tenant: u32, of: HistoryOf) -> (u32, u8, Uid) {
-    match of {
-        HistoryOf::Account(id) => (tenant, 0, id.uuid().as_u128()),
-        HistoryOf::PaymentMethod(id) => (tenant, 1, id.uuid().as_u128()),
-        HistoryOf::Payment(id) => (tenant, 2, id.uuid().as_u128()),
-        HistoryOf::Transaction(id) => (tenant, 3, id.uuid().as_u128()),
-        HistoryOf::Tag(id) => (tenant, 4, id.uuid().as_u128()),
-        HistoryOf::TagDefinition(id) => (tenant, 6, id.uuid().as_u128()),
-        HistoryOf::AccountEmail(id) => (tenant, 7, id.uuid().as_u128()),
-        HistoryOf::BlockingState(id) => (tenant, 8, id.uuid().as_u128()),
-        HistoryOf::CustomField(id) => (tenant, 5, id.uuid().as_u128()),
-        HistoryOf::PaymentAttempt(id) => (tenant, 8, id.uuid().as_u128()),
-    }
 }
 
 /// Checks one payment as it is stored, and lists what is wrong with it.

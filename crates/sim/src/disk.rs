@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use domain::account_email::AccountEmail;
-use domain::blocking_state::BlockingState;
-use domain::change::{Change, Image as _};
-use domain::custom_field::CustomField;
+use domain::account::blocking_state::BlockingState;
+use domain::account::custom_field::CustomField;
+use domain::account::tag::Tag;
+use domain::change::Change;
 use domain::customer::CustomerFile;
-use domain::dispute::Dispute;
-use domain::mail::Mail;
-use domain::operation::Operation;
-use domain::payment::{Outstanding, Payment, PaymentFile, Transaction};
-use domain::payment_attempt::{PaymentAttempt, PaymentVelocity};
-use domain::tag::Tag;
+use domain::customer::mail::Mail;
+use domain::customer::operation::Operation;
+use domain::payment::attempt::{PaymentAttempt, PaymentVelocity};
+use domain::payment::dispute::Dispute;
+use domain::payment::{Outstanding, PaymentFile};
 use domain::timer::Timer;
 use domain::{
     Account, AttemptId, PartitionNo, PaymentId, PaymentMethod, Person, TenantNo, Timestamp,
@@ -115,19 +114,4 @@ pub struct Image {
 #[must_use]
 pub fn is_made(entry: &Entry, image: &Change) -> bool {
     image.revision().is_some_and(|it| it.seq == entry.seq && it.previous.is_none())
-}
-
-/// The entity whose history an image belongs to; `None` where it belongs to none.
-#[must_use]
-pub fn entity(image: &Change) -> Option<HistoryOf> {
-    let account = Account::of(image).map(|it| HistoryOf::Account(it.id));
-    account
-        .or_else(|| Tag::of(image).map(|it| HistoryOf::Tag(it.id)))
-        .or_else(|| AccountEmail::of(image).map(|it| HistoryOf::AccountEmail(it.id)))
-        .or_else(|| BlockingState::of(image).map(|it| HistoryOf::BlockingState(it.id)))
-        .or_else(|| CustomField::of(image).map(|it| HistoryOf::CustomField(it.id)))
-        .or_else(|| PaymentMethod::of(image).map(|it| HistoryOf::PaymentMethod(it.id)))
-        .or_else(|| Payment::of(image).map(|it| HistoryOf::Payment(it.id)))
-        .or_else(|| Transaction::of(image).map(|it| HistoryOf::Transaction(it.id)))
-        .or_else(|| PaymentAttempt::of(image).map(|it| HistoryOf::PaymentAttempt(it.id)))
 }

@@ -7,21 +7,21 @@ mod read;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::account_user::ChangedUsers;
 use domain::change::{
     AccountChange, Change, ClaimChange, CustomerChange, EntitlementChange, PaymentChange,
     TimerChange,
 };
 use domain::claim::{Claim, ClaimKey};
+use domain::customer::mail::Mail;
 use domain::customer::{CustomerFile, Session};
-use domain::mail::Mail;
+use domain::entitlement::account_user::ChangedUsers;
+use domain::entitlement::period::Period;
+use domain::entitlement::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
+use domain::payment::attempt::PaymentVelocity;
 use domain::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
-use domain::payment_attempt::PaymentVelocity;
-use domain::period::Period;
 use domain::read::Read;
 use domain::state::State;
 use domain::timer::{Timer, TimerKey};
-use domain::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
 use domain::{
     AccountId, CustomerId, MailId, PartitionNo, PaymentId, Person, ReservationId, Seq, Sequences,
     SessionId, TenantNo, Timestamp, TransactionId,
@@ -306,7 +306,7 @@ impl Tables {
             }
             Change::Account(AccountChange::PersonErased { account }) => {
                 self.people.remove(&(tenant, account));
-                self.images.erase((tenant, account));
+                self.images.erase(account);
             }
             Change::Customer(it) => self.change_customer(tenant, it),
             Change::Payment(it) => self.change_payment(entry, it),

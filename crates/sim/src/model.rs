@@ -11,6 +11,7 @@ mod retrying;
 mod routing;
 mod signing;
 mod sums;
+mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,10 +24,10 @@ pub use control::{Aborted, Control, Most};
 pub use disputing::Case;
 pub use ending::Target;
 pub use retrying::{Due, Retry, Timed};
-pub use routing::Way;
 use signing::Stamp;
 pub use signing::{Customer, Operation, People};
 pub use sums::Sums;
+pub use way::Way;
 
 /// The settings of a gateway in the model.
 #[derive(Clone, Copy, Debug)]

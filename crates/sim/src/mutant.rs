@@ -5,7 +5,7 @@ use domain::change::{
     AccountChange, Change, ClaimChange, CustomerChange, PaymentChange, TimerChange,
 };
 use domain::claim::ClaimKind;
-use domain::dispute::DisputeBooked;
+use domain::payment::dispute::DisputeBooked;
 use domain::payment::{Transaction, TransactionStatus};
 use domain::rows::Rows;
 use domain::{AmountMinor, PaymentResult, Reply, Seq, Timestamp};

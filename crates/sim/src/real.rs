@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use domain::object::ObjectType;
+use domain::payment::attempt::PaymentAttempt;
 use domain::payment::{Outstanding, PaymentFile};
-use domain::payment_attempt::PaymentAttempt;
 use domain::timer::Timer;
 use domain::{AttemptId, PartitionNo, PaymentId, Seq, TenantNo, Timestamp};
 use engine::ports::{Cause, HistoryOf, LedgerFilter, Page, Queries, StoreError, due_outcomes};

@@ -5,22 +5,24 @@ mod disputes;
 mod routing;
 mod signing;
 
-use domain::blocking_state::{AddBlockingState, Blocks, CloseAccount};
+use domain::account::blocking_state::{AddBlockingState, Blocks, CloseAccount};
+use domain::account::payment_method::{
+    CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod,
+};
 use domain::change::{Change, CustomerChange, Image};
-use domain::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::context::RoutingSettings;
 use domain::customer::Customer;
-use domain::dispute::Dispute;
+use domain::payment::attempt::RetryPayment;
+use domain::payment::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
+use domain::payment::dispute::Dispute;
 use domain::payment::{
     Actor, CANCEL, Complete, ExpireAction, FixTransaction, FollowUp, GatewayAnswer,
     GatewayInquired, GatewayKnowledge, GatewayOutcome, GatewayReplied, GatewayStatus, Initiate,
     Payment, ReplyKey, ResolvePending, Transaction, TransactionStatus, TransactionType,
 };
-use domain::payment_attempt::RetryPayment;
-use domain::payment_method::{CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod};
-use domain::payment_rules::{AmountLimits, ControlPlugin, Limits, RulesPart};
 use domain::reply::AccountReply;
+use domain::tenant::payment_rules::{AmountLimits, ControlPlugin, Limits, RulesPart};
 use domain::tenant::{CreateTenant, PLUGIN_CONFIGURATION, SetTenantValue, Tenant};
 use domain::{
     Account, AccountRejection, AmountMinor, Command, Currency, GatewayCall, GatewaySettings, Id,

@@ -9,14 +9,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use domain::Account;
 use domain::account::CreateAccount;
+use domain::account::custom_field::{AddCustomFields, NewCustomField};
+use domain::account::payment_method::CreatePaymentMethod;
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
-use domain::custom_field::{AddCustomFields, NewCustomField};
 use domain::object::{Object, ObjectType};
+use domain::payment::Payment;
+use domain::payment::Transaction;
 use domain::payment::{
     Actor, FollowUp, GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus, Initiate,
 };
-use domain::payment_method::CreatePaymentMethod;
 use domain::reply::AccountReply;
 use domain::tenant::CreateTenant;
 use domain::{
@@ -472,13 +475,15 @@ fn measure_lists(queries: &dyn Queries, sample: &Sample) {
 fn measure_histories(queries: &dyn Queries, sample: &Sample) {
     let page = Page { offset: 0, limit: 100 };
     time("history of a payment", SAMPLES, |n| {
-        Ok(queries.history(TENANT, HistoryOf::Payment(sample.payments[n].0))?.len())
+        Ok(queries.history(TENANT, HistoryOf::new::<Payment>(sample.payments[n].0.uuid()))?.len())
     });
     time("history of a transaction", SAMPLES, |n| {
-        Ok(queries.history(TENANT, HistoryOf::Transaction(sample.transactions[n].0))?.len())
+        Ok(queries
+            .history(TENANT, HistoryOf::new::<Transaction>(sample.transactions[n].0.uuid()))?
+            .len())
     });
     time("history of an account", SAMPLES, |n| {
-        Ok(queries.history(TENANT, HistoryOf::Account(sample.accounts[n].0))?.len())
+        Ok(queries.history(TENANT, HistoryOf::new::<Account>(sample.accounts[n].0.uuid()))?.len())
     });
     time("histories of all of an account", SAMPLES, |n| {
         Ok(queries.account_histories(TENANT, sample.accounts[n].0, 1_000)?.len())

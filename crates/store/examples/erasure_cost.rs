@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use domain::account::payment_method::CreatePaymentMethod;
 use domain::account::{CreateAccount, EraseAccount, UpdateAccount};
 use domain::command::{AccountCommand, TenantCommand};
 use domain::payment::Actor;
-use domain::payment_method::CreatePaymentMethod;
 use domain::reply::AccountReply;
 use domain::tenant::CreateTenant;
 use domain::{

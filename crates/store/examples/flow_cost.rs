@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::account::CreateAccount;
+use domain::account::payment_method::CreatePaymentMethod;
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::payment::{Actor, Initiate};
-use domain::payment_method::CreatePaymentMethod;
 use domain::reply::AccountReply;
 use domain::tenant::CreateTenant;
 use domain::{

@@ -6,15 +6,15 @@ mod entitlements;
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::blocking_state::BlockingState;
+use domain::account::blocking_state::BlockingState;
+use domain::account::custom_field::CustomField;
 use domain::change::{
     AccountChange, Change, ClaimChange, PaymentChange, SettledReply, TimerChange,
 };
-use domain::custom_field::CustomField;
 use domain::import::AuditEntry;
-use domain::ledger::Posting;
+use domain::payment::attempt::PaymentVelocity;
+use domain::payment::ledger::Posting;
 use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
-use domain::payment_attempt::PaymentVelocity;
 use domain::timer::{Timer, TimerKey};
 use domain::{
     Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Seq, TenantNo,
@@ -27,7 +27,7 @@ use self::entitlements::EntitlementRows;
 use crate::actors::Named;
 use crate::claims::Memtable;
 use crate::driver::{Database, Value};
-use crate::entities::{ENTITIES, ReadKind};
+use crate::entities::ReadKind;
 use crate::recent::Recent;
 use crate::share::Share;
 use crate::stored::{Images, KeyColumns, Newest, Texts, WriteContext, made_here};
@@ -157,28 +157,26 @@ impl<'a> Rows<'a> {
         (change, of_account): (&'a Change, &'a AccountChange),
     ) {
         let (tenant, seq) = (entry.tenant, entry.seq);
-        match of_account {
-            AccountChange::Account(it) => {
-                if made_here(it.revision, seq) {
-                    self.deltas.count(it.tenant, Counted::Accounts, 1);
-                }
-                return self.accounts.take(it, seq);
+        if let AccountChange::Account(it) = of_account {
+            if made_here(it.revision, seq) {
+                self.deltas.count(it.tenant, Counted::Accounts, 1);
             }
-            AccountChange::Person { account, person } => {
-                self.people.push((tenant, *account, seq, person));
-            }
-            AccountChange::PersonErased { account } => {
-                self.people.retain(|it| (it.0, it.1) != (tenant, *account));
-                self.erased.push((tenant, *account, seq));
-            }
-            AccountChange::Tag(it) => {
-                // Each change of a tag puts it there or takes it off.
-                self.deltas.count(it.tenant, Counted::Tags, if it.active { 1 } else { -1 });
-            }
-            AccountChange::BlockingState(it) => self.take_closing(it),
-            AccountChange::CustomField(it) => self.take_field(it, seq),
-            AccountChange::AuditImported(it) => self.audits.push(it),
-            AccountChange::Email(_) | AccountChange::PaymentMethod(_) => {}
+            return self.accounts.take(it, seq);
+        }
+        if let AccountChange::Person { account, person } = of_account {
+            self.people.push((tenant, *account, seq, person));
+        } else if let AccountChange::PersonErased { account } = of_account {
+            self.people.retain(|it| (it.0, it.1) != (tenant, *account));
+            self.erased.push((tenant, *account, seq));
+        } else if let AccountChange::Tag(it) = of_account {
+            // Each change of a tag puts it there or takes it off.
+            self.deltas.count(it.tenant, Counted::Tags, if it.active { 1 } else { -1 });
+        } else if let AccountChange::BlockingState(it) = of_account {
+            self.take_closing(it);
+        } else if let AccountChange::CustomField(it) = of_account {
+            self.take_field(it, seq);
+        } else if let AccountChange::AuditImported(it) = of_account {
+            self.audits.push(it);
         }
         self.take_image(change, seq);
     }
@@ -244,14 +242,14 @@ impl<'a> Rows<'a> {
         let texts = Texts::default();
         let cx = WriteContext::new(share.partition, actors, &texts);
         let mut kinds = 0;
-        for table in ENTITIES {
+        for table in tables::of_entities() {
             if let Some(images) = self.images.get(&table.kind()) {
                 table.write(db, images, cx)?;
                 kinds += 1;
             }
         }
         // Otherwise its rows would be in the journal alone.
-        assert_eq!(kinds, self.images.len(), "every entity has a table in `ENTITIES`");
+        assert_eq!(kinds, self.images.len(), "every kind of entity has a table");
         tables::ACCOUNT.write(db, self.accounts.values(), cx)?;
         self.customers.forget(db)?;
         for &(tenant, account, _) in &self.erased {
@@ -265,7 +263,7 @@ impl<'a> Rows<'a> {
         self.entitlements.write(db, cx)?;
         self.write_timers(db, cx)?;
         self.write_outstanding(db, cx)?;
-        self.erase_texts(db)?;
+        self.erase_actors(db)?;
         tables::PAYMENT.write(db, self.payments.values(), cx)?;
         tables::PAYMENT_TRANSACTION.write(db, self.transactions.values(), cx)?;
         let postings = &self.postings;
@@ -291,9 +289,8 @@ impl<'a> Rows<'a> {
         insert(db, &tables::AUDIT_IMPORTED, audits)
     }
 
-    /// Erases the custom fields and further addresses of people, once the rows are written. Those that came after the erasure
-    /// stay.
-    pub(crate) fn erase_fields(&mut self, db: &Database) -> Result<(), StoreError> {
+    /// Erases texts in rows that stay, once the rows are written. What came after the erasure keeps its own.
+    pub(crate) fn erase_columns(&mut self, db: &Database) -> Result<(), StoreError> {
         for (tenant, account, seq) in self.erased.clone() {
             let these = [tenant.into(), account.into(), seq.into()];
             let of_account = "WHERE tenant = ?1 AND account_id = ?2 AND seq < ?3";
@@ -303,32 +300,23 @@ impl<'a> Rows<'a> {
             if shown > 0 {
                 self.deltas.count(tenant, Counted::CustomFields, -shown);
             }
-            let sql = format!(
-                "UPDATE custom_field SET name = NULL, value = NULL, name_folded = NULL, \
-                 value_folded = NULL {of_account}"
-            );
-            db.exec(&sql, &these)?;
-            db.check_again(&tables::CUSTOM_FIELD, of_account, &these)?;
+            for table in tables::TABLES.iter().filter(|it| it.has_erased()) {
+                let erased = table.columns.iter().filter(|it| it.erased);
+                let nothing: Vec<String> = erased.map(|it| format!("{} = NULL", it.name)).collect();
+                let (name, nothing) = (table.name, nothing.join(", "));
+                db.exec(&format!("UPDATE {name} SET {nothing} {of_account}"), &these)?;
+                db.check_again(table, of_account, &these)?;
+            }
             db.exec(&format!("DELETE FROM custom_field_value {of_account}"), &these)?;
-            db.exec(&format!("UPDATE account_email SET email = NULL {of_account}"), &these)?;
-            db.check_again(&tables::ACCOUNT_EMAIL, of_account, &these)?;
         }
         Ok(())
     }
 
-    /// Erases texts in rows that stay. A payment method that came after the erasure keeps its own.
-    fn erase_texts(&self, db: &Database) -> Result<(), StoreError> {
-        for &(tenant, account, seq) in &self.erased {
-            let sql = "UPDATE payment_method SET external_payment_method_id = NULL, properties = NULL \
-                       WHERE tenant = ?1 AND account_id = ?2 AND seq < ?3";
-            db.exec(sql, &[tenant.into(), account.into(), seq.into()])?;
+    /// Erases who acted on people's accounts, and the audit logs that were brought over.
+    fn erase_actors(&self, db: &Database) -> Result<(), StoreError> {
+        for &(tenant, account, _) in &self.erased {
             let of_account = [tenant.into(), account.into()];
             let rest = "WHERE tenant = ?1 AND account_id = ?2";
-            db.check_again(&tables::PAYMENT_METHOD, rest, &of_account)?;
-            let sql = "UPDATE payment_attempt SET properties = NULL \
-                       WHERE tenant = ?1 AND account_id = ?2 AND seq < ?3";
-            db.exec(sql, &[tenant.into(), account.into(), seq.into()])?;
-            db.check_again(&tables::PAYMENT_ATTEMPT, rest, &of_account)?;
             // An outcome is written in the name of who asked for the transaction.
             let sql = "UPDATE outstanding SET created_by = user_name, reason = NULL, comments = NULL \
                        WHERE tenant = ?1 AND account_id = ?2";

@@ -1,19 +1,19 @@
 //! Numbers that stand for the domain's enumerations in columns. Durable: never given another meaning.
 
-use domain::change_request::ChangeStatus;
 use domain::claim::ClaimKind;
 use domain::customer::CustomerStatus;
-use domain::definition::DefinitionKind;
-use domain::dispute::DisputeStatus;
-use domain::environment::SecretKind;
-use domain::feature::Reset;
+use domain::customer::mail::MailKind;
+use domain::entitlement::feature::Reset;
+use domain::entitlement::purchase::PurchaseStatus;
+use domain::flag::change_request::ChangeStatus;
+use domain::flag::definition::DefinitionKind;
+use domain::flag::environment::SecretKind;
 use domain::import::AuditKind;
-use domain::ledger::LedgerAccount;
-use domain::mail::MailKind;
 use domain::object::ObjectType;
+use domain::payment::attempt::AttemptState;
+use domain::payment::dispute::DisputeStatus;
+use domain::payment::ledger::LedgerAccount;
 use domain::payment::{TransactionStatus, TransactionType};
-use domain::payment_attempt::AttemptState;
-use domain::purchase::PurchaseStatus;
 use domain::timer::TimerKind;
 
 /// A value that columns hold as a number.

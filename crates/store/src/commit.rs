@@ -233,7 +233,7 @@ impl SqlStore {
         self.write_partition(*owned, &claims)?;
         owned.link = self.write_journal(batch, (actors, committed_at), owned.link)?;
         rows.write(&self.db, actors, self.share)?;
-        rows.erase_fields(&self.db)?;
+        rows.erase_columns(&self.db)?;
         rows.deltas.write(&self.totals, &self.db, self.share.partition)?;
         self.write_replies(batch, rows)?;
         for it in &batch.bookkeeping {

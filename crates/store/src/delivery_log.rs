@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::webhook::DisableReason;
+use domain::tenant::webhook::DisableReason;
 use domain::{PartitionNo, TenantNo, Timestamp, WebhookEndpointId};
 use engine::ports::{
     DeliveryId, DeliveryLog, DeliveryLogQueries, DeliveryLogSource, ReadLimits, Replays, StoreError,

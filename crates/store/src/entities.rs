@@ -1,22 +1,18 @@
-//! The tables of entities: the one list of them. Batches write, and `faregate verify` and the scrub look at, each table in
-//! it.
+//! Tables of entities of any kind, which batches, loads, histories and verification loop over: [`tables::of_entities`](crate::tables::of_entities).
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 
-use domain::Seq;
-use domain::change::{Change, Image, Visitor};
-use domain::rows::Keyed;
+use domain::change::{Change, Image};
+use domain::entity::{Entity, Visitor};
+use domain::rows::{Keyed, Rows};
+use domain::{Seq, TenantNo};
 use engine::ports::StoreError;
+use uuid::Uuid;
 
-use crate::driver::{Cells, Database, Load};
+use crate::driver::{Cells, Database, Load, Reader};
 use crate::follow::{self, Followed, Records};
 use crate::stored::{Images, KeyColumns, TableOf, WriteContext};
-use crate::tables::{
-    ACCOUNT, ACCOUNT_EMAIL, APP_USER, BLOCKING_STATE, CHANGE_REQUEST, CUSTOM_FIELD, CUSTOMER,
-    DEFINITION, DISPUTE, ENTITLEMENTS, ENVIRONMENT, ENVIRONMENT_SECRET, FEATURE, OFFER, OPERATION,
-    PAYMENT_ATTEMPT, PAYMENT_METHOD, PAYMENT_RULES, PURCHASE, ROLE, TAG, TAG_DEFINITION, TENANT,
-    TENANT_VALUE, Table,
-};
+use crate::table::Table;
 
 /// A table of entities of any kind.
 pub(crate) trait EntityTable: Sync {
@@ -56,20 +52,41 @@ pub(crate) trait EntityTable: Sync {
         cells: &mut Cells<'_>,
         records: &mut Records<'_>,
     ) -> Result<Followed, StoreError>;
+
+    /// Loads rows by their keys. `keys` is a `Vec` of this kind's, and `loaded` its [`Rows`].
+    fn load(&self, reader: &Reader, keys: &dyn Any, loaded: &mut dyn Any)
+    -> Result<(), StoreError>;
+
+    /// Loads the active parts of owners. `owners` is a `Vec` of theirs, and `loaded` is this kind's
+    /// [`Parts`](domain::rows::Parts).
+    fn load_parts(
+        &self,
+        reader: &Reader,
+        owners: &dyn Any,
+        loaded: &mut dyn Any,
+    ) -> Result<(), StoreError>;
+
+    /// Fills in the fields of images of one entity that the journal has not, from its row: that of the tenant with the id.
+    fn restore(
+        &self,
+        reader: &Reader,
+        key: (TenantNo, Uuid),
+        images: &mut dyn Iterator<Item = &mut Change>,
+    ) -> Result<(), StoreError>;
 }
 
 /// Reads the kind of an entity: see [`EntityTable::kind`].
 pub(crate) struct ReadKind;
 
-impl Visitor for ReadKind {
+impl Visitor<'_> for ReadKind {
     type Output = TypeId;
 
-    fn visit<T: Image>(self, _: &T) -> TypeId {
+    fn visit<T: Entity>(self, _: &T) -> TypeId {
         TypeId::of::<T>()
     }
 }
 
-impl<T: Image + Sync> EntityTable for TableOf<T>
+impl<T: Entity> EntityTable for TableOf<T>
 where
     T::Key: KeyColumns,
 {
@@ -122,32 +139,39 @@ where
     ) -> Result<Followed, StoreError> {
         follow::entity(self.row(cells)?.journalled(), records, &mut |_, _| Ok(()))
     }
-}
 
-/// All tables of entities but payments and their transactions, which are one with each other.
-pub(crate) static ENTITIES: &[&dyn EntityTable] = &[
-    &TENANT,
-    &TENANT_VALUE,
-    &APP_USER,
-    &ROLE,
-    &ENVIRONMENT,
-    &ENVIRONMENT_SECRET,
-    &DEFINITION,
-    &CHANGE_REQUEST,
-    &CUSTOMER,
-    &OPERATION,
-    &ACCOUNT,
-    &TAG,
-    &TAG_DEFINITION,
-    &ACCOUNT_EMAIL,
-    &BLOCKING_STATE,
-    &CUSTOM_FIELD,
-    &PAYMENT_RULES,
-    &PAYMENT_ATTEMPT,
-    &DISPUTE,
-    &FEATURE,
-    &OFFER,
-    &PURCHASE,
-    &ENTITLEMENTS,
-    &PAYMENT_METHOD,
-];
+    fn load(
+        &self,
+        reader: &Reader,
+        keys: &dyn Any,
+        loaded: &mut dyn Any,
+    ) -> Result<(), StoreError> {
+        let keys: &Vec<T::Key> = keys.downcast_ref().expect("keys of this kind");
+        let loaded: &mut Rows<T> = loaded.downcast_mut().expect("rows of this kind");
+        self.load(reader, keys.iter().cloned(), loaded)
+    }
+
+    fn load_parts(
+        &self,
+        reader: &Reader,
+        owners: &dyn Any,
+        loaded: &mut dyn Any,
+    ) -> Result<(), StoreError> {
+        self.load_parts(reader, owners, loaded)
+    }
+
+    fn restore(
+        &self,
+        reader: &Reader,
+        (tenant, id): (TenantNo, Uuid),
+        images: &mut dyn Iterator<Item = &mut Change>,
+    ) -> Result<(), StoreError> {
+        let Some(restore) = self.restore else { return Ok(()) };
+        let sql = self.select("WHERE tenant = ?1 AND id = ?2");
+        let row = reader.query_one(&sql, &[tenant.into(), id.into()], |cells| self.row(cells))?;
+        if let Some(row) = row {
+            images.for_each(|image| restore(image, &row));
+        }
+        Ok(())
+    }
+}

@@ -7,14 +7,16 @@ mod payment;
 mod tenant;
 pub(crate) mod usage;
 
+use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::sync::LazyLock;
 
 use domain::claim::{Claim, ClaimKey, ClaimKind};
+use domain::entity::Entity;
 use domain::payment::ReplyKey;
-use domain::read::Read;
-use domain::rows::{Part, Parts};
+use domain::read::{AccessRead, FlagRead, Read};
+use domain::rows::{Part, Parts, Rows};
 use domain::state::State;
 use domain::timer::TimerKey;
 use domain::{AccountId, Id, PaymentId, PaymentMethodId, TenantNo};
@@ -24,12 +26,11 @@ use self::account::AccountPlan;
 use self::customer::CustomerPlan;
 use self::entitlement::EntitlementPlan;
 use self::payment::PaymentPlan;
-use self::tenant::{AccessPlan, FlagPlan, TenantPlan};
+use self::tenant::TenantPlan;
 use crate::claims::RecentClaims;
 use crate::driver::{Reader, Value};
 use crate::recent::{Cache, Recent};
-use crate::stored::{KeyColumns, TableOf};
-use crate::tables::{REPLY, TIMER, reply};
+use crate::tables::{self, REPLY, TIMER, reply};
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
 
@@ -60,14 +61,14 @@ pub(crate) fn state(
     tenant.rules.extend(payment.started.iter().map(|(tenant, _)| *tenant));
     tenant.load_rules(reader, &mut state)?;
     payment.follow_rules(reader, &mut account, &mut state)?;
-    entitlement.load_offers(reader, &mut account.tags, &mut state)?;
+    entitlement.load_offers(reader, &mut account.rows, &mut state)?;
     account.load(reader, &mut state, recent)?;
     customer.load(reader, &mut state)?;
     payment.load(reader, &mut state)?;
     entitlement.load(reader, &mut state)?;
     tenant.load(reader, &mut state)?;
-    access.load(reader, &mut state)?;
-    flag.load(reader, &mut state)?;
+    state.access.load(access, &Stored(reader))?;
+    state.flag.load(flag, &Stored(reader))?;
     TIMER.load(reader, plan.timers, &mut state.timers)?;
     Ok(state)
 }
@@ -91,8 +92,8 @@ pub(crate) fn replies(
 #[derive(Default)]
 struct ReadPlan<'a> {
     tenant: TenantPlan,
-    access: AccessPlan,
-    flag: FlagPlan,
+    access: Vec<&'a AccessRead>,
+    flag: Vec<&'a FlagRead>,
     account: AccountPlan,
     customer: CustomerPlan,
     payment: PaymentPlan,
@@ -105,8 +106,8 @@ impl<'a> ReadPlan<'a> {
     fn add(&mut self, read: &'a Read) {
         match read {
             Read::Tenant(read) => self.tenant.add(read),
-            Read::Access(read) => self.access.add(read),
-            Read::Flag(read) => self.flag.add(read),
+            Read::Access(read) => self.access.push(read),
+            Read::Flag(read) => self.flag.push(read),
             Read::Account(read) => self.account.add(read),
             Read::Customer(read) => self.customer.add(read),
             Read::Payment(read) => self.payment.add(read),
@@ -157,23 +158,29 @@ impl<'a> ReadPlan<'a> {
     }
 }
 
-/// Loads all active parts of owners: rows of a table that the end of a `SELECT` finds by the owner's key.
-fn load_parts<T: Part>(
-    reader: &Reader,
-    (table, of_owner): (&TableOf<T>, &str),
-    owners: Vec<T::Owner>,
-    loaded: &mut Parts<T>,
-) -> Result<(), StoreError>
-where
-    T::Owner: KeyColumns,
-{
-    let sql = table.select(of_owner);
-    for owner in owners {
-        let found = reader.query(&sql, &owner.columns(), |it| table.row(it))?;
-        loaded.look_for(owner);
-        found.into_iter().for_each(|part| loaded.put(part));
+/// Rows of the database, of any kind of entity.
+struct Stored<'r>(&'r Reader);
+
+impl domain::source::Source for Stored<'_> {
+    type Error = StoreError;
+
+    fn rows<T: Entity>(&self, keys: Vec<T::Key>, loaded: &mut Rows<T>) -> Result<(), StoreError> {
+        match keys.is_empty() {
+            true => Ok(()),
+            false => tables::of_entity(TypeId::of::<T>()).load(self.0, &keys, loaded),
+        }
     }
-    Ok(())
+
+    fn parts<T: Entity + Part>(
+        &self,
+        owners: Vec<T::Owner>,
+        loaded: &mut Parts<T>,
+    ) -> Result<(), StoreError> {
+        match owners.is_empty() {
+            true => Ok(()),
+            false => tables::of_entity(TypeId::of::<T>()).load_parts(self.0, &owners, loaded),
+        }
+    }
 }
 
 /// The held values of some keys, and the keys that have none.

@@ -20,6 +20,7 @@ mod operations;
 mod outcomes;
 mod payment_methods;
 mod payments;
+mod rows;
 mod tags;
 mod tenants;
 mod timers;

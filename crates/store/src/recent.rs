@@ -6,6 +6,7 @@
 
 use std::hash::Hash;
 
+use domain::entity::Entity;
 use domain::payment::{Outstanding, Payment, PaymentFile, Transaction};
 use domain::{
     Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision, Seq, TenantNo,
@@ -152,7 +153,7 @@ impl Recent {
         let methods = self.methods.values_mut();
         methods
             .filter(|it| (it.tenant, it.account_id) == (tenant, account) && it.revision.seq < by)
-            .for_each(PaymentMethod::erase);
+            .for_each(Entity::erase);
     }
 
     /// A payment method's newest image.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use domain::account::tag::CONTROL_TAGS;
 use domain::object::ObjectType;
-use domain::tag::CONTROL_TAGS;
 use domain::{AccountId, PartitionNo, TenantNo, TransactionId};
 use engine::ports::{CALLBACK, StoreError};
 use ring::digest::{SHA256, digest};

@@ -1,18 +1,20 @@
 //! Tables whose rows are values of a type: each column with its value, and how a row is read. Batches, loads and
 //! verification follow from it.
 
+use std::any::Any;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-use domain::definition::DefinitionKey;
-use domain::dispute::DisputeCase;
+use domain::account::tag::TagKey;
+use domain::change::Change;
+use domain::entitlement::usage::EventKey;
 use domain::entity::Entity;
+use domain::flag::definition::DefinitionKey;
 use domain::object::Object;
-use domain::rows::{Keyed, Rows};
-use domain::tag::TagKey;
+use domain::payment::dispute::DisputeCase;
+use domain::rows::{Keyed, Part, Parts, Rows};
 use domain::timer::TimerKey;
-use domain::usage::EventKey;
 use domain::{Account, AccountId, Id, PartitionNo, Revision, Seq, TenantNo};
 use engine::ports::StoreError;
 use engine::text;
@@ -31,6 +33,19 @@ pub struct TableOf<T: 'static> {
     /// All columns of the table but check values.
     pub(crate) columns: ColumnsOf<T>,
     pub(crate) read: fn(&mut Cells<'_>) -> Result<T, StoreError>,
+    /// How the parts of an owner are loaded, of what is a part.
+    parts: Option<PartsOf<T>>,
+    /// Fills in the fields of an image that the journal has not, from the row.
+    pub(crate) restore: Option<fn(&mut Change, &T)>,
+}
+
+type LoadParts<T> = fn(&TableOf<T>, &Reader, &dyn Any, &mut dyn Any) -> Result<(), StoreError>;
+
+/// How the parts of an owner are loaded: the end of a `SELECT` by the owner's key, and the function that runs it.
+#[derive(Debug)]
+struct PartsOf<T: 'static> {
+    of_owner: &'static str,
+    load: LoadParts<T>,
 }
 
 /// A column with its value in the row of a `T`.
@@ -180,6 +195,35 @@ impl<T> Deref for TableOf<T> {
 }
 
 impl<T> TableOf<T> {
+    pub(crate) const fn new(
+        table: Table,
+        columns: ColumnsOf<T>,
+        read: fn(&mut Cells<'_>) -> Result<T, StoreError>,
+    ) -> Self {
+        Self { table, columns, read, parts: None, restore: None }
+    }
+
+    /// The same, of which the fields of an image that the journal has not are filled in from the row.
+    pub(crate) const fn restored(self, restore: fn(&mut Change, &T)) -> Self {
+        Self { restore: Some(restore), ..self }
+    }
+
+    /// Loads the active parts of owners, of a table of parts.
+    pub(crate) fn load_parts(
+        &self,
+        reader: &Reader,
+        owners: &dyn Any,
+        loaded: &mut dyn Any,
+    ) -> Result<(), StoreError> {
+        let parts = self.parts.as_ref().expect("a table of parts");
+        (parts.load)(self, reader, owners, loaded)
+    }
+
+    /// The end of the `SELECT` of an owner's parts.
+    pub(crate) fn of_owner(&self) -> &'static str {
+        self.parts.as_ref().expect("a table of parts").of_owner
+    }
+
     /// Reads a row of all columns.
     ///
     /// # Errors
@@ -297,6 +341,37 @@ where
             Ok(())
         })
     }
+}
+
+impl<T: Part> TableOf<T>
+where
+    T::Owner: KeyColumns,
+{
+    /// The same, whose rows are parts of owners. `of_owner` is the end of a `SELECT` that finds them by the owner's key.
+    pub(crate) const fn parts(self, of_owner: &'static str) -> Self {
+        Self { parts: Some(PartsOf { of_owner, load: load_parts }), ..self }
+    }
+}
+
+/// Loads all active parts of owners.
+fn load_parts<T: Part>(
+    table: &TableOf<T>,
+    reader: &Reader,
+    owners: &dyn Any,
+    loaded: &mut dyn Any,
+) -> Result<(), StoreError>
+where
+    T::Owner: KeyColumns,
+{
+    let owners: &Vec<T::Owner> = owners.downcast_ref().expect("owners of these parts");
+    let loaded: &mut Parts<T> = loaded.downcast_mut().expect("parts of this kind");
+    let sql = table.select(table.of_owner());
+    for owner in owners {
+        let found = reader.query(&sql, &owner.columns(), |it| table.row(it))?;
+        loaded.look_for(owner.clone());
+        found.into_iter().for_each(|part| loaded.put(part));
+    }
+    Ok(())
 }
 
 /// A key as the columns that a row is found by.

@@ -34,6 +34,8 @@ pub struct Column {
     pub fixed: bool,
     /// The version of the schema that added it to its table; `None` where it was made with the table.
     pub added: Option<i64>,
+    /// Whether it becomes NULL once the person of the row's account is erased.
+    pub erased: bool,
 }
 
 /// How a table is laid out where the database lets one choose.
@@ -72,6 +74,11 @@ pub struct Table {
     pub indexes: &'static [Index],
     /// The columns that an entity's key names, where they are not the primary key.
     pub(crate) found_by: Option<&'static str>,
+    /// The columns that name a row of an account, in the order in which the account's export has them; empty if it has
+    /// them not.
+    pub(crate) exported: &'static [&'static str],
+    /// The columns by whose order an account's history has its rows; `None` if it has them not.
+    pub(crate) history: Option<&'static str>,
 }
 
 /// How a database spells the catalogue.
@@ -114,13 +121,13 @@ impl Dialect {
 }
 
 pub(crate) const fn int(name: &'static str) -> Column {
-    Column { name, kind: Kind::Int, nullable: false, fixed: false, added: None }
+    Column { name, kind: Kind::Int, nullable: false, fixed: false, added: None, erased: false }
 }
 pub(crate) const fn text(name: &'static str) -> Column {
-    Column { name, kind: Kind::Text, nullable: false, fixed: false, added: None }
+    Column { name, kind: Kind::Text, nullable: false, fixed: false, added: None, erased: false }
 }
 pub(crate) const fn id(name: &'static str) -> Column {
-    Column { name, kind: Kind::Id, nullable: false, fixed: false, added: None }
+    Column { name, kind: Kind::Id, nullable: false, fixed: false, added: None, erased: false }
 }
 
 /// A text as searches compare it, where that is not what SQL's `lower` gives: see `[`WriteContext::folded`](crate::stored::WriteContext::folded)`.
@@ -129,7 +136,7 @@ pub(crate) const fn folded(name: &'static str) -> Column {
 }
 
 pub(crate) const fn real(name: &'static str) -> Column {
-    Column { name, kind: Kind::Real, nullable: false, fixed: false, added: None }
+    Column { name, kind: Kind::Real, nullable: false, fixed: false, added: None, erased: false }
 }
 
 /// The check value of a row's key and the columns that an upsert leaves out: see `driver/check.rs`.
@@ -145,6 +152,10 @@ impl Column {
     }
     pub(crate) const fn fixed(self) -> Self {
         Self { fixed: true, ..self }
+    }
+    /// One that becomes NULL once the person of the row's account is erased.
+    pub(crate) const fn erased(self) -> Self {
+        Self { nullable: true, erased: true, ..self }
     }
     /// One that a version added: NULL in the rows that were there.
     pub(crate) const fn added(self, version: i64) -> Self {
@@ -167,6 +178,8 @@ pub(crate) const CLUSTERED: Table = Table {
     layout: Layout::Clustered,
     indexes: &[],
     found_by: None,
+    exported: &[],
+    history: None,
 };
 
 pub(crate) const fn only(name: &'static str, columns: &'static str, only: &'static str) -> Index {
@@ -227,6 +240,11 @@ impl Index {
 }
 
 impl Table {
+    /// Whether it has columns that are erased with a person.
+    pub(crate) fn has_erased(&self) -> bool {
+        self.columns.iter().any(|it| it.erased)
+    }
+
     /// Its columns' names, separated by commas, each after `prefix` (such as `a.`).
     #[must_use]
     pub fn select_list(&self, prefix: &str) -> String {

@@ -22,12 +22,13 @@ mod usage;
 mod versions;
 mod webhooks;
 
+use std::any::TypeId;
+
+use domain::entity::Entity;
+
 pub use access::{APP_USER, ROLE};
 pub use account::{ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, AUDIT_IMPORTED, BLOCKING_STATE};
-pub(crate) use account::{
-    CLOSING, EMAILS_OF_ACCOUNT, STATES_OF_ACCOUNT, audit_row, folded_person, imported_audit,
-    person, person_row,
-};
+pub(crate) use account::{CLOSING, audit_row, folded_person, imported_audit, person, person_row};
 pub use claims::{CLAIM, CLAIM_RECENT};
 pub(crate) use claims::{
     ClaimHash, Claimed, claim, claim_hash, claim_row, recent_claim, recent_claim_row,
@@ -41,7 +42,7 @@ pub(crate) use flags::DUE;
 pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
 pub use insights::{FLAG_INSIGHT, METRIC_INSIGHT};
 pub use objects::{CUSTOM_FIELD, CUSTOM_FIELD_VALUE, TAG};
-pub(crate) use objects::{FIELDS_OF_OBJECT, SHOWN, custom_field_value, custom_field_value_row};
+pub(crate) use objects::{SHOWN, custom_field_value, custom_field_value_row};
 pub use payment_methods::PAYMENT_METHOD;
 pub(crate) use payments::{
     IN_RARE_STATE, UNRESOLVED, actor, opened_transaction, posting, posting_row,
@@ -56,70 +57,115 @@ pub(crate) use versions::*;
 pub(crate) use webhooks::LOG_TABLES;
 pub use webhooks::{DELIVERY, DELIVERY_TRY, ENDPOINT_HEALTH, REPLAY, REPLAY_PROGRESS};
 
+use crate::entities::EntityTable;
+use crate::stored::{KeyColumns, TableOf};
 pub use crate::table::*;
 
-/// Every table.
-pub static TABLES: &[&Table] = &[
-    &MIGRATION,
-    &INSTALLATION,
-    &PARTITION,
-    &JOURNAL,
-    &ACTOR,
-    &TENANT.table,
-    &TENANT_VALUE.table,
-    &APP_USER.table,
-    &ROLE.table,
-    &ACCOUNT.table,
-    &ACCOUNT_PERSON,
-    &PAYMENT_METHOD.table,
-    &PAYMENT.table,
-    &PAYMENT_TRANSACTION.table,
-    &POSTING,
-    &CLAIM,
-    &CLAIM_RECENT,
-    &OUTSTANDING.table,
-    &TIMER.table,
-    &QUARANTINE.table,
-    &REPLY,
-    &FOLLOWER,
-    &DELIVERY.table,
-    &COUNTER,
-    &LEDGER_TOTAL,
-    &ENVIRONMENT.table,
-    &ENVIRONMENT_SECRET.table,
-    &DEFINITION.table,
-    &CHANGE_REQUEST.table,
-    &FLAG_INSIGHT,
-    &METRIC_INSIGHT,
-    &TAG.table,
-    &CUSTOMER.table,
-    &SESSION.table,
-    &MAIL.table,
-    &OPERATION.table,
-    &CUSTOM_FIELD.table,
-    &CUSTOM_FIELD_VALUE,
-    &TAG_DEFINITION.table,
-    &ACCOUNT_EMAIL.table,
-    &BLOCKING_STATE.table,
-    &PAYMENT_RULES.table,
-    &PAYMENT_ATTEMPT.table,
-    &PAYMENT_VELOCITY.table,
-    &AUDIT_IMPORTED,
-    &DELIVERY_TRY,
-    &ENDPOINT_HEALTH,
-    &REPLAY,
-    &REPLAY_PROGRESS,
-    &DISPUTE.table,
-    &FEATURE.table,
-    &OFFER.table,
-    &OFFER_VERSION.table,
-    &PURCHASE.table,
-    &ENTITLEMENTS.table,
-    &ACCOUNT_USER,
-    &FEATURE_USAGE.table,
-    &USAGE_EVENT.table,
-    &USAGE_RESERVATION.table,
+/// A table of the catalogue.
+#[derive(Clone, Copy)]
+struct Listed {
+    table: &'static Table,
+    /// Set where its rows are entities.
+    entities: Option<&'static dyn EntityTable>,
+}
+
+const fn rows(table: &'static Table) -> Listed {
+    Listed { table, entities: None }
+}
+
+const fn entities<T: Entity>(table: &'static TableOf<T>) -> Listed
+where
+    T::Key: KeyColumns,
+{
+    Listed { table: &table.table, entities: Some(table) }
+}
+
+/// Every table, with the kind of entity that its rows are, in the order in which the schema has them.
+static CATALOGUE: [Listed; 59] = [
+    rows(&MIGRATION),
+    rows(&INSTALLATION),
+    rows(&PARTITION),
+    rows(&JOURNAL),
+    rows(&ACTOR),
+    entities(&TENANT),
+    entities(&TENANT_VALUE),
+    entities(&APP_USER),
+    entities(&ROLE),
+    entities(&ACCOUNT),
+    rows(&ACCOUNT_PERSON),
+    entities(&PAYMENT_METHOD),
+    entities(&PAYMENT),
+    entities(&PAYMENT_TRANSACTION),
+    rows(&POSTING),
+    rows(&CLAIM),
+    rows(&CLAIM_RECENT),
+    rows(&OUTSTANDING.table),
+    rows(&TIMER.table),
+    rows(&QUARANTINE.table),
+    rows(&REPLY),
+    rows(&FOLLOWER),
+    rows(&DELIVERY.table),
+    rows(&COUNTER),
+    rows(&LEDGER_TOTAL),
+    entities(&ENVIRONMENT),
+    entities(&ENVIRONMENT_SECRET),
+    entities(&DEFINITION),
+    entities(&CHANGE_REQUEST),
+    rows(&FLAG_INSIGHT),
+    rows(&METRIC_INSIGHT),
+    entities(&TAG),
+    entities(&CUSTOMER),
+    rows(&SESSION.table),
+    rows(&MAIL.table),
+    entities(&OPERATION),
+    entities(&CUSTOM_FIELD),
+    rows(&CUSTOM_FIELD_VALUE),
+    entities(&TAG_DEFINITION),
+    entities(&ACCOUNT_EMAIL),
+    entities(&BLOCKING_STATE),
+    entities(&PAYMENT_RULES),
+    entities(&PAYMENT_ATTEMPT),
+    rows(&PAYMENT_VELOCITY.table),
+    rows(&AUDIT_IMPORTED),
+    rows(&DELIVERY_TRY),
+    rows(&ENDPOINT_HEALTH),
+    rows(&REPLAY),
+    rows(&REPLAY_PROGRESS),
+    entities(&DISPUTE),
+    entities(&FEATURE),
+    entities(&OFFER),
+    rows(&OFFER_VERSION.table),
+    entities(&PURCHASE),
+    entities(&ENTITLEMENTS),
+    rows(&ACCOUNT_USER),
+    rows(&FEATURE_USAGE.table),
+    rows(&USAGE_EVENT.table),
+    rows(&USAGE_RESERVATION.table),
 ];
+
+/// Every table.
+pub static TABLES: &[&Table] = &{
+    let mut tables = [CATALOGUE[0].table; CATALOGUE.len()];
+    let mut at = 0;
+    while at < tables.len() {
+        tables[at] = CATALOGUE[at].table;
+        at += 1;
+    }
+    tables
+};
+
+/// The tables of entities: batches write, and histories and `faregate verify` look at, each of them.
+pub(crate) fn of_entities() -> impl Iterator<Item = &'static dyn EntityTable> {
+    CATALOGUE.iter().filter_map(|it| it.entities)
+}
+
+/// The table of a kind of entity.
+///
+/// # Panics
+/// If it has none: it is missing in [`CATALOGUE`].
+pub(crate) fn of_entity(kind: TypeId) -> &'static dyn EntityTable {
+    of_entities().find(|it| it.kind() == kind).expect("each kind of entity has a table")
+}
 
 /// The tables of insights.
 pub(crate) static INSIGHT_TABLES: &[&Table] = &[&FLAG_INSIGHT, &METRIC_INSIGHT];

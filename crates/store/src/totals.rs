@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::ledger::{LedgerAccount, Posting};
+use domain::payment::ledger::{LedgerAccount, Posting};
 use domain::{Currency, PartitionNo, TenantNo};
 use engine::ports::StoreError;
 

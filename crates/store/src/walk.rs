@@ -1,8 +1,8 @@
 //! Walks over all rows of a kind, for commands that look at everything. Streams: memory does not
 //! grow with the data.
 
-use domain::dispute::Dispute;
 use domain::payment::Transaction;
+use domain::payment::dispute::Dispute;
 
 use crate::Error;
 use crate::pool::Source;

@@ -1,8 +1,8 @@
 //! The body of a push notification: Kill Bill's JSON for an event.
 
 use bytes::Bytes;
+use domain::account::tag::NamedDefinition;
 use domain::payment::{TransactionStatus, TransactionType};
-use domain::tag::NamedDefinition;
 use domain::{AccountId, AmountMinor, Currency, CustomFieldId, Event, TagId, TenantValueId};
 use engine::time::rfc3339_second;
 use serde::Serialize;
@@ -282,7 +282,7 @@ struct BlockingStateMetaData<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::blocking_state::Blocks;
+    use domain::account::blocking_state::Blocks;
     use domain::{PaymentId, TenantValueId, Timestamp, TransactionId};
     use expect_test::{Expect, expect};
     use uuid::Uuid;
@@ -344,7 +344,7 @@ mod tests {
             ]],
         );
         let tag = TagId::new(id(8));
-        let definition = || NamedDefinition::Control(domain::tag::ControlTag::AutoPayOff);
+        let definition = || NamedDefinition::Control(domain::account::tag::ControlTag::AutoPayOff);
         check(
             &Event::TagAdded { account, tag, definition: definition() },
             expect![[

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::webhook::DisableReason;
+use domain::tenant::webhook::DisableReason;
 use domain::{Seq, TenantNo, Timestamp, WebhookEndpointId};
 use engine::ports::CALLBACK;
 use http::header::{HeaderName, HeaderValue};

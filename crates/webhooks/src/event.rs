@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use domain::entitlement::EntitledFeature;
+use domain::entitlement::purchase::PurchaseStatus;
 use domain::payment::TransactionStatus;
-use domain::purchase::PurchaseStatus;
 use domain::{AccountId, Currency, Event, PaymentId, Seq, TransactionId, WebhookEndpointId};
 use engine::entitlements::value_json;
 use engine::ports::{CALLBACK, JournalRow};

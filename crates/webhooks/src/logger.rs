@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::webhook::DisableReason;
+use domain::tenant::webhook::DisableReason;
 use domain::{PartitionNo, TenantNo, Timestamp, WebhookEndpointId};
 use engine::Clock;
 use engine::ports::{DeliveryLog, DeliveryLogSource, StoreError};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use domain::command::TenantCommand;
 use domain::payment::Actor;
+use domain::tenant::webhook::{DisabledEndpoint, SetWebhookEndpoints};
 use domain::tenant::{PUSH_CALLBACK, WEBHOOK_ENDPOINTS};
-use domain::webhook::{DisabledEndpoint, SetWebhookEndpoints};
 use domain::{Command, PartitionNo, Request};
 use engine::periodic::{Pass, Periodic};
 use engine::ports::{CALLBACK, DeliveryLogSource, registration_of};

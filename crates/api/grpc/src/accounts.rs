@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use domain::account::payment_method::CreatePaymentMethod;
 use domain::account::{CreateAccount, Person};
 use domain::card_data::NumericKeys;
 use domain::command::AccountCommand;
-use domain::payment_method::CreatePaymentMethod;
 use domain::reply::AccountReply;
 use domain::{AccountId, Command, Reply};
 use engine::ports::AccountView;

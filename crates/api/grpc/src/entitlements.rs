@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use domain::command::EntitlementCommand;
-use domain::level::Counted;
+use domain::entitlement::level::Counted;
+use domain::entitlement::usage::{ConfirmReservation, Ends, ReleaseReservation, Reserve};
 use domain::reply::EntitlementReply;
-use domain::usage::{ConfirmReservation, Ends, ReleaseReservation, Reserve};
 use domain::{AccountId, Idempotency, Reply};
 use engine::access::TenantRef;
 use engine::entitlements::{self, Check, Holding, NotThere};

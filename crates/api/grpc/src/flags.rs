@@ -28,7 +28,7 @@ use crate::counted::counted;
 use crate::{FlagCalls, Refusal};
 
 /// How many keys a request may name: as many as an environment has flags.
-const KEYS_MAX: usize = domain::definition::DEFINITIONS_MAX;
+const KEYS_MAX: usize = domain::flag::definition::DEFINITIONS_MAX;
 
 /// How many attributes a user may have.
 const ATTRIBUTES_MAX: usize = 1_000;

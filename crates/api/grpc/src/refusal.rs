@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use domain::level::Level;
+use domain::entitlement::level::Level;
 use domain::{
     AccountRejection, EntitlementRejection, PaymentMethodId, PaymentRejection, Rejection,
 };

@@ -1,9 +1,10 @@
 //! Further e-mail addresses of accounts.
 
-use domain::account_email::{AccountEmail, ChangeAccountEmail, EMAIL_CHARS_MAX};
+use domain::account::email::{AccountEmail, AccountEmailId, ChangeAccountEmail, EMAIL_CHARS_MAX};
 use domain::command::AccountCommand;
 use domain::object::ObjectType;
-use domain::{AccountEmailId, AccountId, Command};
+use domain::read::AccountRow;
+use domain::{AccountId, Command};
 use engine::ports::{HistoryOf, HistoryRow, StoreError};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -54,10 +55,13 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
     let tenant = call.tenant();
     let found = call.read(move |queries| {
         let with_audit = |it: AccountEmail| {
-            let rows = audit.read(queries, tenant, HistoryOf::AccountEmail(it.id))?;
+            let rows = audit.read(queries, tenant, HistoryOf::new::<AccountEmail>(it.id.uuid()))?;
             Ok((it, rows))
         };
-        let emails = queries.account_emails(tenant, account)?;
+        let rows = queries.rows(&[AccountRow::Emails(tenant, account).into()].into())?;
+        let mut emails: Vec<AccountEmail> =
+            rows.account.emails.of(&(tenant, account)).values().cloned().collect();
+        emails.sort_by_key(|it| (it.created_at, it.id));
         emails.into_iter().map(with_audit).collect::<Result<Vec<_>, StoreError>>()
     });
     let found = found.await?;
@@ -120,7 +124,7 @@ pub(crate) async fn history(call: Call) -> HandlerResult {
     let account: AccountId = call.param_id("accountId")?;
     let id: AccountEmailId = call.param_id("accountEmailId")?;
     let tenant = call.tenant();
-    let of = HistoryOf::AccountEmail(id);
+    let of = HistoryOf::new::<AccountEmail>(id.uuid());
     let rows = call.read(move |queries| queries.history(tenant, of)).await?;
     let is_own = |row: &HistoryRow| crate::audit::account_of(row) == account;
     if !rows.first().is_some_and(is_own) {

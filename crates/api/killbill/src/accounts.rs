@@ -1,5 +1,6 @@
 //! Accounts: create, read, update, list, search.
 
+use domain::Account;
 use domain::account::{CreateAccount, Person, UpdateAccount};
 use domain::command::AccountCommand;
 use domain::reply::AccountReply;
@@ -287,7 +288,7 @@ impl RowFormat for ReadOptions {
         queries: &dyn Queries,
         view: AccountView,
     ) -> Result<Self::Audited, StoreError> {
-        let of = HistoryOf::Account(view.account.id);
+        let of = HistoryOf::new::<Account>(view.account.id.uuid());
         let rows = self.audit.read(queries, view.account.tenant, of)?;
         Ok((view, rows))
     }

@@ -1,7 +1,7 @@
 //! Amounts in responses: JSON numbers with the currency's decimals, `10.00`.
 
 use domain::payment::TransactionType;
-use domain::payment_attempt::PaymentAttempt;
+use domain::payment::attempt::PaymentAttempt;
 use domain::{AmountMinor, Currency};
 use serde::{Serialize, Serializer, ser};
 use serde_json::value::RawValue;

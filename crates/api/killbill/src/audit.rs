@@ -3,14 +3,14 @@
 mod history;
 
 use domain::account::Person;
-use domain::account_email::AccountEmail;
-use domain::blocking_state::BlockingState;
+use domain::account::blocking_state::BlockingState;
+use domain::account::custom_field::CustomField;
+use domain::account::email::AccountEmail;
+use domain::account::tag::{Tag, TagDefinition};
 use domain::change::Image as _;
-use domain::custom_field::CustomField;
 use domain::import::AuditKind;
+use domain::payment::attempt::PaymentAttempt;
 use domain::payment::{Payment, PaymentState, Transaction, TransactionStatus, TransactionType};
-use domain::payment_attempt::PaymentAttempt;
-use domain::tag::{Tag, TagDefinition};
 use domain::{
     Account, AccountId, AccountRejection, AttemptId, CustomFieldId, EXTERNAL_PAYMENT, PaymentId,
     PaymentMethod, PaymentRejection, Rejection, TagId, TenantNo, TransactionId,
@@ -348,8 +348,12 @@ pub(crate) async fn account(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn account_history(call: Call) -> HandlerResult {
     let id = call.param_id("accountId")?;
-    history(call, HistoryOf::Account(id), Rejection::Account(AccountRejection::NotFound { id }))
-        .await
+    history(
+        call,
+        HistoryOf::new::<Account>(id.uuid()),
+        Rejection::Account(AccountRejection::NotFound { id }),
+    )
+    .await
 }
 
 /// The audit of a payment method, with its history.
@@ -361,7 +365,7 @@ pub(crate) async fn payment_method_history(call: Call) -> HandlerResult {
     let id = call.param_id("paymentMethodId")?;
     history(
         call,
-        HistoryOf::PaymentMethod(id),
+        HistoryOf::new::<PaymentMethod>(id.uuid()),
         Rejection::Account(AccountRejection::PaymentMethodNotFound { id }),
     )
     .await
@@ -375,7 +379,7 @@ pub(crate) async fn payment_method_history(call: Call) -> HandlerResult {
 pub(crate) async fn tag_history(call: Call) -> HandlerResult {
     let id: TagId = call.param_id("tagId")?;
     let absent = Rejection::Account(AccountRejection::TagNotFound { name: id.to_string() });
-    history(call, HistoryOf::Tag(id), absent).await
+    history(call, HistoryOf::new::<Tag>(id.uuid()), absent).await
 }
 
 /// The audit of a custom field, with its history.
@@ -387,7 +391,7 @@ pub(crate) async fn tag_history(call: Call) -> HandlerResult {
 pub(crate) async fn custom_field_history(call: Call) -> HandlerResult {
     let id: CustomFieldId = call.param_id("customFieldId")?;
     let tenant = call.tenant();
-    let of = HistoryOf::CustomField(id);
+    let of = HistoryOf::new::<CustomField>(id.uuid());
     let rows = call.read(move |queries| queries.history(tenant, of)).await?;
     if rows.is_empty() {
         return Err(no_such_object("CUSTOM_FIELD", &id));
@@ -403,7 +407,7 @@ pub(crate) async fn custom_field_history(call: Call) -> HandlerResult {
 pub(crate) async fn payment_history(call: Call) -> HandlerResult {
     let id: PaymentId = call.param_id("paymentId")?;
     let absent = Rejection::Payment(PaymentRejection::NotFound { payment: id.to_string() });
-    history(call, HistoryOf::Payment(id), absent).await
+    history(call, HistoryOf::new::<Payment>(id.uuid()), absent).await
 }
 
 /// The audit of the attempt of a controlled call, with its history.
@@ -414,7 +418,7 @@ pub(crate) async fn payment_history(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn attempt_history(call: Call) -> HandlerResult {
     let id: AttemptId = call.param_id("paymentAttemptId")?;
-    let (tenant, of) = (call.tenant(), HistoryOf::PaymentAttempt(id));
+    let (tenant, of) = (call.tenant(), HistoryOf::new::<PaymentAttempt>(id.uuid()));
     let rows = call.read(move |queries| queries.history(tenant, of)).await?;
     if rows.is_empty() {
         return Err(no_such_object("PAYMENT_ATTEMPT", &id));
@@ -431,7 +435,7 @@ pub(crate) async fn transaction_history(call: Call) -> HandlerResult {
     let id: TransactionId = call.param_id("transactionId")?;
     let absent =
         Rejection::Payment(PaymentRejection::TransactionNotFound { transaction: id.to_string() });
-    history(call, HistoryOf::Transaction(id), absent).await
+    history(call, HistoryOf::new::<Transaction>(id.uuid()), absent).await
 }
 
 async fn history(call: Call, of: HistoryOf, absent: Rejection) -> HandlerResult {

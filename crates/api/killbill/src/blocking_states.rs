@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use domain::blocking_state::{
+use domain::account::blocking_state::{
     AddBlockingState, BlockingState, Blocks, CloseAccount, NAME_CHARS_MAX, SERVICE_CHARS_MAX,
 };
 use domain::command::AccountCommand;
@@ -177,7 +177,8 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
         let states = queries.blocking_states(tenant, account)?;
         let listed = states.into_iter().filter(|it| filter.lists(it));
         let with_audit = listed.map(|it| {
-            let rows = audit.read(queries, tenant, HistoryOf::BlockingState(it.id))?;
+            let rows =
+                audit.read(queries, tenant, HistoryOf::new::<BlockingState>(it.id.uuid()))?;
             Ok((it, rows))
         });
         with_audit.collect::<Result<Vec<_>, StoreError>>().map(Some)
@@ -274,7 +275,7 @@ pub(crate) async fn close(call: Call) -> HandlerResult {
 pub(crate) async fn history(call: Call) -> HandlerResult {
     let id: BlockingStateId = call.param_id("blockingId")?;
     let tenant = call.tenant();
-    let of = HistoryOf::BlockingState(id);
+    let of = HistoryOf::new::<BlockingState>(id.uuid());
     let rows = call.read(move |queries| queries.history(tenant, of)).await?;
     if rows.is_empty() {
         return Err(no_such_object("BLOCKING_STATES", &id));

@@ -1,10 +1,10 @@
 //! Custom fields of objects.
 
-use domain::command::AccountCommand;
-use domain::custom_field::{
+use domain::account::custom_field::{
     AddCustomFields, CustomField, FIELD_CHARS_MAX, NewCustomField, NewValue, RemoveCustomFields,
     UpdateCustomFields,
 };
+use domain::command::AccountCommand;
 use domain::object::ObjectType;
 use domain::{Command, CustomFieldId};
 use engine::ports::{FieldSearch, HistoryOf, HistoryRow, Queries, StoreError};
@@ -116,7 +116,11 @@ impl RowFormat for ReadOptions {
         queries: &dyn Queries,
         field: CustomField,
     ) -> Result<Self::Audited, StoreError> {
-        let rows = self.audit.read(queries, field.tenant, HistoryOf::CustomField(field.id))?;
+        let rows = self.audit.read(
+            queries,
+            field.tenant,
+            HistoryOf::new::<CustomField>(field.id.uuid()),
+        )?;
         Ok((field, rows))
     }
 

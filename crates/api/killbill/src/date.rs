@@ -51,7 +51,7 @@ pub(crate) fn zone(name: &str) -> Option<TimeZone> {
 }
 
 fn offset(name: &str) -> Option<jiff::tz::Offset> {
-    jiff::tz::Offset::from_seconds(domain::period::offset_seconds(name)?).ok()
+    jiff::tz::Offset::from_seconds(domain::entitlement::period::offset_seconds(name)?).ok()
 }
 
 /// The date in a time zone: `2026-11-20`.

@@ -1,6 +1,6 @@
 //! Functions that are public for fuzz targets only.
 
-use domain::routing_rules::RoutingRules;
+use domain::tenant::routing_rules::RoutingRules;
 
 /// Reads the configuration of `faregate-router`; the error is the field and what is wrong with it.
 ///

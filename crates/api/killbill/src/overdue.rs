@@ -3,7 +3,7 @@
 
 use axum::response::Response;
 use domain::AccountId;
-use domain::blocking_state::BlockingState;
+use domain::account::blocking_state::BlockingState;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;

@@ -1,11 +1,12 @@
 //! Payment methods: how an account pays. Add, read, list, search, make the default, delete.
 
-use domain::combo::ComboMethod;
-use domain::command::AccountCommand;
-use domain::payment::MethodAtGateway;
-use domain::payment_method::{
+use domain::PaymentMethod;
+use domain::account::payment_method::{
     CreatePaymentMethod, DeletePaymentMethod, MethodRefused, RefusalCause, SetDefaultPaymentMethod,
 };
+use domain::command::AccountCommand;
+use domain::payment::MethodAtGateway;
+use domain::payment::combo::ComboMethod;
 use domain::reply::AccountReply;
 use domain::{
     AccountId, AccountRejection, Command, EXTERNAL_PAYMENT, PaymentMethodId, PaymentRejection,
@@ -202,7 +203,7 @@ impl RowFormat for ReadOptions {
         queries: &dyn Queries,
         view: MethodView,
     ) -> Result<Self::Audited, StoreError> {
-        let of = HistoryOf::PaymentMethod(view.method.id);
+        let of = HistoryOf::new::<PaymentMethod>(view.method.id.uuid());
         let rows = self.audit.read(queries, view.method.tenant, of)?;
         Ok((view, rows))
     }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::payment_rules::{AmountLimits, ControlPlugin, GATEWAYS_MAX, Limits, RetrySettings};
+use domain::tenant::payment_rules::{
+    AmountLimits, ControlPlugin, GATEWAYS_MAX, Limits, RetrySettings,
+};
 use domain::{AmountMinor, Currency};
 use serde::Deserialize;
 use serde_json::Value;

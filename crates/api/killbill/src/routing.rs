@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::decline::{DeclineClass, DeclineCodes};
-use domain::routing_rules::{
+use domain::account::tag::{CONTROL_TAGS, DefinitionRef};
+use domain::payment::decline::{DeclineClass, DeclineCodes};
+use domain::tenant::routing_rules::{
     AmountRange, BIN_DIGITS_MAX, BIN_DIGITS_MIN, BinRange, CascadeRules, Conditions, RULES_MAX,
     RoutingRule, RoutingRules, Share, TRIES_MAX, Targets, VALUES_MAX,
 };
-use domain::tag::{CONTROL_TAGS, DefinitionRef};
 use domain::{AmountMinor, Currency, Properties, TagDefinitionId};
 use serde_json::{Map, Value};
 use uuid::Uuid;

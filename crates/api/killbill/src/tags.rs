@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use domain::command::{AccountCommand, TenantCommand};
-use domain::object::{Object, ObjectType};
-use domain::tag::{
+use domain::account::tag::Tag;
+use domain::account::tag::{
     AddTags, CONTROL_TAGS, ControlTagDefinition, CreateTagDefinition, DEFINITION_CHARS_MAX,
     RemoveTags, TagDefinition,
 };
+use domain::command::{AccountCommand, TenantCommand};
+use domain::object::{Object, ObjectType};
 use domain::{AccountId, Command, Reply, TagDefinitionId};
 use engine::ports::{HistoryOf, HistoryRow, NamedTag, Queries, StoreError};
 use engine::text;
@@ -132,7 +133,11 @@ impl RowFormat for ReadOptions {
         queries: &dyn Queries,
         named: NamedTag,
     ) -> Result<Self::Audited, StoreError> {
-        let rows = self.audit.read(queries, named.tag.tenant, HistoryOf::Tag(named.tag.id))?;
+        let rows = self.audit.read(
+            queries,
+            named.tag.tenant,
+            HistoryOf::new::<Tag>(named.tag.id.uuid()),
+        )?;
         Ok((named, rows))
     }
 
@@ -268,7 +273,8 @@ pub(crate) async fn definitions(call: Call) -> HandlerResult {
     let (audit, tenant) = (AuditLevel::of(call.query())?, call.tenant());
     let own = call.read(move |queries| {
         let with_audit = |it: TagDefinition| {
-            let rows = audit.read(queries, tenant, HistoryOf::TagDefinition(it.id))?;
+            let rows =
+                audit.read(queries, tenant, HistoryOf::new::<TagDefinition>(it.id.uuid()))?;
             Ok((it, rows))
         };
         let own = queries.tag_definitions(tenant)?;
@@ -293,7 +299,7 @@ pub(crate) async fn definition(call: Call) -> HandlerResult {
     }
     let found = call.read(move |queries| {
         let found = queries.tag_definition(tenant, id)?.filter(|it| it.active);
-        let rows = audit.read(queries, tenant, HistoryOf::TagDefinition(id))?;
+        let rows = audit.read(queries, tenant, HistoryOf::new::<TagDefinition>(id.uuid()))?;
         Ok(found.map(|found| (found, rows)))
     });
     let (found, rows) = found.await?.ok_or_else(|| missing(id))?;
@@ -334,7 +340,7 @@ pub(crate) async fn undefine(call: Call) -> HandlerResult {
 pub(crate) async fn definition_history(call: Call) -> HandlerResult {
     let id: TagDefinitionId = call.param_id("tagDefinitionId")?;
     let tenant = call.tenant();
-    let of = HistoryOf::TagDefinition(id);
+    let of = HistoryOf::new::<TagDefinition>(id.uuid());
     let rows = call.read(move |queries| queries.history(tenant, of)).await?;
     if rows.is_empty() && ControlTagDefinition::find(id).is_none() {
         return Err(missing(id));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use domain::Command;
 use domain::command::TenantCommand;
-use domain::payment_rules::RulesPart;
+use domain::tenant::payment_rules::RulesPart;
 use domain::tenant::{
     AppendTenantValue, CATALOG, CATALOG_TRANSLATION, INVOICE_MP_TEMPLATE, INVOICE_TEMPLATE,
     INVOICE_TRANSLATION, OVERDUE_CONFIG, PAYMENT_STATE_MACHINE, PLUGIN_CONFIGURATION,

@@ -3,10 +3,10 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
+use domain::account::tag::ControlTag;
 use domain::account::{Account, CreateAccount, Person};
 use domain::command::AccountCommand;
 use domain::reply::AccountReply;
-use domain::tag::ControlTag;
 use domain::{AccountRejection, Command, Currency, Rejection, Reply, TenantNo, Timestamp};
 use engine::Answer;
 use engine::ports::AccountView;

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::Path;
-use domain::dispute::{Dispute as Row, DisputeStatus};
+use domain::payment::dispute::{Dispute as Row, DisputeStatus};
 use domain::{AmountMinor, DisputeId};
 use engine::ports::DisputeFilter;
 use engine::time::rfc3339;

@@ -9,11 +9,12 @@ pub mod reservations;
 pub mod usage;
 pub mod users;
 mod value;
+pub(crate) mod view;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::command::EntitlementCommand;
-use domain::definition::Expected;
+use domain::flag::definition::Expected;
 use domain::reply::EntitlementReply;
 use domain::{AccountId, Reply};
 use engine::Reason;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use domain::ledger::LedgerAccount;
+use domain::payment::ledger::LedgerAccount;
 use domain::{AccountId, Currency};
 use engine::ports::{LedgerEntry, LedgerFilter, LedgerTotal};
 use serde::Serialize;

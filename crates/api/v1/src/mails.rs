@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::Path;
 use domain::MailId;
-use domain::mail::{Mail, MailKind};
+use domain::customer::mail::{Mail, MailKind};
 use engine::Reason;
 use engine::ports::Bookkeeping;
 use http::StatusCode;

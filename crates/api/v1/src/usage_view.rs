@@ -1,7 +1,7 @@
 //! How much of a limit is used, in answers and in problems.
 
 use domain::EntitlementRejection as R;
-use domain::level::{Counted, Level};
+use domain::entitlement::level::{Counted, Level};
 use engine::time::rfc3339;
 use serde::Serialize;
 use serde_json::json;

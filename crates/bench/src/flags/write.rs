@@ -12,7 +12,8 @@ use tokio::task::{JoinSet, LocalSet};
 
 use super::closed_loop::{Counts, Exchange, TIMEOUT, send};
 use crate::connection::Connection;
-use crate::flow::{Client, Flows, Gateway, Outcome, Plan, Requests, Step};
+use crate::flow::{Client, Flows, Gateway, Plan, Requests};
+use crate::outcome::{Outcome, Step};
 use crate::report::{LatencyTable, Output, Quantiles, exit_code, per_second};
 use crate::request::Identity;
 use crate::tally::{Counted, ErrorKinds, Tally};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::flow::Step;
+use crate::outcome::Step;
 use crate::process::Usage;
 use crate::report::{LatencyTable, Quantiles, cpu_us_each, per_second, round};
 use crate::tally::{ErrorKinds, Tally};
@@ -135,7 +135,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::flow::{Created, Done, Outcome, Problem};
+    use crate::outcome::{Created, Done, Outcome, Problem};
     use crate::request::{ID_BYTES, KEY_BYTES};
     use crate::schedule::Times;
     use crate::tally::Counted;

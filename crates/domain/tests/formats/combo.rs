@@ -1,9 +1,9 @@
 //! Combo payments.
 
 use domain::Command;
-use domain::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use domain::command::PaymentCommand;
 use domain::payment::TransactionType;
+use domain::payment::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use expect_test::expect;
 
 use crate::{check, id};

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use domain::change::{Change, PaymentChange, TenantChange, TimerChange};
 use domain::command::{PaymentCommand, TenantCommand};
+use domain::payment::attempt::{
+    AttemptState, CancelRetries, PaymentAttempt, PaymentVelocity, RetryPayment,
+};
 use domain::payment::{
     ExpireAction, FollowUp, GatewayAnswer, GatewayReplied, Initiate, TransactionType,
 };
-use domain::payment_attempt::{
-    AttemptState, CancelRetries, PaymentAttempt, PaymentVelocity, RetryPayment,
-};
-use domain::payment_rules::{AmountLimits, Limits, PaymentRules, RetrySettings, RulesPart};
 use domain::reply::PaymentAborted;
 use domain::tenant::SetTenantValue;
+use domain::tenant::payment_rules::{AmountLimits, Limits, PaymentRules, RetrySettings, RulesPart};
 use domain::timer::{Timer, TimerKey, TimerKind};
 use domain::{AmountMinor, Command, Currency, Reply, Revision, Seq, TenantNo, Timestamp};
 use expect_test::expect;

@@ -2,13 +2,13 @@
 
 use domain::change::{Change, CustomerChange};
 use domain::command::CustomerCommand;
+use domain::customer::operation::{FailOperation, Operation, OperationStatus, QueueRegistration};
 use domain::customer::{
     CloseSessions, Code, Credentials, Customer, CustomerRef, CustomerRejection, CustomerReply,
     CustomerStatus, EraseCustomer, Issued, NewSecondFactor, OpenSession, PasswordProof, Profile,
     Proposal, RefreshSession, Register, RequestToken, SecondFactor, SetPassword, Taken,
     TokenPurpose, UpdateCustomer, Verification, VerifyEmail,
 };
-use domain::operation::{FailOperation, Operation, OperationStatus, QueueRegistration};
 use domain::{
     Command, Currency, Event, Person, Rejection, Reply, Revision, Seq, TenantNo, Timestamp,
 };

@@ -2,22 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::account_user::{ChangedUsers, SetAccountUsers};
+use domain::account::tag::{ControlTag, DefinitionRef};
 use domain::change::{Change, EntitlementChange};
 use domain::command::{EntitlementCommand, PaymentCommand};
-use domain::definition::Expected;
+use domain::entitlement::account_user::{ChangedUsers, SetAccountUsers};
+use domain::entitlement::feature::{
+    Combine, Feature, FeatureKind, FeatureTerms, FeatureValue, LimitTerms, PutFeature, Reset,
+    ValueType,
+};
+use domain::entitlement::offer::{
+    Again, Buyers, Lasts, Offer, OfferTerms, Price, PutOffer, Revocation,
+};
+use domain::entitlement::purchase::{BoughtTerms, Buy, Purchase, PurchaseStatus};
 use domain::entitlement::{
     Bought, ContinueEntitlements, EntitledFeature, Entitlements, Grant, GrantFeature, GrantSource,
     GrantedFeature, LivePurchase, RevokeGrant, Term,
 };
-use domain::feature::{
-    Combine, Feature, FeatureKind, FeatureTerms, FeatureValue, LimitTerms, PutFeature, Reset,
-    ValueType,
-};
-use domain::offer::{Again, Buyers, Lasts, Offer, OfferTerms, Price, PutOffer, Revocation};
-use domain::purchase::{BoughtTerms, Buy, Purchase, PurchaseStatus};
+use domain::flag::definition::Expected;
 use domain::reply::EntitlementReply;
-use domain::tag::{ControlTag, DefinitionRef};
 use domain::timer::TimerKind;
 use domain::{
     AmountMinor, Command, EntitlementRejection, Event, Rejection, Reply, Revision, Seq, TenantNo,

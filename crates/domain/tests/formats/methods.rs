@@ -1,12 +1,12 @@
 //! The durable formats of what gateways have to do with payment methods.
 
-use domain::change::{AccountChange, Change};
-use domain::command::AccountCommand;
-use domain::payment::{MethodAtGateway, NotSentCause, ReplyKey};
-use domain::payment_method::{
+use domain::account::payment_method::{
     ContinueMethod, CreatePaymentMethod, MethodAnswer, MethodAnswered, MethodRefused, MethodStep,
     MethodTask, RefusalCause,
 };
+use domain::change::{AccountChange, Change};
+use domain::command::AccountCommand;
+use domain::payment::{MethodAtGateway, NotSentCause, ReplyKey};
 use domain::reply::AccountReply;
 use domain::{Command, MerchantAccount, PaymentMethod, Reply, Revision, Seq, TenantNo, Timestamp};
 use expect_test::expect;

@@ -1,15 +1,19 @@
 //! Custom fields, and tags of a tenant's own definitions.
 
-use domain::account_email::{AccountEmail, ChangeAccountEmail};
-use domain::blocking_state::{AddBlockingState, BlockingState, Blocks, CloseAccount, ClosedTo};
-use domain::change::{AccountChange, Change, TenantChange};
-use domain::command::{AccountCommand, TenantCommand};
-use domain::custom_field::{
+use domain::account::blocking_state::{
+    AddBlockingState, BlockingState, Blocks, CloseAccount, ClosedTo,
+};
+use domain::account::custom_field::{
     AddCustomFields, CustomField, NewCustomField, NewValue, RemoveCustomFields, UpdateCustomFields,
 };
+use domain::account::email::{AccountEmail, ChangeAccountEmail};
+use domain::account::tag::{
+    CreateTagDefinition, DefinitionRef, NamedDefinition, TagDefinition, TagKey,
+};
+use domain::change::{AccountChange, Change, TenantChange};
+use domain::command::{AccountCommand, TenantCommand};
 use domain::object::Object;
 use domain::payment::TransactionType;
-use domain::tag::{CreateTagDefinition, DefinitionRef, NamedDefinition, TagDefinition, TagKey};
 use domain::{
     AccountRejection, Command, Event, Rejection, Reply, Revision, Seq, TenantNo, TenantRejection,
     Timestamp,

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use domain::blocking_state::ClosedTo;
+use domain::account::blocking_state::ClosedTo;
 use domain::change::{Change, EntitlementChange};
 use domain::command::EntitlementCommand;
-use domain::feature::Reset;
-use domain::level::{Counted, Level};
-use domain::period::Period;
-use domain::reply::EntitlementReply;
-use domain::usage::{
+use domain::entitlement::feature::Reset;
+use domain::entitlement::level::{Counted, Level};
+use domain::entitlement::period::Period;
+use domain::entitlement::usage::{
     ConfirmReservation, Ends, EventKey, RecordUsage, RecordUsages, ReleaseReservation, Reservation,
     ReservationStatus, Reserve, Usage, UsageEvent, UsageItem,
 };
+use domain::reply::EntitlementReply;
 use domain::{Command, EntitlementRejection, Event, Rejection, Reply, TenantNo, Timestamp};
 use expect_test::expect;
 use uuid::Uuid;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use domain::card_data::mask_pans;
-use domain::combo::{ComboAccount, InitiateCombo};
 use domain::command::PaymentCommand;
+use domain::payment::combo::{ComboAccount, InitiateCombo};
 use domain::payment::{FollowUp, Initiate, TransactionType};
 use domain::reply::PaymentAborted;
 use domain::{

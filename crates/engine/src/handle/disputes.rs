@@ -3,8 +3,8 @@
 use std::panic::AssertUnwindSafe;
 
 use domain::command::PaymentCommand;
-use domain::dispute::{DisputeCase, DisputeSaid, RecordDispute};
 use domain::payment::Actor;
+use domain::payment::dispute::{DisputeCase, DisputeSaid, RecordDispute};
 use domain::{Command, Request, Timestamp};
 use futures_util::FutureExt;
 

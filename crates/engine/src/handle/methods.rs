@@ -4,8 +4,8 @@ use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use domain::Timestamp;
+use domain::account::payment_method::{MethodAnswer, MethodAnswered, MethodRequest, MethodTask};
 use domain::payment::NotSentCause;
-use domain::payment_method::{MethodAnswer, MethodAnswered, MethodRequest, MethodTask};
 use futures_util::FutureExt;
 
 use crate::breaker::CallEnd;

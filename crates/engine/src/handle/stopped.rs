@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 
-use domain::health::{BatchHealth, Unready};
+use domain::payment::health::{BatchHealth, Unready};
 
 /// Gateways that are stopped in this process, by name: no call of theirs begins. Calls in flight end as usual,
 /// and inquiries go on, because they charge nothing and end what is unknown. A start of the process starts all.

@@ -5,12 +5,12 @@ use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use domain::account::payment_method::ContinueMethod;
 use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand};
-use domain::dispute::DisputeTimer;
 use domain::entitlement::ContinueEntitlements;
+use domain::payment::attempt::RetryPayment;
+use domain::payment::dispute::DisputeTimer;
 use domain::payment::{Actor, ExpireAction, RefundLateSuccess};
-use domain::payment_attempt::RetryPayment;
-use domain::payment_method::ContinueMethod;
 use domain::timer::{Timer, TimerKey, TimerKind};
 use domain::{
     AttemptId, Command, DisputeId, PaymentMethodId, Request, TenantNo, Timestamp, TransactionId,

@@ -1,12 +1,12 @@
 //! The object that a change of rights or secrets is about, for the log.
 
 use domain::access::{Role, User};
+use domain::account::tag::TagDefinition;
 use domain::card_data::contains_pan;
 use domain::change::{Change, Image};
 use domain::entity::Entity;
-use domain::environment::Secret;
-use domain::payment_rules::PaymentRules;
-use domain::tag::TagDefinition;
+use domain::flag::environment::Secret;
+use domain::tenant::payment_rules::PaymentRules;
 use domain::tenant::{Tenant, TenantValue, is_reserved_key};
 
 /// The object that a change of rights or secrets is about, with its name or id; `None` of other changes. A name

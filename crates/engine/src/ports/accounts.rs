@@ -1,7 +1,6 @@
 //! Reads of accounts.
 
-use domain::account_email::AccountEmail;
-use domain::blocking_state::BlockingState;
+use domain::account::blocking_state::BlockingState;
 use domain::{Account, AccountId, Person, TenantId, TenantNo};
 
 use super::{Page, Paged, Quarantined, StoreError};
@@ -18,12 +17,6 @@ pub trait AccountQueries: Send + Sync {
     fn quarantined(&self, page: Page) -> Result<Vec<(TenantId, Quarantined)>, StoreError>;
     /// The tenants of whose accounts one with this id is out of service.
     fn quarantined_by_id(&self, id: AccountId) -> Result<Vec<TenantNo>, StoreError>;
-    /// The further e-mail addresses that an account has, oldest first.
-    fn account_emails(
-        &self,
-        no: TenantNo,
-        account: AccountId,
-    ) -> Result<Vec<AccountEmail>, StoreError>;
     /// The active blocking states of an account, in the order in which they begin.
     fn blocking_states(
         &self,

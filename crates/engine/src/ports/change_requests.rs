@@ -1,6 +1,6 @@
 //! Reads of change requests.
 
-use domain::change_request::{ChangeRequest, ChangeStatus};
+use domain::flag::change_request::{ChangeRequest, ChangeStatus};
 use domain::{ChangeRequestId, EnvironmentId, TenantNo, Timestamp};
 
 use super::{Page, StoreError};

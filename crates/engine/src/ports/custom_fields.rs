@@ -1,6 +1,6 @@
 //! Reads of custom fields.
 
-use domain::custom_field::CustomField;
+use domain::account::custom_field::CustomField;
 use domain::object::{Object, ObjectType};
 use domain::{AccountId, TenantNo};
 

@@ -1,6 +1,6 @@
 //! Reads about disputes.
 
-use domain::dispute::{Dispute, DisputeStatus};
+use domain::payment::dispute::{Dispute, DisputeStatus};
 use domain::{AccountId, DisputeId, PaymentId, TenantNo};
 
 use super::{Page, StoreError};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use domain::entitlement::Entitlements;
-use domain::feature::Feature;
-use domain::offer::Offer;
+use domain::entitlement::feature::Feature;
+use domain::entitlement::offer::Offer;
+use domain::entitlement::purchase::Purchase;
 use domain::payment::PaymentFile;
-use domain::purchase::Purchase;
 use domain::{AccountId, PaymentId, PurchaseId, Revision, Seq, TenantNo};
 
 use super::{Page, StoreError};

@@ -1,7 +1,7 @@
 //! Reads of environments, flags and segments.
 
-use domain::definition::{Definition, DefinitionKey};
-use domain::environment::{Environment, Secret};
+use domain::flag::definition::{Definition, DefinitionKey};
+use domain::flag::environment::{Environment, Secret};
 use domain::{EnvironmentId, Seq, TenantNo};
 
 use super::{HistoryRow, Page, StoreError};

@@ -1,12 +1,12 @@
 //! Reads of the states that entities had.
 
+use std::any::TypeId;
+
 use domain::change::Change;
+use domain::entity::{Entity, Visitor};
 use domain::import::AuditKind;
 use domain::payment::Actor;
-use domain::{
-    AccountEmailId, AccountId, AttemptId, BlockingStateId, CustomFieldId, PaymentId,
-    PaymentMethodId, Person, Seq, TagDefinitionId, TagId, TenantNo, Timestamp, TransactionId,
-};
+use domain::{AccountId, Person, Seq, TenantNo, Timestamp};
 use uuid::Uuid;
 
 use super::StoreError;
@@ -18,8 +18,8 @@ pub trait HistoryQueries: Send + Sync {
     /// # Errors
     /// [`StoreError`], here and below.
     fn history(&self, no: TenantNo, of: HistoryOf) -> Result<Vec<HistoryRow>, StoreError>;
-    /// The histories of an account and of all that belongs to it, each oldest first: the account,
-    /// its payment methods, its payments, their transactions, its attempts; at most `limit` rows.
+    /// The histories of an account and of all that belongs to it and is shown in its audit, each oldest first, one kind
+    /// after another; at most `limit` rows.
     fn account_histories(
         &self,
         no: TenantNo,
@@ -28,37 +28,34 @@ pub trait HistoryQueries: Send + Sync {
     ) -> Result<Vec<HistoryRow>, StoreError>;
 }
 
-/// The entity whose history is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HistoryOf {
-    Account(AccountId),
-    AccountEmail(AccountEmailId),
-    BlockingState(BlockingStateId),
-    Tag(TagId),
-    TagDefinition(TagDefinitionId),
-    CustomField(CustomFieldId),
-    PaymentMethod(PaymentMethodId),
-    Payment(PaymentId),
-    Transaction(TransactionId),
-    PaymentAttempt(AttemptId),
+/// The entity whose history is read: its kind, and its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HistoryOf {
+    pub kind: TypeId,
+    pub id: Uuid,
 }
 
 impl HistoryOf {
-    /// The entity's id.
+    /// The entity of a kind with an id.
     #[must_use]
-    pub const fn id(self) -> Uuid {
-        match self {
-            Self::Account(id) => id.uuid(),
-            Self::AccountEmail(id) => id.uuid(),
-            Self::BlockingState(id) => id.uuid(),
-            Self::Tag(id) => id.uuid(),
-            Self::TagDefinition(id) => id.uuid(),
-            Self::CustomField(id) => id.uuid(),
-            Self::PaymentMethod(id) => id.uuid(),
-            Self::Payment(id) => id.uuid(),
-            Self::Transaction(id) => id.uuid(),
-            Self::PaymentAttempt(id) => id.uuid(),
-        }
+    pub fn new<T: Entity>(id: Uuid) -> Self {
+        Self { kind: TypeId::of::<T>(), id }
+    }
+
+    /// The entity whose image a change is; `None` where it has no history of its own.
+    #[must_use]
+    pub fn in_change(change: &Change) -> Option<Self> {
+        change.entity(ReadHistoryOf).flatten()
+    }
+}
+
+struct ReadHistoryOf;
+
+impl Visitor<'_> for ReadHistoryOf {
+    type Output = Option<HistoryOf>;
+
+    fn visit<T: Entity>(self, entity: &T) -> Option<HistoryOf> {
+        entity.id().map(HistoryOf::new::<T>)
     }
 }
 
@@ -69,8 +66,7 @@ pub struct HistoryRow {
     pub seq: Seq,
     pub at: Timestamp,
     pub actor: Actor,
-    /// The entity as it was: `Account`, `AccountEmail`, `BlockingState`, `Tag`, `TagDefinition`, `CustomField`, `PaymentMethod`, `Payment`, `Transaction`, `PaymentAttempt` or `Definition`, with the
-    /// fields that are kept out of the journal filled in from its table.
+    /// The entity as it was, with the fields that are kept out of the journal filled in from its table.
     pub image: Change,
     /// For an account: what was known of the person then.
     pub person: Option<Person>,

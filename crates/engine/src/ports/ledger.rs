@@ -50,13 +50,13 @@ pub struct LedgerFilter {
 pub struct LedgerEntry {
     /// The journal row.
     pub seq: Seq,
-    pub posting: domain::ledger::Posting,
+    pub posting: domain::payment::ledger::Posting,
 }
 
 /// The totals of an account of the chart in one currency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerTotal {
-    pub account: domain::ledger::LedgerAccount,
+    pub account: domain::payment::ledger::LedgerAccount,
     /// Whose gateway; empty for `Customer`.
     pub gateway: String,
     pub currency: Currency,

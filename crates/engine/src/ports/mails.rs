@@ -1,6 +1,6 @@
 //! Reads of queued mails.
 
-use domain::mail::Mail;
+use domain::customer::mail::Mail;
 use domain::{MailId, TenantNo, Timestamp};
 
 use super::{Page, StoreError};

@@ -1,6 +1,6 @@
 //! Reads of operations, and of what sign-up still has to do.
 
-use domain::operation::Operation;
+use domain::customer::operation::Operation;
 use domain::payment::ReplyKey;
 use domain::{OperationId, TenantNo, Timestamp};
 

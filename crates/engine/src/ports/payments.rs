@@ -1,7 +1,7 @@
 //! Reads of payments.
 
+use domain::payment::attempt::PaymentAttempt;
 use domain::payment::{PaymentFile, PaymentState};
-use domain::payment_attempt::PaymentAttempt;
 use domain::{AccountId, AttemptId, PaymentId, TenantNo, TransactionId};
 
 use super::{Page, Paged, StoreError};

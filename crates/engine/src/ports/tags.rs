@@ -1,7 +1,7 @@
 //! Reads of tags and of tenants' definitions of them.
 
+use domain::account::tag::{NamedDefinition, Tag, TagDefinition};
 use domain::object::{Object, ObjectType};
-use domain::tag::{NamedDefinition, Tag, TagDefinition};
 use domain::{AccountId, TagDefinitionId, TenantNo};
 
 use super::{Page, Paged, StoreError};

@@ -1,6 +1,6 @@
 //! Reads of tenants and their values.
 
-use domain::payment_rules::PaymentRules;
+use domain::tenant::payment_rules::PaymentRules;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{TenantId, TenantNo};
 

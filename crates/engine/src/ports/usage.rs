@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::entitlement::Entitlements;
-use domain::usage::{Reservation, Usage};
+use domain::entitlement::usage::{Reservation, Usage};
 use domain::{AccountId, ReservationId, Seq, TenantNo};
 
 use super::{Page, StoreError};
@@ -24,7 +24,7 @@ pub struct Checked {
 /// Reads about what accounts used.
 pub trait UsageQueries: Send + Sync {
     /// An account's usage of features in their newest periods: of each feature as many as
-    /// [`PERIODS_MAX`](domain::usage::PERIODS_MAX).
+    /// [`PERIODS_MAX`](domain::entitlement::usage::PERIODS_MAX).
     ///
     /// # Errors
     /// [`StoreError`], here and below.

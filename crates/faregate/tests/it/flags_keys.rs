@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use domain::command::FlagCommand;
-use domain::definition::{DefinitionKind, Expected, NewDefinition, PutDefinitions};
+use domain::flag::definition::{DefinitionKind, Expected, NewDefinition, PutDefinitions};
 use domain::payment::Actor;
 use domain::{Command, DefinitionId, Request, Settings};
 use engine::{Answer, Clock, Engine, Options, Parts};

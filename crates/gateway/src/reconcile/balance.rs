@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use domain::dispute::Dispute;
+use domain::payment::dispute::Dispute;
 use domain::payment::{Transaction, TransactionStatus, TransactionType};
 use domain::{AmountMinor, Currency, MerchantAccount, PaymentId, TenantNo, Timestamp};
 use uuid::Uuid;

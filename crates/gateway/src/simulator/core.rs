@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use domain::account::payment_method::{MethodAnswer, MethodRequest};
 use domain::payment::{
     GatewayAnswer, GatewayKnowledge, GatewayOutcome, GatewayStatus, MethodAtGateway,
 };
-use domain::payment_method::{MethodAnswer, MethodRequest};
 use domain::{GatewayCall, GatewaySettings, PaymentId, TenantNo, TransactionId};
 use engine::ports::{BoxFuture, Gateway, Inquiry};
 use engine::{Clock, Deadline};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use domain::GatewayCall;
+use domain::account::payment_method::{MethodAnswer, MethodRequest, MethodTask};
 use domain::payment::{
     GATEWAY_TEXT_MAX, GatewayAnswer, GatewayOutcome, GatewayStatus, MethodAtGateway,
 };
-use domain::payment_method::{MethodAnswer, MethodRequest, MethodTask};
 use tokio::time::{Instant, sleep_until};
 
 use super::core::{Core, duration, failed, respond};

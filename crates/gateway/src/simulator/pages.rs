@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::account::payment_method::{MethodAnswer, MethodRequest};
 use domain::payment::{CANCEL, GatewayAnswer, GatewayKnowledge, GatewayStatus};
-use domain::payment_method::{MethodAnswer, MethodRequest};
 use domain::{AccountId, GatewayCall, GatewaySettings, Properties, TenantNo};
 use engine::ports::{
     BoxFuture, Form, FormRequest, Gateway, Inquiry, News, Notified, PostedNotification,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use domain::account::payment_method::{MethodAnswer, MethodRequest};
 use domain::payment::{GatewayAnswer, GatewayKnowledge, NotSentCause};
-use domain::payment_method::{MethodAnswer, MethodRequest};
 use domain::{GatewayCall, GatewaySettings};
 use engine::ports::{BoxFuture, Gateway, Inquiry};
 use engine::{Clock, Deadline};

@@ -30,8 +30,8 @@
 
 use std::time::Duration;
 
+use domain::account::payment_method::{MethodRequest, MethodTask};
 use domain::payment::{GatewayAnswer, GatewayOutcome, GatewayStatus, TransactionType};
-use domain::payment_method::{MethodRequest, MethodTask};
 use domain::{AmountMinor, Currency, GatewayCall, Properties};
 use uuid::Uuid;
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use domain::account::payment_method::{MethodAnswer, MethodRequest};
 use domain::payment::{GatewayAnswer, GatewayKnowledge};
-use domain::payment_method::{MethodAnswer, MethodRequest};
 use domain::{GatewayCall, GatewaySettings, PaymentId, Properties, TenantNo, TransactionId};
 use engine::Deadline;
 use engine::ports::{

@@ -1,6 +1,6 @@
 //! Disputes: read by id, with the PaymentIntent that they are of, and what moved of their money.
 
-use domain::dispute::{DisputeSaid, DisputeStatus};
+use domain::payment::dispute::{DisputeSaid, DisputeStatus};
 use domain::{AmountMinor, Currency, PaymentId, Timestamp, TransactionId};
 use uuid::Uuid;
 

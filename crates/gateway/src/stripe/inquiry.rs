@@ -1,10 +1,10 @@
 //! Inquiries: what became of a transaction. Nothing is made: it is read by its id where one is known, else among
 //! what was made since the call, in lists, which lag behind nothing.
 
+use domain::payment::routing::property_of;
 use domain::payment::{
     GatewayKnowledge, PaymentFile, Transaction, TransactionStatus, TransactionType,
 };
-use domain::routing::property_of;
 use domain::{PaymentMethod, Timestamp, TransactionId};
 use engine::ports::Inquiry;
 

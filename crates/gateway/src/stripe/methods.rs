@@ -1,10 +1,10 @@
 //! Payment methods at Stripe: one is made of a token, or found, and attached to the account's customer, so that charges
 //! need nobody present; and detached once it was deleted.
 
+use domain::account::payment_method::PaymentMethod;
 use domain::object::Object;
 use domain::payment::MethodAtGateway;
-use domain::payment_method::PaymentMethod;
-use domain::routing::property_of;
+use domain::payment::routing::property_of;
 use domain::{AccountId, MerchantAccount, PaymentMethodId, Properties, TenantNo};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use domain::account::payment_method::{MethodAnswer, MethodRequest, MethodTask};
 use domain::payment::{GatewayAnswer, MethodAtGateway, TransactionType};
-use domain::payment_method::{MethodAnswer, MethodRequest, MethodTask};
 use domain::{AccountId, GatewayCall, PaymentMethodId};
 use engine::ports::Gateway;
 use engine::{Clock, Deadline};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use domain::GatewayCall;
-use domain::payment_method::MethodTask;
+use domain::account::payment_method::MethodTask;
 use engine::ports::Gateway;
 use expect_test::expect;
 use gateway::simulator::record::Record;

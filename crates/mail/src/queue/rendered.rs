@@ -1,8 +1,8 @@
 //! The content and the recipient of a mail, from its customer's row.
 
 use domain::Timestamp;
+use domain::customer::mail::{Mail, MailKind};
 use domain::customer::{Customer, CustomerStatus, Issued, TokenPurpose};
-use domain::mail::{Mail, MailKind};
 use engine::{Engine, Unavailable};
 use sign_up::service::token_purpose;
 

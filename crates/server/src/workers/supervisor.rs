@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::definition::Definition;
 use domain::entitlement::Entitlements;
+use domain::flag::definition::Definition;
 use domain::{AccountId, EnvironmentId, TenantNo};
 use engine::periodic::{Job, Pass, Periodic};
 use engine::ports::{Audience, ChangedAccount, EntitlementAudience, EnvironmentFile};

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use domain::account::Person;
 use domain::command::CustomerCommand;
+use domain::customer::mail::Mail;
 use domain::customer::{
     Customer, CustomerRef, CustomerReply, Profile, Register, RequestToken, Taken, TokenPurpose,
     Verification,
 };
-use domain::mail::Mail;
 use domain::payment::Actor;
 use domain::{Command, Currency, Reply, Request, Settings, TenantNo, Timestamp};
 use engine::ports::Page;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::operation::{Operation, OperationStatus};
+use domain::customer::operation::{Operation, OperationStatus};
 use domain::{OperationId, Timestamp};
 use engine::ports::BoxFuture;
 use engine::time::rfc3339;

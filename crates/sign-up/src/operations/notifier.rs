@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use domain::operation::Operation;
+use domain::customer::operation::Operation;
 use domain::{OperationId, TenantNo, Timestamp};
 use engine::periodic::{Job, Pass};
 use engine::ports::Bookkeeping;

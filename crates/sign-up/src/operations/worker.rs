@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use domain::command::CustomerCommand;
 use domain::customer::CustomerRejection;
-use domain::operation::{FailOperation, Operation};
+use domain::customer::operation::{FailOperation, Operation};
 use domain::{AccountId, OperationId, RequestId, TenantNo};
 use engine::access::ClientAddress;
 use engine::periodic::Pass;

@@ -1,8 +1,8 @@
 //! Rate limits: which calls count, by what, and which are exempt.
 
 use domain::Timestamp;
+use domain::customer::mail::MailKind;
 use domain::customer::{CustomerRejection, TokenPurpose};
-use domain::mail::MailKind;
 use engine::ports::Queries;
 use sign_up::SignUp;
 use sign_up::limits::Settings;

@@ -1,13 +1,13 @@
 //! Commands that several workloads send.
 
+use domain::account::payment_method::CreatePaymentMethod;
 use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand};
-use domain::definition::Expected;
 use domain::entitlement::GrantFeature;
-use domain::feature::{
+use domain::entitlement::feature::{
     Combine, FeatureKind, FeatureTerms, FeatureValue, LimitTerms, PutFeature, Reset,
 };
+use domain::flag::definition::Expected;
 use domain::payment::{GatewayAnswer, GatewayReplied};
-use domain::payment_method::CreatePaymentMethod;
 use domain::{AccountId, Command, GatewayCall, Timestamp};
 
 /// Makes a payment method at a gateway the default of an account.

@@ -8,17 +8,17 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use domain::account::CreateAccount;
-use domain::blocking_state::{ACCOUNT_SERVICE, AddBlockingState, Blocks, CloseAccount};
+use domain::account::blocking_state::{ACCOUNT_SERVICE, AddBlockingState, Blocks, CloseAccount};
 use domain::change::{Change, EntitlementChange};
 use domain::command::{AccountCommand, EntitlementCommand};
 use domain::entitlement::ContinueEntitlements;
-use domain::feature::{FeatureValue, Reset};
-use domain::period::Period;
-use domain::reply::EntitlementReply;
-use domain::usage::{
+use domain::entitlement::feature::{FeatureValue, Reset};
+use domain::entitlement::period::Period;
+use domain::entitlement::usage::{
     ConfirmReservation, Ends, EventKey, RecordUsage, RecordUsages, ReleaseReservation, Reserve,
     UsageItem,
 };
+use domain::reply::EntitlementReply;
 use domain::{
     AccountId, Command, EntitlementRejection, Event, Rejection, Reply, RequestId, Settings,
     Timestamp,

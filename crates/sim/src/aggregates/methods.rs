@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::account::CreateAccount;
+use domain::account::payment_method::{ContinueMethod, CreatePaymentMethod, DeletePaymentMethod};
 use domain::change::{Change, TimerChange};
-use domain::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use domain::command::{AccountCommand, PaymentCommand};
+use domain::payment::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use domain::payment::{Initiate, TransactionType};
-use domain::payment_method::{ContinueMethod, CreatePaymentMethod, DeletePaymentMethod};
 use domain::timer::{Timer, TimerKind};
 use domain::{
     AccountId, Command, Currency, Effect, GatewaySettings, PaymentMethod, PaymentMethodId,

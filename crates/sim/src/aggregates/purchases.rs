@@ -11,18 +11,18 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use domain::account::CreateAccount;
-use domain::blocking_state::CloseAccount;
+use domain::account::blocking_state::CloseAccount;
 use domain::change::Image as _;
 use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand};
-use domain::definition::Expected;
+use domain::entitlement::feature::{Combine, FeatureKind, FeatureTerms, FeatureValue, Reset};
+use domain::entitlement::offer::{Again, Buyers, Lasts, OfferTerms, Price, PutOffer, Revocation};
+use domain::entitlement::purchase::{Buy, PurchaseStatus};
 use domain::entitlement::{ContinueEntitlements, Entitlements, RevokeGrant};
-use domain::feature::{Combine, FeatureKind, FeatureTerms, FeatureValue, Reset};
-use domain::offer::{Again, Buyers, Lasts, OfferTerms, Price, PutOffer, Revocation};
+use domain::flag::definition::Expected;
 use domain::payment::{
     FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge, GatewayOutcome, GatewayStatus,
     RefundLateSuccess,
 };
-use domain::purchase::{Buy, PurchaseStatus};
 use domain::timer::{Timer, TimerKind};
 use domain::{
     AccountId, AmountMinor, Command, Currency, Effect, Event, GatewayCall, GrantId, PartitionNo,

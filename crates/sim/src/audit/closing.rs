@@ -2,12 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::ledger::{LedgerAccount, Posting};
+use domain::Account;
+use domain::PaymentMethod;
+use domain::payment::Payment;
+use domain::payment::attempt::PaymentAttempt;
+use domain::payment::ledger::{LedgerAccount, Posting};
 use domain::payment::{PaymentFile, Transaction, TransactionStatus, TransactionType};
 use domain::{AccountId, PaymentMethodId, TenantNo};
 use engine::ports::HistoryOf;
 
-use super::{Ledgers, Wrong, control, name, payment, people};
+use super::{Ledgers, Wrong, control, payment, people};
 use crate::ask::signup::Word;
 use crate::ask::{How, Said, Status, Uid};
 use crate::disk::{Books, Disk, Image};
@@ -87,25 +91,31 @@ fn verification<D: Disk>(disk: &D) -> Result<(), Wrong> {
 
 /// Every entity's rows in the journal form a chain from the row in its table back to its first.
 fn histories<D: Disk>(disk: &D, books: &Books, ledgers: &Ledgers) -> Result<(), Wrong> {
-    let accounts =
-        books.accounts.iter().map(|(it, _)| (it.tenant, HistoryOf::Account(it.id), it.revision));
-    let methods =
-        books.methods.iter().map(|it| (it.tenant, HistoryOf::PaymentMethod(it.id), it.revision));
+    let accounts = books
+        .accounts
+        .iter()
+        .map(|(it, _)| (it.tenant, HistoryOf::new::<Account>(it.id.uuid()), it.revision));
+    let methods = books
+        .methods
+        .iter()
+        .map(|it| (it.tenant, HistoryOf::new::<PaymentMethod>(it.id.uuid()), it.revision));
     let payments = books.payments.iter().flat_map(|file| {
         let it = &file.payment;
-        let own = (it.tenant, HistoryOf::Payment(it.id), it.revision);
+        let own = (it.tenant, HistoryOf::new::<Payment>(it.id.uuid()), it.revision);
         let transactions = file.transactions.iter();
-        let transactions =
-            transactions.map(|it| (it.tenant, HistoryOf::Transaction(it.id), it.revision));
+        let transactions = transactions
+            .map(|it| (it.tenant, HistoryOf::new::<Transaction>(it.id.uuid()), it.revision));
         std::iter::once(own).chain(transactions)
     });
-    let attempts =
-        books.attempts.iter().map(|it| (it.tenant, HistoryOf::PaymentAttempt(it.id), it.revision));
+    let attempts = books
+        .attempts
+        .iter()
+        .map(|it| (it.tenant, HistoryOf::new::<PaymentAttempt>(it.id.uuid()), it.revision));
     for (tenant, of, newest) in accounts.chain(methods).chain(payments).chain(attempts) {
         let wrong = |text: String| {
             Wrong::new("histories are complete", &format!("{of:?} of {}: {text}", tenant.0))
         };
-        let written = ledgers.written.get(&name(tenant.0, of)).cloned().unwrap_or_default();
+        let written = ledgers.written.get(&(tenant.0, of)).cloned().unwrap_or_default();
         let images = disk.history(tenant, of);
         let mut rows: Vec<i64> = images.iter().map(|image| image.seq).collect();
         rows.dedup();

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::change::{Change, PaymentChange};
-use domain::dispute::{Dispute, DisputeBooked};
-use domain::payment_attempt::{AttemptState, PaymentAttempt};
+use domain::payment::attempt::{AttemptState, PaymentAttempt};
+use domain::payment::dispute::{Dispute, DisputeBooked};
 use domain::timer::TimerKind;
 
 use super::Wrong;

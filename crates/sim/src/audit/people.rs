@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::TenantNo;
+use domain::account::tag::{ControlTag, DefinitionRef};
+use domain::customer::operation::OperationStatus;
 use domain::customer::{CustomerFile, CustomerStatus, Issued};
-use domain::operation::OperationStatus;
-use domain::tag::{ControlTag, DefinitionRef};
 
 use super::Wrong;
 use crate::ask::Uid;

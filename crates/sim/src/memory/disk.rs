@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use domain::blocking_state::BlockingState;
-use domain::change;
-use domain::custom_field::CustomField;
+use domain::account::blocking_state::BlockingState;
+use domain::account::custom_field::CustomField;
 use domain::customer::Customer;
 use domain::entitlement::Entitlements;
+use domain::entitlement::purchase::Purchase;
+use domain::entitlement::usage::Usage;
+use domain::entity::Entity;
+use domain::payment::attempt::PaymentAttempt;
 use domain::payment::{Outstanding, Payment, PaymentFile};
-use domain::payment_attempt::PaymentAttempt;
-use domain::purchase::Purchase;
 use domain::rows::Keyed;
 use domain::timer::Timer;
-use domain::usage::Usage;
 use domain::{Account, AccountId, AttemptId, PaymentId, TenantNo, Timestamp};
 use engine::ports::HistoryOf;
 use store::Share;
 
 use super::{MemoryDisk, MemoryStore, Tables, row};
-use crate::disk::{Books, Disk, Image, entity};
+use crate::disk::{Books, Disk, Image};
 
 impl MemoryDisk {
     #[must_use]
@@ -50,7 +50,7 @@ impl MemoryDisk {
 }
 
 impl Tables {
-    fn all<T: change::Image>(&self) -> Vec<T> {
+    fn all<T: Entity>(&self) -> Vec<T> {
         self.images.all().map(row).collect()
     }
 }
@@ -104,7 +104,8 @@ impl Disk for MemoryDisk {
         let tables = self.tables();
         let entries = tables.journal.iter().filter(|entry| entry.tenant == tenant);
         let images = entries.flat_map(|entry| {
-            let own = entry.changes.iter().filter(move |change| entity(change) == Some(of));
+            let own =
+                entry.changes.iter().filter(move |change| HistoryOf::in_change(change) == Some(of));
             own.map(|change| Image { seq: entry.seq.0, image: change.clone() })
         });
         images.collect()

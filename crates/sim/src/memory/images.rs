@@ -1,47 +1,79 @@
 //! The newest images of entities, by kind and key.
 
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt::Debug;
 
-use domain::change::{AccountChange, Change, Image, PaymentChange, Visitor};
-use domain::rows::Rows;
-use domain::{AccountId, TenantNo};
+use domain::AccountId;
+use domain::change::Change;
+use domain::entity::{Entity, Visitor};
+use domain::rows::{Part, Parts, Rows};
+use domain::source::Source;
 
-/// The images of each kind, as changes have them, in the order of their keys.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Images(BTreeMap<&'static str, Vec<Change>>);
+/// The images of each kind.
+#[derive(Debug, Default)]
+pub(super) struct Images(BTreeMap<TypeId, Box<dyn Kind>>);
+
+/// The images of one kind, by key.
+#[derive(Clone, Debug)]
+struct ImagesOf<T: Entity>(BTreeMap<T::Key, T>);
+
+/// The images of any one kind.
+trait Kind: Any + Debug + Send + Sync {
+    fn cloned(&self) -> Box<dyn Kind>;
+
+    /// Erases the personal data of an account's rows, which stay.
+    fn erase(&mut self, account: AccountId);
+}
+
+impl<T: Entity> Kind for ImagesOf<T> {
+    fn cloned(&self) -> Box<dyn Kind> {
+        Box::new(self.clone())
+    }
+
+    fn erase(&mut self, account: AccountId) {
+        let own = self.0.values_mut().filter(|it| it.account() == Some(account));
+        own.for_each(Entity::erase);
+    }
+}
+
+impl Clone for Images {
+    fn clone(&self) -> Self {
+        Self(self.0.iter().map(|(kind, images)| (*kind, images.cloned())).collect())
+    }
+}
 
 /// Puts the image of a change.
-struct Put<'a>(&'a mut Images, &'a Change);
+struct Put<'a>(&'a mut Images);
 
-impl Visitor for Put<'_> {
+impl Visitor<'_> for Put<'_> {
     type Output = ();
 
-    fn visit<T: Image>(self, entity: &T) {
-        let Put(images, change) = self;
-        let place = images.find::<T>(&entity.key());
-        let of_kind = images.0.entry(std::any::type_name::<T>()).or_default();
-        match place {
-            Ok(at) => of_kind[at] = change.clone(),
-            Err(at) => of_kind.insert(at, change.clone()),
-        }
+    fn visit<T: Entity>(self, entity: &T) {
+        let none = || Box::new(ImagesOf::<T>(BTreeMap::new()));
+        let images = self.0.0.entry(TypeId::of::<T>()).or_insert_with(|| none());
+        let images: &mut dyn Any = &mut **images;
+        let images: &mut ImagesOf<T> = images.downcast_mut().expect("images of this kind");
+        images.0.insert(entity.key(), entity.clone());
     }
 }
 
 /// Whether there is an image of the entity of a change.
 struct Have<'a>(&'a Images);
 
-impl Visitor for Have<'_> {
+impl Visitor<'_> for Have<'_> {
     type Output = bool;
 
-    fn visit<T: Image>(self, entity: &T) -> bool {
-        self.0.find::<T>(&entity.key()).is_ok()
+    fn visit<T: Entity>(self, entity: &T) -> bool {
+        self.0.of_kind::<T>().is_some_and(|images| images.contains_key(&entity.key()))
     }
 }
 
 impl Images {
     /// Puts the image of a change; `false` if the change writes no entity.
     pub(super) fn put(&mut self, change: &Change) -> bool {
-        change.entity(Put(self, change)).is_some()
+        change.entity(Put(self)).is_some()
     }
 
     /// Whether there is an image of the entity that a change writes.
@@ -50,59 +82,56 @@ impl Images {
     }
 
     /// The row of an entity.
-    pub(super) fn get<T: Image>(&self, key: &T::Key) -> Option<T> {
-        let at = self.find::<T>(key).ok()?;
-        T::of(&self.of_kind::<T>()[at]).map(row)
+    pub(super) fn get<T: Entity>(&self, key: &T::Key) -> Option<T> {
+        self.of_kind()?.get(key).map(row)
     }
 
     /// Loads the row of an entity, or that there is none.
-    pub(super) fn load<T: Image>(&self, key: T::Key, loaded: &mut Rows<T>) {
+    pub(super) fn load<T: Entity>(&self, key: T::Key, loaded: &mut Rows<T>) {
         let row = self.get(&key);
         loaded.set(key, row);
     }
 
     /// All images of a kind, in the order of their keys.
-    pub(super) fn all<T: Image>(&self) -> impl Iterator<Item = &T> {
-        self.of_kind::<T>().iter().filter_map(T::of)
+    pub(super) fn all<T: Entity>(&self) -> impl Iterator<Item = &T> {
+        self.of_kind().into_iter().flat_map(BTreeMap::values)
     }
 
-    fn of_kind<T: Image>(&self) -> &[Change] {
-        self.0.get(std::any::type_name::<T>()).map_or(&[], Vec::as_slice)
-    }
-
-    /// The place of a key among the images of its kind, or the place where it belongs.
-    fn find<T: Image>(&self, key: &T::Key) -> Result<usize, usize> {
-        let key_of = |image: &Change| T::of(image).map(T::key);
-        self.of_kind::<T>().binary_search_by(|image| key_of(image).as_ref().cmp(&Some(key)))
+    fn of_kind<T: Entity>(&self) -> Option<&BTreeMap<T::Key, T>> {
+        let images: &dyn Any = &**self.0.get(&TypeId::of::<T>())?;
+        images.downcast_ref().map(|ImagesOf(images)| images)
     }
 
     /// Erases the personal data of an account's rows, which stay.
-    pub(super) fn erase(&mut self, account: (TenantNo, AccountId)) {
-        for change in self.0.values_mut().flatten() {
-            if let Change::Account(AccountChange::PaymentMethod(it)) = change
-                && (it.tenant, it.account_id) == account
-            {
-                it.erase();
-            } else if let Change::Account(AccountChange::Email(it)) = change
-                && (it.tenant, it.account) == account
-            {
-                it.email.clear();
-            } else if let Change::Account(AccountChange::CustomField(it)) = change
-                && (it.tenant, it.account) == account
-            {
-                it.name.clear();
-                it.value.clear();
-            } else if let Change::Payment(PaymentChange::Attempt(it)) = change
-                && (it.tenant, it.account_id) == account
-            {
-                it.erase();
-            }
+    pub(super) fn erase(&mut self, account: AccountId) {
+        self.0.values_mut().for_each(|images| images.erase(account));
+    }
+}
+
+impl Source for Images {
+    type Error = Infallible;
+
+    fn rows<T: Entity>(&self, keys: Vec<T::Key>, loaded: &mut Rows<T>) -> Result<(), Infallible> {
+        keys.into_iter().for_each(|key| self.load(key, loaded));
+        Ok(())
+    }
+
+    fn parts<T: Entity + Part>(
+        &self,
+        owners: Vec<T::Owner>,
+        loaded: &mut Parts<T>,
+    ) -> Result<(), Infallible> {
+        for owner in owners {
+            let own = self.all::<T>().filter(|it| it.owner() == owner && it.is_active());
+            loaded.look_for(owner.clone());
+            own.for_each(|it| loaded.put(row(it)));
         }
+        Ok(())
     }
 }
 
 /// The row of an image: it names its journal row only; the one before is in the journal's image.
-pub(super) fn row<T: Image>(image: &T) -> T {
+pub(super) fn row<T: Entity>(image: &T) -> T {
     let mut row = image.clone();
     row.revision_mut().previous = None;
     row

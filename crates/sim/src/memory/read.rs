@@ -1,26 +1,24 @@
 //! Loads rows with those that belong to them.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 
-use domain::account_email::AccountEmail;
-use domain::blocking_state::BlockingState;
+use domain::account::blocking_state::BlockingState;
+use domain::account::tag::{DefinitionRef, Tag, TagKey};
 use domain::claim::{ClaimKey, ClaimKind};
-use domain::custom_field::CustomField;
-use domain::dispute::Dispute;
-use domain::feature::Feature;
+use domain::entitlement::feature::Feature;
+use domain::entitlement::offer::Offer;
+use domain::entitlement::usage::Usage;
 use domain::object::Object;
-use domain::offer::Offer;
 use domain::payment::PaidFor;
-use domain::payment_attempt::PaymentAttempt;
-use domain::payment_rules::PaymentRules;
+use domain::payment::attempt::PaymentAttempt;
+use domain::payment::dispute::Dispute;
 use domain::read::{
-    AccessRead, AccountRead, CustomerRead, EntitlementRead, FlagRead, PaymentRead, Read,
-    TenantRead, UsageRead,
+    AccountRead, CustomerRead, EntitlementRead, PaymentRead, Read, TenantRead, UsageRead,
 };
 use domain::state::{CatalogSize, State};
-use domain::tag::{DefinitionRef, Tag, TagKey};
 use domain::tenant::TenantValue;
-use domain::usage::Usage;
+use domain::tenant::payment_rules::PaymentRules;
 use domain::{
     Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, ReservationId, TagDefinitionId,
     TenantNo, TransactionId,
@@ -28,13 +26,16 @@ use domain::{
 
 use super::{Tables, row};
 
+/// Memory is always read.
+fn loaded(Ok(()): Result<(), Infallible>) {}
+
 impl Tables {
     /// Loads a row with what belongs to it.
     pub(super) fn read(&self, read: &Read, state: &mut State) {
         match read {
             Read::Tenant(it) => self.of_tenant(it, state),
-            Read::Access(it) => self.of_access(it, state),
-            Read::Flag(it) => self.of_flag(it, state),
+            Read::Access(it) => loaded(state.access.load([it], &self.images)),
+            Read::Flag(it) => loaded(state.flag.load([it], &self.images)),
             Read::Account(it) => self.of_account(it, state),
             Read::Customer(it) => self.of_customer(it, state),
             Read::Payment(it) => self.of_payment(it, state),
@@ -47,60 +48,23 @@ impl Tables {
     }
 
     fn of_tenant(&self, read: &TenantRead, state: &mut State) {
-        let images = &self.images;
         match read {
-            TenantRead::TagDefinition(no, id) => {
-                images.load((*no, *id), &mut state.tenant.tag_definitions)
-            }
             TenantRead::PaymentRules(tenant) => self.read_rules(*tenant, state),
-            TenantRead::Tenant(no) => images.load(*no, &mut state.tenant.tenants),
-            TenantRead::Value(no, key) => images.load((*no, key.clone()), &mut state.tenant.values),
+            TenantRead::Row(row) => loaded(state.tenant.load([row], &self.images)),
             TenantRead::ValuesBytes(tenant) => self.count_values(*tenant, state),
         }
     }
 
-    fn of_access(&self, read: &AccessRead, state: &mut State) {
-        let images = &self.images;
-        match read {
-            AccessRead::User(name) => images.load(name.clone(), &mut state.access.users),
-            AccessRead::Role(name) => images.load(name.clone(), &mut state.access.roles),
-        }
-    }
-
-    fn of_flag(&self, read: &FlagRead, state: &mut State) {
-        let images = &self.images;
-        match read {
-            FlagRead::Environment(no, id) => images.load((*no, *id), &mut state.flag.environments),
-            FlagRead::Secret(no, id) => images.load((*no, *id), &mut state.flag.secrets),
-            FlagRead::Definition(no, key) => {
-                images.load((*no, key.clone()), &mut state.flag.definitions)
-            }
-            FlagRead::ChangeRequest(no, id) => {
-                images.load((*no, *id), &mut state.flag.change_requests)
-            }
-        }
-    }
-
     fn of_account(&self, read: &AccountRead, state: &mut State) {
-        let images = &self.images;
         match read {
             AccountRead::Account(tenant, id) => self.read_account((*tenant, *id), state),
-            AccountRead::Emails(tenant, id) => self.read_emails((*tenant, *id), state),
-            AccountRead::BlockingStates(tenant, id) => {
-                state.account.blocking_states.look_for((*tenant, *id));
-                let own = self.states_of((*tenant, *id));
-                own.for_each(|it| state.account.blocking_states.put(row(it)));
-            }
             AccountRead::PaymentMethod(tenant, id) => self.read_method((*tenant, *id), state),
             AccountRead::PaymentMethods(tenant, id) => {
                 let ids = self.read_methods((*tenant, *id), state);
                 state.account.methods_listed.insert((*tenant, *id), ids);
             }
-            AccountRead::Tag(no, key) => images.load((*no, *key), &mut state.account.tags),
             AccountRead::TagDefinitionUse(tenant, id) => self.read_tag_use((*tenant, *id), state),
-            AccountRead::CustomFields(tenant, object) => {
-                self.read_fields((*tenant, *object), state)
-            }
+            AccountRead::Row(row) => loaded(state.account.load([row], &self.images)),
         }
     }
 
@@ -183,20 +147,6 @@ impl Tables {
     fn states_of(&self, of: (TenantNo, AccountId)) -> impl Iterator<Item = &BlockingState> {
         let states = self.images.all::<BlockingState>();
         states.filter(move |it| it.active && (it.tenant, it.account) == of)
-    }
-
-    fn read_emails(&self, of: (TenantNo, AccountId), state: &mut State) {
-        state.account.emails.look_for(of);
-        let emails = self.images.all::<AccountEmail>();
-        let own = emails.filter(|it| !it.email.is_empty() && (it.tenant, it.account) == of);
-        own.for_each(|it| state.account.emails.put(row(it)));
-    }
-
-    fn read_fields(&self, of: (TenantNo, Object), state: &mut State) {
-        state.account.custom_fields.look_for(of);
-        let fields = self.images.all::<CustomField>();
-        let own = fields.filter(|it| !it.value.is_empty() && (it.tenant, it.object) == of);
-        own.for_each(|it| state.account.custom_fields.put(row(it)));
     }
 
     fn read_tag_use(&self, (tenant, id): (TenantNo, TagDefinitionId), state: &mut State) {

@@ -2,28 +2,13 @@
 
 use super::ending::Target;
 use super::paying::{MoveAt, field};
-use super::{Expected, Model, Move, Retry, Tenant};
+use super::{Expected, Model, Move, Retry, Tenant, Way};
 use crate::ask::{
     Code, Created, End, Heard, Kind, LIMITED, ROUTER, Reason, Said, Status, Uid, When,
 };
 
 /// How many tries a payment has at most.
 const TRIES_MAX: u32 = 4;
-
-/// Where a transaction went, and where it may go on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Way {
-    /// Its gateway; `None`: its method's.
-    pub gateway: Option<&'static str>,
-    /// The gateways after it.
-    pub left: Vec<&'static str>,
-    /// Real time until which all tries have to end, where it is routed.
-    pub until: Option<i64>,
-    /// Which try it is, from 1.
-    pub number: u32,
-    /// The first of the tries.
-    pub first: Uid,
-}
 
 impl Model {
     /// Where a payment with a method goes.

@@ -1,7 +1,9 @@
 //! Disputes, in the words of the code under test.
 
 use domain::command::PaymentCommand;
-use domain::dispute::{DisputeCase, DisputeSaid, DisputeStatus, DisputeTimer, RecordDispute};
+use domain::payment::dispute::{
+    DisputeCase, DisputeSaid, DisputeStatus, DisputeTimer, RecordDispute,
+};
 use domain::{AmountMinor, Command, Timestamp};
 
 use super::{currency_of, id};

@@ -1,8 +1,8 @@
 //! Routing: a tenant's rules, and the properties of routed methods.
 
 use domain::Properties;
-use domain::payment_rules::RulesPart;
-use domain::routing_rules::{CascadeRules, Conditions, RoutingRule, RoutingRules, Targets};
+use domain::tenant::payment_rules::RulesPart;
+use domain::tenant::routing_rules::{CascadeRules, Conditions, RoutingRule, RoutingRules, Targets};
 use domain::tenant::{PLUGIN_CONFIGURATION, SetTenantValue};
 
 use super::currency_of;

@@ -1,18 +1,18 @@
 //! Customers, in the code's words and in the simulation's.
 
-use domain::command::{AccountCommand, CustomerCommand};
-use domain::custom_field::{
+use domain::account::custom_field::{
     AddCustomFields, NewCustomField, NewValue, RemoveCustomFields, UpdateCustomFields,
 };
+use domain::account::tag::{AddTags, RemoveTags};
+use domain::command::{AccountCommand, CustomerCommand};
+use domain::customer::mail::MailKind;
+use domain::customer::operation::{FailOperation, QueueRegistration};
 use domain::customer::{
     CloseSessions, CustomerRef, CustomerReply, EraseCustomer, OpenSession, PasswordProof, Profile,
     RefreshSession, Register, RequestToken, SetPassword, Taken, TokenPurpose, UpdateCustomer,
     Verification, VerifyEmail,
 };
-use domain::mail::MailKind;
 use domain::object::Object;
-use domain::operation::{FailOperation, QueueRegistration};
-use domain::tag::{AddTags, RemoveTags};
 use domain::{Command, Id, Person, RequestId, TagDefinitionId};
 use uuid::Uuid;
 

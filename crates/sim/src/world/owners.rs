@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use domain::command::Subject;
-use domain::routed::Tries;
+use domain::payment::routed::Tries;
 use domain::{PartitionNo, RequestId, TenantNo};
 use engine::partition::Partition;
 use engine::ports::{Store, StoreError};

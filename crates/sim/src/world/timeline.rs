@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use domain::Timestamp;
 use domain::payment::Outstanding;
-use domain::payment_attempt::PaymentAttempt;
+use domain::payment::attempt::PaymentAttempt;
 use domain::timer::{Timer, TimerKind};
 
 use super::owners::{LIVES, Owner, OwnerId};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::change::CustomerChange;
 use domain::customer::Session;
-use domain::mail::Mail;
+use domain::customer::mail::Mail;
 use domain::{CustomerId, MailId, Seq, SessionId, TenantNo};
 use engine::ports::StoreError;
 

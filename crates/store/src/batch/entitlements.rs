@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use domain::change::EntitlementChange;
-use domain::offer::Offer;
-use domain::period::Period;
-use domain::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
+use domain::entitlement::offer::Offer;
+use domain::entitlement::period::Period;
+use domain::entitlement::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
 use domain::{AccountId, ReservationId, Seq, TenantNo};
 use engine::ports::StoreError;
 

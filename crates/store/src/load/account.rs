@@ -3,20 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use domain::object::Object;
-use domain::read::{AccountRead, METHODS_LISTED_MAX};
+use domain::read::{AccountRead, AccountRow, METHODS_LISTED_MAX};
 use domain::state::State;
-use domain::tag::TagKey;
 use domain::{AccountId, PaymentMethodId, TagDefinitionId, TenantNo};
 use engine::ports::StoreError;
 
-use super::{BY_ID, load_parts, split, values};
+use super::{BY_ID, Stored, split, values};
 use crate::driver::Reader;
 use crate::recent::{AccountEntry, Recent};
-use crate::tables::{
-    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, BLOCKING_STATE, CLOSING, CUSTOM_FIELD,
-    EMAILS_OF_ACCOUNT, FIELDS_OF_OBJECT, PAYMENT_METHOD, STATES_OF_ACCOUNT, TAG, person,
-};
+use crate::tables::{ACCOUNT, ACCOUNT_PERSON, BLOCKING_STATE, CLOSING, PAYMENT_METHOD, person};
 
 /// The newest methods of an account: ids are in the order in which they are minted. Imported ones are in none.
 const NEWEST_METHODS: &str = "SELECT id FROM payment_method \
@@ -41,24 +36,18 @@ pub(super) struct AccountPlan {
     pub(super) methods: BTreeSet<(TenantNo, PaymentMethodId)>,
     /// Accounts whose newest methods are looked at.
     listed: Vec<(TenantNo, AccountId)>,
-    emails: Vec<(TenantNo, AccountId)>,
-    blocking_states: Vec<(TenantNo, AccountId)>,
-    pub(super) tags: Vec<(TenantNo, TagKey)>,
     definition_uses: Vec<(TenantNo, TagDefinitionId)>,
-    pub(super) custom_fields: Vec<(TenantNo, Object)>,
+    pub(super) rows: Vec<AccountRow>,
 }
 
 impl AccountPlan {
     pub(super) fn add(&mut self, read: &AccountRead) {
         match read {
             AccountRead::Account(no, id) => drop(self.accounts.insert((*no, *id))),
-            AccountRead::Emails(no, id) => self.emails.push((*no, *id)),
-            AccountRead::BlockingStates(no, id) => self.blocking_states.push((*no, *id)),
             AccountRead::PaymentMethod(no, id) => drop(self.methods.insert((*no, *id))),
             AccountRead::PaymentMethods(no, id) => self.listed.push((*no, *id)),
-            AccountRead::Tag(no, key) => self.tags.push((*no, *key)),
             AccountRead::TagDefinitionUse(no, id) => self.definition_uses.push((*no, *id)),
-            AccountRead::CustomFields(no, object) => self.custom_fields.push((*no, *object)),
+            AccountRead::Row(row) => self.rows.push(row.clone()),
         }
     }
 
@@ -83,24 +72,12 @@ impl AccountPlan {
         let defaults = defaults.filter(|key| !state.account.payment_methods.knows(key)).collect();
         // They belong to accounts that are loaded already.
         load_methods(reader, &defaults, state, recent)?;
-        self.load_parts(reader, state)
-    }
-
-    /// Loads rows that are seldom changed, and never asked for by payments.
-    fn load_parts(self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
-        let loaded = &mut state.account;
-        TAG.load(reader, self.tags, &mut loaded.tags)?;
         for (tenant, id) in self.definition_uses {
             let key = [tenant.into(), id.into()];
             let used = reader.query_one(DEFINITION_USE, &key, |cells| cells.int())?;
-            loaded.tag_definition_uses.insert((tenant, id), used.is_some());
+            state.account.tag_definition_uses.insert((tenant, id), used.is_some());
         }
-        let emails = (&ACCOUNT_EMAIL, EMAILS_OF_ACCOUNT);
-        load_parts(reader, emails, self.emails, &mut loaded.emails)?;
-        let states = (&BLOCKING_STATE, STATES_OF_ACCOUNT);
-        load_parts(reader, states, self.blocking_states, &mut loaded.blocking_states)?;
-        let fields = (&CUSTOM_FIELD, FIELDS_OF_OBJECT);
-        load_parts(reader, fields, self.custom_fields, &mut loaded.custom_fields)
+        state.account.load(&self.rows, &Stored(reader))
     }
 }
 

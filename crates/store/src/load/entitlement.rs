@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use domain::account::tag::TagKey;
 use domain::object::Object;
-use domain::read::EntitlementRead;
+use domain::read::{AccountRow, EntitlementRead};
 use domain::state::{CatalogSize, State};
-use domain::tag::TagKey;
 use domain::{AccountId, PurchaseId, TenantNo};
 use engine::ports::StoreError;
 
@@ -61,7 +61,7 @@ impl EntitlementPlan {
     pub(super) fn load_offers(
         &mut self,
         reader: &Reader,
-        tags: &mut Vec<(TenantNo, TagKey)>,
+        rows: &mut Vec<AccountRow>,
         state: &mut State,
     ) -> Result<(), StoreError> {
         for &tenant in &self.newcomers {
@@ -88,7 +88,8 @@ impl EntitlementPlan {
             let features = offer.terms.features.keys();
             self.features.extend(features.map(|key| (*tenant, key.clone())));
             let key = |definition| TagKey::new(*account, Object::Account(*account), definition);
-            tags.extend(offer.terms.buyers.tags.iter().map(|it| (*tenant, key(*it))));
+            let tags = offer.terms.buyers.tags.iter();
+            rows.extend(tags.map(|it| AccountRow::Tag(*tenant, key(*it))));
         }
         Ok(())
     }

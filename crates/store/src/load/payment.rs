@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use domain::dispute::DisputeCase;
+use domain::account::tag::TagKey;
 use domain::object::Object;
+use domain::payment::dispute::DisputeCase;
 use domain::payment::{PaidFor, PaymentFile, Transaction};
-use domain::payment_rules::METHODS_MAX;
-use domain::read::{PaymentRead, SCHEDULED_MAX};
+use domain::read::{AccountRow, PaymentRead, SCHEDULED_MAX};
 use domain::state::State;
-use domain::tag::TagKey;
+use domain::tenant::payment_rules::METHODS_MAX;
 use domain::{AccountId, PaymentId, Seq, TenantNo, TransactionId};
 use engine::ports::StoreError;
 
@@ -134,9 +134,11 @@ impl PaymentPlan {
             let rules = state.tenant.payment_rules.find(&tenant);
             if let Some(routing) = rules.and_then(|it| it.routing.as_ref()) {
                 let object = Object::Account(account);
-                let key = |definition| (tenant, TagKey::new(account, object, definition));
-                accounts.tags.extend(routing.tags().map(key));
-                accounts.custom_fields.extend(routing.has_fields().then_some((tenant, object)));
+                let tag =
+                    |definition| AccountRow::Tag(tenant, TagKey::new(account, object, definition));
+                accounts.rows.extend(routing.tags().map(tag));
+                let fields = AccountRow::CustomFields(tenant, object);
+                accounts.rows.extend(routing.has_fields().then_some(fields));
             }
             let Some(limits) = rules.and_then(|it| it.limits.as_ref()) else { continue };
             if limits.every_payment {

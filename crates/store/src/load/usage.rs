@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
+use domain::entitlement::usage::{EventKey, PERIODS_MAX, Usage};
 use domain::read::UsageRead;
 use domain::state::{State, UsageState};
-use domain::usage::{EventKey, PERIODS_MAX, Usage};
 use domain::{AccountId, ReservationId, TenantNo};
 use engine::ports::StoreError;
 

@@ -2,8 +2,7 @@
 
 use std::sync::LazyLock;
 
-use domain::account_email::AccountEmail;
-use domain::blocking_state::BlockingState;
+use domain::account::blocking_state::BlockingState;
 use domain::claim::ClaimKind;
 use domain::{AccountId, Person, TenantId, TenantNo};
 use engine::ports::{AccountQueries, AccountView, Page, Paged, Quarantined, StoreError};
@@ -47,26 +46,13 @@ impl AccountQueries for SqlQueries {
         self.read(|reader| reader.query(sql, &[id.into()], |cells| cells.tenant()))
     }
 
-    fn account_emails(
-        &self,
-        no: TenantNo,
-        account: AccountId,
-    ) -> Result<Vec<AccountEmail>, StoreError> {
-        static SQL: LazyLock<String> =
-            LazyLock::new(|| tables::ACCOUNT_EMAIL.select(tables::EMAILS_OF_ACCOUNT));
-        let of_account = [no.into(), account.into()];
-        self.read(|reader| {
-            reader.query(&SQL, &of_account, |cells| tables::ACCOUNT_EMAIL.row(cells))
-        })
-    }
-
     fn blocking_states(
         &self,
         no: TenantNo,
         account: AccountId,
     ) -> Result<Vec<BlockingState>, StoreError> {
         static SQL: LazyLock<String> =
-            LazyLock::new(|| tables::BLOCKING_STATE.select(tables::STATES_OF_ACCOUNT));
+            LazyLock::new(|| tables::BLOCKING_STATE.select(tables::BLOCKING_STATE.of_owner()));
         let of_account = [no.into(), account.into()];
         self.read(|reader| {
             reader.query(&SQL, &of_account, |cells| tables::BLOCKING_STATE.row(cells))

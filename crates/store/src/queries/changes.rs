@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use domain::change_request::{ChangeRequest, ChangeStatus};
+use domain::flag::change_request::{ChangeRequest, ChangeStatus};
 use domain::{ChangeRequestId, EnvironmentId, TenantNo, Timestamp};
 use engine::ports::{ChangeRequestQueries, Page, StoreError};
 use uuid::Uuid;

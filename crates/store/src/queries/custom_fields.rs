@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use domain::custom_field::CustomField;
+use domain::account::custom_field::CustomField;
 use domain::object::{Object, ObjectType};
 use domain::{AccountId, CustomFieldId, Seq, TenantNo};
 use engine::ports::{CustomFieldQueries, FieldSearch, Page, Paged, ROWS_MAX, StoreError};
@@ -14,10 +14,13 @@ use super::{SqlQueries, window};
 use crate::codes::code;
 use crate::driver::{Reader, Value};
 use crate::stored::KeyColumns;
-use crate::tables::{self, CUSTOM_FIELD, CUSTOM_FIELD_VALUE, FIELDS_OF_OBJECT, SHOWN};
+use crate::tables::{self, CUSTOM_FIELD, CUSTOM_FIELD_VALUE, SHOWN};
 use crate::totals::Counted;
 
 /// Fields in the order in which they were made.
+static BY_ID: LazyLock<String> =
+    LazyLock::new(|| CUSTOM_FIELD.select("WHERE tenant = ?1 AND id = ?2"));
+
 const ORDER: &str = "ORDER BY created_at_us, ordinal, id";
 
 impl CustomFieldQueries for SqlQueries {
@@ -27,8 +30,9 @@ impl CustomFieldQueries for SqlQueries {
         object: Object,
     ) -> Result<Vec<CustomField>, StoreError> {
         self.read(|reader| {
-            static SQL: LazyLock<String> =
-                LazyLock::new(|| CUSTOM_FIELD.select(&format!("{FIELDS_OF_OBJECT} {ORDER}")));
+            static SQL: LazyLock<String> = LazyLock::new(|| {
+                CUSTOM_FIELD.select(&format!("{} {ORDER}", CUSTOM_FIELD.of_owner()))
+            });
             reader.query(&SQL, &(no, object).columns(), |cells| tables::CUSTOM_FIELD.row(cells))
         })
     }
@@ -165,17 +169,9 @@ fn find(
     page: Page,
 ) -> Result<Paged<CustomField>, StoreError> {
     let all = window::total(reader, no, Counted::CustomFields, None)?;
-    window::find(reader, search, page, all, |id| by_id(reader, no, CustomFieldId::new(id)))
-}
-
-pub(super) fn by_id(
-    reader: &Reader,
-    no: TenantNo,
-    id: CustomFieldId,
-) -> Result<Option<CustomField>, StoreError> {
-    static SQL: LazyLock<String> =
-        LazyLock::new(|| CUSTOM_FIELD.select("WHERE tenant = ?1 AND id = ?2"));
-    reader.query_one(&SQL, &[no.into(), id.into()], |cells| tables::CUSTOM_FIELD.row(cells))
+    window::find(reader, search, page, all, |id| {
+        reader.query_one(&BY_ID, &[no.into(), id.into()], |cells| CUSTOM_FIELD.row(cells))
+    })
 }
 
 /// The values that a field had, each from a journal row on.
@@ -189,19 +185,4 @@ pub(super) fn values(
     });
     let all = reader.query(&SQL, &[no.into(), id.into()], tables::custom_field_value)?;
     Ok(all.into_iter().map(|(_, since, value)| (since, value)).collect())
-}
-
-/// The fields of an account and of all that belongs to it, those that were removed too.
-pub(super) fn of_account(
-    reader: &Reader,
-    no: TenantNo,
-    account: AccountId,
-    limit: usize,
-) -> Result<Vec<CustomField>, StoreError> {
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        let rest = "WHERE tenant = ?1 AND account_id = ?2";
-        CUSTOM_FIELD.select(&format!("{rest} {ORDER} LIMIT ?3"))
-    });
-    let parameters = [no.into(), account.into(), window::limit(limit as u64)];
-    reader.query(&SQL, &parameters, |cells| tables::CUSTOM_FIELD.row(cells))
 }

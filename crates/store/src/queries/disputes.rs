@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use domain::dispute::Dispute;
+use domain::payment::dispute::Dispute;
 use domain::{DisputeId, TenantNo};
 use engine::ports::{DisputeFilter, DisputeQueries, Page, StoreError};
 

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use domain::account_user::{USERS_MAX, spelled_account, user_claim};
 use domain::claim::ClaimKind;
 use domain::entitlement::Entitlements;
-use domain::feature::Feature;
-use domain::offer::Offer;
-use domain::purchase::Purchase;
+use domain::entitlement::account_user::{USERS_MAX, spelled_account, user_claim};
+use domain::entitlement::feature::Feature;
+use domain::entitlement::offer::Offer;
+use domain::entitlement::purchase::Purchase;
 use domain::{AccountId, PurchaseId, Seq, TenantNo};
 use engine::ports::{
     AccountQueries as _, Bought, BoughtBy, ChangedAccount, EntitlementQueries, Page, StoreError,

@@ -1,13 +1,15 @@
 //! Reads of all that is stored about an account: each table is walked in the order of an index that begins
 //! with the account.
 
-use domain::dispute::DisputeStatus;
-use domain::feature::Reset;
-use domain::ledger::LedgerAccount;
+use std::sync::LazyLock;
+
+use domain::entitlement::feature::Reset;
+use domain::entitlement::purchase::PurchaseStatus;
 use domain::object::ObjectType;
+use domain::payment::attempt::AttemptState;
+use domain::payment::dispute::DisputeStatus;
+use domain::payment::ledger::LedgerAccount;
 use domain::payment::{TransactionStatus, TransactionType};
-use domain::payment_attempt::AttemptState;
-use domain::purchase::PurchaseStatus;
 use domain::{AccountId, TenantNo, Timestamp};
 use engine::ports::{ExportKey, ExportPart, ExportPoint, ExportQueries, ROWS_MAX, StoreError};
 use engine::time::rfc3339;
@@ -16,19 +18,14 @@ use uuid::Uuid;
 use super::{SqlQueries, window};
 use crate::codes::Coded;
 use crate::driver::{Cell, Cells, Value};
-use crate::tables::{
-    ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, ACCOUNT_USER, ACTOR, AUDIT_IMPORTED, BLOCKING_STATE,
-    CUSTOM_FIELD, CUSTOM_FIELD_VALUE, Column, DISPUTE, ENTITLEMENTS, FEATURE_USAGE, PAYMENT,
-    PAYMENT_ATTEMPT, PAYMENT_METHOD, PAYMENT_TRANSACTION, PAYMENT_VELOCITY, POSTING, PURCHASE, TAG,
-    Table, USAGE_EVENT, USAGE_RESERVATION,
-};
+use crate::tables::{ACTOR, Column, TABLES, Table};
 
 /// A table of the export. Its rows are those whose `account` is the account's, in the order of `order`.
 struct Section {
     table: &'static Table,
     account: &'static str,
     /// Columns that name a row of the account.
-    order: &'static [&'static str],
+    order: Vec<String>,
     /// The table that it is joined with, where it has no index by account.
     join: Option<Join>,
 }
@@ -40,42 +37,33 @@ struct Join {
     bound: &'static str,
 }
 
-const fn section(table: &'static Table, order: &'static [&'static str]) -> Section {
-    Section { table, account: "t.account_id", order, join: None }
+/// The sections of the export: who acted comes last.
+static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
+    let others = TABLES.iter().filter(|table| table.name != ACTOR.name);
+    others.chain([&&ACTOR]).filter_map(|table| section(table)).collect()
+});
+
+fn section(table: &'static Table) -> Option<Section> {
+    Some(match table.name {
+        _ if table.exported.is_empty() => return None,
+        "account" => Section { table, account: "t.id", order: columns("t.", table), join: None },
+        "payment_transaction" => Section {
+            table,
+            account: "p.tenant = ?1 AND p.account_id",
+            order: vec!["p.id".to_owned(), "t.id".to_owned()],
+            join: Some(Join {
+                sql: "payment p JOIN payment_transaction t ON t.tenant = p.tenant AND t.payment_id = p.id",
+                bound: "AND p.id >= ?3",
+            }),
+        },
+        _ => Section { table, account: "t.account_id", order: columns("t.", table), join: None },
+    })
 }
 
-static SECTIONS: [Section; 22] = [
-    Section { table: &ACCOUNT.table, account: "t.id", order: &["t.id"], join: None },
-    section(&ACCOUNT_PERSON, &["t.seq"]),
-    section(&ACCOUNT_EMAIL.table, &["t.id"]),
-    section(&BLOCKING_STATE.table, &["t.ordinal"]),
-    section(&PAYMENT_METHOD.table, &["t.id"]),
-    section(&PAYMENT.table, &["t.id"]),
-    Section {
-        table: &PAYMENT_TRANSACTION.table,
-        account: "p.tenant = ?1 AND p.account_id",
-        order: &["p.id", "t.id"],
-        join: Some(Join {
-            sql: "payment p JOIN payment_transaction t ON t.tenant = p.tenant AND t.payment_id = p.id",
-            bound: "AND p.id >= ?3",
-        }),
-    },
-    section(&PAYMENT_ATTEMPT.table, &["t.id"]),
-    section(&PAYMENT_VELOCITY.table, &["t.account_id"]),
-    section(&DISPUTE.table, &["t.id"]),
-    section(&PURCHASE.table, &["t.id"]),
-    section(&ENTITLEMENTS.table, &["t.account_id"]),
-    section(&ACCOUNT_USER, &["t.key_hash"]),
-    section(&FEATURE_USAGE.table, &["t.feature", "t.period_end_us", "t.resets"]),
-    section(&USAGE_EVENT.table, &["t.event_key"]),
-    section(&USAGE_RESERVATION.table, &["t.id"]),
-    section(&POSTING, &["t.payment_id", "t.seq", "t.ordinal"]),
-    section(&TAG.table, &["t.object_id", "t.definition_id"]),
-    section(&CUSTOM_FIELD.table, &["t.id"]),
-    section(&CUSTOM_FIELD_VALUE, &["t.field_id", "t.seq"]),
-    section(&AUDIT_IMPORTED, &["t.object_id", "t.ordinal"]),
-    section(&ACTOR, &["t.id"]),
-];
+/// The columns that name a row of the account, each behind `of`.
+fn columns(of: &str, table: &Table) -> Vec<String> {
+    table.exported.iter().map(|it| format!("{of}{it}")).collect()
+}
 
 /// Whether the export has a column. It has no tenant, which is the request's, no check values, no folded copies of
 /// texts, and no hashes of actors, with their salts, and of keys.

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use domain::definition::{Definition, DefinitionKey};
-use domain::environment::{Environment, Secret};
+use domain::flag::definition::{Definition, DefinitionKey};
+use domain::flag::environment::{Environment, Secret};
 use domain::{EnvironmentId, Seq, TenantNo};
 use engine::ports::{EnvironmentFile, FlagQueries, HistoryRow, Page, StoreError};
 

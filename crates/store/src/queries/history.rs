@@ -1,23 +1,24 @@
 //! Histories: walks along the chains of journal rows that entities' revisions make.
 
+use std::any::TypeId;
 use std::collections::BTreeMap;
 
-use domain::change::{AccountChange, Change, FlagChange, PaymentChange, TenantChange};
-use domain::custom_field::CustomField;
-use domain::definition::DefinitionKey;
+use domain::account::custom_field::CustomField;
+use domain::change::{AccountChange, Change, FlagChange};
+use domain::flag::definition::DefinitionKey;
 use domain::import::ImportedAudit;
 use domain::payment::Actor;
 use domain::{
-    AccountEmailId, AccountId, AttemptId, BlockingStateId, PaymentId, PaymentMethodId, Person, Seq,
-    TenantNo, Timestamp, TransactionId,
+    Account, AccountId, CustomFieldId, PaymentId, Person, Seq, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{HistoryOf, HistoryQueries, HistoryRow, Page, ROWS_MAX, StoreError};
 use uuid::Uuid;
 
-use super::{SqlQueries, accounts, custom_fields, tags, window};
+use super::{SqlQueries, custom_fields, window};
 use crate::driver::{Load, Reader, Value};
+use crate::entities::EntityTable;
 use crate::stored::KeyColumns;
-use crate::tables::{self, Table};
+use crate::tables::{self, PAYMENT, PAYMENT_TRANSACTION, Table};
 
 impl HistoryQueries for SqlQueries {
     fn history(&self, no: TenantNo, of: HistoryOf) -> Result<Vec<HistoryRow>, StoreError> {
@@ -35,27 +36,13 @@ impl HistoryQueries for SqlQueries {
 }
 
 fn of_entity(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Vec<HistoryRow>, StoreError> {
-    let mut walker = Walker::new(reader, no)?;
+    let table = tables::of_entity(of.kind);
+    let sql = format!("SELECT seq FROM {} WHERE tenant = ?1 AND id = ?2", table.table().name);
+    let newest = reader.query_one(&sql, &[no.into(), of.id.into()], |cells| cells.seq())?;
+    let Some(newest) = newest else { return Ok(vec![]) };
     // Where there are more, the newest states are shown.
     let limit = window::bounded(usize::MAX);
-    match of {
-        HistoryOf::Account(id) => walker.account(id, limit),
-        HistoryOf::AccountEmail(id) => walker.account_email(id, limit),
-        HistoryOf::PaymentAttempt(id) => walker.payment_attempt(id, limit),
-        HistoryOf::CustomField(id) => match custom_fields::by_id(reader, no, id)? {
-            Some(now) => walker.custom_field(&now, limit),
-            None => Ok(vec![]),
-        },
-        HistoryOf::Tag(_)
-        | HistoryOf::BlockingState(_)
-        | HistoryOf::TagDefinition(_)
-        | HistoryOf::PaymentMethod(_)
-        | HistoryOf::Payment(_)
-        | HistoryOf::Transaction(_) => {
-            let newest = newest(reader, no, of)?;
-            walker.walk(of, newest, limit)
-        }
-    }
+    Walker::new(reader, no)?.entity(table, (of.id, newest), limit)
 }
 
 pub(super) fn of_definition(
@@ -91,73 +78,70 @@ fn of_all_of_account(
 ) -> Result<Vec<HistoryRow>, StoreError> {
     let limit = window::bounded(limit);
     let mut walker = Walker::new(reader, no)?;
-    let mut all = walker.account(account, limit)?;
+    let mut all = of_entity(reader, no, HistoryOf::new::<Account>(account.uuid()))?;
+    all.drain(..all.len().saturating_sub(limit));
     if all.is_empty() {
         return Ok(all);
     }
     let parameters = [no.into(), account.into()];
     walker.imported = Some(imported_of_account(reader, &parameters)?);
-    for tag in tags::of_account(reader, no, account, limit - all.len())? {
-        let left = limit - all.len();
-        all.extend(walker.walk(HistoryOf::Tag(tag.id), Some(tag.revision.seq), left)?);
+    let of_payments = |table: &Table| table.name == PAYMENT.name;
+    let is_listed = |table: &Table| table.history.is_some() && !of_payments(table);
+    for table in tables::of_entities().filter(|it| is_listed(it.table())) {
+        for entity in of_account(reader, table.table(), &parameters, limit - all.len())? {
+            let left = limit - all.len();
+            all.extend(walker.entity(table, entity, left)?);
+        }
     }
-    let sql = "SELECT id FROM account_email WHERE tenant = ?1 AND account_id = ?2 ORDER BY created_at_us, id";
-    let emails: Vec<AccountEmailId> = reader.query(sql, &parameters, |cells| cells.entity())?;
-    for id in emails {
-        let left = limit - all.len();
-        all.extend(walker.account_email(id, left)?);
-    }
-    let sql =
-        "SELECT id, seq FROM blocking_state WHERE tenant = ?1 AND account_id = ?2 ORDER BY ordinal";
-    let states: Vec<(BlockingStateId, Seq)> =
-        reader.query(sql, &parameters, |cells| Ok((cells.entity()?, cells.seq()?)))?;
-    for (id, newest) in states {
-        let left = limit - all.len();
-        all.extend(walker.walk(HistoryOf::BlockingState(id), Some(newest), left)?);
-    }
-    for field in custom_fields::of_account(reader, no, account, limit - all.len())? {
-        let left = limit - all.len();
-        all.extend(walker.custom_field(&field, left)?);
-    }
-    let sql =
-        "SELECT id, seq FROM payment_method WHERE tenant = ?1 AND account_id = ?2 ORDER BY id";
-    let methods: Vec<(PaymentMethodId, Seq)> =
-        reader.query(sql, &parameters, |cells| Ok((cells.entity()?, cells.seq()?)))?;
-    for (id, newest) in methods {
-        let left = limit - all.len();
-        all.extend(walker.walk(HistoryOf::PaymentMethod(id), Some(newest), left)?);
-    }
+    all.extend(of_payments_of_account(&mut walker, &parameters, limit - all.len())?);
+    Ok(all)
+}
+
+/// The ids of an account's rows of a table, each with the journal row of its newest state; at most `limit`.
+fn of_account(
+    reader: &Reader,
+    table: &Table,
+    account: &[Value<'_>; 2],
+    limit: usize,
+) -> Result<Vec<(Uuid, Seq)>, StoreError> {
+    let (name, order) = (table.name, table.history.unwrap_or("id"));
+    let sql = format!(
+        "SELECT id, seq FROM {name} WHERE tenant = ?1 AND account_id = ?2 ORDER BY {order} LIMIT ?3"
+    );
+    let [tenant, account] = *account;
+    let parameters = [tenant, account, window::limit(limit as u64)];
+    reader.query(&sql, &parameters, |cells| Ok((cells.id()?, cells.seq()?)))
+}
+
+/// The histories of an account's payments, and behind them those of their transactions.
+fn of_payments_of_account(
+    walker: &mut Walker<'_>,
+    account: &[Value<'_>; 2],
+    limit: usize,
+) -> Result<Vec<HistoryRow>, StoreError> {
+    let (reader, no) = (walker.reader, walker.no);
     // A payment and its transactions share their journal rows: they are walked together.
     let sql = "SELECT id, seq FROM payment WHERE tenant = ?1 AND account_id = ?2 ORDER BY id";
     let mut payments = reader.load(sql)?;
     let (mut of_payments, mut of_transactions) = (Vec::new(), Vec::new());
-    payments.rows(&parameters, &mut |cells| {
-        let left = limit - all.len() - of_payments.len();
+    payments.rows(account, &mut |cells| {
+        let left = limit - of_payments.len();
         if left == 0 {
             return Ok(());
         }
         let (id, newest): (PaymentId, Seq) = (cells.entity()?, cells.seq()?);
         walker.records.clear();
-        of_payments.extend(walker.walk(HistoryOf::Payment(id), Some(newest), left)?);
+        of_payments.extend(walker.entity(&PAYMENT, (id.uuid(), newest), left)?);
         for (id, newest) in transactions(reader, no, id)? {
             let left = left.saturating_sub(of_transactions.len());
-            of_transactions.extend(walker.walk(HistoryOf::Transaction(id), Some(newest), left)?);
+            let of_transaction = walker.entity(&PAYMENT_TRANSACTION, (id.uuid(), newest), left)?;
+            of_transactions.extend(of_transaction);
         }
         Ok(())
     })?;
-    all.append(&mut of_payments);
-    of_transactions.truncate(limit - all.len());
-    all.append(&mut of_transactions);
-    let sql =
-        "SELECT id FROM payment_attempt WHERE tenant = ?1 AND account_id = ?2 ORDER BY id LIMIT ?3";
-    let left = i64::try_from(limit - all.len()).unwrap_or(i64::MAX);
-    let attempts: Vec<AttemptId> =
-        reader.query(sql, &[no.into(), account.into(), left.into()], |cells| cells.entity())?;
-    for id in attempts {
-        let left = limit - all.len();
-        all.extend(walker.payment_attempt(id, left)?);
-    }
-    Ok(all)
+    of_transactions.truncate(limit - of_payments.len());
+    of_payments.append(&mut of_transactions);
+    Ok(of_payments)
 }
 
 fn transactions(
@@ -182,24 +166,6 @@ fn imported_of_account(
         found.entry(it.object).or_default().push(it);
     }
     Ok(found)
-}
-
-/// The journal row of an entity's newest state.
-fn newest(reader: &Reader, no: TenantNo, of: HistoryOf) -> Result<Option<Seq>, StoreError> {
-    let table: &Table = match of {
-        HistoryOf::Account(_) => &tables::ACCOUNT,
-        HistoryOf::Tag(_) => &tables::TAG,
-        HistoryOf::TagDefinition(_) => &tables::TAG_DEFINITION,
-        HistoryOf::AccountEmail(_) => &tables::ACCOUNT_EMAIL,
-        HistoryOf::BlockingState(_) => &tables::BLOCKING_STATE,
-        HistoryOf::CustomField(_) => &tables::CUSTOM_FIELD,
-        HistoryOf::PaymentMethod(_) => &tables::PAYMENT_METHOD,
-        HistoryOf::PaymentAttempt(_) => &tables::PAYMENT_ATTEMPT,
-        HistoryOf::Payment(_) => &tables::PAYMENT,
-        HistoryOf::Transaction(_) => &tables::PAYMENT_TRANSACTION,
-    };
-    let sql = format!("SELECT seq FROM {} WHERE tenant = ?1 AND id = ?2", table.name);
-    reader.query_one(&sql, &[no.into(), of.id().into()], |cells| cells.seq())
 }
 
 /// The columns of a journal row that a walk needs.
@@ -233,86 +199,45 @@ impl<'r> Walker<'r> {
         Ok(Self { reader, no, load, records: BTreeMap::new(), imported: None })
     }
 
-    /// An account's states, with what its table and that of people know of each.
-    fn account(&mut self, id: AccountId, limit: usize) -> Result<Vec<HistoryRow>, StoreError> {
-        let Some(now) = accounts::by_id(self.reader, self.no, id)? else { return Ok(vec![]) };
-        let newest = Some(now.account.revision.seq);
-        let mut states = self.walk(HistoryOf::Account(id), newest, limit)?;
+    /// An entity's states, with what its tables know of each.
+    fn entity(
+        &mut self,
+        table: &'static dyn EntityTable,
+        (id, newest): (Uuid, Seq),
+        limit: usize,
+    ) -> Result<Vec<HistoryRow>, StoreError> {
+        let mut states = self.walk(HistoryOf { kind: table.kind(), id }, Some(newest), limit)?;
+        let mut images = states.iter_mut().map(|state| &mut state.image);
+        table.restore(self.reader, (self.no, id), &mut images)?;
+        if table.kind() == TypeId::of::<Account>() {
+            self.add_people(AccountId::new(id), &mut states)?;
+        }
+        if table.kind() == TypeId::of::<CustomField>() {
+            self.add_values(CustomFieldId::new(id), &mut states)?;
+        }
+        Ok(states)
+    }
+
+    /// Adds the person to each state of an account.
+    fn add_people(&self, id: AccountId, states: &mut [HistoryRow]) -> Result<(), StoreError> {
         let people = self.people(id)?;
-        for state in &mut states {
-            if let Change::Account(AccountChange::Account(image)) = &mut state.image {
-                image.external_key.clone_from(&now.account.external_key);
-                image.external_payment_method = now.account.external_payment_method;
-            }
+        for state in states {
             let known = people.iter().rev().find(|(since, _)| *since <= state.seq);
             state.person = Some(known.map(|(_, person)| person.clone()).unwrap_or_default());
         }
-        Ok(states)
+        Ok(())
     }
 
-    /// A further address's states, with the address.
-    fn account_email(
-        &mut self,
-        id: AccountEmailId,
-        limit: usize,
-    ) -> Result<Vec<HistoryRow>, StoreError> {
-        let sql = tables::ACCOUNT_EMAIL.select("WHERE tenant = ?1 AND id = ?2");
-        let key = [self.no.into(), id.into()];
-        let Some(now) =
-            self.reader.query_one(&sql, &key, |cells| tables::ACCOUNT_EMAIL.row(cells))?
-        else {
-            return Ok(vec![]);
-        };
-        let newest = Some(now.revision.seq);
-        let mut states = self.walk(HistoryOf::AccountEmail(id), newest, limit)?;
-        for state in &mut states {
-            if let Change::Account(AccountChange::Email(image)) = &mut state.image {
-                image.email.clone_from(&now.email);
-            }
-        }
-        Ok(states)
-    }
-
-    /// An attempt's states, with the properties of its call.
-    fn payment_attempt(
-        &mut self,
-        id: AttemptId,
-        limit: usize,
-    ) -> Result<Vec<HistoryRow>, StoreError> {
-        let sql = tables::PAYMENT_ATTEMPT.select("WHERE tenant = ?1 AND id = ?2");
-        let key = [self.no.into(), id.into()];
-        let Some(now) =
-            self.reader.query_one(&sql, &key, |cells| tables::PAYMENT_ATTEMPT.row(cells))?
-        else {
-            return Ok(vec![]);
-        };
-        let newest = Some(now.revision.seq);
-        let mut states = self.walk(HistoryOf::PaymentAttempt(id), newest, limit)?;
-        for state in &mut states {
-            if let Change::Payment(PaymentChange::Attempt(image)) = &mut state.image {
-                image.properties.clone_from(&now.properties);
-            }
-        }
-        Ok(states)
-    }
-
-    /// A field's states, with what its tables know of each.
-    fn custom_field(
-        &mut self,
-        now: &CustomField,
-        limit: usize,
-    ) -> Result<Vec<HistoryRow>, StoreError> {
-        let newest = Some(now.revision.seq);
-        let mut states = self.walk(HistoryOf::CustomField(now.id), newest, limit)?;
-        let values = custom_fields::values(self.reader, self.no, now.id)?;
-        for state in &mut states {
+    /// Adds the value to each state of a custom field.
+    fn add_values(&self, id: CustomFieldId, states: &mut [HistoryRow]) -> Result<(), StoreError> {
+        let values = custom_fields::values(self.reader, self.no, id)?;
+        for state in states {
             if let Change::Account(AccountChange::CustomField(image)) = &mut state.image {
-                image.name.clone_from(&now.name);
                 let value = values.range(..=state.seq).next_back();
                 image.value = value.map(|(_, value)| value.clone()).unwrap_or_default();
             }
         }
-        Ok(states)
+        Ok(())
     }
 
     /// The states of an account's person, each with its journal row, oldest first.
@@ -337,14 +262,15 @@ impl<'r> Walker<'r> {
             if states.len() == limit {
                 break;
             }
-            let (state, previous) = self.state(&|change| is_of(change, of), seq)?;
+            let is_it = |change: &Change| HistoryOf::in_change(change) == Some(of);
+            let (state, previous) = self.state(&is_it, seq)?;
             states.push(state);
             next = previous;
         }
         states.reverse();
         // The first of all may have been brought over.
         if next.is_none() {
-            self.with_imported(of.id(), &mut states)?;
+            self.with_imported(of.id, &mut states)?;
         }
         Ok(states)
     }
@@ -421,43 +347,4 @@ impl<'r> Walker<'r> {
 
 fn broken(seq: Seq, what: &str) -> StoreError {
     StoreError::Corrupt { table: tables::JOURNAL.name, reason: format!("row {} {what}", seq.0) }
-}
-
-/// Whether a change is an image of this entity.
-fn is_of(change: &Change, of: HistoryOf) -> bool {
-    match (of, change) {
-        (HistoryOf::Account(id), Change::Account(AccountChange::Account(it))) => it.id == id,
-        (HistoryOf::Tag(id), Change::Account(AccountChange::Tag(it))) => it.id == id,
-        (HistoryOf::TagDefinition(id), Change::Tenant(TenantChange::TagDefinition(it))) => {
-            it.id == id
-        }
-        (HistoryOf::AccountEmail(id), Change::Account(AccountChange::Email(it))) => it.id == id,
-        (HistoryOf::BlockingState(id), Change::Account(AccountChange::BlockingState(it))) => {
-            it.id == id
-        }
-        (HistoryOf::CustomField(id), Change::Account(AccountChange::CustomField(it))) => {
-            it.id == id
-        }
-        (HistoryOf::PaymentMethod(id), Change::Account(AccountChange::PaymentMethod(it))) => {
-            it.id == id
-        }
-        (HistoryOf::PaymentAttempt(id), Change::Payment(PaymentChange::Attempt(it))) => it.id == id,
-        (HistoryOf::Payment(id), Change::Payment(PaymentChange::Payment(it))) => it.id == id,
-        (HistoryOf::Transaction(id), Change::Payment(PaymentChange::Transaction(it))) => {
-            it.id == id
-        }
-        (
-            HistoryOf::Account(_)
-            | HistoryOf::Tag(_)
-            | HistoryOf::AccountEmail(_)
-            | HistoryOf::BlockingState(_)
-            | HistoryOf::CustomField(_)
-            | HistoryOf::TagDefinition(_)
-            | HistoryOf::PaymentMethod(_)
-            | HistoryOf::Payment(_)
-            | HistoryOf::PaymentAttempt(_)
-            | HistoryOf::Transaction(_),
-            _,
-        ) => false,
-    }
 }

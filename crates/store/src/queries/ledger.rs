@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use domain::ledger::{LedgerAccount, Posting};
+use domain::payment::ledger::{LedgerAccount, Posting};
 use domain::{AccountId, Currency, PaymentId, TenantNo};
 use engine::ports::{LedgerEntry, LedgerFilter, LedgerQueries, LedgerTotal, Page, StoreError};
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use domain::mail::Mail;
+use domain::customer::mail::Mail;
 use domain::{MailId, TenantNo, Timestamp};
 use engine::ports::{MailQueries, Page, StoreError};
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use domain::operation::Operation;
+use domain::customer::operation::Operation;
 use domain::payment::ReplyKey;
 use domain::{OperationId, TenantNo, Timestamp};
 use engine::ports::{Backlog, ExpiryCutoffs, OperationQueries, StoreError};

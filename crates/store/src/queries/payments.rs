@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use domain::claim::ClaimKind;
+use domain::payment::attempt::PaymentAttempt;
 use domain::payment::{Payment, PaymentFile, PaymentState, TransactionStatus, TransactionType};
-use domain::payment_attempt::PaymentAttempt;
 use domain::{AccountId, AttemptId, PaymentId, TenantNo, TransactionId};
 use engine::ports::{Page, Paged, PaymentQueries, ROWS_MAX, StoreError};
 use uuid::Uuid;

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use domain::account::tag::{DefinitionRef, NamedDefinition, Tag, TagDefinition};
 use domain::object::{Object, ObjectType};
-use domain::tag::{DefinitionRef, NamedDefinition, Tag, TagDefinition};
 use domain::{AccountId, TagDefinitionId, TenantNo};
 use engine::ports::{NamedTag, Page, Paged, ROWS_MAX, StoreError, TagQueries};
 
@@ -143,18 +143,4 @@ pub(super) fn definition(
     static SQL: LazyLock<String> =
         LazyLock::new(|| TAG_DEFINITION.select("WHERE tenant = ?1 AND id = ?2"));
     reader.query_one(&SQL, &[no.into(), id.into()], |cells| tables::TAG_DEFINITION.row(cells))
-}
-
-/// The tags of an account and of all that belongs to it, those that were removed too.
-pub(super) fn of_account(
-    reader: &Reader,
-    no: TenantNo,
-    account: AccountId,
-    limit: usize,
-) -> Result<Vec<Tag>, StoreError> {
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        TAG.select(&format!("WHERE tenant = ?1 AND account_id = ?2 {ORDER} LIMIT ?3"))
-    });
-    let parameters = [no.into(), account.into(), window::limit(limit as u64)];
-    reader.query(&SQL, &parameters, |cells| tables::TAG.row(cells))
 }

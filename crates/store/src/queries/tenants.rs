@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use domain::payment_rules::PaymentRules;
+use domain::tenant::payment_rules::PaymentRules;
 use domain::tenant::{Tenant, TenantValue};
 use domain::{TenantId, TenantNo};
 use engine::ports::{Page, StoreError, TenantQueries};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use domain::usage::{Reservation, Usage};
+use domain::entitlement::usage::{Reservation, Usage};
 use domain::{AccountId, ReservationId, Seq, TenantNo};
 use engine::ports::{Checked, Page, StoreError, UsageQueries};
 

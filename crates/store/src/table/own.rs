@@ -73,6 +73,7 @@ pub static ACTOR: Table = Table {
         CHECK_NOW,
     ],
     key_columns: 3,
+    exported: &["id"],
     ..CLUSTERED
 };
 

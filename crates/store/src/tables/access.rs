@@ -13,15 +13,15 @@ const APP_USER_COLUMNS: ColumnsOf<User> = &[
     int("seq").of(|it, _| it.revision.seq.into()),
 ];
 
-pub static APP_USER: TableOf<User> = TableOf {
-    table: Table {
+pub static APP_USER: TableOf<User> = TableOf::new(
+    Table {
         name: "app_user",
         columns: &checked::<_, { APP_USER_COLUMNS.len() + CHECKS }>(APP_USER_COLUMNS),
         key_columns: 1,
         ..CLUSTERED
     },
-    columns: APP_USER_COLUMNS,
-    read: |cells| {
+    APP_USER_COLUMNS,
+    |cells| {
         Ok(User {
             username: cells.string()?,
             password_hash: cells.string()?,
@@ -30,7 +30,7 @@ pub static APP_USER: TableOf<User> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);
 
 const ROLE_COLUMNS: ColumnsOf<Role> = &[
     text("name").of(|it, _| (&it.name).into()),
@@ -38,15 +38,15 @@ const ROLE_COLUMNS: ColumnsOf<Role> = &[
     int("seq").of(|it, _| it.revision.seq.into()),
 ];
 
-pub static ROLE: TableOf<Role> = TableOf {
-    table: Table {
+pub static ROLE: TableOf<Role> = TableOf::new(
+    Table {
         name: "role",
         columns: &shape::<_, { ROLE_COLUMNS.len() }>(ROLE_COLUMNS),
         key_columns: 1,
         ..CLUSTERED
     },
-    columns: ROLE_COLUMNS,
-    read: |cells| {
+    ROLE_COLUMNS,
+    |cells| {
         Ok(Role { name: cells.string()?, permissions: cells.json()?, revision: cells.revision()? })
     },
-};
+);

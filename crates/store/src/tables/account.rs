@@ -1,7 +1,8 @@
 //! Accounts, their people, further addresses, blocking states, and imported audit logs.
 
-use domain::account_email::AccountEmail;
-use domain::blocking_state::{BlockingState, Blocks};
+use domain::account::blocking_state::{BlockingState, Blocks};
+use domain::account::email::AccountEmail;
+use domain::change::{AccountChange, Change};
 use domain::import::{AuditEntry, ImportedAudit};
 use domain::{Account, AccountId, Person, Seq, TenantNo};
 use engine::ports::StoreError;
@@ -42,14 +43,15 @@ const ACCOUNT_COLUMNS: ColumnsOf<Account> = &[
 ];
 
 /// Accounts, without what is known of the person.
-pub static ACCOUNT: TableOf<Account> = TableOf {
-    table: Table {
+pub static ACCOUNT: TableOf<Account> = TableOf::new(
+    Table {
         name: "account",
         columns: &checked::<_, { ACCOUNT_COLUMNS.len() + CHECKS }>(ACCOUNT_COLUMNS),
+        exported: &["id"],
         ..CLUSTERED
     },
-    columns: ACCOUNT_COLUMNS,
-    read: |cells| {
+    ACCOUNT_COLUMNS,
+    |cells| {
         let account = Account {
             tenant: cells.tenant()?,
             id: cells.entity()?,
@@ -73,7 +75,13 @@ pub static ACCOUNT: TableOf<Account> = TableOf {
         };
         Ok(account)
     },
-};
+)
+.restored(|image, now| {
+    if let Change::Account(AccountChange::Account(it)) = image {
+        it.external_key.clone_from(&now.external_key);
+        it.external_payment_method = now.external_payment_method;
+    }
+});
 
 /// Personal data: a row for each revision of the account that changed it. The newest one holds.
 pub static ACCOUNT_PERSON: Table = Table {
@@ -106,6 +114,7 @@ pub static ACCOUNT_PERSON: Table = Table {
         only: Some("email IS NOT NULL"),
         ..index("account_person_by_folded_email", "tenant, coalesce(email_folded, lower(email))")
     }],
+    exported: &["seq"],
     ..CLUSTERED
 };
 
@@ -175,26 +184,24 @@ const ACCOUNT_EMAIL_COLUMNS: ColumnsOf<AccountEmail> = &[
     int("tenant").of(|it, _| it.tenant.into()),
     id("id").of(|it, _| it.id.into()),
     id("account_id").fixed().of(|it, _| it.account.into()),
-    text("email").null().of(|it, _| erasable(&it.email)),
+    text("email").erased().of(|it, _| erasable(&it.email)),
     int("active").of(|it, _| it.active.into()),
     int("created_at_us").fixed().of(|it, _| it.created_at.into()),
     int("seq").of(|it, _| it.revision.seq.into()),
 ];
 
-/// The further addresses that an account has.
-pub(crate) const EMAILS_OF_ACCOUNT: &str = "WHERE tenant = ?1 AND account_id = ?2 AND active = 1 \
-     AND email IS NOT NULL ORDER BY created_at_us, id";
-
 /// Further e-mail addresses of accounts, those that were removed too. `email` is NULL once the person is erased.
-pub static ACCOUNT_EMAIL: TableOf<AccountEmail> = TableOf {
-    table: Table {
+pub static ACCOUNT_EMAIL: TableOf<AccountEmail> = TableOf::new(
+    Table {
         name: "account_email",
         columns: &checked::<_, { ACCOUNT_EMAIL_COLUMNS.len() + CHECKS }>(ACCOUNT_EMAIL_COLUMNS),
         indexes: &[index("account_email_by_account", "tenant, account_id, created_at_us")],
+        exported: &["id"],
+        history: Some("created_at_us, id"),
         ..CLUSTERED
     },
-    columns: ACCOUNT_EMAIL_COLUMNS,
-    read: |cells| {
+    ACCOUNT_EMAIL_COLUMNS,
+    |cells| {
         Ok(AccountEmail {
             tenant: cells.tenant()?,
             id: cells.entity()?,
@@ -205,7 +212,13 @@ pub static ACCOUNT_EMAIL: TableOf<AccountEmail> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+)
+.parts("WHERE tenant = ?1 AND account_id = ?2 AND active = 1 AND email IS NOT NULL ORDER BY created_at_us, id")
+.restored(|image, now| {
+    if let Change::Account(AccountChange::Email(it)) = image {
+        it.email.clone_from(&now.email);
+    }
+});
 
 /// Which blocking states close accounts, or open them again.
 pub(crate) const CLOSING: &str = "service = 'account-service'";
@@ -226,13 +239,9 @@ const BLOCKING_STATE_COLUMNS: ColumnsOf<BlockingState> = &[
     int("seq").of(|it, _| it.revision.seq.into()),
 ];
 
-/// The active blocking states of an account.
-pub(crate) const STATES_OF_ACCOUNT: &str =
-    "WHERE tenant = ?1 AND account_id = ?2 AND active = 1 ORDER BY effective_at_us, ordinal";
-
 /// Blocking states of accounts, those that are no longer needed too.
-pub static BLOCKING_STATE: TableOf<BlockingState> = TableOf {
-    table: Table {
+pub static BLOCKING_STATE: TableOf<BlockingState> = TableOf::new(
+    Table {
         name: "blocking_state",
         columns: &shape::<_, { BLOCKING_STATE_COLUMNS.len() }>(BLOCKING_STATE_COLUMNS),
         indexes: &[
@@ -240,10 +249,12 @@ pub static BLOCKING_STATE: TableOf<BlockingState> = TableOf {
             // Each account that is loaded is looked for here.
             only("blocking_state_closing", "tenant, account_id, ordinal", CLOSING),
         ],
+        exported: &["ordinal"],
+        history: Some("ordinal"),
         ..CLUSTERED
     },
-    columns: BLOCKING_STATE_COLUMNS,
-    read: |cells| {
+    BLOCKING_STATE_COLUMNS,
+    |cells| {
         let (tenant, id, account) = (cells.tenant()?, cells.entity()?, cells.entity()?);
         let ordinal = u32::try_from(cells.int()?).map_err(|_| cells.corrupt("is no ordinal"))?;
         Ok(BlockingState {
@@ -264,7 +275,8 @@ pub static BLOCKING_STATE: TableOf<BlockingState> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+)
+.parts("WHERE tenant = ?1 AND account_id = ?2 AND active = 1 ORDER BY effective_at_us, ordinal");
 
 /// Entries of other systems' audit logs, of accounts and what belongs to them. They go with the account's person.
 pub static AUDIT_IMPORTED: Table = Table {
@@ -285,6 +297,7 @@ pub static AUDIT_IMPORTED: Table = Table {
     ],
     key_columns: 3,
     indexes: &[index("audit_imported_by_account", "tenant, account_id, object_id, ordinal")],
+    exported: &["object_id", "ordinal"],
     ..CLUSTERED
 };
 

@@ -1,7 +1,9 @@
 //! Attempts of controlled payments, velocities, and disputes.
 
-use domain::dispute::{Dispute, DisputeBooked, DisputeCase};
-use domain::payment_attempt::{PaymentAttempt, PaymentVelocity};
+use domain::payment::attempt::{PaymentAttempt, PaymentVelocity};
+use domain::payment::dispute::{Dispute, DisputeBooked, DisputeCase};
+
+use domain::change::{Change, PaymentChange};
 
 use super::{CHECKS, CLUSTERED, Index, Table, id, index, int, text};
 use crate::codes::code;
@@ -22,7 +24,7 @@ const PAYMENT_ATTEMPT_COLUMNS: ColumnsOf<PaymentAttempt> = &[
     text("currency").fixed().of(|it, _| (&it.currency).into()),
     text("plugins").fixed().of(|it, cx| cx.json(&it.plugins)),
     text("properties")
-        .null()
+        .erased()
         .of(|it, cx| cx.opt_json((!it.properties.is_empty()).then_some(&it.properties))),
     int("rules").null().of(|it, _| it.rules.into()),
     int("counted_on").null().of(|it, _| it.counted_on.into()),
@@ -35,8 +37,8 @@ const PAYMENT_ATTEMPT_COLUMNS: ColumnsOf<PaymentAttempt> = &[
 
 /// Attempts of controlled calls. `plugins` is a JSON array of names; `properties`, JSON too, is NULL where
 /// there are none and once the account's person is erased.
-pub static PAYMENT_ATTEMPT: TableOf<PaymentAttempt> = TableOf {
-    table: Table {
+pub static PAYMENT_ATTEMPT: TableOf<PaymentAttempt> = TableOf::new(
+    Table {
         name: "payment_attempt",
         columns: &checked::<_, { PAYMENT_ATTEMPT_COLUMNS.len() + CHECKS }>(PAYMENT_ATTEMPT_COLUMNS),
         indexes: &[
@@ -51,10 +53,12 @@ pub static PAYMENT_ATTEMPT: TableOf<PaymentAttempt> = TableOf {
                 ..index("payment_attempt_scheduled", "tenant, account_id, due_at_us, id")
             },
         ],
+        exported: &["id"],
+        history: Some("id"),
         ..CLUSTERED
     },
-    columns: PAYMENT_ATTEMPT_COLUMNS,
-    read: |cells| {
+    PAYMENT_ATTEMPT_COLUMNS,
+    |cells| {
         Ok(PaymentAttempt {
             tenant: cells.tenant()?,
             id: cells.entity()?,
@@ -79,7 +83,12 @@ pub static PAYMENT_ATTEMPT: TableOf<PaymentAttempt> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+)
+.restored(|image, now| {
+    if let Change::Payment(PaymentChange::Attempt(it)) = image {
+        it.properties.clone_from(&now.properties);
+    }
+});
 
 const PAYMENT_VELOCITY_COLUMNS: ColumnsOf<PaymentVelocity> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -90,16 +99,17 @@ const PAYMENT_VELOCITY_COLUMNS: ColumnsOf<PaymentVelocity> = &[
 ];
 
 /// The payments that accounts started in a day (UTC): their number, and amounts by currency as JSON.
-pub static PAYMENT_VELOCITY: TableOf<PaymentVelocity> = TableOf {
-    table: Table {
+pub static PAYMENT_VELOCITY: TableOf<PaymentVelocity> = TableOf::new(
+    Table {
         name: "payment_velocity",
         columns: &checked::<_, { PAYMENT_VELOCITY_COLUMNS.len() + CHECKS }>(
             PAYMENT_VELOCITY_COLUMNS,
         ),
+        exported: &["account_id"],
         ..CLUSTERED
     },
-    columns: PAYMENT_VELOCITY_COLUMNS,
-    read: |cells| {
+    PAYMENT_VELOCITY_COLUMNS,
+    |cells| {
         Ok(PaymentVelocity {
             tenant: cells.tenant()?,
             account_id: cells.entity()?,
@@ -108,7 +118,7 @@ pub static PAYMENT_VELOCITY: TableOf<PaymentVelocity> = TableOf {
             amounts: cells.json()?,
         })
     },
-};
+);
 
 const DISPUTE_COLUMNS: ColumnsOf<Dispute> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -139,8 +149,8 @@ const DISPUTE_COLUMNS: ColumnsOf<Dispute> = &[
 ];
 
 /// Disputes of payments, one for each case of a gateway. The claim on the case makes it one.
-pub static DISPUTE: TableOf<Dispute> = TableOf {
-    table: Table {
+pub static DISPUTE: TableOf<Dispute> = TableOf::new(
+    Table {
         name: "dispute",
         columns: &shape::<_, { DISPUTE_COLUMNS.len() }>(DISPUTE_COLUMNS),
         indexes: &[
@@ -151,10 +161,11 @@ pub static DISPUTE: TableOf<Dispute> = TableOf {
             index("dispute_by_payment", "payment_id, id"),
         ],
         found_by: Some("tenant, gateway, case_id"),
+        exported: &["id"],
         ..CLUSTERED
     },
-    columns: DISPUTE_COLUMNS,
-    read: |cells| {
+    DISPUTE_COLUMNS,
+    |cells| {
         Ok(Dispute {
             tenant: cells.tenant()?,
             id: cells.entity()?,
@@ -184,4 +195,4 @@ pub static DISPUTE: TableOf<Dispute> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);

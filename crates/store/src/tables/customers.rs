@@ -1,8 +1,8 @@
 //! Customers: who they are, their sessions, and work that is still to be done for them.
 
+use domain::customer::mail::Mail;
+use domain::customer::operation::{Operation, OperationStatus};
 use domain::customer::{Credentials, Customer, Issued, Profile, Session};
-use domain::mail::Mail;
-use domain::operation::{Operation, OperationStatus};
 use domain::{CustomerId, Timestamp, TokenId};
 use engine::ports::StoreError;
 
@@ -55,8 +55,8 @@ const CUSTOMER_COLUMNS: ColumnsOf<Customer> = &[
 ];
 
 /// Customers, as they are now. Of one who is forgotten, the personal columns are empty.
-pub static CUSTOMER: TableOf<Customer> = TableOf {
-    table: Table {
+pub static CUSTOMER: TableOf<Customer> = TableOf::new(
+    Table {
         name: "customer",
         columns: &checked::<_, { CUSTOMER_COLUMNS.len() + CHECKS }>(CUSTOMER_COLUMNS),
         indexes: &[Index {
@@ -65,8 +65,8 @@ pub static CUSTOMER: TableOf<Customer> = TableOf {
         }],
         ..CLUSTERED
     },
-    columns: CUSTOMER_COLUMNS,
-    read: |cells| {
+    CUSTOMER_COLUMNS,
+    |cells| {
         let (tenant, id, account) = (cells.tenant()?, cells.entity()?, cells.entity()?);
         let profile = Profile {
             email: cells.string()?,
@@ -94,7 +94,7 @@ pub static CUSTOMER: TableOf<Customer> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);
 
 fn issued(cells: &mut Cells<'_>) -> Result<Option<Issued>, StoreError> {
     let (id, until): (Option<TokenId>, _) = (cells.opt_entity()?, cells.opt_int()?);
@@ -118,8 +118,8 @@ const SESSION_COLUMNS: ColumnsOf<Session> = &[
 ];
 
 /// Customers who are logged in.
-pub static SESSION: TableOf<Session> = TableOf {
-    table: Table {
+pub static SESSION: TableOf<Session> = TableOf::new(
+    Table {
         name: "customer_session",
         columns: &checked::<_, { SESSION_COLUMNS.len() + CHECKS }>(SESSION_COLUMNS),
         indexes: &[
@@ -128,8 +128,8 @@ pub static SESSION: TableOf<Session> = TableOf {
         ],
         ..CLUSTERED
     },
-    columns: SESSION_COLUMNS,
-    read: |cells| {
+    SESSION_COLUMNS,
+    |cells| {
         let session = Session {
             tenant: cells.tenant()?,
             id: cells.entity()?,
@@ -143,7 +143,7 @@ pub static SESSION: TableOf<Session> = TableOf {
         };
         Ok(session)
     },
-};
+);
 
 const MAIL_COLUMNS: ColumnsOf<Mail> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -158,8 +158,8 @@ const MAIL_COLUMNS: ColumnsOf<Mail> = &[
 ];
 
 /// Mails until they are sent, and those that were given up.
-pub static MAIL: TableOf<Mail> = TableOf {
-    table: Table {
+pub static MAIL: TableOf<Mail> = TableOf::new(
+    Table {
         name: "mail",
         columns: &checked::<_, { MAIL_COLUMNS.len() + CHECKS }>(MAIL_COLUMNS),
         indexes: &[
@@ -169,8 +169,8 @@ pub static MAIL: TableOf<Mail> = TableOf {
         ],
         ..CLUSTERED
     },
-    columns: MAIL_COLUMNS,
-    read: |cells| {
+    MAIL_COLUMNS,
+    |cells| {
         Ok(Mail {
             tenant: cells.tenant()?,
             id: cells.entity()?,
@@ -183,7 +183,7 @@ pub static MAIL: TableOf<Mail> = TableOf {
             error: cells.opt_string()?,
         })
     },
-};
+);
 
 const OPERATION_COLUMNS: ColumnsOf<Operation> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -202,8 +202,8 @@ const OPERATION_COLUMNS: ColumnsOf<Operation> = &[
 
 /// Operations. `sealed` and `callback` are encrypted; one is empty once an operation has come to its
 /// end, the other once no callback is due.
-pub static OPERATION: TableOf<Operation> = TableOf {
-    table: Table {
+pub static OPERATION: TableOf<Operation> = TableOf::new(
+    Table {
         name: "operation",
         columns: &checked::<_, { OPERATION_COLUMNS.len() + CHECKS }>(OPERATION_COLUMNS),
         indexes: &[
@@ -213,8 +213,8 @@ pub static OPERATION: TableOf<Operation> = TableOf {
         ],
         ..CLUSTERED
     },
-    columns: OPERATION_COLUMNS,
-    read: |cells| {
+    OPERATION_COLUMNS,
+    |cells| {
         let (tenant, id) = (cells.tenant()?, cells.entity()?);
         let (code, customer, explanation) =
             (cells.int()?, cells.opt_entity()?, cells.opt_string()?);
@@ -237,7 +237,7 @@ pub static OPERATION: TableOf<Operation> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);
 
 /// The code of an operation's status, its customer, and why it failed.
 fn operation_status(it: &OperationStatus) -> (i64, Option<CustomerId>, Option<&String>) {

@@ -1,10 +1,10 @@
 //! Features, offers, purchases, what accounts may do, and whose users are whose.
 
-use domain::account_user::user_claim;
 use domain::entitlement::Entitlements;
-use domain::feature::Feature;
-use domain::offer::{Offer, OfferTerms};
-use domain::purchase::Purchase;
+use domain::entitlement::account_user::user_claim;
+use domain::entitlement::feature::Feature;
+use domain::entitlement::offer::{Offer, OfferTerms};
+use domain::entitlement::purchase::Purchase;
 use domain::{AccountId, Seq, TenantNo};
 use engine::ports::StoreError;
 
@@ -27,14 +27,14 @@ const FEATURE_COLUMNS: ColumnsOf<Feature> = &[
 ];
 
 /// Tenants' features. `terms` is JSON.
-pub static FEATURE: TableOf<Feature> = TableOf {
-    table: Table {
+pub static FEATURE: TableOf<Feature> = TableOf::new(
+    Table {
         name: "feature",
         columns: &shape::<_, { FEATURE_COLUMNS.len() }>(FEATURE_COLUMNS),
         ..CLUSTERED
     },
-    columns: FEATURE_COLUMNS,
-    read: |cells| {
+    FEATURE_COLUMNS,
+    |cells| {
         Ok(Feature {
             tenant: cells.tenant()?,
             key: cells.string()?,
@@ -47,7 +47,7 @@ pub static FEATURE: TableOf<Feature> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);
 
 const OFFER_COLUMNS: ColumnsOf<Offer> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -60,8 +60,8 @@ const OFFER_COLUMNS: ColumnsOf<Offer> = &[
 ];
 
 /// The newest version of each offer. `terms` is JSON.
-pub static OFFER: TableOf<Offer> = TableOf {
-    table: Table {
+pub static OFFER: TableOf<Offer> = TableOf::new(
+    Table {
         name: "offer",
         columns: &shape::<_, { OFFER_COLUMNS.len() }>(OFFER_COLUMNS),
         indexes: &[Index {
@@ -70,8 +70,8 @@ pub static OFFER: TableOf<Offer> = TableOf {
         }],
         ..CLUSTERED
     },
-    columns: OFFER_COLUMNS,
-    read: |cells| {
+    OFFER_COLUMNS,
+    |cells| {
         let (tenant, key, version) = (cells.tenant()?, cells.string()?, cells.int()?);
         let terms: OfferTerms = cells.json()?;
         if cells.flag()? != terms.for_newcomers {
@@ -80,18 +80,19 @@ pub static OFFER: TableOf<Offer> = TableOf {
         let (created_at, revision) = (cells.time()?, cells.revision()?);
         Ok(Offer { tenant, key, version, terms, created_at, revision })
     },
-};
+);
 
 /// All versions of offers, as they were made.
-pub static OFFER_VERSION: TableOf<Offer> = TableOf {
-    table: Table {
+pub static OFFER_VERSION: TableOf<Offer> = TableOf::new(
+    Table {
         name: "offer_version",
         columns: &checked::<_, { OFFER_COLUMNS.len() + CHECKS }>(OFFER_COLUMNS),
         key_columns: 3,
         ..CLUSTERED
     },
-    ..OFFER
-};
+    OFFER_COLUMNS,
+    OFFER.read,
+);
 
 const PURCHASE_COLUMNS: ColumnsOf<Purchase> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -110,16 +111,17 @@ const PURCHASE_COLUMNS: ColumnsOf<Purchase> = &[
 ];
 
 /// Accounts' purchases. `terms`, the offer as it was bought, is JSON.
-pub static PURCHASE: TableOf<Purchase> = TableOf {
-    table: Table {
+pub static PURCHASE: TableOf<Purchase> = TableOf::new(
+    Table {
         name: "purchase",
         columns: &shape::<_, { PURCHASE_COLUMNS.len() }>(PURCHASE_COLUMNS),
         layout: Layout::Indexed,
         indexes: &[index("purchase_by_account", "tenant, account_id, id")],
+        exported: &["id"],
         ..CLUSTERED
     },
-    columns: PURCHASE_COLUMNS,
-    read: |cells| {
+    PURCHASE_COLUMNS,
+    |cells| {
         Ok(Purchase {
             tenant: cells.tenant()?,
             id: cells.entity()?,
@@ -136,7 +138,7 @@ pub static PURCHASE: TableOf<Purchase> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);
 
 const ENTITLEMENTS_COLUMNS: ColumnsOf<Entitlements> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -151,16 +153,17 @@ const ENTITLEMENTS_COLUMNS: ColumnsOf<Entitlements> = &[
 ];
 
 /// All that was granted to an account, one row each. `grants` and `bought` are JSON.
-pub static ENTITLEMENTS: TableOf<Entitlements> = TableOf {
-    table: Table {
+pub static ENTITLEMENTS: TableOf<Entitlements> = TableOf::new(
+    Table {
         name: "entitlements",
         columns: &shape::<_, { ENTITLEMENTS_COLUMNS.len() }>(ENTITLEMENTS_COLUMNS),
         layout: Layout::Indexed,
         indexes: &[index("entitlements_by_seq", "seq")],
+        exported: &["account_id"],
         ..CLUSTERED
     },
-    columns: ENTITLEMENTS_COLUMNS,
-    read: |cells| {
+    ENTITLEMENTS_COLUMNS,
+    |cells| {
         Ok(Entitlements {
             tenant: cells.tenant()?,
             account_id: cells.entity()?,
@@ -173,7 +176,7 @@ pub static ENTITLEMENTS: TableOf<Entitlements> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);
 
 /// The users that are mapped to accounts. `key_hash` is that of the claim on the key: see
 /// `claim_hash`.
@@ -181,6 +184,7 @@ pub static ACCOUNT_USER: Table = Table {
     name: "account_user",
     columns: &[int("tenant"), id("account_id"), id("key_hash"), text("key"), int("seq")],
     key_columns: 3,
+    exported: &["key_hash"],
     ..CLUSTERED
 };
 

@@ -1,8 +1,8 @@
 //! Feature flags, all but insights (`insights.rs`).
 
-use domain::change_request::ChangeRequest;
-use domain::definition::{Definition, DefinitionKey};
-use domain::environment::{Environment, Secret};
+use domain::flag::change_request::ChangeRequest;
+use domain::flag::definition::{Definition, DefinitionKey};
+use domain::flag::environment::{Environment, Secret};
 
 use super::{CHECKS, CLUSTERED, Index, Table, id, index, int, text};
 use crate::codes::code;
@@ -25,15 +25,15 @@ const ENVIRONMENT_COLUMNS: ColumnsOf<Environment> = &[
 ];
 
 /// Environments of feature flags. `version` is that of their last change.
-pub static ENVIRONMENT: TableOf<Environment> = TableOf {
-    table: Table {
+pub static ENVIRONMENT: TableOf<Environment> = TableOf::new(
+    Table {
         name: "environment",
         columns: &shape::<_, { ENVIRONMENT_COLUMNS.len() }>(ENVIRONMENT_COLUMNS),
         indexes: &[index("environment_by_seq", "seq")],
         ..CLUSTERED
     },
-    columns: ENVIRONMENT_COLUMNS,
-    read: |cells| {
+    ENVIRONMENT_COLUMNS,
+    |cells| {
         Ok(Environment {
             tenant: cells.tenant()?,
             id: cells.entity()?,
@@ -50,7 +50,7 @@ pub static ENVIRONMENT: TableOf<Environment> = TableOf {
             definitions_bytes: cells.length()?,
         })
     },
-};
+);
 
 const ENVIRONMENT_SECRET_COLUMNS: ColumnsOf<Secret> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -65,8 +65,8 @@ const ENVIRONMENT_SECRET_COLUMNS: ColumnsOf<Secret> = &[
 ];
 
 /// Secrets of environments, those that ended too. `sealed` is encrypted.
-pub static ENVIRONMENT_SECRET: TableOf<Secret> = TableOf {
-    table: Table {
+pub static ENVIRONMENT_SECRET: TableOf<Secret> = TableOf::new(
+    Table {
         name: "environment_secret",
         columns: &checked::<_, { ENVIRONMENT_SECRET_COLUMNS.len() + CHECKS }>(
             ENVIRONMENT_SECRET_COLUMNS,
@@ -74,8 +74,8 @@ pub static ENVIRONMENT_SECRET: TableOf<Secret> = TableOf {
         indexes: &[index("environment_secret_by_environment", "tenant, environment_id, id")],
         ..CLUSTERED
     },
-    columns: ENVIRONMENT_SECRET_COLUMNS,
-    read: |cells| {
+    ENVIRONMENT_SECRET_COLUMNS,
+    |cells| {
         Ok(Secret {
             tenant: cells.tenant()?,
             id: cells.entity()?,
@@ -88,7 +88,7 @@ pub static ENVIRONMENT_SECRET: TableOf<Secret> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);
 
 const DEFINITION_COLUMNS: ColumnsOf<Definition> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -104,16 +104,16 @@ const DEFINITION_COLUMNS: ColumnsOf<Definition> = &[
 ];
 
 /// Feature flags and segments: `body` is a document.
-pub static DEFINITION: TableOf<Definition> = TableOf {
-    table: Table {
+pub static DEFINITION: TableOf<Definition> = TableOf::new(
+    Table {
         name: "definition",
         columns: &shape::<_, { DEFINITION_COLUMNS.len() }>(DEFINITION_COLUMNS),
         key_columns: 4,
         indexes: &[index("definition_by_version", "tenant, environment_id, version")],
         ..CLUSTERED
     },
-    columns: DEFINITION_COLUMNS,
-    read: |cells| {
+    DEFINITION_COLUMNS,
+    |cells| {
         Ok(Definition {
             tenant: cells.tenant()?,
             key: DefinitionKey {
@@ -129,7 +129,7 @@ pub static DEFINITION: TableOf<Definition> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);
 
 /// Changes that are made when their time has come.
 pub(crate) const DUE: &str = "status = 2";
@@ -156,8 +156,8 @@ const CHANGE_REQUEST_COLUMNS: ColumnsOf<ChangeRequest> = &[
 ];
 
 /// Changes of flags and segments that are kept for later, those that came to an end too.
-pub static CHANGE_REQUEST: TableOf<ChangeRequest> = TableOf {
-    table: Table {
+pub static CHANGE_REQUEST: TableOf<ChangeRequest> = TableOf::new(
+    Table {
         name: "change_request",
         columns: &checked::<_, { CHANGE_REQUEST_COLUMNS.len() + CHECKS }>(CHANGE_REQUEST_COLUMNS),
         indexes: &[
@@ -171,8 +171,8 @@ pub static CHANGE_REQUEST: TableOf<ChangeRequest> = TableOf {
         ],
         ..CLUSTERED
     },
-    columns: CHANGE_REQUEST_COLUMNS,
-    read: |cells| {
+    CHANGE_REQUEST_COLUMNS,
+    |cells| {
         Ok(ChangeRequest {
             tenant: cells.tenant()?,
             id: cells.entity()?,
@@ -196,4 +196,4 @@ pub static CHANGE_REQUEST: TableOf<ChangeRequest> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);

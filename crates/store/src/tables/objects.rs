@@ -1,8 +1,9 @@
 //! Tags and custom fields of objects.
 
-use domain::custom_field::CustomField;
+use domain::account::custom_field::CustomField;
+use domain::account::tag::{DefinitionRef, Tag, TagKey};
+use domain::change::{AccountChange, Change};
 use domain::object::{Object, ObjectType};
-use domain::tag::{DefinitionRef, Tag, TagKey};
 use domain::{CustomFieldId, Seq, TagDefinitionId};
 use engine::ports::StoreError;
 use uuid::Uuid;
@@ -30,8 +31,8 @@ const TAG_COLUMNS: ColumnsOf<Tag> = &[
 ];
 
 /// Tags on objects, those that were removed too. Of a transaction `object_payment_id` is its payment.
-pub static TAG: TableOf<Tag> = TableOf {
-    table: Table {
+pub static TAG: TableOf<Tag> = TableOf::new(
+    Table {
         name: "object_tag",
         columns: &shape::<_, { TAG_COLUMNS.len() }>(TAG_COLUMNS),
         key_columns: 3,
@@ -49,10 +50,12 @@ pub static TAG: TableOf<Tag> = TableOf {
                 "active = 1",
             ),
         ],
+        exported: &["object_id", "definition_id"],
+        history: Some("created_at_us, definition_id, id"),
         ..CLUSTERED
     },
-    columns: TAG_COLUMNS,
-    read: |cells| {
+    TAG_COLUMNS,
+    |cells| {
         let (tenant, object) = (cells.tenant()?, cells.id()?);
         let definition: TagDefinitionId = cells.entity()?;
         let (kind, account) = (cells.code()?, cells.entity()?);
@@ -67,7 +70,7 @@ pub static TAG: TableOf<Tag> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);
 
 /// Which custom fields are shown.
 pub(crate) const SHOWN: &str = "active = 1 AND value IS NOT NULL";
@@ -79,25 +82,21 @@ const CUSTOM_FIELD_COLUMNS: ColumnsOf<CustomField> = &[
     int("object_type").fixed().of(|it, _| code(it.object.kind()).into()),
     id("object_id").fixed().of(|it, _| it.object.id().into()),
     id("object_payment_id").null().fixed().of(|it, _| payment_of(it.object)),
-    text("name").null().of(|it, _| erasable(&it.name)),
-    text("value").null().of(|it, _| erasable(&it.value)),
+    text("name").erased().of(|it, _| erasable(&it.name)),
+    text("value").erased().of(|it, _| erasable(&it.value)),
     int("ordinal").fixed().of(|it, _| i64::from(it.ordinal).into()),
     int("active").of(|it, _| it.active.into()),
     int("created_at_us").fixed().of(|it, _| it.created_at.into()),
     int("updated_at_us").of(|it, _| it.updated_at.into()),
     int("seq").of(|it, _| it.revision.seq.into()),
-    folded("name_folded").of(|it, cx| cx.folded(Some(&it.name))),
-    folded("value_folded").of(|it, cx| cx.folded(Some(&it.value))),
+    folded("name_folded").erased().of(|it, cx| cx.folded(Some(&it.name))),
+    folded("value_folded").erased().of(|it, cx| cx.folded(Some(&it.value))),
 ];
-
-/// The custom fields that an object has.
-pub(crate) const FIELDS_OF_OBJECT: &str = "WHERE tenant = ?1 AND object_type = ?2 AND object_id = ?3 \
-     AND active = 1 AND value IS NOT NULL";
 
 /// Custom fields, those that were removed too. `name` and `value` are NULL once the account's person is
 /// erased. Of a transaction `object_payment_id` is its payment.
-pub static CUSTOM_FIELD: TableOf<CustomField> = TableOf {
-    table: Table {
+pub static CUSTOM_FIELD: TableOf<CustomField> = TableOf::new(
+    Table {
         name: "custom_field",
         columns: &checked::<_, { CUSTOM_FIELD_COLUMNS.len() + CHECKS }>(CUSTOM_FIELD_COLUMNS),
         indexes: &[
@@ -111,10 +110,12 @@ pub static CUSTOM_FIELD: TableOf<CustomField> = TableOf {
             ),
             shown("custom_field_by_value", "tenant, value"),
         ],
+        exported: &["id"],
+        history: Some("created_at_us, ordinal, id"),
         ..CLUSTERED
     },
-    columns: CUSTOM_FIELD_COLUMNS,
-    read: |cells| {
+    CUSTOM_FIELD_COLUMNS,
+    |cells| {
         let (tenant, id, account) = (cells.tenant()?, cells.entity()?, cells.entity()?);
         let (kind, object) = (cells.code()?, cells.id()?);
         let payment = cells.opt_entity()?;
@@ -135,7 +136,14 @@ pub static CUSTOM_FIELD: TableOf<CustomField> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+)
+.parts("WHERE tenant = ?1 AND object_type = ?2 AND object_id = ?3 AND active = 1 AND value IS NOT NULL")
+// Its values are in a table of their own.
+.restored(|image, now| {
+    if let Change::Account(AccountChange::CustomField(it)) = image {
+        it.name.clone_from(&now.name);
+    }
+});
 
 /// The values that custom fields had, each from the journal row `seq` on.
 pub static CUSTOM_FIELD_VALUE: Table = Table {
@@ -151,6 +159,7 @@ pub static CUSTOM_FIELD_VALUE: Table = Table {
     ],
     key_columns: 3,
     indexes: &[index("custom_field_value_by_account", "tenant, account_id")],
+    exported: &["field_id", "seq"],
     ..CLUSTERED
 };
 

@@ -1,7 +1,7 @@
 //! Payment methods.
 
+use domain::account::payment_method::MethodStep;
 use domain::payment::ReplyKey;
-use domain::payment_method::MethodStep;
 use domain::{MerchantAccount, PaymentMethod, Properties, Timestamp};
 use engine::ports::StoreError;
 
@@ -24,10 +24,10 @@ const PAYMENT_METHOD_COLUMNS: ColumnsOf<PaymentMethod> = &[
     text("external_key").null().fixed().of(|it, _| it.external_key.as_ref().into()),
     text("gateway").fixed().of(|it, _| (&it.gateway).into()),
     text("external_payment_method_id")
-        .null()
+        .erased()
         .of(|it, _| it.external_payment_method_id.as_ref().into()),
     text("properties")
-        .null()
+        .erased()
         .of(|it, cx| cx.opt_json((!it.properties.is_empty()).then_some(&it.properties))),
     int("active").of(|it, _| it.active.into()),
     int("created_at_us").fixed().of(|it, _| it.created_at.into()),
@@ -46,18 +46,20 @@ const PAYMENT_METHOD_COLUMNS: ColumnsOf<PaymentMethod> = &[
 
 /// Payment methods, deleted ones too, and those that their gateway has not attached. The codes of `step` are in
 /// `this file`.
-pub static PAYMENT_METHOD: TableOf<PaymentMethod> = TableOf {
-    table: Table {
+pub static PAYMENT_METHOD: TableOf<PaymentMethod> = TableOf::new(
+    Table {
         name: "payment_method",
         columns: &checked::<_, { PAYMENT_METHOD_COLUMNS.len() + CHECKS }>(PAYMENT_METHOD_COLUMNS),
         indexes: &[
             index("payment_method_by_account", "tenant, account_id, id"),
             index("payment_method_by_gateway", "tenant, gateway, active, id"),
         ],
+        exported: &["id"],
+        history: Some("id"),
         ..CLUSTERED
     },
-    columns: PAYMENT_METHOD_COLUMNS,
-    read: |cells| {
+    PAYMENT_METHOD_COLUMNS,
+    |cells| {
         let method = PaymentMethod {
             tenant: cells.tenant()?,
             id: cells.entity()?,
@@ -75,7 +77,7 @@ pub static PAYMENT_METHOD: TableOf<PaymentMethod> = TableOf {
         };
         Ok(method)
     },
-};
+);
 
 /// A step's columns: its code, deadline, number of inquiries, and the reply that waits for it.
 type StepColumns = (Option<i64>, Option<Timestamp>, Option<u32>, Option<ReplyKey>);

@@ -1,6 +1,6 @@
 //! Payments, their transactions, the ledger's postings, and outcomes that are awaited.
 
-use domain::ledger::Posting;
+use domain::payment::ledger::Posting;
 use domain::payment::{
     Actor, Amounts, Outstanding, PaidFor, Payment, PaymentState, ReplyKey, Transaction,
 };
@@ -44,8 +44,8 @@ const PAYMENT_COLUMNS: ColumnsOf<Payment> = &[
     int("seq").of(|it, _| it.revision.seq.into()),
 ];
 
-pub static PAYMENT: TableOf<Payment> = TableOf {
-    table: Table {
+pub static PAYMENT: TableOf<Payment> = TableOf::new(
+    Table {
         name: "payment",
         columns: &shape::<_, { PAYMENT_COLUMNS.len() }>(PAYMENT_COLUMNS),
         indexes: &[
@@ -56,10 +56,12 @@ pub static PAYMENT: TableOf<Payment> = TableOf {
                 ..index("payment_by_rare_state", "tenant, operation, status, id")
             },
         ],
+        exported: &["id"],
+        history: Some("id"),
         ..CLUSTERED
     },
-    columns: PAYMENT_COLUMNS,
-    read: |cells| {
+    PAYMENT_COLUMNS,
+    |cells| {
         Ok(Payment {
             tenant: cells.tenant()?,
             id: cells.entity()?,
@@ -94,7 +96,7 @@ pub static PAYMENT: TableOf<Payment> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);
 
 /// Transactions whose outcome nobody knows although their call has ended: pending and unknown. A
 /// query of these is answered from the index `payment_transaction_unresolved`, where it has these
@@ -134,8 +136,8 @@ const PAYMENT_TRANSACTION_COLUMNS: ColumnsOf<Transaction> = &[
 
 /// Transactions of payments. `routed` is JSON. `opened_seq` is the journal row that made one: their order, and that of
 /// `effective_at_us` where one row made several.
-pub static PAYMENT_TRANSACTION: TableOf<Transaction> = TableOf {
-    table: Table {
+pub static PAYMENT_TRANSACTION: TableOf<Transaction> = TableOf::new(
+    Table {
         name: "payment_transaction",
         columns: &shape::<_, { PAYMENT_TRANSACTION_COLUMNS.len() }>(PAYMENT_TRANSACTION_COLUMNS),
         key_columns: 3,
@@ -147,11 +149,12 @@ pub static PAYMENT_TRANSACTION: TableOf<Transaction> = TableOf {
             },
         ],
         found_by: Some("tenant, id"),
+        exported: &["payment_id", "id"],
         ..CLUSTERED
     },
-    columns: PAYMENT_TRANSACTION_COLUMNS,
-    read: |cells| Ok(opened_transaction(cells)?.1),
-};
+    PAYMENT_TRANSACTION_COLUMNS,
+    |cells| Ok(opened_transaction(cells)?.1),
+);
 
 /// Reads a row of [`PAYMENT_TRANSACTION`] with the journal row that made it: a payment's
 /// transactions are in its order.
@@ -212,6 +215,7 @@ pub static POSTING: Table = Table {
         index("posting_by_payment", "tenant, account_id, payment_id"),
         index("posting_by_time", "tenant, at_us"),
     ],
+    exported: &["payment_id", "seq", "ordinal"],
     ..CLUSTERED
 };
 
@@ -275,8 +279,8 @@ const OUTSTANDING_COLUMNS: ColumnsOf<Outstanding> = &[
 ];
 
 /// Outcomes that are awaited; the owner of the partition inquires about them.
-pub static OUTSTANDING: TableOf<Outstanding> = TableOf {
-    table: Table {
+pub static OUTSTANDING: TableOf<Outstanding> = TableOf::new(
+    Table {
         name: "outstanding",
         columns: &checked::<_, { OUTSTANDING_COLUMNS.len() + CHECKS }>(OUTSTANDING_COLUMNS),
         indexes: &[
@@ -292,8 +296,8 @@ pub static OUTSTANDING: TableOf<Outstanding> = TableOf {
         ],
         ..CLUSTERED
     },
-    columns: OUTSTANDING_COLUMNS,
-    read: |cells| {
+    OUTSTANDING_COLUMNS,
+    |cells| {
         let mut outstanding = Outstanding {
             tenant: cells.tenant()?,
             transaction_id: cells.entity()?,
@@ -312,7 +316,7 @@ pub static OUTSTANDING: TableOf<Outstanding> = TableOf {
         outstanding.next_action = cells.opt_string()?;
         Ok(outstanding)
     },
-};
+);
 
 /// Reads the five columns that say who asked.
 ///

@@ -55,16 +55,16 @@ const TIMER_COLUMNS: ColumnsOf<Timer> = &[
 ];
 
 /// Timers that are set, each with the partition that fires it.
-pub static TIMER: TableOf<Timer> = TableOf {
-    table: Table {
+pub static TIMER: TableOf<Timer> = TableOf::new(
+    Table {
         name: "timer",
         columns: &checked::<_, { TIMER_COLUMNS.len() + CHECKS }>(TIMER_COLUMNS),
         key_columns: 3,
         indexes: &[index("timer_by_due_at", "partition, due_at_us, tenant, kind, object_id")],
         ..CLUSTERED
     },
-    columns: TIMER_COLUMNS,
-    read: |cells| {
+    TIMER_COLUMNS,
+    |cells| {
         Ok(Timer {
             tenant: cells.tenant()?,
             key: TimerKey { kind: cells.code()?, object: cells.id()? },
@@ -72,7 +72,7 @@ pub static TIMER: TableOf<Timer> = TableOf {
             due: cells.time()?,
         })
     },
-};
+);
 
 const QUARANTINE_COLUMNS: ColumnsOf<Quarantined> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -84,14 +84,14 @@ const QUARANTINE_COLUMNS: ColumnsOf<Quarantined> = &[
 ];
 
 /// Accounts that are out of service, each since a command that could not be carried out.
-pub static QUARANTINE: TableOf<Quarantined> = TableOf {
-    table: Table {
+pub static QUARANTINE: TableOf<Quarantined> = TableOf::new(
+    Table {
         name: "quarantine",
         columns: &checked::<_, { QUARANTINE_COLUMNS.len() + CHECKS }>(QUARANTINE_COLUMNS),
         ..CLUSTERED
     },
-    columns: QUARANTINE_COLUMNS,
-    read: |cells| {
+    QUARANTINE_COLUMNS,
+    |cells| {
         let (tenant, account, since) = (cells.tenant()?, cells.entity()?, cells.time()?);
         let (request, command) = (RequestId(cells.id()?), cells.string()?);
         let label = cells.string()?;
@@ -99,4 +99,4 @@ pub static QUARANTINE: TableOf<Quarantined> = TableOf {
         let reason = reason.ok_or_else(|| cells.corrupt("is no reason"))?;
         Ok(Quarantined { tenant, account, since, request, command, reason })
     },
-};
+);

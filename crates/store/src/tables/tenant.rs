@@ -1,7 +1,7 @@
 //! Tenants and what each has once: values, definitions of tags, rules for payments.
 
-use domain::payment_rules::PaymentRules;
-use domain::tag::TagDefinition;
+use domain::account::tag::TagDefinition;
+use domain::tenant::payment_rules::PaymentRules;
 use domain::tenant::{PreviousSecret, Tenant, TenantValue};
 use engine::ports::StoreError;
 
@@ -26,16 +26,16 @@ const TENANT_COLUMNS: ColumnsOf<Tenant> = &[
     int("seq").of(|it, _| it.revision.seq.into()),
 ];
 
-pub static TENANT: TableOf<Tenant> = TableOf {
-    table: Table {
+pub static TENANT: TableOf<Tenant> = TableOf::new(
+    Table {
         name: "tenant",
         columns: &checked::<_, { TENANT_COLUMNS.len() + CHECKS }>(TENANT_COLUMNS),
         key_columns: 1,
         indexes: &[unique("tenant_by_id", "id"), unique("tenant_by_api_key", "api_key")],
         ..CLUSTERED
     },
-    columns: TENANT_COLUMNS,
-    read: |cells| {
+    TENANT_COLUMNS,
+    |cells| {
         Ok(Tenant {
             no: cells.tenant()?,
             id: cells.entity()?,
@@ -48,7 +48,7 @@ pub static TENANT: TableOf<Tenant> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);
 
 fn previous_secret(cells: &mut Cells<'_>) -> Result<Option<PreviousSecret>, StoreError> {
     let (hash, until) = (cells.opt_string()?, cells.opt_time()?);
@@ -65,8 +65,8 @@ const TENANT_VALUE_COLUMNS: ColumnsOf<TenantValue> = &[
 ];
 
 /// Values that tenants store, one per name.
-pub static TENANT_VALUE: TableOf<TenantValue> = TableOf {
-    table: Table {
+pub static TENANT_VALUE: TableOf<TenantValue> = TableOf::new(
+    Table {
         name: "tenant_value",
         columns: &checked::<_, { TENANT_VALUE_COLUMNS.len() + CHECKS }>(TENANT_VALUE_COLUMNS),
         indexes: &[
@@ -81,15 +81,15 @@ pub static TENANT_VALUE: TableOf<TenantValue> = TableOf {
         ],
         ..CLUSTERED
     },
-    columns: TENANT_VALUE_COLUMNS,
-    read: |cells| {
+    TENANT_VALUE_COLUMNS,
+    |cells| {
         let (tenant, key) = (cells.tenant()?, cells.string()?);
         let (id, value, revision) = (cells.entity()?, cells.opt_string()?, cells.revision()?);
         // It follows from the rest.
         cells.skip(1);
         Ok(TenantValue { tenant, id, key, value, revision })
     },
-};
+);
 
 const TAG_DEFINITION_COLUMNS: ColumnsOf<TagDefinition> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -103,14 +103,14 @@ const TAG_DEFINITION_COLUMNS: ColumnsOf<TagDefinition> = &[
 ];
 
 /// A tenant's own definitions of tags, those that were deleted too. `applies_to` is a JSON array of names.
-pub static TAG_DEFINITION: TableOf<TagDefinition> = TableOf {
-    table: Table {
+pub static TAG_DEFINITION: TableOf<TagDefinition> = TableOf::new(
+    Table {
         name: "tag_definition",
         columns: &shape::<_, { TAG_DEFINITION_COLUMNS.len() }>(TAG_DEFINITION_COLUMNS),
         ..CLUSTERED
     },
-    columns: TAG_DEFINITION_COLUMNS,
-    read: |cells| {
+    TAG_DEFINITION_COLUMNS,
+    |cells| {
         Ok(TagDefinition {
             tenant: cells.tenant()?,
             id: cells.entity()?,
@@ -122,7 +122,7 @@ pub static TAG_DEFINITION: TableOf<TagDefinition> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);
 
 const PAYMENT_RULES_COLUMNS: ColumnsOf<PaymentRules> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -136,15 +136,15 @@ const PAYMENT_RULES_COLUMNS: ColumnsOf<PaymentRules> = &[
 ];
 
 /// Tenants' rules for payments. `retries`, `limits`, `merchant_accounts` and `routing` are JSON.
-pub static PAYMENT_RULES: TableOf<PaymentRules> = TableOf {
-    table: Table {
+pub static PAYMENT_RULES: TableOf<PaymentRules> = TableOf::new(
+    Table {
         name: "payment_rules",
         columns: &shape::<_, { PAYMENT_RULES_COLUMNS.len() }>(PAYMENT_RULES_COLUMNS),
         key_columns: 1,
         ..CLUSTERED
     },
-    columns: PAYMENT_RULES_COLUMNS,
-    read: |cells| {
+    PAYMENT_RULES_COLUMNS,
+    |cells| {
         Ok(PaymentRules {
             tenant: cells.tenant()?,
             retries: cells.opt_json()?,
@@ -154,4 +154,4 @@ pub static PAYMENT_RULES: TableOf<PaymentRules> = TableOf {
             revision: cells.revision()?,
         })
     },
-};
+);

@@ -37,7 +37,7 @@ fn waiting_are_the_operations_that_are_to_be_made() {
 
 #[test]
 fn due_are_the_scheduled_changes() {
-    use domain::change_request::ChangeStatus::Scheduled;
+    use domain::flag::change_request::ChangeStatus::Scheduled;
     assert_eq!(DUE, format!("status = {}", crate::codes::code(Scheduled)));
 }
 

@@ -1,10 +1,10 @@
 //! Usage that is counted: levels, events, reservations.
 
 use domain::Timestamp;
-use domain::feature::Reset;
-use domain::level::{Counted, Level};
-use domain::period::Period;
-use domain::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
+use domain::entitlement::feature::Reset;
+use domain::entitlement::level::{Counted, Level};
+use domain::entitlement::period::Period;
+use domain::entitlement::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
 use engine::ports::StoreError;
 
 use super::{CHECKS, CLUSTERED, Table, id, index, int, text};
@@ -42,16 +42,17 @@ const FEATURE_USAGE_COLUMNS: ColumnsOf<Usage> = &[
 
 /// Accounts' usage of features, one row for each period. `period_end_us` is far in the future where a period has no
 /// end; `reserved` is JSON: quantities by the times when they end.
-pub static FEATURE_USAGE: TableOf<Usage> = TableOf {
-    table: Table {
+pub static FEATURE_USAGE: TableOf<Usage> = TableOf::new(
+    Table {
         name: "feature_usage",
         columns: &checked::<_, { FEATURE_USAGE_COLUMNS.len() + CHECKS }>(FEATURE_USAGE_COLUMNS),
         key_columns: 5,
         indexes: &[index("feature_usage_by_seq", "seq")],
+        exported: &["feature", "period_end_us", "resets"],
         ..CLUSTERED
     },
-    columns: FEATURE_USAGE_COLUMNS,
-    read: |cells| {
+    FEATURE_USAGE_COLUMNS,
+    |cells| {
         Ok(Usage {
             tenant: cells.tenant()?,
             account_id: cells.entity()?,
@@ -64,7 +65,7 @@ pub static FEATURE_USAGE: TableOf<Usage> = TableOf {
             updated_at: cells.time()?,
         })
     },
-};
+);
 
 const USAGE_EVENT_COLUMNS: ColumnsOf<UsageEvent> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -82,16 +83,17 @@ const USAGE_EVENT_COLUMNS: ColumnsOf<UsageEvent> = &[
 ];
 
 /// Events that were counted in the last days, by hashes of their ids, with what was answered.
-pub static USAGE_EVENT: TableOf<UsageEvent> = TableOf {
-    table: Table {
+pub static USAGE_EVENT: TableOf<UsageEvent> = TableOf::new(
+    Table {
         name: "usage_event",
         columns: &checked::<_, { USAGE_EVENT_COLUMNS.len() + CHECKS }>(USAGE_EVENT_COLUMNS),
         key_columns: 3,
         indexes: &[index("usage_event_by_time", "counted_at_us")],
+        exported: &["event_key"],
         ..CLUSTERED
     },
-    columns: USAGE_EVENT_COLUMNS,
-    read: |cells| {
+    USAGE_EVENT_COLUMNS,
+    |cells| {
         let (tenant, account_id) = (cells.tenant()?, cells.entity()?);
         let (key, feature) = (EventKey(cells.id()?), cells.string()?);
         let (period, quantity) = (period(cells)?, cells.int()?);
@@ -100,7 +102,7 @@ pub static USAGE_EVENT: TableOf<UsageEvent> = TableOf {
         let counted = Counted { feature, quantity, level };
         Ok(UsageEvent { tenant, account_id, key, period, counted, counted_at: cells.time()? })
     },
-};
+);
 
 const USAGE_RESERVATION_COLUMNS: ColumnsOf<Reservation> = &[
     int("tenant").of(|it, _| it.tenant.into()),
@@ -120,18 +122,19 @@ const USAGE_RESERVATION_COLUMNS: ColumnsOf<Reservation> = &[
 ];
 
 /// Reservations. `confirmed` is how much of it was used.
-pub static USAGE_RESERVATION: TableOf<Reservation> = TableOf {
-    table: Table {
+pub static USAGE_RESERVATION: TableOf<Reservation> = TableOf::new(
+    Table {
         name: "usage_reservation",
         columns: &checked::<_, { USAGE_RESERVATION_COLUMNS.len() + CHECKS }>(
             USAGE_RESERVATION_COLUMNS,
         ),
         key_columns: 3,
         indexes: &[index("usage_reservation_by_end", "until_us")],
+        exported: &["id"],
         ..CLUSTERED
     },
-    columns: USAGE_RESERVATION_COLUMNS,
-    read: |cells| {
+    USAGE_RESERVATION_COLUMNS,
+    |cells| {
         let (tenant, account_id, id) = (cells.tenant()?, cells.entity()?, cells.entity()?);
         let (feature, period, quantity) = (cells.string()?, period(cells)?, cells.int()?);
         let (until, endings) = (cells.time()?, endings(cells)?);
@@ -155,7 +158,7 @@ pub static USAGE_RESERVATION: TableOf<Reservation> = TableOf {
             updated_at: cells.time()?,
         })
     },
-};
+);
 
 /// The code of a reservation's status, and how much of it was used.
 const fn reservation_status(it: ReservationStatus) -> (i64, Option<i64>) {

@@ -16,16 +16,16 @@ const DELIVERY_COLUMNS: ColumnsOf<Delivery> = &[
 ];
 
 /// Events to be delivered again, by their place in the journal and the endpoint.
-pub static DELIVERY: TableOf<Delivery> = TableOf {
-    table: Table {
+pub static DELIVERY: TableOf<Delivery> = TableOf::new(
+    Table {
         name: "webhook_delivery",
         columns: &checked::<_, { DELIVERY_COLUMNS.len() + CHECKS }>(DELIVERY_COLUMNS),
         key_columns: 3,
         indexes: &[index("webhook_delivery_by_due_at", "due_at_us, seq, ordinal, endpoint_id")],
         ..CLUSTERED
     },
-    columns: DELIVERY_COLUMNS,
-    read: |cells| {
+    DELIVERY_COLUMNS,
+    |cells| {
         let seq = cells.seq()?;
         let ordinal = cells.int()?;
         let ordinal = u16::try_from(ordinal).map_err(|_| cells.corrupt("is no event's place"))?;
@@ -37,7 +37,7 @@ pub static DELIVERY: TableOf<Delivery> = TableOf {
             error: cells.string()?,
         })
     },
-};
+);
 
 /// Tries to deliver, as they were made. `number` counts up in a partition, and is near the time in microseconds;
 /// `bytes` is about what the row takes.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use domain::change::{Change, CustomerChange};
-use domain::ledger::LedgerAccount;
+use domain::payment::ledger::LedgerAccount;
 use domain::payment::{Amounts, Payment, Transaction};
 use domain::{Event, Seq, TransactionId};
 use engine::ports::StoreError;
@@ -13,7 +13,7 @@ use engine::ports::StoreError;
 use super::{Report, each_row};
 use crate::codes::code;
 use crate::driver::{Cells, Load, Reader};
-use crate::entities::{ENTITIES, EntityTable};
+use crate::entities::EntityTable;
 use crate::follow::{self, Record, Records};
 use crate::journal;
 use crate::tables::{self, JOURNAL, PAYMENT, PAYMENT_TRANSACTION, POSTING};
@@ -37,7 +37,7 @@ static POSTED: LazyLock<String> = LazyLock::new(|| {
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
     let mut entities = Entities::prepare(reader)?;
-    for &entity in ENTITIES {
+    for entity in alone() {
         let table = entity.table();
         each_row(reader, report, (table, &table.select("")), |cells, report| {
             entities.entity(entity, cells, report)
@@ -50,6 +50,12 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         find_strays(reader, &mut entities.records, report)?;
     }
     Ok(())
+}
+
+/// The tables of entities but payments and their transactions, which are verified with each other.
+pub(super) fn alone() -> impl Iterator<Item = &'static dyn EntityTable> {
+    let of_payments = [PAYMENT.name, PAYMENT_TRANSACTION.name];
+    tables::of_entities().filter(move |it| !of_payments.contains(&it.table().name))
 }
 
 /// Verifies rows of entities, one after another.
@@ -68,7 +74,7 @@ impl<'c> Entities<'c> {
         })
     }
 
-    /// A row of one of [`ENTITIES`].
+    /// A row of one of [`alone`].
     pub(super) fn entity(
         &mut self,
         entity: &'static dyn EntityTable,
@@ -185,9 +191,7 @@ fn find_strays(
     records: &mut Records<'_>,
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let of_payments: [&dyn EntityTable; 2] = [&PAYMENT, &PAYMENT_TRANSACTION];
-    let tables = ENTITIES.iter().copied().chain(of_payments);
-    let tables = tables.map(|table| Ok((table, reader.load(&table.select_seq())?)));
+    let tables = tables::of_entities().map(|table| Ok((table, reader.load(&table.select_seq())?)));
     let mut tables = tables.collect::<Result<Vec<_>, StoreError>>()?;
     each_row(reader, report, (&JOURNAL, &RECORDS), |cells, report| {
         let record = journal::record(cells)?;

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use domain::entitlement::Entitlements;
+use domain::entitlement::purchase::{Purchase, PurchaseStatus};
 use domain::payment::{PaidFor, Payment};
-use domain::purchase::{Purchase, PurchaseStatus};
 use engine::ports::StoreError;
 
 use super::{Report, each_row};

@@ -39,7 +39,7 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
 
 #[cfg(test)]
 mod tests {
-    use domain::change_request::ChangeStatus::{Pending, Scheduled};
+    use domain::flag::change_request::ChangeStatus::{Pending, Scheduled};
 
     use super::*;
     use crate::codes::code;

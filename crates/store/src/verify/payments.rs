@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use domain::dispute::Dispute;
-use domain::ledger::{LedgerAccount, Posting, sides};
+use domain::payment::dispute::Dispute;
+use domain::payment::ledger::{LedgerAccount, Posting, sides};
 use domain::payment::{Amounts, Payment, Transaction, TransactionStatus};
 use domain::{AmountMinor, Currency, Seq};
 use engine::ports::StoreError;

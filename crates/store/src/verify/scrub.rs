@@ -4,12 +4,12 @@
 
 use engine::ports::StoreError;
 
-use super::chains::Entities;
+use super::chains::{Entities, alone};
 use super::journal::Links;
 use super::{Problem, Report, checks, one_row, payments};
 use crate::Error;
 use crate::driver::{Cell, Cells, CheckKey, Reader, Value};
-use crate::entities::{ENTITIES, EntityTable};
+use crate::entities::EntityTable;
 use crate::pool::Source;
 use crate::tables::{JOURNAL, PAYMENT, POSTING, TABLES, Table};
 
@@ -38,7 +38,7 @@ struct Stage {
 #[derive(Clone, Copy)]
 enum What {
     Links,
-    /// One of [`ENTITIES`].
+    /// One of [`alone`].
     Entity(&'static dyn EntityTable),
     Payments,
     Postings,
@@ -61,8 +61,8 @@ impl Scrub {
     #[must_use]
     pub fn new(source: Source) -> Self {
         let links = Stage { table: &JOURNAL, what: What::Links };
-        let entities = ENTITIES.iter();
-        let entities = entities.map(|it| Stage { table: it.table(), what: What::Entity(*it) });
+        let entities = alone();
+        let entities = entities.map(|it| Stage { table: it.table(), what: What::Entity(it) });
         let payments = Stage { table: &PAYMENT, what: What::Payments };
         let postings = Stage { table: &POSTING, what: What::Postings };
         let checked = TABLES.iter().filter(|table| table.is_checked());

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use domain::feature::LIMIT_MAX;
-use domain::usage::{KEPT_US, Usage};
+use domain::entitlement::feature::LIMIT_MAX;
+use domain::entitlement::usage::{KEPT_US, Usage};
 use domain::{AccountId, TenantNo, Timestamp};
 use engine::ports::StoreError;
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::command::FlagCommand;
-use domain::definition::{
+use domain::flag::definition::{
     Definition, DefinitionKey, DefinitionKind, Expected, NewDefinition, PutDefinitions,
 };
-use domain::environment::{AddSecret, CreateEnvironment, NewSecret, SecretKind};
+use domain::flag::environment::{AddSecret, CreateEnvironment, NewSecret, SecretKind};
 use domain::payment::Actor;
 use domain::{Command, EnvironmentId, Id, Reply, Request, Settings, TenantNo};
 use engine::ports::{Audience, EnvironmentFile, Queries};

@@ -1,6 +1,6 @@
 //! Blocking states: committed and read back, with their history.
 
-use domain::blocking_state::{
+use domain::account::blocking_state::{
     ACCOUNT_SERVICE, AddBlockingState, BlockingState, Blocks, CloseAccount,
 };
 use domain::change::{AccountChange, Change};
@@ -85,7 +85,7 @@ fn states_are_read_in_their_order_with_their_history() {
         Some((it.id, it.active))
     };
     let (ended, _) = all.iter().filter_map(state).find(|(_, active)| !active).unwrap();
-    let of = HistoryOf::BlockingState(ended);
+    let of = HistoryOf::new::<BlockingState>(ended.uuid());
     assert_eq!(queries.history(TENANT, of).unwrap().len(), 2);
     let report = verify_source(&world.home.source()).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);

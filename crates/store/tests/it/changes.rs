@@ -1,9 +1,9 @@
 //! Changes of feature flags that are kept for later: how they are read, and what damage is found.
 
-use domain::change_request::{
+use domain::command::FlagCommand;
+use domain::flag::change_request::{
     ApplyChange, ChangeRequest, ChangeStatus, DecideChange, Decision, Judged, RequestChange,
 };
-use domain::command::FlagCommand;
 use domain::reply::FlagReply;
 use domain::{ChangeRequestId, Command, Id, Reply, TenantNo, Timestamp};
 use engine::ports::{Page, Store};

@@ -9,8 +9,8 @@ use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::command::{AccessCommand, TenantCommand};
 use domain::payment::{Actor, ReplyKey};
 use domain::read::{
-    AccessRead, AccountRead, CustomerRead, EntitlementRead, FlagRead, PaymentRead, Read,
-    TenantRead, UsageRead,
+    AccessRead, AccountRead, AccountRow, CustomerRead, EntitlementRead, FlagRead, PaymentRead,
+    Read, TenantRead, TenantRow, UsageRead,
 };
 use domain::reply::AccountReply;
 use domain::state::State;
@@ -114,12 +114,12 @@ fn expected(entries: &[Entry]) -> (State, BTreeSet<Read>) {
 }
 
 fn of_tenants(state: &State) -> Vec<Read> {
-    use {AccessRead as A, FlagRead as F, TenantRead as T};
+    use {AccessRead as A, FlagRead as F, TenantRead as T, TenantRow as Row};
     let mut reads: Vec<Read> = vec![];
     let (tenant, access, flag) = (&state.tenant, &state.access, &state.flag);
-    reads.extend(tenant.tag_definitions.keys().map(|it| T::TagDefinition(it.0, it.1).into()));
+    reads.extend(tenant.tag_definitions.keys().map(|it| Row::TagDefinition(it.0, it.1).into()));
     reads.extend(tenant.changed_payment_rules.keys().map(|no| T::PaymentRules(*no).into()));
-    reads.extend(tenant.values.keys().map(|it| T::Value(it.0, it.1.clone()).into()));
+    reads.extend(tenant.values.keys().map(|it| Row::Value(it.0, it.1.clone()).into()));
     reads.extend(access.users.keys().map(|it| A::User(it.clone()).into()));
     reads.extend(access.roles.keys().map(|it| A::Role(it.clone()).into()));
     reads.extend(flag.environments.keys().map(|it| F::Environment(it.0, it.1).into()));
@@ -130,15 +130,15 @@ fn of_tenants(state: &State) -> Vec<Read> {
 }
 
 fn of_accounts(state: &State) -> Vec<Read> {
-    use {AccountRead as A, CustomerRead as C};
+    use {AccountRead as A, AccountRow as Row, CustomerRead as C};
     let mut reads: Vec<Read> = vec![];
     let (account, customer) = (&state.account, &state.customer);
     reads.extend(account.accounts.keys().map(|it| A::Account(it.0, it.1).into()));
     reads.extend(account.payment_methods.keys().map(|it| A::PaymentMethod(it.0, it.1).into()));
-    reads.extend(account.tags.keys().map(|it| A::Tag(it.0, it.1).into()));
-    reads.extend(account.emails.owners().map(|it| A::Emails(it.0, it.1).into()));
-    reads.extend(account.blocking_states.owners().map(|it| A::BlockingStates(it.0, it.1).into()));
-    reads.extend(account.custom_fields.owners().map(|it| A::CustomFields(it.0, it.1).into()));
+    reads.extend(account.tags.keys().map(|it| Row::Tag(it.0, it.1).into()));
+    reads.extend(account.emails.owners().map(|it| Row::Emails(it.0, it.1).into()));
+    reads.extend(account.blocking_states.owners().map(|it| Row::BlockingStates(it.0, it.1).into()));
+    reads.extend(account.custom_fields.owners().map(|it| Row::CustomFields(it.0, it.1).into()));
     reads.extend(customer.customers.keys().map(|it| C::Customer(it.0, it.1).into()));
     reads.extend(customer.operations.keys().map(|it| C::Operation(it.0, it.1).into()));
     reads

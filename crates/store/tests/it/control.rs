@@ -1,13 +1,13 @@
 //! Payment control: rules, attempts and velocities are committed, loaded, read and erased.
 
 use domain::account::EraseAccount;
+use domain::account::payment_method::CreatePaymentMethod;
 use domain::change::{Change, PaymentChange};
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
+use domain::payment::attempt::{AttemptState, PaymentAttempt};
 use domain::payment::{GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus, Initiate};
-use domain::payment_attempt::{AttemptState, PaymentAttempt};
-use domain::payment_method::CreatePaymentMethod;
-use domain::payment_rules::{AmountLimits, Limits, RulesPart};
 use domain::reply::AccountReply;
+use domain::tenant::payment_rules::{AmountLimits, Limits, RulesPart};
 use domain::tenant::{PLUGIN_CONFIGURATION, SetTenantValue};
 use domain::{AccountId, AmountMinor, AttemptId, Command, Person, Reply, TenantNo, Timestamp};
 use engine::Reason;
@@ -149,7 +149,8 @@ fn attempts_are_read_with_their_history_and_erased_with_the_person() {
     assert_eq!(shown(&of_payment), ["ABORTED 1200"]);
     assert_eq!(world.queries.payment_attempts(TenantNo(2), payment).unwrap(), []);
     let states = |id: AttemptId| {
-        let rows = world.queries.history(TENANT, HistoryOf::PaymentAttempt(id)).unwrap();
+        let rows =
+            world.queries.history(TENANT, HistoryOf::new::<PaymentAttempt>(id.uuid())).unwrap();
         let state = rows.into_iter().map(|row| {
             let Change::Payment(PaymentChange::Attempt(it)) = row.image else { panic!("{row:?}") };
             format!("{} {}", it.state.name(), it.properties.len())
@@ -172,7 +173,8 @@ fn attempts_are_read_with_their_history_and_erased_with_the_person() {
     let replied = world.workload.request(TENANT, replied);
     world.workload.batch(vec![request, replied]);
     let states = |id: AttemptId| {
-        let rows = world.queries.history(TENANT, HistoryOf::PaymentAttempt(id)).unwrap();
+        let rows =
+            world.queries.history(TENANT, HistoryOf::new::<PaymentAttempt>(id.uuid())).unwrap();
         rows.iter().map(|row| format!("{:?}", row.image)).collect::<String>()
     };
     assert!(all.iter().all(|it| !states(it.id).contains("ann")));

@@ -1,13 +1,14 @@
 //! Custom fields: committed, read back, searched, with their history, and erased with the person.
 
 use domain::account::EraseAccount;
-use domain::account_email::ChangeAccountEmail;
-use domain::change::{AccountChange, Change};
-use domain::command::AccountCommand;
-use domain::custom_field::{
+use domain::account::custom_field::{
     AddCustomFields, CustomField, NewCustomField, NewValue, RemoveCustomFields, UpdateCustomFields,
 };
+use domain::account::email::ChangeAccountEmail;
+use domain::change::{AccountChange, Change};
+use domain::command::AccountCommand;
 use domain::object::{Object, ObjectType};
+use domain::read::AccountRow;
 use domain::reply::AccountReply;
 use domain::{AccountId, Command, CustomFieldId, Person, Reply, TenantNo};
 use engine::ports::{FieldSearch, HistoryOf, Page, Store};
@@ -65,7 +66,7 @@ fn shown(fields: &[CustomField]) -> Vec<String> {
 
 /// The states that a field had.
 fn states(world: &World, id: CustomFieldId) -> Vec<String> {
-    let rows = world.queries.history(TENANT, HistoryOf::CustomField(id)).unwrap();
+    let rows = world.queries.history(TENANT, HistoryOf::new::<CustomField>(id.uuid())).unwrap();
     let state = |change: &Change| {
         let Change::Account(AccountChange::CustomField(it)) = change else { panic!("{change:?}") };
         format!("{}={} {}", it.name, it.value, it.active)
@@ -139,7 +140,10 @@ fn fields_are_erased_with_the_person_also_within_a_batch() {
     assert_eq!(shown(&queries.custom_fields_of(TENANT, object).unwrap()), ["late=one"]);
     assert_eq!(queries.custom_fields(TENANT, ALL).unwrap().all, 3, "two of the other account");
     assert_eq!(queries.custom_fields_of_account(TENANT, other, &ObjectType::ALL).unwrap().len(), 2);
-    let emails = |account| queries.account_emails(TENANT, account).unwrap().len();
+    let emails = |account| {
+        let rows = queries.rows(&[AccountRow::Emails(TENANT, account).into()].into()).unwrap();
+        rows.account.emails.of(&(TENANT, account)).len()
+    };
     assert_eq!((emails(account), emails(other)), (0, 1));
     assert_eq!(states(&world, color), ["= true", "= true"], "what happened stays");
     let found = queries.search_custom_fields(TENANT, "green", ALL).unwrap();

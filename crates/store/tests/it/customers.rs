@@ -5,15 +5,15 @@ mod pending;
 
 pub use pending::note;
 
+use domain::account::tag::{ControlTag, NamedDefinition};
 use domain::command::CustomerCommand;
+use domain::customer::operation::{FailOperation, QueueRegistration};
 use domain::customer::{
     CloseSessions, Code, CustomerRef, CustomerRejection, CustomerReply, CustomerStatus,
     EraseCustomer, NewSecondFactor, OpenSession, PasswordProof, Profile, RefreshSession, Register,
     RequestToken, SetPassword, Taken, TokenPurpose, UpdateCustomer, Verification, VerifyEmail,
 };
 use domain::object::ObjectType;
-use domain::operation::{FailOperation, QueueRegistration};
-use domain::tag::{ControlTag, NamedDefinition};
 use domain::{
     Command, OperationId, Person, Rejection, Reply, Request, SessionId, TenantNo, Timestamp,
 };

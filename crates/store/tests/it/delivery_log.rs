@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::webhook::DisableReason;
+use domain::tenant::webhook::DisableReason;
 use domain::{Id, PartitionNo, Seq, TenantNo, Timestamp, WebhookEndpointId};
 use engine::ports::{DeliveryId, DeliveryLogQueries, DeliveryLogSource as _, ReadLimits};
 use engine::webhooks::{

@@ -1,12 +1,12 @@
 //! Disputes are committed, loaded, read and verified.
 
+use domain::account::payment_method::CreatePaymentMethod;
 use domain::command::PaymentCommand;
-use domain::dispute::{Dispute, DisputeCase, DisputeSaid, DisputeStatus, RecordDispute};
-use domain::ledger::LedgerAccount;
+use domain::payment::dispute::{Dispute, DisputeCase, DisputeSaid, DisputeStatus, RecordDispute};
+use domain::payment::ledger::LedgerAccount;
 use domain::payment::{
     GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, TransactionType,
 };
-use domain::payment_method::CreatePaymentMethod;
 use domain::reply::AccountReply;
 use domain::{
     AccountId, AmountMinor, Command, DisputeId, PaymentId, Person, Reply, TenantNo, Timestamp,
@@ -132,7 +132,7 @@ fn what_is_booked_is_in_the_ledger_and_verified() {
     assert_eq!((booked.excess.0, booked.excess_returned.0), (800, 800));
     let filter = LedgerFilter { payment: Some(payment), ..LedgerFilter::default() };
     let entries = world.queries.ledger_entries(TENANT, &filter, Page { offset: 0, limit: 10 });
-    let excess = |it: &domain::ledger::Posting| {
+    let excess = |it: &domain::payment::ledger::Posting| {
         [it.debit, it.credit].contains(&LedgerAccount::DisputeExcess)
     };
     let entries = entries.unwrap();

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use domain::account::EraseAccount;
-use domain::account_user::SetAccountUsers;
+use domain::account::payment_method::CreatePaymentMethod;
 use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand};
-use domain::definition::Expected;
 use domain::entitlement::GrantFeature;
-use domain::feature::{
+use domain::entitlement::account_user::SetAccountUsers;
+use domain::entitlement::feature::{
     Combine, FeatureKind, FeatureTerms, FeatureValue, LimitTerms, PutFeature, Reset,
 };
-use domain::offer::{Again, Buyers, Lasts, OfferTerms, Price, PutOffer, Revocation};
+use domain::entitlement::offer::{Again, Buyers, Lasts, OfferTerms, Price, PutOffer, Revocation};
+use domain::entitlement::purchase::{Buy, PurchaseStatus};
+use domain::flag::definition::Expected;
 use domain::payment::{FollowUp, GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus};
-use domain::payment_method::CreatePaymentMethod;
-use domain::purchase::{Buy, PurchaseStatus};
 use domain::reply::AccountReply;
 use domain::{AccountId, AmountMinor, Command, PaymentId, Person, Reply, TenantNo};
 use engine::ports::{Page, Store};

@@ -2,10 +2,10 @@
 
 use domain::change::{Change, FlagChange};
 use domain::command::FlagCommand;
-use domain::definition::{
+use domain::flag::definition::{
     Definition, DefinitionKey, DefinitionKind, Expected, NewDefinition, PutDefinitions,
 };
-use domain::environment::{
+use domain::flag::environment::{
     AddSecret, CreateEnvironment, ExpireSecret, NewSecret, Secret, SecretKind,
 };
 use domain::reply::FlagReply;

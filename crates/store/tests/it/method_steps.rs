@@ -1,11 +1,11 @@
 //! The steps that the gateways of payment methods have still to do are committed, loaded, counted and verified.
 
-use domain::command::AccountCommand;
-use domain::payment::{MethodAtGateway, ReplyKey};
-use domain::payment_method::{
+use domain::account::payment_method::{
     CreatePaymentMethod, DeletePaymentMethod, MethodAnswer, MethodAnswered, MethodStep, MethodTask,
     RefusalCause,
 };
+use domain::command::AccountCommand;
+use domain::payment::{MethodAtGateway, ReplyKey};
 use domain::reply::AccountReply;
 use domain::{
     AccountId, Command, Idempotency, PaymentMethodId, Person, Reply, TenantNo, Timestamp,

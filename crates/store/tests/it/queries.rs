@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::access::{CreateUser, PutRole};
 use domain::change::{AccountChange, Change, PaymentChange};
 use domain::command::{AccessCommand, TenantCommand};
-use domain::ledger::{LedgerAccount, Posting};
+use domain::payment::ledger::{LedgerAccount, Posting};
 use domain::payment::{Outstanding, PaymentFile, PaymentState, TransactionStatus};
 use domain::reply::AccountReply;
 use domain::tenant::{CREDENTIALS_DROPPED, SetTenantValue};

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
+use domain::account::payment_method::CreatePaymentMethod;
 use domain::command::{AccountCommand, PaymentCommand};
 use domain::payment::{FollowUp, Initiate};
-use domain::payment_method::CreatePaymentMethod;
 use domain::reply::AccountReply;
 use domain::{
     AccountId, Command, EXTERNAL_PAYMENT, PaymentId, Reply, Request, RequestId, Settings, TenantNo,

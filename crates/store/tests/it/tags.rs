@@ -1,12 +1,14 @@
 //! Tags on accounts: committed with the account or later, read back, with their history.
 
 use domain::account::CreateAccount;
+use domain::account::tag::Tag;
+use domain::account::tag::TagDefinition;
+use domain::account::tag::{AddTags, ControlTag, CreateTagDefinition, RemoveTags, TagKey};
 use domain::change::{AccountChange, Change};
 use domain::command::{AccountCommand, TenantCommand};
 use domain::object::{Object, ObjectType};
-use domain::read::AccountRead;
+use domain::read::AccountRow;
 use domain::reply::AccountReply;
-use domain::tag::{AddTags, ControlTag, CreateTagDefinition, RemoveTags, TagKey};
 use domain::{AccountId, Command, Person, Reply, TagDefinitionId, TenantNo};
 use engine::ports::{HistoryOf, HistoryRow, NamedTag, Page, Store};
 use store::verify::verify_source;
@@ -98,8 +100,9 @@ fn tags_are_read_with_their_history() {
         queries.tags_of_account(TenantNo(2), account, (&ObjectType::ALL, true)).unwrap(),
         []
     );
-    let history =
-        |tenant, it: &NamedTag| queries.history(tenant, HistoryOf::Tag(it.tag.id)).unwrap();
+    let history = |tenant, it: &NamedTag| {
+        queries.history(tenant, HistoryOf::new::<Tag>(it.tag.id.uuid())).unwrap()
+    };
     assert_eq!(was_active(&history(TENANT, &tags[0])), [true]);
     assert_eq!(was_active(&history(TENANT, &tags[1])), [true, false]);
     assert_eq!(was_active(&history(TENANT, &tags[2])), [true, false, true]);
@@ -132,7 +135,7 @@ fn tags_of_a_tenants_own_definition_are_found_and_keep_it_in_use() {
     assert_eq!(shown(&found.items), [("vip", true), ("TEST", true)]);
     let second = queries.tags_named(TENANT, &[vip.id, test], Page { offset: 1, limit: 1 }).unwrap();
     assert_eq!((shown(&second.items), second.matching, second.all), (vec![("TEST", true)], 2, 3));
-    let states = queries.history(TENANT, HistoryOf::TagDefinition(vip.id)).unwrap();
+    let states = queries.history(TENANT, HistoryOf::new::<TagDefinition>(vip.id.uuid())).unwrap();
     assert_eq!(states.len(), 1);
     let id = vip.id;
     let undefine = || Command::Tenant(TenantCommand::UndefineTag(id));
@@ -155,9 +158,9 @@ fn a_tag_that_is_not_there_is_loaded_as_absent() {
     let key = |tag| TagKey::of_account(account, tag);
     let (there, not_there) = (key(ControlTag::Test), key(ControlTag::ManualPay));
     let reads = [
-        AccountRead::Tag(TENANT, there).into(),
-        AccountRead::Tag(TENANT, not_there).into(),
-        AccountRead::Tag(TenantNo(2), there).into(),
+        AccountRow::Tag(TENANT, there).into(),
+        AccountRow::Tag(TENANT, not_there).into(),
+        AccountRow::Tag(TenantNo(2), there).into(),
     ];
     let loaded = world.workload.partition.store().load(&reads.into(), &[].into()).unwrap().state;
     let tags = loaded.account.tags;

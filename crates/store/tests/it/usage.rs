@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use domain::blocking_state::CloseAccount;
+use domain::account::blocking_state::CloseAccount;
 use domain::command::{AccountCommand, EntitlementCommand};
-use domain::definition::Expected;
 use domain::entitlement::GrantFeature;
-use domain::feature::{
+use domain::entitlement::feature::{
     Combine, FeatureKind, FeatureTerms, FeatureValue, LimitTerms, PutFeature, Reset,
 };
-use domain::reply::EntitlementReply;
-use domain::usage::{
+use domain::entitlement::usage::{
     ConfirmReservation, Ends, EventKey, KEPT_US, RecordUsage, RecordUsages, ReleaseReservation,
     ReservationStatus, Reserve, UsageItem,
 };
+use domain::flag::definition::Expected;
+use domain::reply::EntitlementReply;
 use domain::{AccountId, Command, Reply, ReservationId, Seq, TenantNo, Timestamp};
 use engine::ports::{Bookkeeping, ExpiryCutoffs, Page, Store};
 use store::verify::verify_source;

@@ -1,8 +1,8 @@
 //! A check that cannot fail is none: every kind of damage is planted once and found.
 
+use domain::account::payment_method::{CreatePaymentMethod, SetDefaultPaymentMethod};
 use domain::command::{AccountCommand, PaymentCommand};
 use domain::payment::{FollowUp, Initiate};
-use domain::payment_method::{CreatePaymentMethod, SetDefaultPaymentMethod};
 use domain::reply::AccountReply;
 use domain::{AccountId, Command, EXTERNAL_PAYMENT, Reply, TenantNo};
 use engine::partition::Verdict;

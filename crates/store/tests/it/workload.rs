@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use domain::account::payment_method::{
+    CreatePaymentMethod, DeletePaymentMethod, MethodRequest, SetDefaultPaymentMethod,
+};
 use domain::account::{CreateAccount, UpdateAccount};
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::payment::{
     Actor, Complete, FixTransaction, FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge,
     GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, ResolvePending, TransactionStatus,
-};
-use domain::payment_method::{
-    CreatePaymentMethod, DeletePaymentMethod, MethodRequest, SetDefaultPaymentMethod,
 };
 use domain::reply::AccountReply;
 use domain::tenant::CreateTenant;

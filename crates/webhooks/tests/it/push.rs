@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::account::CreateAccount;
+use domain::account::payment_method::CreatePaymentMethod;
 use domain::command::{AccountCommand, PaymentCommand, TenantCommand};
 use domain::payment::{Actor, EXTERNAL_PAYMENT, FollowUp, Initiate};
-use domain::payment_method::CreatePaymentMethod;
 use domain::reply::AccountReply;
 use domain::tenant::{CreateTenant, PUSH_CALLBACK, SetTenantValue};
 use domain::{

@@ -1,8 +1,8 @@
 //! Conversion of what accounts may do to messages.
 
+use domain::entitlement::feature::{FeatureKind, FeatureValue};
+use domain::entitlement::level::Level;
 use domain::entitlement::{Grant, GrantSource};
-use domain::feature::{FeatureKind, FeatureValue};
-use domain::level::Level;
 use engine::entitlements::{Check, CheckReason, Document, HeldFeature};
 
 use crate::api;

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use domain::account::Person;
-use domain::account_email::AccountEmail;
-use domain::blocking_state::BlockingState;
-use domain::custom_field::CustomField;
+use domain::account::blocking_state::BlockingState;
+use domain::account::custom_field::CustomField;
+use domain::account::email::AccountEmail;
+use domain::account::tag::{Tag, TagDefinition};
+use domain::payment::attempt::PaymentAttempt;
 use domain::payment::{Payment, Transaction, TransactionStatus};
-use domain::payment_attempt::PaymentAttempt;
-use domain::tag::{Tag, TagDefinition};
 use domain::{
     Account, AccountId, Currency, PaymentMethod, PaymentMethodId, TenantNo, Timestamp,
     TransactionId,

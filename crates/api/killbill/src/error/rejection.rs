@@ -204,7 +204,7 @@ pub(super) fn invalid_parameter(field: &str, reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use domain::blocking_state::ClosedTo;
+    use domain::account::blocking_state::ClosedTo;
     use domain::object::ObjectType;
     use domain::payment::{PaymentState, TransactionStatus, TransactionType};
     use domain::{

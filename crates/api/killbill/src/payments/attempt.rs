@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use domain::Currency;
-use domain::payment_attempt::{AttemptState, PaymentAttempt};
+use domain::payment::attempt::{AttemptState, PaymentAttempt};
 use engine::ports::HistoryRow;
 use engine::time::rfc3339_second;
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! Combo payments: a payment whose account and payment method are made with it where they are new.
 
 use domain::account::CreateAccount;
-use domain::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use domain::command::{AccountCommand, PaymentCommand};
+use domain::payment::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
 use domain::reply::AccountReply;
 use domain::{AccountId, AccountRejection, Command, Rejection, Reply};
 use serde::Deserialize;

@@ -4,7 +4,7 @@ use domain::Command;
 use domain::TransactionId;
 use domain::command::PaymentCommand;
 use domain::payment::PaymentFile;
-use domain::payment_attempt::CancelRetries;
+use domain::payment::attempt::CancelRetries;
 
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, code, no_such_payment};

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use domain::payment::Payment;
+use domain::payment::attempt::PaymentAttempt;
 use domain::payment::{Outstanding, PaymentFile, Transaction, TransactionStatus};
-use domain::payment_attempt::PaymentAttempt;
 use domain::{Currency, EXTERNAL_PAYMENT, TransactionId};
 use engine::ports::{HistoryOf, HistoryRow, Queries, StoreError};
 use engine::time::rfc3339_second;
@@ -140,17 +141,19 @@ impl RowFormat for ReadOptions {
 
     fn with_audit(self, queries: &dyn Queries, file: PaymentFile) -> Result<Audited, StoreError> {
         let tenant = file.payment.tenant;
-        let payment_rows = self.audit.read(queries, tenant, HistoryOf::Payment(file.payment.id))?;
+        let payment_rows =
+            self.audit.read(queries, tenant, HistoryOf::new::<Payment>(file.payment.id.uuid()))?;
         let transactions = file.transactions.iter();
         let transaction_rows = transactions
-            .map(|it| self.audit.read(queries, tenant, HistoryOf::Transaction(it.id)))
+            .map(|it| self.audit.read(queries, tenant, HistoryOf::new::<Transaction>(it.id.uuid())))
             .collect::<Result<_, _>>()?;
         let attempts = match self.attempts {
             true => queries.payment_attempts(tenant, file.payment.id)?,
             false => vec![],
         };
         let with_rows = |it: PaymentAttempt| {
-            let rows = self.audit.read(queries, tenant, HistoryOf::PaymentAttempt(it.id))?;
+            let rows =
+                self.audit.read(queries, tenant, HistoryOf::new::<PaymentAttempt>(it.id.uuid()))?;
             Ok((it, rows))
         };
         let attempts = attempts.into_iter().map(with_rows).collect::<Result<_, StoreError>>()?;

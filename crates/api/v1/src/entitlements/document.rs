@@ -12,7 +12,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::grants::{EntitlementsView, etag_of};
+use super::view::{EntitlementsView, etag_of};
 use crate::Api;
 use crate::error::Error;
 

@@ -6,7 +6,7 @@ use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::TenantNo;
 use domain::command::EntitlementCommand;
-use domain::feature::{
+use domain::entitlement::feature::{
     Combine, Feature as Row, FeatureKind, FeatureTerms, LimitTerms, PutFeature, Reset, ValueType,
 };
 use engine::time::rfc3339;

@@ -6,13 +6,13 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
+use domain::account::tag::DefinitionRef;
 use domain::command::EntitlementCommand;
-use domain::feature::{Feature, FeatureValue};
-use domain::offer::{
+use domain::entitlement::feature::{Feature, FeatureValue};
+use domain::entitlement::offer::{
     Again, Buyers, FEATURES_PER_OFFER_MAX, Lasts, Offer as Row, OfferTerms, Price, PutOffer,
     Revocation,
 };
-use domain::tag::DefinitionRef;
 use domain::{AmountMinor, Currency, TagDefinitionId, TenantNo};
 use engine::entitlements::value_json;
 use engine::time::rfc3339;

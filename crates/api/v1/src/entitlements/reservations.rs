@@ -5,10 +5,10 @@ use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::command::EntitlementCommand;
-use domain::reply::EntitlementReply;
-use domain::usage::{
+use domain::entitlement::usage::{
     ConfirmReservation, Ends, ReleaseReservation, Reservation, ReservationStatus, Reserve,
 };
+use domain::reply::EntitlementReply;
 use domain::{Command, Idempotency, Reply, ReservationId, Timestamp};
 use engine::time::rfc3339;
 use http::StatusCode;

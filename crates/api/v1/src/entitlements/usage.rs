@@ -5,10 +5,10 @@ use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::command::EntitlementCommand;
-use domain::reply::EntitlementReply;
-use domain::usage::{
+use domain::entitlement::usage::{
     EVENT_ID_CHARS_MAX, EventKey, ITEMS_MAX, RecordUsage, RecordUsages, Recorded, Usage, UsageItem,
 };
+use domain::reply::EntitlementReply;
 use domain::{EntitlementRejection as R, Rejection, Reply, Timestamp};
 use engine::ports::Queries;
 use engine::time::rfc3339;

@@ -1,6 +1,6 @@
 //! Values of features as JSON.
 
-use domain::feature::{FeatureKind, FeatureValue, ValueType};
+use domain::entitlement::feature::{FeatureKind, FeatureValue, ValueType};
 use serde_json::Value;
 
 /// The value that JSON says for a feature of this kind, or why it is none.

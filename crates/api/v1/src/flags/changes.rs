@@ -7,12 +7,12 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
-use domain::change_request::{
+use domain::command::FlagCommand;
+use domain::flag::change_request::{
     ChangeRequest, ChangeStatus, DecideChange, Decision, RequestChange, Seen,
 };
-use domain::command::FlagCommand;
-use domain::definition::{Definition, DefinitionKey, DefinitionKind, Expected};
-use domain::environment::Environment;
+use domain::flag::definition::{Definition, DefinitionKey, DefinitionKind, Expected};
+use domain::flag::environment::Environment;
 use domain::reply::FlagReply;
 use domain::{ChangeRequestId, Command, FlagRejection, Rejection, Reply, Seq, Timestamp};
 use engine::Reason;

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
-use domain::definition::{DEFINITIONS_MAX, Definition, DefinitionKind};
+use domain::flag::definition::{DEFINITIONS_MAX, Definition, DefinitionKind};
 use domain::{FlagRejection, Rejection};
 use feature_flags::FlagWriter;
 use feature_flags::error::word;

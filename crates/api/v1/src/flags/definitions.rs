@@ -4,7 +4,7 @@
 use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use domain::definition::{Definition, DefinitionKind};
+use domain::flag::definition::{Definition, DefinitionKind};
 use feature_flags::EnvironmentName;
 use feature_flags::definition::{RESERVED_KEY, is_plain_key, to_json};
 use feature_flags::patch::Change;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::Path;
-use domain::definition::{Definition, DefinitionKind};
-use domain::environment::Environment;
+use domain::flag::definition::{Definition, DefinitionKind};
+use domain::flag::environment::Environment;
 use feature_flags::definition::to_json;
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -6,7 +6,7 @@ use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::Command;
 use domain::command::FlagCommand;
-use domain::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
+use domain::flag::environment::{Environment, Secret, SecretKind, UpdateEnvironment};
 use feature_flags::definition::check_key;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};

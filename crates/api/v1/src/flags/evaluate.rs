@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
-use domain::definition::{DEFINITIONS_MAX, Definition, DefinitionKind};
+use domain::flag::definition::{DEFINITIONS_MAX, Definition, DefinitionKind};
 use evaluation::{Evaluation, Flag, MissingAttribute, Segment, Snapshot, TypedValue, User};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

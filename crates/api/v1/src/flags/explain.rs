@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
-use domain::definition::{Definition, DefinitionKind};
+use domain::flag::definition::{Definition, DefinitionKind};
 use evaluation::{Explanation, Snapshot, User};
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use domain::command::FlagCommand;
-use domain::definition::{Definition, DefinitionKey, DefinitionKind};
-use domain::environment::{CreateEnvironment, Environment, NewSecret, SecretKind};
+use domain::flag::definition::{Definition, DefinitionKey, DefinitionKind};
+use domain::flag::environment::{CreateEnvironment, Environment, NewSecret, SecretKind};
 use domain::reply::FlagReply;
 use domain::{Command, EnvironmentId, FlagRejection, Rejection, Reply};
 use engine::Reason;

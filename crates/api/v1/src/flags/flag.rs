@@ -4,7 +4,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::response::Response;
-use domain::definition::DefinitionKind;
+use domain::flag::definition::DefinitionKind;
 use http::StatusCode;
 use serde_json::{Value, json};
 

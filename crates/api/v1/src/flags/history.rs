@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::Path;
 use domain::change::{Change, FlagChange};
-use domain::definition::{DefinitionKey, DefinitionKind};
+use domain::flag::definition::{DefinitionKey, DefinitionKind};
 use engine::ports::HistoryRow;
 use engine::time::rfc3339;
 use feature_flags::definition::to_json;

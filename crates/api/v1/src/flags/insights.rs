@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::Path;
 use domain::Timestamp;
-use domain::definition::DefinitionKind;
-use domain::environment::Environment;
+use domain::flag::definition::DefinitionKind;
+use domain::flag::environment::Environment;
 use engine::insights::{FlagCount, Hours, MetricCount};
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::command::FlagCommand;
-use domain::environment::{
+use domain::flag::environment::{
     AddSecret, AddSecrets, Environment, ExpireSecret, ExpireSecrets, NewSecret, Secret, SecretKind,
 };
 use domain::reply::FlagReply;

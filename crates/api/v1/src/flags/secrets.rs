@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use domain::command::FlagCommand;
-use domain::environment::{AddSecret, ExpireSecret, NewSecret, Secret, SecretKind};
+use domain::flag::environment::{AddSecret, ExpireSecret, NewSecret, Secret, SecretKind};
 use domain::reply::FlagReply;
 use domain::{Command, Reply, SecretId, Timestamp};
 use http::StatusCode;

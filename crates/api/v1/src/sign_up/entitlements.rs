@@ -11,7 +11,7 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use super::SignUpApi;
 use super::context::LoggedIn;
 use crate::entitlements::document;
-use crate::entitlements::grants::EntitlementsView;
+use crate::entitlements::view::EntitlementsView;
 use crate::error::Error;
 use crate::openapi::NotLoggedIn;
 

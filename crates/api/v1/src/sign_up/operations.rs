@@ -12,7 +12,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use domain::OperationId;
 use domain::TenantNo;
-use domain::operation::{Operation, OperationStatus};
+use domain::customer::operation::{Operation, OperationStatus};
 use engine::access::ClientAddress;
 use engine::time::rfc3339;
 use futures_util::stream;

@@ -2,8 +2,8 @@
 
 use ::webhooks::endpoint::{Endpoints, StoredAnswer};
 use domain::command::TenantCommand;
+use domain::tenant::webhook::SetWebhookEndpoints;
 use domain::tenant::{VALUES_BYTES_MAX, WEBHOOK_ENDPOINTS};
-use domain::webhook::SetWebhookEndpoints;
 use domain::{Command, Rejection, Seq, TenantRejection};
 use secrets::Sealer;
 use serde::Serialize;

@@ -8,7 +8,7 @@ use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use domain::command::CustomerCommand;
-use domain::operation::QueueRegistration;
+use domain::customer::operation::QueueRegistration;
 use domain::payment::Actor;
 use domain::{Command, OperationId, Request};
 use engine::Answer;

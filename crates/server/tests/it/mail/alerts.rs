@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::mail::Mailer;
 use ::mail::alerts::{self, ALERTS_MAX, AlertSettings};
-use domain::webhook::DisableReason;
+use domain::tenant::webhook::DisableReason;
 use domain::{Timestamp, WebhookEndpointId};
 use engine::webhooks::SwitchedOff;
 use tokio::sync::mpsc;

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use domain::command::CustomerCommand;
+use domain::customer::operation::{FailOperation, QueueRegistration};
 use domain::customer::{
     CustomerStatus, EraseCustomer, NewSecondFactor, TokenPurpose, UpdateCustomer, VerifyEmail,
 };
-use domain::operation::{FailOperation, QueueRegistration};
 use domain::{OperationId, PartitionNo, Timestamp};
 use engine::retention;
 use sign_up::operations::OwnsAccount;
@@ -167,7 +167,7 @@ async fn nothing_is_sent_to_who_is_forgotten() {
     scene.send(&to(&mailbox));
     let ann = scene.register("ann@example.com").await;
     let bob = scene.register("bob@example.com").await;
-    let both = |mails: &[domain::mail::Mail]| mails.iter().all(|mail| mail.attempts == 1);
+    let both = |mails: &[domain::customer::mail::Mail]| mails.iter().all(|mail| mail.attempts == 1);
     scene.queue("all are postponed", both).await;
     let erase = EraseCustomer { customer: ann, if_expired: false };
     scene.accepted(CustomerCommand::Erase(erase)).await;
@@ -251,7 +251,7 @@ async fn a_customer_who_cannot_be_read_keeps_no_others_mail() {
     store::restore(&backup, &home.0).unwrap();
     let mut scene = Scene::at(home);
     scene.send(&into_files());
-    let is_tried = |mails: &[domain::mail::Mail]| {
+    let is_tried = |mails: &[domain::customer::mail::Mail]| {
         mails.len() == 2
             && mails.iter().all(|mail| mail.customer == broken.id && mail.attempts == 1)
     };
@@ -358,7 +358,8 @@ async fn customer_not_verified_in_time_is_erased() {
         assert_eq!(scene.customer(customer).await.status, status, "{customer:?}");
     }
     let left = scene.mails(false).await;
-    let is_left = |mail: &domain::mail::Mail| [all[0].id, late.id].contains(&mail.customer);
+    let is_left =
+        |mail: &domain::customer::mail::Mail| [all[0].id, late.id].contains(&mail.customer);
     assert!(left.len() == 4 && left.iter().all(is_left), "{left:?}");
     scene.end().await;
 }

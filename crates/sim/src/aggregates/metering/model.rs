@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::usage::UsageItem;
+use domain::entitlement::usage::UsageItem;
 use domain::{AccountId, ReservationId};
 use uuid::Uuid;
 

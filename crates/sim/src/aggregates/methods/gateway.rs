@@ -1,8 +1,8 @@
 //! The gateway at which methods are attached, and the way to it, on which requests and answers are late or lost.
 
+use domain::account::payment_method::{MethodAnswer, MethodAnswered, MethodRequest, MethodTask};
 use domain::command::AccountCommand;
 use domain::payment::{GatewayAnswer, GatewayOutcome, GatewayStatus, MethodAtGateway};
-use domain::payment_method::{MethodAnswer, MethodAnswered, MethodRequest, MethodTask};
 use domain::{Command, GatewayCall, PaymentMethodId, Timestamp};
 
 use super::{MethodMutant, Methods, SECOND_US, SETTLE_AFTER_US, TIMEOUT_US};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::PaymentMethodId;
-use domain::payment_method::MethodStep;
+use domain::account::payment_method::MethodStep;
 
 use crate::disk::Books;
 use crate::kernel::Tally;

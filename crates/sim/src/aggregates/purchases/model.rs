@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::feature::FeatureValue;
-use domain::offer::{Again, Lasts, OfferTerms, Price, Revocation};
+use domain::entitlement::feature::FeatureValue;
+use domain::entitlement::offer::{Again, Lasts, OfferTerms, Price, Revocation};
 use domain::payment::{PaymentFile, TransactionStatus, TransactionType};
 use domain::{AccountId, GrantId, PurchaseId, Timestamp};
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use domain::account::EraseAccount;
-use domain::account_user::SetAccountUsers;
 use domain::command::{AccountCommand, CustomerCommand, EntitlementCommand};
 use domain::customer::{Profile, Register, Taken, Verification};
-use domain::definition::Expected;
-use domain::feature::FeatureValue;
-use domain::offer::{Again, Buyers, Lasts, OfferTerms, PutOffer, Revocation};
+use domain::entitlement::account_user::SetAccountUsers;
+use domain::entitlement::feature::FeatureValue;
+use domain::entitlement::offer::{Again, Buyers, Lasts, OfferTerms, PutOffer, Revocation};
+use domain::flag::definition::Expected;
 use domain::{Command, Currency, Person, Timestamp};
 
 use super::{ACCOUNTS_MAX, Purchases};

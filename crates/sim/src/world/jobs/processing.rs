@@ -1,7 +1,7 @@
 //! How a partition processes a batch, with what is to go wrong.
 
 use domain::command::PaymentCommand;
-use domain::health::{BatchHealth, Unready};
+use domain::payment::health::{BatchHealth, Unready};
 use domain::payment::{GatewayAnswer, GatewayOutcome, GatewayStatus};
 use domain::{Command, TenantNo};
 use engine::partition::{Processed, Work};

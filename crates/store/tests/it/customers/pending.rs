@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::slice::from_ref;
 
 use domain::command::CustomerCommand;
+use domain::customer::mail::{Mail, MailKind};
+use domain::customer::operation::{FailOperation, Operation, OperationStatus};
 use domain::customer::{CustomerRejection, CustomerReply, Register, Taken, TokenPurpose};
-use domain::mail::{Mail, MailKind};
-use domain::operation::{FailOperation, Operation, OperationStatus};
 use domain::payment::ReplyKey;
 use domain::{Idempotency, Reply, Timestamp};
 use engine::partition::{Answer, Times, Verdict, Work};

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use domain::account_user::{SetAccountUsers, user_claim};
 use domain::change::{Change, ClaimChange};
 use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::command::EntitlementCommand;
 use domain::customer::{CustomerRejection, email_claim};
-use domain::definition::Expected;
+use domain::entitlement::account_user::{SetAccountUsers, user_claim};
+use domain::flag::definition::Expected;
 use domain::payment::ReplyKey;
 use domain::read::Read;
 use domain::reply::AccountReply;

@@ -1,0 +1,142 @@
+//! Accounts, and what belongs to them: persons, further e-mail addresses, blocking states, tags, custom fields
+//! and payment methods.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::account::blocking_state::BlockingState;
+use crate::account::custom_field::CustomField;
+use crate::account::email::AccountEmail;
+use crate::account::payment_method::PaymentMethod;
+use crate::account::tag::{DefinitionRef, Tag, TagKey};
+use crate::account::{Account, Person};
+use crate::change::AccountChange;
+use crate::entity::Entity;
+use crate::object::Object;
+use crate::rows::{Parts, Rows};
+use crate::source::Source;
+use crate::{AccountId, PaymentMethodId, TagDefinitionId, TenantNo};
+
+/// The ids of an account's payment methods.
+type MethodsOf = BTreeMap<(TenantNo, AccountId), BTreeSet<PaymentMethodId>>;
+
+/// A row of an account that a command may look at: see [`Read`](crate::read::Read).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AccountRead {
+    Account(TenantNo, AccountId),
+    PaymentMethod(TenantNo, PaymentMethodId),
+    /// The newest active payment methods of an account; at most [`METHODS_LISTED_MAX`](crate::read::METHODS_LISTED_MAX).
+    PaymentMethods(TenantNo, AccountId),
+    /// Whether anything is tagged with a definition.
+    TagDefinitionUse(TenantNo, TagDefinitionId),
+    Row(AccountRow),
+}
+
+/// A row of an account that comes alone, or rows that are an owner's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AccountRow {
+    /// The further e-mail addresses that an account has.
+    Emails(TenantNo, AccountId),
+    /// The active blocking states of an account.
+    BlockingStates(TenantNo, AccountId),
+    Tag(TenantNo, TagKey),
+    /// All custom fields that an object has.
+    CustomFields(TenantNo, Object),
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct AccountState {
+    pub accounts: Rows<Account>,
+    /// Personal data by account.
+    pub people: BTreeMap<(TenantNo, AccountId), Person>,
+    /// The accounts that are closed.
+    pub closed: BTreeSet<(TenantNo, AccountId)>,
+    /// Further e-mail addresses.
+    pub emails: Parts<AccountEmail>,
+    /// Active blocking states.
+    pub blocking_states: Parts<BlockingState>,
+    pub tags: Rows<Tag>,
+    /// Whether anything is tagged with a definition.
+    pub tag_definition_uses: BTreeMap<(TenantNo, TagDefinitionId), bool>,
+    /// The custom fields of an object.
+    pub custom_fields: Parts<CustomField>,
+    pub payment_methods: Rows<PaymentMethod>,
+    /// The newest payment methods of accounts whose tenant's rules choose one; at most
+    /// [`METHODS_MAX`](crate::tenant::payment_rules::METHODS_MAX) each, and those that the batch made.
+    pub methods_to_choose: MethodsOf,
+    /// The newest payment methods of accounts that were looked for together; at most
+    /// [`METHODS_LISTED_MAX`](crate::read::METHODS_LISTED_MAX)(crate::read::METHODS_LISTED_MAX) each, and those that the batch made.
+    pub methods_listed: MethodsOf,
+}
+
+impl AccountState {
+    /// Loads rows.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub fn load<'a, S: Source>(
+        &mut self,
+        rows: impl IntoIterator<Item = &'a AccountRow>,
+        from: &S,
+    ) -> Result<(), S::Error> {
+        let (mut emails, mut blocking_states) = (vec![], vec![]);
+        let (mut tags, mut custom_fields) = (vec![], vec![]);
+        for row in rows {
+            match row {
+                AccountRow::Emails(no, id) => emails.push((*no, *id)),
+                AccountRow::BlockingStates(no, id) => blocking_states.push((*no, *id)),
+                AccountRow::Tag(no, key) => tags.push((*no, *key)),
+                AccountRow::CustomFields(no, object) => custom_fields.push((*no, *object)),
+            }
+        }
+        from.parts(emails, &mut self.emails)?;
+        from.parts(blocking_states, &mut self.blocking_states)?;
+        from.rows(tags, &mut self.tags)?;
+        from.parts(custom_fields, &mut self.custom_fields)
+    }
+
+    pub(crate) fn apply(&mut self, tenant: TenantNo, change: &AccountChange) {
+        match change {
+            AccountChange::Account(it) => drop(self.accounts.put(it.clone())),
+            AccountChange::Person { account, person } => {
+                self.people.insert((tenant, *account), (**person).clone());
+            }
+            AccountChange::PersonErased { account } => self.erase((tenant, *account)),
+            AccountChange::Email(it) => self.emails.put(it.clone()),
+            AccountChange::BlockingState(it) => {
+                match it.closes().filter(|_| it.active) {
+                    Some(true) => drop(self.closed.insert((it.tenant, it.account))),
+                    Some(false) => drop(self.closed.remove(&(it.tenant, it.account))),
+                    None => {}
+                }
+                self.blocking_states.put(it.clone());
+            }
+            AccountChange::Tag(it) => {
+                if let DefinitionRef::Own(id) = it.key.definition
+                    && let Some(is_used) = self.tag_definition_uses.get_mut(&(it.tenant, id))
+                {
+                    *is_used |= it.active;
+                }
+                self.tags.put(it.clone());
+            }
+            AccountChange::CustomField(it) => self.custom_fields.put(it.clone()),
+            AccountChange::PaymentMethod(it) => {
+                for lists in [&mut self.methods_to_choose, &mut self.methods_listed] {
+                    lists.entry((it.tenant, it.account_id)).and_modify(|ids| {
+                        ids.insert(it.id);
+                    });
+                }
+                self.payment_methods.put(it.clone());
+            }
+            // No rule looks at it.
+            AccountChange::AuditImported(_) => {}
+        }
+    }
+
+    fn erase(&mut self, of: (TenantNo, AccountId)) {
+        self.people.remove(&of);
+        let methods = self.payment_methods.iter_mut();
+        methods.filter(|it| (it.tenant, it.account_id) == of).for_each(Entity::erase);
+        self.emails.retain(|it| (it.tenant, it.account) != of);
+        self.custom_fields.retain(|it| (it.tenant, it.account) != of);
+    }
+}

@@ -1,0 +1,17 @@
+//! Timers: how a command that a timer is for finds out whether it is to be executed.
+
+use crate::Timestamp;
+use crate::change::TimerChange;
+use crate::context::Context;
+use crate::state::State;
+use crate::timer::TimerKey;
+
+/// Clears the timer that was due at `due`; false where it is not set for that time. The same firing may come
+/// again after a crash, and from a process that no longer owns the partition.
+pub(crate) fn take(state: &State, (key, due): (TimerKey, Timestamp), cx: &mut Context) -> bool {
+    let is_due = state.timer(cx.tenant, key).is_some_and(|it| it.due == due && due <= cx.now);
+    if is_due {
+        cx.change(TimerChange::Cleared(key));
+    }
+    is_due
+}
