@@ -9,7 +9,7 @@ pub(crate) mod rules;
 use serde::{Deserialize, Serialize};
 
 use crate::Revision;
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::rows::Keyed;
 
 /// Every permission there is, as `group:value`: Kill Bill's names (contract section 5), and behind
@@ -147,8 +147,8 @@ impl Entity for User {
         format!("user {}", self.username)
     }
 
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::nameless(self.revision)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {
@@ -183,8 +183,8 @@ impl Entity for Role {
         format!("role {}", self.name)
     }
 
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::nameless(self.revision)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

@@ -12,10 +12,9 @@ pub(crate) mod rules;
 pub mod tag;
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::account::tag::ControlTag;
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::rows::Keyed;
 use crate::{AccountId, Currency, PaymentMethodId, Revision, TenantNo, Timestamp};
 
@@ -65,20 +64,8 @@ impl Keyed for Account {
 }
 
 impl Entity for Account {
-    fn name(&self) -> String {
-        format!("account {}", self.id)
-    }
-
-    fn id(&self) -> Option<Uuid> {
-        Some(self.id.uuid())
-    }
-
-    fn account(&self) -> Option<AccountId> {
-        Some(self.id)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("account", self.id, self.revision).of(self.id)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

@@ -170,7 +170,7 @@ impl Visitor<'_> for ReadAccount {
     type Output = Option<AccountId>;
 
     fn visit<T: Entity>(self, entity: &T) -> Option<AccountId> {
-        entity.account()
+        entity.facts().account
     }
 }
 

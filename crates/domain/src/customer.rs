@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::customer::mail::MailKind;
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::rows::Keyed;
 use crate::{
     AccountId, Currency, CustomerId, OperationId, Person, Revision, SessionId, TenantNo, Timestamp,
@@ -77,16 +77,8 @@ impl Keyed for Customer {
 }
 
 impl Entity for Customer {
-    fn name(&self) -> String {
-        format!("customer {}", self.id)
-    }
-
-    fn account(&self) -> Option<AccountId> {
-        Some(self.account)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("customer", self.id, self.revision).of(self.account)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

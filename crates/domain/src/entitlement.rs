@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::entitlement::feature::{Combine, FeatureTerms, FeatureValue, LIMIT_MAX};
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::rows::Keyed;
 use crate::{AccountId, GrantId, PaymentId, PurchaseId, Revision, TenantNo, Timestamp};
 
@@ -74,12 +74,8 @@ impl Entity for Entitlements {
         format!("entitlements of account {}", self.account_id)
     }
 
-    fn account(&self) -> Option<AccountId> {
-        Some(self.account_id)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::nameless(self.revision).of(self.account_id)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

@@ -5,24 +5,21 @@ use std::fmt::Debug;
 use uuid::Uuid;
 
 use crate::rows::Keyed;
-use crate::{AccountId, Revision};
+use crate::{AccountId, Id, Revision};
 
 /// A stored row with a history in the journal.
 pub trait Entity: Keyed + Clone + Debug + PartialEq + Send + Sync + 'static {
+    fn facts(&self) -> Facts;
+
     /// Its name in reports of problems, such as `account 018f...`.
-    fn name(&self) -> String;
-
-    /// The id that its history is asked for by; `None` where it has another name.
-    fn id(&self) -> Option<Uuid> {
-        None
+    fn name(&self) -> String {
+        let Facts { kind, id, .. } = self.facts();
+        id.map_or_else(|| kind.to_owned(), |id| format!("{kind} {id}"))
     }
 
-    /// The billing account that it belongs to.
-    fn account(&self) -> Option<AccountId> {
-        None
+    fn revision(&self) -> Revision {
+        self.facts().revision
     }
-
-    fn revision(&self) -> Revision;
 
     fn revision_mut(&mut self) -> &mut Revision;
 
@@ -35,6 +32,34 @@ pub trait Entity: Keyed + Clone + Debug + PartialEq + Send + Sync + 'static {
 
     /// Erases personal data, once the person of its account is erased.
     fn erase(&mut self) {}
+}
+
+/// The facts that an entity of any kind has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its kind, as reports of problems name it.
+    pub kind: &'static str,
+    /// The id that its history is asked for by; `None` where it has another name.
+    pub id: Option<Uuid>,
+    /// The billing account that it belongs to.
+    pub account: Option<AccountId>,
+    pub revision: Revision,
+}
+
+impl Facts {
+    pub(crate) const fn new<K>(kind: &'static str, id: Id<K>, revision: Revision) -> Self {
+        Self { kind, id: Some(id.uuid()), account: None, revision }
+    }
+
+    /// Those of an entity that has no id, and a name of its own.
+    pub(crate) const fn nameless(revision: Revision) -> Self {
+        Self { kind: "", id: None, account: None, revision }
+    }
+
+    /// The same, of an account.
+    pub(crate) const fn of(self, account: AccountId) -> Self {
+        Self { account: Some(account), ..self }
+    }
 }
 
 /// An operation on an entity of any kind: see [`Change::entity`](crate::change::Change::entity).

@@ -16,10 +16,9 @@ pub mod routing;
 pub(crate) mod rules;
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::MerchantAccount;
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::payment::routed::{Routed, Tries};
 use crate::rows::Keyed;
 use crate::{
@@ -250,20 +249,8 @@ impl Keyed for Payment {
 }
 
 impl Entity for Payment {
-    fn name(&self) -> String {
-        format!("payment {}", self.id)
-    }
-
-    fn id(&self) -> Option<Uuid> {
-        Some(self.id.uuid())
-    }
-
-    fn account(&self) -> Option<AccountId> {
-        Some(self.account_id)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("payment", self.id, self.revision).of(self.account_id)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {
@@ -336,20 +323,8 @@ impl Keyed for Transaction {
 }
 
 impl Entity for Transaction {
-    fn name(&self) -> String {
-        format!("transaction {}", self.id)
-    }
-
-    fn id(&self) -> Option<Uuid> {
-        Some(self.id.uuid())
-    }
-
-    fn account(&self) -> Option<AccountId> {
-        Some(self.account_id)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("transaction", self.id, self.revision).of(self.account_id)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

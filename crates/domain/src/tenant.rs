@@ -11,7 +11,7 @@ pub mod webhook;
 
 use serde::{Deserialize, Serialize};
 
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::rows::Keyed;
 use crate::tenant::payment_rules::{ControlPlugin, RulesPart};
 use crate::tenant::routing_rules::ROUTER;
@@ -190,8 +190,8 @@ impl Entity for Tenant {
         format!("tenant {}", self.no.0)
     }
 
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::nameless(self.revision)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {
@@ -243,8 +243,8 @@ impl Entity for TenantValue {
         format!("value {} of tenant {}", self.key, self.tenant.0)
     }
 
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::nameless(self.revision)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

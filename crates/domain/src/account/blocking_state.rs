@@ -1,9 +1,8 @@
 //! Blocking states: what services recorded of an account, such as that it is closed.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::payment::TransactionType;
 use crate::rows::{Keyed, Part};
 use crate::{AccountId, BlockingStateId, Revision, TenantNo, Timestamp};
@@ -67,20 +66,8 @@ impl Part for BlockingState {
 }
 
 impl Entity for BlockingState {
-    fn name(&self) -> String {
-        format!("blocking state {}", self.id)
-    }
-
-    fn id(&self) -> Option<Uuid> {
-        Some(self.id.uuid())
-    }
-
-    fn account(&self) -> Option<AccountId> {
-        Some(self.account)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("blocking state", self.id, self.revision).of(self.account)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

@@ -99,28 +99,11 @@ impl AccountCommand {
     }
 
     pub(crate) fn subject(&self, request: RequestId) -> Subject {
-        match self {
-            // The first id that the request mints.
-            Self::Create(_) => Subject::Account(request.entity(0)),
-            Self::Update(it) => Subject::Account(it.account),
-            Self::Erase(it) => Subject::Account(it.account),
-            Self::Release(it) => Subject::Account(it.account),
-            Self::AddEmail(it) => Subject::Account(it.account),
-            Self::RemoveEmail(it) => Subject::Account(it.account),
-            Self::Close(it) => Subject::Account(it.account),
-            Self::AddBlockingState(it) => Subject::Account(it.account),
-            Self::AddTags(it) => Subject::Account(it.account),
-            Self::RemoveTags(it) => Subject::Account(it.account),
-            Self::AddCustomFields(it) => Subject::Account(it.account),
-            Self::UpdateCustomFields(it) => Subject::Account(it.account),
-            Self::RemoveCustomFields(it) => Subject::Account(it.account),
-            Self::CreatePaymentMethod(it) => Subject::Account(it.account),
-            Self::SetDefaultPaymentMethod(it) => Subject::Account(it.account),
-            Self::DeletePaymentMethod(it) => Subject::PaymentMethod(it.payment_method),
-            Self::MethodAnswered(it) => Subject::Account(it.account),
-            Self::ContinueMethod(it) => Subject::Account(it.account),
-            Self::Import(it) => Subject::Account(it.id),
+        if let Self::DeletePaymentMethod(it) = self {
+            return Subject::PaymentMethod(it.payment_method);
         }
+        // The first id that the request mints.
+        Subject::Account(self.account().unwrap_or_else(|| request.entity(0)))
     }
 
     /// See [`crate::command::Command::is_marked`].
@@ -152,27 +135,7 @@ impl AccountCommand {
     /// The payment method whose outcome it brings, where it is what a gateway answered.
     #[must_use]
     pub const fn answered(&self) -> Option<&MethodAnswered> {
-        match self {
-            Self::MethodAnswered(it) => Some(it),
-            Self::Create(_)
-            | Self::Update(_)
-            | Self::Erase(_)
-            | Self::Release(_)
-            | Self::AddEmail(_)
-            | Self::RemoveEmail(_)
-            | Self::Close(_)
-            | Self::AddBlockingState(_)
-            | Self::AddTags(_)
-            | Self::RemoveTags(_)
-            | Self::AddCustomFields(_)
-            | Self::UpdateCustomFields(_)
-            | Self::RemoveCustomFields(_)
-            | Self::CreatePaymentMethod(_)
-            | Self::SetDefaultPaymentMethod(_)
-            | Self::DeletePaymentMethod(_)
-            | Self::ContinueMethod(_)
-            | Self::Import(_) => None,
-        }
+        if let Self::MethodAnswered(it) = self { Some(it) } else { None }
     }
 
     /// The rows that executing it may look at.

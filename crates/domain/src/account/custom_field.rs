@@ -1,9 +1,8 @@
 //! Custom fields: names and values that a tenant's clients put on accounts and on what belongs to them.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::object::Object;
 use crate::rows::{Keyed, Part};
 use crate::{AccountId, CustomFieldId, Revision, TenantNo, Timestamp};
@@ -57,20 +56,8 @@ impl Part for CustomField {
 }
 
 impl Entity for CustomField {
-    fn name(&self) -> String {
-        format!("custom field {}", self.id)
-    }
-
-    fn id(&self) -> Option<Uuid> {
-        Some(self.id.uuid())
-    }
-
-    fn account(&self) -> Option<AccountId> {
-        Some(self.account)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("custom field", self.id, self.revision).of(self.account)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

@@ -1,9 +1,8 @@
 //! Further e-mail addresses of accounts, beside the one that an account has.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::rows::{Keyed, Part};
 use crate::{AccountId, Id, Revision, TenantNo, Timestamp};
 
@@ -52,20 +51,8 @@ impl Part for AccountEmail {
 }
 
 impl Entity for AccountEmail {
-    fn name(&self) -> String {
-        format!("address {}", self.id)
-    }
-
-    fn id(&self) -> Option<Uuid> {
-        Some(self.id.uuid())
-    }
-
-    fn account(&self) -> Option<AccountId> {
-        Some(self.account)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("address", self.id, self.revision).of(self.account)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

@@ -1,10 +1,9 @@
 //! Payment methods: how an account pays, through which gateway.
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::account::tag::{ControlTag, TagKey};
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::payment::{MethodAtGateway, NotSentCause, ReplyKey};
 use crate::rows::Keyed;
 use crate::{
@@ -53,20 +52,8 @@ impl Keyed for PaymentMethod {
 }
 
 impl Entity for PaymentMethod {
-    fn name(&self) -> String {
-        format!("payment method {}", self.id)
-    }
-
-    fn id(&self) -> Option<Uuid> {
-        Some(self.id.uuid())
-    }
-
-    fn account(&self) -> Option<AccountId> {
-        Some(self.account_id)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("payment method", self.id, self.revision).of(self.account_id)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

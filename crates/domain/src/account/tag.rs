@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::object::Object;
 use crate::rows::Keyed;
 use crate::{AccountId, Revision, TagDefinitionId, TagId, TenantNo, Timestamp};
@@ -175,16 +175,8 @@ impl Keyed for TagDefinition {
 }
 
 impl Entity for TagDefinition {
-    fn name(&self) -> String {
-        format!("tag definition {}", self.id)
-    }
-
-    fn id(&self) -> Option<Uuid> {
-        Some(self.id.uuid())
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("tag definition", self.id, self.revision)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {
@@ -293,20 +285,8 @@ impl Keyed for Tag {
 }
 
 impl Entity for Tag {
-    fn name(&self) -> String {
-        format!("tag {}", self.id)
-    }
-
-    fn id(&self) -> Option<Uuid> {
-        Some(self.id.uuid())
-    }
-
-    fn account(&self) -> Option<AccountId> {
-        Some(self.key.account)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("tag", self.id, self.revision).of(self.key.account)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::rows::Keyed;
 use crate::{CustomerId, OperationId, Revision, TenantNo, Timestamp};
 
@@ -53,12 +53,8 @@ impl Keyed for Operation {
 }
 
 impl Entity for Operation {
-    fn name(&self) -> String {
-        format!("operation {}", self.id)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("operation", self.id, self.revision)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

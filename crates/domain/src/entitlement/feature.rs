@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::flag::definition::Expected;
 use crate::rows::Keyed;
 use crate::{Rejection, Revision, TenantNo, Timestamp};
@@ -53,8 +53,8 @@ impl Entity for Feature {
         format!("feature {} of tenant {}", self.key, self.tenant.0)
     }
 
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::nameless(self.revision)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::tag::DefinitionRef;
 use crate::entitlement::feature::FeatureValue;
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::flag::definition::Expected;
 use crate::rows::Keyed;
 use crate::{AmountMinor, Currency, Revision, TenantNo, Timestamp};
@@ -54,8 +54,8 @@ impl Entity for Offer {
         format!("offer {} of tenant {}", self.key, self.tenant.0)
     }
 
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::nameless(self.revision)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::entitlement::feature::{FeatureTerms, FeatureValue};
 use crate::entitlement::offer::{Lasts, OfferTerms, Price, Revocation};
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::payment::Payment;
 use crate::rows::Keyed;
 use crate::{
@@ -45,16 +45,8 @@ impl Keyed for Purchase {
 }
 
 impl Entity for Purchase {
-    fn name(&self) -> String {
-        format!("purchase {}", self.id)
-    }
-
-    fn account(&self) -> Option<AccountId> {
-        Some(self.account_id)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("purchase", self.id, self.revision).of(self.account_id)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

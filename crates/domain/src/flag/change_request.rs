@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::flag::definition::DefinitionKey;
 use crate::rows::Keyed;
 use crate::{ChangeRequestId, DefinitionId, EnvironmentId, Revision, Seq, TenantNo, Timestamp};
@@ -98,12 +98,8 @@ impl Keyed for ChangeRequest {
 }
 
 impl Entity for ChangeRequest {
-    fn name(&self) -> String {
-        format!("change {}", self.id)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("change", self.id, self.revision)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

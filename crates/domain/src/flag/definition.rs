@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::rows::Keyed;
 use crate::{DefinitionId, EnvironmentId, Revision, TenantNo, Timestamp};
 
@@ -60,8 +60,8 @@ impl Entity for Definition {
         format!("{kind:?} {key} of environment {environment}")
     }
 
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::nameless(self.revision)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{ClaimKey, ClaimKind};
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::rows::Keyed;
 use crate::{EnvironmentId, Revision, SecretId, TenantNo, Timestamp};
 
@@ -62,12 +62,8 @@ impl Keyed for Environment {
 }
 
 impl Entity for Environment {
-    fn name(&self) -> String {
-        format!("environment {}", self.id)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("environment", self.id, self.revision)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {
@@ -117,12 +113,8 @@ impl Keyed for Secret {
 }
 
 impl Entity for Secret {
-    fn name(&self) -> String {
-        format!("secret {}", self.id)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("secret", self.id, self.revision)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::payment::TransactionType;
 use crate::rows::Keyed;
 use crate::{
@@ -62,20 +61,8 @@ impl Keyed for PaymentAttempt {
 }
 
 impl Entity for PaymentAttempt {
-    fn name(&self) -> String {
-        format!("attempt {}", self.id)
-    }
-
-    fn id(&self) -> Option<Uuid> {
-        Some(self.id.uuid())
-    }
-
-    fn account(&self) -> Option<AccountId> {
-        Some(self.account_id)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("attempt", self.id, self.revision).of(self.account_id)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

@@ -147,61 +147,13 @@ impl PaymentCommand {
 
     /// The transaction whose outcome it brings, where it is what a gateway answered.
     pub(crate) const fn answered(&self) -> Option<TransactionId> {
-        match self {
-            Self::GatewayReplied(it) => Some(it.transaction),
-            Self::GatewayInquired(it) => Some(it.transaction),
-            Self::Authorize(_)
-            | Self::Purchase(_)
-            | Self::Credit(_)
-            | Self::Capture(_)
-            | Self::Refund(_)
-            | Self::Void(_)
-            | Self::Chargeback(_)
-            | Self::ReverseChargeback(_)
-            | Self::Complete(_)
-            | Self::ResolvePending(_)
-            | Self::FixTransaction(_)
-            | Self::InitiateCombo(_)
-            | Self::Retry(_)
-            | Self::Import(_)
-            | Self::ExpireAction(_)
-            | Self::CancelRetries(_)
-            | Self::RefundLateSuccess(_)
-            | Self::RecordDispute(_)
-            | Self::BookDispute(_)
-            | Self::WarnOfDispute(_)
-            | Self::Buy(_) => None,
-        }
+        if let Self::GatewayInquired(it) = self { Some(it.transaction) } else { self.replied() }
     }
 
     /// The transaction that a gateway has replied to.
     #[must_use]
     pub const fn replied(&self) -> Option<TransactionId> {
-        match self {
-            Self::GatewayReplied(it) => Some(it.transaction),
-            Self::Authorize(_)
-            | Self::Purchase(_)
-            | Self::Credit(_)
-            | Self::Capture(_)
-            | Self::Refund(_)
-            | Self::Void(_)
-            | Self::Chargeback(_)
-            | Self::ReverseChargeback(_)
-            | Self::Complete(_)
-            | Self::ResolvePending(_)
-            | Self::FixTransaction(_)
-            | Self::GatewayInquired(_)
-            | Self::InitiateCombo(_)
-            | Self::Retry(_)
-            | Self::Import(_)
-            | Self::ExpireAction(_)
-            | Self::CancelRetries(_)
-            | Self::RefundLateSuccess(_)
-            | Self::RecordDispute(_)
-            | Self::BookDispute(_)
-            | Self::WarnOfDispute(_)
-            | Self::Buy(_) => None,
-        }
+        if let Self::GatewayReplied(it) = self { Some(it.transaction) } else { None }
     }
 
     /// See [`crate::command::Command::is_marked`].

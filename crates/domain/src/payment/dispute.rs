@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::card_data::contains_pan;
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::rows::Keyed;
 use crate::{
     AccountId, AmountMinor, Currency, DisputeId, PaymentId, Revision, TenantNo, Timestamp,
@@ -214,16 +214,8 @@ impl Keyed for Dispute {
 }
 
 impl Entity for Dispute {
-    fn name(&self) -> String {
-        format!("dispute {}", self.id)
-    }
-
-    fn account(&self) -> Option<AccountId> {
-        Some(self.account_id)
-    }
-
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::new("dispute", self.id, self.revision).of(self.account_id)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

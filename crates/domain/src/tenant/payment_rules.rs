@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::entity::Entity;
+use crate::entity::{Entity, Facts};
 use crate::rows::Keyed;
 use crate::tenant::routing_rules::RoutingRules;
 use crate::{AmountMinor, Currency, MerchantAccount, Rejection, Revision, TenantNo};
@@ -46,8 +46,8 @@ impl Entity for PaymentRules {
         format!("payment rules of tenant {}", self.tenant.0)
     }
 
-    fn revision(&self) -> Revision {
-        self.revision
+    fn facts(&self) -> Facts {
+        Facts::nameless(self.revision)
     }
 
     fn revision_mut(&mut self) -> &mut Revision {

@@ -55,7 +55,7 @@ impl Visitor<'_> for ReadHistoryOf {
     type Output = Option<HistoryOf>;
 
     fn visit<T: Entity>(self, entity: &T) -> Option<HistoryOf> {
-        entity.id().map(HistoryOf::new::<T>)
+        entity.facts().id.map(HistoryOf::new::<T>)
     }
 }
 

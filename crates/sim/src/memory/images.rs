@@ -33,7 +33,7 @@ impl<T: Entity> Kind for ImagesOf<T> {
     }
 
     fn erase(&mut self, account: AccountId) {
-        let own = self.0.values_mut().filter(|it| it.account() == Some(account));
+        let own = self.0.values_mut().filter(|it| it.facts().account == Some(account));
         own.for_each(Entity::erase);
     }
 }
