@@ -61,6 +61,7 @@ fuzz_target!(|data: &[u8]| {
     // An address has one network, which is its own.
     let network = found.network();
     assert_eq!(engine::access::ClientAddress(network).network(), network);
-    let is_local = client_address::peer(peer, &headers).is_local;
+    let is_local = client_address::peer(peer, &headers, true).is_local;
     assert_eq!(is_local, values.is_empty() && peer.to_canonical().is_loopback());
+    assert!(!client_address::peer(peer, &headers, false).is_local);
 });

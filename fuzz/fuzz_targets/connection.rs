@@ -20,7 +20,7 @@ use libfuzzer_sys::fuzz_target;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
-use web::{BodyError, NetworkPermits};
+use web::{AnswerBudget, BodyError, NetworkPermits};
 
 const BODY_BYTES_MAX: usize = 1_024;
 const HEADERS_BYTES_MAX: usize = 8_192;
@@ -52,11 +52,18 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| {
         admission: admission.clone(),
         requests: Requests::new(),
         bodies: Arc::clone(&bodies),
+        answers: AnswerBudget::new(4 * BODY_BYTES_MAX, vec![]),
         trusted_proxies: vec![],
+        exempts_local: false,
     };
     let options = ConnectionOptions {
         tls: None,
-        timeouts: Timeouts { idle: TIMEOUT, headers: TIMEOUT, body: TIMEOUT },
+        timeouts: Timeouts {
+            idle: TIMEOUT,
+            headers: TIMEOUT,
+            body: TIMEOUT,
+            answer_bytes_per_second_min: 0,
+        },
         headers_bytes_max: HEADERS_BYTES_MAX,
         connections_max: 10,
         networks: NetworkPermits::new(10, vec![]),

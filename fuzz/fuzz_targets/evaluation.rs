@@ -20,7 +20,8 @@ fn user(text: &str) -> User {
         Some((name, value)) => Property { name: name.to_owned(), value: Some(value.to_owned()) },
         None => Property { name: line.to_owned(), value: None },
     };
-    User { key_id, name, customized_properties: lines.map(property).collect() }
+    let customized_properties = lines.map(property).collect();
+    User { key_id, name, customized_properties, ..User::default() }
 }
 
 fuzz_target!(|text: &str| {

@@ -83,7 +83,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((at, bytes)) = data.split_first() else {
         return;
     };
-    drop(is_flag_path(PREFIX, bytes));
+    let _ = is_flag_path(PREFIX, bytes);
     let (first, second) = bytes.split_at(usize::from(*at).min(bytes.len()));
     RUNTIME.block_on(check(first, second));
 });

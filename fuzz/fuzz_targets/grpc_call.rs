@@ -17,9 +17,10 @@ use http::{HeaderMap, Request};
 use libfuzzer_sys::fuzz_target;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use web::NetworkPermits;
+use web::{AnswerBudget, NetworkPermits};
 
 const MESSAGE_BYTES_MAX: usize = 4_096;
+const ANSWERS_BYTES_MAX: usize = 1024 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 struct Server {
@@ -36,7 +37,12 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| {
     let api = GrpcApi::new(Parts {
         engine,
         access,
-        flags: grpc::flags::service(flag_cache(), limits, (Arc::clone(&streams), MESSAGE_BYTES_MAX)),
+        flags: grpc::flags::service(
+            flag_cache(),
+            limits,
+            (Arc::clone(&streams), AnswerBudget::new(ANSWERS_BYTES_MAX, vec![])),
+            MESSAGE_BYTES_MAX,
+        ),
         simulates_work: false,
         client_of: Arc::new(|peer: IpAddr, _: &HeaderMap| ClientAddress(peer)),
         watched: Arc::default(),

@@ -20,7 +20,7 @@ static ROUTER: LazyLock<Router> = LazyLock::new(|| {
         true => Ok(()),
         false => Err("must begin with https://".to_owned()),
     });
-    let v1 = v1::sign_up::router(sign_up.clone(), tenants.clone(), Arc::clone(&callbacks));
+    let v1 = v1::sign_up::router(sign_up.clone(), tenants.clone(), Arc::clone(&callbacks), None);
     v1.merge(signup::router(signup::Api { sign_up, tenants, access: world.access, callbacks }))
 });
 

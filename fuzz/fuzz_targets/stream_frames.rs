@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use axum::Router;
 use faregate_fuzz::{CLIENT_SECRET, RELAY_SECRET, SERVER_SECRET, flag_cache, run};
-use feature_flags::cache::now_ms;
 use feature_flags::frame::Head;
+use feature_flags::time::now_ms;
 use flags::{Settings, Token};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;

@@ -128,6 +128,7 @@ pub fn flag_cache() -> Arc<FlagCache> {
     let cache = Arc::new(FlagCache::new());
     cache.upsert([Environment {
         id: Uuid::from_u128(0x6a3d_7c0e_54b1_4f0e_9f1c_2b8d_90e1_a701),
+        tenant: TenantNo(1),
         key: "dev".to_owned(),
         project_key: "default".to_owned(),
         secrets: vec![
@@ -253,6 +254,7 @@ fn settings() -> Settings {
     let external = GatewaySettings {
         settles_at_once: true,
         needs_merchant_account: false,
+        attaches_methods: false,
         action_timeout_us: None,
         timeout_us: 0,
         settle_after_us: 0,
