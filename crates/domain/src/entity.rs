@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use uuid::Uuid;
 
-use crate::rows::Keyed;
+use crate::rows::{Keyed, Part, Parts, Rows};
 use crate::{AccountId, Id, Revision};
 
 /// A stored row with a history in the journal.
@@ -23,7 +23,7 @@ pub trait Entity: Keyed + Clone + Debug + PartialEq + Send + Sync + 'static {
 
     fn revision_mut(&mut self) -> &mut Revision;
 
-    /// The image as the journal has it: without personal data and secrets.
+    /// The image as the journal has it: without personal data and secrets, which serde skips.
     #[must_use]
     fn journalled(mut self) -> Self {
         self.erase();
@@ -82,5 +82,22 @@ pub struct NoEntity {
 impl NoEntity {
     pub(crate) const fn of(account: AccountId) -> Self {
         Self { account: Some(account) }
+    }
+}
+
+impl<T: Entity> Rows<T> {
+    /// Erases personal data in the rows of an account.
+    pub(crate) fn erase(&mut self, account: AccountId) {
+        let own = self.iter_mut().filter(|it| it.facts().account == Some(account));
+        own.for_each(Entity::erase);
+    }
+}
+
+impl<T: Entity + Part> Parts<T> {
+    /// Erases personal data in the parts of an account, and takes away those that are none without it.
+    pub(crate) fn erase(&mut self, account: AccountId) {
+        let own = self.iter_mut().filter(|it| it.facts().account == Some(account));
+        own.for_each(Entity::erase);
+        self.retain(Part::is_active);
     }
 }

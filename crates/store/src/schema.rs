@@ -21,71 +21,87 @@ use crate::totals::Counted;
 /// that release, moves tags to another table.
 struct Migration {
     version: i64,
-    sql: fn(&Dialect) -> String,
+    sql: fn(i64, &Dialect) -> String,
+}
+
+impl Migration {
+    fn sql(&self, dialect: &Dialect) -> String {
+        (self.sql)(self.version, dialect)
+    }
 }
 
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: founding },
     Migration { version: 2, sql: accounts_by_parent },
     Migration { version: 3, sql: fields_and_tags },
-    Migration { version: 4, sql: blocking_states },
-    Migration { version: 5, sql: payment_control },
-    Migration { version: 6, sql: timers },
-    Migration { version: 7, sql: imported_audit },
+    // Blocking states.
+    Migration { version: 4, sql: additions },
+    // Payment control.
+    Migration { version: 5, sql: additions },
+    // Timers.
+    Migration { version: 6, sql: additions },
+    // Imported audit logs.
+    Migration { version: 7, sql: additions },
     Migration { version: 8, sql: fields_in_order },
-    Migration { version: 9, sql: merchant_accounts },
+    // Tenants' accounts at gateways, next actions.
+    Migration { version: 9, sql: additions },
     Migration { version: 10, sql: webhooks },
-    Migration { version: 11, sql: routing },
-    Migration { version: 12, sql: disputes },
-    Migration { version: 13, sql: method_steps },
-    Migration { version: 14, sql: outcomes_in_order },
+    // Routing.
+    Migration { version: 11, sql: additions },
+    // Disputes.
+    Migration { version: 12, sql: additions },
+    // Steps of payment methods.
+    Migration { version: 13, sql: additions },
+    // When outcomes were asked for.
+    Migration { version: 14, sql: additions },
     Migration { version: 15, sql: methods_by_external_id },
     Migration { version: 16, sql: inquiries_by_gateway },
-    Migration { version: 17, sql: entitlements },
-    Migration { version: 18, sql: account_users },
-    Migration { version: 19, sql: usage },
+    // Entitlements.
+    Migration { version: 17, sql: additions },
+    // Accounts' users.
+    Migration { version: 18, sql: additions },
+    // Usage.
+    Migration { version: 19, sql: additions },
     Migration { version: 20, sql: folded_texts },
 ];
 
 /// The version that this code writes.
 pub const VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
-fn founding(dialect: &Dialect) -> String {
+/// The tables that a version brought, and the columns that it added to others.
+fn additions(version: i64, dialect: &Dialect) -> String {
+    let made: Vec<&Table> = TABLES.iter().copied().filter(|it| it.since == version).collect();
+    tables::ddl(&made, dialect) + &tables::added_columns(TABLES, version, dialect)
+}
+
+fn founding(_: i64, dialect: &Dialect) -> String {
     let then = |table: &&'static Table| match table.name {
         name if name == tables::TAG.name => Some(&tables::CONTROL_TAG_BEFORE_3),
         name if name == tables::ACCOUNT_PERSON.name => Some(&tables::ACCOUNT_PERSON_BEFORE_20),
         name if name == tables::DELIVERY.name => Some(&tables::DELIVERY_BEFORE_10),
         name if name == tables::OUTSTANDING.name => Some(&tables::OUTSTANDING_BEFORE_16),
-        name if later().any(|it| it.name == name) => None,
-        _ => Some(*table),
+        _ => Some(*table).filter(|it| it.since == 1),
     };
     tables::ddl(&TABLES.iter().filter_map(then).collect::<Vec<_>>(), dialect)
 }
 
-/// The tables of later versions.
-fn later() -> impl Iterator<Item = &'static Table> {
-    let of_3_and_4 = tables::OF_VERSION_3.into_iter().chain(tables::OF_VERSION_4);
-    let of_5_and_6 = tables::OF_VERSION_5.into_iter().chain(tables::OF_VERSION_6);
-    let of_7_and_10 = tables::OF_VERSION_7.into_iter().chain(tables::OF_VERSION_10);
-    of_3_and_4
-        .chain(of_5_and_6)
-        .chain(of_7_and_10)
-        .chain(tables::OF_VERSION_12)
-        .chain(tables::OF_VERSION_17)
-        .chain(tables::OF_VERSION_18)
-        .chain(tables::OF_VERSION_19)
-}
-
 /// Finds the children of an account.
-fn accounts_by_parent(_: &Dialect) -> String {
+fn accounts_by_parent(_: i64, _: &Dialect) -> String {
     "CREATE INDEX account_by_parent ON account (tenant, parent_account_id, id) \
      WHERE parent_account_id IS NOT NULL;\n"
         .to_owned()
 }
 
 /// Custom fields, and tags of tenants' own definitions on all objects that have fields.
-fn fields_and_tags(dialect: &Dialect) -> String {
-    let mut sql = tables::ddl(&tables::OF_VERSION_3, dialect);
+fn fields_and_tags(_: i64, dialect: &Dialect) -> String {
+    let made: [&Table; 5] = [
+        &tables::CUSTOM_FIELD_BEFORE_8,
+        &tables::CUSTOM_FIELD_VALUE,
+        &tables::TAG,
+        &tables::TAG_DEFINITION,
+        &tables::ACCOUNT_EMAIL,
+    ];
+    let mut sql = tables::ddl(&made, dialect);
     sql.push_str(
         "INSERT INTO object_tag (tenant, object_id, definition_id, object_type, account_id, id, active, \
          created_at_us, seq) SELECT tenant, account_id, CASE definition",
@@ -101,28 +117,8 @@ fn fields_and_tags(dialect: &Dialect) -> String {
     sql
 }
 
-/// Blocking states of accounts.
-fn blocking_states(dialect: &Dialect) -> String {
-    tables::ddl(&tables::OF_VERSION_4, dialect)
-}
-
-/// Tenants' rules for payments, attempts of controlled calls, and what accounts started in a day.
-fn payment_control(dialect: &Dialect) -> String {
-    tables::ddl(&tables::OF_VERSION_5, dialect)
-}
-
-/// Timers.
-fn timers(dialect: &Dialect) -> String {
-    tables::ddl(&tables::OF_VERSION_6, dialect)
-}
-
-/// Audit logs of other systems.
-fn imported_audit(dialect: &Dialect) -> String {
-    tables::ddl(&tables::OF_VERSION_7, dialect)
-}
-
 /// Finds the methods that are the same at their gateway.
-fn methods_by_external_id(_: &Dialect) -> String {
+fn methods_by_external_id(_: i64, _: &Dialect) -> String {
     "CREATE INDEX payment_method_by_external_id ON payment_method \
      (tenant, external_payment_method_id, gateway, id) \
      WHERE active = 1 AND external_payment_method_id IS NOT NULL;\n"
@@ -131,7 +127,7 @@ fn methods_by_external_id(_: &Dialect) -> String {
 
 /// Fields of a name and a value in the order in which they were made: of a value that many have, the first page is
 /// read from the index, and the others are counted in it.
-fn fields_in_order(_: &Dialect) -> String {
+fn fields_in_order(_: i64, _: &Dialect) -> String {
     "DROP INDEX custom_field_by_name;\n\
      CREATE INDEX custom_field_by_name_in_order ON custom_field \
      (tenant, object_type, name, value, created_at_us, ordinal, id, active) \
@@ -139,14 +135,9 @@ fn fields_in_order(_: &Dialect) -> String {
         .to_owned()
 }
 
-/// The tenant's account at a gateway, and what a customer has to do next.
-fn merchant_accounts(dialect: &Dialect) -> String {
-    tables::added_columns(TABLES, 9, dialect)
-}
-
 /// Deliveries to endpoints, in place of those to callbacks alone, and their log.
-fn webhooks(dialect: &Dialect) -> String {
-    let mut sql = tables::ddl(&tables::OF_VERSION_10, dialect);
+fn webhooks(version: i64, dialect: &Dialect) -> String {
+    let mut sql = additions(version, dialect);
     let callback = dialect.id_literal(CALLBACK.uuid());
     sql.push_str(&format!(
         "INSERT INTO webhook_delivery (seq, ordinal, endpoint_id, tenant, attempts, due_at_us, error, \
@@ -156,61 +147,26 @@ fn webhooks(dialect: &Dialect) -> String {
     sql
 }
 
-/// Why transactions went to their gateways, and tenants' routing rules.
-fn routing(dialect: &Dialect) -> String {
-    tables::added_columns(TABLES, 11, dialect)
-}
-
-/// Disputes.
-fn disputes(dialect: &Dialect) -> String {
-    tables::ddl(&tables::OF_VERSION_12, dialect)
-}
-
-/// The steps that the gateways of payment methods have still to do.
-fn method_steps(dialect: &Dialect) -> String {
-    tables::added_columns(TABLES, 13, dialect)
-}
-
-/// When gateways were asked for the outcomes that transactions have.
-fn outcomes_in_order(dialect: &Dialect) -> String {
-    tables::added_columns(TABLES, 14, dialect)
-}
-
 /// Finds the outcomes that each gateway is asked about, however many another one has.
-fn inquiries_by_gateway(_: &Dialect) -> String {
+fn inquiries_by_gateway(_: i64, _: &Dialect) -> String {
     "DROP INDEX outstanding_by_ask_at;\n\
      CREATE INDEX outstanding_by_gateway ON outstanding (partition, gateway, ask_at_us) \
      WHERE ask_at_us IS NOT NULL;\n"
         .to_owned()
 }
 
-/// Features, offers, purchases and what accounts may do.
-fn entitlements(dialect: &Dialect) -> String {
-    tables::ddl(&tables::OF_VERSION_17, dialect) + &tables::added_columns(TABLES, 17, dialect)
-}
-
 /// Texts as searches compare them. Rows that were there have them from their next change on.
-fn folded_texts(dialect: &Dialect) -> String {
-    tables::added_columns(TABLES, 20, dialect)
+fn folded_texts(version: i64, dialect: &Dialect) -> String {
+    additions(version, dialect)
         + "DROP INDEX account_person_by_email;\n\
            CREATE INDEX account_person_by_folded_email ON account_person \
            (tenant, coalesce(email_folded, lower(email))) WHERE email IS NOT NULL;\n"
 }
 
-/// Whose users are whose.
-fn account_users(dialect: &Dialect) -> String {
-    tables::ddl(&tables::OF_VERSION_18, dialect) + &tables::added_columns(TABLES, 18, dialect)
-}
-
-/// The accounts' usage of features.
-fn usage(dialect: &Dialect) -> String {
-    tables::ddl(&tables::OF_VERSION_19, dialect)
-}
-
 /// The whole schema of an empty database, step by step.
 #[must_use]
 pub fn sql(dialect: &Dialect) -> String {
-    MIGRATIONS.iter().map(|it| (it.sql)(dialect)).collect()
+    MIGRATIONS.iter().map(|it| it.sql(dialect)).collect()
 }
 
 /// Makes the schema of an empty database, or runs what an older one lacks.
@@ -265,7 +221,7 @@ pub(crate) fn check(reader: &Reader, path: &Path) -> Result<i64, Error> {
         return Err(Error::NewerSchema { path: path.to_owned(), found, known: VERSION });
     }
     for (at, migration) in MIGRATIONS.iter().take_while(|it| it.version <= found).enumerate() {
-        let expected = (migration.version, checksum(&(migration.sql)(reader.dialect())));
+        let expected = (migration.version, checksum(&migration.sql(reader.dialect())));
         if applied.get(at) != Some(&expected) {
             return Err(Error::SchemaDiffers { path: path.to_owned(), version: found });
         }
@@ -275,7 +231,7 @@ pub(crate) fn check(reader: &Reader, path: &Path) -> Result<i64, Error> {
 
 fn run_after(version: i64, db: &Database) -> Result<(), StoreError> {
     for migration in MIGRATIONS.iter().filter(|it| it.version > version) {
-        let sql = (migration.sql)(db.reader().dialect());
+        let sql = migration.sql(db.reader().dialect());
         db.create(&sql)?;
         let checksum = checksum(&sql);
         db.insert(&MIGRATION)?.row(&[migration.version.into(), (&checksum).into()])?;
@@ -398,7 +354,7 @@ mod tests {
     #[test]
     fn migrations_stay_what_they_were() {
         let checksums = |dialect: &Dialect| {
-            let all = MIGRATIONS.iter().map(|it| checksum(&(it.sql)(dialect)));
+            let all = MIGRATIONS.iter().map(|it| checksum(&it.sql(dialect)));
             all.collect::<Vec<_>>().join(" ")
         };
         expect!["49cfe55a61617287402c8eaf3656b6db a2fafd881ec0936cef5a8254b8473ddf dbcc69bdc94292504c7b3dfacfd4fcf6 1438d9b03b339040c455e7d34cf73153 473d9b8a7c7eb933d378b12d3e694162 48298b2ab20d379f0210462b2dbfc98f 02560ef2903226461efca23694bb0808 502b06c67532d477fc5f364a1555424e f2cef72d885b8fbe481e91294608f13d 6e762a52cfcd6b8276bb42990dcbe083 8d4cf0b6da83342ec0780083a6c43683 9034d98a0dbbe8382104afa90b0470a4 576a090c602ce81e64b448e50169757d 7ba9bfdafc95aa19085f87cae40289ef 701d015636e74e7f60b1cf0299edef1f f75c4aef0e91de03ddf50c8b7b03fce0 5b64bacddd2bf7c1cc8ffe8c1a8fcc87 b58c7f4602275c176f0dd4ed3f129223 271eb734900b1c259899c78935053c0e 9d7161250e46b715829fb8f81dbea071"]

@@ -65,6 +65,8 @@ pub struct Index {
 #[derive(Debug)]
 pub struct Table {
     pub name: &'static str,
+    /// The version of the schema that brought it.
+    pub(crate) since: i64,
     /// Its columns; the first `key_columns` of them are its primary key.
     pub columns: &'static [Column],
     /// How many of the first columns are the primary key.
@@ -173,6 +175,7 @@ pub(crate) const fn unique(name: &'static str, columns: &'static str) -> Index {
 /// The common properties of most tables: two columns are the key, and rows lie in its order.
 pub(crate) const CLUSTERED: Table = Table {
     name: "",
+    since: 1,
     columns: &[],
     key_columns: 2,
     layout: Layout::Clustered,
@@ -188,24 +191,6 @@ pub(crate) const fn only(name: &'static str, columns: &'static str, only: &'stat
 
 /// Tables whose rows are keys that are taken.
 pub(crate) static OF_KEYS: [&str; 2] = ["claim", "reply"];
-
-/// Tables whose rows have their id from the request that makes them.
-pub(crate) static MADE_BY_REQUESTS: [&str; 14] = [
-    "account",
-    "payment_method",
-    "payment",
-    "payment_transaction",
-    "mail",
-    "operation",
-    "custom_field",
-    "account_email",
-    "blocking_state",
-    "tag_definition",
-    "payment_attempt",
-    "dispute",
-    "purchase",
-    "usage_reservation",
-];
 
 /// The statements that make these tables and their indexes.
 #[must_use]

@@ -10,7 +10,6 @@ use crate::account::payment_method::PaymentMethod;
 use crate::account::tag::{DefinitionRef, Tag, TagKey};
 use crate::account::{Account, Person};
 use crate::change::AccountChange;
-use crate::entity::Entity;
 use crate::object::Object;
 use crate::rows::{Parts, Rows};
 use crate::source::Source;
@@ -132,11 +131,25 @@ impl AccountState {
         }
     }
 
-    fn erase(&mut self, of: (TenantNo, AccountId)) {
-        self.people.remove(&of);
-        let methods = self.payment_methods.iter_mut();
-        methods.filter(|it| (it.tenant, it.account_id) == of).for_each(Entity::erase);
-        self.emails.retain(|it| (it.tenant, it.account) != of);
-        self.custom_fields.retain(|it| (it.tenant, it.account) != of);
+    /// Erases what the rows of an account have of the person. Each kind of row is named, so that none is forgotten.
+    fn erase(&mut self, (tenant, account): (TenantNo, AccountId)) {
+        let Self {
+            people,
+            emails,
+            custom_fields,
+            payment_methods,
+            // Nothing in them is of a person.
+            accounts: _,
+            closed: _,
+            blocking_states: _,
+            tags: _,
+            tag_definition_uses: _,
+            methods_to_choose: _,
+            methods_listed: _,
+        } = self;
+        people.remove(&(tenant, account));
+        emails.erase(account);
+        custom_fields.erase(account);
+        payment_methods.erase(account);
     }
 }

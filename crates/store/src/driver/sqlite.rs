@@ -16,7 +16,7 @@ use rusqlite::{CachedStatement, ErrorCode, OpenFlags, OptionalExtension as _, To
 
 use self::checkpoint::Checkpoints;
 use crate::driver::{self, Field, Value};
-use crate::table::{Dialect, Layout, MADE_BY_REQUESTS, Table};
+use crate::table::{Dialect, Layout, Table};
 
 /// How SQLite spells the catalogue. `STRICT`, so that a column holds what it says it holds.
 pub const DIALECT: Dialect = Dialect {
@@ -414,8 +414,9 @@ fn failed(error: rusqlite::Error) -> StoreError {
             return StoreError::DiskFull;
         }
         let is_there = cause.extended_code == ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
+        // The key of what has its id from the request that makes it ends with that id.
         let said = error.to_string();
-        if is_there && MADE_BY_REQUESTS.iter().any(|it| said.contains(&format!(": {it}."))) {
+        if is_there && said.contains(".tenant, ") && said.ends_with(".id") {
             return StoreError::Repeated(Cause::new(error));
         }
         if cause.code == ErrorCode::OperationInterrupted {

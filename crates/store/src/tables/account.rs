@@ -194,6 +194,7 @@ const ACCOUNT_EMAIL_COLUMNS: ColumnsOf<AccountEmail> = &[
 pub static ACCOUNT_EMAIL: TableOf<AccountEmail> = TableOf::new(
     Table {
         name: "account_email",
+        since: 3,
         columns: &checked::<_, { ACCOUNT_EMAIL_COLUMNS.len() + CHECKS }>(ACCOUNT_EMAIL_COLUMNS),
         indexes: &[index("account_email_by_account", "tenant, account_id, created_at_us")],
         exported: &["id"],
@@ -243,6 +244,7 @@ const BLOCKING_STATE_COLUMNS: ColumnsOf<BlockingState> = &[
 pub static BLOCKING_STATE: TableOf<BlockingState> = TableOf::new(
     Table {
         name: "blocking_state",
+        since: 4,
         columns: &shape::<_, { BLOCKING_STATE_COLUMNS.len() }>(BLOCKING_STATE_COLUMNS),
         indexes: &[
             index("blocking_state_by_account", "tenant, account_id, ordinal"),
@@ -281,6 +283,7 @@ pub static BLOCKING_STATE: TableOf<BlockingState> = TableOf::new(
 /// Entries of other systems' audit logs, of accounts and what belongs to them. They go with the account's person.
 pub static AUDIT_IMPORTED: Table = Table {
     name: "audit_imported",
+    since: 7,
     columns: &[
         int("tenant"),
         id("object_id"),

@@ -40,6 +40,7 @@ const PAYMENT_ATTEMPT_COLUMNS: ColumnsOf<PaymentAttempt> = &[
 pub static PAYMENT_ATTEMPT: TableOf<PaymentAttempt> = TableOf::new(
     Table {
         name: "payment_attempt",
+        since: 5,
         columns: &checked::<_, { PAYMENT_ATTEMPT_COLUMNS.len() + CHECKS }>(PAYMENT_ATTEMPT_COLUMNS),
         indexes: &[
             // Not by tenant first: see `outstanding_by_payment`.
@@ -102,6 +103,7 @@ const PAYMENT_VELOCITY_COLUMNS: ColumnsOf<PaymentVelocity> = &[
 pub static PAYMENT_VELOCITY: TableOf<PaymentVelocity> = TableOf::new(
     Table {
         name: "payment_velocity",
+        since: 5,
         columns: &checked::<_, { PAYMENT_VELOCITY_COLUMNS.len() + CHECKS }>(
             PAYMENT_VELOCITY_COLUMNS,
         ),
@@ -152,6 +154,7 @@ const DISPUTE_COLUMNS: ColumnsOf<Dispute> = &[
 pub static DISPUTE: TableOf<Dispute> = TableOf::new(
     Table {
         name: "dispute",
+        since: 12,
         columns: &shape::<_, { DISPUTE_COLUMNS.len() }>(DISPUTE_COLUMNS),
         indexes: &[
             index("dispute_by_case", "tenant, gateway, case_id"),

@@ -30,6 +30,7 @@ const FEATURE_COLUMNS: ColumnsOf<Feature> = &[
 pub static FEATURE: TableOf<Feature> = TableOf::new(
     Table {
         name: "feature",
+        since: 17,
         columns: &shape::<_, { FEATURE_COLUMNS.len() }>(FEATURE_COLUMNS),
         ..CLUSTERED
     },
@@ -63,6 +64,7 @@ const OFFER_COLUMNS: ColumnsOf<Offer> = &[
 pub static OFFER: TableOf<Offer> = TableOf::new(
     Table {
         name: "offer",
+        since: 17,
         columns: &shape::<_, { OFFER_COLUMNS.len() }>(OFFER_COLUMNS),
         indexes: &[Index {
             only: Some("for_newcomers = 1"),
@@ -86,6 +88,7 @@ pub static OFFER: TableOf<Offer> = TableOf::new(
 pub static OFFER_VERSION: TableOf<Offer> = TableOf::new(
     Table {
         name: "offer_version",
+        since: 17,
         columns: &checked::<_, { OFFER_COLUMNS.len() + CHECKS }>(OFFER_COLUMNS),
         key_columns: 3,
         ..CLUSTERED
@@ -114,6 +117,7 @@ const PURCHASE_COLUMNS: ColumnsOf<Purchase> = &[
 pub static PURCHASE: TableOf<Purchase> = TableOf::new(
     Table {
         name: "purchase",
+        since: 17,
         columns: &shape::<_, { PURCHASE_COLUMNS.len() }>(PURCHASE_COLUMNS),
         layout: Layout::Indexed,
         indexes: &[index("purchase_by_account", "tenant, account_id, id")],
@@ -156,6 +160,7 @@ const ENTITLEMENTS_COLUMNS: ColumnsOf<Entitlements> = &[
 pub static ENTITLEMENTS: TableOf<Entitlements> = TableOf::new(
     Table {
         name: "entitlements",
+        since: 17,
         columns: &shape::<_, { ENTITLEMENTS_COLUMNS.len() }>(ENTITLEMENTS_COLUMNS),
         layout: Layout::Indexed,
         indexes: &[index("entitlements_by_seq", "seq")],
@@ -182,6 +187,7 @@ pub static ENTITLEMENTS: TableOf<Entitlements> = TableOf::new(
 /// `claim_hash`.
 pub static ACCOUNT_USER: Table = Table {
     name: "account_user",
+    since: 18,
     columns: &[int("tenant"), id("account_id"), id("key_hash"), text("key"), int("seq")],
     key_columns: 3,
     exported: &["key_hash"],

@@ -34,6 +34,7 @@ const TAG_COLUMNS: ColumnsOf<Tag> = &[
 pub static TAG: TableOf<Tag> = TableOf::new(
     Table {
         name: "object_tag",
+        since: 3,
         columns: &shape::<_, { TAG_COLUMNS.len() }>(TAG_COLUMNS),
         key_columns: 3,
         indexes: &[
@@ -98,6 +99,7 @@ const CUSTOM_FIELD_COLUMNS: ColumnsOf<CustomField> = &[
 pub static CUSTOM_FIELD: TableOf<CustomField> = TableOf::new(
     Table {
         name: "custom_field",
+        since: 3,
         columns: &checked::<_, { CUSTOM_FIELD_COLUMNS.len() + CHECKS }>(CUSTOM_FIELD_COLUMNS),
         indexes: &[
             shown("custom_field_by_object", "tenant, object_type, object_id"),
@@ -148,6 +150,7 @@ pub static CUSTOM_FIELD: TableOf<CustomField> = TableOf::new(
 /// The values that custom fields had, each from the journal row `seq` on.
 pub static CUSTOM_FIELD_VALUE: Table = Table {
     name: "custom_field_value",
+    since: 3,
     columns: &[
         int("tenant"),
         id("field_id"),

@@ -58,6 +58,7 @@ const TIMER_COLUMNS: ColumnsOf<Timer> = &[
 pub static TIMER: TableOf<Timer> = TableOf::new(
     Table {
         name: "timer",
+        since: 6,
         columns: &checked::<_, { TIMER_COLUMNS.len() + CHECKS }>(TIMER_COLUMNS),
         key_columns: 3,
         indexes: &[index("timer_by_due_at", "partition, due_at_us, tenant, kind, object_id")],

@@ -106,6 +106,7 @@ const TAG_DEFINITION_COLUMNS: ColumnsOf<TagDefinition> = &[
 pub static TAG_DEFINITION: TableOf<TagDefinition> = TableOf::new(
     Table {
         name: "tag_definition",
+        since: 3,
         columns: &shape::<_, { TAG_DEFINITION_COLUMNS.len() }>(TAG_DEFINITION_COLUMNS),
         ..CLUSTERED
     },
@@ -139,6 +140,7 @@ const PAYMENT_RULES_COLUMNS: ColumnsOf<PaymentRules> = &[
 pub static PAYMENT_RULES: TableOf<PaymentRules> = TableOf::new(
     Table {
         name: "payment_rules",
+        since: 5,
         columns: &shape::<_, { PAYMENT_RULES_COLUMNS.len() }>(PAYMENT_RULES_COLUMNS),
         key_columns: 1,
         ..CLUSTERED

@@ -1,5 +1,7 @@
 //! The statements that tables are written with.
 
+use expect_test::expect;
+
 use super::*;
 
 #[test]
@@ -25,9 +27,86 @@ fn names_are_unique_and_keys_are_whole() {
 
 #[test]
 fn tables_that_are_named_exist() {
-    for name in MADE_BY_REQUESTS.into_iter().chain(OF_KEYS) {
+    for name in OF_KEYS {
         assert!(TABLES.iter().any(|table| table.name == name), "{name} is no table");
     }
+}
+
+/// The tables with rows of accounts.
+fn of_accounts() -> impl Iterator<Item = &'static Table> {
+    TABLES.iter().copied().filter(|it| it.columns.iter().any(|column| column.name == "account_id"))
+}
+
+fn entities_of_accounts() -> impl Iterator<Item = &'static Table> {
+    let of_entities: Vec<&str> = of_entities().map(|it| it.table().name).collect();
+    of_accounts().filter(move |it| of_entities.contains(&it.name))
+}
+
+#[test]
+fn rows_of_accounts_are_exported_or_named_here() {
+    let others = of_accounts().filter(|it| it.exported.is_empty()).map(|it| it.name);
+    let others: Vec<&str> = others.collect();
+    expect!["journal claim claim_recent outstanding timer quarantine customer webhook_replay"]
+        .assert_eq(&others.join(" "));
+}
+
+#[test]
+fn entities_of_accounts_are_in_their_histories_or_named_here() {
+    let others = entities_of_accounts().filter(|it| it.history.is_none());
+    let others: Vec<&str> = others.map(|it| it.name).collect();
+    expect!["payment_transaction customer dispute purchase entitlements"]
+        .assert_eq(&others.join(" "));
+}
+
+/// A text that a person may be known by is erased. Those here are names of things, and a customer's, who is erased as a
+/// whole.
+#[test]
+fn texts_of_accounts_entities_are_erased_or_named_here() {
+    let mut kept = vec![];
+    for table in entities_of_accounts() {
+        let texts = table.columns.iter().filter(|it| it.kind == Kind::Text && !it.erased);
+        kept.extend(texts.map(|it| format!("{}.{}", table.name, it.name)));
+    }
+    expect![[r#"
+        payment_method.external_key
+        payment_method.gateway
+        payment_method.merchant_account
+        payment_method.external_key_folded
+        payment.external_key
+        payment.currency
+        payment.gateway
+        payment_transaction.external_key
+        payment_transaction.gateway
+        payment_transaction.currency
+        payment_transaction.processed_currency
+        payment_transaction.gateway_error_code
+        payment_transaction.gateway_error_message
+        payment_transaction.first_reference
+        payment_transaction.second_reference
+        payment_transaction.merchant_account
+        payment_transaction.routed
+        customer.email
+        customer.email_key
+        customer.first_name
+        customer.last_name
+        customer.preferences
+        customer.password_hash
+        customer.second_factor
+        blocking_state.service
+        blocking_state.name
+        payment_attempt.payment_key
+        payment_attempt.transaction_key
+        payment_attempt.currency
+        payment_attempt.plugins
+        dispute.gateway
+        dispute.case_id
+        dispute.reason
+        dispute.currency
+        purchase.offer
+        purchase.terms
+        entitlements.grants
+        entitlements.bought"#]]
+    .assert_eq(&kept.join("\n"));
 }
 
 #[test]

@@ -45,6 +45,7 @@ const FEATURE_USAGE_COLUMNS: ColumnsOf<Usage> = &[
 pub static FEATURE_USAGE: TableOf<Usage> = TableOf::new(
     Table {
         name: "feature_usage",
+        since: 19,
         columns: &checked::<_, { FEATURE_USAGE_COLUMNS.len() + CHECKS }>(FEATURE_USAGE_COLUMNS),
         key_columns: 5,
         indexes: &[index("feature_usage_by_seq", "seq")],
@@ -86,6 +87,7 @@ const USAGE_EVENT_COLUMNS: ColumnsOf<UsageEvent> = &[
 pub static USAGE_EVENT: TableOf<UsageEvent> = TableOf::new(
     Table {
         name: "usage_event",
+        since: 19,
         columns: &checked::<_, { USAGE_EVENT_COLUMNS.len() + CHECKS }>(USAGE_EVENT_COLUMNS),
         key_columns: 3,
         indexes: &[index("usage_event_by_time", "counted_at_us")],
@@ -125,6 +127,7 @@ const USAGE_RESERVATION_COLUMNS: ColumnsOf<Reservation> = &[
 pub static USAGE_RESERVATION: TableOf<Reservation> = TableOf::new(
     Table {
         name: "usage_reservation",
+        since: 19,
         columns: &checked::<_, { USAGE_RESERVATION_COLUMNS.len() + CHECKS }>(
             USAGE_RESERVATION_COLUMNS,
         ),

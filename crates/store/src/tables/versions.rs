@@ -1,13 +1,7 @@
-//! Tables as earlier versions of the schema had them, and those that a version brought.
+//! Tables as earlier versions of the schema had them.
 
 use super::objects::shown;
-use super::{
-    ACCOUNT_EMAIL, ACCOUNT_PERSON, ACCOUNT_USER, AUDIT_IMPORTED, BLOCKING_STATE, CUSTOM_FIELD,
-    CUSTOM_FIELD_VALUE, DELIVERY, DELIVERY_TRY, DISPUTE, ENDPOINT_HEALTH, ENTITLEMENTS, FEATURE,
-    FEATURE_USAGE, OFFER, OFFER_VERSION, OUTSTANDING, PAYMENT_ATTEMPT, PAYMENT_RULES,
-    PAYMENT_VELOCITY, PURCHASE, REPLAY, REPLAY_PROGRESS, TAG, TAG_DEFINITION, TIMER, USAGE_EVENT,
-    USAGE_RESERVATION,
-};
+use super::{ACCOUNT_PERSON, CUSTOM_FIELD, OUTSTANDING};
 use super::{CHECK_MADE, CHECK_NOW, CLUSTERED, Index, Table, id, index, int, text, unique};
 
 /// Control tags of accounts, as the schema's first two versions had them. [`TAG`] took their place.
@@ -28,7 +22,7 @@ pub(crate) static CONTROL_TAG_BEFORE_3: Table = Table {
 };
 
 /// [`CUSTOM_FIELD`] as the schema's versions 3 to 7 had it.
-static CUSTOM_FIELD_BEFORE_8: Table = Table {
+pub(crate) static CUSTOM_FIELD_BEFORE_8: Table = Table {
     indexes: &[
         shown("custom_field_by_object", "tenant, object_type, object_id"),
         index("custom_field_by_account", "tenant, account_id"),
@@ -78,43 +72,3 @@ pub(crate) static ACCOUNT_PERSON_BEFORE_20: Table = Table {
     }],
     ..ACCOUNT_PERSON
 };
-
-/// The tables that came with the schema's version 3.
-pub(crate) static OF_VERSION_3: [&Table; 5] = [
-    &CUSTOM_FIELD_BEFORE_8,
-    &CUSTOM_FIELD_VALUE,
-    &TAG.table,
-    &TAG_DEFINITION.table,
-    &ACCOUNT_EMAIL.table,
-];
-
-/// The tables that came with the schema's version 4.
-pub(crate) static OF_VERSION_4: [&Table; 1] = [&BLOCKING_STATE.table];
-
-/// The tables that came with the schema's version 5.
-pub(crate) static OF_VERSION_5: [&Table; 3] =
-    [&PAYMENT_RULES.table, &PAYMENT_ATTEMPT.table, &PAYMENT_VELOCITY.table];
-
-/// The tables that came with the schema's version 6.
-pub(crate) static OF_VERSION_6: [&Table; 1] = [&TIMER.table];
-
-/// The tables that came with the schema's version 7.
-pub(crate) static OF_VERSION_7: [&Table; 1] = [&AUDIT_IMPORTED];
-
-/// The tables that came with the schema's version 10.
-pub(crate) static OF_VERSION_10: [&Table; 5] =
-    [&DELIVERY.table, &DELIVERY_TRY, &ENDPOINT_HEALTH, &REPLAY, &REPLAY_PROGRESS];
-
-/// The tables that came with the schema's version 12.
-pub(crate) static OF_VERSION_12: [&Table; 1] = [&DISPUTE.table];
-
-/// The tables that came with the schema's version 17.
-pub(crate) static OF_VERSION_17: [&Table; 5] =
-    [&FEATURE.table, &OFFER.table, &OFFER_VERSION.table, &PURCHASE.table, &ENTITLEMENTS.table];
-
-/// The table that came with the schema's version 18.
-pub(crate) static OF_VERSION_18: [&Table; 1] = [&ACCOUNT_USER];
-
-/// The tables that came with the schema's version 19.
-pub(crate) static OF_VERSION_19: [&Table; 3] =
-    [&FEATURE_USAGE.table, &USAGE_EVENT.table, &USAGE_RESERVATION.table];

@@ -19,6 +19,7 @@ const DELIVERY_COLUMNS: ColumnsOf<Delivery> = &[
 pub static DELIVERY: TableOf<Delivery> = TableOf::new(
     Table {
         name: "webhook_delivery",
+        since: 10,
         columns: &checked::<_, { DELIVERY_COLUMNS.len() + CHECKS }>(DELIVERY_COLUMNS),
         key_columns: 3,
         indexes: &[index("webhook_delivery_by_due_at", "due_at_us, seq, ordinal, endpoint_id")],
@@ -43,6 +44,7 @@ pub static DELIVERY: TableOf<Delivery> = TableOf::new(
 /// `bytes` is about what the row takes.
 pub static DELIVERY_TRY: Table = Table {
     name: "webhook_try",
+    since: 10,
     columns: &[
         int("partition"),
         int("number"),
@@ -69,6 +71,7 @@ pub static DELIVERY_TRY: Table = Table {
 /// switched off, 0 where it is not.
 pub static ENDPOINT_HEALTH: Table = Table {
     name: "webhook_health",
+    since: 10,
     columns: &[
         int("tenant"),
         id("endpoint_id"),
@@ -84,6 +87,7 @@ pub static ENDPOINT_HEALTH: Table = Table {
 /// Events that are sent again. `events` is a JSON list.
 pub static REPLAY: Table = Table {
     name: "webhook_replay",
+    since: 10,
     columns: &[
         int("tenant"),
         id("id"),
@@ -100,6 +104,7 @@ pub static REPLAY: Table = Table {
 /// How far replays are in each partition.
 pub static REPLAY_PROGRESS: Table = Table {
     name: "webhook_replay_progress",
+    since: 10,
     columns: &[
         int("tenant"),
         id("id"),

@@ -20,7 +20,7 @@ use super::Server;
 use super::arrays::{Array, Row};
 use super::server_error::{ServerError, Unreachable};
 use crate::driver::{Cell, Value};
-use crate::table::{MADE_BY_REQUESTS, OF_KEYS, Table};
+use crate::table::{OF_KEYS, Table};
 
 /// A writer holds this lock of the database, for as long as its session lives, alone or with
 /// the owners of other partitions: `FRGT`.
@@ -274,7 +274,8 @@ fn is_key_taken(error: &tokio_postgres::Error) -> bool {
 fn is_repeated(error: &tokio_postgres::Error) -> bool {
     let Some(error) = error.as_db_error() else { return false };
     *error.code() == SqlState::UNIQUE_VIOLATION
-        && error.table().is_some_and(|table| MADE_BY_REQUESTS.contains(&table))
+        // Its key ends with that id.
+        && error.detail().is_some_and(|it| it.contains("(tenant, ") && it.contains(", id)=("))
         && error.constraint().is_some_and(|name| name.ends_with("_pkey"))
 }
 
