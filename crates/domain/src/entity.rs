@@ -86,18 +86,16 @@ impl NoEntity {
 }
 
 impl<T: Entity> Rows<T> {
-    /// Erases personal data in the rows of an account.
-    pub(crate) fn erase(&mut self, account: AccountId) {
-        let own = self.iter_mut().filter(|it| it.facts().account == Some(account));
-        own.for_each(Entity::erase);
+    /// Erases personal data in the rows that are somebody's own.
+    pub(crate) fn erase(&mut self, is_own: impl Fn(&T) -> bool) {
+        self.iter_mut().filter(|it| is_own(it)).for_each(Entity::erase);
     }
 }
 
 impl<T: Entity + Part> Parts<T> {
-    /// Erases personal data in the parts of an account, and takes away those that are none without it.
-    pub(crate) fn erase(&mut self, account: AccountId) {
-        let own = self.iter_mut().filter(|it| it.facts().account == Some(account));
-        own.for_each(Entity::erase);
+    /// Erases personal data in the parts that are somebody's own, and takes away those that are none without it.
+    pub(crate) fn erase(&mut self, is_own: impl Fn(&T) -> bool) {
+        self.iter_mut().filter(|it| is_own(it)).for_each(Entity::erase);
         self.retain(Part::is_active);
     }
 }

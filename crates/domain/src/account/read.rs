@@ -63,7 +63,7 @@ pub struct AccountState {
     /// [`METHODS_MAX`](crate::tenant::payment_rules::METHODS_MAX) each, and those that the batch made.
     pub methods_to_choose: MethodsOf,
     /// The newest payment methods of accounts that were looked for together; at most
-    /// [`METHODS_LISTED_MAX`](crate::read::METHODS_LISTED_MAX)(crate::read::METHODS_LISTED_MAX) each, and those that the batch made.
+    /// [`METHODS_LISTED_MAX`](crate::read::METHODS_LISTED_MAX) each, and those that the batch made.
     pub methods_listed: MethodsOf,
 }
 
@@ -132,7 +132,7 @@ impl AccountState {
     }
 
     /// Erases what the rows of an account have of the person. Each kind of row is named, so that none is forgotten.
-    fn erase(&mut self, (tenant, account): (TenantNo, AccountId)) {
+    fn erase(&mut self, of: (TenantNo, AccountId)) {
         let Self {
             people,
             emails,
@@ -147,9 +147,39 @@ impl AccountState {
             methods_to_choose: _,
             methods_listed: _,
         } = self;
-        people.remove(&(tenant, account));
-        emails.erase(account);
-        custom_fields.erase(account);
-        payment_methods.erase(account);
+        people.remove(&of);
+        emails.erase(|it| (it.tenant, it.account) == of);
+        custom_fields.erase(|it| (it.tenant, it.account) == of);
+        payment_methods.erase(|it| (it.tenant, it.account_id) == of);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::account::email::AccountEmailId;
+    use crate::{Revision, Seq, Timestamp};
+
+    /// An import brings accounts with the ids that they had: two tenants may import the same.
+    #[test]
+    fn of_two_tenants_accounts_with_one_id_one_is_erased() {
+        let account = AccountId::new(Uuid::from_u128(1));
+        let mut state = AccountState::default();
+        for tenant in [TenantNo(1), TenantNo(2)] {
+            state.emails.put(AccountEmail {
+                tenant,
+                id: AccountEmailId::new(Uuid::from_u128(2)),
+                account,
+                email: "ann@example.org".to_owned(),
+                active: true,
+                created_at: Timestamp(0),
+                revision: Revision::first(Seq(1)),
+            });
+        }
+        state.apply(TenantNo(1), &AccountChange::PersonErased { account });
+        assert!(state.emails.of(&(TenantNo(1), account)).is_empty());
+        assert_eq!(state.emails.of(&(TenantNo(2), account)).len(), 1);
     }
 }

@@ -274,8 +274,10 @@ fn is_key_taken(error: &tokio_postgres::Error) -> bool {
 fn is_repeated(error: &tokio_postgres::Error) -> bool {
     let Some(error) = error.as_db_error() else { return false };
     *error.code() == SqlState::UNIQUE_VIOLATION
-        // Its key ends with that id.
-        && error.detail().is_some_and(|it| it.contains("(tenant, ") && it.contains(", id)=("))
+        // Its key ends with that id. What follows the columns may be a client's text.
+        && error.detail().and_then(|it| it.split_once(")=(")).is_some_and(|(columns, _)| {
+            columns.contains("(tenant, ") && columns.ends_with(", id")
+        })
         && error.constraint().is_some_and(|name| name.ends_with("_pkey"))
 }
 
