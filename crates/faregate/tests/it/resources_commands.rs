@@ -366,7 +366,9 @@ fn lists_show_all_pages_or_say_that_there_are_more() {
 fn events_are_printed_as_they_are_committed() {
     let server = Server::start();
     let tenant = tenant(&server);
-    tenant.json(&["accounts", "create", "--name", "before"]);
+    for _ in 0..3 {
+        tenant.json(&["accounts", "create", "--name", "before"]);
+    }
     let mut tail = tenant.command(&["events", "tail"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines();
     // It begins where it is when it starts: accounts are made until it has.
