@@ -13,12 +13,25 @@ const PAGE_DEFAULT: i64 = 10;
 const PAGE_MAX: i64 = 100;
 
 pub trait Object {
-    fn id(&self) -> &Id;
-    /// Grows with each object of the account; lists are in its order.
-    fn number(&self) -> u64;
-    fn created(&self) -> i64;
+    /// Id, number and time of creation. Numbers grow with each object of the account; lists are in their order.
+    fn facts(&self) -> (&Id, u64, i64);
+
     /// What lists of the kind are asked by: a customer, a charge, a payment.
-    fn owner(&self) -> Option<&Id>;
+    fn owner(&self) -> Option<&Id> {
+        None
+    }
+
+    fn id(&self) -> &Id {
+        self.facts().0
+    }
+
+    fn number(&self) -> u64 {
+        self.facts().1
+    }
+
+    fn created(&self) -> i64 {
+        self.facts().2
+    }
 }
 
 pub struct Collection<T> {

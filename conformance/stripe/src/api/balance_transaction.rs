@@ -56,16 +56,8 @@ impl Kind {
 }
 
 impl Object for BalanceTransaction {
-    fn id(&self) -> &Id {
-        &self.id
-    }
-
-    fn number(&self) -> u64 {
-        self.number
-    }
-
-    fn created(&self) -> i64 {
-        self.created
+    fn facts(&self) -> (&Id, u64, i64) {
+        (&self.id, self.number, self.created)
     }
 
     fn owner(&self) -> Option<&Id> {

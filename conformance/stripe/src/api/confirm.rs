@@ -73,10 +73,11 @@ impl Confirmation {
     }
 }
 
-/// The payment method that the request names, by id or by data, checked against the intent's customer.
+/// The payment method that the request names, by id or by data, checked against the intent's customer; otherwise the
+/// intent's own.
 pub fn chosen_method(
     request: &mut Request,
-    intent: &PaymentIntent,
+    (own, customer): (Option<&Id>, Option<&Id>),
 ) -> Result<Option<Id>, ApiError> {
     let params = request.params;
     let method = if let Some(id) = params.owned("payment_method") {
@@ -84,13 +85,13 @@ pub fn chosen_method(
     } else if params.has("payment_method_data") {
         payment_method::of_params(request, "payment_method_data", Metadata::new())?
     } else {
-        return Ok(intent.payment_method.clone());
+        return Ok(own.cloned());
     };
-    belongs(&method, intent.customer.as_ref())?;
+    belongs(&method, customer)?;
     Ok(Some(method.id.clone()))
 }
 
-pub fn belongs(method: &PaymentMethod, customer: Option<&Id>) -> Result<(), ApiError> {
+fn belongs(method: &PaymentMethod, customer: Option<&Id>) -> Result<(), ApiError> {
     payment_method::usable(method)?;
     match (&method.customer, customer) {
         (None, _) => Ok(()),
@@ -128,7 +129,8 @@ pub fn confirm_one(request: &mut Request, id: &str) -> Result<serde_json::Value,
     {
         intent.setup_future_usage = Some(usage.to_owned());
     }
-    intent.payment_method = chosen_method(request, &intent)?;
+    let given = (intent.payment_method.as_ref(), intent.customer.as_ref());
+    intent.payment_method = chosen_method(request, given)?;
     if intent.payment_method.is_none() {
         let message = "You cannot confirm this PaymentIntent because it's missing a payment method. You can either update the PaymentIntent with a payment method and then confirm it again, or confirm it again directly with a payment method.";
         return Err(

@@ -70,16 +70,8 @@ pub struct Dispute {
 }
 
 impl Object for Dispute {
-    fn id(&self) -> &Id {
-        &self.id
-    }
-
-    fn number(&self) -> u64 {
-        self.number
-    }
-
-    fn created(&self) -> i64 {
-        self.created
+    fn facts(&self) -> (&Id, u64, i64) {
+        (&self.id, self.number, self.created)
     }
 
     fn owner(&self) -> Option<&Id> {

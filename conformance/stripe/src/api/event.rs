@@ -31,20 +31,8 @@ pub struct Event {
 }
 
 impl Object for Event {
-    fn id(&self) -> &Id {
-        &self.id
-    }
-
-    fn number(&self) -> u64 {
-        self.number
-    }
-
-    fn created(&self) -> i64 {
-        self.created
-    }
-
-    fn owner(&self) -> Option<&Id> {
-        None
+    fn facts(&self) -> (&Id, u64, i64) {
+        (&self.id, self.number, self.created)
     }
 }
 

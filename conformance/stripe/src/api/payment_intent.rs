@@ -153,16 +153,8 @@ pub struct PaymentIntent {
 }
 
 impl Object for PaymentIntent {
-    fn id(&self) -> &Id {
-        &self.id
-    }
-
-    fn number(&self) -> u64 {
-        self.number
-    }
-
-    fn created(&self) -> i64 {
-        self.created
+    fn facts(&self) -> (&Id, u64, i64) {
+        (&self.id, self.number, self.created)
     }
 
     fn owner(&self) -> Option<&Id> {
@@ -275,7 +267,8 @@ pub fn create(request: &mut Request) -> Result<Value, ApiError> {
     if let Some(confirmation) = &confirmation {
         confirmation.check_return_url(&intent)?;
     }
-    intent.payment_method = confirm::chosen_method(request, &intent)?;
+    let given = (intent.payment_method.as_ref(), intent.customer.as_ref());
+    intent.payment_method = confirm::chosen_method(request, given)?;
     if intent.payment_method.is_some() {
         intent.status = Status::RequiresConfirmation;
     } else if confirmation.is_some() {

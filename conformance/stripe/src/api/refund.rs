@@ -59,16 +59,8 @@ pub struct Refund {
 }
 
 impl Object for Refund {
-    fn id(&self) -> &Id {
-        &self.id
-    }
-
-    fn number(&self) -> u64 {
-        self.number
-    }
-
-    fn created(&self) -> i64 {
-        self.created
+    fn facts(&self) -> (&Id, u64, i64) {
+        (&self.id, self.number, self.created)
     }
 
     fn owner(&self) -> Option<&Id> {

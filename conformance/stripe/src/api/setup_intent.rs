@@ -5,9 +5,9 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::confirm::belongs;
+use super::confirm::chosen_method;
 use super::payment_intent::{Challenge, render_last_error};
-use super::payment_method::{self, PaymentMethod};
+use super::payment_method::PaymentMethod;
 use crate::account::{Account, Row};
 use crate::cards::{self, Authentication};
 use crate::collection::{List, Object};
@@ -71,16 +71,8 @@ pub struct SetupIntent {
 }
 
 impl Object for SetupIntent {
-    fn id(&self) -> &Id {
-        &self.id
-    }
-
-    fn number(&self) -> u64 {
-        self.number
-    }
-
-    fn created(&self) -> i64 {
-        self.created
+    fn facts(&self) -> (&Id, u64, i64) {
+        (&self.id, self.number, self.created)
     }
 
     fn owner(&self) -> Option<&Id> {
@@ -169,7 +161,8 @@ pub fn create(request: &mut Request) -> Result<Value, ApiError> {
     if confirms {
         intent.check_return_url(params.text("return_url"))?;
     }
-    intent.payment_method = chosen_method(request, &intent)?;
+    let given = (intent.payment_method.as_ref(), intent.customer.as_ref());
+    intent.payment_method = chosen_method(request, given)?;
     if intent.payment_method.is_some() {
         intent.status = Status::RequiresConfirmation;
     } else if confirms {
@@ -211,19 +204,6 @@ pub fn empty(
     }
 }
 
-fn chosen_method(request: &mut Request, intent: &SetupIntent) -> Result<Option<Id>, ApiError> {
-    let params = request.params;
-    let method = if let Some(id) = params.owned("payment_method") {
-        payment_method::of_id(request, &id, "payment_method")?
-    } else if params.has("payment_method_data") {
-        payment_method::of_params(request, "payment_method_data", Metadata::new())?
-    } else {
-        return Ok(intent.payment_method.clone());
-    };
-    belongs(&method, intent.customer.as_ref())?;
-    Ok(Some(method.id.clone()))
-}
-
 /// `POST /v1/setup_intents/{id}/confirm`.
 pub fn confirm_one(request: &mut Request, id: &str) -> Result<Value, ApiError> {
     request.params.only(&[
@@ -238,7 +218,8 @@ pub fn confirm_one(request: &mut Request, id: &str) -> Result<Value, ApiError> {
         Status::Canceled | Status::Succeeded => return Err(intent.unexpected("confirmed")),
     }
     intent.check_return_url(request.params.text("return_url"))?;
-    intent.payment_method = chosen_method(request, &intent)?;
+    let given = (intent.payment_method.as_ref(), intent.customer.as_ref());
+    intent.payment_method = chosen_method(request, given)?;
     if intent.payment_method.is_none() {
         let message = "You cannot confirm this SetupIntent because it's missing a payment method.";
         return Err(ApiError::state("setup_intent_unexpected_state", message).of_intent(&intent.id));
