@@ -6,18 +6,18 @@ use domain::account::custom_field::{
 };
 use domain::command::AccountCommand;
 use domain::object::ObjectType;
-use domain::{Command, CustomFieldId};
-use engine::ports::{FieldSearch, HistoryOf, HistoryRow, Queries, StoreError};
+use domain::{Command, CustomFieldId, TenantNo};
+use engine::ports::{FieldSearch, HistoryOf, Queries};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::audit::{AuditLevel, AuditLogJson};
+use crate::audit::AuditLogJson;
 use crate::call::{Call, read_id};
 use crate::error::{ErrorJson, Failure, HandlerResult};
 use crate::json::{Json, Raw};
 use crate::objects;
-use crate::page::{self, RowFormat};
+use crate::page::{self, AuditOption, AuditedRow, RowFormat as _};
 use crate::reply;
 use crate::request::{Query, printable};
 
@@ -93,45 +93,23 @@ impl CustomFieldBody<'_> {
 }
 
 /// How a field is read and encoded.
-#[derive(Clone, Copy)]
-pub(crate) struct ReadOptions {
-    audit: AuditLevel,
-}
+type ReadOptions = AuditOption<CustomField>;
 
-impl RowFormat for ReadOptions {
-    type Row = CustomField;
-    type Audited = (CustomField, Vec<HistoryRow>);
+impl AuditedRow for CustomField {
     type Json<'a> = CustomFieldJson<'a>;
 
-    fn of(call: &Call) -> Result<Self, Failure> {
-        Ok(Self { audit: AuditLevel::of(call.query())? })
+    fn history(&self) -> (TenantNo, HistoryOf) {
+        (self.tenant, HistoryOf::new::<Self>(self.id.uuid()))
     }
 
-    fn reads_audit(self) -> bool {
-        self.audit != AuditLevel::None
-    }
-
-    fn with_audit(
-        self,
-        queries: &dyn Queries,
-        field: CustomField,
-    ) -> Result<Self::Audited, StoreError> {
-        let rows = self.audit.read(
-            queries,
-            field.tenant,
-            HistoryOf::new::<CustomField>(field.id.uuid()),
-        )?;
-        Ok((field, rows))
-    }
-
-    fn json(self, (field, rows): &Self::Audited) -> CustomFieldJson<'_> {
+    fn json<'a>(&'a self, audit_logs: Vec<AuditLogJson<'a>>) -> CustomFieldJson<'a> {
         CustomFieldJson {
-            custom_field_id: field.id.uuid(),
-            object_id: field.object.id(),
-            object_type: field.object.kind().name(),
-            name: &field.name,
-            value: &field.value,
-            audit_logs: self.audit.logs(rows),
+            custom_field_id: self.id.uuid(),
+            object_id: self.object.id(),
+            object_type: self.object.kind().name(),
+            name: &self.name,
+            value: &self.value,
+            audit_logs,
         }
     }
 }

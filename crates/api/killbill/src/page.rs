@@ -2,13 +2,17 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::marker::PhantomData;
 
 use domain::{AccountId, AccountRejection, Rejection, TenantNo};
-use engine::ports::{Page, Paged, Queries, ROWS_BESIDE_OTHERS_MAX, ROWS_MAX, StoreError};
+use engine::ports::{
+    HistoryOf, HistoryRow, Page, Paged, Queries, ROWS_BESIDE_OTHERS_MAX, ROWS_MAX, StoreError,
+};
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
 
+use crate::audit::{AuditLevel, AuditLogJson};
 use crate::call::Call;
 use crate::error::{Failure, HandlerResult};
 use crate::reply;
@@ -75,6 +79,54 @@ pub(crate) trait RowFormat: Copy + Send + 'static {
     -> Result<Self::Audited, StoreError>;
 
     fn json(self, audited: &Self::Audited) -> Self::Json<'_>;
+}
+
+/// A row whose JSON has its audit and no other option.
+pub(crate) trait AuditedRow: Send + 'static {
+    type Json<'a>: Serialize;
+
+    /// Whose history is its audit.
+    fn history(&self) -> (TenantNo, HistoryOf);
+
+    fn json<'a>(&'a self, audit_logs: Vec<AuditLogJson<'a>>) -> Self::Json<'a>;
+}
+
+/// The format of such rows.
+pub(crate) struct AuditOption<R> {
+    pub(crate) audit: AuditLevel,
+    of: PhantomData<fn() -> R>,
+}
+
+impl<R> Clone for AuditOption<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for AuditOption<R> {}
+
+impl<R: AuditedRow> RowFormat for AuditOption<R> {
+    type Row = R;
+    type Audited = (R, Vec<HistoryRow>);
+    type Json<'a> = R::Json<'a>;
+
+    fn of(call: &Call) -> Result<Self, Failure> {
+        Ok(Self { audit: AuditLevel::of(call.query())?, of: PhantomData })
+    }
+
+    fn reads_audit(self) -> bool {
+        self.audit != AuditLevel::None
+    }
+
+    fn with_audit(self, queries: &dyn Queries, row: R) -> Result<Self::Audited, StoreError> {
+        let (tenant, of) = row.history();
+        let rows = self.audit.read(queries, tenant, of)?;
+        Ok((row, rows))
+    }
+
+    fn json(self, (row, rows): &Self::Audited) -> R::Json<'_> {
+        row.json(self.audit.logs(rows))
+    }
 }
 
 /// Reads one row. `None` if `find` finds none.

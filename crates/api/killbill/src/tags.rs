@@ -9,8 +9,8 @@ use domain::account::tag::{
 };
 use domain::command::{AccountCommand, TenantCommand};
 use domain::object::{Object, ObjectType};
-use domain::{AccountId, Command, Reply, TagDefinitionId};
-use engine::ports::{HistoryOf, HistoryRow, NamedTag, Queries, StoreError};
+use domain::{AccountId, Command, Reply, TagDefinitionId, TenantNo};
+use engine::ports::{HistoryOf, NamedTag, Queries, StoreError};
 use engine::text;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -21,7 +21,7 @@ use crate::call::{Call, read_id, unexpected};
 use crate::error::{ErrorJson, Failure, HandlerResult, code, no_tag_definition};
 use crate::json::{Json, Raw};
 use crate::objects;
-use crate::page::{self, RowFormat};
+use crate::page::{self, AuditOption, AuditedRow, RowFormat as _};
 use crate::reply;
 use crate::request::printable;
 
@@ -110,46 +110,24 @@ impl TagDefinitionBody<'_> {
 }
 
 /// How a tag is read and encoded.
-#[derive(Clone, Copy)]
-pub(crate) struct ReadOptions {
-    audit: AuditLevel,
-}
+type ReadOptions = AuditOption<NamedTag>;
 
-impl RowFormat for ReadOptions {
-    type Row = NamedTag;
-    type Audited = (NamedTag, Vec<HistoryRow>);
+impl AuditedRow for NamedTag {
     type Json<'a> = TagJson<'a>;
 
-    fn of(call: &Call) -> Result<Self, Failure> {
-        Ok(Self { audit: AuditLevel::of(call.query())? })
+    fn history(&self) -> (TenantNo, HistoryOf) {
+        (self.tag.tenant, HistoryOf::new::<Tag>(self.tag.id.uuid()))
     }
 
-    fn reads_audit(self) -> bool {
-        self.audit != AuditLevel::None
-    }
-
-    fn with_audit(
-        self,
-        queries: &dyn Queries,
-        named: NamedTag,
-    ) -> Result<Self::Audited, StoreError> {
-        let rows = self.audit.read(
-            queries,
-            named.tag.tenant,
-            HistoryOf::new::<Tag>(named.tag.id.uuid()),
-        )?;
-        Ok((named, rows))
-    }
-
-    fn json(self, (named, rows): &Self::Audited) -> TagJson<'_> {
-        let (tag, object) = (&named.tag, named.tag.key.object());
+    fn json<'a>(&'a self, audit_logs: Vec<AuditLogJson<'a>>) -> TagJson<'a> {
+        let object = self.tag.key.object();
         TagJson {
-            tag_id: tag.id.uuid(),
+            tag_id: self.tag.id.uuid(),
             object_type: object.kind().name(),
             object_id: object.id(),
-            tag_definition_id: tag.key.definition.id().uuid(),
-            tag_definition_name: named.definition.name(),
-            audit_logs: self.audit.logs(rows),
+            tag_definition_id: self.tag.key.definition.id().uuid(),
+            tag_definition_name: self.definition.name(),
+            audit_logs,
         }
     }
 }
