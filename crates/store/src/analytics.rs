@@ -4,7 +4,6 @@
 mod read;
 mod rebuild;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -15,7 +14,7 @@ use ring::digest::{SHA256, digest};
 
 use crate::Error;
 use crate::codes::code;
-use crate::directory::make_private;
+use crate::directory::{make_private, remove_database};
 use crate::driver::{Database, Put, Value};
 use crate::pool::Source;
 use crate::sqlite::{DIALECT, Options};
@@ -123,7 +122,7 @@ impl SqliteReadModels {
             }
             drop(db);
             tracing::warn!("the analytics tables are of another version and are made anew");
-            remove(path)?;
+            remove_database(path)?;
         }
         make_private(path)?;
         let failed = Error::database(path);
@@ -187,21 +186,6 @@ fn open_file(path: &Path, options: &Options) -> Result<Option<Database>, Error> 
         return Ok(None);
     }
     Database::open(path, options, TABLES).map(Some).map_err(Error::database(path))
-}
-
-/// Removes a database with the files beside it.
-fn remove(path: &Path) -> Result<(), Error> {
-    for suffix in ["", "-wal", "-shm"] {
-        let mut file = path.as_os_str().to_owned();
-        file.push(suffix);
-        let file = PathBuf::from(file);
-        match fs::remove_file(&file) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::io("remove", &file)(error)),
-        }
-    }
-    Ok(())
 }
 
 fn layout(ddl: &str) -> String {

@@ -1,8 +1,7 @@
 //! The log of webhook deliveries, beside the journal: in a file of its own, or in tables of the server that no
 //! partition's commit writes. Payments do not wait for it, and it may be lost.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use domain::tenant::webhook::DisableReason;
 use domain::{PartitionNo, TenantNo, Timestamp, WebhookEndpointId};
@@ -15,7 +14,7 @@ use engine::webhooks::{
 use ring::digest::{SHA256, digest};
 
 use crate::Error;
-use crate::directory::make_private;
+use crate::directory::{make_private, remove_database};
 use crate::driver::{Cells, Database, Value};
 use crate::pool::{ReaderPool, Source};
 use crate::postgres::Server;
@@ -108,7 +107,7 @@ fn make_file(path: &Path, options: &Options) -> Result<(), Error> {
             return Ok(());
         }
         tracing::warn!("the log of webhook deliveries is of another version and is made anew");
-        remove(path)?;
+        remove_database(path)?;
     }
     make_private(path)?;
     let db = Database::open(path, options, &FILE_TABLES).map_err(&failed)?;
@@ -117,22 +116,6 @@ fn make_file(path: &Path, options: &Options) -> Result<(), Error> {
         db.commit()
     });
     made.map_err(&failed)
-}
-
-/// Removes a database with the files beside it.
-fn remove(path: &Path) -> Result<(), Error> {
-    for suffix in ["", "-wal", "-shm"] {
-        let mut file = path.as_os_str().to_owned();
-        file.push(suffix);
-        let file = PathBuf::from(file);
-        match fs::remove_file(&file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::io("remove", &file)(error));
-            }
-            Ok(()) | Err(_) => {}
-        }
-    }
-    Ok(())
 }
 
 impl SqlDeliveryLog {

@@ -1,6 +1,6 @@
 //! The data directory: made, locked, and found to be one that this version can use.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -172,6 +172,22 @@ pub(crate) fn lock(dir: &Path) -> Result<DirLock, Error> {
         Err(TryLockError::WouldBlock) => Err(Error::InUse { dir: dir.to_owned() }),
         Err(TryLockError::Error(source)) => Err(Error::io("lock", &path)(source)),
     }
+}
+
+/// Removes a database with the files beside it.
+pub(crate) fn remove_database(path: &Path) -> Result<(), Error> {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        let file = PathBuf::from(file);
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(Error::io("remove", &file)(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Makes a file that only its owner can read, where it is not there: SQLite gives the files beside

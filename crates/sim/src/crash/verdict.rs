@@ -154,6 +154,19 @@ pub fn payments(
     found
 }
 
+/// What the server answers to a GET with 200.
+fn read_json(
+    (server, identity): (&mut Connection, &Identity),
+    target: String,
+) -> Result<Value, String> {
+    let request = identity.request("GET", target, String::new());
+    match server.send(&request) {
+        Ok(response) if response.status == 200 => Ok(response.json()),
+        Ok(response) => Err(format!("reading {}: {}", request.target, response.status)),
+        Err(error) => Err(format!("reading {}: {error}", request.target)),
+    }
+}
+
 fn is_open(transaction: &Value) -> bool {
     matches!(transaction["status"].as_str(), Some("PENDING" | "UNKNOWN"))
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::{FINAL_WITHIN, LOOK_EVERY, Verdict, is_open};
+use super::{FINAL_WITHIN, LOOK_EVERY, Verdict, is_open, read_json};
 use crate::crash::client::{amount_of, transactions};
 use crate::crash::http::{Connection, Identity};
 use crate::crash::journal::{Answered, Inner, Order};
@@ -62,14 +62,7 @@ fn of_account(
     (server, identity): (&mut Connection, &Identity),
     account: &str,
 ) -> Result<Bought, String> {
-    let mut read = |target: String| {
-        let request = identity.request("GET", target, String::new());
-        match server.send(&request) {
-            Ok(response) if response.status == 200 => Ok(response.json()),
-            Ok(response) => Err(format!("reading {}: {}", request.target, response.status)),
-            Err(error) => Err(format!("reading {}: {error}", request.target)),
-        }
-    };
+    let mut read = |target| read_json((server, identity), target);
     let listed = read(format!("/v1/accounts/{account}/purchases?limit=100"))?;
     let purchases = listed["purchases"].as_array().cloned().unwrap_or_default();
     let mut payments = BTreeMap::new();

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::Verdict;
+use super::{Verdict, read_json};
 use crate::crash::http::{Connection, Identity};
 use crate::crash::journal::{Inner, Meter, Used};
 
@@ -21,14 +21,7 @@ pub fn usage(
     verdict.dead = journal.dead;
     for (meter, used) in &journal.meters {
         let Meter { account, feature, .. } = meter;
-        let mut read = |target: String| {
-            let request = identity.request("GET", target, String::new());
-            match server.send(&request) {
-                Ok(response) if response.status == 200 => Ok(response.json()),
-                Ok(response) => Err(format!("reading {}: {}", request.target, response.status)),
-                Err(error) => Err(format!("reading {}: {error}", request.target)),
-            }
-        };
+        let mut read = |target| read_json((server, identity), target);
         let mut periods: Vec<Value> = vec![];
         let listed = loop {
             let page = format!("feature={feature}&limit={PAGE}&offset={}", periods.len());
