@@ -251,15 +251,7 @@ fn check(engine: &Engine) {
 
 /// Payments settle in their commit; no gateway is called.
 fn settings() -> Settings {
-    let external = GatewaySettings {
-        settles_at_once: true,
-        needs_merchant_account: false,
-        attaches_methods: false,
-        action_timeout_us: None,
-        timeout_us: 0,
-        settle_after_us: 0,
-    };
-    let gateways = [(EXTERNAL_PAYMENT.to_owned(), external)].into();
+    let gateways = [(EXTERNAL_PAYMENT.to_owned(), GatewaySettings::EXTERNAL)].into();
     Settings { gateways, ..Settings::without_gateways(Timestamp::DAY_US, 1_000) }
 }
 

@@ -87,6 +87,18 @@ pub struct GatewaySettings {
     pub settle_after_us: i64,
 }
 
+impl GatewaySettings {
+    /// Of external payments, which were made elsewhere: they settle in their commit, and nothing is called.
+    pub const EXTERNAL: Self = Self {
+        settles_at_once: true,
+        needs_merchant_account: false,
+        attaches_methods: false,
+        timeout_us: 0,
+        action_timeout_us: None,
+        settle_after_us: 0,
+    };
+}
+
 /// Numbers that a partition hands out. Payment numbers begin after [`crate::PartitionNo::start`], so
 /// that no two partitions hand out one; tenants' numbers come from the first partition alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -54,33 +54,7 @@ pub enum Event {
         after: Blocks,
     },
     /// A transaction reached a status.
-    TransactionChanged {
-        /// The account that pays.
-        account: AccountId,
-        payment: PaymentId,
-        transaction: TransactionId,
-        kind: TransactionType,
-        /// Its status in earlier events; `None` in its first event.
-        before: Option<TransactionStatus>,
-        /// The amount that was processed in the status before; zero unless that was a success.
-        #[serde(default, skip_serializing_if = "AmountMinor::is_zero")]
-        before_amount: AmountMinor,
-        /// Whether it is the first event of its payment.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        opens_payment: bool,
-        /// Its status now.
-        status: TransactionStatus,
-        /// Through which gateway; the transaction's own, which need not be the payment's last.
-        gateway: String,
-        /// The amount that was processed; zero for a failure.
-        amount: AmountMinor,
-        /// `None` for a void.
-        currency: Option<Currency>,
-        /// The payment's currency, in which `amount` counts.
-        payment_currency: Currency,
-        /// When the transaction was asked for.
-        effective_at: Timestamp,
-    },
+    TransactionChanged(TransactionChange),
     /// Two tries of a request have succeeded: this one, which had been declined, and a later one.
     LateSuccess {
         account: AccountId,
@@ -192,6 +166,36 @@ pub enum Event {
     },
 }
 
+/// The data of [`Event::TransactionChanged`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransactionChange {
+    /// The account that pays.
+    pub account: AccountId,
+    pub payment: PaymentId,
+    pub transaction: TransactionId,
+    pub kind: TransactionType,
+    /// Its status in earlier events; `None` in its first event.
+    pub before: Option<TransactionStatus>,
+    /// The amount that was processed in the status before; zero unless that was a success.
+    #[serde(default, skip_serializing_if = "AmountMinor::is_zero")]
+    pub before_amount: AmountMinor,
+    /// Whether it is the first event of its payment.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opens_payment: bool,
+    /// Its status now.
+    pub status: TransactionStatus,
+    /// Through which gateway; the transaction's own, which need not be the payment's last.
+    pub gateway: String,
+    /// The amount that was processed; zero for a failure.
+    pub amount: AmountMinor,
+    /// `None` for a void.
+    pub currency: Option<Currency>,
+    /// The payment's currency, in which `amount` counts.
+    pub payment_currency: Currency,
+    /// When the transaction was asked for.
+    pub effective_at: Timestamp,
+}
+
 impl Event {
     /// The account it is about.
     #[must_use]
@@ -209,7 +213,7 @@ impl Event {
             | Self::CustomFieldAdded { account, .. }
             | Self::CustomFieldRemoved { account, .. }
             | Self::BlockingStateAdded { account, .. }
-            | Self::TransactionChanged { account, .. }
+            | Self::TransactionChanged(TransactionChange { account, .. })
             | Self::LateSuccess { account, .. }
             | Self::DisputeChanged { account, .. }
             | Self::DisputeExcess { account, .. }

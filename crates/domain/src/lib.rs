@@ -49,7 +49,7 @@ pub use command::{Command, Idempotency, Request};
 pub use context::{Done, GatewaySettings, Sequences, Settings, Stamp};
 pub use currency::{Currency, LIST_PUBLISHED};
 pub use effect::{Effect, EffectId, GatewayCall, GatewayReference};
-pub use event::Event;
+pub use event::{Event, TransactionChange};
 pub use execute::{Executed, execute};
 pub use id::{
     AccountId, AttemptId, BlockingStateId, ChangeRequestId, CustomFieldId, CustomerId,

@@ -16,7 +16,8 @@ use domain::tenant::webhook::{DisableReason, DisabledEndpoint, SetWebhookEndpoin
 use domain::{
     AccessRejection, AccountId, AccountRejection, AmountMinor, Command, Currency, Event,
     FlagRejection, PaymentId, PaymentRejection, PaymentReply, PaymentResult, Rejection, Reply,
-    Revision, Seq, TenantId, TenantNo, TenantRejection, TenantValueId, Timestamp, TransactionId,
+    Revision, Seq, TenantId, TenantNo, TenantRejection, TenantValueId, Timestamp,
+    TransactionChange, TransactionId,
 };
 use expect_test::{Expect, expect};
 use serde::{Serialize, de::DeserializeOwned};
@@ -135,7 +136,7 @@ fn events() {
     let (payment, transaction): (PaymentId, TransactionId) = (id(3), id(4));
     let usd = Currency::parse("USD").unwrap();
     check(
-        &Event::TransactionChanged {
+        &Event::TransactionChanged(TransactionChange {
             account,
             payment,
             transaction,
@@ -149,7 +150,7 @@ fn events() {
             currency: Some(usd),
             payment_currency: usd,
             effective_at: Timestamp(1_700_000_000_000_000),
-        },
+        }),
         expect![[
             r#"{"TransactionChanged":{"account":"00000000-0000-0000-0000-000000000001","payment":"00000000-0000-0000-0000-000000000003","transaction":"00000000-0000-0000-0000-000000000004","kind":"Purchase","before":"InFlight","status":"Success","gateway":"stripe","amount":1000,"currency":"USD","payment_currency":"USD","effective_at":1700000000000000}}"#
         ]],

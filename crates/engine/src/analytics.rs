@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::payment::{TransactionStatus, TransactionType};
-use domain::{AccountId, AmountMinor, Currency, Event, Seq, TenantNo, Timestamp};
+use domain::{
+    AccountId, AmountMinor, Currency, Event, Seq, TenantNo, Timestamp, TransactionChange,
+};
 use tokio::sync::watch;
 
 use crate::Clock;
@@ -147,7 +149,7 @@ impl Deltas {
             Event::AccountCreated { .. } => {
                 *self.accounts.entry(AccountsKey { tenant, day: row.at.day() }).or_default() += 1;
             }
-            Event::TransactionChanged {
+            Event::TransactionChanged(TransactionChange {
                 account,
                 kind,
                 before,
@@ -161,7 +163,7 @@ impl Deltas {
                 payment: _,
                 transaction: _,
                 payment_currency: _,
-            } => {
+            }) => {
                 let (day, gateway) = (effective_at.day(), gateway.clone());
                 let (currency, kind, status) = (*currency, *kind, *status);
                 let mut key = TransactionsKey { tenant, day, gateway, currency, kind, status };
@@ -407,7 +409,7 @@ mod tests {
             _ => panic!("no such story: {words:?}"),
         };
         let amount = |text: &str| AmountMinor(text.parse().unwrap());
-        Event::TransactionChanged {
+        Event::TransactionChanged(TransactionChange {
             account: AccountId::new(Uuid::nil()),
             payment: PaymentId::new(Uuid::nil()),
             transaction: TransactionId::new(Uuid::nil()),
@@ -421,7 +423,7 @@ mod tests {
             currency: Currency::parse("EUR"),
             payment_currency: Currency::parse("EUR").unwrap(),
             effective_at: Timestamp(Timestamp::DAY_US),
-        }
+        })
     }
 
     fn parse(status: &str) -> TransactionStatus {

@@ -11,14 +11,7 @@ pub struct External;
 
 impl Gateway for External {
     fn settings(&self) -> GatewaySettings {
-        GatewaySettings {
-            settles_at_once: true,
-            needs_merchant_account: false,
-            attaches_methods: false,
-            action_timeout_us: None,
-            timeout_us: 0,
-            settle_after_us: 0,
-        }
+        GatewaySettings::EXTERNAL
     }
 
     fn call(&self, _: GatewayCall, _: Deadline) -> BoxFuture<'_, GatewayAnswer> {

@@ -150,7 +150,7 @@ mod tests {
     use domain::payment::{TransactionStatus, TransactionType};
     use domain::{
         AccountId, AmountMinor, Currency, PaymentId, Seq, TenantNo, TenantValueId, Timestamp,
-        TransactionId,
+        TransactionChange, TransactionId,
     };
     use expect_test::{Expect, expect};
     use uuid::Uuid;
@@ -187,7 +187,7 @@ mod tests {
                 r#"0192aabb-ccdd-7000-8000-000000000001 {"version":1,"id":"1234-1","seq":1234,"ordinal":1,"at_us":1795174252987654,"tenant":2,"type":"AccountCreated","data":{"account":"0192aabb-ccdd-7000-8000-000000000001"}}"#
             ]],
         );
-        let transaction = Event::TransactionChanged {
+        let transaction = Event::TransactionChanged(TransactionChange {
             account,
             payment: PaymentId::new(id(2)),
             transaction: TransactionId::new(id(3)),
@@ -201,7 +201,7 @@ mod tests {
             currency: Currency::parse("USD"),
             payment_currency: Currency::parse("USD").unwrap(),
             effective_at: Timestamp(1_795_174_252_000_000),
-        };
+        });
         check(
             &transaction,
             expect![[

@@ -117,16 +117,8 @@ struct Bench {
 impl Bench {
     fn open(dir: &Path, arguments: &Arguments) -> Self {
         let store = open_dir(dir, &arguments.options).expect("the directory can be used");
-        let external = GatewaySettings {
-            settles_at_once: true,
-            needs_merchant_account: false,
-            attaches_methods: false,
-            action_timeout_us: None,
-            timeout_us: 0,
-            settle_after_us: 0,
-        };
         let settings = Settings {
-            gateways: [(EXTERNAL_PAYMENT.to_owned(), external)].into(),
+            gateways: [(EXTERNAL_PAYMENT.to_owned(), GatewaySettings::EXTERNAL)].into(),
             ..Settings::without_gateways(Timestamp::DAY_US, 100)
         };
         let partition = Partition::open(store, Arc::new(settings));

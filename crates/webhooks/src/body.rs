@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use domain::account::tag::NamedDefinition;
 use domain::payment::{TransactionStatus, TransactionType};
-use domain::{AccountId, AmountMinor, Currency, CustomFieldId, Event, TagId, TenantValueId};
+use domain::{
+    AccountId, AmountMinor, Currency, CustomFieldId, Event, TagId, TenantValueId, TransactionChange,
+};
 use engine::time::rfc3339_second;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -36,7 +38,7 @@ pub fn body(event: &Event) -> Option<Bytes> {
             Notification::of_custom_field("CUSTOM_FIELD_DELETION", account, field)
         }
         Event::BlockingStateAdded { .. } => of_blocking_state(event)?,
-        Event::TransactionChanged { .. } => of_transaction(event)?,
+        Event::TransactionChanged(it) => of_transaction(it)?,
         // Kill Bill does not have these events.
         Event::AccountReleased { .. }
         | Event::WebhookEndpointDisabled { .. }
@@ -97,24 +99,9 @@ fn entitlement_event(state: &str) -> Option<&'static str> {
     }
 }
 
-fn of_transaction(event: &Event) -> Option<Notification> {
-    let Event::TransactionChanged {
-        account,
-        payment,
-        transaction,
-        kind,
-        status,
-        amount,
-        currency,
-        payment_currency,
-        effective_at,
-        ..
-    } = event
-    else {
-        return None;
-    };
-    let result = result_of(*kind, *status)?;
-    let (amount, currency) = match (kind, result.succeeded) {
+fn of_transaction(it: &TransactionChange) -> Option<Notification> {
+    let result = result_of(it.kind, it.status)?;
+    let (amount, currency) = match (it.kind, result.succeeded) {
         // Kill Bill books a reversal as a chargeback that failed, without amount and currency.
         (TransactionType::ChargebackReversal, _) => (AmountMinor::ZERO, None),
         (
@@ -126,21 +113,21 @@ fn of_transaction(event: &Event) -> Option<Notification> {
             | TransactionType::Void
             | TransactionType::Chargeback,
             succeeded,
-        ) => (if succeeded { *amount } else { AmountMinor::ZERO }, *currency),
+        ) => (if succeeded { it.amount } else { AmountMinor::ZERO }, it.currency),
     };
     let meta_data = TransactionMetaData {
-        payment_transaction_id: transaction.to_string(),
-        amount: plain(amount, *payment_currency),
+        payment_transaction_id: it.transaction.to_string(),
+        amount: plain(amount, it.payment_currency),
         currency: currency.as_ref().map(Currency::code),
         status: result.status,
-        transaction_type: kind.killbill_name(),
-        effective_date: rfc3339_second(*effective_at),
+        transaction_type: it.kind.killbill_name(),
+        effective_date: rfc3339_second(it.effective_at),
     };
     Some(Notification {
         event_type: if result.succeeded { "PAYMENT_SUCCESS" } else { "PAYMENT_FAILED" },
-        account_id: Some(account.to_string()),
+        account_id: Some(it.account.to_string()),
         object_type: "PAYMENT",
-        object_id: payment.to_string(),
+        object_id: it.payment.to_string(),
         meta_data: Some(json(&meta_data)),
     })
 }
@@ -296,7 +283,7 @@ mod tests {
 
     fn transaction(kind: T, status: S, minor: i64, code: Option<&str>) -> Event {
         let currency = code.map(|code| Currency::parse(code).unwrap());
-        Event::TransactionChanged {
+        Event::TransactionChanged(TransactionChange {
             account: AccountId::new(id(1)),
             payment: PaymentId::new(id(2)),
             transaction: TransactionId::new(id(3)),
@@ -310,7 +297,7 @@ mod tests {
             currency,
             payment_currency: currency.unwrap_or(Currency::parse("USD").unwrap()),
             effective_at: Timestamp(1_795_174_252_987_654),
-        }
+        })
     }
 
     fn check(event: &Event, expected: Expect) {

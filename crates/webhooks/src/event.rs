@@ -122,7 +122,7 @@ pub const fn event_type(event: &Event) -> Option<&'static str> {
             PurchaseStatus::Closed => "purchase.closed",
         },
         Event::LateSuccess { .. } => return None,
-        Event::TransactionChanged { status, .. } => match status {
+        Event::TransactionChanged(it) => match it.status {
             TransactionStatus::InFlight => return None,
             TransactionStatus::Success => "payment.succeeded",
             TransactionStatus::Pending => "payment.pending",
@@ -266,7 +266,7 @@ fn data(event: &Event) -> Value {
             "effectiveAt": rfc3339(*effective_at),
         }),
         // Webhooks do not tell of the first; [`transaction`] writes the second.
-        Event::LateSuccess { .. } | Event::TransactionChanged { .. } => json!({}),
+        Event::LateSuccess { .. } | Event::TransactionChanged(_) => json!({}),
         Event::PurchaseChanged { .. } => purchase(event),
         Event::EntitlementsGranted { account, grants }
         | Event::EntitlementsRevoked { account, grants }
@@ -362,33 +362,18 @@ fn dispute(event: &Event) -> Value {
 }
 
 fn transaction(event: &Event, sequence: i64) -> Option<Transaction<'_>> {
-    let Event::TransactionChanged {
-        account,
-        payment,
-        transaction,
-        kind,
-        status,
-        gateway,
-        amount,
-        currency,
-        payment_currency,
-        effective_at,
-        ..
-    } = event
-    else {
-        return None;
-    };
+    let Event::TransactionChanged(it) = event else { return None };
     Some(Transaction {
-        account_id: *account,
-        amount: amount.decimal(*payment_currency),
-        currency: currency.as_ref().map(Currency::code),
-        effective_at: rfc3339(*effective_at),
-        gateway,
-        payment_id: *payment,
+        account_id: it.account,
+        amount: it.amount.decimal(it.payment_currency),
+        currency: it.currency.as_ref().map(Currency::code),
+        effective_at: rfc3339(it.effective_at),
+        gateway: &it.gateway,
+        payment_id: it.payment,
         sequence,
-        status: status_name(*status),
-        transaction_id: *transaction,
-        transaction_type: kind.killbill_name(),
+        status: status_name(it.status),
+        transaction_id: it.transaction,
+        transaction_type: it.kind.killbill_name(),
     })
 }
 
@@ -412,7 +397,8 @@ pub(crate) fn endpoint_name(endpoint: WebhookEndpointId) -> String {
 mod tests {
     use domain::payment::TransactionType as T;
     use domain::{
-        AccountId, AmountMinor, PartitionNo, PaymentId, TenantNo, Timestamp, TransactionId,
+        AccountId, AmountMinor, PartitionNo, PaymentId, TenantNo, Timestamp, TransactionChange,
+        TransactionId,
     };
     use expect_test::{Expect, expect};
     use uuid::Uuid;
@@ -433,7 +419,7 @@ mod tests {
     }
 
     fn transaction(status: TransactionStatus, kind: T, currency: Option<&str>) -> Event {
-        Event::TransactionChanged {
+        Event::TransactionChanged(TransactionChange {
             account: AccountId::new(Uuid::from_u128(1)),
             payment: PaymentId::new(Uuid::from_u128(2)),
             transaction: TransactionId::new(Uuid::from_u128(3)),
@@ -447,7 +433,7 @@ mod tests {
             currency: currency.map(|code| Currency::parse(code).unwrap()),
             payment_currency: Currency::parse("USD").unwrap(),
             effective_at: Timestamp(1_795_174_252_987_654),
-        }
+        })
     }
 
     #[test]

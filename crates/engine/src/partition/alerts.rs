@@ -1,7 +1,7 @@
 //! Alerts for operators about committed events: each is logged and counted.
 
 use domain::payment::TransactionStatus;
-use domain::{Event, Request};
+use domain::{Event, Request, TransactionChange};
 
 pub(super) fn alert(request: &Request, event: &Event) {
     correction(request, event);
@@ -57,7 +57,7 @@ fn dispute(request: &Request, event: &Event) {
         | Event::EntitlementsExpired { .. }
         | Event::EntitlementsChanged { .. }
         | Event::LimitReached { .. }
-        | Event::TransactionChanged { .. }
+        | Event::TransactionChanged(_)
         | Event::LateSuccess { .. }
         | Event::TenantConfigChanged { .. }
         | Event::TenantConfigDeleted { .. }
@@ -85,8 +85,8 @@ fn correction(request: &Request, event: &Event) {
             "a declined try has succeeded beside a later one"
         );
     }
-    let Event::TransactionChanged { before: Some(before), status, payment, transaction, .. } =
-        event
+    let Event::TransactionChanged(change) = event else { return };
+    let TransactionChange { before: Some(before), status, payment, transaction, .. } = change
     else {
         return;
     };

@@ -205,15 +205,13 @@ impl ChargeAnswer {
             return Err("nextAction: stands beside another status than PENDING".to_owned());
         }
         let outcome = GatewayOutcome {
-            status: self.status.gateways(),
             amount,
             currency,
             error_code: self.error_code,
             error_message: self.error_message,
             first_reference: self.first_reference,
             second_reference: self.second_reference,
-            next_action: None,
-            payment_method: None,
+            ..GatewayOutcome::new(self.status.gateways())
         };
         Ok((outcome, action))
     }

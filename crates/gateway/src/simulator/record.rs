@@ -145,15 +145,13 @@ impl RecordedOutcome {
     #[must_use]
     pub fn outcome(self) -> GatewayOutcome {
         GatewayOutcome {
-            status: self.status,
             amount: self.amount,
             currency: self.currency,
             error_code: self.error_code,
             error_message: self.error_message,
             first_reference: self.first_reference,
             second_reference: self.second_reference,
-            next_action: None,
-            payment_method: None,
+            ..GatewayOutcome::new(self.status)
         }
     }
 

@@ -164,25 +164,11 @@ fn verify_payment(
 
 /// Whether an event tells of this image of a transaction.
 fn is_event_of(event: &Event, image: &Transaction) -> bool {
-    let Event::TransactionChanged {
-        account,
-        payment,
-        transaction,
-        kind,
-        status,
-        gateway,
-        amount,
-        currency,
-        effective_at,
-        ..
-    } = event
-    else {
-        return false;
-    };
-    (*account, *payment, *transaction) == (image.account_id, image.payment_id, image.id)
-        && (*kind, *status, gateway) == (image.kind, image.status, &image.gateway)
-        && (*amount, *currency) == (image.processed_amount.unwrap_or_default(), image.currency)
-        && *effective_at == image.effective_at
+    let Event::TransactionChanged(it) = event else { return false };
+    (it.account, it.payment, it.transaction) == (image.account_id, image.payment_id, image.id)
+        && (it.kind, it.status, &it.gateway) == (image.kind, image.status, &image.gateway)
+        && (it.amount, it.currency) == (image.processed_amount.unwrap_or_default(), image.currency)
+        && it.effective_at == image.effective_at
 }
 
 /// Lists the images that are on no entity's chain.

@@ -99,11 +99,11 @@ fn a_history_of_the_test_has_reversals_and_further_tries_through_other_gateways(
     let (mut reversed, mut late, mut moved) = (0, 0, 0);
     for entry in world.entries() {
         for event in &entry.events {
-            let domain::Event::TransactionChanged { before, status, .. } = event else { continue };
+            let domain::Event::TransactionChanged(it) = event else { continue };
             let is = |status: TransactionStatus| status == TransactionStatus::Success;
-            reversed += i32::from(before.is_some_and(is) && !is(*status));
+            reversed += i32::from(it.before.is_some_and(is) && !is(it.status));
             let failed = TransactionStatus::PaymentFailure;
-            late += i32::from(*before == Some(failed) && is(*status));
+            late += i32::from(it.before == Some(failed) && is(it.status));
         }
     }
     for no in &world.workload.tenants {

@@ -234,7 +234,7 @@ mod tests {
             Transaction::of(change).map_or_else(|| kind(change), |it| format!("{:?}", it.status))
         };
         let changes: Vec<String> = executed.done.changes.iter().map(change).collect();
-        let event = |it: &Event| format!("{it:?}").split(' ').next().unwrap().to_owned();
+        let event = |it: &Event| format!("{it:?}").split([' ', '(']).next().unwrap().to_owned();
         let events: Vec<String> = executed.done.events.iter().map(event).collect();
         let calls = executed.done.effects.len();
         format!("{} / {} / calls: {calls}", changes.join(", "), events.join(", "))

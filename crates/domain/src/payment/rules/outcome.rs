@@ -18,7 +18,7 @@ use crate::state::State;
 use crate::{
     Accepted, AmountMinor, Currency, Effect, Event, GatewayCall, GatewayReference, PaymentId,
     PaymentMethod, PaymentRejection, PaymentReply, PaymentResult, Properties, Rejection, Reply,
-    Timestamp, TransactionId,
+    Timestamp, TransactionChange, TransactionId,
 };
 
 /// The details of a request for the transaction that it put in flight.
@@ -403,7 +403,7 @@ fn before(transaction: &Transaction, cx: &Context) -> Option<Before> {
 
 fn event(file: &PaymentFile, at: usize, before: Option<Before>) -> Event {
     let transaction = &file.transactions[at];
-    Event::TransactionChanged {
+    Event::TransactionChanged(TransactionChange {
         account: file.payment.account_id,
         payment: file.payment.id,
         transaction: transaction.id,
@@ -417,7 +417,7 @@ fn event(file: &PaymentFile, at: usize, before: Option<Before>) -> Event {
         currency: transaction.currency,
         payment_currency: file.payment.currency,
         effective_at: transaction.effective_at,
-    }
+    })
 }
 
 /// Hands the payment and its changed transaction to the commit.
