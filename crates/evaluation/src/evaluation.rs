@@ -1,5 +1,7 @@
 //! The result of a flag's evaluation for a user.
 
+use crate::client_text::ClientText;
+use crate::flag::CompiledFlag;
 use crate::model::{Flag, Variation};
 
 /// The result of a flag's evaluation for a user.
@@ -16,6 +18,7 @@ pub struct Evaluation<'s> {
     pub send_to_experiment: bool,
     /// Whether the rollout that decided spreads users over several variations.
     pub is_split: bool,
+    pub(crate) of: &'s CompiledFlag,
 }
 
 impl<'s> Evaluation<'s> {
@@ -31,6 +34,12 @@ impl<'s> Evaluation<'s> {
     pub fn is_alike(&self, other: &Self) -> bool {
         let of = |it: &Self| (it.reason, it.send_to_experiment, it.is_split);
         self.variation == other.variation && of(self) == of(other)
+    }
+
+    /// What a message to FeatBit's clients says of it besides the reason.
+    #[must_use]
+    pub fn client_text(&self) -> ClientText<'s> {
+        self.of.client_text(self.variation)
     }
 
     /// Why, by OpenFeature's list.

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod attribute_text;
+mod client_text;
 mod condition;
 mod cycle;
 mod entitled;
@@ -41,6 +42,7 @@ mod typed_value;
 mod validation;
 
 pub use attribute_text::attribute_text;
+pub use client_text::ClientText;
 pub use condition::{
     ConditionError, IN_SEGMENT, MissingAttribute, NOT_IN_SEGMENT, PATTERN_BYTES_MAX,
 };

@@ -92,7 +92,12 @@ pub fn client<'s>(
 ) -> Message {
     Message::write(ENVELOPE_BYTES + user.key_id.len() + count * CLIENT_FLAG_BYTES, |out| {
         begin_client(out, extent, user);
-        list(out, flags.map(|(evaluation, at_ms)| ClientFlag::of(&evaluation, at_ms)));
+        for (number, (evaluation, at_ms)) in flags.enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            client_flag(out, &evaluation, at_ms);
+        }
         out.extend_from_slice(CLIENT_END);
     })
 }
@@ -107,7 +112,14 @@ pub fn begin_client(out: &mut Vec<u8>, extent: Extent, user: &User) {
 
 /// One flag of a client's message.
 pub fn client_flag(out: &mut Vec<u8>, evaluation: &Evaluation<'_>, at_ms: i64) {
-    write_json(out, &ClientFlag::of(evaluation, at_ms));
+    let text = evaluation.client_text();
+    out.extend_from_slice(text.head.as_bytes());
+    write_json(out, evaluation.reason.text());
+    out.extend_from_slice(text.options.as_bytes());
+    out.extend_from_slice(if evaluation.send_to_experiment { b"true" } else { b"false" });
+    out.extend_from_slice(br#","timestamp":"#);
+    write_json(out, &at_ms);
+    out.push(b'}');
 }
 
 /// The end of a client's message, after its flags.
@@ -199,52 +211,6 @@ fn list(out: &mut Vec<u8>, items: impl Iterator<Item = impl Serialize>) {
 pub fn write_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(out, value)
         .expect("texts, numbers and lists are JSON, and memory takes them");
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ClientFlag<'s> {
-    id: &'s str,
-    variation: Option<&'s str>,
-    variation_type: &'s str,
-    variation_id: Option<&'s str>,
-    match_reason: &'s str,
-    variation_options: Options<'s>,
-    send_to_experiment: bool,
-    timestamp: i64,
-}
-
-impl<'s> ClientFlag<'s> {
-    fn of(evaluation: &Evaluation<'s>, timestamp: i64) -> Self {
-        let Evaluation { flag, variation, reason, send_to_experiment, .. } = *evaluation;
-        Self {
-            id: &flag.key,
-            variation: variation.map(|it| it.value.as_str()),
-            variation_type: &flag.variation_type,
-            variation_id: variation.map(|it| it.id.as_str()),
-            match_reason: reason.text(),
-            variation_options: Options(flag),
-            send_to_experiment,
-            timestamp,
-        }
-    }
-}
-
-/// The variations of a flag without their names.
-struct Options<'s>(&'s Flag);
-
-impl Serialize for Options<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(
-            self.0.variations.iter().map(|it| VariationOption { id: &it.id, value: &it.value }),
-        )
-    }
-}
-
-#[derive(Serialize)]
-struct VariationOption<'s> {
-    id: &'s str,
-    value: &'s str,
 }
 
 #[derive(Serialize)]
