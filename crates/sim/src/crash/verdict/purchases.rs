@@ -293,7 +293,7 @@ mod tests {
 
     /// How many purchases are lost, bought twice, and not what their money says.
     fn found(name: &str, orders: &[Order], bought: Bought) -> [usize; 3] {
-        let name = format!("faregate-purchases-{}-{name}", std::process::id());
+        let name = format!("faregate-purchases-{name}-{}", uuid::Uuid::now_v7());
         let path = std::env::temp_dir().join(name);
         let journal = Journal::create(&path).unwrap();
         for (n, order) in orders.iter().enumerate() {
