@@ -353,6 +353,9 @@ impl<'a> Rows<'a> {
         for &(tenant, account, seq) in &self.erased {
             recent.methods_erased(tenant, account, seq);
         }
+        for it in self.entitlements.newest.values() {
+            recent.entitlements_changed(it);
+        }
         for it in self.payments.values() {
             recent.payment_changed(it.image, it.made_by.is_some());
         }

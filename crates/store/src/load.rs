@@ -65,7 +65,7 @@ pub(crate) fn state(
     account.load(reader, &mut state, recent)?;
     customer.load(reader, &mut state)?;
     payment.load(reader, &mut state)?;
-    entitlement.load(reader, &mut state)?;
+    entitlement.load(reader, &mut state, recent)?;
     tenant.load(reader, &mut state)?;
     state.access.load(access, &Stored(reader))?;
     state.flag.load(flag, &Stored(reader))?;

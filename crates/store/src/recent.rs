@@ -6,6 +6,7 @@
 
 use std::hash::Hash;
 
+use domain::entitlement::Entitlements;
 use domain::entity::Entity;
 use domain::payment::{Outstanding, Payment, PaymentFile, Transaction};
 use domain::{
@@ -16,6 +17,9 @@ use domain::{
 use foldhash::HashMap;
 
 use crate::share::Share;
+
+/// Entitlements of more grants are not held: a few accounts would take all of the memory.
+const GRANTS_HELD_MAX: usize = 16;
 
 /// An account with what belongs to it.
 #[derive(Clone)]
@@ -37,6 +41,7 @@ pub(crate) struct Recent {
     pub(crate) accounts: Cache<(TenantNo, AccountId), AccountEntry>,
     pub(crate) methods: Cache<(TenantNo, PaymentMethodId), PaymentMethod>,
     pub(crate) payments: Cache<(TenantNo, PaymentId), PaymentEntry>,
+    pub(crate) entitlements: Cache<(TenantNo, AccountId), Entitlements>,
 }
 
 /// A bounded cache of two generations: when the hot one is full, it replaces the cold one, which is
@@ -71,6 +76,11 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         self.hot.insert(key, value);
     }
 
+    fn remove(&mut self, key: K) {
+        self.hot.remove(&key);
+        self.cold.remove(&key);
+    }
+
     pub(crate) fn clear(&mut self) {
         self.hot.clear();
         self.cold.clear();
@@ -82,10 +92,12 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
 }
 
 impl Recent {
-    /// An empty cache. It holds at most twice `entities` of each kind.
+    /// An empty cache. It holds at most twice `entities` of each kind, and of entitlements, which are larger, half as
+    /// many.
     pub(crate) fn new(entities: usize, share: Share) -> Self {
         let (accounts, methods) = (Cache::new(entities), Cache::new(entities));
-        Self { share, accounts, methods, payments: Cache::new(entities) }
+        let (payments, entitlements) = (Cache::new(entities), Cache::new(entities / 2));
+        Self { share, accounts, methods, payments, entitlements }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -110,6 +122,24 @@ impl Recent {
     pub(crate) fn payment_read(&mut self, key: (TenantNo, PaymentId), entry: &PaymentEntry) {
         if self.share.has(key.0, entry.file.payment.account_id) {
             self.payments.insert(key, entry.clone());
+        }
+    }
+
+    /// What an account may do, as it was read.
+    pub(crate) fn entitlements_read(&mut self, it: &Entitlements) {
+        if self.share.has(it.tenant, it.account_id) && it.grants.len() <= GRANTS_HELD_MAX {
+            self.entitlements.insert((it.tenant, it.account_id), it.clone());
+        }
+    }
+
+    /// The newest image of what an account may do.
+    pub(crate) fn entitlements_changed(&mut self, it: &Entitlements) {
+        let key = (it.tenant, it.account_id);
+        if it.grants.len() <= GRANTS_HELD_MAX {
+            let held = Entitlements { revision: stored(it.revision), ..it.clone() };
+            self.entitlements.insert(key, held);
+        } else {
+            self.entitlements.remove(key);
         }
     }
 

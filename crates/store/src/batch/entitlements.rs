@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::change::EntitlementChange;
+use domain::entitlement::Entitlements;
 use domain::entitlement::offer::Offer;
 use domain::entitlement::period::Period;
 use domain::entitlement::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
@@ -20,6 +21,8 @@ use crate::tables::{
 pub(super) struct EntitlementRows<'a> {
     /// All versions that the batch made.
     versions: Vec<Newest<'a, Offer>>,
+    /// The newest of each account.
+    pub(super) newest: BTreeMap<(TenantNo, AccountId), &'a Entitlements>,
     /// Users by account and key: the command that mapped them, or none where they are mapped no longer.
     users: BTreeMap<(TenantNo, AccountId, &'a str), Option<Seq>>,
     /// Each with the journal row that changed it last.
@@ -53,9 +56,10 @@ impl<'a> EntitlementRows<'a> {
                 known.image = it;
                 known.made_by = known.made_by.or(made_by);
             }
-            EntitlementChange::Feature(_)
-            | EntitlementChange::Purchase(_)
-            | EntitlementChange::Entitlements(_) => {}
+            EntitlementChange::Entitlements(it) => {
+                self.newest.insert((it.tenant, it.account_id), it);
+            }
+            EntitlementChange::Feature(_) | EntitlementChange::Purchase(_) => {}
         }
     }
 

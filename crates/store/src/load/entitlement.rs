@@ -11,8 +11,9 @@ use domain::{AccountId, PurchaseId, TenantNo};
 use engine::ports::StoreError;
 
 use super::usage::UsagePlan;
-use super::values;
+use super::{split, values};
 use crate::driver::Reader;
+use crate::recent::Recent;
 use crate::tables::{ACCOUNT_USER, ENTITLEMENTS, FEATURE, OFFER, PURCHASE, account_user};
 
 /// A feature or an offer by its key.
@@ -21,6 +22,8 @@ pub(crate) const BY_KEY: &str = "WHERE tenant = ?1 AND key = ?2";
 static SELECT_OFFER: LazyLock<String> = LazyLock::new(|| OFFER.select(BY_KEY));
 static SELECT_FOR_NEWCOMERS: LazyLock<String> =
     LazyLock::new(|| OFFER.select("WHERE tenant = ?1 AND for_newcomers = 1"));
+static SELECT_ENTITLEMENTS: LazyLock<String> =
+    LazyLock::new(|| ENTITLEMENTS.select("WHERE tenant = ?1 AND account_id = ?2"));
 static SELECT_USERS: LazyLock<String> =
     LazyLock::new(|| ACCOUNT_USER.select("WHERE tenant = ?1 AND account_id = ?2"));
 
@@ -95,7 +98,12 @@ impl EntitlementPlan {
     }
 
     /// Loads what the offers do not say.
-    pub(super) fn load(self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
+    pub(super) fn load(
+        self,
+        reader: &Reader,
+        state: &mut State,
+        recent: &mut Recent,
+    ) -> Result<(), StoreError> {
         FEATURE.load(reader, self.features, &mut state.entitlement.features)?;
         for &tenant in &self.sizes {
             let size = CatalogSize {
@@ -105,7 +113,7 @@ impl EntitlementPlan {
             state.entitlement.catalog_sizes.insert(tenant, size);
         }
         PURCHASE.load(reader, self.purchases, &mut state.entitlement.purchases)?;
-        ENTITLEMENTS.load(reader, self.accounts, &mut state.entitlement.entitlements)?;
+        load_entitlements(reader, &self.accounts, state, recent)?;
         state
             .entitlement
             .account_users
@@ -117,6 +125,25 @@ impl EntitlementPlan {
         })?;
         self.usage.load(reader, state)
     }
+}
+
+fn load_entitlements(
+    reader: &Reader,
+    keys: &BTreeSet<(TenantNo, AccountId)>,
+    state: &mut State,
+    recent: &mut Recent,
+) -> Result<(), StoreError> {
+    let (mut found, unknown) = split(keys, &mut recent.entitlements);
+    reader.for_keys(&SELECT_ENTITLEMENTS, &values(&unknown), |at, cells| {
+        let it = ENTITLEMENTS.row(cells)?;
+        recent.entitlements_read(&it);
+        found.insert(unknown[at], it);
+        Ok(())
+    })?;
+    for &key in keys {
+        state.entitlement.entitlements.set(key, found.remove(&key));
+    }
+    Ok(())
 }
 
 fn count(reader: &Reader, table: &str, tenant: TenantNo) -> Result<u32, StoreError> {
