@@ -2,6 +2,7 @@
 //! many clients are sent the flag.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use serde::Serialize;
 
@@ -16,9 +17,13 @@ pub struct ClientText<'s> {
     pub options: &'s str,
 }
 
+/// The texts of a flag, which are made for its first client.
+#[derive(Debug, Default)]
+pub(crate) struct ClientTexts(OnceLock<Texts>);
+
 /// The texts of a flag, for each of its variations.
 #[derive(Debug)]
-pub(crate) struct ClientTexts {
+struct Texts {
     /// All of them, one after the other.
     text: Box<str>,
     /// Where the heads are: those of the variations, of one that the flag does not have, and of an archived flag.
@@ -32,7 +37,21 @@ struct VariationOption<'f> {
 }
 
 impl ClientTexts {
-    pub(crate) fn new(flag: &Flag) -> Self {
+    /// What a client is sent whose user gets the variation, one of the flag's or a stand-in; none of an archived flag.
+    pub(crate) fn of(&self, flag: &Flag, variation: Option<&Variation>) -> ClientText<'_> {
+        let texts = self.0.get_or_init(|| Texts::new(flag));
+        let (archived, absent) = (texts.heads.len() - 1, texts.heads.len() - 2);
+        let head = variation.map_or(archived, |it| {
+            let index = flag.variations.iter().position(|other| std::ptr::eq(it, other));
+            index.unwrap_or(absent)
+        });
+        let options = texts.heads[archived].end;
+        ClientText { head: &texts.text[texts.heads[head].clone()], options: &texts.text[options..] }
+    }
+}
+
+impl Texts {
+    fn new(flag: &Flag) -> Self {
         let absent = Variation::default();
         let each = flag.variations.iter().chain([&absent]).map(Some).chain([None]);
         let (mut text, mut heads) = (String::new(), vec![]);
@@ -55,23 +74,6 @@ impl ClientTexts {
         text += &json(&options.collect::<Vec<_>>());
         text += r#","sendToExperiment":"#;
         Self { text: text.into(), heads: heads.into() }
-    }
-
-    /// The text of the variation at this index; `None` for one that the flag does not have.
-    pub(crate) fn of(&self, variation: Option<usize>) -> ClientText<'_> {
-        let (archived, absent) = (self.heads.len() - 1, self.heads.len() - 2);
-        self.at(variation.filter(|index| *index < absent).unwrap_or(absent), archived)
-    }
-
-    /// The text while the flag is archived.
-    pub(crate) fn archived(&self) -> ClientText<'_> {
-        let last = self.heads.len() - 1;
-        self.at(last, last)
-    }
-
-    fn at(&self, head: usize, last: usize) -> ClientText<'_> {
-        let options = self.heads[last].end;
-        ClientText { head: &self.text[self.heads[head].clone()], options: &self.text[options..] }
     }
 }
 

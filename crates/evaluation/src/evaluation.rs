@@ -1,7 +1,6 @@
 //! The result of a flag's evaluation for a user.
 
-use crate::client_text::ClientText;
-use crate::flag::CompiledFlag;
+use crate::client_text::{ClientText, ClientTexts};
 use crate::model::{Flag, Variation};
 
 /// The result of a flag's evaluation for a user.
@@ -18,7 +17,7 @@ pub struct Evaluation<'s> {
     pub send_to_experiment: bool,
     /// Whether the rollout that decided spreads users over several variations.
     pub is_split: bool,
-    pub(crate) of: &'s CompiledFlag,
+    pub(crate) texts: &'s ClientTexts,
 }
 
 impl<'s> Evaluation<'s> {
@@ -39,7 +38,7 @@ impl<'s> Evaluation<'s> {
     /// What a message to FeatBit's clients says of it besides the reason.
     #[must_use]
     pub fn client_text(&self) -> ClientText<'s> {
-        self.of.client_text(self.variation)
+        self.texts.of(self.flag, self.variation)
     }
 
     /// Why, by OpenFeature's list.

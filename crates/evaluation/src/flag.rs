@@ -1,9 +1,8 @@
 //! A flag that is compiled for evaluation.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
 
-use crate::client_text::{ClientText, ClientTexts};
+use crate::client_text::ClientTexts;
 use crate::condition::{self, Attribute, Condition, Context};
 use crate::evaluation::{Evaluation, Reason};
 use crate::explanation::{Dispatch, EvaluatedCondition, EvaluatedRule, Explanation};
@@ -23,8 +22,7 @@ pub struct CompiledFlag {
     targets: HashMap<Box<str>, Option<usize>>,
     rules: Vec<CompiledRule>,
     fallthrough: Rollout,
-    /// Made for the first client.
-    client_texts: OnceLock<ClientTexts>,
+    client_texts: ClientTexts,
 }
 
 #[derive(Debug)]
@@ -83,7 +81,7 @@ impl CompiledFlag {
                 fallthrough.included_in_expt,
                 &fallthrough.variations,
             ),
-            client_texts: OnceLock::new(),
+            client_texts: ClientTexts::default(),
             flag,
         }
     }
@@ -128,8 +126,8 @@ impl CompiledFlag {
         if flag.is_archived {
             let reason = Reason::Archived;
             let (send_to_experiment, is_split) = (false, false);
-            let variation = None;
-            return Evaluation { flag, variation, reason, send_to_experiment, is_split, of: self };
+            let (variation, texts) = (None, &self.client_texts);
+            return Evaluation { flag, variation, reason, send_to_experiment, is_split, texts };
         }
         if !flag.is_enabled {
             return self.evaluation(self.disabled, Reason::Disabled, false);
@@ -145,18 +143,6 @@ impl CompiledFlag {
         Evaluation {
             is_split: rollout.is_split,
             ..self.evaluation(index, reason, all_count || counts)
-        }
-    }
-
-    /// What clients are sent who get the variation, one of an evaluation of this flag.
-    pub(crate) fn client_text(&self, variation: Option<&Variation>) -> ClientText<'_> {
-        let texts = self.client_texts.get_or_init(|| ClientTexts::new(&self.flag));
-        match variation {
-            Some(it) => {
-                let index = self.flag.variations.iter().position(|other| std::ptr::eq(it, other));
-                texts.of(index)
-            }
-            None => texts.archived(),
         }
     }
 
@@ -202,7 +188,14 @@ impl CompiledFlag {
         let variation = index.and_then(|index| self.flag.variations.get(index));
         let variation = Some(variation.unwrap_or(&NO_VARIATION));
         let (flag, is_split) = (&self.flag, false);
-        Evaluation { flag, variation, reason, send_to_experiment, is_split, of: self }
+        Evaluation {
+            flag,
+            variation,
+            reason,
+            send_to_experiment,
+            is_split,
+            texts: &self.client_texts,
+        }
     }
 }
 
