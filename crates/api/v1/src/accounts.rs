@@ -12,7 +12,6 @@ use uuid::Uuid;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::Unauthenticated;
-use crate::parameters::Parameters;
 
 /// Erases the person behind an account.
 #[utoipa::path(post, path = "/v1/accounts/{accountId}/erase", tag = "Account", operation_id = "erase_account",
@@ -23,12 +22,8 @@ use crate::parameters::Parameters;
         (status = 403, description = "account:erase is missing"),
         (status = 404, description = "The tenant has no such account"),
         (status = 204, description = "It is erased")))]
-pub async fn erase(
-    Call { api, context, uri, .. }: Call,
-    Path(id): Path<String>,
-) -> Result<StatusCode, Error> {
-    context.require("account:erase")?;
-    Parameters::none(&uri)?;
+pub async fn erase(call: Call, Path(id): Path<String>) -> Result<StatusCode, Error> {
+    let Call { api, context, .. } = call.allowed("account:erase")?;
     let not_found = || Error::NotFound { what: "account", name: id.clone() };
     let account = Uuid::try_parse(&id).map(AccountId::new).map_err(|_| not_found())?;
     let tenant = context.tenant.no;

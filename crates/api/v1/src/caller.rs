@@ -19,7 +19,7 @@ use web::{card_data, headers};
 
 use crate::Api;
 use crate::error::Error;
-use crate::parameters::{invalid, refuse_card_number};
+use crate::parameters::{Parameters, invalid, refuse_card_number};
 
 /// The reason of a request, for the history of what it changes.
 const REASON: [&str; 2] = ["x-faregate-reason", "x-killbill-reason"];
@@ -61,6 +61,18 @@ pub struct RequestContext {
     pub tenant: Arc<TenantRef>,
     /// Where the request comes from.
     pub from: ClientAddress,
+}
+
+impl Call {
+    /// The request, where its operator has the permission and it has no parameters.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`], and where it has one.
+    pub fn allowed(self, permission: &'static str) -> Result<Self, Error> {
+        self.context.require(permission)?;
+        Parameters::none(&self.uri)?;
+        Ok(self)
+    }
 }
 
 impl Operator {

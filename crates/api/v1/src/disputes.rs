@@ -117,12 +117,8 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Disputes>
         Unauthenticated,
         (status = 403, description = "dispute:read is missing"),
         (status = 404, description = "There is no such dispute")))]
-pub async fn show(
-    Call { api, context, uri, .. }: Call,
-    Path(name): Path<String>,
-) -> Result<Json<Dispute>, Error> {
-    context.require("dispute:read")?;
-    Parameters::none(&uri)?;
+pub async fn show(call: Call, Path(name): Path<String>) -> Result<Json<Dispute>, Error> {
+    let Call { api, context, .. } = call.allowed("dispute:read")?;
     let (no, id): (_, DisputeId) = (context.tenant.no, id_of("dispute", &name)?);
     let found = api.engine.read(move |queries| queries.dispute(no, id)).await?;
     found.as_ref().map(describe).map(Json).ok_or_else(|| Error::not_found("dispute", &name))

@@ -199,12 +199,8 @@ fn view(it: EventOfRow<'_>) -> EventView {
     responses(
         ObjectRejections,
         (status = 200, description = "The event", body = EventView)))]
-pub async fn show(
-    Call { api, context, uri, .. }: Call,
-    Path(id): Path<String>,
-) -> Result<Json<EventView>, Error> {
-    context.require(READ)?;
-    Parameters::none(&uri)?;
+pub async fn show(call: Call, Path(id): Path<String>) -> Result<Json<EventView>, Error> {
+    let Call { api, context, .. } = call.allowed(READ)?;
     let (row, ordinal) = find(&api, &context, &id).await?;
     let event = event_of(&row, ordinal).ok_or_else(|| not_found(&id))?;
     Ok(Json(view(event)))
@@ -220,12 +216,11 @@ pub async fn show(
         (status = 202, description = "It is sent, with the schedule of a new event", body = Resent),
         (status = 400, description = "A field is invalid, or the endpoint is off")))]
 pub async fn resend(
-    Call { api, context, uri, .. }: Call,
+    call: Call,
     Path(id): Path<String>,
     body: Body,
 ) -> Result<(StatusCode, Json<Resent>), Error> {
-    context.require(RESEND)?;
-    Parameters::none(&uri)?;
+    let Call { api, context, .. } = call.allowed(RESEND)?;
     let resend: Resend = input::json_or_nothing(body, &context.tenant).await?;
     let (row, ordinal) = find(&api, &context, &id).await?;
     let event = event_of(&row, ordinal).ok_or_else(|| not_found(&id))?;

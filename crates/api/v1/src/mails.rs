@@ -109,12 +109,8 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Mails>, E
         (status = 403, description = "mail:send is missing"),
         (status = 404, description = "There is no such mail; one that was sent is none any more"),
         (status = 501, description = "The node does not write to the database itself")))]
-pub async fn resend(
-    Call { api, context, uri, .. }: Call,
-    Path(id): Path<String>,
-) -> Result<StatusCode, Error> {
-    context.require("mail:send")?;
-    Parameters::none(&uri)?;
+pub async fn resend(call: Call, Path(id): Path<String>) -> Result<StatusCode, Error> {
+    let Call { api, context, .. } = call.allowed("mail:send")?;
     let (no, mail) = (context.tenant.no, MailId::new(uuid_of(&id)?));
     let found = api.engine.read(move |queries| queries.mail(no, mail)).await?;
     let found = found.ok_or(Error::NotFound { what: "mail", name: id })?;

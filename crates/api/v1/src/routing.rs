@@ -22,7 +22,7 @@ use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
 use crate::openapi::Unauthenticated;
-use crate::parameters::{Parameters, invalid};
+use crate::parameters::invalid;
 
 /// A payment that is not made.
 #[derive(Deserialize, ToSchema)]
@@ -96,12 +96,8 @@ struct Found {
         (status = 403, description = "routing:read is missing"),
         (status = 404, description = "The tenant has no such account or payment method"),
         Unauthenticated))]
-pub async fn explain(
-    Call { api, context, uri, .. }: Call,
-    body: Body,
-) -> Result<Json<RoutingExplained>, Error> {
-    context.require("routing:read")?;
-    Parameters::none(&uri)?;
+pub async fn explain(call: Call, body: Body) -> Result<Json<RoutingExplained>, Error> {
+    let Call { api, context, .. } = call.allowed("routing:read")?;
     let asked: ExplainRouting = input::json(body, &context.tenant).await?;
     if asked.gateways.len() > TRIES_MAX {
         return Err(invalid("gateways", format!("has more than {TRIES_MAX} names")));

@@ -98,12 +98,8 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<FeatureLi
     responses(
         ObjectRejections,
         (status = 200, description = "The feature; its version is the ETag", body = FeatureView)))]
-pub async fn show(
-    Call { api, context, uri, .. }: Call,
-    Path(key): Path<String>,
-) -> Result<Response, Error> {
-    context.require("feature:read")?;
-    Parameters::none(&uri)?;
+pub async fn show(call: Call, Path(key): Path<String>) -> Result<Response, Error> {
+    let Call { api, context, .. } = call.allowed("feature:read")?;
     let it = find(&api, context.tenant.no, &key).await?;
     Ok(([input::etag(it.version)], Json(view(&it))).into_response())
 }
@@ -120,13 +116,8 @@ pub async fn show(
         (status = 403, description = "feature:write is missing"),
         (status = 412, description = "It has another version than If-Match says, or is there in spite of If-None-Match"),
         Unauthenticated))]
-pub async fn put(
-    Call { api, context, uri, headers }: Call,
-    Path(key): Path<String>,
-    body: Body,
-) -> Result<Response, Error> {
-    context.require("feature:write")?;
-    Parameters::none(&uri)?;
+pub async fn put(call: Call, Path(key): Path<String>, body: Body) -> Result<Response, Error> {
+    let Call { api, context, headers, .. } = call.allowed("feature:write")?;
     let expected = expected(&headers)?;
     let body: FeatureBody = input::json(body, &context.tenant).await?;
     let terms = body.terms()?;

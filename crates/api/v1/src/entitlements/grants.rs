@@ -24,7 +24,7 @@ use crate::entitlements::document;
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections};
-use crate::parameters::{Parameters, id_of, invalid, time};
+use crate::parameters::{id_of, invalid, time};
 use crate::repeatable::Repeatable;
 use crate::usage_view::LevelView;
 
@@ -82,12 +82,11 @@ pub struct Granted {
         (status = 409, description = "The account is closed, or has 1000 grants"),
         (status = 422, description = "The key was used for another request")))]
 pub async fn create(
-    Call { api, context, uri, headers }: Call,
+    call: Call,
     Path(account): Path<String>,
     body: Body,
 ) -> Result<Response, Error> {
-    context.require("entitlement:grant")?;
-    Parameters::none(&uri)?;
+    let Call { api, context, uri, headers } = call.allowed("entitlement:grant")?;
     let account = account_id(&account)?;
     let it: NewGrant = input::json(body, &context.tenant).await?;
     let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
@@ -127,11 +126,10 @@ pub async fn create(
         (status = 204, description = "Taken back"),
         (status = 409, description = "It comes from a purchase, and ends with that")))]
 pub async fn delete(
-    Call { api, context, uri, .. }: Call,
+    call: Call,
     Path((account, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Error> {
-    context.require("entitlement:grant")?;
-    Parameters::none(&uri)?;
+    let Call { api, context, .. } = call.allowed("entitlement:grant")?;
     let (account, grant) = (account_id(&account)?, id_of("grant", &id)?);
     let command = EntitlementCommand::Revoke(RevokeGrant { account, grant });
     context.submit(&api, command.into()).await?;
@@ -148,12 +146,8 @@ pub async fn delete(
             (EntitlementsView = "application/json"), (String = "application/jose"))),
         (status = 304, description = "The version is that of If-None-Match"),
         (status = 501, description = "There is no key to sign with")))]
-pub async fn entitlements(
-    Call { api, context, uri, headers }: Call,
-    Path(account): Path<String>,
-) -> Result<Response, Error> {
-    context.require("entitlement:read")?;
-    Parameters::none(&uri)?;
+pub async fn entitlements(call: Call, Path(account): Path<String>) -> Result<Response, Error> {
+    let Call { api, context, headers, .. } = call.allowed("entitlement:read")?;
     let account = account_id(&account)?;
     let no = context.tenant.no;
     let holding = document::holding(&api, context.tenant.entitlements_held_us);
@@ -173,11 +167,10 @@ pub async fn entitlements(
         ObjectRejections,
         (status = 200, description = "The answer; an account that has nothing of it is not allowed", body = CheckView)))]
 pub async fn check(
-    Call { api, context, uri, .. }: Call,
+    call: Call,
     Path((account, wanted)): Path<(String, String)>,
 ) -> Result<Json<CheckView>, Error> {
-    context.require("entitlement:read")?;
-    Parameters::none(&uri)?;
+    let Call { api, context, .. } = call.allowed("entitlement:read")?;
     let account = account_id(&account)?;
     let (no, now) = (context.tenant.no, api.engine.clock().now());
     let checked = api.engine.read_check((no, account), wanted.clone()).await?;

@@ -197,13 +197,8 @@ pub async fn versions(
         (status = 409, description = "Another offer is for newcomers"),
         (status = 412, description = "It has another version than If-Match says, or is there in spite of If-None-Match"),
         Unauthenticated))]
-pub async fn put(
-    Call { api, context, uri, headers }: Call,
-    Path(key): Path<String>,
-    body: Body,
-) -> Result<Response, Error> {
-    context.require("offer:write")?;
-    Parameters::none(&uri)?;
+pub async fn put(call: Call, Path(key): Path<String>, body: Body) -> Result<Response, Error> {
+    let Call { api, context, headers, .. } = call.allowed("offer:write")?;
     let expected = expected(&headers)?;
     let body: OfferBody = input::json(body, &context.tenant).await?;
     let no = context.tenant.no;

@@ -137,12 +137,11 @@ pub struct NewPurchase {
         (status = 502, description = "The gateway did not take the payment: no money moved. `Location` and `known` as with 402"),
         (status = 503, description = "The payment cannot be made now: nothing was begun. With `X-Faregate-Outcome: unknown` it was made and cannot be shown: look, and do not send it again without its key")))]
 pub async fn create(
-    Call { api, context, uri, headers }: Call,
+    call: Call,
     Path(account): Path<String>,
     body: Body,
 ) -> Result<Response, Error> {
-    context.require("entitlement:create")?;
-    Parameters::none(&uri)?;
+    let Call { api, context, uri, headers } = call.allowed("entitlement:create")?;
     let account = account_id(&account)?;
     let it: NewPurchase = input::json(body, &context.tenant).await?;
     let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
@@ -328,11 +327,10 @@ pub async fn list(
     params(("accountId" = Uuid, Path), ("purchaseId" = Uuid, Path)),
     responses(ObjectRejections, (status = 200, description = "The purchase", body = PurchaseView)))]
 pub async fn show(
-    Call { api, context, uri, .. }: Call,
+    call: Call,
     Path((account, id)): Path<(String, String)>,
 ) -> Result<Json<PurchaseView>, Error> {
-    context.require("entitlement:read")?;
-    Parameters::none(&uri)?;
+    let Call { api, context, .. } = call.allowed("entitlement:read")?;
     let account = account_id(&account)?;
     let (no, purchase): (_, PurchaseId) = (context.tenant.no, id_of("purchase", &id)?);
     let found = api.engine.read(move |queries| queries.purchase(no, purchase)).await?;

@@ -25,7 +25,7 @@ use crate::caller::{Call, RequestContext};
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections};
-use crate::parameters::{Parameters, id_of, invalid, time};
+use crate::parameters::{id_of, invalid, time};
 use crate::repeatable::Repeatable;
 use crate::usage_view::{CountedView, LevelView};
 
@@ -98,12 +98,11 @@ pub struct ReservationView {
         (status = 409, description = "There is not so much left (`known` is what there is), the account has nothing of the feature, it has reservations that end at 1000 times, or it is closed"),
         (status = 422, description = "The key was used for another request")))]
 pub async fn create(
-    Call { api, context, uri, headers }: Call,
+    call: Call,
     Path(account): Path<String>,
     body: Body,
 ) -> Result<Response, Error> {
-    context.require("usage:write")?;
-    Parameters::none(&uri)?;
+    let Call { api, context, uri, headers } = call.allowed("usage:write")?;
     let account = account_id(&account)?;
     let it: NewReservation = input::json(body, &context.tenant).await?;
     let once = Repeatable::of(&context, (&uri, &headers), &it)?.map(Repeatable::idempotency);
@@ -135,11 +134,10 @@ pub async fn create(
         ObjectRejections,
         (status = 200, description = "The reservation", body = ReservationView)))]
 pub async fn show(
-    Call { api, context, uri, .. }: Call,
+    call: Call,
     Path((account, id)): Path<(String, String)>,
 ) -> Result<Json<ReservationView>, Error> {
-    context.require("usage:read")?;
-    Parameters::none(&uri)?;
+    let Call { api, context, .. } = call.allowed("usage:read")?;
     let account = account_id(&account)?;
     let reservation = reservation_id(&id)?;
     let no = context.tenant.no;
@@ -169,12 +167,11 @@ pub async fn show(
         (status = 409, description = "It was confirmed or released, it is over, or the account is closed"),
         (status = 422, description = "The key was used for another request")))]
 pub async fn confirm(
-    Call { api, context, uri, headers }: Call,
+    call: Call,
     Path((account, id)): Path<(String, String)>,
     body: Body,
 ) -> Result<Json<CountedView>, Error> {
-    context.require("usage:write")?;
-    Parameters::none(&uri)?;
+    let Call { api, context, uri, headers } = call.allowed("usage:write")?;
     let (account, reservation) = (account_id(&account)?, reservation_id(&id)?);
     let it: Confirmation = input::json_or_nothing(body, &context.tenant).await?;
     let quantity = it.quantity.as_ref().map(quantity).transpose()?;
@@ -193,11 +190,10 @@ pub async fn confirm(
         (status = 409, description = "It was confirmed or released, it is over, or the account is closed"),
         (status = 422, description = "The key was used for another request")))]
 pub async fn release(
-    Call { api, context, uri, headers }: Call,
+    call: Call,
     Path((account, id)): Path<(String, String)>,
 ) -> Result<Json<CountedView>, Error> {
-    context.require("usage:write")?;
-    Parameters::none(&uri)?;
+    let Call { api, context, uri, headers } = call.allowed("usage:write")?;
     let (account, reservation) = (account_id(&account)?, reservation_id(&id)?);
     let release = ReleaseReservation { account, reservation };
     let once = Repeatable::of(&context, (&uri, &headers), &())?.map(Repeatable::idempotency);

@@ -133,12 +133,11 @@ pub struct UsageList {
         (status = 409, description = "The event was counted before (`known` is the first answer), there is not so much left (`known` is what there is), the account has nothing of the feature, or it is closed"),
         (status = 422, description = "The key was used for another request")))]
 pub async fn record(
-    Call { api, context, uri, headers }: Call,
+    call: Call,
     Path(account): Path<String>,
     body: Body,
 ) -> Result<Response, Error> {
-    context.require("usage:write")?;
-    Parameters::none(&uri)?;
+    let Call { api, context, uri, headers } = call.allowed("usage:write")?;
     let account = account_id(&account)?;
     let it: NewUsage = input::json(body, &context.tenant).await?;
     let once = Repeatable::of(&context, (&uri, &headers), &it)?.map(Repeatable::idempotency);

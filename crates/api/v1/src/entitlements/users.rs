@@ -22,7 +22,6 @@ use crate::entitlements::view::EntitlementsView;
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IfMatch, ObjectRejections};
-use crate::parameters::Parameters;
 
 /// The users that are to be mapped to an account.
 #[derive(Deserialize, ToSchema)]
@@ -50,12 +49,8 @@ pub struct UsersView {
     responses(
         ObjectRejections,
         (status = 200, description = "The users; the version is the ETag", body = UsersView)))]
-pub async fn show(
-    Call { api, context, uri, .. }: Call,
-    Path(account): Path<String>,
-) -> Result<Response, Error> {
-    context.require("entitlement:users")?;
-    Parameters::none(&uri)?;
+pub async fn show(call: Call, Path(account): Path<String>) -> Result<Response, Error> {
+    let Call { api, context, .. } = call.allowed("entitlement:users")?;
     let account = account_id(&account)?;
     let no = context.tenant.no;
     let is_there = api.engine.read(move |queries| queries.account(no, account)).await?.is_some();
@@ -77,13 +72,8 @@ pub async fn show(
         (status = 400, description = "A key is invalid, or there are more than 10000"),
         (status = 409, description = "A key is the id, the external key, the customer's id or a user of another account"),
         (status = 412, description = "The list has another version")))]
-pub async fn put(
-    Call { api, context, uri, headers }: Call,
-    Path(account): Path<String>,
-    body: Body,
-) -> Result<Response, Error> {
-    context.require("entitlement:users")?;
-    Parameters::none(&uri)?;
+pub async fn put(call: Call, Path(account): Path<String>, body: Body) -> Result<Response, Error> {
+    let Call { api, context, headers, .. } = call.allowed("entitlement:users")?;
     let (account, expected) = (account_id(&account)?, expected(&headers)?);
     let NewUsers { users } = input::json(body, &context.tenant).await?;
     let command = SetAccountUsers { account, users, expected };
@@ -103,12 +93,8 @@ pub async fn put(
             (EntitlementsView = "application/json"), (String = "application/jose"))),
         (status = 304, description = "The version is that of If-None-Match"),
         (status = 501, description = "There is no key to sign with")))]
-pub async fn entitlements(
-    Call { api, context, uri, headers }: Call,
-    Path(user): Path<String>,
-) -> Result<Response, Error> {
-    context.require("entitlement:read")?;
-    Parameters::none(&uri)?;
+pub async fn entitlements(call: Call, Path(user): Path<String>) -> Result<Response, Error> {
+    let Call { api, context, headers, .. } = call.allowed("entitlement:read")?;
     let no = context.tenant.no;
     let holding = document::holding(&api, context.tenant.entitlements_held_us);
     let read = move |queries: &dyn engine::ports::Queries| {

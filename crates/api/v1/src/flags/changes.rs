@@ -293,12 +293,8 @@ fn due_at(text: &str) -> Result<Timestamp, Error> {
         (status = 200, description = "The change", body = ChangeInFull),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such change")))]
-pub async fn show(
-    Call { api, context, uri, .. }: Call,
-    Path(id): Path<String>,
-) -> Result<Response, Error> {
-    context.require("flag:read")?;
-    Parameters::none(&uri)?;
+pub async fn show(call: Call, Path(id): Path<String>) -> Result<Response, Error> {
+    let Call { api, context, .. } = call.allowed("flag:read")?;
     shown(&api, &context, parsed(&id)?).await
 }
 

@@ -76,11 +76,8 @@ pub struct EnvironmentPatch {
         Unauthenticated,
         (status = 403, description = "environment:read is missing"),
         (status = 501, description = "flags.key_file is not configured")))]
-pub async fn list(
-    Call { api, context, uri, .. }: Call,
-) -> Result<Json<Vec<EnvironmentView>>, Error> {
-    context.require("environment:read")?;
-    Parameters::none(&uri)?;
+pub async fn list(call: Call) -> Result<Json<Vec<EnvironmentView>>, Error> {
+    let Call { api, context, .. } = call.allowed("environment:read")?;
     let environments = find::environments(&api, &context).await?;
     let secrets = secrets(&api, &context).await?;
     let views = environments.into_iter().map(|it| view(&api, it, secrets.as_deref()));
@@ -126,9 +123,8 @@ pub async fn show(
         (status = 403, description = "environment:create is missing"),
         (status = 409, description = "The project has one of this key"),
         (status = 501, description = "flags.key_file is not configured")))]
-pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
-    context.require("environment:create")?;
-    Parameters::none(&uri)?;
+pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
+    let Call { api, context, .. } = call.allowed("environment:create")?;
     let new: NewEnvironment = input::json(body, &context.tenant).await?;
     if find::environments(&api, &context).await?.len() >= ENVIRONMENTS_MAX {
         return Err(invalid("key", "the tenant has too many environments"));

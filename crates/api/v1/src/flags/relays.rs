@@ -93,9 +93,8 @@ struct Relay {
         (status = 200, description = "The relay proxies", body = RelayProxies),
         (status = 403, description = "flag:secrets is missing"),
         (status = 501, description = "flags.key_file is not configured")))]
-pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<RelayProxies>, Error> {
-    context.require("flag:secrets")?;
-    Parameters::none(&uri)?;
+pub async fn list(call: Call) -> Result<Json<RelayProxies>, Error> {
+    let Call { api, context, .. } = call.allowed("flag:secrets")?;
     let environments = find::environments(&api, &context).await?;
     let relays = relays(&api, &context).await?;
     let relay_proxies = relays.iter().map(|it| view(it, &environments)).collect();
@@ -112,9 +111,8 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<RelayProx
         (status = 403, description = "flag:secrets is missing"),
         (status = 404, description = "There is no such environment"),
         (status = 501, description = "flags.key_file is not configured")))]
-pub async fn create(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
-    context.require("flag:secrets")?;
-    Parameters::none(&uri)?;
+pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
+    let Call { api, context, .. } = call.allowed("flag:secrets")?;
     let NewRelayProxy { name, project, environments: chosen } =
         input::json(body, &context.tenant).await?;
     check_key("name", &name)?;

@@ -26,7 +26,7 @@ use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IdempotencyKey, IfMatch, ObjectRejections, Unauthenticated};
-use crate::parameters::{Parameters, invalid};
+use crate::parameters::invalid;
 use crate::repeatable::Repeatable;
 
 /// The longest description, in characters.
@@ -131,9 +131,8 @@ pub struct EndpointPatch {
         (status = 403, description = "webhook:read is missing"),
         (status = 501, description = "flags.key_file is not configured"),
         Unauthenticated))]
-pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<EndpointList>, Error> {
-    context.require(READ)?;
-    Parameters::none(&uri)?;
+pub async fn list(call: Call) -> Result<Json<EndpointList>, Error> {
+    let Call { api, context, .. } = call.allowed(READ)?;
     let now = api.engine.clock().now();
     let endpoints = document::read(&api, &context).await?;
     let endpoints = endpoints.all.iter().map(|it| view(it, now)).collect();
@@ -152,12 +151,8 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<EndpointL
         (status = 422, description = "The key was used for another request"),
         (status = 501, description = "flags.key_file is not configured"),
         Unauthenticated))]
-pub async fn create(
-    Call { api, context, uri, headers }: Call,
-    body: Body,
-) -> Result<Response, Error> {
-    context.require(WRITE)?;
-    Parameters::none(&uri)?;
+pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
+    let Call { api, context, uri, headers } = call.allowed(WRITE)?;
     let it: NewEndpoint = input::json(body, &context.tenant).await?;
     let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
     let (secret, drawn) = secret_of(it.secret.as_deref())?;
@@ -215,12 +210,8 @@ pub(super) fn secret_of(given: Option<&str>) -> Result<(Secret, Option<String>),
         ObjectRejections,
         (status = 200, description = "The endpoint; its version is the ETag", body = EndpointView),
         (status = 501, description = "flags.key_file is not configured")))]
-pub async fn show(
-    Call { api, context, uri, .. }: Call,
-    Path(id): Path<String>,
-) -> Result<Response, Error> {
-    context.require(READ)?;
-    Parameters::none(&uri)?;
+pub async fn show(call: Call, Path(id): Path<String>) -> Result<Response, Error> {
+    let Call { api, context, .. } = call.allowed(READ)?;
     let mut endpoints = document::read(&api, &context).await?;
     let found = find(&mut endpoints, &id)?;
     Ok(shown(found, api.engine.clock().now()))
@@ -237,13 +228,8 @@ pub async fn show(
         (status = 400, description = "A field is invalid"),
         (status = 412, description = "It has another version than If-Match says"),
         (status = 501, description = "flags.key_file is not configured")))]
-pub async fn patch(
-    Call { api, context, uri, headers }: Call,
-    Path(id): Path<String>,
-    body: Body,
-) -> Result<Response, Error> {
-    context.require(WRITE)?;
-    Parameters::none(&uri)?;
+pub async fn patch(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
+    let Call { api, context, headers, .. } = call.allowed(WRITE)?;
     let expected = input::expected(&headers)?;
     let patch: EndpointPatch = input::json(body, &context.tenant).await?;
     let changed = document::change(&api, &context, |endpoints| {
@@ -264,12 +250,8 @@ pub async fn patch(
         (status = 204, description = "Deleted"),
         (status = 412, description = "It has another version than If-Match says"),
         (status = 501, description = "flags.key_file is not configured")))]
-pub async fn delete(
-    Call { api, context, uri, headers }: Call,
-    Path(id): Path<String>,
-) -> Result<StatusCode, Error> {
-    context.require(WRITE)?;
-    Parameters::none(&uri)?;
+pub async fn delete(call: Call, Path(id): Path<String>) -> Result<StatusCode, Error> {
+    let Call { api, context, headers, .. } = call.allowed(WRITE)?;
     let expected = input::expected(&headers)?;
     document::change(&api, &context, |endpoints| {
         let id = expected_of(find(endpoints, &id)?, expected)?.id;

@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::events;
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections, Unauthenticated};
-use crate::parameters::{Parameters, invalid};
+use crate::parameters::invalid;
 use crate::repeatable::Repeatable;
 
 /// Connections to them at the same time.
@@ -93,12 +93,8 @@ pub struct ReplayView {
         (status = 429, description = "100 replays of the tenant are not done yet"),
         (status = 501, description = "It names an endpoint, and flags.key_file is not configured"),
         Unauthenticated))]
-pub async fn create(
-    Call { api, context, uri, headers }: Call,
-    body: Body,
-) -> Result<Response, Error> {
-    context.require(RESEND)?;
-    Parameters::none(&uri)?;
+pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
+    let Call { api, context, uri, headers } = call.allowed(RESEND)?;
     let it: NewReplay = input::json(body, &context.tenant).await?;
     let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
     let has_end = it.to.is_some();
@@ -170,12 +166,8 @@ async fn found_or_added(
     responses(
         ObjectRejections,
         (status = 200, description = "The replay", body = ReplayView)))]
-pub async fn show(
-    Call { api, context, uri, .. }: Call,
-    Path(id): Path<String>,
-) -> Result<Json<ReplayView>, Error> {
-    context.require(RESEND)?;
-    Parameters::none(&uri)?;
+pub async fn show(call: Call, Path(id): Path<String>) -> Result<Json<ReplayView>, Error> {
+    let Call { api, context, .. } = call.allowed(RESEND)?;
     let not_found = || Error::not_found("replay", &id);
     let uuid = Uuid::try_parse(&id).map_err(|_| not_found())?;
     let no = context.tenant.no;

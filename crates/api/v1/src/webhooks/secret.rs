@@ -18,7 +18,7 @@ use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
 use crate::openapi::{IdempotencyKey, ObjectRejections};
-use crate::parameters::{Parameters, invalid};
+use crate::parameters::invalid;
 use crate::repeatable::Repeatable;
 
 /// The name of the callback that is registered under /1.0/kb, in place of an endpoint's id.
@@ -66,13 +66,8 @@ pub struct WebhookSecretSet {
         (status = 400, description = "A field is invalid"),
         (status = 422, description = "The key was used for another request"),
         (status = 501, description = "flags.key_file is not configured")))]
-pub async fn rotate(
-    Call { api, context, uri, headers }: Call,
-    Path(id): Path<String>,
-    body: Body,
-) -> Result<Response, Error> {
-    context.require(WRITE)?;
-    Parameters::none(&uri)?;
+pub async fn rotate(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
+    let Call { api, context, uri, headers } = call.allowed(WRITE)?;
     let new: NewWebhookSecret = input::json_or_nothing(body, &context.tenant).await?;
     let repeatable = Repeatable::of(&context, (&uri, &headers), &new)?;
     let overlap_seconds = new.overlap_seconds.unwrap_or(OVERLAP_SECONDS_DEFAULT);
