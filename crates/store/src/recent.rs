@@ -7,6 +7,7 @@
 use std::hash::Hash;
 
 use domain::entitlement::Entitlements;
+use domain::entitlement::feature::FeatureValue;
 use domain::entity::Entity;
 use domain::payment::{Outstanding, Payment, PaymentFile, Transaction};
 use domain::{
@@ -18,8 +19,10 @@ use foldhash::HashMap;
 
 use crate::share::Share;
 
-/// Entitlements of more grants are not held: a few accounts would take all of the memory.
-const GRANTS_HELD_MAX: usize = 16;
+/// Entitlements of more grants and purchases are not held, nor of more bytes in their values, each of which may have
+/// 4 KiB: one tenant's would take the memory of all.
+const HELD_MAX: usize = 16;
+const HELD_VALUE_BYTES_MAX: usize = 1_024;
 
 /// An account with what belongs to it.
 #[derive(Clone)]
@@ -127,7 +130,7 @@ impl Recent {
 
     /// What an account may do, as it was read.
     pub(crate) fn entitlements_read(&mut self, it: &Entitlements) {
-        if self.share.has(it.tenant, it.account_id) && it.grants.len() <= GRANTS_HELD_MAX {
+        if self.share.has(it.tenant, it.account_id) && is_small(it) {
             self.entitlements.insert((it.tenant, it.account_id), it.clone());
         }
     }
@@ -135,7 +138,7 @@ impl Recent {
     /// The newest image of what an account may do.
     pub(crate) fn entitlements_changed(&mut self, it: &Entitlements) {
         let key = (it.tenant, it.account_id);
-        if it.grants.len() <= GRANTS_HELD_MAX {
+        if is_small(it) {
             let held = Entitlements { revision: stored(it.revision), ..it.clone() };
             self.entitlements.insert(key, held);
         } else {
@@ -250,6 +253,20 @@ impl Recent {
             .filter(|it| (it.tenant, it.account_id) == (tenant, account))
             .for_each(|it| it.actor.erase());
     }
+}
+
+/// Whether what an account may do is held.
+fn is_small(it: &Entitlements) -> bool {
+    let values = it.grants.iter().map(|grant| match &grant.value {
+        FeatureValue::On | FeatureValue::Limit(_) | FeatureValue::Boolean(_) => 0,
+        FeatureValue::Number(text) | FeatureValue::String(text) | FeatureValue::Json(text) => {
+            text.len()
+        }
+    });
+    let purchases = it.bought.values().map(|of| 1 + of.paid.len() + of.live.len());
+    it.grants.len() <= HELD_MAX
+        && purchases.sum::<usize>() <= HELD_MAX
+        && values.sum::<usize>() <= HELD_VALUE_BYTES_MAX
 }
 
 /// A revision as a row has it: without the one before.

@@ -8,7 +8,7 @@ use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand};
 use domain::entitlement::GrantFeature;
 use domain::entitlement::account_user::SetAccountUsers;
 use domain::entitlement::feature::{
-    Combine, FeatureKind, FeatureTerms, FeatureValue, LimitTerms, PutFeature, Reset,
+    Combine, FeatureKind, FeatureTerms, FeatureValue, LimitTerms, PutFeature, Reset, ValueType,
 };
 use domain::entitlement::offer::{Again, Buyers, Lasts, OfferTerms, Price, PutOffer, Revocation};
 use domain::entitlement::purchase::{Buy, PurchaseStatus};
@@ -79,6 +79,17 @@ fn account<S: Store>(workload: &mut Workload<S>) -> AccountId {
     account
 }
 
+fn grant(account: AccountId, feature: &str, value: FeatureValue) -> Command {
+    Command::Entitlement(EntitlementCommand::Grant(Box::new(GrantFeature {
+        account,
+        feature: feature.to_owned(),
+        value,
+        from: None,
+        until: None,
+        reason: "goodwill".to_owned(),
+    })))
+}
+
 /// The gateway processes the last call.
 fn approve<S: Store>(workload: &mut Workload<S>) -> PaymentId {
     let call = workload.calls.pop().expect("a payment that was started");
@@ -103,16 +114,7 @@ pub fn fill<S: Store>(workload: &mut Workload<S>) -> (AccountId, PaymentId) {
     workload.one(TENANT, buy(account, "monthly", Some(price())));
     let payment = approve(workload);
     workload.accepted(TENANT, buy(account, "trial", None));
-    let grant = GrantFeature {
-        account,
-        feature: "pro".to_owned(),
-        value: FeatureValue::On,
-        from: None,
-        until: None,
-        reason: "goodwill".to_owned(),
-    };
-    let grant = EntitlementCommand::Grant(Box::new(grant));
-    workload.accepted(TENANT, Command::Entitlement(grant));
+    workload.accepted(TENANT, grant(account, "pro", FeatureValue::On));
     (account, payment)
 }
 
@@ -158,6 +160,26 @@ fn what_is_sold_and_bought_is_read_again() {
     assert_eq!(world.queries.purchase(other, purchase).unwrap(), None);
     assert_eq!(world.queries.purchases(other, bought_by, ALL).unwrap(), []);
     assert_eq!(world.queries.entitlements(other, bought_by).unwrap(), None);
+    let report = verify_source(&world.home.source()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+}
+
+/// The writer holds entitlements that are small: each command has to see what the one before wrote, also of those that
+/// have just become large.
+#[test]
+fn each_grant_is_added_to_those_before_however_many_and_large_they_are() {
+    let mut world = World::new(114);
+    world.workload.accepted(TENANT, feature("pro", FeatureKind::Switch));
+    world.workload.accepted(TENANT, feature("plan", FeatureKind::Value(ValueType::Json)));
+    let (many, large) = (account(&mut world.workload), account(&mut world.workload));
+    for n in 1..=20 {
+        world.workload.accepted(TENANT, grant(many, "pro", FeatureValue::On));
+        let text = format!("[\"{}\"]", "x".repeat(200));
+        world.workload.accepted(TENANT, grant(large, "plan", FeatureValue::Json(text)));
+        for account in [many, large] {
+            assert_eq!(shown(&world, account), (vec![], n, i64::try_from(n).unwrap()));
+        }
+    }
     let report = verify_source(&world.home.source()).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);
 }
