@@ -4,15 +4,13 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use serde::Serialize;
-
 use crate::model::{Flag, Variation};
 
-/// Up to the reason, and between it and whether the evaluation counts for experiments.
+/// What comes before the reason, and between it and whether the evaluation counts for experiments.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientText<'s> {
-    /// From `{"id":` to `"matchReason":`.
-    pub head: &'s str,
+    /// From `{"id":` to `"matchReason":`, in parts.
+    pub head: [&'s str; 5],
     /// From `,"variationOptions":` to `"sendToExperiment":`.
     pub options: &'s str,
 }
@@ -21,64 +19,67 @@ pub struct ClientText<'s> {
 #[derive(Debug, Default)]
 pub(crate) struct ClientTexts(OnceLock<Texts>);
 
-/// The texts of a flag, for each of its variations.
+/// The texts of a flag: each of its own texts once, however many variations it has.
 #[derive(Debug)]
 struct Texts {
-    /// All of them, one after the other.
-    text: Box<str>,
-    /// Where the heads are: those of the variations, of one that the flag does not have, and of an archived flag.
-    heads: Box<[Range<usize>]>,
-}
-
-#[derive(Serialize)]
-struct VariationOption<'f> {
-    id: &'f str,
-    value: &'f str,
+    /// From `{"id":` to `"variation":`.
+    id: Box<str>,
+    /// From `,"variationType":` to `"variationId":`.
+    kind: Box<str>,
+    options: Box<str>,
+    /// Where the options have the id and the value of each variation.
+    variations: Box<[(Range<usize>, Range<usize>)]>,
 }
 
 impl ClientTexts {
     /// What a client is sent whose user gets the variation, one of the flag's or a stand-in; none of an archived flag.
     pub(crate) fn of(&self, flag: &Flag, variation: Option<&Variation>) -> ClientText<'_> {
         let texts = self.0.get_or_init(|| Texts::new(flag));
-        let (archived, absent) = (texts.heads.len() - 1, texts.heads.len() - 2);
-        let head = variation.map_or(archived, |it| {
-            let index = flag.variations.iter().position(|other| std::ptr::eq(it, other));
-            index.unwrap_or(absent)
-        });
-        let options = texts.heads[archived].end;
-        ClientText { head: &texts.text[texts.heads[head].clone()], options: &texts.text[options..] }
+        let own = |it: &Variation| flag.variations.iter().position(|other| std::ptr::eq(it, other));
+        let (id, value) = match variation.map(own) {
+            None => ("null", "null"),
+            Some(None) => (r#""""#, r#""""#),
+            Some(Some(index)) => {
+                let (id, value) = &texts.variations[index];
+                (&texts.options[id.clone()], &texts.options[value.clone()])
+            }
+        };
+        let head = [&texts.id, value, &texts.kind, id, r#","matchReason":"#];
+        ClientText { head, options: &texts.options }
     }
 }
 
 impl Texts {
     fn new(flag: &Flag) -> Self {
-        let absent = Variation::default();
-        let each = flag.variations.iter().chain([&absent]).map(Some).chain([None]);
-        let (mut text, mut heads) = (String::new(), vec![]);
-        for variation in each {
-            let begins_at = text.len();
-            text += r#"{"id":"#;
-            text += &json(&flag.key);
-            text += r#","variation":"#;
-            text += &json(&variation.map(|it| &it.value));
-            text += r#","variationType":"#;
-            text += &json(&flag.variation_type);
-            text += r#","variationId":"#;
-            text += &json(&variation.map(|it| &it.id));
-            text += r#","matchReason":"#;
-            heads.push(begins_at..text.len());
+        let (mut options, mut variations) = (r#","variationOptions":["#.to_owned(), vec![]);
+        for (number, it) in flag.variations.iter().enumerate() {
+            options += if number > 0 { r#",{"id":"# } else { r#"{"id":"# };
+            let id = append(&mut options, &it.id);
+            options += r#","value":"#;
+            let value = append(&mut options, &it.value);
+            options += "}";
+            variations.push((id, value));
         }
-        let options = flag.variations.iter();
-        let options = options.map(|it| VariationOption { id: &it.id, value: &it.value });
-        text += r#","variationOptions":"#;
-        text += &json(&options.collect::<Vec<_>>());
-        text += r#","sendToExperiment":"#;
-        Self { text: text.into(), heads: heads.into() }
+        options += r#"],"sendToExperiment":"#;
+        let kind = json(&flag.variation_type);
+        Self {
+            id: format!(r#"{{"id":{},"variation":"#, json(&flag.key)).into(),
+            kind: format!(r#","variationType":{kind},"variationId":"#).into(),
+            options: options.into(),
+            variations: variations.into(),
+        }
     }
 }
 
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("texts and lists are JSON")
+/// Appends a text as JSON, and says where it is.
+fn append(out: &mut String, text: &str) -> Range<usize> {
+    let from = out.len();
+    *out += &json(text);
+    from..out.len()
+}
+
+fn json(text: &str) -> String {
+    serde_json::to_string(text).expect("a text is JSON")
 }
 
 #[cfg(test)]
@@ -98,8 +99,8 @@ mod tests {
         let flag: Flag = serde_json::from_value(flag).unwrap();
         let snapshot = Snapshot::new(MissingAttribute::Empty).with([flag], []);
         let text = snapshot.evaluate("\"a\"", &User::new("u")).unwrap().client_text();
-        let sent: Value =
-            serde_json::from_str(&format!("{}0{}0}}", text.head, text.options)).unwrap();
+        let sent = format!("{}0{}0}}", text.head.concat(), text.options);
+        let sent: Value = serde_json::from_str(&sent).unwrap();
         let options = json!([{ "id": "1", "value": "{\"a\":1}" }, { "id": "2", "value": "\n" }]);
         let expected = json!({ "id": "\"a\"", "variation": variation, "variationType": "json",
             "variationId": id, "matchReason": 0, "variationOptions": options,

@@ -113,7 +113,7 @@ pub fn begin_client(out: &mut Vec<u8>, extent: Extent, user: &User) {
 /// One flag of a client's message.
 pub fn client_flag(out: &mut Vec<u8>, evaluation: &Evaluation<'_>, at_ms: i64) {
     let text = evaluation.client_text();
-    out.extend_from_slice(text.head.as_bytes());
+    text.head.iter().for_each(|it| out.extend_from_slice(it.as_bytes()));
     write_json(out, evaluation.reason.text());
     out.extend_from_slice(text.options.as_bytes());
     out.extend_from_slice(if evaluation.send_to_experiment { b"true" } else { b"false" });
