@@ -13,15 +13,12 @@ use crate::caller::Call;
 use crate::error::Error;
 use crate::openapi::Unauthenticated;
 
-/// Erases the person behind an account.
+/// Erases what is known of the person behind an account, and the customer who signed up with it
 #[utoipa::path(post, path = "/v1/accounts/{accountId}/erase", tag = "Account", operation_id = "erase_account",
-    summary = "Erases what is known of the person behind an account, and the customer who signed up with it",
     params(("accountId" = Uuid, Path)),
-    responses(
-        Unauthenticated,
+    responses((status = 204, description = "It is erased"),
         (status = 403, description = "account:erase is missing"),
-        (status = 404, description = "The tenant has no such account"),
-        (status = 204, description = "It is erased")))]
+        (status = 404, description = "The tenant has no such account"), Unauthenticated))]
 pub async fn erase(call: Call, Path(id): Path<String>) -> Result<StatusCode, Error> {
     let Call { api, context, .. } = call.allowed("account:erase")?;
     let not_found = || Error::NotFound { what: "account", name: id.clone() };

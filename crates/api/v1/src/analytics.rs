@@ -15,13 +15,13 @@ use engine::{Reason, Unavailable};
 use jiff::civil::Date;
 use serde::Serialize;
 use tokio::sync::Semaphore;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::Api;
 use crate::caller::Call;
 use crate::error::Error;
-use crate::openapi::Unauthenticated;
+use crate::openapi::{InvalidParameter, Unauthenticated};
 use crate::parameters::{Parameters, invalid, next_offset};
 use engine::time::rfc3339;
 
@@ -173,23 +173,27 @@ struct Amounts {
     charged_back: String,
 }
 
-/// Payment transactions by day, gateway, currency, type and status.
+/// The days that are counted.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only its description is used")]
+struct DaysParameters {
+    /// The first day (2026-11-20, UTC)
+    from: Option<String>,
+    /// The last day
+    to: Option<String>,
+}
+
+/// Payment transactions by day, gateway, currency, type and status
 #[utoipa::path(get, path = "/v1/analytics/payments", tag = "Analytics", operation_id = "analytics_payments",
-    summary = "Payment transactions by day, gateway, currency, type and status",
-    params(
-        ("from" = Option<String>, Query, description = "The first day (2026-11-20, UTC)"),
-        ("to" = Option<String>, Query, description = "The last day"),
+    params(DaysParameters,
         ("gateway" = Option<String>, Query, description = "Through this gateway"),
         ("currency" = Option<String>, Query, description = "In this currency (ISO 4217)"),
         ("type" = Option<String>, Query, description = "Of this type, such as PURCHASE"),
         ("status" = Option<String>, Query, description = "In this status, such as SUCCESS"),
         ("offset" = Option<u64>, Query, description = "How many lines to skip"),
-        ("limit" = Option<u64>, Query, description = "How many lines at most; 100 by default, 1000 at most"),
-    ),
-    responses(
-        (status = 200, description = "The sums", body = Transactions),
-        (status = 400, description = "A parameter is invalid"),
-        Unauthenticated))]
+        ("limit" = Option<u64>, Query, description = "How many lines at most; 100 by default, 1000 at most")),
+    responses((status = 200, description = "The sums", body = Transactions), InvalidParameter, Unauthenticated))]
 pub async fn payments(Call { api, context, uri, .. }: Call) -> Result<Json<Transactions>, Error> {
     let mut parameters = Parameters::of(&uri)?;
     let filter = TransactionsFilter {
@@ -222,17 +226,11 @@ fn models(api: &Api) -> Result<&Models, Error> {
     api.analytics.as_ref().ok_or(Error::NotHere { what: "analytics" })
 }
 
-/// New accounts by day.
+/// New accounts by day
 #[utoipa::path(get, path = "/v1/analytics/accounts", tag = "Analytics", operation_id = "analytics_accounts",
-    summary = "New accounts by day",
-    params(
-        ("from" = Option<String>, Query, description = "The first day (2026-11-20, UTC)"),
-        ("to" = Option<String>, Query, description = "The last day"),
-    ),
-    responses(
-        (status = 200, description = "The accounts of each day", body = Accounts),
-        (status = 400, description = "A parameter is invalid"),
-        Unauthenticated))]
+    params(DaysParameters),
+    responses((status = 200, description = "The accounts of each day", body = Accounts),
+        InvalidParameter, Unauthenticated))]
 pub async fn accounts(Call { api, context, uri, .. }: Call) -> Result<Json<Accounts>, Error> {
     let mut parameters = Parameters::of(&uri)?;
     let days = days(&mut parameters)?;
@@ -245,14 +243,11 @@ pub async fn accounts(Call { api, context, uri, .. }: Call) -> Result<Json<Accou
     Ok(Json(Accounts { as_of_seq: as_of.0, accounts: lines.into_iter().map(line).collect() }))
 }
 
-/// The activity of one account.
+/// Payments and sums of one account
 #[utoipa::path(get, path = "/v1/analytics/accounts/{account}", tag = "Analytics", operation_id = "analytics_account",
-    summary = "Payments and sums of one account",
     params(("account" = Uuid, Path, description = "The account")),
-    responses(
-        (status = 200, description = "The account", body = Account),
-        Unauthenticated,
-        (status = 404, description = "No such account")))]
+    responses((status = 200, description = "The account", body = Account),
+        (status = 404, description = "No such account"), Unauthenticated))]
 pub async fn account(
     Call { api, context, .. }: Call,
     Path(name): Path<String>,

@@ -10,6 +10,7 @@ use domain::payment::Actor;
 use domain::{Command, Idempotency, Reply, Request as CoreRequest, RequestId, TenantNo};
 use engine::Answer;
 use engine::access::{AccessError, Caller, ClientAddress, TenantRef, text_of_header};
+use engine::ports::Page;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, Uri};
@@ -72,6 +73,26 @@ impl Call {
         self.context.require(permission)?;
         Parameters::none(&self.uri)?;
         Ok(self)
+    }
+
+    /// The request and its parameters, where its operator has the permission.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`], and as [`Parameters::of`].
+    pub fn with_parameters(self, permission: &'static str) -> Result<(Self, Parameters), Error> {
+        self.context.require(permission)?;
+        let parameters = Parameters::of(&self.uri)?;
+        Ok((self, parameters))
+    }
+
+    /// The request and the page that it asks for, where its operator has the permission and it has no other parameters.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`], and as [`Parameters::only_page`].
+    pub fn with_page(self, permission: &'static str) -> Result<(Self, Page), Error> {
+        self.context.require(permission)?;
+        let page = Parameters::only_page(&self.uri)?;
+        Ok((self, page))
     }
 }
 

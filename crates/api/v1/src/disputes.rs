@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use crate::caller::Call;
 use crate::error::Error;
-use crate::openapi::{PageParameters, Unauthenticated};
-use crate::parameters::{Parameters, id_of, invalid, next_offset};
+use crate::openapi::{InvalidParameter, PageParameters, PaymentParameters, Unauthenticated};
+use crate::parameters::{id_of, invalid, next_offset};
 
 /// A page of disputes, oldest first.
 #[derive(Serialize, ToSchema)]
@@ -77,23 +77,15 @@ struct DisputeBooked {
     excess_returned: String,
 }
 
-/// Disputes, oldest first.
+/// Disputes, oldest first
 #[utoipa::path(get, path = "/v1/disputes", tag = "Disputes", operation_id = "list_disputes",
-    summary = "Disputes, oldest first",
-    params(
-        ("account" = Option<Uuid>, Query, description = "Of this billing account"),
-        ("payment" = Option<Uuid>, Query, description = "Of this payment"),
+    params(PaymentParameters,
         ("status" = Option<String>, Query, description = "In this status, such as NEEDS_RESPONSE"),
-        PageParameters,
-    ),
-    responses(
-        (status = 200, description = "The disputes", body = Disputes),
-        (status = 400, description = "A parameter is invalid"),
-        Unauthenticated,
-        (status = 403, description = "dispute:read is missing")))]
-pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Disputes>, Error> {
-    context.require("dispute:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+        PageParameters),
+    responses((status = 200, description = "The disputes", body = Disputes),
+        (status = 403, description = "dispute:read is missing"), InvalidParameter, Unauthenticated))]
+pub async fn list(call: Call) -> Result<Json<Disputes>, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("dispute:read")?;
     let filter = DisputeFilter {
         account: parameters.id("account")?,
         payment: parameters.id("payment")?,
@@ -108,15 +100,12 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Disputes>
     Ok(Json(Disputes { disputes: rows.iter().map(describe).collect(), next_offset }))
 }
 
-/// A dispute.
+/// A dispute
 #[utoipa::path(get, path = "/v1/disputes/{disputeId}", tag = "Disputes", operation_id = "show_dispute",
-    summary = "A dispute",
     params(("disputeId" = Uuid, Path)),
-    responses(
-        (status = 200, description = "The dispute", body = Dispute),
-        Unauthenticated,
+    responses((status = 200, description = "The dispute", body = Dispute),
         (status = 403, description = "dispute:read is missing"),
-        (status = 404, description = "There is no such dispute")))]
+        (status = 404, description = "There is no such dispute"), Unauthenticated))]
 pub async fn show(call: Call, Path(name): Path<String>) -> Result<Json<Dispute>, Error> {
     let Call { api, context, .. } = call.allowed("dispute:read")?;
     let (no, id): (_, DisputeId) = (context.tenant.no, id_of("dispute", &name)?);

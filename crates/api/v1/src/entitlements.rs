@@ -12,23 +12,26 @@ mod value;
 pub(crate) mod view;
 
 use axum::Json;
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use domain::command::EntitlementCommand;
 use domain::flag::definition::Expected;
 use domain::reply::EntitlementReply;
-use domain::{AccountId, Reply};
+use domain::{AccountId, Idempotency, Reply};
 use engine::Reason;
 use http::header::{HeaderValue, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::Api;
-use crate::caller::RequestContext;
+use crate::caller::{Call, RequestContext};
 use crate::error::Error;
 use crate::input;
 use crate::parameters::{id_of, invalid};
+use crate::repeatable::Repeatable;
 
 /// The routes of features, offers, purchases, grants and usage.
 pub(crate) fn routes() -> OpenApiRouter<Api> {
@@ -72,6 +75,30 @@ fn put_answer(version: i64, document: impl Serialize) -> Response {
 
 fn account_id(text: &str) -> Result<AccountId, Error> {
     id_of("account", text)
+}
+
+/// A request about an account, which may come again.
+struct AccountRequest<T> {
+    api: Api,
+    context: RequestContext,
+    account: AccountId,
+    body: T,
+    once: Option<Idempotency>,
+}
+
+impl<T: Serialize + DeserializeOwned> AccountRequest<T> {
+    /// Reads the request, where its operator has the permission.
+    async fn read(
+        call: Call,
+        permission: &'static str,
+        (account, body): (&str, Body),
+    ) -> Result<Self, Error> {
+        let Call { api, context, uri, headers } = call.allowed(permission)?;
+        let account = account_id(account)?;
+        let body: T = input::json(body, &context.tenant).await?;
+        let once = Repeatable::of(&context, (&uri, &headers), &body)?.map(Repeatable::idempotency);
+        Ok(Self { api, context, account, body, once })
+    }
 }
 
 /// Submits a command whose reply is the version of what it put.

@@ -11,7 +11,6 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use engine::holdings::Holdings;
 use futures_util::Stream;
-use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 
 /// The media type of streams.
@@ -107,12 +106,8 @@ impl<H: Eq + Hash> Drop for StreamPermit<H> {
 pub fn response(
     events: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
 ) -> Response {
-    let mut response = Body::from_stream(events).into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
-    headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    let headers = [(CONTENT_TYPE, EVENT_STREAM), (UNBUFFERED, "no"), (CACHE_CONTROL, "no-store")];
+    (headers, Body::from_stream(events)).into_response()
 }
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ use crate::Api;
 use crate::caller::{Call, RequestContext};
 use crate::error::Error;
 use crate::input;
-use crate::openapi::{ObjectRejections, Unauthenticated};
-use crate::parameters::{Parameters, invalid};
+use crate::openapi::{InvalidParameter, ObjectRejections, Unauthenticated};
+use crate::parameters::invalid;
 
 /// Reads events.
 const READ: &str = "event:read";
@@ -103,26 +103,19 @@ pub struct Resent {
     endpoints: usize,
 }
 
-/// The events after a point.
+/// The tenant's events after a point; without `after` none, and where to begin
 #[utoipa::path(get, path = "/v1/events", tag = "Events", operation_id = "events",
-    summary = "The tenant's events after a point; without `after` none, and where to begin",
     description = "With `Accept: text/event-stream` it is a stream that goes on: each event is the `data` of a message, and the `id` is where the stream is resumed. It ends after five minutes; the client reconnects with `Last-Event-ID`.",
-    params(
-        ("after" = Option<String>, Query, description = "The `next` of an answer before; `first` for the oldest"),
+    params(("after" = Option<String>, Query, description = "The `next` of an answer before; `first` for the oldest"),
         ("before" = Option<String>, Query, description = "The events before a point, the newest first: `last` for the newest, then the `next` of an answer to it. Not with `after`, and not of a stream"),
         ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most. Not of a stream"),
-        ("Last-Event-ID" = Option<String>, Header, description = "In place of `after`, of a stream: the last id that was received"),
-    ),
-    responses(
-        (status = 200, description = "The events, or a stream of them",
+        ("Last-Event-ID" = Option<String>, Header, description = "In place of `after`, of a stream: the last id that was received")),
+    responses((status = 200, description = "The events, or a stream of them",
             content((Events = "application/json"), (String = "text/event-stream"))),
-        (status = 400, description = "A parameter is invalid"),
-        (status = 403, description = "event:read is missing"),
         (status = 503, description = "16 streams of the tenant are open, or 256 in all"),
-        Unauthenticated))]
-pub async fn list(Call { api, context, uri, headers }: Call) -> Result<Response, Error> {
-    context.require(READ)?;
-    let mut parameters = Parameters::of(&uri)?;
+        (status = 403, description = "event:read is missing"), InvalidParameter, Unauthenticated))]
+pub async fn list(call: Call) -> Result<Response, Error> {
+    let (Call { api, context, headers, .. }, mut parameters) = call.with_parameters(READ)?;
     let after = parameters.text("after")?.map(|text| {
         Cursor::parse(&text).ok_or_else(|| invalid("after", "is not the `next` of an answer"))
     });
@@ -192,13 +185,10 @@ fn view(it: EventOfRow<'_>) -> EventView {
     }
 }
 
-/// An event.
+/// An event of the tenant
 #[utoipa::path(get, path = "/v1/events/{eventId}", tag = "Events", operation_id = "event",
-    summary = "An event of the tenant",
     params(("eventId" = String, Path)),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "The event", body = EventView)))]
+    responses((status = 200, description = "The event", body = EventView), ObjectRejections))]
 pub async fn show(call: Call, Path(id): Path<String>) -> Result<Json<EventView>, Error> {
     let Call { api, context, .. } = call.allowed(READ)?;
     let (row, ordinal) = find(&api, &context, &id).await?;
@@ -206,15 +196,11 @@ pub async fn show(call: Call, Path(id): Path<String>) -> Result<Json<EventView>,
     Ok(Json(view(event)))
 }
 
-/// Sends an event again.
+/// Sends an event again under its id, also to an endpoint that has received it
 #[utoipa::path(post, path = "/v1/events/{eventId}/resend", tag = "Events", operation_id = "resend_event",
-    summary = "Sends an event again under its id, also to an endpoint that has received it",
-    params(("eventId" = String, Path)),
-    request_body = Resend,
-    responses(
-        ObjectRejections,
-        (status = 202, description = "It is sent, with the schedule of a new event", body = Resent),
-        (status = 400, description = "A field is invalid, or the endpoint is off")))]
+    params(("eventId" = String, Path)), request_body = Resend,
+    responses((status = 202, description = "It is sent, with the schedule of a new event", body = Resent),
+        (status = 400, description = "A field is invalid, or the endpoint is off"), ObjectRejections))]
 pub async fn resend(
     call: Call,
     Path(id): Path<String>,

@@ -21,7 +21,7 @@ use http::{HeaderValue, StatusCode, header};
 use secrets::{Purpose, Sealer};
 use serde::Serialize;
 use tokio::time::timeout;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, IntoResponses, ToSchema};
 use uuid::Uuid;
 use web::headers::{client_address, without_credentials};
 use web::{Network, NetworkPermit, NetworkPermits, body};
@@ -29,7 +29,7 @@ use web::{Network, NetworkPermit, NetworkPermits, body};
 use crate::Api;
 use crate::caller::Call;
 use crate::error::Error;
-use crate::openapi::Unauthenticated;
+use crate::openapi::{InvalidParameter, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
 
 /// How long a customer's browser waits for the outcome.
@@ -103,15 +103,25 @@ struct EndpointRequest<'c> {
     below: String,
 }
 
-/// The endpoint of an HTTP gateway.
+/// No HTTP gateway has this name
+#[derive(IntoResponses)]
+#[response(status = 404)]
+struct NoHttpGateway;
+
+/// The name of the gateway to Stripe.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only its description is used")]
+struct StripeParameter {
+    /// The name that the tenant's key is stored for: faregate-stripe, the default, or killbill-stripe
+    gateway: Option<String>,
+}
+
+/// Where senders post the notifications of an HTTP gateway for this tenant
 #[utoipa::path(get, path = "/v1/gateways/http/{name}/endpoint", tag = "Gateways", operation_id = "get_http_gateway_endpoint",
-    summary = "Where senders post the notifications of an HTTP gateway for this tenant",
     params(("name" = String, Path)),
-    responses(
-        (status = 200, description = "The same each time, until it is withdrawn", body = NotificationEndpoint),
-        Unauthenticated,
-        (status = 403, description = "gateway:read is missing"),
-        (status = 404, description = "No HTTP gateway has this name")))]
+    responses((status = 200, description = "The same each time, until it is withdrawn", body = NotificationEndpoint),
+        (status = 403, description = "gateway:read is missing"), NoHttpGateway, Unauthenticated))]
 pub async fn http_endpoint(
     call: Call,
     Path(name): Path<String>,
@@ -120,15 +130,11 @@ pub async fn http_endpoint(
     EndpointRequest::http(&call, name)?.show().await
 }
 
-/// Withdraws the endpoint of an HTTP gateway.
+/// Withdraws the endpoint of an HTTP gateway for this tenant, and makes another one
 #[utoipa::path(delete, path = "/v1/gateways/http/{name}/endpoint", tag = "Gateways", operation_id = "withdraw_http_gateway_endpoint",
-    summary = "Withdraws the endpoint of an HTTP gateway for this tenant, and makes another one",
     params(("name" = String, Path)),
-    responses(
-        (status = 200, description = "The one that holds now; what is posted to the one before is answered 404", body = NotificationEndpoint),
-        Unauthenticated,
-        (status = 403, description = "gateway:write is missing"),
-        (status = 404, description = "No HTTP gateway has this name")))]
+    responses((status = 200, description = "The one that holds now; what is posted to the one before is answered 404", body = NotificationEndpoint),
+        (status = 403, description = "gateway:write is missing"), NoHttpGateway, Unauthenticated))]
 pub async fn withdraw_http_endpoint(
     call: Call,
     Path(name): Path<String>,
@@ -137,29 +143,21 @@ pub async fn withdraw_http_endpoint(
     EndpointRequest::http(&call, name)?.withdraw().await
 }
 
-/// The endpoint of the gateway to Stripe.
+/// Where Stripe posts its events for this tenant
 #[utoipa::path(get, path = "/v1/gateways/stripe/endpoint", tag = "Gateways", operation_id = "get_stripe_endpoint",
-    summary = "Where Stripe posts its events for this tenant",
-    params(("gateway" = Option<String>, Query, description = "The name that the tenant's key is stored for: faregate-stripe, the default, or killbill-stripe")),
-    responses(
-        (status = 200, description = "The same each time, until it is withdrawn", body = NotificationEndpoint),
-        Unauthenticated,
-        (status = 403, description = "gateway:read is missing"),
-        (status = 400, description = "A parameter is invalid")))]
+    params(StripeParameter),
+    responses((status = 200, description = "The same each time, until it is withdrawn", body = NotificationEndpoint),
+        (status = 403, description = "gateway:read is missing"), Unauthenticated, InvalidParameter))]
 pub async fn stripe_endpoint(call: Call) -> Result<Json<NotificationEndpoint>, Error> {
     call.context.require(READ)?;
     EndpointRequest::stripe(&call)?.show().await
 }
 
-/// Withdraws the endpoint of the gateway to Stripe.
+/// Withdraws the endpoint to which Stripe posts its events for this tenant, and makes another one
 #[utoipa::path(delete, path = "/v1/gateways/stripe/endpoint", tag = "Gateways", operation_id = "withdraw_stripe_endpoint",
-    summary = "Withdraws the endpoint to which Stripe posts its events for this tenant, and makes another one",
-    params(("gateway" = Option<String>, Query, description = "The name that the tenant's key is stored for: faregate-stripe, the default, or killbill-stripe")),
-    responses(
-        (status = 200, description = "The one that holds now; what is posted to the one before is answered 404", body = NotificationEndpoint),
-        Unauthenticated,
-        (status = 403, description = "gateway:write is missing"),
-        (status = 400, description = "A parameter is invalid")))]
+    params(StripeParameter),
+    responses((status = 200, description = "The one that holds now; what is posted to the one before is answered 404", body = NotificationEndpoint),
+        (status = 403, description = "gateway:write is missing"), Unauthenticated, InvalidParameter))]
 pub async fn withdraw_stripe_endpoint(call: Call) -> Result<Json<NotificationEndpoint>, Error> {
     call.context.require(WRITE)?;
     EndpointRequest::stripe(&call)?.withdraw().await
@@ -256,13 +254,11 @@ impl Named {
     }
 }
 
-/// Takes a notification of an HTTP gateway.
+/// Takes a notification of an HTTP gateway, from a sender without credentials
 #[utoipa::path(post, path = "/v1/gateways/http/{name}/{endpoint}", tag = "Gateways", operation_id = "post_http_gateway_notification",
-    summary = "Takes a notification of an HTTP gateway, from a sender without credentials",
     params(("name" = String, Path), ("endpoint" = String, Path)),
     request_body(content = String, content_type = "*/*"),
-    responses(
-        (status = 200, description = "It is booked, or about nothing that is known"),
+    responses((status = 200, description = "It is booked, or about nothing that is known"),
         (status = 400, description = "The gateway does not believe it"),
         (status = 404, description = "There is no such endpoint"),
         (status = 413, description = "It has more than 256 KiB"),
@@ -277,13 +273,10 @@ pub async fn take_http(
     take(&api, (&endpoint, &is_of), request).await
 }
 
-/// Takes an event of Stripe.
+/// Takes an event of Stripe, which has no credentials
 #[utoipa::path(post, path = "/v1/gateways/stripe/{endpoint}", tag = "Gateways", operation_id = "post_stripe_event",
-    summary = "Takes an event of Stripe, which has no credentials",
-    params(("endpoint" = String, Path)),
-    request_body(content = String, content_type = "*/*"),
-    responses(
-        (status = 200, description = "It is booked, or about nothing that is known"),
+    params(("endpoint" = String, Path)), request_body(content = String, content_type = "*/*"),
+    responses((status = 200, description = "It is booked, or about nothing that is known"),
         (status = 400, description = "It is not believed"),
         (status = 404, description = "There is no such endpoint"),
         (status = 413, description = "It has more than 256 KiB"),
@@ -297,12 +290,10 @@ pub async fn take_stripe(
     take(&api, (&endpoint, &|gateway| stripe::NAMES.contains(&gateway)), request).await
 }
 
-/// Takes a customer's browser back from a gateway's page.
+/// Where a customer's browser comes back to from a gateway's page: it goes on to the merchant's, once the outcome is booked
 #[utoipa::path(get, path = "/v1/pay/{back}/return", tag = "Gateways", operation_id = "return_from_gateway",
-    summary = "Where a customer's browser comes back to from a gateway's page: it goes on to the merchant's, once the outcome is booked",
     params(("back" = String, Path)),
-    responses(
-        (status = 303, description = "The merchant's page; also where the gateway could not be asked within 10 s"),
+    responses((status = 303, description = "The merchant's page; also where the gateway could not be asked within 10 s"),
         (status = 404, description = "It was not made here"),
         (status = 503, description = "Too many customers of one network come back at once")))]
 pub async fn take_customer(

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::caller::Call;
 use crate::error::Error;
-use crate::openapi::{PageParameters, Unauthenticated};
+use crate::openapi::{InvalidParameter, PageParameters, PaymentParameters, Unauthenticated};
 use crate::parameters::{Parameters, next_offset};
 use engine::time::rfc3339;
 
@@ -93,15 +93,11 @@ struct Entry {
     currency: String,
 }
 
-/// Balances of the chart of accounts, or of one customer.
+/// Balances of the chart of accounts, or of one customer
 #[utoipa::path(get, path = "/v1/ledger/accounts", tag = "Ledger", operation_id = "ledger_accounts",
-    summary = "Balances of the chart of accounts, or of one customer",
     params(("account" = Option<Uuid>, Query, description = "Only this billing account's customer ledger account")),
-    responses(
-        (status = 200, description = "The balances", body = Balances),
-        (status = 400, description = "A parameter is invalid"),
-        Unauthenticated,
-        (status = 404, description = "No such account")))]
+    responses((status = 200, description = "The balances", body = Balances),
+        (status = 404, description = "No such account"), InvalidParameter, Unauthenticated))]
 pub async fn accounts(Call { api, context, uri, .. }: Call) -> Result<Json<Balances>, Error> {
     let mut parameters = Parameters::of(&uri)?;
     let account: Option<AccountId> = parameters.id("account")?;
@@ -122,20 +118,13 @@ pub async fn accounts(Call { api, context, uri, .. }: Call) -> Result<Json<Balan
     Ok(Json(Balances { accounts, trial_balance: None }))
 }
 
-/// Ledger entries, oldest first.
+/// Ledger entries, oldest first
 #[utoipa::path(get, path = "/v1/ledger/entries", tag = "Ledger", operation_id = "ledger_entries",
-    summary = "Ledger entries, oldest first",
-    params(
-        ("account" = Option<Uuid>, Query, description = "Of this billing account"),
-        ("payment" = Option<Uuid>, Query, description = "Of this payment"),
+    params(PaymentParameters,
         ("from" = Option<String>, Query, description = "Written at or after (RFC 3339 time or date)"),
         ("to" = Option<String>, Query, description = "Written before (RFC 3339 time or date)"),
-        PageParameters,
-    ),
-    responses(
-        (status = 200, description = "The entries", body = Entries),
-        (status = 400, description = "A parameter is invalid"),
-        Unauthenticated))]
+        PageParameters),
+    responses((status = 200, description = "The entries", body = Entries), InvalidParameter, Unauthenticated))]
 pub async fn entries(Call { api, context, uri, .. }: Call) -> Result<Json<Entries>, Error> {
     let mut parameters = Parameters::of(&uri)?;
     let filter = LedgerFilter {

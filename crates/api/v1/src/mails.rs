@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use crate::caller::Call;
 use crate::error::Error;
-use crate::openapi::{PageParameters, Unauthenticated};
-use crate::parameters::{Parameters, invalid, uuid_of};
+use crate::openapi::{InvalidParameter, PageParameters, Unauthenticated};
+use crate::parameters::{invalid, uuid_of};
 use engine::time::rfc3339;
 
 /// Mails, oldest first.
@@ -70,21 +70,14 @@ const fn label(kind: MailKind) -> &'static str {
     }
 }
 
-/// Mails that wait, or that were given up.
+/// Mails that wait to be sent, or that were given up, oldest first
 #[utoipa::path(get, path = "/v1/mails", tag = "Mail", operation_id = "mails",
-    summary = "Mails that wait to be sent, or that were given up, oldest first",
-    params(
-        ("status" = Option<String>, Query, description = "queued (the default): those that are tried; dead: those that were given up"),
-        PageParameters,
-    ),
-    responses(
-        (status = 200, description = "The mails", body = Mails),
-        (status = 400, description = "A parameter is invalid"),
-        Unauthenticated,
-        (status = 403, description = "mail:read is missing")))]
-pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Mails>, Error> {
-    context.require("mail:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+    params(("status" = Option<String>, Query, description = "queued (the default): those that are tried; dead: those that were given up"),
+        PageParameters),
+    responses((status = 200, description = "The mails", body = Mails),
+        (status = 403, description = "mail:read is missing"), InvalidParameter, Unauthenticated))]
+pub async fn list(call: Call) -> Result<Json<Mails>, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("mail:read")?;
     let window = parameters.window()?;
     let given_up = match parameters.text("status")?.as_deref() {
         None | Some("queued") => false,
@@ -98,17 +91,14 @@ pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Mails>, E
     Ok(Json(Mails { mails: found.into_iter().map(MailView::from).collect(), more }))
 }
 
-/// Tries a mail again now.
+/// Tries a mail again now that waits or was given up, as if for the first time
 #[utoipa::path(post, path = "/v1/mails/{id}/resend", tag = "Mail", operation_id = "resend_mail",
-    summary = "Tries a mail again now that waits or was given up, as if for the first time",
     params(("id" = String, Path, description = "The mail")),
-    responses(
-        (status = 202, description = "It is sent next"),
+    responses((status = 202, description = "It is sent next"),
         (status = 400, description = "The id is none"),
-        Unauthenticated,
         (status = 403, description = "mail:send is missing"),
         (status = 404, description = "There is no such mail; one that was sent is none any more"),
-        (status = 501, description = "The node does not write to the database itself")))]
+        (status = 501, description = "The node does not write to the database itself"), Unauthenticated))]
 pub async fn resend(call: Call, Path(id): Path<String>) -> Result<StatusCode, Error> {
     let Call { api, context, .. } = call.allowed("mail:send")?;
     let (no, mail) = (context.tenant.no, MailId::new(uuid_of(&id)?));

@@ -1,10 +1,11 @@
-//! Parameters and refusals that many routes of the OpenAPI document share.
+//! Parameters and refusals that many routes of the OpenAPI document share. The summary of a route is the comment of its handler.
 
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{Components, Content, OpenApi, Ref, RefOr};
 use utoipa::{IntoParams, IntoResponses, PartialSchema as _, ToSchema};
+use uuid::Uuid;
 use web::problem::{MEDIA_TYPE, ProblemBody};
 
 /// Takes the defaults of fields out: they are what is assumed where a request lacks the field, and
@@ -133,6 +134,69 @@ pub struct IdempotencyKey {
     /// Makes the request repeatable
     #[param(rename = "Idempotency-Key")]
     idempotency_key: Option<String>,
+}
+
+/// The billing account and the payment that rows of a list are of.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only its description is used")]
+pub struct PaymentParameters {
+    /// Of this billing account
+    account: Option<Uuid>,
+    /// Of this payment
+    payment: Option<Uuid>,
+}
+
+/// A parameter is invalid
+#[derive(IntoResponses)]
+#[response(status = 400)]
+pub struct InvalidParameter;
+
+/// A field is invalid
+#[derive(IntoResponses)]
+#[response(status = 400)]
+pub struct InvalidField;
+
+/// The key was used for another request
+#[derive(IntoResponses)]
+#[response(status = 422)]
+pub struct AnotherRequest;
+
+/// There is no such environment
+#[derive(IntoResponses)]
+#[response(status = 404)]
+pub struct NoEnvironment;
+
+/// There is no such environment or flag
+#[derive(IntoResponses)]
+#[response(status = 404)]
+pub struct NoFlag;
+
+/// There is no such environment or segment
+#[derive(IntoResponses)]
+#[response(status = 404)]
+pub struct NoSegment;
+
+/// It is in another version, which the problem names
+#[derive(IntoResponses)]
+#[response(status = 412)]
+pub struct AnotherVersion;
+
+/// flags.key_file is not configured
+#[derive(IntoResponses)]
+#[response(status = 501)]
+pub struct NoSecretsKey;
+
+/// The refusals of the body that is to be a flag or a segment.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its description is used")]
+pub enum InvalidDefinition {
+    /// The body is no object
+    #[response(status = 400)]
+    NoObject,
+    /// Fields are invalid: all are listed
+    #[response(status = 422)]
+    WrongFields,
 }
 
 /// The refusal of an operator's request without valid credentials.

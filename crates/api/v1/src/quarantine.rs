@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::caller::InstallationCall;
 use crate::error::Error;
-use crate::openapi::{PageParameters, Unauthenticated};
+use crate::openapi::{InvalidParameter, PageParameters, Unauthenticated};
 use crate::parameters::Parameters;
 
 /// The permission for both.
@@ -50,15 +50,11 @@ struct QuarantinedAccount {
     reason: &'static str,
 }
 
-/// Accounts out of service.
+/// Accounts whose commands are refused since one of them could not be carried out
 #[utoipa::path(get, path = "/v1/quarantine", tag = "Account", operation_id = "quarantine",
-    summary = "Accounts whose commands are refused since one of them could not be carried out",
     params(PageParameters),
-    responses(
-        Unauthenticated,
-        (status = 403, description = "account:release is missing"),
-        (status = 400, description = "A parameter is invalid"),
-        (status = 200, description = "The accounts", body = QuarantinedAccounts)))]
+    responses((status = 200, description = "The accounts", body = QuarantinedAccounts),
+        (status = 403, description = "account:release is missing"), Unauthenticated, InvalidParameter))]
 pub async fn list(
     InstallationCall { api, operator }: InstallationCall,
     uri: Uri,
@@ -82,15 +78,12 @@ fn describe((tenant, it): (TenantId, Quarantined)) -> QuarantinedAccount {
     }
 }
 
-/// Puts an account back into service.
+/// Puts an account back into service, once what was wrong with it is mended
 #[utoipa::path(delete, path = "/v1/quarantine/{accountId}", tag = "Account", operation_id = "release_account",
-    summary = "Puts an account back into service, once what was wrong with it is mended",
     params(("accountId" = Uuid, Path)),
-    responses(
-        Unauthenticated,
+    responses((status = 204, description = "Its commands are executed again"),
         (status = 403, description = "account:release is missing"),
-        (status = 404, description = "No such account is out of service"),
-        (status = 204, description = "Its commands are executed again")))]
+        (status = 404, description = "No such account is out of service"), Unauthenticated))]
 pub async fn release(
     InstallationCall { api, operator }: InstallationCall,
     Path(id): Path<String>,

@@ -1,4 +1,4 @@
-//! Routing: which rule a payment would take, and why.
+//! Routing: which rule a payment would take, and why. Nothing is paid, and nothing is written.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
-use crate::openapi::Unauthenticated;
+use crate::openapi::{InvalidField, Unauthenticated};
 use crate::parameters::invalid;
 
 /// A payment that is not made.
@@ -86,16 +86,12 @@ struct Found {
     fields: Vec<CustomField>,
 }
 
-/// Explains which rule a payment would take. Nothing is paid, and nothing is written.
+/// Which routing rule a payment would take, which gateways it would try, and why
 #[utoipa::path(post, path = "/v1/routing/explain", tag = "Payments", operation_id = "explain_routing",
-    summary = "Which routing rule a payment would take, which gateways it would try, and why",
     request_body = ExplainRouting,
-    responses(
-        (status = 200, description = "The explanation", body = RoutingExplained),
-        (status = 400, description = "A field is invalid"),
-        (status = 403, description = "routing:read is missing"),
+    responses((status = 200, description = "The explanation", body = RoutingExplained),
         (status = 404, description = "The tenant has no such account or payment method"),
-        Unauthenticated))]
+        (status = 403, description = "routing:read is missing"), InvalidField, Unauthenticated))]
 pub async fn explain(call: Call, body: Body) -> Result<Json<RoutingExplained>, Error> {
     let Call { api, context, .. } = call.allowed("routing:read")?;
     let asked: ExplainRouting = input::json(body, &context.tenant).await?;

@@ -31,12 +31,10 @@ pub struct SimulatorForm {
     card: Option<String>,
 }
 
-/// Shows a page of the simulated gateway.
+/// A page of the simulated gateway, for a customer's browser
 #[utoipa::path(get, path = "/v1/simulator/pages/{page}", tag = "Gateways", operation_id = "show_simulator_page",
-    summary = "A page of the simulated gateway, for a customer's browser",
     params(("page" = String, Path)),
-    responses(
-        (status = 200, description = "The page", body = String, content_type = "text/html"),
+    responses((status = 200, description = "The page", body = String, content_type = "text/html"),
         (status = 404, description = "It was not made here, or there is no simulated gateway")))]
 pub async fn show(
     State(api): State<Api>,
@@ -62,13 +60,11 @@ pub async fn show(
     })
 }
 
-/// Takes what the customer decided on a page of the simulated gateway.
+/// What a customer decided on a page of the simulated gateway
 #[utoipa::path(post, path = "/v1/simulator/pages/{page}", tag = "Gateways", operation_id = "post_simulator_page",
-    summary = "What a customer decided on a page of the simulated gateway",
     params(("page" = String, Path)),
     request_body(content = SimulatorForm, content_type = "application/x-www-form-urlencoded"),
-    responses(
-        (status = 200, description = "A page: it is done, and there is nowhere to go on to", body = String, content_type = "text/html"),
+    responses((status = 200, description = "A page: it is done, and there is nowhere to go on to", body = String, content_type = "text/html"),
         (status = 303, description = "The merchant's page; once a card is entered, with externalPaymentMethodId for a new payment method"),
         (status = 400, description = "The form has no such field"),
         (status = 404, description = "It was not made here, or there is no simulated gateway"),

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
-use crate::openapi::Unauthenticated;
+use crate::openapi::{InvalidField, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
 
 /// Keys that are one number and nothing else, and look exactly like the number of a card.
@@ -63,9 +63,8 @@ pub struct TenantPatch {
     entitlements_held_seconds: Option<i64>,
 }
 
-/// The tenant of the request.
+/// The tenant of the request
 #[utoipa::path(get, path = "/v1/tenant", tag = "Tenant", operation_id = "get_tenant",
-    summary = "The tenant of the request",
     responses((status = 200, description = "The tenant", body = TenantView), Unauthenticated))]
 pub async fn show(Call { context, uri, .. }: Call) -> Result<Json<TenantView>, Error> {
     Parameters::none(&uri)?;
@@ -80,15 +79,11 @@ fn view(tenant: &TenantRef) -> TenantView {
     }
 }
 
-/// Changes what the tenant has chosen.
+/// Changes what the tenant of the request has chosen
 #[utoipa::path(patch, path = "/v1/tenant", tag = "Tenant", operation_id = "patch_tenant",
-    summary = "Changes what the tenant of the request has chosen",
     request_body = TenantPatch,
-    responses(
-        Unauthenticated,
-        (status = 403, description = "tenant:update is missing"),
-        (status = 400, description = "A field is invalid"),
-        (status = 200, description = "The tenant as it is now", body = TenantView)))]
+    responses((status = 200, description = "The tenant as it is now", body = TenantView),
+        (status = 403, description = "tenant:update is missing"), Unauthenticated, InvalidField))]
 pub async fn patch(Call { api, context, .. }: Call, body: Body) -> Result<Json<TenantView>, Error> {
     context.require("tenant:update")?;
     let patch: TenantPatch = input::json(body, &context.tenant).await?;

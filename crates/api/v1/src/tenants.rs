@@ -21,7 +21,9 @@ use crate::Api;
 use crate::caller::InstallationCall;
 use crate::error::Error;
 use crate::input;
-use crate::openapi::{ObjectRejections, PageParameters, Unauthenticated};
+use crate::openapi::{
+    InvalidField, InvalidParameter, ObjectRejections, PageParameters, Unauthenticated,
+};
 use crate::parameters::{Parameters, invalid};
 
 /// The permission for all of it.
@@ -120,15 +122,11 @@ pub struct SecretSet {
     previous_secret_until: Option<String>,
 }
 
-/// Lists tenants.
+/// The tenants of the installation, by age
 #[utoipa::path(get, path = "/v1/tenants", tag = "Tenant", operation_id = "list_tenants",
-    summary = "The tenants of the installation, by age",
     params(PageParameters),
-    responses(
-        Unauthenticated,
-        (status = 403, description = "tenant:administer is missing"),
-        (status = 400, description = "A parameter is invalid"),
-        (status = 200, description = "The tenants", body = TenantPage)))]
+    responses((status = 200, description = "The tenants", body = TenantPage),
+        (status = 403, description = "tenant:administer is missing"), Unauthenticated, InvalidParameter))]
 pub async fn list(
     InstallationCall { api, operator }: InstallationCall,
     uri: Uri,
@@ -141,16 +139,12 @@ pub async fn list(
     Ok(Json(TenantPage { tenants, more }))
 }
 
-/// Creates a tenant.
+/// Creates a tenant
 #[utoipa::path(post, path = "/v1/tenants", tag = "Tenant", operation_id = "create_tenant",
-    summary = "Creates a tenant",
     request_body = NewTenant,
-    responses(
-        Unauthenticated,
+    responses((status = 201, description = "Created; the secret is shown once", body = TenantCreated),
         (status = 403, description = "tenant:create is missing"),
-        (status = 400, description = "A field is invalid"),
-        (status = 409, description = "There is a tenant of this API key"),
-        (status = 201, description = "Created; the secret is shown once", body = TenantCreated)))]
+        (status = 409, description = "There is a tenant of this API key"), Unauthenticated, InvalidField))]
 pub async fn create(
     InstallationCall { api, operator }: InstallationCall,
     body: Body,
@@ -205,13 +199,10 @@ async fn hash(api: &Api, given: Option<String>) -> Result<(String, Option<String
     Ok((api.access.hash(&secret).await?, drawn))
 }
 
-/// Shows a tenant.
+/// A tenant of the installation
 #[utoipa::path(get, path = "/v1/tenants/{tenantId}", tag = "Tenant", operation_id = "get_tenant_by_id",
-    summary = "A tenant of the installation",
     params(("tenantId" = Uuid, Path)),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "The tenant", body = TenantDetails)))]
+    responses((status = 200, description = "The tenant", body = TenantDetails), ObjectRejections))]
 pub async fn show(
     InstallationCall { api, operator }: InstallationCall,
     Path(id): Path<String>,
@@ -220,15 +211,11 @@ pub async fn show(
     Ok(Json(details(&find(&api, &id).await?, &api)))
 }
 
-/// Switches a tenant off or on.
+/// Switches a tenant off or on
 #[utoipa::path(patch, path = "/v1/tenants/{tenantId}", tag = "Tenant", operation_id = "patch_tenant_by_id",
-    summary = "Switches a tenant off or on",
-    params(("tenantId" = Uuid, Path)),
-    request_body = TenantDetailsPatch,
-    responses(
-        ObjectRejections,
-        (status = 400, description = "A field is invalid"),
-        (status = 200, description = "The tenant as it is now", body = TenantDetails)))]
+    params(("tenantId" = Uuid, Path)), request_body = TenantDetailsPatch,
+    responses((status = 200, description = "The tenant as it is now", body = TenantDetails),
+        ObjectRejections, InvalidField))]
 pub async fn patch(
     InstallationCall { api, operator }: InstallationCall,
     Path(id): Path<String>,
@@ -244,15 +231,11 @@ pub async fn patch(
     Ok(Json(details(&find(&api, &id).await?, &api)))
 }
 
-/// Replaces a tenant's secret.
+/// Replaces the secret of a tenant; both are taken for a time
 #[utoipa::path(post, path = "/v1/tenants/{tenantId}/secrets", tag = "Tenant", operation_id = "rotate_tenant_secret",
-    summary = "Replaces the secret of a tenant; both are taken for a time",
-    params(("tenantId" = Uuid, Path)),
-    request_body = NewSecret,
-    responses(
-        ObjectRejections,
-        (status = 400, description = "A field is invalid"),
-        (status = 201, description = "The new secret, shown once", body = SecretSet)))]
+    params(("tenantId" = Uuid, Path)), request_body = NewSecret,
+    responses((status = 201, description = "The new secret, shown once", body = SecretSet),
+        ObjectRejections, InvalidField))]
 pub async fn rotate_secret(
     InstallationCall { api, operator }: InstallationCall,
     Path(id): Path<String>,
@@ -276,13 +259,10 @@ pub async fn rotate_secret(
     Ok((StatusCode::CREATED, Json(set)))
 }
 
-/// Ends the overlap of two secrets.
+/// Refuses the secret before the current one from now on
 #[utoipa::path(delete, path = "/v1/tenants/{tenantId}/secrets/previous", tag = "Tenant", operation_id = "withdraw_previous_tenant_secret",
-    summary = "Refuses the secret before the current one from now on",
     params(("tenantId" = Uuid, Path)),
-    responses(
-        ObjectRejections,
-        (status = 204, description = "Only the current secret is taken")))]
+    responses((status = 204, description = "Only the current secret is taken"), ObjectRejections))]
 pub async fn withdraw_previous_secret(
     InstallationCall { api, operator }: InstallationCall,
     Path(id): Path<String>,

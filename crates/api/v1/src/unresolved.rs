@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::caller::Call;
 use crate::error::Error;
-use crate::openapi::{PageParameters, Unauthenticated};
+use crate::openapi::{InvalidParameter, PageParameters, Unauthenticated};
 use crate::parameters::Parameters;
 use engine::time::rfc3339;
 
@@ -53,14 +53,11 @@ struct UnresolvedTransaction {
     next_question_at: Option<String>,
 }
 
-/// Payments without an outcome, oldest first.
+/// Payments whose outcome is unknown or pending after their call ended, oldest first
 #[utoipa::path(get, path = "/v1/payments/unresolved", tag = "Payments", operation_id = "payments_unresolved",
-    summary = "Payments whose outcome is unknown or pending after their call ended, oldest first",
     params(PageParameters),
-    responses(
-        (status = 200, description = "The payments", body = UnresolvedPayments),
-        (status = 400, description = "A parameter is invalid"),
-        Unauthenticated))]
+    responses((status = 200, description = "The payments", body = UnresolvedPayments),
+        InvalidParameter, Unauthenticated))]
 pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<UnresolvedPayments>, Error> {
     let window = Parameters::only_window(&uri)?;
     let no = context.tenant.no;

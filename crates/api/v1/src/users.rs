@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::caller::InstallationCall;
 use crate::error::Error;
-use crate::openapi::{PageParameters, Unauthenticated};
+use crate::openapi::{InvalidParameter, PageParameters, Unauthenticated};
 use crate::parameters::Parameters;
 
 /// The permission: that of making and changing them.
@@ -38,15 +38,11 @@ pub struct UserDetails {
     updated_at: String,
 }
 
-/// Lists users.
+/// The users of the installation by name, deleted ones too
 #[utoipa::path(get, path = "/v1/users", tag = "Security", operation_id = "list_users",
-    summary = "The users of the installation by name, deleted ones too",
     params(PageParameters),
-    responses(
-        Unauthenticated,
-        (status = 403, description = "user:create is missing"),
-        (status = 400, description = "A parameter is invalid"),
-        (status = 200, description = "The users", body = UserPage)))]
+    responses((status = 200, description = "The users", body = UserPage),
+        (status = 403, description = "user:create is missing"), Unauthenticated, InvalidParameter))]
 pub async fn list(
     InstallationCall { api, operator }: InstallationCall,
     uri: Uri,

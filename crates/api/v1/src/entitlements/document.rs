@@ -93,11 +93,9 @@ pub struct PublicKey {
     usage: &'static str,
 }
 
-/// The keys that documents are signed with.
+/// The public keys that signed entitlements are verified with
 #[utoipa::path(get, path = "/v1/keys", tag = "Entitlements", operation_id = "keys",
-    summary = "The public keys that signed entitlements are verified with",
-    responses(
-        (status = 200, description = "The keys", body = KeySet, content_type = "application/jwk-set+json"),
+    responses((status = 200, description = "The keys", body = KeySet, content_type = "application/jwk-set+json"),
         (status = 501, description = "There is no key: `flags.key_file` is not set")))]
 pub async fn keys(State(api): State<Api>) -> Result<Response, Error> {
     let key = key(api.sealer.as_deref())?;

@@ -18,8 +18,10 @@ use crate::Api;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
-use crate::openapi::{IfMatch, ObjectRejections, PageParameters, Unauthenticated};
-use crate::parameters::{Parameters, invalid, next_offset};
+use crate::openapi::{
+    IfMatch, InvalidParameter, ObjectRejections, PageParameters, Unauthenticated,
+};
+use crate::parameters::{invalid, next_offset};
 
 /// A feature.
 #[derive(Serialize, ToSchema)]
@@ -73,49 +75,38 @@ pub struct FeatureBody {
     archived: bool,
 }
 
-/// Features.
+/// The tenant's features, in the order of their keys
 #[utoipa::path(get, path = "/v1/features", tag = "Entitlements", operation_id = "features",
-    summary = "The tenant's features, in the order of their keys",
     params(PageParameters),
-    responses(
-        (status = 200, description = "The features", body = FeatureList),
-        (status = 400, description = "A parameter is invalid"),
-        (status = 403, description = "feature:read is missing"),
-        Unauthenticated))]
-pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<FeatureList>, Error> {
-    context.require("feature:read")?;
-    let page = Parameters::only_page(&uri)?;
+    responses((status = 200, description = "The features", body = FeatureList),
+        (status = 403, description = "feature:read is missing"), InvalidParameter, Unauthenticated))]
+pub async fn list(call: Call) -> Result<Json<FeatureList>, Error> {
+    let (Call { api, context, .. }, page) = call.with_page("feature:read")?;
     let no = context.tenant.no;
     let rows = api.engine.read_page((no, page), move |queries| queries.features(no, page)).await?;
     let next_offset = next_offset(page, rows.len());
     Ok(Json(FeatureList { features: rows.iter().map(view).collect(), next_offset }))
 }
 
-/// A feature.
+/// A feature
 #[utoipa::path(get, path = "/v1/features/{featureKey}", tag = "Entitlements", operation_id = "feature",
-    summary = "A feature",
     params(("featureKey" = String, Path)),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "The feature; its version is the ETag", body = FeatureView)))]
+    responses((status = 200, description = "The feature; its version is the ETag", body = FeatureView),
+        ObjectRejections))]
 pub async fn show(call: Call, Path(key): Path<String>) -> Result<Response, Error> {
     let Call { api, context, .. } = call.allowed("feature:read")?;
     let it = find(&api, context.tenant.no, &key).await?;
     Ok(([input::etag(it.version)], Json(view(&it))).into_response())
 }
 
-/// Makes a feature, or changes it.
+/// Makes a feature, or changes it
 #[utoipa::path(put, path = "/v1/features/{featureKey}", tag = "Entitlements", operation_id = "put_feature",
-    summary = "Makes a feature, or changes it",
-    params(("featureKey" = String, Path), IfMatch),
-    request_body = FeatureBody,
-    responses(
-        (status = 200, description = "Changed; its version is the ETag", body = FeatureView),
+    params(("featureKey" = String, Path), IfMatch), request_body = FeatureBody,
+    responses((status = 200, description = "Changed; its version is the ETag", body = FeatureView),
         (status = 201, description = "Made", body = FeatureView),
         (status = 400, description = "A field is invalid, or there are 1000 features"),
-        (status = 403, description = "feature:write is missing"),
         (status = 412, description = "It has another version than If-Match says, or is there in spite of If-None-Match"),
-        Unauthenticated))]
+        (status = 403, description = "feature:write is missing"), Unauthenticated))]
 pub async fn put(call: Call, Path(key): Path<String>, body: Body) -> Result<Response, Error> {
     let Call { api, context, headers, .. } = call.allowed("feature:write")?;
     let expected = expected(&headers)?;

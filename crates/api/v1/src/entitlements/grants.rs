@@ -18,14 +18,12 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::view::EntitlementsView;
-use super::{account_id, unexpected, value};
+use super::{AccountRequest, account_id, unexpected, value};
 use crate::caller::Call;
 use crate::entitlements::document;
 use crate::error::Error;
-use crate::input;
-use crate::openapi::{IdempotencyKey, ObjectRejections};
+use crate::openapi::{AnotherRequest, IdempotencyKey, InvalidField, ObjectRejections};
 use crate::parameters::{id_of, invalid, time};
-use crate::repeatable::Repeatable;
 use crate::usage_view::LevelView;
 
 /// Whether an account may use a feature.
@@ -70,26 +68,16 @@ pub struct Granted {
     entitlements: EntitlementsView,
 }
 
-/// Grants a feature.
+/// Grants a feature to an account, by hand
 #[utoipa::path(post, path = "/v1/accounts/{accountId}/grants", tag = "Entitlements", operation_id = "grant_feature",
-    summary = "Grants a feature to an account, by hand",
-    params(("accountId" = Uuid, Path), IdempotencyKey),
-    request_body = NewGrant,
-    responses(
-        ObjectRejections,
-        (status = 201, description = "Granted", body = Granted),
-        (status = 400, description = "A field is invalid"),
+    params(("accountId" = Uuid, Path), IdempotencyKey), request_body = NewGrant,
+    responses((status = 201, description = "Granted", body = Granted),
         (status = 409, description = "The account is closed, or has 1000 grants"),
-        (status = 422, description = "The key was used for another request")))]
-pub async fn create(
-    call: Call,
-    Path(account): Path<String>,
-    body: Body,
-) -> Result<Response, Error> {
-    let Call { api, context, uri, headers } = call.allowed("entitlement:grant")?;
-    let account = account_id(&account)?;
-    let it: NewGrant = input::json(body, &context.tenant).await?;
-    let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
+        ObjectRejections, InvalidField, AnotherRequest))]
+pub async fn create(call: Call, account: Path<String>, body: Body) -> Result<Response, Error> {
+    let request =
+        AccountRequest::<NewGrant>::read(call, "entitlement:grant", (&account, body)).await?;
+    let AccountRequest { api, context, account, body: it, once } = request;
     let (no, key) = (context.tenant.no, it.feature.clone());
     let known = api.engine.read(move |queries| queries.feature(no, &key)).await?;
     let known = known.ok_or_else(|| Error::not_found("feature", &it.feature))?;
@@ -103,7 +91,6 @@ pub async fn create(
         feature: it.feature,
         reason: it.reason,
     }));
-    let once = repeatable.map(Repeatable::idempotency);
     let reply = context.submit_once(&api, command.into(), once).await?;
     let Reply::Entitlement(EntitlementReply::Granted(id)) = reply else {
         return Err(unexpected());
@@ -117,14 +104,11 @@ pub async fn create(
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(granted)).into_response())
 }
 
-/// Takes a grant back.
+/// Takes back what was granted by hand
 #[utoipa::path(delete, path = "/v1/accounts/{accountId}/grants/{grantId}", tag = "Entitlements", operation_id = "revoke_grant",
-    summary = "Takes back what was granted by hand",
     params(("accountId" = Uuid, Path), ("grantId" = Uuid, Path)),
-    responses(
-        ObjectRejections,
-        (status = 204, description = "Taken back"),
-        (status = 409, description = "It comes from a purchase, and ends with that")))]
+    responses((status = 204, description = "Taken back"),
+        (status = 409, description = "It comes from a purchase, and ends with that"), ObjectRejections))]
 pub async fn delete(
     call: Call,
     Path((account, id)): Path<(String, String)>,
@@ -136,16 +120,13 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The entitlements of an account.
+/// All that an account may do now
 #[utoipa::path(get, path = "/v1/accounts/{accountId}/entitlements", tag = "Entitlements", operation_id = "entitlements",
-    summary = "All that an account may do now",
     params(("accountId" = Uuid, Path)),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "What it may do. The version is the ETag, or begins it where the account has limits: what is used counts too. With `Accept: application/jose`, signed", content(
+    responses((status = 200, description = "What it may do. The version is the ETag, or begins it where the account has limits: what is used counts too. With `Accept: application/jose`, signed", content(
             (EntitlementsView = "application/json"), (String = "application/jose"))),
         (status = 304, description = "The version is that of If-None-Match"),
-        (status = 501, description = "There is no key to sign with")))]
+        (status = 501, description = "There is no key to sign with"), ObjectRejections))]
 pub async fn entitlements(call: Call, Path(account): Path<String>) -> Result<Response, Error> {
     let Call { api, context, headers, .. } = call.allowed("entitlement:read")?;
     let account = account_id(&account)?;
@@ -159,13 +140,11 @@ pub async fn entitlements(call: Call, Path(account): Path<String>) -> Result<Res
     document::answer(&known.ok_or_else(missing)?, holding, api.sealer.as_deref(), &headers)
 }
 
-/// Whether an account may use a feature.
+/// Whether an account may use a feature now
 #[utoipa::path(get, path = "/v1/accounts/{accountId}/entitlements/{featureKey}", tag = "Entitlements", operation_id = "check_entitlement",
-    summary = "Whether an account may use a feature now",
     params(("accountId" = Uuid, Path), ("featureKey" = String, Path)),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "The answer; an account that has nothing of it is not allowed", body = CheckView)))]
+    responses((status = 200, description = "The answer; an account that has nothing of it is not allowed", body = CheckView),
+        ObjectRejections))]
 pub async fn check(
     call: Call,
     Path((account, wanted)): Path<(String, String)>,

@@ -26,8 +26,10 @@ use crate::Api;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
-use crate::openapi::{IfMatch, ObjectRejections, PageParameters, Unauthenticated};
-use crate::parameters::{Parameters, invalid, next_offset};
+use crate::openapi::{
+    IfMatch, InvalidParameter, ObjectRejections, PageParameters, Unauthenticated,
+};
+use crate::parameters::{invalid, next_offset};
 
 /// A version of an offer.
 #[derive(Serialize, ToSchema)]
@@ -122,40 +124,25 @@ pub struct OfferBody {
     withdrawn: bool,
 }
 
-/// Offers.
+/// The newest versions of the tenant's offers, in the order of their keys
 #[utoipa::path(get, path = "/v1/offers", tag = "Entitlements", operation_id = "offers",
-    summary = "The newest versions of the tenant's offers, in the order of their keys",
     params(PageParameters),
-    responses(
-        (status = 200, description = "The offers", body = OfferList),
-        (status = 400, description = "A parameter is invalid"),
-        (status = 403, description = "offer:read is missing"),
-        Unauthenticated))]
-pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<OfferList>, Error> {
-    context.require("offer:read")?;
-    let page = Parameters::only_page(&uri)?;
+    responses((status = 200, description = "The offers", body = OfferList),
+        (status = 403, description = "offer:read is missing"), InvalidParameter, Unauthenticated))]
+pub async fn list(call: Call) -> Result<Json<OfferList>, Error> {
+    let (Call { api, context, .. }, page) = call.with_page("offer:read")?;
     let no = context.tenant.no;
     let rows = api.engine.read_page((no, page), move |queries| queries.offers(no, page)).await?;
     Ok(Json(listed(&rows, page)))
 }
 
-/// An offer.
+/// An offer, in its newest or another version
 #[utoipa::path(get, path = "/v1/offers/{offerKey}", tag = "Entitlements", operation_id = "offer",
-    summary = "An offer, in its newest or another version",
-    params(
-        ("offerKey" = String, Path),
-        ("version" = Option<i64>, Query, description = "In this version"),
-    ),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "The offer; its version is the ETag", body = OfferView),
-        (status = 400, description = "A parameter is invalid")))]
-pub async fn show(
-    Call { api, context, uri, .. }: Call,
-    Path(key): Path<String>,
-) -> Result<Response, Error> {
-    context.require("offer:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+    params(("offerKey" = String, Path), ("version" = Option<i64>, Query, description = "In this version")),
+    responses((status = 200, description = "The offer; its version is the ETag", body = OfferView),
+        ObjectRejections, InvalidParameter))]
+pub async fn show(call: Call, Path(key): Path<String>) -> Result<Response, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("offer:read")?;
     let version = parameters.number("version", i64::MAX.unsigned_abs())?;
     parameters.end()?;
     let version = version.and_then(|it| i64::try_from(it).ok());
@@ -163,20 +150,12 @@ pub async fn show(
     Ok(([input::etag(it.version)], Json(view(&it))).into_response())
 }
 
-/// The versions of an offer.
+/// The versions of an offer, the newest first
 #[utoipa::path(get, path = "/v1/offers/{offerKey}/versions", tag = "Entitlements", operation_id = "offer_versions",
-    summary = "The versions of an offer, the newest first",
     params(("offerKey" = String, Path), PageParameters),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "The versions", body = OfferList),
-        (status = 400, description = "A parameter is invalid")))]
-pub async fn versions(
-    Call { api, context, uri, .. }: Call,
-    Path(key): Path<String>,
-) -> Result<Json<OfferList>, Error> {
-    context.require("offer:read")?;
-    let page = Parameters::only_page(&uri)?;
+    responses((status = 200, description = "The versions", body = OfferList), ObjectRejections, InvalidParameter))]
+pub async fn versions(call: Call, Path(key): Path<String>) -> Result<Json<OfferList>, Error> {
+    let (Call { api, context, .. }, page) = call.with_page("offer:read")?;
     let no = context.tenant.no;
     find(&api, no, &key, None).await?;
     let read = move |queries: &dyn engine::ports::Queries| queries.offer_versions(no, &key, page);
@@ -184,19 +163,15 @@ pub async fn versions(
     Ok(Json(listed(&rows, page)))
 }
 
-/// Makes an offer, or its next version.
+/// Makes an offer, or its next version; what was bought keeps its own
 #[utoipa::path(put, path = "/v1/offers/{offerKey}", tag = "Entitlements", operation_id = "put_offer",
-    summary = "Makes an offer, or its next version; what was bought keeps its own",
-    params(("offerKey" = String, Path), IfMatch),
-    request_body = OfferBody,
-    responses(
-        (status = 200, description = "The next version; it is the ETag", body = OfferView),
+    params(("offerKey" = String, Path), IfMatch), request_body = OfferBody,
+    responses((status = 200, description = "The next version; it is the ETag", body = OfferView),
         (status = 201, description = "The first version", body = OfferView),
         (status = 400, description = "A field is invalid, or there are 1000 offers"),
-        (status = 403, description = "offer:write is missing"),
         (status = 409, description = "Another offer is for newcomers"),
         (status = 412, description = "It has another version than If-Match says, or is there in spite of If-None-Match"),
-        Unauthenticated))]
+        (status = 403, description = "offer:write is missing"), Unauthenticated))]
 pub async fn put(call: Call, Path(key): Path<String>, body: Body) -> Result<Response, Error> {
     let Call { api, context, headers, .. } = call.allowed("offer:write")?;
     let expected = expected(&headers)?;

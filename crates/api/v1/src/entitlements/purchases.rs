@@ -27,14 +27,14 @@ use uuid::Uuid;
 use super::document::holding;
 use super::offers::{OfferBody, PriceBody, body as offer_body};
 use super::view::EntitlementsView;
-use super::{account_id, unexpected};
+use super::{AccountRequest, account_id, unexpected};
 use crate::Api;
 use crate::caller::Call;
 use crate::error::{Error, FailedPurchase, PurchaseFailed};
-use crate::input;
-use crate::openapi::{IdempotencyKey, ObjectRejections, PageParameters};
-use crate::parameters::{Parameters, id_of, invalid, next_offset};
-use crate::repeatable::Repeatable;
+use crate::openapi::{
+    IdempotencyKey, InvalidField, InvalidParameter, ObjectRejections, PageParameters,
+};
+use crate::parameters::{id_of, invalid, next_offset};
 
 /// How many properties of a payment a request has at most.
 const PROPERTIES_MAX: usize = 100;
@@ -121,30 +121,21 @@ pub struct NewPurchase {
     properties: BTreeMap<String, String>,
 }
 
-/// Buys an offer.
+/// Buys an offer: payment, purchase and grants are one commit
 #[utoipa::path(post, path = "/v1/accounts/{accountId}/purchases", tag = "Entitlements", operation_id = "buy_offer",
-    summary = "Buys an offer: payment, purchase and grants are one commit",
-    params(("accountId" = Uuid, Path), IdempotencyKey),
-    request_body = NewPurchase,
-    responses(
-        ObjectRejections,
-        (status = 201, description = "Bought, paid and granted", body = Bought),
+    params(("accountId" = Uuid, Path), IdempotencyKey), request_body = NewPurchase,
+    responses((status = 201, description = "Bought, paid and granted", body = Bought),
         (status = 202, description = "The payment is pending, or its outcome is not known yet: nothing is granted before. `Location` is the purchase", body = Bought),
-        (status = 400, description = "A field is invalid"),
         (status = 402, description = "The payment was declined. `Location` is the purchase; `known` names it, its payment and the transaction"),
         (status = 409, description = "The offer or its price is another now, the account has the offer or is buying it, it is not for this account, or the account is closed"),
         (status = 422, description = "The key was used for another request, or a control plugin aborted the payment"),
         (status = 502, description = "The gateway did not take the payment: no money moved. `Location` and `known` as with 402"),
-        (status = 503, description = "The payment cannot be made now: nothing was begun. With `X-Faregate-Outcome: unknown` it was made and cannot be shown: look, and do not send it again without its key")))]
-pub async fn create(
-    call: Call,
-    Path(account): Path<String>,
-    body: Body,
-) -> Result<Response, Error> {
-    let Call { api, context, uri, headers } = call.allowed("entitlement:create")?;
-    let account = account_id(&account)?;
-    let it: NewPurchase = input::json(body, &context.tenant).await?;
-    let repeatable = Repeatable::of(&context, (&uri, &headers), &it)?;
+        (status = 503, description = "The payment cannot be made now: nothing was begun. With `X-Faregate-Outcome: unknown` it was made and cannot be shown: look, and do not send it again without its key"),
+        ObjectRejections, InvalidField))]
+pub async fn create(call: Call, account: Path<String>, body: Body) -> Result<Response, Error> {
+    let request =
+        AccountRequest::<NewPurchase>::read(call, "entitlement:create", (&account, body)).await?;
+    let AccountRequest { api, context, account, body: it, once } = request;
     if it.expected_price.is_some() {
         context.require("payment:trigger")?;
     }
@@ -160,7 +151,7 @@ pub async fn create(
         payment_method: it.payment_method_id.map(PaymentMethodId::new),
         properties: it.properties.into_iter().collect(),
     })));
-    let (id, once) = (api.engine.mint(), repeatable.map(Repeatable::idempotency));
+    let id = api.engine.mint();
     let expected = api.engine.expect_purchase(id);
     let reply = context.submit_as(&api, id, (command, once)).await?;
     answer(&api, &context.tenant, (account, &expected), reply).await
@@ -293,20 +284,13 @@ fn next_action(api: &Api, of: &Outstanding) -> Option<BTreeMap<String, String>> 
     Some(action.into_iter().collect())
 }
 
-/// The purchases of an account.
+/// The purchases of an account, the oldest first
 #[utoipa::path(get, path = "/v1/accounts/{accountId}/purchases", tag = "Entitlements", operation_id = "purchases",
-    summary = "The purchases of an account, the oldest first",
     params(("accountId" = Uuid, Path), PageParameters),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "The purchases", body = PurchaseList),
-        (status = 400, description = "A parameter is invalid")))]
-pub async fn list(
-    Call { api, context, uri, .. }: Call,
-    Path(account): Path<String>,
-) -> Result<Json<PurchaseList>, Error> {
-    context.require("entitlement:read")?;
-    let page = Parameters::only_page(&uri)?;
+    responses((status = 200, description = "The purchases", body = PurchaseList),
+        ObjectRejections, InvalidParameter))]
+pub async fn list(call: Call, Path(account): Path<String>) -> Result<Json<PurchaseList>, Error> {
+    let (Call { api, context, .. }, page) = call.with_page("entitlement:read")?;
     let account = account_id(&account)?;
     let no = context.tenant.no;
     let read = move |queries: &dyn engine::ports::Queries| {
@@ -321,11 +305,10 @@ pub async fn list(
     Ok(Json(PurchaseList { purchases: rows.iter().map(view).collect(), next_offset }))
 }
 
-/// A purchase.
+/// A purchase of an account
 #[utoipa::path(get, path = "/v1/accounts/{accountId}/purchases/{purchaseId}", tag = "Entitlements", operation_id = "purchase",
-    summary = "A purchase of an account",
     params(("accountId" = Uuid, Path), ("purchaseId" = Uuid, Path)),
-    responses(ObjectRejections, (status = 200, description = "The purchase", body = PurchaseView)))]
+    responses((status = 200, description = "The purchase", body = PurchaseView), ObjectRejections))]
 pub async fn show(
     call: Call,
     Path((account, id)): Path<(String, String)>,

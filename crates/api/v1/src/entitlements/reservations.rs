@@ -19,12 +19,12 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::usage::quantity;
-use super::{account_id, unexpected};
+use super::{AccountRequest, account_id, unexpected};
 use crate::Api;
 use crate::caller::{Call, RequestContext};
 use crate::error::Error;
 use crate::input;
-use crate::openapi::{IdempotencyKey, ObjectRejections};
+use crate::openapi::{AnotherRequest, IdempotencyKey, InvalidField, ObjectRejections};
 use crate::parameters::{id_of, invalid, time};
 use crate::repeatable::Repeatable;
 use crate::usage_view::{CountedView, LevelView};
@@ -86,26 +86,16 @@ pub struct ReservationView {
     created_at: String,
 }
 
-/// Reserves a part of a limit.
+/// Reserves a part of a limit: it counts as used until it is released or ends
 #[utoipa::path(post, path = "/v1/accounts/{accountId}/reservations", tag = "Entitlements", operation_id = "reserve",
-    summary = "Reserves a part of a limit: it counts as used until it is released or ends",
-    params(("accountId" = Uuid, Path), IdempotencyKey),
-    request_body = NewReservation,
-    responses(
-        ObjectRejections,
-        (status = 201, description = "Reserved", body = Reserved),
-        (status = 400, description = "A field is invalid"),
+    params(("accountId" = Uuid, Path), IdempotencyKey), request_body = NewReservation,
+    responses((status = 201, description = "Reserved", body = Reserved),
         (status = 409, description = "There is not so much left (`known` is what there is), the account has nothing of the feature, it has reservations that end at 1000 times, or it is closed"),
-        (status = 422, description = "The key was used for another request")))]
-pub async fn create(
-    call: Call,
-    Path(account): Path<String>,
-    body: Body,
-) -> Result<Response, Error> {
-    let Call { api, context, uri, headers } = call.allowed("usage:write")?;
-    let account = account_id(&account)?;
-    let it: NewReservation = input::json(body, &context.tenant).await?;
-    let once = Repeatable::of(&context, (&uri, &headers), &it)?.map(Repeatable::idempotency);
+        ObjectRejections, InvalidField, AnotherRequest))]
+pub async fn create(call: Call, account: Path<String>, body: Body) -> Result<Response, Error> {
+    let request =
+        AccountRequest::<NewReservation>::read(call, "usage:write", (&account, body)).await?;
+    let AccountRequest { api, context, account, body: it, once } = request;
     let ends = ends(&it)?;
     let quantity = quantity(&it.quantity)?;
     let reserve = Reserve { account, feature: it.feature, quantity, ends };
@@ -126,13 +116,10 @@ pub async fn create(
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(reserved)).into_response())
 }
 
-/// Shows a reservation.
+/// A reservation; known until 35 days after its end
 #[utoipa::path(get, path = "/v1/accounts/{accountId}/reservations/{reservationId}", tag = "Entitlements", operation_id = "show_reservation",
-    summary = "A reservation; known until 35 days after its end",
     params(("accountId" = Uuid, Path), ("reservationId" = Uuid, Path)),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "The reservation", body = ReservationView)))]
+    responses((status = 200, description = "The reservation", body = ReservationView), ObjectRejections))]
 pub async fn show(
     call: Call,
     Path((account, id)): Path<(String, String)>,
@@ -155,17 +142,14 @@ pub async fn show(
     Ok(Json(view(&it, endings, now)))
 }
 
-/// Confirms a reservation.
+/// Counts what was reserved as used
 #[utoipa::path(post, path = "/v1/accounts/{accountId}/reservations/{reservationId}/confirm", tag = "Entitlements", operation_id = "confirm_reservation",
-    summary = "Counts what was reserved as used",
     params(("accountId" = Uuid, Path), ("reservationId" = Uuid, Path), IdempotencyKey),
     request_body = Option<Confirmation>,
-    responses(
-        ObjectRejections,
-        (status = 200, description = "Counted", body = CountedView),
+    responses((status = 200, description = "Counted", body = CountedView),
         (status = 400, description = "A field is invalid, or it is more than was reserved"),
         (status = 409, description = "It was confirmed or released, it is over, or the account is closed"),
-        (status = 422, description = "The key was used for another request")))]
+        ObjectRejections, AnotherRequest))]
 pub async fn confirm(
     call: Call,
     Path((account, id)): Path<(String, String)>,
@@ -180,15 +164,12 @@ pub async fn confirm(
     settle(&api, &context, EntitlementCommand::Confirm(confirm).into(), once).await
 }
 
-/// Releases a reservation.
+/// Gives back what was reserved
 #[utoipa::path(post, path = "/v1/accounts/{accountId}/reservations/{reservationId}/release", tag = "Entitlements", operation_id = "release_reservation",
-    summary = "Gives back what was reserved",
     params(("accountId" = Uuid, Path), ("reservationId" = Uuid, Path), IdempotencyKey),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "Given back: `quantity` is 0", body = CountedView),
+    responses((status = 200, description = "Given back: `quantity` is 0", body = CountedView),
         (status = 409, description = "It was confirmed or released, it is over, or the account is closed"),
-        (status = 422, description = "The key was used for another request")))]
+        ObjectRejections, AnotherRequest))]
 pub async fn release(
     call: Call,
     Path((account, id)): Path<(String, String)>,

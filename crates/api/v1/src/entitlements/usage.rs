@@ -17,13 +17,14 @@ use serde_json::Number;
 use utoipa::ToSchema;
 use web::fingerprint;
 
-use super::{account_id, unexpected};
+use super::{AccountRequest, account_id, unexpected};
 use crate::caller::Call;
 use crate::error::Error;
-use crate::input;
-use crate::openapi::{IdempotencyKey, ObjectRejections, PageParameters};
+use crate::openapi::{
+    AnotherRequest, IdempotencyKey, InvalidField, InvalidParameter, ObjectRejections,
+    PageParameters,
+};
 use crate::parameters::{Parameters, invalid, next_offset, time};
-use crate::repeatable::Repeatable;
 use crate::usage_view::CountedView;
 
 /// Something that an account used, or a batch of that: `events` alone.
@@ -121,26 +122,15 @@ pub struct UsageList {
     next_offset: Option<u64>,
 }
 
-/// Counts what was used.
+/// Counts what an account used of its limits: an event, or a batch
 #[utoipa::path(post, path = "/v1/accounts/{accountId}/usage", tag = "Entitlements", operation_id = "record_usage",
-    summary = "Counts what an account used of its limits: an event, or a batch",
-    params(("accountId" = Uuid, Path), IdempotencyKey),
-    request_body = NewUsage,
-    responses(
-        ObjectRejections,
-        (status = 200, description = "Counted; of a batch, what became of each event", body = CountedView),
-        (status = 400, description = "A field is invalid"),
+    params(("accountId" = Uuid, Path), IdempotencyKey), request_body = NewUsage,
+    responses((status = 200, description = "Counted; of a batch, what became of each event", body = CountedView),
         (status = 409, description = "The event was counted before (`known` is the first answer), there is not so much left (`known` is what there is), the account has nothing of the feature, or it is closed"),
-        (status = 422, description = "The key was used for another request")))]
-pub async fn record(
-    call: Call,
-    Path(account): Path<String>,
-    body: Body,
-) -> Result<Response, Error> {
-    let Call { api, context, uri, headers } = call.allowed("usage:write")?;
-    let account = account_id(&account)?;
-    let it: NewUsage = input::json(body, &context.tenant).await?;
-    let once = Repeatable::of(&context, (&uri, &headers), &it)?.map(Repeatable::idempotency);
+        ObjectRejections, InvalidField, AnotherRequest))]
+pub async fn record(call: Call, account: Path<String>, body: Body) -> Result<Response, Error> {
+    let request = AccountRequest::<NewUsage>::read(call, "usage:write", (&account, body)).await?;
+    let AccountRequest { api, context, account, body: it, once } = request;
     let Some(events) = it.events else {
         let item = item(&one(it)?, String::new())?;
         let command = EntitlementCommand::RecordUsage(Box::new(RecordUsage { account, item }));
@@ -175,14 +165,11 @@ pub async fn record(
     Ok(Json(RecordedView { counted, events }).into_response())
 }
 
-/// Lists counts.
+/// What an account used of a feature, by period, the newest first
 #[utoipa::path(get, path = "/v1/accounts/{accountId}/usage", tag = "Entitlements", operation_id = "list_usage",
-    summary = "What an account used of a feature, by period, the newest first",
     params(("accountId" = Uuid, Path), ("feature" = String, Query, description = "The key of a feature"), PageParameters),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "Periods in which something was used or reserved", body = UsageList),
-        (status = 400, description = "A parameter is invalid")))]
+    responses((status = 200, description = "Periods in which something was used or reserved", body = UsageList),
+        ObjectRejections, InvalidParameter))]
 pub async fn list(
     Call { api, context, uri, .. }: Call,
     Path(account): Path<String>,

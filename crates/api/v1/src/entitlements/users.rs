@@ -42,13 +42,11 @@ pub struct UsersView {
     users: Vec<String>,
 }
 
-/// Lists the users of an account.
+/// The users of feature flags that are mapped to an account
 #[utoipa::path(get, path = "/v1/accounts/{accountId}/users", tag = "Entitlements", operation_id = "account_users",
-    summary = "The users of feature flags that are mapped to an account",
     params(("accountId" = Uuid, Path)),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "The users; the version is the ETag", body = UsersView)))]
+    responses((status = 200, description = "The users; the version is the ETag", body = UsersView),
+        ObjectRejections))]
 pub async fn show(call: Call, Path(account): Path<String>) -> Result<Response, Error> {
     let Call { api, context, .. } = call.allowed("entitlement:users")?;
     let account = account_id(&account)?;
@@ -61,17 +59,13 @@ pub async fn show(call: Call, Path(account): Path<String>) -> Result<Response, E
     Ok(([input::etag(view.version)], Json(view)).into_response())
 }
 
-/// Replaces the users of an account.
+/// Replaces the users of feature flags that are mapped to an account
 #[utoipa::path(put, path = "/v1/accounts/{accountId}/users", tag = "Entitlements", operation_id = "set_account_users",
-    summary = "Replaces the users of feature flags that are mapped to an account",
-    params(("accountId" = Uuid, Path), IfMatch),
-    request_body = NewUsers,
-    responses(
-        ObjectRejections,
-        (status = 200, description = "They are mapped; the version is the ETag", body = UsersView),
+    params(("accountId" = Uuid, Path), IfMatch), request_body = NewUsers,
+    responses((status = 200, description = "They are mapped; the version is the ETag", body = UsersView),
         (status = 400, description = "A key is invalid, or there are more than 10000"),
         (status = 409, description = "A key is the id, the external key, the customer's id or a user of another account"),
-        (status = 412, description = "The list has another version")))]
+        (status = 412, description = "The list has another version"), ObjectRejections))]
 pub async fn put(call: Call, Path(account): Path<String>, body: Body) -> Result<Response, Error> {
     let Call { api, context, headers, .. } = call.allowed("entitlement:users")?;
     let (account, expected) = (account_id(&account)?, expected(&headers)?);
@@ -83,16 +77,13 @@ pub async fn put(call: Call, Path(account): Path<String>, body: Body) -> Result<
     Ok((StatusCode::OK, [input::etag(view.version)], Json(view)).into_response())
 }
 
-/// The entitlements of a user's account.
+/// All that the account of a user of feature flags may do now
 #[utoipa::path(get, path = "/v1/users/{keyId}/entitlements", tag = "Entitlements", operation_id = "user_entitlements",
-    summary = "All that the account of a user of feature flags may do now",
     params(("keyId" = String, Path, description = "The user's key; percent-encoded")),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "What it may do; the version is the ETag. With `Accept: application/jose`, signed", content(
+    responses((status = 200, description = "What it may do; the version is the ETag. With `Accept: application/jose`, signed", content(
             (EntitlementsView = "application/json"), (String = "application/jose"))),
         (status = 304, description = "The version is that of If-None-Match"),
-        (status = 501, description = "There is no key to sign with")))]
+        (status = 501, description = "There is no key to sign with"), ObjectRejections))]
 pub async fn entitlements(call: Call, Path(user): Path<String>) -> Result<Response, Error> {
     let Call { api, context, headers, .. } = call.allowed("entitlement:read")?;
     let no = context.tenant.no;

@@ -23,14 +23,14 @@ use http::header::{ETAG, HeaderName, IF_MATCH};
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::{IntoParams, IntoResponses, ToSchema};
 use uuid::Uuid;
 
 use super::find::{self, bug};
 use super::history::changed_fields;
 use crate::caller::{Call, RequestContext};
 use crate::input;
-use crate::openapi::EnvironmentParameters;
+use crate::openapi::{EnvironmentParameters, NoEnvironment};
 use crate::parameters::{Parameters, Window, invalid, uuid_of};
 use engine::time::rfc3339;
 
@@ -190,22 +190,28 @@ impl ChangeView {
     }
 }
 
-/// Lists the change requests of an environment.
+/// The refusals of a decision upon a change.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its description is used")]
+enum DecisionRejections {
+    /// There is no such change
+    #[response(status = 404)]
+    NotFound,
+    /// The change, or what it would change, is another one than was seen
+    #[response(status = 412)]
+    Changed,
+}
+
+/// The changes that were kept for later in an environment, newest first
 #[utoipa::path(get, path = "/v1/changes", tag = "Feature flags", operation_id = "changes",
-    summary = "The changes that were kept for later in an environment, newest first",
-    params(
-        EnvironmentParameters,
+    params(EnvironmentParameters,
         ("status" = Option<String>, Query, description = "pending, scheduled, applied, rejected, withdrawn or failed; all by default"),
         ("offset" = Option<u64>, Query, description = "How many to skip"),
-        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, and no more"),
-    ),
-    responses(
-        (status = 200, description = "The changes", body = Changes),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment")))]
-pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Changes>, Error> {
-    context.require("flag:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, and no more")),
+    responses((status = 200, description = "The changes", body = Changes),
+        (status = 403, description = "flag:read is missing"), NoEnvironment))]
+pub async fn list(call: Call) -> Result<Json<Changes>, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:read")?;
     let window = Window(parameters.page_of(CHANGES_MAX)?);
     let status = match parameters.text("status")? {
         Some(text) => Some(status(&text).ok_or_else(|| invalid("status", "there is no such"))?),
@@ -227,21 +233,16 @@ fn status(text: &str) -> Option<ChangeStatus> {
     all.into_iter().find(|it| it.name() == text)
 }
 
-/// Requests a change.
+/// Keeps a change of a flag or a segment until another user approves it, until its time has come, or both
 #[utoipa::path(post, path = "/v1/changes", tag = "Feature flags", operation_id = "request_change",
-    summary = "Keeps a change of a flag or a segment until another user approves it, until its time has come, or both",
-    params(EnvironmentParameters),
-    request_body = ChangeToKeep,
-    responses(
-        (status = 201, description = "The change request is created; Location is its path", body = ChangeInFull),
+    params(EnvironmentParameters), request_body = ChangeToKeep,
+    responses((status = 201, description = "The change request is created; Location is its path", body = ChangeInFull),
         (status = 400, description = "A field is invalid, or too many change requests wait"),
-        (status = 403, description = "flag:write is missing"),
-        (status = 404, description = "There is no such environment"),
         (status = 412, description = "It is in another version than expected, which the problem names"),
-        (status = 422, description = "The changed flag or segment is invalid: all fields are listed")))]
-pub async fn request(Call { api, context, uri, .. }: Call, body: Body) -> Result<Response, Error> {
-    context.require("flag:write")?;
-    let mut parameters = Parameters::of(&uri)?;
+        (status = 422, description = "The changed flag or segment is invalid: all fields are listed"),
+        (status = 403, description = "flag:write is missing"), NoEnvironment))]
+pub async fn request(call: Call, body: Body) -> Result<Response, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:write")?;
     let environment = find::environment(&api, &context, &mut parameters).await?;
     parameters.end()?;
     let asked: ChangeToKeep = input::json(body, &context.tenant).await?;
@@ -285,12 +286,10 @@ fn due_at(text: &str) -> Result<Timestamp, Error> {
     Ok(Timestamp(at.as_microsecond()))
 }
 
-/// Shows a change request.
+/// A change, and while it waits, what it would do to what is there now; ETag is for deciding upon just that
 #[utoipa::path(get, path = "/v1/changes/{id}", tag = "Feature flags", operation_id = "change",
-    summary = "A change, and while it waits, what it would do to what is there now; ETag is for deciding upon just that",
     params(("id" = String, Path, description = "The change")),
-    responses(
-        (status = 200, description = "The change", body = ChangeInFull),
+    responses((status = 200, description = "The change", body = ChangeInFull),
         (status = 403, description = "flag:read is missing"),
         (status = 404, description = "There is no such change")))]
 pub async fn show(call: Call, Path(id): Path<String>) -> Result<Response, Error> {
@@ -298,49 +297,34 @@ pub async fn show(call: Call, Path(id): Path<String>) -> Result<Response, Error>
     shown(&api, &context, parsed(&id)?).await
 }
 
-/// Approves a change.
+/// Approves a change of another user, which is then made when its time has come
 #[utoipa::path(post, path = "/v1/changes/{id}/approve", tag = "Feature flags", operation_id = "approve_change",
-    summary = "Approves a change of another user, which is then made when its time has come",
-    params(("id" = String, Path, description = "The change"), IfMatchChange),
-    request_body = Option<Why>,
-    responses(
-        (status = 200, description = "It is approved", body = ChangeInFull),
+    params(("id" = String, Path, description = "The change"), IfMatchChange), request_body = Option<Why>,
+    responses((status = 200, description = "It is approved", body = ChangeInFull),
         (status = 403, description = "flag:approve is missing, or it is one's own change"),
-        (status = 404, description = "There is no such change"),
-        (status = 409, description = "It does not wait for approval"),
-        (status = 412, description = "The change, or what it would change, is another one than was seen")))]
+        (status = 409, description = "It does not wait for approval"), DecisionRejections))]
 pub async fn approve(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
     call.context.require("flag:approve")?;
     decide(call, (&id, body), Decision::Approve).await
 }
 
-/// Rejects a change.
+/// Rejects a change that waits, approved or not
 #[utoipa::path(post, path = "/v1/changes/{id}/reject", tag = "Feature flags", operation_id = "reject_change",
-    summary = "Rejects a change that waits, approved or not",
-    params(("id" = String, Path, description = "The change"), IfMatchChange),
-    request_body = Option<Why>,
-    responses(
-        (status = 200, description = "It is rejected", body = ChangeInFull),
+    params(("id" = String, Path, description = "The change"), IfMatchChange), request_body = Option<Why>,
+    responses((status = 200, description = "It is rejected", body = ChangeInFull),
         (status = 403, description = "flag:approve is missing"),
-        (status = 404, description = "There is no such change"),
-        (status = 409, description = "It does not wait any more"),
-        (status = 412, description = "The change, or what it would change, is another one than was seen")))]
+        (status = 409, description = "It does not wait any more"), DecisionRejections))]
 pub async fn reject(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
     call.context.require("flag:approve")?;
     decide(call, (&id, body), Decision::Reject).await
 }
 
-/// Takes a change back.
+/// Takes one's own change back while it waits
 #[utoipa::path(post, path = "/v1/changes/{id}/withdraw", tag = "Feature flags", operation_id = "withdraw_change",
-    summary = "Takes one's own change back while it waits",
-    params(("id" = String, Path, description = "The change"), IfMatchChange),
-    request_body = Option<Why>,
-    responses(
-        (status = 200, description = "It is withdrawn", body = ChangeInFull),
+    params(("id" = String, Path, description = "The change"), IfMatchChange), request_body = Option<Why>,
+    responses((status = 200, description = "It is withdrawn", body = ChangeInFull),
         (status = 403, description = "flag:write is missing, or it is another user's change"),
-        (status = 404, description = "There is no such change"),
-        (status = 409, description = "It does not wait any more"),
-        (status = 412, description = "The change, or what it would change, is another one than was seen")))]
+        (status = 409, description = "It does not wait any more"), DecisionRejections))]
 pub async fn withdraw(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
     call.context.require("flag:write")?;
     decide(call, (&id, body), Decision::Withdraw).await

@@ -21,7 +21,8 @@ use super::find;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
-use crate::parameters::{Parameters, invalid};
+use crate::openapi::NoEnvironment;
+use crate::parameters::invalid;
 use web::WrongField;
 
 /// The definitions to copy. If neither flags nor segments are named, all of them are copied.
@@ -58,29 +59,20 @@ struct ChangedView {
     replaced: Vec<String>,
 }
 
-/// Copies into an environment.
+/// Copies flags, with the segments that they ask about, and segments from another environment, all or none, upon the environment's version that If-Match names
 #[utoipa::path(post, path = "/v1/environments/{key}/copy", tag = "Feature flags", operation_id = "copy_flags",
-    summary = "Copies flags, with the segments that they ask about, and segments from another environment, all or none, upon the environment's version that If-Match names",
-    params(
-        ("key" = String, Path, description = "The environment to copy into"),
+    params(("key" = String, Path, description = "The environment to copy into"),
         ("project" = Option<String>, Query, description = "Their project; default by default"),
-        ("If-Match" = Option<String>, Header, description = "The environment's version that is to be changed"),
-    ),
+        ("If-Match" = Option<String>, Header, description = "The environment's version that is to be changed")),
     request_body = Copying,
-    responses(
-        (status = 200, description = "The changes; ETag is the environment's version", body = CopiedView),
+    responses((status = 200, description = "The changes; ETag is the environment's version", body = CopiedView),
         (status = 400, description = "The body asks for nothing that there can be"),
-        (status = 403, description = "flag:write is missing"),
-        (status = 404, description = "There is no such environment"),
         (status = 412, description = "The environment is in another version, which the problem names"),
-        (status = 422, description = "Flags or segments are not there, or do not fit here: all are listed, nothing was copied")))]
-pub async fn copy(
-    Call { api, context, uri, headers }: Call,
-    Path(key): Path<String>,
-    body: Body,
-) -> Result<Response, Error> {
-    context.require("flag:write")?;
-    let mut parameters = Parameters::of(&uri)?;
+        (status = 422, description = "Flags or segments are not there, or do not fit here: all are listed, nothing was copied"),
+        (status = 403, description = "flag:write is missing"), NoEnvironment))]
+pub async fn copy(call: Call, Path(key): Path<String>, body: Body) -> Result<Response, Error> {
+    let (Call { api, context, headers, .. }, mut parameters) =
+        call.with_parameters("flag:write")?;
     let mut here = find::environment_by_key(&api, &context, key, &mut parameters).await?;
     parameters.end()?;
     let expected = input::expected(&headers)?;

@@ -16,7 +16,6 @@ use crate::Api;
 use crate::caller::{Call, RequestContext};
 use crate::error::Error;
 use crate::input;
-use crate::parameters::Parameters;
 
 /// Warns of what a client can do and regret.
 const WARNING: HeaderName = HeaderName::from_static("x-faregate-warning");
@@ -40,12 +39,8 @@ pub fn whole(number: u64) -> usize {
 ///
 /// # Errors
 /// A parameter is invalid, or the environment does not exist.
-pub async fn list(
-    Call { api, context, uri, .. }: Call,
-    kind: DefinitionKind,
-) -> Result<(Vec<Value>, bool), Error> {
-    context.require("flag:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+pub async fn list(call: Call, kind: DefinitionKind) -> Result<(Vec<Value>, bool), Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:read")?;
     let page = parameters.page()?;
     let is_archived = parameters.is("archived")?;
     let environment = find::environment(&api, &context, &mut parameters).await?;
@@ -62,12 +57,8 @@ pub async fn list(
 ///
 /// # Errors
 /// It does not exist.
-pub async fn show(
-    Call { api, context, uri, .. }: Call,
-    (kind, key): (DefinitionKind, &str),
-) -> Result<Response, Error> {
-    context.require("flag:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+pub async fn show(call: Call, (kind, key): (DefinitionKind, &str)) -> Result<Response, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:read")?;
     let environment = find::environment(&api, &context, &mut parameters).await?;
     parameters.end()?;
     response(StatusCode::OK, &find::definition(&api, &environment, kind, key).await?)
@@ -81,9 +72,8 @@ struct Target {
 }
 
 impl Target {
-    fn of(Call { api, context, uri, .. }: Call) -> Result<Self, Error> {
-        context.require("flag:write")?;
-        let mut parameters = Parameters::of(&uri)?;
+    fn of(call: Call) -> Result<Self, Error> {
+        let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:write")?;
         let name = find::environment_name(&context, &mut parameters)?;
         parameters.end()?;
         Ok(Self { api, context, name })

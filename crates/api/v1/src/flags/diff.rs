@@ -15,7 +15,8 @@ use super::find::{self, bug};
 use crate::Api;
 use crate::caller::{Call, RequestContext};
 use crate::error::Error;
-use crate::parameters::{Parameters, invalid};
+use crate::openapi::{InvalidParameter, NoEnvironment};
+use crate::parameters::invalid;
 
 /// Fields that depend on the environment or on the history; they are not compared.
 const NOT_COMPARED: &[&str] =
@@ -107,25 +108,15 @@ struct FieldView {
     there: Value,
 }
 
-/// Compares two environments.
+/// Which flags and segments are only here, only in another environment, or different there, with the fields that differ
 #[utoipa::path(get, path = "/v1/environments/{key}/diff", tag = "Feature flags", operation_id = "diff_flags",
-    summary = "Which flags and segments are only here, only in another environment, or different there, with the fields that differ",
-    params(
-        ("key" = String, Path, description = "The environment"),
+    params(("key" = String, Path, description = "The environment"),
         ("from" = String, Query, description = "The other environment, of the same project"),
-        ("project" = Option<String>, Query, description = "Their project; default by default"),
-    ),
-    responses(
-        (status = 200, description = "The differences, archived flags and segments included", body = DiffView),
-        (status = 400, description = "A parameter is invalid"),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment")))]
-pub async fn diff(
-    Call { api, context, uri, .. }: Call,
-    Path(key): Path<String>,
-) -> Result<Json<DiffView>, Error> {
-    context.require("flag:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+        ("project" = Option<String>, Query, description = "Their project; default by default")),
+    responses((status = 200, description = "The differences, archived flags and segments included", body = DiffView),
+        (status = 403, description = "flag:read is missing"), InvalidParameter, NoEnvironment))]
+pub async fn diff(call: Call, Path(key): Path<String>) -> Result<Json<DiffView>, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:read")?;
     let from = parameters.text("from")?.ok_or_else(|| invalid("from", "needs to be set"))?;
     let here = find::environment_by_key(&api, &context, key, &mut parameters).await?;
     parameters.end()?;

@@ -19,8 +19,10 @@ use crate::Api;
 use crate::caller::{Call, RequestContext};
 use crate::error::Error;
 use crate::input;
-use crate::openapi::{ProjectParameter, Unauthenticated};
-use crate::parameters::{Parameters, invalid};
+use crate::openapi::{
+    InvalidField, NoEnvironment, NoSecretsKey, ProjectParameter, Unauthenticated,
+};
+use crate::parameters::invalid;
 
 /// The maximum number of environments of a tenant.
 const ENVIRONMENTS_MAX: usize = 1_000;
@@ -68,14 +70,10 @@ pub struct EnvironmentPatch {
     changes_need_approval: Option<bool>,
 }
 
-/// The tenant's environments.
+/// The tenant's environments, oldest first, with their secrets for those with flag:secrets
 #[utoipa::path(get, path = "/v1/environments", tag = "Feature flags", operation_id = "environments",
-    summary = "The tenant's environments, oldest first, with their secrets for those with flag:secrets",
-    responses(
-        (status = 200, description = "The environments", body = [EnvironmentView]),
-        Unauthenticated,
-        (status = 403, description = "environment:read is missing"),
-        (status = 501, description = "flags.key_file is not configured")))]
+    responses((status = 200, description = "The environments", body = [EnvironmentView]),
+        (status = 403, description = "environment:read is missing"), Unauthenticated, NoSecretsKey))]
 pub async fn list(call: Call) -> Result<Json<Vec<EnvironmentView>>, Error> {
     let Call { api, context, .. } = call.allowed("environment:read")?;
     let environments = find::environments(&api, &context).await?;
@@ -93,36 +91,25 @@ async fn secrets(api: &Api, context: &RequestContext) -> Result<Option<Vec<Secre
     })
 }
 
-/// Shows an environment.
+/// An environment, with its secrets for those with flag:secrets
 #[utoipa::path(get, path = "/v1/environments/{key}", tag = "Feature flags", operation_id = "get_environment",
-    summary = "An environment, with its secrets for those with flag:secrets",
     params(("key" = String, Path, description = "The environment"), ProjectParameter),
-    responses(
-        (status = 200, description = "The environment", body = EnvironmentView),
-        (status = 403, description = "environment:read is missing"),
-        (status = 404, description = "There is no such environment")))]
-pub async fn show(
-    Call { api, context, uri, .. }: Call,
-    Path(key): Path<String>,
-) -> Result<Json<EnvironmentView>, Error> {
-    context.require("environment:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+    responses((status = 200, description = "The environment", body = EnvironmentView),
+        (status = 403, description = "environment:read is missing"), NoEnvironment))]
+pub async fn show(call: Call, Path(key): Path<String>) -> Result<Json<EnvironmentView>, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("environment:read")?;
     let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
     parameters.end()?;
     let secrets = secrets(&api, &context).await?;
     Ok(Json(view(&api, environment, secrets.as_deref())?))
 }
 
-/// Creates an environment.
+/// Creates an environment with a secret for servers and one for clients
 #[utoipa::path(post, path = "/v1/environments", tag = "Feature flags", operation_id = "create_environment",
-    summary = "Creates an environment with a secret for servers and one for clients",
     request_body = NewEnvironment,
-    responses(
-        (status = 201, description = "Created", body = EnvironmentView),
-        (status = 400, description = "A field is invalid"),
+    responses((status = 201, description = "Created", body = EnvironmentView),
         (status = 403, description = "environment:create is missing"),
-        (status = 409, description = "The project has one of this key"),
-        (status = 501, description = "flags.key_file is not configured")))]
+        (status = 409, description = "The project has one of this key"), InvalidField, NoSecretsKey))]
 pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     let Call { api, context, .. } = call.allowed("environment:create")?;
     let new: NewEnvironment = input::json(body, &context.tenant).await?;
@@ -141,23 +128,18 @@ pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     Ok((StatusCode::CREATED, Json(view)).into_response())
 }
 
-/// Changes an environment.
+/// Changes an environment's name, and whether changes need another user's approval there
 #[utoipa::path(patch, path = "/v1/environments/{key}", tag = "Feature flags", operation_id = "patch_environment",
-    summary = "Changes an environment's name, and whether changes need another user's approval there",
     params(("key" = String, Path, description = "The environment"), ProjectParameter),
     request_body = EnvironmentPatch,
-    responses(
-        (status = 200, description = "The environment as it is now", body = EnvironmentView),
-        (status = 400, description = "A field is invalid"),
-        (status = 403, description = "environment:update is missing"),
-        (status = 404, description = "There is no such environment")))]
+    responses((status = 200, description = "The environment as it is now", body = EnvironmentView),
+        (status = 403, description = "environment:update is missing"), InvalidField, NoEnvironment))]
 pub async fn patch(
-    Call { api, context, uri, .. }: Call,
+    call: Call,
     Path(key): Path<String>,
     body: Body,
 ) -> Result<Json<EnvironmentView>, Error> {
-    context.require("environment:update")?;
-    let mut parameters = Parameters::of(&uri)?;
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("environment:update")?;
     let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
     parameters.end()?;
     let EnvironmentPatch { name, changes_need_approval } =

@@ -16,8 +16,8 @@ use super::find;
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
-use crate::openapi::EnvironmentParameters;
-use crate::parameters::{Parameters, invalid};
+use crate::openapi::{EnvironmentParameters, NoEnvironment};
+use crate::parameters::invalid;
 use feature_flags::definition::{self, check_user};
 use feature_flags::{document, gate};
 
@@ -57,18 +57,14 @@ pub struct ValueView {
     version: i64,
 }
 
-/// Evaluates flags for a user.
+/// The values of flags for a user, in the order of their keys, without archived flags
 #[utoipa::path(post, path = "/v1/flags/evaluate", tag = "Feature flags", operation_id = "evaluate_flags",
-    summary = "The values of flags for a user, in the order of their keys, without archived flags",
-    params(EnvironmentParameters),
-    request_body = Question,
-    responses(
-        (status = 200, description = "Those that there are", body = [ValueView]),
+    params(EnvironmentParameters), request_body = Question,
+    responses((status = 200, description = "Those that there are", body = [ValueView]),
         (status = 400, description = "The body is no such question, or asks for too much"),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment")))]
+        (status = 403, description = "flag:read is missing"), NoEnvironment))]
 pub async fn evaluate(
-    Call { api, context, uri, .. }: Call,
+    call: Call,
     Path(name): Path<String>,
     body: Body,
 ) -> Result<Json<Vec<ValueView>>, Error> {
@@ -76,8 +72,7 @@ pub async fn evaluate(
     if name != "evaluate" {
         return Err(Error::NoMethod);
     }
-    context.require("flag:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:read")?;
     let mut question: Question = input::json(body, &context.tenant).await?;
     question.check()?;
     let environment = find::environment(&api, &context, &mut parameters).await?;

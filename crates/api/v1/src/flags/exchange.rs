@@ -15,8 +15,7 @@ use super::schemas::{Export, ImportRequest};
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
-use crate::openapi::ProjectParameter;
-use crate::parameters::Parameters;
+use crate::openapi::{NoEnvironment, ProjectParameter};
 
 /// Flags and segments in FeatBit's shape.
 #[derive(Serialize)]
@@ -40,28 +39,22 @@ pub struct Imported {
     dry_run: bool,
 }
 
-/// Imports flags and segments.
+/// Imports flags and segments in FeatBit's shape, all or none; those of the same key or id are replaced
 #[utoipa::path(post, path = "/v1/environments/{key}/import", tag = "Feature flags", operation_id = "import_flags",
-    summary = "Imports flags and segments in FeatBit's shape, all or none; those of the same key or id are replaced",
-    params(
-        ("key" = String, Path, description = "The environment"),
+    params(("key" = String, Path, description = "The environment"),
         ProjectParameter,
-        ("dryRun" = Option<bool>, Query, description = "Validates without importing; false by default"),
-    ),
+        ("dryRun" = Option<bool>, Query, description = "Validates without importing; false by default")),
     request_body = ImportRequest,
-    responses(
-        (status = 200, description = "All are imported, or could be", body = Imported),
+    responses((status = 200, description = "All are imported, or could be", body = Imported),
         (status = 400, description = "The body is no such JSON, or has too many"),
-        (status = 403, description = "flag:write is missing"),
-        (status = 404, description = "There is no such environment"),
-        (status = 422, description = "Fields are invalid: all are listed, nothing is imported")))]
+        (status = 422, description = "Fields are invalid: all are listed, nothing is imported"),
+        (status = 403, description = "flag:write is missing"), NoEnvironment))]
 pub async fn import(
-    Call { api, context, uri, .. }: Call,
+    call: Call,
     Path(key): Path<String>,
     body: Body,
 ) -> Result<Json<Imported>, Error> {
-    context.require("flag:write")?;
-    let mut parameters = Parameters::of(&uri)?;
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:write")?;
     let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
     let dry_run = parameters.is("dryRun")?;
     parameters.end()?;
@@ -93,20 +86,13 @@ pub async fn import(
     Err(Error::Contended)
 }
 
-/// Exports all flags and segments.
+/// All flags and segments of an environment in FeatBit's shape, archived ones too
 #[utoipa::path(get, path = "/v1/environments/{key}/export", tag = "Feature flags", operation_id = "export_flags",
-    summary = "All flags and segments of an environment in FeatBit's shape, archived ones too",
     params(("key" = String, Path, description = "The environment"), ProjectParameter),
-    responses(
-        (status = 200, description = "All of them", body = Export),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment")))]
-pub async fn export(
-    Call { api, context, uri, .. }: Call,
-    Path(key): Path<String>,
-) -> Result<Json<Documents>, Error> {
-    context.require("flag:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+    responses((status = 200, description = "All of them", body = Export),
+        (status = 403, description = "flag:read is missing"), NoEnvironment))]
+pub async fn export(call: Call, Path(key): Path<String>) -> Result<Json<Documents>, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:read")?;
     let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
     parameters.end()?;
     let all = find::definitions(&api, &environment).await?;

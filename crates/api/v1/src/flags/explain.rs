@@ -13,7 +13,7 @@ use crate::Api;
 use crate::caller::{Call, RequestContext};
 use crate::error::Error;
 use crate::input;
-use crate::openapi::EnvironmentParameters;
+use crate::openapi::{EnvironmentParameters, InvalidParameter, NoFlag};
 use crate::parameters::{Parameters, invalid};
 use feature_flags::definition::{self, check_user};
 use feature_flags::{document, gate};
@@ -90,46 +90,31 @@ struct SpreadView {
     interval: Option<[f64; 2]>,
 }
 
-/// Explains a flag for a user of whom only the key is known.
+/// Explains which variation of a flag a user of this key gets
 #[utoipa::path(get, path = "/v1/flags/{key}/explain", tag = "Feature flags", operation_id = "explain_flag_for_key",
-    summary = "Explains which variation of a flag a user of this key gets",
-    params(
-        ("key" = String, Path, description = "The flag's key"),
+    params(("key" = String, Path, description = "The flag's key"),
         ("user" = String, Query, description = "The user's key"),
-        EnvironmentParameters,
-    ),
-    responses(
-        (status = 200, description = "The rules and conditions up to the one that decided", body = ExplanationView),
-        (status = 400, description = "A parameter is invalid"),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment or flag")))]
-pub async fn of_key(
-    Call { api, context, uri, .. }: Call,
-    Path(key): Path<String>,
-) -> Result<Json<ExplanationView>, Error> {
-    context.require("flag:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+        EnvironmentParameters),
+    responses((status = 200, description = "The rules and conditions up to the one that decided", body = ExplanationView),
+        (status = 403, description = "flag:read is missing"), InvalidParameter, NoFlag))]
+pub async fn of_key(call: Call, Path(key): Path<String>) -> Result<Json<ExplanationView>, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:read")?;
     let user = parameters.text("user")?.ok_or_else(|| invalid("user", "needs to be set"))?;
     explain((&api, &context), key, parameters, User::new(user)).await
 }
 
-/// Explains a flag for a user.
+/// Why a user gets what they get of a flag
 #[utoipa::path(post, path = "/v1/flags/{key}/explain", tag = "Feature flags", operation_id = "explain_flag",
-    summary = "Why a user gets what they get of a flag",
-    params(("key" = String, Path, description = "The flag's key"), EnvironmentParameters),
-    request_body = User,
-    responses(
-        (status = 200, description = "The rules and conditions up to the one that decided", body = ExplanationView),
+    params(("key" = String, Path, description = "The flag's key"), EnvironmentParameters), request_body = User,
+    responses((status = 200, description = "The rules and conditions up to the one that decided", body = ExplanationView),
         (status = 400, description = "The body is no user"),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment or flag")))]
+        (status = 403, description = "flag:read is missing"), NoFlag))]
 pub async fn of_user(
-    Call { api, context, uri, .. }: Call,
+    call: Call,
     Path(key): Path<String>,
     body: Body,
 ) -> Result<Json<ExplanationView>, Error> {
-    context.require("flag:read")?;
-    let parameters = Parameters::of(&uri)?;
+    let (Call { api, context, .. }, parameters) = call.with_parameters("flag:read")?;
     let user: User = input::json(body, &context.tenant).await?;
     check_user("", &user)?;
     explain((&api, &context), key, parameters, user).await

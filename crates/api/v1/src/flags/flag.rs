@@ -12,97 +12,67 @@ use super::definitions;
 use super::schemas::{FlagDocument, FlagPage, FlagPatch, FlagRequest};
 use crate::caller::Call;
 use crate::error::Error;
-use crate::openapi::{EnvironmentParameters, IfMatch, PageParameters};
+use crate::openapi::{
+    AnotherVersion, EnvironmentParameters, IfMatch, InvalidDefinition, NoEnvironment, NoFlag,
+    PageParameters,
+};
 
-/// The flags of an environment.
+/// The flags of an environment, in the order of their keys
 #[utoipa::path(get, path = "/v1/flags", tag = "Feature flags", operation_id = "flags",
-    summary = "The flags of an environment, in the order of their keys",
-    params(
-        EnvironmentParameters,
+    params(EnvironmentParameters,
         ("archived" = Option<bool>, Query, description = "Archived ones; the others by default"),
-        PageParameters,
-    ),
-    responses(
-        (status = 200, description = "A page of them", body = FlagPage),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment")))]
+        PageParameters),
+    responses((status = 200, description = "A page of them", body = FlagPage),
+        (status = 403, description = "flag:read is missing"), NoEnvironment))]
 pub async fn list(call: Call) -> Result<Json<Value>, Error> {
     let (flags, more) = definitions::list(call, DefinitionKind::Flag).await?;
     Ok(Json(json!({ "flags": flags, "more": more })))
 }
 
-/// Creates a flag.
+/// Creates a flag, in FeatBit's shape
 #[utoipa::path(post, path = "/v1/flags", tag = "Feature flags", operation_id = "create_flag",
-    summary = "Creates a flag, in FeatBit's shape",
-    params(EnvironmentParameters),
-    request_body = FlagRequest,
-    responses(
-        (status = 201, description = "Created; ETag is its version", body = FlagDocument),
-        (status = 400, description = "The body is no object"),
+    params(EnvironmentParameters), request_body = FlagRequest,
+    responses((status = 201, description = "Created; ETag is its version", body = FlagDocument),
         (status = 403, description = "flag:write is missing"),
-        (status = 404, description = "There is no such environment"),
-        (status = 409, description = "There is a flag of this key"),
-        (status = 422, description = "Fields are invalid: all are listed")))]
+        (status = 409, description = "There is a flag of this key"), NoEnvironment, InvalidDefinition))]
 pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     definitions::create(call, DefinitionKind::Flag, body).await
 }
 
-/// Shows a flag.
+/// A flag, in FeatBit's shape; ETag is its version
 #[utoipa::path(get, path = "/v1/flags/{key}", tag = "Feature flags", operation_id = "flag",
-    summary = "A flag, in FeatBit's shape; ETag is its version",
     params(("key" = String, Path, description = "The flag's key"), EnvironmentParameters),
-    responses(
-        (status = 200, description = "The flag; ETag is its version", body = FlagDocument),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment or flag")))]
+    responses((status = 200, description = "The flag; ETag is its version", body = FlagDocument),
+        (status = 403, description = "flag:read is missing"), NoFlag))]
 pub async fn show(call: Call, Path(key): Path<String>) -> Result<Response, Error> {
     definitions::show(call, (DefinitionKind::Flag, &key)).await
 }
 
-/// Replaces a flag.
+/// Replaces a flag, in the version that If-Match names
 #[utoipa::path(put, path = "/v1/flags/{key}", tag = "Feature flags", operation_id = "put_flag",
-    summary = "Replaces a flag, in the version that If-Match names",
-    params(("key" = String, Path, description = "The flag's key"),
-        EnvironmentParameters, IfMatch),
+    params(("key" = String, Path, description = "The flag's key"), EnvironmentParameters, IfMatch),
     request_body = FlagRequest,
-    responses(
-        (status = 200, description = "The flag as it is now; ETag is its version", body = FlagDocument),
-        (status = 400, description = "The body is no object"),
-        (status = 403, description = "flag:write is missing"),
-        (status = 404, description = "There is no such environment or flag"),
-        (status = 412, description = "It is in another version, which the problem names"),
-        (status = 422, description = "Fields are invalid: all are listed")))]
+    responses((status = 200, description = "The flag as it is now; ETag is its version", body = FlagDocument),
+        (status = 403, description = "flag:write is missing"), NoFlag, AnotherVersion, InvalidDefinition))]
 pub async fn put(call: Call, Path(key): Path<String>, body: Body) -> Result<Response, Error> {
     definitions::put(call, (DefinitionKind::Flag, &key), body).await
 }
 
-/// Changes fields of a flag.
+/// Changes fields of a flag (RFC 7396), such as isEnabled, of the version that If-Match names
 #[utoipa::path(patch, path = "/v1/flags/{key}", tag = "Feature flags", operation_id = "patch_flag",
-    summary = "Changes fields of a flag (RFC 7396), such as isEnabled, of the version that If-Match names",
-    params(("key" = String, Path, description = "The flag's key"),
-        EnvironmentParameters, IfMatch),
+    params(("key" = String, Path, description = "The flag's key"), EnvironmentParameters, IfMatch),
     request_body = FlagPatch,
-    responses(
-        (status = 200, description = "The flag as it is now; ETag is its version", body = FlagDocument),
-        (status = 400, description = "The body is no object"),
-        (status = 403, description = "flag:write is missing"),
-        (status = 404, description = "There is no such environment or flag"),
-        (status = 412, description = "It is in another version, which the problem names"),
-        (status = 422, description = "Fields are invalid: all are listed")))]
+    responses((status = 200, description = "The flag as it is now; ETag is its version", body = FlagDocument),
+        (status = 403, description = "flag:write is missing"), NoFlag, AnotherVersion, InvalidDefinition))]
 pub async fn patch(call: Call, Path(key): Path<String>, body: Body) -> Result<Response, Error> {
     definitions::patch(call, (DefinitionKind::Flag, &key), body).await
 }
 
-/// Archives a flag.
+/// Archives a flag: it has no value then, and PATCH with isArchived false brings it back
 #[utoipa::path(delete, path = "/v1/flags/{key}", tag = "Feature flags", operation_id = "archive_flag",
-    summary = "Archives a flag: it has no value then, and PATCH with isArchived false brings it back",
-    params(("key" = String, Path, description = "The flag's key"),
-        EnvironmentParameters, IfMatch),
-    responses(
-        (status = 204, description = "It is archived"),
-        (status = 403, description = "flag:write is missing"),
-        (status = 404, description = "There is no such environment or flag"),
-        (status = 412, description = "It is in another version, which the problem names")))]
+    params(("key" = String, Path, description = "The flag's key"), EnvironmentParameters, IfMatch),
+    responses((status = 204, description = "It is archived"),
+        (status = 403, description = "flag:write is missing"), NoFlag, AnotherVersion))]
 pub async fn archive(call: Call, Path(key): Path<String>) -> Result<StatusCode, Error> {
     definitions::archive(call, (DefinitionKind::Flag, &key)).await
 }

@@ -15,8 +15,8 @@ use super::definitions::whole;
 use super::find::{self, bug};
 use crate::caller::Call;
 use crate::error::Error;
-use crate::openapi::EnvironmentParameters;
-use crate::parameters::{Parameters, Window};
+use crate::openapi::{EnvironmentParameters, NoFlag, NoSegment};
+use crate::parameters::Window;
 
 /// How many versions an answer has at most: each comes with its whole document.
 const VERSIONS_MAX: u64 = 50;
@@ -63,36 +63,26 @@ pub struct VersionsParameters {
     limit: Option<u64>,
 }
 
-/// The versions of a flag.
+/// The versions that a flag had, newest first: when, by whom, why, and what changed
 #[utoipa::path(get, path = "/v1/flags/{key}/history", tag = "Feature flags", operation_id = "flag_history",
-    summary = "The versions that a flag had, newest first: when, by whom, why, and what changed",
     params(("key" = String, Path, description = "The flag"), EnvironmentParameters, VersionsParameters),
-    responses(
-        (status = 200, description = "The versions", body = History),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment or flag")))]
+    responses((status = 200, description = "The versions", body = History),
+        (status = 403, description = "flag:read is missing"), NoFlag))]
 pub async fn of_flag(call: Call, Path(key): Path<String>) -> Result<Json<History>, Error> {
     of(call, (DefinitionKind::Flag, key)).await
 }
 
-/// The versions of a segment.
+/// The versions that a segment had, newest first: when, by whom, why, and what changed
 #[utoipa::path(get, path = "/v1/segments/{id}/history", tag = "Feature flags", operation_id = "segment_history",
-    summary = "The versions that a segment had, newest first: when, by whom, why, and what changed",
     params(("id" = String, Path, description = "The segment's id"), EnvironmentParameters, VersionsParameters),
-    responses(
-        (status = 200, description = "The versions", body = History),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment or segment")))]
+    responses((status = 200, description = "The versions", body = History),
+        (status = 403, description = "flag:read is missing"), NoSegment))]
 pub async fn of_segment(call: Call, Path(id): Path<String>) -> Result<Json<History>, Error> {
     of(call, (DefinitionKind::Segment, id)).await
 }
 
-async fn of(
-    Call { api, context, uri, .. }: Call,
-    (kind, key): (DefinitionKind, String),
-) -> Result<Json<History>, Error> {
-    context.require("flag:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+async fn of(call: Call, (kind, key): (DefinitionKind, String)) -> Result<Json<History>, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:read")?;
     let window = Window(parameters.page_of(VERSIONS_MAX)?);
     let environment = find::environment(&api, &context, &mut parameters).await?;
     parameters.end()?;

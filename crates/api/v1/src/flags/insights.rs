@@ -6,12 +6,16 @@ use domain::Timestamp;
 use domain::flag::definition::DefinitionKind;
 use domain::flag::environment::Environment;
 use engine::insights::{FlagCount, Hours, MetricCount};
+use engine::ports::Queries;
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::find;
 use crate::caller::Call;
-use crate::openapi::{EnvironmentParameters, PageParameters, ProjectParameter};
+use crate::openapi::{
+    EnvironmentParameters, InvalidParameter, NoEnvironment, NoFlag, PageParameters,
+    ProjectParameter,
+};
 use crate::parameters::{Parameters, Window, invalid};
 use engine::time::rfc3339;
 
@@ -66,36 +70,33 @@ struct MetricLine {
     sum: f64,
 }
 
-/// Shows the evaluations of a flag, by hour and variation.
+/// The hours that are counted.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only its description is used")]
+struct HoursParameters {
+    /// From this time's hour on (RFC 3339, or a date)
+    from: Option<String>,
+    /// Hours that began before this time
+    to: Option<String>,
+}
+
+/// How often programs reported each variation of a flag, by the hour
 #[utoipa::path(get, path = "/v1/flags/{key}/insights", tag = "Feature flags", operation_id = "flag_insights",
-    summary = "How often programs reported each variation of a flag, by the hour",
-    params(
-        ("key" = String, Path, description = "The flag's key"),
-        EnvironmentParameters,
-        ("from" = Option<String>, Query, description = "From this time's hour on (RFC 3339, or a date)"),
-        ("to" = Option<String>, Query, description = "Hours that began before this time"),
-        PageParameters,
-    ),
-    responses(
-        (status = 200, description = "The counts", body = FlagInsights),
-        (status = 400, description = "A parameter is invalid"),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment or flag")))]
-pub async fn of_flag(
-    Call { api, context, uri, .. }: Call,
-    Path(key): Path<String>,
-) -> Result<Json<FlagInsights>, Error> {
-    context.require("flag:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+    params(("key" = String, Path, description = "The flag's key"),
+        EnvironmentParameters, HoursParameters, PageParameters),
+    responses((status = 200, description = "The counts", body = FlagInsights),
+        (status = 403, description = "flag:read is missing"), InvalidParameter, NoFlag))]
+pub async fn of_flag(call: Call, Path(key): Path<String>) -> Result<Json<FlagInsights>, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:read")?;
     let environment = find::environment(&api, &context, &mut parameters).await?;
     let (hours, window) = hours(parameters)?;
     find::definition(&api, &environment, DefinitionKind::Flag, &key).await?;
     let Environment { tenant, id, .. } = environment;
-    let counts = api
-        .engine
-        .read(move |queries| queries.flag_insights((tenant, id), &key, hours, window.one_more()))
-        .await?;
-    let (counts, more) = window.cut(counts);
+    let one_more = window.one_more();
+    let read =
+        move |queries: &dyn Queries| queries.flag_insights((tenant, id), &key, hours, one_more);
+    let (counts, more) = window.cut(api.engine.read(read).await?);
     let insights = counts.into_iter().map(|it: FlagCount| FlagLine {
         hour: began(it.hour),
         variation_id: it.variation,
@@ -105,40 +106,26 @@ pub async fn of_flag(
     Ok(Json(FlagInsights { insights: insights.collect(), more }))
 }
 
-/// Shows the metric events of a name, by hour and type.
+/// A metric that programs reported, by the hour
 #[utoipa::path(get, path = "/v1/environments/{key}/insights/metrics", tag = "Feature flags", operation_id = "metric_insights",
-    summary = "A metric that programs reported, by the hour",
-    params(
-        ("key" = String, Path, description = "The environment"),
+    params(("key" = String, Path, description = "The environment"),
         ProjectParameter,
         ("event" = String, Query, description = "The name"),
-        ("from" = Option<String>, Query, description = "From this time's hour on (RFC 3339, or a date)"),
-        ("to" = Option<String>, Query, description = "Hours that began before this time"),
-        PageParameters,
-    ),
-    responses(
-        (status = 200, description = "The counts", body = MetricInsights),
+        HoursParameters, PageParameters),
+    responses((status = 200, description = "The counts", body = MetricInsights),
         (status = 400, description = "A parameter is wrong or missing"),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment")))]
-pub async fn of_metric(
-    Call { api, context, uri, .. }: Call,
-    Path(key): Path<String>,
-) -> Result<Json<MetricInsights>, Error> {
-    context.require("flag:read")?;
-    let mut parameters = Parameters::of(&uri)?;
+        (status = 403, description = "flag:read is missing"), NoEnvironment))]
+pub async fn of_metric(call: Call, Path(key): Path<String>) -> Result<Json<MetricInsights>, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:read")?;
     let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
     let event = parameters.text("event")?;
     let (hours, window) = hours(parameters)?;
     let event = event.ok_or_else(|| invalid("event", "is missing"))?;
     let Environment { tenant, id, .. } = environment;
-    let counts = api
-        .engine
-        .read(move |queries| {
-            queries.metric_insights((tenant, id), &event, hours, window.one_more())
-        })
-        .await?;
-    let (counts, more) = window.cut(counts);
+    let one_more = window.one_more();
+    let read =
+        move |queries: &dyn Queries| queries.metric_insights((tenant, id), &event, hours, one_more);
+    let (counts, more) = window.cut(api.engine.read(read).await?);
     let metrics = counts.into_iter().map(|it: MetricCount| MetricLine {
         hour: began(it.hour),
         kind: it.kind,

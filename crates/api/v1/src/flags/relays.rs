@@ -27,6 +27,7 @@ use engine::time::rfc3339;
 
 use crate::Api;
 use crate::error::Error;
+use crate::openapi::{InvalidField, InvalidParameter, NoEnvironment, NoSecretsKey};
 use feature_flags::definition::check_key;
 use feature_flags::secret::{self, new_relay_secret};
 
@@ -86,13 +87,10 @@ struct Relay {
     secrets: Vec<Secret>,
 }
 
-/// The tenant's relay proxies.
+/// The relay proxies that have not ended, with their secrets
 #[utoipa::path(get, path = "/v1/relay-proxies", tag = "Feature flags", operation_id = "relay_proxies",
-    summary = "The relay proxies that have not ended, with their secrets",
-    responses(
-        (status = 200, description = "The relay proxies", body = RelayProxies),
-        (status = 403, description = "flag:secrets is missing"),
-        (status = 501, description = "flags.key_file is not configured")))]
+    responses((status = 200, description = "The relay proxies", body = RelayProxies),
+        (status = 403, description = "flag:secrets is missing"), NoSecretsKey))]
 pub async fn list(call: Call) -> Result<Json<RelayProxies>, Error> {
     let Call { api, context, .. } = call.allowed("flag:secrets")?;
     let environments = find::environments(&api, &context).await?;
@@ -101,16 +99,11 @@ pub async fn list(call: Call) -> Result<Json<RelayProxies>, Error> {
     Ok(Json(RelayProxies { relay_proxies }))
 }
 
-/// Creates a relay proxy.
+/// Creates a secret that grants several environments of a project
 #[utoipa::path(post, path = "/v1/relay-proxies", tag = "Feature flags", operation_id = "create_relay_proxy",
-    summary = "Creates a secret that grants several environments of a project",
     request_body = NewRelayProxy,
-    responses(
-        (status = 201, description = "Created", body = RelayProxyView),
-        (status = 400, description = "A field is invalid"),
-        (status = 403, description = "flag:secrets is missing"),
-        (status = 404, description = "There is no such environment"),
-        (status = 501, description = "flags.key_file is not configured")))]
+    responses((status = 201, description = "Created", body = RelayProxyView),
+        (status = 403, description = "flag:secrets is missing"), InvalidField, NoEnvironment, NoSecretsKey))]
 pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     let Call { api, context, .. } = call.allowed("flag:secrets")?;
     let NewRelayProxy { name, project, environments: chosen } =
@@ -136,19 +129,13 @@ pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     Ok((StatusCode::CREATED, Json(view(made, &all))).into_response())
 }
 
-/// Expires a relay proxy.
+/// Expires a relay proxy's secret in all of its environments, now or some seconds later
 #[utoipa::path(delete, path = "/v1/relay-proxies/{id}", tag = "Feature flags", operation_id = "expire_relay_proxy",
-    summary = "Expires a relay proxy's secret in all of its environments, now or some seconds later",
-    params(
-        ("id" = Uuid, Path, description = "The relay proxy's id"),
-        ("after" = Option<u64>, Query, description = "Seconds until it ends; 0 by default"),
-    ),
-    responses(
-        (status = 204, description = "It expires"),
-        (status = 400, description = "A parameter is invalid"),
-        (status = 403, description = "flag:secrets is missing"),
+    params(("id" = Uuid, Path, description = "The relay proxy's id"),
+        ("after" = Option<u64>, Query, description = "Seconds until it ends; 0 by default")),
+    responses((status = 204, description = "It expires"),
         (status = 404, description = "There is no such relay proxy, or it has ended"),
-        (status = 501, description = "flags.key_file is not configured")))]
+        (status = 403, description = "flag:secrets is missing"), InvalidParameter, NoSecretsKey))]
 pub async fn expire(
     Call { api, context, uri, .. }: Call,
     Path(id): Path<String>,

@@ -16,7 +16,9 @@ use uuid::Uuid;
 use super::find;
 use crate::caller::Call;
 use crate::input;
-use crate::openapi::ProjectParameter;
+use crate::openapi::{
+    InvalidField, InvalidParameter, NoEnvironment, NoSecretsKey, ProjectParameter,
+};
 use crate::parameters::{Parameters, uuid_of};
 use engine::time::rfc3339;
 
@@ -85,24 +87,14 @@ enum KindOfSecret {
     Client,
 }
 
-/// Adds a secret.
+/// Adds a secret to an environment
 #[utoipa::path(post, path = "/v1/environments/{key}/secrets", tag = "Feature flags", operation_id = "add_secret",
-    summary = "Adds a secret to an environment",
     params(("key" = String, Path, description = "The environment"), ProjectParameter),
     request_body = SecretToMake,
-    responses(
-        (status = 201, description = "Created", body = SecretView),
-        (status = 400, description = "A field is invalid"),
-        (status = 403, description = "flag:secrets is missing"),
-        (status = 404, description = "There is no such environment"),
-        (status = 501, description = "flags.key_file is not configured")))]
-pub async fn add(
-    Call { api, context, uri, .. }: Call,
-    Path(key): Path<String>,
-    body: Body,
-) -> Result<Response, Error> {
-    context.require("flag:secrets")?;
-    let mut parameters = Parameters::of(&uri)?;
+    responses((status = 201, description = "Created", body = SecretView),
+        (status = 403, description = "flag:secrets is missing"), InvalidField, NoEnvironment, NoSecretsKey))]
+pub async fn add(call: Call, Path(key): Path<String>, body: Body) -> Result<Response, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters("flag:secrets")?;
     let environment = find::environment_by_key(&api, &context, key, &mut parameters).await?;
     parameters.end()?;
     let SecretToMake { kind, name } = input::json(body, &context.tenant).await?;
@@ -127,20 +119,15 @@ pub async fn add(
     Ok((StatusCode::CREATED, Json(view)).into_response())
 }
 
-/// Expires a secret.
+/// Expires a secret, now or some seconds later, so that clients can change to another one
 #[utoipa::path(delete, path = "/v1/environments/{key}/secrets/{id}", tag = "Feature flags", operation_id = "expire_secret",
-    summary = "Expires a secret, now or some seconds later, so that clients can change to another one",
-    params(
-        ("key" = String, Path, description = "The environment"),
+    params(("key" = String, Path, description = "The environment"),
         ("id" = Uuid, Path, description = "The secret's id"),
         ProjectParameter,
-        ("after" = Option<u64>, Query, description = "Seconds until it ends; 0 by default"),
-    ),
-    responses(
-        (status = 204, description = "It expires"),
-        (status = 400, description = "A parameter is invalid"),
+        ("after" = Option<u64>, Query, description = "Seconds until it ends; 0 by default")),
+    responses((status = 204, description = "It expires"),
         (status = 403, description = "flag:secrets is missing"),
-        (status = 404, description = "There is no such environment or secret")))]
+        (status = 404, description = "There is no such environment or secret"), InvalidParameter))]
 pub async fn expire(
     Call { api, context, uri, .. }: Call,
     Path((key, id)): Path<(String, String)>,

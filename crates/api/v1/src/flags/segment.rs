@@ -12,97 +12,67 @@ use super::definitions;
 use super::schemas::{SegmentDocument, SegmentPage, SegmentPatch, SegmentRequest};
 use crate::caller::Call;
 use crate::error::Error;
-use crate::openapi::{EnvironmentParameters, IfMatch, PageParameters};
+use crate::openapi::{
+    AnotherVersion, EnvironmentParameters, IfMatch, InvalidDefinition, NoEnvironment, NoSegment,
+    PageParameters,
+};
 
-/// The segments of an environment.
+/// The segments of an environment, in the order of their ids
 #[utoipa::path(get, path = "/v1/segments", tag = "Feature flags", operation_id = "segments",
-    summary = "The segments of an environment, in the order of their ids",
-    params(
-        EnvironmentParameters,
+    params(EnvironmentParameters,
         ("archived" = Option<bool>, Query, description = "Archived ones; the others by default"),
-        PageParameters,
-    ),
-    responses(
-        (status = 200, description = "A page of them", body = SegmentPage),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment")))]
+        PageParameters),
+    responses((status = 200, description = "A page of them", body = SegmentPage),
+        (status = 403, description = "flag:read is missing"), NoEnvironment))]
 pub async fn list(call: Call) -> Result<Json<Value>, Error> {
     let (segments, more) = definitions::list(call, DefinitionKind::Segment).await?;
     Ok(Json(json!({ "segments": segments, "more": more })))
 }
 
-/// Creates a segment.
+/// Creates a segment, in FeatBit's shape
 #[utoipa::path(post, path = "/v1/segments", tag = "Feature flags", operation_id = "create_segment",
-    summary = "Creates a segment, in FeatBit's shape",
-    params(EnvironmentParameters),
-    request_body = SegmentRequest,
-    responses(
-        (status = 201, description = "Created; ETag is its version", body = SegmentDocument),
-        (status = 400, description = "The body is no object"),
+    params(EnvironmentParameters), request_body = SegmentRequest,
+    responses((status = 201, description = "Created; ETag is its version", body = SegmentDocument),
         (status = 403, description = "flag:write is missing"),
-        (status = 404, description = "There is no such environment"),
-        (status = 409, description = "There is a segment of this id"),
-        (status = 422, description = "Fields are invalid: all are listed")))]
+        (status = 409, description = "There is a segment of this id"), NoEnvironment, InvalidDefinition))]
 pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     definitions::create(call, DefinitionKind::Segment, body).await
 }
 
-/// Shows a segment.
+/// A segment, in FeatBit's shape; ETag is its version
 #[utoipa::path(get, path = "/v1/segments/{id}", tag = "Feature flags", operation_id = "segment",
-    summary = "A segment, in FeatBit's shape; ETag is its version",
     params(("id" = String, Path, description = "The segment's id"), EnvironmentParameters),
-    responses(
-        (status = 200, description = "The segment; ETag is its version", body = SegmentDocument),
-        (status = 403, description = "flag:read is missing"),
-        (status = 404, description = "There is no such environment or segment")))]
+    responses((status = 200, description = "The segment; ETag is its version", body = SegmentDocument),
+        (status = 403, description = "flag:read is missing"), NoSegment))]
 pub async fn show(call: Call, Path(id): Path<String>) -> Result<Response, Error> {
     definitions::show(call, (DefinitionKind::Segment, &id)).await
 }
 
-/// Replaces a segment.
+/// Replaces a segment, in the version that If-Match names
 #[utoipa::path(put, path = "/v1/segments/{id}", tag = "Feature flags", operation_id = "put_segment",
-    summary = "Replaces a segment, in the version that If-Match names",
-    params(("id" = String, Path, description = "The segment's id"),
-        EnvironmentParameters, IfMatch),
+    params(("id" = String, Path, description = "The segment's id"), EnvironmentParameters, IfMatch),
     request_body = SegmentRequest,
-    responses(
-        (status = 200, description = "The segment as it is now; ETag is its version", body = SegmentDocument),
-        (status = 400, description = "The body is no object"),
-        (status = 403, description = "flag:write is missing"),
-        (status = 404, description = "There is no such environment or segment"),
-        (status = 412, description = "It is in another version, which the problem names"),
-        (status = 422, description = "Fields are invalid: all are listed")))]
+    responses((status = 200, description = "The segment as it is now; ETag is its version", body = SegmentDocument),
+        (status = 403, description = "flag:write is missing"), NoSegment, AnotherVersion, InvalidDefinition))]
 pub async fn put(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
     definitions::put(call, (DefinitionKind::Segment, &id), body).await
 }
 
-/// Changes fields of a segment.
+/// Changes fields of a segment (RFC 7396), such as included, of the version that If-Match names
 #[utoipa::path(patch, path = "/v1/segments/{id}", tag = "Feature flags", operation_id = "patch_segment",
-    summary = "Changes fields of a segment (RFC 7396), such as included, of the version that If-Match names",
-    params(("id" = String, Path, description = "The segment's id"),
-        EnvironmentParameters, IfMatch),
+    params(("id" = String, Path, description = "The segment's id"), EnvironmentParameters, IfMatch),
     request_body = SegmentPatch,
-    responses(
-        (status = 200, description = "The segment as it is now; ETag is its version", body = SegmentDocument),
-        (status = 400, description = "The body is no object"),
-        (status = 403, description = "flag:write is missing"),
-        (status = 404, description = "There is no such environment or segment"),
-        (status = 412, description = "It is in another version, which the problem names"),
-        (status = 422, description = "Fields are invalid: all are listed")))]
+    responses((status = 200, description = "The segment as it is now; ETag is its version", body = SegmentDocument),
+        (status = 403, description = "flag:write is missing"), NoSegment, AnotherVersion, InvalidDefinition))]
 pub async fn patch(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
     definitions::patch(call, (DefinitionKind::Segment, &id), body).await
 }
 
-/// Archives a segment.
+/// Archives a segment, out of the list: flags that ask about it go on, and PATCH with isArchived false brings it back
 #[utoipa::path(delete, path = "/v1/segments/{id}", tag = "Feature flags", operation_id = "archive_segment",
-    summary = "Archives a segment, out of the list: flags that ask about it go on, and PATCH with isArchived false brings it back",
-    params(("id" = String, Path, description = "The segment's id"),
-        EnvironmentParameters, IfMatch),
-    responses(
-        (status = 204, description = "It is archived"),
-        (status = 403, description = "flag:write is missing"),
-        (status = 404, description = "There is no such environment or segment"),
-        (status = 412, description = "It is in another version, which the problem names")))]
+    params(("id" = String, Path, description = "The segment's id"), EnvironmentParameters, IfMatch),
+    responses((status = 204, description = "It is archived"),
+        (status = 403, description = "flag:write is missing"), NoSegment, AnotherVersion))]
 pub async fn archive(call: Call, Path(id): Path<String>) -> Result<StatusCode, Error> {
     definitions::archive(call, (DefinitionKind::Segment, &id)).await
 }

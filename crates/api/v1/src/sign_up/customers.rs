@@ -12,7 +12,7 @@ use super::context::Operator;
 use super::json::{answer, done};
 
 use crate::error::Error;
-use crate::openapi::{ObjectRejections, PageParameters, Unauthenticated};
+use crate::openapi::{InvalidParameter, ObjectRejections, PageParameters, Unauthenticated};
 use crate::parameters::Parameters;
 
 const READ: &str = "customer:read";
@@ -69,14 +69,11 @@ fn view(customer: Customer) -> CustomerView {
     }
 }
 
+/// The tenant's customers, oldest first, including erased ones; needs customer:read
 #[utoipa::path(get, path = "/v1/customers", tag = "Customers", operation_id = "customers_list",
-    summary = "The tenant's customers, oldest first, including erased ones; needs customer:read",
     params(PageParameters),
-    responses(
-        (status = 200, description = "The customers", body = Customers),
-        (status = 400, description = "A parameter is invalid"),
-        Unauthenticated,
-        (status = 403, description = "The user lacks the permission")))]
+    responses((status = 200, description = "The customers", body = Customers),
+        (status = 403, description = "The user lacks the permission"), InvalidParameter, Unauthenticated))]
 pub(super) async fn list(uri: Uri, operator: Operator) -> Result<Response, Error> {
     operator.require(READ)?;
     let page = Parameters::only_page(&uri)?;
@@ -85,22 +82,18 @@ pub(super) async fn list(uri: Uri, operator: Operator) -> Result<Response, Error
     Ok(answer(StatusCode::OK, &Customers { customers }))
 }
 
+/// A customer; needs customer:read
 #[utoipa::path(get, path = "/v1/customers/{id}", tag = "Customers", operation_id = "customers_show",
-    summary = "A customer; needs customer:read",
     params(("id" = String, Path, description = "The customer")),
-    responses(
-        (status = 200, description = "The customer", body = CustomerView),
-        ObjectRejections))]
+    responses((status = 200, description = "The customer", body = CustomerView), ObjectRejections))]
 pub(super) async fn show(Path(id): Path<String>, operator: Operator) -> Result<Response, Error> {
     Ok(answer(StatusCode::OK, &view(find(&operator, READ, &id).await?)))
 }
 
+/// Deactivates a customer, who can no longer log in, and ends their sessions; needs customer:write
 #[utoipa::path(post, path = "/v1/customers/{id}/deactivate", tag = "Customers", operation_id = "customers_deactivate",
-    summary = "Deactivates a customer, who can no longer log in, and ends their sessions; needs customer:write",
     params(("id" = String, Path, description = "The customer")),
-    responses(
-        (status = 204, description = "The customer is deactivated"),
-        ObjectRejections))]
+    responses((status = 204, description = "The customer is deactivated"), ObjectRejections))]
 pub(super) async fn deactivate(
     Path(id): Path<String>,
     operator: Operator,
@@ -108,12 +101,10 @@ pub(super) async fn deactivate(
     set_active(&operator, &id, false).await
 }
 
+/// Activates a customer, who can log in again; needs customer:write
 #[utoipa::path(post, path = "/v1/customers/{id}/activate", tag = "Customers", operation_id = "customers_activate",
-    summary = "Activates a customer, who can log in again; needs customer:write",
     params(("id" = String, Path, description = "The customer")),
-    responses(
-        (status = 204, description = "The customer is active"),
-        ObjectRejections))]
+    responses((status = 204, description = "The customer is active"), ObjectRejections))]
 pub(super) async fn activate(
     Path(id): Path<String>,
     operator: Operator,
@@ -121,24 +112,20 @@ pub(super) async fn activate(
     set_active(&operator, &id, true).await
 }
 
+/// Erases a customer; needs customer:write
 #[utoipa::path(delete, path = "/v1/customers/{id}", tag = "Customers", operation_id = "customers_erase",
-    summary = "Erases a customer; needs customer:write",
     params(("id" = String, Path, description = "The customer")),
-    responses(
-        (status = 204, description = "The customer is erased"),
-        ObjectRejections))]
+    responses((status = 204, description = "The customer is erased"), ObjectRejections))]
 pub(super) async fn erase(Path(id): Path<String>, operator: Operator) -> Result<Response, Error> {
     let customer = find(&operator, WRITE, &id).await?;
     operator.sign_up.erase_for(&operator.context, operator.name(), &customer).await?;
     Ok(done())
 }
 
+/// Removes the second factor of a customer who has lost it; needs customer:write
 #[utoipa::path(delete, path = "/v1/customers/{id}/second-factor", tag = "Customers", operation_id = "customers_remove_second_factor",
-    summary = "Removes the second factor of a customer who has lost it; needs customer:write",
     params(("id" = String, Path, description = "The customer")),
-    responses(
-        (status = 204, description = "The customer has no second factor"),
-        ObjectRejections))]
+    responses((status = 204, description = "The customer has no second factor"), ObjectRejections))]
 pub(super) async fn remove_second_factor(
     Path(id): Path<String>,
     operator: Operator,

@@ -15,14 +15,12 @@ use crate::entitlements::view::EntitlementsView;
 use crate::error::Error;
 use crate::openapi::NotLoggedIn;
 
+/// All that the customer's account may do now
 #[utoipa::path(get, path = "/v1/me/entitlements", tag = "Sign-up", operation_id = "sign_up_my_entitlements",
-    summary = "All that the customer's account may do now",
-    responses(
-        (status = 200, description = "What it may do; the version is the ETag. With `Accept: application/jose`, signed", content(
+    responses((status = 200, description = "What it may do; the version is the ETag. With `Accept: application/jose`, signed", content(
             (EntitlementsView = "application/json"), (String = "application/jose"))),
         (status = 304, description = "The version is that of If-None-Match"),
-        (status = 501, description = "There is no key to sign with"),
-        NotLoggedIn))]
+        (status = 501, description = "There is no key to sign with"), NotLoggedIn))]
 pub(super) async fn show(
     State(api): State<SignUpApi>,
     LoggedIn { sign_up, caller, .. }: LoggedIn,

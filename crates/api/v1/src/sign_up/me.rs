@@ -89,11 +89,9 @@ pub(super) struct SecondFactorOffered {
     recovery_codes: Vec<String>,
 }
 
+/// The customer who sends the request
 #[utoipa::path(get, path = "/v1/me", tag = "Sign-up", operation_id = "sign_up_me",
-    summary = "The customer who sends the request",
-    responses(
-        (status = 200, description = "The customer", body = Me),
-        NotLoggedIn))]
+    responses((status = 200, description = "The customer", body = Me), NotLoggedIn))]
 pub(super) async fn show(LoggedIn { sign_up, caller, .. }: LoggedIn) -> Result<Response, Error> {
     Ok(answer(StatusCode::OK, &view(&sign_up, &caller.customer).await?))
 }
@@ -120,14 +118,12 @@ async fn view(sign_up: &SignUp, customer: &Customer) -> Result<Me, Error> {
     })
 }
 
+/// Changes the customer's data
 #[utoipa::path(patch, path = "/v1/me", tag = "Sign-up", operation_id = "sign_up_change_me",
-    summary = "Changes the customer's data",
     request_body = MyChange,
-    responses(
-        (status = 200, description = "The customer after the change", body = Me),
-        NotLoggedIn,
+    responses((status = 200, description = "The customer after the change", body = Me),
         (status = 422, description = "Fields are invalid"),
-        (status = 503, description = "Dozens of concurrent requests change the preferences")))]
+        (status = 503, description = "Dozens of concurrent requests change the preferences"), NotLoggedIn))]
 pub(super) async fn change(
     LoggedIn { sign_up, context, caller }: LoggedIn,
     Json(change): Json<MyChange>,
@@ -154,11 +150,10 @@ pub(super) async fn change(
     Ok(answer(StatusCode::OK, &view(&sign_up, &customer).await?))
 }
 
+/// Erases the customer who sends the request; their account stays, without personal data
 #[utoipa::path(delete, path = "/v1/me", tag = "Sign-up", operation_id = "sign_up_erase_me",
-    summary = "Erases the customer who sends the request; their account stays, without personal data",
     request_body = FactorConfirmation,
-    responses(
-        (status = 204, description = "The customer is erased"),
+    responses((status = 204, description = "The customer is erased"),
         (status = 401, description = "Not logged in, the password or the code is wrong, or a code is needed"),
         PasswordsWait))]
 pub(super) async fn erase(
@@ -170,11 +165,10 @@ pub(super) async fn erase(
     Ok(done())
 }
 
+/// Offers a second factor, which becomes active with its first code; until then the previous one stays active
 #[utoipa::path(post, path = "/v1/me/second-factor", tag = "Sign-up", operation_id = "sign_up_offer_second_factor",
-    summary = "Offers a second factor, which becomes active with its first code; until then the previous one stays active",
     request_body = FactorConfirmation,
-    responses(
-        (status = 201, description = "Its secret and recovery codes, displayed once", body = SecondFactorOffered),
+    responses((status = 201, description = "Its secret and recovery codes, displayed once", body = SecondFactorOffered),
         (status = 401, description = "Not logged in, the password or the code is wrong, or a code is needed"),
         PasswordsWait))]
 pub(super) async fn offer_second_factor(
@@ -187,11 +181,10 @@ pub(super) async fn offer_second_factor(
     Ok(answer(StatusCode::CREATED, &SecondFactorOffered { secret, uri, recovery_codes }))
 }
 
+/// Activates an offered second factor by its first code
 #[utoipa::path(put, path = "/v1/me/second-factor", tag = "Sign-up", operation_id = "sign_up_confirm_second_factor",
-    summary = "Activates an offered second factor by its first code",
     request_body = FirstCode,
-    responses(
-        (status = 204, description = "It is active"),
+    responses((status = 204, description = "It is active"),
         (status = 401, description = "Not logged in, or the code is wrong"),
         (status = 409, description = "No offered factor waits for its first code")))]
 pub(super) async fn confirm_second_factor(
@@ -202,11 +195,10 @@ pub(super) async fn confirm_second_factor(
     Ok(done())
 }
 
+/// Removes the second factor
 #[utoipa::path(delete, path = "/v1/me/second-factor", tag = "Sign-up", operation_id = "sign_up_remove_second_factor",
-    summary = "Removes the second factor",
     request_body = FactorConfirmation,
-    responses(
-        (status = 204, description = "There is none"),
+    responses((status = 204, description = "There is none"),
         (status = 401, description = "Not logged in, the password or the code is wrong, or a code is needed"),
         PasswordsWait))]
 pub(super) async fn remove_second_factor(

@@ -100,11 +100,10 @@ impl OperationView {
     }
 }
 
+/// The status of a registration that is executed later
 #[utoipa::path(get, path = "/v1/operations/{id}", tag = "Sign-up", operation_id = "operations_show",
-    summary = "The status of a registration that is executed later",
     params(("id" = String, Path, description = "The operation"), ProofParameter),
-    responses(
-        (status = 200, description = "The operation; Retry-After while it waits", body = OperationView),
+    responses((status = 200, description = "The operation; Retry-After while it waits", body = OperationView),
         (status = 404, description = "No such operation of this tenant")))]
 pub(super) async fn show(
     State(api): State<SignUpApi>,
@@ -120,11 +119,10 @@ pub(super) async fn show(
     Ok(response)
 }
 
+/// Streams the end of a registration that is executed later as one server-sent event
 #[utoipa::path(get, path = "/v1/operations/{id}/events", tag = "Sign-up", operation_id = "operations_follow",
-    summary = "Streams the end of a registration that is executed later as one server-sent event",
     params(("id" = String, Path, description = "The operation"), ProofParameter),
-    responses(
-        (status = 200, description = "A stream with one event `operation`", body = String, content_type = "text/event-stream"),
+    responses((status = 200, description = "A stream with one event `operation`", body = String, content_type = "text/event-stream"),
         (status = 404, description = "No such operation of this tenant"),
         (status = 429, description = "Too many streams are open from this network"),
         (status = 503, description = "Too many streams are open")))]

@@ -99,17 +99,15 @@ enum PageResponses {
     Broken(String),
 }
 
-/// Asks for one click, which verifies an address.
+/// The page that the link in a mail leads to; it changes nothing
 #[utoipa::path(get, path = "/verify-email", tag = "Sign-up", operation_id = "verify_email_page",
-    summary = "The page that the link in a mail leads to; it changes nothing",
     params(("token" = String, Query)), responses(PageResponses))]
 pub(super) async fn ask_to_verify(uri: Uri) -> Response {
     ask(VERIFY_EMAIL, &uri)
 }
 
-/// Verifies an address, by the button of the page.
+/// The button of that page: verifies the address
 #[utoipa::path(post, path = "/verify-email", tag = "Sign-up", operation_id = "verify_email_form",
-    summary = "The button of that page: verifies the address",
     request_body(content = VerificationForm, content_type = FORM), responses(PageResponses))]
 pub(super) async fn verify_email(
     State(api): State<SignUpApi>,
@@ -126,17 +124,15 @@ pub(super) async fn verify_email(
     }
 }
 
-/// Asks for a new password.
+/// The page that the link in a mail leads to; it changes nothing
 #[utoipa::path(get, path = "/reset-password", tag = "Sign-up", operation_id = "reset_password_page",
-    summary = "The page that the link in a mail leads to; it changes nothing",
     params(("token" = String, Query)), responses(PageResponses))]
 pub(super) async fn ask_for_password(uri: Uri) -> Response {
     ask(RESET_PASSWORD, &uri)
 }
 
-/// Sets a new password, by the form of the page.
+/// The form of that page: sets the password; all sessions end
 #[utoipa::path(post, path = "/reset-password", tag = "Sign-up", operation_id = "reset_password_form",
-    summary = "The form of that page: sets the password; all sessions end",
     request_body(content = PasswordForm, content_type = FORM), responses(PageResponses))]
 pub(super) async fn reset_password(
     State(api): State<SignUpApi>,

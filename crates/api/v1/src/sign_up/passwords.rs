@@ -6,7 +6,7 @@ use axum::response::Response;
 use domain::customer::TokenPurpose;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoResponses, ToSchema};
 
 use super::SignUpApi;
 use super::context::{Context, LoggedIn};
@@ -40,11 +40,22 @@ pub(super) struct PasswordChange {
     new_password: String,
 }
 
+/// The answers to a new password.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its description is used")]
+enum PasswordAnswers {
+    /// The password is set
+    #[response(status = 204)]
+    Set,
+    /// The password breaks a rule
+    #[response(status = 422)]
+    Invalid,
+}
+
+/// Mails a token for setting a password, if the address has a customer
 #[utoipa::path(post, path = "/v1/password-resets", tag = "Sign-up", operation_id = "sign_up_request_reset",
-    summary = "Mails a token for setting a password, if the address has a customer",
     request_body = Address,
-    responses(
-        (status = 202, description = "Whether it has one or not", body = ResetRequested),
+    responses((status = 202, description = "Whether it has one or not", body = ResetRequested),
         (status = 422, description = "It is not an address")))]
 pub(super) async fn request_reset(
     State(api): State<SignUpApi>,
@@ -55,40 +66,32 @@ pub(super) async fn request_reset(
     Ok(answer(StatusCode::ACCEPTED, &ResetRequested { status: "mail-sent-if-known" }))
 }
 
+/// Sets a password by a token that was mailed; all sessions end
 #[utoipa::path(post, path = "/v1/password-resets/complete", tag = "Sign-up", operation_id = "sign_up_reset",
-    summary = "Sets a password by a token that was mailed; all sessions end",
     request_body = Reset,
-    responses(
-        (status = 204, description = "The password is set"),
-        (status = 400, description = "The token is invalid, used or expired"),
-        (status = 422, description = "The password breaks a rule"),
-        PasswordsWait))]
+    responses((status = 400, description = "The token is invalid, used or expired"),
+        PasswordAnswers, PasswordsWait))]
 pub(super) async fn reset(
     State(api): State<SignUpApi>,
     Context(context): Context,
     Json(reset): Json<Reset>,
 ) -> Result<Response, Error> {
     let result = api.sign_up.reset_password(&context, &reset.token, &reset.new_password).await;
-    result.map_err(of_new_password)?;
-    Ok(done())
+    result.map(|()| done()).map_err(of_new_password)
 }
 
+/// Sets a password by the current one; all sessions end
 #[utoipa::path(put, path = "/v1/me/password", tag = "Sign-up", operation_id = "sign_up_change_password",
-    summary = "Sets a password by the current one; all sessions end",
     request_body = PasswordChange,
-    responses(
-        (status = 204, description = "The password is set"),
-        (status = 401, description = "Not logged in, or the current password is wrong"),
-        (status = 422, description = "The password breaks a rule"),
-        PasswordsWait))]
+    responses((status = 401, description = "Not logged in, or the current password is wrong"),
+        PasswordAnswers, PasswordsWait))]
 pub(super) async fn change(
     LoggedIn { sign_up, context, caller }: LoggedIn,
     Json(change): Json<PasswordChange>,
 ) -> Result<Response, Error> {
     let passwords = (&*change.current_password, &*change.new_password);
     let result = sign_up.change_password(&context, &caller, passwords).await;
-    result.map_err(of_new_password)?;
-    Ok(done())
+    result.map(|()| done()).map_err(of_new_password)
 }
 
 /// These routes name the field `newPassword`.

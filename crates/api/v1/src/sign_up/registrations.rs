@@ -80,15 +80,12 @@ pub(super) struct Address {
     pub(super) email: String,
 }
 
+/// Registers a customer; the response is the same where the address has a customer, who is notified by mail
 #[utoipa::path(post, path = "/v1/registrations", tag = "Sign-up", operation_id = "sign_up_register",
-    summary = "Registers a customer; the response is the same where the address has a customer, who is notified by mail",
-    params(
-        IdempotencyKey,
-        ("Prefer" = Option<String>, Header, description = "`respond-async`: the registration is stored, and executed later"),
-    ),
+    params(IdempotencyKey,
+        ("Prefer" = Option<String>, Header, description = "`respond-async`: the registration is stored, and executed later")),
     request_body = NewRegistration,
-    responses(
-        (status = 202, description = "A mail is sent, or the registration is stored", body = RegistrationAccepted),
+    responses((status = 202, description = "A mail is sent, or the registration is stored", body = RegistrationAccepted),
         (status = 400, description = "A header or a field is malformed"),
         (status = 409, description = "A request with this key is in progress"),
         (status = 422, description = "Fields are invalid, or the key was used for another request"),
@@ -216,11 +213,10 @@ pub(super) fn preferences(
         .unwrap_or_default()
 }
 
+/// Verifies an address by the token that was mailed to it
 #[utoipa::path(post, path = "/v1/registrations/verify", tag = "Sign-up", operation_id = "sign_up_verify",
-    summary = "Verifies an address by the token that was mailed to it",
     request_body = Token,
-    responses(
-        (status = 204, description = "The address is verified"),
+    responses((status = 204, description = "The address is verified"),
         (status = 400, description = "The token is invalid, used or expired")))]
 pub(super) async fn verify(
     State(api): State<SignUpApi>,
@@ -231,11 +227,10 @@ pub(super) async fn verify(
     Ok(done())
 }
 
+/// Mails another token, if the address has an unverified customer
 #[utoipa::path(post, path = "/v1/registrations/resend", tag = "Sign-up", operation_id = "sign_up_resend",
-    summary = "Mails another token, if the address has an unverified customer",
     request_body = Address,
-    responses(
-        (status = 202, description = "Whether one was mailed or not", body = RegistrationAccepted),
+    responses((status = 202, description = "Whether one was mailed or not", body = RegistrationAccepted),
         (status = 422, description = "It is not an address")))]
 pub(super) async fn resend(
     State(api): State<SignUpApi>,

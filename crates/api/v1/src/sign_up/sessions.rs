@@ -77,15 +77,12 @@ fn tokens(logged_in: service::LoggedIn) -> SessionTokens {
     }
 }
 
+/// Logs a customer in
 #[utoipa::path(post, path = "/v1/sessions", tag = "Sign-up", operation_id = "sign_up_log_in",
-    summary = "Logs a customer in",
-    params(IdempotencyKey),
-    request_body = Credentials,
-    responses(
-        (status = 201, description = "The customer and the tokens", body = SessionTokens),
+    params(IdempotencyKey), request_body = Credentials,
+    responses((status = 201, description = "The customer and the tokens", body = SessionTokens),
         (status = 401, description = "The address or the password is wrong, the address is not verified, or a code is needed"),
-        (status = 403, description = "Deactivated"),
-        PasswordsWait))]
+        (status = 403, description = "Deactivated"), PasswordsWait))]
 pub(super) async fn open(
     State(api): State<SignUpApi>,
     Context(context): Context,
@@ -97,12 +94,10 @@ pub(super) async fn open(
     Ok(answer(StatusCode::CREATED, &tokens(logged_in)))
 }
 
+/// Renews both tokens; a refresh token that was used before ends the session
 #[utoipa::path(post, path = "/v1/sessions/refresh", tag = "Sign-up", operation_id = "sign_up_refresh",
-    summary = "Renews both tokens; a refresh token that was used before ends the session",
-    params(IdempotencyKey),
-    request_body = Refresh,
-    responses(
-        (status = 200, description = "New tokens", body = SessionTokens),
+    params(IdempotencyKey), request_body = Refresh,
+    responses((status = 200, description = "New tokens", body = SessionTokens),
         (status = 400, description = "The token is invalid, used or expired")))]
 pub(super) async fn refresh(
     State(api): State<SignUpApi>,
@@ -113,11 +108,9 @@ pub(super) async fn refresh(
     Ok(answer(StatusCode::OK, &tokens(logged_in)))
 }
 
+/// The customer's sessions, oldest first
 #[utoipa::path(get, path = "/v1/sessions", tag = "Sign-up", operation_id = "sign_up_sessions",
-    summary = "The customer's sessions, oldest first",
-    responses(
-        (status = 200, description = "The sessions", body = Sessions),
-        NotLoggedIn))]
+    responses((status = 200, description = "The sessions", body = Sessions), NotLoggedIn))]
 pub(super) async fn list(LoggedIn { sign_up, caller, .. }: LoggedIn) -> Result<Response, Error> {
     let sessions = sign_up.sessions(&caller).await?;
     let shown = |it: service::SessionView| Session {
@@ -131,33 +124,27 @@ pub(super) async fn list(LoggedIn { sign_up, caller, .. }: LoggedIn) -> Result<R
     Ok(answer(StatusCode::OK, &Sessions { sessions }))
 }
 
+/// Ends one of the customer's sessions
 #[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "Sign-up", operation_id = "sign_up_log_out_elsewhere",
-    summary = "Ends one of the customer's sessions",
     params(("id" = String, Path, description = "The session")),
-    responses(
-        (status = 204, description = "The session has ended"),
-        NotLoggedIn,
-        (status = 404, description = "The customer has no such session")))]
+    responses((status = 204, description = "The session has ended"),
+        (status = 404, description = "The customer has no such session"), NotLoggedIn))]
 pub(super) async fn close(Path(id): Path<String>, logged_in: LoggedIn) -> Result<Response, Error> {
     let id: SessionId = super::id(&id, "session")?;
     close_sessions(logged_in, Some(id)).await
 }
 
+/// Ends the session of this request
 #[utoipa::path(delete, path = "/v1/sessions/current", tag = "Sign-up", operation_id = "sign_up_log_out",
-    summary = "Ends the session of this request",
-    responses(
-        (status = 204, description = "The session has ended"),
-        NotLoggedIn))]
+    responses((status = 204, description = "The session has ended"), NotLoggedIn))]
 pub(super) async fn close_current(logged_in: LoggedIn) -> Result<Response, Error> {
     let id = logged_in.caller.session.id;
     close_sessions(logged_in, Some(id)).await
 }
 
+/// Ends all of the customer's sessions
 #[utoipa::path(delete, path = "/v1/sessions", tag = "Sign-up", operation_id = "sign_up_log_out_everywhere",
-    summary = "Ends all of the customer's sessions",
-    responses(
-        (status = 204, description = "All sessions have ended"),
-        NotLoggedIn))]
+    responses((status = 204, description = "All sessions have ended"), NotLoggedIn))]
 pub(super) async fn close_all(logged_in: LoggedIn) -> Result<Response, Error> {
     close_sessions(logged_in, None).await
 }

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::READ;
 use crate::caller::Call;
 use crate::error::Error;
-use crate::openapi::Unauthenticated;
+use crate::openapi::{InvalidParameter, Unauthenticated};
 use crate::parameters::{Parameters, invalid};
 
 /// Reads of the log at the same time.
@@ -103,24 +103,17 @@ pub struct Deliveries {
     next: Option<String>,
 }
 
-/// The log of deliveries.
+/// The tries of 30 days, the newest first
 #[utoipa::path(get, path = "/v1/webhooks/deliveries", tag = "Webhooks", operation_id = "webhook_deliveries",
-    summary = "The tries of 30 days, the newest first",
-    params(
-        ("endpoint" = Option<String>, Query, description = "To this endpoint: its id, or `callback`"),
+    params(("endpoint" = Option<String>, Query, description = "To this endpoint: its id, or `callback`"),
         ("event" = Option<String>, Query, description = "Of this event, by its id"),
         ("status" = Option<String>, Query, description = "delivered, failed or given-up"),
         ("before" = Option<String>, Query, description = "The `next` of the page before"),
-        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most"),
-    ),
-    responses(
-        (status = 200, description = "The tries", body = Deliveries),
-        (status = 400, description = "A parameter is invalid"),
-        (status = 403, description = "webhook:read is missing"),
-        Unauthenticated))]
-pub async fn list(Call { api, context, uri, .. }: Call) -> Result<Json<Deliveries>, Error> {
-    context.require(READ)?;
-    let mut parameters = Parameters::of(&uri)?;
+        ("limit" = Option<u64>, Query, description = "How many at most; 100 by default, 1000 at most")),
+    responses((status = 200, description = "The tries", body = Deliveries),
+        (status = 403, description = "webhook:read is missing"), InvalidParameter, Unauthenticated))]
+pub async fn list(call: Call) -> Result<Json<Deliveries>, Error> {
+    let (Call { api, context, .. }, mut parameters) = call.with_parameters(READ)?;
     let filter = filter(&mut parameters)?;
     let limit = parameters.number("limit", LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
     parameters.end()?;

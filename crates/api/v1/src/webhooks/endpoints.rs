@@ -25,7 +25,10 @@ use super::{READ, WRITE, document};
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
-use crate::openapi::{IdempotencyKey, IfMatch, ObjectRejections, Unauthenticated};
+use crate::openapi::{
+    AnotherRequest, IdempotencyKey, IfMatch, InvalidField, NoSecretsKey, ObjectRejections,
+    Unauthenticated,
+};
 use crate::parameters::invalid;
 use crate::repeatable::Repeatable;
 
@@ -123,14 +126,10 @@ pub struct EndpointPatch {
     status: Option<String>,
 }
 
-/// The endpoints.
+/// The endpoints of the tenant, without the callback of /1.0/kb
 #[utoipa::path(get, path = "/v1/webhooks/endpoints", tag = "Webhooks", operation_id = "webhook_endpoints",
-    summary = "The endpoints of the tenant, without the callback of /1.0/kb",
-    responses(
-        (status = 200, description = "The endpoints", body = EndpointList),
-        (status = 403, description = "webhook:read is missing"),
-        (status = 501, description = "flags.key_file is not configured"),
-        Unauthenticated))]
+    responses((status = 200, description = "The endpoints", body = EndpointList),
+        (status = 403, description = "webhook:read is missing"), NoSecretsKey, Unauthenticated))]
 pub async fn list(call: Call) -> Result<Json<EndpointList>, Error> {
     let Call { api, context, .. } = call.allowed(READ)?;
     let now = api.engine.clock().now();
@@ -139,18 +138,13 @@ pub async fn list(call: Call) -> Result<Json<EndpointList>, Error> {
     Ok(Json(EndpointList { endpoints }))
 }
 
-/// Makes an endpoint.
+/// Makes an endpoint; its secret is shown once
 #[utoipa::path(post, path = "/v1/webhooks/endpoints", tag = "Webhooks", operation_id = "create_webhook_endpoint",
-    summary = "Makes an endpoint; its secret is shown once",
-    params(IdempotencyKey),
-    request_body = NewEndpoint,
-    responses(
-        (status = 201, description = "Made", body = EndpointCreated),
+    params(IdempotencyKey), request_body = NewEndpoint,
+    responses((status = 201, description = "Made", body = EndpointCreated),
         (status = 400, description = "A field is invalid, or there are 100 endpoints"),
         (status = 403, description = "webhook:write is missing"),
-        (status = 422, description = "The key was used for another request"),
-        (status = 501, description = "flags.key_file is not configured"),
-        Unauthenticated))]
+        AnotherRequest, NoSecretsKey, Unauthenticated))]
 pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     let Call { api, context, uri, headers } = call.allowed(WRITE)?;
     let it: NewEndpoint = input::json(body, &context.tenant).await?;
@@ -202,14 +196,11 @@ pub(super) fn secret_of(given: Option<&str>) -> Result<(Secret, Option<String>),
     }
 }
 
-/// Shows an endpoint.
+/// An endpoint
 #[utoipa::path(get, path = "/v1/webhooks/endpoints/{endpointId}", tag = "Webhooks", operation_id = "webhook_endpoint",
-    summary = "An endpoint",
     params(("endpointId" = Uuid, Path)),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "The endpoint; its version is the ETag", body = EndpointView),
-        (status = 501, description = "flags.key_file is not configured")))]
+    responses((status = 200, description = "The endpoint; its version is the ETag", body = EndpointView),
+        ObjectRejections, NoSecretsKey))]
 pub async fn show(call: Call, Path(id): Path<String>) -> Result<Response, Error> {
     let Call { api, context, .. } = call.allowed(READ)?;
     let mut endpoints = document::read(&api, &context).await?;
@@ -217,17 +208,12 @@ pub async fn show(call: Call, Path(id): Path<String>) -> Result<Response, Error>
     Ok(shown(found, api.engine.clock().now()))
 }
 
-/// Changes an endpoint.
+/// Changes an endpoint, pauses it, or switches it on again
 #[utoipa::path(patch, path = "/v1/webhooks/endpoints/{endpointId}", tag = "Webhooks", operation_id = "patch_webhook_endpoint",
-    summary = "Changes an endpoint, pauses it, or switches it on again",
-    params(("endpointId" = Uuid, Path), IfMatch),
-    request_body = EndpointPatch,
-    responses(
-        ObjectRejections,
-        (status = 200, description = "The endpoint as it is now", body = EndpointView),
-        (status = 400, description = "A field is invalid"),
+    params(("endpointId" = Uuid, Path), IfMatch), request_body = EndpointPatch,
+    responses((status = 200, description = "The endpoint as it is now", body = EndpointView),
         (status = 412, description = "It has another version than If-Match says"),
-        (status = 501, description = "flags.key_file is not configured")))]
+        ObjectRejections, InvalidField, NoSecretsKey))]
 pub async fn patch(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
     let Call { api, context, headers, .. } = call.allowed(WRITE)?;
     let expected = input::expected(&headers)?;
@@ -241,15 +227,12 @@ pub async fn patch(call: Call, Path(id): Path<String>, body: Body) -> Result<Res
     Ok(shown(&changed.await?, api.engine.clock().now()))
 }
 
-/// Deletes an endpoint.
+/// Deletes an endpoint; what waits for it is given up
 #[utoipa::path(delete, path = "/v1/webhooks/endpoints/{endpointId}", tag = "Webhooks", operation_id = "delete_webhook_endpoint",
-    summary = "Deletes an endpoint; what waits for it is given up",
     params(("endpointId" = Uuid, Path), IfMatch),
-    responses(
-        ObjectRejections,
-        (status = 204, description = "Deleted"),
+    responses((status = 204, description = "Deleted"),
         (status = 412, description = "It has another version than If-Match says"),
-        (status = 501, description = "flags.key_file is not configured")))]
+        ObjectRejections, NoSecretsKey))]
 pub async fn delete(call: Call, Path(id): Path<String>) -> Result<StatusCode, Error> {
     let Call { api, context, headers, .. } = call.allowed(WRITE)?;
     let expected = input::expected(&headers)?;

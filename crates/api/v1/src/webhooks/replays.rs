@@ -25,7 +25,9 @@ use crate::caller::{Call, RequestContext};
 use crate::error::Error;
 use crate::events;
 use crate::input;
-use crate::openapi::{IdempotencyKey, ObjectRejections, Unauthenticated};
+use crate::openapi::{
+    AnotherRequest, IdempotencyKey, InvalidField, ObjectRejections, Unauthenticated,
+};
 use crate::parameters::invalid;
 use crate::repeatable::Repeatable;
 
@@ -80,19 +82,14 @@ pub struct ReplayView {
     created_at: String,
 }
 
-/// Has events sent again.
+/// Sends the events of a time again, each under its id
 #[utoipa::path(post, path = "/v1/webhooks/replays", tag = "Webhooks", operation_id = "create_webhook_replay",
-    summary = "Sends the events of a time again, each under its id",
-    params(IdempotencyKey),
-    request_body = NewReplay,
-    responses(
-        (status = 202, description = "It is done in the background, also after a crash", body = ReplayView),
-        (status = 400, description = "A field is invalid"),
+    params(IdempotencyKey), request_body = NewReplay,
+    responses((status = 202, description = "It is done in the background, also after a crash", body = ReplayView),
         (status = 403, description = "event:resend is missing"),
-        (status = 422, description = "The key was used for another request"),
         (status = 429, description = "100 replays of the tenant are not done yet"),
         (status = 501, description = "It names an endpoint, and flags.key_file is not configured"),
-        Unauthenticated))]
+        InvalidField, AnotherRequest, Unauthenticated))]
 pub async fn create(call: Call, body: Body) -> Result<Response, Error> {
     let Call { api, context, uri, headers } = call.allowed(RESEND)?;
     let it: NewReplay = input::json(body, &context.tenant).await?;
@@ -159,13 +156,10 @@ async fn found_or_added(
     found.await?.ok_or(Error::TooManyReplays)
 }
 
-/// Shows how far a replay is.
+/// A replay, one of the tenant's last 100
 #[utoipa::path(get, path = "/v1/webhooks/replays/{replayId}", tag = "Webhooks", operation_id = "webhook_replay",
-    summary = "A replay, one of the tenant's last 100",
     params(("replayId" = Uuid, Path)),
-    responses(
-        ObjectRejections,
-        (status = 200, description = "The replay", body = ReplayView)))]
+    responses((status = 200, description = "The replay", body = ReplayView), ObjectRejections))]
 pub async fn show(call: Call, Path(id): Path<String>) -> Result<Json<ReplayView>, Error> {
     let Call { api, context, .. } = call.allowed(RESEND)?;
     let not_found = || Error::not_found("replay", &id);

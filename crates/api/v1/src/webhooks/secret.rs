@@ -17,7 +17,9 @@ use super::{WRITE, document};
 use crate::caller::Call;
 use crate::error::Error;
 use crate::input;
-use crate::openapi::{IdempotencyKey, ObjectRejections};
+use crate::openapi::{
+    AnotherRequest, IdempotencyKey, InvalidField, NoSecretsKey, ObjectRejections,
+};
 use crate::parameters::invalid;
 use crate::repeatable::Repeatable;
 
@@ -54,18 +56,13 @@ pub struct WebhookSecretSet {
     previous_secret_until: Option<String>,
 }
 
-/// Replaces the secret of an endpoint.
+/// Replaces the secret of an endpoint, or of the callback of /1.0/kb; both sign for a time
 #[utoipa::path(post, path = "/v1/webhooks/endpoints/{endpointId}/secret", tag = "Webhooks", operation_id = "rotate_webhook_secret",
-    summary = "Replaces the secret of an endpoint, or of the callback of /1.0/kb; both sign for a time",
     description = "Deliveries to the callback are signed from its registration on. The first request about it without a `secret` shows what they are signed with, and replaces nothing.",
     params(("endpointId" = String, Path, description = "The endpoint's id, or `callback`"), IdempotencyKey),
     request_body = NewWebhookSecret,
-    responses(
-        ObjectRejections,
-        (status = 201, description = "The new secret, shown once", body = WebhookSecretSet),
-        (status = 400, description = "A field is invalid"),
-        (status = 422, description = "The key was used for another request"),
-        (status = 501, description = "flags.key_file is not configured")))]
+    responses((status = 201, description = "The new secret, shown once", body = WebhookSecretSet),
+        ObjectRejections, InvalidField, AnotherRequest, NoSecretsKey))]
 pub async fn rotate(call: Call, Path(id): Path<String>, body: Body) -> Result<Response, Error> {
     let Call { api, context, uri, headers } = call.allowed(WRITE)?;
     let new: NewWebhookSecret = input::json_or_nothing(body, &context.tenant).await?;
