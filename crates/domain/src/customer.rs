@@ -165,6 +165,14 @@ pub struct Session {
     pub network: i64,
 }
 
+impl Keyed for Session {
+    type Key = (TenantNo, SessionId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
 /// A customer with what belongs to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomerFile {

@@ -411,6 +411,14 @@ pub struct Outstanding {
     pub actor: Actor,
 }
 
+impl Keyed for Outstanding {
+    type Key = (TenantNo, TransactionId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.transaction_id)
+    }
+}
+
 /// Names a stored reply: a hash of tenant, user and idempotency key, made by the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

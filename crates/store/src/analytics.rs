@@ -33,25 +33,23 @@ pub fn analytics_path(dir: &Path) -> PathBuf {
 }
 
 /// How far the models are, and in which layout their tables are.
-static CURSOR: Table = Table {
-    name: "cursor",
-    columns: &[int("id"), int("seq"), text("layout")],
-    key_columns: 1,
-    ..CLUSTERED
-};
+static CURSOR: Table = Table { name: "cursor", key_columns: 1, ..CLUSTERED }.of(&[
+    int("id"),
+    int("seq"),
+    text("layout"),
+]);
 
 /// How many accounts were created on a day.
-static ACCOUNTS_OF_DAY: Table = Table {
-    name: "accounts_of_day",
-    columns: &[int("tenant"), int("day"), int("accounts")],
-    ..CLUSTERED
-};
+static ACCOUNTS_OF_DAY: Table = Table { name: "accounts_of_day", ..CLUSTERED }.of(&[
+    int("tenant"),
+    int("day"),
+    int("accounts"),
+]);
 
 /// How many transactions were asked for on a day, and what they processed. Sums are decimal texts:
 /// they may leave 64 bits. A currency is empty for voids.
-static TRANSACTIONS_OF_DAY: Table = Table {
-    name: "transactions_of_day",
-    columns: &[
+static TRANSACTIONS_OF_DAY: Table =
+    Table { name: "transactions_of_day", key_columns: 6, ..CLUSTERED }.of(&[
         int("tenant"),
         int("day"),
         text("gateway"),
@@ -60,39 +58,28 @@ static TRANSACTIONS_OF_DAY: Table = Table {
         int("status"),
         int("transactions"),
         text("amount_minor"),
-    ],
-    key_columns: 6,
-    ..CLUSTERED
-};
+    ]);
 
 /// How many payments an account began, how many transactions clients requested, and when the last
 /// of them was requested.
-static ACCOUNT_ACTIVITY: Table = Table {
-    name: "account_activity",
-    columns: &[
-        int("tenant"),
-        id("account_id"),
-        int("payments"),
-        int("transactions"),
-        int("last_transaction_at_us"),
-    ],
-    ..CLUSTERED
-};
+static ACCOUNT_ACTIVITY: Table = Table { name: "account_activity", ..CLUSTERED }.of(&[
+    int("tenant"),
+    id("account_id"),
+    int("payments"),
+    int("transactions"),
+    int("last_transaction_at_us"),
+]);
 
 /// An account's successful transactions, and what they processed.
-static ACCOUNT_SUCCESSES: Table = Table {
-    name: "account_successes",
-    columns: &[
+static ACCOUNT_SUCCESSES: Table = Table { name: "account_successes", key_columns: 4, ..CLUSTERED }
+    .of(&[
         int("tenant"),
         id("account_id"),
         text("currency"),
         int("kind"),
         int("transactions"),
         text("amount_minor"),
-    ],
-    key_columns: 4,
-    ..CLUSTERED
-};
+    ]);
 
 static TABLES: &[&Table] =
     &[&CURSOR, &ACCOUNTS_OF_DAY, &TRANSACTIONS_OF_DAY, &ACCOUNT_ACTIVITY, &ACCOUNT_SUCCESSES];

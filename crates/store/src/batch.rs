@@ -30,7 +30,7 @@ use crate::driver::{Database, Value};
 use crate::entities::ReadKind;
 use crate::recent::Recent;
 use crate::share::Share;
-use crate::stored::{Images, KeyColumns, Newest, Texts, WriteContext, made_here};
+use crate::stored::{Images, Newest, Texts, WriteContext, begun, made_here};
 use crate::tables::{self, Claimed, Table};
 use crate::totals::{Counted, Deltas};
 
@@ -61,7 +61,7 @@ pub(crate) struct Rows<'a> {
     /// The values that custom fields got, with the fields.
     field_values: Vec<&'a CustomField>,
     /// Entries of other systems' audit logs.
-    audits: Vec<&'a AuditEntry>,
+    audits: Vec<Newest<'a, AuditEntry>>,
     postings: Vec<(Seq, i64, &'a Posting)>,
     /// Accounts whose personal data is erased.
     erased: Vec<(TenantNo, AccountId, Seq)>,
@@ -176,7 +176,7 @@ impl<'a> Rows<'a> {
         } else if let AccountChange::CustomField(it) = of_account {
             self.take_field(it, seq);
         } else if let AccountChange::AuditImported(it) = of_account {
-            self.audits.push(it);
+            self.audits.push(Newest { image: it, made_by: Some(seq) });
         }
         self.take_image(change, seq);
     }
@@ -256,13 +256,13 @@ impl<'a> Rows<'a> {
             let sql = "DELETE FROM account_person WHERE tenant = ?1 AND account_id = ?2";
             db.exec(sql, &[tenant.into(), account.into()])?;
         }
-        self.write_parts(db)?;
+        self.write_parts(db, cx)?;
         self.customers.write(db, cx)?;
         tables::PAYMENT_METHOD.write(db, self.methods.values(), cx)?;
         tables::PAYMENT_VELOCITY.put(db, self.velocities.values().copied(), cx)?;
         self.entitlements.write(db, cx)?;
-        self.write_timers(db, cx)?;
-        self.write_outstanding(db, cx)?;
+        tables::TIMER.set(db, &self.timers, cx)?;
+        tables::OUTSTANDING.set(db, &self.outstanding, cx)?;
         self.erase_actors(db)?;
         tables::PAYMENT.write(db, self.payments.values(), cx)?;
         tables::PAYMENT_TRANSACTION.write(db, self.transactions.values(), cx)?;
@@ -275,7 +275,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Writes the rows that are no entities but belong to one.
-    fn write_parts(&self, db: &Database) -> Result<(), StoreError> {
+    fn write_parts(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
         if !self.people.is_empty() {
             let mut put = db.insert(&tables::ACCOUNT_PERSON)?;
             for &(tenant, account, seq, person) in &self.people {
@@ -285,8 +285,7 @@ impl<'a> Rows<'a> {
         }
         let values = self.field_values.iter().map(|it| tables::custom_field_value_row(it));
         insert(db, &tables::CUSTOM_FIELD_VALUE, values)?;
-        let audits = self.audits.iter().map(|it| tables::audit_row(it));
-        insert(db, &tables::AUDIT_IMPORTED, audits)
+        tables::AUDIT_IMPORTED.write(db, &self.audits, cx)
     }
 
     /// Erases texts in rows that stay, once the rows are written. What came after the erasure keeps its own.
@@ -380,20 +379,6 @@ impl<'a> Rows<'a> {
             recent.outstanding_erased(tenant, account);
         }
     }
-
-    fn write_timers(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
-        tables::TIMER.put(db, self.timers.values().copied().flatten(), cx)?;
-        let cleared = self.timers.iter().filter(|(_, it)| it.is_none());
-        let sql = "DELETE FROM timer WHERE tenant = ?1 AND kind = ?2 AND object_id = ?3";
-        delete(db, sql, cleared.map(|(key, _)| key.columns()))
-    }
-
-    fn write_outstanding(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
-        tables::OUTSTANDING.put(db, self.outstanding.values().copied().flatten(), cx)?;
-        let closed = self.outstanding.iter().filter(|(_, it)| it.is_none());
-        let sql = "DELETE FROM outstanding WHERE tenant = ?1 AND transaction_id = ?2";
-        delete(db, sql, closed.map(|(key, _)| key.columns()))
-    }
 }
 
 /// Erases the texts on an account's rows. The user who acted stays: it is the installation's operator.
@@ -417,28 +402,7 @@ fn insert<'r>(
 ) -> Result<(), StoreError> {
     let mut put = None;
     for row in rows {
-        let put = match &mut put {
-            Some(put) => put,
-            None => put.insert(db.insert(table)?),
-        };
-        put.row(row.as_ref())?;
-    }
-    Ok(())
-}
-
-/// Deletes the rows of some keys, if there are any.
-fn delete<'r>(
-    db: &Database,
-    sql: &str,
-    keys: impl IntoIterator<Item = impl AsRef<[Value<'r>]>>,
-) -> Result<(), StoreError> {
-    let mut delete = None;
-    for key in keys {
-        let delete = match &mut delete {
-            Some(delete) => delete,
-            None => delete.insert(db.prepare(sql)?),
-        };
-        delete.row(key.as_ref())?;
+        begun(&mut put, || db.insert(table))?.row(row.as_ref())?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The domain's own words as columns of a row, and read from one.
 
 use domain::payment::ReplyKey;
-use domain::{AmountMinor, Currency, Id, Revision, Seq, TenantNo, Timestamp};
+use domain::{AmountMinor, Currency, Id, MerchantAccount, Revision, Seq, TenantNo, Timestamp};
 use engine::ports::StoreError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -48,6 +48,12 @@ impl From<bool> for Value<'_> {
 impl<'a> From<&'a Currency> for Value<'a> {
     fn from(currency: &'a Currency) -> Self {
         Self::Text(currency.code())
+    }
+}
+
+impl<'a> From<&'a MerchantAccount> for Value<'a> {
+    fn from(it: &'a MerchantAccount) -> Self {
+        Self::Text(&it.0)
     }
 }
 

@@ -157,7 +157,7 @@ where
         owners: &dyn Any,
         loaded: &mut dyn Any,
     ) -> Result<(), StoreError> {
-        self.load_parts(reader, owners, loaded)
+        (self.of_owner().load)(self, reader, owners, loaded)
     }
 
     fn restore(

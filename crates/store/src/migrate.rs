@@ -29,12 +29,11 @@ const PORTION_ROWS: usize = 2_000;
 
 /// How far the first pass is with a table: the last key, as a JSON list of texts. The row without a
 /// table's name says what is copied. There as long as the copy is not finished.
-static COPYING: Table = Table {
-    name: "copying",
-    columns: &[text("table_name"), text("after"), int("is_done")],
-    key_columns: 1,
-    ..CLUSTERED
-};
+static COPYING: Table = Table { name: "copying", key_columns: 1, ..CLUSTERED }.of(&[
+    text("table_name"),
+    text("after"),
+    int("is_done"),
+]);
 
 /// The progress of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -317,7 +316,7 @@ fn values(row: &[Cell]) -> Vec<Value<'_>> {
 fn read_row(table: &'static Table, cells: &mut Cells<'_>) -> Result<Row, StoreError> {
     cells.of(table);
     let mut row = Row::with_capacity(table.columns.len());
-    for column in table.columns {
+    for column in table.columns.iter() {
         let cell = Cell::read(column.kind, cells)?;
         let is_of_partition = table.name == PARTITION.name;
         row.push(match column.name {
@@ -507,13 +506,14 @@ fn key_of(table: &Table, text: &str) -> Result<Option<Row>, StoreError> {
     if texts.len() != table.key_columns {
         return Err(corrupt());
     }
-    let cells = texts.into_iter().zip(table.columns).map(|(text, column)| match column.kind {
-        Kind::Int => text.parse().map(Cell::Int).map_err(|_| corrupt()),
-        Kind::Text => Ok(Cell::Text(text)),
-        Kind::Real => text.parse().map(Cell::Real).map_err(|_| corrupt()),
-        Kind::Id => {
-            Uuid::parse_str(&text).map(|id| Cell::Id(id.into_bytes())).map_err(|_| corrupt())
-        }
-    });
+    let cells =
+        texts.into_iter().zip(table.columns.iter()).map(|(text, column)| match column.kind {
+            Kind::Int => text.parse().map(Cell::Int).map_err(|_| corrupt()),
+            Kind::Text => Ok(Cell::Text(text)),
+            Kind::Real => text.parse().map(Cell::Real).map_err(|_| corrupt()),
+            Kind::Id => {
+                Uuid::parse_str(&text).map(|id| Cell::Id(id.into_bytes())).map_err(|_| corrupt())
+            }
+        });
     cells.collect::<Result<Row, StoreError>>().map(Some)
 }

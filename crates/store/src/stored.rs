@@ -24,7 +24,7 @@ use crate::actors::{self, Named};
 use crate::cells::json;
 use crate::codes::code;
 use crate::driver::{Cells, Database, Put, Reader, Value};
-use crate::table::{CHECK_MADE, CHECK_NOW, CHECKS, Column, Table};
+use crate::table::{COLUMNS_MAX, Column, Table};
 
 /// A table with a row for each `T`.
 #[derive(Debug)]
@@ -39,13 +39,11 @@ pub struct TableOf<T: 'static> {
     pub(crate) restore: Option<fn(&mut Change, &T)>,
 }
 
-type LoadParts<T> = fn(&TableOf<T>, &Reader, &dyn Any, &mut dyn Any) -> Result<(), StoreError>;
-
 /// How the parts of an owner are loaded: the end of a `SELECT` by the owner's key, and the function that runs it.
 #[derive(Debug)]
-struct PartsOf<T: 'static> {
-    of_owner: &'static str,
-    load: LoadParts<T>,
+pub(crate) struct PartsOf<T: 'static> {
+    pub(crate) rest: &'static str,
+    pub(crate) load: fn(&TableOf<T>, &Reader, &dyn Any, &mut dyn Any) -> Result<(), StoreError>,
 }
 
 /// A column with its value in the row of a `T`.
@@ -63,25 +61,6 @@ impl Column {
     pub(crate) const fn of<T>(self, value: ValueOf<T>) -> ColumnOf<T> {
         ColumnOf { column: self, value }
     }
-}
-
-/// The columns of a table. `N` is their number.
-pub(crate) const fn shape<T, const N: usize>(columns: ColumnsOf<T>) -> [Column; N] {
-    let mut shape = [CHECK_NOW; N];
-    let mut at = 0;
-    while at < columns.len() {
-        shape[at] = columns[at].column;
-        at += 1;
-    }
-    shape
-}
-
-/// The columns of a table with check values, which come last. `N` is the number of all.
-pub(crate) const fn checked<T, const N: usize>(columns: ColumnsOf<T>) -> [Column; N] {
-    assert!(N == columns.len() + CHECKS, "a column for each check value");
-    let mut shape: [Column; N] = shape(columns);
-    shape[N - CHECKS] = CHECK_MADE;
-    shape
 }
 
 /// Facts that rows have besides the values that they are of.
@@ -118,9 +97,9 @@ impl<'a> WriteContext<'a> {
         self.texts.keep(json(value)).into()
     }
 
-    /// A value as a JSON text; NULL for none.
-    pub(crate) fn opt_json<T: Serialize>(&self, value: Option<&T>) -> Value<'a> {
-        value.map_or(Value::Null, |it| self.json(it))
+    /// A value as a JSON text; NULL for none and for an empty one.
+    pub(crate) fn opt_json<T: Default + PartialEq + Serialize>(&self, value: &T) -> Value<'a> {
+        if *value == T::default() { Value::Null } else { self.json(value) }
     }
 
     /// A text as searches compare it. Both databases' `lower` knows the letters of ASCII only, so that a text of others
@@ -155,6 +134,12 @@ impl<T> Clone for Newest<'_, T> {
 }
 
 impl<T> Copy for Newest<'_, T> {}
+
+impl<'a, T> From<&'a T> for Newest<'a, T> {
+    fn from(image: &'a T) -> Self {
+        Self { image, made_by: None }
+    }
+}
 
 /// The newest images of a kind in a batch, sorted by key, so that neighbours are written together.
 pub(crate) struct Images<'a, T: Keyed>(BTreeMap<T::Key, Newest<'a, T>>);
@@ -195,12 +180,18 @@ impl<T> Deref for TableOf<T> {
 }
 
 impl<T> TableOf<T> {
+    /// `table` is without its columns.
     pub(crate) const fn new(
-        table: Table,
+        mut table: Table,
         columns: ColumnsOf<T>,
         read: fn(&mut Cells<'_>) -> Result<T, StoreError>,
     ) -> Self {
-        Self { table, columns, read, parts: None, restore: None }
+        let mut at = 0;
+        while at < columns.len() {
+            table.columns = table.columns.and(columns[at].column);
+            at += 1;
+        }
+        Self { table: table.of(&[]), columns, read, parts: None, restore: None }
     }
 
     /// The same, of which the fields of an image that the journal has not are filled in from the row.
@@ -208,20 +199,9 @@ impl<T> TableOf<T> {
         Self { restore: Some(restore), ..self }
     }
 
-    /// Loads the active parts of owners, of a table of parts.
-    pub(crate) fn load_parts(
-        &self,
-        reader: &Reader,
-        owners: &dyn Any,
-        loaded: &mut dyn Any,
-    ) -> Result<(), StoreError> {
-        let parts = self.parts.as_ref().expect("a table of parts");
-        (parts.load)(self, reader, owners, loaded)
-    }
-
-    /// The end of the `SELECT` of an owner's parts.
-    pub(crate) fn of_owner(&self) -> &'static str {
-        self.parts.as_ref().expect("a table of parts").of_owner
+    /// How the parts of an owner are loaded, of a table of parts.
+    pub(crate) fn of_owner(&self) -> &PartsOf<T> {
+        self.parts.as_ref().expect("a table of parts")
     }
 
     /// Reads a row of all columns.
@@ -236,8 +216,11 @@ impl<T> TableOf<T> {
     fn put_row(&self, row: &T, cx: &WriteContext<'_>, put: &mut Put<'_>) -> Result<(), StoreError> {
         let texts = Texts::default();
         let cx = WriteContext { texts: &texts, ..*cx };
-        let values: Vec<Value<'_>> = self.columns.iter().map(|it| (it.value)(row, &cx)).collect();
-        put.row(&values)
+        let mut values = [Value::Null; COLUMNS_MAX];
+        for (value, column) in values.iter_mut().zip(self.columns) {
+            *value = (column.value)(row, &cx);
+        }
+        put.row(&values[..self.columns.len()])
     }
 
     /// Writes the newest images of a batch: inserts the rows that the batch made, so that a key that is there already is
@@ -253,12 +236,9 @@ impl<T> TableOf<T> {
     {
         let (mut insert, mut upsert) = (None, None);
         for it in images {
-            let is_new = it.made_by.is_some();
-            let slot = if is_new { &mut insert } else { &mut upsert };
-            let put = match slot {
-                Some(put) => put,
-                None if is_new => slot.insert(db.insert(self)?),
-                None => slot.insert(db.upsert(self)?),
+            let put = match it.made_by {
+                Some(_) => begun(&mut insert, || db.insert(self))?,
+                None => begun(&mut upsert, || db.upsert(self))?,
             };
             self.put_row(it.image, &WriteContext { made_by: it.made_by, ..cx }, put)?;
         }
@@ -269,14 +249,18 @@ impl<T> TableOf<T> {
     pub(crate) fn put<'a>(
         &'static self,
         db: &Database,
-        rows: impl IntoIterator<Item = &'a T>,
+        rows: impl IntoIterator<Item = impl Into<Newest<'a, T>>>,
         cx: WriteContext<'_>,
     ) -> Result<(), StoreError>
     where
         T: 'a,
     {
-        let rows = rows.into_iter().map(|image| Newest { image, made_by: None });
-        self.put_newest(db, rows, cx)
+        let mut upsert = None;
+        for it in rows.into_iter().map(Into::into) {
+            let put = begun(&mut upsert, || db.upsert(self))?;
+            self.put_row(it.image, &WriteContext { made_by: it.made_by, ..cx }, put)?;
+        }
+        Ok(())
     }
 
     /// Inserts a row that no command made, or changes the one that is there.
@@ -289,27 +273,17 @@ impl<T> TableOf<T> {
         let (actors, texts) = (Named::default(), Texts::default());
         self.put(db, [row], WriteContext::new(partition, &actors, &texts))
     }
+}
 
-    /// The same of images whose rows say what made them.
-    pub(crate) fn put_newest<'a>(
-        &'static self,
-        db: &Database,
-        images: impl IntoIterator<Item = Newest<'a, T>>,
-        cx: WriteContext<'_>,
-    ) -> Result<(), StoreError>
-    where
-        T: 'a,
-    {
-        let mut put = None;
-        for it in images {
-            let put = match &mut put {
-                Some(put) => put,
-                None => put.insert(db.upsert(self)?),
-            };
-            self.put_row(it.image, &WriteContext { made_by: it.made_by, ..cx }, put)?;
-        }
-        Ok(())
-    }
+/// A statement that is prepared for the first of its rows.
+pub(crate) fn begun<'p, 'c>(
+    slot: &'p mut Option<Put<'c>>,
+    prepare: impl FnOnce() -> Result<Put<'c>, StoreError>,
+) -> Result<&'p mut Put<'c>, StoreError> {
+    Ok(match slot {
+        Some(put) => put,
+        None => slot.insert(prepare()?),
+    })
 }
 
 impl<T: Keyed> TableOf<T>
@@ -321,6 +295,22 @@ where
         let columns = self.found_by.map_or_else(|| self.key_list(), str::to_owned);
         let each = columns.split(", ").zip(1..).map(|(column, n)| format!("{column} = ?{n}"));
         format!("WHERE {}", each.collect::<Vec<_>>().join(" AND "))
+    }
+
+    /// Inserts or changes rows, and deletes those of keys that have none.
+    pub(crate) fn set(
+        &'static self,
+        db: &Database,
+        rows: &BTreeMap<T::Key, Option<&T>>,
+        cx: WriteContext<'_>,
+    ) -> Result<(), StoreError> {
+        self.put(db, rows.values().copied().flatten(), cx)?;
+        let mut delete = None;
+        for (key, _) in rows.iter().filter(|(_, row)| row.is_none()) {
+            let sql = || format!("DELETE FROM {} {}", self.name, self.by_key());
+            begun(&mut delete, || db.prepare(&sql()))?.row(&key.columns())?;
+        }
+        Ok(())
     }
 
     /// Loads rows by their keys; a key without a row is noted as looked for.
@@ -349,7 +339,7 @@ where
 {
     /// The same, whose rows are parts of owners. `of_owner` is the end of a `SELECT` that finds them by the owner's key.
     pub(crate) const fn parts(self, of_owner: &'static str) -> Self {
-        Self { parts: Some(PartsOf { of_owner, load: load_parts }), ..self }
+        Self { parts: Some(PartsOf { rest: of_owner, load: load_parts }), ..self }
     }
 }
 
@@ -365,7 +355,7 @@ where
 {
     let owners: &Vec<T::Owner> = owners.downcast_ref().expect("owners of these parts");
     let loaded: &mut Parts<T> = loaded.downcast_mut().expect("parts of this kind");
-    let sql = table.select(table.of_owner());
+    let sql = table.select(table.of_owner().rest);
     for owner in owners {
         let found = reader.query(&sql, &owner.columns(), |it| table.row(it))?;
         loaded.look_for(owner.clone());

@@ -5,6 +5,7 @@
 mod own;
 
 use std::fmt::Write as _;
+use std::ops::Deref;
 
 pub use self::own::{
     ACTOR, COUNTER, FOLLOWER, INSTALLATION, JOURNAL, LEDGER_TOTAL, MIGRATION, PARTITION,
@@ -38,6 +39,34 @@ pub struct Column {
     pub erased: bool,
 }
 
+/// The most columns that a table has.
+pub(crate) const COLUMNS_MAX: usize = 28;
+
+/// The columns of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns {
+    each: [Column; COLUMNS_MAX],
+    count: usize,
+}
+
+impl Columns {
+    const NONE: Self = Self { each: [int(""); COLUMNS_MAX], count: 0 };
+
+    pub(crate) const fn and(mut self, column: Column) -> Self {
+        self.each[self.count] = column;
+        self.count += 1;
+        self
+    }
+}
+
+impl Deref for Columns {
+    type Target = [Column];
+
+    fn deref(&self) -> &[Column] {
+        &self.each[..self.count]
+    }
+}
+
 /// How a table is laid out where the database lets one choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
@@ -68,10 +97,12 @@ pub struct Table {
     /// The version of the schema that brought it.
     pub(crate) since: i64,
     /// Its columns; the first `key_columns` of them are its primary key.
-    pub columns: &'static [Column],
+    pub columns: Columns,
     /// How many of the first columns are the primary key.
     pub key_columns: usize,
     pub layout: Layout,
+    /// Whether its rows end with check values: see `driver/check.rs`.
+    pub is_checked: bool,
     /// Indexes besides the primary key.
     pub indexes: &'static [Index],
     /// The columns that an entity's key names, where they are not the primary key.
@@ -176,14 +207,18 @@ pub(crate) const fn unique(name: &'static str, columns: &'static str) -> Index {
 pub(crate) const CLUSTERED: Table = Table {
     name: "",
     since: 1,
-    columns: &[],
+    columns: Columns::NONE,
     key_columns: 2,
     layout: Layout::Clustered,
+    is_checked: false,
     indexes: &[],
     found_by: None,
     exported: &[],
     history: None,
 };
+
+/// The same with check values.
+pub(crate) const CHECKED: Table = Table { is_checked: true, ..CLUSTERED };
 
 pub(crate) const fn only(name: &'static str, columns: &'static str, only: &'static str) -> Index {
     Index { name, columns, unique: false, only: Some(only) }
@@ -225,6 +260,19 @@ impl Index {
 }
 
 impl Table {
+    /// The table with these columns behind those that it has, and with its check values behind all.
+    pub(crate) const fn of(mut self, columns: &[Column]) -> Self {
+        let mut at = 0;
+        while at < columns.len() {
+            self.columns = self.columns.and(columns[at]);
+            at += 1;
+        }
+        if self.is_checked {
+            self.columns = self.columns.and(CHECK_MADE).and(CHECK_NOW);
+        }
+        self
+    }
+
     /// Whether it has columns that are erased with a person.
     pub(crate) fn has_erased(&self) -> bool {
         self.columns.iter().any(|it| it.erased)
@@ -233,17 +281,15 @@ impl Table {
     /// Its columns' names, separated by commas, each after `prefix` (such as `a.`).
     #[must_use]
     pub fn select_list(&self, prefix: &str) -> String {
-        let names: Vec<String> =
-            self.columns.iter().map(|column| format!("{prefix}{}", column.name)).collect();
-        names.join(", ")
+        let names = self.columns.iter().map(|column| format!("{prefix}{}", column.name));
+        names.collect::<Vec<_>>().join(", ")
     }
 
     /// The names of its primary key's columns, separated by commas.
     #[must_use]
     pub fn key_list(&self) -> String {
-        let names: Vec<&str> =
-            self.columns[..self.key_columns].iter().map(|column| column.name).collect();
-        names.join(", ")
+        let key = self.columns[..self.key_columns].iter();
+        key.map(|column| column.name).collect::<Vec<_>>().join(", ")
     }
 
     /// `SELECT` of all columns, in order, with `rest` (such as a WHERE clause) behind.
@@ -255,10 +301,9 @@ impl Table {
     /// `INSERT` of one row: one parameter per column.
     #[must_use]
     pub fn insert(&self, dialect: &Dialect) -> String {
-        let parameters: Vec<String> =
-            (1..=self.columns.len()).map(|n| format!("{}{n}", dialect.parameter)).collect();
         let (name, columns) = (self.name, self.select_list(""));
-        format!("INSERT INTO {name} ({columns}) VALUES ({})", parameters.join(", "))
+        let values = parameters(dialect.parameter, self.columns.len());
+        format!("INSERT INTO {name} ({columns}) VALUES ({values})")
     }
 
     /// `INSERT` of one row, or the change of what is not fixed where there is one with its key.
@@ -284,32 +329,19 @@ impl Table {
     /// The end of a `SELECT` of the next rows in the order of the key: those behind the key that the first parameters
     /// give, where `is_behind`; at most `limit`.
     pub(crate) fn next_rows(&self, is_behind: bool, limit: usize) -> String {
-        let names: Vec<&str> = self.columns[..self.key_columns].iter().map(|it| it.name).collect();
-        let names = names.join(", ");
-        let key: Vec<String> = (1..=self.key_columns).map(|n| format!("?{n}")).collect();
+        let (names, key) = (self.key_list(), parameters('?', self.key_columns));
         let behind = match is_behind {
-            true => format!("WHERE ({names}) > ({}) ", key.join(", ")),
+            true => format!("WHERE ({names}) > ({key}) "),
             false => String::new(),
         };
         format!("{behind}ORDER BY {names} LIMIT {limit}")
     }
 
-    /// Whether its rows end with check values: see `driver/check.rs`.
-    #[must_use]
-    pub fn is_checked(&self) -> bool {
-        self.columns.last().is_some_and(|column| column.name == CHECK_NOW.name)
-    }
-
     /// The end of an `INSERT` that updates the columns that are not fixed where there is a row with the key.
     pub(crate) fn on_conflict(&self) -> String {
-        let (key, rest) = self.columns.split_at(self.key_columns);
-        let key: Vec<&str> = key.iter().map(|column| column.name).collect();
-        let set: Vec<String> = rest
-            .iter()
-            .filter(|column| !column.fixed)
-            .map(|column| format!("{0} = excluded.{0}", column.name))
-            .collect();
-        format!("ON CONFLICT ({}) DO UPDATE SET {}", key.join(", "), set.join(", "))
+        let changing = self.columns[self.key_columns..].iter().filter(|column| !column.fixed);
+        let set: Vec<_> = changing.map(|it| format!("{0} = excluded.{0}", it.name)).collect();
+        format!("ON CONFLICT ({}) DO UPDATE SET {}", self.key_list(), set.join(", "))
     }
 
     fn write_ddl(&self, dialect: &Dialect, sql: &mut String) -> std::fmt::Result {
@@ -319,9 +351,7 @@ impl Table {
             let constraint = if column.nullable { "" } else { " NOT NULL" };
             writeln!(sql, "    {} {kind}{constraint},", column.name)?;
         }
-        let key: Vec<&str> =
-            self.columns[..self.key_columns].iter().map(|column| column.name).collect();
-        writeln!(sql, "    PRIMARY KEY ({})", key.join(", "))?;
+        writeln!(sql, "    PRIMARY KEY ({})", self.key_list())?;
         let tail = match self.layout {
             Layout::Clustered => dialect.clustered,
             Layout::Appended | Layout::Indexed => dialect.unclustered,
@@ -332,4 +362,9 @@ impl Table {
         }
         writeln!(sql)
     }
+}
+
+/// Parameters of a statement, from the first on, separated by commas.
+fn parameters(sign: char, count: usize) -> String {
+    (1..=count).map(|n| format!("{sign}{n}")).collect::<Vec<_>>().join(", ")
 }

@@ -26,36 +26,22 @@ use std::any::TypeId;
 
 use domain::entity::Entity;
 
-pub use access::{APP_USER, ROLE};
-pub use account::{ACCOUNT, ACCOUNT_EMAIL, ACCOUNT_PERSON, AUDIT_IMPORTED, BLOCKING_STATE};
-pub(crate) use account::{CLOSING, audit_row, folded_person, imported_audit, person, person_row};
-pub use claims::{CLAIM, CLAIM_RECENT};
-pub(crate) use claims::{
-    ClaimHash, Claimed, claim, claim_hash, claim_row, recent_claim, recent_claim_row,
-};
-pub use control::{DISPUTE, PAYMENT_ATTEMPT, PAYMENT_VELOCITY};
-pub use customers::{CUSTOMER, MAIL, OPERATION, SESSION};
-pub(crate) use customers::{EXPIRING, GIVEN_UP, SETTLED, TO_NOTIFY, TO_SEND, WAITING};
-pub use entitlements::{ACCOUNT_USER, ENTITLEMENTS, FEATURE, OFFER, OFFER_VERSION, PURCHASE};
-pub(crate) use entitlements::{account_user, account_user_row};
-pub(crate) use flags::DUE;
-pub use flags::{CHANGE_REQUEST, DEFINITION, ENVIRONMENT, ENVIRONMENT_SECRET};
-pub use insights::{FLAG_INSIGHT, METRIC_INSIGHT};
-pub use objects::{CUSTOM_FIELD, CUSTOM_FIELD_VALUE, TAG};
-pub(crate) use objects::{SHOWN, custom_field_value, custom_field_value_row};
-pub use payment_methods::PAYMENT_METHOD;
-pub(crate) use payments::{
-    IN_RARE_STATE, UNRESOLVED, actor, opened_transaction, posting, posting_row,
-};
-pub use payments::{OUTSTANDING, PAYMENT, PAYMENT_TRANSACTION, POSTING};
-pub use system::{QUARANTINE, REPLY, TIMER};
-pub(crate) use system::{reply, reply_row};
-pub use tenant::{PAYMENT_RULES, TAG_DEFINITION, TENANT, TENANT_VALUE};
-pub use usage::{FEATURE_USAGE, USAGE_EVENT, USAGE_RESERVATION};
-pub(crate) use usage::{OPEN, period_end};
+pub use access::*;
+pub use account::*;
+pub use claims::*;
+pub use control::*;
+pub use customers::*;
+pub use entitlements::*;
+pub use flags::*;
+pub use insights::*;
+pub use objects::*;
+pub use payment_methods::*;
+pub use payments::*;
+pub use system::*;
+pub use tenant::*;
+pub use usage::*;
 pub(crate) use versions::*;
-pub(crate) use webhooks::LOG_TABLES;
-pub use webhooks::{DELIVERY, DELIVERY_TRY, ENDPOINT_HEALTH, REPLAY, REPLAY_PROGRESS};
+pub use webhooks::*;
 
 use crate::entities::EntityTable;
 use crate::stored::{KeyColumns, TableOf};
@@ -126,7 +112,7 @@ static CATALOGUE: [Listed; 59] = [
     entities(&PAYMENT_RULES),
     entities(&PAYMENT_ATTEMPT),
     rows(&PAYMENT_VELOCITY.table),
-    rows(&AUDIT_IMPORTED),
+    rows(&AUDIT_IMPORTED.table),
     rows(&DELIVERY_TRY),
     rows(&ENDPOINT_HEALTH),
     rows(&REPLAY),

@@ -64,6 +64,14 @@ pub struct Usage {
     pub updated_at: Timestamp,
 }
 
+impl Keyed for Usage {
+    type Key = (TenantNo, AccountId, String, Period);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.account_id, self.feature.clone(), self.period)
+    }
+}
+
 /// Names an event without what its id says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

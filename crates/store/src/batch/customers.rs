@@ -8,9 +8,8 @@ use domain::customer::mail::Mail;
 use domain::{CustomerId, MailId, Seq, SessionId, TenantNo};
 use engine::ports::StoreError;
 
-use super::delete;
 use crate::driver::Database;
-use crate::stored::{KeyColumns, Newest, WriteContext};
+use crate::stored::{Newest, WriteContext};
 use crate::tables::{MAIL, SESSION};
 
 /// The part of a batch's rows that belongs to customers.
@@ -47,16 +46,16 @@ impl<'a> CustomerRows<'a> {
 
     /// Writes the rows.
     pub(super) fn write(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
-        SESSION.put(db, self.sessions.values().copied().flatten(), cx)?;
-        let ended = self.sessions.iter().filter(|(_, it)| it.is_none());
-        let sql = "DELETE FROM customer_session WHERE tenant = ?1 AND id = ?2";
-        delete(db, sql, ended.map(|(key, _)| key.columns()))?;
+        SESSION.set(db, &self.sessions, cx)?;
         MAIL.write(db, self.mails.values(), cx)
     }
 
     /// Deletes the mails of erased customers from before the batch.
     pub(super) fn forget(&self, db: &Database) -> Result<(), StoreError> {
-        let sql = "DELETE FROM mail WHERE tenant = ?1 AND customer_id = ?2";
-        delete(db, sql, self.erased.iter().map(KeyColumns::columns))
+        for &(tenant, customer) in &self.erased {
+            let sql = "DELETE FROM mail WHERE tenant = ?1 AND customer_id = ?2";
+            db.prepare(sql)?.row(&[tenant.into(), customer.into()])?;
+        }
+        Ok(())
     }
 }

@@ -67,7 +67,7 @@ impl<'a> EntitlementRows<'a> {
     pub(super) fn write(&self, db: &Database, cx: WriteContext<'_>) -> Result<(), StoreError> {
         OFFER_VERSION.write(db, &self.versions, cx)?;
         self.write_users(db)?;
-        FEATURE_USAGE.put_newest(db, self.usage.values().copied(), cx)?;
+        FEATURE_USAGE.put(db, self.usage.values().copied(), cx)?;
         // One that was forgotten may still be there.
         USAGE_EVENT.put(db, self.usage_events.values().copied(), cx)?;
         USAGE_RESERVATION.write(db, self.reservations.values(), cx)

@@ -138,21 +138,15 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::table::{CHECK_MADE, CHECK_NOW, CLUSTERED, id, int, text};
+    use crate::table::{CHECKED, id, int, text};
 
-    static TENANT_VALUE: Table = Table {
-        name: "tenant_value",
-        columns: &[
-            int("tenant"),
-            text("name"),
-            id("id").fixed(),
-            text("value").null(),
-            int("seq"),
-            CHECK_MADE,
-            CHECK_NOW,
-        ],
-        ..CLUSTERED
-    };
+    static TENANT_VALUE: Table = Table { name: "tenant_value", ..CHECKED }.of(&[
+        int("tenant"),
+        text("name"),
+        id("id").fixed(),
+        text("value").null(),
+        int("seq"),
+    ]);
 
     /// The form of 0.1.0: a change of it would make every row that was written invalid.
     #[test]

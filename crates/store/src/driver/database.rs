@@ -289,7 +289,7 @@ impl Database {
     }
 
     fn checks(&self, table: &'static Table, is_update: bool) -> Option<Checks<'_>> {
-        table.is_checked().then_some(Checks { db: self, table, is_update })
+        table.is_checked.then_some(Checks { db: self, table, is_update })
     }
 
     /// The key of check values.

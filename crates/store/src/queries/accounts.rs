@@ -52,7 +52,7 @@ impl AccountQueries for SqlQueries {
         account: AccountId,
     ) -> Result<Vec<BlockingState>, StoreError> {
         static SQL: LazyLock<String> =
-            LazyLock::new(|| tables::BLOCKING_STATE.select(tables::BLOCKING_STATE.of_owner()));
+            LazyLock::new(|| tables::BLOCKING_STATE.select(tables::BLOCKING_STATE.of_owner().rest));
         let of_account = [no.into(), account.into()];
         self.read(|reader| {
             reader.query(&SQL, &of_account, |cells| tables::BLOCKING_STATE.row(cells))

@@ -31,7 +31,7 @@ impl CustomFieldQueries for SqlQueries {
     ) -> Result<Vec<CustomField>, StoreError> {
         self.read(|reader| {
             static SQL: LazyLock<String> = LazyLock::new(|| {
-                CUSTOM_FIELD.select(&format!("{} {ORDER}", CUSTOM_FIELD.of_owner()))
+                CUSTOM_FIELD.select(&format!("{} {ORDER}", CUSTOM_FIELD.of_owner().rest))
             });
             reader.query(&SQL, &(no, object).columns(), |cells| tables::CUSTOM_FIELD.row(cells))
         })

@@ -162,7 +162,7 @@ fn imported_of_account(
     let sql = tables::AUDIT_IMPORTED
         .select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY object_id, ordinal");
     let mut found: BTreeMap<Uuid, Vec<ImportedAudit>> = BTreeMap::new();
-    for it in reader.query(&sql, account, tables::imported_audit)? {
+    for it in reader.query(&sql, account, |cells| Ok(tables::AUDIT_IMPORTED.row(cells)?.entry))? {
         found.entry(it.object).or_default().push(it);
     }
     Ok(found)
@@ -304,7 +304,9 @@ impl<'r> Walker<'r> {
             None => {
                 let sql = tables::AUDIT_IMPORTED
                     .select("WHERE tenant = ?1 AND object_id = ?2 ORDER BY ordinal");
-                self.reader.query(&sql, &[self.no.into(), object.into()], tables::imported_audit)?
+                self.reader.query(&sql, &[self.no.into(), object.into()], |cells| {
+                    Ok(tables::AUDIT_IMPORTED.row(cells)?.entry)
+                })?
             }
         };
         let Some(first) = states.first().filter(|_| !entries.is_empty()).cloned() else {

@@ -2,25 +2,18 @@
 
 use domain::access::{Role, User};
 
-use super::{CHECKS, CLUSTERED, Table, int, text};
-use crate::stored::{ColumnsOf, TableOf, checked, shape};
-
-const APP_USER_COLUMNS: ColumnsOf<User> = &[
-    text("username").of(|it, _| (&it.username).into()),
-    text("password_hash").of(|it, _| (&it.password_hash).into()),
-    text("roles").of(|it, cx| cx.json(&it.roles)),
-    int("active").of(|it, _| it.active.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
+use super::{CHECKED, CLUSTERED, Table, int, text};
+use crate::stored::TableOf;
 
 pub static APP_USER: TableOf<User> = TableOf::new(
-    Table {
-        name: "app_user",
-        columns: &checked::<_, { APP_USER_COLUMNS.len() + CHECKS }>(APP_USER_COLUMNS),
-        key_columns: 1,
-        ..CLUSTERED
-    },
-    APP_USER_COLUMNS,
+    Table { name: "app_user", key_columns: 1, ..CHECKED },
+    &[
+        text("username").of(|it, _| (&it.username).into()),
+        text("password_hash").of(|it, _| (&it.password_hash).into()),
+        text("roles").of(|it, cx| cx.json(&it.roles)),
+        int("active").of(|it, _| it.active.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(User {
             username: cells.string()?,
@@ -32,20 +25,13 @@ pub static APP_USER: TableOf<User> = TableOf::new(
     },
 );
 
-const ROLE_COLUMNS: ColumnsOf<Role> = &[
-    text("name").of(|it, _| (&it.name).into()),
-    text("permissions").of(|it, cx| cx.json(&it.permissions)),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 pub static ROLE: TableOf<Role> = TableOf::new(
-    Table {
-        name: "role",
-        columns: &shape::<_, { ROLE_COLUMNS.len() }>(ROLE_COLUMNS),
-        key_columns: 1,
-        ..CLUSTERED
-    },
-    ROLE_COLUMNS,
+    Table { name: "role", key_columns: 1, ..CLUSTERED },
+    &[
+        text("name").of(|it, _| (&it.name).into()),
+        text("permissions").of(|it, cx| cx.json(&it.permissions)),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(Role { name: cells.string()?, permissions: cells.json()?, revision: cells.revision()? })
     },

@@ -7,50 +7,41 @@ use domain::import::{AuditEntry, ImportedAudit};
 use domain::{Account, AccountId, Person, Seq, TenantNo};
 use engine::ports::StoreError;
 
-use super::{
-    CHECK_MADE, CHECK_NOW, CHECKS, CLUSTERED, Index, Table, folded, id, index, int, only, text,
-};
+use super::{CHECKED, CLUSTERED, Index, Table, folded, id, index, int, only, text};
 use crate::cells::erasable;
 use crate::codes::code;
 use crate::driver::{Cells, Value};
+use crate::stored::TableOf;
 use crate::stored::folded_text;
-use crate::stored::{ColumnsOf, TableOf, checked, shape};
-
-const ACCOUNT_COLUMNS: ColumnsOf<Account> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    text("external_key").null().of(|it, _| it.external_key.as_ref().into()),
-    text("currency").null().of(|it, _| it.currency.as_ref().into()),
-    int("bill_cycle_day_local").of(|it, _| i64::from(it.bill_cycle_day_local).into()),
-    id("parent_account_id").null().of(|it, _| it.parent_account_id.into()),
-    int("is_payment_delegated_to_parent").of(|it, _| it.is_payment_delegated_to_parent.into()),
-    id("payment_method_id").null().of(|it, _| it.payment_method_id.into()),
-    id("external_payment_method").null().of(|it, _| it.external_payment_method.into()),
-    int("reference_time_us").fixed().of(|it, _| it.reference_time.into()),
-    text("time_zone").fixed().of(|it, _| (&it.time_zone).into()),
-    int("is_migrated").null().of(|it, _| it.is_migrated.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("updated_at_us").of(|it, _| it.updated_at.into()),
-    int("erased_at_us").null().of(|it, _| it.erased_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-    id("actor").null().fixed().of(|it, cx| cx.maker(it)[0]),
-    id("actor_salt").null().fixed().of(|it, cx| cx.maker(it)[1]),
-    text("actor_user").null().fixed().of(|it, cx| cx.maker(it)[2]),
-    text("actor_created_by").null().fixed().of(|it, cx| cx.maker(it)[3]),
-    text("actor_reason").null().fixed().of(|it, cx| cx.maker(it)[4]),
-    text("actor_comments").null().fixed().of(|it, cx| cx.maker(it)[5]),
-    folded("external_key_folded").of(|it, cx| cx.folded(it.external_key.as_ref())),
-];
 
 /// Accounts, without what is known of the person.
-pub static ACCOUNT: TableOf<Account> = TableOf::new(
-    Table {
-        name: "account",
-        columns: &checked::<_, { ACCOUNT_COLUMNS.len() + CHECKS }>(ACCOUNT_COLUMNS),
-        exported: &["id"],
-        ..CLUSTERED
-    },
-    ACCOUNT_COLUMNS,
+pub static ACCOUNT: TableOf<Account> = TableOf::<Account>::new(
+    Table { name: "account", exported: &["id"], ..CHECKED },
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        text("external_key").null().of(|it, _| it.external_key.as_ref().into()),
+        text("currency").null().of(|it, _| it.currency.as_ref().into()),
+        int("bill_cycle_day_local").of(|it, _| i64::from(it.bill_cycle_day_local).into()),
+        id("parent_account_id").null().of(|it, _| it.parent_account_id.into()),
+        int("is_payment_delegated_to_parent").of(|it, _| it.is_payment_delegated_to_parent.into()),
+        id("payment_method_id").null().of(|it, _| it.payment_method_id.into()),
+        id("external_payment_method").null().of(|it, _| it.external_payment_method.into()),
+        int("reference_time_us").fixed().of(|it, _| it.reference_time.into()),
+        text("time_zone").fixed().of(|it, _| (&it.time_zone).into()),
+        int("is_migrated").null().of(|it, _| it.is_migrated.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("updated_at_us").of(|it, _| it.updated_at.into()),
+        int("erased_at_us").null().of(|it, _| it.erased_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+        id("actor").null().fixed().of(|it, cx| cx.maker(it)[0]),
+        id("actor_salt").null().fixed().of(|it, cx| cx.maker(it)[1]),
+        text("actor_user").null().fixed().of(|it, cx| cx.maker(it)[2]),
+        text("actor_created_by").null().fixed().of(|it, cx| cx.maker(it)[3]),
+        text("actor_reason").null().fixed().of(|it, cx| cx.maker(it)[4]),
+        text("actor_comments").null().fixed().of(|it, cx| cx.maker(it)[5]),
+        folded("external_key_folded").of(|it, cx| cx.folded(it.external_key.as_ref())),
+    ],
     |cells| {
         let account = Account {
             tenant: cells.tenant()?,
@@ -86,37 +77,35 @@ pub static ACCOUNT: TableOf<Account> = TableOf::new(
 /// Personal data: a row for each revision of the account that changed it. The newest one holds.
 pub static ACCOUNT_PERSON: Table = Table {
     name: "account_person",
-    columns: &[
-        int("tenant"),
-        id("account_id"),
-        int("seq"),
-        text("name").null(),
-        int("first_name_length").null(),
-        text("email").null(),
-        text("address1").null(),
-        text("address2").null(),
-        text("postal_code").null(),
-        text("company").null(),
-        text("city").null(),
-        text("state").null(),
-        text("country").null(),
-        text("locale").null(),
-        text("phone").null(),
-        text("notes").null(),
-        folded("name_folded"),
-        folded("email_folded"),
-        folded("company_folded"),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
     key_columns: 3,
     indexes: &[Index {
         only: Some("email IS NOT NULL"),
         ..index("account_person_by_folded_email", "tenant, coalesce(email_folded, lower(email))")
     }],
     exported: &["seq"],
-    ..CLUSTERED
-};
+    ..CHECKED
+}
+.of(&[
+    int("tenant"),
+    id("account_id"),
+    int("seq"),
+    text("name").null(),
+    int("first_name_length").null(),
+    text("email").null(),
+    text("address1").null(),
+    text("address2").null(),
+    text("postal_code").null(),
+    text("company").null(),
+    text("city").null(),
+    text("state").null(),
+    text("country").null(),
+    text("locale").null(),
+    text("phone").null(),
+    text("notes").null(),
+    folded("name_folded"),
+    folded("email_folded"),
+    folded("company_folded"),
+]);
 
 pub(crate) fn person_row<'a>(
     (tenant, account, seq): (TenantNo, AccountId, Seq),
@@ -148,10 +137,7 @@ pub(crate) fn person_row<'a>(
 }
 
 /// Reads a row of [`ACCOUNT_PERSON`]: whose, from which revision on, and what.
-///
-/// # Errors
-/// [`StoreError::Corrupt`].
-pub fn person(cells: &mut Cells<'_>) -> Result<(AccountId, Seq, Person), StoreError> {
+pub(crate) fn person(cells: &mut Cells<'_>) -> Result<(AccountId, Seq, Person), StoreError> {
     cells.of(&ACCOUNT_PERSON);
     cells.skip(1);
     let (account, seq) = (cells.entity()?, cells.seq()?);
@@ -180,28 +166,25 @@ pub fn person(cells: &mut Cells<'_>) -> Result<(AccountId, Seq, Person), StoreEr
     Ok((account, seq, person))
 }
 
-const ACCOUNT_EMAIL_COLUMNS: ColumnsOf<AccountEmail> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    id("account_id").fixed().of(|it, _| it.account.into()),
-    text("email").erased().of(|it, _| erasable(&it.email)),
-    int("active").of(|it, _| it.active.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 /// Further e-mail addresses of accounts, those that were removed too. `email` is NULL once the person is erased.
-pub static ACCOUNT_EMAIL: TableOf<AccountEmail> = TableOf::new(
+pub static ACCOUNT_EMAIL: TableOf<AccountEmail> = TableOf::<AccountEmail>::new(
     Table {
         name: "account_email",
         since: 3,
-        columns: &checked::<_, { ACCOUNT_EMAIL_COLUMNS.len() + CHECKS }>(ACCOUNT_EMAIL_COLUMNS),
         indexes: &[index("account_email_by_account", "tenant, account_id, created_at_us")],
         exported: &["id"],
         history: Some("created_at_us, id"),
-        ..CLUSTERED
+        ..CHECKED
     },
-    ACCOUNT_EMAIL_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        id("account_id").fixed().of(|it, _| it.account.into()),
+        text("email").erased().of(|it, _| erasable(&it.email)),
+        int("active").of(|it, _| it.active.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(AccountEmail {
             tenant: cells.tenant()?,
@@ -214,7 +197,10 @@ pub static ACCOUNT_EMAIL: TableOf<AccountEmail> = TableOf::new(
         })
     },
 )
-.parts("WHERE tenant = ?1 AND account_id = ?2 AND active = 1 AND email IS NOT NULL ORDER BY created_at_us, id")
+.parts(
+    "WHERE tenant = ?1 AND account_id = ?2 AND active = 1 AND email IS NOT NULL \
+     ORDER BY created_at_us, id",
+)
 .restored(|image, now| {
     if let Change::Account(AccountChange::Email(it)) = image {
         it.email.clone_from(&now.email);
@@ -224,28 +210,11 @@ pub static ACCOUNT_EMAIL: TableOf<AccountEmail> = TableOf::new(
 /// Which blocking states close accounts, or open them again.
 pub(crate) const CLOSING: &str = "service = 'account-service'";
 
-const BLOCKING_STATE_COLUMNS: ColumnsOf<BlockingState> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    id("account_id").fixed().of(|it, _| it.account.into()),
-    int("ordinal").fixed().of(|it, _| i64::from(it.ordinal).into()),
-    text("service").fixed().of(|it, _| (&it.service).into()),
-    text("name").fixed().of(|it, _| (&it.name).into()),
-    int("blocks_change").fixed().of(|it, _| it.blocks.change.into()),
-    int("blocks_entitlement").fixed().of(|it, _| it.blocks.entitlement.into()),
-    int("blocks_billing").fixed().of(|it, _| it.blocks.billing.into()),
-    int("effective_at_us").fixed().of(|it, _| it.effective_at.into()),
-    int("active").of(|it, _| it.active.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 /// Blocking states of accounts, those that are no longer needed too.
-pub static BLOCKING_STATE: TableOf<BlockingState> = TableOf::new(
+pub static BLOCKING_STATE: TableOf<BlockingState> = TableOf::<BlockingState>::new(
     Table {
         name: "blocking_state",
         since: 4,
-        columns: &shape::<_, { BLOCKING_STATE_COLUMNS.len() }>(BLOCKING_STATE_COLUMNS),
         indexes: &[
             index("blocking_state_by_account", "tenant, account_id, ordinal"),
             // Each account that is loaded is looked for here.
@@ -255,7 +224,21 @@ pub static BLOCKING_STATE: TableOf<BlockingState> = TableOf::new(
         history: Some("ordinal"),
         ..CLUSTERED
     },
-    BLOCKING_STATE_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        id("account_id").fixed().of(|it, _| it.account.into()),
+        int("ordinal").fixed().of(|it, _| i64::from(it.ordinal).into()),
+        text("service").fixed().of(|it, _| (&it.service).into()),
+        text("name").fixed().of(|it, _| (&it.name).into()),
+        int("blocks_change").fixed().of(|it, _| it.blocks.change.into()),
+        int("blocks_entitlement").fixed().of(|it, _| it.blocks.entitlement.into()),
+        int("blocks_billing").fixed().of(|it, _| it.blocks.billing.into()),
+        int("effective_at_us").fixed().of(|it, _| it.effective_at.into()),
+        int("active").of(|it, _| it.active.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         let (tenant, id, account) = (cells.tenant()?, cells.entity()?, cells.entity()?);
         let ordinal = u32::try_from(cells.int()?).map_err(|_| cells.corrupt("is no ordinal"))?;
@@ -281,60 +264,42 @@ pub static BLOCKING_STATE: TableOf<BlockingState> = TableOf::new(
 .parts("WHERE tenant = ?1 AND account_id = ?2 AND active = 1 ORDER BY effective_at_us, ordinal");
 
 /// Entries of other systems' audit logs, of accounts and what belongs to them. They go with the account's person.
-pub static AUDIT_IMPORTED: Table = Table {
-    name: "audit_imported",
-    since: 7,
-    columns: &[
-        int("tenant"),
-        id("object_id"),
-        int("ordinal"),
-        id("account_id").fixed(),
-        int("kind").fixed(),
-        int("at_us").fixed(),
-        text("changed_by").fixed(),
-        text("reason").null().fixed(),
-        text("comments").null().fixed(),
-        id("token").fixed(),
-        CHECK_MADE,
-        CHECK_NOW,
+pub static AUDIT_IMPORTED: TableOf<AuditEntry> = TableOf::new(
+    Table {
+        name: "audit_imported",
+        since: 7,
+        key_columns: 3,
+        indexes: &[index("audit_imported_by_account", "tenant, account_id, object_id, ordinal")],
+        exported: &["object_id", "ordinal"],
+        ..CHECKED
+    },
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("object_id").of(|it, _| it.entry.object.into()),
+        int("ordinal").of(|it, _| i64::from(it.ordinal).into()),
+        id("account_id").fixed().of(|it, _| it.account.into()),
+        int("kind").fixed().of(|it, _| code(it.entry.kind).into()),
+        int("at_us").fixed().of(|it, _| it.entry.at.into()),
+        text("changed_by").fixed().of(|it, _| (&it.entry.changed_by).into()),
+        text("reason").null().fixed().of(|it, _| it.entry.reason.as_ref().into()),
+        text("comments").null().fixed().of(|it, _| it.entry.comments.as_ref().into()),
+        id("token").fixed().of(|it, _| it.entry.token.into()),
     ],
-    key_columns: 3,
-    indexes: &[index("audit_imported_by_account", "tenant, account_id, object_id, ordinal")],
-    exported: &["object_id", "ordinal"],
-    ..CLUSTERED
-};
-
-pub(crate) fn audit_row(it: &AuditEntry) -> [Value<'_>; 10] {
-    [
-        it.tenant.into(),
-        it.entry.object.into(),
-        i64::from(it.ordinal).into(),
-        it.account.into(),
-        code(it.entry.kind).into(),
-        it.entry.at.into(),
-        (&it.entry.changed_by).into(),
-        it.entry.reason.as_ref().into(),
-        it.entry.comments.as_ref().into(),
-        it.entry.token.into(),
-    ]
-}
-
-/// Reads a row of [`AUDIT_IMPORTED`].
-pub(crate) fn imported_audit(cells: &mut Cells<'_>) -> Result<ImportedAudit, StoreError> {
-    cells.of(&AUDIT_IMPORTED);
-    cells.skip(1);
-    let object = cells.id()?;
-    cells.skip(2);
-    Ok(ImportedAudit {
-        object,
-        kind: cells.code()?,
-        at: cells.time()?,
-        changed_by: cells.string()?,
-        reason: cells.opt_string()?,
-        comments: cells.opt_string()?,
-        token: cells.id()?,
-    })
-}
+    |cells| {
+        let (tenant, object) = (cells.tenant()?, cells.id()?);
+        let (ordinal, account) = (cells.count()?, cells.entity()?);
+        let entry = ImportedAudit {
+            object,
+            kind: cells.code()?,
+            at: cells.time()?,
+            changed_by: cells.string()?,
+            reason: cells.opt_string()?,
+            comments: cells.opt_string()?,
+            token: cells.id()?,
+        };
+        Ok(AuditEntry { tenant, account, ordinal, entry })
+    },
+);
 
 /// The folded columns of a person: see [`WriteContext::folded`](crate::stored::WriteContext::folded).
 pub(crate) fn folded_person(it: &Person) -> [Option<String>; 3] {

@@ -11,29 +11,25 @@ use crate::codes::code;
 use crate::driver::{Cells, Value};
 
 /// Taken keys, by hash (see `claim_hash`): uniqueness is decided here.
-pub static CLAIM: Table = Table {
-    name: "claim",
-    columns: &[id("key_hash"), int("tenant"), int("kind"), id("owner"), id("account_id").null()],
-    key_columns: 1,
-    ..CLUSTERED
-};
+pub static CLAIM: Table = Table { name: "claim", key_columns: 1, ..CLUSTERED }.of(&[
+    id("key_hash"),
+    int("tenant"),
+    int("kind"),
+    id("owner"),
+    id("account_id").null(),
+]);
 
 /// Claims that may not be in `claim` yet, in the order in which they were made: the last of those
 /// with one hash holds. Only an embedded database has rows here: see `claims.rs`.
-pub static CLAIM_RECENT: Table = Table {
-    name: "claim_recent",
-    columns: &[
+pub static CLAIM_RECENT: Table =
+    Table { name: "claim_recent", key_columns: 1, layout: Layout::Appended, ..CLUSTERED }.of(&[
         int("n"),
         id("key_hash"),
         int("tenant"),
         int("kind"),
         id("owner"),
         id("account_id").null(),
-    ],
-    key_columns: 1,
-    layout: Layout::Appended,
-    ..CLUSTERED
-};
+    ]);
 
 /// The owner of a released key, until its row is deleted.
 const TOMBSTONE: Uuid = Uuid::nil();
@@ -63,8 +59,7 @@ impl Claimed {
 pub(crate) type ClaimHash = [u8; 16];
 
 /// The key of a claim's row: the first 16 bytes of SHA-256 over tenant, kind and key.
-#[must_use]
-pub fn claim_hash(key: &ClaimKey) -> ClaimHash {
+pub(crate) fn claim_hash(key: &ClaimKey) -> ClaimHash {
     let mut hash = Context::new(&SHA256);
     hash.update(&key.tenant.0.to_be_bytes());
     hash.update(&code(key.kind).to_be_bytes());

@@ -5,60 +5,53 @@ use domain::payment::dispute::{Dispute, DisputeBooked, DisputeCase};
 
 use domain::change::{Change, PaymentChange};
 
-use super::{CHECKS, CLUSTERED, Index, Table, id, index, int, text};
+use super::{CHECKED, CLUSTERED, Table, id, index, int, only, text};
 use crate::codes::code;
-use crate::stored::{ColumnsOf, TableOf, checked, shape};
-
-const PAYMENT_ATTEMPT_COLUMNS: ColumnsOf<PaymentAttempt> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    id("account_id").fixed().of(|it, _| it.account_id.into()),
-    id("payment_id").null().of(|it, _| it.payment_id.into()),
-    id("transaction_id").null().of(|it, _| it.transaction_id.into()),
-    text("payment_key").null().fixed().of(|it, _| it.payment_key.as_ref().into()),
-    text("transaction_key").null().fixed().of(|it, _| it.transaction_key.as_ref().into()),
-    id("payment_method_id").null().of(|it, _| it.payment_method_id.into()),
-    int("kind").fixed().of(|it, _| code(it.kind).into()),
-    int("state").of(|it, _| code(it.state).into()),
-    int("amount_minor").fixed().of(|it, _| it.amount.into()),
-    text("currency").fixed().of(|it, _| (&it.currency).into()),
-    text("plugins").fixed().of(|it, cx| cx.json(&it.plugins)),
-    text("properties")
-        .erased()
-        .of(|it, cx| cx.opt_json((!it.properties.is_empty()).then_some(&it.properties))),
-    int("rules").null().of(|it, _| it.rules.into()),
-    int("counted_on").null().of(|it, _| it.counted_on.into()),
-    int("retries").of(|it, _| it.retries.into()),
-    int("tries").of(|it, _| i64::from(it.tries).into()),
-    int("due_at_us").null().of(|it, _| it.due_at.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
+use crate::stored::TableOf;
 
 /// Attempts of controlled calls. `plugins` is a JSON array of names; `properties`, JSON too, is NULL where
 /// there are none and once the account's person is erased.
-pub static PAYMENT_ATTEMPT: TableOf<PaymentAttempt> = TableOf::new(
+pub static PAYMENT_ATTEMPT: TableOf<PaymentAttempt> = TableOf::<PaymentAttempt>::new(
     Table {
         name: "payment_attempt",
         since: 5,
-        columns: &checked::<_, { PAYMENT_ATTEMPT_COLUMNS.len() + CHECKS }>(PAYMENT_ATTEMPT_COLUMNS),
         indexes: &[
             // Not by tenant first: see `outstanding_by_payment`.
-            Index {
-                only: Some("payment_id IS NOT NULL"),
-                ..index("payment_attempt_by_payment", "payment_id")
-            },
+            only("payment_attempt_by_payment", "payment_id", "payment_id IS NOT NULL"),
             index("payment_attempt_by_account", "tenant, account_id, id"),
-            Index {
-                only: Some("due_at_us IS NOT NULL"),
-                ..index("payment_attempt_scheduled", "tenant, account_id, due_at_us, id")
-            },
+            only(
+                "payment_attempt_scheduled",
+                "tenant, account_id, due_at_us, id",
+                "due_at_us IS NOT NULL",
+            ),
         ],
         exported: &["id"],
         history: Some("id"),
-        ..CLUSTERED
+        ..CHECKED
     },
-    PAYMENT_ATTEMPT_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        id("account_id").fixed().of(|it, _| it.account_id.into()),
+        id("payment_id").null().of(|it, _| it.payment_id.into()),
+        id("transaction_id").null().of(|it, _| it.transaction_id.into()),
+        text("payment_key").null().fixed().of(|it, _| it.payment_key.as_ref().into()),
+        text("transaction_key").null().fixed().of(|it, _| it.transaction_key.as_ref().into()),
+        id("payment_method_id").null().of(|it, _| it.payment_method_id.into()),
+        int("kind").fixed().of(|it, _| code(it.kind).into()),
+        int("state").of(|it, _| code(it.state).into()),
+        int("amount_minor").fixed().of(|it, _| it.amount.into()),
+        text("currency").fixed().of(|it, _| (&it.currency).into()),
+        text("plugins").fixed().of(|it, cx| cx.json(&it.plugins)),
+        text("properties").erased().of(|it, cx| cx.opt_json(&it.properties)),
+        int("rules").null().of(|it, _| it.rules.into()),
+        int("counted_on").null().of(|it, _| it.counted_on.into()),
+        int("retries").of(|it, _| it.retries.into()),
+        int("tries").of(|it, _| i64::from(it.tries).into()),
+        int("due_at_us").null().of(|it, _| it.due_at.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(PaymentAttempt {
             tenant: cells.tenant()?,
@@ -91,26 +84,16 @@ pub static PAYMENT_ATTEMPT: TableOf<PaymentAttempt> = TableOf::new(
     }
 });
 
-const PAYMENT_VELOCITY_COLUMNS: ColumnsOf<PaymentVelocity> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("account_id").of(|it, _| it.account_id.into()),
-    int("day").of(|it, _| it.day.into()),
-    int("payments").of(|it, _| i64::from(it.count).into()),
-    text("amounts").of(|it, cx| cx.json(&it.amounts)),
-];
-
 /// The payments that accounts started in a day (UTC): their number, and amounts by currency as JSON.
 pub static PAYMENT_VELOCITY: TableOf<PaymentVelocity> = TableOf::new(
-    Table {
-        name: "payment_velocity",
-        since: 5,
-        columns: &checked::<_, { PAYMENT_VELOCITY_COLUMNS.len() + CHECKS }>(
-            PAYMENT_VELOCITY_COLUMNS,
-        ),
-        exported: &["account_id"],
-        ..CLUSTERED
-    },
-    PAYMENT_VELOCITY_COLUMNS,
+    Table { name: "payment_velocity", since: 5, exported: &["account_id"], ..CHECKED },
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("account_id").of(|it, _| it.account_id.into()),
+        int("day").of(|it, _| it.day.into()),
+        int("payments").of(|it, _| i64::from(it.count).into()),
+        text("amounts").of(|it, cx| cx.json(&it.amounts)),
+    ],
     |cells| {
         Ok(PaymentVelocity {
             tenant: cells.tenant()?,
@@ -122,40 +105,11 @@ pub static PAYMENT_VELOCITY: TableOf<PaymentVelocity> = TableOf::new(
     },
 );
 
-const DISPUTE_COLUMNS: ColumnsOf<Dispute> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    id("account_id").fixed().of(|it, _| it.account_id.into()),
-    id("payment_id").fixed().of(|it, _| it.payment_id.into()),
-    id("transaction_id").fixed().of(|it, _| it.transaction_id.into()),
-    text("gateway").fixed().of(|it, _| (&it.case.gateway).into()),
-    text("case_id").fixed().of(|it, _| (&it.case.case).into()),
-    int("dispute_status").of(|it, _| code(it.status).into()),
-    text("reason").null().of(|it, _| it.reason.as_ref().into()),
-    int("amount_minor").of(|it, _| it.amount.into()),
-    text("currency").fixed().of(|it, _| (&it.currency).into()),
-    int("evidence_due_by_us").null().of(|it, _| it.evidence_due_by.into()),
-    int("warned_of_us").null().of(|it, _| it.warned_of.into()),
-    int("withdrawn_minor").of(|it, _| it.withdrawn.into()),
-    int("reinstated_minor").of(|it, _| it.reinstated.into()),
-    int("charged_back_minor").of(|it, _| it.booked.charged_back.into()),
-    int("reversed_minor").of(|it, _| it.booked.reversed.into()),
-    int("excess_minor").of(|it, _| it.booked.excess.into()),
-    int("excess_returned_minor").of(|it, _| it.booked.excess_returned.into()),
-    int("booking_at_us").null().of(|it, _| it.booking_at.into()),
-    int("warning_at_us").null().of(|it, _| it.warning_at.into()),
-    int("asked_at_us").of(|it, _| it.asked_at.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("updated_at_us").of(|it, _| it.updated_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 /// Disputes of payments, one for each case of a gateway. The claim on the case makes it one.
 pub static DISPUTE: TableOf<Dispute> = TableOf::new(
     Table {
         name: "dispute",
         since: 12,
-        columns: &shape::<_, { DISPUTE_COLUMNS.len() }>(DISPUTE_COLUMNS),
         indexes: &[
             index("dispute_by_case", "tenant, gateway, case_id"),
             index("dispute_by_account", "tenant, account_id, id"),
@@ -167,7 +121,33 @@ pub static DISPUTE: TableOf<Dispute> = TableOf::new(
         exported: &["id"],
         ..CLUSTERED
     },
-    DISPUTE_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        id("account_id").fixed().of(|it, _| it.account_id.into()),
+        id("payment_id").fixed().of(|it, _| it.payment_id.into()),
+        id("transaction_id").fixed().of(|it, _| it.transaction_id.into()),
+        text("gateway").fixed().of(|it, _| (&it.case.gateway).into()),
+        text("case_id").fixed().of(|it, _| (&it.case.case).into()),
+        int("dispute_status").of(|it, _| code(it.status).into()),
+        text("reason").null().of(|it, _| it.reason.as_ref().into()),
+        int("amount_minor").of(|it, _| it.amount.into()),
+        text("currency").fixed().of(|it, _| (&it.currency).into()),
+        int("evidence_due_by_us").null().of(|it, _| it.evidence_due_by.into()),
+        int("warned_of_us").null().of(|it, _| it.warned_of.into()),
+        int("withdrawn_minor").of(|it, _| it.withdrawn.into()),
+        int("reinstated_minor").of(|it, _| it.reinstated.into()),
+        int("charged_back_minor").of(|it, _| it.booked.charged_back.into()),
+        int("reversed_minor").of(|it, _| it.booked.reversed.into()),
+        int("excess_minor").of(|it, _| it.booked.excess.into()),
+        int("excess_returned_minor").of(|it, _| it.booked.excess_returned.into()),
+        int("booking_at_us").null().of(|it, _| it.booking_at.into()),
+        int("warning_at_us").null().of(|it, _| it.warning_at.into()),
+        int("asked_at_us").of(|it, _| it.asked_at.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("updated_at_us").of(|it, _| it.updated_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(Dispute {
             tenant: cells.tenant()?,

@@ -6,10 +6,10 @@ use domain::customer::{Credentials, Customer, Issued, Profile, Session};
 use domain::{CustomerId, Timestamp, TokenId};
 use engine::ports::StoreError;
 
-use super::{CHECKS, CLUSTERED, Index, Table, id, index, int, text};
+use super::{CHECKED, Table, id, index, int, only, text};
 use crate::codes::{OPERATION_FAILED, OPERATION_SUCCEEDED, OPERATION_WAITING, code};
 use crate::driver::Cells;
-use crate::stored::{ColumnsOf, TableOf, checked};
+use crate::stored::TableOf;
 
 /// Customers that are forgotten unless they verify their address in time. A query is answered from
 /// the index where it has these very words.
@@ -30,42 +30,38 @@ pub(crate) const SETTLED: &str = "settled_at_us IS NOT NULL";
 /// Operations with a callback to make.
 pub(crate) const TO_NOTIFY: &str = "notify_at_us IS NOT NULL";
 
-const CUSTOMER_COLUMNS: ColumnsOf<Customer> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    id("account_id").fixed().of(|it, _| it.account.into()),
-    text("email").of(|it, _| (&it.profile.email).into()),
-    text("email_key").of(|it, _| (&it.profile.email_key).into()),
-    text("first_name").of(|it, _| (&it.profile.first_name).into()),
-    text("last_name").of(|it, _| (&it.profile.last_name).into()),
-    text("preferences").of(|it, _| (&it.profile.preferences).into()),
-    text("password_hash").of(|it, _| (&it.credentials.password_hash).into()),
-    text("second_factor").null().of(|it, cx| cx.opt_json(it.credentials.second_factor.as_ref())),
-    int("status").of(|it, _| code(it.status).into()),
-    int("is_verified").of(|it, _| it.is_verified.into()),
-    int("password_version").of(|it, _| it.password_version.into()),
-    id("verification_id").null().of(|it, _| it.verification.map(|it| it.id).into()),
-    int("verification_until_us").null().of(|it, _| it.verification.map(|it| it.expires_at).into()),
-    id("reset_id").null().of(|it, _| it.reset.map(|it| it.id).into()),
-    int("reset_until_us").null().of(|it, _| it.reset.map(|it| it.expires_at).into()),
-    int("expires_at_us").null().of(|it, _| it.expires_at.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("updated_at_us").of(|it, _| it.updated_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 /// Customers, as they are now. Of one who is forgotten, the personal columns are empty.
 pub static CUSTOMER: TableOf<Customer> = TableOf::new(
     Table {
         name: "customer",
-        columns: &checked::<_, { CUSTOMER_COLUMNS.len() + CHECKS }>(CUSTOMER_COLUMNS),
-        indexes: &[Index {
-            only: Some(EXPIRING),
-            ..index("customer_expiring", "expires_at_us, id")
-        }],
-        ..CLUSTERED
+        indexes: &[only("customer_expiring", "expires_at_us, id", EXPIRING)],
+        ..CHECKED
     },
-    CUSTOMER_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        id("account_id").fixed().of(|it, _| it.account.into()),
+        text("email").of(|it, _| (&it.profile.email).into()),
+        text("email_key").of(|it, _| (&it.profile.email_key).into()),
+        text("first_name").of(|it, _| (&it.profile.first_name).into()),
+        text("last_name").of(|it, _| (&it.profile.last_name).into()),
+        text("preferences").of(|it, _| (&it.profile.preferences).into()),
+        text("password_hash").of(|it, _| (&it.credentials.password_hash).into()),
+        text("second_factor").null().of(|it, cx| cx.opt_json(&it.credentials.second_factor)),
+        int("status").of(|it, _| code(it.status).into()),
+        int("is_verified").of(|it, _| it.is_verified.into()),
+        int("password_version").of(|it, _| it.password_version.into()),
+        id("verification_id").null().of(|it, _| it.verification.map(|it| it.id).into()),
+        int("verification_until_us")
+            .null()
+            .of(|it, _| it.verification.map(|it| it.expires_at).into()),
+        id("reset_id").null().of(|it, _| it.reset.map(|it| it.id).into()),
+        int("reset_until_us").null().of(|it, _| it.reset.map(|it| it.expires_at).into()),
+        int("expires_at_us").null().of(|it, _| it.expires_at.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("updated_at_us").of(|it, _| it.updated_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         let (tenant, id, account) = (cells.tenant()?, cells.entity()?, cells.entity()?);
         let profile = Profile {
@@ -105,30 +101,27 @@ fn issued(cells: &mut Cells<'_>) -> Result<Option<Issued>, StoreError> {
     }
 }
 
-const SESSION_COLUMNS: ColumnsOf<Session> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    id("customer_id").fixed().of(|it, _| it.customer.into()),
-    int("generation").of(|it, _| i64::from(it.generation).into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("renewed_at_us").of(|it, _| it.renewed_at.into()),
-    int("expires_at_us").of(|it, _| it.expires_at.into()),
-    int("refresh_until_us").of(|it, _| it.refresh_until.into()),
-    int("network").of(|it, _| it.network.into()),
-];
-
 /// Customers who are logged in.
 pub static SESSION: TableOf<Session> = TableOf::new(
     Table {
         name: "customer_session",
-        columns: &checked::<_, { SESSION_COLUMNS.len() + CHECKS }>(SESSION_COLUMNS),
         indexes: &[
             index("customer_session_by_customer", "customer_id, tenant, id"),
             index("customer_session_ending", "refresh_until_us, id"),
         ],
-        ..CLUSTERED
+        ..CHECKED
     },
-    SESSION_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        id("customer_id").fixed().of(|it, _| it.customer.into()),
+        int("generation").of(|it, _| i64::from(it.generation).into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("renewed_at_us").of(|it, _| it.renewed_at.into()),
+        int("expires_at_us").of(|it, _| it.expires_at.into()),
+        int("refresh_until_us").of(|it, _| it.refresh_until.into()),
+        int("network").of(|it, _| it.network.into()),
+    ],
     |cells| {
         let session = Session {
             tenant: cells.tenant()?,
@@ -145,31 +138,28 @@ pub static SESSION: TableOf<Session> = TableOf::new(
     },
 );
 
-const MAIL_COLUMNS: ColumnsOf<Mail> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    id("customer_id").fixed().of(|it, _| it.customer.into()),
-    int("kind").fixed().of(|it, _| code(it.kind).into()),
-    id("token_id").null().fixed().of(|it, _| it.token.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("due_at_us").null().of(|it, _| it.due_at.into()),
-    int("attempts").of(|it, _| i64::from(it.attempts).into()),
-    text("error").null().of(|it, _| it.error.as_ref().into()),
-];
-
 /// Mails until they are sent, and those that were given up.
 pub static MAIL: TableOf<Mail> = TableOf::new(
     Table {
         name: "mail",
-        columns: &checked::<_, { MAIL_COLUMNS.len() + CHECKS }>(MAIL_COLUMNS),
         indexes: &[
-            Index { only: Some(TO_SEND), ..index("mail_due", "due_at_us, id") },
+            only("mail_due", "due_at_us, id", TO_SEND),
             index("mail_by_customer", "customer_id, tenant"),
-            Index { only: Some(GIVEN_UP), ..index("mail_given_up", "created_at_us, id") },
+            only("mail_given_up", "created_at_us, id", GIVEN_UP),
         ],
-        ..CLUSTERED
+        ..CHECKED
     },
-    MAIL_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        id("customer_id").fixed().of(|it, _| it.customer.into()),
+        int("kind").fixed().of(|it, _| code(it.kind).into()),
+        id("token_id").null().fixed().of(|it, _| it.token.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("due_at_us").null().of(|it, _| it.due_at.into()),
+        int("attempts").of(|it, _| i64::from(it.attempts).into()),
+        text("error").null().of(|it, _| it.error.as_ref().into()),
+    ],
     |cells| {
         Ok(Mail {
             tenant: cells.tenant()?,
@@ -185,35 +175,32 @@ pub static MAIL: TableOf<Mail> = TableOf::new(
     },
 );
 
-const OPERATION_COLUMNS: ColumnsOf<Operation> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    int("status").of(|it, _| operation_status(&it.status).0.into()),
-    id("customer_id").null().of(|it, _| operation_status(&it.status).1.into()),
-    text("explanation").null().of(|it, _| operation_status(&it.status).2.into()),
-    text("sealed").null().of(|it, _| it.sealed.as_ref().into()),
-    text("callback").null().fixed().of(|it, _| it.callback.as_ref().into()),
-    int("notify_at_us").null().of(|it, _| it.notify_at.into()),
-    int("notify_attempts").of(|it, _| i64::from(it.notify_attempts).into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("settled_at_us").null().of(|it, _| it.settled_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 /// Operations. `sealed` and `callback` are encrypted; one is empty once an operation has come to its
 /// end, the other once no callback is due.
 pub static OPERATION: TableOf<Operation> = TableOf::new(
     Table {
         name: "operation",
-        columns: &checked::<_, { OPERATION_COLUMNS.len() + CHECKS }>(OPERATION_COLUMNS),
         indexes: &[
-            Index { only: Some(WAITING), ..index("operation_waiting", "id, status") },
-            Index { only: Some(TO_NOTIFY), ..index("operation_to_notify", "notify_at_us, id") },
-            Index { only: Some(SETTLED), ..index("operation_settled", "settled_at_us, id") },
+            only("operation_waiting", "id, status", WAITING),
+            only("operation_to_notify", "notify_at_us, id", TO_NOTIFY),
+            only("operation_settled", "settled_at_us, id", SETTLED),
         ],
-        ..CLUSTERED
+        ..CHECKED
     },
-    OPERATION_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        int("status").of(|it, _| operation_status(&it.status).0.into()),
+        id("customer_id").null().of(|it, _| operation_status(&it.status).1.into()),
+        text("explanation").null().of(|it, _| operation_status(&it.status).2.into()),
+        text("sealed").null().of(|it, _| it.sealed.as_ref().into()),
+        text("callback").null().fixed().of(|it, _| it.callback.as_ref().into()),
+        int("notify_at_us").null().of(|it, _| it.notify_at.into()),
+        int("notify_attempts").of(|it, _| i64::from(it.notify_attempts).into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("settled_at_us").null().of(|it, _| it.settled_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         let (tenant, id) = (cells.tenant()?, cells.entity()?);
         let (code, customer, explanation) =

@@ -9,32 +9,25 @@ use domain::{AccountId, Seq, TenantNo};
 use engine::ports::StoreError;
 
 use super::claims::claim_hash;
-use super::{CHECKS, CLUSTERED, Index, Layout, Table, id, index, int, text};
+use super::{CHECKED, CLUSTERED, Layout, Table, id, index, int, only, text};
 use crate::codes::code;
 use crate::driver::{Cells, Value};
-use crate::stored::{ColumnsOf, TableOf, checked, shape};
-
-const FEATURE_COLUMNS: ColumnsOf<Feature> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    text("key").of(|it, _| (&it.key).into()),
-    int("version").of(|it, _| it.version.into()),
-    text("name").of(|it, _| (&it.name).into()),
-    text("terms").of(|it, cx| cx.json(&it.terms)),
-    int("archived").of(|it, _| it.archived.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("updated_at_us").of(|it, _| it.updated_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
+use crate::stored::TableOf;
 
 /// Tenants' features. `terms` is JSON.
 pub static FEATURE: TableOf<Feature> = TableOf::new(
-    Table {
-        name: "feature",
-        since: 17,
-        columns: &shape::<_, { FEATURE_COLUMNS.len() }>(FEATURE_COLUMNS),
-        ..CLUSTERED
-    },
-    FEATURE_COLUMNS,
+    Table { name: "feature", since: 17, ..CLUSTERED },
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        text("key").of(|it, _| (&it.key).into()),
+        int("version").of(|it, _| it.version.into()),
+        text("name").of(|it, _| (&it.name).into()),
+        text("terms").of(|it, cx| cx.json(&it.terms)),
+        int("archived").of(|it, _| it.archived.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("updated_at_us").of(|it, _| it.updated_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(Feature {
             tenant: cells.tenant()?,
@@ -50,29 +43,23 @@ pub static FEATURE: TableOf<Feature> = TableOf::new(
     },
 );
 
-const OFFER_COLUMNS: ColumnsOf<Offer> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    text("key").of(|it, _| (&it.key).into()),
-    int("version").of(|it, _| it.version.into()),
-    text("terms").of(|it, cx| cx.json(&it.terms)),
-    int("for_newcomers").of(|it, _| it.terms.for_newcomers.into()),
-    int("created_at_us").of(|it, _| it.created_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 /// The newest version of each offer. `terms` is JSON.
 pub static OFFER: TableOf<Offer> = TableOf::new(
     Table {
         name: "offer",
         since: 17,
-        columns: &shape::<_, { OFFER_COLUMNS.len() }>(OFFER_COLUMNS),
-        indexes: &[Index {
-            only: Some("for_newcomers = 1"),
-            ..index("offer_for_newcomers", "tenant, for_newcomers")
-        }],
+        indexes: &[only("offer_for_newcomers", "tenant, for_newcomers", "for_newcomers = 1")],
         ..CLUSTERED
     },
-    OFFER_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        text("key").of(|it, _| (&it.key).into()),
+        int("version").of(|it, _| it.version.into()),
+        text("terms").of(|it, cx| cx.json(&it.terms)),
+        int("for_newcomers").of(|it, _| it.terms.for_newcomers.into()),
+        int("created_at_us").of(|it, _| it.created_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         let (tenant, key, version) = (cells.tenant()?, cells.string()?, cells.int()?);
         let terms: OfferTerms = cells.json()?;
@@ -86,45 +73,36 @@ pub static OFFER: TableOf<Offer> = TableOf::new(
 
 /// All versions of offers, as they were made.
 pub static OFFER_VERSION: TableOf<Offer> = TableOf::new(
-    Table {
-        name: "offer_version",
-        since: 17,
-        columns: &checked::<_, { OFFER_COLUMNS.len() + CHECKS }>(OFFER_COLUMNS),
-        key_columns: 3,
-        ..CLUSTERED
-    },
-    OFFER_COLUMNS,
+    Table { name: "offer_version", since: 17, key_columns: 3, ..CHECKED },
+    OFFER.columns,
     OFFER.read,
 );
-
-const PURCHASE_COLUMNS: ColumnsOf<Purchase> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    id("account_id").fixed().of(|it, _| it.account_id.into()),
-    id("payment_id").null().fixed().of(|it, _| it.payment_id.into()),
-    text("offer").fixed().of(|it, _| (&it.offer).into()),
-    int("offer_version").fixed().of(|it, _| it.offer_version.into()),
-    text("terms").fixed().of(|it, cx| cx.json(&it.terms)),
-    int("purchase_status").of(|it, _| code(it.status).into()),
-    int("from_us").null().of(|it, _| it.from.into()),
-    int("until_us").null().of(|it, _| it.until.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("updated_at_us").of(|it, _| it.updated_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
 
 /// Accounts' purchases. `terms`, the offer as it was bought, is JSON.
 pub static PURCHASE: TableOf<Purchase> = TableOf::new(
     Table {
         name: "purchase",
         since: 17,
-        columns: &shape::<_, { PURCHASE_COLUMNS.len() }>(PURCHASE_COLUMNS),
         layout: Layout::Indexed,
         indexes: &[index("purchase_by_account", "tenant, account_id, id")],
         exported: &["id"],
         ..CLUSTERED
     },
-    PURCHASE_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        id("account_id").fixed().of(|it, _| it.account_id.into()),
+        id("payment_id").null().fixed().of(|it, _| it.payment_id.into()),
+        text("offer").fixed().of(|it, _| (&it.offer).into()),
+        int("offer_version").fixed().of(|it, _| it.offer_version.into()),
+        text("terms").fixed().of(|it, cx| cx.json(&it.terms)),
+        int("purchase_status").of(|it, _| code(it.status).into()),
+        int("from_us").null().of(|it, _| it.from.into()),
+        int("until_us").null().of(|it, _| it.until.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("updated_at_us").of(|it, _| it.updated_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(Purchase {
             tenant: cells.tenant()?,
@@ -144,30 +122,27 @@ pub static PURCHASE: TableOf<Purchase> = TableOf::new(
     },
 );
 
-const ENTITLEMENTS_COLUMNS: ColumnsOf<Entitlements> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("account_id").of(|it, _| it.account_id.into()),
-    int("version").of(|it, _| it.version.into()),
-    text("grants").of(|it, cx| cx.json(&it.grants)),
-    text("bought").of(|it, cx| cx.json(&it.bought)),
-    int("changed_at_us").of(|it, _| it.changed_at.into()),
-    int("due_at_us").null().of(|it, _| it.due.into()),
-    int("users_version").added(18).of(|it, _| it.users_version.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 /// All that was granted to an account, one row each. `grants` and `bought` are JSON.
 pub static ENTITLEMENTS: TableOf<Entitlements> = TableOf::new(
     Table {
         name: "entitlements",
         since: 17,
-        columns: &shape::<_, { ENTITLEMENTS_COLUMNS.len() }>(ENTITLEMENTS_COLUMNS),
         layout: Layout::Indexed,
         indexes: &[index("entitlements_by_seq", "seq")],
         exported: &["account_id"],
         ..CLUSTERED
     },
-    ENTITLEMENTS_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("account_id").of(|it, _| it.account_id.into()),
+        int("version").of(|it, _| it.version.into()),
+        text("grants").of(|it, cx| cx.json(&it.grants)),
+        text("bought").of(|it, cx| cx.json(&it.bought)),
+        int("changed_at_us").of(|it, _| it.changed_at.into()),
+        int("due_at_us").null().of(|it, _| it.due.into()),
+        int("users_version").added(18).of(|it, _| it.users_version.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(Entitlements {
             tenant: cells.tenant()?,
@@ -185,14 +160,9 @@ pub static ENTITLEMENTS: TableOf<Entitlements> = TableOf::new(
 
 /// The users that are mapped to accounts. `key_hash` is that of the claim on the key: see
 /// `claim_hash`.
-pub static ACCOUNT_USER: Table = Table {
-    name: "account_user",
-    since: 18,
-    columns: &[int("tenant"), id("account_id"), id("key_hash"), text("key"), int("seq")],
-    key_columns: 3,
-    exported: &["key_hash"],
-    ..CLUSTERED
-};
+pub static ACCOUNT_USER: Table =
+    Table { name: "account_user", since: 18, key_columns: 3, exported: &["key_hash"], ..CLUSTERED }
+        .of(&[int("tenant"), id("account_id"), id("key_hash"), text("key"), int("seq")]);
 
 /// A row of [`ACCOUNT_USER`].
 pub(crate) fn account_user_row(
@@ -205,10 +175,9 @@ pub(crate) fn account_user_row(
 }
 
 /// Reads a row of [`ACCOUNT_USER`]: whose user it is, and its key.
-///
-/// # Errors
-/// [`StoreError::Corrupt`].
-pub fn account_user(cells: &mut Cells<'_>) -> Result<(TenantNo, AccountId, String), StoreError> {
+pub(crate) fn account_user(
+    cells: &mut Cells<'_>,
+) -> Result<(TenantNo, AccountId, String), StoreError> {
     cells.of(&ACCOUNT_USER);
     let (tenant, account) = (cells.tenant()?, cells.entity()?);
     cells.skip(1);

@@ -4,35 +4,28 @@ use domain::flag::change_request::ChangeRequest;
 use domain::flag::definition::{Definition, DefinitionKey};
 use domain::flag::environment::{Environment, Secret};
 
-use super::{CHECKS, CLUSTERED, Index, Table, id, index, int, text};
+use super::{CHECKED, CLUSTERED, Table, id, index, int, only, text};
 use crate::codes::code;
-use crate::stored::{ColumnsOf, TableOf, checked, shape};
-
-const ENVIRONMENT_COLUMNS: ColumnsOf<Environment> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    text("project").fixed().of(|it, _| (&it.project).into()),
-    text("key").fixed().of(|it, _| (&it.key).into()),
-    text("name").of(|it, _| (&it.name).into()),
-    int("version").of(|it, _| it.version.into()),
-    int("definitions").of(|it, _| i64::from(it.definitions).into()),
-    int("secrets").of(|it, _| i64::from(it.secrets).into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-    int("changes_need_approval").of(|it, _| it.changes_need_approval.into()),
-    int("changes_waiting").of(|it, _| i64::from(it.changes_waiting).into()),
-    int("definitions_bytes").of(|it, _| it.definitions_bytes.cast_signed().into()),
-];
+use crate::stored::TableOf;
 
 /// Environments of feature flags. `version` is that of their last change.
 pub static ENVIRONMENT: TableOf<Environment> = TableOf::new(
-    Table {
-        name: "environment",
-        columns: &shape::<_, { ENVIRONMENT_COLUMNS.len() }>(ENVIRONMENT_COLUMNS),
-        indexes: &[index("environment_by_seq", "seq")],
-        ..CLUSTERED
-    },
-    ENVIRONMENT_COLUMNS,
+    Table { name: "environment", indexes: &[index("environment_by_seq", "seq")], ..CLUSTERED },
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        text("project").fixed().of(|it, _| (&it.project).into()),
+        text("key").fixed().of(|it, _| (&it.key).into()),
+        text("name").of(|it, _| (&it.name).into()),
+        int("version").of(|it, _| it.version.into()),
+        int("definitions").of(|it, _| i64::from(it.definitions).into()),
+        int("secrets").of(|it, _| i64::from(it.secrets).into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+        int("changes_need_approval").of(|it, _| it.changes_need_approval.into()),
+        int("changes_waiting").of(|it, _| i64::from(it.changes_waiting).into()),
+        int("definitions_bytes").of(|it, _| it.definitions_bytes.cast_signed().into()),
+    ],
     |cells| {
         Ok(Environment {
             tenant: cells.tenant()?,
@@ -52,29 +45,24 @@ pub static ENVIRONMENT: TableOf<Environment> = TableOf::new(
     },
 );
 
-const ENVIRONMENT_SECRET_COLUMNS: ColumnsOf<Secret> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    id("environment_id").fixed().of(|it, _| it.environment.into()),
-    int("kind").fixed().of(|it, _| code(it.kind).into()),
-    text("name").of(|it, _| (&it.name).into()),
-    text("sealed").fixed().of(|it, _| (&it.sealed).into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("expires_at_us").null().of(|it, _| it.expires_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 /// Secrets of environments, those that ended too. `sealed` is encrypted.
 pub static ENVIRONMENT_SECRET: TableOf<Secret> = TableOf::new(
     Table {
         name: "environment_secret",
-        columns: &checked::<_, { ENVIRONMENT_SECRET_COLUMNS.len() + CHECKS }>(
-            ENVIRONMENT_SECRET_COLUMNS,
-        ),
         indexes: &[index("environment_secret_by_environment", "tenant, environment_id, id")],
-        ..CLUSTERED
+        ..CHECKED
     },
-    ENVIRONMENT_SECRET_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        id("environment_id").fixed().of(|it, _| it.environment.into()),
+        int("kind").fixed().of(|it, _| code(it.kind).into()),
+        text("name").of(|it, _| (&it.name).into()),
+        text("sealed").fixed().of(|it, _| (&it.sealed).into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("expires_at_us").null().of(|it, _| it.expires_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(Secret {
             tenant: cells.tenant()?,
@@ -90,29 +78,26 @@ pub static ENVIRONMENT_SECRET: TableOf<Secret> = TableOf::new(
     },
 );
 
-const DEFINITION_COLUMNS: ColumnsOf<Definition> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("environment_id").of(|it, _| it.key.environment.into()),
-    int("kind").of(|it, _| code(it.key.kind).into()),
-    text("key").of(|it, _| (&it.key.key).into()),
-    id("id").fixed().of(|it, _| it.id.into()),
-    text("body").of(|it, _| (&it.body).into()),
-    int("is_archived").of(|it, _| it.is_archived.into()),
-    int("version").of(|it, _| it.version.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 /// Feature flags and segments: `body` is a document.
 pub static DEFINITION: TableOf<Definition> = TableOf::new(
     Table {
         name: "definition",
-        columns: &shape::<_, { DEFINITION_COLUMNS.len() }>(DEFINITION_COLUMNS),
         key_columns: 4,
         indexes: &[index("definition_by_version", "tenant, environment_id, version")],
         ..CLUSTERED
     },
-    DEFINITION_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("environment_id").of(|it, _| it.key.environment.into()),
+        int("kind").of(|it, _| code(it.key.kind).into()),
+        text("key").of(|it, _| (&it.key.key).into()),
+        id("id").fixed().of(|it, _| it.id.into()),
+        text("body").of(|it, _| (&it.body).into()),
+        int("is_archived").of(|it, _| it.is_archived.into()),
+        int("version").of(|it, _| it.version.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(Definition {
             tenant: cells.tenant()?,
@@ -134,44 +119,36 @@ pub static DEFINITION: TableOf<Definition> = TableOf::new(
 /// Changes that are made when their time has come.
 pub(crate) const DUE: &str = "status = 2";
 
-const CHANGE_REQUEST_COLUMNS: ColumnsOf<ChangeRequest> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    id("environment_id").fixed().of(|it, _| it.key.environment.into()),
-    int("kind").fixed().of(|it, _| code(it.key.kind).into()),
-    text("key").fixed().of(|it, _| (&it.key.key).into()),
-    text("patch").fixed().of(|it, _| (&it.patch).into()),
-    int("expected").null().fixed().of(|it, _| it.expected.into()),
-    text("author").fixed().of(|it, _| (&it.author).into()),
-    text("reason").null().fixed().of(|it, _| it.reason.as_ref().into()),
-    text("comment").null().fixed().of(|it, _| it.comment.as_ref().into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("due_at_us").null().of(|it, _| it.due_at.into()),
-    int("status").of(|it, _| code(it.status).into()),
-    text("decided_by").null().of(|it, _| it.decided_by.as_ref().into()),
-    text("explanation").null().of(|it, _| it.explanation.as_ref().into()),
-    int("version").null().of(|it, _| it.version.into()),
-    int("settled_at_us").null().of(|it, _| it.settled_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 /// Changes of flags and segments that are kept for later, those that came to an end too.
 pub static CHANGE_REQUEST: TableOf<ChangeRequest> = TableOf::new(
     Table {
         name: "change_request",
-        columns: &checked::<_, { CHANGE_REQUEST_COLUMNS.len() + CHECKS }>(CHANGE_REQUEST_COLUMNS),
         indexes: &[
             index("change_request_by_environment", "tenant, environment_id, id"),
-            Index {
-                name: "change_request_due",
-                columns: "due_at_us, id",
-                unique: false,
-                only: Some(DUE),
-            },
+            only("change_request_due", "due_at_us, id", DUE),
         ],
-        ..CLUSTERED
+        ..CHECKED
     },
-    CHANGE_REQUEST_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        id("environment_id").fixed().of(|it, _| it.key.environment.into()),
+        int("kind").fixed().of(|it, _| code(it.key.kind).into()),
+        text("key").fixed().of(|it, _| (&it.key.key).into()),
+        text("patch").fixed().of(|it, _| (&it.patch).into()),
+        int("expected").null().fixed().of(|it, _| it.expected.into()),
+        text("author").fixed().of(|it, _| (&it.author).into()),
+        text("reason").null().fixed().of(|it, _| it.reason.as_ref().into()),
+        text("comment").null().fixed().of(|it, _| it.comment.as_ref().into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("due_at_us").null().of(|it, _| it.due_at.into()),
+        int("status").of(|it, _| code(it.status).into()),
+        text("decided_by").null().of(|it, _| it.decided_by.as_ref().into()),
+        text("explanation").null().of(|it, _| it.explanation.as_ref().into()),
+        int("version").null().of(|it, _| it.version.into()),
+        int("settled_at_us").null().of(|it, _| it.settled_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(ChangeRequest {
             tenant: cells.tenant()?,

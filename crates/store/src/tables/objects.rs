@@ -8,34 +8,17 @@ use domain::{CustomFieldId, Seq, TagDefinitionId};
 use engine::ports::StoreError;
 use uuid::Uuid;
 
-use super::{
-    CHECK_MADE, CHECK_NOW, CHECKS, CLUSTERED, Index, Table, folded, id, index, int, only, text,
-    unique,
-};
+use super::{CHECKED, CLUSTERED, Index, Table, folded, id, index, int, only, text, unique};
 use crate::cells::erasable;
 use crate::codes::code;
 use crate::driver::{Cells, Value};
-use crate::stored::{ColumnsOf, TableOf, checked, shape};
-
-const TAG_COLUMNS: ColumnsOf<Tag> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("object_id").of(|it, _| it.key.object().id().into()),
-    id("definition_id").of(|it, _| it.key.definition.id().into()),
-    int("object_type").fixed().of(|it, _| code(it.key.object().kind()).into()),
-    id("account_id").fixed().of(|it, _| it.key.account.into()),
-    id("object_payment_id").null().fixed().of(|it, _| payment_of(it.key.object())),
-    id("id").fixed().of(|it, _| it.id.into()),
-    int("active").of(|it, _| it.active.into()),
-    int("created_at_us").of(|it, _| it.created_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
+use crate::stored::TableOf;
 
 /// Tags on objects, those that were removed too. Of a transaction `object_payment_id` is its payment.
 pub static TAG: TableOf<Tag> = TableOf::new(
     Table {
         name: "object_tag",
         since: 3,
-        columns: &shape::<_, { TAG_COLUMNS.len() }>(TAG_COLUMNS),
         key_columns: 3,
         indexes: &[
             unique("object_tag_by_id", "tenant, id"),
@@ -55,7 +38,18 @@ pub static TAG: TableOf<Tag> = TableOf::new(
         history: Some("created_at_us, definition_id, id"),
         ..CLUSTERED
     },
-    TAG_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("object_id").of(|it, _| it.key.object().id().into()),
+        id("definition_id").of(|it, _| it.key.definition.id().into()),
+        int("object_type").fixed().of(|it, _| code(it.key.object().kind()).into()),
+        id("account_id").fixed().of(|it, _| it.key.account.into()),
+        id("object_payment_id").null().fixed().of(|it, _| payment_of(it.key.object())),
+        id("id").fixed().of(|it, _| it.id.into()),
+        int("active").of(|it, _| it.active.into()),
+        int("created_at_us").of(|it, _| it.created_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         let (tenant, object) = (cells.tenant()?, cells.id()?);
         let definition: TagDefinitionId = cells.entity()?;
@@ -76,31 +70,12 @@ pub static TAG: TableOf<Tag> = TableOf::new(
 /// Which custom fields are shown.
 pub(crate) const SHOWN: &str = "active = 1 AND value IS NOT NULL";
 
-const CUSTOM_FIELD_COLUMNS: ColumnsOf<CustomField> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    id("account_id").fixed().of(|it, _| it.account.into()),
-    int("object_type").fixed().of(|it, _| code(it.object.kind()).into()),
-    id("object_id").fixed().of(|it, _| it.object.id().into()),
-    id("object_payment_id").null().fixed().of(|it, _| payment_of(it.object)),
-    text("name").erased().of(|it, _| erasable(&it.name)),
-    text("value").erased().of(|it, _| erasable(&it.value)),
-    int("ordinal").fixed().of(|it, _| i64::from(it.ordinal).into()),
-    int("active").of(|it, _| it.active.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("updated_at_us").of(|it, _| it.updated_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-    folded("name_folded").erased().of(|it, cx| cx.folded(Some(&it.name))),
-    folded("value_folded").erased().of(|it, cx| cx.folded(Some(&it.value))),
-];
-
 /// Custom fields, those that were removed too. `name` and `value` are NULL once the account's person is
 /// erased. Of a transaction `object_payment_id` is its payment.
-pub static CUSTOM_FIELD: TableOf<CustomField> = TableOf::new(
+pub static CUSTOM_FIELD: TableOf<CustomField> = TableOf::<CustomField>::new(
     Table {
         name: "custom_field",
         since: 3,
-        columns: &checked::<_, { CUSTOM_FIELD_COLUMNS.len() + CHECKS }>(CUSTOM_FIELD_COLUMNS),
         indexes: &[
             shown("custom_field_by_object", "tenant, object_type, object_id"),
             index("custom_field_by_account", "tenant, account_id"),
@@ -114,9 +89,25 @@ pub static CUSTOM_FIELD: TableOf<CustomField> = TableOf::new(
         ],
         exported: &["id"],
         history: Some("created_at_us, ordinal, id"),
-        ..CLUSTERED
+        ..CHECKED
     },
-    CUSTOM_FIELD_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        id("account_id").fixed().of(|it, _| it.account.into()),
+        int("object_type").fixed().of(|it, _| code(it.object.kind()).into()),
+        id("object_id").fixed().of(|it, _| it.object.id().into()),
+        id("object_payment_id").null().fixed().of(|it, _| payment_of(it.object)),
+        text("name").erased().of(|it, _| erasable(&it.name)),
+        text("value").erased().of(|it, _| erasable(&it.value)),
+        int("ordinal").fixed().of(|it, _| i64::from(it.ordinal).into()),
+        int("active").of(|it, _| it.active.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("updated_at_us").of(|it, _| it.updated_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+        folded("name_folded").erased().of(|it, cx| cx.folded(Some(&it.name))),
+        folded("value_folded").erased().of(|it, cx| cx.folded(Some(&it.value))),
+    ],
     |cells| {
         let (tenant, id, account) = (cells.tenant()?, cells.entity()?, cells.entity()?);
         let (kind, object) = (cells.code()?, cells.id()?);
@@ -139,7 +130,10 @@ pub static CUSTOM_FIELD: TableOf<CustomField> = TableOf::new(
         })
     },
 )
-.parts("WHERE tenant = ?1 AND object_type = ?2 AND object_id = ?3 AND active = 1 AND value IS NOT NULL")
+.parts(
+    "WHERE tenant = ?1 AND object_type = ?2 AND object_id = ?3 AND active = 1 \
+     AND value IS NOT NULL",
+)
 // Its values are in a table of their own.
 .restored(|image, now| {
     if let Change::Account(AccountChange::CustomField(it)) = image {
@@ -151,20 +145,12 @@ pub static CUSTOM_FIELD: TableOf<CustomField> = TableOf::new(
 pub static CUSTOM_FIELD_VALUE: Table = Table {
     name: "custom_field_value",
     since: 3,
-    columns: &[
-        int("tenant"),
-        id("field_id"),
-        int("seq"),
-        id("account_id").fixed(),
-        text("value").fixed(),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
     key_columns: 3,
     indexes: &[index("custom_field_value_by_account", "tenant, account_id")],
     exported: &["field_id", "seq"],
-    ..CLUSTERED
-};
+    ..CHECKED
+}
+.of(&[int("tenant"), id("field_id"), int("seq"), id("account_id").fixed(), text("value").fixed()]);
 
 pub(crate) fn custom_field_value_row(it: &CustomField) -> [Value<'_>; 5] {
     [it.tenant.into(), it.id.into(), it.revision.seq.into(), it.account.into(), (&it.value).into()]

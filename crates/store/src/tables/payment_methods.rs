@@ -5,9 +5,9 @@ use domain::payment::ReplyKey;
 use domain::{MerchantAccount, PaymentMethod, Properties, Timestamp};
 use engine::ports::StoreError;
 
-use super::{CHECKS, CLUSTERED, Table, folded, id, index, int, text};
+use super::{CHECKED, Table, folded, id, index, int, text};
 use crate::driver::Cells;
-use crate::stored::{ColumnsOf, TableOf, checked};
+use crate::stored::TableOf;
 
 /// The codes of steps. Those that differ in one flag have one each. `verify/claims.rs` names those of methods that were
 /// never attached.
@@ -17,48 +17,40 @@ const DETACH: i64 = 3;
 const DETACH_REFUSED: i64 = 4;
 const REFUSED: i64 = 5;
 
-const PAYMENT_METHOD_COLUMNS: ColumnsOf<PaymentMethod> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    id("account_id").fixed().of(|it, _| it.account_id.into()),
-    text("external_key").null().fixed().of(|it, _| it.external_key.as_ref().into()),
-    text("gateway").fixed().of(|it, _| (&it.gateway).into()),
-    text("external_payment_method_id")
-        .erased()
-        .of(|it, _| it.external_payment_method_id.as_ref().into()),
-    text("properties")
-        .erased()
-        .of(|it, cx| cx.opt_json((!it.properties.is_empty()).then_some(&it.properties))),
-    int("active").of(|it, _| it.active.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("updated_at_us").of(|it, _| it.updated_at.into()),
-    text("merchant_account")
-        .added(13)
-        .fixed()
-        .of(|it, _| it.merchant_account.as_ref().map(|it| &it.0).into()),
-    int("step").added(13).of(|it, _| step_columns(it).0.into()),
-    int("step_deadline_us").added(13).of(|it, _| step_columns(it).1.into()),
-    int("step_asked").added(13).of(|it, _| step_columns(it).2.map(i64::from).into()),
-    id("step_reply").added(13).of(|it, _| step_columns(it).3.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-    folded("external_key_folded").of(|it, cx| cx.folded(it.external_key.as_ref())),
-];
-
 /// Payment methods, deleted ones too, and those that their gateway has not attached. The codes of `step` are in
 /// `this file`.
 pub static PAYMENT_METHOD: TableOf<PaymentMethod> = TableOf::new(
     Table {
         name: "payment_method",
-        columns: &checked::<_, { PAYMENT_METHOD_COLUMNS.len() + CHECKS }>(PAYMENT_METHOD_COLUMNS),
         indexes: &[
             index("payment_method_by_account", "tenant, account_id, id"),
             index("payment_method_by_gateway", "tenant, gateway, active, id"),
         ],
         exported: &["id"],
         history: Some("id"),
-        ..CLUSTERED
+        ..CHECKED
     },
-    PAYMENT_METHOD_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        id("account_id").fixed().of(|it, _| it.account_id.into()),
+        text("external_key").null().fixed().of(|it, _| it.external_key.as_ref().into()),
+        text("gateway").fixed().of(|it, _| (&it.gateway).into()),
+        text("external_payment_method_id")
+            .erased()
+            .of(|it, _| it.external_payment_method_id.as_ref().into()),
+        text("properties").erased().of(|it, cx| cx.opt_json(&it.properties)),
+        int("active").of(|it, _| it.active.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("updated_at_us").of(|it, _| it.updated_at.into()),
+        text("merchant_account").added(13).fixed().of(|it, _| it.merchant_account.as_ref().into()),
+        int("step").added(13).of(|it, _| step_columns(it).0.into()),
+        int("step_deadline_us").added(13).of(|it, _| step_columns(it).1.into()),
+        int("step_asked").added(13).of(|it, _| step_columns(it).2.map(i64::from).into()),
+        id("step_reply").added(13).of(|it, _| step_columns(it).3.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+        folded("external_key_folded").of(|it, cx| cx.folded(it.external_key.as_ref())),
+    ],
     |cells| {
         let method = PaymentMethod {
             tenant: cells.tenant()?,

@@ -7,60 +7,57 @@ use domain::payment::{
 use domain::{AmountMinor, MerchantAccount, Seq};
 use engine::ports::StoreError;
 
-use super::{CHECKS, CLUSTERED, Index, Table, id, index, int, text, unique};
+use super::{CHECKED, CLUSTERED, Table, id, index, int, only, text, unique};
 use crate::codes::code;
 use crate::driver::{Cells, Value};
-use crate::stored::{ColumnsOf, TableOf, checked, shape};
+use crate::stored::TableOf;
 
 /// Payments in a state that few stay in: all but those that were authorized, captured or purchased,
 /// and those about to be. The index `payment_by_rare_state` has only these, so that an ordinary
 /// payment does not pay for it; a query is answered from it where it has these very words.
 pub(crate) const IN_RARE_STATE: &str = "(status NOT IN (1, 2) OR operation NOT IN (1, 2, 3))";
 
-const PAYMENT_COLUMNS: ColumnsOf<Payment> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    id("account_id").fixed().of(|it, _| it.account_id.into()),
-    id("payment_method_id").of(|it, _| it.payment_method_id.into()),
-    int("number").fixed().of(|it, _| it.number.into()),
-    text("external_key").null().fixed().of(|it, _| it.external_key.as_ref().into()),
-    text("currency").of(|it, _| (&it.currency).into()),
-    text("gateway").of(|it, _| (&it.gateway).into()),
-    int("operation").of(|it, _| code(it.state.operation).into()),
-    int("status").of(|it, _| code(it.state.status).into()),
-    int("success_operation")
-        .null()
-        .of(|it, _| it.last_success.map(|state| code(state.operation)).into()),
-    int("success_status").null().of(|it, _| it.last_success.map(|state| code(state.status)).into()),
-    int("authorized_minor").of(|it, _| it.amounts.authorized.into()),
-    int("captured_minor").of(|it, _| it.amounts.captured.into()),
-    int("purchased_minor").of(|it, _| it.amounts.purchased.into()),
-    int("refunded_minor").of(|it, _| it.amounts.refunded.into()),
-    int("credited_minor").of(|it, _| it.amounts.credited.into()),
-    int("charged_back_minor").of(|it, _| it.amounts.charged_back.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("updated_at_us").of(|it, _| it.updated_at.into()),
-    id("purchase_id").added(17).fixed().of(|it, _| it.paid_for.and_then(PaidFor::purchase).into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 pub static PAYMENT: TableOf<Payment> = TableOf::new(
     Table {
         name: "payment",
-        columns: &shape::<_, { PAYMENT_COLUMNS.len() }>(PAYMENT_COLUMNS),
         indexes: &[
             index("payment_by_account", "tenant, account_id, id"),
             index("payment_by_gateway", "tenant, gateway, id"),
-            Index {
-                only: Some(IN_RARE_STATE),
-                ..index("payment_by_rare_state", "tenant, operation, status, id")
-            },
+            only("payment_by_rare_state", "tenant, operation, status, id", IN_RARE_STATE),
         ],
         exported: &["id"],
         history: Some("id"),
         ..CLUSTERED
     },
-    PAYMENT_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        id("account_id").fixed().of(|it, _| it.account_id.into()),
+        id("payment_method_id").of(|it, _| it.payment_method_id.into()),
+        int("number").fixed().of(|it, _| it.number.into()),
+        text("external_key").null().fixed().of(|it, _| it.external_key.as_ref().into()),
+        text("currency").of(|it, _| (&it.currency).into()),
+        text("gateway").of(|it, _| (&it.gateway).into()),
+        int("operation").of(|it, _| code(it.state.operation).into()),
+        int("status").of(|it, _| code(it.state.status).into()),
+        int("success_operation")
+            .null()
+            .of(|it, _| it.last_success.map(|it| code(it.operation)).into()),
+        int("success_status").null().of(|it, _| it.last_success.map(|it| code(it.status)).into()),
+        int("authorized_minor").of(|it, _| it.amounts.authorized.into()),
+        int("captured_minor").of(|it, _| it.amounts.captured.into()),
+        int("purchased_minor").of(|it, _| it.amounts.purchased.into()),
+        int("refunded_minor").of(|it, _| it.amounts.refunded.into()),
+        int("credited_minor").of(|it, _| it.amounts.credited.into()),
+        int("charged_back_minor").of(|it, _| it.amounts.charged_back.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("updated_at_us").of(|it, _| it.updated_at.into()),
+        id("purchase_id")
+            .added(17)
+            .fixed()
+            .of(|it, _| it.paid_for.and_then(PaidFor::purchase).into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(Payment {
             tenant: cells.tenant()?,
@@ -103,64 +100,56 @@ pub static PAYMENT: TableOf<Payment> = TableOf::new(
 /// very words.
 pub(crate) const UNRESOLVED: &str = "status IN (3, 6)";
 
-const PAYMENT_TRANSACTION_COLUMNS: ColumnsOf<Transaction> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("payment_id").of(|it, _| it.payment_id.into()),
-    id("id").of(|it, _| it.id.into()),
-    int("opened_seq").fixed().of(|it, cx| cx.made_by.unwrap_or(it.revision.seq).into()),
-    id("account_id").fixed().of(|it, _| it.account_id.into()),
-    text("external_key").null().fixed().of(|it, _| it.external_key.as_ref().into()),
-    text("gateway").of(|it, _| (&it.gateway).into()),
-    id("payment_method_id").fixed().of(|it, _| it.payment_method_id.into()),
-    int("kind").fixed().of(|it, _| code(it.kind).into()),
-    int("status").of(|it, _| code(it.status).into()),
-    int("amount_minor").null().of(|it, _| it.amount.into()),
-    int("called_amount_minor").null().of(|it, _| it.called_amount.into()),
-    text("currency").null().of(|it, _| it.currency.as_ref().into()),
-    int("processed_amount_minor").null().of(|it, _| it.processed_amount.into()),
-    text("processed_currency").null().of(|it, _| it.processed_currency.as_ref().into()),
-    int("effective_at_us").of(|it, _| it.effective_at.into()),
-    text("gateway_error_code").null().of(|it, _| it.gateway_error_code.as_ref().into()),
-    text("gateway_error_message").null().of(|it, _| it.gateway_error_message.as_ref().into()),
-    text("first_reference").null().of(|it, _| it.first_reference.as_ref().into()),
-    text("second_reference").null().of(|it, _| it.second_reference.as_ref().into()),
-    int("overruled").of(|it, _| it.overruled.into()),
-    text("merchant_account")
-        .added(9)
-        .fixed()
-        .of(|it, _| it.merchant_account.as_ref().map(|it| &it.0).into()),
-    text("routed").added(11).fixed().of(|it, cx| cx.opt_json(it.routed.as_ref())),
-    int("heard_at_us").added(14).of(|it, _| it.heard_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 /// Transactions of payments. `routed` is JSON. `opened_seq` is the journal row that made one: their order, and that of
 /// `effective_at_us` where one row made several.
 pub static PAYMENT_TRANSACTION: TableOf<Transaction> = TableOf::new(
     Table {
         name: "payment_transaction",
-        columns: &shape::<_, { PAYMENT_TRANSACTION_COLUMNS.len() }>(PAYMENT_TRANSACTION_COLUMNS),
         key_columns: 3,
         indexes: &[
             unique("payment_transaction_by_id", "tenant, id"),
-            Index {
-                only: Some(UNRESOLVED),
-                ..index("payment_transaction_unresolved", "tenant, effective_at_us, id, status")
-            },
+            only(
+                "payment_transaction_unresolved",
+                "tenant, effective_at_us, id, status",
+                UNRESOLVED,
+            ),
         ],
         found_by: Some("tenant, id"),
         exported: &["payment_id", "id"],
         ..CLUSTERED
     },
-    PAYMENT_TRANSACTION_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("payment_id").of(|it, _| it.payment_id.into()),
+        id("id").of(|it, _| it.id.into()),
+        int("opened_seq").fixed().of(|it, cx| cx.made_by.unwrap_or(it.revision.seq).into()),
+        id("account_id").fixed().of(|it, _| it.account_id.into()),
+        text("external_key").null().fixed().of(|it, _| it.external_key.as_ref().into()),
+        text("gateway").of(|it, _| (&it.gateway).into()),
+        id("payment_method_id").fixed().of(|it, _| it.payment_method_id.into()),
+        int("kind").fixed().of(|it, _| code(it.kind).into()),
+        int("status").of(|it, _| code(it.status).into()),
+        int("amount_minor").null().of(|it, _| it.amount.into()),
+        int("called_amount_minor").null().of(|it, _| it.called_amount.into()),
+        text("currency").null().of(|it, _| it.currency.as_ref().into()),
+        int("processed_amount_minor").null().of(|it, _| it.processed_amount.into()),
+        text("processed_currency").null().of(|it, _| it.processed_currency.as_ref().into()),
+        int("effective_at_us").of(|it, _| it.effective_at.into()),
+        text("gateway_error_code").null().of(|it, _| it.gateway_error_code.as_ref().into()),
+        text("gateway_error_message").null().of(|it, _| it.gateway_error_message.as_ref().into()),
+        text("first_reference").null().of(|it, _| it.first_reference.as_ref().into()),
+        text("second_reference").null().of(|it, _| it.second_reference.as_ref().into()),
+        int("overruled").of(|it, _| it.overruled.into()),
+        text("merchant_account").added(9).fixed().of(|it, _| it.merchant_account.as_ref().into()),
+        text("routed").added(11).fixed().of(|it, cx| cx.opt_json(&it.routed)),
+        int("heard_at_us").added(14).of(|it, _| it.heard_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| Ok(opened_transaction(cells)?.1),
 );
 
 /// Reads a row of [`PAYMENT_TRANSACTION`] with the journal row that made it: a payment's
 /// transactions are in its order.
-///
-/// # Errors
-/// [`StoreError::Corrupt`].
 pub(crate) fn opened_transaction(cells: &mut Cells<'_>) -> Result<(Seq, Transaction), StoreError> {
     cells.of(&PAYMENT_TRANSACTION);
     let (tenant, payment_id, id) = (cells.tenant()?, cells.entity()?, cells.entity()?);
@@ -197,27 +186,27 @@ pub(crate) fn opened_transaction(cells: &mut Cells<'_>) -> Result<(Seq, Transact
 /// The ledger's postings, of the journal row `seq`, in order. Only ever appended to.
 pub static POSTING: Table = Table {
     name: "posting",
-    columns: &[
-        int("seq"),
-        int("ordinal"),
-        int("tenant"),
-        id("account_id"),
-        id("payment_id"),
-        id("transaction_id"),
-        text("gateway"),
-        int("debit"),
-        int("credit"),
-        int("amount_minor"),
-        text("currency"),
-        int("at_us"),
-    ],
     indexes: &[
         index("posting_by_payment", "tenant, account_id, payment_id"),
         index("posting_by_time", "tenant, at_us"),
     ],
     exported: &["payment_id", "seq", "ordinal"],
     ..CLUSTERED
-};
+}
+.of(&[
+    int("seq"),
+    int("ordinal"),
+    int("tenant"),
+    id("account_id"),
+    id("payment_id"),
+    id("transaction_id"),
+    text("gateway"),
+    int("debit"),
+    int("credit"),
+    int("amount_minor"),
+    text("currency"),
+    int("at_us"),
+]);
 
 pub(crate) fn posting_row(seq: Seq, ordinal: i64, it: &Posting) -> [Value<'_>; 12] {
     [
@@ -237,10 +226,7 @@ pub(crate) fn posting_row(seq: Seq, ordinal: i64, it: &Posting) -> [Value<'_>; 1
 }
 
 /// Reads a row of [`POSTING`] with the journal row that wrote it.
-///
-/// # Errors
-/// [`StoreError::Corrupt`].
-pub fn posting(cells: &mut Cells<'_>) -> Result<(Seq, Posting), StoreError> {
+pub(crate) fn posting(cells: &mut Cells<'_>) -> Result<(Seq, Posting), StoreError> {
     cells.of(&POSTING);
     let seq = cells.seq()?;
     cells.skip(1);
@@ -259,44 +245,40 @@ pub fn posting(cells: &mut Cells<'_>) -> Result<(Seq, Posting), StoreError> {
     Ok((seq, posting))
 }
 
-const OUTSTANDING_COLUMNS: ColumnsOf<Outstanding> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("transaction_id").of(|it, _| it.transaction_id.into()),
-    id("payment_id").fixed().of(|it, _| it.payment_id.into()),
-    id("account_id").fixed().of(|it, _| it.account_id.into()),
-    text("gateway").of(|it, _| (&it.gateway).into()),
-    int("deadline_us").of(|it, _| it.deadline.into()),
-    int("ask_at_us").null().of(|it, _| it.ask_at.into()),
-    int("asked").of(|it, _| i64::from(it.asked).into()),
-    id("reply_key").null().of(|it, _| it.reply.into()),
-    text("user_name").of(|it, _| (&it.actor.user).into()),
-    text("created_by").of(|it, _| (&it.actor.created_by).into()),
-    text("reason").null().of(|it, _| it.actor.reason.as_ref().into()),
-    text("comments").null().of(|it, _| it.actor.comments.as_ref().into()),
-    id("token").of(|it, _| it.actor.token.into()),
-    int("partition").fixed().of(|_, cx| cx.partition.number().into()),
-    text("next_action").added(9).of(|it, _| it.next_action.as_ref().into()),
-];
-
 /// Outcomes that are awaited; the owner of the partition inquires about them.
 pub static OUTSTANDING: TableOf<Outstanding> = TableOf::new(
     Table {
         name: "outstanding",
-        columns: &checked::<_, { OUTSTANDING_COLUMNS.len() + CHECKS }>(OUTSTANDING_COLUMNS),
         indexes: &[
             // Not by tenant first: while the table is nearly empty, PostgreSQL would as soon use it for a
             // transaction, and go on reading all of a tenant's rows as they become many.
             index("outstanding_by_payment", "payment_id"),
-            Index {
-                name: "outstanding_by_gateway",
-                columns: "partition, gateway, ask_at_us",
-                unique: false,
-                only: Some("ask_at_us IS NOT NULL"),
-            },
+            only(
+                "outstanding_by_gateway",
+                "partition, gateway, ask_at_us",
+                "ask_at_us IS NOT NULL",
+            ),
         ],
-        ..CLUSTERED
+        ..CHECKED
     },
-    OUTSTANDING_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("transaction_id").of(|it, _| it.transaction_id.into()),
+        id("payment_id").fixed().of(|it, _| it.payment_id.into()),
+        id("account_id").fixed().of(|it, _| it.account_id.into()),
+        text("gateway").of(|it, _| (&it.gateway).into()),
+        int("deadline_us").of(|it, _| it.deadline.into()),
+        int("ask_at_us").null().of(|it, _| it.ask_at.into()),
+        int("asked").of(|it, _| i64::from(it.asked).into()),
+        id("reply_key").null().of(|it, _| it.reply.into()),
+        text("user_name").of(|it, _| (&it.actor.user).into()),
+        text("created_by").of(|it, _| (&it.actor.created_by).into()),
+        text("reason").null().of(|it, _| it.actor.reason.as_ref().into()),
+        text("comments").null().of(|it, _| it.actor.comments.as_ref().into()),
+        id("token").of(|it, _| it.actor.token.into()),
+        int("partition").fixed().of(|_, cx| cx.partition.number().into()),
+        text("next_action").added(9).of(|it, _| it.next_action.as_ref().into()),
+    ],
     |cells| {
         let mut outstanding = Outstanding {
             tenant: cells.tenant()?,
@@ -319,10 +301,7 @@ pub static OUTSTANDING: TableOf<Outstanding> = TableOf::new(
 );
 
 /// Reads the five columns that say who asked.
-///
-/// # Errors
-/// [`StoreError::Corrupt`].
-pub fn actor(cells: &mut Cells<'_>) -> Result<Actor, StoreError> {
+pub(crate) fn actor(cells: &mut Cells<'_>) -> Result<Actor, StoreError> {
     Ok(Actor {
         user: cells.string()?,
         created_by: cells.string()?,

@@ -6,36 +6,26 @@ use domain::timer::{Timer, TimerKey};
 use engine::ports::StoreError;
 use engine::ports::{QuarantineReason, Quarantined, StoredReply};
 
-use super::{CHECK_MADE, CHECK_NOW, CHECKS, CLUSTERED, Table, id, index, int, text};
+use super::{CHECKED, Table, id, index, int, text};
 use crate::codes::code;
 use crate::driver::{Cells, Value};
-use crate::stored::{ColumnsOf, TableOf, checked};
+use crate::stored::TableOf;
 
 /// Stored replies; `answer` is NULL while the request runs or its outcome is in doubt.
 pub static REPLY: Table = Table {
     name: "reply",
-    columns: &[
-        id("key"),
-        id("fingerprint"),
-        text("answer").null(),
-        int("expires_at_us"),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
     key_columns: 1,
     indexes: &[index("reply_by_expiry", "expires_at_us")],
-    ..CLUSTERED
-};
+    ..CHECKED
+}
+.of(&[id("key"), id("fingerprint"), text("answer").null(), int("expires_at_us")]);
 
 pub(crate) fn reply_row<'a>(it: &StoredReply, answer: Option<&'a str>) -> [Value<'a>; 4] {
     [it.key.into(), it.fingerprint.into(), answer.into(), it.expires_at.into()]
 }
 
 /// Reads a row of [`REPLY`].
-///
-/// # Errors
-/// [`StoreError::Corrupt`].
-pub fn reply(cells: &mut Cells<'_>) -> Result<StoredReply, StoreError> {
+pub(crate) fn reply(cells: &mut Cells<'_>) -> Result<StoredReply, StoreError> {
     cells.of(&REPLY);
     Ok(StoredReply {
         key: ReplyKey(cells.id()?),
@@ -45,26 +35,23 @@ pub fn reply(cells: &mut Cells<'_>) -> Result<StoredReply, StoreError> {
     })
 }
 
-const TIMER_COLUMNS: ColumnsOf<Timer> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    int("kind").of(|it, _| code(it.key.kind).into()),
-    id("object_id").of(|it, _| it.key.object.into()),
-    id("account_id").fixed().of(|it, _| it.account.into()),
-    int("due_at_us").of(|it, _| it.due.into()),
-    int("partition").fixed().of(|_, cx| cx.partition.number().into()),
-];
-
 /// Timers that are set, each with the partition that fires it.
 pub static TIMER: TableOf<Timer> = TableOf::new(
     Table {
         name: "timer",
         since: 6,
-        columns: &checked::<_, { TIMER_COLUMNS.len() + CHECKS }>(TIMER_COLUMNS),
         key_columns: 3,
         indexes: &[index("timer_by_due_at", "partition, due_at_us, tenant, kind, object_id")],
-        ..CLUSTERED
+        ..CHECKED
     },
-    TIMER_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        int("kind").of(|it, _| code(it.key.kind).into()),
+        id("object_id").of(|it, _| it.key.object.into()),
+        id("account_id").fixed().of(|it, _| it.account.into()),
+        int("due_at_us").of(|it, _| it.due.into()),
+        int("partition").fixed().of(|_, cx| cx.partition.number().into()),
+    ],
     |cells| {
         Ok(Timer {
             tenant: cells.tenant()?,
@@ -75,23 +62,17 @@ pub static TIMER: TableOf<Timer> = TableOf::new(
     },
 );
 
-const QUARANTINE_COLUMNS: ColumnsOf<Quarantined> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("account_id").of(|it, _| it.account.into()),
-    int("since_us").fixed().of(|it, _| it.since.into()),
-    id("request_id").fixed().of(|it, _| it.request.0.into()),
-    text("command").fixed().of(|it, _| (&it.command).into()),
-    text("reason").fixed().of(|it, _| it.reason.label().into()),
-];
-
 /// Accounts that are out of service, each since a command that could not be carried out.
 pub static QUARANTINE: TableOf<Quarantined> = TableOf::new(
-    Table {
-        name: "quarantine",
-        columns: &checked::<_, { QUARANTINE_COLUMNS.len() + CHECKS }>(QUARANTINE_COLUMNS),
-        ..CLUSTERED
-    },
-    QUARANTINE_COLUMNS,
+    Table { name: "quarantine", ..CHECKED },
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("account_id").of(|it, _| it.account.into()),
+        int("since_us").fixed().of(|it, _| it.since.into()),
+        id("request_id").fixed().of(|it, _| it.request.0.into()),
+        text("command").fixed().of(|it, _| (&it.command).into()),
+        text("reason").fixed().of(|it, _| it.reason.label().into()),
+    ],
     |cells| {
         let (tenant, account, since) = (cells.tenant()?, cells.entity()?, cells.time()?);
         let (request, command) = (RequestId(cells.id()?), cells.string()?);

@@ -5,36 +5,33 @@ use domain::tenant::payment_rules::PaymentRules;
 use domain::tenant::{PreviousSecret, Tenant, TenantValue};
 use engine::ports::StoreError;
 
-use super::{CHECKS, CLUSTERED, Index, Table, id, index, int, text, unique};
+use super::{CHECKED, CLUSTERED, Table, id, int, only, text, unique};
 use crate::driver::Cells;
-use crate::stored::{ColumnsOf, TableOf, checked, shape};
-
-const TENANT_COLUMNS: ColumnsOf<Tenant> = &[
-    int("no").of(|it, _| it.no.into()),
-    id("id").fixed().of(|it, _| it.id.into()),
-    text("external_key").null().of(|it, _| it.external_key.as_ref().into()),
-    text("api_key").of(|it, _| (&it.api_key).into()),
-    text("secret_hash").of(|it, _| (&it.secret_hash).into()),
-    text("previous_secret_hash")
-        .null()
-        .of(|it, _| it.previous_secret.as_ref().map(|it| &it.hash).into()),
-    int("previous_secret_until_us")
-        .null()
-        .of(|it, _| it.previous_secret.as_ref().map(|it| it.until).into()),
-    int("is_active").of(|it, _| it.is_active.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
+use crate::stored::TableOf;
 
 pub static TENANT: TableOf<Tenant> = TableOf::new(
     Table {
         name: "tenant",
-        columns: &checked::<_, { TENANT_COLUMNS.len() + CHECKS }>(TENANT_COLUMNS),
         key_columns: 1,
         indexes: &[unique("tenant_by_id", "id"), unique("tenant_by_api_key", "api_key")],
-        ..CLUSTERED
+        ..CHECKED
     },
-    TENANT_COLUMNS,
+    &[
+        int("no").of(|it, _| it.no.into()),
+        id("id").fixed().of(|it, _| it.id.into()),
+        text("external_key").null().of(|it, _| it.external_key.as_ref().into()),
+        text("api_key").of(|it, _| (&it.api_key).into()),
+        text("secret_hash").of(|it, _| (&it.secret_hash).into()),
+        text("previous_secret_hash")
+            .null()
+            .of(|it, _| it.previous_secret.as_ref().map(|it| &it.hash).into()),
+        int("previous_secret_until_us")
+            .null()
+            .of(|it, _| it.previous_secret.as_ref().map(|it| it.until).into()),
+        int("is_active").of(|it, _| it.is_active.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(Tenant {
             no: cells.tenant()?,
@@ -55,33 +52,24 @@ fn previous_secret(cells: &mut Cells<'_>) -> Result<Option<PreviousSecret>, Stor
     Ok(hash.zip(until).map(|(hash, until)| PreviousSecret { hash, until }))
 }
 
-const TENANT_VALUE_COLUMNS: ColumnsOf<TenantValue> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    text("name").of(|it, _| (&it.key).into()),
-    id("id").fixed().of(|it, _| it.id.into()),
-    text("value").null().of(|it, _| it.value.as_ref().into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-    int("counted_bytes").of(|it, _| it.counted_bytes().cast_signed().into()),
-];
-
 /// Values that tenants store, one per name.
 pub static TENANT_VALUE: TableOf<TenantValue> = TableOf::new(
     Table {
         name: "tenant_value",
-        columns: &checked::<_, { TENANT_VALUE_COLUMNS.len() + CHECKS }>(TENANT_VALUE_COLUMNS),
         indexes: &[
-            Index {
-                only: Some("value IS NOT NULL"),
-                ..index("tenant_value_in_use", "name, tenant")
-            },
-            Index {
-                only: Some("value IS NOT NULL"),
-                ..index("tenant_value_bytes", "tenant, counted_bytes")
-            },
+            only("tenant_value_in_use", "name, tenant", "value IS NOT NULL"),
+            only("tenant_value_bytes", "tenant, counted_bytes", "value IS NOT NULL"),
         ],
-        ..CLUSTERED
+        ..CHECKED
     },
-    TENANT_VALUE_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        text("name").of(|it, _| (&it.key).into()),
+        id("id").fixed().of(|it, _| it.id.into()),
+        text("value").null().of(|it, _| it.value.as_ref().into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+        int("counted_bytes").of(|it, _| it.counted_bytes().cast_signed().into()),
+    ],
     |cells| {
         let (tenant, key) = (cells.tenant()?, cells.string()?);
         let (id, value, revision) = (cells.entity()?, cells.opt_string()?, cells.revision()?);
@@ -91,26 +79,19 @@ pub static TENANT_VALUE: TableOf<TenantValue> = TableOf::new(
     },
 );
 
-const TAG_DEFINITION_COLUMNS: ColumnsOf<TagDefinition> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("id").of(|it, _| it.id.into()),
-    text("name").fixed().of(|it, _| (&it.name).into()),
-    text("description").fixed().of(|it, _| (&it.description).into()),
-    text("applies_to").fixed().of(|it, cx| cx.json(&it.applies_to)),
-    int("active").of(|it, _| it.active.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 /// A tenant's own definitions of tags, those that were deleted too. `applies_to` is a JSON array of names.
 pub static TAG_DEFINITION: TableOf<TagDefinition> = TableOf::new(
-    Table {
-        name: "tag_definition",
-        since: 3,
-        columns: &shape::<_, { TAG_DEFINITION_COLUMNS.len() }>(TAG_DEFINITION_COLUMNS),
-        ..CLUSTERED
-    },
-    TAG_DEFINITION_COLUMNS,
+    Table { name: "tag_definition", since: 3, ..CLUSTERED },
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("id").of(|it, _| it.id.into()),
+        text("name").fixed().of(|it, _| (&it.name).into()),
+        text("description").fixed().of(|it, _| (&it.description).into()),
+        text("applies_to").fixed().of(|it, cx| cx.json(&it.applies_to)),
+        int("active").of(|it, _| it.active.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(TagDefinition {
             tenant: cells.tenant()?,
@@ -125,27 +106,17 @@ pub static TAG_DEFINITION: TableOf<TagDefinition> = TableOf::new(
     },
 );
 
-const PAYMENT_RULES_COLUMNS: ColumnsOf<PaymentRules> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    text("retries").null().of(|it, cx| cx.opt_json(it.retries.as_ref())),
-    text("limits").null().of(|it, cx| cx.opt_json(it.limits.as_ref())),
-    text("merchant_accounts").added(9).of(|it, cx| {
-        cx.opt_json((!it.merchant_accounts.is_empty()).then_some(&it.merchant_accounts))
-    }),
-    text("routing").added(11).of(|it, cx| cx.opt_json(it.routing.as_ref())),
-    int("seq").of(|it, _| it.revision.seq.into()),
-];
-
 /// Tenants' rules for payments. `retries`, `limits`, `merchant_accounts` and `routing` are JSON.
 pub static PAYMENT_RULES: TableOf<PaymentRules> = TableOf::new(
-    Table {
-        name: "payment_rules",
-        since: 5,
-        columns: &shape::<_, { PAYMENT_RULES_COLUMNS.len() }>(PAYMENT_RULES_COLUMNS),
-        key_columns: 1,
-        ..CLUSTERED
-    },
-    PAYMENT_RULES_COLUMNS,
+    Table { name: "payment_rules", since: 5, key_columns: 1, ..CLUSTERED },
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        text("retries").null().of(|it, cx| cx.opt_json(&it.retries)),
+        text("limits").null().of(|it, cx| cx.opt_json(&it.limits)),
+        text("merchant_accounts").added(9).of(|it, cx| cx.opt_json(&it.merchant_accounts)),
+        text("routing").added(11).of(|it, cx| cx.opt_json(&it.routing)),
+        int("seq").of(|it, _| it.revision.seq.into()),
+    ],
     |cells| {
         Ok(PaymentRules {
             tenant: cells.tenant()?,

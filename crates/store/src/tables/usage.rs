@@ -7,10 +7,10 @@ use domain::entitlement::period::Period;
 use domain::entitlement::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
 use engine::ports::StoreError;
 
-use super::{CHECKS, CLUSTERED, Table, id, index, int, text};
+use super::{CHECKED, Table, id, index, int, text};
 use crate::codes::code;
 use crate::driver::Cells;
-use crate::stored::{ColumnsOf, TableOf, checked};
+use crate::stored::TableOf;
 
 /// The end of a period that has none: the last that can be written as a date.
 const NO_END: Timestamp = Timestamp(253_402_207_200_000_000);
@@ -25,34 +25,31 @@ pub(crate) fn period_end(it: Period) -> Timestamp {
     it.until.unwrap_or(NO_END)
 }
 
-const FEATURE_USAGE_COLUMNS: ColumnsOf<Usage> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("account_id").of(|it, _| it.account_id.into()),
-    text("feature").of(|it, _| (&it.feature).into()),
-    int("period_end_us").of(|it, _| period_end(it.period).into()),
-    int("resets").of(|it, _| code(it.period.resets).into()),
-    int("period_start_us").fixed().of(|it, _| it.period.from.into()),
-    int("used").of(|it, _| it.used.into()),
-    text("reserved").of(|it, cx| cx.json(&it.reserved)),
-    int("endings").of(|it, _| i64::from(it.endings).into()),
-    int("is_reached").of(|it, _| it.is_reached.into()),
-    int("updated_at_us").of(|it, _| it.updated_at.into()),
-    int("seq").of(|_, cx| cx.made_by.into()),
-];
-
 /// Accounts' usage of features, one row for each period. `period_end_us` is far in the future where a period has no
 /// end; `reserved` is JSON: quantities by the times when they end.
 pub static FEATURE_USAGE: TableOf<Usage> = TableOf::new(
     Table {
         name: "feature_usage",
         since: 19,
-        columns: &checked::<_, { FEATURE_USAGE_COLUMNS.len() + CHECKS }>(FEATURE_USAGE_COLUMNS),
         key_columns: 5,
         indexes: &[index("feature_usage_by_seq", "seq")],
         exported: &["feature", "period_end_us", "resets"],
-        ..CLUSTERED
+        ..CHECKED
     },
-    FEATURE_USAGE_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("account_id").of(|it, _| it.account_id.into()),
+        text("feature").of(|it, _| (&it.feature).into()),
+        int("period_end_us").of(|it, _| period_end(it.period).into()),
+        int("resets").of(|it, _| code(it.period.resets).into()),
+        int("period_start_us").fixed().of(|it, _| it.period.from.into()),
+        int("used").of(|it, _| it.used.into()),
+        text("reserved").of(|it, cx| cx.json(&it.reserved)),
+        int("endings").of(|it, _| i64::from(it.endings).into()),
+        int("is_reached").of(|it, _| it.is_reached.into()),
+        int("updated_at_us").of(|it, _| it.updated_at.into()),
+        int("seq").of(|_, cx| cx.made_by.into()),
+    ],
     |cells| {
         Ok(Usage {
             tenant: cells.tenant()?,
@@ -68,33 +65,30 @@ pub static FEATURE_USAGE: TableOf<Usage> = TableOf::new(
     },
 );
 
-const USAGE_EVENT_COLUMNS: ColumnsOf<UsageEvent> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("account_id").of(|it, _| it.account_id.into()),
-    id("event_key").of(|it, _| it.key.0.into()),
-    text("feature").of(|it, _| (&it.counted.feature).into()),
-    int("period_end_us").of(|it, _| period_end(it.period).into()),
-    int("resets").of(|it, _| code(it.period.resets).into()),
-    int("period_start_us").of(|it, _| it.period.from.into()),
-    int("quantity").of(|it, _| it.counted.quantity.into()),
-    int("limited_to").of(|it, _| it.counted.level.limit.into()),
-    int("used").of(|it, _| it.counted.level.used.into()),
-    int("reserved").of(|it, _| it.counted.level.reserved.into()),
-    int("counted_at_us").of(|it, _| it.counted_at.into()),
-];
-
 /// Events that were counted in the last days, by hashes of their ids, with what was answered.
 pub static USAGE_EVENT: TableOf<UsageEvent> = TableOf::new(
     Table {
         name: "usage_event",
         since: 19,
-        columns: &checked::<_, { USAGE_EVENT_COLUMNS.len() + CHECKS }>(USAGE_EVENT_COLUMNS),
         key_columns: 3,
         indexes: &[index("usage_event_by_time", "counted_at_us")],
         exported: &["event_key"],
-        ..CLUSTERED
+        ..CHECKED
     },
-    USAGE_EVENT_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("account_id").of(|it, _| it.account_id.into()),
+        id("event_key").of(|it, _| it.key.0.into()),
+        text("feature").of(|it, _| (&it.counted.feature).into()),
+        int("period_end_us").of(|it, _| period_end(it.period).into()),
+        int("resets").of(|it, _| code(it.period.resets).into()),
+        int("period_start_us").of(|it, _| it.period.from.into()),
+        int("quantity").of(|it, _| it.counted.quantity.into()),
+        int("limited_to").of(|it, _| it.counted.level.limit.into()),
+        int("used").of(|it, _| it.counted.level.used.into()),
+        int("reserved").of(|it, _| it.counted.level.reserved.into()),
+        int("counted_at_us").of(|it, _| it.counted_at.into()),
+    ],
     |cells| {
         let (tenant, account_id) = (cells.tenant()?, cells.entity()?);
         let (key, feature) = (EventKey(cells.id()?), cells.string()?);
@@ -106,37 +100,32 @@ pub static USAGE_EVENT: TableOf<UsageEvent> = TableOf::new(
     },
 );
 
-const USAGE_RESERVATION_COLUMNS: ColumnsOf<Reservation> = &[
-    int("tenant").of(|it, _| it.tenant.into()),
-    id("account_id").of(|it, _| it.account_id.into()),
-    id("id").of(|it, _| it.id.into()),
-    text("feature").fixed().of(|it, _| (&it.feature).into()),
-    int("period_end_us").fixed().of(|it, _| period_end(it.period).into()),
-    int("resets").fixed().of(|it, _| code(it.period.resets).into()),
-    int("period_start_us").fixed().of(|it, _| it.period.from.into()),
-    int("quantity").fixed().of(|it, _| it.quantity.into()),
-    int("until_us").fixed().of(|it, _| it.until.into()),
-    int("endings").fixed().of(|it, _| i64::from(it.endings).into()),
-    int("reservation_status").of(|it, _| reservation_status(it.status).0.into()),
-    int("confirmed").null().of(|it, _| reservation_status(it.status).1.into()),
-    int("created_at_us").fixed().of(|it, _| it.created_at.into()),
-    int("updated_at_us").of(|it, _| it.updated_at.into()),
-];
-
 /// Reservations. `confirmed` is how much of it was used.
 pub static USAGE_RESERVATION: TableOf<Reservation> = TableOf::new(
     Table {
         name: "usage_reservation",
         since: 19,
-        columns: &checked::<_, { USAGE_RESERVATION_COLUMNS.len() + CHECKS }>(
-            USAGE_RESERVATION_COLUMNS,
-        ),
         key_columns: 3,
         indexes: &[index("usage_reservation_by_end", "until_us")],
         exported: &["id"],
-        ..CLUSTERED
+        ..CHECKED
     },
-    USAGE_RESERVATION_COLUMNS,
+    &[
+        int("tenant").of(|it, _| it.tenant.into()),
+        id("account_id").of(|it, _| it.account_id.into()),
+        id("id").of(|it, _| it.id.into()),
+        text("feature").fixed().of(|it, _| (&it.feature).into()),
+        int("period_end_us").fixed().of(|it, _| period_end(it.period).into()),
+        int("resets").fixed().of(|it, _| code(it.period.resets).into()),
+        int("period_start_us").fixed().of(|it, _| it.period.from.into()),
+        int("quantity").fixed().of(|it, _| it.quantity.into()),
+        int("until_us").fixed().of(|it, _| it.until.into()),
+        int("endings").fixed().of(|it, _| i64::from(it.endings).into()),
+        int("reservation_status").of(|it, _| reservation_status(it.status).0.into()),
+        int("confirmed").null().of(|it, _| reservation_status(it.status).1.into()),
+        int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        int("updated_at_us").of(|it, _| it.updated_at.into()),
+    ],
     |cells| {
         let (tenant, account_id, id) = (cells.tenant()?, cells.entity()?, cells.entity()?);
         let (feature, period, quantity) = (cells.string()?, period(cells)?, cells.int()?);

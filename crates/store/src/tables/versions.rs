@@ -2,24 +2,24 @@
 
 use super::objects::shown;
 use super::{ACCOUNT_PERSON, CUSTOM_FIELD, OUTSTANDING};
-use super::{CHECK_MADE, CHECK_NOW, CLUSTERED, Index, Table, id, index, int, text, unique};
+use super::{CHECKED, CLUSTERED, Index, Table, id, index, int, only, text, unique};
 
 /// Control tags of accounts, as the schema's first two versions had them. [`TAG`] took their place.
 pub(crate) static CONTROL_TAG_BEFORE_3: Table = Table {
     name: "tag",
-    columns: &[
-        int("tenant"),
-        id("account_id"),
-        int("definition"),
-        id("id").fixed(),
-        int("active"),
-        int("created_at_us"),
-        int("seq"),
-    ],
     key_columns: 3,
     indexes: &[unique("tag_by_id", "tenant, id")],
     ..CLUSTERED
-};
+}
+.of(&[
+    int("tenant"),
+    id("account_id"),
+    int("definition"),
+    id("id").fixed(),
+    int("active"),
+    int("created_at_us"),
+    int("seq"),
+]);
 
 /// [`CUSTOM_FIELD`] as the schema's versions 3 to 7 had it.
 pub(crate) static CUSTOM_FIELD_BEFORE_8: Table = Table {
@@ -34,32 +34,23 @@ pub(crate) static CUSTOM_FIELD_BEFORE_8: Table = Table {
 };
 
 /// Push notifications to be tried again, as the schema had them until version 9. [`DELIVERY`] took their place.
-pub(crate) static DELIVERY_BEFORE_10: Table = Table {
-    name: "delivery",
-    columns: &[
-        int("seq"),
-        int("ordinal"),
-        int("tenant").fixed(),
-        int("attempts"),
-        int("due_at_us"),
-        text("error"),
-        CHECK_MADE,
-        CHECK_NOW,
-    ],
-    indexes: &[index("delivery_by_due_at", "due_at_us")],
-    ..CLUSTERED
-};
+pub(crate) static DELIVERY_BEFORE_10: Table =
+    Table { name: "delivery", indexes: &[index("delivery_by_due_at", "due_at_us")], ..CHECKED }.of(
+        &[
+            int("seq"),
+            int("ordinal"),
+            int("tenant").fixed(),
+            int("attempts"),
+            int("due_at_us"),
+            text("error"),
+        ],
+    );
 
 /// [`OUTSTANDING`] as the schema's versions before 16 had it.
 pub(crate) static OUTSTANDING_BEFORE_16: Table = Table {
     indexes: &[
         index("outstanding_by_payment", "payment_id"),
-        Index {
-            name: "outstanding_by_ask_at",
-            columns: "partition, ask_at_us",
-            unique: false,
-            only: Some("ask_at_us IS NOT NULL"),
-        },
+        only("outstanding_by_ask_at", "partition, ask_at_us", "ask_at_us IS NOT NULL"),
     ],
     ..OUTSTANDING.table
 };

@@ -13,13 +13,13 @@ pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreEr
         // No check value can be trusted.
         return Ok(());
     }
-    let others = |table: &&&Table| table.is_checked() && table.name != INSTALLATION.name;
+    let others = |table: &&&Table| table.is_checked && table.name != INSTALLATION.name;
     for &table in TABLES.iter().filter(others) {
         let checked = verify_table(reader, report, (table, &key));
         report.go_on(reader, table.name, checked)?;
     }
     // Of those that no other check reads, at least the columns are there.
-    for &table in TABLES.iter().filter(|table| !table.is_checked()) {
+    for &table in TABLES.iter().filter(|table| !table.is_checked) {
         let read = reader.query_one(&table.select("LIMIT 1"), &[], |_| Ok(()));
         report.go_on(reader, table.name, read.map(drop))?;
     }

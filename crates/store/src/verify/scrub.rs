@@ -65,7 +65,7 @@ impl Scrub {
         let entities = entities.map(|it| Stage { table: it.table(), what: What::Entity(it) });
         let payments = Stage { table: &PAYMENT, what: What::Payments };
         let postings = Stage { table: &POSTING, what: What::Postings };
-        let checked = TABLES.iter().filter(|table| table.is_checked());
+        let checked = TABLES.iter().filter(|table| table.is_checked);
         let checked = checked.map(|&table| Stage { table, what: What::CheckValues });
         let stages = [links]
             .into_iter()
