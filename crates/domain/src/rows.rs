@@ -72,6 +72,11 @@ impl<T: Keyed> Rows<T> {
         self.0.values_mut().flatten()
     }
 
+    /// The keys that were looked for and have no row, or none yet.
+    pub fn absent(&self) -> impl Iterator<Item = &T::Key> {
+        self.0.iter().filter(|(_, row)| row.is_none()).map(|(key, _)| key)
+    }
+
     /// The keys that were looked for.
     pub fn keys(&self) -> impl Iterator<Item = &T::Key> {
         self.0.keys()

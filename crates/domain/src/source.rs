@@ -7,16 +7,12 @@ use crate::rows::{Part, Parts, Rows};
 pub trait Source {
     type Error;
 
-    /// Loads the rows with these keys; a key without a row is noted as looked for.
+    /// Loads the rows that are looked for.
     ///
     /// # Errors
     /// Where they cannot be read; here and below.
-    fn rows<T: Entity>(&self, keys: Vec<T::Key>, loaded: &mut Rows<T>) -> Result<(), Self::Error>;
+    fn rows<T: Entity>(&self, loaded: &mut Rows<T>) -> Result<(), Self::Error>;
 
-    /// Loads all active parts of these owners.
-    fn parts<T: Entity + Part>(
-        &self,
-        owners: Vec<T::Owner>,
-        loaded: &mut Parts<T>,
-    ) -> Result<(), Self::Error>;
+    /// Loads all active parts of the owners that are looked for.
+    fn parts<T: Entity + Part>(&self, loaded: &mut Parts<T>) -> Result<(), Self::Error>;
 }

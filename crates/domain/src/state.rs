@@ -4,11 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::TenantNo;
+use crate::account::tag::TagKey;
 use crate::change::{Change, ClaimChange, TimerChange};
-use crate::claim::{Claim, ClaimKey};
+use crate::claim::{Claim, ClaimKey, ClaimKind};
+use crate::object::Object;
+use crate::payment::{PaidFor, PaymentFile};
+use crate::read::{PaymentRead, Read};
 use crate::rows::Rows;
 use crate::timer::{Timer, TimerKey};
+use crate::{AccountId, PaymentId, PaymentMethodId, TenantNo};
 
 pub use crate::access::read::AccessState;
 pub use crate::account::read::AccountState;
@@ -43,6 +47,112 @@ impl State {
 
     pub(crate) fn timer(&self, tenant: TenantNo, key: TimerKey) -> Option<&Timer> {
         self.timers.get(&(tenant, key))
+    }
+
+    /// Notes that rows are looked for: they are absent until they are loaded.
+    pub fn look_for(&mut self, read: &Read) {
+        match read {
+            Read::Tenant(it) => self.tenant.look_for(it),
+            Read::Access(it) => self.access.look_for(it),
+            Read::Flag(it) => self.flag.look_for(it),
+            Read::Account(it) => self.account.look_for(it),
+            Read::Customer(it) => self.customer.look_for(it),
+            Read::Payment(it) => self.payment.look_for(it),
+            Read::Entitlement(it) => self.entitlement.look_for(it),
+            Read::Claim(key) => drop(self.claims.entry(key.clone()).or_default()),
+            Read::Timer(tenant, key) => self.timers.look_for((*tenant, *key)),
+        }
+        if let Read::Payment(PaymentRead::Rules(tenant, _)) = read {
+            self.tenant.payment_rules.look_for(*tenant);
+        }
+    }
+
+    /// Looks for the rows that claims are of, once the claims are loaded.
+    pub fn look_for_owners(&mut self) {
+        for (key, claim) in &self.claims {
+            let Some(Claim { owner, .. }) = *claim else { continue };
+            let tenant = key.tenant;
+            match key.kind {
+                ClaimKind::Account => {
+                    self.account.accounts.look_for((tenant, AccountId::new(owner)));
+                }
+                ClaimKind::PaymentMethod => {
+                    self.account.payment_methods.look_for((tenant, PaymentMethodId::new(owner)));
+                }
+                ClaimKind::Payment | ClaimKind::Transaction => {
+                    self.payment.payments.look_for((tenant, PaymentId::new(owner)));
+                }
+                ClaimKind::TenantApiKey
+                | ClaimKind::TenantId
+                | ClaimKind::Environment
+                | ClaimKind::CustomerEmail
+                | ClaimKind::TagDefinition
+                | ClaimKind::ImportedId
+                | ClaimKind::Dispute => {}
+            }
+        }
+    }
+
+    /// Looks for what belongs to payments, once the payments are loaded.
+    pub fn look_for_of_payments(&mut self) {
+        for PaymentFile { payment, transactions } in self.payment.payments.iter() {
+            let (tenant, account) = (payment.tenant, payment.account_id);
+            self.account.accounts.look_for((tenant, account));
+            let methods = transactions.iter().map(|it| it.payment_method_id);
+            for method in methods.chain([payment.payment_method_id]) {
+                self.account.payment_methods.look_for((tenant, method));
+            }
+            if let Some(PaidFor::Purchase(purchase)) = payment.paid_for {
+                self.entitlement.purchases.look_for((tenant, purchase));
+                self.entitlement.entitlements.look_for((tenant, account));
+            }
+        }
+    }
+
+    /// Looks for what tenants' rules say of payments that start, once the rules are loaded: velocities, methods to choose
+    /// from, and the tags and fields that payments are routed by.
+    pub fn look_for_by_rules(&mut self) {
+        for &(tenant, account) in &self.payment.started {
+            let Some(rules) = self.tenant.payment_rules.find(&tenant) else { continue };
+            let object = Object::Account(account);
+            if let Some(routing) = &rules.routing {
+                for definition in routing.tags() {
+                    let key = TagKey::new(account, object, definition);
+                    self.account.tags.look_for((tenant, key));
+                }
+                if routing.has_fields() {
+                    self.account.custom_fields.look_for((tenant, object));
+                }
+            }
+            let Some(limits) = &rules.limits else { continue };
+            if limits.every_payment {
+                self.payment.velocities.look_for((tenant, account));
+            }
+            if !limits.method_gateways.is_empty() {
+                self.account.methods_to_choose.entry((tenant, account)).or_default();
+            }
+        }
+    }
+
+    /// Looks for what offers name, once the offers are loaded: features, and the tags of the accounts that buy.
+    pub fn look_for_by_offers(&mut self) {
+        let EntitlementState { features, offers, buyers, newcomers_offers, .. } =
+            &mut self.entitlement;
+        let of_newcomers =
+            newcomers_offers.iter().filter_map(|(no, key)| Some((*no, key.clone()?)));
+        let bought = buyers.iter().map(|(no, key, _)| (*no, key.clone()));
+        for key in of_newcomers.chain(bought) {
+            for feature in offers.find(&key).iter().flat_map(|it| it.terms.features.keys()) {
+                features.look_for((key.0, feature.clone()));
+            }
+        }
+        for (tenant, key, account) in buyers.iter() {
+            let offer = offers.find(&(*tenant, key.clone()));
+            for definition in offer.iter().flat_map(|it| &it.terms.buyers.tags) {
+                let key = TagKey::new(*account, Object::Account(*account), *definition);
+                self.account.tags.look_for((*tenant, key));
+            }
+        }
     }
 
     /// Makes a command's changes visible to the commands after it in the batch.

@@ -15,16 +15,15 @@ use domain::claim::{Claim, ClaimKey};
 use domain::customer::mail::Mail;
 use domain::customer::{CustomerFile, Session};
 use domain::entitlement::account_user::ChangedUsers;
-use domain::entitlement::period::Period;
-use domain::entitlement::usage::{EventKey, Reservation, ReservationStatus, Usage, UsageEvent};
+use domain::entitlement::usage::{Reservation, ReservationStatus, Usage, UsageEvent};
 use domain::payment::attempt::PaymentVelocity;
 use domain::payment::{Outstanding, Payment, PaymentFile, ReplyKey, Transaction};
 use domain::read::Read;
-use domain::state::State;
+use domain::rows::{Keyed, Rows};
 use domain::timer::{Timer, TimerKey};
 use domain::{
-    AccountId, CustomerId, MailId, PartitionNo, PaymentId, Person, ReservationId, Seq, Sequences,
-    SessionId, TenantNo, Timestamp, TransactionId,
+    AccountId, CustomerId, MailId, PartitionNo, PaymentId, Person, Seq, Sequences, SessionId,
+    TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{
     Batch, Bookkeeping, Cause, Entry, LedgerEntry, Loaded, Opened, Store, StoreError, StoredReply,
@@ -78,12 +77,12 @@ struct Tables {
     people: BTreeMap<(TenantNo, AccountId), Person>,
     sessions: BTreeMap<(TenantNo, SessionId), Session>,
     mails: BTreeMap<(TenantNo, MailId), Mail>,
-    velocities: BTreeMap<(TenantNo, AccountId), PaymentVelocity>,
+    velocities: Rows<PaymentVelocity>,
     /// The keys of the users that are mapped to accounts.
     users: BTreeMap<(TenantNo, AccountId), BTreeSet<String>>,
-    usage: BTreeMap<(TenantNo, AccountId, String, Period), Usage>,
-    usage_events: BTreeMap<(TenantNo, AccountId, EventKey), UsageEvent>,
-    reservations: BTreeMap<(TenantNo, AccountId, ReservationId), Reservation>,
+    usage: Rows<Usage>,
+    usage_events: Rows<UsageEvent>,
+    reservations: Rows<Reservation>,
     claims: BTreeMap<ClaimKey, Claim>,
     outstanding: BTreeMap<(TenantNo, TransactionId), Outstanding>,
     timers: BTreeMap<(TenantNo, TimerKey), Timer>,
@@ -143,10 +142,7 @@ impl Store for MemoryStore {
         replies: &BTreeSet<ReplyKey>,
     ) -> Result<Loaded, StoreError> {
         let tables = self.disk.tables();
-        let mut state = State::default();
-        for read in reads {
-            tables.read(read, &mut state);
-        }
+        let state = tables.read(reads);
         let found = replies.iter().filter_map(|key| tables.replies.get(key));
         let found: BTreeMap<_, _> = found.map(|reply| (reply.key, reply.clone())).collect();
         let owner = |claim: &Option<Claim>| claim.map(|claim| claim.owner);
@@ -255,8 +251,8 @@ impl Tables {
             return self.mails.contains_key(&(it.tenant, it.id));
         }
         if let Change::Entitlement(EntitlementChange::Reservation(it)) = change {
-            let key = (it.tenant, it.account_id, it.id);
-            return it.status == ReservationStatus::Open && self.reservations.contains_key(&key);
+            let known = self.reservations.find(&it.key());
+            return it.status == ReservationStatus::Open && known.is_some();
         }
         is_made(entry, change) && self.images.have(change)
     }
@@ -315,9 +311,7 @@ impl Tables {
                 self.claims.insert(key, claim);
             }
             Change::Claim(ClaimChange::Released { key }) => drop(self.claims.remove(&key)),
-            Change::Timer(TimerChange::Set(timer)) => {
-                self.timers.insert((timer.tenant, timer.key), timer);
-            }
+            Change::Timer(TimerChange::Set(it)) => drop(self.timers.insert(it.key(), it)),
             Change::Timer(TimerChange::Cleared(key)) => drop(self.timers.remove(&(tenant, key))),
             // Entities and replies; and imported audit logs: the workload imports nothing.
             Change::Tenant(_)
@@ -333,7 +327,7 @@ impl Tables {
             CustomerChange::MailsErased { customer } => {
                 self.mails.retain(|(no, _), mail| (*no, mail.customer) != (tenant, customer));
             }
-            CustomerChange::Session(it) => drop(self.sessions.insert((it.tenant, it.id), it)),
+            CustomerChange::Session(it) => drop(self.sessions.insert(it.key(), it)),
             CustomerChange::SessionEnded { session, .. } => {
                 self.sessions.remove(&(tenant, session));
             }
@@ -344,15 +338,11 @@ impl Tables {
 
     fn change_payment(&mut self, entry: &Entry, change: PaymentChange) {
         match change {
-            PaymentChange::Velocity(it) => {
-                self.velocities.insert((it.tenant, it.account_id), it);
-            }
+            PaymentChange::Velocity(it) => drop(self.velocities.put(it)),
             PaymentChange::Posting(posting) => {
                 self.entries.push((entry.tenant, LedgerEntry { seq: entry.seq, posting }));
             }
-            PaymentChange::Outstanding(it) => {
-                self.outstanding.insert((it.tenant, it.transaction_id), it);
-            }
+            PaymentChange::Outstanding(it) => drop(self.outstanding.insert(it.key(), it)),
             PaymentChange::OutstandingClosed { transaction } => {
                 self.outstanding.remove(&(entry.tenant, transaction));
             }
@@ -371,16 +361,9 @@ impl Tables {
                 users.retain(|user| !unmapped.contains(user));
                 users.extend(mapped);
             }
-            EntitlementChange::Usage(it) => {
-                let key = (it.tenant, it.account_id, it.feature.clone(), it.period);
-                self.usage.insert(key, *it);
-            }
-            EntitlementChange::UsageEvent(it) => {
-                self.usage_events.insert((it.tenant, it.account_id, it.key), *it);
-            }
-            EntitlementChange::Reservation(it) => {
-                self.reservations.insert((it.tenant, it.account_id, it.id), *it);
-            }
+            EntitlementChange::Usage(it) => drop(self.usage.put(*it)),
+            EntitlementChange::UsageEvent(it) => drop(self.usage_events.put(*it)),
+            EntitlementChange::Reservation(it) => drop(self.reservations.put(*it)),
             EntitlementChange::Feature(_)
             | EntitlementChange::Offer(_)
             | EntitlementChange::Purchase(_)

@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 
 use domain::change::{Change, Image};
 use domain::entity::{Entity, Visitor};
-use domain::rows::{Keyed, Rows};
+use domain::rows::Keyed;
 use domain::{Seq, TenantNo};
 use engine::ports::StoreError;
 use uuid::Uuid;
@@ -53,18 +53,11 @@ pub(crate) trait EntityTable: Sync {
         records: &mut Records<'_>,
     ) -> Result<Followed, StoreError>;
 
-    /// Loads rows by their keys. `keys` is a `Vec` of this kind's, and `loaded` its [`Rows`].
-    fn load(&self, reader: &Reader, keys: &dyn Any, loaded: &mut dyn Any)
-    -> Result<(), StoreError>;
+    /// Loads the rows that are looked for. `loaded` is this kind's [`Rows`](domain::rows::Rows).
+    fn load(&self, reader: &Reader, loaded: &mut dyn Any) -> Result<(), StoreError>;
 
-    /// Loads the active parts of owners. `owners` is a `Vec` of theirs, and `loaded` is this kind's
-    /// [`Parts`](domain::rows::Parts).
-    fn load_parts(
-        &self,
-        reader: &Reader,
-        owners: &dyn Any,
-        loaded: &mut dyn Any,
-    ) -> Result<(), StoreError>;
+    /// Loads the active parts of the owners that are looked for. `loaded` is this kind's [`Parts`](domain::rows::Parts).
+    fn load_parts(&self, reader: &Reader, loaded: &mut dyn Any) -> Result<(), StoreError>;
 
     /// Fills in the fields of images of one entity that the journal has not, from its row: that of the tenant with the id.
     fn restore(
@@ -140,24 +133,12 @@ where
         follow::entity(self.row(cells)?.journalled(), records, &mut |_, _| Ok(()))
     }
 
-    fn load(
-        &self,
-        reader: &Reader,
-        keys: &dyn Any,
-        loaded: &mut dyn Any,
-    ) -> Result<(), StoreError> {
-        let keys: &Vec<T::Key> = keys.downcast_ref().expect("keys of this kind");
-        let loaded: &mut Rows<T> = loaded.downcast_mut().expect("rows of this kind");
-        self.load(reader, keys.iter().cloned(), loaded)
+    fn load(&self, reader: &Reader, loaded: &mut dyn Any) -> Result<(), StoreError> {
+        self.load(reader, loaded.downcast_mut().expect("rows of this kind"))
     }
 
-    fn load_parts(
-        &self,
-        reader: &Reader,
-        owners: &dyn Any,
-        loaded: &mut dyn Any,
-    ) -> Result<(), StoreError> {
-        (self.of_owner().load)(self, reader, owners, loaded)
+    fn load_parts(&self, reader: &Reader, loaded: &mut dyn Any) -> Result<(), StoreError> {
+        (self.of_owner().load)(self, reader, loaded)
     }
 
     fn restore(

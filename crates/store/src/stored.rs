@@ -43,7 +43,7 @@ pub struct TableOf<T: 'static> {
 #[derive(Debug)]
 pub(crate) struct PartsOf<T: 'static> {
     pub(crate) rest: &'static str,
-    pub(crate) load: fn(&TableOf<T>, &Reader, &dyn Any, &mut dyn Any) -> Result<(), StoreError>,
+    pub(crate) load: fn(&TableOf<T>, &Reader, &mut dyn Any) -> Result<(), StoreError>,
 }
 
 /// A column with its value in the row of a `T`.
@@ -313,19 +313,13 @@ where
         Ok(())
     }
 
-    /// Loads rows by their keys; a key without a row is noted as looked for.
-    pub(crate) fn load(
-        &self,
-        reader: &Reader,
-        keys: impl IntoIterator<Item = T::Key>,
-        loaded: &mut Rows<T>,
-    ) -> Result<(), StoreError> {
-        let keys: Vec<T::Key> = keys.into_iter().collect();
+    /// Loads the rows that are looked for, by their keys.
+    pub(crate) fn load(&self, reader: &Reader, loaded: &mut Rows<T>) -> Result<(), StoreError> {
+        let keys: Vec<T::Key> = loaded.absent().cloned().collect();
         if keys.is_empty() {
             return Ok(());
         }
         let columns: Vec<Vec<Value<'_>>> = keys.iter().map(KeyColumns::columns).collect();
-        keys.iter().for_each(|key| loaded.look_for(key.clone()));
         reader.for_keys(&self.select(&self.by_key()), &columns, |_, cells| {
             loaded.put(self.row(cells)?);
             Ok(())
@@ -343,22 +337,20 @@ where
     }
 }
 
-/// Loads all active parts of owners.
+/// Loads all active parts of the owners that are looked for.
 fn load_parts<T: Part>(
     table: &TableOf<T>,
     reader: &Reader,
-    owners: &dyn Any,
     loaded: &mut dyn Any,
 ) -> Result<(), StoreError>
 where
     T::Owner: KeyColumns,
 {
-    let owners: &Vec<T::Owner> = owners.downcast_ref().expect("owners of these parts");
     let loaded: &mut Parts<T> = loaded.downcast_mut().expect("parts of this kind");
+    let owners: Vec<T::Owner> = loaded.owners().cloned().collect();
     let sql = table.select(table.of_owner().rest);
     for owner in owners {
         let found = reader.query(&sql, &owner.columns(), |it| table.row(it))?;
-        loaded.look_for(owner.clone());
         found.into_iter().for_each(|part| loaded.put(part));
     }
     Ok(())

@@ -19,24 +19,20 @@ pub struct AccessState {
 }
 
 impl AccessState {
-    /// Loads the rows of reads.
+    pub(crate) fn look_for(&mut self, read: &AccessRead) {
+        match read {
+            AccessRead::User(name) => self.users.look_for(name.clone()),
+            AccessRead::Role(name) => self.roles.look_for(name.clone()),
+        }
+    }
+
+    /// Loads the rows that are looked for.
     ///
     /// # Errors
     /// Those of the source.
-    pub fn load<'a, S: Source>(
-        &mut self,
-        reads: impl IntoIterator<Item = &'a AccessRead>,
-        from: &S,
-    ) -> Result<(), S::Error> {
-        let (mut users, mut roles) = (vec![], vec![]);
-        for read in reads {
-            match read {
-                AccessRead::User(name) => users.push(name.clone()),
-                AccessRead::Role(name) => roles.push(name.clone()),
-            }
-        }
-        from.rows(users, &mut self.users)?;
-        from.rows(roles, &mut self.roles)
+    pub fn load<S: Source>(&mut self, from: &S) -> Result<(), S::Error> {
+        from.rows(&mut self.users)?;
+        from.rows(&mut self.roles)
     }
 
     pub(crate) fn apply(&mut self, change: &AccessChange) {

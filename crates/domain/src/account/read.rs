@@ -68,29 +68,36 @@ pub struct AccountState {
 }
 
 impl AccountState {
-    /// Loads rows.
+    pub(crate) fn look_for(&mut self, read: &AccountRead) {
+        match read {
+            AccountRead::Account(no, id) => self.accounts.look_for((*no, *id)),
+            AccountRead::PaymentMethod(no, id) => self.payment_methods.look_for((*no, *id)),
+            AccountRead::PaymentMethods(no, id) => {
+                self.methods_listed.entry((*no, *id)).or_default();
+            }
+            AccountRead::TagDefinitionUse(no, id) => {
+                self.tag_definition_uses.entry((*no, *id)).or_default();
+            }
+            AccountRead::Row(AccountRow::Emails(no, id)) => self.emails.look_for((*no, *id)),
+            AccountRead::Row(AccountRow::BlockingStates(no, id)) => {
+                self.blocking_states.look_for((*no, *id));
+            }
+            AccountRead::Row(AccountRow::Tag(no, key)) => self.tags.look_for((*no, *key)),
+            AccountRead::Row(AccountRow::CustomFields(no, object)) => {
+                self.custom_fields.look_for((*no, *object));
+            }
+        }
+    }
+
+    /// Loads the rows that are looked for and come alone.
     ///
     /// # Errors
     /// Those of the source.
-    pub fn load<'a, S: Source>(
-        &mut self,
-        rows: impl IntoIterator<Item = &'a AccountRow>,
-        from: &S,
-    ) -> Result<(), S::Error> {
-        let (mut emails, mut blocking_states) = (vec![], vec![]);
-        let (mut tags, mut custom_fields) = (vec![], vec![]);
-        for row in rows {
-            match row {
-                AccountRow::Emails(no, id) => emails.push((*no, *id)),
-                AccountRow::BlockingStates(no, id) => blocking_states.push((*no, *id)),
-                AccountRow::Tag(no, key) => tags.push((*no, *key)),
-                AccountRow::CustomFields(no, object) => custom_fields.push((*no, *object)),
-            }
-        }
-        from.parts(emails, &mut self.emails)?;
-        from.parts(blocking_states, &mut self.blocking_states)?;
-        from.rows(tags, &mut self.tags)?;
-        from.parts(custom_fields, &mut self.custom_fields)
+    pub fn load<S: Source>(&mut self, from: &S) -> Result<(), S::Error> {
+        from.parts(&mut self.emails)?;
+        from.parts(&mut self.blocking_states)?;
+        from.rows(&mut self.tags)?;
+        from.parts(&mut self.custom_fields)
     }
 
     pub(crate) fn apply(&mut self, tenant: TenantNo, change: &AccountChange) {

@@ -21,6 +21,13 @@ pub struct CustomerState {
 }
 
 impl CustomerState {
+    pub(crate) fn look_for(&mut self, read: &CustomerRead) {
+        match read {
+            CustomerRead::Customer(no, id) => self.customers.look_for((*no, *id)),
+            CustomerRead::Operation(no, id) => self.operations.look_for((*no, *id)),
+        }
+    }
+
     pub(crate) fn apply(&mut self, tenant: TenantNo, change: &CustomerChange) {
         match change {
             CustomerChange::Customer(it) => self.apply_customer(it),

@@ -49,6 +49,8 @@ pub struct EntitlementState {
     pub features: Rows<Feature>,
     /// The newest versions of offers.
     pub offers: Rows<Offer>,
+    /// Accounts that are to buy offers: what the offers name is looked for.
+    pub buyers: BTreeSet<(TenantNo, String, AccountId)>,
     /// The keys of the offers that newcomers get.
     pub newcomers_offers: BTreeMap<TenantNo, Option<String>>,
     pub catalog_sizes: BTreeMap<TenantNo, CatalogSize>,
@@ -78,6 +80,26 @@ pub struct CatalogSize {
 }
 
 impl EntitlementState {
+    pub(crate) fn look_for(&mut self, read: &EntitlementRead) {
+        match read {
+            EntitlementRead::Feature(no, key) => self.features.look_for((*no, key.clone())),
+            EntitlementRead::Offer(no, key) => self.offers.look_for((*no, key.clone())),
+            EntitlementRead::OfferForAccount(no, key, account) => {
+                self.offers.look_for((*no, key.clone()));
+                self.buyers.insert((*no, key.clone(), *account));
+            }
+            EntitlementRead::NewcomersOffer(no) => {
+                self.newcomers_offers.entry(*no).or_default();
+            }
+            EntitlementRead::CatalogSize(no) => drop(self.catalog_sizes.entry(*no).or_default()),
+            EntitlementRead::Entitlements(no, id) => self.entitlements.look_for((*no, *id)),
+            EntitlementRead::Users(no, id) => {
+                self.account_users.entry((*no, *id)).or_default();
+            }
+            EntitlementRead::Usage(read) => self.usage.look_for(read),
+        }
+    }
+
     pub(crate) fn apply(&mut self, change: &EntitlementChange) {
         match change {
             EntitlementChange::Feature(it) => {
@@ -117,5 +139,20 @@ impl EntitlementState {
             *newcomers = None;
         }
         self.offers.put(offer.clone());
+    }
+}
+
+impl UsageState {
+    fn look_for(&mut self, read: &UsageRead) {
+        match read {
+            UsageRead::Feature(no, id, feature) => {
+                self.counts.entry((*no, *id, feature.clone())).or_default();
+            }
+            UsageRead::Reserved(no, id) => drop(self.reserved.insert((*no, *id))),
+            UsageRead::Event(no, id, key) => self.events.look_for((*no, *id, *key)),
+            UsageRead::Reservation(no, account, id) => {
+                self.reservations.look_for((*no, *account, *id));
+            }
+        }
     }
 }

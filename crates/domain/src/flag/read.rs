@@ -27,29 +27,24 @@ pub struct FlagState {
 }
 
 impl FlagState {
-    /// Loads the rows of reads.
+    pub(crate) fn look_for(&mut self, read: &FlagRead) {
+        match read {
+            FlagRead::Environment(no, id) => self.environments.look_for((*no, *id)),
+            FlagRead::Secret(no, id) => self.secrets.look_for((*no, *id)),
+            FlagRead::Definition(no, key) => self.definitions.look_for((*no, key.clone())),
+            FlagRead::ChangeRequest(no, id) => self.change_requests.look_for((*no, *id)),
+        }
+    }
+
+    /// Loads the rows that are looked for.
     ///
     /// # Errors
     /// Those of the source.
-    pub fn load<'a, S: Source>(
-        &mut self,
-        reads: impl IntoIterator<Item = &'a FlagRead>,
-        from: &S,
-    ) -> Result<(), S::Error> {
-        let (mut environments, mut secrets) = (vec![], vec![]);
-        let (mut definitions, mut change_requests) = (vec![], vec![]);
-        for read in reads {
-            match read {
-                FlagRead::Environment(no, id) => environments.push((*no, *id)),
-                FlagRead::Secret(no, id) => secrets.push((*no, *id)),
-                FlagRead::Definition(no, key) => definitions.push((*no, key.clone())),
-                FlagRead::ChangeRequest(no, id) => change_requests.push((*no, *id)),
-            }
-        }
-        from.rows(environments, &mut self.environments)?;
-        from.rows(secrets, &mut self.secrets)?;
-        from.rows(definitions, &mut self.definitions)?;
-        from.rows(change_requests, &mut self.change_requests)
+    pub fn load<S: Source>(&mut self, from: &S) -> Result<(), S::Error> {
+        from.rows(&mut self.environments)?;
+        from.rows(&mut self.secrets)?;
+        from.rows(&mut self.definitions)?;
+        from.rows(&mut self.change_requests)
     }
 
     pub(crate) fn apply(&mut self, change: &FlagChange) {

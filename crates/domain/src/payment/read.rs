@@ -1,6 +1,6 @@
 //! Payments with their transactions, attempts and disputes, and the velocities of accounts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::change::{AccountChange, PaymentChange};
 use crate::entity::Entity;
@@ -44,12 +44,33 @@ pub struct PaymentState {
     pub scheduled_attempts: BTreeMap<(TenantNo, AccountId), Vec<PaymentAttempt>>,
     /// The number and the sums of the payments that accounts started in a day.
     pub velocities: Rows<PaymentVelocity>,
+    /// Accounts of payments that start: what their tenants' rules look at is looked for.
+    pub started: BTreeSet<(TenantNo, AccountId)>,
     pub disputes: Rows<Dispute>,
     /// The number of disputes of a payment.
     pub dispute_counts: BTreeMap<(TenantNo, PaymentId), usize>,
 }
 
 impl PaymentState {
+    pub(crate) fn look_for(&mut self, read: &PaymentRead) {
+        match read {
+            PaymentRead::Payment(no, id) => self.payments.look_for((*no, *id)),
+            PaymentRead::Transaction(no, id) => {
+                self.transactions.entry((*no, *id)).or_default();
+            }
+            PaymentRead::Attempts(no, id) => drop(self.attempts.entry((*no, *id)).or_default()),
+            PaymentRead::ScheduledAttempts(no, id) => {
+                self.scheduled_attempts.entry((*no, *id)).or_default();
+            }
+            PaymentRead::Velocity(no, id) => self.velocities.look_for((*no, *id)),
+            PaymentRead::Rules(no, id) => drop(self.started.insert((*no, *id))),
+            PaymentRead::Dispute(no, case) => self.disputes.look_for((*no, case.clone())),
+            PaymentRead::DisputeCount(no, id) => {
+                self.dispute_counts.entry((*no, *id)).or_default();
+            }
+        }
+    }
+
     pub(crate) fn apply(&mut self, tenant: TenantNo, change: &PaymentChange) {
         match change {
             PaymentChange::Payment(it) => self.apply_payment(it),

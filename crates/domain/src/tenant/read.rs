@@ -43,26 +43,26 @@ pub struct TenantState {
 }
 
 impl TenantState {
-    /// Loads rows.
+    pub(crate) fn look_for(&mut self, read: &TenantRead) {
+        match read {
+            TenantRead::Row(TenantRow::Tenant(no)) => self.tenants.look_for(*no),
+            TenantRead::Row(TenantRow::Value(no, key)) => self.values.look_for((*no, key.clone())),
+            TenantRead::Row(TenantRow::TagDefinition(no, id)) => {
+                self.tag_definitions.look_for((*no, *id));
+            }
+            TenantRead::PaymentRules(no) => self.payment_rules.look_for(*no),
+            TenantRead::ValuesBytes(no) => drop(self.values_bytes.entry(*no).or_default()),
+        }
+    }
+
+    /// Loads the rows that are looked for and come alone.
     ///
     /// # Errors
     /// Those of the source.
-    pub fn load<'a, S: Source>(
-        &mut self,
-        rows: impl IntoIterator<Item = &'a TenantRow>,
-        from: &S,
-    ) -> Result<(), S::Error> {
-        let (mut tenants, mut values, mut tag_definitions) = (vec![], vec![], vec![]);
-        for row in rows {
-            match row {
-                TenantRow::Tenant(no) => tenants.push(*no),
-                TenantRow::Value(no, key) => values.push((*no, key.clone())),
-                TenantRow::TagDefinition(no, id) => tag_definitions.push((*no, *id)),
-            }
-        }
-        from.rows(tenants, &mut self.tenants)?;
-        from.rows(values, &mut self.values)?;
-        from.rows(tag_definitions, &mut self.tag_definitions)
+    pub fn load<S: Source>(&mut self, from: &S) -> Result<(), S::Error> {
+        from.rows(&mut self.tenants)?;
+        from.rows(&mut self.values)?;
+        from.rows(&mut self.tag_definitions)
     }
 
     pub(crate) fn apply(&mut self, change: &TenantChange) {

@@ -45,7 +45,7 @@ impl MemoryDisk {
     /// The usage of all accounts.
     #[must_use]
     pub fn usage(&self) -> Vec<Usage> {
-        self.tables().usage.values().cloned().collect()
+        self.tables().usage.iter().cloned().collect()
     }
 }
 
@@ -139,7 +139,7 @@ impl Disk for MemoryDisk {
             attempts: tables.all(),
             timers: tables.timers.values().cloned().collect(),
             disputes: tables.all(),
-            velocities: tables.velocities.values().cloned().collect(),
+            velocities: tables.velocities.iter().cloned().collect(),
             payments: payments.collect(),
             entries: tables.entries.clone(),
             outstanding: tables.outstanding.values().cloned().collect(),

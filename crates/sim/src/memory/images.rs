@@ -86,12 +86,6 @@ impl Images {
         self.of_kind()?.get(key).map(row)
     }
 
-    /// Loads the row of an entity, or that there is none.
-    pub(super) fn load<T: Entity>(&self, key: T::Key, loaded: &mut Rows<T>) {
-        let row = self.get(&key);
-        loaded.set(key, row);
-    }
-
     /// All images of a kind, in the order of their keys.
     pub(super) fn all<T: Entity>(&self) -> impl Iterator<Item = &T> {
         self.of_kind().into_iter().flat_map(BTreeMap::values)
@@ -111,19 +105,16 @@ impl Images {
 impl Source for Images {
     type Error = Infallible;
 
-    fn rows<T: Entity>(&self, keys: Vec<T::Key>, loaded: &mut Rows<T>) -> Result<(), Infallible> {
-        keys.into_iter().for_each(|key| self.load(key, loaded));
+    fn rows<T: Entity>(&self, loaded: &mut Rows<T>) -> Result<(), Infallible> {
+        let keys: Vec<T::Key> = loaded.absent().cloned().collect();
+        keys.iter().filter_map(|key| self.get::<T>(key)).for_each(|row| drop(loaded.put(row)));
         Ok(())
     }
 
-    fn parts<T: Entity + Part>(
-        &self,
-        owners: Vec<T::Owner>,
-        loaded: &mut Parts<T>,
-    ) -> Result<(), Infallible> {
+    fn parts<T: Entity + Part>(&self, loaded: &mut Parts<T>) -> Result<(), Infallible> {
+        let owners: Vec<T::Owner> = loaded.owners().cloned().collect();
         for owner in owners {
             let own = self.all::<T>().filter(|it| it.owner() == owner && it.is_active());
-            loaded.look_for(owner.clone());
             own.for_each(|it| loaded.put(row(it)));
         }
         Ok(())

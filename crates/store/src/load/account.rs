@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use domain::read::{AccountRead, AccountRow, METHODS_LISTED_MAX};
-use domain::state::State;
-use domain::{AccountId, PaymentMethodId, TagDefinitionId, TenantNo};
+use domain::read::METHODS_LISTED_MAX;
+use domain::rows::Rows;
+use domain::state::AccountState;
+use domain::tenant::payment_rules::METHODS_MAX;
+use domain::{AccountId, PaymentMethod, PaymentMethodId, TenantNo};
 use engine::ports::StoreError;
 
 use super::{BY_ID, Stored, split, values};
@@ -29,105 +31,80 @@ static SELECT_CLOSING: LazyLock<String> = LazyLock::new(|| {
 });
 static SELECT_METHOD: LazyLock<String> = LazyLock::new(|| PAYMENT_METHOD.select(BY_ID));
 
-/// The keys of accounts and of what belongs to them.
-#[derive(Default)]
-pub(super) struct AccountPlan {
-    pub(super) accounts: BTreeSet<(TenantNo, AccountId)>,
-    pub(super) methods: BTreeSet<(TenantNo, PaymentMethodId)>,
-    /// Accounts whose newest methods are looked at.
-    listed: Vec<(TenantNo, AccountId)>,
-    definition_uses: Vec<(TenantNo, TagDefinitionId)>,
-    pub(super) rows: Vec<AccountRow>,
-}
-
-impl AccountPlan {
-    pub(super) fn add(&mut self, read: &AccountRead) {
-        match read {
-            AccountRead::Account(no, id) => drop(self.accounts.insert((*no, *id))),
-            AccountRead::PaymentMethod(no, id) => drop(self.methods.insert((*no, *id))),
-            AccountRead::PaymentMethods(no, id) => self.listed.push((*no, *id)),
-            AccountRead::TagDefinitionUse(no, id) => self.definition_uses.push((*no, *id)),
-            AccountRead::Row(row) => self.rows.push(row.clone()),
-        }
-    }
-
-    /// Loads accounts, and methods with their accounts.
-    pub(super) fn load(
-        mut self,
-        reader: &Reader,
-        state: &mut State,
-        recent: &mut Recent,
-    ) -> Result<(), StoreError> {
-        for key in std::mem::take(&mut self.listed) {
-            let ids = newest_methods(reader, key, METHODS_LISTED_MAX.into())?;
-            self.methods.extend(ids.iter().map(|id| (key.0, *id)));
-            state.account.methods_listed.insert(key, ids);
-        }
-        load_methods(reader, &self.methods, state, recent)?;
-        let methods = state.account.payment_methods.iter();
-        self.accounts.extend(methods.map(|method| (method.tenant, method.account_id)));
-        load_accounts(reader, &self.accounts, state, recent)?;
-        let accounts = state.account.accounts.iter();
-        let defaults = accounts.filter_map(|it| Some((it.tenant, it.payment_method_id?)));
-        let defaults = defaults.filter(|key| !state.account.payment_methods.knows(key)).collect();
-        // They belong to accounts that are loaded already.
-        load_methods(reader, &defaults, state, recent)?;
-        for (tenant, id) in self.definition_uses {
-            let key = [tenant.into(), id.into()];
-            let used = reader.query_one(DEFINITION_USE, &key, |cells| cells.int())?;
-            state.account.tag_definition_uses.insert((tenant, id), used.is_some());
-        }
-        state.account.load(&self.rows, &Stored(reader))
-    }
-}
-
-pub(super) fn newest_methods(
+/// Loads accounts, methods with their accounts, and what comes alone.
+pub(super) fn load(
     reader: &Reader,
-    (tenant, account): (TenantNo, AccountId),
-    most: i64,
-) -> Result<BTreeSet<PaymentMethodId>, StoreError> {
-    let key = [tenant.into(), account.into(), most.into()];
-    let ids = reader.query(NEWEST_METHODS, &key, |cells| cells.entity())?;
-    Ok(ids.into_iter().collect())
-}
-
-fn load_methods(
-    reader: &Reader,
-    keys: &BTreeSet<(TenantNo, PaymentMethodId)>,
-    state: &mut State,
+    loaded: &mut AccountState,
     recent: &mut Recent,
 ) -> Result<(), StoreError> {
-    let (mut found, unknown) = split(keys, &mut recent.methods);
-    reader.for_keys(&SELECT_METHOD, &values(&unknown), |at, cells| {
-        let method = PAYMENT_METHOD.row(cells)?;
-        recent.method_read(&method);
-        found.insert(unknown[at], method);
-        Ok(())
-    })?;
-    for &key in keys {
-        state.account.payment_methods.set(key, found.remove(&key));
+    load_newest(reader, METHODS_LISTED_MAX.into(), &mut loaded.methods_listed)?;
+    let most = i64::try_from(METHODS_MAX).unwrap_or(i64::MAX);
+    load_newest(reader, most, &mut loaded.methods_to_choose)?;
+    for (key, ids) in loaded.methods_listed.iter().chain(&loaded.methods_to_choose) {
+        ids.iter().for_each(|id| loaded.payment_methods.look_for((key.0, *id)));
+    }
+    let methods: Vec<_> = loaded.payment_methods.absent().copied().collect();
+    load_methods(reader, &methods, &mut loaded.payment_methods, recent)?;
+    for method in loaded.payment_methods.iter() {
+        loaded.accounts.look_for((method.tenant, method.account_id));
+    }
+    load_accounts(reader, loaded, recent)?;
+    let defaults = loaded.accounts.iter().filter_map(|it| Some((it.tenant, it.payment_method_id?)));
+    let defaults: Vec<_> = defaults.filter(|key| !loaded.payment_methods.knows(key)).collect();
+    // They belong to accounts that are loaded already.
+    load_methods(reader, &defaults, &mut loaded.payment_methods, recent)?;
+    for ((tenant, id), is_used) in &mut loaded.tag_definition_uses {
+        let key = [(*tenant).into(), (*id).into()];
+        *is_used = reader.query_one(DEFINITION_USE, &key, |cells| cells.int())?.is_some();
+    }
+    loaded.load(&Stored(reader))
+}
+
+/// Loads the newest active methods of accounts.
+fn load_newest(
+    reader: &Reader,
+    most: i64,
+    loaded: &mut BTreeMap<(TenantNo, AccountId), BTreeSet<PaymentMethodId>>,
+) -> Result<(), StoreError> {
+    for ((tenant, account), ids) in loaded {
+        let key = [(*tenant).into(), (*account).into(), most.into()];
+        ids.extend(reader.query(NEWEST_METHODS, &key, |cells| cells.entity())?);
     }
     Ok(())
 }
 
-fn load_accounts(
+fn load_methods(
     reader: &Reader,
-    keys: &BTreeSet<(TenantNo, AccountId)>,
-    state: &mut State,
+    keys: &[(TenantNo, PaymentMethodId)],
+    loaded: &mut Rows<PaymentMethod>,
     recent: &mut Recent,
 ) -> Result<(), StoreError> {
-    let (mut found, unknown) = split(keys, &mut recent.accounts);
+    let (found, unknown) = split(keys, &mut recent.methods);
+    keys.iter().for_each(|key| loaded.look_for(*key));
+    found.into_values().for_each(|it| drop(loaded.put(it)));
+    reader.for_keys(&SELECT_METHOD, &values(&unknown), |_, cells| {
+        let method = PAYMENT_METHOD.row(cells)?;
+        recent.method_read(&method);
+        loaded.put(method);
+        Ok(())
+    })
+}
+
+fn load_accounts(
+    reader: &Reader,
+    loaded: &mut AccountState,
+    recent: &mut Recent,
+) -> Result<(), StoreError> {
+    let keys: Vec<_> = loaded.accounts.absent().copied().collect();
+    let (mut found, unknown) = split(&keys, &mut recent.accounts);
     for (key, entry) in read_accounts(reader, &unknown)? {
         recent.account_read(key, &entry);
         found.insert(key, entry);
     }
-    for &key in keys {
-        let account = found.remove(&key).map(|AccountEntry { account, person, is_closed }| {
-            state.account.people.extend(person.map(|person| (key, person)));
-            state.account.closed.extend(is_closed.then_some(key));
-            account
-        });
-        state.account.accounts.set(key, account);
+    for (key, AccountEntry { account, person, is_closed }) in found {
+        loaded.people.extend(person.map(|person| (key, person)));
+        loaded.closed.extend(is_closed.then_some(key));
+        loaded.accounts.put(account);
     }
     Ok(())
 }

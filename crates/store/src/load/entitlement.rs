@@ -1,19 +1,17 @@
 //! Loads what is sold, what was bought, and what accounts may do.
 
-use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use domain::account::tag::TagKey;
-use domain::object::Object;
-use domain::read::{AccountRow, EntitlementRead};
-use domain::state::{CatalogSize, State};
-use domain::{AccountId, PurchaseId, TenantNo};
+use domain::entitlement::Entitlements;
+use domain::rows::Rows;
+use domain::state::{EntitlementState, State};
+use domain::{AccountId, TenantNo};
 use engine::ports::StoreError;
 
-use super::usage::UsagePlan;
-use super::{split, values};
+use super::{split, usage, values};
 use crate::driver::Reader;
 use crate::recent::Recent;
+use crate::stored::KeyColumns;
 use crate::tables::{ACCOUNT_USER, ENTITLEMENTS, FEATURE, OFFER, PURCHASE, account_user};
 
 /// A feature or an offer by its key.
@@ -27,123 +25,60 @@ static SELECT_ENTITLEMENTS: LazyLock<String> =
 static SELECT_USERS: LazyLock<String> =
     LazyLock::new(|| ACCOUNT_USER.select("WHERE tenant = ?1 AND account_id = ?2"));
 
-/// The keys of features, offers, purchases, entitlements and usage that a batch loads.
-#[derive(Default)]
-pub(super) struct EntitlementPlan {
-    features: BTreeSet<(TenantNo, String)>,
-    offers: BTreeSet<(TenantNo, String)>,
-    /// Offers that accounts are to buy: what the offer gives is wanted, and the tags that it is for.
-    bought: Vec<(TenantNo, String, AccountId)>,
-    newcomers: BTreeSet<TenantNo>,
-    sizes: BTreeSet<TenantNo>,
-    pub(super) purchases: BTreeSet<(TenantNo, PurchaseId)>,
-    pub(super) accounts: BTreeSet<(TenantNo, AccountId)>,
-    /// Accounts whose users are wanted.
-    users: Vec<(TenantNo, AccountId)>,
-    usage: UsagePlan,
+/// Loads the offers, which say what else is looked at.
+pub(super) fn load_offers(reader: &Reader, state: &mut State) -> Result<(), StoreError> {
+    let EntitlementState { offers, newcomers_offers, .. } = &mut state.entitlement;
+    let keys: Vec<(TenantNo, String)> = offers.absent().cloned().collect();
+    for key in keys {
+        let found = reader.query_one(&SELECT_OFFER, &key.columns(), |cells| OFFER.row(cells))?;
+        offers.set(key, found);
+    }
+    for (tenant, key) in newcomers_offers {
+        let tenant = [(*tenant).into()];
+        let found = reader.query_one(&SELECT_FOR_NEWCOMERS, &tenant, |cells| OFFER.row(cells))?;
+        *key = found.as_ref().map(|it| it.key.clone());
+        found.into_iter().for_each(|offer| drop(offers.put(offer)));
+    }
+    state.look_for_by_offers();
+    Ok(())
 }
 
-impl EntitlementPlan {
-    pub(super) fn add(&mut self, read: &EntitlementRead) {
-        match read {
-            EntitlementRead::Feature(no, key) => drop(self.features.insert((*no, key.clone()))),
-            EntitlementRead::Offer(no, key) => drop(self.offers.insert((*no, key.clone()))),
-            EntitlementRead::OfferForAccount(no, key, account) => {
-                self.offers.insert((*no, key.clone()));
-                self.bought.push((*no, key.clone(), *account));
-            }
-            EntitlementRead::NewcomersOffer(no) => drop(self.newcomers.insert(*no)),
-            EntitlementRead::CatalogSize(no) => drop(self.sizes.insert(*no)),
-            EntitlementRead::Entitlements(no, id) => drop(self.accounts.insert((*no, *id))),
-            EntitlementRead::Users(no, id) => self.users.push((*no, *id)),
-            EntitlementRead::Usage(read) => self.usage.add(read),
-        }
+/// Loads what the offers do not say.
+pub(super) fn load(
+    reader: &Reader,
+    loaded: &mut EntitlementState,
+    recent: &mut Recent,
+) -> Result<(), StoreError> {
+    FEATURE.load(reader, &mut loaded.features)?;
+    for (&tenant, size) in &mut loaded.catalog_sizes {
+        size.features = count(reader, FEATURE.name, tenant)?;
+        size.offers = count(reader, OFFER.name, tenant)?;
     }
-
-    /// Loads the offers, which say what else is looked at: features, and the tags of accounts.
-    pub(super) fn load_offers(
-        &mut self,
-        reader: &Reader,
-        rows: &mut Vec<AccountRow>,
-        state: &mut State,
-    ) -> Result<(), StoreError> {
-        for &tenant in &self.newcomers {
-            let found = reader
-                .query_one(&SELECT_FOR_NEWCOMERS, &[tenant.into()], |cells| OFFER.row(cells))?;
-            state
-                .entitlement
-                .newcomers_offers
-                .insert(tenant, found.as_ref().map(|it| it.key.clone()));
-            if let Some(offer) = found {
-                let features = offer.terms.features.keys();
-                self.features.extend(features.map(|key| (tenant, key.clone())));
-                state.entitlement.offers.put(offer);
-            }
-        }
-        for (tenant, key) in &self.offers {
-            let by_key = [(*tenant).into(), key.into()];
-            let found = reader.query_one(&SELECT_OFFER, &by_key, |cells| OFFER.row(cells))?;
-            state.entitlement.offers.set((*tenant, key.clone()), found);
-        }
-        for (tenant, key, account) in &self.bought {
-            let offer = state.entitlement.offers.find(&(*tenant, key.clone()));
-            let Some(offer) = offer else { continue };
-            let features = offer.terms.features.keys();
-            self.features.extend(features.map(|key| (*tenant, key.clone())));
-            let key = |definition| TagKey::new(*account, Object::Account(*account), definition);
-            let tags = offer.terms.buyers.tags.iter();
-            rows.extend(tags.map(|it| AccountRow::Tag(*tenant, key(*it))));
-        }
+    PURCHASE.load(reader, &mut loaded.purchases)?;
+    load_entitlements(reader, &mut loaded.entitlements, recent)?;
+    let users: Vec<(TenantNo, AccountId)> = loaded.account_users.keys().copied().collect();
+    reader.for_keys(&SELECT_USERS, &values(&users), |_, cells| {
+        let (tenant, account, user) = account_user(cells)?;
+        loaded.account_users.entry((tenant, account)).or_default().insert(user);
         Ok(())
-    }
-
-    /// Loads what the offers do not say.
-    pub(super) fn load(
-        self,
-        reader: &Reader,
-        state: &mut State,
-        recent: &mut Recent,
-    ) -> Result<(), StoreError> {
-        FEATURE.load(reader, self.features, &mut state.entitlement.features)?;
-        for &tenant in &self.sizes {
-            let size = CatalogSize {
-                features: count(reader, FEATURE.name, tenant)?,
-                offers: count(reader, OFFER.name, tenant)?,
-            };
-            state.entitlement.catalog_sizes.insert(tenant, size);
-        }
-        PURCHASE.load(reader, self.purchases, &mut state.entitlement.purchases)?;
-        load_entitlements(reader, &self.accounts, state, recent)?;
-        state
-            .entitlement
-            .account_users
-            .extend(self.users.iter().map(|key| (*key, BTreeSet::new())));
-        reader.for_keys(&SELECT_USERS, &values(&self.users), |_, cells| {
-            let (tenant, account, user) = account_user(cells)?;
-            state.entitlement.account_users.entry((tenant, account)).or_default().insert(user);
-            Ok(())
-        })?;
-        self.usage.load(reader, state)
-    }
+    })?;
+    usage::load(reader, &mut loaded.usage)
 }
 
 fn load_entitlements(
     reader: &Reader,
-    keys: &BTreeSet<(TenantNo, AccountId)>,
-    state: &mut State,
+    loaded: &mut Rows<Entitlements>,
     recent: &mut Recent,
 ) -> Result<(), StoreError> {
-    let (mut found, unknown) = split(keys, &mut recent.entitlements);
-    reader.for_keys(&SELECT_ENTITLEMENTS, &values(&unknown), |at, cells| {
+    let keys: Vec<(TenantNo, AccountId)> = loaded.absent().copied().collect();
+    let (found, unknown) = split(&keys, &mut recent.entitlements);
+    found.into_values().for_each(|it| drop(loaded.put(it)));
+    reader.for_keys(&SELECT_ENTITLEMENTS, &values(&unknown), |_, cells| {
         let it = ENTITLEMENTS.row(cells)?;
         recent.entitlements_read(&it);
-        found.insert(unknown[at], it);
+        loaded.put(it);
         Ok(())
-    })?;
-    for &key in keys {
-        state.entitlement.entitlements.set(key, found.remove(&key));
-    }
-    Ok(())
+    })
 }
 
 fn count(reader: &Reader, table: &str, tenant: TenantNo) -> Result<u32, StoreError> {

@@ -1,20 +1,14 @@
 //! Loads payments, each with what belongs to it, and what they are checked against: attempts, velocities, disputes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use domain::account::tag::TagKey;
-use domain::object::Object;
-use domain::payment::dispute::DisputeCase;
-use domain::payment::{PaidFor, PaymentFile, Transaction};
-use domain::read::{AccountRow, PaymentRead, SCHEDULED_MAX};
-use domain::state::State;
-use domain::tenant::payment_rules::METHODS_MAX;
-use domain::{AccountId, PaymentId, Seq, TenantNo, TransactionId};
+use domain::payment::{PaymentFile, Transaction};
+use domain::read::SCHEDULED_MAX;
+use domain::state::{PaymentState, State};
+use domain::{PaymentId, Seq, TenantNo, TransactionId};
 use engine::ports::StoreError;
 
-use super::account::{AccountPlan, newest_methods};
-use super::entitlement::EntitlementPlan;
 use super::{BY_ID, split, values};
 use crate::driver::Reader;
 use crate::recent::{PaymentEntry, Recent};
@@ -45,141 +39,61 @@ static SELECT_SCHEDULED: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The keys of payments and of what they are checked against.
-#[derive(Default)]
-pub(super) struct PaymentPlan {
-    pub(super) payments: BTreeSet<(TenantNo, PaymentId)>,
-    transactions: Vec<(TenantNo, TransactionId)>,
-    attempts: Vec<(TenantNo, PaymentId)>,
-    /// Accounts whose scheduled attempts are looked at.
-    scheduled: Vec<(TenantNo, AccountId)>,
-    velocities: BTreeSet<(TenantNo, AccountId)>,
-    /// Accounts of payments that start: the tenant's rules say what else is looked at.
-    pub(super) started: Vec<(TenantNo, AccountId)>,
-    disputes: Vec<(TenantNo, DisputeCase)>,
-    /// Payments whose disputes are counted.
-    disputed: Vec<(TenantNo, PaymentId)>,
+/// Loads payments, which say what belongs to them.
+pub(super) fn load_payments(
+    reader: &Reader,
+    state: &mut State,
+    recent: &mut Recent,
+) -> Result<(), StoreError> {
+    let loaded = &mut state.payment;
+    find_transactions(reader, loaded)?;
+    let keys: Vec<(TenantNo, PaymentId)> = loaded.payments.absent().copied().collect();
+    let (mut found, unknown) = split(&keys, &mut recent.payments);
+    for (key, entry) in read_payments(reader, &unknown)? {
+        recent.payment_read(key, &entry);
+        found.insert(key, entry);
+    }
+    for ((tenant, _), PaymentEntry { file, outstanding }) in found {
+        let open = outstanding.into_iter().map(|it| ((tenant, it.transaction_id), it));
+        loaded.outstanding.extend(open);
+        loaded.payments.put(file);
+    }
+    state.look_for_of_payments();
+    Ok(())
 }
 
-impl PaymentPlan {
-    pub(super) fn add(&mut self, read: &PaymentRead) {
-        match read {
-            PaymentRead::Payment(no, id) => drop(self.payments.insert((*no, *id))),
-            PaymentRead::Transaction(no, id) => self.transactions.push((*no, *id)),
-            PaymentRead::Attempts(no, id) => self.attempts.push((*no, *id)),
-            PaymentRead::ScheduledAttempts(no, id) => self.scheduled.push((*no, *id)),
-            PaymentRead::Velocity(no, id) => drop(self.velocities.insert((*no, *id))),
-            PaymentRead::Rules(no, id) => self.started.push((*no, *id)),
-            PaymentRead::Dispute(no, case) => self.disputes.push((*no, case.clone())),
-            PaymentRead::DisputeCount(no, id) => self.disputed.push((*no, *id)),
-        }
-    }
-
-    /// Loads payments, which say what belongs to them.
-    pub(super) fn load_payments(
-        &mut self,
-        reader: &Reader,
-        (accounts, entitlements): (&mut AccountPlan, &mut EntitlementPlan),
-        state: &mut State,
-        recent: &mut Recent,
-    ) -> Result<(), StoreError> {
-        self.find_transactions(reader, state)?;
-        let (mut found, unknown) = split(&self.payments, &mut recent.payments);
-        for (key, entry) in read_payments(reader, &unknown)? {
-            recent.payment_read(key, &entry);
-            found.insert(key, entry);
-        }
-        for &key in &self.payments {
-            let tenant = key.0;
-            let found = found.remove(&key);
-            let file = found.map(|PaymentEntry { file, outstanding }| {
-                accounts.accounts.insert((tenant, file.payment.account_id));
-                accounts.methods.insert((tenant, file.payment.payment_method_id));
-                let methods = file.transactions.iter().map(|it| (tenant, it.payment_method_id));
-                accounts.methods.extend(methods);
-                if let Some(PaidFor::Purchase(purchase)) = file.payment.paid_for {
-                    entitlements.purchases.insert((tenant, purchase));
-                    entitlements.accounts.insert((tenant, file.payment.account_id));
-                }
-                let open = outstanding.into_iter().map(|it| ((tenant, it.transaction_id), it));
-                state.payment.outstanding.extend(open);
-                file
-            });
-            state.payment.payments.set(key, file);
-        }
+/// The payments of transactions that are looked for by id.
+fn find_transactions(reader: &Reader, loaded: &mut PaymentState) -> Result<(), StoreError> {
+    let keys: Vec<(TenantNo, TransactionId)> = loaded.transactions.keys().copied().collect();
+    reader.for_keys(&SELECT_TRANSACTION, &values(&keys), |_, cells| {
+        let it = PAYMENT_TRANSACTION.row(cells)?;
+        loaded.payments.look_for((it.tenant, it.payment_id));
+        loaded.transactions.insert((it.tenant, it.id), Some(it.payment_id));
         Ok(())
-    }
+    })
+}
 
-    /// The payments of transactions that are looked for by id.
-    fn find_transactions(&mut self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
-        let keys = &self.transactions;
-        state.payment.transactions.extend(keys.iter().map(|key| (*key, None)));
-        reader.for_keys(&SELECT_TRANSACTION, &values(keys), |_, cells| {
-            let it = PAYMENT_TRANSACTION.row(cells)?;
-            self.payments.insert((it.tenant, it.payment_id));
-            state.payment.transactions.insert((it.tenant, it.id), Some(it.payment_id));
-            Ok(())
-        })
+/// Loads what payments are checked against.
+pub(super) fn load(reader: &Reader, loaded: &mut PaymentState) -> Result<(), StoreError> {
+    for (&(tenant, account), scheduled) in &mut loaded.scheduled_attempts {
+        let key = [tenant.into(), account.into(), i64::from(SCHEDULED_MAX).into()];
+        *scheduled = reader.query(&SELECT_SCHEDULED, &key, |cells| PAYMENT_ATTEMPT.row(cells))?;
     }
-
-    /// Adds the rows that the tenants' rules say: velocities, methods to choose from, and the tags and fields that payments
-    /// are routed by.
-    pub(super) fn follow_rules(
-        &mut self,
-        reader: &Reader,
-        accounts: &mut AccountPlan,
-        state: &mut State,
-    ) -> Result<(), StoreError> {
-        for &(tenant, account) in &self.started {
-            let rules = state.tenant.payment_rules.find(&tenant);
-            if let Some(routing) = rules.and_then(|it| it.routing.as_ref()) {
-                let object = Object::Account(account);
-                let tag =
-                    |definition| AccountRow::Tag(tenant, TagKey::new(account, object, definition));
-                accounts.rows.extend(routing.tags().map(tag));
-                let fields = AccountRow::CustomFields(tenant, object);
-                accounts.rows.extend(routing.has_fields().then_some(fields));
-            }
-            let Some(limits) = rules.and_then(|it| it.limits.as_ref()) else { continue };
-            if limits.every_payment {
-                self.velocities.insert((tenant, account));
-            }
-            if !limits.method_gateways.is_empty() {
-                let most = i64::try_from(METHODS_MAX).unwrap_or(i64::MAX);
-                let ids = newest_methods(reader, (tenant, account), most)?;
-                accounts.methods.extend(ids.iter().map(|id| (tenant, *id)));
-                state.account.methods_to_choose.insert((tenant, account), ids);
-            }
-        }
+    let keys: Vec<(TenantNo, PaymentId)> = loaded.attempts.keys().copied().collect();
+    reader.for_keys(&SELECT_ATTEMPTS, &values(&keys), |at, cells| {
+        let it = PAYMENT_ATTEMPT.row(cells)?;
+        loaded.velocities.look_for((it.tenant, it.account_id));
+        loaded.attempts.entry(keys[at]).or_default().push(it);
         Ok(())
+    })?;
+    PAYMENT_VELOCITY.load(reader, &mut loaded.velocities)?;
+    DISPUTE.load(reader, &mut loaded.disputes)?;
+    for (&(tenant, payment), count) in &mut loaded.dispute_counts {
+        let key = [tenant.into(), payment.into()];
+        let found = reader.query_one(DISPUTES_OF_PAYMENT, &key, |cells| cells.int())?;
+        *count = usize::try_from(found.unwrap_or_default()).unwrap_or(usize::MAX);
     }
-
-    /// Loads the rows that the rules do not say.
-    pub(super) fn load(mut self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
-        let loaded = &mut state.payment;
-        for (tenant, account) in self.scheduled {
-            let key = [tenant.into(), account.into(), i64::from(SCHEDULED_MAX).into()];
-            let found =
-                reader.query(&SELECT_SCHEDULED, &key, |cells| PAYMENT_ATTEMPT.row(cells))?;
-            loaded.scheduled_attempts.insert((tenant, account), found);
-        }
-        loaded.attempts.extend(self.attempts.iter().map(|key| (*key, vec![])));
-        reader.for_keys(&SELECT_ATTEMPTS, &values(&self.attempts), |at, cells| {
-            let it = PAYMENT_ATTEMPT.row(cells)?;
-            self.velocities.insert((it.tenant, it.account_id));
-            loaded.attempts.entry(self.attempts[at]).or_default().push(it);
-            Ok(())
-        })?;
-        PAYMENT_VELOCITY.load(reader, self.velocities, &mut loaded.velocities)?;
-        DISPUTE.load(reader, self.disputes, &mut loaded.disputes)?;
-        for (tenant, payment) in self.disputed {
-            let key = [tenant.into(), payment.into()];
-            let count = reader.query_one(DISPUTES_OF_PAYMENT, &key, |cells| cells.int())?;
-            let count = usize::try_from(count.unwrap_or_default()).unwrap_or(usize::MAX);
-            loaded.dispute_counts.insert((tenant, payment), count);
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Those payments that exist, each with what belongs to it.

@@ -2,15 +2,14 @@
 
 use std::sync::LazyLock;
 
-use domain::entitlement::usage::{EventKey, PERIODS_MAX, Usage};
-use domain::read::UsageRead;
-use domain::state::{State, UsageState};
-use domain::{AccountId, ReservationId, TenantNo};
+use domain::entitlement::usage::{PERIODS_MAX, Usage};
+use domain::state::UsageState;
+use domain::{AccountId, TenantNo};
 use engine::ports::StoreError;
 
 use super::values;
 use crate::codes::code;
-use crate::driver::{Reader, Value};
+use crate::driver::{Cells, Reader, Value};
 use crate::stored::KeyColumns;
 use crate::tables::{FEATURE_USAGE, USAGE_EVENT, USAGE_RESERVATION, period_end};
 
@@ -30,49 +29,20 @@ static SELECT_RESERVED: LazyLock<String> = LazyLock::new(|| {
 pub(crate) static SELECT_RESERVATION: LazyLock<String> =
     LazyLock::new(|| USAGE_RESERVATION.select("WHERE tenant = ?1 AND account_id = ?2 AND id = ?3"));
 
-/// The keys of usage that a batch loads, each once.
-#[derive(Default)]
-pub(super) struct UsagePlan {
-    features: Vec<(TenantNo, AccountId, String)>,
-    reserved: Vec<(TenantNo, AccountId)>,
-    events: Vec<(TenantNo, AccountId, EventKey)>,
-    reservations: Vec<(TenantNo, AccountId, ReservationId)>,
-}
-
-impl UsagePlan {
-    pub(super) fn add(&mut self, read: &UsageRead) {
-        match read {
-            UsageRead::Feature(tenant, account, feature) => {
-                self.features.push((*tenant, *account, feature.clone()));
-            }
-            UsageRead::Reserved(tenant, account) => self.reserved.push((*tenant, *account)),
-            UsageRead::Event(tenant, account, key) => self.events.push((*tenant, *account, *key)),
-            UsageRead::Reservation(tenant, account, id) => {
-                self.reservations.push((*tenant, *account, *id));
-            }
-        }
-    }
-
-    pub(super) fn load(self, reader: &Reader, state: &mut State) -> Result<(), StoreError> {
-        let loaded = &mut state.entitlement.usage;
-        let features: Vec<Vec<Value<'_>>> = self.features.iter().map(KeyColumns::columns).collect();
-        reader.for_keys(&SELECT_NEWEST, &features, |_, cells| {
-            add(loaded, FEATURE_USAGE.row(cells)?);
-            Ok(())
-        })?;
-        reader.for_keys(&SELECT_RESERVED, &values(&self.reserved), |_, cells| {
-            add(loaded, FEATURE_USAGE.row(cells)?);
-            Ok(())
-        })?;
-        loaded.reserved.extend(&self.reserved);
-        USAGE_EVENT.load(reader, self.events, &mut loaded.events)?;
-        USAGE_RESERVATION.load(reader, self.reservations, &mut loaded.reservations)?;
-        load_periods(reader, loaded)?;
-        for key in self.features {
-            loaded.counts.entry(key).or_default();
-        }
+pub(super) fn load(reader: &Reader, loaded: &mut UsageState) -> Result<(), StoreError> {
+    let features: Vec<Vec<Value<'_>>> = loaded.counts.keys().map(KeyColumns::columns).collect();
+    let reserved: Vec<(TenantNo, AccountId)> = loaded.reserved.iter().copied().collect();
+    let mut found = vec![];
+    let mut take = |cells: &mut Cells<'_>| {
+        found.push(FEATURE_USAGE.row(cells)?);
         Ok(())
-    }
+    };
+    reader.for_keys(&SELECT_NEWEST, &features, |_, cells| take(cells))?;
+    reader.for_keys(&SELECT_RESERVED, &values(&reserved), |_, cells| take(cells))?;
+    found.into_iter().for_each(|it| add(loaded, it));
+    USAGE_EVENT.load(reader, &mut loaded.events)?;
+    USAGE_RESERVATION.load(reader, &mut loaded.reservations)?;
+    load_periods(reader, loaded)
 }
 
 /// The counts that reservations are a part of.
