@@ -13,13 +13,8 @@ const PAGE_DEFAULT: i64 = 10;
 const PAGE_MAX: i64 = 100;
 
 pub trait Object {
-    /// Id, number and time of creation. Numbers grow with each object of the account; lists are in their order.
-    fn facts(&self) -> (&Id, u64, i64);
-
-    /// What lists of the kind are asked by: a customer, a charge, a payment.
-    fn owner(&self) -> Option<&Id> {
-        None
-    }
+    /// Id, number, time of creation and owner. Numbers grow with each object of the account; lists are in their order.
+    fn facts(&self) -> (&Id, u64, i64, Option<&Id>);
 
     fn id(&self) -> &Id {
         self.facts().0
@@ -31,6 +26,11 @@ pub trait Object {
 
     fn created(&self) -> i64 {
         self.facts().2
+    }
+
+    /// What lists of the kind are asked by: a customer, a charge, a payment.
+    fn owner(&self) -> Option<&Id> {
+        self.facts().3
     }
 }
 

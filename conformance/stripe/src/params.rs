@@ -138,6 +138,11 @@ impl Params {
         Ok(metadata)
     }
 
+    /// [`Self::only`] for a list, which takes a page and times of creation besides.
+    pub fn only_in_list(&self, own: &[&str]) -> Result<(), ApiError> {
+        self.only(&[own, &["created", "ending_before", "limit", "starting_after"]].concat())
+    }
+
     /// Refuses what the route does not take. Stripe takes more than the fake: a parameter without an
     /// effect here must not look as if it had one.
     pub fn only(&self, known: &[&str]) -> Result<(), ApiError> {

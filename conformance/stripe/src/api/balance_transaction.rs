@@ -56,12 +56,8 @@ impl Kind {
 }
 
 impl Object for BalanceTransaction {
-    fn facts(&self) -> (&Id, u64, i64) {
-        (&self.id, self.number, self.created)
-    }
-
-    fn owner(&self) -> Option<&Id> {
-        Some(&self.source)
+    fn facts(&self) -> (&Id, u64, i64, Option<&Id>) {
+        (&self.id, self.number, self.created, Some(&self.source))
     }
 }
 
@@ -136,15 +132,7 @@ pub fn retrieve(request: &mut Request, id: &str) -> Result<Value, ApiError> {
 
 pub fn list(request: &mut Request) -> Result<Value, ApiError> {
     let params = request.params;
-    params.only(&[
-        "created",
-        "currency",
-        "ending_before",
-        "limit",
-        "source",
-        "starting_after",
-        "type",
-    ])?;
+    params.only_in_list(&["currency", "source", "type"])?;
     let (kind, currency) = (params.text("type"), params.text("currency"));
     let filter = |it: &BalanceTransaction| {
         kind.is_none_or(|kind| it.kind.names().0 == kind)

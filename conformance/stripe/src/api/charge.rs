@@ -55,12 +55,8 @@ pub struct Charge {
 }
 
 impl Object for Charge {
-    fn facts(&self) -> (&Id, u64, i64) {
-        (&self.id, self.number, self.created)
-    }
-
-    fn owner(&self) -> Option<&Id> {
-        Some(&self.payment_intent)
+    fn facts(&self) -> (&Id, u64, i64, Option<&Id>) {
+        (&self.id, self.number, self.created, Some(&self.payment_intent))
     }
 }
 
@@ -322,14 +318,7 @@ pub fn retrieve(request: &mut Request, id: &str) -> Result<Value, ApiError> {
 
 pub fn list(request: &mut Request) -> Result<Value, ApiError> {
     let params = request.params;
-    params.only(&[
-        "created",
-        "customer",
-        "ending_before",
-        "limit",
-        "payment_intent",
-        "starting_after",
-    ])?;
+    params.only_in_list(&["customer", "payment_intent"])?;
     let customer = params.text("customer");
     let filter = |it: &Charge| customer.is_none_or(|id| it.customer.as_deref() == Some(id));
     let list =

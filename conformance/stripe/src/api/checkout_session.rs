@@ -95,12 +95,8 @@ pub struct CheckoutSession {
 }
 
 impl Object for CheckoutSession {
-    fn facts(&self) -> (&Id, u64, i64) {
-        (&self.id, self.number, self.created)
-    }
-
-    fn owner(&self) -> Option<&Id> {
-        self.customer.as_ref()
+    fn facts(&self) -> (&Id, u64, i64, Option<&Id>) {
+        (&self.id, self.number, self.created, self.customer.as_ref())
     }
 }
 
@@ -307,14 +303,7 @@ pub fn expire(request: &mut Request, id: &str) -> Result<Value, ApiError> {
 
 pub fn list(request: &mut Request) -> Result<Value, ApiError> {
     let params = request.params;
-    params.only(&[
-        "created",
-        "customer",
-        "ending_before",
-        "limit",
-        "payment_intent",
-        "starting_after",
-    ])?;
+    params.only_in_list(&["customer", "payment_intent"])?;
     let intent = params.text("payment_intent");
     let filter =
         |it: &CheckoutSession| intent.is_none_or(|id| it.payment_intent.as_deref() == Some(id));

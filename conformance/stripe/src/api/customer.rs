@@ -31,8 +31,8 @@ pub struct Customer {
 }
 
 impl Object for Customer {
-    fn facts(&self) -> (&Id, u64, i64) {
-        (&self.id, self.number, self.created)
+    fn facts(&self) -> (&Id, u64, i64, Option<&Id>) {
+        (&self.id, self.number, self.created, None)
     }
 }
 
@@ -155,7 +155,7 @@ pub fn delete(request: &mut Request, id: &str) -> Result<Value, ApiError> {
 
 pub fn list(request: &mut Request) -> Result<Value, ApiError> {
     let params = request.params;
-    params.only(&["created", "email", "ending_before", "limit", "starting_after"])?;
+    params.only_in_list(&["email"])?;
     let email = params.text("email");
     let filter =
         |it: &Customer| !it.deleted && email.is_none_or(|email| it.email.as_deref() == Some(email));

@@ -70,12 +70,8 @@ pub struct Dispute {
 }
 
 impl Object for Dispute {
-    fn facts(&self) -> (&Id, u64, i64) {
-        (&self.id, self.number, self.created)
-    }
-
-    fn owner(&self) -> Option<&Id> {
-        Some(&self.charge)
+    fn facts(&self) -> (&Id, u64, i64, Option<&Id>) {
+        (&self.id, self.number, self.created, Some(&self.charge))
     }
 }
 
@@ -304,14 +300,7 @@ pub fn close(request: &mut Request, id: &str) -> Result<Value, ApiError> {
 
 pub fn list(request: &mut Request) -> Result<Value, ApiError> {
     let params = request.params;
-    params.only(&[
-        "charge",
-        "created",
-        "ending_before",
-        "limit",
-        "payment_intent",
-        "starting_after",
-    ])?;
+    params.only_in_list(&["charge", "payment_intent"])?;
     let intent = params.text("payment_intent");
     let filter = |it: &Dispute| intent.is_none_or(|id| *it.payment_intent == *id);
     let list = List { params, url: "/v1/disputes", owner: params.text("charge"), filter: &filter };

@@ -31,8 +31,8 @@ pub struct Event {
 }
 
 impl Object for Event {
-    fn facts(&self) -> (&Id, u64, i64) {
-        (&self.id, self.number, self.created)
+    fn facts(&self) -> (&Id, u64, i64, Option<&Id>) {
+        (&self.id, self.number, self.created, None)
     }
 }
 
@@ -61,15 +61,7 @@ pub fn retrieve(request: &mut Request, id: &str) -> Result<Value, ApiError> {
 
 pub fn list(request: &mut Request) -> Result<Value, ApiError> {
     let params = request.params;
-    params.only(&[
-        "created",
-        "delivery_success",
-        "ending_before",
-        "limit",
-        "starting_after",
-        "type",
-        "types",
-    ])?;
+    params.only_in_list(&["delivery_success", "type", "types"])?;
     let types = params.list("types");
     let wanted = |kind: &str| {
         let matches = |pattern: &str| {

@@ -13,7 +13,7 @@ use crate::collection::{List, Object};
 use crate::currencies;
 use crate::error::{ApiError, Decline, doc_url};
 use crate::ids::Id;
-use crate::params::Metadata;
+use crate::params::{Metadata, Params};
 use crate::request::Request;
 
 /// Search finds an intent up to this long after it was made.
@@ -153,21 +153,13 @@ pub struct PaymentIntent {
 }
 
 impl Object for PaymentIntent {
-    fn facts(&self) -> (&Id, u64, i64) {
-        (&self.id, self.number, self.created)
-    }
-
-    fn owner(&self) -> Option<&Id> {
-        self.customer.as_ref()
+    fn facts(&self) -> (&Id, u64, i64, Option<&Id>) {
+        (&self.id, self.number, self.created, self.customer.as_ref())
     }
 }
 
 impl PaymentIntent {
     pub fn render(&self, account: &Account) -> Value {
-        let automatic = self
-            .allow_redirects
-            .as_ref()
-            .map(|it| json!({ "allow_redirects": it, "enabled": true }));
         json!({
             "id": self.id,
             "object": "payment_intent",
@@ -178,7 +170,7 @@ impl PaymentIntent {
             "amount_received": self.amount_received,
             "application": null,
             "application_fee_amount": null,
-            "automatic_payment_methods": automatic,
+            "automatic_payment_methods": render_automatic(self.allow_redirects.as_deref()),
             "canceled_at": self.canceled_at,
             "cancellation_reason": self.cancellation_reason,
             "capture_method": self.capture_method,
@@ -240,6 +232,24 @@ impl PaymentIntent {
     }
 }
 
+/// `automatic_payment_methods` of an intent.
+pub fn render_automatic(allow_redirects: Option<&str>) -> Option<Value> {
+    allow_redirects.map(|it| json!({ "allow_redirects": it, "enabled": true }))
+}
+
+/// Whether payment methods may redirect, where they are automatic.
+pub fn allow_redirects(params: &Params) -> Result<Option<String>, ApiError> {
+    if params.list("payment_method_types").iter().any(|it| *it != "card") {
+        return Err(ApiError::invalid("payment_method_types", "The fake has cards only"));
+    }
+    let is_automatic = params
+        .boolean("automatic_payment_methods[enabled]")?
+        .unwrap_or(!params.has("payment_method_types"));
+    let redirects =
+        params.one_of("automatic_payment_methods[allow_redirects]", &["always", "never"])?;
+    Ok(is_automatic.then(|| redirects.unwrap_or("always").to_owned()))
+}
+
 /// `last_payment_error` and `last_setup_error`.
 pub fn render_last_error(error: &Decline, account: &Account) -> Value {
     let mut rendered = json!({
@@ -296,14 +306,7 @@ fn of_params(request: &mut Request) -> Result<PaymentIntent, ApiError> {
     params.one_of("confirmation_method", &["automatic"])?;
     let capture = params.one_of("capture_method", &["automatic", "automatic_async", "manual"])?;
     let usage = params.one_of("setup_future_usage", &["off_session", "on_session", ""])?;
-    if params.list("payment_method_types").iter().any(|it| *it != "card") {
-        return Err(ApiError::invalid("payment_method_types", "The fake has cards only"));
-    }
-    let is_automatic = params
-        .boolean("automatic_payment_methods[enabled]")?
-        .unwrap_or(!params.has("payment_method_types"));
-    let redirects =
-        params.one_of("automatic_payment_methods[allow_redirects]", &["always", "never"])?;
+    let allow_redirects = allow_redirects(params)?;
     let three_d_secure = params.one_of(
         "payment_method_options[card][request_three_d_secure]",
         &["any", "automatic", "challenge"],
@@ -330,7 +333,7 @@ fn of_params(request: &mut Request) -> Result<PaymentIntent, ApiError> {
         multicapture: multicapture == Some("if_available"),
         three_d_secure: three_d_secure.unwrap_or("automatic").to_owned(),
         setup_future_usage: usage.filter(|it| !it.is_empty()).map(str::to_owned),
-        allow_redirects: is_automatic.then(|| redirects.unwrap_or("always").to_owned()),
+        allow_redirects,
         challenge: None,
         last_error: None,
         latest_charge: None,
@@ -448,7 +451,7 @@ pub fn update(request: &mut Request, id: &str) -> Result<Value, ApiError> {
 
 pub fn list(request: &mut Request) -> Result<Value, ApiError> {
     let params = request.params;
-    params.only(&["created", "customer", "ending_before", "limit", "starting_after"])?;
+    params.only_in_list(&["customer"])?;
     let owner = params.text("customer");
     let list = List { params, url: "/v1/payment_intents", owner, filter: &|_| true };
     request.account.payment_intents.list(&list, |it| it.render(request.account))

@@ -58,12 +58,8 @@ impl Billing {
 }
 
 impl Object for PaymentMethod {
-    fn facts(&self) -> (&Id, u64, i64) {
-        (&self.id, self.number, self.created)
-    }
-
-    fn owner(&self) -> Option<&Id> {
-        self.customer.as_ref()
+    fn facts(&self) -> (&Id, u64, i64, Option<&Id>) {
+        (&self.id, self.number, self.created, self.customer.as_ref())
     }
 }
 

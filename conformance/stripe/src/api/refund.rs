@@ -59,12 +59,8 @@ pub struct Refund {
 }
 
 impl Object for Refund {
-    fn facts(&self) -> (&Id, u64, i64) {
-        (&self.id, self.number, self.created)
-    }
-
-    fn owner(&self) -> Option<&Id> {
-        Some(&self.charge)
+    fn facts(&self) -> (&Id, u64, i64, Option<&Id>) {
+        (&self.id, self.number, self.created, Some(&self.charge))
     }
 }
 
@@ -275,14 +271,7 @@ pub fn update(request: &mut Request, id: &str) -> Result<Value, ApiError> {
 
 pub fn list(request: &mut Request) -> Result<Value, ApiError> {
     let params = request.params;
-    params.only(&[
-        "charge",
-        "created",
-        "ending_before",
-        "limit",
-        "payment_intent",
-        "starting_after",
-    ])?;
+    params.only_in_list(&["charge", "payment_intent"])?;
     if let Some(id) = params.text("payment_intent") {
         payment_intent::find(request, id)?;
     }

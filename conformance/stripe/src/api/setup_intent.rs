@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::confirm::chosen_method;
-use super::payment_intent::{Challenge, render_last_error};
+use super::payment_intent::{self, Challenge, render_automatic, render_last_error};
 use super::payment_method::PaymentMethod;
 use crate::account::{Account, Row};
 use crate::cards::{self, Authentication};
@@ -71,27 +71,19 @@ pub struct SetupIntent {
 }
 
 impl Object for SetupIntent {
-    fn facts(&self) -> (&Id, u64, i64) {
-        (&self.id, self.number, self.created)
-    }
-
-    fn owner(&self) -> Option<&Id> {
-        self.customer.as_ref()
+    fn facts(&self) -> (&Id, u64, i64, Option<&Id>) {
+        (&self.id, self.number, self.created, self.customer.as_ref())
     }
 }
 
 impl SetupIntent {
     pub fn render(&self, account: &Account) -> Value {
-        let automatic = self
-            .allow_redirects
-            .as_ref()
-            .map(|it| json!({ "allow_redirects": it, "enabled": true }));
         json!({
             "id": self.id,
             "object": "setup_intent",
             "allowed_payment_method_types": null,
             "application": null,
-            "automatic_payment_methods": automatic,
+            "automatic_payment_methods": render_automatic(self.allow_redirects.as_deref()),
             "cancellation_reason": self.cancellation_reason,
             "client_secret": self.client_secret,
             "created": self.created,
@@ -138,14 +130,7 @@ pub fn create(request: &mut Request) -> Result<Value, ApiError> {
     params.only(CREATE_TAKES)?;
     let usage =
         params.one_of("usage", &["off_session", "on_session"])?.unwrap_or("off_session").to_owned();
-    if params.list("payment_method_types").iter().any(|it| *it != "card") {
-        return Err(ApiError::invalid("payment_method_types", "The fake has cards only"));
-    }
-    let is_automatic = params
-        .boolean("automatic_payment_methods[enabled]")?
-        .unwrap_or(!params.has("payment_method_types"));
-    let redirects =
-        params.one_of("automatic_payment_methods[allow_redirects]", &["always", "never"])?;
+    let allow_redirects = payment_intent::allow_redirects(params)?;
     let confirms = params.boolean("confirm")? == Some(true);
     if params.has("return_url") && !confirms {
         return Err(ApiError::invalid(
@@ -157,7 +142,7 @@ pub fn create(request: &mut Request) -> Result<Value, ApiError> {
     let customer = request.customer()?;
     let mut intent = empty(request, customer, usage, metadata);
     intent.description = params.owned("description");
-    intent.allow_redirects = is_automatic.then(|| redirects.unwrap_or("always").to_owned());
+    intent.allow_redirects = allow_redirects;
     if confirms {
         intent.check_return_url(params.text("return_url"))?;
     }
@@ -358,14 +343,7 @@ pub fn cancel(request: &mut Request, id: &str) -> Result<Value, ApiError> {
 
 pub fn list(request: &mut Request) -> Result<Value, ApiError> {
     let params = request.params;
-    params.only(&[
-        "created",
-        "customer",
-        "ending_before",
-        "limit",
-        "payment_method",
-        "starting_after",
-    ])?;
+    params.only_in_list(&["customer", "payment_method"])?;
     let method = params.text("payment_method");
     let filter =
         |it: &SetupIntent| method.is_none_or(|id| it.payment_method.as_deref() == Some(id));

@@ -29,8 +29,8 @@ pub struct WebhookEndpoint {
 }
 
 impl Object for WebhookEndpoint {
-    fn facts(&self) -> (&Id, u64, i64) {
-        (&self.id, self.number, self.created)
+    fn facts(&self) -> (&Id, u64, i64, Option<&Id>) {
+        (&self.id, self.number, self.created, None)
     }
 }
 
