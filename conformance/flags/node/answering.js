@@ -12,7 +12,21 @@ async function answering(isInitialized, evaluate) {
   process.exit(0);
 }
 
+const DEFAULTS = { boolean: false, string: '', number: 0, json: {} };
+
+// The value of a flag by a client of OpenFeature; null where its provider reports an error.
+async function valueBy(client, [flag, kind], context) {
+  const ask = {
+    boolean: client.getBooleanDetails,
+    string: client.getStringDetails,
+    number: client.getNumberDetails,
+    json: client.getObjectDetails,
+  }[kind];
+  const { value, errorCode } = await ask.call(client, flag, DEFAULTS[kind], context);
+  return errorCode === undefined ? value : null;
+}
+
 // Nothing of what the SDK logs belongs into the conversation.
 for (const level of ['log', 'info', 'debug']) console[level] = console.error;
 
-module.exports = { answering, url: process.argv[2], secret: process.argv[3] };
+module.exports = { answering, valueBy, url: process.argv[2], secret: process.argv[3] };

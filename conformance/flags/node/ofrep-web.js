@@ -4,9 +4,8 @@ globalThis.EventSource = require('eventsource').EventSource;
 
 const { OFREPWebProvider } = require('@openfeature/ofrep-web-provider');
 const { OpenFeature } = require('@openfeature/web-sdk');
-const { answering, url, secret } = require('./answering');
+const { answering, valueBy, url, secret } = require('./answering');
 
-const DEFAULTS = { boolean: false, string: '', number: 0, json: {} };
 const client = OpenFeature.getClient();
 let current;
 
@@ -15,14 +14,7 @@ async function evaluate(flag, { keyId, name, properties }, kind) {
     await OpenFeature.setContext({ ...properties, targetingKey: keyId, name });
     current = keyId;
   }
-  const ask = {
-    boolean: client.getBooleanDetails,
-    string: client.getStringDetails,
-    number: client.getNumberDetails,
-    json: client.getObjectDetails,
-  }[kind];
-  const { value, errorCode } = ask.call(client, flag, DEFAULTS[kind]);
-  return errorCode === undefined ? value : null;
+  return valueBy(client, [flag, kind]);
 }
 
 const provider = new OFREPWebProvider({
