@@ -122,6 +122,11 @@ impl Rows {
     }
 }
 
+/// Takes the steps of a script, which `|` separates; what the last one shows.
+pub fn run_script(script: &str, mut step: impl FnMut(&str) -> String) -> String {
+    script.split('|').fold(String::new(), |_, it| step(it.trim()))
+}
+
 /// Loads what is counted of the rows that are there.
 fn load_counted(state: &mut State, read: &Read) {
     match *read {

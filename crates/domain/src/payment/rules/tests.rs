@@ -25,7 +25,7 @@ use crate::payment::{
     GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, Outstanding, PaymentFile,
     ResolvePending, TransactionStatus,
 };
-use crate::testing::{Rows, TENANT};
+use crate::testing::{Rows, TENANT, run_script};
 use crate::{
     Account, Command, Effect, Executed, GatewayCall, PaymentMethod, PaymentMethodId,
     PaymentRejection, Rejection, Reply, Seq,
@@ -50,11 +50,7 @@ fn check(script: &str, expected: Expect) {
 /// The text that [`check`] compares.
 fn run(script: &str) -> String {
     let mut world = World::new();
-    let mut shown = String::new();
-    for step in script.split('|') {
-        shown = world.step(step.trim());
-    }
-    shown
+    run_script(script, |step| world.step(step))
 }
 
 struct World {

@@ -8,7 +8,7 @@ use crate::command::{AccountCommand, EntitlementCommand};
 use crate::entitlement::account_user::{SetAccountUsers, USERS_MAX};
 use crate::flag::definition::Expected;
 use crate::reply::AccountReply;
-use crate::testing::{Rows, TENANT};
+use crate::testing::{Rows, TENANT, run_script};
 use crate::{AccountId, Command, Rejection, Reply};
 
 struct World {
@@ -91,8 +91,7 @@ impl World {
 /// Runs the steps, separated by `|`, and shows what the last one came to.
 fn check(script: &str, expected: Expect) {
     let mut world = World::new();
-    let shown = script.split('|').map(|step| world.step(step.trim())).last();
-    expected.assert_eq(&shown.unwrap());
+    expected.assert_eq(&run_script(script, |step| world.step(step)));
 }
 
 #[test]

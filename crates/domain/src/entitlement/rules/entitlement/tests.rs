@@ -10,7 +10,7 @@ use crate::entitlement::feature::{
 use crate::entitlement::{GrantFeature, RevokeGrant};
 use crate::flag::definition::Expected;
 use crate::reply::EntitlementReply;
-use crate::testing::{Rows, TENANT};
+use crate::testing::{Rows, TENANT, run_script};
 use crate::{AccountId, Command, GrantId, Reply, Timestamp};
 
 /// Runs the steps, separated by `|`, at second 1000, and shows what the account has then, or the refusal. Steps:
@@ -20,11 +20,7 @@ fn check(script: &str, expected: Expect) {
     let mut rows = Rows::new();
     let account = rows.account();
     let mut world = World { rows, account, grants: vec![], shown_at: 1_000 };
-    let mut shown = String::new();
-    for step in script.split('|') {
-        shown = world.step(step.trim());
-    }
-    expected.assert_eq(&shown);
+    expected.assert_eq(&run_script(script, |step| world.step(step)));
 }
 
 struct World {

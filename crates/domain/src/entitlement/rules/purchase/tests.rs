@@ -18,7 +18,7 @@ use crate::payment::{
     FollowUp, GatewayAnswer, GatewayInquired, GatewayKnowledge, GatewayOutcome, GatewayReplied,
     GatewayStatus,
 };
-use crate::testing::{Rows, TENANT};
+use crate::testing::{Rows, TENANT, run_script};
 use crate::timer::{TimerKey, TimerKind};
 use crate::{
     AccountId, AmountMinor, Command, Currency, Effect, Event, Executed, GatewayCall,
@@ -33,11 +33,7 @@ use crate::{
 /// `fire` (the timer), `close`. `N` counts purchases from 1.
 fn check(script: &str, expected: Expect) {
     let mut world = World::new();
-    let mut shown = String::new();
-    for step in script.split('|') {
-        shown = world.step(step.trim());
-    }
-    expected.assert_eq(&shown);
+    expected.assert_eq(&run_script(script, |step| world.step(step)));
 }
 
 struct World {

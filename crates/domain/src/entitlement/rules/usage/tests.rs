@@ -16,7 +16,7 @@ use crate::entitlement::usage::{
 use crate::entitlement::{GrantFeature, RevokeGrant};
 use crate::flag::definition::Expected;
 use crate::reply::EntitlementReply;
-use crate::testing::{Rows, TENANT};
+use crate::testing::{Rows, TENANT, run_script};
 use crate::{AccountId, Command, Event, GrantId, Reply, ReservationId, Timestamp};
 
 /// Runs the steps, separated by `|`, and shows what the last one answered, with its event. The account may use 10 calls
@@ -85,11 +85,7 @@ impl World {
     }
 
     fn run(&mut self, script: &str) -> String {
-        let mut shown = String::new();
-        for step in script.split('|') {
-            shown = self.step(step.trim());
-        }
-        shown
+        run_script(script, |step| self.step(step))
     }
 
     fn step(&mut self, step: &str) -> String {

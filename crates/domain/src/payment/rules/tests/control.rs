@@ -54,10 +54,7 @@ fn check(limits: Limits, script: &str, expected: Expect) {
 fn shown(limits: Limits, script: &str) -> String {
     let mut world = World::new();
     world.rows.run(set_limits(Some(limits))).unwrap();
-    let mut shown = String::new();
-    for step in script.split('|') {
-        shown = world.step(step.trim());
-    }
+    let shown = run_script(script, |step| world.step(step));
     let attempts = world.rows.state.payment.attempts.values().flatten();
     let attempts = attempts.map(|it| format!("{} {}", it.state.name(), it.amount.0));
     let attempts = attempts.collect::<Vec<_>>().join(", ");

@@ -25,11 +25,7 @@ struct Disputed {
 /// due). Shows the payment, the dispute of the last step and what was reported.
 fn check(script: &str, expected: Expect) {
     let mut disputed = Disputed { world: World::new(), events: vec![] };
-    let mut shown = String::new();
-    for step in script.split('|') {
-        shown = disputed.step(step.trim());
-    }
-    expected.assert_eq(&shown);
+    expected.assert_eq(&run_script(script, |step| disputed.step(step)));
 }
 
 impl Disputed {

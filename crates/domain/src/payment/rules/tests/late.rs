@@ -13,9 +13,7 @@ use crate::payment::rules::gateway_text::gateway_text;
 /// Runs the steps as [`check`] does, and shows the ways that the transactions of payment `p` took.
 fn check_ways(script: &str, expected: Expect) {
     let mut world = World::new();
-    for step in script.split('|') {
-        world.step(step.trim());
-    }
+    run_script(script, |step| world.step(step));
     let file = world.file(world.payments["p"]);
     let way = |gateway: &str, method: PaymentMethodId| {
         assert_eq!(method, method_id(gateway));
@@ -83,9 +81,7 @@ fn an_answer_to_an_older_question_changes_no_end() {
 /// asked about again.
 fn asked_again(script: &str) -> Option<u32> {
     let mut world = World::new();
-    for step in script.split('|') {
-        world.step(step.trim());
-    }
+    run_script(script, |step| world.step(step));
     let mut own = world.rows.state.payment.outstanding.values();
     let own = own.find(|it| it.payment_id == world.payments["p"])?;
     own.ask_at.map(|_| own.asked)
