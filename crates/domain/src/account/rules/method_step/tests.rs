@@ -10,7 +10,7 @@ use crate::change::Change;
 use crate::change::PaymentChange;
 use crate::command::{AccountCommand, PaymentCommand};
 use crate::payment::combo::{ComboAccount, ComboMethod, ExistingAccount, InitiateCombo};
-use crate::payment::{GatewayAnswer, GatewayReplied, TransactionType};
+use crate::payment::{GatewayAnswer, GatewayReplied, Initiate, TransactionType};
 use crate::testing::{Rows, TENANT};
 use crate::{AccountId, Command, Currency, Executed, Rejection};
 
@@ -297,18 +297,11 @@ fn the_call_of_a_combo_payment_attaches_its_method() {
 fn a_method_that_is_not_attached_is_not_charged() {
     let mut world = World::new();
     let id = world.create(None).unwrap();
-    let it = crate::payment::Initiate {
-        account: world.account,
-        payment: None,
+    let it = Initiate {
         payment_method: Some(id),
-        payment_key: None,
-        transaction_key: None,
         amount: Some("5".to_owned()),
         currency: Currency::parse("USD"),
-        properties: vec![],
-        control: vec![],
-        approved: vec![],
-        gateways: vec![],
+        ..Initiate::of(world.account)
     };
     let purchase = PaymentCommand::Purchase(it);
     let refused = world.rows.run(Command::Payment(purchase.clone()));
