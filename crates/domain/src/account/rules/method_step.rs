@@ -15,7 +15,7 @@ use crate::reply::{AccountReply, Outcome};
 use crate::state::State;
 use crate::tenant::routing_rules::ROUTER;
 use crate::timer::rules as timer;
-use crate::timer::{Timer, TimerKey, TimerKind};
+use crate::timer::{TimerKey, TimerKind};
 use crate::{Accepted, AccountRejection, Effect, PaymentMethod, PaymentMethodId, Reply, Timestamp};
 
 /// How long the first question waits for a gateway that is there no more, in microseconds.
@@ -57,12 +57,7 @@ fn timeout_us(method: &PaymentMethod, cx: &Context) -> i64 {
 }
 
 fn set_timer(method: &PaymentMethod, delay_us: i64, cx: &mut Context) {
-    cx.change(TimerChange::Set(Timer {
-        tenant: method.tenant,
-        key: key_of(method.id),
-        account: method.account_id,
-        due: cx.now.plus_us(delay_us),
-    }));
+    timer::set((key_of(method.id), method.account_id), cx.now.plus_us(delay_us), cx);
 }
 
 /// Has the gateway of a method asked, or called, once this is committed.

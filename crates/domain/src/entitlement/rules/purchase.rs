@@ -1,7 +1,7 @@
 //! Purchases follow their payments: in the commit that settles, returns or takes back a payment, what it is for is
 //! granted or taken back.
 
-use crate::change::{EntitlementChange, TimerChange};
+use crate::change::EntitlementChange;
 use crate::context::Context;
 use crate::entitlement::offer::{Again, Revocation};
 use crate::entitlement::purchase::{Purchase, PurchaseStatus, Standing};
@@ -9,7 +9,8 @@ use crate::entitlement::rules::entitlement;
 use crate::entitlement::{Bought, Entitlements, Grant, GrantSource, LivePurchase, Term};
 use crate::payment::{PaidFor, Payment, Transaction, TransactionStatus};
 use crate::state::State;
-use crate::timer::{Timer, TimerKey, TimerKind};
+use crate::timer::rules as timer;
+use crate::timer::{TimerKey, TimerKind};
 use crate::{Event, PaymentId, PurchaseId, Revision, Timestamp, TransactionId};
 
 /// Brings the purchases of the payments that a command changed to where these stand.
@@ -190,12 +191,8 @@ fn refund_unwanted(purchase: &Purchase, cx: &mut Context) {
     };
     let transaction: Option<TransactionId> = purchase.payment_id.and_then(succeeded);
     if let (true, Some(transaction)) = (purchase.terms.offer.refunds_duplicates, transaction) {
-        cx.change(TimerChange::Set(Timer {
-            tenant: cx.tenant,
-            key: TimerKey { kind: TimerKind::LateRefund, object: transaction.uuid() },
-            account: purchase.account_id,
-            due: cx.now,
-        }));
+        let key = TimerKey { kind: TimerKind::LateRefund, object: transaction.uuid() };
+        timer::set((key, purchase.account_id), cx.now, cx);
     }
 }
 

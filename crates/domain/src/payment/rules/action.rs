@@ -1,13 +1,12 @@
 //! Next actions of customers, before pending transactions go on: how long they are waited for.
 
 use super::complete;
-use crate::change::TimerChange;
 use crate::context::Context;
 use crate::payment::{CANCEL, Complete, ExpireAction, Outstanding, Transaction, TransactionStatus};
 use crate::reply::Outcome;
 use crate::state::State;
 use crate::timer::rules as timer;
-use crate::timer::{Timer, TimerKey, TimerKind};
+use crate::timer::{TimerKey, TimerKind};
 use crate::{Accepted, Reply, Timestamp, TransactionId};
 
 /// How long giving up is put off while another operation of the payment is under way.
@@ -39,12 +38,7 @@ pub(super) fn wait(
 }
 
 fn set_timer(of: &Transaction, delay_us: i64, cx: &mut Context) {
-    cx.change(TimerChange::Set(Timer {
-        tenant: of.tenant,
-        key: key_of(of.id),
-        account: of.account_id,
-        due: cx.now.plus_us(delay_us),
-    }));
+    timer::set((key_of(of.id), of.account_id), cx.now.plus_us(delay_us), cx);
 }
 
 /// Gives a transaction up whose customer was waited for long enough: the gateway is called to cancel it, and says

@@ -21,7 +21,7 @@ use crate::payment::{PaymentFile, Transaction, TransactionStatus, TransactionTyp
 use crate::reply::Outcome;
 use crate::state::State;
 use crate::timer::rules as timer;
-use crate::timer::{Timer, TimerKey, TimerKind};
+use crate::timer::{TimerKey, TimerKind};
 use crate::{
     Accepted, AmountMinor, DisputeId, Event, PaymentRejection, Rejection, Reply, Revision,
     Timestamp, TransactionId,
@@ -342,11 +342,9 @@ fn write(before: Option<&Dispute>, mut dispute: Dispute, cx: &mut Context) {
         (TimerKind::DisputeEvidence, warning_before, dispute.warning_at),
     ];
     for (kind, before, due) in timers {
-        let (tenant, account, key) = (cx.tenant, dispute.account_id, key_of(kind, dispute.id));
+        let (account, key) = (dispute.account_id, key_of(kind, dispute.id));
         match due {
-            Some(due) if Some(due) != before => {
-                cx.change(TimerChange::Set(Timer { tenant, key, account, due }));
-            }
+            Some(due) if Some(due) != before => timer::set((key, account), due, cx),
             None if before.is_some() => cx.change(TimerChange::Cleared(key)),
             Some(_) | None => {}
         }

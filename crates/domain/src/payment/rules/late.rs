@@ -4,7 +4,6 @@ use super::follow_up::destination_of;
 use super::initiate::append;
 use super::outcome::{self, CallOptions};
 use super::route::{allowed, routes};
-use crate::change::TimerChange;
 use crate::context::Context;
 use crate::payment::{
     PaymentFile, RefundLateSuccess, Transaction, TransactionStatus, TransactionType,
@@ -12,7 +11,7 @@ use crate::payment::{
 use crate::reply::Outcome;
 use crate::state::State;
 use crate::timer::rules as timer;
-use crate::timer::{Timer, TimerKey, TimerKind};
+use crate::timer::{TimerKey, TimerKind};
 use crate::{Accepted, AmountMinor, Event, Reply, Timestamp};
 
 /// How long a refund is put off at least while another outcome of its payment is open.
@@ -56,8 +55,7 @@ pub(crate) fn note_late_successes(state: &State, cx: &mut Context) {
         cx.event(Event::LateSuccess { account, payment, transaction, is_refunded });
         if is_refunded {
             let key = TimerKey { kind: TimerKind::LateRefund, object: transaction.uuid() };
-            let timer = Timer { tenant: cx.tenant, key, account, due: cx.now };
-            cx.change(TimerChange::Set(timer));
+            timer::set((key, account), cx.now, cx);
         }
     }
 }
@@ -82,7 +80,7 @@ pub(crate) fn refund_late(state: &State, it: &RefundLateSuccess, cx: &mut Contex
         // As long again as it is open already: an outcome that never comes costs a commit a day.
         let waited_us = since.until_us(cx.now).clamp(POSTPONED_US_MIN, POSTPONED_US_MAX);
         let due = cx.now.plus_us(waited_us);
-        cx.change(TimerChange::Set(Timer { tenant: cx.tenant, key, account, due }));
+        timer::set((key, account), due, cx);
         return Ok(Accepted::now(Reply::Done));
     }
     let has_room = file.transactions.len() < cx.settings.transactions_per_payment_max;
