@@ -353,9 +353,7 @@ impl Transaction {
     pub fn has_same_route(&self, other: &Self) -> bool {
         self.payment_method_id == other.payment_method_id && self.gateway == other.gateway
     }
-}
 
-impl Transaction {
     /// The first of the tries of its request, which several gateways may have had.
     #[must_use]
     pub fn first_try(&self) -> TransactionId {

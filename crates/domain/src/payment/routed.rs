@@ -1,11 +1,61 @@
-//! Why a transaction went to its gateway, and where its payment may go on after a decline.
+//! Where a transaction goes, why it went to its gateway, and where its payment may go on after a decline.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::payment::health::Unready;
-use crate::{Properties, Seq, Timestamp, TransactionId};
+use crate::payment::{Transaction, TransactionStatus, TransactionType};
+use crate::{
+    AccountId, MerchantAccount, PaymentId, PaymentMethodId, Properties, Revision, Seq, TenantNo,
+    Timestamp, TransactionId,
+};
+
+/// Where a transaction goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    pub gateway: String,
+    pub merchant_account: Option<MerchantAccount>,
+    pub payment_method: PaymentMethodId,
+}
+
+impl Transaction {
+    /// A new transaction that its gateway has not answered, without a name and an amount.
+    #[must_use]
+    pub fn in_flight(
+        (tenant, id): (TenantNo, TransactionId),
+        (payment_id, account_id): (PaymentId, AccountId),
+        (kind, to): (TransactionType, Destination),
+        (effective_at, seq): (Timestamp, Seq),
+    ) -> Self {
+        Self {
+            tenant,
+            id,
+            payment_id,
+            account_id,
+            external_key: None,
+            gateway: to.gateway,
+            merchant_account: to.merchant_account,
+            payment_method_id: to.payment_method,
+            kind,
+            status: TransactionStatus::InFlight,
+            amount: None,
+            called_amount: None,
+            currency: None,
+            processed_amount: None,
+            processed_currency: None,
+            effective_at,
+            gateway_error_code: None,
+            gateway_error_message: None,
+            first_reference: None,
+            second_reference: None,
+            overruled: false,
+            heard_at: None,
+            routed: None,
+            revision: Revision::first(seq),
+        }
+    }
+}
 
 /// Who chose the gateways.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Cascade: after a decline, the next gateway is tried within the same payment and the same request.
 
 use super::control;
-use super::initiate::{Destination, append, refuse_used_key};
+use super::initiate::{append, refuse_used_key};
 use super::outcome::{self, CallOptions};
 use super::routing::send_as;
 use crate::PaymentMethod;
@@ -11,7 +11,7 @@ use crate::change::PaymentChange;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::payment::decline::DeclineClass;
-use crate::payment::routed::{PassedOver, Routed, Tries};
+use crate::payment::routed::{Destination, PassedOver, Routed, Tries};
 use crate::payment::rules::merchant_account::merchant_account;
 use crate::payment::{
     GatewayAnswer, GatewayReplied, GatewayStatus, Outstanding, PaymentFile, Transaction,

@@ -2,10 +2,11 @@
 
 use super::complete;
 use super::control::Control;
-use super::initiate::{Destination, append, refuse_succeeded, refuse_used_key};
+use super::initiate::{append, refuse_succeeded, refuse_used_key};
 use super::outcome::{self, CallOptions};
 use super::route::{Route, allowed, in_doubt, route_for, routes};
 use crate::context::Context;
+use crate::payment::routed::Destination;
 use crate::payment::{
     Complete, FollowUp, PaymentFile, PaymentState, Transaction, TransactionStatus, TransactionType,
 };

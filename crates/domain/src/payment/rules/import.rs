@@ -9,6 +9,7 @@ use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::import::{ImportPayment, ImportedTransaction};
 use crate::object::Object;
+use crate::payment::routed::Destination;
 use crate::payment::rules::gateway_text::gateway_text;
 use crate::payment::rules::ledger;
 use crate::payment::{
@@ -139,31 +140,28 @@ fn transaction(
         (false, true) => it.processed_amount.unwrap_or_default(),
     };
     let text = |text: &Option<String>| text.as_deref().map(gateway_text);
-    Ok(Transaction {
-        tenant: cx.tenant,
-        id: it.id,
-        payment_id: of.id,
-        account_id: of.account,
-        external_key: Some(it.external_key.clone()),
+    let destination = Destination {
         gateway: method.gateway.clone(),
-        payment_method_id: method.id,
-        kind: it.kind,
+        merchant_account: None,
+        payment_method: method.id,
+    };
+    Ok(Transaction {
+        external_key: Some(it.external_key.clone()),
         status: it.status,
         amount: it.amount.filter(|_| moves),
-        called_amount: None,
         currency: Some(currency).filter(|_| moves),
         processed_amount: Some(processed),
         processed_currency: Some(currency).filter(|_| moves),
-        effective_at: it.effective_at,
         gateway_error_code: text(&it.error_code),
         gateway_error_message: text(&it.error_message),
         first_reference: text(&it.first_reference),
         second_reference: text(&it.second_reference),
-        overruled: false,
-        heard_at: None,
-        merchant_account: None,
-        routed: None,
-        revision: Revision::first(cx.seq),
+        ..Transaction::in_flight(
+            (cx.tenant, it.id),
+            (of.id, of.account),
+            (it.kind, destination),
+            (it.effective_at, cx.seq),
+        )
     })
 }
 

@@ -11,6 +11,7 @@ use crate::account::rules::closed::refuse_closed;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::payment::attempt::PaymentAttempt;
+use crate::payment::routed::Destination;
 use crate::payment::rules::merchant_account::merchant_account;
 use crate::payment::{
     Amounts, Complete, Initiate, PaidFor, Payment, PaymentFile, PaymentState, Transaction,
@@ -21,8 +22,7 @@ use crate::rows::Keyed;
 use crate::state::State;
 use crate::{
     Accepted, Account, AccountRejection, AmountMinor, Currency, PaymentId, PaymentMethod,
-    PaymentMethodId, PaymentRejection, Person, Rejection, Revision, TenantNo, asked_currency,
-    positive_amount,
+    PaymentRejection, Person, Rejection, Revision, TenantNo, asked_currency, positive_amount,
 };
 
 pub(crate) fn initiate(
@@ -352,13 +352,6 @@ fn open(start: &Start, merchant_account: Option<MerchantAccount>, cx: &mut Conte
     file
 }
 
-/// Where a transaction goes.
-pub(super) struct Destination {
-    pub(super) gateway: String,
-    pub(super) merchant_account: Option<MerchantAccount>,
-    pub(super) payment_method: PaymentMethodId,
-}
-
 /// Adds a transaction in flight and claims its key for the payment.
 pub(super) fn append(
     file: &mut PaymentFile,
@@ -375,30 +368,12 @@ pub(super) fn append(
     payment.state = PaymentState { operation: kind, status: TransactionStatus::InFlight };
     payment.updated_at = cx.now;
     payment.revision = payment.revision.next(cx.seq);
+    let of = (payment.id, payment.account_id);
+    let id = cx.mint();
     file.transactions.push(Transaction {
-        tenant: cx.tenant,
-        id: cx.mint(),
-        payment_id: payment.id,
-        account_id: payment.account_id,
         external_key: key,
-        gateway: destination.gateway,
-        merchant_account: destination.merchant_account,
-        payment_method_id: destination.payment_method,
-        kind,
-        status: TransactionStatus::InFlight,
         amount: amount.map(|(amount, _)| amount),
-        called_amount: None,
         currency: amount.map(|(_, currency)| currency),
-        processed_amount: None,
-        processed_currency: None,
-        effective_at: cx.now,
-        gateway_error_code: None,
-        gateway_error_message: None,
-        first_reference: None,
-        second_reference: None,
-        overruled: false,
-        heard_at: None,
-        routed: None,
-        revision: Revision::first(cx.seq),
+        ..Transaction::in_flight((cx.tenant, id), of, (kind, destination), (cx.now, cx.seq))
     });
 }
