@@ -88,6 +88,27 @@ pub struct OfferTerms {
     pub withdrawn: bool,
 }
 
+impl OfferTerms {
+    /// A free offer of these features, for every account and for ever, and for nobody twice at a time.
+    pub fn free(name: &str, features: &[(&str, FeatureValue)]) -> Self {
+        let features = features.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
+        Self {
+            name: name.to_owned(),
+            price: None,
+            features: features.collect(),
+            lasts: Lasts::Forever,
+            on_refund: Revocation::AtOnce,
+            on_chargeback: Revocation::AtOnce,
+            again: Again::Refuse,
+            buyers: Buyers::default(),
+            refunds_duplicates: false,
+            is_trial: false,
+            for_newcomers: false,
+            withdrawn: false,
+        }
+    }
+}
+
 /// The price of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {

@@ -15,7 +15,7 @@ use crate::customer::{
 };
 use crate::entitlement::GrantSource;
 use crate::entitlement::feature::{Combine, FeatureKind, FeatureTerms, FeatureValue, PutFeature};
-use crate::entitlement::offer::{Again, Buyers, Lasts, OfferTerms, PutOffer, Revocation};
+use crate::entitlement::offer::{Lasts, OfferTerms, PutOffer};
 use crate::entitlement::purchase::Purchase;
 use crate::entitlement::purchase::PurchaseStatus;
 use crate::flag::definition::Expected;
@@ -115,18 +115,10 @@ fn check(make: impl FnOnce(&mut Rows, CustomerRef) -> CustomerCommand, expected:
 /// Makes the tenant's offer for newcomers: a trial of a switch for 30 days.
 fn offer_to_newcomers(rows: &mut Rows, change: impl FnOnce(&mut OfferTerms)) {
     let mut terms = OfferTerms {
-        name: "Trial".to_owned(),
-        price: None,
-        features: [("pro".to_owned(), FeatureValue::On)].into(),
         lasts: Lasts::Days(30),
-        on_refund: Revocation::AtOnce,
-        on_chargeback: Revocation::AtOnce,
-        again: Again::Refuse,
-        buyers: Buyers::default(),
-        refunds_duplicates: false,
         is_trial: true,
         for_newcomers: true,
-        withdrawn: false,
+        ..OfferTerms::free("Trial", &[("pro", FeatureValue::On)])
     };
     change(&mut terms);
     let put = PutFeature {

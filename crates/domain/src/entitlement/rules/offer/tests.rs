@@ -9,7 +9,7 @@ use crate::command::EntitlementCommand;
 use crate::entitlement::feature::{
     Combine, FeatureKind, FeatureTerms, FeatureValue, LimitTerms, PutFeature, Reset, ValueType,
 };
-use crate::entitlement::offer::{Again, Buyers, Lasts, OfferTerms, Price, PutOffer, Revocation};
+use crate::entitlement::offer::{Again, Lasts, OfferTerms, Price, PutOffer, Revocation};
 use crate::flag::definition::Expected;
 use crate::reply::EntitlementReply;
 use crate::testing::Rows;
@@ -30,18 +30,10 @@ fn monthly() -> PutOffer {
     PutOffer {
         key: "monthly".to_owned(),
         terms: OfferTerms {
-            name: "Monthly".to_owned(),
             price: Some(price),
-            features: BTreeMap::from([("pro".to_owned(), FeatureValue::On)]),
             lasts: Lasts::Months(1),
-            on_refund: Revocation::AtOnce,
-            on_chargeback: Revocation::AtOnce,
             again: Again::Extend,
-            buyers: Buyers::default(),
-            refunds_duplicates: false,
-            is_trial: false,
-            for_newcomers: false,
-            withdrawn: false,
+            ..OfferTerms::free("Monthly", &[("pro", FeatureValue::On)])
         },
         expected: Expected::Anything,
     }
