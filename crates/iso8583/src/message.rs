@@ -312,7 +312,10 @@ fn set_inside(
     let result = match result {
         Ok(false) => Ok(false),
         Ok(true) if inner_body.is_empty() => Ok(body.remove(compiled, *number)),
-        Ok(true) => body.set_frame(compiled, format, *number, &packed.bytes).map(|()| true),
+        Ok(true) => {
+            let field = Setting { format, number: *number, value: &packed.bytes };
+            body.set_frame(compiled, field).map(|()| true)
+        }
         Err(error) => Err(error.inside(*number, None)),
     };
     packed.bytes.clear();
@@ -320,6 +323,14 @@ fn set_inside(
     spare.push(packed);
     spare.push(inner_body);
     result
+}
+
+/// A field that is set to a value.
+#[derive(Clone, Copy)]
+struct Setting<'a> {
+    format: &'a FieldFormat,
+    number: u16,
+    value: &'a [u8],
 }
 
 impl Body {
@@ -425,51 +436,36 @@ impl Body {
                 return Ok(());
             }
         }
-        self.set_slowly(packager, format, number, value)
+        self.set_slowly(packager, Setting { format, number, value })
     }
 
-    fn set_slowly(
-        &mut self,
-        packager: &Compiled,
-        format: &FieldFormat,
-        number: u16,
-        value: &[u8],
-    ) -> Result<(), Error> {
+    fn set_slowly(&mut self, packager: &Compiled, field: Setting<'_>) -> Result<(), Error> {
+        let Setting { format, number, value } = field;
         // jPOS packs any value of a composite field; who sends plain text has a peer that reads it so.
         if format.composite > 0 && packager.is_strict() {
             self.check_inner_fields(packager, format, value)
                 .map_err(|error| error.inside(number, Some(0)).withheld_if(format.is_sensitive))?;
         }
-        self.set_unchecked(packager, format, number, value)
+        self.set_unchecked(packager, field)
     }
 
     /// Sets a composite field to its packed inner fields. Bytes of a fixed length in the message itself
     /// may lack their last fields until the message is packed.
-    fn set_frame(
-        &mut self,
-        packager: &Compiled,
-        format: &FieldFormat,
-        number: u16,
-        value: &[u8],
-    ) -> Result<(), Error> {
+    fn set_frame(&mut self, packager: &Compiled, field: Setting<'_>) -> Result<(), Error> {
+        let Setting { format, value, .. } = field;
         if self.is_outermost && format.is_fixed_frame() && value.len() < format.length_max() {
-            self.place(format, number, value, pack::plan_part(format, value));
+            self.place(field, pack::plan_part(format, value));
             return Ok(());
         }
-        self.set_unchecked(packager, format, number, value)
+        self.set_unchecked(packager, field)
     }
 
     /// Sets a field without validating its inner fields.
-    fn set_unchecked(
-        &mut self,
-        packager: &Compiled,
-        format: &FieldFormat,
-        number: u16,
-        value: &[u8],
-    ) -> Result<(), Error> {
+    fn set_unchecked(&mut self, packager: &Compiled, field: Setting<'_>) -> Result<(), Error> {
+        let Setting { format, number, value } = field;
         match pack::plan(format, packager.is_strict(), value) {
             Ok(plan) => {
-                self.place(format, number, value, plan);
+                self.place(field, plan);
                 Ok(())
             }
             Err(refusal) => Err(pack::refused(format, number, value, refusal)),
@@ -477,7 +473,8 @@ impl Body {
     }
 
     /// Writes a planned value in its place.
-    fn place(&mut self, format: &FieldFormat, number: u16, value: &[u8], plan: pack::Plan) {
+    fn place(&mut self, field: Setting<'_>, plan: pack::Plan) {
+        let Setting { format, number, value } = field;
         let at = usize::from(number);
         let start = if self.index.is_present(number) {
             let span = self.index.spans[at].range();
