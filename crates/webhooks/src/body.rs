@@ -269,6 +269,7 @@ struct BlockingStateMetaData<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::tests::transaction_change;
     use domain::account::blocking_state::Blocks;
     use domain::{PaymentId, TenantValueId, Timestamp, TransactionId};
     use expect_test::{Expect, expect};
@@ -287,16 +288,10 @@ mod tests {
             account: AccountId::new(id(1)),
             payment: PaymentId::new(id(2)),
             transaction: TransactionId::new(id(3)),
-            kind,
-            opens_payment: true,
-            before: None,
-            before_amount: AmountMinor::ZERO,
-            status,
-            gateway: "faregate-simulator".to_owned(),
             amount: AmountMinor(minor),
             currency,
             payment_currency: currency.unwrap_or(Currency::parse("USD").unwrap()),
-            effective_at: Timestamp(1_795_174_252_987_654),
+            ..transaction_change(status, kind)
         })
     }
 

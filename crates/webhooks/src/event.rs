@@ -394,7 +394,7 @@ pub(crate) fn endpoint_name(endpoint: WebhookEndpointId) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use domain::payment::TransactionType as T;
     use domain::{
         AccountId, AmountMinor, PartitionNo, PaymentId, TenantNo, Timestamp, TransactionChange,
@@ -418,8 +418,10 @@ mod tests {
         expected.assert_eq(body.as_deref().unwrap_or("nothing"));
     }
 
-    fn transaction(status: TransactionStatus, kind: T, currency: Option<&str>) -> Event {
-        Event::TransactionChanged(TransactionChange {
+    /// The first transaction of a payment of 10.50 USD.
+    pub(crate) fn transaction_change(status: TransactionStatus, kind: T) -> TransactionChange {
+        let usd = Currency::parse("USD").unwrap();
+        TransactionChange {
             account: AccountId::new(Uuid::from_u128(1)),
             payment: PaymentId::new(Uuid::from_u128(2)),
             transaction: TransactionId::new(Uuid::from_u128(3)),
@@ -430,9 +432,16 @@ mod tests {
             status,
             gateway: "faregate-simulator".to_owned(),
             amount: AmountMinor(1_050),
-            currency: currency.map(|code| Currency::parse(code).unwrap()),
-            payment_currency: Currency::parse("USD").unwrap(),
+            currency: Some(usd),
+            payment_currency: usd,
             effective_at: Timestamp(1_795_174_252_987_654),
+        }
+    }
+
+    fn transaction(status: TransactionStatus, kind: T, currency: Option<&str>) -> Event {
+        Event::TransactionChanged(TransactionChange {
+            currency: currency.map(|code| Currency::parse(code).unwrap()),
+            ..transaction_change(status, kind)
         })
     }
 

@@ -450,24 +450,13 @@ impl Follower {
         let delays = target.retry_delays();
         let delay = usize::try_from(job.attempts).ok().and_then(|at| delays.get(at));
         let Some(delay) = delay else {
-            tracing::warn!(
-                tenant = job.tenant.0,
-                endpoint = %endpoint_name(job.id.endpoint),
-                event = event_id(job.id.seq, job.id.ordinal),
-                reason,
-                "an event is not delivered after the last attempt"
-            );
+            warn(job, reason, "an event is not delivered after the last attempt");
             return self.give_up(job, target, posted, reason);
         };
         count("failed");
         if self.failing.is_news((job.tenant, job.id.endpoint), Instant::now()) {
-            tracing::warn!(
-                tenant = job.tenant.0,
-                endpoint = %endpoint_name(job.id.endpoint),
-                event = event_id(job.id.seq, job.id.ordinal),
-                reason,
-                "an event does not reach a webhook endpoint, and is sent again later; GET /v1/webhooks/deliveries lists each try"
-            );
+            let what = "an event does not reach a webhook endpoint, and is sent again later; GET /v1/webhooks/deliveries lists each try";
+            warn(job, reason, what);
         }
         let pause = posted.and_then(|it| it.response.as_ref()?.retry_after);
         let delay = pause.unwrap_or_default().max(*delay);
@@ -662,6 +651,16 @@ impl Follower {
         let us = self.engine.clock().real_now().0.saturating_sub(at.0);
         Duration::from_micros(u64::try_from(us).unwrap_or(0)).as_secs_f64()
     }
+}
+
+fn warn(job: &Job, reason: &str, what: &'static str) {
+    tracing::warn!(
+        tenant = job.tenant.0,
+        endpoint = %endpoint_name(job.id.endpoint),
+        event = event_id(job.id.seq, job.id.ordinal),
+        reason,
+        "{what}"
+    );
 }
 
 fn count(result: &'static str) {

@@ -76,6 +76,14 @@ impl World {
         Self { engine, running, follower, resender, stopped }
     }
 
+    /// A world with a tenant, and the receiver of its events.
+    async fn with_receiver(dir: &Path) -> (Self, CallbackStub, TenantNo) {
+        let world = Self::start(dir, Reach::PublicAndPrivate);
+        let receiver = CallbackStub::start().await;
+        let tenant = world.tenant("a", &receiver.url).await;
+        (world, receiver, tenant)
+    }
+
     pub async fn stop(self) {
         self.stopped.send_replace(true);
         self.follower.await.unwrap();
@@ -231,9 +239,7 @@ fn meta_data(posted: &crate::callback_stub::Posted) -> serde_json::Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn events_that_are_sent_again_arrive_under_their_ids_or_are_postponed() {
     let dir = tempdir().unwrap();
-    let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let mut receiver = CallbackStub::start().await;
-    let tenant = world.tenant("a", &receiver.url).await;
+    let (world, mut receiver, tenant) = World::with_receiver(dir.path()).await;
     world.account(tenant, EXTERNAL_PAYMENT).await;
     let id = |posted: &crate::callback_stub::Posted| posted.headers["webhook-id"].clone();
     let first = [receiver.next().await, receiver.next().await, receiver.next().await];
@@ -279,9 +285,7 @@ async fn an_event_that_is_being_retried_is_queued_anew_when_it_is_sent_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_a_follower_left_is_known_to_be_not_done() {
     let dir = tempdir().unwrap();
-    let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let mut receiver = CallbackStub::start().await;
-    let tenant = world.tenant("a", &receiver.url).await;
+    let (world, mut receiver, tenant) = World::with_receiver(dir.path()).await;
     receiver.next().await;
     receiver.respond_with(StubResponse::Never);
     let page = world.resend(tenant).await;
@@ -293,9 +297,7 @@ async fn a_page_that_a_follower_left_is_known_to_be_not_done() {
 #[tokio::test(flavor = "multi_thread")]
 async fn events_arrive_in_kill_bills_format() {
     let dir = tempdir().unwrap();
-    let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let mut receiver = CallbackStub::start().await;
-    let tenant = world.tenant("a", &receiver.url).await;
+    let (world, mut receiver, tenant) = World::with_receiver(dir.path()).await;
     let first = receiver.next().await;
     let header = |name: &str| first.headers.get(name).map(|it| it.to_str().unwrap().to_owned());
     assert_eq!(first.target, "/cb?of=test");
@@ -423,9 +425,7 @@ async fn a_failed_delivery_is_retried_on_schedule_and_then_dropped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_does_not_delay_later_events_and_is_retried() {
     let dir = tempdir().unwrap();
-    let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let mut receiver = CallbackStub::start().await;
-    let tenant = world.tenant("a", &receiver.url).await;
+    let (world, mut receiver, tenant) = World::with_receiver(dir.path()).await;
     receiver.next().await;
     receiver.respond_with(StubResponse::Status(503));
     let account = world.account(tenant, EXTERNAL_PAYMENT).await;
@@ -656,9 +656,7 @@ async fn what_waits_when_the_follower_stops_becomes_rows_and_nothing_is_repeated
 #[tokio::test(flavor = "multi_thread")]
 async fn events_that_became_rows_are_delivered_once_and_in_order() {
     let dir = tempdir().unwrap();
-    let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let mut receiver = CallbackStub::start().await;
-    let tenant = world.tenant("a", &receiver.url).await;
+    let (world, mut receiver, tenant) = World::with_receiver(dir.path()).await;
     receiver.next().await;
     let held = receiver.hold();
     let account = world.account(tenant, EXTERNAL_PAYMENT).await;
