@@ -323,6 +323,8 @@ impl Statement {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use domain::payment::routed::Destination;
+    use domain::{AccountId, PaymentMethodId, Seq, TransactionId};
     use expect_test::{Expect, expect};
 
     use super::*;
@@ -337,31 +339,24 @@ pub(super) mod tests {
         (name, amount): (&str, i64),
     ) -> Transaction {
         let eur = Currency::parse("EUR");
-        Transaction {
-            tenant: TENANT,
-            id: domain::TransactionId::new(Uuid::from_u128(payment + 100)),
-            payment_id: PaymentId::new(Uuid::from_u128(payment)),
-            account_id: domain::AccountId::new(Uuid::from_u128(9)),
-            external_key: None,
+        let to = Destination {
             gateway: "faregate-stripe".to_owned(),
             merchant_account: Some(MerchantAccount("acct_1/test".to_owned())),
-            payment_method_id: domain::PaymentMethodId::new(Uuid::from_u128(8)),
-            kind,
+            payment_method: PaymentMethodId::new(Uuid::from_u128(8)),
+        };
+        Transaction {
             status: TransactionStatus::Success,
             amount: Some(AmountMinor(amount)),
-            called_amount: None,
             currency: eur,
             processed_amount: Some(AmountMinor(amount)),
             processed_currency: eur,
-            effective_at: Timestamp(0),
-            gateway_error_code: None,
-            gateway_error_message: None,
             first_reference: Some(name.to_owned()).filter(|it| !it.is_empty()),
-            second_reference: None,
-            overruled: false,
-            heard_at: None,
-            routed: None,
-            revision: domain::Revision::first(domain::Seq(1)),
+            ..Transaction::in_flight(
+                (TENANT, TransactionId::new(Uuid::from_u128(payment + 100))),
+                (PaymentId::new(Uuid::from_u128(payment)), AccountId::new(Uuid::from_u128(9))),
+                (kind, to),
+                (Timestamp(0), Seq(1)),
+            )
         }
     }
 

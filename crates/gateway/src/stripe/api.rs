@@ -51,7 +51,7 @@ pub(super) struct Refused {
 }
 
 /// A request's parameters, in order.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
@@ -113,11 +113,9 @@ impl Api<'_> {
         parameters: Parameters,
         idempotency_key: &str,
     ) -> Result<T, Trouble> {
-        let body = Bytes::from(parameters.encoded());
         let mut pause = PAUSE;
         for _ in 1..TRIES_MAX {
-            let send = || self.once(Method::POST, path, body.clone(), Some(idempotency_key));
-            let answered = self.repeated(send).await;
+            let answered = self.post(path, parameters.clone(), idempotency_key).await;
             let is_unknown = matches!(answered, Err(Trouble::Unknown(_) | Trouble::KeyInUse(_)));
             if !is_unknown || self.deadline.is_some_and(|deadline| deadline.left() <= pause) {
                 return answered;

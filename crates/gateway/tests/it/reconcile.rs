@@ -1,8 +1,10 @@
 //! Tests of the reconciliation of the simulator's journal with transactions of a store.
 
+use domain::payment::routed::Destination;
 use domain::payment::{Transaction, TransactionStatus, TransactionType};
 use domain::{
-    AccountId, AmountMinor, Currency, PaymentId, Revision, Seq, TenantNo, Timestamp, TransactionId,
+    AccountId, AmountMinor, Currency, PaymentId, PaymentMethodId, Seq, TenantNo, Timestamp,
+    TransactionId,
 };
 use expect_test::{Expect, expect};
 use gateway::reconcile::Charges;
@@ -12,31 +14,23 @@ use tempfile::tempdir;
 use crate::calls::{id, open, perform, purchase, records, usd};
 
 fn booked(number: u128, status: TransactionStatus, minor: i64) -> Transaction {
-    Transaction {
-        tenant: TenantNo(1),
-        id: TransactionId::new(id(number)),
-        payment_id: PaymentId::new(id(number)),
-        account_id: AccountId::new(id(number)),
-        external_key: None,
+    let to = Destination {
         gateway: gateway::simulator::NAME.to_owned(),
-        payment_method_id: domain::PaymentMethodId::new(id(number)),
-        kind: TransactionType::Purchase,
+        merchant_account: None,
+        payment_method: PaymentMethodId::new(id(number)),
+    };
+    Transaction {
         status,
         amount: Some(AmountMinor(1_000)),
-        called_amount: None,
         currency: Some(usd()),
         processed_amount: Some(AmountMinor(minor)),
         processed_currency: Some(usd()),
-        effective_at: Timestamp(0),
-        gateway_error_code: None,
-        gateway_error_message: None,
-        first_reference: None,
-        second_reference: None,
-        overruled: false,
-        heard_at: None,
-        merchant_account: None,
-        revision: Revision::first(Seq(1)),
-        routed: None,
+        ..Transaction::in_flight(
+            (TenantNo(1), TransactionId::new(id(number))),
+            (PaymentId::new(id(number)), AccountId::new(id(number))),
+            (TransactionType::Purchase, to),
+            (Timestamp(0), Seq(1)),
+        )
     }
 }
 
