@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use engine::Clock;
+use gateway::Limits;
 use gateway::http_gateway::{self, Options};
 use gateway::simulator;
 use gateway::stripe::{self, Sealer};
@@ -74,10 +75,12 @@ impl HttpGateway {
         Options {
             base: Base::parse(&self.url, self.reach(test_clock)).expect("it was checked"),
             secret: http_gateway::Secret::parse(self.secret.expose()).expect("it was checked"),
-            timeout: self.timeout.0,
-            settle_after: self.settle_after.0,
-            action_timeout: self.action_timeout.0,
-            in_flight_max: self.in_flight_max,
+            limits: Limits {
+                timeout: self.timeout.0,
+                settle_after: self.settle_after.0,
+                action_timeout: self.action_timeout.0,
+                in_flight_max: self.in_flight_max,
+            },
             control: self.control,
             clock,
             sealer,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use engine::Clock;
+use gateway::Limits;
 use gateway::stripe::Options;
 use gateway::stripe::Sealer;
 use gateway::tenants::Tenants;
@@ -57,10 +58,12 @@ impl Stripe {
         Options {
             name,
             base: Base::parse(&self.base_url, Reach::PublicAndPrivate).expect("it was checked"),
-            timeout: self.timeout.0,
-            settle_after: self.settle_after.0,
-            action_timeout: self.action_timeout.0,
-            in_flight_max: self.in_flight_max,
+            limits: Limits {
+                timeout: self.timeout.0,
+                settle_after: self.settle_after.0,
+                action_timeout: self.action_timeout.0,
+                in_flight_max: self.in_flight_max,
+            },
             clock,
             public_url,
             sealer,

@@ -30,6 +30,7 @@ use self::contract::{
     FormAnswer, FormAsked, Inquire, InquireAnswer, Outcome, Posted, PostedAnswer,
     TransactionsAnswer, TransactionsAsked,
 };
+use crate::Limits;
 use crate::in_time::{NOT_IN_TIME, answered_within};
 use crate::next_action;
 use crate::reconcile::Listed;
@@ -53,14 +54,8 @@ pub struct Options {
     pub base: Base,
     /// Signs requests and verifies answers.
     pub secret: Secret,
-    /// The timeout of a charge.
-    pub timeout: Duration,
-    /// How long after a charge's deadline "not found" is final.
-    pub settle_after: Duration,
-    /// How long a customer is waited for who has something to do.
-    pub action_timeout: Duration,
-    /// Charges, and control requests, in flight.
-    pub in_flight_max: usize,
+    /// Of charges and of control requests.
+    pub limits: Limits,
     /// Whether it decides about calls that name it as a control plugin.
     pub control: bool,
     pub clock: Clock,
@@ -115,19 +110,10 @@ impl HttpGateway {
     /// A gateway. It connects with the first request.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let Options { base, secret, timeout, settle_after, action_timeout, .. } = options;
-        let Options { in_flight_max, control: controls, clock, sealer, tenants, .. } = options;
-        let us = |it: Duration| i64::try_from(it.as_micros()).unwrap_or(i64::MAX);
-        let settings = GatewaySettings {
-            settles_at_once: false,
-            needs_merchant_account: false,
-            attaches_methods: false,
-            action_timeout_us: Some(us(action_timeout)),
-            timeout_us: us(timeout),
-            settle_after_us: us(settle_after),
-        };
+        let Options { base, secret, limits, control: controls, clock, sealer, tenants } = options;
         // What is acknowledged later than that could arrive after "not found" is final.
-        let host = Host::new(base, clock, settle_after);
+        let host = Host::new(base, clock, limits.settle_after);
+        let (settings, in_flight_max) = (limits.settings(), limits.in_flight_max);
         Self { settings, in_flight_max, controls, host, secret, sealer, tenants }
     }
 

@@ -8,6 +8,7 @@ pub mod external;
 pub mod fuzzing;
 pub mod http_gateway;
 mod in_time;
+mod limits;
 mod next_action;
 pub mod reconcile;
 pub mod simulator;
@@ -15,3 +16,4 @@ pub mod stripe;
 pub mod tenants;
 
 pub use error::Error;
+pub use limits::Limits;

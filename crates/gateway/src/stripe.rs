@@ -45,6 +45,7 @@ use self::inquiry::StoredTransaction;
 use self::methods::{Holder, OwnMethod};
 use self::objects::{Intent, Named, Page, Refund};
 use self::operations::{Answered, Charging, Returns};
+use crate::Limits;
 use crate::in_time::answered_within;
 use crate::next_action;
 use crate::reconcile::Statement;
@@ -65,14 +66,7 @@ pub struct Options {
     /// One of [`NAMES`].
     pub name: &'static str,
     pub base: Base,
-    /// The timeout of a call.
-    pub timeout: Duration,
-    /// How long after a call's deadline "not found" is final.
-    pub settle_after: Duration,
-    /// How long a customer is waited for who has something to do.
-    pub action_timeout: Duration,
-    /// Calls in flight.
-    pub in_flight_max: usize,
+    pub limits: Limits,
     pub clock: Clock,
     /// The beginning of this installation's URLs; empty where it is not known.
     pub public_url: String,
@@ -96,21 +90,16 @@ impl Stripe {
     /// The gateway. It connects with the first request.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let Options { name, base, timeout, settle_after, action_timeout, .. } = options;
-        let Options { in_flight_max, clock, sealer, public_url, tenants, .. } = options;
-        let us = |it: Duration| i64::try_from(it.as_micros()).unwrap_or(i64::MAX);
+        let Options { name, base, limits, clock, public_url, sealer, tenants } = options;
         Self {
             settings: GatewaySettings {
-                settles_at_once: false,
                 needs_merchant_account: true,
                 attaches_methods: true,
-                action_timeout_us: Some(us(action_timeout)),
-                timeout_us: us(timeout),
-                settle_after_us: us(settle_after),
+                ..limits.settings()
             },
-            in_flight_max,
+            in_flight_max: limits.in_flight_max,
             // What is acknowledged later than that could arrive after "not found" is final.
-            host: Host::new(base, clock, settle_after),
+            host: Host::new(base, clock, limits.settle_after),
             accounts: Accounts::new(Arc::clone(&tenants), sealer.clone(), name.to_owned()),
             sealer,
             public_url,

@@ -16,6 +16,7 @@ use domain::{
 use engine::ports::{ControlDecision, ControlRequest, FormRequest, Gateway as _};
 use engine::{Clock, Deadline};
 use expect_test::expect;
+use gateway::Limits;
 use gateway::http_gateway::{ANSWER_BYTES_MAX, HttpGateway, ListError, Options, Secret};
 use gateway::tenants::Tenants;
 use outbound::{Base, Reach};
@@ -177,10 +178,12 @@ fn options(base: Base) -> Options {
     Options {
         base,
         secret: Secret::parse(SECRET).unwrap(),
-        timeout: Duration::from_secs(30),
-        settle_after: Duration::from_secs(5),
-        action_timeout: Duration::from_secs(86_400),
-        in_flight_max: 8,
+        limits: Limits {
+            timeout: Duration::from_secs(30),
+            settle_after: Duration::from_secs(5),
+            action_timeout: Duration::from_secs(86_400),
+            in_flight_max: 8,
+        },
         control: true,
         clock: Clock::new(false),
         sealer: Some(Arc::new(sealer())),
