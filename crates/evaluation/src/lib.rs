@@ -40,6 +40,7 @@ mod segment;
 mod snapshot;
 mod typed_value;
 mod validation;
+mod vectors;
 
 pub use attribute_text::attribute_text;
 pub use client_text::ClientText;
@@ -58,3 +59,4 @@ pub use segment::CompiledSegment;
 pub use snapshot::{SEGMENT_DEPTH_MAX, Snapshot};
 pub use typed_value::TypedValue;
 pub use validation::{Problem, ProblemKind, problems};
+pub use vectors::{Vector, Vectors};

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use evaluation::{Evaluation, Flag, MissingAttribute, Segment, Snapshot, User};
-use serde::{Deserialize, Serialize};
+use evaluation::{MissingAttribute, Snapshot, User, Vector, Vectors};
+use serde::Serialize;
 
 /// Options of `faregate flags eval`.
 #[derive(Debug, clap::Args)]
@@ -30,29 +30,6 @@ enum Rules {
     Both,
 }
 
-#[derive(Deserialize)]
-struct File {
-    flags: Vec<Flag>,
-    #[serde(default)]
-    segments: Vec<Segment>,
-    users: Vec<User>,
-    vectors: Vec<Vector>,
-}
-
-/// The expected evaluation of a flag for a user.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Vector {
-    flag: String,
-    user: String,
-    variation: Option<String>,
-    variation_id: Option<String>,
-    match_reason: String,
-    send_to_experiment: bool,
-    /// The variation if a missing attribute is absent, where that differs.
-    spec_missing_attr: Option<String>,
-}
-
 /// The result of a file with one rule for missing attributes.
 #[derive(Default, Serialize)]
 struct Outcome {
@@ -73,7 +50,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = args.vectors.display();
     let text = std::fs::read_to_string(&args.vectors);
     let text = text.with_context(|| format!("cannot read {name}"))?;
-    let file: File = serde_json::from_str(&text).with_context(|| name.to_string())?;
+    let file: Vectors = serde_json::from_str(&text).with_context(|| name.to_string())?;
     let rules: &[(&str, MissingAttribute)] = match args.missing_attribute {
         Rules::Empty => &[EMPTY],
         Rules::Absent => &[ABSENT],
@@ -99,7 +76,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 const EMPTY: (&str, MissingAttribute) = ("empty", MissingAttribute::Empty);
 const ABSENT: (&str, MissingAttribute) = ("absent", MissingAttribute::Absent);
 
-fn compare(file: &File, missing: MissingAttribute) -> anyhow::Result<Outcome> {
+fn compare(file: &Vectors, missing: MissingAttribute) -> anyhow::Result<Outcome> {
     let snapshot =
         Snapshot::new(missing).with(file.flags.iter().cloned(), file.segments.iter().cloned());
     let users: BTreeMap<&str, &User> =
@@ -121,36 +98,4 @@ fn compare(file: &File, missing: MissingAttribute) -> anyhow::Result<Outcome> {
         }
     }
     Ok(outcome)
-}
-
-impl Vector {
-    /// The first difference from the vector.
-    fn difference(&self, found: &Evaluation<'_>, missing: MissingAttribute) -> Option<String> {
-        let value = found.variation.map(|it| it.value.as_str());
-        let differs = |what: &str, found: &dyn std::fmt::Debug, expected: &dyn std::fmt::Debug| {
-            Some(format!("{what} is {found:?}, not {expected:?}"))
-        };
-        if let (MissingAttribute::Absent, Some(expected)) =
-            (missing, self.spec_missing_attr.as_deref())
-        {
-            // The vector has nothing but the value for this rule.
-            let is_right = value == Some(expected);
-            return if is_right { None } else { differs("the variation", &value, &expected) };
-        }
-        let expected = self.variation.as_deref();
-        if value != expected {
-            return differs("the variation", &value, &expected);
-        }
-        let (id, expected) =
-            (found.variation.map(|it| it.id.as_str()), self.variation_id.as_deref());
-        if id != expected {
-            return differs("the variation's id", &id, &expected);
-        }
-        let (reason, expected) = (found.reason.text(), self.match_reason.as_str());
-        if reason != expected {
-            return differs("the reason", &reason, &expected);
-        }
-        let (sent, expected) = (found.send_to_experiment, self.send_to_experiment);
-        if sent == expected { None } else { differs("sendToExperiment", &sent, &expected) }
-    }
 }

@@ -2,36 +2,15 @@
 
 use std::path::Path;
 
-use evaluation::{Flag, MissingAttribute, Segment, Snapshot, User};
-use serde::Deserialize;
+use evaluation::{MissingAttribute, Snapshot, User, Vectors};
 
-#[derive(Deserialize)]
-struct File {
-    flags: Vec<Flag>,
-    segments: Vec<Segment>,
-    users: Vec<User>,
-    vectors: Vec<Vector>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Vector {
-    flag: String,
-    user: String,
-    variation: Option<String>,
-    variation_id: Option<String>,
-    match_reason: String,
-    send_to_experiment: bool,
-    spec_missing_attr: Option<String>,
-}
-
-fn file() -> File {
+fn file() -> Vectors {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/vectors/flags");
     let text = std::fs::read_to_string(root.join("eval.json")).expect("the file exists");
     serde_json::from_str(&text).expect("the file has this shape")
 }
 
-fn user<'f>(file: &'f File, key: &str) -> &'f User {
+fn user<'f>(file: &'f Vectors, key: &str) -> &'f User {
     file.users.iter().find(|user| user.key_id == key).expect("the user exists")
 }
 
