@@ -160,12 +160,17 @@ fn report(compared: &Compared, open: usize, different: &[Difference]) -> Report 
         write!(text, "\n  {difference}").expect("writing to a String does not fail");
     }
     let shown: Vec<String> = different.iter().take(SHOWN_MAX).map(ToString::to_string).collect();
-    let json = json!({
+    let json = json_of(compared, open as u64, &shown);
+    Report { text, json, problems: !different.is_empty() }
+}
+
+fn json_of(compared: &Compared, open: u64, shown: &[String]) -> serde_json::Value {
+    let Compared { charged, booked, differences } = compared;
+    json!({
         "charged": charged,
         "booked": booked,
         "open": open,
         "differencesFound": differences,
         "differences": shown,
-    });
-    Report { text, json, problems: !different.is_empty() }
+    })
 }

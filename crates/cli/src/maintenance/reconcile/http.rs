@@ -88,13 +88,7 @@ fn report(
     for line in shown.iter().chain(failed) {
         write!(text, "\n  {line}").expect("writing to a String does not fail");
     }
-    let json = json!({
-        "charged": charged,
-        "booked": booked,
-        "open": open,
-        "differencesFound": differences,
-        "differences": shown,
-        "notCompared": failed,
-    });
+    let mut json = super::json_of(compared, open, &shown);
+    json["notCompared"] = json!(failed);
     Report { text, json, problems: *differences > 0 || !failed.is_empty() }
 }
