@@ -65,6 +65,13 @@ struct Streams {
     /// The prefix of the keys of the streams' users; a number follows.
     #[arg(long, value_name = "PREFIX", default_value = "user-")]
     users: String,
+    #[command(flatten)]
+    connections: Connections,
+}
+
+/// Where connections come from, how long they are waited for, and what is reported of the server.
+#[derive(Clone, Debug, clap::Args)]
+struct Connections {
     /// Source addresses (127.0.1.1 and up), if the server is on this machine.
     #[arg(long, value_name = "N", default_value = "32",
         value_parser = clap::value_parser!(u8).range(1..=100))]
@@ -90,18 +97,15 @@ impl Streams {
             secret: self.secret.clone(),
             kind: self.kind,
             users: self.users.clone(),
-            timeout: self.timeout,
+            timeout: self.connections.timeout,
         })
-    }
-
-    /// The source address of the n-th stream.
-    fn source(&self, n: usize) -> Ipv4Addr {
-        source(n, self.sources)
     }
 }
 
-/// The source address of the n-th stream, of so many.
-fn source(n: usize, sources: u8) -> Ipv4Addr {
-    let host = 1 + u8::try_from(n % usize::from(sources)).unwrap_or_default();
-    Ipv4Addr::new(127, 0, 1, host)
+impl Connections {
+    /// The source address of the n-th connection.
+    fn source(&self, n: usize) -> Ipv4Addr {
+        let host = 1 + u8::try_from(n % usize::from(self.sources)).unwrap_or_default();
+        Ipv4Addr::new(127, 0, 1, host)
+    }
 }

@@ -12,10 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
+use super::Connections;
 use super::socket::{self, Opener};
-use super::source;
 use crate::process::{Usage, usage_of};
-use crate::report::Output;
 use crate::tally::Latencies;
 use crate::{parse_span, raise_open_files};
 use command_line::Target;
@@ -76,18 +75,8 @@ pub struct Args {
     /// Meanwhile a flag is switched once a second, which all connections receive.
     #[arg(long)]
     switch: bool,
-    /// Source addresses (127.0.1.1 and up), if the server is on this machine.
-    #[arg(long, value_name = "N", default_value = "32",
-        value_parser = clap::value_parser!(u8).range(1..=100))]
-    sources: u8,
-    /// How long to wait for a connection, and for an answer.
-    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_span)]
-    timeout: Duration,
-    /// The server's process id: report its CPU time and memory.
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
     #[command(flatten)]
-    output: Output,
+    connections: Connections,
 }
 
 #[derive(Serialize)]
@@ -171,7 +160,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     );
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = LocalSet::new().block_on(&runtime, args.measure())?;
-    args.output.print(&report)?;
+    args.connections.output.print(&report)?;
     let has_failed = report.lost + report.failed + report.missed + report.wrong > 0;
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -186,16 +175,20 @@ impl Args {
             Some(url) => Target::parse("--shop-url", url)?,
             None => target.clone(),
         };
-        let used = || usage_of(self.pid);
-        let shop =
-            Shop::open(shop_target, (&self.user, &self.password), Sample::Entitled, self.timeout)
-                .await?;
+        let used = || usage_of(self.connections.pid);
+        let shop = Shop::open(
+            shop_target,
+            (&self.user, &self.password),
+            Sample::Entitled,
+            self.connections.timeout,
+        )
+        .await?;
         let accounts = shop.accounts(self.held).await?;
         let secret = shop.secret("client").await?;
         let watches = match &self.grpc {
             Some(grpc) => {
                 let grpc = Target::parse("--grpc", grpc)?;
-                Some(Watches::new(grpc, &secret, self.held, self.timeout)?)
+                Some(Watches::new(grpc, &secret, self.held, self.connections.timeout)?)
             }
             None => None,
         };
@@ -204,7 +197,7 @@ impl Args {
             secret,
             kind: socket::Kind::Client,
             users: shop.prefix.clone(),
-            timeout: self.timeout,
+            timeout: self.connections.timeout,
         };
         let streams = Streams { opener, watches };
         let waiting = accounts.iter().map(|_| RefCell::default()).collect();
@@ -236,7 +229,7 @@ impl Args {
             let due = Duration::from_secs_f64(f64::from(n) / f64::from(self.rate));
             tokio::time::sleep_until(started + due).await;
             let (streams, run, ready) = (Rc::clone(&streams), Rc::clone(run), ready.clone());
-            let (kind, source) = (self.kind, source(n as usize, self.sources));
+            let (kind, source) = (self.kind, self.connections.source(n as usize));
             tokio::task::spawn_local(async move {
                 let user = run.shop.user(n);
                 let changed = |is_on, at| run.changed(n, is_on, at);

@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let opener = args.streams.opener(args.held as usize + 1)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = LocalSet::new().block_on(&runtime, args.measure(opener))?;
-    args.streams.output.print(&report)?;
+    args.streams.connections.output.print(&report)?;
     let has_failed = report.errors > 0 || report.changes.iter().any(|it| it.missed > 0);
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -94,7 +94,7 @@ impl Args {
             let (opener, failures) = (Rc::clone(&opener), Rc::clone(&failures));
             let (notified, ready) = (notified.clone(), ready.clone());
             let n = n as usize;
-            let source = self.streams.source(n);
+            let source = self.streams.connections.source(n);
             tokio::task::spawn_local(async move {
                 let followed = async {
                     let mut socket = opener.open(n, source).await?;

@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let opener = args.streams.opener(times.len())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = LocalSet::new().block_on(&runtime, args.measure(opener, &times))?;
-    args.streams.output.print(&report)?;
+    args.streams.connections.output.print(&report)?;
     Ok(exit_code(report.synced, report.errors, true))
 }
 
@@ -107,14 +107,14 @@ impl Args {
     }
 
     async fn measure(&self, opener: Opener, times: &[Duration]) -> anyhow::Result<Report> {
-        let before = usage_of(self.streams.pid)?;
+        let before = usage_of(self.streams.connections.pid)?;
         let (opener, tally) = (Rc::new(opener), Rc::new(RefCell::new(Tally::default())));
         let (end, ended) = watch::channel(());
         let started = Instant::now();
         let mut streams = Vec::with_capacity(times.len());
         for (n, time) in times.iter().enumerate() {
             tokio::time::sleep_until(started + *time).await;
-            let source = self.streams.source(n);
+            let source = self.streams.connections.source(n);
             let (opener, tally) = (Rc::clone(&opener), Rc::clone(&tally));
             let ended = ended.clone();
             streams.push(tokio::task::spawn_local(async move {
@@ -131,9 +131,9 @@ impl Args {
         while !is_settled() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let settled = (usage_of(self.streams.pid)?, Instant::now());
+        let settled = (usage_of(self.streams.connections.pid)?, Instant::now());
         tokio::time::sleep(self.hold).await;
-        let last = usage_of(self.streams.pid)?;
+        let last = usage_of(self.streams.connections.pid)?;
         let held_for = settled.1.elapsed();
         let held = tally.borrow().held;
         drop(end);
