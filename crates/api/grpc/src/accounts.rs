@@ -47,9 +47,8 @@ impl AccountService for Accounts {
         &self,
         request: Request<AccountServiceCreateRequest>,
     ) -> Result<Response<AccountServiceCreateResponse>, Status> {
-        let (call, it) = Call::of(&self.context, request)?;
-        call.require("account:create")?;
-        let idempotency = call.idempotency("Create", &it)?;
+        let (call, it, idempotency) =
+            Call::of_write(&self.context, request, ("Create", "account:create"))?;
         let new = create(it, call.numeric_keys())?;
         call.check_currency("currency_code", new.currency)?;
         let command = Command::Account(AccountCommand::Create(Box::new(new)));
@@ -89,9 +88,8 @@ impl AccountService for Accounts {
         &self,
         request: Request<AddPaymentMethodRequest>,
     ) -> Result<Response<AddPaymentMethodResponse>, Status> {
-        let (call, it) = Call::of(&self.context, request)?;
-        call.require("payment_method:create")?;
-        let idempotency = call.idempotency("AddPaymentMethod", &it)?;
+        let (call, it, idempotency) =
+            Call::of_write(&self.context, request, ("AddPaymentMethod", "payment_method:create"))?;
         let gateway = fields::optional_text("gateway", it.gateway, GATEWAY_CHARS_MAX)?;
         let command = Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
             account: fields::id("account_id", &it.account_id)?,

@@ -113,6 +113,21 @@ impl<'a> Call<'a> {
         Ok((Self { context, authenticated, metadata }, message))
     }
 
+    /// The call of a method that changes something, its message and its idempotency.
+    ///
+    /// # Errors
+    /// As [`Self::of`], [`Self::require`] and [`Self::idempotency`].
+    pub(crate) fn of_write<M: Message>(
+        context: &'a ServiceContext,
+        request: tonic::Request<M>,
+        (method, permission): (&str, &'static str),
+    ) -> Result<(Self, M, Option<Idempotency>), Refusal> {
+        let (call, message) = Self::of(context, request)?;
+        call.require(permission)?;
+        let idempotency = call.idempotency(method, &message)?;
+        Ok((call, message, idempotency))
+    }
+
     /// Whether keys of the tenant may be numbers.
     pub(crate) fn numeric_keys(&self) -> NumericKeys {
         self.authenticated.tenant.numeric_keys
@@ -206,7 +221,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// [`Refusal::Metadata`]: the key is invalid.
-    pub(crate) fn idempotency(
+    fn idempotency(
         &self,
         method: &str,
         message: &impl Message,

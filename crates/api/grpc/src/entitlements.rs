@@ -98,9 +98,8 @@ impl EntitlementService for AccountEntitlements {
         &self,
         request: Request<ReserveRequest>,
     ) -> Result<Response<ReserveResponse>, Status> {
-        let (call, it) = Call::of(&self.context, request)?;
-        call.require(WRITE_USAGE)?;
-        let idempotency = call.idempotency("Reserve", &it)?;
+        let (call, it, idempotency) =
+            Call::of_write(&self.context, request, ("Reserve", WRITE_USAGE))?;
         let reserve = Reserve {
             account: fields::id("account_id", &it.account_id)?,
             ends: ends(it.ends)?,
@@ -126,9 +125,8 @@ impl EntitlementService for AccountEntitlements {
         &self,
         request: Request<ConfirmRequest>,
     ) -> Result<Response<ConfirmResponse>, Status> {
-        let (call, it) = Call::of(&self.context, request)?;
-        call.require(WRITE_USAGE)?;
-        let idempotency = call.idempotency("Confirm", &it)?;
+        let (call, it, idempotency) =
+            Call::of_write(&self.context, request, ("Confirm", WRITE_USAGE))?;
         let confirm = ConfirmReservation {
             account: fields::id("account_id", &it.account_id)?,
             reservation: fields::id("reservation_id", &it.reservation_id)?,
@@ -144,9 +142,8 @@ impl EntitlementService for AccountEntitlements {
         &self,
         request: Request<ReleaseRequest>,
     ) -> Result<Response<ReleaseResponse>, Status> {
-        let (call, it) = Call::of(&self.context, request)?;
-        call.require(WRITE_USAGE)?;
-        let idempotency = call.idempotency("Release", &it)?;
+        let (call, it, idempotency) =
+            Call::of_write(&self.context, request, ("Release", WRITE_USAGE))?;
         let release = ReleaseReservation {
             account: fields::id("account_id", &it.account_id)?,
             reservation: fields::id("reservation_id", &it.reservation_id)?,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use domain::command::PaymentCommand;
 use domain::payment::{FollowUp, Initiate, PaymentFile, TransactionStatus};
-use domain::{AccountId, Command, Idempotency, PaymentId, PaymentReply, PaymentResult, Reply};
+use domain::{AccountId, Command, PaymentId, PaymentReply, PaymentResult, Reply};
 use engine::ports::Page;
+use prost::Message;
 use tonic::{Request, Response, Status};
 
 use crate::api::payment_service_server::PaymentService;
@@ -41,12 +42,15 @@ impl Payments {
         Self { context }
     }
 
-    async fn start(
+    /// Starts a payment as the request asks, read as one to pay.
+    async fn start<M: Message>(
         &self,
-        call: &Call<'_>,
-        it: PayRequest,
-        (make, idempotency): (fn(Initiate) -> PaymentCommand, Option<Idempotency>),
+        request: Request<M>,
+        (method, make): (&str, fn(Initiate) -> PaymentCommand),
+        read: fn(M) -> PayRequest,
     ) -> Result<Outcome, Refusal> {
+        let (call, it, idempotency) = Call::of_write(&self.context, request, (method, TRIGGER))?;
+        let it = read(it);
         let (amount, currency) = fields::amount(it.amount.as_ref())?;
         call.check_currency("amount.currency_code", Some(currency))?;
         let command = make(Initiate {
@@ -66,15 +70,18 @@ impl Payments {
             approved: vec![],
             gateways: vec![],
         });
-        outcome(call, call.submit(command.into(), idempotency).await?).await
+        outcome(&call, call.submit(command.into(), idempotency).await?).await
     }
 
-    async fn follow_up(
+    /// Goes on with a payment as the request asks, read as one to capture.
+    async fn follow_up<M: Message>(
         &self,
-        call: &Call<'_>,
-        it: CaptureRequest,
-        (make, idempotency): (fn(FollowUp) -> PaymentCommand, Option<Idempotency>),
+        request: Request<M>,
+        (method, permission, make): (&str, &'static str, fn(FollowUp) -> PaymentCommand),
+        read: fn(M) -> CaptureRequest,
     ) -> Result<Outcome, Refusal> {
+        let (call, it, idempotency) = Call::of_write(&self.context, request, (method, permission))?;
+        let it = read(it);
         let (amount, currency) = fields::amount(it.amount.as_ref())?;
         let command = make(FollowUp {
             transaction_key: fields::key(
@@ -87,17 +94,14 @@ impl Payments {
             properties: fields::properties(it.properties)?,
             ..FollowUp::of(fields::id("payment_id", &it.payment_id)?)
         });
-        outcome(call, call.submit(command.into(), idempotency).await?).await
+        outcome(&call, call.submit(command.into(), idempotency).await?).await
     }
 }
 
 #[tonic::async_trait]
 impl PaymentService for Payments {
     async fn pay(&self, request: Request<PayRequest>) -> Result<Response<PayResponse>, Status> {
-        let (call, it) = Call::of(&self.context, request)?;
-        call.require(TRIGGER)?;
-        let idempotency = call.idempotency("Pay", &it)?;
-        let outcome = self.start(&call, it, (PaymentCommand::Purchase, idempotency)).await?;
+        let outcome = self.start(request, ("Pay", PaymentCommand::Purchase), |it| it).await?;
         Ok(Response::new(PayResponse { outcome: Some(outcome) }))
     }
 
@@ -105,10 +109,7 @@ impl PaymentService for Payments {
         &self,
         request: Request<AuthorizeRequest>,
     ) -> Result<Response<AuthorizeResponse>, Status> {
-        let (call, it) = Call::of(&self.context, request)?;
-        call.require(TRIGGER)?;
-        let idempotency = call.idempotency("Authorize", &it)?;
-        let it = PayRequest {
+        let as_payment = |it: AuthorizeRequest| PayRequest {
             account_id: it.account_id,
             amount: it.amount,
             payment_method_id: it.payment_method_id,
@@ -116,7 +117,8 @@ impl PaymentService for Payments {
             transaction_key: it.transaction_key,
             properties: it.properties,
         };
-        let outcome = self.start(&call, it, (PaymentCommand::Authorize, idempotency)).await?;
+        let outcome =
+            self.start(request, ("Authorize", PaymentCommand::Authorize), as_payment).await?;
         Ok(Response::new(AuthorizeResponse { outcome: Some(outcome) }))
     }
 
@@ -124,10 +126,8 @@ impl PaymentService for Payments {
         &self,
         request: Request<CaptureRequest>,
     ) -> Result<Response<CaptureResponse>, Status> {
-        let (call, it) = Call::of(&self.context, request)?;
-        call.require(TRIGGER)?;
-        let idempotency = call.idempotency("Capture", &it)?;
-        let outcome = self.follow_up(&call, it, (PaymentCommand::Capture, idempotency)).await?;
+        let outcome =
+            self.follow_up(request, ("Capture", TRIGGER, PaymentCommand::Capture), |it| it).await?;
         Ok(Response::new(CaptureResponse { outcome: Some(outcome) }))
     }
 
@@ -135,23 +135,19 @@ impl PaymentService for Payments {
         &self,
         request: Request<RefundRequest>,
     ) -> Result<Response<RefundResponse>, Status> {
-        let (call, it) = Call::of(&self.context, request)?;
-        call.require(REFUND)?;
-        let idempotency = call.idempotency("Refund", &it)?;
-        let it = CaptureRequest {
+        let as_capture = |it: RefundRequest| CaptureRequest {
             payment_id: it.payment_id,
             amount: it.amount,
             transaction_key: it.transaction_key,
             properties: it.properties,
         };
-        let outcome = self.follow_up(&call, it, (PaymentCommand::Refund, idempotency)).await?;
+        let outcome =
+            self.follow_up(request, ("Refund", REFUND, PaymentCommand::Refund), as_capture).await?;
         Ok(Response::new(RefundResponse { outcome: Some(outcome) }))
     }
 
     async fn void(&self, request: Request<VoidRequest>) -> Result<Response<VoidResponse>, Status> {
-        let (call, it) = Call::of(&self.context, request)?;
-        call.require(TRIGGER)?;
-        let idempotency = call.idempotency("Void", &it)?;
+        let (call, it, idempotency) = Call::of_write(&self.context, request, ("Void", TRIGGER))?;
         let command = Command::Payment(PaymentCommand::Void(FollowUp {
             transaction_key: fields::key(
                 "transaction_key",
