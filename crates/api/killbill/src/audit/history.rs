@@ -199,45 +199,7 @@ impl<'a> HistoryJson<'a> {
     /// the low 32 bits of the account's id replace the number of the account's record.
     pub(super) fn of(entry: &Entry<'a>) -> Self {
         let (tenant, account, created_at) = owner(entry.image);
-        let (columns, history_table_name, table_name) = match entry.image {
-            Image::Account(account, person) => {
-                let columns = Columns::Account(Box::new(account_columns(account, person)));
-                (columns, "ACCOUNT_HISTORY", "ACCOUNT")
-            }
-            Image::Tag(tag) => (Columns::Tag(tag_columns(tag)), "TAG_HISTORY", "TAG"),
-            Image::Email(it) => {
-                (Columns::Email(email_columns(it)), "ACCOUNT_EMAIL_HISTORY", "ACCOUNT_EMAIL")
-            }
-            Image::BlockingState(it) => {
-                let columns = Columns::BlockingState(blocking_state_columns(it));
-                (columns, "BLOCKING_STATES_HISTORY", "BLOCKING_STATES")
-            }
-            Image::TagDefinition(it) => {
-                let columns = Columns::TagDefinition(tag_definition_columns(it));
-                (columns, "TAG_DEFINITION_HISTORY", "TAG_DEFINITIONS")
-            }
-            Image::CustomField(field) => {
-                let columns = Columns::CustomField(custom_field_columns(field));
-                (columns, "CUSTOM_FIELD_HISTORY", "CUSTOM_FIELD")
-            }
-            Image::PaymentMethod(method) => {
-                let columns = Columns::PaymentMethod(payment_method_columns(method));
-                (columns, "PAYMENT_METHOD_HISTORY", "PAYMENT_METHODS")
-            }
-            Image::Payment(payment) => {
-                let columns = Columns::Payment(payment_columns(payment, entry));
-                (columns, "PAYMENT_HISTORY", "PAYMENTS")
-            }
-            Image::Attempt(attempt) => {
-                let columns = Columns::Attempt(Box::new(attempt_columns(attempt)));
-                (columns, "PAYMENT_ATTEMPT_HISTORY", "PAYMENT_ATTEMPTS")
-            }
-            Image::Transaction(transaction) => {
-                let columns = transaction_columns(transaction, entry.stage);
-                let columns = Columns::Transaction(Box::new(columns));
-                (columns, "PAYMENT_TRANSACTION_HISTORY", "PAYMENT_TRANSACTIONS")
-            }
-        };
+        let (history_table_name, table_name) = tables(entry.image);
         Self {
             id: None,
             created_date: rfc3339_second(created_at),
@@ -245,9 +207,44 @@ impl<'a> HistoryJson<'a> {
             record_id: entry.row.seq.0,
             account_record_id: record_id(account.uuid()),
             tenant_record_id: tenant.0,
-            columns,
+            columns: Columns::of(entry),
             history_table_name,
             table_name,
+        }
+    }
+}
+
+/// Kill Bill's table of the record's history, and that of the record.
+const fn tables(image: Image<'_>) -> (&'static str, &'static str) {
+    match image {
+        Image::Account(..) => ("ACCOUNT_HISTORY", "ACCOUNT"),
+        Image::Tag(_) => ("TAG_HISTORY", "TAG"),
+        Image::Email(_) => ("ACCOUNT_EMAIL_HISTORY", "ACCOUNT_EMAIL"),
+        Image::BlockingState(_) => ("BLOCKING_STATES_HISTORY", "BLOCKING_STATES"),
+        Image::TagDefinition(_) => ("TAG_DEFINITION_HISTORY", "TAG_DEFINITIONS"),
+        Image::CustomField(_) => ("CUSTOM_FIELD_HISTORY", "CUSTOM_FIELD"),
+        Image::PaymentMethod(_) => ("PAYMENT_METHOD_HISTORY", "PAYMENT_METHODS"),
+        Image::Payment(_) => ("PAYMENT_HISTORY", "PAYMENTS"),
+        Image::Attempt(_) => ("PAYMENT_ATTEMPT_HISTORY", "PAYMENT_ATTEMPTS"),
+        Image::Transaction(_) => ("PAYMENT_TRANSACTION_HISTORY", "PAYMENT_TRANSACTIONS"),
+    }
+}
+
+impl<'a> Columns<'a> {
+    fn of(entry: &Entry<'a>) -> Self {
+        match entry.image {
+            Image::Account(it, person) => Self::Account(Box::new(account_columns(it, person))),
+            Image::Tag(it) => Self::Tag(tag_columns(it)),
+            Image::Email(it) => Self::Email(email_columns(it)),
+            Image::BlockingState(it) => Self::BlockingState(blocking_state_columns(it)),
+            Image::TagDefinition(it) => Self::TagDefinition(tag_definition_columns(it)),
+            Image::CustomField(it) => Self::CustomField(custom_field_columns(it)),
+            Image::PaymentMethod(it) => Self::PaymentMethod(payment_method_columns(it)),
+            Image::Payment(it) => Self::Payment(payment_columns(it, entry)),
+            Image::Attempt(it) => Self::Attempt(Box::new(attempt_columns(it))),
+            Image::Transaction(it) => {
+                Self::Transaction(Box::new(transaction_columns(it, entry.stage)))
+            }
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The audit of payments that settle within one commit, and of those that a gateway settles.
 
 use domain::change::{Change, PaymentChange};
-use domain::payment::{Actor, Amounts, PaymentState};
-use domain::{AccountId, AmountMinor, Currency, Id, PaymentMethodId, Revision, Seq, Timestamp};
+use domain::payment::routed::Destination;
+use domain::payment::{Actor, PaymentState};
+use domain::{AmountMinor, Currency, Id, Seq, Timestamp};
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::payments::view;
 
 const START: Timestamp = Timestamp(1_795_174_252_123_456);
 
@@ -29,50 +31,37 @@ fn payment(
     let success = |operation| PaymentState { operation, status: TransactionStatus::Success };
     Change::Payment(PaymentChange::Payment(Payment {
         tenant: TenantNo(3),
-        id: Id::new(Uuid::from_u128(1)),
-        account_id: AccountId::new(Uuid::from_u128(2)),
-        payment_method_id: PaymentMethodId::new(Uuid::from_u128(4)),
         number: 1,
         external_key: Some("r1".to_owned()),
-        currency: Currency::parse("USD").unwrap(),
         gateway: gateway.to_owned(),
-        paid_for: None,
         state: PaymentState { operation, status },
         last_success: last_success.map(success),
-        amounts: Amounts::default(),
         created_at: START,
         updated_at: START,
-        revision: Revision::first(Seq(1)),
+        ..view::tests::payment()
     }))
 }
 
 fn transaction(status: TransactionStatus) -> Change {
     let currency = Currency::parse("USD");
-    Change::Payment(PaymentChange::Transaction(Transaction {
-        tenant: TenantNo(3),
-        id: Id::new(Uuid::from_u128(5)),
-        payment_id: Id::new(Uuid::from_u128(1)),
-        account_id: AccountId::new(Uuid::from_u128(2)),
-        external_key: None,
-        kind: TransactionType::Purchase,
+    let payment = view::tests::payment();
+    let to = Destination {
         gateway: "g".to_owned(),
-        payment_method_id: PaymentMethodId::new(Uuid::from_u128(4)),
+        merchant_account: None,
+        payment_method: payment.payment_method_id,
+    };
+    Change::Payment(PaymentChange::Transaction(Transaction {
         status,
         amount: Some(AmountMinor(1000)),
-        called_amount: None,
         currency,
         processed_amount: Some(AmountMinor(1000)),
         processed_currency: currency,
-        effective_at: START,
-        gateway_error_code: None,
-        gateway_error_message: None,
-        first_reference: None,
-        second_reference: None,
-        overruled: false,
-        heard_at: None,
-        merchant_account: None,
-        revision: Revision::first(Seq(1)),
-        routed: None,
+        ..Transaction::in_flight(
+            (TenantNo(3), Id::new(Uuid::from_u128(5))),
+            (payment.id, payment.account_id),
+            (TransactionType::Purchase, to),
+            (START, Seq(1)),
+        )
     }))
 }
 

@@ -249,7 +249,8 @@ fn key_or_id<'a>(key: Option<&'a String>, id: Uuid) -> Cow<'a, str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use domain::payment::routed::Destination;
     use domain::payment::{Amounts, Payment, PaymentState, TransactionStatus, TransactionType};
     use domain::{AccountId, AmountMinor, Id, PaymentMethodId, Revision, Seq, TenantNo, Timestamp};
     use expect_test::{Expect, expect};
@@ -261,40 +262,34 @@ mod tests {
         gateway: &str,
         currency: Option<Currency>,
     ) -> Transaction {
-        Transaction {
-            tenant: TenantNo(1),
-            id: Id::new(Uuid::from_u128(5)),
-            payment_id: Id::new(Uuid::from_u128(1)),
-            account_id: AccountId::new(Uuid::from_u128(2)),
-            external_key: None,
-            kind,
+        let to = Destination {
             gateway: gateway.to_owned(),
+            merchant_account: None,
+            payment_method: PaymentMethodId::new(Uuid::from_u128(4)),
+        };
+        Transaction {
             status: TransactionStatus::Success,
-            payment_method_id: PaymentMethodId::new(Uuid::from_u128(4)),
             amount: currency.map(|_| AmountMinor(2050)),
-            called_amount: None,
             currency,
             processed_amount: Some(AmountMinor(currency.map_or(0, |_| 2050))),
             processed_currency: currency,
-            effective_at: Timestamp(1_795_174_252_123_456),
-            gateway_error_code: None,
-            gateway_error_message: None,
             first_reference: Some("ref".to_owned()),
-            second_reference: None,
-            overruled: false,
-            heard_at: None,
-            merchant_account: None,
-            revision: Revision::first(Seq(1)),
-            routed: None,
+            ..Transaction::in_flight(
+                (TenantNo(1), Id::new(Uuid::from_u128(5))),
+                (Id::new(Uuid::from_u128(1)), AccountId::new(Uuid::from_u128(2))),
+                (kind, to),
+                (Timestamp(1_795_174_252_123_456), Seq(1)),
+            )
         }
     }
 
-    fn audited(transactions: Vec<Transaction>) -> Audited {
+    /// A purchase of USD that succeeded outside of any gateway.
+    pub(crate) fn payment() -> Payment {
         let state = PaymentState {
             operation: TransactionType::Purchase,
             status: TransactionStatus::Success,
         };
-        let payment = Payment {
+        Payment {
             tenant: TenantNo(1),
             id: Id::new(Uuid::from_u128(1)),
             account_id: AccountId::new(Uuid::from_u128(2)),
@@ -306,11 +301,15 @@ mod tests {
             paid_for: None,
             state,
             last_success: Some(state),
-            amounts: Amounts::of(&transactions),
+            amounts: Amounts::default(),
             created_at: Timestamp(0),
             updated_at: Timestamp(0),
             revision: Revision::first(Seq(1)),
-        };
+        }
+    }
+
+    fn audited(transactions: Vec<Transaction>) -> Audited {
+        let payment = Payment { amounts: Amounts::of(&transactions), ..payment() };
         let transaction_rows = transactions.iter().map(|_| vec![]).collect();
         let file = PaymentFile { payment, transactions };
         let (next_actions, attempts) = (vec![], vec![]);
