@@ -9,13 +9,13 @@ use domain::payment::{GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStat
 use domain::reply::AccountReply;
 use domain::tenant::payment_rules::{AmountLimits, Limits, RulesPart};
 use domain::tenant::{PLUGIN_CONFIGURATION, SetTenantValue};
-use domain::{AccountId, AmountMinor, AttemptId, Command, Person, Reply, TenantNo, Timestamp};
+use domain::{AccountId, AmountMinor, AttemptId, Command, Reply, TenantNo, Timestamp};
 use engine::Reason;
 use engine::partition::{Answer, Times, Verdict, Work};
 use engine::ports::{HistoryOf, QueueWindow, ScheduledRetry, Store};
 use store::verify::verify_source;
 
-use crate::workload::{Workload, World, create_account, currency};
+use crate::workload::{Workload, World, currency};
 
 const TENANT: TenantNo = TenantNo(1);
 
@@ -35,14 +35,6 @@ fn limits(every_payment: bool) -> Limits {
         payments_per_day: Some(2),
         ..Limits::default()
     }
-}
-
-fn account<S: Store>(workload: &mut Workload<S>) -> AccountId {
-    let reply = workload.accepted(TENANT, create_account(None, Person::default()));
-    let Reply::Account(AccountReply::Created(account)) = reply else { panic!("{reply:?}") };
-    let method = CreatePaymentMethod::default_of(account, "alpha".to_owned());
-    workload.accepted(TENANT, Command::Account(AccountCommand::CreatePaymentMethod(method)));
-    account
 }
 
 fn purchase(account: AccountId, amount: &str, is_named: bool) -> Command {
@@ -73,7 +65,7 @@ fn later<S: Store>(workload: &mut Workload<S>) {
 /// An account with a payment that worked, one that was declined, one that runs, and one that was aborted.
 pub fn fill<S: Store>(workload: &mut Workload<S>) -> AccountId {
     workload.accepted(TENANT, set(Some(limits(false))));
-    let account = account(workload);
+    let account = workload.paying_account(TENANT);
     for status in [GatewayStatus::Processed, GatewayStatus::Error] {
         later(workload);
         workload.one(TENANT, purchase(account, "12", true));
@@ -93,7 +85,7 @@ fn a_payment_without_a_method_goes_with_the_newest_of_the_gateway_that_rules_cho
     let workload = &mut world.workload;
     let rules = Limits { method_gateways: vec!["beta".to_owned()], ..limits(true) };
     workload.accepted(TENANT, set(Some(rules)));
-    let account = account(workload);
+    let account = workload.paying_account(TENANT);
     let pay = |workload: &mut Workload<_>| {
         later(workload);
         workload.one(TENANT, purchase(account, "1", false));
@@ -186,7 +178,7 @@ fn attempts_are_read_with_their_history_and_erased_with_the_person() {
 fn rules_that_are_set_hold_from_the_next_batch_on() {
     let mut world = World::new(99);
     let workload = &mut world.workload;
-    let account = account(workload);
+    let account = workload.paying_account(TENANT);
     let set_now = workload.request(TENANT, set(Some(limits(true))));
     let too_much = workload.request(TENANT, purchase(account, "20.01", false));
     let verdicts = workload.batch(vec![set_now, too_much]);
@@ -221,7 +213,7 @@ fn scheduled_retries_are_read_in_parts_by_account_and_by_due_time() {
     let mut world = World::new(102);
     let workload = &mut world.workload;
     workload.accepted(TENANT, set(Some(Limits::default())));
-    let accounts = [account(workload), account(workload)];
+    let accounts = [workload.paying_account(TENANT), workload.paying_account(TENANT)];
     for account in [accounts[0], accounts[1], accounts[0], accounts[0]] {
         failed(workload, account);
     }
@@ -266,7 +258,7 @@ fn calls_of_one_batch_do_not_exceed_a_limit_together() {
     let mut world = World::new(100);
     let workload = &mut world.workload;
     workload.accepted(TENANT, set(Some(limits(true))));
-    let account = account(workload);
+    let account = workload.paying_account(TENANT);
     let requests = (0..5).map(|_| workload.request(TENANT, purchase(account, "1", false)));
     let requests = requests.collect();
     let verdicts = workload.batch(requests);

@@ -1,31 +1,24 @@
 //! Disputes are committed, loaded, read and verified.
 
-use domain::account::payment_method::CreatePaymentMethod;
 use domain::command::PaymentCommand;
 use domain::payment::dispute::{Dispute, DisputeCase, DisputeSaid, DisputeStatus, RecordDispute};
 use domain::payment::ledger::LedgerAccount;
 use domain::payment::{
     GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus, Initiate, TransactionType,
 };
-use domain::reply::AccountReply;
 use domain::{
-    AccountId, AmountMinor, Command, DisputeId, PaymentId, Person, Reply, TenantNo, Timestamp,
-    TransactionId,
+    AccountId, AmountMinor, Command, DisputeId, PaymentId, TenantNo, Timestamp, TransactionId,
 };
 use engine::ports::{DisputeFilter, LedgerFilter, Page, Store};
 use store::verify::verify_source;
 
-use crate::workload::{Workload, World, create_account, currency};
+use crate::workload::{Workload, World, currency};
 
 const TENANT: TenantNo = TenantNo(1);
 
 /// An account with a payment that worked.
 fn paid<S: Store>(workload: &mut Workload<S>) -> (AccountId, PaymentId, TransactionId) {
-    let reply = workload.accepted(TENANT, create_account(None, Person::default()));
-    let Reply::Account(AccountReply::Created(account)) = reply else { panic!("{reply:?}") };
-    let method = CreatePaymentMethod::default_of(account, "alpha".to_owned());
-    let method = domain::command::AccountCommand::CreatePaymentMethod(method);
-    workload.accepted(TENANT, Command::Account(method));
+    let account = workload.paying_account(TENANT);
     let purchase = Initiate {
         amount: Some("12".to_owned()),
         currency: Some(currency("USD")),

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use domain::account::EraseAccount;
-use domain::account::payment_method::CreatePaymentMethod;
 use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand};
 use domain::entitlement::GrantFeature;
 use domain::entitlement::account_user::SetAccountUsers;
 use domain::entitlement::feature::{
     Combine, FeatureKind, FeatureTerms, FeatureValue, LimitTerms, PutFeature, Reset, ValueType,
 };
-use domain::entitlement::offer::{Again, Buyers, Lasts, OfferTerms, Price, PutOffer, Revocation};
+use domain::entitlement::offer::{Again, Lasts, OfferTerms, Price, PutOffer};
 use domain::entitlement::purchase::{Buy, PurchaseStatus};
 use domain::flag::definition::Expected;
 use domain::payment::{FollowUp, GatewayAnswer, GatewayOutcome, GatewayReplied, GatewayStatus};
@@ -43,18 +42,12 @@ fn offer(key: &str, price: Option<Price>) -> Command {
     Command::Entitlement(EntitlementCommand::PutOffer(Box::new(PutOffer {
         key: key.to_owned(),
         terms: OfferTerms {
-            name: "Offer".to_owned(),
             price,
-            features: features.map(|(key, value)| (key.to_owned(), value)).into(),
             lasts: Lasts::Months(1),
-            on_refund: Revocation::AtOnce,
-            on_chargeback: Revocation::AtOnce,
             again: Again::Extend,
-            buyers: Buyers::default(),
-            refunds_duplicates: false,
             is_trial: price.is_none(),
             for_newcomers: price.is_none(),
-            withdrawn: false,
+            ..OfferTerms::free("Offer", &features)
         },
         expected: Expected::Anything,
     })))
@@ -69,14 +62,6 @@ fn buy(account: AccountId, offer: &str, expected: Option<Price>) -> Command {
         payment_method: None,
         properties: vec![],
     })))
-}
-
-fn account<S: Store>(workload: &mut Workload<S>) -> AccountId {
-    let reply = workload.accepted(TENANT, create_account(None, Person::default()));
-    let Reply::Account(AccountReply::Created(account)) = reply else { panic!("{reply:?}") };
-    let method = CreatePaymentMethod::default_of(account, "alpha".to_owned());
-    workload.accepted(TENANT, Command::Account(AccountCommand::CreatePaymentMethod(method)));
-    account
 }
 
 fn grant(account: AccountId, feature: &str, value: FeatureValue) -> Command {
@@ -110,7 +95,7 @@ pub fn fill<S: Store>(workload: &mut Workload<S>) -> (AccountId, PaymentId) {
     workload.accepted(TENANT, offer("monthly", Some(higher)));
     workload.accepted(TENANT, offer("monthly", Some(price())));
     workload.accepted(TENANT, offer("trial", None));
-    let account = account(workload);
+    let account = workload.paying_account(TENANT);
     workload.one(TENANT, buy(account, "monthly", Some(price())));
     let payment = approve(workload);
     workload.accepted(TENANT, buy(account, "trial", None));
@@ -171,7 +156,8 @@ fn each_grant_is_added_to_those_before_however_many_and_large_they_are() {
     let mut world = World::new(114);
     world.workload.accepted(TENANT, feature("pro", FeatureKind::Switch));
     world.workload.accepted(TENANT, feature("plan", FeatureKind::Value(ValueType::Json)));
-    let (many, large) = (account(&mut world.workload), account(&mut world.workload));
+    let (many, large) =
+        (world.workload.paying_account(TENANT), world.workload.paying_account(TENANT));
     for n in 1..=20 {
         world.workload.accepted(TENANT, grant(many, "pro", FeatureValue::On));
         let text = format!("[\"{}\"]", "x".repeat(200));

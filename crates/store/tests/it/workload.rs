@@ -177,6 +177,15 @@ impl<S: Store> Workload<S> {
         }
     }
 
+    /// Creates an account that pays through gateway `alpha`.
+    pub fn paying_account(&mut self, tenant: TenantNo) -> AccountId {
+        let reply = self.accepted(tenant, create_account(None, Person::default()));
+        let Reply::Account(AccountReply::Created(account)) = reply else { panic!("{reply:?}") };
+        let method = CreatePaymentMethod::default_of(account, "alpha".to_owned());
+        self.accepted(tenant, Command::Account(AccountCommand::CreatePaymentMethod(method)));
+        account
+    }
+
     /// Like [`Self::accepted`], a microsecond later than what was before.
     pub fn accepted_later(&mut self, tenant: TenantNo, command: Command) -> Reply {
         self.now = self.now.plus_us(1);

@@ -1,13 +1,11 @@
 //! Newcomers and what they get, and the users of accounts.
 
-use std::collections::BTreeMap;
-
 use domain::account::EraseAccount;
 use domain::command::{AccountCommand, CustomerCommand, EntitlementCommand};
 use domain::customer::{Profile, Register, Taken, Verification};
 use domain::entitlement::account_user::SetAccountUsers;
 use domain::entitlement::feature::FeatureValue;
-use domain::entitlement::offer::{Again, Buyers, Lasts, OfferTerms, PutOffer, Revocation};
+use domain::entitlement::offer::{Lasts, OfferTerms, PutOffer};
 use domain::flag::definition::Expected;
 use domain::{Command, Currency, Person, Timestamp};
 
@@ -20,23 +18,14 @@ impl Purchases {
     /// Commits a new version of the offer for newcomers, with 0 to 3 seats; 0 withdraws it.
     pub(super) fn put_offer_for_newcomers(&mut self) -> Result<(), String> {
         self.welcome = self.kernel.random.between(0, 3);
+        let features = [("pro", FeatureValue::On), ("seats", FeatureValue::Limit(self.welcome))];
         let terms = OfferTerms {
-            name: "welcome".to_owned(),
-            price: None,
-            features: BTreeMap::from([
-                ("pro".to_owned(), FeatureValue::On),
-                ("seats".to_owned(), FeatureValue::Limit(self.welcome)),
-            ]),
             lasts: Lasts::Days(WELCOME_DAYS),
-            on_refund: Revocation::AtOnce,
-            on_chargeback: Revocation::AtOnce,
-            again: Again::Refuse,
-            buyers: Buyers::default(),
-            refunds_duplicates: false,
             is_trial: true,
             for_newcomers: true,
             // Without seats it is given to nobody.
             withdrawn: self.welcome == 0,
+            ..OfferTerms::free("welcome", &features)
         };
         let key = "welcome".to_owned();
         let put = PutOffer { key, terms, expected: Expected::Anything };
