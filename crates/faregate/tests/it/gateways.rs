@@ -62,6 +62,12 @@ impl Program {
         Self::start_at(dir, "127.0.0.1:0")
     }
 
+    /// The program, and the launch of a server that calls it.
+    pub(crate) fn start_for_server(dir: &Path) -> (Self, impl Fn() -> Launch) {
+        let (program, config) = Self::start(dir);
+        (program, move || Launch::usual().env("FAREGATE_CONFIG", &config))
+    }
+
     /// As [`Program::start`], at an address.
     pub(crate) fn start_at(dir: &Path, address: &str) -> (Self, String) {
         let listener = TcpListener::bind(address).unwrap();
@@ -243,9 +249,8 @@ fn a_capture_brings_what_the_program_said_of_the_authorization() {
 fn a_killed_server_charges_once_and_learns_what_became_of_it() {
     const CLIENTS: usize = 8;
     let dir = TempDir::new();
-    let (program, config) = Program::start(dir.path());
+    let (program, launch) = Program::start_for_server(dir.path());
     let data = dir.path().join("data");
-    let launch = || Launch::usual().env("FAREGATE_CONFIG", &config);
     let server = Server::start_in(&data, launch());
     let client = server.tenant();
     let accounts: Vec<String> = (0..CLIENTS).map(|_| account(&client, "acme")).collect();
@@ -452,8 +457,8 @@ fn a_notification_is_read_by_its_gateway_and_booked_once() {
 fn what_a_restored_backup_lacks_is_reconciled_and_its_notifications_come_again() {
     let dir = TempDir::new();
     let (program, config) = Program::start(dir.path());
-    program.answer_from_now_on();
     let launch = || Launch::usual().env("FAREGATE_CONFIG", &config);
+    program.answer_from_now_on();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (data, backup, restored) = (at("data"), at("backup.db"), at("restored"));
     let server = Server::start_in(Path::new(&data), launch());
@@ -588,9 +593,8 @@ pub(crate) fn endpoint_of(client: &Client, method: &str) -> String {
 #[test]
 fn a_withdrawn_endpoint_takes_nothing_and_another_one_does() {
     let dir = TempDir::new();
-    let (program, config) = Program::start(dir.path());
+    let (program, launch) = Program::start_for_server(dir.path());
     program.state().about = json!({});
-    let launch = || Launch::usual().env("FAREGATE_CONFIG", &config);
     let data = dir.path().join("data");
     let server = Server::start_in(&data, launch());
     let (client, other) = (server.tenant(), server.another_tenant());

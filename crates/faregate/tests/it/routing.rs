@@ -144,9 +144,8 @@ fn an_explanation_says_which_rule_a_payment_would_take() {
 #[test]
 fn a_server_that_is_killed_during_the_next_try_charges_it_once() {
     let dir = TempDir::new();
-    let (program, config) = Program::start(dir.path());
+    let (program, launch) = Program::start_for_server(dir.path());
     let data = dir.path().join("data");
-    let launch = || Launch::usual().env("FAREGATE_CONFIG", &config);
     let server = Server::start_in(&data, launch());
     let client = server.tenant();
     route(&client, &[SIMULATOR, "acme"]);

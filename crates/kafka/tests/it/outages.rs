@@ -10,6 +10,7 @@ use engine::queue::Queue as _;
 use kafka::topics::Class;
 use kafka::{Front, FrontOptions, GroupProtocol, Settings};
 use rdkafka::mocking::MockCluster;
+use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::RDKafkaRespErr;
 
 use crate::scene::{self, Counting, DONE, Database, TIMEOUT};
@@ -41,10 +42,8 @@ async fn a_front_becomes_available_once_its_topics_are_made() {
     tokio::time::timeout(TIMEOUT, available.wait_for(|it| *it)).await.unwrap().unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Kafka: conformance/run"]
-async fn fronts_and_processors_go_on_when_kafka_is_back() {
-    let cluster = MockCluster::new(1).unwrap();
+/// The settings for a simulated cluster, whose topics are made.
+fn settings_on(cluster: &MockCluster<'static, DefaultProducerContext>) -> Settings {
     // It knows the classic protocol of groups.
     let settings = Settings {
         group_protocol: GroupProtocol::Classic,
@@ -60,6 +59,14 @@ async fn fronts_and_processors_go_on_when_kafka_is_back() {
     ] {
         cluster.create_topic(&topic, partitions, 1).unwrap();
     }
+    settings
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Kafka: conformance/run"]
+async fn fronts_and_processors_go_on_when_kafka_is_back() {
+    let cluster = MockCluster::new(1).unwrap();
+    let settings = settings_on(&cluster);
     let database = Arc::new(Database::default());
     let processor = scene::process(&settings, Class::Payment, Counting::new(1, &database));
     let front = scene::front(&settings, TIMEOUT).await;
@@ -87,21 +94,9 @@ async fn fronts_and_processors_go_on_when_kafka_is_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_that_cannot_be_written_holds_up_its_partition_alone() {
     let cluster = MockCluster::new(1).unwrap();
-    let settings = Settings {
-        group_protocol: GroupProtocol::Classic,
-        delivery_timeout: Duration::from_secs(1),
-        ..Settings::new(cluster.bootstrap_servers())
-    };
+    let settings = settings_on(&cluster);
     let topics = settings.topics();
     let commands = topics.commands(Class::Payment);
-    for (topic, partitions) in [
-        (commands.clone(), 3),
-        (topics.commands(Class::Balance), 3),
-        (topics.reply(), 1),
-        (topics.dead_letter(), 1),
-    ] {
-        cluster.create_topic(&topic, partitions, 1).unwrap();
-    }
     let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
     cluster.topic_error(&topics.dead_letter(), refused).unwrap();
     let database = Arc::new(Database::default());
