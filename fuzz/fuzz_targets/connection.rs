@@ -12,12 +12,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use engine::access::ClientAddress;
-use faregate_fuzz::run;
+use faregate_fuzz::{run, write_in_pieces};
 use http::{HeaderMap, Method, StatusCode, Version};
 use http_server::listener::{self, ConnectionOptions, Incoming};
 use http_server::{Admission, Bodies, Front, Requests, Timeouts};
 use libfuzzer_sys::fuzz_target;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use web::{AnswerBudget, BodyError, NetworkPermits};
@@ -137,15 +137,7 @@ async fn converse(bytes: &[u8], step: usize) -> (Vec<u8>, Vec<Seen>) {
     let peer = PEER.parse().expect("an address");
     SERVER.connections.send((server, peer)).await.expect("the server runs");
     let (mut reading, mut writing) = client.into_split();
-    let write = async {
-        for piece in bytes.chunks(step) {
-            if writing.write_all(piece).await.is_err() {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        drop(writing.shutdown().await);
-    };
+    let write = write_in_pieces(&mut writing, bytes, step);
     let mut answers = vec![];
     let read = async { drop(reading.read_to_end(&mut answers).await) };
     let both = tokio::time::timeout(TIMEOUT, async { tokio::join!(write, read) });

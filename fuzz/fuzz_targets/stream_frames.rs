@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use axum::Router;
-use faregate_fuzz::{CLIENT_SECRET, RELAY_SECRET, SERVER_SECRET, flag_cache, run};
+use faregate_fuzz::{CLIENT_SECRET, RELAY_SECRET, SERVER_SECRET, flag_cache, run, write_in_pieces};
 use feature_flags::frame::Head;
 use feature_flags::time::now_ms;
 use flags::{Settings, Token};
@@ -41,13 +41,7 @@ async fn converse(head: &str, bytes: &[u8], step: usize) -> Vec<u8> {
     let (mut reading, mut writing) = tokio::io::split(client);
     let write = async {
         drop(writing.write_all(head.as_bytes()).await);
-        for piece in bytes.chunks(step) {
-            if writing.write_all(piece).await.is_err() {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        drop(writing.shutdown().await);
+        write_in_pieces(&mut writing, bytes, step).await;
     };
     let mut answers = vec![];
     let read = async {

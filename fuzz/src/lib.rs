@@ -28,6 +28,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use secrets::RootKey;
 use sign_up::passwords::{self, Cost, Hasher, Hashing};
 use sign_up::{SignUp, Tenants};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt as _;
 use uuid::Uuid;
@@ -50,6 +51,17 @@ const OPERATOR_SECRET: &str = "the secret of the operator";
 /// Runs a future to its end, with the tasks that it has spawned meanwhile.
 pub fn run<F: Future>(future: F) -> F::Output {
     RUNTIME.block_on(future)
+}
+
+/// Writes bytes in pieces of `step`, until the reader has gone, and ends the stream.
+pub async fn write_in_pieces(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8], step: usize) {
+    for piece in bytes.chunks(step) {
+        if to.write_all(piece).await.is_err() {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    drop(to.shutdown().await);
 }
 
 /// The headers in lines of `name: value`; what is no header is left out.
