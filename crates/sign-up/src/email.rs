@@ -219,17 +219,17 @@ mod tests {
     #[test]
     fn addresses_are_displayed_and_compared_in_lower_case() {
         let load = "cap_1700000000000000_abcd@loadtest.example.com";
-        check(load, load, load);
+        accepted(load);
         check(
             "Ana.Lopez+Bills@Example.COM",
             "ana.lopez+bills@example.com",
             "ana.lopez+bills@example.com",
         );
-        check("o'neill@a-b.example", "o'neill@a-b.example", "o'neill@a-b.example");
+        accepted("o'neill@a-b.example");
         let signs = "!#$%&'*+-/=?^_`{|}~@x.example";
-        check(signs, signs, signs);
+        accepted(signs);
         let numbers = "1@2.3.example";
-        check(numbers, numbers, numbers);
+        accepted(numbers);
     }
 
     #[test]
@@ -239,15 +239,11 @@ mod tests {
         check("ﬁn@example.com", "ﬁn@example.com", "fin@example.com");
         check("анна@Почта.РФ", "анна@xn--80a1acny.xn--p1ai", "анна@xn--80a1acny.xn--p1ai");
         check("ana@BÜCHER.example", "ana@xn--bcher-kva.example", "ana@xn--bcher-kva.example");
-        check(
-            "ana@xn--bcher-kva.example",
-            "ana@xn--bcher-kva.example",
-            "ana@xn--bcher-kva.example",
-        );
+        accepted("ana@xn--bcher-kva.example");
         let street = ["ana@xn--strae-oqa.example", "ana@strasse.example"];
         check("ana@Straße.example", street[0], street[0]);
         check("ana@strasse.example", street[1], street[1]);
-        check("straße@example.com", "straße@example.com", "straße@example.com");
+        accepted("straße@example.com");
         check("ana@他们为什么不说中文.example", CHINESE, CHINESE);
         check("ana@почемужеонинеговорятпорусски.example", RUSSIAN, RUSSIAN);
         check("ana@3年b組金八先生.example", JAPANESE, JAPANESE);

@@ -12,25 +12,6 @@ use uuid::Uuid;
 
 use secrets::RootKey;
 
-/// Bytes of an id.
-const ID_BYTES: usize = 16;
-
-const TENANT_BYTES: usize = 4;
-
-/// MAC of a mailed token, in bytes: 44 with the tenant and the customer's id.
-const ONE_TIME_MAC_BYTES: usize = 24;
-
-/// MAC of an access token, in bytes: 32 with the session's id, 43 characters.
-const ACCESS_MAC_BYTES: usize = 16;
-
-const GENERATION_BYTES: usize = 4;
-
-/// MAC of a refresh token, in bytes: 48 with session and generation, 64 characters.
-const REFRESH_MAC_BYTES: usize = 28;
-
-/// A whole MAC, in bytes.
-const MAC_BYTES: usize = 32;
-
 /// The purpose of a mailed token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -48,6 +29,27 @@ impl Purpose {
         }
     }
 }
+
+/// Bytes of an id.
+const ID_BYTES: usize = 16;
+
+/// Bytes of a tenant's number.
+const TENANT_BYTES: usize = 4;
+
+/// MAC of a mailed token, in bytes: 44 with the tenant and the customer's id.
+const ONE_TIME_MAC_BYTES: usize = 24;
+
+/// MAC of an access token, in bytes: 32 with the session's id, 43 characters.
+const ACCESS_MAC_BYTES: usize = 16;
+
+/// Bytes of a refresh token's generation.
+const GENERATION_BYTES: usize = 4;
+
+/// MAC of a refresh token, in bytes: 48 with session and generation, 64 characters.
+const REFRESH_MAC_BYTES: usize = 28;
+
+/// A whole MAC, in bytes.
+const MAC_BYTES: usize = 32;
 
 /// The MAC of a received token. It is compared in constant time only, and never printed.
 #[derive(Clone, Copy)]
