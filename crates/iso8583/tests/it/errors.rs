@@ -30,31 +30,34 @@ const KINDS: &str = "\
 
 #[test]
 fn invalid_lengths_are_reported() {
-    let check = check_kinds;
-    check(
-        "2000000000000000",
-        "3041",
-        "field 3 at byte 21: a length in ASCII digits was expected, byte 41 was found",
-    );
-    check(
-        "1000000000000000",
-        "F041",
-        "field 4 at byte 21: a length in EBCDIC digits was expected, byte 41 was found",
-    );
-    check(
-        "0800000000000000",
-        "0A",
-        "field 5 at byte 20: a length in BCD digits was expected, byte 0A was found",
-    );
-    check("0400000000000000", "03", "field 6 at byte 20: an even length was expected, 3 was found");
-    check("2000000000000000", "3037", "field 3 at byte 20: the length is 7, but the maximum is 6");
-    check("2000000000000000", "30363132", "field 3 at byte 22: 6 bytes are needed, 2 are left");
-    check("2000000000000000", "30", "field 3 at byte 20: 2 bytes are needed, 1 are left");
-    check(
-        "2000000000000000",
-        "303035",
-        "message at byte 22: the end was expected, 1 more bytes were found",
-    );
+    for [bitmap, content, expected] in [
+        [
+            "2000000000000000",
+            "3041",
+            "field 3 at byte 21: a length in ASCII digits was expected, byte 41 was found",
+        ],
+        [
+            "1000000000000000",
+            "F041",
+            "field 4 at byte 21: a length in EBCDIC digits was expected, byte 41 was found",
+        ],
+        [
+            "0800000000000000",
+            "0A",
+            "field 5 at byte 20: a length in BCD digits was expected, byte 0A was found",
+        ],
+        ["0400000000000000", "03", "field 6 at byte 20: an even length was expected, 3 was found"],
+        ["2000000000000000", "3037", "field 3 at byte 20: the length is 7, but the maximum is 6"],
+        ["2000000000000000", "30363132", "field 3 at byte 22: 6 bytes are needed, 2 are left"],
+        ["2000000000000000", "30", "field 3 at byte 20: 2 bytes are needed, 1 are left"],
+        [
+            "2000000000000000",
+            "303035",
+            "message at byte 22: the end was expected, 1 more bytes were found",
+        ],
+    ] {
+        check_kinds(bitmap, content, expected);
+    }
 }
 
 #[test]
