@@ -34,6 +34,10 @@ fn booked(number: u128, status: TransactionStatus, minor: i64) -> Transaction {
     }
 }
 
+fn paid(number: u128) -> Transaction {
+    booked(number, TransactionStatus::Success, 1_000)
+}
+
 async fn journal(cases: &[&str]) -> Vec<Record> {
     let dir = tempdir().unwrap();
     let simulator = open(dir.path());
@@ -62,7 +66,7 @@ fn check(journal: &[Record], store: &[Transaction], expected: Expect) {
 async fn matching_transactions_are_not_reported() {
     let journal = journal(&["", "outcome=ERROR", "outcome=PENDING", "outcome=NULL"]).await;
     let store = [
-        booked(1, TransactionStatus::Success, 1_000),
+        paid(1),
         booked(2, TransactionStatus::PaymentFailure, 0),
         booked(3, TransactionStatus::Pending, 1_000),
         booked(4, TransactionStatus::Unknown, 0),
@@ -80,14 +84,11 @@ async fn each_kind_of_mismatch_is_reported() {
     journal.push(journal[4].clone());
     let store = [
         booked(2, TransactionStatus::Unknown, 0),
-        booked(3, TransactionStatus::Success, 1_000),
-        booked(4, TransactionStatus::Success, 1_000),
-        booked(5, TransactionStatus::Success, 1_000),
-        Transaction {
-            processed_currency: Currency::parse("EUR"),
-            ..booked(6, TransactionStatus::Success, 1_000)
-        },
-        booked(7, TransactionStatus::Success, 1_000),
+        paid(3),
+        paid(4),
+        paid(5),
+        Transaction { processed_currency: Currency::parse("EUR"), ..paid(6) },
+        paid(7),
     ];
     check(
         &journal,
@@ -119,7 +120,7 @@ async fn a_reversed_charge_is_not_a_success() {
     );
     check(
         &journal,
-        &[booked(1, TransactionStatus::Success, 1_000)],
+        &[paid(1)],
         expect![[r#"
         tenant 1 transaction 0192aabb-ccdd-7000-8000-000000000001 of payment 0192aabb-ccdd-7000-8000-000000000001: Success in the store, but not charged
         0 charged, 1 booked"#]],
