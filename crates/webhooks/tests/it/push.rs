@@ -78,8 +78,17 @@ impl World {
 
     /// A world with a tenant, and the receiver of its events.
     async fn with_receiver(dir: &Path) -> (Self, CallbackStub, TenantNo) {
+        Self::with_receiver_that(dir, StubResponse::Status(200)).await
+    }
+
+    /// As [`World::with_receiver`], where the receiver responds so from the first event on.
+    async fn with_receiver_that(
+        dir: &Path,
+        response: StubResponse,
+    ) -> (Self, CallbackStub, TenantNo) {
         let world = Self::start(dir, Reach::PublicAndPrivate);
         let receiver = CallbackStub::start().await;
+        receiver.respond_with(response);
         let tenant = world.tenant("a", &receiver.url).await;
         (world, receiver, tenant)
     }
@@ -266,10 +275,8 @@ async fn events_that_are_sent_again_arrive_under_their_ids_or_are_postponed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_is_being_retried_is_queued_anew_when_it_is_sent_again() {
     let dir = tempdir().unwrap();
-    let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let mut receiver = CallbackStub::start().await;
-    receiver.respond_with(StubResponse::Status(500));
-    let tenant = world.tenant("a", &receiver.url).await;
+    let response = StubResponse::Status(500);
+    let (world, mut receiver, tenant) = World::with_receiver_that(dir.path(), response).await;
     receiver.next().await;
     world.postponed(1).await;
     receiver.respond_with(StubResponse::Never);
@@ -351,9 +358,8 @@ async fn every_event_arrives_once_and_in_order_per_account() {
     const ACCOUNTS: usize = 40;
     const PAYMENTS: u64 = 25;
     let dir = tempdir().unwrap();
-    let world = Arc::new(World::start(dir.path(), Reach::PublicAndPrivate));
-    let mut receiver = CallbackStub::start().await;
-    let tenant = world.tenant("a", &receiver.url).await;
+    let (world, mut receiver, tenant) = World::with_receiver(dir.path()).await;
+    let world = Arc::new(world);
     assert_eq!(receiver.next().await.event_type(), "TENANT_CONFIG_CHANGE");
     let payers: Vec<_> = (0..ACCOUNTS)
         .map(|_| {
@@ -561,9 +567,7 @@ async fn an_unresponsive_or_unreachable_callback_does_not_delay_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_continues_from_the_cursor() {
     let dir = tempdir().unwrap();
-    let mut receiver = CallbackStub::start().await;
-    let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let tenant = world.tenant("a", &receiver.url).await;
+    let (world, mut receiver, tenant) = World::with_receiver(dir.path()).await;
     world.account(tenant, EXTERNAL_PAYMENT).await;
     world.quiet().await;
     world.cursor_at_the_end().await;
@@ -591,26 +595,28 @@ async fn a_restart_continues_from_the_cursor() {
 }
 
 /// Twenty accounts of a tenant whose endpoint hangs and of one whose endpoint answers: 41 events for each.
-async fn beside_one_that_hangs(world: &World, urls: [&str; 2]) {
-    let slow = world.tenant("slow", urls[0]).await;
-    let fine = world.tenant("fine", urls[1]).await;
+/// Returns both endpoints once the second has its events.
+async fn beside_one_that_hangs(world: &World) -> (CallbackStub, CallbackStub) {
+    let (hanging, mut healthy) = (CallbackStub::start().await, CallbackStub::start().await);
+    hanging.respond_with(StubResponse::Never);
+    let slow = world.tenant("slow", &hanging.url).await;
+    let fine = world.tenant("fine", &healthy.url).await;
     for _ in 0..20 {
         for tenant in [slow, fine] {
             world.account(tenant, EXTERNAL_PAYMENT).await;
         }
     }
+    for _ in 0..41 {
+        healthy.next().await;
+    }
+    (hanging, healthy)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_that_hangs_does_not_have_others_get_their_events_again_after_a_crash() {
     let dir = tempdir().unwrap();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let (mut hanging, mut healthy) = (CallbackStub::start().await, CallbackStub::start().await);
-    hanging.respond_with(StubResponse::Never);
-    beside_one_that_hangs(&world, [&hanging.url, &healthy.url]).await;
-    for _ in 0..41 {
-        healthy.next().await;
-    }
+    let (mut hanging, mut healthy) = beside_one_that_hangs(&world).await;
     let begun = Instant::now();
     world.cursor_at_the_end().await;
     // The timeout of a delivery is 15 s.
@@ -634,12 +640,7 @@ async fn an_endpoint_that_hangs_does_not_have_others_get_their_events_again_afte
 async fn what_waits_when_the_follower_stops_becomes_rows_and_nothing_is_repeated() {
     let dir = tempdir().unwrap();
     let world = World::start(dir.path(), Reach::PublicAndPrivate);
-    let (mut hanging, mut healthy) = (CallbackStub::start().await, CallbackStub::start().await);
-    hanging.respond_with(StubResponse::Never);
-    beside_one_that_hangs(&world, [&hanging.url, &healthy.url]).await;
-    for _ in 0..41 {
-        healthy.next().await;
-    }
+    let (mut hanging, mut healthy) = beside_one_that_hangs(&world).await;
     world.stop().await;
 
     hanging.rest();
