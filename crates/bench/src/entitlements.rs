@@ -14,7 +14,7 @@ use super::process::cpu_between;
 use super::random::Random;
 use super::report::{LatencyTable, Output, Quantiles, cpu_us_each, exit_code, per_second};
 use super::tally::{ErrorKinds, Latencies};
-use super::{Common, parse_span, raise_open_files};
+use super::{Common, count_up_to, parse_span, raise_open_files};
 use command_line::Target;
 
 mod client;
@@ -53,7 +53,7 @@ pub struct Args {
     #[command(flatten)]
     common: Common,
     /// Accounts, each with a switch and two limits.
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=ACCOUNTS_MAX))]
+    #[arg(long, default_value_t = 1_000, value_parser = count_up_to(ACCOUNTS_MAX))]
     accounts: u32,
     /// Connections, each with one request at a time.
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=CONCURRENCY_MAX))]

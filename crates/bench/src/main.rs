@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser as _;
+use clap::builder::RangedI64ValueParser;
 use command_line::{CANNOT_RUN, Target, TargetError, explain};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -206,6 +207,11 @@ fn raise_open_files(connections: u64) -> anyhow::Result<()> {
         "{connections} connections need {needed} open files: raise the limit (ulimit -n)"
     );
     Ok(())
+}
+
+/// Parses a count from one to this.
+fn count_up_to(max: i64) -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=max)
 }
 
 /// Parses a duration of at most a day: `90`, `90s`, `1.5m`, `200ms`, `1h`.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use super::count_up_to;
 use super::due::{self, Due, OTHERS_MAX};
 use super::flow::{Client, Gateway};
 use super::outcome::Outcome;
@@ -20,7 +21,7 @@ pub struct Args {
     #[command(flatten)]
     due: due::Options,
     /// Payments that are declined first, and retried at the same time.
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count_up_to(10_000_000))]
     retries: u32,
 }
 

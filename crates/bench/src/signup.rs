@@ -11,7 +11,7 @@ use super::process::{own_usage, spent, usage_of};
 use super::report::{Output, exit_code};
 use super::request::basic;
 use super::schedule::Schedule;
-use super::{Credentials, parse_span, raise_open_files};
+use super::{Credentials, count_up_to, parse_span, raise_open_files};
 use command_line::Target;
 
 mod client;
@@ -70,7 +70,7 @@ struct Load {
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     url: String,
     /// How many users register; 500 without --duration.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=USERS_MAX))]
+    #[arg(long, value_name = "N", value_parser = count_up_to(USERS_MAX))]
     users: Option<u32>,
     /// Closed loop: so many at once; the next starts when one has ended.
     #[arg(long, value_name = "C", default_value_t = 50, conflicts_with = "rate",

@@ -11,13 +11,6 @@ use super::outcome::{Created, Done, Outcome, Problem};
 use super::sample::Sample;
 use super::schedule::Times;
 
-/// Longer latencies are recorded as this long.
-const LATENCY_MAX: Duration = Duration::from_secs(600);
-/// Three digits: a latency is off by at most a thousandth.
-const PRECISION_DIGITS: u8 = 3;
-/// Kinds of errors counted separately; all further kinds are counted together.
-const KINDS_MAX: usize = 64;
-
 /// Which flows are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
@@ -26,6 +19,13 @@ pub enum Counted {
     /// Those that are due in it, however late they end: an open loop.
     ByDue,
 }
+
+/// Longer latencies are recorded as this long.
+const LATENCY_MAX: Duration = Duration::from_secs(600);
+/// Three digits: a latency is off by at most a thousandth.
+const PRECISION_DIGITS: u8 = 3;
+/// Kinds of errors counted separately; all further kinds are counted together.
+const KINDS_MAX: usize = 64;
 
 /// Latencies in microseconds.
 pub struct Latencies(Histogram<u64>);

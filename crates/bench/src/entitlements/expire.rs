@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::client::{Client, Furniture};
+use crate::count_up_to;
 use crate::due::{self, Due};
 
 /// The grants end so far from now.
@@ -19,7 +20,7 @@ pub struct Args {
     #[command(flatten)]
     due: due::Options,
     /// Accounts with a grant each, which end in the same second.
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=super::ACCOUNTS_MAX))]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count_up_to(super::ACCOUNTS_MAX))]
     grants: u32,
 }
 

@@ -14,7 +14,7 @@ use super::paid::shop::{Sample, Shop};
 use crate::process::cpu_between;
 use crate::report::{LatencyTable, Output, Quantiles, exit_code, per_second};
 use crate::tally::{ErrorKinds, Latencies};
-use crate::{parse_span, raise_open_files};
+use crate::{count_up_to, parse_span, raise_open_files};
 use command_line::Target;
 
 /// Different users per connection.
@@ -31,8 +31,7 @@ pub struct Args {
     secret: Option<String>,
     /// Ask for the users of so many accounts, each of which has bought what flags depend on, instead. The tenant and
     /// its flags are made for the run; each user is asked for once, alone, before the run.
-    #[arg(long, value_name = "N", conflicts_with = "secret",
-        value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", conflicts_with = "secret", value_parser = count_up_to(100_000))]
     accounts: Option<u32>,
     /// With --accounts: no flag depends on what was bought.
     #[arg(long, requires = "accounts")]

@@ -16,7 +16,7 @@ use super::Connections;
 use super::socket::{self, Opener};
 use crate::process::{Usage, usage_of};
 use crate::tally::Latencies;
-use crate::{parse_span, raise_open_files};
+use crate::{count_up_to, parse_span, raise_open_files};
 use command_line::Target;
 
 mod follow;
@@ -52,16 +52,13 @@ pub struct Args {
     #[arg(long, allow_hyphen_values = true, default_value = "password", hide_default_value = true)]
     password: String,
     /// How many connections are held, each of the user of an account of its own.
-    #[arg(long, value_name = "N", default_value = "1000",
-        value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = count_up_to(60_000))]
     held: u32,
     /// How many are opened per second.
-    #[arg(long, value_name = "R", default_value = "1000",
-        value_parser = clap::value_parser!(u32).range(1..=50_000))]
+    #[arg(long, value_name = "R", default_value = "1000", value_parser = count_up_to(50_000))]
     rate: u32,
     /// Purchases per second, one account after the other.
-    #[arg(long, value_name = "R", default_value = "50",
-        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "R", default_value = "50", value_parser = count_up_to(10_000))]
     purchases: u32,
     /// How long purchases begin.
     #[arg(long, value_name = "SPAN", default_value = "20s", value_parser = parse_span)]

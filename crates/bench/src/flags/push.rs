@@ -15,7 +15,7 @@ use super::Streams;
 use super::socket::{Failure, Opener, Socket};
 use crate::connection::Connection;
 use crate::tally::Latencies;
-use crate::{Credentials, parse_span};
+use crate::{Credentials, count_up_to, parse_span};
 
 /// The interval of a stream's pings.
 const PING_EVERY: Duration = Duration::from_secs(18);
@@ -28,12 +28,10 @@ pub struct Args {
     #[command(flatten)]
     credentials: Credentials,
     /// How many streams are held.
-    #[arg(long, value_name = "N", default_value = "1000",
-        value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = count_up_to(60_000))]
     held: u32,
     /// How many are opened per second.
-    #[arg(long, value_name = "R", default_value = "1000",
-        value_parser = clap::value_parser!(u32).range(1..=50_000))]
+    #[arg(long, value_name = "R", default_value = "1000", value_parser = count_up_to(50_000))]
     rate: u32,
     /// The environment that the secret is of.
     #[arg(long, value_name = "KEY", default_value = "dev")]
@@ -42,8 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "KEY")]
     flag: String,
     /// How often.
-    #[arg(long, value_name = "N", default_value = "5",
-        value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = count_up_to(1_000))]
     changes: u32,
     /// How long to wait for the last stream.
     #[arg(long = "patience", value_name = "SPAN", default_value = "10s", value_parser = parse_span)]

@@ -14,10 +14,10 @@ use tokio::time::Instant;
 
 use super::Streams;
 use super::socket::{Failure, Opener, Socket};
-use crate::parse_span;
 use crate::process::{Usage, usage_of};
 use crate::report::{Quantiles, exit_code};
 use crate::tally::Latencies;
+use crate::{count_up_to, parse_span};
 
 /// The interval of the pings of browser SDKs.
 const PING_EVERY: Duration = Duration::from_secs(18);
@@ -30,8 +30,7 @@ pub struct Args {
     #[command(flatten)]
     streams: Streams,
     /// New streams per second.
-    #[arg(long, value_name = "R", default_value = "1000",
-        value_parser = clap::value_parser!(u32).range(1..=50_000))]
+    #[arg(long, value_name = "R", default_value = "1000", value_parser = count_up_to(50_000))]
     rate: u32,
     /// How long the rate takes to grow from nothing.
     #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = parse_span)]

@@ -29,7 +29,7 @@ use report::{Report, Round, Steady};
 use super::process::own_usage;
 use super::report::{Output, exit_code};
 use super::schedule::Schedule;
-use super::{Credentials, parse_span, raise_open_files};
+use super::{Credentials, count_up_to, parse_span, raise_open_files};
 use command_line::Target;
 
 /// Targets at most.
@@ -52,11 +52,11 @@ pub struct Args {
     #[arg(long, value_name = "HOST:PORT", required = true, value_delimiter = ',')]
     targets: Vec<String>,
     /// Clients, each with a connection of its own to each target.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX))]
+    #[arg(long, default_value_t = 3, value_parser = count_up_to(CLIENTS_MAX))]
     clients: u32,
     /// Requests of each client, all at once: one round for each number.
     #[arg(long, value_name = "N", default_value = "5000,10000,25000", value_delimiter = ',',
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(IN_PROGRESS_MAX)))]
+          value_parser = count_up_to(i64::from(IN_PROGRESS_MAX)))]
     requests: Vec<u32>,
     /// The kind of the requests: payments of 10.00 USD, balances, or half of each with a delay.
     #[arg(long, value_enum, default_value_t = Mix::Payment)]
@@ -68,8 +68,7 @@ pub struct Args {
     #[arg(long, value_name = "MS-MS")]
     balance_delay: Option<DelayMs>,
     /// Accounts that the requests are about; they are created first.
-    #[arg(long, value_name = "N", default_value_t = 1_000,
-          value_parser = clap::value_parser!(u32).range(1..=ACCOUNTS_MAX))]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count_up_to(ACCOUNTS_MAX))]
     accounts: u32,
     #[command(flatten)]
     credentials: Credentials,
@@ -83,7 +82,7 @@ pub struct Args {
     rate: Option<f64>,
     /// How long to send at that rate.
     #[arg(long, value_name = "S", default_value_t = 10, requires = "rate",
-          value_parser = clap::value_parser!(u32).range(1..=86_400))]
+          value_parser = count_up_to(86_400))]
     seconds: u32,
     /// How long to wait for an answer, counted from the start of the round.
     #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = parse_span)]
