@@ -505,19 +505,29 @@ fn a_mail_that_is_there_is_not_asked_for_again() {
 
 #[test]
 fn damage_is_found() {
-    expect![[r#"
-        customer is not what was written
-        customer it is not what journal row N says"#]]
-    .assert_eq(&damaged("UPDATE customer SET is_verified = 1 - is_verified WHERE status = 1"));
-    expect![[r#"
-        claim CustomerEmail 018df974-d500-7d86-a17a-ce5decfd8aab does not have this key
-        customer is not what was written
-        customer its key is not claimed for it"#]]
-    .assert_eq(&damaged("UPDATE customer SET email_key = 'x' WHERE email_key LIKE 'bob%'"));
-    expect![[r#"
-        operation is not what was written
-        operation it is not what journal row N says"#]]
-    .assert_eq(&damaged("UPDATE operation SET settled_at_us = 1 WHERE status <> 1"));
+    for (damage, expected) in [
+        (
+            "UPDATE customer SET is_verified = 1 - is_verified WHERE status = 1",
+            expect![[r#"
+                customer is not what was written
+                customer it is not what journal row N says"#]],
+        ),
+        (
+            "UPDATE customer SET email_key = 'x' WHERE email_key LIKE 'bob%'",
+            expect![[r#"
+                claim CustomerEmail 018df974-d500-7d86-a17a-ce5decfd8aab does not have this key
+                customer is not what was written
+                customer its key is not claimed for it"#]],
+        ),
+        (
+            "UPDATE operation SET settled_at_us = 1 WHERE status <> 1",
+            expect![[r#"
+                operation is not what was written
+                operation it is not what journal row N says"#]],
+        ),
+    ] {
+        expected.assert_eq(&damaged(damage));
+    }
     let lost = damaged("DELETE FROM customer WHERE email_key LIKE 'bob%'");
     assert!(lost.contains("is on no chain"), "{lost}");
 }

@@ -211,33 +211,23 @@ fn damage_to_payments_is_found() {
 
 #[test]
 fn damage_to_the_ledger_is_found() {
-    check(
-        &[
-            "UPDATE posting SET amount_minor = amount_minor + 1 WHERE seq = (SELECT min(seq) FROM posting)",
-        ],
-        expect![[r#"
-            ledger_total: is not what its postings add up to
-            payment_transaction: its postings do not add up to what it moved"#]],
-    );
-    check(
-        &["DELETE FROM posting WHERE seq = (SELECT max(seq) FROM posting)"],
-        expect![[r#"
-        ledger_total: is not what its postings add up to
-        payment_transaction: its postings do not add up to what it moved"#]],
-    );
+    for damage in [
+        "UPDATE posting SET amount_minor = amount_minor + 1 WHERE seq = (SELECT min(seq) FROM posting)",
+        "UPDATE posting SET debit = credit, credit = debit WHERE seq = (SELECT min(seq) FROM posting)",
+        "DELETE FROM posting WHERE seq = (SELECT max(seq) FROM posting)",
+    ] {
+        check(
+            &[damage],
+            expect![[r#"
+                ledger_total: is not what its postings add up to
+                payment_transaction: its postings do not add up to what it moved"#]],
+        );
+    }
     check(
         &["UPDATE posting SET payment_id = account_id WHERE seq = (SELECT max(seq) FROM posting)"],
         expect![[r#"
             payment_transaction: its postings do not add up to what it moved
             posting: is of a payment that is not there"#]],
-    );
-    check(
-        &[
-            "UPDATE posting SET debit = credit, credit = debit WHERE seq = (SELECT min(seq) FROM posting)",
-        ],
-        expect![[r#"
-            ledger_total: is not what its postings add up to
-            payment_transaction: its postings do not add up to what it moved"#]],
     );
     check(
         &[

@@ -289,52 +289,50 @@ mod tests {
 
     #[test]
     fn invalid_address_is_named_without_its_password() {
-        let names_it = |text: &str, expected: Expect| {
+        for (text, expected) in [
+            (
+                "mysql://me:secret@here",
+                expect![
+                    "is no URL of a PostgreSQL database: postgres://user:password@host:port/database"
+                ],
+            ),
+            ("postgres://me:secret@here:0/x", expect!["its port is no number from 1 to 65535"]),
+            ("postgres://:secret@here/x", expect!["names no user"]),
+            ("postgres://me:secret@/x", expect!["names no host"]),
+            ("postgres://me:secret@a,b/x", expect!["names more than one host"]),
+            (
+                "postgres://me:secret@here/x?sslmode=yes",
+                expect![
+                    "its option `sslmode` is one of disable, prefer, require, verify-ca, verify-full"
+                ],
+            ),
+            (
+                "postgres://me:secret@here/x?pool=3",
+                expect!["has an option `pool`, which is not known"],
+            ),
+            (
+                "postgres://me:a?Secret-secret@here/x",
+                expect!["its port is no number from 1 to 65535"],
+            ),
+            (
+                "postgres://me@here/x?Of-a-secret-password=1",
+                expect![
+                    "has an option that is not known; special characters in a password are percent-encoded"
+                ],
+            ),
+            (
+                "postgres://me:secret@here/x?connect_timeout=3",
+                expect!["`connect_timeout` is set by `database.connect_timeout`, not in the URL"],
+            ),
+            (
+                "postgres://me:secret@here/x?sslcert=a",
+                expect!["has `sslcert` and `sslkey` together or not at all"],
+            ),
+            ("postgres://me:%ffsecret@here/x", expect!["its password is no UTF-8 once decoded"]),
+        ] {
             check(text, expected);
             let error = Address::parse(text).err().unwrap().to_string();
             assert!(!error.contains("secret"), "{error}");
-        };
-        names_it(
-            "mysql://me:secret@here",
-            expect![
-                "is no URL of a PostgreSQL database: postgres://user:password@host:port/database"
-            ],
-        );
-        names_it("postgres://me:secret@here:0/x", expect!["its port is no number from 1 to 65535"]);
-        names_it("postgres://:secret@here/x", expect!["names no user"]);
-        names_it("postgres://me:secret@/x", expect!["names no host"]);
-        names_it("postgres://me:secret@a,b/x", expect!["names more than one host"]);
-        names_it(
-            "postgres://me:secret@here/x?sslmode=yes",
-            expect![
-                "its option `sslmode` is one of disable, prefer, require, verify-ca, verify-full"
-            ],
-        );
-        names_it(
-            "postgres://me:secret@here/x?pool=3",
-            expect!["has an option `pool`, which is not known"],
-        );
-        names_it(
-            "postgres://me:a?Secret-secret@here/x",
-            expect!["its port is no number from 1 to 65535"],
-        );
-        names_it(
-            "postgres://me@here/x?Of-a-secret-password=1",
-            expect![
-                "has an option that is not known; special characters in a password are percent-encoded"
-            ],
-        );
-        names_it(
-            "postgres://me:secret@here/x?connect_timeout=3",
-            expect!["`connect_timeout` is set by `database.connect_timeout`, not in the URL"],
-        );
-        names_it(
-            "postgres://me:secret@here/x?sslcert=a",
-            expect!["has `sslcert` and `sslkey` together or not at all"],
-        );
-        names_it(
-            "postgres://me:%ffsecret@here/x",
-            expect!["its password is no UTF-8 once decoded"],
-        );
+        }
     }
 }
