@@ -44,9 +44,14 @@ fn limits() -> Limits {
     }
 }
 
-/// Runs the steps under limits, and shows what the last one came to where that was a refusal, the
+/// Runs the steps under [`limits`], and shows what the last one came to where that was a refusal, the
 /// attempts, and what the account started this day.
-fn check(limits: Limits, script: &str, expected: Expect) {
+fn check(script: &str, expected: Expect) {
+    check_with(limits(), script, expected);
+}
+
+/// As [`check`], under other limits.
+fn check_with(limits: Limits, script: &str, expected: Expect) {
     expected.assert_eq(&shown(limits, script));
 }
 
@@ -72,43 +77,33 @@ fn shown(limits: Limits, script: &str) -> String {
 #[test]
 fn each_limit_aborts() {
     check(
-        limits(),
         "purchase p 20",
         expect![[r#"
         INIT 2000
         1: 2000 USD"#]],
     );
     check(
-        limits(),
         "purchase p 20.01",
         expect!["faregate-rules aborted: 20.01 USD exceeds the limit of 20.00 USD for a payment"],
     );
     check(
-        limits(),
         "purchase p 100 in=EUR",
         expect![[r#"
         INIT 10000
         1: 10000 EUR"#]],
     );
     check(
-        limits(),
         "authorize p 5 in=GBP",
         expect!["faregate-rules aborted: the currency GBP is not allowed"],
     );
+    check("credit p 5 other", expect!["faregate-rules aborted: the gateway other is not allowed"]);
     check(
-        limits(),
-        "credit p 5 other",
-        expect!["faregate-rules aborted: the gateway other is not allowed"],
-    );
-    check(
-        limits(),
         "purchase p 20 | credit q 10 external",
         expect![[r#"
         SUCCESS 1000, INIT 2000
         2: 3000 USD"#]],
     );
     check(
-        limits(),
         "purchase p 20 | authorize q 10.01",
         expect![[r#"
         faregate-rules aborted: 10.01 USD exceeds the limit of 30.00 USD for a day, of which 20.00 USD are used
@@ -116,7 +111,6 @@ fn each_limit_aborts() {
         1: 2000 USD"#]],
     );
     check(
-        limits(),
         "purchase p 1 | purchase q 1 | purchase r 1 | purchase s 1",
         expect![[r#"
         faregate-rules aborted: the account has had 3 payments this day, the limit
@@ -127,7 +121,7 @@ fn each_limit_aborts() {
     let wide = || Limits { amounts: [(usd(), day)].into(), ..Limits::default() };
     let most = "92233720368547758.07";
     let script = format!("purchase p {most} control | purchase q 0.01 control");
-    check(
+    check_with(
         wide(),
         &script,
         expect![[r#"
@@ -140,13 +134,13 @@ fn each_limit_aborts() {
 #[test]
 fn plugins_decide_about_calls_that_name_them_or_about_all() {
     let named = || Limits { every_payment: false, ..limits() };
-    check(named(), "purchase p 50", expect![""]);
-    check(
+    check_with(named(), "purchase p 50", expect![""]);
+    check_with(
         named(),
         "purchase p 50 control",
         expect!["faregate-rules aborted: 50.00 USD exceeds the limit of 20.00 USD for a payment"],
     );
-    check(
+    check_with(
         named(),
         "purchase p 10 control | approve p",
         expect![[r#"
@@ -154,7 +148,7 @@ fn plugins_decide_about_calls_that_name_them_or_about_all() {
         1: 1000 USD"#]],
     );
     // Without limits, a call that names the plugin has its attempt and counts.
-    check(
+    check_with(
         Limits::default(),
         "purchase p 50 control | approve p",
         expect![[r#"
@@ -163,7 +157,6 @@ fn plugins_decide_about_calls_that_name_them_or_about_all() {
     );
     // What follows has nothing to be decided.
     check(
-        limits(),
         "authorize p 10 | approve p | capture p 10 | approve p",
         expect![[r#"
         SUCCESS 1000
@@ -200,7 +193,7 @@ fn a_payment_above_a_limit_begins_with_what_is_left_where_rules_lower() {
         };
         assert_eq!(call.amount, Some(AmountMinor(called)), "{asked}");
     }
-    check(
+    check_with(
         lowering(),
         "purchase p 50 | purchase q 50 | purchase r 50",
         expect![[r#"
@@ -208,7 +201,7 @@ fn a_payment_above_a_limit_begins_with_what_is_left_where_rules_lower() {
         INIT 1000, INIT 2000
         2: 3000 USD"#]],
     );
-    check(
+    check_with(
         lowering(),
         "purchase p 50 in=GBP",
         expect!["faregate-rules aborted: the currency GBP is not allowed"],
@@ -309,43 +302,34 @@ fn what_may_have_moved_counts_until_it_has_failed() {
 
 #[test]
 fn a_late_success_counts_although_it_passes_the_limit() {
-    let script = "purchase p 20 | decline p | purchase q 20 | approve q | found-paid p";
-    check(
-        limits(),
-        script,
-        expect![[r#"
-        SUCCESS 2000, SUCCESS 2000
-        2: 4000 USD"#]],
-    );
-    let script = "purchase p 20 | decline p | purchase q 20 | found-paid p | purchase r 1";
-    check(
-        limits(),
-        script,
-        expect![[r#"
-        faregate-rules aborted: 1.00 USD exceeds the limit of 30.00 USD for a day, of which 40.00 USD are used
-        SUCCESS 2000, INIT 2000
-        2: 4000 USD"#]],
-    );
+    for (steps, expected) in [
+        ("approve q | found-paid p", "SUCCESS 2000, SUCCESS 2000\n2: 4000 USD"),
+        (
+            "found-paid p | purchase r 1",
+            "faregate-rules aborted: 1.00 USD exceeds the limit of 30.00 USD for a day, of which \
+             40.00 USD are used\nSUCCESS 2000, INIT 2000\n2: 4000 USD",
+        ),
+    ] {
+        let script = format!("purchase p 20 | decline p | purchase q 20 | {steps}");
+        assert_eq!(shown(limits(), &script), expected, "{steps}");
+    }
 }
 
 #[test]
 fn a_retry_under_the_same_keys_is_an_attempt_of_its_own() {
     check(
-        limits(),
         "purchase p 20 | decline p | purchase p 15",
         expect![[r#"
         ABORTED 2000, INIT 1500
         1: 1500 USD"#]],
     );
     check(
-        limits(),
         "purchase p 20 | decline p | purchase p 15 | decline p",
         expect![[r#"
         ABORTED 2000, ABORTED 1500
         0: 0 USD"#]],
     );
     check(
-        limits(),
         "purchase p 20 | decline p | purchase p 35",
         expect![[r#"
         faregate-rules aborted: 35.00 USD exceeds the limit of 20.00 USD for a payment
@@ -358,35 +342,28 @@ fn a_retry_under_the_same_keys_is_an_attempt_of_its_own() {
 fn a_day_ends_at_midnight_utc() {
     let day = 86_400 - 1_000;
     check(
-        limits(),
         &format!("purchase p 20 | wait {day} | purchase q 20"),
         expect![[r#"
         INIT 2000, INIT 2000
         1: 2000 USD"#]],
     );
-    let script = format!("purchase p 20 | wait {} | purchase q 20", day - 1);
     check(
-        limits(),
-        &script,
+        &format!("purchase p 20 | wait {} | purchase q 20", day - 1),
         expect![[r#"
         faregate-rules aborted: 20.00 USD exceeds the limit of 30.00 USD for a day, of which 20.00 USD are used
         INIT 2000
         1: 2000 USD"#]],
     );
     // What failed after its day gives nothing back.
-    let script = format!("purchase p 20 | wait {day} | purchase q 20 | decline p");
     check(
-        limits(),
-        &script,
+        &format!("purchase p 20 | wait {day} | purchase q 20 | decline p"),
         expect![[r#"
         INIT 2000, ABORTED 2000
         1: 2000 USD"#]],
     );
     // A clock that is set back over midnight does not begin the day before once more.
-    let script = format!("purchase p 5 | wait {day} | purchase q 20 | wait -60 | purchase r 20");
     check(
-        limits(),
-        &script,
+        &format!("purchase p 5 | wait {day} | purchase q 20 | wait -60 | purchase r 20"),
         expect![[r#"
         faregate-rules aborted: 20.00 USD exceeds the limit of 30.00 USD for a day, of which 20.00 USD are used
         INIT 2000, INIT 500
