@@ -75,7 +75,7 @@ pub use self::followers::{
     registration_of,
 };
 pub use self::history::{HistoryOf, HistoryQueries, HistoryRow};
-pub use self::insights::{InsightQueries, InsightWriter};
+pub use self::insights::{HoursPage, InsightQueries, InsightWriter};
 pub use self::ledger::{LedgerEntry, LedgerFilter, LedgerQueries, LedgerTotal};
 pub use self::limits::{Awaited, ReadLimits};
 pub use self::mails::MailQueries;
@@ -309,6 +309,22 @@ pub struct Page {
     pub offset: u64,
     /// The maximum number of rows.
     pub limit: u64,
+}
+
+impl Page {
+    /// The window on the rows of a gateway, or on all rows.
+    #[must_use]
+    pub const fn of_gateway(self, gateway: Option<&str>) -> GatewayPage<'_> {
+        GatewayPage { gateway, page: self }
+    }
+}
+
+/// A window on the rows of one gateway, or of all gateways.
+#[derive(Clone, Copy, Debug)]
+pub struct GatewayPage<'a> {
+    /// The gateway whose rows are listed; `None` for all rows.
+    pub gateway: Option<&'a str>,
+    pub page: Page,
 }
 
 /// A window's contents.

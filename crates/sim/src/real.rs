@@ -259,7 +259,7 @@ impl RealDisk {
                 books.accounts.push((view.account, view.person));
             }
             books.custom_fields.extend(queries.custom_fields(no, ALL)?.items);
-            books.payments.extend(queries.payments(no, None, ALL)?.items);
+            books.payments.extend(queries.payments(no, ALL.of_gateway(None))?.items);
             let entries = queries.ledger_entries(no, &LedgerFilter::default(), ALL)?;
             books.entries.extend(entries.into_iter().map(|entry| (no, entry)));
         }

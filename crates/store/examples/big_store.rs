@@ -452,23 +452,23 @@ fn measure_lists(queries: &dyn Queries, sample: &Sample) {
             Ok(queries.accounts(TENANT, page(offset))?.items.len())
         });
         time(&format!("payment methods, 100 from {offset}"), 200, |_| {
-            Ok(queries.payment_methods(TENANT, None, page(offset))?.items.len())
+            Ok(queries.payment_methods(TENANT, page(offset).of_gateway(None))?.items.len())
         });
         time(&format!("payment methods of a gateway, 100 from {offset}"), 200, |_| {
-            Ok(queries.payment_methods(TENANT, Some(CARDS), page(offset))?.items.len())
+            Ok(queries.payment_methods(TENANT, page(offset).of_gateway(Some(CARDS)))?.items.len())
         });
         time(&format!("payments, 100 from {offset}"), 200, |_| {
-            Ok(queries.payments(TENANT, None, page(offset))?.items.len())
+            Ok(queries.payments(TENANT, page(offset).of_gateway(None))?.items.len())
         });
         time(&format!("payments of a gateway, 100 from {offset}"), 200, |_| {
-            Ok(queries.payments(TENANT, Some(CARDS), page(offset))?.items.len())
+            Ok(queries.payments(TENANT, page(offset).of_gateway(Some(CARDS)))?.items.len())
         });
         time(&format!("ledger entries by time, 100 from {offset}"), 200, |_| {
             Ok(queries.ledger_entries(TENANT, &LedgerFilter::default(), page(offset))?.len())
         });
     }
     time("payments of a gateway that nobody uses", 20, |_| {
-        Ok(queries.payments(TENANT, Some("nobody"), page(0))?.items.len())
+        Ok(queries.payments(TENANT, page(0).of_gateway(Some("nobody")))?.items.len())
     });
 }
 
@@ -509,10 +509,13 @@ fn measure_searches(queries: &dyn Queries, sample: &Sample) {
     let page = Page { offset: 0, limit: 100 };
     time("search payments by account's id", SAMPLES, |n| {
         let text = sample.accounts[n].0.to_string();
-        Ok(queries.payments_named(TENANT, &text, None, page)?.items.len())
+        Ok(queries.payments_named(TENANT, &text, page.of_gateway(None))?.items.len())
     });
     time("search payments by key", SAMPLES, |n| {
-        Ok(queries.payments_named(TENANT, &sample.payments[n].2, None, page)?.items.len())
+        Ok(queries
+            .payments_named(TENANT, &sample.payments[n].2, page.of_gateway(None))?
+            .items
+            .len())
     });
     let named = |name: &str, value: String| FieldSearch::Value {
         kind: ObjectType::Account,
@@ -537,7 +540,7 @@ fn measure_searches(queries: &dyn Queries, sample: &Sample) {
         Ok(queries.search_accounts(TENANT, "customer", page)?.items.len())
     });
     time("search payment methods by part of a key", SCANS, |_| {
-        Ok(queries.search_payment_methods(TENANT, "visa", None, page)?.items.len())
+        Ok(queries.search_payment_methods(TENANT, "visa", page.of_gateway(None))?.items.len())
     });
 }
 

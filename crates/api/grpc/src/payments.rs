@@ -218,7 +218,7 @@ async fn list(
     let (page, tenant) = (Page { offset, limit: size + 1 }, call.tenant());
     let found = call.read_page(page, move |queries| {
         let Some(account) = account else {
-            return queries.payments(tenant, None, page).map(|paged| Some(paged.items));
+            return queries.payments(tenant, page.of_gateway(None)).map(|paged| Some(paged.items));
         };
         let files = queries.payments_of(tenant, account, page)?;
         if files.is_empty() && queries.account(tenant, account)?.is_none() {

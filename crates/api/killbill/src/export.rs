@@ -46,10 +46,8 @@ impl Parts for Export {
     async fn next(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         let Some(at) = self.at.take() else { return Ok(None) };
         let begins = at.after.is_empty();
-        let (tenant, account) = (self.tenant, self.account);
-        let find = move |queries: &dyn engine::ports::Queries| {
-            queries.export(tenant, account, at, PART_ROWS)
-        };
+        let of = (self.tenant, self.account);
+        let find = move |queries: &dyn engine::ports::Queries| queries.export(of, at, PART_ROWS);
         let part = self.engine.read(find).await?;
         let text = lines(&part, begins);
         self.at = part.next;

@@ -6,7 +6,8 @@ use std::marker::PhantomData;
 
 use domain::{AccountId, AccountRejection, Rejection, TenantNo};
 use engine::ports::{
-    HistoryOf, HistoryRow, Page, Paged, Queries, ROWS_BESIDE_OTHERS_MAX, ROWS_MAX, StoreError,
+    GatewayPage, HistoryOf, HistoryRow, Page, Paged, Queries, ROWS_BESIDE_OTHERS_MAX, ROWS_MAX,
+    StoreError,
 };
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
@@ -255,15 +256,16 @@ pub(crate) async fn list_of_gateway<S: RowFormat>(
     call: &Call,
     format: S,
     (path, audit): (&str, &str),
-    find: impl FnOnce(&dyn Queries, TenantNo, Option<&str>, Page) -> Result<Paged<S::Row>, StoreError>
+    find: impl FnOnce(&dyn Queries, TenantNo, GatewayPage<'_>) -> Result<Paged<S::Row>, StoreError>
     + Send
     + 'static,
 ) -> HandlerResult {
     let page = parse(call.query())?;
     let wanted = gateway(call)?;
     let url = (path, &[("pluginName", ""), ("audit", audit)][..]);
-    let find =
-        move |queries: &dyn Queries, tenant, page| find(queries, tenant, wanted.as_deref(), page);
+    let find = move |queries: &dyn Queries, tenant, page: Page| {
+        find(queries, tenant, page.of_gateway(wanted.as_deref()))
+    };
     list(call, format, page, url, find).await
 }
 

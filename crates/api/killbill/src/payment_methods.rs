@@ -12,7 +12,7 @@ use domain::{
     AccountId, AccountRejection, Command, EXTERNAL_PAYMENT, PaymentMethodId, PaymentRejection,
     Properties, Rejection, Reply, TenantNo,
 };
-use engine::ports::{HistoryOf, HistoryRow, MethodView, Queries, RequestRefused, StoreError};
+use engine::ports::{HistoryOf, HistoryRow, MethodView, Page, Queries, RequestRefused, StoreError};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -371,8 +371,8 @@ async fn read_one(
 pub(crate) async fn list(call: Call) -> HandlerResult {
     let options = ReadOptions::of(&call)?;
     let url = ("/1.0/kb/paymentMethods/pagination", options.audit.name());
-    page::list_of_gateway(&call, options, url, |queries, tenant, gateway, page| {
-        queries.payment_methods(tenant, gateway, page)
+    page::list_of_gateway(&call, options, url, |queries, tenant, page| {
+        queries.payment_methods(tenant, page)
     })
     .await
 }
@@ -396,11 +396,11 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
     let gateway = page::gateway(&call)?;
     let (name, of) = (text.clone(), gateway.clone());
     let find = (
-        move |queries: &dyn Queries, tenant, page| {
-            queries.payment_methods_named(tenant, &name, of.as_deref(), page)
+        move |queries: &dyn Queries, tenant, page: Page| {
+            queries.payment_methods_named(tenant, &name, page.of_gateway(of.as_deref()))
         },
-        move |queries: &dyn Queries, tenant, page| {
-            queries.search_payment_methods(tenant, &text, gateway.as_deref(), page)
+        move |queries: &dyn Queries, tenant, page: Page| {
+            queries.search_payment_methods(tenant, &text, page.of_gateway(gateway.as_deref()))
         },
     );
     page::search(&call, options, window, (&path, &more), find).await

@@ -19,8 +19,7 @@ pub trait ChangeRequestQueries: Send + Sync {
     /// The changes of an environment, or those in a status, newest first.
     fn change_requests(
         &self,
-        no: TenantNo,
-        environment: EnvironmentId,
+        place: (TenantNo, EnvironmentId),
         status: Option<ChangeStatus>,
         page: Page,
     ) -> Result<Vec<ChangeRequest>, StoreError>;

@@ -13,8 +13,7 @@ pub trait ExportQueries: Send + Sync {
     /// [`StoreError`].
     fn export(
         &self,
-        no: TenantNo,
-        account: AccountId,
+        of: (TenantNo, AccountId),
         from: ExportPoint,
         limit: u64,
     ) -> Result<ExportPart, StoreError>;

@@ -15,17 +15,23 @@ pub trait InsightQueries: Send + Sync {
         &self,
         place: (TenantNo, EnvironmentId),
         flag: &str,
-        hours: Hours,
-        page: Page,
+        page: HoursPage,
     ) -> Result<Vec<FlagCount>, StoreError>;
     /// The counts of a metric event in an environment, in the order of the hours.
     fn metric_insights(
         &self,
         place: (TenantNo, EnvironmentId),
         event: &str,
-        hours: Hours,
-        page: Page,
+        page: HoursPage,
     ) -> Result<Vec<MetricCount>, StoreError>;
+}
+
+/// A window on the counts of some hours.
+#[derive(Clone, Copy, Debug)]
+pub struct HoursPage {
+    /// The hours whose counts are listed.
+    pub hours: Hours,
+    pub page: Page,
 }
 
 /// Adds to the counts, over a connection beside those that own partitions. After an error it is of no more use.

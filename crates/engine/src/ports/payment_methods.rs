@@ -2,7 +2,7 @@
 
 use domain::{AccountId, PaymentMethod, PaymentMethodId, TenantNo};
 
-use super::{Page, Paged, StoreError};
+use super::{GatewayPage, Paged, StoreError};
 
 /// Reads of payment methods.
 pub trait PaymentMethodQueries: Send + Sync {
@@ -27,20 +27,18 @@ pub trait PaymentMethodQueries: Send + Sync {
         no: TenantNo,
         account: AccountId,
     ) -> Result<Vec<MethodView>, StoreError>;
-    /// All payment methods that are not deleted, oldest first; `gateway` filters.
+    /// All payment methods that are not deleted, oldest first.
     fn payment_methods(
         &self,
         no: TenantNo,
-        gateway: Option<&str>,
-        page: Page,
+        page: GatewayPage<'_>,
     ) -> Result<Paged<MethodView>, StoreError>;
     /// Payment methods whose id, account's id or external key is `text`. Found by indexes.
     fn payment_methods_named(
         &self,
         no: TenantNo,
         text: &str,
-        gateway: Option<&str>,
-        page: Page,
+        page: GatewayPage<'_>,
     ) -> Result<Paged<MethodView>, StoreError>;
     /// Whether an active method of the gateway, other than `except`, has this id at it. Found by an index.
     fn has_method_at_gateway(
@@ -56,8 +54,7 @@ pub trait PaymentMethodQueries: Send + Sync {
         &self,
         no: TenantNo,
         text: &str,
-        gateway: Option<&str>,
-        page: Page,
+        page: GatewayPage<'_>,
     ) -> Result<Paged<MethodView>, StoreError>;
 }
 

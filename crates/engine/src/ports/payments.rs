@@ -4,7 +4,7 @@ use domain::payment::attempt::PaymentAttempt;
 use domain::payment::{PaymentFile, PaymentState};
 use domain::{AccountId, AttemptId, PaymentId, TenantNo, TransactionId};
 
-use super::{Page, Paged, StoreError};
+use super::{GatewayPage, Page, Paged, StoreError};
 
 /// Reads of payments.
 pub trait PaymentQueries: Send + Sync {
@@ -48,39 +48,34 @@ pub trait PaymentQueries: Send + Sync {
         account: AccountId,
         page: Page,
     ) -> Result<Vec<PaymentFile>, StoreError>;
-    /// All payments, oldest first; `gateway` filters.
+    /// All payments, oldest first.
     fn payments(
         &self,
         no: TenantNo,
-        gateway: Option<&str>,
-        page: Page,
+        page: GatewayPage<'_>,
     ) -> Result<Paged<PaymentFile>, StoreError>;
-    /// Payments whose id, external key or account's id is `text`. Found by indexes; `gateway` filters.
+    /// Payments whose id, external key or account's id is `text`. Found by indexes.
     fn payments_named(
         &self,
         no: TenantNo,
         text: &str,
-        gateway: Option<&str>,
-        page: Page,
+        page: GatewayPage<'_>,
     ) -> Result<Paged<PaymentFile>, StoreError>;
     /// Payments whose payment method's id is `text`, or whose external key contains it: all of the tenant's are looked
-    /// at, and `gateway` filters. For `Engine::scan`.
+    /// at. For `Engine::scan`.
     fn search_payments(
         &self,
         no: TenantNo,
         text: &str,
-        gateway: Option<&str>,
-        page: Page,
+        page: GatewayPage<'_>,
     ) -> Result<Paged<PaymentFile>, StoreError>;
     /// Payments that stand in one of these states, oldest first. Where a payment ordinarily stands,
     /// authorized, captured or purchased or about to be, all of the tenant's are looked at until
-    /// enough match: an index of those would cost every payment for a rare question. `gateway` filters. For
-    /// `Engine::scan`.
+    /// enough match: an index of those would cost every payment for a rare question. For `Engine::scan`.
     fn payments_in_state(
         &self,
         no: TenantNo,
         states: &[PaymentState],
-        gateway: Option<&str>,
-        page: Page,
+        page: GatewayPage<'_>,
     ) -> Result<Paged<PaymentFile>, StoreError>;
 }

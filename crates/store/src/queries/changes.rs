@@ -27,8 +27,7 @@ impl ChangeRequestQueries for SqlQueries {
 
     fn change_requests(
         &self,
-        no: TenantNo,
-        environment: EnvironmentId,
+        (no, environment): (TenantNo, EnvironmentId),
         status: Option<ChangeStatus>,
         page: Page,
     ) -> Result<Vec<ChangeRequest>, StoreError> {

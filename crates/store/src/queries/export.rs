@@ -78,8 +78,7 @@ fn is_exported(table: &Table, column: &Column) -> bool {
 impl ExportQueries for SqlQueries {
     fn export(
         &self,
-        no: TenantNo,
-        account: AccountId,
+        (no, account): (TenantNo, AccountId),
         from: ExportPoint,
         limit: u64,
     ) -> Result<ExportPart, StoreError> {

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use domain::{EnvironmentId, TenantNo};
-use engine::insights::{FlagCount, Hours, MetricCount};
-use engine::ports::{InsightQueries, Page, StoreError};
+use engine::insights::{FlagCount, MetricCount};
+use engine::ports::{HoursPage, InsightQueries, StoreError};
 
 use super::SqlQueries;
 use super::window::limit_offset;
@@ -16,8 +16,7 @@ impl InsightQueries for SqlQueries {
         &self,
         place: (TenantNo, EnvironmentId),
         flag: &str,
-        hours: Hours,
-        page: Page,
+        HoursPage { hours, page }: HoursPage,
     ) -> Result<Vec<FlagCount>, StoreError> {
         let (no, environment) = place;
         self.read(|reader| {
@@ -38,8 +37,7 @@ impl InsightQueries for SqlQueries {
         &self,
         place: (TenantNo, EnvironmentId),
         event: &str,
-        hours: Hours,
-        page: Page,
+        HoursPage { hours, page }: HoursPage,
     ) -> Result<Vec<MetricCount>, StoreError> {
         let (no, environment) = place;
         self.read(|reader| {

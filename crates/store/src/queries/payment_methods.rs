@@ -4,13 +4,13 @@ use std::sync::LazyLock;
 
 use domain::claim::ClaimKind;
 use domain::{AccountId, PaymentMethodId, TenantNo};
-use engine::ports::{MethodView, Page, Paged, PaymentMethodQueries, StoreError};
+use engine::ports::{GatewayPage, MethodView, Page, Paged, PaymentMethodQueries, StoreError};
 use uuid::Uuid;
 
 use super::payments::of_gateway;
 use super::window::{Key, MATCHES_MAX};
 use super::{SqlQueries, window};
-use crate::driver::{Cells, Reader};
+use crate::driver::{Cells, Reader, Value};
 use crate::tables;
 use crate::totals::Counted;
 
@@ -48,8 +48,7 @@ impl PaymentMethodQueries for SqlQueries {
     fn payment_methods(
         &self,
         no: TenantNo,
-        gateway: Option<&str>,
-        page: Page,
+        GatewayPage { gateway, page }: GatewayPage<'_>,
     ) -> Result<Paged<MethodView>, StoreError> {
         self.snapshot(|reader| {
             static ALL: LazyLock<String> = LazyLock::new(|| {
@@ -82,15 +81,11 @@ impl PaymentMethodQueries for SqlQueries {
         &self,
         no: TenantNo,
         text: &str,
-        gateway: Option<&str>,
-        page: Page,
+        GatewayPage { gateway, page }: GatewayPage<'_>,
     ) -> Result<Paged<MethodView>, StoreError> {
         let key = &self.seek(no, ClaimKind::PaymentMethod, text);
         self.snapshot(|reader| {
-            let of = format!(
-                "SELECT id FROM payment_method WHERE tenant = ?1{} AND active = 1",
-                of_gateway(gateway)
-            );
+            let of = active_of(gateway);
             let sql = format!(
                 "{of} AND id = ?3 UNION {of} AND account_id = ?3 UNION {of} AND id = ?4 \
                  ORDER BY 1 LIMIT ?5"
@@ -99,10 +94,7 @@ impl PaymentMethodQueries for SqlQueries {
             let id = Uuid::try_parse(text).ok();
             let gateway = gateway.unwrap_or_default().into();
             let parameters = [no.into(), gateway, id.into(), by_key.into(), MATCHES_MAX.into()];
-            let all = window::total(reader, no, Counted::PaymentMethods, None)?;
-            window::find(reader, (&sql, &parameters), page, all, |id| {
-                by_id(reader, no, PaymentMethodId::new(id))
-            })
+            found(reader, no, (&sql, &parameters), page)
         })
     }
 
@@ -127,14 +119,10 @@ impl PaymentMethodQueries for SqlQueries {
         &self,
         no: TenantNo,
         text: &str,
-        gateway: Option<&str>,
-        page: Page,
+        GatewayPage { gateway, page }: GatewayPage<'_>,
     ) -> Result<Paged<MethodView>, StoreError> {
         self.snapshot(|reader| {
-            let of = format!(
-                "SELECT id FROM payment_method WHERE tenant = ?1{} AND active = 1",
-                of_gateway(gateway)
-            );
+            let of = active_of(gateway);
             let key = window::like("external_key", 3);
             let sql = format!(
                 "{of} AND id = ?4 UNION {of} AND account_id = ?4 \
@@ -143,10 +131,7 @@ impl PaymentMethodQueries for SqlQueries {
             let (pattern, id) = (window::containing(text), Uuid::try_parse(text).ok());
             let gateway = gateway.unwrap_or_default().into();
             let parameters = [no.into(), gateway, (&pattern).into(), id.into(), MATCHES_MAX.into()];
-            let all = window::total(reader, no, Counted::PaymentMethods, None)?;
-            window::find(reader, (&sql, &parameters), page, all, |id| {
-                by_id(reader, no, PaymentMethodId::new(id))
-            })
+            found(reader, no, (&sql, &parameters), page)
         })
     }
 }
@@ -161,6 +146,23 @@ fn select(from: &str, rest: &str) -> String {
         "SELECT {methods}, a.payment_method_id FROM {from} m \
          JOIN account a ON a.tenant = m.tenant AND a.id = m.account_id {rest}"
     )
+}
+
+/// `SELECT` of the ids of the active payment methods of a gateway, or of all.
+fn active_of(gateway: Option<&str>) -> String {
+    let of_gateway = of_gateway(gateway);
+    format!("SELECT id FROM payment_method WHERE tenant = ?1{of_gateway} AND active = 1")
+}
+
+/// The payment methods that a search finds.
+fn found(
+    reader: &Reader,
+    no: TenantNo,
+    search: (&str, &[Value<'_>]),
+    page: Page,
+) -> Result<Paged<MethodView>, StoreError> {
+    let all = window::total(reader, no, Counted::PaymentMethods, None)?;
+    window::find(reader, search, page, all, |id| by_id(reader, no, PaymentMethodId::new(id)))
 }
 
 fn by_key(reader: &Reader, key: &Key<'_>) -> Result<Option<MethodView>, StoreError> {

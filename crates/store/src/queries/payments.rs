@@ -6,7 +6,7 @@ use domain::claim::ClaimKind;
 use domain::payment::attempt::PaymentAttempt;
 use domain::payment::{Payment, PaymentFile, PaymentState, TransactionStatus, TransactionType};
 use domain::{AccountId, AttemptId, PaymentId, TenantNo, TransactionId};
-use engine::ports::{Page, Paged, PaymentQueries, ROWS_MAX, StoreError};
+use engine::ports::{GatewayPage, Page, Paged, PaymentQueries, ROWS_MAX, StoreError};
 use uuid::Uuid;
 
 use super::window::{Key, MATCHES_MAX};
@@ -115,8 +115,7 @@ impl PaymentQueries for SqlQueries {
     fn payments(
         &self,
         no: TenantNo,
-        gateway: Option<&str>,
-        page: Page,
+        GatewayPage { gateway, page }: GatewayPage<'_>,
     ) -> Result<Paged<PaymentFile>, StoreError> {
         self.snapshot(|reader| {
             static ALL: LazyLock<String> = LazyLock::new(|| {
@@ -155,8 +154,7 @@ impl PaymentQueries for SqlQueries {
         &self,
         no: TenantNo,
         text: &str,
-        gateway: Option<&str>,
-        page: Page,
+        GatewayPage { gateway, page }: GatewayPage<'_>,
     ) -> Result<Paged<PaymentFile>, StoreError> {
         let key = &self.seek(no, ClaimKind::Payment, text);
         self.snapshot(|reader| {
@@ -178,8 +176,7 @@ impl PaymentQueries for SqlQueries {
         &self,
         no: TenantNo,
         text: &str,
-        gateway: Option<&str>,
-        page: Page,
+        GatewayPage { gateway, page }: GatewayPage<'_>,
     ) -> Result<Paged<PaymentFile>, StoreError> {
         self.snapshot(|reader| {
             let of = format!("SELECT id FROM payment WHERE tenant = ?1{}", of_gateway(gateway));
@@ -198,8 +195,7 @@ impl PaymentQueries for SqlQueries {
         &self,
         no: TenantNo,
         states: &[PaymentState],
-        gateway: Option<&str>,
-        page: Page,
+        GatewayPage { gateway, page }: GatewayPage<'_>,
     ) -> Result<Paged<PaymentFile>, StoreError> {
         self.snapshot(|reader| {
             let of_gateway = of_gateway(gateway);

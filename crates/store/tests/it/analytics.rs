@@ -107,7 +107,7 @@ fn a_history_of_the_test_has_reversals_and_further_tries_through_other_gateways(
         }
     }
     for no in &world.workload.tenants {
-        for file in world.queries.payments(*no, None, ALL).unwrap().items {
+        for file in world.queries.payments(*no, ALL.of_gateway(None)).unwrap().items {
             let gateway = &file.payment.gateway;
             moved += i32::from(file.transactions.iter().any(|it| it.gateway != *gateway));
         }
@@ -219,7 +219,7 @@ fn answers_are_sums_over_the_payments() {
         SqliteAnalyticsQueries::open(&models_path(&world), &Options::default(), 2).unwrap();
     assert_eq!(analytics.cursor().unwrap(), world.workload.head());
     for no in &world.workload.tenants {
-        let files = world.queries.payments(*no, None, ALL).unwrap().items;
+        let files = world.queries.payments(*no, ALL.of_gateway(None)).unwrap().items;
         check_transactions(&analytics, *no, &files);
         for (tenant, account) in world.workload.accounts.iter().filter(|(of, _)| of == no) {
             let own = files.iter().filter(|it| it.payment.account_id == *account);

@@ -85,7 +85,7 @@ fn stored_changes_are_read() {
     flags::fill(&mut world.workload);
     let queries = &*world.queries;
     let (here, all) = (key(1, "").environment, Page { offset: 0, limit: 10 });
-    let of = |no, status, page| queries.change_requests(no, here, status, page).unwrap();
+    let of = |no, status, page| queries.change_requests((no, here), status, page).unwrap();
     let found = of(TENANT, None, all);
     let newest_first =
         [S::Pending, S::Scheduled, S::Scheduled, S::Withdrawn, S::Rejected, S::Failed, S::Applied];

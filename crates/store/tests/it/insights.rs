@@ -2,7 +2,7 @@
 
 use domain::{EnvironmentId, Id, TenantNo};
 use engine::insights::{FlagCount, Hours, MetricCount};
-use engine::ports::{InsightWriter as _, Page, Queries, StoreError};
+use engine::ports::{HoursPage, InsightWriter as _, Page, Queries, StoreError};
 use store::insights::SqlInsightWriter;
 use uuid::Uuid;
 
@@ -43,11 +43,13 @@ pub fn fill(source: &store::Source) {
 
 /// The hours, variations and counts of a flag.
 fn of_flag(queries: &dyn Queries, name: &str, hours: Hours, page: Page) -> Vec<FlagCount> {
-    queries.flag_insights((TENANT, environment(1)), name, hours, page).unwrap()
+    queries.flag_insights((TENANT, environment(1)), name, HoursPage { hours, page }).unwrap()
 }
 
 fn of_metric(queries: &dyn Queries, event: &str) -> Vec<MetricCount> {
-    queries.metric_insights((TENANT, environment(1)), event, EVER, ALL).unwrap()
+    queries
+        .metric_insights((TENANT, environment(1)), event, HoursPage { hours: EVER, page: ALL })
+        .unwrap()
 }
 
 #[test]

@@ -91,13 +91,14 @@ fn steps_are_read_as_they_were_written() {
     assert_eq!((detaching, deleted), (Some(detach(true)), Some(detach(false))));
     let page = Page { offset: 0, limit: 10 };
     let counted = || {
-        let found = world.queries.payment_methods(TENANT, Some(ATTACHING), page).unwrap();
+        let found =
+            world.queries.payment_methods(TENANT, page.of_gateway(Some(ATTACHING))).unwrap();
         (found.items.len(), found.matching)
     };
     assert_eq!(counted(), (1, 1), "only what is attached counts");
     let late = answer(&mut world.workload, (account, methods[1]), (MethodTask::Find, attached()));
     assert_eq!(late, Reply::Account(AccountReply::PaymentMethodCreated(methods[1])));
-    let found = world.queries.payment_methods(TENANT, Some(ATTACHING), page).unwrap();
+    let found = world.queries.payment_methods(TENANT, page.of_gateway(Some(ATTACHING))).unwrap();
     assert_eq!((found.items.len(), found.matching), (2, 2));
     let report = verify_source(&world.home.source()).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);

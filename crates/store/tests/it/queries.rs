@@ -187,7 +187,7 @@ fn payment_methods_are_found_and_deleted_ones_leave_the_lists() {
             own.iter().filter(|it| it.method.active).map(|it| method_row(it)).collect();
         deleted += own.len() - active.len();
         let listed = paged(
-            |page| queries.payment_methods(*no, None, page).unwrap(),
+            |page| queries.payment_methods(*no, page.of_gateway(None)).unwrap(),
             active.len(),
             active.len(),
         );
@@ -196,7 +196,7 @@ fn payment_methods_are_found_and_deleted_ones_leave_the_lists() {
             let of_gateway: Vec<_> =
                 active.iter().filter(|(it, _)| it.gateway == *gateway).cloned().collect();
             let listed = paged(
-                |page| queries.payment_methods(*no, Some(gateway), page).unwrap(),
+                |page| queries.payment_methods(*no, page.of_gateway(Some(gateway))).unwrap(),
                 of_gateway.len(),
                 active.len(),
             );
@@ -219,7 +219,7 @@ fn payments_are_found_by_every_name_and_listed_in_order() {
             .map(|(_, file)| as_row(file.clone()))
             .collect();
         let listed = paged(
-            |page| queries.payments(*no, None, page).unwrap(),
+            |page| queries.payments(*no, page.of_gateway(None)).unwrap(),
             expected.len(),
             expected.len(),
         );
@@ -228,7 +228,7 @@ fn payments_are_found_by_every_name_and_listed_in_order() {
             let of_gateway = expected.iter().filter(|it| it.payment.gateway == *gateway);
             let of_gateway: Vec<PaymentFile> = of_gateway.cloned().collect();
             let listed = paged(
-                |page| queries.payments(*no, Some(gateway), page).unwrap(),
+                |page| queries.payments(*no, page.of_gateway(Some(gateway))).unwrap(),
                 of_gateway.len(),
                 expected.len(),
             );
@@ -348,7 +348,7 @@ fn searches_for_payments_and_methods_go_by_id_account_and_key() {
     for ((no, id), file) in &newest.payments {
         let account = file.payment.account_id;
         let ids = |text: &str| -> Vec<PaymentId> {
-            let found = queries.payments_named(*no, text, None, ALL).unwrap();
+            let found = queries.payments_named(*no, text, ALL.of_gateway(None)).unwrap();
             found.items.iter().map(|it| it.payment.id).collect()
         };
         assert_eq!(ids(&id.to_string()), [*id]);
@@ -356,16 +356,18 @@ fn searches_for_payments_and_methods_go_by_id_account_and_key() {
             assert_eq!(ids(key), [*id]);
             assert_eq!(ids(&key[1..]), []);
             let part = key[1..].to_uppercase();
-            let found = queries.search_payments(*no, &part, None, ALL).unwrap();
+            let found = queries.search_payments(*no, &part, ALL.of_gateway(None)).unwrap();
             assert!(found.items.iter().any(|it| it.payment.id == *id), "{key}");
         }
         let method = file.payment.payment_method_id;
-        let of_method =
-            |gateway| queries.search_payments(*no, &method.to_string(), gateway, ALL).unwrap();
+        let of_method = |gateway| {
+            queries.search_payments(*no, &method.to_string(), ALL.of_gateway(gateway)).unwrap()
+        };
         assert!(of_method(None).items.iter().any(|it| it.payment.id == *id));
         assert!(of_method(None).items.iter().all(|it| it.payment.payment_method_id == method));
         assert_eq!(of_method(Some("another")).matching, 0);
-        let named = queries.payments_named(*no, &id.to_string(), Some("another"), ALL).unwrap();
+        let named =
+            queries.payments_named(*no, &id.to_string(), ALL.of_gateway(Some("another"))).unwrap();
         assert_eq!((named.matching, named.all > 0), (0, true));
         let own = newest
             .payments
@@ -374,13 +376,14 @@ fn searches_for_payments_and_methods_go_by_id_account_and_key() {
         let own: Vec<PaymentId> = own.map(|((_, id), _)| *id).collect();
         assert_eq!(ids(&account.to_string()), own);
         let page = Page { offset: 1, limit: 1 };
-        let second = queries.payments_named(*no, &account.to_string(), None, page).unwrap();
+        let second =
+            queries.payments_named(*no, &account.to_string(), page.of_gateway(None)).unwrap();
         assert_eq!(second.matching, count(own.len()));
         assert_eq!(second.items.first().map(|it| it.payment.id), own.get(1).copied());
     }
     for ((no, id), view) in &newest.methods {
         let found = |text: &str| {
-            let found = queries.search_payment_methods(*no, text, None, ALL).unwrap();
+            let found = queries.search_payment_methods(*no, text, ALL.of_gateway(None)).unwrap();
             assert_eq!(found.matching, count(found.items.len()));
             found.items.iter().any(|it| it.method.id == *id)
         };
@@ -403,14 +406,14 @@ fn payments_are_found_by_the_state_they_stand_in() {
         let check = |states: &[PaymentState]| {
             let expected = own.iter().filter(|it| states.contains(&it.payment.state));
             let expected: Vec<PaymentId> = expected.map(|it| it.payment.id).collect();
-            let find = |page| world.queries.payments_in_state(*no, states, None, page).unwrap();
+            let find_in = |no, page: Page| {
+                world.queries.payments_in_state(no, states, page.of_gateway(None)).unwrap()
+            };
+            let find = |page| find_in(*no, page);
             let found: Vec<PaymentId> =
                 paged(find, expected.len(), own.len()).iter().map(|file| file.payment.id).collect();
             assert_eq!(found, expected, "{states:?}");
-            assert_eq!(
-                world.queries.payments_in_state(STRANGER, states, None, ALL).unwrap().matching,
-                0
-            );
+            assert_eq!(find_in(STRANGER, ALL).matching, 0);
         };
         let mut states: Vec<PaymentState> = Vec::new();
         for file in &own {
@@ -764,7 +767,7 @@ fn an_export_has_every_row_of_the_account_whatever_the_size_of_its_parts() {
         let mut rows: BTreeMap<&str, Vec<Vec<Option<String>>>> = BTreeMap::new();
         let mut from = Some(ExportPoint::default());
         while let Some(at) = from {
-            let part = queries.export(no, account, at, limit).unwrap();
+            let part = queries.export((no, account), at, limit).unwrap();
             assert!(part.rows.iter().all(|row| row.len() == part.columns.len()));
             rows.entry(part.table).or_default().extend(part.rows);
             from = part.next;

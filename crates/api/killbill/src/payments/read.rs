@@ -3,7 +3,7 @@
 use domain::payment::PaymentFile;
 use domain::{PaymentId, TenantNo};
 use engine::has_open_transaction;
-use engine::ports::{Queries, StoreError};
+use engine::ports::{Page, Queries, StoreError};
 
 use super::view::{NextAction, PaymentJson, ReadOptions};
 use crate::call::Call;
@@ -80,8 +80,8 @@ async fn next_actions(call: &Call, payment: PaymentId) -> Result<Vec<NextAction>
 pub(crate) async fn list(call: Call) -> HandlerResult {
     let options = ReadOptions::of(&call)?;
     let url = ("/1.0/kb/payments/pagination", options.audit.name());
-    page::list_of_gateway(&call, options, url, |queries, tenant, gateway, page| {
-        queries.payments(tenant, gateway, page)
+    page::list_of_gateway(&call, options, url, |queries, tenant, page| {
+        queries.payments(tenant, page)
     })
     .await
 }
@@ -105,18 +105,18 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
     let more = [("pluginName", ""), ("audit", options.audit.name())];
     let states = states_named(&text);
     if !states.is_empty() {
-        let find = move |queries: &dyn Queries, tenant, page| {
-            queries.payments_in_state(tenant, &states, gateway.as_deref(), page)
+        let find = move |queries: &dyn Queries, tenant, page: Page| {
+            queries.payments_in_state(tenant, &states, page.of_gateway(gateway.as_deref()))
         };
         return page::scan(&call, options, window, (&path, &more), find).await;
     }
     let (name, of) = (text.clone(), gateway.clone());
     let find = (
-        move |queries: &dyn Queries, tenant, page| {
-            queries.payments_named(tenant, &name, of.as_deref(), page)
+        move |queries: &dyn Queries, tenant, page: Page| {
+            queries.payments_named(tenant, &name, page.of_gateway(of.as_deref()))
         },
-        move |queries: &dyn Queries, tenant, page| {
-            queries.search_payments(tenant, &text, gateway.as_deref(), page)
+        move |queries: &dyn Queries, tenant, page: Page| {
+            queries.search_payments(tenant, &text, page.of_gateway(gateway.as_deref()))
         },
     );
     page::search(&call, options, window, (&path, &more), find).await

@@ -219,9 +219,8 @@ pub async fn list(call: Call) -> Result<Json<Changes>, Error> {
     };
     let environment = find::environment(&api, &context, &mut parameters).await?;
     parameters.end()?;
-    let (no, id) = (environment.tenant, environment.id);
-    let one_more = window.one_more();
-    let read = api.engine.read(move |queries| queries.change_requests(no, id, status, one_more));
+    let (place, page) = ((environment.tenant, environment.id), window.one_more());
+    let read = api.engine.read(move |queries| queries.change_requests(place, status, page));
     let (found, more) = window.cut(read.await?);
     let changes = found.into_iter().map(|it| ChangeView::of(it, &environment));
     Ok(Json(Changes { changes: changes.collect::<Result<_, _>>()?, more }))

@@ -6,7 +6,7 @@ use domain::Timestamp;
 use domain::flag::definition::DefinitionKind;
 use domain::flag::environment::Environment;
 use engine::insights::{FlagCount, Hours, MetricCount};
-use engine::ports::Queries;
+use engine::ports::{HoursPage, Queries};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -93,9 +93,8 @@ pub async fn of_flag(call: Call, Path(key): Path<String>) -> Result<Json<FlagIns
     let (hours, window) = hours(parameters)?;
     find::definition(&api, &environment, DefinitionKind::Flag, &key).await?;
     let Environment { tenant, id, .. } = environment;
-    let one_more = window.one_more();
-    let read =
-        move |queries: &dyn Queries| queries.flag_insights((tenant, id), &key, hours, one_more);
+    let page = HoursPage { hours, page: window.one_more() };
+    let read = move |queries: &dyn Queries| queries.flag_insights((tenant, id), &key, page);
     let (counts, more) = window.cut(api.engine.read(read).await?);
     let insights = counts.into_iter().map(|it: FlagCount| FlagLine {
         hour: began(it.hour),
@@ -122,9 +121,8 @@ pub async fn of_metric(call: Call, Path(key): Path<String>) -> Result<Json<Metri
     let (hours, window) = hours(parameters)?;
     let event = event.ok_or_else(|| invalid("event", "is missing"))?;
     let Environment { tenant, id, .. } = environment;
-    let one_more = window.one_more();
-    let read =
-        move |queries: &dyn Queries| queries.metric_insights((tenant, id), &event, hours, one_more);
+    let page = HoursPage { hours, page: window.one_more() };
+    let read = move |queries: &dyn Queries| queries.metric_insights((tenant, id), &event, page);
     let (counts, more) = window.cut(api.engine.read(read).await?);
     let metrics = counts.into_iter().map(|it: MetricCount| MetricLine {
         hour: began(it.hour),
