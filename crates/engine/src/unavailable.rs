@@ -80,26 +80,9 @@ pub enum Reason {
 
 impl From<Reason> for Unavailable {
     fn from(reason: Reason) -> Self {
-        let retry_after = match reason {
-            Reason::QueueFull
-            | Reason::GatewayFull
-            | Reason::QueueAway
-            | Reason::Expired
-            | Reason::ReadersFull
-            | Reason::HashersFull
-            | Reason::Stopping
-            | Reason::Store
-            | Reason::NotOwner => Some(Duration::from_secs(1)),
-            Reason::ReadTooLong => Some(Duration::from_secs(5)),
-            Reason::DiskFull
-            | Reason::GatewayStopped
-            | Reason::BreakerOpen
-            | Reason::ControlFailed => Some(Duration::from_secs(10)),
-            Reason::CommitInDoubt
-            | Reason::Repeated
-            | Reason::MessageTooLarge
-            | Reason::Quarantined
-            | Reason::Bug => None,
+        let retry_after = match reason.retry() {
+            Retry::After(delay) => Some(delay),
+            Retry::AfterALook | Retry::AfterAnOperator => None,
         };
         Self { reason, retry_after }
     }
@@ -215,18 +198,17 @@ impl Reason {
         match self {
             Self::QueueFull
             | Self::GatewayFull
-            | Self::GatewayStopped
-            | Self::BreakerOpen
-            | Self::ControlFailed
             | Self::QueueAway
             | Self::Expired
             | Self::ReadersFull
-            | Self::ReadTooLong
             | Self::HashersFull
             | Self::Stopping
-            | Self::DiskFull
             | Self::Store
-            | Self::NotOwner => Retry::Safe,
+            | Self::NotOwner => Retry::After(Duration::from_secs(1)),
+            Self::ReadTooLong => Retry::After(Duration::from_secs(5)),
+            Self::DiskFull | Self::GatewayStopped | Self::BreakerOpen | Self::ControlFailed => {
+                Retry::After(Duration::from_secs(10))
+            }
             Self::CommitInDoubt | Self::Repeated => Retry::AfterALook,
             Self::Quarantined | Self::Bug | Self::MessageTooLarge => Retry::AfterAnOperator,
         }
@@ -261,8 +243,8 @@ impl Reason {
 
 /// The precondition of a retry.
 enum Retry {
-    /// Nothing: nothing happened.
-    Safe,
+    /// A delay: nothing happened.
+    After(Duration),
     /// A look at what came of the request.
     AfterALook,
     /// An operator who mends the cause.
