@@ -43,6 +43,27 @@ pub enum Reply {
     },
 }
 
+impl Reply {
+    /// What became of the payment that a command started or continued, or who aborted its start; `None` for the
+    /// answers to other commands.
+    #[must_use]
+    pub fn of_payment(self) -> Option<Result<PaymentReply, PaymentAborted>> {
+        match self {
+            Self::Payment(it) => Some(Ok(it)),
+            Self::PaymentAborted(it) => Some(Err(it)),
+            Self::Done
+            | Self::TenantCreated(_)
+            | Self::TagDefinitionCreated(_)
+            | Self::Access(_)
+            | Self::Flag(_)
+            | Self::Account(_)
+            | Self::Customer(_)
+            | Self::Entitlement(_)
+            | Self::Imported { .. } => None,
+        }
+    }
+}
+
 /// The answer to a command about users and roles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccessReply {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use domain::command::PaymentCommand;
 use domain::payment::{FollowUp, Initiate, PaymentFile, TransactionStatus};
+use domain::reply::PaymentAborted;
 use domain::{AccountId, Command, PaymentId, PaymentReply, PaymentResult, Reply};
 use engine::ports::Page;
 use prost::Message;
@@ -262,22 +263,9 @@ fn read_token(token: &str, account: Option<AccountId>) -> Result<u64, Refusal> {
 
 /// The outcome of a transaction. The reply does not contain the gateway's error code, so it is read.
 async fn outcome(call: &Call<'_>, reply: Reply) -> Result<Outcome, Refusal> {
-    let reply = match reply {
-        Reply::Payment(reply) => reply,
-        Reply::PaymentAborted(it) => {
-            return Err(Refusal::Aborted { plugin: it.plugin, reason: it.reason });
-        }
-        Reply::Done
-        | Reply::TenantCreated(_)
-        | Reply::TagDefinitionCreated(_)
-        | Reply::Access(_)
-        | Reply::Flag(_)
-        | Reply::Account(_)
-        | Reply::Customer(_)
-        | Reply::Entitlement(_)
-        | Reply::Imported { .. } => unreachable!("the reply belongs to the command"),
-    };
-    let PaymentReply { payment, transaction, result } = reply;
+    let begun = reply.of_payment().expect("the reply belongs to the command");
+    let aborted = |it: PaymentAborted| Refusal::Aborted { plugin: it.plugin, reason: it.reason };
+    let PaymentReply { payment, transaction, result } = begun.map_err(aborted)?;
     let (status, message, fault) = match result {
         PaymentResult::Status { status, message } => {
             (status, message.unwrap_or_default(), GatewayFault::Unspecified)

@@ -164,22 +164,13 @@ async fn answer(
     reply: Reply,
 ) -> Result<Response, Error> {
     let no = tenant.no;
-    let (by, paid) = match reply {
-        Reply::Entitlement(EntitlementReply::Bought(id)) => (BoughtBy::Purchase(id), None),
-        Reply::Payment(reply) => (BoughtBy::Payment(reply.payment), Some(reply)),
-        Reply::PaymentAborted(it) => {
-            let aborted = PurchaseFailed::Aborted { reason: it.reason };
-            return Err(Error::PurchaseFailed(aborted, None));
-        }
-        Reply::Done
-        | Reply::TenantCreated(_)
-        | Reply::TagDefinitionCreated(_)
-        | Reply::Access(_)
-        | Reply::Flag(_)
-        | Reply::Account(_)
-        | Reply::Customer(_)
-        | Reply::Entitlement(_)
-        | Reply::Imported { .. } => return Err(unexpected()),
+    let (by, paid) = if let Reply::Entitlement(EntitlementReply::Bought(id)) = reply {
+        (BoughtBy::Purchase(id), None)
+    } else {
+        let begun = reply.of_payment().ok_or_else(unexpected)?.map_err(|it| {
+            Error::PurchaseFailed(PurchaseFailed::Aborted { reason: it.reason }, None)
+        })?;
+        (BoughtBy::Payment(begun.payment), Some(begun))
     };
     let found = api.engine.read_bought((no, account), by, expected).await;
     let status = match (paid.as_ref(), paid.as_ref().map_or(Ok(StatusCode::CREATED), status_of)) {
