@@ -112,8 +112,11 @@ pub struct QueuePosition {
     pub expires_at: Option<Instant>,
 }
 
-/// The operations of a processor on the messages of the queue. The futures of those that are called per message own
-/// what they need, so that the calls can be made in order and waited for in any order.
+/// The work of a processor on a message. The future owns what it needs, so that the calls can be made in order and
+/// waited for in any order.
+pub type Work<T> = BoxFuture<'static, Result<T, Unavailable>>;
+
+/// The operations of a processor on the messages of the queue.
 pub trait Processor: Send + Sync + 'static {
     /// A partition of commands is ours from now on. Answers with the offset to read from; `None`
     /// for the first there is. Called again for a partition that is ours already after an unsettled
@@ -134,27 +137,17 @@ pub trait Processor: Send + Sync + 'static {
     ///
     /// After a failure that is not settled, all later calls for the partition fail until `assigned`
     /// has been called again: so no offset is passed over.
-    fn execute(
-        &self,
-        partition: i32,
-        position: QueuePosition,
-        request: Request,
-    ) -> BoxFuture<'static, Result<Answer, Unavailable>>;
+    fn execute(&self, partition: i32, position: QueuePosition, request: Request) -> Work<Answer>;
 
     /// There is nothing to execute at this offset: remembers that it is done. Called in order with
     /// `execute`.
-    fn skip(&self, partition: i32, offset: i64) -> BoxFuture<'static, Result<(), Unavailable>>;
+    fn skip(&self, partition: i32, offset: i64) -> Work<()>;
 
     /// Asks the gateway of a transaction of a partition that is ours, and commits the answer.
-    fn inquire(
-        &self,
-        partition: i32,
-        question: Question,
-    ) -> BoxFuture<'static, Result<Inquired, Unavailable>>;
+    fn inquire(&self, partition: i32, question: Question) -> Work<Inquired>;
 
     /// Queues the deliveries of an event of a partition that is ours.
-    fn resend(&self, partition: i32, resend: Resend)
-    -> BoxFuture<'static, Result<(), Unavailable>>;
+    fn resend(&self, partition: i32, resend: Resend) -> Work<()>;
 
     /// The totals of an account in the ledger; `None` where there is no such account. Also for accounts of partitions
     /// that are not ours.
@@ -163,7 +156,7 @@ pub trait Processor: Send + Sync + 'static {
         tenant: TenantNo,
         account: AccountId,
         work: Option<SimulatedWork>,
-    ) -> BoxFuture<'static, Result<Option<Vec<LedgerTotal>>, Unavailable>>;
+    ) -> Work<Option<Vec<LedgerTotal>>>;
 }
 
 /// Whether a refusal by [`Processor::execute`] is the last word on its command: the offset has been

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use domain::{AccountId, Request, TenantNo};
 use engine::ports::{BoxFuture, LedgerTotal, Question, StoreError};
-use engine::queue::{Inquired, Processor, QueuePosition, Resend, SimulatedWork};
-use engine::{Answer, Reason, Unavailable};
+use engine::queue::{Inquired, Processor, QueuePosition, Resend, SimulatedWork, Work};
+use engine::{Answer, Reason};
 use kafka::processor::ProcessorOptions;
 use kafka::topics::{Class, Layout};
 use kafka::{Settings, floor, processor, topics};
@@ -26,23 +26,18 @@ impl Processor for Idle {
         Box::pin(async {})
     }
 
-    fn execute(
-        &self,
-        _: i32,
-        _: QueuePosition,
-        _: Request,
-    ) -> BoxFuture<'static, Result<Answer, Unavailable>> {
+    fn execute(&self, _: i32, _: QueuePosition, _: Request) -> Work<Answer> {
         Box::pin(async { Err(Reason::GatewayFull.into()) })
     }
 
-    fn skip(&self, _: i32, _: i64) -> BoxFuture<'static, Result<(), Unavailable>> {
+    fn skip(&self, _: i32, _: i64) -> Work<()> {
         Box::pin(async { Ok(()) })
     }
 
-    fn resend(&self, _: i32, _: Resend) -> BoxFuture<'static, Result<(), Unavailable>> {
+    fn resend(&self, _: i32, _: Resend) -> Work<()> {
         Box::pin(std::future::ready(Ok(())))
     }
-    fn inquire(&self, _: i32, _: Question) -> BoxFuture<'static, Result<Inquired, Unavailable>> {
+    fn inquire(&self, _: i32, _: Question) -> Work<Inquired> {
         Box::pin(async { Ok(Inquired::NoTransaction) })
     }
 
@@ -51,7 +46,7 @@ impl Processor for Idle {
         _: TenantNo,
         _: AccountId,
         _: Option<SimulatedWork>,
-    ) -> BoxFuture<'static, Result<Option<Vec<LedgerTotal>>, Unavailable>> {
+    ) -> Work<Option<Vec<LedgerTotal>>> {
         Box::pin(async { Ok(None) })
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use domain::{AccountId, PartitionNo, Request, TenantNo};
 use engine::access::Access;
 use engine::ports::{BoxFuture, Cause, LedgerTotal, Queries, Question, StoreError};
-use engine::queue::{Inquired, Processor, QueuePosition, Resend, SimulatedWork};
+use engine::queue::{Inquired, Processor, QueuePosition, Resend, SimulatedWork, Work};
 use engine::{Answer, Engine, Parts, Reason, Running, StartError, Unavailable};
 use kafka::events::publish_events;
 use store::{Server, Share, SqlQueries};
@@ -67,8 +67,20 @@ impl Processing {
         self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn engine(&self, partition: i32) -> Option<Engine> {
-        self.owned().get(&partition).map(|it| it.engine.clone())
+    /// The work of a partition's engine on a message; refused where the partition is not ours.
+    fn by_owner<T: Send + 'static, F>(
+        &self,
+        partition: i32,
+        work: impl FnOnce(Engine) -> F,
+    ) -> Work<T>
+    where
+        F: Future<Output = Result<T, Unavailable>> + Send + 'static,
+    {
+        let engine = self.owned().get(&partition).map(|it| it.engine.clone());
+        match engine {
+            Some(engine) => Box::pin(work(engine)),
+            None => Box::pin(std::future::ready(Err(Reason::NotOwner.into()))),
+        }
     }
 
     async fn take_over(&self, partition: i32) -> Result<Option<i64>, StoreError> {
@@ -132,48 +144,23 @@ impl Processor for Processing {
         })
     }
 
-    fn execute(
-        &self,
-        partition: i32,
-        position: QueuePosition,
-        request: Request,
-    ) -> BoxFuture<'static, Result<Answer, Unavailable>> {
-        match self.engine(partition) {
-            Some(engine) => Box::pin(engine.submit_queued(position, request)),
-            None => Box::pin(std::future::ready(Err(Reason::NotOwner.into()))),
-        }
+    fn execute(&self, partition: i32, position: QueuePosition, request: Request) -> Work<Answer> {
+        self.by_owner(partition, |engine| engine.submit_queued(position, request))
     }
 
-    fn skip(&self, partition: i32, offset: i64) -> BoxFuture<'static, Result<(), Unavailable>> {
-        match self.engine(partition) {
-            Some(engine) => {
-                let skipped = engine.skip_queued(offset);
-                Box::pin(async move { skipped.await.map(drop) })
-            }
-            None => Box::pin(std::future::ready(Err(Reason::NotOwner.into()))),
-        }
+    fn skip(&self, partition: i32, offset: i64) -> Work<()> {
+        self.by_owner(partition, |engine| {
+            let skipped = engine.skip_queued(offset);
+            async move { skipped.await.map(drop) }
+        })
     }
 
-    fn inquire(
-        &self,
-        partition: i32,
-        question: Question,
-    ) -> BoxFuture<'static, Result<Inquired, Unavailable>> {
-        match self.engine(partition) {
-            Some(engine) => Box::pin(async move { engine.inquire_for_front(question).await }),
-            None => Box::pin(std::future::ready(Err(Reason::NotOwner.into()))),
-        }
+    fn inquire(&self, partition: i32, question: Question) -> Work<Inquired> {
+        self.by_owner(partition, |engine| async move { engine.inquire_for_front(question).await })
     }
 
-    fn resend(
-        &self,
-        partition: i32,
-        resend: Resend,
-    ) -> BoxFuture<'static, Result<(), Unavailable>> {
-        match self.engine(partition) {
-            Some(engine) => Box::pin(async move { engine.resend(resend).await }),
-            None => Box::pin(std::future::ready(Err(Reason::NotOwner.into()))),
-        }
+    fn resend(&self, partition: i32, resend: Resend) -> Work<()> {
+        self.by_owner(partition, |engine| async move { engine.resend(resend).await })
     }
 
     fn balance(
@@ -181,7 +168,7 @@ impl Processor for Processing {
         tenant: TenantNo,
         account: AccountId,
         work: Option<SimulatedWork>,
-    ) -> BoxFuture<'static, Result<Option<Vec<LedgerTotal>>, Unavailable>> {
+    ) -> Work<Option<Vec<LedgerTotal>>> {
         let reads = self.reads.clone();
         Box::pin(async move { reads.read_balance(tenant, account, work).await })
     }

@@ -11,9 +11,9 @@ use domain::tenant::SetTenantValue;
 use domain::{AccountId, Command as DomainCommand, Request, RequestId, TenantNo, TransactionId};
 use engine::ports::{BoxFuture, Cause, LedgerTotal, Question, StoreError};
 use engine::queue::{
-    Inquired, Message, Processor, Queue, QueuePosition, Reply, Resend, Route, SimulatedWork,
+    Inquired, Message, Processor, Queue, QueuePosition, Reply, Resend, Route, SimulatedWork, Work,
 };
-use engine::{Answer, Reason, Unavailable};
+use engine::{Answer, Reason};
 use kafka::processor::{ProcessorOptions, RunningProcessor};
 use kafka::signature::{Content, SIGNATURE};
 use kafka::topics::{self, Class, Layout};
@@ -219,12 +219,7 @@ impl Processor for Counting {
     }
 
     /// Tells of its key: `park` is parked, `full` is refused for now, anything else is done.
-    fn execute(
-        &self,
-        partition: i32,
-        position: QueuePosition,
-        request: Request,
-    ) -> BoxFuture<'static, Result<Answer, Unavailable>> {
+    fn execute(&self, partition: i32, position: QueuePosition, request: Request) -> Work<Answer> {
         let DomainCommand::Tenant(TenantCommand::SetValue(it)) = &request.command else {
             panic!("the cases send nothing else")
         };
@@ -248,17 +243,13 @@ impl Processor for Counting {
         })
     }
 
-    fn skip(&self, partition: i32, offset: i64) -> BoxFuture<'static, Result<(), Unavailable>> {
+    fn skip(&self, partition: i32, offset: i64) -> Work<()> {
         let done = self.commit(partition, offset, |state| state.skipped.push((partition, offset)));
         Box::pin(async move { Ok(done?) })
     }
 
     /// Tenant 2 has every transaction; what tenant 3 asks for fails.
-    fn inquire(
-        &self,
-        _: i32,
-        question: Question,
-    ) -> BoxFuture<'static, Result<Inquired, Unavailable>> {
+    fn inquire(&self, _: i32, question: Question) -> Work<Inquired> {
         self.database.state.lock().unwrap().inquired.push(question.of().transaction);
         Box::pin(async move {
             match question.of().tenant.0 {
@@ -269,11 +260,7 @@ impl Processor for Counting {
         })
     }
 
-    fn resend(
-        &self,
-        partition: i32,
-        resend: Resend,
-    ) -> BoxFuture<'static, Result<(), Unavailable>> {
+    fn resend(&self, partition: i32, resend: Resend) -> Work<()> {
         self.database.state.lock().unwrap().resent.push((partition, resend));
         Box::pin(std::future::ready(Ok(())))
     }
@@ -283,7 +270,7 @@ impl Processor for Counting {
         tenant: TenantNo,
         _: AccountId,
         _: Option<SimulatedWork>,
-    ) -> BoxFuture<'static, Result<Option<Vec<LedgerTotal>>, Unavailable>> {
+    ) -> Work<Option<Vec<LedgerTotal>>> {
         Box::pin(async move { Ok((tenant.0 > 1).then(Vec::new)) })
     }
 }
