@@ -110,6 +110,17 @@ impl std::fmt::Display for Resource {
     }
 }
 
+/// What operators and callers have to know about a refusal besides its code.
+#[derive(Clone, Copy, Default)]
+struct Handling {
+    /// Whether it is a fault of this installation that needs an operator.
+    is_fault: bool,
+    /// The delay before a retry, if a retry may succeed.
+    retry_after: Option<Duration>,
+    /// Whether the caller does not learn if the call was carried out.
+    leaves_outcome_unknown: bool,
+}
+
 impl Refusal {
     /// An invalid field.
     pub fn field(field: &'static str, reason: impl Into<Cow<'static, str>>) -> Self {
@@ -156,71 +167,25 @@ impl Refusal {
         }
     }
 
-    /// Whether the failure is a fault of this installation that needs an operator.
-    pub(crate) const fn is_fault(&self) -> bool {
+    /// What operators and callers have to know about the refusal.
+    fn handling(&self) -> Handling {
+        let none = Handling::default();
+        let later = |delay| Handling { retry_after: Some(delay), ..none };
         match self {
-            Self::Unavailable(it) | Self::Access(AccessError::Unavailable(it)) => {
-                it.reason.is_fault()
-            }
-            Self::Bug => true,
-            Self::Field { .. }
-            | Self::Metadata { .. }
-            | Self::NotFound { .. }
-            | Self::Forbidden(_)
-            | Self::TenantMissing
-            | Self::Access(_)
-            | Self::Rejected(_)
-            | Self::Aborted { .. }
-            | Self::MethodRefused { .. }
-            | Self::MethodPending(_)
-            | Self::StillRunning
-            | Self::AnotherCall
-            | Self::Full
-            | Self::TooManyRequests(_)
-            | Self::DeadlineExceeded
-            | Self::BalanceTooLarge(_)
-            | Self::SecretWrong
-            | Self::FlagsUnread
-            | Self::ReaderTooSlow
-            | Self::NoMethod => false,
-        }
-    }
-
-    /// The delay before a retry, if a retry may succeed.
-    const fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Unavailable(it) | Self::Access(AccessError::Unavailable(it)) => it.retry_after,
-            Self::Access(AccessError::Throttled { retry_after })
-            | Self::TooManyRequests(retry_after) => Some(*retry_after),
-            Self::Full | Self::StillRunning | Self::FlagsUnread => Some(RETRY_AFTER_FULL),
-            Self::Field { .. }
-            | Self::Metadata { .. }
-            | Self::NotFound { .. }
-            | Self::Forbidden(_)
-            | Self::TenantMissing
-            | Self::Access(_)
-            | Self::Rejected(_)
-            | Self::Aborted { .. }
-            | Self::MethodRefused { .. }
-            | Self::MethodPending(_)
-            | Self::AnotherCall
-            | Self::DeadlineExceeded
-            | Self::BalanceTooLarge(_)
-            | Self::SecretWrong
-            | Self::ReaderTooSlow
-            | Self::NoMethod
-            | Self::Bug => None,
-        }
-    }
-
-    /// Whether the caller does not learn if the call was carried out.
-    const fn leaves_outcome_unknown(&self) -> bool {
-        match self {
-            Self::Unavailable(it) | Self::Access(AccessError::Unavailable(it)) => {
-                it.reason.leaves_outcome_unknown()
-            }
+            Self::Unavailable(it) | Self::Access(AccessError::Unavailable(it)) => Handling {
+                is_fault: it.reason.is_fault(),
+                retry_after: it.retry_after,
+                leaves_outcome_unknown: it.reason.leaves_outcome_unknown(),
+            },
             // A call that panicked may have submitted its command.
-            Self::StillRunning | Self::DeadlineExceeded | Self::Bug => true,
+            Self::Bug => Handling { is_fault: true, leaves_outcome_unknown: true, ..none },
+            Self::StillRunning => {
+                Handling { leaves_outcome_unknown: true, ..later(RETRY_AFTER_FULL) }
+            }
+            Self::DeadlineExceeded => Handling { leaves_outcome_unknown: true, ..none },
+            Self::Full | Self::FlagsUnread => later(RETRY_AFTER_FULL),
+            Self::Access(AccessError::Throttled { retry_after })
+            | Self::TooManyRequests(retry_after) => later(*retry_after),
             Self::Field { .. }
             | Self::Metadata { .. }
             | Self::NotFound { .. }
@@ -232,13 +197,10 @@ impl Refusal {
             | Self::MethodRefused { .. }
             | Self::MethodPending(_)
             | Self::AnotherCall
-            | Self::Full
-            | Self::TooManyRequests(_)
             | Self::BalanceTooLarge(_)
             | Self::SecretWrong
-            | Self::FlagsUnread
             | Self::ReaderTooSlow
-            | Self::NoMethod => false,
+            | Self::NoMethod => none,
         }
     }
 
@@ -462,19 +424,20 @@ impl From<Rejection> for Refusal {
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
         let (code, reason) = refusal.wire();
+        let Handling { is_fault, retry_after, leaves_outcome_unknown } = refusal.handling();
         let mut details = ErrorDetails::new();
         let outcome = ("outcome".to_owned(), "unknown".to_owned());
-        let outcome = refusal.leaves_outcome_unknown().then_some(outcome);
+        let outcome = leaves_outcome_unknown.then_some(outcome);
         let level = refusal.level().map(level_metadata);
         let metadata: HashMap<_, _> = level.into_iter().flatten().chain(outcome).collect();
         details.set_error_info(reason, ERROR_DOMAIN, metadata);
         if let Some((field, reason)) = refusal.violation() {
             details.add_bad_request_violation(field, reason);
         }
-        if let Some(after) = refusal.retry_after() {
-            details.set_retry_info(Some(after));
+        if retry_after.is_some() {
+            details.set_retry_info(retry_after);
         }
-        if refusal.is_fault() {
+        if is_fault {
             tracing::error!(
                 api = "grpc",
                 reason,
