@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use domain::account::payment_method::CreatePaymentMethod;
 use domain::account::{CreateAccount, Person};
-use domain::card_data::NumericKeys;
 use domain::command::AccountCommand;
 use domain::reply::AccountReply;
 use domain::{AccountId, Command, Reply};
@@ -49,7 +48,7 @@ impl AccountService for Accounts {
     ) -> Result<Response<AccountServiceCreateResponse>, Status> {
         let (call, it, idempotency) =
             Call::of_write(&self.context, request, ("Create", "account:create"))?;
-        let new = create(it, call.numeric_keys())?;
+        let new = create(&call, it)?;
         call.check_currency("currency_code", new.currency)?;
         let command = Command::Account(AccountCommand::Create(Box::new(new)));
         let Reply::Account(AccountReply::Created(id)) = call.submit(command, idempotency).await?
@@ -76,7 +75,7 @@ impl AccountService for Accounts {
         request: Request<AccountServiceGetByKeyRequest>,
     ) -> Result<Response<AccountServiceGetByKeyResponse>, Status> {
         let (call, it) = Call::of(&self.context, request)?;
-        let key = fields::key("account_key", it.account_key, call.numeric_keys())?;
+        let key = call.key("account_key", it.account_key)?;
         let key = key.ok_or_else(|| Refusal::field("account_key", "needs to be set"))?;
         let (wanted, tenant) = (key.clone(), call.tenant());
         let found = call.read(move |queries| queries.account_by_key(tenant, &wanted)).await?;
@@ -93,11 +92,7 @@ impl AccountService for Accounts {
         let gateway = fields::optional_text("gateway", it.gateway, GATEWAY_CHARS_MAX)?;
         let command = Command::Account(AccountCommand::CreatePaymentMethod(CreatePaymentMethod {
             account: fields::id("account_id", &it.account_id)?,
-            external_key: fields::key(
-                "payment_method_key",
-                it.payment_method_key,
-                call.numeric_keys(),
-            )?,
+            external_key: call.key("payment_method_key", it.payment_method_key)?,
             gateway: gateway.ok_or_else(|| Refusal::field("gateway", "needs to be set"))?,
             external_payment_method_id: fields::optional_text(
                 "gateway_reference",
@@ -129,9 +124,9 @@ fn found_or_refused(found: Option<AccountView>, name: String) -> Result<Account,
     Ok(view::account(found))
 }
 
-fn create(it: AccountServiceCreateRequest, numbers: NumericKeys) -> Result<CreateAccount, Refusal> {
+fn create(call: &Call<'_>, it: AccountServiceCreateRequest) -> Result<CreateAccount, Refusal> {
     Ok(CreateAccount {
-        external_key: fields::key("account_key", it.account_key, numbers)?,
+        external_key: call.key("account_key", it.account_key)?,
         person: person(it.person.unwrap_or_default())?,
         currency: fields::optional_currency("currency_code", &it.currency_code)?,
         ..CreateAccount::default()

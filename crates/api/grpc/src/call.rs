@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::card_data::NumericKeys;
 use domain::payment::{Actor, ReplyKey};
 use domain::{Command, Currency, Idempotency, Reply, Request, RequestId, TenantNo};
 use engine::access::{Access, Caller, ClientAddress, TenantRef, text_of_header};
@@ -19,6 +18,7 @@ use uuid::Uuid;
 use web::headers::{InvalidIdempotencyKey, TenantHeaders, idempotency_key, tenant};
 use web::{NetworkPermits, card_data, fingerprint};
 
+use crate::fields;
 use crate::refusal::Refusal;
 
 /// The delay of the response, as if a provider had to be called: for benchmarks.
@@ -128,9 +128,12 @@ impl<'a> Call<'a> {
         Ok((call, message, idempotency))
     }
 
-    /// Whether keys of the tenant may be numbers.
-    pub(crate) fn numeric_keys(&self) -> NumericKeys {
-        self.authenticated.tenant.numeric_keys
+    /// An optional external key of the message; empty means none.
+    ///
+    /// # Errors
+    /// As [`fields::key`].
+    pub(crate) fn key(&self, field: &'static str, text: String) -> Result<Option<String>, Refusal> {
+        fields::key(field, text, self.authenticated.tenant.numeric_keys)
     }
 
     /// Refuses a currency that Kill Bill lacks where the tenant's settings say so.

@@ -44,26 +44,21 @@ impl Payments {
     }
 
     /// Starts a payment as the request asks, read as one to pay.
-    async fn start<M: Message>(
+    async fn start<M: Message + Into<PayRequest>>(
         &self,
         request: Request<M>,
         (method, make): (&str, fn(Initiate) -> PaymentCommand),
-        read: fn(M) -> PayRequest,
     ) -> Result<Outcome, Refusal> {
         let (call, it, idempotency) = Call::of_write(&self.context, request, (method, TRIGGER))?;
-        let it = read(it);
+        let it: PayRequest = it.into();
         let (amount, currency) = fields::amount(it.amount.as_ref())?;
         call.check_currency("amount.currency_code", Some(currency))?;
         let command = make(Initiate {
             account: fields::id("account_id", &it.account_id)?,
             payment: None,
             payment_method: fields::optional_id("payment_method_id", &it.payment_method_id)?,
-            payment_key: fields::key("payment_key", it.payment_key, call.numeric_keys())?,
-            transaction_key: fields::key(
-                "transaction_key",
-                it.transaction_key,
-                call.numeric_keys(),
-            )?,
+            payment_key: call.key("payment_key", it.payment_key)?,
+            transaction_key: call.key("transaction_key", it.transaction_key)?,
             amount: Some(amount),
             currency: Some(currency),
             properties: fields::properties(it.properties)?,
@@ -75,21 +70,16 @@ impl Payments {
     }
 
     /// Goes on with a payment as the request asks, read as one to capture.
-    async fn follow_up<M: Message>(
+    async fn follow_up<M: Message + Into<CaptureRequest>>(
         &self,
         request: Request<M>,
         (method, permission, make): (&str, &'static str, fn(FollowUp) -> PaymentCommand),
-        read: fn(M) -> CaptureRequest,
     ) -> Result<Outcome, Refusal> {
         let (call, it, idempotency) = Call::of_write(&self.context, request, (method, permission))?;
-        let it = read(it);
+        let it: CaptureRequest = it.into();
         let (amount, currency) = fields::amount(it.amount.as_ref())?;
         let command = make(FollowUp {
-            transaction_key: fields::key(
-                "transaction_key",
-                it.transaction_key,
-                call.numeric_keys(),
-            )?,
+            transaction_key: call.key("transaction_key", it.transaction_key)?,
             amount: Some(amount),
             currency: Some(currency),
             properties: fields::properties(it.properties)?,
@@ -102,7 +92,7 @@ impl Payments {
 #[tonic::async_trait]
 impl PaymentService for Payments {
     async fn pay(&self, request: Request<PayRequest>) -> Result<Response<PayResponse>, Status> {
-        let outcome = self.start(request, ("Pay", PaymentCommand::Purchase), |it| it).await?;
+        let outcome = self.start(request, ("Pay", PaymentCommand::Purchase)).await?;
         Ok(Response::new(PayResponse { outcome: Some(outcome) }))
     }
 
@@ -110,16 +100,7 @@ impl PaymentService for Payments {
         &self,
         request: Request<AuthorizeRequest>,
     ) -> Result<Response<AuthorizeResponse>, Status> {
-        let as_payment = |it: AuthorizeRequest| PayRequest {
-            account_id: it.account_id,
-            amount: it.amount,
-            payment_method_id: it.payment_method_id,
-            payment_key: it.payment_key,
-            transaction_key: it.transaction_key,
-            properties: it.properties,
-        };
-        let outcome =
-            self.start(request, ("Authorize", PaymentCommand::Authorize), as_payment).await?;
+        let outcome = self.start(request, ("Authorize", PaymentCommand::Authorize)).await?;
         Ok(Response::new(AuthorizeResponse { outcome: Some(outcome) }))
     }
 
@@ -128,7 +109,7 @@ impl PaymentService for Payments {
         request: Request<CaptureRequest>,
     ) -> Result<Response<CaptureResponse>, Status> {
         let outcome =
-            self.follow_up(request, ("Capture", TRIGGER, PaymentCommand::Capture), |it| it).await?;
+            self.follow_up(request, ("Capture", TRIGGER, PaymentCommand::Capture)).await?;
         Ok(Response::new(CaptureResponse { outcome: Some(outcome) }))
     }
 
@@ -136,25 +117,14 @@ impl PaymentService for Payments {
         &self,
         request: Request<RefundRequest>,
     ) -> Result<Response<RefundResponse>, Status> {
-        let as_capture = |it: RefundRequest| CaptureRequest {
-            payment_id: it.payment_id,
-            amount: it.amount,
-            transaction_key: it.transaction_key,
-            properties: it.properties,
-        };
-        let outcome =
-            self.follow_up(request, ("Refund", REFUND, PaymentCommand::Refund), as_capture).await?;
+        let outcome = self.follow_up(request, ("Refund", REFUND, PaymentCommand::Refund)).await?;
         Ok(Response::new(RefundResponse { outcome: Some(outcome) }))
     }
 
     async fn void(&self, request: Request<VoidRequest>) -> Result<Response<VoidResponse>, Status> {
         let (call, it, idempotency) = Call::of_write(&self.context, request, ("Void", TRIGGER))?;
         let command = Command::Payment(PaymentCommand::Void(FollowUp {
-            transaction_key: fields::key(
-                "transaction_key",
-                it.transaction_key,
-                call.numeric_keys(),
-            )?,
+            transaction_key: call.key("transaction_key", it.transaction_key)?,
             properties: fields::properties(it.properties)?,
             ..FollowUp::of(fields::id("payment_id", &it.payment_id)?)
         }));
@@ -179,7 +149,7 @@ impl PaymentService for Payments {
         request: Request<PaymentServiceGetByKeyRequest>,
     ) -> Result<Response<PaymentServiceGetByKeyResponse>, Status> {
         let (call, it) = Call::of(&self.context, request)?;
-        let key = fields::key("payment_key", it.payment_key, call.numeric_keys())?;
+        let key = call.key("payment_key", it.payment_key)?;
         let key = key.ok_or_else(|| Refusal::field("payment_key", "needs to be set"))?;
         let (wanted, tenant) = (key.clone(), call.tenant());
         let found = call.read(move |queries| queries.payment_by_key(tenant, &wanted)).await?;
@@ -193,6 +163,30 @@ impl PaymentService for Payments {
     ) -> Result<Response<PaymentServiceListResponse>, Status> {
         let (call, it) = Call::of(&self.context, request)?;
         Ok(Response::new(list(&call, &it).await?))
+    }
+}
+
+impl From<AuthorizeRequest> for PayRequest {
+    fn from(it: AuthorizeRequest) -> Self {
+        Self {
+            account_id: it.account_id,
+            amount: it.amount,
+            payment_method_id: it.payment_method_id,
+            payment_key: it.payment_key,
+            transaction_key: it.transaction_key,
+            properties: it.properties,
+        }
+    }
+}
+
+impl From<RefundRequest> for CaptureRequest {
+    fn from(it: RefundRequest) -> Self {
+        Self {
+            payment_id: it.payment_id,
+            amount: it.amount,
+            transaction_key: it.transaction_key,
+            properties: it.properties,
+        }
     }
 }
 
