@@ -1,6 +1,7 @@
 //! Accounts: a tenant's customers. Personal data is a row of its own, so that a person can be erased.
 
 pub mod blocking_state;
+pub mod calendar;
 pub(crate) mod change;
 pub(crate) mod command;
 pub mod custom_field;

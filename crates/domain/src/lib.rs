@@ -9,7 +9,9 @@
 pub mod access;
 pub mod account;
 mod asked_amount;
+pub mod billing;
 pub mod card_data;
+pub mod catalog;
 pub mod change;
 pub mod claim;
 pub mod command;

@@ -44,7 +44,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// What became of the payment that a command started or continued, or who aborted its start; `None` for the
+    /// The payment that a command started or continued, or who aborted its start; `None` for the
     /// answers to other commands.
     #[must_use]
     pub fn of_payment(self) -> Option<Result<PaymentReply, PaymentAborted>> {

@@ -78,7 +78,7 @@ fn bounds(resets: Reset, name: &str, at: Timestamp) -> Result<(Timestamp, Timest
     Ok((midnight(first)?, midnight(next)?))
 }
 
-fn zone(name: &str) -> TimeZone {
+pub(crate) fn zone(name: &str) -> TimeZone {
     match offset_seconds(name) {
         Some(seconds) => Offset::from_seconds(seconds).map_or(TimeZone::UTC, TimeZone::fixed),
         None => ZONES.get(name).unwrap_or(TimeZone::UTC),

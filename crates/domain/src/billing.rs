@@ -1,0 +1,125 @@
+//! Billing: what an account is charged, as pure functions over dates.
+//!
+//! A run has stages, each of which knows only the one before it:
+//! - [`timeline`](timeline::timeline): the [`BillingEvent`]s of each subscription;
+//! - [`propose`](propose::propose): what the events charge until a date, whatever was invoiced;
+//! - [`reconcile`](reconcile::reconcile): what of it is not invoiced yet, and what is invoiced and charged no more;
+//! - [`settle`]: what the account's credit pays of it.
+//!
+//! The rules are Kill Bill's, to the cent and to the day.
+
+pub mod cycle;
+pub mod propose;
+pub mod reconcile;
+pub mod settle;
+#[cfg(test)]
+mod testing;
+pub mod timeline;
+
+use jiff::civil::Date;
+
+use crate::catalog::BillingMode;
+use crate::catalog::period::{BillingPeriod, days};
+use crate::catalog::price::{Price, Ratio};
+use crate::{Currency, Timestamp};
+
+/// A change of what a subscription is charged, on a day of the account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BillingEvent {
+    pub date: Date,
+    pub kind: EventKind,
+    /// From here on; `None`: nothing is charged.
+    pub terms: Option<Terms>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    Create,
+    Transfer,
+    Phase,
+    Change,
+    BcdChange,
+    Quantity,
+    Cancel,
+    Expired,
+    /// Billing is blocked.
+    Disabled,
+    /// Billing goes on with the terms of then.
+    Enabled,
+}
+
+/// The prices of a subscription from an event until the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    pub plan: String,
+    pub phase: String,
+    /// Charged once, on the day of the event.
+    pub fixed: Option<Fixed>,
+    /// The price of a period; `None`: nothing recurs.
+    pub recurring: Option<Price>,
+    pub period: BillingPeriod,
+    pub mode: BillingMode,
+    /// 1 to 31. Periods of days and weeks have none of their own.
+    pub bill_cycle_day: u8,
+    pub quantity: u32,
+    /// Of the version of the catalog that the prices are of.
+    pub catalog_effective_at: Timestamp,
+}
+
+/// A price that is charged once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fixed {
+    pub price: Price,
+    /// The end of a phase that has nothing else and ends.
+    pub until: Option<Date>,
+}
+
+/// The bounds and settings of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// All that is due on this day is charged.
+    pub target: Date,
+    /// All that ended on this day or before is settled: it is neither proposed nor repaired.
+    pub horizon: Date,
+    pub currency: Currency,
+    pub settings: BillingSettings,
+}
+
+/// A tenant's settings of billing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BillingSettings {
+    /// Kill Bill's `org.killbill.invoice.inArrear.mode`: whether a run bills the period that it is in.
+    pub greedy: bool,
+    /// Kill Bill's `org.killbill.invoice.proration.fixed.days`: how many days each period has where part of it is
+    /// charged; 0: as many as it has.
+    pub fixed_days: i32,
+}
+
+impl BillingSettings {
+    /// Which part of the period from `period_start` to `period_end` the days from `start` to `end` are.
+    #[must_use]
+    pub fn ratio(
+        self,
+        (start, end): (Date, Date),
+        (period_start, period_end): (Date, Date),
+    ) -> Ratio {
+        if self.fixed_days == 0 {
+            return Ratio::of(days(start, end), days(period_start, period_end));
+        }
+        let is_in_one_month = (start.year(), start.month()) == (end.year(), end.month());
+        let surplus = i32::from(start.days_in_month()) - self.fixed_days;
+        let counted = days(start, end) - if is_in_one_month { 0 } else { surplus };
+        Ratio::of(counted, self.fixed_days)
+    }
+}
+
+/// Why an account cannot be billed: it is parked until somebody acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unbillable {
+    /// A date is outside the calendar's years.
+    BeyondCalendar,
+    /// An amount is beyond 64 bits.
+    TooLarge,
+    /// A day would be charged twice.
+    Overlap(Date),
+}

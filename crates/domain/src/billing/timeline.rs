@@ -1,0 +1,319 @@
+//! The events of a subscription, as far as they change what it is charged.
+//!
+//! Beside the transitions that were stored there are days from which a new version of the catalog is for existing
+//! subscriptions, and spans in which billing is blocked. In those nothing is charged, and plans and phases go on.
+
+use jiff::civil::Date;
+
+use crate::account::calendar::AccountCalendar;
+use crate::billing::{BillingEvent, EventKind, Fixed, Terms};
+use crate::catalog::period::BillingPeriod;
+use crate::catalog::phases::{Scheduled, schedule};
+use crate::catalog::rules::{BillingAlignment, Offered};
+use crate::catalog::versions::{Chosen, Versions};
+use crate::catalog::{NoPrice, Phase, PhaseType, Prices};
+use crate::{Currency, Timestamp};
+
+/// A stored change of a subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    pub at: Timestamp,
+    pub to: To,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum To {
+    /// A plan, in one of its phases.
+    Plan {
+        by: PlanChange,
+        plan: String,
+        price_list: String,
+        phase: PhaseType,
+    },
+    BillCycleDay(u8),
+    Quantity(u32),
+    Cancelled,
+    Expired,
+}
+
+/// How a plan came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanChange {
+    Create,
+    Transfer,
+    Change,
+    /// The next phase of the same plan.
+    Phase,
+}
+
+/// A span in which billing is blocked; without an end, for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    pub from: Timestamp,
+    pub until: Option<Timestamp>,
+}
+
+/// Whose bill cycle days there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BillCycleDays {
+    /// The account's; `None`: it has none yet, and subscriptions have their own.
+    pub account: Option<u8>,
+    /// That of the bundle's base subscription; `None`: the subscription is the base itself.
+    pub bundle: Option<u8>,
+}
+
+/// Everything that decides on a subscription's events.
+#[derive(Clone, Copy, Debug)]
+pub struct Subscription<'a> {
+    /// In their order, the first one makes it.
+    pub transitions: &'a [Transition],
+    /// Disjoint, in their order.
+    pub blocked: &'a [Blocked],
+    pub versions: &'a Versions,
+    pub calendar: AccountCalendar,
+    pub currency: Currency,
+    pub days: BillCycleDays,
+}
+
+/// Why a subscription has no timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoTimeline {
+    /// No version has the plan any more, or it has not the phase.
+    NoPlan,
+    NoPrice(NoPrice),
+}
+
+/// The state of a subscription at a point of its timeline.
+#[derive(Clone, Copy)]
+struct Now<'a> {
+    plan: &'a str,
+    price_list: &'a str,
+    phase: PhaseType,
+    chosen_at: Timestamp,
+    day: Option<u8>,
+    quantity: u32,
+}
+
+/// An event at an instant.
+struct Moment {
+    at: Timestamp,
+    kind: EventKind,
+    terms: Option<Terms>,
+}
+
+/// The events of a subscription, in their order.
+///
+/// # Errors
+/// [`NoTimeline`].
+pub fn timeline(it: &Subscription<'_>) -> Result<Vec<BillingEvent>, NoTimeline> {
+    let moments = block(transitions(it)?, it.blocked);
+    let event =
+        |Moment { at, kind, terms }| BillingEvent { date: it.calendar.date(at), kind, terms };
+    Ok(moments.into_iter().map(event).collect())
+}
+
+/// The stored transitions, and the later versions of the catalog.
+fn transitions(it: &Subscription<'_>) -> Result<Vec<Moment>, NoTimeline> {
+    let mut moments = vec![];
+    let mut now: Option<Now<'_>> = None;
+    for (index, transition) in it.transitions.iter().enumerate() {
+        let at = transition.at;
+        let kind = kind(&transition.to);
+        now = after(now, transition);
+        let Some(now) = &now else {
+            moments.push(Moment { at, kind, terms: None });
+            continue;
+        };
+        let later = &it.transitions[index + 1..];
+        let charges = matches!(transition.to, To::Plan { .. });
+        let chosen = it.versions.plan(now.plan, now.chosen_at, at).ok_or(NoTimeline::NoPlan)?;
+        let mut terms = terms(it, now, chosen)?;
+        terms.fixed = if charges { fixed(it, now, chosen, (at, later))? } else { None };
+        moments.push(Moment { at, kind, terms: Some(terms) });
+        let until = later.first().map(|it| it.at);
+        for chosen in it.versions.for_existing(now.plan, now.chosen_at) {
+            let at = chosen.from;
+            if at > transition.at && until.is_none_or(|until| at < until) {
+                let terms = self::terms(it, now, chosen)?;
+                moments.push(Moment { at, kind: EventKind::Change, terms: Some(terms) });
+            }
+        }
+    }
+    Ok(moments)
+}
+
+fn kind(to: &To) -> EventKind {
+    match to {
+        To::Plan { by: PlanChange::Create, .. } => EventKind::Create,
+        To::Plan { by: PlanChange::Transfer, .. } => EventKind::Transfer,
+        To::Plan { by: PlanChange::Change, .. } => EventKind::Change,
+        To::Plan { by: PlanChange::Phase, .. } => EventKind::Phase,
+        To::BillCycleDay(_) => EventKind::BcdChange,
+        To::Quantity(_) => EventKind::Quantity,
+        To::Cancelled => EventKind::Cancel,
+        To::Expired => EventKind::Expired,
+    }
+}
+
+/// The state after a transition; `None`: the subscription has ended.
+fn after<'a>(now: Option<Now<'a>>, transition: &'a Transition) -> Option<Now<'a>> {
+    match &transition.to {
+        To::Plan { by, plan, price_list, phase } => {
+            let chosen_at = match (by, now) {
+                (PlanChange::Phase, Some(now)) => now.chosen_at,
+                (
+                    PlanChange::Create
+                    | PlanChange::Transfer
+                    | PlanChange::Change
+                    | PlanChange::Phase,
+                    _,
+                ) => transition.at,
+            };
+            let day = now.and_then(|it| it.day);
+            let quantity = now.map_or(1, |it| it.quantity);
+            Some(Now { plan, price_list, phase: *phase, chosen_at, day, quantity })
+        }
+        To::BillCycleDay(day) => now.map(|it| Now { day: Some(*day), ..it }),
+        To::Quantity(quantity) => now.map(|it| Now { quantity: *quantity, ..it }),
+        To::Cancelled | To::Expired => None,
+    }
+}
+
+/// The terms of a plan's phase, without its fixed price.
+fn terms(it: &Subscription<'_>, now: &Now<'_>, chosen: Chosen<'_>) -> Result<Terms, NoTimeline> {
+    let plan = chosen.plan;
+    let phase = plan.phase(now.phase).ok_or(NoTimeline::NoPlan)?;
+    let recurring = phase.recurring.as_ref();
+    let price = |prices: &Prices| prices.of(it.currency).map_err(NoTimeline::NoPrice);
+    Ok(Terms {
+        plan: plan.name.clone(),
+        phase: now.phase.of_plan(&plan.name),
+        fixed: None,
+        recurring: recurring.map(|it| price(&it.prices)).transpose()?,
+        period: recurring.map_or(BillingPeriod::NoBillingPeriod, |it| it.period),
+        mode: plan.mode,
+        bill_cycle_day: match now.day {
+            Some(day) => day,
+            None => aligned_day(it, now, chosen)?,
+        },
+        quantity: now.quantity,
+        catalog_effective_at: chosen.catalog.effective_at,
+    })
+}
+
+fn aligned_day(it: &Subscription<'_>, now: &Now<'_>, chosen: Chosen<'_>) -> Result<u8, NoTimeline> {
+    let product = chosen.catalog.product(&chosen.plan.product).ok_or(NoTimeline::NoPlan)?;
+    let offered = Offered {
+        product: &product.name,
+        category: product.category,
+        period: chosen.plan.period(),
+        price_list: now.price_list,
+    };
+    let of_alignment = match chosen.catalog.rules.billing_alignment(now.phase, offered) {
+        BillingAlignment::Account => it.days.account,
+        BillingAlignment::Bundle => it.days.bundle,
+        BillingAlignment::Subscription => None,
+    };
+    match of_alignment {
+        Some(day) => Ok(day),
+        None => own_day(it),
+    }
+}
+
+/// The bill cycle day of a subscription of its own: the day of its first recurring price above zero, as its first plan
+/// has it. A later plan does not move it.
+///
+/// # Errors
+/// [`NoTimeline`].
+pub fn own_day(it: &Subscription<'_>) -> Result<u8, NoTimeline> {
+    let Some(Transition { at, to: To::Plan { plan, phase, .. } }) = it.transitions.first() else {
+        return Err(NoTimeline::NoPlan);
+    };
+    let plan = it.versions.plan(plan, *at, *at).ok_or(NoTimeline::NoPlan)?.plan;
+    let phases = schedule(plan, *at, Some(*phase)).ok_or(NoTimeline::NoPlan)?;
+    let is_charged = |it: &&Scheduled| {
+        let phase = plan.phase(it.phase).and_then(|it| it.recurring.as_ref());
+        it.until.is_none() || phase.is_some_and(|it| !is_free(&it.prices))
+    };
+    let first = phases.iter().find(is_charged).map(|it| it.from);
+    let ended = phases.last().and_then(|it| it.until);
+    let date = it.calendar.date(first.or(ended).unwrap_or(*at));
+    Ok(date.day().unsigned_abs())
+}
+
+fn is_free(prices: &Prices) -> bool {
+    match prices {
+        Prices::Free => true,
+        Prices::In(prices) => prices.iter().all(|(_, price)| price.is_some_and(|it| it.is_zero())),
+    }
+}
+
+/// The fixed price of a phase that begins at a time, before later transitions.
+fn fixed(
+    it: &Subscription<'_>,
+    now: &Now<'_>,
+    chosen: Chosen<'_>,
+    (at, later): (Timestamp, &[Transition]),
+) -> Result<Option<Fixed>, NoTimeline> {
+    let phase = chosen.plan.phase(now.phase).ok_or(NoTimeline::NoPlan)?;
+    let Some(prices) = &phase.fixed else { return Ok(None) };
+    let price = prices.of(it.currency).map_err(NoTimeline::NoPrice)?;
+    let has_end = phase.recurring.is_none() && now.phase != PhaseType::Evergreen;
+    let until = if has_end { end(it, phase, at, later) } else { None };
+    Ok(Some(Fixed { price, until }))
+}
+
+/// When a phase ends: with the next one, or else after its duration.
+fn end(it: &Subscription<'_>, phase: &Phase, at: Timestamp, later: &[Transition]) -> Option<Date> {
+    let is_phase = |it: &&Transition| matches!(it.to, To::Plan { by: PlanChange::Phase, .. });
+    match later.iter().find(is_phase) {
+        Some(next) => Some(it.calendar.date(next.at)),
+        None => phase.duration?.after(at).map(|at| it.calendar.date(at)),
+    }
+}
+
+/// Puts the blocked spans among the events, in place of those within them. At one instant a span begins after other
+/// events and ends before them.
+fn block(moments: Vec<Moment>, blocked: &[Blocked]) -> Vec<Moment> {
+    let mut events = vec![];
+    let mut rest = moments.into_iter().peekable();
+    let mut terms: Option<Terms> = None;
+    for span in blocked {
+        while let Some(event) = rest.next_if(|it| it.at <= span.from) {
+            terms.clone_from(&event.terms);
+            events.push(event);
+        }
+        if terms.is_some() {
+            events.push(Moment { at: span.from, kind: EventKind::Disabled, terms: None });
+        }
+        // What was charged before is not charged again, and what begins meanwhile is charged afterwards.
+        if let Some(terms) = &mut terms {
+            terms.fixed = None;
+        }
+        let mut is_within = false;
+        while let Some(event) = rest.next_if(|it| span.until.is_none_or(|until| it.at < until)) {
+            let fixed = match event.kind {
+                EventKind::BcdChange | EventKind::Quantity => terms.and_then(|it| it.fixed),
+                EventKind::Create
+                | EventKind::Transfer
+                | EventKind::Phase
+                | EventKind::Change
+                | EventKind::Cancel
+                | EventKind::Expired
+                | EventKind::Disabled
+                | EventKind::Enabled => event.terms.as_ref().and_then(|it| it.fixed),
+            };
+            terms = event.terms.map(|it| Terms { fixed, ..it });
+            is_within = true;
+        }
+        let goes_on = span.until.filter(|_| terms.is_some() || is_within);
+        if let Some(at) = goes_on {
+            events.push(Moment { at, kind: EventKind::Enabled, terms: terms.clone() });
+        }
+    }
+    events.extend(rest);
+    events
+}
+
+#[cfg(test)]
+mod tests;
