@@ -1,7 +1,17 @@
 //! A tenant's catalog: versions in XML, stored as they are uploaded. Nothing evaluates them.
 
+mod reading;
+#[cfg(test)]
+mod recordings;
+mod rules;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod versions;
+
 use axum::response::Response;
 use domain::Command;
+use domain::catalog::Catalog;
 use domain::command::TenantCommand;
 use domain::tenant::{AppendTenantValue, CATALOG, SetTenantValue, TenantValue};
 use engine::time::rfc3339_millis;
@@ -12,10 +22,12 @@ use utoipa::ToSchema;
 
 use crate::account_related::check_account_of;
 use crate::call::Call;
+use crate::catalog::reading::Mistake;
 use crate::catalog_xml::{self, Version};
 use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
 use crate::reply;
 use crate::request::printable;
+use crate::xml;
 
 const XML: HeaderValue = HeaderValue::from_static("text/xml");
 
@@ -51,6 +63,61 @@ pub(crate) async fn upload(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn upload_xml(call: Call) -> HandlerResult {
     store(call, "/1.0/kb/catalog/xml").await
+}
+
+/// Kill Bill's `CatalogValidationJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CatalogValidationJson {
+    catalog_validation_errors: Vec<CatalogValidationErrorJson>,
+}
+
+/// Kill Bill's `CatalogValidationErrorJson`, with the place.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CatalogValidationErrorJson {
+    error_description: String,
+    /// From 1
+    line: usize,
+    /// With its name, where it has one
+    element: String,
+}
+
+/// Lists what Kill Bill would find wrong in a version of the catalog, and stores nothing.
+#[utoipa::path(post, path = "/1.0/kb/catalog/xml/validate", tag = "Catalog", operation_id = "validate",
+    request_body(content = String, content_type = "text/xml"),
+    responses((status = 200, description = "Its errors; none where it is valid", body = CatalogValidationJson),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn validate(call: Call) -> HandlerResult {
+    let text = utf8(&call)?;
+    let stored = stored(&call).await?;
+    let others = stored.iter().flat_map(TenantValue::values);
+    // What was stored before versions were compiled may not be one.
+    let others: Vec<_> = others.filter_map(|it| compiled(it).ok()).collect();
+    let errors = mistakes(text, &others).into_iter().map(|Mistake { line, element, text }| {
+        CatalogValidationErrorJson { error_description: text, line, element }
+    });
+    Ok(reply::ok(&CatalogValidationJson { catalog_validation_errors: errors.collect() }))
+}
+
+fn utf8(call: &Call) -> Result<&str, Failure> {
+    std::str::from_utf8(&call.body).map_err(|_| Failure::illegal("catalog is not valid UTF-8"))
+}
+
+/// The mistakes of a version, beside others.
+fn mistakes(text: &str, others: &[Catalog]) -> Vec<Mistake> {
+    match compiled(text) {
+        Ok(catalog) => versions::beside(&catalog, others),
+        Err(mistakes) => mistakes,
+    }
+}
+
+fn compiled(text: &str) -> Result<Catalog, Vec<Mistake>> {
+    let root = xml::read(text).map_err(|refusal| {
+        let (line, text) = (refusal.line, refusal.to_string());
+        vec![Mistake { line, element: "catalog".to_owned(), text }]
+    })?;
+    schema::read(&root)
 }
 
 /// Lists the versions of the catalog with name and date, the earliest first; with `requestedDate` the one in
@@ -106,8 +173,7 @@ pub(crate) async fn delete(call: Call) -> HandlerResult {
 }
 
 async fn store(call: Call, path: &'static str) -> HandlerResult {
-    let text = std::str::from_utf8(&call.body)
-        .map_err(|_| Failure::illegal("catalog is not valid UTF-8"))?;
+    let text = utf8(&call)?;
     let version =
         catalog_xml::read(text).map_err(|refusal| Failure::illegal(refusal.to_string()))?;
     let stored = stored(&call).await?;

@@ -57,6 +57,7 @@ mod test_clock;
 mod test_plugin;
 mod transactions;
 mod unserved;
+mod xml;
 
 use std::sync::Arc;
 

@@ -206,6 +206,7 @@ fn of_catalogs() -> Vec<Route> {
         read(handler!(catalog::versions)).giving(Gives::JsonOrXml),
         write("catalog:delete", handler!(catalog::delete)),
         write("catalog:config_upload", handler!(catalog::upload_xml)).taking(Takes::Xml),
+        write("catalog:config_upload", handler!(catalog::validate)).taking(Takes::Xml),
         read(handler!(catalog::xml)).giving(Gives::Xml),
     ]
 }

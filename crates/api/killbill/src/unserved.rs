@@ -30,7 +30,6 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/catalog/product", &[Method::GET]),
     ("/1.0/kb/catalog/simplePlan", &[Method::POST]),
     ("/1.0/kb/catalog/versions", &[Method::GET]),
-    ("/1.0/kb/catalog/xml/validate", &[Method::POST]),
     ("/1.0/kb/credits", &[Method::POST]),
     ("/1.0/kb/credits/{creditId}", &[Method::GET]),
     ("/1.0/kb/invoiceItems/{invoiceItemId}/auditLogsWithHistory", &[Method::GET]),

@@ -361,6 +361,7 @@ fn others() -> Vec<Row> {
         row("GET /1.0/kb/catalog", READ).at("/1.0/kb/catalog?accountId={accountId}").of_object(),
         row("DELETE /1.0/kb/catalog", may("catalog:delete")),
         row("POST /1.0/kb/catalog/xml", may("catalog:config_upload")).xml(LATER_CATALOG),
+        row("POST /1.0/kb/catalog/xml/validate", may("catalog:config_upload")).xml(CATALOG),
         row("GET /1.0/kb/overdue", READ),
         row("GET /1.0/kb/overdue/xml", READ).accepting("text/xml"),
         row("GET /1.0/kb/catalog/xml", READ)
