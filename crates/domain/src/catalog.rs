@@ -246,26 +246,6 @@ pub struct PriceList {
     pub plans: Vec<String>,
 }
 
-/// How a request describes a plan without its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlanSpecifier<'a> {
-    pub product: &'a str,
-    pub period: BillingPeriod,
-    /// `None`: [`DEFAULT_PRICE_LIST`].
-    pub price_list: Option<&'a str>,
-}
-
-/// Why a specifier describes no one plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoPlan {
-    /// No price list of that name (Kill Bill's 2052).
-    NoPriceList,
-    /// Neither the list nor the default one has such a plan (2020).
-    None,
-    /// A list has several (2002).
-    Several,
-}
-
 impl Catalog {
     #[must_use]
     pub fn product(&self, name: &str) -> Option<&Product> {
@@ -275,38 +255,5 @@ impl Catalog {
     #[must_use]
     pub fn plan(&self, name: &str) -> Option<&Plan> {
         self.plans.iter().find(|it| it.name == name)
-    }
-
-    #[must_use]
-    pub fn price_list(&self, name: &str) -> Option<&PriceList> {
-        self.price_lists.iter().find(|it| it.name == name)
-    }
-
-    /// The price list that offers a plan: the first one that has it.
-    #[must_use]
-    pub fn price_list_of(&self, plan: &str) -> Option<&PriceList> {
-        self.price_lists.iter().find(|it| it.plans.iter().any(|name| name == plan))
-    }
-
-    /// The plan that a specifier describes: of its price list, or else of the default one.
-    ///
-    /// # Errors
-    /// [`NoPlan`].
-    pub fn plan_of(&self, it: PlanSpecifier<'_>) -> Result<&Plan, NoPlan> {
-        let asked = it.price_list.unwrap_or(DEFAULT_PRICE_LIST);
-        let asked = self.price_list(asked).ok_or(NoPlan::NoPriceList)?;
-        for list in [Some(asked), self.price_lists.first()].into_iter().flatten() {
-            let mut found = list
-                .plans
-                .iter()
-                .filter_map(|name| self.plan(name))
-                .filter(|plan| plan.product == it.product && plan.period() == it.period);
-            match (found.next(), found.next()) {
-                (Some(plan), None) => return Ok(plan),
-                (Some(_), Some(_)) => return Err(NoPlan::Several),
-                (None, _) => {}
-            }
-        }
-        Err(NoPlan::None)
     }
 }

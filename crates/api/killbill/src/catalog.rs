@@ -13,7 +13,7 @@ use axum::response::Response;
 use domain::Command;
 use domain::catalog::Catalog;
 use domain::command::TenantCommand;
-use domain::tenant::{AppendTenantValue, CATALOG, SetTenantValue, TenantValue};
+use domain::tenant::{AppendTenantValue, CATALOG, SetTenantValue, TenantValue, VALUES_BYTES_MAX};
 use engine::time::rfc3339_millis;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
@@ -113,10 +113,12 @@ fn mistakes(text: &str, others: &[Catalog]) -> Vec<Mistake> {
 }
 
 fn compiled(text: &str) -> Result<Catalog, Vec<Mistake>> {
-    let root = xml::read(text).map_err(|refusal| {
-        let (line, text) = (refusal.line, refusal.to_string());
-        vec![Mistake { line, element: "catalog".to_owned(), text }]
-    })?;
+    let of_all = |line, text| vec![Mistake { line, element: "catalog".to_owned(), text }];
+    // What cannot be stored is not read: a tree takes many times the memory of its text.
+    if text.len() > VALUES_BYTES_MAX {
+        return Err(of_all(1, "has more than 256 KiB".to_owned()));
+    }
+    let root = xml::read(text).map_err(|it| of_all(it.line, it.to_string()))?;
     schema::read(&root)
 }
 

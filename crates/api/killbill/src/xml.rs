@@ -12,7 +12,10 @@ use quick_xml::reader::Reader;
 const DEPTH_MAX: usize = 64;
 
 /// How many elements a document has at most.
-const ELEMENTS_MAX: usize = 200_000;
+const ELEMENTS_MAX: usize = 50_000;
+
+/// How many attributes an element has at most: each is compared with those before it.
+const ATTRIBUTES_MAX: usize = 64;
 
 /// An element with what it holds.
 #[derive(Debug, PartialEq, Eq)]
@@ -196,7 +199,10 @@ fn ill_formed(at: usize) -> Mistake {
 fn attributes(start: &BytesStart<'_>, at: usize) -> Result<Vec<(String, String)>, Mistake> {
     let mistake = || (at, "has an attribute that is not well-formed".to_owned());
     let mut attributes = vec![];
-    for attribute in start.attributes() {
+    for (number, attribute) in start.attributes().enumerate() {
+        if number == ATTRIBUTES_MAX {
+            return Err((at, format!("has an element with more than {ATTRIBUTES_MAX} attributes")));
+        }
         let attribute = attribute.map_err(|_| mistake())?;
         let key = attribute.key.0;
         let value = attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|_| mistake())?;

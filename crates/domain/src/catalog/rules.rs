@@ -9,7 +9,7 @@ use super::period::BillingPeriod;
 use super::{PhaseType, ProductCategory};
 
 /// Criteria of a plan in rules. A criterion that is absent holds for every plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Criteria {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,4 +168,70 @@ fn of_change<'a, T>(
         it.phase.is_none_or(|wanted| phase == wanted) && it.from.hold(from) && it.to.hold(to)
     };
     cases.iter().find(holds).map(|it| &it.decides)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALPHA: Offered<'_> = Offered {
+        product: "Alpha",
+        category: ProductCategory::Base,
+        period: BillingPeriod::Monthly,
+        price_list: "DEFAULT",
+    };
+    const BETA: Offered<'_> = Offered { product: "Beta", ..ALPHA };
+
+    fn product(name: &str) -> Criteria {
+        Criteria { product: Some(name.to_owned()), ..Criteria::default() }
+    }
+
+    #[test]
+    fn without_a_case_a_rule_has_its_default() {
+        let (none, trial) = (Rules::default(), PhaseType::Trial);
+        assert_eq!(none.change_policy(trial, ALPHA, BETA), Policy::EndOfTerm);
+        assert_eq!(none.change_alignment(trial, ALPHA, BETA), Alignment::StartOfBundle);
+        assert_eq!(none.cancel_policy(trial, ALPHA), Policy::EndOfTerm);
+        assert_eq!(none.create_alignment(ALPHA), Alignment::StartOfBundle);
+        assert_eq!(none.billing_alignment(trial, ALPHA), BillingAlignment::Account);
+        assert_eq!(none.price_list(ALPHA), "DEFAULT");
+    }
+
+    #[test]
+    fn the_first_case_whose_criteria_all_hold_decides() {
+        let case = |phase, from, to, decides| ChangeCase { phase, from, to, decides };
+        let any = Criteria::default;
+        let rules = Rules {
+            change_policy: vec![
+                case(Some(PhaseType::Trial), any(), any(), Policy::Immediate),
+                case(None, product("Alpha"), product("Beta"), Policy::Illegal),
+                case(None, any(), any(), Policy::EndOfTerm),
+                case(None, product("Beta"), any(), Policy::StartOfTerm),
+            ],
+            ..Rules::default()
+        };
+        let policy = |phase, from, to| rules.change_policy(phase, from, to);
+        assert_eq!(policy(PhaseType::Trial, ALPHA, BETA), Policy::Immediate);
+        assert_eq!(policy(PhaseType::Evergreen, ALPHA, BETA), Policy::Illegal);
+        assert_eq!(policy(PhaseType::Evergreen, ALPHA, ALPHA), Policy::EndOfTerm);
+        assert_eq!(policy(PhaseType::Evergreen, BETA, ALPHA), Policy::EndOfTerm);
+    }
+
+    #[test]
+    fn each_criterion_must_hold() {
+        let all = Criteria {
+            product: Some("Alpha".to_owned()),
+            category: Some(ProductCategory::Base),
+            period: Some(BillingPeriod::Monthly),
+            price_list: Some("DEFAULT".to_owned()),
+        };
+        assert!(all.hold(ALPHA));
+        let others = [
+            BETA,
+            Offered { category: ProductCategory::AddOn, ..ALPHA },
+            Offered { period: BillingPeriod::Annual, ..ALPHA },
+            Offered { price_list: "PROMO", ..ALPHA },
+        ];
+        assert!(others.iter().all(|it| !all.hold(*it)));
+    }
 }

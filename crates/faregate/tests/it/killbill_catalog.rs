@@ -90,10 +90,10 @@ fn a_catalog_that_cannot_be_stored_is_refused_by_name() {
     let with_type = catalog("Gold", "2021-01-01T00:00:00Z")
         .replace("<catalog>", "<!DOCTYPE catalog [<!ENTITY a \"b\">]><catalog>");
     for (text, expected) in [
-        (String::new(), "catalog has no root at byte 0"),
-        ("<catalog>".to_owned(), "catalog has an element that is not closed at byte 9"),
-        ("<overdue/>".to_owned(), "catalog has the root overdue: it should be catalog at byte 0"),
-        (with_type, "catalog has a document type at byte 39"),
+        (String::new(), "catalog has no root at line 1"),
+        ("<catalog>".to_owned(), "catalog has an element that is not closed at line 1"),
+        ("<overdue/>".to_owned(), "catalog has the root overdue: it should be catalog at line 1"),
+        (with_type, "catalog has a document type at line 2"),
         (catalog("Gold", "soon"), "catalog effectiveDate soon is no date with time (ISO 8601)"),
         (catalog("", at), "catalog catalogName should be a text of at most 255 characters"),
         (catalog("Gold", at), "catalog effectiveDate is that of another version"),
@@ -108,5 +108,30 @@ fn a_catalog_that_cannot_be_stored_is_refused_by_name() {
         assert_eq!((answer.status, message.as_str()), (400, expected));
     }
     assert_eq!(client.post(JSON, &json!({})).status, 415);
+    assert_eq!(dates(&client, "").len(), 1);
+}
+
+#[test]
+fn a_validation_lists_mistakes_and_stores_nothing() {
+    let server = Server::start();
+    let client = server.tenant();
+    let validate = |text: &str| upload(&client, "/1.0/kb/catalog/xml/validate", text);
+    let empty = validate("");
+    assert_eq!(empty.header("content-type"), Some("application/json"));
+    assert_eq!((empty.status, empty.header("location")), (200, None));
+    let no_root = json!({ "errorDescription": "has no root", "line": 1, "element": "catalog" });
+    assert_eq!(empty.json(), json!({ "catalogValidationErrors": [no_root] }));
+    let recorded = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../conformance/vectors/subscriptions/uploads/19-ok.xml"
+    );
+    let valid = std::fs::read_to_string(recorded).unwrap();
+    assert_eq!(validate(&valid).json(), json!({ "catalogValidationErrors": [] }));
+    assert_eq!(client.get(JSON).json(), json!([]));
+    // Beside the same version it has errors.
+    assert_eq!(upload(&client, XML, &valid).status, 201);
+    let date = "Catalog effective date 'Sun Jan 01 00:00:00 GMT 2023' already exists for a previous version";
+    let errors = validate(&valid).json();
+    assert_eq!(errors["catalogValidationErrors"][0]["errorDescription"], date);
     assert_eq!(dates(&client, "").len(), 1);
 }

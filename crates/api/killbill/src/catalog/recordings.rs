@@ -1,7 +1,7 @@
 //! The stages of billing beside what was recorded of Kill Bill 0.24.19: each invoice of a scenario is computed from the
 //! subscriptions' events that were known on its day, and from the invoices before it.
 //!
-//! Only scenarios whose events can be told from the recording are compared: subscriptions that are made, changed,
+//! Only scenarios whose events follow from the recording are compared: subscriptions that are made, changed,
 //! cancelled, paused, resumed and blocked, or have another quantity or bill cycle day, without an override.
 
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ struct Subscribed {
 }
 
 impl Subscribed {
-    /// `None`: its events cannot be told from the recording.
+    /// `None`: its events do not follow from the recording.
     fn read(recorded: &Value, steps: &[Value], versions: &Versions) -> Option<Self> {
         let events = list(&recorded["events"]);
         let mut requests: BTreeMap<&str, Vec<usize>> = BTreeMap::new();

@@ -1,5 +1,7 @@
 //! The rules of a catalog, as elements.
 
+use std::collections::BTreeSet;
+
 use domain::catalog::rules::{
     Alignment, BillingAlignment, Case, ChangeCase, Criteria, Policy, Rules,
 };
@@ -87,9 +89,8 @@ fn object(reading: &mut Reading, of: &Element, rules: &Rules) {
     }
 }
 
-fn has_repetition<'a, T, K: PartialEq>(cases: &'a [T], criteria: impl Fn(&'a T) -> K) -> bool {
-    let all: Vec<_> = cases.iter().map(criteria).collect();
-    all.iter().enumerate().any(|(index, it)| all[..index].contains(it))
+fn has_repetition<'a, T, K: Ord>(cases: &'a [T], criteria: impl Fn(&'a T) -> K) -> bool {
+    cases.iter().map(criteria).collect::<BTreeSet<_>>().len() < cases.len()
 }
 
 fn of_plans<T: Copy>(

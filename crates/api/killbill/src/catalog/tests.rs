@@ -97,6 +97,13 @@ fn a_text_that_is_no_document_is_refused_with_its_line() {
     );
     let deep = "<a>".repeat(65);
     assert_eq!(refused(&deep), "line 1, catalog: is nested more than 64 deep");
-    let many = format!("<catalog>{}</catalog>", "<a/>".repeat(200_001));
-    assert_eq!(refused(&many), "line 1, catalog: has more than 200000 elements");
+    let many = format!("<catalog>{}</catalog>", "<a/>".repeat(50_001));
+    assert_eq!(refused(&many), "line 1, catalog: has more than 50000 elements");
+    let attributes: String = (0..65).map(|it| format!(" a{it}=''")).collect();
+    assert_eq!(
+        refused(&format!("<catalog{attributes}/>")),
+        "line 1, catalog: has an element with more than 64 attributes"
+    );
+    let large = " ".repeat(256 * 1024 + 1);
+    assert_eq!(refused(&large), "line 1, catalog: has more than 256 KiB");
 }
