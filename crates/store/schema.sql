@@ -1005,3 +1005,128 @@ ALTER TABLE custom_field ADD COLUMN name_folded TEXT;
 ALTER TABLE custom_field ADD COLUMN value_folded TEXT;
 DROP INDEX account_person_by_email;
 CREATE INDEX account_person_by_folded_email ON account_person (tenant, coalesce(email_folded, lower(email))) WHERE email IS NOT NULL;
+CREATE TABLE catalog_version (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    effective_at_us INTEGER NOT NULL,
+    is_withdrawn INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    compiled TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX catalog_version_by_seq ON catalog_version (tenant, seq);
+
+CREATE TABLE catalog_text (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    text TEXT NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE account_billing (
+    tenant INTEGER NOT NULL,
+    account_id BLOB NOT NULL,
+    credit INTEGER NOT NULL,
+    due_at_us INTEGER,
+    parked TEXT,
+    seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, account_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX account_billing_parked ON account_billing (tenant, account_id) WHERE parked IS NOT NULL;
+
+CREATE TABLE bundle (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    external_key TEXT,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT;
+CREATE INDEX bundle_by_account ON bundle (tenant, account_id, id);
+
+CREATE TABLE subscription (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    bundle_id BLOB NOT NULL,
+    external_key TEXT,
+    category INTEGER NOT NULL,
+    transitions TEXT NOT NULL,
+    in_effect INTEGER NOT NULL,
+    entitled_from_us INTEGER NOT NULL,
+    entitled_until_us INTEGER,
+    charged_through TEXT,
+    settled TEXT NOT NULL,
+    next_due TEXT,
+    is_over INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT;
+CREATE INDEX subscription_by_account ON subscription (tenant, account_id, id);
+CREATE INDEX subscription_by_bundle ON subscription (tenant, bundle_id, id);
+
+CREATE TABLE invoice (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    number INTEGER NOT NULL,
+    status INTEGER NOT NULL,
+    currency TEXT NOT NULL,
+    invoice_date TEXT NOT NULL,
+    target_date TEXT,
+    charged INTEGER NOT NULL,
+    credit INTEGER NOT NULL,
+    payments TEXT,
+    is_open INTEGER NOT NULL,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT;
+CREATE INDEX invoice_by_account ON invoice (tenant, account_id, target_date, number);
+CREATE UNIQUE INDEX invoice_by_number ON invoice (tenant, number);
+CREATE INDEX invoice_open ON invoice (tenant, account_id, number) WHERE is_open = 1;
+
+CREATE TABLE invoice_item (
+    tenant INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    account_id BLOB NOT NULL,
+    invoice_id BLOB NOT NULL,
+    subscription_id BLOB,
+    bundle_id BLOB,
+    kind INTEGER NOT NULL,
+    amount INTEGER NOT NULL,
+    currency TEXT NOT NULL,
+    start_date TEXT NOT NULL,
+    end_date TEXT,
+    last_day TEXT NOT NULL,
+    linked_id BLOB,
+    product TEXT,
+    plan TEXT,
+    phase TEXT,
+    rate TEXT,
+    catalog_effective_at_us INTEGER,
+    created_at_us INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    check_made INTEGER NOT NULL,
+    check_now INTEGER NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT;
+CREATE INDEX invoice_item_by_invoice ON invoice_item (tenant, invoice_id, id);
+CREATE INDEX invoice_item_by_subscription ON invoice_item (tenant, subscription_id, last_day) WHERE subscription_id IS NOT NULL;
+
+ALTER TABLE payment ADD COLUMN invoice_id BLOB;

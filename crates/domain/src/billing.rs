@@ -1,6 +1,8 @@
-//! Billing: what an account is charged, as pure functions over dates.
+//! Subscriptions and invoices: what an account is charged.
 //!
-//! A run has stages, each of which knows only the one before it:
+//! The rows are a [`subscription`] in its [`bundle`], an [`invoice`] with its items, and what an [`account`] has once.
+//!
+//! A run has stages, pure functions over dates, each of which knows only the one before it:
 //! - [`timeline`](timeline::timeline): the [`BillingEvent`]s of each subscription;
 //! - [`propose`](propose::propose): what the events charge until a date, whatever was invoiced;
 //! - [`reconcile`](reconcile::reconcile): what of it is not invoiced yet, and what is invoiced and charged no more;
@@ -8,15 +10,25 @@
 //!
 //! The rules are Kill Bill's, to the cent and to the day.
 
+pub mod account;
+pub mod bundle;
+pub(crate) mod change;
+pub(crate) mod command;
 pub mod cycle;
+pub mod invoice;
+mod lookup;
 pub mod propose;
+pub(crate) mod read;
 pub mod reconcile;
+pub(crate) mod rules;
 pub mod settle;
+pub mod subscription;
 #[cfg(test)]
 mod testing;
 pub mod timeline;
 
 use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
 
 use crate::catalog::BillingMode;
 use crate::catalog::period::{BillingPeriod, days};
@@ -61,6 +73,8 @@ pub struct Terms {
     pub mode: BillingMode,
     /// 1 to 31. Periods of days and weeks have none of their own.
     pub bill_cycle_day: u8,
+    /// Whether the catalog's rules give it the account's.
+    pub is_aligned_to_account: bool,
     pub quantity: u32,
     /// Of the version of the catalog that the prices are of.
     pub catalog_effective_at: Timestamp,
@@ -114,12 +128,21 @@ impl BillingSettings {
 }
 
 /// Why an account cannot be billed: it is parked until somebody acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Unbillable {
     /// A date is outside the calendar's years.
+    #[error("a date is outside the calendar's years")]
     BeyondCalendar,
     /// An amount is beyond 64 bits.
+    #[error("an amount is beyond 64 bits")]
     TooLarge,
     /// A day would be charged twice.
+    #[error("{0} would be charged twice")]
     Overlap(Date),
+    /// The catalog has the plan or its phase no more.
+    #[error("the catalog has the plan or its phase no more")]
+    NoPlan,
+    /// The plan has no price in the account's currency.
+    #[error("the plan has no price in the account's currency")]
+    NoPrice,
 }

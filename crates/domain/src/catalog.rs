@@ -22,7 +22,7 @@ use crate::{Currency, Timestamp};
 pub const DEFAULT_PRICE_LIST: &str = "DEFAULT";
 
 /// A version of a catalog. The texts that refer to a product, a plan or a unit name one of the same version.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Catalog {
     /// The same in all versions of a tenant.
     pub name: String,
@@ -231,7 +231,7 @@ impl Prices {
 }
 
 /// Why there is no price in a currency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoPrice {
     /// The catalog has none (Kill Bill's 2010).
     Missing,

@@ -13,6 +13,7 @@ use crate::{AccountId, Revision, Timestamp};
 
 pub use crate::access::change::AccessChange;
 pub use crate::account::change::AccountChange;
+pub use crate::billing::change::BillingChange;
 pub use crate::customer::change::CustomerChange;
 pub use crate::entitlement::change::EntitlementChange;
 pub use crate::flag::change::FlagChange;
@@ -36,6 +37,8 @@ pub enum Change {
     Payment(PaymentChange),
     /// To features, offers and what accounts may do.
     Entitlement(EntitlementChange),
+    /// To subscriptions and invoices.
+    Billing(BillingChange),
     /// To a unique name.
     Claim(ClaimChange),
     /// To a timer.
@@ -98,6 +101,7 @@ impl Change {
             Self::Customer(it) => it.entity(visitor),
             Self::Payment(it) => it.entity(visitor),
             Self::Entitlement(it) => it.entity(visitor),
+            Self::Billing(it) => it.entity(visitor),
             Self::Timer(TimerChange::Set(it)) => Err(NoEntity::of(it.account)),
             Self::Timer(TimerChange::Cleared(_)) | Self::Claim(_) | Self::ReplySettled(_) => {
                 Err(NoEntity::default())
@@ -117,6 +121,7 @@ impl Change {
             | Self::Customer(_)
             | Self::Payment(_)
             | Self::Entitlement(_)
+            | Self::Billing(_)
             | Self::Claim(_)
             | Self::Timer(_) => None,
         }
@@ -177,6 +182,12 @@ impl Visitor<'_> for ReadAccount {
 impl From<TenantChange> for Change {
     fn from(change: TenantChange) -> Self {
         Self::Tenant(change)
+    }
+}
+
+impl From<BillingChange> for Change {
+    fn from(change: BillingChange) -> Self {
+        Self::Billing(change)
     }
 }
 

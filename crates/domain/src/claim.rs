@@ -30,6 +30,8 @@ pub enum ClaimKind {
     ImportedId,
     /// A gateway's case, as [`crate::payment::dispute::DisputeCase::claimed`] spells it; its owner is the dispute.
     Dispute,
+    /// A bundle's external key.
+    Bundle,
 }
 
 /// A name that at most one thing of a tenant may have.

@@ -8,6 +8,7 @@ use crate::{AccountId, RequestId, TenantNo, TransactionId};
 
 pub use crate::access::command::AccessCommand;
 pub use crate::account::command::AccountCommand;
+pub use crate::billing::command::BillingCommand;
 pub use crate::customer::command::CustomerCommand;
 pub use crate::entitlement::command::EntitlementCommand;
 pub use crate::flag::command::FlagCommand;
@@ -55,6 +56,8 @@ pub enum Command {
     Payment(PaymentCommand),
     /// About features, offers and what accounts may do.
     Entitlement(EntitlementCommand),
+    /// About subscriptions and invoices.
+    Billing(BillingCommand),
 }
 
 impl Command {
@@ -69,6 +72,7 @@ impl Command {
             Self::Customer(it) => it.name(),
             Self::Payment(it) => it.name(),
             Self::Entitlement(it) => it.name(),
+            Self::Billing(it) => it.name(),
         }
     }
 
@@ -82,6 +86,7 @@ impl Command {
             | Self::Access(_)
             | Self::Flag(_)
             | Self::Entitlement(_)
+            | Self::Billing(_)
             | Self::Customer(_) => self.answered().is_some(),
         }
     }
@@ -96,6 +101,7 @@ impl Command {
             | Self::Flag(_)
             | Self::Account(_)
             | Self::Entitlement(_)
+            | Self::Billing(_)
             | Self::Customer(_) => None,
         }
     }
@@ -114,6 +120,7 @@ impl Command {
             Self::Customer(it) => it.is_marked(),
             Self::Payment(it) => it.is_marked(),
             Self::Entitlement(it) => it.is_marked(),
+            Self::Billing(it) => it.is_marked(),
         }
     }
 
@@ -125,6 +132,7 @@ impl Command {
             Self::Customer(it) => it.customer().map(|customer| customer.account),
             Self::Payment(it) => it.account(),
             Self::Entitlement(it) => it.account(),
+            Self::Billing(it) => Some(it.account()),
             Self::Tenant(_) | Self::Access(_) | Self::Flag(_) => None,
         }
     }
@@ -137,6 +145,7 @@ impl Command {
             Self::Customer(it) => Subject::Account(it.account(request)),
             Self::Payment(it) => it.subject(request),
             Self::Entitlement(it) => it.subject(),
+            Self::Billing(it) => it.subject(),
             Self::Tenant(_) | Self::Access(_) | Self::Flag(_) => Subject::System,
         }
     }
@@ -151,6 +160,7 @@ impl Command {
             Self::Customer(it) => it.reads(tenant, read),
             Self::Payment(it) => it.reads(tenant, read),
             Self::Entitlement(it) => it.reads(tenant, read),
+            Self::Billing(it) => it.reads(tenant, read),
         }
     }
 }
@@ -194,5 +204,11 @@ impl From<PaymentCommand> for Command {
 impl From<EntitlementCommand> for Command {
     fn from(command: EntitlementCommand) -> Self {
         Self::Entitlement(command)
+    }
+}
+
+impl From<BillingCommand> for Command {
+    fn from(command: BillingCommand) -> Self {
+        Self::Billing(command)
     }
 }

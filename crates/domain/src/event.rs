@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::blocking_state::Blocks;
 use crate::account::tag::NamedDefinition;
+use crate::billing::Unbillable;
+use crate::billing::timeline::{PlanChange, To};
 use crate::entitlement::period::Period;
 use crate::entitlement::purchase::PurchaseStatus;
 use crate::entitlement::{EntitledFeature, GrantedFeature};
@@ -12,8 +14,8 @@ use crate::payment::{TransactionStatus, TransactionType};
 use crate::tenant::webhook::DisableReason;
 use crate::{
     AccountId, AmountMinor, BlockingStateId, Currency, CustomFieldId, CustomerId, DisputeId,
-    EnvironmentId, PaymentId, PurchaseId, TagId, TenantValueId, Timestamp, TransactionId,
-    WebhookEndpointId,
+    EnvironmentId, InvoiceId, PaymentId, PurchaseId, SubscriptionId, TagId, TenantValueId,
+    Timestamp, TransactionId, WebhookEndpointId,
 };
 
 /// A fact, written in the journal row of the command that made it. Durable format: additive only.
@@ -138,6 +140,41 @@ pub enum Event {
         used: i64,
         period: Period,
     },
+    /// A subscription is to change, or does so.
+    SubscriptionChanged {
+        account: AccountId,
+        subscription: SubscriptionId,
+        step: SubscriptionStep,
+        effective_at: Timestamp,
+        /// False where it was asked for; true once it takes effect.
+        is_in_effect: bool,
+    },
+    /// An invoice was written.
+    InvoiceCreated {
+        account: AccountId,
+        invoice: InvoiceId,
+        number: i64,
+        /// What it charges.
+        charged: AmountMinor,
+        /// What of it is to be paid.
+        balance: AmountMinor,
+        currency: Currency,
+    },
+    /// A payment of an invoice has ended, or there was none to make.
+    InvoicePaid {
+        account: AccountId,
+        invoice: InvoiceId,
+        /// `None`: the account has no method to pay with.
+        payment: Option<PaymentId>,
+        is_paid: bool,
+        /// How much the payment has brought.
+        amount: AmountMinor,
+        /// What is still to be paid.
+        balance: AmountMinor,
+        currency: Currency,
+    },
+    /// An account cannot be billed, and is not until somebody acts.
+    AccountParked { account: AccountId, reason: Unbillable },
     /// A tenant stored a value.
     TenantConfigChanged { value: TenantValueId, key: String },
     /// A tenant deleted what it had stored under a key that means something.
@@ -164,6 +201,38 @@ pub enum Event {
         /// The version that they have now: those with it are what changed.
         version: i64,
     },
+}
+
+/// What happens to a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum SubscriptionStep {
+    /// Its account is subscribed.
+    Created,
+    /// Its product may be used.
+    Entitled,
+    /// The next phase of its plan begins.
+    Phase,
+    /// It has another plan.
+    Changed,
+    BillCycleDay,
+    Quantity,
+    Cancelled,
+    /// Its last phase has ended.
+    Expired,
+}
+
+impl SubscriptionStep {
+    pub(crate) const fn of(to: &To) -> Self {
+        match to {
+            To::Plan { by: PlanChange::Create | PlanChange::Transfer, .. } => Self::Created,
+            To::Plan { by: PlanChange::Phase, .. } => Self::Phase,
+            To::Plan { by: PlanChange::Change, .. } => Self::Changed,
+            To::BillCycleDay(_) => Self::BillCycleDay,
+            To::Quantity(_) => Self::Quantity,
+            To::Cancelled => Self::Cancelled,
+            To::Expired => Self::Expired,
+        }
+    }
 }
 
 /// The data of [`Event::TransactionChanged`].
@@ -223,6 +292,10 @@ impl Event {
             | Self::EntitlementsExpired { account, .. }
             | Self::EntitlementsChanged { account, .. }
             | Self::LimitReached { account, .. }
+            | Self::SubscriptionChanged { account, .. }
+            | Self::InvoiceCreated { account, .. }
+            | Self::InvoicePaid { account, .. }
+            | Self::AccountParked { account, .. }
             | Self::DisputeEvidenceDue { account, .. } => Some(*account),
             Self::TenantConfigChanged { .. }
             | Self::TenantConfigDeleted { .. }

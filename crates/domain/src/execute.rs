@@ -4,7 +4,7 @@ use crate::command::{Command, Request};
 use crate::context::{Context, Done, Sequences, Stamp};
 use crate::reply::Reply;
 use crate::state::State;
-use crate::{Rejection, access, account, customer, entitlement, flag, payment, tenant};
+use crate::{Rejection, access, account, billing, customer, entitlement, flag, payment, tenant};
 
 /// An executed command: its reply, what it did, and the numbers that are left.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,7 @@ pub fn execute(state: &State, request: &Request, stamp: Stamp<'_>) -> Result<Exe
         Command::Customer(it) => customer::rules::execute(state, it, cx),
         Command::Payment(it) => payment::rules::execute(state, it, cx),
         Command::Entitlement(it) => entitlement::rules::execute(state, it, cx),
+        Command::Billing(it) => billing::rules::execute(state, it, cx),
     }?;
     let sequences = cx.sequences();
     Ok(Executed { reply: accepted.reply, done: std::mem::take(&mut cx.done), sequences })

@@ -34,6 +34,8 @@ pub mod kind {
     pub enum Attempt {}
     /// A stored value of a tenant, such as its notification callback.
     pub enum TenantValue {}
+    /// A version of a tenant's catalog.
+    pub enum CatalogVersion {}
     /// An environment of feature flags.
     pub enum Environment {}
     /// A secret of an environment.
@@ -61,6 +63,13 @@ pub mod kind {
     pub enum Grant {}
     /// A part of a limit that is kept for something.
     pub enum Reservation {}
+    /// Subscriptions that belong together.
+    pub enum Bundle {}
+    /// A plan that an account has.
+    pub enum Subscription {}
+    pub enum Invoice {}
+    /// A line of an invoice.
+    pub enum InvoiceItem {}
 }
 
 /// Names a tenant to the outside. Inside, rows carry the shorter [`TenantNo`].
@@ -85,6 +94,8 @@ pub type TransactionId = Id<kind::Transaction>;
 pub type AttemptId = Id<kind::Attempt>;
 /// Names one stored value of a tenant.
 pub type TenantValueId = Id<kind::TenantValue>;
+/// Names a version of a tenant's catalog.
+pub type CatalogVersionId = Id<kind::CatalogVersion>;
 /// Names an environment; in its secrets, and as FeatBit's `envId`.
 pub type EnvironmentId = Id<kind::Environment>;
 /// Names a secret of an environment.
@@ -113,6 +124,14 @@ pub type PurchaseId = Id<kind::Purchase>;
 pub type GrantId = Id<kind::Grant>;
 /// Names a reservation.
 pub type ReservationId = Id<kind::Reservation>;
+/// Names a bundle.
+pub type BundleId = Id<kind::Bundle>;
+/// Names a subscription.
+pub type SubscriptionId = Id<kind::Subscription>;
+/// Names an invoice.
+pub type InvoiceId = Id<kind::Invoice>;
+/// Names an item of an invoice.
+pub type InvoiceItemId = Id<kind::InvoiceItem>;
 
 impl<K> Id<K> {
     /// Takes a UUID as it is, for ids that come from a client or from storage.

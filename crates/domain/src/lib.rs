@@ -51,13 +51,14 @@ pub use command::{Command, Idempotency, Request};
 pub use context::{Done, GatewaySettings, Sequences, Settings, Stamp};
 pub use currency::{Currency, LIST_PUBLISHED};
 pub use effect::{Effect, EffectId, GatewayCall, GatewayReference};
-pub use event::{Event, TransactionChange};
+pub use event::{Event, SubscriptionStep, TransactionChange};
 pub use execute::{Executed, execute};
 pub use id::{
-    AccountId, AttemptId, BlockingStateId, ChangeRequestId, CustomFieldId, CustomerId,
-    DefinitionId, DisputeId, EnvironmentId, GrantId, Id, MailId, OperationId, PaymentId,
-    PaymentMethodId, PurchaseId, RequestId, ReservationId, SecretId, SessionId, TagDefinitionId,
-    TagId, TenantId, TenantNo, TenantValueId, TokenId, TransactionId, WebhookEndpointId, kind, mix,
+    AccountId, AttemptId, BlockingStateId, BundleId, CatalogVersionId, ChangeRequestId,
+    CustomFieldId, CustomerId, DefinitionId, DisputeId, EnvironmentId, GrantId, Id, InvoiceId,
+    InvoiceItemId, MailId, OperationId, PaymentId, PaymentMethodId, PurchaseId, RequestId,
+    ReservationId, SecretId, SessionId, SubscriptionId, TagDefinitionId, TagId, TenantId, TenantNo,
+    TenantValueId, TokenId, TransactionId, WebhookEndpointId, kind, mix,
 };
 pub use money::{AmountError, AmountMinor};
 pub use partition::PartitionNo;
@@ -65,8 +66,8 @@ pub use payment::EXTERNAL_PAYMENT;
 pub use payment::merchant_account::MerchantAccount;
 pub use properties::Properties;
 pub use rejection::{
-    AccessRejection, AccountRejection, EntitlementRejection, FlagRejection, PaymentRejection,
-    Rejection, TenantRejection,
+    AccessRejection, AccountRejection, BillingRejection, EntitlementRejection, FlagRejection,
+    PaymentRejection, Rejection, TenantRejection,
 };
 pub use reply::{Accepted, PaymentReply, PaymentResult, Reply};
 pub use revision::{Revision, Seq};

@@ -22,8 +22,8 @@ use crate::entity::{Entity, Facts};
 use crate::payment::routed::{Routed, Tries};
 use crate::rows::Keyed;
 use crate::{
-    AccountId, AmountMinor, Currency, PaymentId, PaymentMethodId, Properties, PurchaseId, Revision,
-    TenantNo, Timestamp, TransactionId,
+    AccountId, AmountMinor, Currency, InvoiceId, PaymentId, PaymentMethodId, Properties,
+    PurchaseId, Revision, TenantNo, Timestamp, TransactionId,
 };
 
 /// The gateway that settles within the commit: money that changed hands elsewhere (Kill Bill's name).
@@ -197,6 +197,7 @@ pub struct Amounts {
 #[serde(untagged)]
 pub enum PaidFor {
     Purchase(PurchaseId),
+    Invoice { invoice: InvoiceId },
 }
 
 impl PaidFor {
@@ -204,6 +205,15 @@ impl PaidFor {
     pub const fn purchase(self) -> Option<PurchaseId> {
         match self {
             Self::Purchase(id) => Some(id),
+            Self::Invoice { .. } => None,
+        }
+    }
+
+    #[must_use]
+    pub const fn invoice(self) -> Option<InvoiceId> {
+        match self {
+            Self::Invoice { invoice } => Some(invoice),
+            Self::Purchase(_) => None,
         }
     }
 }

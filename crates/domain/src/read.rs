@@ -6,6 +6,7 @@ use crate::timer::TimerKey;
 
 pub use crate::access::read::AccessRead;
 pub use crate::account::read::{AccountRead, AccountRow};
+pub use crate::billing::read::BillingRead;
 pub use crate::customer::read::CustomerRead;
 pub use crate::entitlement::read::{EntitlementRead, UsageRead};
 pub use crate::flag::read::FlagRead;
@@ -32,6 +33,7 @@ pub enum Read {
     Customer(CustomerRead),
     Payment(PaymentRead),
     Entitlement(EntitlementRead),
+    Billing(BillingRead),
     Claim(ClaimKey),
     Timer(TenantNo, TimerKey),
 }
@@ -87,5 +89,11 @@ impl From<PaymentRead> for Read {
 impl From<EntitlementRead> for Read {
     fn from(read: EntitlementRead) -> Self {
         Self::Entitlement(read)
+    }
+}
+
+impl From<BillingRead> for Read {
+    fn from(read: BillingRead) -> Self {
+        Self::Billing(read)
     }
 }

@@ -4,14 +4,16 @@
 use serde::{Deserialize, Serialize};
 
 use crate::account::blocking_state::ClosedTo;
+use crate::catalog::NoPrice;
 use crate::customer::CustomerRejection;
 use crate::entitlement::level::Counted;
 use crate::flag::change_request::ChangeStatus;
 use crate::object::ObjectType;
 use crate::payment::{PaymentState, TransactionType};
 use crate::{
-    AccountId, ChangeRequestId, CustomFieldId, EnvironmentId, GrantId, PaymentId, PaymentMethodId,
-    PurchaseId, ReservationId, SecretId, TagDefinitionId,
+    AccountId, BundleId, ChangeRequestId, Currency, CustomFieldId, EnvironmentId, GrantId,
+    PaymentId, PaymentMethodId, PurchaseId, ReservationId, SecretId, SubscriptionId,
+    TagDefinitionId,
 };
 
 /// Why a command was refused; nothing was written. Durable format: additive only.
@@ -38,6 +40,9 @@ pub enum Rejection {
     /// About features, offers and what accounts may do.
     #[error(transparent)]
     Entitlement(#[from] EntitlementRejection),
+    /// About subscriptions and invoices.
+    #[error(transparent)]
+    Billing(#[from] BillingRejection),
     /// A field's value cannot be, in whatever command it is.
     #[error("{field}: {}", reason.trim())]
     InvalidParameter {
@@ -74,6 +79,56 @@ pub enum TenantRejection {
     /// A value was replaced since the caller read it.
     #[error("{key} was changed meanwhile")]
     ValueChanged { key: String },
+    /// A version does not go with those that there are.
+    #[error("the catalog is refused: {reason}")]
+    CatalogRefused { reason: String },
+}
+
+/// Why a command about subscriptions and invoices is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum BillingRejection {
+    #[error("there is no catalog")]
+    NoCatalog,
+    #[error("the catalog has no plan {plan}")]
+    NoSuchPlan { plan: String },
+    #[error("the catalog has no product {product}")]
+    NoSuchProduct { product: String },
+    /// No price list that is looked at has one.
+    #[error("no plan is offered for {wanted}")]
+    NoPlanOffered {
+        /// Product, billing period and price list.
+        wanted: String,
+    },
+    #[error("several plans are offered for {wanted}")]
+    SeveralPlansOffered {
+        /// Product, billing period and price list.
+        wanted: String,
+    },
+    #[error("the plan {plan} has no such phase")]
+    NoSuchPhase { plan: String },
+    /// The plan is not sold in the account's currency.
+    #[error("the plan {plan} has no price in {currency}")]
+    NoPrice { plan: String, currency: Currency, why: NoPrice },
+    #[error("there is no subscription {subscription}")]
+    NoSuchSubscription { subscription: SubscriptionId },
+    #[error("there is no bundle {bundle}")]
+    NoSuchBundle { bundle: BundleId },
+    /// Another bundle has the key, or a base product is in it.
+    #[error("the bundle key {key} is in use")]
+    BundleKeyInUse { key: String },
+    #[error("the bundle {bundle} has a base product already")]
+    BaseExists { bundle: BundleId },
+    /// An add-on goes with a base product.
+    #[error("there is no base product in the bundle")]
+    NoBase,
+    #[error("the add-on {add_on} is part of {base} already")]
+    AddOnIncluded { add_on: String, base: String },
+    #[error("the add-on {add_on} is not sold with {base}")]
+    AddOnNotAvailable { add_on: String, base: String },
+    #[error("a bundle has the plan {plan} {most} times at most")]
+    TooManyInBundle { plan: String, most: u32 },
+    #[error("the account has too many subscriptions")]
+    TooManySubscriptions,
 }
 
 /// Why a command about users and roles is refused.
@@ -403,7 +458,9 @@ impl Rejection {
     pub const fn is_personal(&self) -> bool {
         match self {
             Self::Account(it) => it.is_personal(),
-            Self::Tenant(_)
+            Self::Billing(BillingRejection::BundleKeyInUse { .. }) => true,
+            Self::Billing(_)
+            | Self::Tenant(_)
             | Self::Access(_)
             | Self::Flag(_)
             | Self::Customer(_)

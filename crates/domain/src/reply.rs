@@ -8,9 +8,9 @@ use crate::entitlement::level::Counted;
 use crate::entitlement::usage::Recorded;
 use crate::payment::TransactionStatus;
 use crate::{
-    AccountId, AttemptId, ChangeRequestId, EnvironmentId, GrantId, PaymentId, PaymentMethodId,
-    PurchaseId, Rejection, ReservationId, SecretId, TagDefinitionId, TenantId, Timestamp,
-    TransactionId,
+    AccountId, AttemptId, BundleId, ChangeRequestId, EnvironmentId, GrantId, PaymentId,
+    PaymentMethodId, PurchaseId, Rejection, ReservationId, SecretId, SubscriptionId,
+    TagDefinitionId, TenantId, Timestamp, TransactionId,
 };
 
 /// An answer to an accepted command, grouped as the commands are.
@@ -36,6 +36,8 @@ pub enum Reply {
     PaymentAborted(PaymentAborted),
     /// To a command about features, offers and what accounts may do.
     Entitlement(EntitlementReply),
+    /// To a command about subscriptions and invoices.
+    Billing(BillingReply),
     /// Something was brought over from another system.
     Imported {
         /// Whether it was not here before.
@@ -59,6 +61,7 @@ impl Reply {
             | Self::Account(_)
             | Self::Customer(_)
             | Self::Entitlement(_)
+            | Self::Billing(_)
             | Self::Imported { .. } => None,
         }
     }
@@ -107,6 +110,13 @@ pub enum EntitlementReply {
     Recorded(Vec<Recorded>),
     /// Something was reserved.
     Reserved { reservation: ReservationId, until: Timestamp, counted: Counted },
+}
+
+/// The answer to a command about subscriptions and invoices.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BillingReply {
+    /// An account was subscribed to a plan.
+    Subscribed { subscription: SubscriptionId, bundle: BundleId },
 }
 
 /// The answer to a command about an account.
@@ -193,6 +203,7 @@ impl Reply {
             | Self::Customer(_)
             | Self::PaymentAborted(_)
             | Self::Entitlement(_)
+            | Self::Billing(_)
             | Self::Imported { .. } => false,
         }
     }

@@ -131,6 +131,12 @@ impl<T: Part> Parts<T> {
         self.0.get(owner).unwrap_or_else(|| was_not_read::<T>())
     }
 
+    /// The owner's parts, if they were looked for.
+    #[must_use]
+    pub fn find(&self, owner: &T::Owner) -> Option<&PartsOf<T>> {
+        self.0.get(owner)
+    }
+
     /// The owners whose parts were looked for.
     pub fn owners(&self) -> impl Iterator<Item = &T::Owner> {
         self.0.keys()

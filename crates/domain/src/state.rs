@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::account::tag::TagKey;
-use crate::change::{Change, ClaimChange, TimerChange};
+use crate::change::{AccountChange, Change, ClaimChange, TimerChange};
 use crate::claim::{Claim, ClaimKey, ClaimKind};
 use crate::object::Object;
 use crate::payment::{PaidFor, PaymentFile};
@@ -16,6 +16,7 @@ use crate::{AccountId, PaymentId, PaymentMethodId, TenantNo};
 
 pub use crate::access::read::AccessState;
 pub use crate::account::read::AccountState;
+pub use crate::billing::read::BillingState;
 pub use crate::customer::read::CustomerState;
 pub use crate::entitlement::read::{CatalogSize, EntitlementState, UsageState};
 pub use crate::flag::read::FlagState;
@@ -33,6 +34,7 @@ pub struct State {
     pub customer: CustomerState,
     pub payment: PaymentState,
     pub entitlement: EntitlementState,
+    pub billing: BillingState,
     /// Claims by key.
     pub claims: BTreeMap<ClaimKey, Option<Claim>>,
     pub timers: Rows<Timer>,
@@ -59,6 +61,7 @@ impl State {
             Read::Customer(it) => self.customer.look_for(it),
             Read::Payment(it) => self.payment.look_for(it),
             Read::Entitlement(it) => self.entitlement.look_for(it),
+            Read::Billing(it) => self.billing.look_for(it),
             Read::Claim(key) => drop(self.claims.entry(key.clone()).or_default()),
             Read::Timer(tenant, key) => self.timers.look_for((*tenant, *key)),
         }
@@ -88,7 +91,8 @@ impl State {
                 | ClaimKind::CustomerEmail
                 | ClaimKind::TagDefinition
                 | ClaimKind::ImportedId
-                | ClaimKind::Dispute => {}
+                | ClaimKind::Dispute
+                | ClaimKind::Bundle => {}
             }
         }
     }
@@ -102,9 +106,15 @@ impl State {
             for method in methods.chain([payment.payment_method_id]) {
                 self.account.payment_methods.look_for((tenant, method));
             }
-            if let Some(PaidFor::Purchase(purchase)) = payment.paid_for {
-                self.entitlement.purchases.look_for((tenant, purchase));
-                self.entitlement.entitlements.look_for((tenant, account));
+            match payment.paid_for {
+                Some(PaidFor::Purchase(purchase)) => {
+                    self.entitlement.purchases.look_for((tenant, purchase));
+                    self.entitlement.entitlements.look_for((tenant, account));
+                }
+                Some(PaidFor::Invoice { invoice }) => {
+                    self.billing.invoices.look_for((tenant, invoice));
+                }
+                None => {}
             }
         }
     }
@@ -163,12 +173,16 @@ impl State {
                 Change::Access(it) => self.access.apply(it),
                 Change::Flag(it) => self.flag.apply(it),
                 Change::Account(it) => {
+                    if let AccountChange::PersonErased { account } = it {
+                        self.billing.erase((tenant, *account));
+                    }
                     self.account.apply(tenant, it);
                     self.payment.apply_to_account(tenant, it);
                 }
                 Change::Customer(it) => self.customer.apply(tenant, it),
                 Change::Payment(it) => self.payment.apply(tenant, it),
                 Change::Entitlement(it) => self.entitlement.apply(it),
+                Change::Billing(it) => self.billing.apply(it),
                 Change::Claim(ClaimChange::Taken { key, claim }) => {
                     self.claims.insert(key.clone(), Some(*claim));
                 }

@@ -1,5 +1,6 @@
 //! Tenants: who shares this installation, and the values that each of them stores.
 
+pub mod catalog;
 pub(crate) mod change;
 pub(crate) mod command;
 mod lookup;

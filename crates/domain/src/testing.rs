@@ -149,6 +149,7 @@ fn load_counted(state: &mut State, read: &Read) {
         | Read::Customer(_)
         | Read::Payment(_)
         | Read::Entitlement(_)
+        | Read::Billing(_)
         | Read::Claim(_)
         | Read::Timer(..) => {}
     }

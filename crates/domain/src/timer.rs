@@ -29,10 +29,12 @@ pub enum TimerKind {
     MethodStep,
     /// Ends or begins what an account was granted. The object is the account.
     Entitlements,
+    /// Does what is due of an account's subscriptions. The object is the account.
+    Billing,
 }
 
 impl TimerKind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::PaymentRetry,
         Self::PaymentAction,
         Self::LateRefund,
@@ -40,6 +42,7 @@ impl TimerKind {
         Self::DisputeEvidence,
         Self::MethodStep,
         Self::Entitlements,
+        Self::Billing,
     ];
 
     /// Its name in logs, metrics and lists.
@@ -53,6 +56,7 @@ impl TimerKind {
             Self::DisputeEvidence => "dispute-evidence",
             Self::MethodStep => "method-step",
             Self::Entitlements => "entitlements",
+            Self::Billing => "billing",
         }
     }
 
@@ -60,7 +64,7 @@ impl TimerKind {
     #[must_use]
     pub const fn charges(self) -> bool {
         match self {
-            Self::PaymentRetry | Self::LateRefund => true,
+            Self::PaymentRetry | Self::LateRefund | Self::Billing => true,
             // A booking writes down what has moved.
             Self::PaymentAction
             | Self::DisputeBooking

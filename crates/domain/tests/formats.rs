@@ -23,6 +23,8 @@ use expect_test::{Expect, expect};
 use serde::{Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
+#[path = "formats/billing.rs"]
+mod billing;
 #[path = "formats/combo.rs"]
 mod combo;
 #[path = "formats/control.rs"]

@@ -200,6 +200,10 @@ impl Deltas {
             | Event::EntitlementsExpired { .. }
             | Event::EntitlementsChanged { .. }
             | Event::LimitReached { .. }
+            | Event::SubscriptionChanged { .. }
+            | Event::InvoiceCreated { .. }
+            | Event::InvoicePaid { .. }
+            | Event::AccountParked { .. }
             | Event::TenantConfigChanged { .. }
             | Event::TenantConfigDeleted { .. }
             | Event::WebhookEndpointDisabled { .. }

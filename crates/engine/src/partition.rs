@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use domain::change::{Change, CustomerChange, EntitlementChange, FlagChange, Image as _};
-use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand, Subject};
+use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand, Subject, TenantCommand};
 use domain::entitlement::purchase::Purchase;
 use domain::payment::health::BatchHealth;
 use domain::payment::{Actor, PaymentFile};
@@ -710,6 +710,14 @@ impl Run<'_> {
             let key = (tenant, it.account, request.id.entity(0));
             is_there |= state.entitlement.usage.reservations.find(&key).is_some();
         }
+        if let Command::Billing(it) = &request.command {
+            is_there |= state.billing.has(request.id, (tenant, it.account()));
+        }
+        if let Command::Tenant(TenantCommand::UploadCatalog(_)) = &request.command {
+            let versions = state.tenant.catalog_versions.find(&tenant);
+            let key = (tenant, request.id.entity(0));
+            is_there |= versions.is_some_and(|it| it.contains_key(&key));
+        }
         if let Command::Customer(it) = &request.command {
             is_there |= it.has_made(request.id, tenant, state);
         }
@@ -746,6 +754,7 @@ impl Run<'_> {
                 | Read::Account(_)
                 | Read::Customer(_)
                 | Read::Entitlement(_)
+                | Read::Billing(_)
                 | Read::Timer(..) => None,
             };
             let file = payment.and_then(|id| state.payment.payments.find(&(request.tenant, id)));

@@ -88,6 +88,7 @@ fn outcome_of(work: &Work) -> Option<EffectId> {
         | Command::Access(_)
         | Command::Flag(_)
         | Command::Customer(_)
-        | Command::Entitlement(_) => None,
+        | Command::Entitlement(_)
+        | Command::Billing(_) => None,
     }
 }

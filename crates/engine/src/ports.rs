@@ -27,6 +27,7 @@ pub use crate::webhooks::DeliveryId;
 mod access;
 mod accounts;
 mod analytics;
+mod billing;
 mod change_requests;
 mod control;
 mod custom_fields;
@@ -59,6 +60,7 @@ pub use self::analytics::{
     AccountAmounts, AccountSummary, AccountsOfDay, AnalyticsQueries, Days, TransactionsFilter,
     TransactionsOfDay,
 };
+pub use self::billing::{BillingQueries, InvoiceFile, SubscriptionFile};
 pub use self::change_requests::ChangeRequestQueries;
 pub use self::control::{ControlDecision, ControlRequest};
 pub use self::custom_fields::{CustomFieldQueries, FieldSearch};
@@ -284,6 +286,7 @@ pub trait Queries:
     + DisputeQueries
     + EntitlementQueries
     + UsageQueries
+    + BillingQueries
     + OutcomeQueries
     + TimerQueries
     + HistoryQueries

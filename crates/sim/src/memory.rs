@@ -317,6 +317,7 @@ impl Tables {
             Change::Tenant(_)
             | Change::Access(_)
             | Change::Flag(_)
+            | Change::Billing(_)
             | Change::Account(_)
             | Change::ReplySettled(_) => {}
         }

@@ -439,7 +439,9 @@ fn said_by(reply: &Reply) -> Said {
         | Reply::TagDefinitionCreated(_)
         | Reply::Access(_) => Said::Done,
         // The workload asks for none of these.
-        Reply::Flag(_) | Reply::Entitlement(_) | Reply::Imported { .. } => Said::Done,
+        Reply::Flag(_) | Reply::Entitlement(_) | Reply::Billing(_) | Reply::Imported { .. } => {
+            Said::Done
+        }
         Reply::Customer(it) => signing::said_by(it),
         Reply::PaymentAborted(_) => Said::Aborted,
         Reply::Account(AccountReply::Created(id)) => Said::Made(id.uuid().as_u128()),
@@ -476,6 +478,7 @@ pub fn reason(rejection: &Rejection) -> Reason {
         Rejection::Tenant(_)
         | Rejection::Access(_)
         | Rejection::Flag(_)
+        | Rejection::Billing(_)
         | Rejection::Entitlement(_) => Reason::Other(format!("{rejection:?}")),
     }
 }

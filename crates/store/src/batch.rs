@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::account::blocking_state::BlockingState;
 use domain::account::custom_field::CustomField;
 use domain::change::{
-    AccountChange, Change, ClaimChange, PaymentChange, SettledReply, TimerChange,
+    AccountChange, Change, ClaimChange, PaymentChange, SettledReply, TenantChange, TimerChange,
 };
 use domain::import::AuditEntry;
 use domain::payment::attempt::PaymentVelocity;
 use domain::payment::ledger::Posting;
 use domain::payment::{Outstanding, Payment, ReplyKey, Transaction};
+use domain::tenant::catalog::CatalogText;
 use domain::timer::{Timer, TimerKey};
 use domain::{
     Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Seq, TenantNo,
@@ -52,6 +53,7 @@ pub(crate) struct Rows<'a> {
     methods: Images<'a, PaymentMethod>,
     payments: Images<'a, Payment>,
     transactions: Images<'a, Transaction>,
+    catalog_texts: Vec<&'a CatalogText>,
     customers: CustomerRows<'a>,
     velocities: BTreeMap<(TenantNo, AccountId), &'a PaymentVelocity>,
     entitlements: EntitlementRows<'a>,
@@ -97,7 +99,10 @@ impl<'a> Rows<'a> {
     ) {
         let seq = entry.seq;
         match change {
-            Change::Tenant(_) | Change::Access(_) | Change::Flag(_) => self.take_image(change, seq),
+            Change::Tenant(TenantChange::CatalogText(it)) => self.catalog_texts.push(it),
+            Change::Tenant(_) | Change::Access(_) | Change::Flag(_) | Change::Billing(_) => {
+                self.take_image(change, seq)
+            }
             Change::Account(AccountChange::PaymentMethod(it)) => self.take_method(it, seq, before),
             Change::Account(it) => self.take_account(entry, (change, it)),
             Change::Customer(it) => {
@@ -258,6 +263,7 @@ impl<'a> Rows<'a> {
         }
         self.write_parts(db, cx)?;
         self.customers.write(db, cx)?;
+        tables::CATALOG_TEXT.put(db, self.catalog_texts.iter().copied(), cx)?;
         tables::PAYMENT_METHOD.write(db, self.methods.values(), cx)?;
         tables::PAYMENT_VELOCITY.put(db, self.velocities.values().copied(), cx)?;
         self.entitlements.write(db, cx)?;

@@ -1,8 +1,10 @@
 //! The domain's own words as columns of a row, and read from one.
 
+use domain::catalog::price::Price;
 use domain::payment::ReplyKey;
 use domain::{AmountMinor, Currency, Id, MerchantAccount, Revision, Seq, TenantNo, Timestamp};
 use engine::ports::StoreError;
+use jiff::civil::Date;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -177,6 +179,34 @@ impl Cells<'_> {
     pub fn opt_currency(&mut self) -> Result<Option<Currency>, StoreError> {
         let Some(code) = self.opt_text()? else { return Ok(None) };
         Currency::parse(code).map(Some).ok_or_else(|| self.corrupt("is no currency"))
+    }
+
+    /// A date.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn date(&mut self) -> Result<Date, StoreError> {
+        self.opt_date()?.ok_or_else(|| self.corrupt("is NULL"))
+    }
+
+    /// A date or NULL.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn opt_date(&mut self) -> Result<Option<Date>, StoreError> {
+        let Some(text) = self.opt_text()? else { return Ok(None) };
+        let date = text.parse().ok();
+        date.map(Some).ok_or_else(|| self.corrupt("is no date"))
+    }
+
+    /// A price or NULL.
+    ///
+    /// # Errors
+    /// See [`Cells::tenant`].
+    pub fn opt_price(&mut self) -> Result<Option<Price>, StoreError> {
+        let Some(text) = self.opt_text()? else { return Ok(None) };
+        let price = text.parse().ok();
+        price.map(Some).ok_or_else(|| self.corrupt("is no price"))
     }
 
     /// A text of one's own.

@@ -1,5 +1,7 @@
 //! Numbers that stand for the domain's enumerations in columns. Durable: never given another meaning.
 
+use domain::billing::invoice::{InvoiceStatus, ItemKind};
+use domain::catalog::ProductCategory;
 use domain::claim::ClaimKind;
 use domain::customer::CustomerStatus;
 use domain::customer::mail::MailKind;
@@ -67,6 +69,7 @@ impl Coded for TimerKind {
         Self::DisputeEvidence,
         Self::MethodStep,
         Self::Entitlements,
+        Self::Billing,
     ];
 }
 
@@ -125,7 +128,20 @@ impl Coded for ClaimKind {
         Self::TagDefinition,
         Self::ImportedId,
         Self::Dispute,
+        Self::Bundle,
     ];
+}
+
+impl Coded for ProductCategory {
+    const ALL: &'static [Self] = &[Self::Base, Self::AddOn, Self::Standalone];
+}
+
+impl Coded for InvoiceStatus {
+    const ALL: &'static [Self] = &[Self::Draft, Self::Committed, Self::Void];
+}
+
+impl Coded for ItemKind {
+    const ALL: &'static [Self] = &[Self::Fixed, Self::Recurring, Self::RepairAdj, Self::CbaAdj];
 }
 
 impl Coded for CustomerStatus {
@@ -200,5 +216,8 @@ mod tests {
         check::<DefinitionKind>();
         check::<ChangeStatus>();
         check::<SecretKind>();
+        check::<ProductCategory>();
+        check::<InvoiceStatus>();
+        check::<ItemKind>();
     }
 }

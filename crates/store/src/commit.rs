@@ -14,6 +14,7 @@ use engine::ports::{
 
 use crate::actors::{Actors, Named};
 use crate::batch::{CountedBefore, Rows};
+use crate::catalogs::Catalogs;
 use crate::cells::json;
 use crate::chain::Link;
 use crate::claims::{Claims, Owners, Stored};
@@ -45,6 +46,7 @@ pub struct SqlStore {
     minted: Option<i64>,
     totals: Totals,
     recent: Recent,
+    catalogs: Catalogs,
     claims: Claims,
     actors: Actors,
     journal: Arc<JournalTail>,
@@ -98,6 +100,7 @@ impl SqlStore {
             minted: None,
             totals,
             recent,
+            catalogs: Catalogs::default(),
             claims,
             actors: Actors::new(options.entities_held),
             journal: Arc::default(),
@@ -216,7 +219,7 @@ impl SqlStore {
     ) -> Result<(State, BTreeMap<ReplyKey, StoredReply>), StoreError> {
         self.db.begin()?;
         let claims = self.claims.recent();
-        let state = load::state(self.db.reader(), reads, &mut self.recent, claims)?;
+        let state = load::state(self.db.reader(), reads, &mut self.recent, claims, &self.catalogs)?;
         Ok((state, load::replies(self.db.reader(), keys)?))
     }
 

@@ -4,6 +4,7 @@ mod actors;
 pub mod analytics;
 mod backup;
 mod batch;
+mod catalogs;
 pub mod cells;
 mod chain;
 mod claims;

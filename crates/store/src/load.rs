@@ -1,6 +1,7 @@
 //! Loads what a batch of commands may look at: each row with what belongs to it.
 
 mod account;
+mod billing;
 mod customer;
 pub(crate) mod entitlement;
 mod payment;
@@ -20,6 +21,7 @@ use domain::state::State;
 use domain::{Id, TenantNo};
 use engine::ports::{StoreError, StoredReply};
 
+use crate::catalogs::Catalogs;
 use crate::claims::RecentClaims;
 use crate::driver::{Reader, Value};
 use crate::recent::{Cache, Recent};
@@ -35,6 +37,7 @@ pub(crate) fn state(
     reads: &BTreeSet<Read>,
     recent: &mut Recent,
     claims: &RecentClaims,
+    catalogs: &Catalogs,
 ) -> Result<State, StoreError> {
     let mut state = State::default();
     reads.iter().for_each(|read| state.look_for(read));
@@ -47,7 +50,8 @@ pub(crate) fn state(
     customer::load(reader, &mut state.customer)?;
     payment::load(reader, &mut state.payment)?;
     entitlement::load(reader, &mut state.entitlement, recent)?;
-    tenant::load(reader, &mut state.tenant)?;
+    tenant::load(reader, &mut state.tenant, catalogs)?;
+    billing::load(reader, &mut state.billing, recent.partition())?;
     state.access.load(&Stored(reader))?;
     state.flag.load(&Stored(reader))?;
     TIMER.load(reader, &mut state.timers)?;

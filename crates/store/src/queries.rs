@@ -4,6 +4,7 @@
 
 mod access;
 mod accounts;
+mod billing;
 mod changes;
 mod custom_fields;
 mod customers;
@@ -37,6 +38,7 @@ use engine::ports::{Queries, ReadLimits, StoreError};
 pub(crate) use self::followers::journal_end;
 pub(crate) use self::operations::expiries;
 use self::window::Key;
+use crate::catalogs::Catalogs;
 use crate::claims::{Claims, RecentClaims};
 use crate::journal_tail::JournalTail;
 use crate::pool::{ReaderPool, Source};
@@ -46,6 +48,7 @@ use crate::{Options, Reader, Server};
 pub struct SqlQueries {
     pool: Arc<ReaderPool>,
     claims: Arc<RecentClaims>,
+    catalogs: Arc<Catalogs>,
     /// Of `partition`.
     journal: Arc<JournalTail>,
     partition: PartitionNo,
@@ -93,8 +96,8 @@ impl SqlQueries {
         readers_max: usize,
     ) -> Result<Self, StoreError> {
         let pool = Arc::new(ReaderPool::open(source, readers_max)?);
-        let journal = Arc::default();
-        Ok(Self { pool, claims, journal, partition: PartitionNo::FIRST, limits: None })
+        let (journal, catalogs) = (Arc::default(), Arc::default());
+        Ok(Self { pool, claims, catalogs, journal, partition: PartitionNo::FIRST, limits: None })
     }
 
     /// The same, of another partition.
@@ -107,7 +110,8 @@ impl SqlQueries {
     pub(crate) fn with_tail(&self, journal: Arc<JournalTail>) -> Self {
         let (pool, claims) = (Arc::clone(&self.pool), Arc::clone(&self.claims));
         let (partition, limits) = (self.partition, self.limits.clone());
-        Self { pool, claims, journal, partition, limits }
+        let catalogs = Arc::clone(&self.catalogs);
+        Self { pool, claims, catalogs, journal, partition, limits }
     }
 
     /// Begins to look for what has a key; before the snapshot begins.

@@ -11,8 +11,8 @@ use domain::entitlement::feature::FeatureValue;
 use domain::entity::Entity;
 use domain::payment::{Outstanding, Payment, PaymentFile, Transaction};
 use domain::{
-    Account, AccountId, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision, Seq, TenantNo,
-    TransactionId,
+    Account, AccountId, PartitionNo, PaymentId, PaymentMethod, PaymentMethodId, Person, Revision,
+    Seq, TenantNo, TransactionId,
 };
 
 use foldhash::HashMap;
@@ -101,6 +101,11 @@ impl Recent {
         let (accounts, methods) = (Cache::new(entities), Cache::new(entities));
         let (payments, entitlements) = (Cache::new(entities), Cache::new(entities / 2));
         Self { share, accounts, methods, payments, entitlements }
+    }
+
+    /// The partition whose rows are held.
+    pub(crate) const fn partition(&self) -> PartitionNo {
+        self.share.partition
     }
 
     pub(crate) fn clear(&mut self) {

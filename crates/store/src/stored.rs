@@ -97,6 +97,16 @@ impl<'a> WriteContext<'a> {
         self.texts.keep(json(value)).into()
     }
 
+    /// A value as its text.
+    pub(crate) fn text(&self, value: impl ToString) -> Value<'a> {
+        self.texts.keep(value.to_string()).into()
+    }
+
+    /// The same; NULL for none.
+    pub(crate) fn opt_text(&self, value: Option<impl ToString>) -> Value<'a> {
+        value.map_or(Value::Null, |it| self.text(it))
+    }
+
     /// A value as a JSON text; NULL for none and for an empty one.
     pub(crate) fn opt_json<T: Default + PartialEq + Serialize>(&self, value: &T) -> Value<'a> {
         if *value == T::default() { Value::Null } else { self.json(value) }

@@ -7,6 +7,8 @@
 
 mod access;
 mod account;
+mod billing;
+mod catalogs;
 mod claims;
 mod control;
 mod customers;
@@ -28,6 +30,8 @@ use domain::entity::Entity;
 
 pub use access::*;
 pub use account::*;
+pub use billing::*;
+pub use catalogs::*;
 pub use claims::*;
 pub use control::*;
 pub use customers::*;
@@ -67,7 +71,7 @@ where
 }
 
 /// Every table, with the kind of entity that its rows are, in the order in which the schema has them.
-static CATALOGUE: [Listed; 59] = [
+static CATALOGUE: [Listed; 66] = [
     rows(&MIGRATION),
     rows(&INSTALLATION),
     rows(&PARTITION),
@@ -127,6 +131,13 @@ static CATALOGUE: [Listed; 59] = [
     rows(&FEATURE_USAGE.table),
     rows(&USAGE_EVENT.table),
     rows(&USAGE_RESERVATION.table),
+    entities(&CATALOG_VERSION),
+    rows(&CATALOG_TEXT.table),
+    entities(&ACCOUNT_BILLING),
+    entities(&BUNDLE),
+    entities(&SUBSCRIPTION),
+    entities(&INVOICE),
+    entities(&INVOICE_ITEM),
 ];
 
 /// Every table.

@@ -10,6 +10,8 @@ use engine::time::rfc3339_second;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::billing;
+
 /// The service whose states are events of their own in Kill Bill, without meta data.
 const ENTITLEMENT_SERVICE: &str = "entitlement-service";
 
@@ -39,6 +41,13 @@ pub fn body(event: &Event) -> Option<Bytes> {
         }
         Event::BlockingStateAdded { .. } => of_blocking_state(event)?,
         Event::TransactionChanged(it) => of_transaction(it)?,
+        Event::SubscriptionChanged { account, .. }
+        | Event::InvoiceCreated { account, .. }
+        | Event::InvoicePaid { account, .. } => {
+            let (event_type, object_type, object_id) = billing::killbill_event(event)?;
+            let of_account = Notification::of_account(event_type, account);
+            Notification { object_type, object_id, ..of_account }
+        }
         // Kill Bill does not have these events.
         Event::AccountReleased { .. }
         | Event::WebhookEndpointDisabled { .. }
@@ -52,6 +61,7 @@ pub fn body(event: &Event) -> Option<Bytes> {
         | Event::EntitlementsExpired { .. }
         | Event::EntitlementsChanged { .. }
         | Event::LimitReached { .. }
+        | Event::AccountParked { .. }
         | Event::CustomerRegistered { .. }
         | Event::CustomerVerified { .. }
         | Event::CustomerChanged { .. }

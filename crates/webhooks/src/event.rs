@@ -11,6 +11,8 @@ use engine::time::rfc3339;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::billing;
+
 /// Every type of events, by group.
 pub const EVENT_TYPES: &[&str] = &[
     "account.created",
@@ -18,6 +20,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "account.released",
     "account.blocking-state-added",
     "account.entitlements",
+    "account.parked",
     "customer.registered",
     "customer.verified",
     "customer.changed",
@@ -34,6 +37,9 @@ pub const EVENT_TYPES: &[&str] = &[
     "entitlement.limit_reached",
     "flags.environment-changed",
     "flags.changed",
+    "invoice.created",
+    "invoice.paid",
+    "invoice.payment-failed",
     "payment.succeeded",
     "payment.pending",
     "payment.failed",
@@ -44,6 +50,13 @@ pub const EVENT_TYPES: &[&str] = &[
     "purchase.returned",
     "purchase.duplicate",
     "purchase.closed",
+    "subscription.requested",
+    "subscription.created",
+    "subscription.entitled",
+    "subscription.phase",
+    "subscription.changed",
+    "subscription.cancelled",
+    "subscription.expired",
     "tag.added",
     "tag.removed",
     "tenant.config-changed",
@@ -121,6 +134,13 @@ pub const fn event_type(event: &Event) -> Option<&'static str> {
             PurchaseStatus::Duplicate => "purchase.duplicate",
             PurchaseStatus::Closed => "purchase.closed",
         },
+        Event::SubscriptionChanged { step, is_in_effect, .. } => {
+            billing::subscription_type(*step, *is_in_effect)
+        }
+        Event::InvoiceCreated { .. } => "invoice.created",
+        Event::InvoicePaid { is_paid: true, .. } => "invoice.paid",
+        Event::InvoicePaid { is_paid: false, .. } => "invoice.payment-failed",
+        Event::AccountParked { .. } => "account.parked",
         Event::LateSuccess { .. } => return None,
         Event::TransactionChanged(it) => match it.status {
             TransactionStatus::InFlight => return None,
@@ -258,13 +278,7 @@ fn data(event: &Event) -> Value {
         Event::DefinitionsChanged { environment, version } => {
             json!({ "environmentId": environment, "version": version })
         }
-        Event::BlockingStateAdded { account, state, service, name, effective_at, .. } => json!({
-            "accountId": account,
-            "blockingStateId": state,
-            "service": service,
-            "state": name,
-            "effectiveAt": rfc3339(*effective_at),
-        }),
+        Event::BlockingStateAdded { .. } => blocking_state(event),
         // Webhooks do not tell of the first; [`transaction`] writes the second.
         Event::LateSuccess { .. } | Event::TransactionChanged(_) => json!({}),
         Event::PurchaseChanged { .. } => purchase(event),
@@ -284,6 +298,10 @@ fn data(event: &Event) -> Value {
             "from": rfc3339(period.from),
             "resetsAt": period.until.map(rfc3339),
         }),
+        Event::SubscriptionChanged { .. }
+        | Event::InvoiceCreated { .. }
+        | Event::InvoicePaid { .. }
+        | Event::AccountParked { .. } => billing::data(event),
         Event::DisputeChanged { .. } => dispute(event),
         Event::DisputeExcess { account, payment, dispute, amount, currency } => json!({
             "accountId": account,
@@ -299,6 +317,20 @@ fn data(event: &Event) -> Value {
             "evidenceDueBy": rfc3339(*due_by),
         }),
     }
+}
+
+fn blocking_state(event: &Event) -> Value {
+    let Event::BlockingStateAdded { account, state, service, name, effective_at, .. } = event
+    else {
+        return json!({});
+    };
+    json!({
+        "accountId": account,
+        "blockingStateId": state,
+        "service": service,
+        "state": name,
+        "effectiveAt": rfc3339(*effective_at),
+    })
 }
 
 fn purchase(event: &Event) -> Value {

@@ -17,6 +17,7 @@
 //! Events that a replay sends again are first attempts too, of which a page is done at a time. A single event that is
 //! sent again is a postponed delivery, so that a front can have the owner of its partition queue it.
 
+mod billing;
 mod body;
 mod delayed;
 pub mod endpoint;

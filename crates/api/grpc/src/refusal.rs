@@ -239,6 +239,7 @@ impl Refusal {
                 | Rejection::Flag(_)
                 | Rejection::Account(_)
                 | Rejection::Customer(_)
+                | Rejection::Billing(_)
                 | Rejection::Payment(_) => None,
             },
             Self::Metadata { .. }
@@ -272,7 +273,8 @@ const fn wire_rejection(rejection: &Rejection) -> (Code, &'static str) {
         Rejection::Entitlement(it) => wire_entitlement(it),
         Rejection::InvalidParameter { .. } => (Code::InvalidArgument, "INVALID_ARGUMENT"),
         // No call of this API returns these.
-        Rejection::Tenant(_)
+        Rejection::Billing(_)
+        | Rejection::Tenant(_)
         | Rejection::Access(_)
         | Rejection::Flag(_)
         | Rejection::Customer(_) => (Code::FailedPrecondition, "REFUSED"),
@@ -396,6 +398,7 @@ fn rejection_message(rejection: &Rejection) -> String {
         | Rejection::Account(_)
         | Rejection::Customer(_)
         | Rejection::Entitlement(_)
+        | Rejection::Billing(_)
         | Rejection::Payment(_) => rejection.to_string(),
     }
 }

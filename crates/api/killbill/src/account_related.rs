@@ -111,14 +111,6 @@ pub(crate) async fn bundles_page(call: Call) -> HandlerResult {
     empty_page(call).await
 }
 
-/// Lists the account's invoices: none, as there are no subscriptions.
-#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/invoices", tag = "Account", operation_id = "invoices",
-    params(("accountId" = Uuid, Path)),
-    responses((status = 200, body = [Object]), (status = "4XX", body = ErrorJson<'static>)))]
-pub(crate) async fn invoices(call: Call) -> HandlerResult {
-    none(call).await
-}
-
 /// Lists the account's invoices by page: none, as there are no subscriptions.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/invoices/pagination", tag = "Account",
     operation_id = "invoices_by_page",

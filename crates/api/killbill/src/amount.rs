@@ -1,5 +1,6 @@
 //! Amounts in responses: JSON numbers with the currency's decimals, `10.00`.
 
+use domain::catalog::price::Price;
 use domain::payment::TransactionType;
 use domain::payment::attempt::PaymentAttempt;
 use domain::{AmountMinor, Currency};
@@ -41,6 +42,23 @@ impl Decimal {
 impl Serialize for Decimal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         RawValue::from_string(self.text()).map_err(ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+/// A price that is encoded as a JSON number, likewise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number(Price);
+
+impl Number {
+    pub(crate) const fn of(price: Price) -> Self {
+        Self(price)
+    }
+}
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = self.0.to_string();
+        RawValue::from_string(text).map_err(ser::Error::custom)?.serialize(serializer)
     }
 }
 

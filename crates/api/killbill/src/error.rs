@@ -40,6 +40,10 @@ pub(crate) mod class {
     pub(crate) const NO_SUCH_OBJECT: &str =
         "org.killbill.billing.util.callcontext.InternalCallContextFactory$ObjectDoesNotExist";
     pub(crate) const CATALOG: &str = "org.killbill.billing.catalog.api.CatalogApiException";
+    /// A subscription or its bundle.
+    pub(crate) const SUBSCRIPTION: &str =
+        "org.killbill.billing.entitlement.api.SubscriptionApiException";
+    pub(crate) const INVOICE: &str = "org.killbill.billing.invoice.api.InvoiceApiException";
     pub(crate) const TENANT: &str = "org.killbill.billing.tenant.api.TenantApiException";
     /// Users and roles.
     pub(crate) const SECURITY: &str = "org.killbill.billing.security.SecurityApiException";
@@ -131,6 +135,31 @@ pub(crate) mod code {
     pub(crate) const NO_SUCH_TAG: Code = coded(StatusCode::NOT_FOUND, 3950, class::TAG);
     pub(crate) const TAG_CANNOT_BE_REMOVED: Code = coded(StatusCode::BAD_REQUEST, 3951, class::TAG);
     pub(crate) const BLOCKED: Code = coded(StatusCode::BAD_REQUEST, 6000, class::ENTITLEMENT);
+    pub(crate) const NO_BASE: Code = coded(StatusCode::BAD_REQUEST, 1013, class::SUBSCRIPTION);
+    pub(crate) const BUNDLE_KEY_IN_USE: Code =
+        coded(StatusCode::BAD_REQUEST, 1014, class::SUBSCRIPTION);
+    pub(crate) const BASE_EXISTS: Code = coded(StatusCode::BAD_REQUEST, 1015, class::SUBSCRIPTION);
+    pub(crate) const ADD_ON_INCLUDED: Code =
+        coded(StatusCode::BAD_REQUEST, 1018, class::SUBSCRIPTION);
+    pub(crate) const ADD_ON_NOT_AVAILABLE: Code =
+        coded(StatusCode::BAD_REQUEST, 1019, class::SUBSCRIPTION);
+    pub(crate) const TOO_MANY_IN_BUNDLE: Code =
+        coded(StatusCode::BAD_REQUEST, 1025, class::SUBSCRIPTION);
+    pub(crate) const NO_SUCH_BUNDLE: Code = coded(StatusCode::NOT_FOUND, 1081, class::SUBSCRIPTION);
+    pub(crate) const NO_SUCH_SUBSCRIPTION: Code =
+        coded(StatusCode::NOT_FOUND, 1080, class::SUBSCRIPTION);
+    pub(crate) const SEVERAL_PLANS_OFFERED: Code =
+        coded(StatusCode::BAD_REQUEST, 2002, class::CATALOG);
+    pub(crate) const NO_PRICE: Code = coded(StatusCode::BAD_REQUEST, 2010, class::CATALOG);
+    pub(crate) const NOT_SOLD_IN_CURRENCY: Code =
+        coded(StatusCode::BAD_REQUEST, 2011, class::CATALOG);
+    pub(crate) const NO_PLAN_OFFERED: Code = coded(StatusCode::BAD_REQUEST, 2020, class::CATALOG);
+    pub(crate) const NO_SUCH_PLAN: Code = coded(StatusCode::BAD_REQUEST, 2021, class::CATALOG);
+    pub(crate) const NO_SUCH_PRODUCT: Code = coded(StatusCode::BAD_REQUEST, 2030, class::CATALOG);
+    pub(crate) const NO_SUCH_PHASE: Code = coded(StatusCode::BAD_REQUEST, 2040, class::CATALOG);
+    pub(crate) const NO_CATALOG: Code = coded(StatusCode::BAD_REQUEST, 2050, class::CATALOG);
+    pub(crate) const NO_SUCH_INVOICE: Code = coded(StatusCode::NOT_FOUND, 4006, class::INVOICE);
+    pub(crate) const INVALID_CATALOG: Code = coded(StatusCode::BAD_REQUEST, 2080, class::CATALOG);
     pub(crate) const NO_SUCH_CUSTOM_FIELD: Code =
         coded(StatusCode::BAD_REQUEST, 9001, class::CUSTOM_FIELD);
     pub(crate) const CUSTOM_FIELD_NAME_IS_FIXED: Code =

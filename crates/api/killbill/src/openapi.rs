@@ -123,7 +123,7 @@ fn name_object(operation: &mut Operation, names: &ObjectNames) {
 }
 
 /// Parameters that several routes have in one meaning. A handler describes those that only its route has.
-const PARAMETERS: [(&str, &str); 26] = [
+const PARAMETERS: [(&str, &str); 27] = [
     ("accountId", "The account's id"),
     ("accountWithBalance", "Fills `accountBalance`, 0 as there are no invoices"),
     (
@@ -144,6 +144,7 @@ const PARAMETERS: [(&str, &str); 26] = [
     ("pluginName", "Only those of this gateway"),
     ("pluginProperty", "key=value, for the gateway; repeatable"),
     ("requestedDate", "A date, or a date and time (ISO 8601)"),
+    ("withChildrenItems", "Taken for Kill Bill's clients, and has no effect"),
     ("searchKey", "The text to search for"),
     ("tagDefinitionId", "The definition's id"),
     ("timeZone", "Of the date in the answer; UTC by default"),

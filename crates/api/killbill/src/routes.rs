@@ -13,9 +13,9 @@ use crate::route::{DescribedHandler, Resource, Route, on_test_clock, read, write
 use crate::unserved::UNSERVED;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, caches, catalog,
-    custom_fields, export, gateway_notifications, hosted_form, node_commands, overdue,
-    payment_methods, payments, queues, security, system, tags, tenant_values, tenants, test_clock,
-    test_plugin, transactions,
+    custom_fields, export, gateway_notifications, hosted_form, invoices, node_commands, overdue,
+    payment_methods, payments, queues, security, subscriptions, system, tags, tenant_values,
+    tenants, test_clock, test_plugin, transactions,
 };
 
 /// A handler with its description. A macro, because only a macro of utoipa finds the description by the handler's
@@ -39,6 +39,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         of_payment_methods(),
         of_payments(),
         of_catalogs(),
+        of_subscriptions(),
         of_security(),
         of_operations(),
         of_test_clock(),
@@ -88,7 +89,7 @@ fn of_accounts() -> Vec<Route> {
         read(handler!(account_related::timeline)),
         read(handler!(account_related::bundles)),
         read(handler!(account_related::bundles_page)),
-        read(handler!(account_related::invoices)),
+        read(handler!(invoices::list_of_account)),
         read(handler!(account_related::invoices_page)),
         read(handler!(account_related::invoice_payments)),
         write("account:credit", handler!(account_related::rebalance_credit)).taking(Takes::Nothing),
@@ -203,11 +204,21 @@ fn of_payments() -> Vec<Route> {
 fn of_catalogs() -> Vec<Route> {
     vec![
         write("catalog:config_upload", handler!(catalog::upload)).taking(Takes::Xml),
-        read(handler!(catalog::versions)).giving(Gives::JsonOrXml),
+        read(handler!(catalog::get)).giving(Gives::JsonOrXml),
+        read(handler!(catalog::versions)),
         write("catalog:delete", handler!(catalog::delete)),
         write("catalog:config_upload", handler!(catalog::upload_xml)).taking(Takes::Xml),
         write("catalog:config_upload", handler!(catalog::validate)).taking(Takes::Xml),
         read(handler!(catalog::xml)).giving(Gives::Xml),
+    ]
+}
+
+fn of_subscriptions() -> Vec<Route> {
+    vec![
+        write("entitlement:create", handler!(subscriptions::create)),
+        read(handler!(subscriptions::get)),
+        read(handler!(invoices::get)),
+        read(handler!(invoices::get_by_number)),
     ]
 }
 

@@ -17,6 +17,7 @@ use ring::digest;
 use secrets::{Purpose, Sealer};
 
 use crate::call::Call;
+use crate::catalog;
 use crate::currencies;
 use crate::error::{ErrorJson, Failure, HandlerResult, class, code};
 use crate::payment_rules;
@@ -277,6 +278,11 @@ async fn delete(call: Call, key: String) -> HandlerResult {
 
 async fn read(call: Call, key: String) -> HandlerResult {
     let (tenant, name) = (call.tenant(), key.clone());
+    if key == CATALOG {
+        let texts = call.read(move |queries| catalog::texts(queries, tenant)).await?;
+        let texts = texts.into_iter().map(Cow::from).collect();
+        return Ok(reply::ok(&TenantValueJson::new(&key, texts)));
+    }
     match call.read(move |queries| queries.tenant_value(tenant, &name)).await? {
         Some(found) => Ok(reply::ok(&json(&call, &found)?)),
         None => Ok(reply::ok(&TenantValueJson::new(&key, vec![]))),

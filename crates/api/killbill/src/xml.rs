@@ -249,3 +249,70 @@ fn is_name(text: &str) -> bool {
     let is_part = |it: char| is_start(it) || it.is_alphanumeric() || matches!(it, '-' | '.');
     text.starts_with(is_start) && text.chars().all(is_part)
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(text: &str, expected: Expect) {
+        let shown = match read(text) {
+            Ok(root) => format!("{} {:?}", root.name, root.text),
+            Err(it) => format!("{it} at line {}", it.line),
+        };
+        expected.assert_eq(&shown);
+    }
+
+    fn root(rest: &str) -> String {
+        format!("<catalog>{rest}</catalog>")
+    }
+
+    #[test]
+    fn a_document_is_read_without_declaration_comments_and_prefixes() {
+        let declaration = r#"<?xml version="1.0" encoding="UTF-8" standalone="yes"?>"#;
+        let schema = r#"xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance""#;
+        let body = root("R&amp;D <![CDATA[<x>]]>&#65;").replacen(' ', "\n", 1);
+        let body = body.replacen("<catalog>", &format!("<catalog {schema}>"), 1);
+        check(
+            &format!("\u{feff}{declaration}\n<!-- it -->\n{body}\n"),
+            expect![[r#"catalog "R&D\n<x>A""#]],
+        );
+    }
+
+    #[test]
+    fn what_is_not_well_formed_is_refused() {
+        check("", expect!["has no root at line 1"]);
+        check("{}", expect!["has text outside its root at line 1"]);
+        check("<catalog>", expect!["has an element that is not closed at line 1"]);
+        check("<catalog></catalogue>", expect!["is not well-formed at line 1"]);
+        check(&format!("{}<a/>", root("")), expect!["has a second root at line 1"]);
+        check(&format!("{}x", root("")), expect!["has text outside its root at line 1"]);
+        for attributes in ["b='1' b='2'", "b=1", "b='&lol;'"] {
+            check(
+                &root(&format!("<a {attributes}/>")),
+                expect!["has an attribute that is not well-formed at line 1"],
+            );
+        }
+        for text in ["<1/>", "<!-- a -- b -->", "]]>"] {
+            check(&root(text), expect!["is not well-formed at line 1"]);
+        }
+        for entity in ["&lol;", "&#0;"] {
+            check(&root(entity), expect!["has an entity that XML does not define at line 1"]);
+        }
+        check(&root("\u{1e}"), expect!["has a character that XML does not have at line 1"]);
+        check(
+            &root("<?xml version='1.0'?>"),
+            expect!["has a declaration that is not of XML 1.0 in UTF-8 at line 1"],
+        );
+        check(
+            &format!("<?xml version='1.0' encoding='UTF-16'?>{}", root("")),
+            expect!["has a declaration that is not of XML 1.0 in UTF-8 at line 1"],
+        );
+        check(
+            &format!("<!DOCTYPE a [<!ENTITY b \"c\">]>{}", root("")),
+            expect!["has a document type at line 1"],
+        );
+        check(&root(&"<a>".repeat(64)), expect!["is nested more than 64 deep at line 1"]);
+    }
+}

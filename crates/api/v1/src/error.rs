@@ -308,6 +308,7 @@ const fn wire_rejection(rejection: &Rejection) -> (StatusCode, &'static str) {
         Rejection::Tenant(_)
         | Rejection::Access(_)
         | Rejection::Customer(_)
+        | Rejection::Billing(_)
         | Rejection::Payment(_) => (StatusCode::BAD_REQUEST, "refused"),
     }
 }

@@ -44,6 +44,7 @@ impl Subscription {
             period,
             mode: BillingMode::InAdvance,
             bill_cycle_day: 1,
+            is_aligned_to_account: false,
             quantity: 1,
             catalog_effective_at: Timestamp(0),
         };

@@ -4,6 +4,7 @@
 //! subscriptions, and spans in which billing is blocked. In those nothing is charged, and plans and phases go on.
 
 use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
 
 use crate::account::calendar::AccountCalendar;
 use crate::billing::{BillingEvent, EventKind, Fixed, Terms};
@@ -15,13 +16,13 @@ use crate::catalog::{NoPrice, Phase, PhaseType, Prices};
 use crate::{Currency, Timestamp};
 
 /// A stored change of a subscription.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
     pub at: Timestamp,
     pub to: To,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum To {
     /// A plan, in one of its phases.
     Plan {
@@ -37,7 +38,7 @@ pub enum To {
 }
 
 /// How a plan came about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PlanChange {
     Create,
     Transfer,
@@ -62,9 +63,9 @@ pub struct BillCycleDays {
     pub bundle: Option<u8>,
 }
 
-/// Everything that decides on a subscription's events.
+/// All that decides on a subscription's events.
 #[derive(Clone, Copy, Debug)]
-pub struct Subscription<'a> {
+pub struct Basis<'a> {
     /// In their order, the first one makes it.
     pub transitions: &'a [Transition],
     /// Disjoint, in their order.
@@ -105,7 +106,7 @@ struct Moment {
 ///
 /// # Errors
 /// [`NoTimeline`].
-pub fn timeline(it: &Subscription<'_>) -> Result<Vec<BillingEvent>, NoTimeline> {
+pub fn timeline(it: &Basis<'_>) -> Result<Vec<BillingEvent>, NoTimeline> {
     let moments = block(transitions(it)?, it.blocked);
     let event =
         |Moment { at, kind, terms }| BillingEvent { date: it.calendar.date(at), kind, terms };
@@ -113,7 +114,7 @@ pub fn timeline(it: &Subscription<'_>) -> Result<Vec<BillingEvent>, NoTimeline> 
 }
 
 /// The stored transitions, and the later versions of the catalog.
-fn transitions(it: &Subscription<'_>) -> Result<Vec<Moment>, NoTimeline> {
+fn transitions(it: &Basis<'_>) -> Result<Vec<Moment>, NoTimeline> {
     let mut moments = vec![];
     let mut now: Option<Now<'_>> = None;
     for (index, transition) in it.transitions.iter().enumerate() {
@@ -180,11 +181,12 @@ fn after<'a>(now: Option<Now<'a>>, transition: &'a Transition) -> Option<Now<'a>
 }
 
 /// The terms of a plan's phase, without its fixed price.
-fn terms(it: &Subscription<'_>, now: &Now<'_>, chosen: Chosen<'_>) -> Result<Terms, NoTimeline> {
+fn terms(it: &Basis<'_>, now: &Now<'_>, chosen: Chosen<'_>) -> Result<Terms, NoTimeline> {
     let plan = chosen.plan;
     let phase = plan.phase(now.phase).ok_or(NoTimeline::NoPlan)?;
     let recurring = phase.recurring.as_ref();
     let price = |prices: &Prices| prices.of(it.currency).map_err(NoTimeline::NoPrice);
+    let alignment = alignment(now, chosen)?;
     Ok(Terms {
         plan: plan.name.clone(),
         phase: now.phase.of_plan(&plan.name),
@@ -194,14 +196,15 @@ fn terms(it: &Subscription<'_>, now: &Now<'_>, chosen: Chosen<'_>) -> Result<Ter
         mode: plan.mode,
         bill_cycle_day: match now.day {
             Some(day) => day,
-            None => aligned_day(it, now, chosen)?,
+            None => aligned_day(it, alignment, own_day(it)?),
         },
+        is_aligned_to_account: now.day.is_none() && alignment == BillingAlignment::Account,
         quantity: now.quantity,
         catalog_effective_at: chosen.catalog.effective_at,
     })
 }
 
-fn aligned_day(it: &Subscription<'_>, now: &Now<'_>, chosen: Chosen<'_>) -> Result<u8, NoTimeline> {
+fn alignment(now: &Now<'_>, chosen: Chosen<'_>) -> Result<BillingAlignment, NoTimeline> {
     let product = chosen.catalog.product(&chosen.plan.product).ok_or(NoTimeline::NoPlan)?;
     let offered = Offered {
         product: &product.name,
@@ -209,15 +212,16 @@ fn aligned_day(it: &Subscription<'_>, now: &Now<'_>, chosen: Chosen<'_>) -> Resu
         period: chosen.plan.period(),
         price_list: now.price_list,
     };
-    let of_alignment = match chosen.catalog.rules.billing_alignment(now.phase, offered) {
+    Ok(chosen.catalog.rules.billing_alignment(now.phase, offered))
+}
+
+fn aligned_day(it: &Basis<'_>, alignment: BillingAlignment, own: u8) -> u8 {
+    let of_alignment = match alignment {
         BillingAlignment::Account => it.days.account,
         BillingAlignment::Bundle => it.days.bundle,
         BillingAlignment::Subscription => None,
     };
-    match of_alignment {
-        Some(day) => Ok(day),
-        None => own_day(it),
-    }
+    of_alignment.unwrap_or(own)
 }
 
 /// The bill cycle day of a subscription of its own: the day of its first recurring price above zero, as its first plan
@@ -225,7 +229,7 @@ fn aligned_day(it: &Subscription<'_>, now: &Now<'_>, chosen: Chosen<'_>) -> Resu
 ///
 /// # Errors
 /// [`NoTimeline`].
-pub fn own_day(it: &Subscription<'_>) -> Result<u8, NoTimeline> {
+pub fn own_day(it: &Basis<'_>) -> Result<u8, NoTimeline> {
     let Some(Transition { at, to: To::Plan { plan, phase, .. } }) = it.transitions.first() else {
         return Err(NoTimeline::NoPlan);
     };
@@ -250,7 +254,7 @@ fn is_free(prices: &Prices) -> bool {
 
 /// The fixed price of a phase that begins at a time, before later transitions.
 fn fixed(
-    it: &Subscription<'_>,
+    it: &Basis<'_>,
     now: &Now<'_>,
     chosen: Chosen<'_>,
     (at, later): (Timestamp, &[Transition]),
@@ -264,7 +268,7 @@ fn fixed(
 }
 
 /// When a phase ends: with the next one, or else after its duration.
-fn end(it: &Subscription<'_>, phase: &Phase, at: Timestamp, later: &[Transition]) -> Option<Date> {
+fn end(it: &Basis<'_>, phase: &Phase, at: Timestamp, later: &[Transition]) -> Option<Date> {
     let is_phase = |it: &&Transition| matches!(it.to, To::Plan { by: PlanChange::Phase, .. });
     match later.iter().find(is_phase) {
         Some(next) => Some(it.calendar.date(next.at)),

@@ -1,6 +1,7 @@
 //! Prices: decimals of scale 9 in the major unit of a currency. Amounts are made of them by rounding once, half up.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -79,6 +80,20 @@ impl Price {
     }
 }
 
+/// A text is no decimal, or has more than nine decimals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a decimal of at most nine decimals")]
+pub struct NoDecimal;
+
+impl FromStr for Price {
+    type Err = NoDecimal;
+
+    /// Reads what [`fmt::Display`] wrote, also a rate beyond the largest price.
+    fn from_str(text: &str) -> Result<Self, NoDecimal> {
+        Self::read(text).ok_or(NoDecimal)
+    }
+}
+
 impl fmt::Display for Price {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.is_negative() { "-" } else { "" };
@@ -100,7 +115,7 @@ impl Serialize for Price {
 impl<'de> Deserialize<'de> for Price {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::read(&text).ok_or_else(|| de::Error::custom("no price"))
+        text.parse().map_err(de::Error::custom)
     }
 }
 

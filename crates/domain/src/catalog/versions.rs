@@ -41,6 +41,13 @@ impl Versions {
         later.or_else(chosen)
     }
 
+    /// A plan of the version that became effective at a time.
+    #[must_use]
+    pub fn plan_of(&self, name: &str, effective_at: Timestamp) -> Option<&Plan> {
+        let newest = self.0.iter().rfind(|it| it.effective_at == effective_at);
+        newest.and_then(|it| it.plan(name))
+    }
+
     /// The later versions of a plan that are for existing subscriptions, in the order of versions.
     pub fn for_existing<'a>(
         &'a self,

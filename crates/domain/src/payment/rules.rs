@@ -15,6 +15,7 @@ pub(crate) mod gateway_text;
 mod import;
 mod initiate;
 mod inquiry;
+mod invoice;
 mod late;
 pub(crate) mod ledger;
 pub(crate) mod merchant_account;
@@ -26,6 +27,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
+use crate::billing;
 use crate::context::Context;
 use crate::entitlement::rules::purchase;
 use crate::payment::TransactionType;
@@ -45,6 +47,7 @@ pub(crate) use dispute::{
 pub(crate) use follow_up::{follow_up, reverse_chargeback};
 pub(crate) use import::import;
 pub(crate) use initiate::initiate;
+pub(crate) use invoice::pay_invoice;
 pub(crate) use late::{note_late_successes, refund_late};
 pub(crate) use retry::{cancel_retries, retry};
 
@@ -79,5 +82,6 @@ pub(crate) fn execute(state: &State, command: &PaymentCommand, cx: &mut Context)
     follow(state, cx);
     note_late_successes(state, cx);
     purchase::follow(state, cx);
+    billing::rules::follow(state, cx);
     Ok(accepted)
 }

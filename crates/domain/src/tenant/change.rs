@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::account::tag::TagDefinition;
-use crate::entity::{Visited, Visitor};
+use crate::entity::{NoEntity, Visited, Visitor};
+use crate::tenant::catalog::{CatalogText, CatalogVersion};
 use crate::tenant::payment_rules::PaymentRules;
 use crate::tenant::{Tenant, TenantValue};
 
@@ -18,6 +19,10 @@ pub enum TenantChange {
     TagDefinition(TagDefinition),
     /// Its rules for payments.
     PaymentRules(PaymentRules),
+    /// A version of its catalog.
+    CatalogVersion(CatalogVersion),
+    /// The text of a version.
+    CatalogText(CatalogText),
 }
 
 impl TenantChange {
@@ -28,6 +33,8 @@ impl TenantChange {
             Self::Value(it) => visitor.visit(it),
             Self::TagDefinition(it) => visitor.visit(it),
             Self::PaymentRules(it) => visitor.visit(it),
+            Self::CatalogVersion(it) => visitor.visit(it),
+            Self::CatalogText(_) => return Err(NoEntity::default()),
         })
     }
 }

@@ -6,6 +6,7 @@ use crate::account::tag::CreateTagDefinition;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::import::{ImportTagDefinition, id_claim};
 use crate::read::{AccountRead, Read, TenantRead, TenantRow};
+use crate::tenant::catalog::UploadCatalog;
 use crate::tenant::webhook::SetWebhookEndpoints;
 use crate::tenant::{
     AppendTenantValue, CreateTenant, RotateTenantSecret, RulesSource, SetTenantValue,
@@ -30,6 +31,9 @@ pub enum TenantCommand {
     /// Serves or refuses requests with the tenant's credentials.
     SetActive(bool),
     SetWebhookEndpoints(SetWebhookEndpoints),
+    UploadCatalog(UploadCatalog),
+    /// Sells nothing more from the versions of the catalog.
+    WithdrawCatalog,
 }
 
 impl TenantCommand {
@@ -47,6 +51,8 @@ impl TenantCommand {
             Self::WithdrawPreviousSecret => "WithdrawPreviousTenantSecret",
             Self::SetActive(_) => "SetTenantActive",
             Self::SetWebhookEndpoints(_) => "SetWebhookEndpoints",
+            Self::UploadCatalog(_) => "UploadCatalog",
+            Self::WithdrawCatalog => "WithdrawCatalog",
         }
     }
 
@@ -60,8 +66,9 @@ impl TenantCommand {
             | Self::RotateSecret(_)
             | Self::WithdrawPreviousSecret
             | Self::SetActive(_)
-            | Self::SetWebhookEndpoints(_) => true,
-            Self::Create(_) | Self::ImportTagDefinition(_) => false,
+            | Self::SetWebhookEndpoints(_)
+            | Self::WithdrawCatalog => true,
+            Self::UploadCatalog(_) | Self::Create(_) | Self::ImportTagDefinition(_) => false,
         }
     }
 
@@ -100,6 +107,9 @@ impl TenantCommand {
             Self::UndefineTag(id) => {
                 read(TenantRow::TagDefinition(tenant, *id).into());
                 read(AccountRead::TagDefinitionUse(tenant, *id).into());
+            }
+            Self::UploadCatalog(_) | Self::WithdrawCatalog => {
+                read(TenantRow::CatalogVersions(tenant).into());
             }
             Self::RotateSecret(_) | Self::WithdrawPreviousSecret | Self::SetActive(_) => {
                 read(TenantRow::Tenant(tenant).into());

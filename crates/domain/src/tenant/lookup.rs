@@ -1,7 +1,9 @@
 //! Tenants and what each has once, as rules look them up.
 
 use crate::account::tag::TagDefinition;
+use crate::rows::PartsOf;
 use crate::state::{LOADED, State};
+use crate::tenant::catalog::CatalogVersion;
 use crate::tenant::payment_rules::PaymentRules;
 use crate::tenant::{Tenant, TenantValue};
 use crate::{TagDefinitionId, TenantNo};
@@ -26,6 +28,11 @@ impl State {
         id: TagDefinitionId,
     ) -> Option<&TagDefinition> {
         self.tenant.tag_definitions.get(&(tenant, id))
+    }
+
+    /// All versions of a tenant's catalog, those that are withdrawn among them.
+    pub(crate) fn catalog_versions(&self, tenant: TenantNo) -> &PartsOf<CatalogVersion> {
+        self.tenant.catalog_versions.of(&tenant)
     }
 
     /// The rules for the payments of the batch.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::account::tag::TagDefinition;
 use crate::change::TenantChange;
-use crate::rows::Rows;
+use crate::rows::{Parts, Rows};
 use crate::source::Source;
+use crate::tenant::catalog::CatalogVersion;
 use crate::tenant::payment_rules::PaymentRules;
 use crate::tenant::{Tenant, TenantValue};
 use crate::{TagDefinitionId, TenantNo};
@@ -26,6 +27,8 @@ pub enum TenantRow {
     Tenant(TenantNo),
     Value(TenantNo, String),
     TagDefinition(TenantNo, TagDefinitionId),
+    /// All versions of a tenant's catalog.
+    CatalogVersions(TenantNo),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -36,6 +39,8 @@ pub struct TenantState {
     pub values_bytes: BTreeMap<TenantNo, u64>,
     /// Tenants' own definitions of tags.
     pub tag_definitions: Rows<TagDefinition>,
+    /// All versions of tenants' catalogs.
+    pub catalog_versions: Parts<CatalogVersion>,
     /// The rules for payments, as they were when the batch began: so they hold for all its payments.
     pub payment_rules: Rows<PaymentRules>,
     /// The rules that the batch changed.
@@ -50,6 +55,7 @@ impl TenantState {
             TenantRead::Row(TenantRow::TagDefinition(no, id)) => {
                 self.tag_definitions.look_for((*no, *id));
             }
+            TenantRead::Row(TenantRow::CatalogVersions(no)) => self.catalog_versions.look_for(*no),
             TenantRead::PaymentRules(no) => self.payment_rules.look_for(*no),
             TenantRead::ValuesBytes(no) => drop(self.values_bytes.entry(*no).or_default()),
         }
@@ -65,6 +71,14 @@ impl TenantState {
         from.rows(&mut self.tag_definitions)
     }
 
+    /// Loads the catalogs that are looked for.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub fn load_catalogs<S: Source>(&mut self, from: &S) -> Result<(), S::Error> {
+        from.parts(&mut self.catalog_versions)
+    }
+
     pub(crate) fn apply(&mut self, change: &TenantChange) {
         match change {
             TenantChange::Tenant(it) => drop(self.tenants.put(it.clone())),
@@ -72,6 +86,9 @@ impl TenantState {
             TenantChange::PaymentRules(it) => {
                 self.changed_payment_rules.insert(it.tenant, it.clone());
             }
+            TenantChange::CatalogVersion(it) => self.catalog_versions.put(it.clone()),
+            // No rule looks at it.
+            TenantChange::CatalogText(_) => {}
             TenantChange::Value(it) => {
                 let before = self.values.put(it.clone()).map_or(0, |it| it.counted_bytes());
                 if let Some(bytes) = self.values_bytes.get_mut(&it.tenant) {

@@ -1,5 +1,6 @@
 //! The rules of tenants.
 
+pub(crate) mod catalog;
 pub(crate) mod routing_rules;
 pub(crate) mod tenant;
 
@@ -23,5 +24,7 @@ pub(crate) fn execute(state: &State, command: &TenantCommand, cx: &mut Context) 
         TenantCommand::WithdrawPreviousSecret => tenant::withdraw_previous_secret(state, cx),
         TenantCommand::SetActive(is_active) => tenant::set_active(state, *is_active, cx),
         TenantCommand::SetWebhookEndpoints(it) => tenant::set_webhook_endpoints(state, it, cx),
+        TenantCommand::UploadCatalog(it) => catalog::upload(state, it, cx),
+        TenantCommand::WithdrawCatalog => catalog::withdraw(state, cx),
     }
 }

@@ -169,6 +169,7 @@ fn may_be_outdated(rejection: &Rejection) -> bool {
         | Rejection::Flag(_)
         | Rejection::Account(_)
         | Rejection::Entitlement(_)
+        | Rejection::Billing(_)
         | Rejection::Customer(_) => false,
     }
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::account::payment_method::ContinueMethod;
-use domain::command::{AccountCommand, EntitlementCommand, PaymentCommand};
+use domain::billing::subscription::ContinueBilling;
+use domain::command::{AccountCommand, BillingCommand, EntitlementCommand, PaymentCommand};
 use domain::entitlement::ContinueEntitlements;
 use domain::payment::attempt::RetryPayment;
 use domain::payment::dispute::DisputeTimer;
@@ -171,6 +172,11 @@ async fn fire(engine: &Engine, timer: Timer) -> Result<(), Unavailable> {
             let (account, due) = (timer.account, timer.due);
             let it = ContinueEntitlements { account, due };
             Some(Command::Entitlement(EntitlementCommand::Continue(it)))
+        }
+        TimerKind::Billing => {
+            let (account, due) = (timer.account, timer.due);
+            let it = ContinueBilling { account, due };
+            Some(Command::Billing(BillingCommand::Continue(it)))
         }
     };
     let Some(command) = command else {

@@ -43,6 +43,14 @@ fn dispute(request: &Request, event: &Event) {
                 "evidence of a dispute is due within three days"
             );
         }
+        Event::AccountParked { account, reason } => {
+            tracing::error!(
+                tenant,
+                account.id = %account,
+                %reason,
+                "an account cannot be billed, and is not until somebody acts"
+            );
+        }
         Event::AccountCreated { .. }
         | Event::AccountChanged { .. }
         | Event::AccountReleased { .. }
@@ -57,6 +65,9 @@ fn dispute(request: &Request, event: &Event) {
         | Event::EntitlementsExpired { .. }
         | Event::EntitlementsChanged { .. }
         | Event::LimitReached { .. }
+        | Event::SubscriptionChanged { .. }
+        | Event::InvoiceCreated { .. }
+        | Event::InvoicePaid { .. }
         | Event::TransactionChanged(_)
         | Event::LateSuccess { .. }
         | Event::TenantConfigChanged { .. }

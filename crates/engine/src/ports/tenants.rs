@@ -2,7 +2,7 @@
 
 use domain::tenant::payment_rules::PaymentRules;
 use domain::tenant::{Tenant, TenantValue};
-use domain::{TenantId, TenantNo};
+use domain::{CatalogVersionId, TenantId, TenantNo};
 
 use super::{Page, StoreError};
 
@@ -33,6 +33,12 @@ pub trait TenantQueries: Send + Sync {
         prefix: &str,
         limit: usize,
     ) -> Result<Vec<TenantValue>, StoreError>;
+    /// The text of a version of a tenant's catalog.
+    fn catalog_text(
+        &self,
+        no: TenantNo,
+        id: CatalogVersionId,
+    ) -> Result<Option<String>, StoreError>;
     /// A tenant's rules for payments; `None` where it never had one.
     fn payment_rules(&self, no: TenantNo) -> Result<Option<PaymentRules>, StoreError>;
     /// Whether any tenant has a value under `key`.

@@ -2,19 +2,12 @@
 
 use serde_json::{Value, json};
 
+use crate::catalogs::simple as catalog;
 use crate::client::{Answer, Client};
 use crate::process::Server;
 
 const JSON: &str = "/1.0/kb/catalog";
 const XML: &str = "/1.0/kb/catalog/xml";
-
-fn catalog(name: &str, date: &str) -> String {
-    format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<catalog>\n  <effectiveDate>{date}</effectiveDate>\n  \
-         <catalogName>{name}</catalogName>\n  <recurringBillingMode>IN_ADVANCE</recurringBillingMode>\n\
-         </catalog>\n"
-    )
-}
 
 fn upload(client: &Client, path: &str, text: &str) -> Answer {
     client.clone().header("Content-Type", "text/xml").send("POST", path, Some(text.as_bytes()))
@@ -43,16 +36,28 @@ fn versions_of_a_catalog_are_stored_listed_and_deleted() {
         assert_eq!(stored.status, 201, "{}", stored.text());
         assert!(stored.header("location").unwrap().ends_with(path), "{path}");
     }
-    let first = json!({
-        "name": "Gold",
-        "effectiveDate": "2020-01-01T00:00:00.000Z",
-        "currencies": [], "units": [], "products": [], "priceLists": [],
+    let first = client.get(JSON).json()[0].clone();
+    let price =
+        |amount: &str| json!([{ "currency": "USD", "value": amount.parse::<f64>().unwrap() }]);
+    let trial = json!({
+        "type": "TRIAL", "prices": [], "fixedPrices": [{ "currency": "USD", "value": 0 }],
+        "duration": { "unit": "DAYS", "number": 30 }, "usages": [],
     });
-    assert_eq!(client.get(JSON).json()[0], first);
+    let evergreen = json!({
+        "type": "EVERGREEN", "prices": price("20"), "fixedPrices": [],
+        "duration": { "unit": "UNLIMITED", "number": -1 }, "usages": [],
+    });
+    let plan = &first["products"][0]["plans"][0];
+    assert_eq!(plan["phases"][0], trial);
+    assert_eq!(plan["phases"][1]["prices"][0]["value"].to_string(), "20");
+    assert_eq!(plan["phases"][1]["duration"], evergreen["duration"]);
+    assert_eq!((&first["name"], &first["currencies"]), (&json!("Gold"), &json!(["USD"])));
+    assert_eq!(first["priceLists"], json!([{ "name": "DEFAULT", "plans": ["pro-monthly"] }]));
     let (a, b) = ("2020-01-01T00:00:00.000Z", "2025-01-01T00:00:00.000Z");
     assert_eq!(dates(&client, ""), [a, b]);
     assert_eq!(dates(&client, "?requestedDate=2024-12-31"), [a]);
     assert_eq!(dates(&client, "?requestedDate=2019-12-31"), [""; 0]);
+    assert_eq!(client.get("/1.0/kb/catalog/versions").json(), json!([a, b]));
     let newest = xml(&client, "");
     assert_eq!(newest.header("content-type"), Some("text/xml"));
     assert_eq!(newest.text(), later);
@@ -89,24 +94,32 @@ fn a_catalog_that_cannot_be_stored_is_refused_by_name() {
     assert_eq!(upload(&client, JSON, &catalog("Gold", at)).status, 201);
     let with_type = catalog("Gold", "2021-01-01T00:00:00Z")
         .replace("<catalog>", "<!DOCTYPE catalog [<!ENTITY a \"b\">]><catalog>");
+    let missing = "line 1, catalog: has no root";
     for (text, expected) in [
-        (String::new(), "catalog has no root at line 1"),
-        ("<catalog>".to_owned(), "catalog has an element that is not closed at line 1"),
-        ("<overdue/>".to_owned(), "catalog has the root overdue: it should be catalog at line 1"),
-        (with_type, "catalog has a document type at line 2"),
-        (catalog("Gold", "soon"), "catalog effectiveDate soon is no date with time (ISO 8601)"),
-        (catalog("", at), "catalog catalogName should be a text of at most 255 characters"),
-        (catalog("Gold", at), "catalog effectiveDate is that of another version"),
+        (String::new(), missing),
+        ("<catalog>".to_owned(), "line 1, catalog: has an element that is not closed"),
+        ("<overdue/>".to_owned(), "line 1, overdue: should be catalog"),
+        (with_type, "line 2, catalog: has a document type"),
+        (catalog("Gold", "soon"), "line 3, effectiveDate: soon is no date with time (ISO 8601)"),
+        (
+            catalog("Gold", at),
+            "line 1, catalog: Catalog effective date 'Wed Jan 01 00:00:00 GMT 2020' already exists for a previous version",
+        ),
         (
             catalog("Silver", "2021-01-01T00:00:00Z"),
-            "catalog catalogName should be Gold, as in other versions",
+            "line 1, catalog: Catalog name 'Silver' is different from existing catalog name 'Gold'",
         ),
-        ("x".repeat(256 * 1024 + 1), "catalog has more than 256 KiB"),
+        ("x".repeat(1024), "line 1, catalog: has text outside its root"),
     ] {
         let answer = upload(&client, JSON, &text);
-        let message = answer.json()["message"].as_str().unwrap().to_owned();
-        assert_eq!((answer.status, message.as_str()), (400, expected));
+        let json = answer.json();
+        let message = json["message"].as_str().unwrap();
+        assert!(message.starts_with("Invalid catalog for tenant : 2: "), "{message}");
+        let (_, problem) = message.split_once(" : ").unwrap();
+        let (_, problem) = problem.split_once(": ").unwrap();
+        assert_eq!((answer.status, json["code"].clone(), problem), (400, json!(2080), expected));
     }
+    assert_eq!(upload(&client, JSON, &" ".repeat(1024 * 1024 + 1)).status, 413);
     assert_eq!(client.post(JSON, &json!({})).status, 415);
     assert_eq!(dates(&client, "").len(), 1);
 }

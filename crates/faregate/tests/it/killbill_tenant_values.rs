@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::catalogs;
 use crate::client::{Answer, Client};
 use crate::process::Server;
 
@@ -97,8 +98,7 @@ fn a_plugins_configuration_is_stored_sealed_and_shown_to_those_who_may_write_it(
 fn kill_bills_keys_are_read_by_key_and_written_by_their_routes() {
     let server = Server::start();
     let client = server.tenant();
-    let catalog = "<catalog><effectiveDate>2020-01-01T00:00:00Z</effectiveDate>\
-                   <catalogName>c</catalogName></catalog>";
+    let catalog = &catalogs::simple("c", "2020-01-01T00:00:00Z");
     let xml = client.clone().header("Content-Type", "text/xml");
     let stored = xml.send("POST", "/1.0/kb/catalog/xml", Some(catalog.as_bytes()));
     assert_eq!(stored.status, 201, "{}", stored.text());

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::catalogs;
 use crate::client::Client;
 use crate::process::{Launch, Server};
 
@@ -26,7 +27,7 @@ const ELSEWHERE: [(&str, &str); 4] = [
 ];
 
 /// Two queries for each name of a parameter, whose answers differ: without it or with one value, and with another.
-const PROBES: [(&str, &str, &str); 21] = [
+const PROBES: [(&str, &str, &str); 23] = [
     ("audit", "", "audit=FULL"),
     ("offset", "", "offset=1"),
     ("limit", "", "limit=0"),
@@ -48,6 +49,8 @@ const PROBES: [(&str, &str, &str); 21] = [
     ("accountId", "", "accountId=0192aabb-ccdd-7000-8000-000000000001"),
     ("timeZone", "", "timeZone=Asia/Tokyo"),
     ("parallel", "", "parallel=true"),
+    ("includeInvoiceComponents", "", "includeInvoiceComponents=true"),
+    ("unpaidInvoicesOnly", "", "unpaidInvoicesOnly=true"),
 ];
 
 /// The query that a path always needs.
@@ -127,14 +130,13 @@ fn world(client: &Client) -> Objects {
     decorate(client, &format!("/1.0/kb/payments/{payment}"), tags);
     decorate(client, &format!("/1.0/kb/paymentTransactions/{transaction}"), tags);
     for year in [2020, 2021] {
-        let xml = format!(
-            "<catalog><effectiveDate>{year}-01-01T00:00:00Z</effectiveDate>\
-             <catalogName>walk</catalogName></catalog>"
-        );
+        let xml = catalogs::simple("walk", &format!("{year}-01-01T00:00:00Z"));
         let xml_client = client.clone().header("Content-Type", "text/xml");
         let made = xml_client.send("POST", "/1.0/kb/catalog/xml", Some(xml.as_bytes()));
         assert_eq!(made.status, 201, "{}", made.text());
     }
+    let subscription = json!({ "accountId": account, "planName": "pro-monthly" });
+    client.create("/1.0/kb/subscriptions", &subscription);
     vec![
         ("accountId", account),
         ("paymentMethodId", of_account),

@@ -459,6 +459,7 @@ fn said_of(rejection: &Rejection) -> Result<Said, String> {
         | Rejection::Access(_)
         | Rejection::Flag(_)
         | Rejection::Customer(_)
+        | Rejection::Billing(_)
         | Rejection::Payment(_) => Err(rejection.to_string()),
     }
 }

@@ -531,6 +531,7 @@ impl Purchases {
                 Command::Payment(PaymentCommand::RefundLateSuccess(refund))
             }
             TimerKind::PaymentRetry
+            | TimerKind::Billing
             | TimerKind::PaymentAction
             | TimerKind::DisputeBooking
             | TimerKind::DisputeEvidence

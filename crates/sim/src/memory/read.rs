@@ -5,6 +5,7 @@ use std::convert::Infallible;
 
 use domain::account::blocking_state::BlockingState;
 use domain::account::tag::{DefinitionRef, Tag};
+use domain::billing::invoice::Invoice;
 use domain::entitlement::feature::Feature;
 use domain::entitlement::offer::Offer;
 use domain::entitlement::usage::Usage;
@@ -14,7 +15,8 @@ use domain::read::Read;
 use domain::rows::{Keyed, Rows};
 use domain::source::Source;
 use domain::state::{
-    AccountState, CustomerState, EntitlementState, PaymentState, State, TenantState, UsageState,
+    AccountState, BillingState, CustomerState, EntitlementState, PaymentState, State, TenantState,
+    UsageState,
 };
 use domain::tenant::TenantValue;
 use domain::{AccountId, PaymentMethod, PaymentMethodId, TenantNo};
@@ -49,6 +51,7 @@ impl Tables {
         self.read_customers(&mut state.customer);
         self.read_of_payments(&mut state.payment);
         self.read_entitlements(&mut state.entitlement);
+        self.read_billing(&mut state.billing);
         loaded(state.access.load(&self.images));
         loaded(state.flag.load(&self.images));
         load(|key| self.timers.get(key).cloned(), &mut state.timers);
@@ -57,6 +60,7 @@ impl Tables {
 
     fn read_tenants(&self, state: &mut TenantState) {
         loaded(state.load(&self.images));
+        loaded(state.load_catalogs(&self.images));
         loaded(self.images.rows(&mut state.payment_rules));
         for (tenant, bytes) in &mut state.values_bytes {
             let own = self.images.all::<TenantValue>().filter(|it| it.tenant == *tenant);
@@ -106,6 +110,27 @@ impl Tables {
         let own = states.filter(|it| it.active && (it.tenant, it.account) == of);
         let newest = own.filter(|it| it.closes().is_some()).max_by_key(|it| it.ordinal);
         newest.is_some_and(|it| it.closes() == Some(true))
+    }
+
+    fn read_billing(&self, state: &mut BillingState) {
+        loaded(state.load(&self.images));
+        let accounts: Vec<_> = state.subscriptions.owners().copied().collect();
+        for account in accounts {
+            let subscriptions = state.subscriptions.of(&account).keys();
+            subscriptions.for_each(|key| state.items.look_for(*key));
+        }
+        loaded(self.images.parts(&mut state.items));
+        for (of, open) in &mut state.open_invoices {
+            let invoices = self.images.all::<Invoice>();
+            let own = invoices.filter(|it| (it.tenant, it.account_id) == *of && it.is_open());
+            open.extend(own.map(|it| it.id));
+            open.iter().for_each(|id| state.invoices.look_for((of.0, *id)));
+        }
+        loaded(self.images.rows(&mut state.invoices));
+        for (tenant, newest) in &mut state.invoice_numbers {
+            let own = self.images.all::<Invoice>().filter(|it| it.tenant == *tenant);
+            *newest = own.map(|it| it.number).max().unwrap_or_default();
+        }
     }
 
     fn read_customers(&self, state: &mut CustomerState) {

@@ -180,9 +180,12 @@ impl<D: Disk> World<D> {
                 TimerKind::DisputeBooking | TimerKind::DisputeEvidence => self.fire_dispute(&timer),
                 TimerKind::PaymentAction => self.give_up(&timer),
                 TimerKind::PaymentRetry => self.fire(&timer),
-                TimerKind::LateRefund | TimerKind::MethodStep | TimerKind::Entitlements => {
+                TimerKind::LateRefund
+                | TimerKind::MethodStep
+                | TimerKind::Entitlements
+                | TimerKind::Billing => {
                     unreachable!(
-                        "no tenant refunds late successes, no gateway attaches methods, nothing is granted"
+                        "no tenant refunds late successes, no gateway attaches methods, nothing is granted or billed"
                     )
                 }
             }
@@ -452,7 +455,8 @@ impl<D: Disk> World<D> {
             TimerKind::DisputeEvidence
             | TimerKind::LateRefund
             | TimerKind::MethodStep
-            | TimerKind::Entitlements => None,
+            | TimerKind::Entitlements
+            | TimerKind::Billing => None,
         };
         let Some(payment) = payment else { return false };
         let file = self.model.payment(timer.tenant.0, payment);

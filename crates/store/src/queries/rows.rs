@@ -15,6 +15,6 @@ impl RowQueries for SqlQueries {
     fn rows(&self, reads: &BTreeSet<Read>) -> Result<State, StoreError> {
         // Holds nothing: each row is read.
         let recent = &mut Recent::new(0, Share::WHOLE);
-        self.snapshot(|reader| load::state(reader, reads, recent, &self.claims))
+        self.snapshot(|reader| load::state(reader, reads, recent, &self.claims, &self.catalogs))
     }
 }

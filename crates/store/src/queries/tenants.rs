@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use domain::tenant::payment_rules::PaymentRules;
 use domain::tenant::{Tenant, TenantValue};
-use domain::{TenantId, TenantNo};
+use domain::{CatalogVersionId, TenantId, TenantNo};
 use engine::ports::{Page, StoreError, TenantQueries};
 
 use super::SqlQueries;
@@ -62,6 +62,20 @@ impl TenantQueries for SqlQueries {
                 LazyLock::new(|| tables::TENANT_VALUE.select("WHERE tenant = ?1 AND name = ?2"));
             reader
                 .query_one(&SQL, &[no.into(), key.into()], |cells| tables::TENANT_VALUE.row(cells))
+        })
+    }
+
+    fn catalog_text(
+        &self,
+        no: TenantNo,
+        id: CatalogVersionId,
+    ) -> Result<Option<String>, StoreError> {
+        self.read(|reader| {
+            let sql = tables::CATALOG_TEXT.select("WHERE tenant = ?1 AND id = ?2");
+            let found = reader.query_one(&sql, &[no.into(), id.into()], |cells| {
+                tables::CATALOG_TEXT.row(cells)
+            })?;
+            Ok(found.map(|it| it.text))
         })
     }
 

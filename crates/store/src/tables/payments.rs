@@ -56,6 +56,10 @@ pub static PAYMENT: TableOf<Payment> = TableOf::new(
             .added(17)
             .fixed()
             .of(|it, _| it.paid_for.and_then(PaidFor::purchase).into()),
+        id("invoice_id")
+            .added(22)
+            .fixed()
+            .of(|it, _| it.paid_for.and_then(PaidFor::invoice).into()),
         int("seq").of(|it, _| it.revision.seq.into()),
     ],
     |cells| {
@@ -89,7 +93,11 @@ pub static PAYMENT: TableOf<Payment> = TableOf::new(
             },
             created_at: cells.time()?,
             updated_at: cells.time()?,
-            paid_for: cells.opt_entity()?.map(PaidFor::Purchase),
+            paid_for: {
+                let purchase = cells.opt_entity()?.map(PaidFor::Purchase);
+                let invoice = cells.opt_entity()?.map(|invoice| PaidFor::Invoice { invoice });
+                purchase.or(invoice)
+            },
             revision: cells.revision()?,
         })
     },

@@ -12,7 +12,7 @@ use crate::driver::{Cells, Reader, Value};
 use crate::tables::Claimed;
 use crate::tables::{self, ClaimHash, claim_hash};
 use crate::tables::{
-    ACCOUNT, ACCOUNT_USER, CLAIM, CLAIM_RECENT, CUSTOMER, DISPUTE, ENVIRONMENT, PAYMENT,
+    ACCOUNT, ACCOUNT_USER, BUNDLE, CLAIM, CLAIM_RECENT, CUSTOMER, DISPUTE, ENVIRONMENT, PAYMENT,
     PAYMENT_METHOD, PAYMENT_TRANSACTION, TAG_DEFINITION, TENANT, Table,
 };
 
@@ -37,6 +37,8 @@ const TAG_DEFINITION_KEYS: &str =
     "SELECT NULL, name FROM tag_definition WHERE tenant = ?1 AND id = ?2 AND active = 1";
 const DISPUTE_KEYS: &str =
     "SELECT account_id, gateway || '/' || case_id FROM dispute WHERE tenant = ?1 AND id = ?2";
+const BUNDLE_KEYS: &str =
+    "SELECT account_id, external_key FROM bundle WHERE tenant = ?1 AND id = ?2";
 const TENANT_KEYS: &str = "SELECT NULL, api_key, id FROM tenant WHERE id = ?2 AND ?1 = 0";
 
 pub(super) fn verify(reader: &Reader, report: &mut Report) -> Result<(), StoreError> {
@@ -80,6 +82,7 @@ fn owner_has_key(
         ClaimKind::TagDefinition => TAG_DEFINITION_KEYS,
         ClaimKind::TenantApiKey | ClaimKind::TenantId => TENANT_KEYS,
         ClaimKind::Dispute => DISPUTE_KEYS,
+        ClaimKind::Bundle => BUNDLE_KEYS,
         // Its owner is of one of many tables.
         ClaimKind::ImportedId => {
             let key = claim.owner.to_string();
@@ -95,6 +98,10 @@ fn owner_has_key(
         }
         // The key of an erased account is gone, and stays taken.
         if kind == ClaimKind::Account && key.is_none() && cells.opt_time()?.is_some() {
+            found |= account == claim.account;
+        }
+        if kind == ClaimKind::Bundle && key.is_none() {
+            // It went with its person, likewise.
             found |= account == claim.account;
         }
         let key = key.map(|key| claim_hash(&ClaimKey { tenant, kind, key }));
@@ -118,7 +125,7 @@ fn verify_keys(
     recent: &RecentClaims,
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let sources: [(ClaimKind, &Table, &str); 10] = [
+    let sources: [(ClaimKind, &Table, &str); 11] = [
         (
             ClaimKind::Dispute,
             &DISPUTE,
@@ -151,6 +158,11 @@ fn verify_keys(
             &PAYMENT_TRANSACTION,
             "SELECT tenant, id, external_key, NULL FROM payment_transaction \
              WHERE external_key IS NOT NULL",
+        ),
+        (
+            ClaimKind::Bundle,
+            &BUNDLE,
+            "SELECT tenant, id, external_key, id FROM bundle WHERE external_key IS NOT NULL",
         ),
         (ClaimKind::TenantApiKey, &TENANT, "SELECT 0, id, api_key, id FROM tenant"),
         (

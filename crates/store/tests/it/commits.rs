@@ -9,8 +9,8 @@ use domain::claim::{Claim, ClaimKey, ClaimKind};
 use domain::command::{AccessCommand, TenantCommand};
 use domain::payment::{Actor, ReplyKey};
 use domain::read::{
-    AccessRead, AccountRead, AccountRow, CustomerRead, EntitlementRead, FlagRead, PaymentRead,
-    Read, TenantRead, TenantRow, UsageRead,
+    AccessRead, AccountRead, AccountRow, BillingRead, CustomerRead, EntitlementRead, FlagRead,
+    PaymentRead, Read, TenantRead, TenantRow, UsageRead,
 };
 use domain::reply::AccountReply;
 use domain::state::State;
@@ -85,6 +85,7 @@ fn fill_access<S: Store>(workload: &mut Workload<S>) {
     crate::disputes::fill(workload);
     crate::entitlements::fill(workload);
     crate::usage::fill(workload);
+    crate::billing::fill(workload);
     crate::method_steps::fill(workload);
     for value in [Some("http://localhost/"), None, Some("http://[::1]/")] {
         workload.accepted(
@@ -110,6 +111,7 @@ fn expected(entries: &[Entry]) -> (State, BTreeSet<Read>) {
     reads.extend(of_accounts(&state));
     reads.extend(of_payments(&state));
     reads.extend(of_usage(&state));
+    reads.extend(of_billing(&state));
     (state, reads)
 }
 
@@ -163,6 +165,15 @@ fn of_usage(state: &State) -> Vec<Read> {
     let reservations = usage.reservations.keys().map(|it| U::Reservation(it.0, it.1, it.2));
     let all = counts.chain(events).chain(reservations);
     all.map(|read| EntitlementRead::Usage(read).into()).collect()
+}
+
+fn of_billing(state: &State) -> Vec<Read> {
+    let billing = &state.billing;
+    let accounts = billing.accounts.keys().map(|it| BillingRead::Account(it.0, it.1));
+    let invoices = billing.invoices.keys().map(|it| BillingRead::Invoice(it.0, it.1));
+    let versions = state.tenant.catalog_versions.owners();
+    let versions = versions.map(|it| TenantRow::CatalogVersions(*it).into());
+    accounts.chain(invoices).map(Read::from).chain(versions).collect()
 }
 
 fn reload<S: Store>(store: &mut S, reads: &BTreeSet<Read>) -> State {
@@ -240,6 +251,26 @@ fn assert_same(expected: &mut State, loaded: State) {
     assert_eq!(expected.customer.operations, loaded.customer.operations);
     assert!(loaded.payment.disputes.iter().next().is_some(), "there are disputes");
     assert_eq!(expected.payment.disputes, loaded.payment.disputes);
+    assert_same_billing(expected, &loaded);
+}
+
+fn assert_same_billing(expected: &mut State, loaded: &State) {
+    let forget = |revision: &mut Revision| revision.previous = None;
+    let versions = expected.tenant.catalog_versions.iter_mut();
+    versions.for_each(|it| forget(&mut it.revision));
+    assert_eq!(expected.tenant.catalog_versions, loaded.tenant.catalog_versions);
+    let billing = &mut expected.billing;
+    billing.accounts.iter_mut().for_each(|it| forget(&mut it.revision));
+    billing.bundles.iter_mut().for_each(|it| forget(&mut it.revision));
+    billing.subscriptions.iter_mut().for_each(|it| forget(&mut it.revision));
+    billing.items.iter_mut().for_each(|it| forget(&mut it.revision));
+    billing.invoices.iter_mut().for_each(|it| forget(&mut it.revision));
+    assert!(billing.invoices.iter().next().is_some(), "there are invoices");
+    assert_eq!(billing.accounts, loaded.billing.accounts);
+    assert_eq!(billing.bundles, loaded.billing.bundles);
+    assert_eq!(billing.subscriptions, loaded.billing.subscriptions);
+    assert_eq!(billing.items, loaded.billing.items);
+    assert_eq!(billing.invoices, loaded.billing.invoices);
 }
 
 /// Each read loads what belongs to it, and what is not there as `None`.

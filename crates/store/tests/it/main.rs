@@ -9,6 +9,8 @@ mod backups;
 #[cfg(test)]
 mod balances;
 #[cfg(test)]
+mod billing;
+#[cfg(test)]
 mod blocking_states;
 #[cfg(test)]
 mod bounds;

@@ -269,10 +269,10 @@ fn a_database_of_another_kind_or_version_is_refused() {
         refused.to_string().replace(&scratch.path().display().to_string(), "DIR")
     };
     let insert = "INSERT INTO migration (version, checksum) VALUES (?1, ?2)";
-    expect!["DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 20"]
+    expect!["DIR/faregate.db was written by a newer version: its schema is 99, this version knows up to 22"]
     .assert_eq(&check(insert, &[99.into(), "x".into()]));
     repair(scratch.path(), "DELETE FROM migration WHERE version = 99");
-    expect!["the schema of DIR/faregate.db is not what version 20 of it should be"]
+    expect!["the schema of DIR/faregate.db is not what version 22 of it should be"]
         .assert_eq(&check("UPDATE migration SET checksum = ?1", &["x".into()]));
     repair(scratch.path(), "PRAGMA application_id = 1");
     expect!["DIR/faregate.db is not a Faregate database"].assert_eq(&refusal(scratch.path()));

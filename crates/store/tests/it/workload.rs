@@ -265,6 +265,7 @@ impl<S: Store> Workload<S> {
             | Reply::Customer(_)
             | Reply::PaymentAborted(_)
             | Reply::Entitlement(_)
+            | Reply::Billing(_)
             | Reply::Imported { .. } => {}
         }
     }

@@ -28,8 +28,8 @@ pub(crate) struct Mistake {
     pub(crate) text: String,
 }
 
-#[cfg(test)]
 impl Mistake {
+    /// With its place.
     pub(super) fn shown(&self) -> String {
         format!("line {}, {}: {}", self.line, self.element, self.text)
     }

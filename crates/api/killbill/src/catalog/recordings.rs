@@ -14,7 +14,7 @@ use domain::billing::propose::propose;
 use domain::billing::reconcile::{Billed, BilledFixed, BilledPeriod, Repaired, reconcile};
 use domain::billing::settle::settle;
 use domain::billing::timeline::{
-    BillCycleDays, Blocked, PlanChange, Subscription, To, Transition, own_day, timeline,
+    Basis, BillCycleDays, Blocked, PlanChange, To, Transition, own_day, timeline,
 };
 use domain::billing::{BillingSettings, Run};
 use domain::catalog::period::next_on_day;
@@ -292,7 +292,7 @@ impl Account {
             if transitions.is_empty() {
                 continue;
             }
-            let subscription = Subscription {
+            let subscription = Basis {
                 transitions: &transitions,
                 blocked: &blocked,
                 versions: &self.versions,

@@ -26,6 +26,10 @@ fn uploads() -> PathBuf {
     root.join("conformance/vectors/subscriptions/uploads")
 }
 
+fn mistakes(text: &str, others: &[Catalog]) -> Vec<Mistake> {
+    compiled_beside(text.as_bytes(), others.iter()).err().unwrap_or_default()
+}
+
 fn text(file: &str) -> String {
     fs::read_to_string(uploads().join(file)).unwrap()
 }
@@ -104,6 +108,6 @@ fn a_text_that_is_no_document_is_refused_with_its_line() {
         refused(&format!("<catalog{attributes}/>")),
         "line 1, catalog: has an element with more than 64 attributes"
     );
-    let large = " ".repeat(256 * 1024 + 1);
-    assert_eq!(refused(&large), "line 1, catalog: has more than 256 KiB");
+    let large = " ".repeat(1024 * 1024 + 1);
+    assert_eq!(refused(&large), "line 1, catalog: has more than 1 MiB");
 }

@@ -5,8 +5,8 @@ use domain::catalog::{Catalog, Plan};
 use super::reading::{Mistake, java_date};
 
 /// The objections to a version, in the order of those that there are.
-pub(super) fn beside(new: &Catalog, others: &[Catalog]) -> Vec<Mistake> {
-    let texts = others.iter().flat_map(|other| {
+pub(super) fn beside<'a>(new: &Catalog, others: impl Iterator<Item = &'a Catalog>) -> Vec<Mistake> {
+    let texts = others.flat_map(|other| {
         let name = (new.name != other.name).then(|| {
             let (new, other) = (&new.name, &other.name);
             format!("Catalog name '{new}' is different from existing catalog name '{other}'")

@@ -1,7 +1,9 @@
 //! The table from [`Rejection`] to Kill Bill's status, code, class and message.
 
+use domain::catalog::NoPrice;
 use domain::{
-    AccessRejection, AccountId, AccountRejection, PaymentRejection, Rejection, TenantRejection,
+    AccessRejection, AccountId, AccountRejection, BillingRejection, PaymentRejection, Rejection,
+    TenantRejection,
 };
 
 use super::{Code, code};
@@ -13,6 +15,7 @@ pub(super) fn wire(rejection: &Rejection) -> (Code, String) {
         Rejection::Access(it) => wire_access(it),
         Rejection::Account(it) => wire_account(it),
         Rejection::Payment(it) => wire_payment(it),
+        Rejection::Billing(it) => wire_billing(it),
         Rejection::InvalidParameter { field, reason } => {
             (code::INVALID_PARAMETER, invalid_parameter(field, reason))
         }
@@ -42,9 +45,34 @@ fn wire_tenant(rejection: &TenantRejection) -> (Code, String) {
         R::TagDefinitionNotLowercase { name } => {
             (code::TAG_DEFINITION_HAS_UPPERCASE, not_lowercase(name))
         }
+        R::CatalogRefused { .. } => (code::INVALID_CATALOG, rejection.to_string()),
         // No route of this API returns it.
         R::ValueChanged { .. } => (code::ILLEGAL_ARGUMENT, rejection.to_string()),
     }
+}
+
+fn wire_billing(rejection: &BillingRejection) -> (Code, String) {
+    use BillingRejection as R;
+    let code = match rejection {
+        R::NoCatalog => code::NO_CATALOG,
+        R::NoSuchPlan { .. } => code::NO_SUCH_PLAN,
+        R::NoSuchProduct { .. } => code::NO_SUCH_PRODUCT,
+        R::NoPlanOffered { .. } => code::NO_PLAN_OFFERED,
+        R::SeveralPlansOffered { .. } => code::SEVERAL_PLANS_OFFERED,
+        R::NoSuchPhase { .. } => code::NO_SUCH_PHASE,
+        R::NoPrice { why: NoPrice::Missing, .. } => code::NO_PRICE,
+        R::NoPrice { why: NoPrice::NotSold, .. } => code::NOT_SOLD_IN_CURRENCY,
+        R::NoSuchSubscription { .. } => code::NO_SUCH_SUBSCRIPTION,
+        R::NoSuchBundle { .. } => code::NO_SUCH_BUNDLE,
+        R::BundleKeyInUse { .. } => code::BUNDLE_KEY_IN_USE,
+        R::BaseExists { .. } => code::BASE_EXISTS,
+        R::NoBase => code::NO_BASE,
+        R::AddOnIncluded { .. } => code::ADD_ON_INCLUDED,
+        R::AddOnNotAvailable { .. } => code::ADD_ON_NOT_AVAILABLE,
+        R::TooManyInBundle { .. } => code::TOO_MANY_IN_BUNDLE,
+        R::TooManySubscriptions => code::ILLEGAL_ARGUMENT,
+    };
+    (code, rejection.to_string())
 }
 
 fn wire_access(rejection: &AccessRejection) -> (Code, String) {

@@ -80,6 +80,7 @@ pub(crate) fn of(call: &Call, reply: Reply) -> HandlerResult {
         | Reply::Flag(_)
         | Reply::Customer(_)
         | Reply::Entitlement(_)
+        | Reply::Billing(_)
         | Reply::Imported { .. } => unexpected(),
     }
 }

@@ -195,6 +195,7 @@ pub async fn create(
         | Reply::Payment(_)
         | Reply::PaymentAborted(_)
         | Reply::Entitlement(_)
+        | Reply::Billing(_)
         | Reply::Imported { .. } => Err(bug()),
     }
 }

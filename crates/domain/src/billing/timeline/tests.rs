@@ -114,7 +114,7 @@ impl World {
     }
 
     fn check(&self, expected: Expect) {
-        let it = Subscription {
+        let it = Basis {
             transitions: &self.transitions,
             blocked: &self.blocked,
             versions: &self.versions,
@@ -272,7 +272,7 @@ fn a_plan_that_no_version_has_and_a_currency_without_price_are_refused() {
     let world = World::new(BillingAlignment::Subscription);
     let calendar = AccountCalendar::new("UTC", Timestamp(0));
     let of = |transitions: &[Transition], currency: &str| {
-        timeline(&Subscription {
+        timeline(&Basis {
             transitions,
             blocked: &[],
             versions: &world.versions,
@@ -295,7 +295,7 @@ fn phases_end_in_utc_and_the_day_is_the_accounts() {
     plans[0].phases[0].duration = Some(discount);
     let first = catalog("2023-01-01T00:00", BillingAlignment::Subscription, plans);
     let created = to_plan(PlanChange::Create, "setup", PhaseType::Trial);
-    let it = Subscription {
+    let it = Basis {
         transitions: &[Transition { at: at("2024-01-31T12:30"), to: created }],
         blocked: &[],
         versions: &Versions::new(vec![Arc::new(first)]),

@@ -1,7 +1,10 @@
 //! The rows of Kill Bill's API.
 
+use std::sync::LazyLock;
+
 use super::row::{Needs, Row, row};
 use super::world::{PLUGIN, STATE_MACHINE, USER_KEY};
+use crate::catalogs;
 
 const fn may(permission: &'static str) -> Needs {
     Needs::OperatorAndTenant(Some(permission))
@@ -23,10 +26,10 @@ const CHARGEBACK: Needs = may("payment:chargeback");
 /// The body of a request about a payment that it names by its key.
 const BY_KEY: &str = r#"{"paymentExternalKey":"{paymentKey}","amount":"1"}"#;
 
-const CATALOG: &str = "<catalog><effectiveDate>2020-01-01T00:00:00Z</effectiveDate>\
-    <catalogName>of-a</catalogName></catalog>";
-const LATER_CATALOG: &str = "<catalog><effectiveDate>2021-01-01T00:00:00Z</effectiveDate>\
-    <catalogName>of-a</catalogName></catalog>";
+static CATALOG: LazyLock<String> =
+    LazyLock::new(|| catalogs::simple("of-a", "2020-01-01T00:00:00Z"));
+static LATER_CATALOG: LazyLock<String> =
+    LazyLock::new(|| catalogs::simple("of-a", "2021-01-01T00:00:00Z"));
 
 pub fn rows() -> Vec<Row> {
     [
@@ -357,11 +360,20 @@ fn others() -> Vec<Row> {
         row("GET /1.0/kb/export/{accountId}", may("admin:export"))
             .accepting("text/plain")
             .of_object(),
-        row("POST /1.0/kb/catalog", may("catalog:config_upload")).xml(CATALOG),
+        row("POST /1.0/kb/catalog", may("catalog:config_upload")).xml(&CATALOG),
         row("GET /1.0/kb/catalog", READ).at("/1.0/kb/catalog?accountId={accountId}").of_object(),
         row("DELETE /1.0/kb/catalog", may("catalog:delete")),
-        row("POST /1.0/kb/catalog/xml", may("catalog:config_upload")).xml(LATER_CATALOG),
-        row("POST /1.0/kb/catalog/xml/validate", may("catalog:config_upload")).xml(CATALOG),
+        row("GET /1.0/kb/catalog/versions", READ)
+            .at("/1.0/kb/catalog/versions?accountId={accountId}")
+            .of_object(),
+        row("POST /1.0/kb/subscriptions", may("entitlement:create"))
+            .body(r#"{"accountId":"{accountId}","planName":"pro-monthly"}"#)
+            .of_object(),
+        row("GET /1.0/kb/subscriptions/{subscriptionId}", READ).of_object(),
+        row("GET /1.0/kb/invoices/{invoiceId}", READ).of_object(),
+        row("GET /1.0/kb/invoices/byNumber/{invoiceNumber}", READ),
+        row("POST /1.0/kb/catalog/xml", may("catalog:config_upload")).xml(&LATER_CATALOG),
+        row("POST /1.0/kb/catalog/xml/validate", may("catalog:config_upload")).xml(&CATALOG),
         row("GET /1.0/kb/overdue", READ),
         row("GET /1.0/kb/overdue/xml", READ).accepting("text/xml"),
         row("GET /1.0/kb/catalog/xml", READ)

@@ -10,6 +10,7 @@ use secrets::Sealer;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::catalogs;
 use crate::client::{Answer, Client};
 use crate::disputes;
 use crate::flags::checkout;
@@ -91,6 +92,7 @@ impl World {
         world.add_operators();
         world.add_payments();
         world.add_catalog();
+        world.add_subscription();
         world.add_flags();
         world.add_changes();
         world.add_customers();
@@ -403,11 +405,28 @@ impl World {
         self.objects.add("spareAccountId", text(&spare, "accountId"));
     }
 
+    /// A subscription with its invoice, of an account of its own.
+    fn add_subscription(&mut self) {
+        let admin = self.admin();
+        let account = admin.create("/1.0/kb/accounts", &json!({ "currency": "USD" }));
+        let subscription = json!({
+            "accountId": text(&account, "accountId"),
+            "planName": "pro-monthly",
+            "externalKey": "canary subscription",
+            "bundleExternalKey": "canary bundle",
+        });
+        let subscription = admin.create("/1.0/kb/subscriptions", &subscription);
+        self.objects.add("subscriptionId", text(&subscription, "subscriptionId"));
+        let invoices = format!("/1.0/kb/accounts/{}/invoices", text(&account, "accountId"));
+        let invoice = admin.get(&invoices).json()[0].clone();
+        self.objects.add("invoiceId", text(&invoice, "invoiceId"));
+        self.objects.add("invoiceNumber", text(&invoice, "invoiceNumber"));
+    }
+
     fn add_catalog(&self) {
-        let catalog = b"<catalog><effectiveDate>2019-01-01T00:00:00Z</effectiveDate>\
-            <catalogName>of-a</catalogName><plan>canary</plan></catalog>";
+        let catalog = catalogs::simple("of-a", "2019-01-01T00:00:00Z");
         let xml = self.admin().header("Content-Type", "text/xml");
-        assert_eq!(xml.send("POST", "/1.0/kb/catalog", Some(catalog)).status, 201);
+        assert_eq!(xml.send("POST", "/1.0/kb/catalog", Some(catalog.as_bytes())).status, 201);
     }
 
     fn add_flags(&mut self) {

@@ -97,7 +97,8 @@ impl Disputed {
                 | TimerKind::PaymentAction
                 | TimerKind::LateRefund
                 | TimerKind::MethodStep
-                | TimerKind::Entitlements => {
+                | TimerKind::Entitlements
+                | TimerKind::Billing => {
                     unreachable!("no timer of a dispute")
                 }
             };

@@ -1,0 +1,228 @@
+//! Invoices: what an account is charged.
+
+use domain::billing::invoice::{InvoiceItem, ItemKind};
+use domain::{AmountMinor, InvoiceId};
+use engine::ports::{InvoiceFile, Page};
+use engine::time::rfc3339_second;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::account_related::check_account;
+use crate::amount::{Decimal, Number};
+use crate::audit::AuditLogJson;
+use crate::call::Call;
+use crate::error::{ErrorJson, Failure, HandlerResult, code};
+use crate::reply;
+
+/// How many invoices of an account are listed at most.
+const INVOICES_MAX: u64 = 10_000;
+
+/// Kill Bill's `InvoiceJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct InvoiceJson<'a> {
+    #[schema(value_type = f64)]
+    amount: Decimal,
+    currency: &'a str,
+    status: &'static str,
+    #[schema(value_type = f64)]
+    credit_adj: Decimal,
+    #[schema(value_type = f64)]
+    refund_adj: Decimal,
+    invoice_id: Uuid,
+    invoice_date: String,
+    target_date: Option<String>,
+    invoice_number: String,
+    #[schema(value_type = f64)]
+    balance: Decimal,
+    account_id: Uuid,
+    #[schema(value_type = Option<String>)]
+    bundle_keys: Option<()>,
+    #[schema(value_type = Vec<Object>)]
+    credits: [(); 0],
+    items: Vec<ItemJson<'a>>,
+    #[schema(value_type = Vec<String>)]
+    tracking_ids: [(); 0],
+    is_parent_invoice: bool,
+    #[schema(value_type = Option<Uuid>)]
+    parent_invoice_id: Option<()>,
+    #[schema(value_type = Option<Uuid>)]
+    parent_account_id: Option<()>,
+    audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+/// Kill Bill's `InvoiceItemJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ItemJson<'a> {
+    invoice_item_id: Uuid,
+    invoice_id: Uuid,
+    linked_invoice_item_id: Option<Uuid>,
+    account_id: Uuid,
+    #[schema(value_type = Option<Uuid>)]
+    child_account_id: Option<()>,
+    bundle_id: Option<Uuid>,
+    subscription_id: Option<Uuid>,
+    product_name: Option<&'a str>,
+    plan_name: Option<&'a str>,
+    phase_name: Option<&'a str>,
+    #[schema(value_type = Option<String>)]
+    usage_name: Option<()>,
+    pretty_product_name: Option<&'a str>,
+    pretty_plan_name: Option<&'a str>,
+    pretty_phase_name: Option<&'a str>,
+    #[schema(value_type = Option<String>)]
+    pretty_usage_name: Option<()>,
+    item_type: &'static str,
+    description: String,
+    start_date: String,
+    end_date: Option<String>,
+    #[schema(value_type = f64)]
+    amount: Decimal,
+    #[schema(value_type = Option<f64>)]
+    rate: Option<Number>,
+    currency: &'a str,
+    #[schema(value_type = Option<f64>)]
+    quantity: Option<()>,
+    #[schema(value_type = Option<String>)]
+    item_details: Option<()>,
+    catalog_effective_date: Option<String>,
+    #[schema(value_type = Option<Vec<Object>>)]
+    child_items: Option<()>,
+    audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+impl<'a> InvoiceJson<'a> {
+    fn of(file: &'a InvoiceFile, with_items: bool) -> Self {
+        let it = &file.invoice;
+        let amount = |amount| Decimal::new(amount, Some(it.currency));
+        let items = file.items.iter().filter(|_| with_items);
+        Self {
+            amount: amount(it.charged),
+            currency: it.currency.code(),
+            status: it.status.name(),
+            credit_adj: amount(it.credit),
+            refund_adj: amount(AmountMinor::ZERO),
+            invoice_id: it.id.uuid(),
+            invoice_date: it.invoice_date.to_string(),
+            target_date: it.target_date.map(|it| it.to_string()),
+            invoice_number: it.number.to_string(),
+            balance: amount(it.balance()),
+            account_id: it.account_id.uuid(),
+            bundle_keys: None,
+            credits: [],
+            items: items.map(ItemJson::of).collect(),
+            tracking_ids: [],
+            is_parent_invoice: false,
+            parent_invoice_id: None,
+            parent_account_id: None,
+            audit_logs: vec![],
+        }
+    }
+}
+
+impl<'a> ItemJson<'a> {
+    fn of(it: &'a InvoiceItem) -> Self {
+        // A repair names the item that it repairs, and nothing of its subscription.
+        let of = it.of.as_ref().filter(|_| it.kind != ItemKind::RepairAdj);
+        Self {
+            invoice_item_id: it.id.uuid(),
+            invoice_id: it.invoice_id.uuid(),
+            linked_invoice_item_id: it.linked.map(|it| it.uuid()),
+            account_id: it.account_id.uuid(),
+            child_account_id: None,
+            bundle_id: of.map(|it| it.bundle.uuid()),
+            subscription_id: of.map(|it| it.subscription.uuid()),
+            product_name: of.map(|it| it.product.as_str()),
+            plan_name: of.map(|it| it.plan.as_str()),
+            phase_name: of.map(|it| it.phase.as_str()),
+            usage_name: None,
+            pretty_product_name: of.map(|it| it.product.as_str()),
+            pretty_plan_name: of.map(|it| it.plan.as_str()),
+            pretty_phase_name: of.map(|it| it.phase.as_str()),
+            pretty_usage_name: None,
+            item_type: it.kind.name(),
+            description: description(it),
+            start_date: it.start.to_string(),
+            end_date: it.end.map(|it| it.to_string()),
+            amount: Decimal::new(it.amount, Some(it.currency)),
+            rate: of.and_then(|it| it.rate).map(Number::of),
+            currency: it.currency.code(),
+            quantity: None,
+            item_details: None,
+            catalog_effective_date: of.map(|it| rfc3339_second(it.catalog_effective_at)),
+            child_items: None,
+            audit_logs: vec![],
+        }
+    }
+}
+
+/// Kill Bill's words for an item.
+fn description(it: &InvoiceItem) -> String {
+    let phase = it.of.as_ref().map_or("", |it| it.phase.as_str());
+    match it.kind {
+        ItemKind::Fixed if it.amount.is_zero() => phase.to_owned(),
+        ItemKind::Fixed => format!("{phase} (fixed price)"),
+        ItemKind::Recurring => phase.to_owned(),
+        ItemKind::RepairAdj => "Adjustment (subscription change)".to_owned(),
+        ItemKind::CbaAdj if it.amount > AmountMinor::ZERO => {
+            "Adjustment (account credit)".to_owned()
+        }
+        ItemKind::CbaAdj => "Adjustment (use of account credit)".to_owned(),
+    }
+}
+
+/// Lists the account's invoices, by target date, at most 10,000.
+#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/invoices", tag = "Account", operation_id = "invoices",
+    params(("accountId" = Uuid, Path),
+        ("includeInvoiceComponents" = Option<bool>, Query, description = "With their items"),
+        ("unpaidInvoicesOnly" = Option<bool>, Query, description = "Only those of which something is to be paid")),
+    responses((status = 200, body = [InvoiceJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
+    check_account(&call).await?;
+    let (account, tenant) = (call.param_id("accountId")?, call.tenant());
+    let all = Page { offset: 0, limit: INVOICES_MAX };
+    let found = call.read(move |queries| queries.invoices_of(tenant, account, all)).await?;
+    let query = call.query();
+    let (unpaid, items) =
+        (query.flag("unpaidInvoicesOnly"), query.flag("includeInvoiceComponents"));
+    let is_listed = |it: &&InvoiceFile| !unpaid || it.invoice.balance() > AmountMinor::ZERO;
+    let json: Vec<_> =
+        found.iter().filter(is_listed).map(|it| InvoiceJson::of(it, items)).collect();
+    Ok(reply::ok(&json))
+}
+
+/// Reads an invoice with its items.
+#[utoipa::path(get, path = "/1.0/kb/invoices/{invoiceId}", tag = "Invoice", operation_id = "invoice",
+    params(("invoiceId" = Uuid, Path, description = "The invoice"), ("withChildrenItems" = Option<bool>, Query)),
+    responses((status = 200, body = InvoiceJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn get(call: Call) -> HandlerResult {
+    let (id, tenant): (InvoiceId, _) = (call.param_id("invoiceId")?, call.tenant());
+    let found = call.read(move |queries| queries.invoice(tenant, id)).await?;
+    shown(found, &id.to_string())
+}
+
+/// Reads an invoice by its number, with its items.
+#[utoipa::path(get, path = "/1.0/kb/invoices/byNumber/{invoiceNumber}", tag = "Invoice",
+    operation_id = "invoice_by_number",
+    params(("invoiceNumber" = String, Path, description = "Its number"), ("withChildrenItems" = Option<bool>, Query)),
+    responses((status = 200, body = InvoiceJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn get_by_number(call: Call) -> HandlerResult {
+    let (number, tenant) = (call.param("invoiceNumber")?.into_owned(), call.tenant());
+    let Ok(wanted) = number.parse() else { return shown(None, &number) };
+    let found = call.read(move |queries| queries.invoice_by_number(tenant, wanted)).await?;
+    shown(found, &number)
+}
+
+fn shown(found: Option<InvoiceFile>, name: &str) -> HandlerResult {
+    let missing = || {
+        let name = crate::request::printable(name);
+        Failure::coded(code::NO_SUCH_INVOICE, format!("No invoice could be found for id {name}."))
+    };
+    let found = found.ok_or_else(missing)?;
+    Ok(reply::ok(&InvoiceJson::of(&found, true)))
+}

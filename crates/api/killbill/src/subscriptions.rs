@@ -1,0 +1,254 @@
+//! Subscriptions: how an account is subscribed, and what it has.
+
+pub(crate) mod view;
+
+use domain::billing::subscription::{PlanChoice, Subscribe, When};
+use domain::catalog::period::BillingPeriod;
+use domain::catalog::{PhaseType, ProductCategory};
+use domain::command::BillingCommand;
+use domain::reply::BillingReply;
+use domain::{BillingRejection, Command, Rejection, Reply, SubscriptionId};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::call::Call;
+use crate::date;
+use crate::error::{ErrorJson, Failure, HandlerResult, class};
+use crate::json::{Json, Raw};
+use crate::reply;
+use crate::request::printable;
+use view::{Shown, SubscriptionJson};
+
+const JSON: Json = Json("SubscriptionJson");
+
+/// The longest name of a plan or a product, in characters.
+const NAME_CHARS_MAX: usize = 255;
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = SubscriptionRequest)]
+pub(crate) struct SubscriptionBody<'a> {
+    #[serde(borrow)]
+    #[schema(value_type = Uuid)]
+    account_id: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
+    bundle_id: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    bundle_external_key: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    external_key: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    plan_name: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    product_name: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    product_category: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    billing_period: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    price_list: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    phase_type: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<i32>)]
+    bill_cycle_day_local: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<i32>)]
+    quantity: Raw<'a>,
+    /// These and the ones below come back from a read, and have no effect.
+    #[serde(borrow)]
+    #[schema(value_type = Option<Uuid>)]
+    subscription_id: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    start_date: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    state: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    source_type: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    cancelled_date: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    charged_through_date: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    billing_start_date: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    billing_end_date: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    events: Raw<'a>,
+    /// Empty, as long as prices cannot be overridden
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    price_overrides: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    prices: Raw<'a>,
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    audit_logs: Raw<'a>,
+}
+
+/// Subscribes an account to a plan. What is due at once is invoiced, and its payment is started, in the same commit.
+#[utoipa::path(post, path = "/1.0/kb/subscriptions", tag = "Subscription", operation_id = "create_subscription",
+    params(
+        ("entitlementDate" = Option<String>, Query, description = "From when on the product may be used: a date or a time"),
+        ("billingDate" = Option<String>, Query, description = "From when on it is billed: a date or a time"),
+        ("callCompletion" = Option<bool>, Query, description = "Taken for Kill Bill's clients: the first invoice is always there"),
+        ("callTimeoutSec" = Option<u64>, Query, description = "Taken for Kill Bill's clients, likewise")),
+    request_body = SubscriptionBody<'static>,
+    responses((status = 201, description = "Location names the subscription"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn create(call: Call) -> HandlerResult {
+    let body: SubscriptionBody<'_> = call.body(JSON)?;
+    let it = body.subscribe(&call)?;
+    let reply = call.submit(Command::Billing(BillingCommand::Subscribe(Box::new(it)))).await?;
+    let Reply::Billing(BillingReply::Subscribed { subscription, .. }) = reply else {
+        return Err(Failure::illegal("subscribing was answered by something else"));
+    };
+    Ok(reply::created(call.location(&["/1.0/kb/subscriptions/", &subscription.to_string()])))
+}
+
+impl SubscriptionBody<'_> {
+    fn subscribe(&self, call: &Call) -> Result<Subscribe, Failure> {
+        // They come back from a read.
+        let _read = [self.subscription_id, self.start_date, self.state, self.source_type];
+        let _dates = [self.cancelled_date, self.charged_through_date];
+        let _billing = [self.billing_start_date, self.billing_end_date];
+        let _lists = [self.events, self.prices, self.audit_logs];
+        let account = JSON.id("accountId", self.account_id)?;
+        Ok(Subscribe {
+            account: account.ok_or_else(|| JSON.missing("accountId"))?,
+            bundle: JSON.id("bundleId", self.bundle_id)?,
+            bundle_key: JSON.key(
+                "bundleExternalKey",
+                self.bundle_external_key,
+                class::ENTITLEMENT,
+            )?,
+            external_key: JSON.key("externalKey", self.external_key, class::ENTITLEMENT)?,
+            plan: self.plan()?,
+            phase: self.word(
+                "phaseType",
+                self.phase_type,
+                &PhaseType::ALL.map(|it| (it.name(), it)),
+            )?,
+            bill_cycle_day: self.number("billCycleDayLocal", self.bill_cycle_day_local, 31)?,
+            quantity: self.number("quantity", self.quantity, i32::MAX)?,
+            entitled_from: when(call, "entitlementDate")?,
+            billed_from: when(call, "billingDate")?,
+        })
+    }
+
+    fn plan(&self) -> Result<PlanChoice, Failure> {
+        self.refuse_overrides()?;
+        if let Some(name) = self.name("planName", self.plan_name)? {
+            return Ok(PlanChoice::Named(name));
+        }
+        let categories = ProductCategory::ALL.map(|it| (it.name(), it));
+        self.word("productCategory", self.product_category, &categories)?;
+        let periods = BillingPeriod::ALL.map(|it| (it.name(), it));
+        let product = self.name("productName", self.product_name)?;
+        let period = self.word("billingPeriod", self.billing_period, &periods)?;
+        Ok(PlanChoice::Offered {
+            product: product.ok_or_else(|| {
+                Failure::illegal(
+                    "SubscriptionJson needs planName, or productName and billingPeriod",
+                )
+            })?,
+            period: period.ok_or_else(|| JSON.missing("billingPeriod"))?,
+            price_list: self.name("priceList", self.price_list)?,
+        })
+    }
+
+    fn refuse_overrides(&self) -> Result<(), Failure> {
+        match self.price_overrides.map(|it| it.get()) {
+            None | Some("null" | "[]") => Ok(()),
+            Some(_) => Err(Failure::parameter("priceOverrides", "cannot be set yet")),
+        }
+    }
+
+    fn name(&self, field: &'static str, raw: Raw<'_>) -> Result<Option<String>, Failure> {
+        Ok(JSON.text(field, raw, NAME_CHARS_MAX)?.filter(|it| !it.is_empty()))
+    }
+
+    /// The one of several words that a field has.
+    fn word<T: Copy>(
+        &self,
+        field: &'static str,
+        raw: Raw<'_>,
+        words: &[(&str, T)],
+    ) -> Result<Option<T>, Failure> {
+        let Some(text) = JSON.text(field, raw, NAME_CHARS_MAX)? else { return Ok(None) };
+        let found = words.iter().find(|(word, _)| *word == text).map(|(_, it)| *it);
+        match found {
+            Some(it) => Ok(Some(it)),
+            None => {
+                let all: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+                let reason = format!("{} is not one of {}", printable(&text), all.join(", "));
+                Err(Failure::parameter(field, &reason))
+            }
+        }
+    }
+
+    /// A number from 1 to a largest one.
+    fn number<T: TryFrom<i32>>(
+        &self,
+        field: &'static str,
+        raw: Raw<'_>,
+        most: i32,
+    ) -> Result<Option<T>, Failure> {
+        let Some(number) = JSON.integer(field, raw)? else { return Ok(None) };
+        let fits = (1..=most).contains(&number);
+        match T::try_from(number).ok().filter(|_| fits) {
+            Some(number) => Ok(Some(number)),
+            None => Err(Failure::parameter(field, &format!("should be from 1 to {most}"))),
+        }
+    }
+}
+
+/// A day or a time in a query parameter.
+pub(crate) fn when(call: &Call, name: &'static str) -> Result<Option<When>, Failure> {
+    let Some(text) = call.query().text(name)? else { return Ok(None) };
+    if let Some(day) = date::day(&text) {
+        return Ok(Some(When::Day(day)));
+    }
+    Ok(call.query().date(name)?.map(When::At))
+}
+
+/// Reads a subscription.
+#[utoipa::path(get, path = "/1.0/kb/subscriptions/{subscriptionId}", tag = "Subscription",
+    operation_id = "subscription",
+    params(("subscriptionId" = Uuid, Path, description = "The subscription")),
+    responses((status = 200, body = SubscriptionJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn get(call: Call) -> HandlerResult {
+    let id: SubscriptionId = call.param_id("subscriptionId")?;
+    let (tenant, now) = (call.tenant(), call.api.engine().clock().now());
+    let found = call.read(move |queries| {
+        let Some(file) = queries.subscription(tenant, id)? else { return Ok(None) };
+        Shown::read(queries, (tenant, file.subscription.account_id), vec![file], now)
+    });
+    let shown = found.await?.ok_or_else(|| no_such_subscription(id))?;
+    let json = shown.json().next().ok_or_else(|| no_such_subscription(id))?;
+    Ok(reply::ok(&json))
+}
+
+fn no_such_subscription(id: SubscriptionId) -> Failure {
+    let rejection = BillingRejection::NoSuchSubscription { subscription: id };
+    Failure::Refused(Box::new(Rejection::Billing(rejection)))
+}

@@ -1,0 +1,274 @@
+//! Subscriptions in responses: Kill Bill's `SubscriptionJson` with its events and prices.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use domain::account::calendar::AccountCalendar;
+use domain::billing::subscription::{Current, Subscription};
+use domain::billing::timeline::{Basis, BillCycleDays, PlanChange, To, Transition, own_day};
+use domain::catalog::versions::{Chosen, Versions};
+use domain::catalog::{Phase, Prices};
+use domain::read::TenantRow;
+use domain::{Account, AccountId, Currency, RequestId, TenantNo, Timestamp};
+use engine::ports::{Queries, StoreError, SubscriptionFile};
+use engine::time::rfc3339_second;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::amount::Number;
+use crate::audit::AuditLogJson;
+
+/// Kill Bill's `SubscriptionJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SubscriptionJson<'a> {
+    account_id: Uuid,
+    bundle_id: Uuid,
+    #[schema(value_type = String)]
+    bundle_external_key: Cow<'a, str>,
+    subscription_id: Uuid,
+    #[schema(value_type = String)]
+    external_key: Cow<'a, str>,
+    start_date: String,
+    product_name: &'a str,
+    product_category: &'static str,
+    billing_period: &'static str,
+    phase_type: &'static str,
+    price_list: &'a str,
+    plan_name: &'a str,
+    state: &'static str,
+    source_type: &'static str,
+    cancelled_date: Option<String>,
+    charged_through_date: Option<String>,
+    billing_start_date: String,
+    billing_end_date: Option<String>,
+    bill_cycle_day_local: u8,
+    quantity: u32,
+    events: Vec<EventJson<'a>>,
+    #[schema(value_type = Vec<Object>)]
+    price_overrides: [(); 0],
+    prices: Vec<PhasePriceJson<'a>>,
+    audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+/// Kill Bill's `EventSubscriptionJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EventJson<'a> {
+    event_id: Uuid,
+    billing_period: &'static str,
+    effective_date: String,
+    catalog_effective_date: String,
+    plan: &'a str,
+    product: &'a str,
+    price_list: &'a str,
+    event_type: &'static str,
+    is_blocked_billing: bool,
+    is_blocked_entitlement: bool,
+    service_name: &'static str,
+    service_state_name: &'static str,
+    phase: String,
+    audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+/// Kill Bill's `PhasePriceJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PhasePriceJson<'a> {
+    plan_name: &'a str,
+    phase_name: String,
+    phase_type: &'static str,
+    #[schema(value_type = Option<f64>)]
+    fixed_price: Option<Number>,
+    #[schema(value_type = Option<f64>)]
+    recurring_price: Option<Number>,
+    #[schema(value_type = Vec<Object>)]
+    usage_prices: [(); 0],
+}
+
+/// Subscriptions of an account with what their JSON needs.
+pub(crate) struct Shown {
+    account: Account,
+    versions: Versions,
+    files: Vec<SubscriptionFile>,
+    now: Timestamp,
+}
+
+impl Shown {
+    /// Reads what belongs to subscriptions; `None`: there is no such account.
+    pub(crate) fn read(
+        queries: &dyn Queries,
+        (tenant, account): (TenantNo, AccountId),
+        files: Vec<SubscriptionFile>,
+        now: Timestamp,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(found) = queries.account(tenant, account)? else { return Ok(None) };
+        let state = queries.rows(&[TenantRow::CatalogVersions(tenant).into()].into())?;
+        let versions = state.tenant.catalog_versions.of(&tenant).values();
+        let versions = Versions::new(versions.map(|it| Arc::clone(&it.catalog)).collect());
+        Ok(Some(Self { account: found.account, versions, files, now }))
+    }
+
+    pub(crate) fn json(&self) -> impl Iterator<Item = SubscriptionJson<'_>> {
+        self.files.iter().filter_map(|it| self.one(it))
+    }
+
+    /// `None` where the catalog has lost the plan.
+    fn one<'a>(&'a self, file: &'a SubscriptionFile) -> Option<SubscriptionJson<'a>> {
+        let it = &file.subscription;
+        let current = it.current()?;
+        let chosen = self.chosen(current)?;
+        let product = chosen.catalog.product(&chosen.plan.product)?;
+        let ends_at = it.ends_at();
+        let entitled_until = it.entitled_until.or(ends_at);
+        Some(SubscriptionJson {
+            account_id: it.account_id.uuid(),
+            bundle_id: it.bundle_id.uuid(),
+            bundle_external_key: key(file.bundle.external_key.as_ref(), it.bundle_id.uuid()),
+            subscription_id: it.id.uuid(),
+            external_key: key(it.external_key.as_ref(), it.id.uuid()),
+            start_date: rfc3339_second(it.entitled_from),
+            product_name: &product.name,
+            product_category: product.category.name(),
+            billing_period: period(&chosen, current),
+            phase_type: current.phase.name(),
+            price_list: current.price_list,
+            plan_name: current.plan,
+            state: self.state(it),
+            source_type: "NATIVE",
+            cancelled_date: entitled_until.map(rfc3339_second),
+            charged_through_date: it.charged_through.map(|it| it.to_string()),
+            billing_start_date: rfc3339_second(it.starts_at()),
+            billing_end_date: ends_at.map(rfc3339_second),
+            bill_cycle_day_local: self.bill_cycle_day(it),
+            quantity: it.quantity(),
+            events: self.events(it),
+            price_overrides: [],
+            prices: self.prices(it),
+            audit_logs: vec![],
+        })
+    }
+
+    /// The plan of a transition, in the version that it has then.
+    fn chosen<'a>(&'a self, it: Current<'a>) -> Option<Chosen<'a>> {
+        self.versions.plan(it.plan, it.chosen_at, it.chosen_at)
+    }
+
+    fn state(&self, it: &Subscription) -> &'static str {
+        let has_ended = |at: Timestamp| at <= self.now;
+        match it.transitions.last().map(|it| &it.to) {
+            Some(To::Expired) if it.ends_at().is_some_and(has_ended) => "EXPIRED",
+            _ if it.entitled_until.or(it.ends_at()).is_some_and(has_ended) => "CANCELLED",
+            _ if it.entitled_from > self.now => "PENDING",
+            _ => "ACTIVE",
+        }
+    }
+
+    /// The day of its own, or the account's, or the one that follows from its plan.
+    fn bill_cycle_day(&self, it: &Subscription) -> u8 {
+        let set =
+            it.transitions.iter().take(it.in_effect.max(1)).rev().find_map(|it| match it.to {
+                To::BillCycleDay(day) => Some(day),
+                To::Plan { .. } | To::Quantity(_) | To::Cancelled | To::Expired => None,
+            });
+        let of_account = Some(self.account.bill_cycle_day_local).filter(|day| *day > 0);
+        let basis = Basis {
+            transitions: &it.transitions,
+            blocked: &[],
+            versions: &self.versions,
+            calendar: AccountCalendar::of(&self.account),
+            currency: self.currency(),
+            days: BillCycleDays::default(),
+        };
+        set.or(of_account).or_else(|| own_day(&basis).ok()).unwrap_or_default()
+    }
+
+    fn currency(&self) -> Currency {
+        let usd = || Currency::parse("USD").expect("USD is a currency");
+        self.account.currency.unwrap_or_else(usd)
+    }
+
+    /// What happens to it, in its order: to its entitlement before its billing.
+    fn events<'a>(&'a self, it: &'a Subscription) -> Vec<EventJson<'a>> {
+        let mut events = vec![];
+        for (at, Transition { at: when, to }) in it.transitions.iter().enumerate() {
+            let Some(current) = it.after(at + 1) else { continue };
+            let Some(chosen) = self.chosen(current) else { continue };
+            let mut push = |kind: &'static str, state, service, when: Timestamp| {
+                let ordinal = u32::try_from(events.len()).unwrap_or(u32::MAX);
+                let id = RequestId(it.id.uuid()).entity::<domain::kind::Subscription>(ordinal);
+                events.push(EventJson {
+                    event_id: id.uuid(),
+                    billing_period: period(&chosen, current),
+                    effective_date: rfc3339_second(when),
+                    catalog_effective_date: rfc3339_second(chosen.catalog.effective_at),
+                    plan: current.plan,
+                    product: &chosen.plan.product,
+                    price_list: current.price_list,
+                    event_type: kind,
+                    is_blocked_billing: false,
+                    is_blocked_entitlement: kind == "STOP_ENTITLEMENT",
+                    service_name: service,
+                    service_state_name: state,
+                    phase: current.phase.of_plan(current.plan),
+                    audit_logs: vec![],
+                });
+            };
+            let (entitlement, billing) = ("entitlement-service", "billing-service");
+            let both = "entitlement+billing-service";
+            match to {
+                To::Plan { by: PlanChange::Create | PlanChange::Transfer, .. } => {
+                    push("START_ENTITLEMENT", "ENT_STARTED", entitlement, it.entitled_from);
+                    push("START_BILLING", "START_BILLING", billing, *when);
+                }
+                To::Plan { by: PlanChange::Phase, .. } => push("PHASE", "PHASE", both, *when),
+                To::Plan { by: PlanChange::Change, .. } => push("CHANGE", "CHANGE", both, *when),
+                To::BillCycleDay(_) | To::Quantity(_) => {}
+                To::Cancelled | To::Expired => {
+                    let until = it.entitled_until.unwrap_or(*when);
+                    push("STOP_ENTITLEMENT", "ENT_CANCELLED", entitlement, until);
+                    push("STOP_BILLING", "STOP_BILLING", billing, *when);
+                }
+            }
+        }
+        events.sort_by(|a, b| a.effective_date.cmp(&b.effective_date));
+        events
+    }
+
+    /// The prices of the phases that it has had and will have.
+    fn prices<'a>(&'a self, it: &'a Subscription) -> Vec<PhasePriceJson<'a>> {
+        let currency = self.currency();
+        let number = |prices: &Prices| prices.of(currency).ok().map(Number::of);
+        let plans = (1..=it.transitions.len()).filter_map(|at| it.after(at));
+        let mut shown: Vec<PhasePriceJson<'a>> = vec![];
+        for current in plans {
+            let Some(chosen) = self.chosen(current) else { continue };
+            let Some(phase): Option<&Phase> = chosen.plan.phase(current.phase) else { continue };
+            let phase_name = current.phase.of_plan(current.plan);
+            if shown.iter().any(|it| it.phase_name == phase_name) {
+                continue;
+            }
+            shown.push(PhasePriceJson {
+                plan_name: current.plan,
+                phase_name,
+                phase_type: current.phase.name(),
+                fixed_price: phase.fixed.as_ref().and_then(number),
+                recurring_price: phase.recurring.as_ref().and_then(|it| number(&it.prices)),
+                usage_prices: [],
+            });
+        }
+        shown
+    }
+}
+
+/// How often a phase is billed.
+fn period(chosen: &Chosen<'_>, current: Current<'_>) -> &'static str {
+    let phase = chosen.plan.phase(current.phase).and_then(|it| it.recurring.as_ref());
+    phase.map_or("NO_BILLING_PERIOD", |it| it.period.name())
+}
+
+/// A key, or the id that it reads as.
+pub(crate) fn key(key: Option<&String>, id: Uuid) -> Cow<'_, str> {
+    key.map_or_else(|| id.to_string().into(), |it| it.as_str().into())
+}

@@ -1,0 +1,55 @@
+//! What an account's billing has once: its credit, and whether it waits for somebody.
+
+use serde::{Deserialize, Serialize};
+
+use crate::billing::Unbillable;
+use crate::entity::{Entity, Facts};
+use crate::rows::Keyed;
+use crate::{AccountId, AmountMinor, Revision, TenantNo, Timestamp};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountBilling {
+    pub tenant: TenantNo,
+    pub account_id: AccountId,
+    /// In the account's currency. Invoices use it before they are paid; Kill Bill calls it CBA.
+    pub credit: AmountMinor,
+    /// When its timer is due; `None`: nothing is to be done.
+    pub due: Option<Timestamp>,
+    /// Why it is billed no more until somebody acts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked: Option<Parked>,
+    pub revision: Revision,
+}
+
+/// Why an account is billed no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parked {
+    pub since: Timestamp,
+    pub reason: Unbillable,
+}
+
+impl AccountBilling {
+    /// Of an account that was never billed.
+    #[must_use]
+    pub const fn none_of(tenant: TenantNo, account_id: AccountId, revision: Revision) -> Self {
+        Self { tenant, account_id, credit: AmountMinor::ZERO, due: None, parked: None, revision }
+    }
+}
+
+impl Keyed for AccountBilling {
+    type Key = (TenantNo, AccountId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.account_id)
+    }
+}
+
+impl Entity for AccountBilling {
+    fn facts(&self) -> Facts {
+        Facts::new("account billing", self.account_id, self.revision).of(self.account_id)
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+}

@@ -1,0 +1,87 @@
+//! Commands about subscriptions and invoices.
+
+use serde::{Deserialize, Serialize};
+
+use crate::account::tag::{ControlTag, TagKey};
+use crate::billing::subscription::{ContinueBilling, Subscribe};
+use crate::claim::{ClaimKey, ClaimKind};
+use crate::partition::Subject;
+use crate::read::{AccountRead, AccountRow, BillingRead, PaymentRead, Read, TenantRow};
+use crate::timer::{TimerKey, TimerKind};
+use crate::{AccountId, TenantNo};
+
+/// A command about subscriptions and invoices.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BillingCommand {
+    Subscribe(Box<Subscribe>),
+    /// Does what is due.
+    Continue(ContinueBilling),
+}
+
+/// The tags of an account that a run looks at.
+pub(crate) const BILLING_TAGS: [ControlTag; 3] =
+    [ControlTag::AutoPayOff, ControlTag::AutoInvoicingOff, ControlTag::ManualPay];
+
+impl BillingCommand {
+    /// Its name in the journal, in logs and in metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Subscribe(_) => "Subscribe",
+            Self::Continue(_) => "ContinueBilling",
+        }
+    }
+
+    /// The account that it names.
+    #[must_use]
+    pub const fn account(&self) -> AccountId {
+        match self {
+            Self::Subscribe(it) => it.account,
+            Self::Continue(it) => it.account,
+        }
+    }
+
+    pub(crate) const fn subject(&self) -> Subject {
+        Subject::Account(self.account())
+    }
+
+    /// See [`crate::command::Command::is_marked`].
+    pub(crate) const fn is_marked(&self) -> bool {
+        match self {
+            // What it makes has its ids from the request.
+            Self::Subscribe(_) => false,
+            // A timer's command comes from no queue.
+            Self::Continue(_) => false,
+        }
+    }
+
+    /// The rows that executing it may look at.
+    pub(crate) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+        read_run(tenant, self.account(), read);
+        match self {
+            Self::Subscribe(it) => {
+                if let Some(key) = &it.bundle_key {
+                    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Bundle, key)));
+                }
+            }
+            Self::Continue(it) => read(Read::Timer(tenant, timer_of(it.account))),
+        }
+    }
+}
+
+/// The timer of an account's billing.
+pub(crate) const fn timer_of(account: AccountId) -> TimerKey {
+    TimerKey { kind: TimerKind::Billing, object: account.uuid() }
+}
+
+/// The rows that a run for an account looks at, and the payment of its invoice.
+fn read_run(tenant: TenantNo, account: AccountId, read: &mut impl FnMut(Read)) {
+    read(AccountRead::Account(tenant, account).into());
+    read(TenantRow::CatalogVersions(tenant).into());
+    read(BillingRead::Account(tenant, account).into());
+    read(BillingRead::InvoiceNumber(tenant).into());
+    read(PaymentRead::Rules(tenant, account).into());
+    for tag in BILLING_TAGS {
+        read(AccountRow::Tag(tenant, TagKey::of_account(account, tag)).into());
+    }
+}

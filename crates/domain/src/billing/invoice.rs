@@ -1,0 +1,220 @@
+//! Invoices and their items.
+
+use std::collections::BTreeMap;
+
+use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::price::Price;
+use crate::entity::{Entity, Facts};
+use crate::rows::{Keyed, Part};
+use crate::{
+    AccountId, AmountMinor, BundleId, Currency, InvoiceId, InvoiceItemId, PaymentId, Revision,
+    SubscriptionId, TenantNo, Timestamp,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum InvoiceStatus {
+    /// It is not asked for yet, and may change.
+    Draft,
+    Committed,
+    /// It counts no more.
+    Void,
+}
+
+impl InvoiceStatus {
+    /// Kill Bill's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Draft => "DRAFT",
+            Self::Committed => "COMMITTED",
+            Self::Void => "VOID",
+        }
+    }
+}
+
+/// An invoice. Its sums are those of its items.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invoice {
+    pub tenant: TenantNo,
+    pub id: InvoiceId,
+    pub account_id: AccountId,
+    /// From 1 in each tenant, in the order of commits.
+    pub number: i64,
+    pub status: InvoiceStatus,
+    pub currency: Currency,
+    /// The account's day on which it was made.
+    pub invoice_date: Date,
+    /// The day until which it charges what was due; `None`: it was not made by a run.
+    pub target_date: Option<Date>,
+    /// The sum of its charges, less repairs and adjustments.
+    pub charged: AmountMinor,
+    /// The change of the account's credit: negative where credit was used.
+    pub credit: AmountMinor,
+    /// The payments that are for it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub payments: BTreeMap<PaymentId, InvoicePayment>,
+    pub created_at: Timestamp,
+    pub revision: Revision,
+}
+
+/// A payment that is for an invoice, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InvoicePayment {
+    /// What was taken, less what went back.
+    pub paid: AmountMinor,
+    /// What may still be taken: its outcome is to come. It counts as paid for whoever would pay.
+    #[serde(default, skip_serializing_if = "AmountMinor::is_zero")]
+    pub in_flight: AmountMinor,
+}
+
+impl Keyed for Invoice {
+    type Key = (TenantNo, InvoiceId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Entity for Invoice {
+    fn facts(&self) -> Facts {
+        Facts::new("invoice", self.id, self.revision).of(self.account_id)
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+}
+
+impl Invoice {
+    /// What was paid of it.
+    #[must_use]
+    pub fn paid(&self) -> AmountMinor {
+        AmountMinor(self.payments.values().map(|it| it.paid.0).sum())
+    }
+
+    /// What is still to be paid; below zero, what the account gets back. A draft and what counts no more have none.
+    #[must_use]
+    pub fn balance(&self) -> AmountMinor {
+        match self.status {
+            InvoiceStatus::Draft | InvoiceStatus::Void => AmountMinor::ZERO,
+            InvoiceStatus::Committed => AmountMinor(self.charged.0 + self.credit.0 - self.paid().0),
+        }
+    }
+
+    /// What may be asked for now: what is neither paid nor on its way.
+    #[must_use]
+    pub fn payable(&self) -> AmountMinor {
+        let in_flight: i64 = self.payments.values().map(|it| it.in_flight.0).sum();
+        AmountMinor((self.balance().0 - in_flight).max(0))
+    }
+
+    /// Whether a payment or a credit may still change it.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.status == InvoiceStatus::Draft || !self.balance().is_zero()
+    }
+}
+
+/// The kind of an item. The names are Kill Bill's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ItemKind {
+    /// A price that is charged once.
+    Fixed,
+    /// A period of a subscription.
+    Recurring,
+    /// Credit for days of an earlier item.
+    RepairAdj,
+    /// The change of the account's credit.
+    CbaAdj,
+}
+
+impl ItemKind {
+    pub const ALL: [Self; 4] = [Self::Fixed, Self::Recurring, Self::RepairAdj, Self::CbaAdj];
+
+    /// Kill Bill's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "FIXED",
+            Self::Recurring => "RECURRING",
+            Self::RepairAdj => "REPAIR_ADJ",
+            Self::CbaAdj => "CBA_ADJ",
+        }
+    }
+}
+
+/// An item of an invoice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InvoiceItem {
+    pub tenant: TenantNo,
+    pub id: InvoiceItemId,
+    pub invoice_id: InvoiceId,
+    pub account_id: AccountId,
+    pub kind: ItemKind,
+    /// Below zero where the account gets something back.
+    pub amount: AmountMinor,
+    pub currency: Currency,
+    pub start: Date,
+    /// The first day that it is not for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<Date>,
+    /// Until when runs look at it: what is settled by a later day needs it no more.
+    pub last_day: Date,
+    /// The subscription that it is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<OfSubscription>,
+    /// The item that it repairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linked: Option<InvoiceItemId>,
+    pub created_at: Timestamp,
+    pub revision: Revision,
+}
+
+/// The subscription of an item, and what decided on its amount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfSubscription {
+    pub subscription: SubscriptionId,
+    pub bundle: BundleId,
+    pub product: String,
+    pub plan: String,
+    pub phase: String,
+    /// The price of a whole period; `None` where it is charged once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Price>,
+    /// Of the version of the catalog that decided.
+    pub catalog_effective_at: Timestamp,
+}
+
+impl Keyed for InvoiceItem {
+    type Key = (TenantNo, InvoiceItemId);
+
+    fn key(&self) -> Self::Key {
+        (self.tenant, self.id)
+    }
+}
+
+impl Part for InvoiceItem {
+    type Owner = (TenantNo, SubscriptionId);
+
+    fn owner(&self) -> Self::Owner {
+        let none = || SubscriptionId::new(uuid::Uuid::nil());
+        (self.tenant, self.of.as_ref().map_or_else(none, |it| it.subscription))
+    }
+
+    fn is_active(&self) -> bool {
+        true
+    }
+}
+
+impl Entity for InvoiceItem {
+    fn facts(&self) -> Facts {
+        Facts::new("invoice item", self.id, self.revision).of(self.account_id)
+    }
+
+    fn revision_mut(&mut self) -> &mut Revision {
+        &mut self.revision
+    }
+}

@@ -1,0 +1,112 @@
+//! Subscriptions and invoices.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::billing::account::AccountBilling;
+use crate::billing::bundle::Bundle;
+use crate::billing::invoice::{Invoice, InvoiceItem};
+use crate::billing::subscription::Subscription;
+use crate::change::BillingChange;
+use crate::entity::Entity;
+use crate::rows::{Parts, Rows};
+use crate::source::Source;
+use crate::{AccountId, InvoiceId, RequestId, TenantNo};
+
+/// A row of subscriptions and invoices that a command may look at: see [`Read`](crate::read::Read).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BillingRead {
+    /// All that a run for an account looks at: its bundles, its subscriptions that are not over, their items that may
+    /// still change, and its open invoices.
+    Account(TenantNo, AccountId),
+    Invoice(TenantNo, InvoiceId),
+    /// The newest number of a tenant's invoices.
+    InvoiceNumber(TenantNo),
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct BillingState {
+    /// What accounts' billing has once.
+    pub accounts: Rows<AccountBilling>,
+    /// Accounts' bundles.
+    pub bundles: Parts<Bundle>,
+    /// Accounts' subscriptions that are not over.
+    pub subscriptions: Parts<Subscription>,
+    /// The items of subscriptions that are not settled.
+    pub items: Parts<InvoiceItem>,
+    pub invoices: Rows<Invoice>,
+    /// The open invoices of accounts that were looked for.
+    pub open_invoices: BTreeMap<(TenantNo, AccountId), BTreeSet<InvoiceId>>,
+    /// The newest numbers of tenants' invoices.
+    pub invoice_numbers: BTreeMap<TenantNo, i64>,
+}
+
+impl BillingState {
+    pub(crate) fn look_for(&mut self, read: &BillingRead) {
+        match *read {
+            BillingRead::Account(no, id) => {
+                self.accounts.look_for((no, id));
+                self.bundles.look_for((no, id));
+                self.subscriptions.look_for((no, id));
+                self.open_invoices.entry((no, id)).or_default();
+            }
+            BillingRead::Invoice(no, id) => self.invoices.look_for((no, id)),
+            BillingRead::InvoiceNumber(no) => drop(self.invoice_numbers.entry(no).or_default()),
+        }
+    }
+
+    /// Loads what comes by its key or its account alone.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub fn load<S: Source>(&mut self, from: &S) -> Result<(), S::Error> {
+        from.rows(&mut self.accounts)?;
+        from.parts(&mut self.bundles)?;
+        from.parts(&mut self.subscriptions)
+    }
+
+    pub(crate) fn apply(&mut self, change: &BillingChange) {
+        match change {
+            BillingChange::Bundle(it) => self.bundles.put(it.clone()),
+            BillingChange::Subscription(it) => self.subscriptions.put((**it).clone()),
+            BillingChange::Item(it) => self.items.put((**it).clone()),
+            BillingChange::Account(it) => drop(self.accounts.put(it.clone())),
+            BillingChange::Invoice(it) => {
+                if let Some(open) = self.open_invoices.get_mut(&(it.tenant, it.account_id)) {
+                    match it.is_open() {
+                        true => drop(open.insert(it.id)),
+                        false => drop(open.remove(&it.id)),
+                    }
+                }
+                if let Some(newest) = self.invoice_numbers.get_mut(&it.tenant) {
+                    *newest = it.number.max(*newest);
+                }
+                self.invoices.put((**it).clone());
+            }
+        }
+    }
+
+    /// Whether what a request makes first is among the rows of an account: a bundle, or a subscription.
+    #[must_use]
+    pub fn has(&self, request: RequestId, of: (TenantNo, AccountId)) -> bool {
+        let (bundles, subscriptions) = (self.bundles.find(&of), self.subscriptions.find(&of));
+        bundles.is_some_and(|it| it.contains_key(&(of.0, request.entity(0))))
+            || subscriptions.is_some_and(|it| it.contains_key(&(of.0, request.entity(0))))
+    }
+
+    /// Erases what the rows of an account have of its person.
+    pub(crate) fn erase(&mut self, of: (TenantNo, AccountId)) {
+        let Self {
+            bundles,
+            subscriptions,
+            // Nothing in them is of a person.
+            accounts: _,
+            items: _,
+            invoices: _,
+            open_invoices: _,
+            invoice_numbers: _,
+        } = self;
+        bundles.iter_mut().filter(|it| (it.tenant, it.account_id) == of).for_each(Entity::erase);
+        let subscriptions = subscriptions.iter_mut();
+        subscriptions.filter(|it| (it.tenant, it.account_id) == of).for_each(Entity::erase);
+    }
+}

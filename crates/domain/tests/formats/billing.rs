@@ -1,0 +1,335 @@
+//! Catalogs, subscriptions and invoices: rows, commands, replies, refusals and events.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use domain::billing::Unbillable;
+use domain::billing::account::{AccountBilling, Parked};
+use domain::billing::bundle::Bundle;
+use domain::billing::invoice::{
+    Invoice, InvoiceItem, InvoicePayment, InvoiceStatus, ItemKind, OfSubscription,
+};
+use domain::billing::subscription::{ContinueBilling, PlanChoice, Subscribe, Subscription, When};
+use domain::billing::timeline::{PlanChange, To, Transition};
+use domain::catalog::period::BillingPeriod;
+use domain::catalog::price::Price;
+use domain::catalog::{Catalog, NoPrice, PhaseType, ProductCategory};
+use domain::change::{BillingChange, Change, TenantChange};
+use domain::command::{BillingCommand, TenantCommand};
+use domain::reply::BillingReply;
+use domain::tenant::catalog::{CatalogText, CatalogVersion, UploadCatalog};
+use domain::{
+    AmountMinor, BillingRejection, Command, Currency, Event, Rejection, Reply, Revision, Seq,
+    SubscriptionStep, TenantNo, Timestamp,
+};
+use expect_test::expect;
+use jiff::civil::Date;
+
+use super::{check, id};
+
+const TENANT: TenantNo = TenantNo(1);
+
+fn usd() -> Currency {
+    Currency::parse("USD").expect("it is one")
+}
+
+fn day(text: &str) -> Date {
+    text.parse().expect("it is a day")
+}
+
+fn revision() -> Revision {
+    Revision::first(Seq(9))
+}
+
+#[test]
+fn catalogs() {
+    let catalog = Catalog { name: "Gold".to_owned(), ..Catalog::default() };
+    let version = CatalogVersion {
+        tenant: TENANT,
+        id: id(2),
+        effective_at: Timestamp(7),
+        is_withdrawn: false,
+        bytes: 10,
+        catalog: Arc::default(),
+        revision: revision(),
+    };
+    check(
+        &Change::Tenant(TenantChange::CatalogVersion(version)),
+        expect![[
+            r#"{"Tenant":{"CatalogVersion":{"tenant":1,"id":"00000000-0000-0000-0000-000000000002","effective_at":7,"is_withdrawn":false,"bytes":10,"revision":{"seq":9,"previous":null}}}}"#
+        ]],
+    );
+    let text = CatalogText { tenant: TENANT, id: id(2), text: String::new() };
+    check(
+        &Change::Tenant(TenantChange::CatalogText(text)),
+        expect![[
+            r#"{"Tenant":{"CatalogText":{"tenant":1,"id":"00000000-0000-0000-0000-000000000002"}}}"#
+        ]],
+    );
+    let upload = UploadCatalog { text: "<catalog/>".to_owned(), catalog: Box::new(catalog) };
+    check(
+        &[
+            Command::Tenant(TenantCommand::UploadCatalog(upload)),
+            Command::Tenant(TenantCommand::WithdrawCatalog),
+        ],
+        expect![[
+            r#"[{"Tenant":{"UploadCatalog":{"text":"<catalog/>","catalog":{"name":"Gold","effective_at":0,"currencies":[],"units":[],"products":[],"plans":[],"price_lists":[],"rules":{"changePolicy":[],"changeAlignment":[],"cancelPolicy":[],"createAlignment":[],"billingAlignment":[],"priceList":[]}}}}},{"Tenant":"WithdrawCatalog"}]"#
+        ]],
+    );
+}
+
+#[test]
+fn subscriptions() {
+    let bundle = Bundle {
+        tenant: TENANT,
+        id: id(4),
+        account_id: id(3),
+        external_key: None,
+        created_at: Timestamp(7),
+        revision: revision(),
+    };
+    check(
+        &Change::Billing(BillingChange::Bundle(bundle)),
+        expect![[
+            r#"{"Billing":{"Bundle":{"tenant":1,"id":"00000000-0000-0000-0000-000000000004","account_id":"00000000-0000-0000-0000-000000000003","created_at":7,"revision":{"seq":9,"previous":null}}}}"#
+        ]],
+    );
+    let plan = |by, phase| To::Plan {
+        by,
+        plan: "pro".to_owned(),
+        price_list: "DEFAULT".to_owned(),
+        phase,
+    };
+    let changes = [
+        plan(PlanChange::Create, PhaseType::Trial),
+        To::BillCycleDay(9),
+        To::Quantity(3),
+        plan(PlanChange::Phase, PhaseType::Evergreen),
+        plan(PlanChange::Change, PhaseType::Discount),
+        plan(PlanChange::Transfer, PhaseType::FixedTerm),
+        To::Cancelled,
+        To::Expired,
+    ];
+    let subscription = Subscription {
+        tenant: TENANT,
+        id: id(5),
+        account_id: id(3),
+        bundle_id: id(4),
+        external_key: None,
+        category: ProductCategory::Base,
+        transitions: changes.map(|to| Transition { at: Timestamp(7), to }).into(),
+        in_effect: 1,
+        entitled_from: Timestamp(7),
+        entitled_until: Some(Timestamp(8)),
+        charged_through: Some(day("2026-02-09")),
+        settled: day("2026-01-10"),
+        next_due: None,
+        is_over: false,
+        created_at: Timestamp(7),
+        revision: revision(),
+    };
+    check(
+        &Change::Billing(BillingChange::Subscription(Box::new(subscription))),
+        expect![[
+            r#"{"Billing":{"Subscription":{"tenant":1,"id":"00000000-0000-0000-0000-000000000005","account_id":"00000000-0000-0000-0000-000000000003","bundle_id":"00000000-0000-0000-0000-000000000004","category":"BASE","transitions":[{"at":7,"to":{"Plan":{"by":"Create","plan":"pro","price_list":"DEFAULT","phase":"TRIAL"}}},{"at":7,"to":{"BillCycleDay":9}},{"at":7,"to":{"Quantity":3}},{"at":7,"to":{"Plan":{"by":"Phase","plan":"pro","price_list":"DEFAULT","phase":"EVERGREEN"}}},{"at":7,"to":{"Plan":{"by":"Change","plan":"pro","price_list":"DEFAULT","phase":"DISCOUNT"}}},{"at":7,"to":{"Plan":{"by":"Transfer","plan":"pro","price_list":"DEFAULT","phase":"FIXED_TERM"}}},{"at":7,"to":"Cancelled"},{"at":7,"to":"Expired"}],"in_effect":1,"entitled_from":7,"entitled_until":8,"charged_through":"2026-02-09","settled":"2026-01-10","next_due":null,"is_over":false,"created_at":7,"revision":{"seq":9,"previous":null}}}}"#
+        ]],
+    );
+}
+
+#[test]
+fn subscribing() {
+    let subscribe = Subscribe {
+        account: id(3),
+        bundle: Some(id(4)),
+        bundle_key: Some("key".to_owned()),
+        external_key: None,
+        plan: PlanChoice::Named("pro".to_owned()),
+        phase: Some(PhaseType::Trial),
+        bill_cycle_day: Some(9),
+        quantity: Some(3),
+        entitled_from: Some(When::Day(day("2026-01-10"))),
+        billed_from: Some(When::At(Timestamp(7))),
+    };
+    let product = "Pro".to_owned();
+    let plan = PlanChoice::Offered { product, period: BillingPeriod::Monthly, price_list: None };
+    let other = Subscribe { plan, ..subscribe.clone() };
+    let proceed = ContinueBilling { account: id(3), due: Timestamp(7) };
+    check(
+        &[
+            Command::Billing(BillingCommand::Subscribe(Box::new(subscribe))),
+            Command::Billing(BillingCommand::Subscribe(Box::new(other))),
+            Command::Billing(BillingCommand::Continue(proceed)),
+        ],
+        expect![[
+            r#"[{"Billing":{"Subscribe":{"account":"00000000-0000-0000-0000-000000000003","bundle":"00000000-0000-0000-0000-000000000004","bundle_key":"key","external_key":null,"plan":{"Named":"pro"},"phase":"TRIAL","bill_cycle_day":9,"quantity":3,"entitled_from":{"Day":"2026-01-10"},"billed_from":{"At":7}}}},{"Billing":{"Subscribe":{"account":"00000000-0000-0000-0000-000000000003","bundle":"00000000-0000-0000-0000-000000000004","bundle_key":"key","external_key":null,"plan":{"Offered":{"product":"Pro","period":"MONTHLY","price_list":null}},"phase":"TRIAL","bill_cycle_day":9,"quantity":3,"entitled_from":{"Day":"2026-01-10"},"billed_from":{"At":7}}}},{"Billing":{"Continue":{"account":"00000000-0000-0000-0000-000000000003","due":7}}}]"#
+        ]],
+    );
+    check(
+        &Reply::Billing(BillingReply::Subscribed { subscription: id(5), bundle: id(4) }),
+        expect![[
+            r#"{"Billing":{"Subscribed":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004"}}}"#
+        ]],
+    );
+}
+
+#[test]
+fn invoices() {
+    let invoice = Invoice {
+        tenant: TENANT,
+        id: id(6),
+        account_id: id(3),
+        number: 1,
+        status: InvoiceStatus::Committed,
+        currency: usd(),
+        invoice_date: day("2026-02-09"),
+        target_date: Some(day("2026-02-09")),
+        charged: AmountMinor(2_000),
+        credit: AmountMinor(-500),
+        payments: BTreeMap::from([(
+            id(8),
+            InvoicePayment { paid: AmountMinor(1_000), in_flight: AmountMinor(500) },
+        )]),
+        created_at: Timestamp(7),
+        revision: revision(),
+    };
+    check(
+        &Change::Billing(BillingChange::Invoice(Box::new(invoice))),
+        expect![[
+            r#"{"Billing":{"Invoice":{"tenant":1,"id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","number":1,"status":"Committed","currency":"USD","invoice_date":"2026-02-09","target_date":"2026-02-09","charged":2000,"credit":-500,"payments":{"00000000-0000-0000-0000-000000000008":{"paid":1000,"in_flight":500}},"created_at":7,"revision":{"seq":9,"previous":null}}}}"#
+        ]],
+    );
+    let item = |kind| InvoiceItem {
+        tenant: TENANT,
+        id: id(7),
+        invoice_id: id(6),
+        account_id: id(3),
+        kind,
+        amount: AmountMinor(2_000),
+        currency: usd(),
+        start: day("2026-02-09"),
+        end: Some(day("2026-03-09")),
+        last_day: day("2026-03-09"),
+        of: Some(OfSubscription {
+            subscription: id(5),
+            bundle: id(4),
+            product: "Pro".to_owned(),
+            plan: "pro".to_owned(),
+            phase: "pro-evergreen".to_owned(),
+            rate: Price::parse("20.00"),
+            catalog_effective_at: Timestamp(7),
+        }),
+        linked: Some(id(9)),
+        created_at: Timestamp(7),
+        revision: revision(),
+    };
+    let changes = ItemKind::ALL.map(|it| Change::Billing(BillingChange::Item(Box::new(item(it)))));
+    check(
+        &changes,
+        expect![[
+            r#"[{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"FIXED","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"RECURRING","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"REPAIR_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"CBA_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}}]"#
+        ]],
+    );
+}
+
+#[test]
+fn what_an_account_has_once() {
+    let account = AccountBilling {
+        tenant: TENANT,
+        account_id: id(3),
+        credit: AmountMinor(500),
+        due: Some(Timestamp(8)),
+        parked: Some(Parked {
+            since: Timestamp(7),
+            reason: Unbillable::Overlap(day("2026-02-09")),
+        }),
+        revision: revision(),
+    };
+    check(
+        &Change::Billing(BillingChange::Account(account)),
+        expect![[
+            r#"{"Billing":{"Account":{"tenant":1,"account_id":"00000000-0000-0000-0000-000000000003","credit":500,"due":8,"parked":{"since":7,"reason":{"Overlap":"2026-02-09"}},"revision":{"seq":9,"previous":null}}}}"#
+        ]],
+    );
+}
+
+#[test]
+fn refusals() {
+    use BillingRejection as R;
+    let text = |it: &str| it.to_owned();
+    let all = [
+        R::NoCatalog,
+        R::NoSuchPlan { plan: text("pro") },
+        R::NoSuchProduct { product: text("Pro") },
+        R::NoPlanOffered { wanted: text("Pro MONTHLY DEFAULT") },
+        R::SeveralPlansOffered { wanted: text("Pro MONTHLY DEFAULT") },
+        R::NoSuchPhase { plan: text("pro") },
+        R::NoPrice { plan: text("pro"), currency: usd(), why: NoPrice::Missing },
+        R::NoSuchSubscription { subscription: id(5) },
+        R::NoSuchBundle { bundle: id(4) },
+        R::BundleKeyInUse { key: text("key") },
+        R::BaseExists { bundle: id(4) },
+        R::NoBase,
+        R::AddOnIncluded { add_on: text("Extra"), base: text("Pro") },
+        R::AddOnNotAvailable { add_on: text("Extra"), base: text("Pro") },
+        R::TooManyInBundle { plan: text("extra"), most: 2 },
+        R::TooManySubscriptions,
+    ];
+    check(
+        &all.map(Rejection::Billing),
+        expect![[
+            r#"[{"Billing":"NoCatalog"},{"Billing":{"NoSuchPlan":{"plan":"pro"}}},{"Billing":{"NoSuchProduct":{"product":"Pro"}}},{"Billing":{"NoPlanOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"SeveralPlansOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"NoSuchPhase":{"plan":"pro"}}},{"Billing":{"NoPrice":{"plan":"pro","currency":"USD","why":"Missing"}}},{"Billing":{"NoSuchSubscription":{"subscription":"00000000-0000-0000-0000-000000000005"}}},{"Billing":{"NoSuchBundle":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":{"BundleKeyInUse":{"key":"key"}}},{"Billing":{"BaseExists":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":"NoBase"},{"Billing":{"AddOnIncluded":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"AddOnNotAvailable":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"TooManyInBundle":{"plan":"extra","most":2}}},{"Billing":"TooManySubscriptions"}]"#
+        ]],
+    );
+}
+
+#[test]
+fn events() {
+    let step = |step| Event::SubscriptionChanged {
+        account: id(3),
+        subscription: id(5),
+        step,
+        effective_at: Timestamp(7),
+        is_in_effect: true,
+    };
+    check(
+        &[
+            step(SubscriptionStep::Created),
+            step(SubscriptionStep::Entitled),
+            step(SubscriptionStep::Phase),
+            step(SubscriptionStep::Changed),
+            step(SubscriptionStep::BillCycleDay),
+            step(SubscriptionStep::Quantity),
+            step(SubscriptionStep::Cancelled),
+            step(SubscriptionStep::Expired),
+        ],
+        expect![[
+            r#"[{"SubscriptionChanged":{"account":"00000000-0000-0000-0000-000000000003","subscription":"00000000-0000-0000-0000-000000000005","step":"Created","effective_at":7,"is_in_effect":true}},{"SubscriptionChanged":{"account":"00000000-0000-0000-0000-000000000003","subscription":"00000000-0000-0000-0000-000000000005","step":"Entitled","effective_at":7,"is_in_effect":true}},{"SubscriptionChanged":{"account":"00000000-0000-0000-0000-000000000003","subscription":"00000000-0000-0000-0000-000000000005","step":"Phase","effective_at":7,"is_in_effect":true}},{"SubscriptionChanged":{"account":"00000000-0000-0000-0000-000000000003","subscription":"00000000-0000-0000-0000-000000000005","step":"Changed","effective_at":7,"is_in_effect":true}},{"SubscriptionChanged":{"account":"00000000-0000-0000-0000-000000000003","subscription":"00000000-0000-0000-0000-000000000005","step":"BillCycleDay","effective_at":7,"is_in_effect":true}},{"SubscriptionChanged":{"account":"00000000-0000-0000-0000-000000000003","subscription":"00000000-0000-0000-0000-000000000005","step":"Quantity","effective_at":7,"is_in_effect":true}},{"SubscriptionChanged":{"account":"00000000-0000-0000-0000-000000000003","subscription":"00000000-0000-0000-0000-000000000005","step":"Cancelled","effective_at":7,"is_in_effect":true}},{"SubscriptionChanged":{"account":"00000000-0000-0000-0000-000000000003","subscription":"00000000-0000-0000-0000-000000000005","step":"Expired","effective_at":7,"is_in_effect":true}}]"#
+        ]],
+    );
+    let (balance, currency) = (AmountMinor(0), usd());
+    check(
+        &[
+            Event::InvoiceCreated {
+                account: id(3),
+                invoice: id(6),
+                number: 1,
+                charged: AmountMinor(2_000),
+                balance: AmountMinor(2_000),
+                currency,
+            },
+            Event::InvoicePaid {
+                account: id(3),
+                invoice: id(6),
+                payment: Some(id(8)),
+                is_paid: true,
+                amount: AmountMinor(2_000),
+                balance,
+                currency,
+            },
+            Event::AccountParked { account: id(3), reason: Unbillable::TooLarge },
+        ],
+        expect![[
+            r#"[{"InvoiceCreated":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","number":1,"charged":2000,"balance":2000,"currency":"USD"}},{"InvoicePaid":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","payment":"00000000-0000-0000-0000-000000000008","is_paid":true,"amount":2000,"balance":0,"currency":"USD"}},{"AccountParked":{"account":"00000000-0000-0000-0000-000000000003","reason":"TooLarge"}}]"#
+        ]],
+    );
+}

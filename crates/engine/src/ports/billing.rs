@@ -1,0 +1,71 @@
+//! Reads of subscriptions and invoices.
+
+use domain::billing::bundle::Bundle;
+use domain::billing::invoice::{Invoice, InvoiceItem};
+use domain::billing::subscription::Subscription;
+use domain::{AccountId, BundleId, InvoiceId, SubscriptionId, TenantNo};
+
+use super::{Page, StoreError};
+
+/// An invoice with its items, in the order in which they were made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvoiceFile {
+    pub invoice: Invoice,
+    pub items: Vec<InvoiceItem>,
+}
+
+/// A subscription with its bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubscriptionFile {
+    pub subscription: Subscription,
+    pub bundle: Bundle,
+}
+
+/// Reads of subscriptions and invoices.
+pub trait BillingQueries: Send + Sync {
+    /// A subscription by id.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it cannot be read; here and below.
+    fn subscription(
+        &self,
+        tenant: TenantNo,
+        id: SubscriptionId,
+    ) -> Result<Option<SubscriptionFile>, StoreError>;
+
+    /// A bundle's subscriptions, the oldest first; those that are over too.
+    fn subscriptions_of_bundle(
+        &self,
+        tenant: TenantNo,
+        bundle: BundleId,
+    ) -> Result<Vec<SubscriptionFile>, StoreError>;
+
+    /// The bundles of an account, the oldest first.
+    fn bundles_of(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+        page: Page,
+    ) -> Result<Vec<Bundle>, StoreError>;
+
+    /// A bundle by id.
+    fn bundle(&self, tenant: TenantNo, id: BundleId) -> Result<Option<Bundle>, StoreError>;
+
+    /// An invoice by id.
+    fn invoice(&self, tenant: TenantNo, id: InvoiceId) -> Result<Option<InvoiceFile>, StoreError>;
+
+    /// An invoice by number.
+    fn invoice_by_number(
+        &self,
+        tenant: TenantNo,
+        number: i64,
+    ) -> Result<Option<InvoiceFile>, StoreError>;
+
+    /// The invoices of an account, by target date.
+    fn invoices_of(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+        page: Page,
+    ) -> Result<Vec<InvoiceFile>, StoreError>;
+}

@@ -1,0 +1,121 @@
+//! Reads of subscriptions and invoices.
+
+use std::sync::LazyLock;
+
+use domain::billing::bundle::Bundle;
+use domain::billing::invoice::Invoice;
+use domain::{AccountId, BundleId, InvoiceId, SubscriptionId, TenantNo};
+use engine::ports::{BillingQueries, InvoiceFile, Page, StoreError, SubscriptionFile};
+
+use super::{SqlQueries, window};
+use crate::driver::{Reader, Value};
+use crate::tables::{BUNDLE, INVOICE, INVOICE_ITEM, SUBSCRIPTION};
+
+const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
+
+static SELECT_BUNDLE: LazyLock<String> = LazyLock::new(|| BUNDLE.select(BY_ID));
+static SELECT_BUNDLES: LazyLock<String> = LazyLock::new(|| {
+    BUNDLE.select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY id LIMIT ?3 OFFSET ?4")
+});
+static SELECT_SUBSCRIPTION: LazyLock<String> = LazyLock::new(|| SUBSCRIPTION.select(BY_ID));
+static SELECT_OF_BUNDLE: LazyLock<String> =
+    LazyLock::new(|| SUBSCRIPTION.select("WHERE tenant = ?1 AND bundle_id = ?2 ORDER BY id"));
+static SELECT_INVOICE: LazyLock<String> = LazyLock::new(|| INVOICE.select(BY_ID));
+static SELECT_BY_NUMBER: LazyLock<String> =
+    LazyLock::new(|| INVOICE.select("WHERE tenant = ?1 AND number = ?2"));
+static SELECT_INVOICES: LazyLock<String> = LazyLock::new(|| {
+    INVOICE.select(
+        "WHERE tenant = ?1 AND account_id = ?2 ORDER BY target_date, number LIMIT ?3 OFFSET ?4",
+    )
+});
+static SELECT_ITEMS: LazyLock<String> =
+    LazyLock::new(|| INVOICE_ITEM.select("WHERE tenant = ?1 AND invoice_id = ?2 ORDER BY id"));
+
+impl BillingQueries for SqlQueries {
+    fn subscription(
+        &self,
+        tenant: TenantNo,
+        id: SubscriptionId,
+    ) -> Result<Option<SubscriptionFile>, StoreError> {
+        self.snapshot(|reader| {
+            let key = [tenant.into(), id.into()];
+            let found =
+                reader.query_one(&SELECT_SUBSCRIPTION, &key, |cells| SUBSCRIPTION.row(cells))?;
+            let Some(subscription) = found else { return Ok(None) };
+            let bundle = bundle(reader, tenant, subscription.bundle_id)?;
+            Ok(bundle.map(|bundle| SubscriptionFile { subscription, bundle }))
+        })
+    }
+
+    fn subscriptions_of_bundle(
+        &self,
+        tenant: TenantNo,
+        id: BundleId,
+    ) -> Result<Vec<SubscriptionFile>, StoreError> {
+        self.snapshot(|reader| {
+            let Some(bundle) = bundle(reader, tenant, id)? else { return Ok(vec![]) };
+            let key = [tenant.into(), id.into()];
+            let found = reader.query(&SELECT_OF_BUNDLE, &key, |cells| SUBSCRIPTION.row(cells))?;
+            let file = |subscription| SubscriptionFile { subscription, bundle: bundle.clone() };
+            Ok(found.into_iter().map(file).collect())
+        })
+    }
+
+    fn bundles_of(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+        page: Page,
+    ) -> Result<Vec<Bundle>, StoreError> {
+        self.read(|reader| {
+            let [limit, offset] = window::limit_offset(page);
+            let of = [tenant.into(), account.into(), limit, offset];
+            reader.query(&SELECT_BUNDLES, &of, |cells| BUNDLE.row(cells))
+        })
+    }
+
+    fn bundle(&self, tenant: TenantNo, id: BundleId) -> Result<Option<Bundle>, StoreError> {
+        self.read(|reader| bundle(reader, tenant, id))
+    }
+
+    fn invoice(&self, tenant: TenantNo, id: InvoiceId) -> Result<Option<InvoiceFile>, StoreError> {
+        self.snapshot(|reader| one(reader, &SELECT_INVOICE, &[tenant.into(), id.into()]))
+    }
+
+    fn invoice_by_number(
+        &self,
+        tenant: TenantNo,
+        number: i64,
+    ) -> Result<Option<InvoiceFile>, StoreError> {
+        self.snapshot(|reader| one(reader, &SELECT_BY_NUMBER, &[tenant.into(), number.into()]))
+    }
+
+    fn invoices_of(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+        page: Page,
+    ) -> Result<Vec<InvoiceFile>, StoreError> {
+        self.snapshot(|reader| {
+            let [limit, offset] = window::limit_offset(page);
+            let of = [tenant.into(), account.into(), limit, offset];
+            let found = reader.query(&SELECT_INVOICES, &of, |cells| INVOICE.row(cells))?;
+            found.into_iter().map(|it| with_items(reader, it)).collect()
+        })
+    }
+}
+
+fn bundle(reader: &Reader, tenant: TenantNo, id: BundleId) -> Result<Option<Bundle>, StoreError> {
+    reader.query_one(&SELECT_BUNDLE, &[tenant.into(), id.into()], |cells| BUNDLE.row(cells))
+}
+
+fn one(reader: &Reader, sql: &str, key: &[Value<'_>]) -> Result<Option<InvoiceFile>, StoreError> {
+    let found = reader.query_one(sql, key, |cells| INVOICE.row(cells))?;
+    found.map(|it| with_items(reader, it)).transpose()
+}
+
+fn with_items(reader: &Reader, invoice: Invoice) -> Result<InvoiceFile, StoreError> {
+    let of = [invoice.tenant.into(), invoice.id.into()];
+    let items = reader.query(&SELECT_ITEMS, &of, |cells| INVOICE_ITEM.row(cells))?;
+    Ok(InvoiceFile { invoice, items })
+}
