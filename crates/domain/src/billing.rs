@@ -95,6 +95,8 @@ pub struct Run {
     pub target: Date,
     /// All that ended on this day or before is settled: it is neither proposed nor repaired.
     pub horizon: Date,
+    /// The last day that may become the horizon of later runs: what is to come can change.
+    pub today: Date,
     pub currency: Currency,
     pub settings: BillingSettings,
 }

@@ -217,6 +217,10 @@ pub enum SubscriptionStep {
     BillCycleDay,
     Quantity,
     Cancelled,
+    /// Its product may be used no longer.
+    EntitlementEnded,
+    /// Its cancellation was taken back.
+    Uncancelled,
     /// Its last phase has ended.
     Expired,
 }

@@ -1,6 +1,7 @@
 //! Refusals: answers, not errors. Each API has one table from these to its statuses and codes; the
 //! texts are here, and an API whose protocol has its own words replaces them.
 
+use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::account::blocking_state::ClosedTo;
@@ -129,6 +130,32 @@ pub enum BillingRejection {
     TooManyInBundle { plan: String, most: u32 },
     #[error("the account has too many subscriptions")]
     TooManySubscriptions,
+    #[error("the subscription was changed too often")]
+    TooManyTransitions,
+    /// It has ended.
+    #[error("the subscription {subscription} has ended, and cannot be changed")]
+    NotChangeable { subscription: SubscriptionId },
+    #[error("the subscription {subscription} is cancelled already")]
+    AlreadyCancelled { subscription: SubscriptionId },
+    #[error("the subscription {subscription} is to be cancelled, and cannot be changed")]
+    CancelPending { subscription: SubscriptionId },
+    /// There is nothing to take back.
+    #[error("no cancellation of the subscription {subscription} is to come")]
+    NotCancelled { subscription: SubscriptionId },
+    /// There is nothing to take back.
+    #[error("no change of the subscription {subscription} is to come")]
+    NoChangePending { subscription: SubscriptionId },
+    /// The catalog's rules forbid it.
+    #[error("the catalog's rules do not allow to change from {plan}")]
+    ChangeIllegal { plan: String },
+    #[error("requestedDate: is before the last change of the subscription {subscription}")]
+    BeforeLastTransition { subscription: SubscriptionId },
+    #[error("the subscription {subscription} expires before")]
+    ExpiresBefore { subscription: SubscriptionId },
+    #[error("targetDate: {target} is more than 36 months ahead")]
+    TargetTooFar { target: Date },
+    #[error("there is nothing to invoice")]
+    NothingToInvoice,
 }
 
 /// Why a command about users and roles is refused.

@@ -8,7 +8,7 @@ use crate::entitlement::level::Counted;
 use crate::entitlement::usage::Recorded;
 use crate::payment::TransactionStatus;
 use crate::{
-    AccountId, AttemptId, BundleId, ChangeRequestId, EnvironmentId, GrantId, PaymentId,
+    AccountId, AttemptId, BundleId, ChangeRequestId, EnvironmentId, GrantId, InvoiceId, PaymentId,
     PaymentMethodId, PurchaseId, Rejection, ReservationId, SecretId, SubscriptionId,
     TagDefinitionId, TenantId, Timestamp, TransactionId,
 };
@@ -117,6 +117,8 @@ pub enum EntitlementReply {
 pub enum BillingReply {
     /// An account was subscribed to a plan.
     Subscribed { subscription: SubscriptionId, bundle: BundleId },
+    /// An invoice was written.
+    Invoiced(InvoiceId),
 }
 
 /// The answer to a command about an account.

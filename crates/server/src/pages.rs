@@ -212,7 +212,10 @@ mod tests {
             put /1.0/kb/accounts/{accountId}/paymentMethods/refresh takes no body
             put /1.0/kb/accounts/{accountId}/paymentMethods/{paymentMethodId}/setDefault takes no body
             put /1.0/kb/admin/healthcheck takes no body
+            post /1.0/kb/invoices takes no body
             post /1.0/kb/paymentGateways/notification/{pluginName} answers no body
+            put /1.0/kb/subscriptions/{subscriptionId}/uncancel takes no body
+            put /1.0/kb/subscriptions/{subscriptionId}/undoChangePlan takes no body
             post /1.0/kb/tenants/registerNotificationCallback takes no body
             post /1.0/kb/test/clock takes no body
             put /1.0/kb/test/clock takes no body

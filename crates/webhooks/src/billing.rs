@@ -15,6 +15,8 @@ pub(crate) fn killbill_event(event: &Event) -> Option<(&'static str, &'static st
             SubscriptionStep::BillCycleDay => "SUBSCRIPTION_BCD_CHANGE",
             SubscriptionStep::Quantity => "SUBSCRIPTION_QUANTITY",
             SubscriptionStep::Cancelled => "SUBSCRIPTION_CANCEL",
+            SubscriptionStep::EntitlementEnded => "ENTITLEMENT_CANCEL",
+            SubscriptionStep::Uncancelled => "SUBSCRIPTION_UNCANCEL",
             // Nobody asks for it.
             SubscriptionStep::Expired if !is_in_effect => return None,
             SubscriptionStep::Expired => "SUBSCRIPTION_EXPIRED",
@@ -33,6 +35,8 @@ pub(crate) fn killbill_event(event: &Event) -> Option<(&'static str, &'static st
 pub(crate) const fn subscription_type(step: SubscriptionStep, is_in_effect: bool) -> &'static str {
     match step {
         SubscriptionStep::Entitled => "subscription.entitled",
+        SubscriptionStep::EntitlementEnded => "subscription.entitlement-ended",
+        SubscriptionStep::Uncancelled => "subscription.uncancelled",
         SubscriptionStep::Created
         | SubscriptionStep::Phase
         | SubscriptionStep::Changed

@@ -56,6 +56,8 @@ pub const EVENT_TYPES: &[&str] = &[
     "subscription.phase",
     "subscription.changed",
     "subscription.cancelled",
+    "subscription.entitlement-ended",
+    "subscription.uncancelled",
     "subscription.expired",
     "tag.added",
     "tag.removed",

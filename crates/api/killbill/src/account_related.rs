@@ -1,19 +1,22 @@
-//! Related objects of an account: its children, its timeline, and lists that are empty because there are no
-//! subscriptions and no invoices.
+//! Related objects of an account: its children, its timeline and the payments of its invoices.
 
-use domain::payment::PaymentFile;
-use domain::{AccountId, AccountRejection, Rejection};
-use engine::ports::Page;
+use domain::payment::{PaidFor, PaymentFile};
+use domain::{AccountId, InvoiceId};
+use engine::ports::{Page, Queries, StoreError};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::accounts::{AccountJson, ReadOptions};
+use crate::accounts::{AccountJson, ReadOptions, check_account, not_found};
+use crate::bundles::{BundleJson, Found as FoundBundle};
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult};
-use crate::page::{self, RowFormat as _};
+use crate::invoices::InvoiceJson;
+use crate::page::{self, RowFormat};
 use crate::payments::PAYMENTS_OF_ACCOUNT_MAX;
-use crate::payments::view::{PaymentJson, ReadOptions as PaymentOptions};
+use crate::payments::view::{
+    Audited as AuditedPayment, PaymentJson, ReadOptions as PaymentOptions,
+};
 use crate::reply;
 
 /// How many children are listed at most.
@@ -24,23 +27,57 @@ const CHILDREN_MAX: u64 = 10_000;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AccountTimelineJson<'a> {
     account: AccountJson<'a>,
-    /// Always empty: there are no subscriptions.
-    #[schema(value_type = Vec<Object>)]
-    bundles: [(); 0],
-    /// Always empty: there are no invoices.
-    #[schema(value_type = Vec<Object>)]
-    invoices: [(); 0],
-    payments: Vec<TimelinePaymentJson<'a>>,
+    bundles: Vec<BundleJson<'a>>,
+    invoices: Vec<InvoiceJson<'a>>,
+    payments: Vec<InvoicePaymentJson<'a>>,
 }
 
 /// Kill Bill's `InvoicePaymentJson`.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct TimelinePaymentJson<'a> {
+pub(crate) struct InvoicePaymentJson<'a> {
     #[serde(flatten)]
     payment: PaymentJson<'a>,
-    /// Always null: there are no invoices.
+    /// The invoice that it is for; null where it is for none.
     target_invoice_id: Option<Uuid>,
+}
+
+/// Payments of invoices, with the parts that a payment's response includes.
+#[derive(Clone, Copy)]
+struct InvoicePayments(PaymentOptions);
+
+impl RowFormat for InvoicePayments {
+    type Row = PaymentFile;
+    type Audited = AuditedPayment;
+    type Json<'a> = InvoicePaymentJson<'a>;
+
+    fn of(call: &Call) -> Result<Self, Failure> {
+        PaymentOptions::of(call).map(Self)
+    }
+
+    fn reads_audit(self) -> bool {
+        self.0.reads_audit()
+    }
+
+    fn with_audit(
+        self,
+        queries: &dyn Queries,
+        row: PaymentFile,
+    ) -> Result<AuditedPayment, StoreError> {
+        self.0.with_audit(queries, row)
+    }
+
+    fn json(self, audited: &AuditedPayment) -> InvoicePaymentJson<'_> {
+        let target_invoice_id = invoice_of(&audited.file).map(InvoiceId::uuid);
+        InvoicePaymentJson { payment: self.0.json(audited), target_invoice_id }
+    }
+}
+
+fn invoice_of(file: &PaymentFile) -> Option<InvoiceId> {
+    match file.payment.paid_for? {
+        PaidFor::Invoice { invoice } => Some(invoice),
+        PaidFor::Purchase(_) => None,
+    }
 }
 
 /// Lists the accounts whose parent the account is, at most 10,000.
@@ -62,7 +99,7 @@ pub(crate) async fn children(call: Call) -> HandlerResult {
     .await
 }
 
-/// Reads the account with its payments, the oldest first, at most 10,000.
+/// Reads the account with its bundles, invoices and payments, the oldest first, at most 10,000 of each.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/timeline", tag = "Account", operation_id = "timeline",
     params(
         ("accountId" = Uuid, Path),
@@ -73,33 +110,25 @@ pub(crate) async fn children(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn timeline(call: Call) -> HandlerResult {
     let account: AccountId = call.param_id("accountId")?;
-    let (of_account, of_payments) = (ReadOptions::of(&call)?, PaymentOptions::of(&call)?);
+    let (of_account, of_payments) = (ReadOptions::of(&call)?, InvoicePayments::of(&call)?);
     let (tenant, all) = (call.tenant(), Page { offset: 0, limit: PAYMENTS_OF_ACCOUNT_MAX });
+    let now = call.api.engine().clock().now();
     let found = call.read(move |queries| {
         let Some(view) = queries.account(tenant, account)? else { return Ok(None) };
         let with_audit = |file: PaymentFile| of_payments.with_audit(queries, file);
         let payments = queries.payments_of(tenant, account, all)?.into_iter().map(with_audit);
         let payments = payments.collect::<Result<Vec<_>, _>>()?;
-        Ok(Some((of_account.with_audit(queries, view)?, payments)))
+        let bundles = FoundBundle::all_of(queries, (tenant, account), now)?;
+        let invoices = queries.invoices_of(tenant, account, all)?;
+        Ok(Some((of_account.with_audit(queries, view)?, bundles, invoices, payments)))
     });
-    let (view, payments) = found.await?.ok_or_else(|| not_found(account))?;
-    let payments = payments
-        .iter()
-        .map(|it| TimelinePaymentJson { payment: of_payments.json(it), target_invoice_id: None });
+    let (view, bundles, invoices, payments) = found.await?.ok_or_else(|| not_found(account))?;
     Ok(reply::ok(&AccountTimelineJson {
         account: of_account.json(&view),
-        bundles: [],
-        invoices: [],
-        payments: payments.collect(),
+        bundles: bundles.iter().map(FoundBundle::json).collect(),
+        invoices: invoices.iter().map(|it| InvoiceJson::of(it, true)).collect(),
+        payments: payments.iter().map(|it| of_payments.json(it)).collect(),
     }))
-}
-
-/// Lists the account's bundles: none, as there are no subscriptions.
-#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/bundles", tag = "Account", operation_id = "bundles",
-    params(("accountId" = Uuid, Path)),
-    responses((status = 200, body = [Object]), (status = "4XX", body = ErrorJson<'static>)))]
-pub(crate) async fn bundles(call: Call) -> HandlerResult {
-    none(call).await
 }
 
 /// Lists the account's bundles by page: none, as there are no subscriptions.
@@ -120,13 +149,25 @@ pub(crate) async fn invoices_page(call: Call) -> HandlerResult {
     empty_page(call).await
 }
 
-/// Lists the payments of the account's invoices: none, as there are no invoices.
+/// Lists the payments of the account's invoices, the oldest first; of its 10,000 oldest payments.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/invoicePayments", tag = "Account",
     operation_id = "invoice_payments",
-    params(("accountId" = Uuid, Path)),
-    responses((status = 200, body = [Object]), (status = "4XX", body = ErrorJson<'static>)))]
+    params(("accountId" = Uuid, Path), ("withAttempts" = Option<bool>, Query),
+        ("withPluginInfo" = Option<bool>, Query), ("audit" = Option<String>, Query)),
+    responses((status = 200, body = [InvoicePaymentJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn invoice_payments(call: Call) -> HandlerResult {
-    none(call).await
+    let account: AccountId = call.param_id("accountId")?;
+    let all = Page { offset: 0, limit: PAYMENTS_OF_ACCOUNT_MAX };
+    page::list_of_account::<InvoicePayments>(&call, account, move |queries, tenant| {
+        let mut files = queries.payments_of(tenant, account, all)?;
+        if files.is_empty() && queries.account(tenant, account)?.is_none() {
+            return Ok(None);
+        }
+        files.retain(|it| invoice_of(it).is_some());
+        Ok(Some(files))
+    })
+    .await
 }
 
 /// Uses the account's credit for its unpaid invoices: there are neither, and nothing changes.
@@ -140,29 +181,8 @@ pub(crate) async fn rebalance_credit(call: Call) -> HandlerResult {
     Ok(reply::no_content())
 }
 
-async fn none(call: Call) -> HandlerResult {
-    check_account(&call).await?;
-    Ok(reply::ok(&[(); 0]))
-}
-
 async fn empty_page(call: Call) -> HandlerResult {
     let window = page::parse(call.query())?;
     check_account(&call).await?;
     Ok(page::empty(window))
-}
-
-/// Refuses an account that the tenant does not have.
-pub(crate) async fn check_account(call: &Call) -> Result<(), Failure> {
-    check_account_of(call, call.param_id("accountId")?).await
-}
-
-/// The same, of an account that the path does not name.
-pub(crate) async fn check_account_of(call: &Call, account: AccountId) -> Result<(), Failure> {
-    let tenant = call.tenant();
-    let found = call.read(move |queries| queries.account(tenant, account)).await?;
-    found.map(|_| ()).ok_or_else(|| not_found(account))
-}
-
-pub(crate) fn not_found(account: AccountId) -> Failure {
-    Failure::Refused(Box::new(Rejection::Account(AccountRejection::NotFound { id: account })))
 }

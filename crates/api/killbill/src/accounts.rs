@@ -4,14 +4,15 @@ use domain::Account;
 use domain::account::{CreateAccount, Person, UpdateAccount};
 use domain::command::AccountCommand;
 use domain::reply::AccountReply;
-use domain::{AccountId, AccountRejection, Command, Rejection, Reply};
-use engine::ports::{AccountView, HistoryOf, HistoryRow, Queries, StoreError};
+use domain::{AccountId, AccountRejection, AmountMinor, Command, Rejection, Reply};
+use engine::ports::{AccountSums, AccountView, HistoryOf, HistoryRow, Queries, StoreError};
 use engine::time::{rfc3339_millis, rfc3339_second};
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::amount::Decimal;
 use crate::audit::{AuditLevel, AuditLogJson};
 use crate::call::{Call, unexpected};
 use crate::currencies;
@@ -69,10 +70,13 @@ pub(crate) struct AccountJson<'a> {
     phone: Option<&'a str>,
     notes: Option<&'a str>,
     is_migrated: Option<bool>,
-    /// Zero if the request asks for it: there are no invoices yet.
-    account_balance: Option<u8>,
+    /// What is to be paid of its invoices, less its credit; if the request asks for it.
+    #[schema(value_type = Option<f64>)]
+    account_balance: Option<Decimal>,
+    /// Its credit, likewise.
     #[serde(rename = "accountCBA")]
-    account_cba: Option<u8>,
+    #[schema(value_type = Option<f64>)]
+    account_cba: Option<Decimal>,
     audit_logs: Vec<AuditLogJson<'a>>,
 }
 
@@ -269,7 +273,7 @@ pub(crate) struct ReadOptions {
 
 impl RowFormat for ReadOptions {
     type Row = AccountView;
-    type Audited = (AccountView, Vec<HistoryRow>);
+    type Audited = (AccountView, AccountSums, Vec<HistoryRow>);
     type Json<'a> = AccountJson<'a>;
 
     fn of(call: &Call) -> Result<Self, Failure> {
@@ -280,7 +284,7 @@ impl RowFormat for ReadOptions {
     }
 
     fn reads_audit(self) -> bool {
-        self.audit != AuditLevel::None
+        self.audit != AuditLevel::None || self.balance
     }
 
     fn with_audit(
@@ -289,12 +293,18 @@ impl RowFormat for ReadOptions {
         view: AccountView,
     ) -> Result<Self::Audited, StoreError> {
         let of = HistoryOf::new::<Account>(view.account.id.uuid());
-        let rows = self.audit.read(queries, view.account.tenant, of)?;
-        Ok((view, rows))
+        let tenant = view.account.tenant;
+        let rows = self.audit.read(queries, tenant, of)?;
+        let sums = self.balance.then(|| queries.sums(tenant, view.account.id)).transpose()?;
+        Ok((view, sums.unwrap_or_default(), rows))
     }
 
-    fn json(self, (view, rows): &Self::Audited) -> AccountJson<'_> {
+    fn json(self, (view, sums, rows): &Self::Audited) -> AccountJson<'_> {
         let (account, person) = (&view.account, &view.person);
+        let sum = |amount: AmountMinor| {
+            let currency = account.currency.filter(|_| !amount.is_zero());
+            Decimal::new(amount, currency)
+        };
         // A reference time from the client keeps its milliseconds.
         let reference_time = if account.reference_time == account.created_at {
             rfc3339_second(account.reference_time)
@@ -326,8 +336,8 @@ impl RowFormat for ReadOptions {
             phone: person.phone.as_deref(),
             notes: person.notes.as_deref(),
             is_migrated: account.is_migrated,
-            account_balance: self.balance.then_some(0),
-            account_cba: self.cba.then_some(0),
+            account_balance: self.balance.then(|| sum(sums.balance())),
+            account_cba: self.cba.then(|| sum(sums.credit)),
             audit_logs: self.audit.logs(rows),
         }
     }
@@ -382,9 +392,7 @@ pub(crate) async fn get(call: Call) -> HandlerResult {
     match page::read_one(&call, options, move |queries, tenant| queries.account(tenant, id)).await?
     {
         Some(found) => Ok(reply::ok(&options.json(&found))),
-        None => {
-            Err(Failure::Refused(Box::new(Rejection::Account(AccountRejection::NotFound { id }))))
-        }
+        None => Err(not_found(id)),
     }
 }
 
@@ -464,4 +472,20 @@ pub(crate) async fn search(call: Call) -> HandlerResult {
         move |queries: &dyn Queries, tenant, page| queries.search_accounts(tenant, &text, page),
     );
     page::search(&call, options, window, (&path, &options.parameters()), find).await
+}
+
+/// Refuses an account that the tenant does not have.
+pub(crate) async fn check_account(call: &Call) -> Result<(), Failure> {
+    check_account_of(call, call.param_id("accountId")?).await
+}
+
+/// The same, of an account that the path does not name.
+pub(crate) async fn check_account_of(call: &Call, account: AccountId) -> Result<(), Failure> {
+    let tenant = call.tenant();
+    let found = call.read(move |queries| queries.account(tenant, account)).await?;
+    found.map(|_| ()).ok_or_else(|| not_found(account))
+}
+
+pub(crate) fn not_found(account: AccountId) -> Failure {
+    Failure::Refused(Box::new(Rejection::Account(AccountRejection::NotFound { id: account })))
 }

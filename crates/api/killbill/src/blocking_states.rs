@@ -1,19 +1,21 @@
 //! Blocking states of accounts, and the closing of an account by one of them.
 
 use std::borrow::Cow;
+use std::iter;
 
 use domain::account::blocking_state::{
     AddBlockingState, BlockingState, Blocks, CloseAccount, NAME_CHARS_MAX, SERVICE_CHARS_MAX,
 };
+use domain::billing::subscription::Subscription;
 use domain::command::AccountCommand;
 use domain::{AccountId, BlockingStateId, Command, Timestamp};
-use engine::ports::{HistoryOf, StoreError};
+use engine::ports::{HistoryOf, Page, StoreError};
 use engine::time::rfc3339_second;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::account_related;
+use crate::accounts;
 use crate::audit::{AuditLevel, AuditLogJson, with_history};
 use crate::call::Call;
 use crate::date;
@@ -24,11 +26,17 @@ use crate::request::{Query, printable};
 
 const JSON: Json = Json("BlockingStateJson");
 
-/// The only type of object that has blocking states here.
 const ACCOUNT: &str = "ACCOUNT";
+const SUBSCRIPTION: &str = "SUBSCRIPTION";
+
+/// The service whose states say since when, and until when, a subscription's product may be used.
+const ENTITLEMENT: &str = "entitlement-service";
 
 /// The types of objects that have blocking states in Kill Bill.
-const TYPES: [&str; 3] = [ACCOUNT, "SUBSCRIPTION_BUNDLE", "SUBSCRIPTION"];
+const TYPES: [&str; 3] = [ACCOUNT, "SUBSCRIPTION_BUNDLE", SUBSCRIPTION];
+
+/// The subscriptions whose states are listed.
+const ALL: Page = Page { offset: 0, limit: 10_000 };
 
 /// Kill Bill's `BlockingStateJson`.
 #[derive(Serialize, ToSchema)]
@@ -41,7 +49,7 @@ pub(crate) struct BlockingStateJson<'a> {
     is_block_entitlement: bool,
     is_block_billing: bool,
     effective_date: String,
-    /// Always `ACCOUNT`: there are no subscriptions.
+    /// `ACCOUNT` or `SUBSCRIPTION`.
     #[serde(rename = "type")]
     kind: &'static str,
     audit_logs: Vec<AuditLogJson<'a>>,
@@ -123,8 +131,8 @@ impl BlockingStateBody<'_> {
 
 /// The states that a request lists.
 struct Filter {
-    /// Whether states of accounts are listed.
-    of_accounts: bool,
+    /// The types whose states are listed; all where there is none.
+    types: Vec<&'static str>,
     /// The services whose states are listed; all where there is none.
     services: Vec<String>,
 }
@@ -132,29 +140,48 @@ struct Filter {
 impl Filter {
     /// Parses `blockingStateTypes=` and `blockingStateSvcs=`, each repeatable.
     fn of(query: Query<'_>) -> Result<Self, Failure> {
-        let mut types = query.all("blockingStateTypes").peekable();
-        let mut of_accounts = types.peek().is_none();
-        for text in types {
+        let types = query.all("blockingStateTypes").map(|text| {
             let text = text?;
             let kind = TYPES.into_iter().find(|it| text.eq_ignore_ascii_case(it));
-            let kind = kind.ok_or_else(|| {
+            kind.ok_or_else(|| {
                 let value = printable(&text);
                 let message =
                     format!("blockingStateTypes={value}: should be one of {}", TYPES.join(", "));
                 Failure::illegal(message)
-            })?;
-            of_accounts |= kind == ACCOUNT;
-        }
+            })
+        });
+        let types = types.collect::<Result<_, Failure>>()?;
         let services = query.all("blockingStateSvcs").map(|it| it.map(Cow::into_owned));
-        Ok(Self { of_accounts, services: services.collect::<Result<_, Failure>>()? })
+        Ok(Self { types, services: services.collect::<Result<_, Failure>>()? })
     }
 
-    fn lists(&self, state: &BlockingState) -> bool {
-        self.of_accounts && (self.services.is_empty() || self.services.contains(&state.service))
+    fn lists(&self, kind: &str, service: &str) -> bool {
+        let is_of_service = |it: &String| it == service;
+        (self.types.is_empty() || self.types.contains(&kind))
+            && (self.services.is_empty() || self.services.iter().any(is_of_service))
     }
 }
 
-/// Lists the states of an account, in the order in which they begin.
+/// Since when a subscription's product may be used, and until when.
+fn entitlement<'a>(it: &Subscription) -> impl Iterator<Item = BlockingStateJson<'a>> + use<'a> {
+    let id = it.id.uuid();
+    let state = move |state_name, at, is_over| BlockingStateJson {
+        blocked_id: id,
+        state_name,
+        service: ENTITLEMENT,
+        is_block_change: is_over,
+        is_block_entitlement: is_over,
+        is_block_billing: false,
+        effective_date: rfc3339_second(at),
+        kind: SUBSCRIPTION,
+        audit_logs: vec![],
+    };
+    let until = it.entitled_until;
+    let cancelled = until.map(|at| state("ENT_CANCELLED", at, true));
+    iter::once(state("ENT_STARTED", it.entitled_from, false)).chain(cancelled)
+}
+
+/// Lists the states of an account and its subscriptions, in the order in which they begin.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/block", tag = "Account", operation_id = "blocking_states",
     params(
         ("accountId" = Uuid, Path),
@@ -175,29 +202,34 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
             return Ok(None);
         }
         let states = queries.blocking_states(tenant, account)?;
-        let listed = states.into_iter().filter(|it| filter.lists(it));
+        let listed = states.into_iter().filter(|it| filter.lists(ACCOUNT, &it.service));
         let with_audit = listed.map(|it| {
             let rows =
                 audit.read(queries, tenant, HistoryOf::new::<BlockingState>(it.id.uuid()))?;
             Ok((it, rows))
         });
-        with_audit.collect::<Result<Vec<_>, StoreError>>().map(Some)
+        let states = with_audit.collect::<Result<Vec<_>, StoreError>>()?;
+        let subscriptions = match filter.lists(SUBSCRIPTION, ENTITLEMENT) {
+            true => queries.subscriptions_of(tenant, account, ALL)?,
+            false => vec![],
+        };
+        Ok(Some((states, subscriptions)))
     });
-    let found = found.await?.ok_or_else(|| account_related::not_found(account))?;
-    let shown: Vec<_> = found
-        .iter()
-        .map(|(it, rows)| BlockingStateJson {
-            blocked_id: it.account.uuid(),
-            state_name: &it.name,
-            service: &it.service,
-            is_block_change: it.blocks.change,
-            is_block_entitlement: it.blocks.entitlement,
-            is_block_billing: it.blocks.billing,
-            effective_date: rfc3339_second(it.effective_at),
-            kind: ACCOUNT,
-            audit_logs: audit.logs(rows),
-        })
-        .collect();
+    let found = found.await?.ok_or_else(|| accounts::not_found(account))?;
+    let (states, subscriptions) = found;
+    let of_account = states.iter().map(|(it, rows)| BlockingStateJson {
+        blocked_id: it.account.uuid(),
+        state_name: &it.name,
+        service: &it.service,
+        is_block_change: it.blocks.change,
+        is_block_entitlement: it.blocks.entitlement,
+        is_block_billing: it.blocks.billing,
+        effective_date: rfc3339_second(it.effective_at),
+        kind: ACCOUNT,
+        audit_logs: audit.logs(rows),
+    });
+    let mut shown: Vec<_> = of_account.chain(subscriptions.iter().flat_map(entitlement)).collect();
+    shown.sort_by(|a, b| a.effective_date.cmp(&b.effective_date));
     Ok(reply::ok(&shown))
 }
 

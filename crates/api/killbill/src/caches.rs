@@ -4,7 +4,7 @@ use domain::command::TenantCommand;
 use domain::tenant::{CREDENTIALS_DROPPED, SetTenantValue};
 use domain::{Command, TenantNo};
 
-use crate::account_related::check_account;
+use crate::accounts::check_account;
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult};
 use crate::reply;

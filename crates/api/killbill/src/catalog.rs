@@ -23,7 +23,7 @@ use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::account_related::check_account_of;
+use crate::accounts::check_account_of;
 use crate::call::Call;
 use crate::catalog::json::CatalogJson;
 use crate::catalog::reading::Mistake;

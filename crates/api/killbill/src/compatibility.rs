@@ -25,8 +25,8 @@ ZWL. They are taken, with a warning; a tenant [can refuse them](killbill-routes.
 
 Of what tenants store, the configuration of `faregate-rules`, the settings about retries and the one about currencies \
 are evaluated; other \
-settings, other configurations of plugins and catalogs are kept, and nothing evaluates them yet. Lists of bundles, \
-invoices and their payments are empty, because there are no subscriptions and no invoices.
+settings and other configurations of plugins are kept, and nothing evaluates them yet. Pages of an \
+account's bundles and invoices (`pagination`) are empty yet; its lists are not.
 
 ";
 

@@ -135,6 +135,22 @@ pub(crate) mod code {
     pub(crate) const NO_SUCH_TAG: Code = coded(StatusCode::NOT_FOUND, 3950, class::TAG);
     pub(crate) const TAG_CANNOT_BE_REMOVED: Code = coded(StatusCode::BAD_REQUEST, 3951, class::TAG);
     pub(crate) const BLOCKED: Code = coded(StatusCode::BAD_REQUEST, 6000, class::ENTITLEMENT);
+    pub(crate) const REQUESTED_DATE_TOO_EARLY: Code =
+        coded(StatusCode::BAD_REQUEST, 1001, class::SUBSCRIPTION);
+    pub(crate) const NOT_CHANGEABLE: Code =
+        coded(StatusCode::BAD_REQUEST, 1021, class::SUBSCRIPTION);
+    pub(crate) const CANCEL_PENDING: Code =
+        coded(StatusCode::BAD_REQUEST, 1022, class::SUBSCRIPTION);
+    pub(crate) const EXPIRES_BEFORE: Code =
+        coded(StatusCode::BAD_REQUEST, 1026, class::SUBSCRIPTION);
+    pub(crate) const ALREADY_CANCELLED: Code =
+        coded(StatusCode::BAD_REQUEST, 1031, class::SUBSCRIPTION);
+    pub(crate) const NOT_CANCELLED: Code =
+        coded(StatusCode::BAD_REQUEST, 1070, class::SUBSCRIPTION);
+    pub(crate) const NO_CHANGE_PENDING: Code =
+        coded(StatusCode::BAD_REQUEST, 1071, class::SUBSCRIPTION);
+    pub(crate) const CHANGE_ILLEGAL: Code = coded(StatusCode::BAD_REQUEST, 2001, class::CATALOG);
+    pub(crate) const TARGET_TOO_FAR: Code = coded(StatusCode::BAD_REQUEST, 4005, class::INVOICE);
     pub(crate) const NO_BASE: Code = coded(StatusCode::BAD_REQUEST, 1013, class::SUBSCRIPTION);
     pub(crate) const BUNDLE_KEY_IN_USE: Code =
         coded(StatusCode::BAD_REQUEST, 1014, class::SUBSCRIPTION);

@@ -5,7 +5,7 @@ use domain::{AccountId, TenantNo};
 use engine::Engine;
 use engine::ports::{ExportPart, ExportPoint};
 
-use crate::account_related::check_account_of;
+use crate::accounts::check_account_of;
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult};
 use crate::stream::{self, Parts};

@@ -1,19 +1,24 @@
 //! Invoices: what an account is charged.
 
 use domain::billing::invoice::{InvoiceItem, ItemKind};
-use domain::{AmountMinor, InvoiceId};
+use domain::billing::subscription::InvoiceUntil;
+use domain::command::BillingCommand;
+use domain::reply::BillingReply;
+use domain::{AccountId, AmountMinor, Command, InvoiceId, Reply};
 use engine::ports::{InvoiceFile, Page};
 use engine::time::rfc3339_second;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::account_related::check_account;
+use crate::accounts::check_account;
 use crate::amount::{Decimal, Number};
 use crate::audit::AuditLogJson;
 use crate::call::Call;
+use crate::date;
 use crate::error::{ErrorJson, Failure, HandlerResult, code};
 use crate::reply;
+use crate::request::printable;
 
 /// How many invoices of an account are listed at most.
 const INVOICES_MAX: u64 = 10_000;
@@ -94,7 +99,8 @@ pub(crate) struct ItemJson<'a> {
 }
 
 impl<'a> InvoiceJson<'a> {
-    fn of(file: &'a InvoiceFile, with_items: bool) -> Self {
+    /// Of an invoice; `with_items`: and its items.
+    pub(crate) fn of(file: &'a InvoiceFile, with_items: bool) -> Self {
         let it = &file.invoice;
         let amount = |amount| Decimal::new(amount, Some(it.currency));
         let items = file.items.iter().filter(|_| with_items);
@@ -194,6 +200,31 @@ pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
     Ok(reply::ok(&json))
 }
 
+/// Invoices what the account owes until a day.
+#[utoipa::path(post, path = "/1.0/kb/invoices", tag = "Invoice", operation_id = "create_invoice",
+    params(("accountId" = Uuid, Query),
+        ("targetDate" = Option<String>, Query, description = "A day, at most 36 months ahead; today by default")),
+    responses((status = 201, description = "Location names the invoice"),
+        (status = 404, body = ErrorJson<'static>, description = "There is nothing to invoice"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn create(call: Call) -> HandlerResult {
+    let account: Option<AccountId> = call.query_id("accountId")?;
+    let account = account.ok_or_else(|| Failure::illegal("accountId needs to be set"))?;
+    let target = match call.query().text("targetDate")? {
+        None => None,
+        Some(text) => Some(date::day(&text).ok_or_else(|| {
+            Failure::parameter("targetDate", &format!("{} is no day", printable(&text)))
+        })?),
+    };
+    let command = BillingCommand::InvoiceUntil(InvoiceUntil { account, target });
+    let reply = call.submit(Command::Billing(command)).await?;
+    let Reply::Billing(BillingReply::Invoiced(invoice)) = reply else {
+        return Err(Failure::illegal("the invoice was answered by something else"));
+    };
+    // Kill Bill's ends with a slash, and clients count on it.
+    Ok(reply::created(call.location(&["/1.0/kb/invoices/", &invoice.to_string(), "/"])))
+}
+
 /// Reads an invoice with its items.
 #[utoipa::path(get, path = "/1.0/kb/invoices/{invoiceId}", tag = "Invoice", operation_id = "invoice",
     params(("invoiceId" = Uuid, Path, description = "The invoice"), ("withChildrenItems" = Option<bool>, Query)),
@@ -220,7 +251,7 @@ pub(crate) async fn get_by_number(call: Call) -> HandlerResult {
 
 fn shown(found: Option<InvoiceFile>, name: &str) -> HandlerResult {
     let missing = || {
-        let name = crate::request::printable(name);
+        let name = printable(name);
         Failure::coded(code::NO_SUCH_INVOICE, format!("No invoice could be found for id {name}."))
     };
     let found = found.ok_or_else(missing)?;

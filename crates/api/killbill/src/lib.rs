@@ -12,6 +12,7 @@ mod admin;
 mod amount;
 mod audit;
 mod blocking_states;
+mod bundles;
 mod caches;
 mod call;
 mod catalog;

@@ -9,7 +9,7 @@ use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::account_related;
+use crate::accounts;
 use crate::call::Call;
 use crate::error::{ErrorJson, HandlerResult};
 use crate::reply;
@@ -120,7 +120,7 @@ pub(crate) async fn of_account(call: Call) -> HandlerResult {
         let is_in_effect = |it: &BlockingState| it.service == SERVICE && it.effective_at <= now;
         Ok(Some(states.rfind(is_in_effect)))
     });
-    let state = found.await?.ok_or_else(|| account_related::not_found(account))?;
+    let state = found.await?.ok_or_else(|| accounts::not_found(account))?;
     let state = state.as_ref().filter(|it| it.name != CLEAR);
     Ok(reply::ok(&OverdueStateJson {
         name: state.map_or(CLEAR, |it| &it.name),

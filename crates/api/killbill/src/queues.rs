@@ -12,7 +12,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::account_related::check_account_of;
+use crate::accounts::check_account_of;
 use crate::audit::record_id;
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult};

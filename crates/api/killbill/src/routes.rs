@@ -10,12 +10,13 @@ use utoipa::OpenApi;
 use crate::media_types::{Gives, Takes};
 use crate::payments::{combo, follow_up, read as payment_reads, retries};
 use crate::route::{DescribedHandler, Resource, Route, on_test_clock, read, write};
+use crate::subscriptions::change;
 use crate::unserved::UNSERVED;
 use crate::{
-    account_emails, account_related, accounts, admin, audit, blocking_states, caches, catalog,
-    custom_fields, export, gateway_notifications, hosted_form, invoices, node_commands, overdue,
-    payment_methods, payments, queues, security, subscriptions, system, tags, tenant_values,
-    tenants, test_clock, test_plugin, transactions,
+    account_emails, account_related, accounts, admin, audit, blocking_states, bundles, caches,
+    catalog, custom_fields, export, gateway_notifications, hosted_form, invoices, node_commands,
+    overdue, payment_methods, payments, queues, security, subscriptions, system, tags,
+    tenant_values, tenants, test_clock, test_plugin, transactions,
 };
 
 /// A handler with its description. A macro, because only a macro of utoipa finds the description by the handler's
@@ -87,7 +88,7 @@ fn of_accounts() -> Vec<Route> {
         read(handler!(audit::account_history)),
         read(handler!(account_related::children)),
         read(handler!(account_related::timeline)),
-        read(handler!(account_related::bundles)),
+        read(handler!(bundles::list_of_account)),
         read(handler!(account_related::bundles_page)),
         read(handler!(invoices::list_of_account)),
         read(handler!(account_related::invoices_page)),
@@ -217,6 +218,14 @@ fn of_subscriptions() -> Vec<Route> {
     vec![
         write("entitlement:create", handler!(subscriptions::create)),
         read(handler!(subscriptions::get)),
+        write("entitlement:change_plan", handler!(change::plan)),
+        write("entitlement:change_plan", handler!(change::undo)).taking(Takes::Nothing),
+        write("entitlement:cancel", handler!(change::cancel)),
+        write("entitlement:cancel", handler!(change::uncancel)).taking(Takes::Nothing),
+        write("entitlement:change_plan", handler!(change::bill_cycle_day)),
+        write("entitlement:change_plan", handler!(change::quantity)),
+        read(handler!(bundles::get)),
+        write("invoice:trigger", handler!(invoices::create)).taking(Takes::Nothing),
         read(handler!(invoices::get)),
         read(handler!(invoices::get_by_number)),
     ]

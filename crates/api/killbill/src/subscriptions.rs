@@ -1,5 +1,6 @@
 //! Subscriptions: how an account is subscribed, and what it has.
 
+pub(crate) mod change;
 pub(crate) mod view;
 
 use domain::billing::subscription::{PlanChoice, Subscribe, When};
@@ -142,16 +143,24 @@ impl SubscriptionBody<'_> {
             )?,
             external_key: JSON.key("externalKey", self.external_key, class::ENTITLEMENT)?,
             plan: self.plan()?,
-            phase: self.word(
-                "phaseType",
-                self.phase_type,
-                &PhaseType::ALL.map(|it| (it.name(), it)),
-            )?,
-            bill_cycle_day: self.number("billCycleDayLocal", self.bill_cycle_day_local, 31)?,
-            quantity: self.number("quantity", self.quantity, i32::MAX)?,
+            phase: self.phase()?,
+            bill_cycle_day: self.bill_cycle_day()?,
+            quantity: self.quantity()?,
             entitled_from: when(call, "entitlementDate")?,
             billed_from: when(call, "billingDate")?,
         })
+    }
+
+    fn phase(&self) -> Result<Option<PhaseType>, Failure> {
+        self.word("phaseType", self.phase_type, &PhaseType::ALL.map(|it| (it.name(), it)))
+    }
+
+    fn bill_cycle_day(&self) -> Result<Option<u8>, Failure> {
+        self.number("billCycleDayLocal", self.bill_cycle_day_local, 31)
+    }
+
+    fn quantity(&self) -> Result<Option<u32>, Failure> {
+        self.number("quantity", self.quantity, i32::MAX)
     }
 
     fn plan(&self) -> Result<PlanChoice, Failure> {
@@ -241,10 +250,11 @@ pub(crate) async fn get(call: Call) -> HandlerResult {
     let (tenant, now) = (call.tenant(), call.api.engine().clock().now());
     let found = call.read(move |queries| {
         let Some(file) = queries.subscription(tenant, id)? else { return Ok(None) };
-        Shown::read(queries, (tenant, file.subscription.account_id), vec![file], now)
+        let of_bundle = queries.subscriptions_of_bundle(tenant, file.bundle.id)?;
+        Shown::read(queries, (tenant, file.subscription.account_id), of_bundle, now)
     });
     let shown = found.await?.ok_or_else(|| no_such_subscription(id))?;
-    let json = shown.json().next().ok_or_else(|| no_such_subscription(id))?;
+    let json = shown.json().find(|it| it.is_of(id)).ok_or_else(|| no_such_subscription(id))?;
     Ok(reply::ok(&json))
 }
 

@@ -1,5 +1,6 @@
 //! What an account's billing has once: its credit, and whether it waits for somebody.
 
+use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::billing::Unbillable;
@@ -13,6 +14,9 @@ pub struct AccountBilling {
     pub account_id: AccountId,
     /// In the account's currency. Invoices use it before they are paid; Kill Bill calls it CBA.
     pub credit: AmountMinor,
+    /// The latest target of its invoices: later runs look as far ahead, so that what was invoiced early stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invoiced_until: Option<Date>,
     /// When its timer is due; `None`: nothing is to be done.
     pub due: Option<Timestamp>,
     /// Why it is billed no more until somebody acts.
@@ -32,7 +36,15 @@ impl AccountBilling {
     /// Of an account that was never billed.
     #[must_use]
     pub const fn none_of(tenant: TenantNo, account_id: AccountId, revision: Revision) -> Self {
-        Self { tenant, account_id, credit: AmountMinor::ZERO, due: None, parked: None, revision }
+        Self {
+            tenant,
+            account_id,
+            credit: AmountMinor::ZERO,
+            invoiced_until: None,
+            due: None,
+            parked: None,
+            revision,
+        }
     }
 }
 

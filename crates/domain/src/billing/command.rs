@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::account::tag::{ControlTag, TagKey};
-use crate::billing::subscription::{ContinueBilling, Subscribe};
+use crate::billing::subscription::{
+    CancelSubscription, ChangePlan, ContinueBilling, InvoiceUntil, OfAccount, SetBillCycleDay,
+    SetQuantity, Subscribe, When,
+};
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::partition::Subject;
 use crate::read::{AccountRead, AccountRow, BillingRead, PaymentRead, Read, TenantRow};
@@ -16,6 +19,15 @@ pub enum BillingCommand {
     Subscribe(Box<Subscribe>),
     /// Does what is due.
     Continue(ContinueBilling),
+    ChangePlan(Box<ChangePlan>),
+    /// Takes back a change that is to come.
+    UndoChange(OfAccount),
+    Cancel(CancelSubscription),
+    /// Takes back a cancellation that is to come.
+    Uncancel(OfAccount),
+    SetQuantity(SetQuantity),
+    SetBillCycleDay(SetBillCycleDay),
+    InvoiceUntil(InvoiceUntil),
 }
 
 /// The tags of an account that a run looks at.
@@ -29,6 +41,13 @@ impl BillingCommand {
         match self {
             Self::Subscribe(_) => "Subscribe",
             Self::Continue(_) => "ContinueBilling",
+            Self::ChangePlan(_) => "ChangePlan",
+            Self::UndoChange(_) => "UndoChange",
+            Self::Cancel(_) => "CancelSubscription",
+            Self::Uncancel(_) => "UncancelSubscription",
+            Self::SetQuantity(_) => "SetQuantity",
+            Self::SetBillCycleDay(_) => "SetBillCycleDay",
+            Self::InvoiceUntil(_) => "InvoiceUntil",
         }
     }
 
@@ -38,6 +57,13 @@ impl BillingCommand {
         match self {
             Self::Subscribe(it) => it.account,
             Self::Continue(it) => it.account,
+            Self::ChangePlan(it) => it.account,
+            Self::UndoChange(it) => it.account,
+            Self::Cancel(it) => it.account,
+            Self::Uncancel(it) => it.account,
+            Self::SetQuantity(it) => it.account,
+            Self::SetBillCycleDay(it) => it.account,
+            Self::InvoiceUntil(it) => it.account,
         }
     }
 
@@ -52,6 +78,14 @@ impl BillingCommand {
             Self::Subscribe(_) => false,
             // A timer's command comes from no queue.
             Self::Continue(_) => false,
+            // An older copy would undo what came since, or ask for one more invoice.
+            Self::ChangePlan(_)
+            | Self::UndoChange(_)
+            | Self::Cancel(_)
+            | Self::Uncancel(_)
+            | Self::SetQuantity(_)
+            | Self::SetBillCycleDay(_)
+            | Self::InvoiceUntil(_) => true,
         }
     }
 
@@ -65,7 +99,23 @@ impl BillingCommand {
                 }
             }
             Self::Continue(it) => read(Read::Timer(tenant, timer_of(it.account))),
+            Self::ChangePlan(it) => read_since(it.requested, (tenant, it.account), read),
+            Self::Cancel(it) => read_since(it.requested, (tenant, it.account), read),
+            Self::SetQuantity(it) => read_since(it.from, (tenant, it.account), read),
+            Self::SetBillCycleDay(it) => read_since(it.from, (tenant, it.account), read),
+            Self::UndoChange(_) | Self::Uncancel(_) | Self::InvoiceUntil(_) => {}
         }
+    }
+}
+
+/// The items since a day on which a change takes effect, which may be settled.
+fn read_since(
+    when: Option<When>,
+    (tenant, account): (TenantNo, AccountId),
+    read: &mut impl FnMut(Read),
+) {
+    if let Some(when) = when {
+        read(BillingRead::ItemsSince(tenant, account, when.earliest_day()).into());
     }
 }
 

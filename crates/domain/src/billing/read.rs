@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::civil::Date;
+
 use crate::billing::account::AccountBilling;
 use crate::billing::bundle::Bundle;
 use crate::billing::invoice::{Invoice, InvoiceItem};
@@ -18,6 +20,8 @@ pub enum BillingRead {
     /// All that a run for an account looks at: its bundles, its subscriptions that are not over, their items that may
     /// still change, and its open invoices.
     Account(TenantNo, AccountId),
+    /// Also the items of its subscriptions since a day, whether they are settled or not.
+    ItemsSince(TenantNo, AccountId, Date),
     Invoice(TenantNo, InvoiceId),
     /// The newest number of a tenant's invoices.
     InvoiceNumber(TenantNo),
@@ -33,6 +37,8 @@ pub struct BillingState {
     pub subscriptions: Parts<Subscription>,
     /// The items of subscriptions that are not settled.
     pub items: Parts<InvoiceItem>,
+    /// Accounts whose items are looked for since a day, whether they are settled or not.
+    pub items_since: BTreeMap<(TenantNo, AccountId), Date>,
     pub invoices: Rows<Invoice>,
     /// The open invoices of accounts that were looked for.
     pub open_invoices: BTreeMap<(TenantNo, AccountId), BTreeSet<InvoiceId>>,
@@ -48,6 +54,10 @@ impl BillingState {
                 self.bundles.look_for((no, id));
                 self.subscriptions.look_for((no, id));
                 self.open_invoices.entry((no, id)).or_default();
+            }
+            BillingRead::ItemsSince(no, id, day) => {
+                let since = self.items_since.entry((no, id)).or_insert(day);
+                *since = day.min(*since);
             }
             BillingRead::Invoice(no, id) => self.invoices.look_for((no, id)),
             BillingRead::InvoiceNumber(no) => drop(self.invoice_numbers.entry(no).or_default()),
@@ -101,6 +111,7 @@ impl BillingState {
             // Nothing in them is of a person.
             accounts: _,
             items: _,
+            items_since: _,
             invoices: _,
             open_invoices: _,
             invoice_numbers: _,

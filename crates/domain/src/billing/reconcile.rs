@@ -124,7 +124,8 @@ fn check_disjoint(charges: &[RecurringCharge<'_>]) -> Result<(), Unbillable> {
 fn settled(spans: &[(Date, Date)], run: &Run) -> Date {
     let is_between = |day: &Date| !spans.iter().any(|(start, end)| start < day && day < end);
     let days = spans.iter().flat_map(|(start, end)| [*start, *end]);
-    let days = days.filter(|it| *it <= run.target).filter(is_between);
+    let last = run.target.min(run.today);
+    let days = days.filter(|it| *it <= last).filter(is_between);
     days.max().map_or(run.horizon, |it| it.max(run.horizon))
 }
 

@@ -1,7 +1,12 @@
 //! The rules of subscriptions and invoices.
 
+mod amend;
+mod asked;
 mod books;
+mod cancel;
+mod change;
 mod continued;
+mod course;
 mod follow;
 mod plan;
 mod run;
@@ -21,5 +26,12 @@ pub(crate) fn execute(state: &State, command: &BillingCommand, cx: &mut Context)
     match command {
         BillingCommand::Subscribe(it) => subscribe::subscribe(state, it, cx),
         BillingCommand::Continue(it) => continued::proceed(state, it, cx),
+        BillingCommand::ChangePlan(it) => change::change(state, it, cx),
+        BillingCommand::UndoChange(it) => change::undo(state, it, cx),
+        BillingCommand::Cancel(it) => cancel::cancel(state, it, cx),
+        BillingCommand::Uncancel(it) => cancel::uncancel(state, it, cx),
+        BillingCommand::SetQuantity(it) => amend::set_quantity(state, it, cx),
+        BillingCommand::SetBillCycleDay(it) => amend::set_bill_cycle_day(state, it, cx),
+        BillingCommand::InvoiceUntil(it) => asked::invoice_until(state, it, cx),
     }
 }

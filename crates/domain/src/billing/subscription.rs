@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::account::calendar::AccountCalendar;
 use crate::billing::timeline::{PlanChange, To, Transition};
 use crate::catalog::period::BillingPeriod;
+use crate::catalog::rules::Policy;
 use crate::catalog::{PhaseType, ProductCategory};
 use crate::entity::{Entity, Facts};
 use crate::rows::{Keyed, Part};
@@ -35,13 +36,15 @@ pub struct Subscription {
     pub entitled_from: Timestamp,
     /// Until when; `None`: as long as it is billed.
     pub entitled_until: Option<Timestamp>,
+    /// Whether the end of its entitlement has taken effect.
+    pub entitlement_ended: bool,
     /// The day that it is invoiced through; `None`: it never was.
     pub charged_through: Option<Date>,
     /// All that ended on this day or before is settled: see [`Run::horizon`](crate::billing::Run::horizon).
     pub settled: Date,
     /// When its next period is due.
     pub next_due: Option<Date>,
-    /// Whether it has ended, and nothing of it is billed any more.
+    /// Whether it has ended, and nothing of it is to happen any more.
     pub is_over: bool,
     pub created_at: Timestamp,
     pub revision: Revision,
@@ -87,6 +90,8 @@ pub struct Current<'a> {
     pub plan: &'a str,
     pub price_list: &'a str,
     pub phase: PhaseType,
+    /// When the phase ends.
+    pub until: Option<Timestamp>,
     /// When the plan was chosen: see [`Versions::plan`](crate::catalog::versions::Versions::plan).
     pub chosen_at: Timestamp,
 }
@@ -103,6 +108,24 @@ impl Subscription {
     pub fn ends_at(&self) -> Option<Timestamp> {
         let last = self.transitions.last()?;
         matches!(last.to, To::Cancelled | To::Expired).then_some(last.at)
+    }
+
+    /// Whether it is, or will be, cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.transitions.last().is_some_and(|it| it.to == To::Cancelled)
+    }
+
+    /// Whether its end has taken effect.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ends_at().is_some() && self.pending_ones().is_empty()
+    }
+
+    /// When its entitlement ends, where that is still to take effect.
+    #[must_use]
+    pub fn entitlement_ends(&self) -> Option<Timestamp> {
+        self.entitled_until.filter(|_| !self.entitlement_ended)
     }
 
     /// The next transition that has not taken effect.
@@ -122,7 +145,7 @@ impl Subscription {
     pub fn after(&self, transitions: usize) -> Option<Current<'_>> {
         let mut current: Option<Current<'_>> = None;
         for Transition { at, to } in self.transitions.iter().take(transitions) {
-            let To::Plan { by, plan, price_list, phase } = to else { continue };
+            let To::Plan { by, plan, price_list, phase, until } = to else { continue };
             let chosen_at = match (by, current) {
                 (PlanChange::Phase, Some(before)) => before.chosen_at,
                 (
@@ -133,9 +156,37 @@ impl Subscription {
                     _,
                 ) => *at,
             };
-            current = Some(Current { plan, price_list, phase: *phase, chosen_at });
+            current = Some(Current { plan, price_list, phase: *phase, until: *until, chosen_at });
         }
         current
+    }
+
+    /// The transitions that have not taken effect.
+    #[must_use]
+    pub fn pending_ones(&self) -> &[Transition] {
+        &self.transitions[self.in_effect.min(self.transitions.len())..]
+    }
+
+    /// Puts a transition in its place: behind those that are not later.
+    pub(crate) fn put(&mut self, it: Transition) {
+        let place = self.transitions.partition_point(|known| known.at <= it.at);
+        self.transitions.insert(place.max(self.in_effect), it);
+    }
+
+    /// Drops pending transitions.
+    pub(crate) fn drop_pending(&mut self, is_dropped: impl Fn(&Transition) -> bool) {
+        let mut at = 0;
+        let in_effect = self.in_effect;
+        self.transitions.retain(|it| {
+            at += 1;
+            at <= in_effect || !is_dropped(it)
+        });
+    }
+
+    /// Whether a cancellation or a change of its plan is to come.
+    #[must_use]
+    pub fn awaits(&self, is_it: fn(&To) -> bool) -> bool {
+        self.pending_ones().iter().any(|it| is_it(&it.to))
     }
 
     /// The quantity that it has.
@@ -155,7 +206,7 @@ impl Subscription {
     pub fn due(&self, calendar: AccountCalendar) -> Option<Timestamp> {
         let period = self.next_due.and_then(|date| calendar.instant(date).ok());
         let transition = self.pending().map(|it| it.at);
-        period.into_iter().chain(transition).min()
+        [period, transition, self.entitlement_ends()].into_iter().flatten().min()
     }
 }
 
@@ -181,6 +232,21 @@ pub enum When {
     At(Timestamp),
 }
 
+impl When {
+    /// A day that is not later, whatever the account's calendar is.
+    #[must_use]
+    pub fn earliest_day(self) -> Date {
+        let day = match self {
+            Self::Day(day) => day,
+            Self::At(at) => {
+                let at = jiff::Timestamp::from_microsecond(at.0).unwrap_or(jiff::Timestamp::MIN);
+                jiff::tz::TimeZone::UTC.to_datetime(at).date()
+            }
+        };
+        day.checked_sub(jiff::Span::new().days(2)).unwrap_or(Date::MIN)
+    }
+}
+
 /// Subscribes an account to a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subscribe {
@@ -200,6 +266,77 @@ pub struct Subscribe {
     pub entitled_from: Option<When>,
     /// From when on it is billed; `None`: now.
     pub billed_from: Option<When>,
+}
+
+/// Changes the plan of a subscription.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangePlan {
+    pub account: AccountId,
+    pub subscription: SubscriptionId,
+    pub plan: PlanChoice,
+    /// The phase to begin with; `None`: the one that the catalog's alignment gives.
+    pub phase: Option<PhaseType>,
+    /// `None`: as the catalog's rules say.
+    pub policy: Option<Policy>,
+    /// `None`: as the policy says.
+    pub requested: Option<When>,
+}
+
+/// Cancels a subscription, and with a base product its add-ons. Without policies and times: at once, and billed as the
+/// catalog's rules say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelSubscription {
+    pub account: AccountId,
+    pub subscription: SubscriptionId,
+    /// Until when its product may be used.
+    pub entitlement: Option<Policy>,
+    /// Until when it is billed.
+    pub billing: Option<Policy>,
+    /// Read where the policy of the entitlement is not given.
+    pub requested: Option<When>,
+    /// Whether it is billed until then as well.
+    pub bills_until_requested: bool,
+}
+
+/// A subscription of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfAccount {
+    pub account: AccountId,
+    pub subscription: SubscriptionId,
+}
+
+/// Gives a subscription another quantity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetQuantity {
+    pub account: AccountId,
+    pub subscription: SubscriptionId,
+    /// Above 0.
+    pub quantity: u32,
+    /// `None`: now.
+    pub from: Option<When>,
+    /// Whether a past time is taken.
+    pub forces_past: bool,
+}
+
+/// Gives a subscription a bill cycle day of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetBillCycleDay {
+    pub account: AccountId,
+    pub subscription: SubscriptionId,
+    /// 1 to 31.
+    pub day: u8,
+    /// From the next such day on or after this one; `None`: today.
+    pub from: Option<When>,
+    /// Whether a past day is taken.
+    pub forces_past: bool,
+}
+
+/// Invoices what an account owes until a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InvoiceUntil {
+    pub account: AccountId,
+    /// `None`: today.
+    pub target: Option<Date>,
 }
 
 /// Does what is due of an account's subscriptions.

@@ -22,6 +22,7 @@ pub(super) fn run(target: &str) -> Run {
     Run {
         target: date(target),
         horizon: Date::MIN,
+        today: Date::MAX,
         currency: Currency::parse("USD").unwrap(),
         settings: BillingSettings::default(),
     }

@@ -30,6 +30,8 @@ pub enum To {
         plan: String,
         price_list: String,
         phase: PhaseType,
+        /// When the phase ends, unless the plan changes before; `None`: it does not.
+        until: Option<Timestamp>,
     },
     BillCycleDay(u8),
     Quantity(u32),
@@ -90,6 +92,7 @@ struct Now<'a> {
     plan: &'a str,
     price_list: &'a str,
     phase: PhaseType,
+    until: Option<Timestamp>,
     chosen_at: Timestamp,
     day: Option<u8>,
     quantity: u32,
@@ -159,7 +162,7 @@ fn kind(to: &To) -> EventKind {
 /// The state after a transition; `None`: the subscription has ended.
 fn after<'a>(now: Option<Now<'a>>, transition: &'a Transition) -> Option<Now<'a>> {
     match &transition.to {
-        To::Plan { by, plan, price_list, phase } => {
+        To::Plan { by, plan, price_list, phase, until } => {
             let chosen_at = match (by, now) {
                 (PlanChange::Phase, Some(now)) => now.chosen_at,
                 (
@@ -172,7 +175,7 @@ fn after<'a>(now: Option<Now<'a>>, transition: &'a Transition) -> Option<Now<'a>
             };
             let day = now.and_then(|it| it.day);
             let quantity = now.map_or(1, |it| it.quantity);
-            Some(Now { plan, price_list, phase: *phase, chosen_at, day, quantity })
+            Some(Now { plan, price_list, phase: *phase, until: *until, chosen_at, day, quantity })
         }
         To::BillCycleDay(day) => now.map(|it| Now { day: Some(*day), ..it }),
         To::Quantity(quantity) => now.map(|it| Now { quantity: *quantity, ..it }),
@@ -263,16 +266,24 @@ fn fixed(
     let Some(prices) = &phase.fixed else { return Ok(None) };
     let price = prices.of(it.currency).map_err(NoTimeline::NoPrice)?;
     let has_end = phase.recurring.is_none() && now.phase != PhaseType::Evergreen;
-    let until = if has_end { end(it, phase, at, later) } else { None };
+    let until = if has_end { end(it, (now, phase), at, later) } else { None };
     Ok(Some(Fixed { price, until }))
 }
 
 /// When a phase ends: with the next one, or else after its duration.
-fn end(it: &Basis<'_>, phase: &Phase, at: Timestamp, later: &[Transition]) -> Option<Date> {
+fn end(
+    it: &Basis<'_>,
+    (now, phase): (&Now<'_>, &Phase),
+    at: Timestamp,
+    later: &[Transition],
+) -> Option<Date> {
     let is_phase = |it: &&Transition| matches!(it.to, To::Plan { by: PlanChange::Phase, .. });
     match later.iter().find(is_phase) {
         Some(next) => Some(it.calendar.date(next.at)),
-        None => phase.duration?.after(at).map(|at| it.calendar.date(at)),
+        None => {
+            let until = now.until.or_else(|| phase.duration?.after(at));
+            until.map(|at| it.calendar.date(at))
+        }
     }
 }
 

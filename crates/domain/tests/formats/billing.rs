@@ -99,6 +99,7 @@ fn subscriptions() {
         plan: "pro".to_owned(),
         price_list: "DEFAULT".to_owned(),
         phase,
+        until: Some(Timestamp(8)),
     };
     let changes = [
         plan(PlanChange::Create, PhaseType::Trial),
@@ -121,6 +122,7 @@ fn subscriptions() {
         in_effect: 1,
         entitled_from: Timestamp(7),
         entitled_until: Some(Timestamp(8)),
+        entitlement_ended: false,
         charged_through: Some(day("2026-02-09")),
         settled: day("2026-01-10"),
         next_due: None,
@@ -131,7 +133,7 @@ fn subscriptions() {
     check(
         &Change::Billing(BillingChange::Subscription(Box::new(subscription))),
         expect![[
-            r#"{"Billing":{"Subscription":{"tenant":1,"id":"00000000-0000-0000-0000-000000000005","account_id":"00000000-0000-0000-0000-000000000003","bundle_id":"00000000-0000-0000-0000-000000000004","category":"BASE","transitions":[{"at":7,"to":{"Plan":{"by":"Create","plan":"pro","price_list":"DEFAULT","phase":"TRIAL"}}},{"at":7,"to":{"BillCycleDay":9}},{"at":7,"to":{"Quantity":3}},{"at":7,"to":{"Plan":{"by":"Phase","plan":"pro","price_list":"DEFAULT","phase":"EVERGREEN"}}},{"at":7,"to":{"Plan":{"by":"Change","plan":"pro","price_list":"DEFAULT","phase":"DISCOUNT"}}},{"at":7,"to":{"Plan":{"by":"Transfer","plan":"pro","price_list":"DEFAULT","phase":"FIXED_TERM"}}},{"at":7,"to":"Cancelled"},{"at":7,"to":"Expired"}],"in_effect":1,"entitled_from":7,"entitled_until":8,"charged_through":"2026-02-09","settled":"2026-01-10","next_due":null,"is_over":false,"created_at":7,"revision":{"seq":9,"previous":null}}}}"#
+            r#"{"Billing":{"Subscription":{"tenant":1,"id":"00000000-0000-0000-0000-000000000005","account_id":"00000000-0000-0000-0000-000000000003","bundle_id":"00000000-0000-0000-0000-000000000004","category":"BASE","transitions":[{"at":7,"to":{"Plan":{"by":"Create","plan":"pro","price_list":"DEFAULT","phase":"TRIAL","until":8}}},{"at":7,"to":{"BillCycleDay":9}},{"at":7,"to":{"Quantity":3}},{"at":7,"to":{"Plan":{"by":"Phase","plan":"pro","price_list":"DEFAULT","phase":"EVERGREEN","until":8}}},{"at":7,"to":{"Plan":{"by":"Change","plan":"pro","price_list":"DEFAULT","phase":"DISCOUNT","until":8}}},{"at":7,"to":{"Plan":{"by":"Transfer","plan":"pro","price_list":"DEFAULT","phase":"FIXED_TERM","until":8}}},{"at":7,"to":"Cancelled"},{"at":7,"to":"Expired"}],"in_effect":1,"entitled_from":7,"entitled_until":8,"entitlement_ended":false,"charged_through":"2026-02-09","settled":"2026-01-10","next_due":null,"is_over":false,"created_at":7,"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
 }
@@ -237,6 +239,7 @@ fn what_an_account_has_once() {
         tenant: TENANT,
         account_id: id(3),
         credit: AmountMinor(500),
+        invoiced_until: Some(day("2026-02-09")),
         due: Some(Timestamp(8)),
         parked: Some(Parked {
             since: Timestamp(7),
@@ -247,7 +250,7 @@ fn what_an_account_has_once() {
     check(
         &Change::Billing(BillingChange::Account(account)),
         expect![[
-            r#"{"Billing":{"Account":{"tenant":1,"account_id":"00000000-0000-0000-0000-000000000003","credit":500,"due":8,"parked":{"since":7,"reason":{"Overlap":"2026-02-09"}},"revision":{"seq":9,"previous":null}}}}"#
+            r#"{"Billing":{"Account":{"tenant":1,"account_id":"00000000-0000-0000-0000-000000000003","credit":500,"invoiced_until":"2026-02-09","due":8,"parked":{"since":7,"reason":{"Overlap":"2026-02-09"}},"revision":{"seq":9,"previous":null}}}}"#
         ]],
     );
 }

@@ -3,7 +3,7 @@
 use domain::billing::bundle::Bundle;
 use domain::billing::invoice::{Invoice, InvoiceItem};
 use domain::billing::subscription::Subscription;
-use domain::{AccountId, BundleId, InvoiceId, SubscriptionId, TenantNo};
+use domain::{AccountId, AmountMinor, BundleId, InvoiceId, SubscriptionId, TenantNo};
 
 use super::{Page, StoreError};
 
@@ -21,6 +21,23 @@ pub struct SubscriptionFile {
     pub bundle: Bundle,
 }
 
+/// What an account owes and has, in its currency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccountSums {
+    /// The sum of what is to be paid of its invoices.
+    pub unpaid: AmountMinor,
+    /// What the next invoices use.
+    pub credit: AmountMinor,
+}
+
+impl AccountSums {
+    /// What it owes; below zero, what it has.
+    #[must_use]
+    pub const fn balance(self) -> AmountMinor {
+        AmountMinor(self.unpaid.0 - self.credit.0)
+    }
+}
+
 /// Reads of subscriptions and invoices.
 pub trait BillingQueries: Send + Sync {
     /// A subscription by id.
@@ -32,6 +49,17 @@ pub trait BillingQueries: Send + Sync {
         tenant: TenantNo,
         id: SubscriptionId,
     ) -> Result<Option<SubscriptionFile>, StoreError>;
+
+    /// The subscriptions of an account, the oldest first; those that are over too.
+    fn subscriptions_of(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+        page: Page,
+    ) -> Result<Vec<Subscription>, StoreError>;
+
+    /// What an account owes and has.
+    fn sums(&self, tenant: TenantNo, account: AccountId) -> Result<AccountSums, StoreError>;
 
     /// A bundle's subscriptions, the oldest first; those that are over too.
     fn subscriptions_of_bundle(

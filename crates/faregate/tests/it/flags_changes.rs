@@ -244,7 +244,8 @@ fn a_change_survives_a_kill_and_is_made_once() {
     wait_days(&client, 3);
     // It is looked for again by the time that another one is made.
     let on = json!({ "flag": "checkout", "patch": { "isEnabled": true } });
-    assert_eq!(settled(&client, &keep(&client, &on))["status"], "applied");
+    let on = client.post("/v1/changes", &on);
+    assert_eq!(settled(&client, &on.json())["status"], "applied", "{}", on.text());
     assert_eq!(client.get(&format!("/v1/changes/{}", id(&kept))).json(), made);
     let history = client.get(&format!("{FLAG}/history")).json();
     assert_eq!(history["versions"].as_array().unwrap().len(), 3);

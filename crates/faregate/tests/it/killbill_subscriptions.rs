@@ -172,3 +172,56 @@ fn what_was_billed_is_sound() {
     let verified = run(&["verify", "--data-dir", folder.path().to_str().unwrap()]);
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
+
+#[test]
+fn a_cancelled_subscription_leaves_credit_and_takes_no_change() {
+    let folder = TempDir::new();
+    let server = Server::start_in(folder.path(), Launch::usual());
+    let client = shop(&server);
+    let account = account(&client);
+    let it = json!({ "accountId": account, "planName": "pro-monthly" });
+    let made = client.create("/1.0/kb/subscriptions", &it);
+    let path = format!("/1.0/kb/subscriptions/{}", made["subscriptionId"].as_str().unwrap());
+    clock(&client, "2026-02-20T09:00:00.000Z");
+    let refused = |method: &str, more: &str, body: Value, code: Value, message: &str| {
+        let answer =
+            client.send(method, &format!("{path}{more}"), Some(body.to_string().as_bytes()));
+        let json = answer.json();
+        assert_eq!((answer.status, &json["code"]), (400, &code), "{more} {}", answer.text());
+        let text = json["message"].as_str().unwrap();
+        assert!(text.contains(message), "{text}");
+    };
+    let plan = json!({ "planName": "pro-monthly" });
+    refused("PUT", "", json!({ "planName": "gold" }), json!(2021), "no plan gold");
+    refused("PUT", "?billingPolicy=START_OF_TERM", plan.clone(), json!(7031), "billingPolicy");
+    refused("PUT", "?billingPolicy=SOON", plan.clone(), json!(7031), "billingPolicy");
+    refused("PUT", "/quantity", json!({ "quantity": 0 }), json!(7031), "quantity");
+    refused("PUT", "/bcd", json!({ "billCycleDayLocal": 32 }), json!(7031), "billCycleDayLocal");
+    refused("PUT", "/bcd", json!({}), Value::Null, "billCycleDayLocal");
+    refused("PUT", "/uncancel", json!({}), json!(1070), "cancel");
+    refused("PUT", "/undoChangePlan", json!({}), json!(1071), "change");
+    refused("DELETE", "?requestedDate=soon", json!({}), Value::Null, "requestedDate");
+    assert_eq!(client.delete(&format!("{path}?entitlementPolicy=IMMEDIATE")).status, 204);
+    assert_eq!(client.get(&path).json()["state"], "CANCELLED");
+    refused("DELETE", "", json!({}), json!(1031), "cancelled");
+    refused("PUT", "", plan, json!(1021), "ended");
+    let balance = format!("/1.0/kb/accounts/{account}?accountWithBalanceAndCBA=true");
+    let balance = client.get(&balance).json();
+    assert_eq!(
+        (&balance["accountBalance"], &balance["accountCBA"]),
+        (&json!(-12.14), &json!(12.14))
+    );
+    let payments = client.get(&format!("/1.0/kb/accounts/{account}/invoicePayments")).json();
+    assert_eq!(payments.as_array().unwrap().len(), 1);
+    assert_eq!(payments[0]["targetInvoiceId"], invoices(&client, &account)[1]["invoiceId"]);
+    let states = client.get(&format!("/1.0/kb/accounts/{account}/block")).json();
+    let states: Vec<_> = states.as_array().unwrap().iter().map(|it| &it["stateName"]).collect();
+    assert_eq!(states, ["ENT_STARTED", "ENT_CANCELLED"]);
+    let ahead = format!("/1.0/kb/invoices?accountId={account}");
+    assert_eq!(client.post(&ahead, &json!({})).status, 404);
+    let ahead = client.post(&format!("{ahead}&targetDate=2029-06-01"), &json!({}));
+    assert_eq!((ahead.status, &ahead.json()["code"]), (400, &json!(4005)), "{}", ahead.text());
+    server.stop();
+    let verified = run(&["verify", "--data-dir", folder.path().to_str().unwrap()]);
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+}

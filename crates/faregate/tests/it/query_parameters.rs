@@ -101,6 +101,18 @@ fn pay(
     client.create(&payments, &purchase)
 }
 
+/// Pays the first month after the trial with the method that pays.
+fn pay_a_month(client: &Client, objects: &Objects) {
+    let of = |name: &str| &objects.iter().find(|it| it.0 == name).unwrap().1;
+    let (account, method) = (of("accountId"), of("payingMethodId"));
+    let default = format!("/1.0/kb/accounts/{account}/paymentMethods/{method}/setDefault");
+    assert_eq!(client.put(&default, &json!({})).status, 204);
+    let month = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(31 * 24);
+    let day = month.to_string()[..10].to_owned();
+    let invoice = format!("/1.0/kb/invoices?accountId={account}&targetDate={day}");
+    assert_eq!(client.post(&invoice, &json!({})).status, 201);
+}
+
 /// A tenant that has one of each, so that no list is empty.
 fn world(client: &Client) -> Objects {
     let define = |name: &str| {
@@ -121,14 +133,6 @@ fn world(client: &Client) -> Objects {
     assert_eq!(client.post(&format!("{path}/block"), &state).status, 201);
     let deleted = method(client, &path, ("walk-deleted", SIMULATOR));
     let paying = method(client, &path, ("walk-paying", SIMULATOR));
-    let of_account = method(client, &path, ("walk-method", EXTERNAL));
-    assert_eq!(client.delete(&format!("/1.0/kb/paymentMethods/{deleted}")).status, 204);
-    decorate(client, &format!("/1.0/kb/paymentMethods/{of_account}"), None);
-    let paid = pay(client, (&path, &paying), ("walk-payment", "walk-transaction"));
-    let (payment, transaction) =
-        (id(&paid, "paymentId"), id(&paid["transactions"][0], "transactionId"));
-    decorate(client, &format!("/1.0/kb/payments/{payment}"), tags);
-    decorate(client, &format!("/1.0/kb/paymentTransactions/{transaction}"), tags);
     for year in [2020, 2021] {
         let xml = catalogs::simple("walk", &format!("{year}-01-01T00:00:00Z"));
         let xml_client = client.clone().header("Content-Type", "text/xml");
@@ -137,6 +141,14 @@ fn world(client: &Client) -> Objects {
     }
     let subscription = json!({ "accountId": account, "planName": "pro-monthly" });
     client.create("/1.0/kb/subscriptions", &subscription);
+    let of_account = method(client, &path, ("walk-method", EXTERNAL));
+    assert_eq!(client.delete(&format!("/1.0/kb/paymentMethods/{deleted}")).status, 204);
+    decorate(client, &format!("/1.0/kb/paymentMethods/{of_account}"), None);
+    let paid = pay(client, (&path, &paying), ("walk-payment", "walk-transaction"));
+    let (payment, transaction) =
+        (id(&paid, "paymentId"), id(&paid["transactions"][0], "transactionId"));
+    decorate(client, &format!("/1.0/kb/payments/{payment}"), tags);
+    decorate(client, &format!("/1.0/kb/paymentTransactions/{transaction}"), tags);
     vec![
         ("accountId", account),
         ("paymentMethodId", of_account),
@@ -206,6 +218,7 @@ fn every_query_parameter_of_a_read_changes_its_answer() {
     let server = Server::start_with(Launch::usual());
     let client = server.tenant();
     let mut objects = world(&client);
+    pay_a_month(&client, &objects);
     let api_key = client.headers().iter().find(|it| it.0 == "X-Killbill-ApiKey").unwrap();
     objects.push(("apiKey", api_key.1.clone()));
     let document = client.get("/openapi.json").json();

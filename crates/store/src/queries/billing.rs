@@ -4,12 +4,13 @@ use std::sync::LazyLock;
 
 use domain::billing::bundle::Bundle;
 use domain::billing::invoice::Invoice;
-use domain::{AccountId, BundleId, InvoiceId, SubscriptionId, TenantNo};
-use engine::ports::{BillingQueries, InvoiceFile, Page, StoreError, SubscriptionFile};
+use domain::billing::subscription::Subscription;
+use domain::{AccountId, AmountMinor, BundleId, InvoiceId, SubscriptionId, TenantNo};
+use engine::ports::{AccountSums, BillingQueries, InvoiceFile, Page, StoreError, SubscriptionFile};
 
 use super::{SqlQueries, window};
 use crate::driver::{Reader, Value};
-use crate::tables::{BUNDLE, INVOICE, INVOICE_ITEM, SUBSCRIPTION};
+use crate::tables::{ACCOUNT_BILLING, BUNDLE, INVOICE, INVOICE_ITEM, SUBSCRIPTION};
 
 const BY_ID: &str = "WHERE tenant = ?1 AND id = ?2";
 
@@ -18,6 +19,9 @@ static SELECT_BUNDLES: LazyLock<String> = LazyLock::new(|| {
     BUNDLE.select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY id LIMIT ?3 OFFSET ?4")
 });
 static SELECT_SUBSCRIPTION: LazyLock<String> = LazyLock::new(|| SUBSCRIPTION.select(BY_ID));
+static SELECT_SUBSCRIPTIONS: LazyLock<String> = LazyLock::new(|| {
+    SUBSCRIPTION.select("WHERE tenant = ?1 AND account_id = ?2 ORDER BY id LIMIT ?3 OFFSET ?4")
+});
 static SELECT_OF_BUNDLE: LazyLock<String> =
     LazyLock::new(|| SUBSCRIPTION.select("WHERE tenant = ?1 AND bundle_id = ?2 ORDER BY id"));
 static SELECT_INVOICE: LazyLock<String> = LazyLock::new(|| INVOICE.select(BY_ID));
@@ -28,6 +32,10 @@ static SELECT_INVOICES: LazyLock<String> = LazyLock::new(|| {
         "WHERE tenant = ?1 AND account_id = ?2 ORDER BY target_date, number LIMIT ?3 OFFSET ?4",
     )
 });
+static SELECT_OPEN: LazyLock<String> =
+    LazyLock::new(|| INVOICE.select("WHERE tenant = ?1 AND account_id = ?2 AND is_open = 1"));
+static SELECT_BILLING: LazyLock<String> =
+    LazyLock::new(|| ACCOUNT_BILLING.select("WHERE tenant = ?1 AND account_id = ?2"));
 static SELECT_ITEMS: LazyLock<String> =
     LazyLock::new(|| INVOICE_ITEM.select("WHERE tenant = ?1 AND invoice_id = ?2 ORDER BY id"));
 
@@ -44,6 +52,32 @@ impl BillingQueries for SqlQueries {
             let Some(subscription) = found else { return Ok(None) };
             let bundle = bundle(reader, tenant, subscription.bundle_id)?;
             Ok(bundle.map(|bundle| SubscriptionFile { subscription, bundle }))
+        })
+    }
+
+    fn subscriptions_of(
+        &self,
+        tenant: TenantNo,
+        account: AccountId,
+        page: Page,
+    ) -> Result<Vec<Subscription>, StoreError> {
+        self.read(|reader| {
+            let [limit, offset] = window::limit_offset(page);
+            let of = [tenant.into(), account.into(), limit, offset];
+            reader.query(&SELECT_SUBSCRIPTIONS, &of, |cells| SUBSCRIPTION.row(cells))
+        })
+    }
+
+    fn sums(&self, tenant: TenantNo, account: AccountId) -> Result<AccountSums, StoreError> {
+        self.snapshot(|reader| {
+            let of = [tenant.into(), account.into()];
+            let open = reader.query(&SELECT_OPEN, &of, |cells| INVOICE.row(cells))?;
+            let billing =
+                reader.query_one(&SELECT_BILLING, &of, |cells| ACCOUNT_BILLING.row(cells))?;
+            Ok(AccountSums {
+                unpaid: AmountMinor(open.iter().map(|it| it.balance().0).sum()),
+                credit: billing.map_or(AmountMinor::ZERO, |it| it.credit),
+            })
         })
     }
 

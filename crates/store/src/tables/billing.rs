@@ -10,7 +10,7 @@ use super::{CHECKED, Layout, Table, id, index, int, only, text, unique};
 use crate::codes::code;
 use crate::stored::TableOf;
 
-/// What the billing of an account has once. `parked` is JSON.
+/// What the billing of an account has once. `parked` is JSON, dates are ISO 8601.
 pub static ACCOUNT_BILLING: TableOf<AccountBilling> = TableOf::new(
     Table {
         name: "account_billing",
@@ -23,6 +23,7 @@ pub static ACCOUNT_BILLING: TableOf<AccountBilling> = TableOf::new(
         int("tenant").of(|it, _| it.tenant.into()),
         id("account_id").of(|it, _| it.account_id.into()),
         int("credit").of(|it, _| it.credit.into()),
+        text("invoiced_until").null().of(|it, cx| cx.opt_text(it.invoiced_until)),
         int("due_at_us").null().of(|it, _| it.due.into()),
         text("parked").null().of(|it, cx| cx.opt_json(&it.parked)),
         int("seq").of(|it, _| it.revision.seq.into()),
@@ -32,6 +33,7 @@ pub static ACCOUNT_BILLING: TableOf<AccountBilling> = TableOf::new(
             tenant: cells.tenant()?,
             account_id: cells.entity()?,
             credit: cells.amount()?,
+            invoiced_until: cells.opt_date()?,
             due: cells.opt_time()?,
             parked: cells.opt_json()?,
             revision: cells.revision()?,
@@ -98,6 +100,7 @@ pub static SUBSCRIPTION: TableOf<Subscription> = TableOf::<Subscription>::new(
         int("in_effect").of(|it, _| i64::try_from(it.in_effect).unwrap_or(i64::MAX).into()),
         int("entitled_from_us").of(|it, _| it.entitled_from.into()),
         int("entitled_until_us").null().of(|it, _| it.entitled_until.into()),
+        int("entitlement_ended").of(|it, _| it.entitlement_ended.into()),
         text("charged_through").null().of(|it, cx| cx.opt_text(it.charged_through)),
         text("settled").of(|it, cx| cx.text(it.settled)),
         text("next_due").null().of(|it, cx| cx.opt_text(it.next_due)),
@@ -117,6 +120,7 @@ pub static SUBSCRIPTION: TableOf<Subscription> = TableOf::<Subscription>::new(
             in_effect: usize::try_from(cells.length()?).unwrap_or(usize::MAX),
             entitled_from: cells.time()?,
             entitled_until: cells.opt_time()?,
+            entitlement_ended: cells.flag()?,
             charged_through: cells.opt_date()?,
             settled: cells.date()?,
             next_due: cells.opt_date()?,

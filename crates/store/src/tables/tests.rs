@@ -78,7 +78,7 @@ fn texts_of_accounts_entities_are_erased_or_named_here() {
         dispute: gateway case_id reason currency
         purchase: offer terms
         entitlements: grants bought
-        account_billing: parked
+        account_billing: invoiced_until parked
         subscription: transitions charged_through settled next_due
         invoice: currency invoice_date target_date payments
         invoice_item: currency start_date end_date last_day product plan phase rate"#]]

@@ -122,7 +122,7 @@ impl Subscribed {
                 // A plan of an override is not in the catalog.
                 versions.plan(plan, at, at)?;
                 let (plan, price_list) = (plan.to_owned(), DEFAULT_PRICE_LIST.to_owned());
-                Some(To::Plan { by, plan, price_list, phase })
+                Some(To::Plan { by, plan, price_list, phase, until: None })
             };
             let at_that_time = |it: &Value| step_time(it, steps) == at;
             let mut asked = || {
@@ -283,7 +283,8 @@ impl Account {
     /// The items of an invoice, a line each, in order; they are billed then.
     fn bill(&mut self, steps: usize, target: Date) -> Vec<String> {
         let settings = self.settings;
-        let run = Run { target, horizon: Date::MIN, currency: self.currency, settings };
+        let (horizon, today, currency) = (Date::MIN, Date::MAX, self.currency);
+        let run = Run { target, horizon, today, currency, settings };
         let mut lines = vec![];
         let mut balance = 0;
         let mut days = self.days;

@@ -6,7 +6,9 @@ use domain::{
     TenantRejection,
 };
 
-use super::{Code, code};
+use http::StatusCode;
+
+use super::{Code, class, code};
 use crate::payment_states::{START_STATE, state_name};
 
 pub(super) fn wire(rejection: &Rejection) -> (Code, String) {
@@ -70,7 +72,17 @@ fn wire_billing(rejection: &BillingRejection) -> (Code, String) {
         R::AddOnIncluded { .. } => code::ADD_ON_INCLUDED,
         R::AddOnNotAvailable { .. } => code::ADD_ON_NOT_AVAILABLE,
         R::TooManyInBundle { .. } => code::TOO_MANY_IN_BUNDLE,
-        R::TooManySubscriptions => code::ILLEGAL_ARGUMENT,
+        R::TooManySubscriptions | R::TooManyTransitions => code::ILLEGAL_ARGUMENT,
+        R::BeforeLastTransition { .. } => code::REQUESTED_DATE_TOO_EARLY,
+        R::NotChangeable { .. } => code::NOT_CHANGEABLE,
+        R::CancelPending { .. } => code::CANCEL_PENDING,
+        R::ExpiresBefore { .. } => code::EXPIRES_BEFORE,
+        R::AlreadyCancelled { .. } => code::ALREADY_CANCELLED,
+        R::NotCancelled { .. } => code::NOT_CANCELLED,
+        R::NoChangePending { .. } => code::NO_CHANGE_PENDING,
+        R::ChangeIllegal { .. } => code::CHANGE_ILLEGAL,
+        R::TargetTooFar { .. } => code::TARGET_TOO_FAR,
+        R::NothingToInvoice => code::plain(StatusCode::NOT_FOUND, class::INVOICE),
     };
     (code, rejection.to_string())
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use domain::account::calendar::AccountCalendar;
 use domain::billing::subscription::{Current, Subscription};
-use domain::billing::timeline::{Basis, BillCycleDays, PlanChange, To, Transition, own_day};
+use domain::billing::timeline::{
+    Basis, BillCycleDays, PlanChange, To, Transition, own_day, timeline,
+};
 use domain::catalog::versions::{Chosen, Versions};
-use domain::catalog::{Phase, Prices};
+use domain::catalog::{Phase, Prices, ProductCategory};
 use domain::read::TenantRow;
-use domain::{Account, AccountId, Currency, RequestId, TenantNo, Timestamp};
+use domain::{Account, AccountId, Currency, RequestId, SubscriptionId, TenantNo, Timestamp};
 use engine::ports::{Queries, StoreError, SubscriptionFile};
 use engine::time::rfc3339_second;
 use serde::Serialize;
@@ -50,6 +52,12 @@ pub(crate) struct SubscriptionJson<'a> {
     price_overrides: [(); 0],
     prices: Vec<PhasePriceJson<'a>>,
     audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+impl SubscriptionJson<'_> {
+    pub(crate) fn is_of(&self, id: SubscriptionId) -> bool {
+        self.subscription_id == id.uuid()
+    }
 }
 
 /// Kill Bill's `EventSubscriptionJson`.
@@ -96,7 +104,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Reads what belongs to subscriptions; `None`: there is no such account.
+    /// Reads what belongs to the subscriptions of a bundle; `None`: there is no such account.
     pub(crate) fn read(
         queries: &dyn Queries,
         (tenant, account): (TenantNo, AccountId),
@@ -114,13 +122,22 @@ impl Shown {
         self.files.iter().filter_map(|it| self.one(it))
     }
 
+    /// The events of all, in their order.
+    pub(crate) fn all_events(&self) -> Vec<EventJson<'_>> {
+        let mut events: Vec<_> =
+            self.files.iter().flat_map(|it| self.events(&it.subscription)).collect();
+        events.sort_by(|a, b| a.effective_date.cmp(&b.effective_date));
+        events
+    }
+
     /// `None` where the catalog has lost the plan.
     fn one<'a>(&'a self, file: &'a SubscriptionFile) -> Option<SubscriptionJson<'a>> {
         let it = &file.subscription;
         let current = it.current()?;
         let chosen = self.chosen(current)?;
         let product = chosen.catalog.product(&chosen.plan.product)?;
-        let ends_at = it.ends_at();
+        // Kill Bill shows no end of what expires.
+        let ends_at = it.ends_at().filter(|_| it.is_cancelled());
         let entitled_until = it.entitled_until.or(ends_at);
         Some(SubscriptionJson {
             account_id: it.account_id.uuid(),
@@ -165,23 +182,31 @@ impl Shown {
         }
     }
 
-    /// The day of its own, or the account's, or the one that follows from its plan.
+    /// The day by which its periods are cut now.
     fn bill_cycle_day(&self, it: &Subscription) -> u8 {
-        let set =
-            it.transitions.iter().take(it.in_effect.max(1)).rev().find_map(|it| match it.to {
-                To::BillCycleDay(day) => Some(day),
-                To::Plan { .. } | To::Quantity(_) | To::Cancelled | To::Expired => None,
+        let base =
+            self.files.iter().map(|it| &it.subscription).find(|base| {
+                base.bundle_id == it.bundle_id && base.category == ProductCategory::Base
             });
-        let of_account = Some(self.account.bill_cycle_day_local).filter(|day| *day > 0);
-        let basis = Basis {
+        let bundle = base.and_then(|base| own_day(&self.basis(base, None)).ok());
+        let basis = self.basis(it, bundle);
+        let today = basis.calendar.date(self.now);
+        let events = timeline(&basis).unwrap_or_default();
+        let (past, future): (Vec<_>, Vec<_>) = events.iter().partition(|it| it.date <= today);
+        let terms = past.iter().rev().chain(&future).find_map(|it| it.terms.as_ref());
+        terms.map_or(0, |it| it.bill_cycle_day)
+    }
+
+    fn basis<'a>(&'a self, it: &'a Subscription, bundle: Option<u8>) -> Basis<'a> {
+        let account = Some(self.account.bill_cycle_day_local).filter(|day| *day > 0);
+        Basis {
             transitions: &it.transitions,
             blocked: &[],
             versions: &self.versions,
             calendar: AccountCalendar::of(&self.account),
             currency: self.currency(),
-            days: BillCycleDays::default(),
-        };
-        set.or(of_account).or_else(|| own_day(&basis).ok()).unwrap_or_default()
+            days: BillCycleDays { account, bundle },
+        }
     }
 
     fn currency(&self) -> Currency {
@@ -225,11 +250,12 @@ impl Shown {
                 To::Plan { by: PlanChange::Phase, .. } => push("PHASE", "PHASE", both, *when),
                 To::Plan { by: PlanChange::Change, .. } => push("CHANGE", "CHANGE", both, *when),
                 To::BillCycleDay(_) | To::Quantity(_) => {}
-                To::Cancelled | To::Expired => {
+                To::Cancelled => {
                     let until = it.entitled_until.unwrap_or(*when);
                     push("STOP_ENTITLEMENT", "ENT_CANCELLED", entitlement, until);
                     push("STOP_BILLING", "STOP_BILLING", billing, *when);
                 }
+                To::Expired => push("STOP_BILLING", "STOP_BILLING", billing, *when),
             }
         }
         events.sort_by(|a, b| a.effective_date.cmp(&b.effective_date));

@@ -13,9 +13,7 @@ use crate::billing::propose::{Proposal, propose};
 use crate::billing::reconcile::{Billed, BilledFixed, BilledPeriod, Due, Repaired, reconcile};
 use crate::billing::settle::settle;
 use crate::billing::subscription::Subscription;
-use crate::billing::timeline::{
-    Basis, BillCycleDays, NoTimeline, PlanChange, To, Transition, own_day, timeline,
-};
+use crate::billing::timeline::{Basis, BillCycleDays, NoTimeline, To, own_day, timeline};
 use crate::billing::{BillingEvent, BillingSettings, Run, Terms, Unbillable};
 use crate::catalog::ProductCategory;
 use crate::change::BillingChange;
@@ -28,6 +26,7 @@ use crate::{AmountMinor, Event, InvoiceId, InvoiceItemId, Revision, Timestamp};
 /// Does what is due at an instant, which is not later than now.
 pub(super) fn at(books: &mut Books<'_>, instant: Timestamp, cx: &mut Context) {
     take_effect(books, instant, cx);
+    end_entitlements(books, instant, cx);
     if books.billing.parked.is_some() {
         return;
     }
@@ -37,9 +36,18 @@ pub(super) fn at(books: &mut Books<'_>, instant: Timestamp, cx: &mut Context) {
         return;
     }
     let target = books.calendar.date(instant);
-    if let Err(reason) = invoice(books, target, cx) {
-        books.billing.parked = Some(Parked { since: cx.now, reason });
-        cx.event(Event::AccountParked { account: books.account.id, reason });
+    until(books, target, cx);
+}
+
+/// Invoices what is due until a day, and has it paid; `None`: nothing is, or it cannot be.
+pub(super) fn until(books: &mut Books<'_>, target: Date, cx: &mut Context) -> Option<InvoiceId> {
+    match invoice(books, target, cx) {
+        Ok(invoice) => invoice,
+        Err(reason) => {
+            books.billing.parked = Some(Parked { since: cx.now, reason });
+            cx.event(Event::AccountParked { account: books.account.id, reason });
+            None
+        }
     }
 }
 
@@ -48,43 +56,54 @@ fn take_effect(books: &mut Books<'_>, until: Timestamp, cx: &mut Context) {
     for at in 0..books.subscriptions.len() {
         while let Some(next) = books.subscriptions[at].pending().filter(|it| it.at <= until) {
             let (effective_at, step) = (next.at, SubscriptionStep::of(&next.to));
-            let begins_phase = matches!(next.to, To::Plan { by: PlanChange::Phase, .. });
+            let begins_phase = matches!(next.to, To::Plan { .. });
             let subscription = &mut books.subscriptions[at];
             subscription.in_effect += 1;
-            let id = subscription.id;
-            if begins_phase && subscription.pending().is_none() {
-                let next = following(books, at, effective_at);
-                books.subscriptions[at].transitions.extend(next);
-            }
             cx.event(Event::SubscriptionChanged {
                 account: books.account.id,
-                subscription: id,
+                subscription: subscription.id,
                 step,
                 effective_at,
                 is_in_effect: true,
             });
+            if begins_phase {
+                books.follow_phase(at);
+            }
         }
     }
 }
 
-/// The transition to the phase after the one that a subscription is in, or to its end.
-fn following(books: &Books<'_>, of: usize, began_at: Timestamp) -> Option<Transition> {
-    let current = books.subscriptions[of].current()?;
-    let plan = books.versions.plan(current.plan, current.chosen_at, began_at)?.plan;
-    let position = plan.phases.iter().position(|it| it.phase == current.phase)?;
-    let at = plan.phases[position].duration?.after(began_at)?;
-    let to = plan.phases.get(position + 1).map_or(To::Expired, |next| To::Plan {
-        by: PlanChange::Phase,
-        plan: current.plan.to_owned(),
-        price_list: current.price_list.to_owned(),
-        phase: next.phase,
-    });
-    Some(Transition { at, to })
+/// Lets the ends of entitlements until an instant take effect.
+pub(super) fn end_entitlements(books: &mut Books<'_>, until: Timestamp, cx: &mut Context) {
+    for it in &mut books.subscriptions {
+        let Some(effective_at) = it.entitlement_ends().filter(|at| *at <= until) else { continue };
+        it.entitlement_ended = true;
+        cx.event(Event::SubscriptionChanged {
+            account: books.account.id,
+            subscription: it.id,
+            step: SubscriptionStep::EntitlementEnded,
+            effective_at,
+            is_in_effect: true,
+        });
+    }
+    close_ended(books);
+}
+
+/// Puts aside the subscriptions of which nothing is to happen any more.
+fn close_ended(books: &mut Books<'_>) {
+    for it in &mut books.subscriptions {
+        it.is_over = it.has_ended() && it.next_due.is_none() && it.entitlement_ends().is_none();
+    }
 }
 
 /// Invoices what is due on a day, and has it paid.
-fn invoice(books: &mut Books<'_>, target: Date, cx: &mut Context) -> Result<(), Unbillable> {
-    let events = events(books, target)?;
+fn invoice(
+    books: &mut Books<'_>,
+    target: Date,
+    cx: &mut Context,
+) -> Result<Option<InvoiceId>, Unbillable> {
+    let target = books.billing.invoiced_until.map_or(target, |it| it.max(target));
+    let events = events(books)?;
     let billed: Vec<Billed> =
         books.subscriptions.iter().map(|it| billed(&books.items(it))).collect();
     let mut dues: Vec<(Due<'_>, Option<Date>)> = vec![];
@@ -92,27 +111,36 @@ fn invoice(books: &mut Books<'_>, target: Date, cx: &mut Context) -> Result<(), 
         let run = Run {
             target,
             horizon: it.settled,
+            today: books.calendar.date(cx.now),
             currency: books.currency,
             settings: BillingSettings::default(),
         };
         let proposal: Proposal<'_> = propose(events, &run)?;
-        let next = proposal.next;
+        let next = proposal.next.into_iter().chain(next_version(books, it, target)).min();
         dues.push((reconcile(billed, proposal, &run)?, next));
     }
-    if dues.iter().any(|(due, _)| !due.is_empty()) {
-        write(books, &dues, target, cx)?;
-    }
+    let is_due = dues.iter().any(|(due, _)| !due.is_empty());
+    let invoice = is_due.then(|| write(books, &dues, target, cx)).transpose()?;
     for (it, (due, next)) in books.subscriptions.iter_mut().zip(dues) {
         it.settled = due.settled;
         it.next_due = next;
-        it.is_over = it.ends_at().is_some() && it.pending().is_none() && next.is_none();
     }
-    Ok(())
+    close_ended(books);
+    Ok(invoice)
+}
+
+/// The day after `after` from which on a newer version of the catalog is for the plan that a subscription has.
+fn next_version(books: &Books<'_>, of: &Subscription, after: Date) -> Option<Date> {
+    let current = of.current().filter(|_| !of.has_ended())?;
+    let until = of.pending().map(|it| it.at);
+    let later = books.versions.for_existing(current.plan, current.chosen_at);
+    let later = later.map(|it| it.from).filter(|from| until.is_none_or(|until| *from < until));
+    later.map(|from| books.calendar.date(from)).filter(|date| *date > after).min()
 }
 
 /// The events of each subscription. The first price that recurs gives the account its bill cycle day, where the
 /// catalog's rules ask for the account's.
-fn events(books: &mut Books<'_>, target: Date) -> Result<Vec<Vec<BillingEvent>>, Unbillable> {
+fn events(books: &mut Books<'_>) -> Result<Vec<Vec<BillingEvent>>, Unbillable> {
     let mut all = vec![];
     for at in 0..books.subscriptions.len() {
         let it = &books.subscriptions[at];
@@ -123,11 +151,14 @@ fn events(books: &mut Books<'_>, target: Date) -> Result<Vec<Vec<BillingEvent>>,
         let bundle = base.map(|base| own_day(&basis(books, base, None))).transpose();
         let events = timeline(&basis(books, it, bundle.map_err(unbillable)?));
         let events = events.map_err(unbillable)?;
-        let recurs = |it: &&Terms| it.is_aligned_to_account && it.recurring.is_some();
-        let until_target = events.iter().filter(|it| it.date <= target);
-        let first = until_target.filter_map(|it| it.terms.as_ref()).find(recurs);
-        if let (0, Some(terms)) = (books.account.bill_cycle_day_local, first) {
-            books.account.bill_cycle_day_local = terms.bill_cycle_day;
+        let recurs = |it: &Terms| it.is_aligned_to_account && it.recurring.is_some();
+        let first = events.iter().find(|it| it.terms.as_ref().is_some_and(recurs));
+        if let (0, Some(first)) = (books.account.bill_cycle_day_local, first) {
+            // A day of its own from its start on counts as well.
+            let of_day = events.iter().filter(|it| it.date == first.date);
+            let terms = of_day.filter_map(|it| it.terms.as_ref()).next_back();
+            let day = terms.map_or(0, |it| it.bill_cycle_day);
+            books.account.bill_cycle_day_local = day;
         }
         all.push(events);
     }
@@ -194,7 +225,7 @@ fn write(
     dues: &[(Due<'_>, Option<Date>)],
     target: Date,
     cx: &mut Context,
-) -> Result<(), Unbillable> {
+) -> Result<InvoiceId, Unbillable> {
     let id: InvoiceId = cx.mint();
     let mut made: Vec<InvoiceItem> = vec![];
     for (at, (due, _)) in dues.iter().enumerate() {
@@ -215,6 +246,7 @@ fn write(
     if !credit.is_zero() {
         made.push(credit_item(books, id, credit, cx));
     }
+    books.billing.invoiced_until = Some(target);
     let newest = books.state.invoice_number(cx.tenant).max(cx.seq.partition().start().0);
     let mut invoice = Invoice {
         tenant: cx.tenant,
@@ -245,7 +277,7 @@ fn write(
     });
     pay(books, &mut invoice, cx);
     cx.change(BillingChange::Invoice(Box::new(invoice)));
-    Ok(())
+    Ok(id)
 }
 
 /// The items of a subscription on an invoice.

@@ -12,7 +12,7 @@ use crate::account::rules::closed::refuse_closed;
 use crate::billing::bundle::Bundle;
 use crate::billing::subscription::{SUBSCRIPTIONS_MAX, Subscribe, Subscription, When};
 use crate::billing::timeline::{PlanChange, To, Transition};
-use crate::catalog::phases::{self, Scheduled, schedule};
+use crate::catalog::phases::{self, schedule};
 use crate::catalog::rules::{Alignment, Offered};
 use crate::catalog::versions::Versions;
 use crate::catalog::{Phase, Prices, ProductCategory};
@@ -24,7 +24,7 @@ use crate::reply::{BillingReply, Outcome};
 use crate::rows::Keyed;
 use crate::state::State;
 use crate::{
-    Accepted, BillingRejection as R, BundleId, Event, Rejection, Reply, Revision, SubscriptionId,
+    Accepted, BillingRejection as R, BundleId, Rejection, Reply, Revision, SubscriptionId,
     SubscriptionStep, Timestamp,
 };
 
@@ -36,11 +36,21 @@ pub(crate) fn subscribe(state: &State, it: &Subscribe, cx: &mut Context) -> Outc
     }
     let sold = state.catalog_versions(cx.tenant).values().filter(|it| !it.is_withdrawn);
     let sold = Versions::new(sold.map(|it| Arc::clone(&it.catalog)).collect());
-    let billed_from = instant(&books, it.billed_from, "billingDate", cx)?;
-    let entitled_from = instant(&books, it.entitled_from, "entitlementDate", cx)?;
+    let instant = |when: Option<When>, field| match when {
+        None => Ok(cx.now),
+        Some(when) => books.instant(when, field),
+    };
+    let billed_from = instant(it.billed_from, "billingDate")?;
+    let entitled_from = instant(it.entitled_from, "entitlementDate")?;
     let chosen = plan::find(&sold, &it.plan, billed_from)?;
     refuse_unsold(&chosen, &books)?;
     let bundle = bundle(&books, it, &chosen, cx)?;
+    // An add-on is not billed before its base.
+    let base = books
+        .subscriptions
+        .iter()
+        .find(|base| base.bundle_id == bundle && base.category == ProductCategory::Base);
+    let billed_from = base.map_or(billed_from, |base| billed_from.max(base.starts_at()));
     let (id, bundle_id): (SubscriptionId, BundleId) = (cx.mint(), bundle);
     let subscription = Subscription {
         tenant: cx.tenant,
@@ -53,6 +63,7 @@ pub(crate) fn subscribe(state: &State, it: &Subscribe, cx: &mut Context) -> Outc
         in_effect: 0,
         entitled_from,
         entitled_until: None,
+        entitlement_ended: false,
         charged_through: None,
         settled: Date::MIN,
         next_due: None,
@@ -61,42 +72,16 @@ pub(crate) fn subscribe(state: &State, it: &Subscribe, cx: &mut Context) -> Outc
         revision: Revision::first(cx.seq),
     };
     books.subscriptions.push(subscription);
-    let requested =
-        [(SubscriptionStep::Created, billed_from), (SubscriptionStep::Entitled, entitled_from)];
-    for (step, effective_at) in requested {
-        let (account, subscription) = (it.account, id);
-        let is_in_effect = false;
-        cx.event(Event::SubscriptionChanged {
-            account,
-            subscription,
-            step,
-            effective_at,
-            is_in_effect,
-        });
-    }
+    let at = books.subscriptions.len() - 1;
+    books.follow_phase(at);
+    books.requested(at, (SubscriptionStep::Created, billed_from), cx);
+    books.requested(at, (SubscriptionStep::Entitled, entitled_from), cx);
     if billed_from <= cx.now {
         run::at(&mut books, billed_from, cx);
     }
     books.close(cx);
     let reply = BillingReply::Subscribed { subscription: id, bundle: bundle_id };
     Ok(Accepted::now(Reply::Billing(reply)))
-}
-
-/// The instant that a client named; none is now.
-fn instant(
-    books: &Books<'_>,
-    when: Option<When>,
-    field: &str,
-    cx: &Context,
-) -> Result<Timestamp, Rejection> {
-    match when {
-        None => Ok(cx.now),
-        Some(When::At(at)) => Ok(at),
-        Some(When::Day(date)) => {
-            let beyond = |_| Rejection::invalid(field, "is outside the calendar's years");
-            books.calendar.instant(date).map_err(beyond)
-        }
-    }
 }
 
 /// Refuses a plan that has no price in the account's currency.
@@ -209,7 +194,7 @@ fn refuse_add_on(books: &Books<'_>, bundle: BundleId, chosen: &Sold<'_>) -> Resu
     }
 }
 
-/// The transitions that make the subscription, and the first one to come.
+/// The transitions that make the subscription.
 fn transitions(
     books: &Books<'_>,
     it: &Subscribe,
@@ -238,24 +223,10 @@ fn transitions(
         plan: chosen.plan.name.clone(),
         price_list: chosen.price_list.to_owned(),
         phase: first.phase,
+        until: first.until,
     };
     let day = it.bill_cycle_day.map(To::BillCycleDay);
     let quantity = it.quantity.map(To::Quantity);
     let first_ones = [Some(to), quantity, day].into_iter().flatten();
-    let mut all: Vec<_> = first_ones.map(|to| Transition { at: from, to }).collect();
-    all.extend(next_phase(&phases, first, chosen));
-    Ok(all)
-}
-
-/// The transition to the phase after one of a schedule, or to the end.
-fn next_phase(phases: &[Scheduled], of: Scheduled, chosen: &Sold<'_>) -> Option<Transition> {
-    let at = of.until?;
-    let next = phases.iter().find(|it| it.from == at && it.phase != of.phase);
-    let to = next.map_or(To::Expired, |next| To::Plan {
-        by: PlanChange::Phase,
-        plan: chosen.plan.name.clone(),
-        price_list: chosen.price_list.to_owned(),
-        phase: next.phase,
-    });
-    Some(Transition { at, to })
+    Ok(first_ones.map(|to| Transition { at: from, to }).collect())
 }

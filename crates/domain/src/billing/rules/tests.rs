@@ -6,9 +6,13 @@ use crate::account::CreateAccount;
 use crate::account::payment_method::CreatePaymentMethod;
 use crate::account::tag::ControlTag;
 use crate::billing::invoice::{Invoice, InvoiceItem};
-use crate::billing::subscription::{ContinueBilling, PlanChoice, Subscribe, When};
+use crate::billing::subscription::{
+    CancelSubscription, ChangePlan, ContinueBilling, InvoiceUntil, OfAccount, PlanChoice,
+    SetBillCycleDay, SetQuantity, Subscribe, Subscription, When,
+};
 use crate::catalog::period::BillingPeriod;
 use crate::catalog::price::Price;
+use crate::catalog::rules::Policy;
 use crate::catalog::{
     BillingMode, Catalog, Duration, DurationUnit, Phase, PhaseType, Plan, PriceList, Prices,
     Product, ProductCategory, Recurring,
@@ -18,7 +22,10 @@ use crate::reply::{AccountReply, BillingReply, Reply};
 use crate::tenant::catalog::UploadCatalog;
 use crate::testing::{Rows, TENANT};
 use crate::timer::{TimerKey, TimerKind};
-use crate::{AccountId, BundleId, Command, Currency, EXTERNAL_PAYMENT, Rejection, Timestamp};
+use crate::{
+    AccountId, BillingRejection, BundleId, Command, Currency, EXTERNAL_PAYMENT, Rejection,
+    SubscriptionId, Timestamp,
+};
 
 const USD: &str = "USD";
 
@@ -74,6 +81,7 @@ fn catalog() -> Catalog {
     let trial = phase(PhaseType::Trial, Some(30), Some("0"), "");
     let plans = vec![
         plan("pro", "Pro", vec![trial, evergreen("20.00")]),
+        plan("max", "Pro", vec![evergreen("30.00")]),
         plan("term", "Pro", vec![phase(PhaseType::FixedTerm, Some(40), None, "10.00")]),
         plan("extra", "Extra", vec![evergreen("31.00")]),
         plan("help", "Help", vec![evergreen("1.00")]),
@@ -92,7 +100,7 @@ fn catalog() -> Catalog {
         plans,
         price_lists: vec![PriceList {
             name: "DEFAULT".to_owned(),
-            plans: names(&["pro", "term", "extra", "help"]),
+            plans: names(&["pro", "max", "term", "extra", "help"]),
         }],
         rules: crate::catalog::rules::Rules::default(),
     }
@@ -101,6 +109,8 @@ fn catalog() -> Catalog {
 struct World {
     rows: Rows,
     account: AccountId,
+    /// The one that was subscribed to first.
+    subscription: Option<SubscriptionId>,
 }
 
 impl World {
@@ -123,7 +133,7 @@ impl World {
         let Some(Reply::Account(AccountReply::Created(account))) = created else { panic!() };
         let method = CreatePaymentMethod::default_of(account, EXTERNAL_PAYMENT.to_owned());
         rows.run(AccountCommand::CreatePaymentMethod(method).into()).unwrap();
-        Self { rows, account }
+        Self { rows, account, subscription: None }
     }
 
     fn subscribe(
@@ -146,8 +156,64 @@ impl World {
         with(&mut it);
         let command = BillingCommand::Subscribe(Box::new(it));
         let reply = self.rows.run(command.into())?.reply;
-        let Some(Reply::Billing(BillingReply::Subscribed { bundle, .. })) = reply else { panic!() };
+        let Some(Reply::Billing(BillingReply::Subscribed { subscription, bundle })) = reply else {
+            panic!()
+        };
+        self.subscription = self.subscription.or(Some(subscription));
         Ok(bundle)
+    }
+
+    /// Those of which something is to happen.
+    fn active(&self) -> Vec<&Subscription> {
+        self.rows.state.billing.subscriptions.of(&(TENANT, self.account)).values().collect()
+    }
+
+    /// Runs a command about the first subscription.
+    fn run(&mut self, command: impl Fn(OfAccount) -> BillingCommand) -> Result<(), Rejection> {
+        let subscription = self.subscription.unwrap();
+        let of = OfAccount { account: self.account, subscription };
+        self.rows.run(command(of).into()).map(|_| ())
+    }
+
+    fn change(&mut self, plan: &str, policy: Option<Policy>) -> Result<(), Rejection> {
+        self.run(|OfAccount { account, subscription }| {
+            BillingCommand::ChangePlan(Box::new(ChangePlan {
+                account,
+                subscription,
+                plan: PlanChoice::Named(plan.to_owned()),
+                phase: None,
+                policy,
+                requested: None,
+            }))
+        })
+    }
+
+    fn cancel(&mut self, policy: Policy) -> Result<(), Rejection> {
+        self.run(|OfAccount { account, subscription }| {
+            BillingCommand::Cancel(CancelSubscription {
+                account,
+                subscription,
+                entitlement: Some(policy),
+                billing: Some(policy),
+                requested: None,
+                bills_until_requested: false,
+            })
+        })
+    }
+
+    fn set_quantity(&mut self, quantity: u32) -> Result<(), Rejection> {
+        self.run(|OfAccount { account, subscription }| {
+            let (from, forces_past) = (None, false);
+            let it = SetQuantity { account, subscription, quantity, from, forces_past };
+            BillingCommand::SetQuantity(it)
+        })
+    }
+
+    fn invoice_until(&mut self, day: &str) -> Result<(), Rejection> {
+        let target = Some(day.parse().unwrap());
+        self.run(|OfAccount { account, .. }| {
+            BillingCommand::InvoiceUntil(InvoiceUntil { account, target })
+        })
     }
 
     /// Moves the clock, and fires the timer until nothing is due. How often it fired.
@@ -178,8 +244,7 @@ impl World {
             let (amount, balance) =
                 (invoice.charged.decimal(usd()), invoice.balance().decimal(usd()));
             lines.push(format!("{number} on {date} until {target}: {amount}, {balance} to pay"));
-            let subscriptions = state.subscriptions.of(&(TENANT, self.account)).values();
-            let items = subscriptions.filter_map(|it| state.items.find(&(TENANT, it.id)));
+            let items = state.items.owners().map(|it| state.items.of(it));
             let mut items: Vec<&InvoiceItem> = items.flat_map(|it| it.values()).collect();
             items.retain(|it| it.invoice_id == invoice.id);
             lines.extend(items.iter().map(|it| {
@@ -267,7 +332,9 @@ fn a_term_ends_and_is_billed_no_more() {
     world.until("2027-01-01T08:00");
     world.check(expect![[r#"
         1 on 2026-01-10 until 2026-01-10: 30.00, 0.00 to pay
+          RECURRING term-fixedterm 2026-01-10 > 2026-02-10 30.00
         2 on 2027-01-01 until 2026-02-10: 9.64, 0.00 to pay
+          RECURRING term-fixedterm 2026-02-10 > 2026-02-19 9.64
         nothing is due"#]]);
     assert!(world.rows.state.billing.subscriptions.of(&(TENANT, world.account)).is_empty());
 }
@@ -292,14 +359,12 @@ fn an_add_on_goes_with_a_base_that_it_is_sold_with() {
     world.check(expect![[r#"
         1 on 2026-01-10 until 2026-01-10: 0.00, 0.00 to pay
           FIXED pro-trial 2026-01-10 > 2026-02-09 0.00
-        2 on 2026-01-10 until 2026-01-10: 31.00, 0.00 to pay
-          RECURRING extra-evergreen 2026-01-10 > 2026-02-10 31.00
-        3 on 2026-02-10 until 2026-02-09: 0.65, 0.00 to pay
-          RECURRING pro-evergreen 2026-02-09 > 2026-02-10 0.65
-        4 on 2026-02-10 until 2026-02-10: 51.00, 0.00 to pay
-          RECURRING pro-evergreen 2026-02-10 > 2026-03-10 20.00
-          RECURRING extra-evergreen 2026-02-10 > 2026-03-10 31.00
-        due at 2026-03-10T08:00:00Z"#]]);
+        2 on 2026-01-10 until 2026-01-10: 30.00, 0.00 to pay
+          RECURRING extra-evergreen 2026-01-10 > 2026-02-09 30.00
+        3 on 2026-02-10 until 2026-02-09: 51.00, 0.00 to pay
+          RECURRING pro-evergreen 2026-02-09 > 2026-03-09 20.00
+          RECURRING extra-evergreen 2026-02-09 > 2026-03-09 31.00
+        due at 2026-03-09T08:00:00Z"#]]);
 }
 
 #[test]
@@ -332,4 +397,150 @@ fn what_is_not_sold_is_refused_and_writes_nothing() {
     world.rows.run(Command::Tenant(TenantCommand::WithdrawCatalog)).unwrap();
     assert_eq!(world.subscribe("pro", |_| {}).unwrap_err().to_string(), "there is no catalog");
     assert_eq!(world.until("2026-03-10T08:00"), 2, "subscriptions go on");
+}
+
+#[test]
+fn a_change_gives_the_rest_of_the_month_back() {
+    let mut world = World::new();
+    world.subscribe("pro", |_| {}).unwrap();
+    world.until("2026-02-20T09:00");
+    world.change("max", Some(Policy::Immediate)).unwrap();
+    world.until("2026-04-20T08:00");
+    world.check(expect![[r#"
+        1 on 2026-01-10 until 2026-01-10: 0.00, 0.00 to pay
+          FIXED pro-trial 2026-01-10 > 2026-02-09 0.00
+        2 on 2026-02-20 until 2026-02-09: 20.00, 0.00 to pay
+          RECURRING pro-evergreen 2026-02-09 > 2026-03-09 20.00
+        3 on 2026-02-20 until 2026-02-20: 6.07, 0.00 to pay
+          RECURRING max-evergreen 2026-02-20 > 2026-03-09 18.21
+          REPAIR_ADJ pro-evergreen 2026-02-20 > 2026-03-09 -12.14
+        4 on 2026-04-20 until 2026-03-09: 30.00, 0.00 to pay
+          RECURRING max-evergreen 2026-03-09 > 2026-04-09 30.00
+        5 on 2026-04-20 until 2026-04-09: 30.00, 0.00 to pay
+          RECURRING max-evergreen 2026-04-09 > 2026-05-09 30.00
+        due at 2026-05-09T08:00:00Z"#]]);
+}
+
+#[test]
+fn a_change_at_the_end_of_the_term_may_be_undone() {
+    let mut world = World::new();
+    world.subscribe("pro", |_| {}).unwrap();
+    world.until("2026-02-20T09:00");
+    world.change("max", Some(Policy::EndOfTerm)).unwrap();
+    world.run(BillingCommand::UndoChange).unwrap();
+    let refused = world.run(BillingCommand::UndoChange).unwrap_err();
+    let subscription = world.subscription.unwrap();
+    assert_eq!(refused, BillingRejection::NoChangePending { subscription }.into());
+    world.change("max", Some(Policy::EndOfTerm)).unwrap();
+    world.until("2026-03-10T08:00");
+    world.check(expect![[r#"
+        1 on 2026-01-10 until 2026-01-10: 0.00, 0.00 to pay
+          FIXED pro-trial 2026-01-10 > 2026-02-09 0.00
+        2 on 2026-02-20 until 2026-02-09: 20.00, 0.00 to pay
+          RECURRING pro-evergreen 2026-02-09 > 2026-03-09 20.00
+        3 on 2026-03-10 until 2026-03-09: 30.00, 0.00 to pay
+          RECURRING max-evergreen 2026-03-09 > 2026-04-09 30.00
+        due at 2026-04-09T08:00:00Z"#]]);
+}
+
+#[test]
+fn a_base_ends_with_its_add_ons_and_leaves_credit() {
+    let mut world = World::new();
+    let bundle = world.subscribe("pro", |_| {}).unwrap();
+    world.subscribe("extra", |it| it.bundle = Some(bundle)).unwrap();
+    world.until("2026-02-20T09:00");
+    world.cancel(Policy::Immediate).unwrap();
+    world.check(expect![[r#"
+        1 on 2026-01-10 until 2026-01-10: 0.00, 0.00 to pay
+          FIXED pro-trial 2026-01-10 > 2026-02-09 0.00
+        2 on 2026-01-10 until 2026-01-10: 30.00, 0.00 to pay
+          RECURRING extra-evergreen 2026-01-10 > 2026-02-09 30.00
+        3 on 2026-02-20 until 2026-02-09: 51.00, 0.00 to pay
+          RECURRING pro-evergreen 2026-02-09 > 2026-03-09 20.00
+          RECURRING extra-evergreen 2026-02-09 > 2026-03-09 31.00
+        4 on 2026-02-20 until 2026-02-20: -30.96, 0.00 to pay
+          CBA_ADJ  2026-02-20 > 2026-02-20 30.96
+          REPAIR_ADJ pro-evergreen 2026-02-20 > 2026-03-09 -12.14
+          REPAIR_ADJ extra-evergreen 2026-02-20 > 2026-03-09 -18.82
+        nothing is due"#]]);
+    assert!(world.active().is_empty());
+    let subscription = world.subscription.unwrap();
+    let refused = world.cancel(Policy::Immediate).unwrap_err();
+    assert_eq!(refused, BillingRejection::AlreadyCancelled { subscription }.into());
+    assert_eq!(world.until("2027-02-20T09:00"), 0);
+}
+
+#[test]
+fn an_end_that_is_to_come_may_be_taken_back() {
+    let mut world = World::new();
+    world.subscribe("pro", |_| {}).unwrap();
+    world.until("2026-02-20T09:00");
+    world.cancel(Policy::EndOfTerm).unwrap();
+    let ends = world.active()[0].ends_at();
+    assert_eq!(ends, Some(at("2026-03-09T08:00")));
+    world.run(BillingCommand::Uncancel).unwrap();
+    assert_eq!(world.active()[0].ends_at(), None);
+    world.cancel(Policy::EndOfTerm).unwrap();
+    world.until("2026-05-01T08:00");
+    assert!(world.active().is_empty());
+    world.check(expect![[r#"
+        1 on 2026-01-10 until 2026-01-10: 0.00, 0.00 to pay
+          FIXED pro-trial 2026-01-10 > 2026-02-09 0.00
+        2 on 2026-02-20 until 2026-02-09: 20.00, 0.00 to pay
+          RECURRING pro-evergreen 2026-02-09 > 2026-03-09 20.00
+        nothing is due"#]]);
+}
+
+#[test]
+fn a_quantity_and_a_bill_cycle_day_count_from_now_on() {
+    let mut world = World::new();
+    world.subscribe("pro", |_| {}).unwrap();
+    world.until("2026-02-20T09:00");
+    world.set_quantity(3).unwrap();
+    world
+        .run(|OfAccount { account, subscription }| {
+            let (from, forces_past) = (None, false);
+            let it = SetBillCycleDay { account, subscription, day: 25, from, forces_past };
+            BillingCommand::SetBillCycleDay(it)
+        })
+        .unwrap();
+    world.until("2026-03-25T08:00");
+    world.check(expect![[r#"
+        1 on 2026-01-10 until 2026-01-10: 0.00, 0.00 to pay
+          FIXED pro-trial 2026-01-10 > 2026-02-09 0.00
+        2 on 2026-02-20 until 2026-02-09: 20.00, 0.00 to pay
+          RECURRING pro-evergreen 2026-02-09 > 2026-03-09 20.00
+        3 on 2026-02-20 until 2026-02-20: 24.29, 0.00 to pay
+          RECURRING pro-evergreen 2026-02-20 > 2026-03-09 36.43
+          REPAIR_ADJ pro-evergreen 2026-02-20 > 2026-03-09 -12.14
+        4 on 2026-03-25 until 2026-02-25: 34.29, 0.00 to pay
+          RECURRING pro-evergreen 2026-03-09 > 2026-03-25 34.29
+        5 on 2026-03-25 until 2026-03-25: 60.00, 0.00 to pay
+          RECURRING pro-evergreen 2026-03-25 > 2026-04-25 60.00
+        due at 2026-04-25T08:00:00Z"#]]);
+}
+
+#[test]
+fn an_account_is_invoiced_ahead_when_somebody_asks() {
+    let mut world = World::new();
+    world.subscribe("pro", |_| {}).unwrap();
+    world.invoice_until("2026-03-09").unwrap();
+    let refused = world.invoice_until("2026-03-09").unwrap_err();
+    assert_eq!(refused, BillingRejection::NothingToInvoice.into());
+    world.check(expect![[r#"
+        1 on 2026-01-10 until 2026-01-10: 0.00, 0.00 to pay
+          FIXED pro-trial 2026-01-10 > 2026-02-09 0.00
+        2 on 2026-01-10 until 2026-03-09: 40.00, 0.00 to pay
+          RECURRING pro-evergreen 2026-02-09 > 2026-03-09 20.00
+          RECURRING pro-evergreen 2026-03-09 > 2026-04-09 20.00
+        due at 2026-02-09T08:00:00Z"#]]);
+    // What was invoiced is not invoiced again when it is due.
+    world.until("2026-04-08T08:00");
+    world.check(expect![[r#"
+        1 on 2026-01-10 until 2026-01-10: 0.00, 0.00 to pay
+          FIXED pro-trial 2026-01-10 > 2026-02-09 0.00
+        2 on 2026-01-10 until 2026-03-09: 40.00, 0.00 to pay
+          RECURRING pro-evergreen 2026-02-09 > 2026-03-09 20.00
+          RECURRING pro-evergreen 2026-03-09 > 2026-04-09 20.00
+        due at 2026-04-09T08:00:00Z"#]]);
 }

@@ -75,7 +75,7 @@ fn plans() -> Vec<Plan> {
 }
 
 fn to_plan(by: PlanChange, plan: &str, phase: PhaseType) -> To {
-    To::Plan { by, plan: plan.to_owned(), price_list: "DEFAULT".to_owned(), phase }
+    To::Plan { by, plan: plan.to_owned(), price_list: "DEFAULT".to_owned(), phase, until: None }
 }
 
 struct World {

@@ -41,6 +41,7 @@ pub fn rows() -> Vec<Row> {
         payments(),
         transactions(),
         security(),
+        billing(),
         others(),
     ]
     .into_iter()
@@ -353,6 +354,38 @@ fn security() -> Vec<Row> {
     ]
 }
 
+fn billing() -> Vec<Row> {
+    vec![
+        row("POST /1.0/kb/subscriptions", may("entitlement:create"))
+            .body(r#"{"accountId":"{accountId}","planName":"pro-monthly"}"#)
+            .of_object(),
+        row("GET /1.0/kb/subscriptions/{subscriptionId}", READ).of_object(),
+        row("PUT /1.0/kb/subscriptions/{subscriptionId}/quantity", may("entitlement:change_plan"))
+            .body(r#"{"quantity":2}"#)
+            .of_object(),
+        row("PUT /1.0/kb/subscriptions/{subscriptionId}/bcd", may("entitlement:change_plan"))
+            .body(r#"{"billCycleDayLocal":7}"#)
+            .of_object(),
+        row("PUT /1.0/kb/subscriptions/{subscriptionId}", may("entitlement:change_plan"))
+            .body(r#"{"planName":"pro-monthly"}"#)
+            .of_object(),
+        row(
+            "PUT /1.0/kb/subscriptions/{subscriptionId}/undoChangePlan",
+            may("entitlement:change_plan"),
+        )
+        .of_object(),
+        row("DELETE /1.0/kb/subscriptions/{subscriptionId}", may("entitlement:cancel")).of_object(),
+        row("PUT /1.0/kb/subscriptions/{subscriptionId}/uncancel", may("entitlement:cancel"))
+            .of_object(),
+        row("GET /1.0/kb/bundles/{bundleId}", READ).of_object(),
+        row("POST /1.0/kb/invoices", may("invoice:trigger"))
+            .at("/1.0/kb/invoices?accountId={accountId}")
+            .of_object(),
+        row("GET /1.0/kb/invoices/{invoiceId}", READ).of_object(),
+        row("GET /1.0/kb/invoices/byNumber/{invoiceNumber}", READ),
+    ]
+}
+
 /// The clock is the installation's and every other row depends on it, so the requests that would move
 /// it are wrong ones.
 fn others() -> Vec<Row> {
@@ -366,12 +399,6 @@ fn others() -> Vec<Row> {
         row("GET /1.0/kb/catalog/versions", READ)
             .at("/1.0/kb/catalog/versions?accountId={accountId}")
             .of_object(),
-        row("POST /1.0/kb/subscriptions", may("entitlement:create"))
-            .body(r#"{"accountId":"{accountId}","planName":"pro-monthly"}"#)
-            .of_object(),
-        row("GET /1.0/kb/subscriptions/{subscriptionId}", READ).of_object(),
-        row("GET /1.0/kb/invoices/{invoiceId}", READ).of_object(),
-        row("GET /1.0/kb/invoices/byNumber/{invoiceNumber}", READ),
         row("POST /1.0/kb/catalog/xml", may("catalog:config_upload")).xml(&LATER_CATALOG),
         row("POST /1.0/kb/catalog/xml/validate", may("catalog:config_upload")).xml(&CATALOG),
         row("GET /1.0/kb/overdue", READ),

@@ -17,7 +17,7 @@ const TAKEN: &str = "Taken for Kill Bill's clients";
 const NOTHING: &str = "0192aabb-ccdd-7000-8000-000000000001";
 
 /// The value that a parameter is tried with, of routes that begin so.
-const PROBES: [(&str, &str, &str); 52] = [
+const PROBES: [(&str, &str, &str); 57] = [
     ("GET /v1/ledger/entries", "from", "2100-01-01"),
     ("GET /v1/ledger/entries", "to", "2000-01-01"),
     ("GET /v1/analytics/", "from", "2100-01-01"),
@@ -57,6 +57,11 @@ const PROBES: [(&str, &str, &str); 52] = [
     ("", "requestedDate", "soon"),
     ("", "entitlementDate", "soon"),
     ("", "billingDate", "soon"),
+    ("", "effectiveFromDate", "soon"),
+    ("", "billingPolicy", "SOON"),
+    ("", "entitlementPolicy", "SOON"),
+    ("POST /1.0/kb/invoices", "accountId", NOTHING),
+    ("POST /1.0/kb/invoices", "targetDate", "soon"),
     ("", "timeoutSec", "soon"),
     ("", "timeZone", "Nowhere/Nothing"),
     ("", "days", "some"),
@@ -81,7 +86,7 @@ const BASES: [(&str, &str); 3] = [
 ];
 
 /// Parameters whose effect other tests show; `*` is each of a route, or each route.
-const ELSEWHERE: [(&str, &str); 17] = [
+const ELSEWHERE: [(&str, &str); 20] = [
     // In `simulator_methods`, `routing` and `conformance/stripe-gateway`: gateways read it.
     ("*", "pluginProperty"),
     // In `conformance/replay`.
@@ -90,6 +95,13 @@ const ELSEWHERE: [(&str, &str); 17] = [
     ("DELETE /1.0/kb/paymentMethods/{paymentMethodId}", "deleteDefaultPmWithAutoPayOff"),
     ("DELETE /1.0/kb/paymentMethods/{paymentMethodId}", "forceDefaultPmDeletion"),
     ("POST /1.0/kb/accounts/payments", "externalKey"),
+    // In `conformance/subscriptions`.
+    (
+        "PUT /1.0/kb/subscriptions/{subscriptionId}/quantity",
+        "forceNewQuantityWithPastEffectiveDate",
+    ),
+    ("PUT /1.0/kb/subscriptions/{subscriptionId}/bcd", "forceNewBcdWithPastEffectiveDate"),
+    ("DELETE /1.0/kb/subscriptions/{subscriptionId}", "useRequestedDateForBilling"),
     // In `killbill_retries`.
     ("DELETE /1.0/kb/accounts/{accountId}", "removeFutureNotifications"),
     // In `resources_commands::events_are_printed_as_they_are_committed`.

@@ -417,6 +417,7 @@ impl World {
         });
         let subscription = admin.create("/1.0/kb/subscriptions", &subscription);
         self.objects.add("subscriptionId", text(&subscription, "subscriptionId"));
+        self.objects.add("bundleId", text(&subscription, "bundleId"));
         let invoices = format!("/1.0/kb/accounts/{}/invoices", text(&account, "accountId"));
         let invoice = admin.get(&invoices).json()[0].clone();
         self.objects.add("invoiceId", text(&invoice, "invoiceId"));

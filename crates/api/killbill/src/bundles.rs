@@ -1,0 +1,127 @@
+//! Bundles: subscriptions of an account that belong together.
+
+use std::borrow::Cow;
+
+use domain::billing::bundle::Bundle;
+use domain::{AccountId, BundleId, TenantNo, Timestamp};
+use engine::ports::{Page, Queries, StoreError};
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::accounts::check_account;
+use crate::audit::AuditLogJson;
+use crate::call::Call;
+use crate::error::{ErrorJson, Failure, HandlerResult, code};
+use crate::reply;
+use crate::subscriptions::view::{EventJson, Shown, SubscriptionJson, key};
+
+/// How many bundles of an account are listed at most.
+const BUNDLES_MAX: u64 = 10_000;
+
+/// Kill Bill's `BundleJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BundleJson<'a> {
+    account_id: Uuid,
+    bundle_id: Uuid,
+    #[schema(value_type = String)]
+    external_key: Cow<'a, str>,
+    subscriptions: Vec<SubscriptionJson<'a>>,
+    timeline: TimelineJson<'a>,
+    audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+/// Kill Bill's `BundleTimelineJson`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TimelineJson<'a> {
+    account_id: Uuid,
+    bundle_id: Uuid,
+    #[schema(value_type = String)]
+    external_key: Cow<'a, str>,
+    /// Of all its subscriptions, in their order
+    events: Vec<EventJson<'a>>,
+    audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+/// A bundle with what its JSON needs.
+pub(crate) struct Found {
+    bundle: Bundle,
+    shown: Shown,
+}
+
+impl Found {
+    /// Those of an account, the oldest first, at most 10,000.
+    pub(crate) fn all_of(
+        queries: &dyn Queries,
+        (tenant, account): (TenantNo, AccountId),
+        now: Timestamp,
+    ) -> Result<Vec<Self>, StoreError> {
+        let all = Page { offset: 0, limit: BUNDLES_MAX };
+        let bundles = queries.bundles_of(tenant, account, all)?.into_iter();
+        let found = bundles.map(|it| Self::read(queries, tenant, it, now));
+        found.filter_map(Result::transpose).collect()
+    }
+
+    /// `None`: its account is not there.
+    fn read(
+        queries: &dyn Queries,
+        tenant: TenantNo,
+        bundle: Bundle,
+        now: Timestamp,
+    ) -> Result<Option<Self>, StoreError> {
+        let files = queries.subscriptions_of_bundle(tenant, bundle.id)?;
+        let shown = Shown::read(queries, (tenant, bundle.account_id), files, now)?;
+        Ok(shown.map(|shown| Self { bundle, shown }))
+    }
+
+    pub(crate) fn json(&self) -> BundleJson<'_> {
+        let (account_id, bundle_id) = (self.bundle.account_id.uuid(), self.bundle.id.uuid());
+        let external_key = key(self.bundle.external_key.as_ref(), bundle_id);
+        BundleJson {
+            account_id,
+            bundle_id,
+            external_key: external_key.clone(),
+            subscriptions: self.shown.json().collect(),
+            timeline: TimelineJson {
+                account_id,
+                bundle_id,
+                external_key,
+                events: self.shown.all_events(),
+                audit_logs: vec![],
+            },
+            audit_logs: vec![],
+        }
+    }
+}
+
+/// Lists the account's bundles, the oldest first, at most 10,000.
+#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/bundles", tag = "Account", operation_id = "bundles",
+    params(("accountId" = Uuid, Path)),
+    responses((status = 200, body = [BundleJson<'static>]),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
+    check_account(&call).await?;
+    let account: AccountId = call.param_id("accountId")?;
+    let (tenant, now) = (call.tenant(), call.api.engine().clock().now());
+    let found = call.read(move |queries| Found::all_of(queries, (tenant, account), now)).await?;
+    Ok(reply::ok(&found.iter().map(Found::json).collect::<Vec<_>>()))
+}
+
+/// Reads a bundle with its subscriptions.
+#[utoipa::path(get, path = "/1.0/kb/bundles/{bundleId}", tag = "Bundle", operation_id = "bundle",
+    params(("bundleId" = Uuid, Path, description = "The bundle")),
+    responses((status = 200, body = BundleJson<'static>),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn get(call: Call) -> HandlerResult {
+    let id: BundleId = call.param_id("bundleId")?;
+    let (tenant, now) = (call.tenant(), call.api.engine().clock().now());
+    let found = call.read(move |queries| {
+        let Some(bundle) = queries.bundle(tenant, id)? else { return Ok(None) };
+        Found::read(queries, tenant, bundle, now)
+    });
+    let missing = || Failure::coded(code::NO_SUCH_BUNDLE, format!("there is no bundle {id}"));
+    let found = found.await?.ok_or_else(missing)?;
+    Ok(reply::ok(&found.json()))
+}

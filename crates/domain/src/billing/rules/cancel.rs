@@ -1,0 +1,145 @@
+//! The end of a subscription: of its entitlement and of its billing, which need not be the same.
+
+use super::books::Books;
+use super::course::{is_cancellation, refuse_too_many};
+use super::run;
+use crate::billing::subscription::{CancelSubscription, OfAccount, Subscription};
+use crate::billing::timeline::{To, Transition};
+use crate::catalog::ProductCategory;
+use crate::catalog::rules::Policy;
+use crate::context::Context;
+use crate::reply::Outcome;
+use crate::state::State;
+use crate::{Accepted, BillingRejection as R, Rejection, Reply, SubscriptionStep, Timestamp};
+
+pub(crate) fn cancel(state: &State, it: &CancelSubscription, cx: &mut Context) -> Outcome {
+    let mut books = Books::open(state, it.account, cx)?;
+    let ended = || R::AlreadyCancelled { subscription: it.subscription };
+    let at = books.place(it.subscription).ok_or_else(ended)?;
+    let subscription = &books.subscriptions[at];
+    refuse_too_many(subscription)?;
+    let ends = ends(&books, subscription, it, cx)?;
+    for place in [vec![at], books.add_ons(at)].concat() {
+        books.end(place, ends, cx);
+    }
+    if ends.1 <= cx.now {
+        run::at(&mut books, ends.1, cx);
+    }
+    let now = cx.now;
+    run::end_entitlements(&mut books, now, cx);
+    books.close(cx);
+    Ok(Accepted::now(Reply::Done))
+}
+
+pub(crate) fn uncancel(state: &State, it: &OfAccount, cx: &mut Context) -> Outcome {
+    let mut books = Books::open(state, it.account, cx)?;
+    let is_pending = |it: &Subscription| {
+        it.awaits(is_cancellation) && it.entitled_until.is_none_or(|until| until > cx.now)
+    };
+    let place = books.place(it.subscription).filter(|at| is_pending(&books.subscriptions[*at]));
+    let at = place.ok_or(R::NotCancelled { subscription: it.subscription })?;
+    let end = books.subscriptions[at].ends_at();
+    let add_ons = books.add_ons(at).into_iter();
+    let with_it: Vec<_> =
+        add_ons.filter(|add_on| books.subscriptions[*add_on].ends_at() == end).collect();
+    for place in [vec![at], with_it].concat() {
+        let subscription = &mut books.subscriptions[place];
+        subscription.drop_pending(|it| is_cancellation(&it.to));
+        (subscription.entitled_until, subscription.entitlement_ended) = (None, false);
+        books.reopen(place, cx.now);
+        books.follow_phase(place);
+        let now = cx.now;
+        books.requested(place, (SubscriptionStep::Uncancelled, now), cx);
+        books.requested(place, (SubscriptionStep::Uncancelled, now), cx);
+    }
+    // What the end had cut is charged.
+    let now = cx.now;
+    run::at(&mut books, now, cx);
+    books.close(cx);
+    Ok(Accepted::now(Reply::Done))
+}
+
+/// Until when the product may be used, and until when it is billed.
+fn ends(
+    books: &Books<'_>,
+    subscription: &Subscription,
+    it: &CancelSubscription,
+    cx: &Context,
+) -> Result<(Timestamp, Timestamp), Rejection> {
+    let start = subscription.starts_at();
+    if start > cx.now {
+        return Ok((subscription.entitled_from.max(start), start));
+    }
+    // A day begins at the account's time of day, which may be before now.
+    let today = books.calendar.instant(books.calendar.date(cx.now)).unwrap_or(cx.now);
+    let through = books.charged_through(subscription);
+    let requested = it.requested.map(|when| books.instant(when, "requestedDate")).transpose()?;
+    let entitled_until = match it.entitlement {
+        None => requested.unwrap_or(cx.now),
+        Some(Policy::Immediate) => today,
+        Some(Policy::EndOfTerm) => through.unwrap_or(today),
+        Some(Policy::StartOfTerm | Policy::Illegal) => {
+            return Err(Rejection::invalid(
+                "entitlementPolicy",
+                "should be IMMEDIATE or END_OF_TERM",
+            ));
+        }
+    };
+    let is_asked = it.entitlement.is_none() && it.billing.is_none() && it.bills_until_requested;
+    let billed_until = match (requested.filter(|_| is_asked), it.billing) {
+        (Some(requested), _) => requested,
+        (None, Some(policy)) => by_policy(books, subscription, policy, cx),
+        (None, None) => {
+            let having = books.having(subscription);
+            let policy = having.map_or(Policy::Immediate, |it| {
+                it.chosen.catalog.rules.cancel_policy(it.current.phase, it.offered())
+            });
+            by_policy(books, subscription, policy, cx)
+        }
+    };
+    Ok((entitled_until.max(subscription.entitled_from), billed_until.max(start)))
+}
+
+fn by_policy(
+    books: &Books<'_>,
+    subscription: &Subscription,
+    policy: Policy,
+    cx: &Context,
+) -> Timestamp {
+    match policy {
+        Policy::Immediate | Policy::Illegal => cx.now,
+        Policy::EndOfTerm => books.charged_through(subscription).unwrap_or(cx.now).max(cx.now),
+        Policy::StartOfTerm => books.term_start(subscription).unwrap_or(cx.now),
+    }
+}
+
+impl Books<'_> {
+    /// The places of the add-ons of a base product; none of another product.
+    pub(super) fn add_ons(&self, of: usize) -> Vec<usize> {
+        let base = &self.subscriptions[of];
+        let is_base = base.category == ProductCategory::Base;
+        let add_ons = self.subscriptions.iter().enumerate().filter(|(_, it)| {
+            is_base
+                && it.bundle_id == base.bundle_id
+                && it.category == ProductCategory::AddOn
+                && !it.has_ended()
+        });
+        add_ons.map(|(at, _)| at).collect()
+    }
+
+    /// Ends a subscription: its entitlement at one instant, and its billing at another.
+    pub(super) fn end(
+        &mut self,
+        at: usize,
+        (entitled_until, billed_until): (Timestamp, Timestamp),
+        cx: &mut Context,
+    ) {
+        let it = &mut self.subscriptions[at];
+        let billed_until = billed_until.max(it.starts_at());
+        it.drop_pending(|it| it.at >= billed_until || is_cancellation(&it.to));
+        it.put(Transition { at: billed_until, to: To::Cancelled });
+        (it.entitled_until, it.entitlement_ended) = (Some(entitled_until), false);
+        self.reopen(at, billed_until);
+        self.requested(at, (SubscriptionStep::Cancelled, billed_until), cx);
+    }
+}
