@@ -131,7 +131,7 @@ pub(crate) async fn timeline(call: Call) -> HandlerResult {
     }))
 }
 
-/// Lists the account's bundles by page: none, as there are no subscriptions.
+/// Lists the account's bundles by page: none yet.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/bundles/pagination", tag = "Account",
     operation_id = "bundles_by_page",
     params(("accountId" = Uuid, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
@@ -140,7 +140,7 @@ pub(crate) async fn bundles_page(call: Call) -> HandlerResult {
     empty_page(call).await
 }
 
-/// Lists the account's invoices by page: none, as there are no subscriptions.
+/// Lists the account's invoices by page: none yet.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/invoices/pagination", tag = "Account",
     operation_id = "invoices_by_page",
     params(("accountId" = Uuid, Path), ("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
@@ -170,7 +170,7 @@ pub(crate) async fn invoice_payments(call: Call) -> HandlerResult {
     .await
 }
 
-/// Uses the account's credit for its unpaid invoices: there are neither, and nothing changes.
+/// Uses the account's credit for its unpaid invoices: not yet, nothing changes.
 #[utoipa::path(put, path = "/1.0/kb/accounts/{accountId}/cbaRebalancing", tag = "Account",
     operation_id = "rebalance_credit",
     params(("accountId" = Uuid, Path)),
