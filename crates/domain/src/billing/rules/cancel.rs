@@ -19,8 +19,12 @@ pub(crate) fn cancel(state: &State, it: &CancelSubscription, cx: &mut Context) -
     let subscription = &books.subscriptions[at];
     refuse_too_many(subscription)?;
     let ends = ends(&books, subscription, it, cx)?;
-    for place in [vec![at], books.add_ons(at)].concat() {
-        books.end(place, ends, cx);
+    books.end(at, ends, cx);
+    for add_on in books.add_ons(at) {
+        // One that ends before its base still does.
+        if books.subscriptions[add_on].ends_at().is_none_or(|end| end > ends.1) {
+            books.end(add_on, ends, cx);
+        }
     }
     if ends.1 <= cx.now {
         run::at(&mut books, ends.1, cx);
@@ -43,14 +47,7 @@ pub(crate) fn uncancel(state: &State, it: &OfAccount, cx: &mut Context) -> Outco
     let with_it: Vec<_> =
         add_ons.filter(|add_on| books.subscriptions[*add_on].ends_at() == end).collect();
     for place in [vec![at], with_it].concat() {
-        let subscription = &mut books.subscriptions[place];
-        subscription.drop_pending(|it| is_cancellation(&it.to));
-        (subscription.entitled_until, subscription.entitlement_ended) = (None, false);
-        books.reopen(place, cx.now);
-        books.follow_phase(place);
-        let now = cx.now;
-        books.requested(place, (SubscriptionStep::Uncancelled, now), cx);
-        books.requested(place, (SubscriptionStep::Uncancelled, now), cx);
+        books.go_on(place, cx);
     }
     // What the end had cut is charged.
     let now = cx.now;
@@ -125,6 +122,18 @@ impl Books<'_> {
                 && !it.has_ended()
         });
         add_ons.map(|(at, _)| at).collect()
+    }
+
+    /// Takes back the end of a subscription that is to come.
+    pub(super) fn go_on(&mut self, at: usize, cx: &mut Context) {
+        let it = &mut self.subscriptions[at];
+        it.drop_pending(|it| is_cancellation(&it.to));
+        (it.entitled_until, it.entitlement_ended) = (None, false);
+        let now = cx.now;
+        self.reopen(at, now);
+        self.follow_phase(at);
+        self.requested(at, (SubscriptionStep::Uncancelled, now), cx);
+        self.requested(at, (SubscriptionStep::Uncancelled, now), cx);
     }
 
     /// Ends a subscription: its entitlement at one instant, and its billing at another.

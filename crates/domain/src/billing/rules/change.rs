@@ -37,6 +37,7 @@ pub(crate) fn change(state: &State, it: &ChangePlan, cx: &mut Context) -> Outcom
     let effective_at = effective_at(&books, subscription, it, policy, cx)?;
     let alignment = rules.change_alignment(having.current.phase, from, to);
     let transition = transition(&books, subscription, it, (&chosen, alignment, effective_at))?;
+    keep_add_ons(&mut books, at, cx);
     let subscription = &mut books.subscriptions[at];
     subscription
         .drop_pending(|it| is_change(&it.to) || is_of_plan(&it.to) && it.at >= effective_at);
@@ -57,6 +58,7 @@ pub(crate) fn undo(state: &State, it: &OfAccount, cx: &mut Context) -> Outcome {
     let place = books.place(it.subscription);
     let at = place.filter(|at| books.subscriptions[*at].awaits(is_change));
     let at = at.ok_or(R::NoChangePending { subscription: it.subscription })?;
+    keep_add_ons(&mut books, at, cx);
     books.subscriptions[at].drop_pending(|it| is_of_plan(&it.to));
     books.follow_phase(at);
     let now = cx.now;
@@ -168,8 +170,22 @@ fn cancel_add_ons(
         let fits = name.is_some_and(|name| {
             chosen.product.available.contains(&name) && !chosen.product.included.contains(&name)
         });
-        if !fits {
+        // One that ends before still does.
+        let is_longer = books.subscriptions[add_on].ends_at().is_none_or(|end| end > at);
+        if !fits && is_longer {
             books.end(add_on, (at, at), cx);
+        }
+    }
+}
+
+/// Takes back the ends of add-ons that came with a change which is to come.
+fn keep_add_ons(books: &mut Books<'_>, base: usize, cx: &mut Context) {
+    let pending = books.subscriptions[base].pending_ones().iter();
+    let Some(at) = pending.filter(|it| is_change(&it.to)).map(|it| it.at).next() else { return };
+    for add_on in books.add_ons(base) {
+        let it = &books.subscriptions[add_on];
+        if (it.ends_at(), it.entitled_until) == (Some(at), Some(at)) {
+            books.go_on(add_on, cx);
         }
     }
 }

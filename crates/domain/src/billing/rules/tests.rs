@@ -81,6 +81,7 @@ fn catalog() -> Catalog {
     let trial = phase(PhaseType::Trial, Some(30), Some("0"), "");
     let plans = vec![
         plan("pro", "Pro", vec![trial, evergreen("20.00")]),
+        plan("solo", "Solo", vec![evergreen("5.00")]),
         plan("max", "Pro", vec![evergreen("30.00")]),
         plan("term", "Pro", vec![phase(PhaseType::FixedTerm, Some(40), None, "10.00")]),
         plan("extra", "Extra", vec![evergreen("31.00")]),
@@ -94,13 +95,14 @@ fn catalog() -> Catalog {
         units: vec![],
         products: vec![
             product("Pro", ProductCategory::Base, &["Extra"]),
+            product("Solo", ProductCategory::Base, &[]),
             product("Extra", ProductCategory::AddOn, &[]),
             product("Help", ProductCategory::AddOn, &[]),
         ],
         plans,
         price_lists: vec![PriceList {
             name: "DEFAULT".to_owned(),
-            plans: names(&["pro", "max", "term", "extra", "help"]),
+            plans: names(&["pro", "max", "solo", "term", "extra", "help"]),
         }],
         rules: crate::catalog::rules::Rules::default(),
     }
@@ -543,4 +545,35 @@ fn an_account_is_invoiced_ahead_when_somebody_asks() {
           RECURRING pro-evergreen 2026-02-09 > 2026-03-09 20.00
           RECURRING pro-evergreen 2026-03-09 > 2026-04-09 20.00
         due at 2026-04-09T08:00:00Z"#]]);
+}
+
+#[test]
+fn an_add_on_follows_a_change_of_its_base_and_its_being_undone() {
+    let mut world = World::new();
+    let bundle = world.subscribe("pro", |_| {}).unwrap();
+    world.subscribe("extra", |it| it.bundle = Some(bundle)).unwrap();
+    world.until("2026-02-20T09:00");
+    world.change("solo", Some(Policy::EndOfTerm)).unwrap();
+    let ends = |world: &World| world.active()[1].ends_at();
+    assert_eq!(ends(&world), Some(at("2026-03-09T08:00")));
+    world.run(BillingCommand::UndoChange).unwrap();
+    assert_eq!(ends(&world), None);
+    world.change("solo", Some(Policy::EndOfTerm)).unwrap();
+    world.change("max", Some(Policy::EndOfTerm)).unwrap();
+    assert_eq!(ends(&world), None, "another change keeps it");
+}
+
+#[test]
+fn an_add_on_that_ends_before_its_base_is_not_charged_longer() {
+    let mut world = World::new();
+    let bundle = world.subscribe("pro", |_| {}).unwrap();
+    world.subscribe("extra", |it| it.bundle = Some(bundle)).unwrap();
+    world.until("2026-02-20T09:00");
+    let base = world.subscription.replace(world.active()[1].id);
+    world.cancel(Policy::EndOfTerm).unwrap();
+    world.subscription = base;
+    world.invoice_until("2026-04-09").unwrap();
+    world.cancel(Policy::EndOfTerm).unwrap();
+    let ends: Vec<_> = world.active().iter().map(|it| it.ends_at()).collect();
+    assert_eq!(ends, [Some(at("2026-05-09T08:00")), Some(at("2026-03-09T08:00"))]);
 }
