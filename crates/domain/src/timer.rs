@@ -83,6 +83,13 @@ pub struct TimerKey {
     pub object: Uuid,
 }
 
+impl TimerKey {
+    /// The timer of a kind of which each account has one.
+    pub(crate) const fn of_account(kind: TimerKind, account: AccountId) -> Self {
+        Self { kind, object: account.uuid() }
+    }
+}
+
 /// Something to be done at a domain time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timer {

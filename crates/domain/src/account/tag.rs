@@ -334,10 +334,19 @@ impl RemoveTags {
     /// Whether retries of the account's payments may go on afterwards.
     #[must_use]
     pub fn resumes_retries(&self) -> bool {
-        let suspends = |id: &TagDefinitionId| {
-            let found = ControlTagDefinition::find(*id);
-            found.is_some_and(|it| SUSPENDING_TAGS.contains(&it.tag))
+        self.frees_account_of(&SUSPENDING_TAGS)
+    }
+
+    /// Whether the account is invoiced again afterwards.
+    #[must_use]
+    pub fn resumes_invoicing(&self) -> bool {
+        self.frees_account_of(&[ControlTag::AutoInvoicingOff])
+    }
+
+    fn frees_account_of(&self, tags: &[ControlTag]) -> bool {
+        let is_one = |id: &TagDefinitionId| {
+            ControlTagDefinition::find(*id).is_some_and(|it| tags.contains(&it.tag))
         };
-        self.part.is_none() && self.definitions.iter().any(suspends)
+        self.part.is_none() && self.definitions.iter().any(is_one)
     }
 }

@@ -121,7 +121,7 @@ fn read_since(
 
 /// The timer of an account's billing.
 pub(crate) const fn timer_of(account: AccountId) -> TimerKey {
-    TimerKey { kind: TimerKind::Billing, object: account.uuid() }
+    TimerKey::of_account(TimerKind::Billing, account)
 }
 
 /// The rows that a run for an account looks at, and the payment of its invoice.

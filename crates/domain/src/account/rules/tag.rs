@@ -15,6 +15,7 @@ use crate::object::{Object, ObjectType};
 use crate::payment::rules::attempt;
 use crate::reply::Outcome;
 use crate::state::State;
+use crate::timer::{TimerKey, TimerKind, rules as timer};
 use crate::{
     Accepted, AccountId, AccountRejection, Event, Rejection, Reply, Revision, TagDefinitionId,
     TenantRejection,
@@ -52,6 +53,11 @@ pub(crate) fn remove(state: &State, it: &RemoveTags, cx: &mut Context) -> Outcom
     }
     if it.resumes_retries() {
         attempt::resume(state.scheduled_attempts(cx.tenant, it.account), cx);
+    }
+    if it.resumes_invoicing() {
+        // What was not invoiced meanwhile is due now.
+        let (key, now) = (TimerKey::of_account(TimerKind::Billing, it.account), cx.now);
+        timer::set((key, it.account), now, cx);
     }
     Ok(Accepted::now(Reply::Done))
 }

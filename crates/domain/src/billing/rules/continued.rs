@@ -14,7 +14,10 @@ use crate::{Accepted, Reply};
 /// past as well.
 pub(crate) fn proceed(state: &State, it: &ContinueBilling, cx: &mut Context) -> Outcome {
     if timer::take(state, (timer_of(it.account), it.due), cx) {
-        let mut books = Books::open(state, it.account, cx)?;
+        // An account without a currency has nothing to be billed.
+        let Ok(mut books) = Books::open(state, it.account, cx) else {
+            return Ok(Accepted::now(Reply::Done));
+        };
         books.billing.due = None;
         run::at(&mut books, it.due, cx);
         books.close(cx);

@@ -31,7 +31,7 @@ pub(super) fn at(books: &mut Books<'_>, instant: Timestamp, cx: &mut Context) {
         return;
     }
     if books.has(ControlTag::AutoInvoicingOff) {
-        // Whoever takes the tag away asks for a run.
+        // Taking the tag away makes a run due.
         books.subscriptions.iter_mut().for_each(|it| it.next_due = None);
         return;
     }

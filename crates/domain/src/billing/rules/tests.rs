@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 
 use crate::account::CreateAccount;
 use crate::account::payment_method::CreatePaymentMethod;
-use crate::account::tag::ControlTag;
+use crate::account::tag::{CONTROL_TAGS, ControlTag, RemoveTags};
 use crate::billing::invoice::{Invoice, InvoiceItem};
 use crate::billing::subscription::{
     CancelSubscription, ChangePlan, ContinueBilling, InvoiceUntil, OfAccount, PlanChoice,
@@ -324,6 +324,28 @@ fn without_a_method_or_with_its_tag_an_invoice_stays_unpaid() {
     let mut world = World::with(&[ControlTag::AutoInvoicingOff]);
     world.subscribe("pro", |it| it.phase = Some(PhaseType::Evergreen)).unwrap();
     assert_eq!(world.until("2026-09-01T08:00"), 0);
+    world.check(expect!["nothing is due"]);
+}
+
+#[test]
+fn what_was_not_invoiced_is_once_the_tag_is_gone() {
+    let off = CONTROL_TAGS.iter().find(|it| it.tag == ControlTag::AutoInvoicingOff).unwrap().id();
+    let untag = |account| RemoveTags { account, part: None, definitions: vec![off] };
+    let mut world = World::with(&[ControlTag::AutoInvoicingOff]);
+    world.subscribe("pro", |_| {}).unwrap();
+    world.until("2026-03-20T08:00");
+    world.rows.run(AccountCommand::RemoveTags(untag(world.account)).into()).unwrap();
+    world.until("2026-03-20T08:00");
+    world.check(expect![[r#"
+        1 on 2026-03-20 until 2026-03-20: 40.00, 0.00 to pay
+          RECURRING pro-evergreen 2026-03-09 > 2026-04-09 20.00
+          RECURRING pro-evergreen 2026-02-09 > 2026-03-09 20.00
+          FIXED pro-trial 2026-01-10 > 2026-02-09 0.00
+        due at 2026-04-09T08:00:00Z"#]]);
+    // An account that was never billed has nothing to be invoiced.
+    let mut world = World::with(&[ControlTag::AutoInvoicingOff]);
+    world.rows.run(AccountCommand::RemoveTags(untag(world.account)).into()).unwrap();
+    assert_eq!(world.until("2026-03-20T08:00"), 1);
     world.check(expect!["nothing is due"]);
 }
 

@@ -19,7 +19,7 @@ use crate::{
 };
 
 const fn timer_of(account: AccountId) -> TimerKey {
-    TimerKey { kind: TimerKind::Entitlements, object: account.uuid() }
+    TimerKey::of_account(TimerKind::Entitlements, account)
 }
 
 /// The entitlements of an account, to be changed and [`put`].
