@@ -9,15 +9,15 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::accounts::check_account;
 use crate::audit::AuditLogJson;
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, code};
+use crate::page::{self, RowFormat};
 use crate::reply;
 use crate::subscriptions::view::{EventJson, Shown, SubscriptionJson, key};
 
-/// How many bundles of an account are listed at most.
-const BUNDLES_MAX: u64 = 10_000;
+/// The bundles of an account that are listed.
+const ALL: Page = Page { offset: 0, limit: 10_000 };
 
 /// Kill Bill's `BundleJson`.
 #[derive(Serialize, ToSchema)]
@@ -58,8 +58,7 @@ impl Found {
         (tenant, account): (TenantNo, AccountId),
         now: Timestamp,
     ) -> Result<Vec<Self>, StoreError> {
-        let all = Page { offset: 0, limit: BUNDLES_MAX };
-        let bundles = queries.bundles_of(tenant, account, all)?.into_iter();
+        let bundles = queries.bundles_of(tenant, account, ALL)?.into_iter();
         let found = bundles.map(|it| Self::read(queries, tenant, it, now));
         found.filter_map(Result::transpose).collect()
     }
@@ -96,17 +95,51 @@ impl Found {
     }
 }
 
+/// Bundles as they are at a time.
+#[derive(Clone, Copy)]
+struct ReadOptions {
+    now: Timestamp,
+}
+
+impl RowFormat for ReadOptions {
+    type Row = Bundle;
+    /// `None`: its account is not there any more.
+    type Audited = Option<Found>;
+    type Json<'a> = Option<BundleJson<'a>>;
+
+    fn of(call: &Call) -> Result<Self, Failure> {
+        Ok(Self { now: call.api.engine().clock().now() })
+    }
+
+    fn reads_audit(self) -> bool {
+        // Each is read with its subscriptions.
+        true
+    }
+
+    fn with_audit(self, queries: &dyn Queries, row: Bundle) -> Result<Option<Found>, StoreError> {
+        Found::read(queries, row.tenant, row, self.now)
+    }
+
+    fn json(self, found: &Option<Found>) -> Option<BundleJson<'_>> {
+        found.as_ref().map(Found::json)
+    }
+}
+
 /// Lists the account's bundles, the oldest first, at most 10,000.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/bundles", tag = "Account", operation_id = "bundles",
     params(("accountId" = Uuid, Path)),
     responses((status = 200, body = [BundleJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
-    check_account(&call).await?;
     let account: AccountId = call.param_id("accountId")?;
-    let (tenant, now) = (call.tenant(), call.api.engine().clock().now());
-    let found = call.read(move |queries| Found::all_of(queries, (tenant, account), now)).await?;
-    Ok(reply::ok(&found.iter().map(Found::json).collect::<Vec<_>>()))
+    page::list_of_account::<ReadOptions>(&call, account, move |queries, tenant| {
+        let found = queries.bundles_of(tenant, account, ALL)?;
+        if found.is_empty() && queries.account(tenant, account)?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(found))
+    })
+    .await
 }
 
 /// Reads a bundle with its subscriptions.

@@ -5,18 +5,18 @@ use domain::billing::subscription::InvoiceUntil;
 use domain::command::BillingCommand;
 use domain::reply::BillingReply;
 use domain::{AccountId, AmountMinor, Command, InvoiceId, Reply};
-use engine::ports::{InvoiceFile, Page};
+use engine::ports::{InvoiceFile, Page, Queries, StoreError};
 use engine::time::rfc3339_second;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::accounts::check_account;
 use crate::amount::{Decimal, Number};
 use crate::audit::AuditLogJson;
 use crate::call::Call;
 use crate::date;
 use crate::error::{ErrorJson, Failure, HandlerResult, code};
+use crate::page::{self, RowFormat};
 use crate::reply;
 use crate::request::printable;
 
@@ -179,6 +179,35 @@ fn description(it: &InvoiceItem) -> String {
     }
 }
 
+/// The parts of invoices that a list includes.
+#[derive(Clone, Copy)]
+struct ReadOptions {
+    items: bool,
+}
+
+impl RowFormat for ReadOptions {
+    type Row = InvoiceFile;
+    type Audited = InvoiceFile;
+    type Json<'a> = InvoiceJson<'a>;
+
+    fn of(call: &Call) -> Result<Self, Failure> {
+        Ok(Self { items: call.query().flag("includeInvoiceComponents") })
+    }
+
+    fn reads_audit(self) -> bool {
+        // Each is read with its items.
+        true
+    }
+
+    fn with_audit(self, _: &dyn Queries, row: InvoiceFile) -> Result<InvoiceFile, StoreError> {
+        Ok(row)
+    }
+
+    fn json(self, row: &InvoiceFile) -> InvoiceJson<'_> {
+        InvoiceJson::of(row, self.items)
+    }
+}
+
 /// Lists the account's invoices, by target date, at most 10,000.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/invoices", tag = "Account", operation_id = "invoices",
     params(("accountId" = Uuid, Path),
@@ -187,17 +216,18 @@ fn description(it: &InvoiceItem) -> String {
     responses((status = 200, body = [InvoiceJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
-    check_account(&call).await?;
-    let (account, tenant) = (call.param_id("accountId")?, call.tenant());
+    let account: AccountId = call.param_id("accountId")?;
+    let unpaid = call.query().flag("unpaidInvoicesOnly");
     let all = Page { offset: 0, limit: INVOICES_MAX };
-    let found = call.read(move |queries| queries.invoices_of(tenant, account, all)).await?;
-    let query = call.query();
-    let (unpaid, items) =
-        (query.flag("unpaidInvoicesOnly"), query.flag("includeInvoiceComponents"));
-    let is_listed = |it: &&InvoiceFile| !unpaid || it.invoice.balance() > AmountMinor::ZERO;
-    let json: Vec<_> =
-        found.iter().filter(is_listed).map(|it| InvoiceJson::of(it, items)).collect();
-    Ok(reply::ok(&json))
+    page::list_of_account::<ReadOptions>(&call, account, move |queries, tenant| {
+        let mut found = queries.invoices_of(tenant, account, all)?;
+        if found.is_empty() && queries.account(tenant, account)?.is_none() {
+            return Ok(None);
+        }
+        found.retain(|it| !unpaid || it.invoice.balance() > AmountMinor::ZERO);
+        Ok(Some(found))
+    })
+    .await
 }
 
 /// Invoices what the account owes until a day.

@@ -64,7 +64,7 @@ pub struct Invoice {
 pub struct InvoicePayment {
     /// What was taken, less what went back.
     pub paid: AmountMinor,
-    /// What may still be taken: its outcome is to come. It counts as paid for whoever would pay.
+    /// What may still be taken: its outcome is to come. It counts as paid until that is known.
     #[serde(default, skip_serializing_if = "AmountMinor::is_zero")]
     pub in_flight: AmountMinor,
 }
