@@ -11,6 +11,7 @@
 //! The rules are Kill Bill's, to the cent and to the day.
 
 pub mod account;
+pub mod blocking;
 pub mod bundle;
 pub(crate) mod change;
 pub(crate) mod command;
@@ -102,7 +103,7 @@ pub struct Run {
 }
 
 /// A tenant's settings of billing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BillingSettings {
     /// Kill Bill's `org.killbill.invoice.inArrear.mode`: whether a run bills the period that it is in.
     pub greedy: bool,
@@ -112,6 +113,14 @@ pub struct BillingSettings {
 }
 
 impl BillingSettings {
+    /// Those of a tenant that set none.
+    pub const DEFAULT: Self = Self { greedy: false, fixed_days: 0 };
+
+    #[must_use]
+    pub fn are_default(&self) -> bool {
+        *self == Self::DEFAULT
+    }
+
     /// Which part of the period from `period_start` to `period_end` the days from `start` to `end` are.
     #[must_use]
     pub fn ratio(

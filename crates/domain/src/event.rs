@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::blocking_state::Blocks;
+use crate::account::blocking_state::{Blockable, Blocks};
 use crate::account::tag::NamedDefinition;
 use crate::billing::Unbillable;
 use crate::billing::timeline::{PlanChange, To};
@@ -40,9 +40,12 @@ pub enum Event {
     CustomFieldAdded { account: AccountId, field: CustomFieldId },
     /// A custom field was removed.
     CustomFieldRemoved { account: AccountId, field: CustomFieldId },
-    /// A service recorded a state for an account.
+    /// A state that a service recorded for an account, or for what belongs to it, holds.
     BlockingStateAdded {
         account: AccountId,
+        /// What it is of.
+        #[serde(default, skip_serializing_if = "Blockable::is_account")]
+        of: Blockable,
         state: BlockingStateId,
         /// The service that recorded it.
         service: String,
@@ -50,7 +53,7 @@ pub enum Event {
         name: String,
         /// From when on it holds.
         effective_at: Timestamp,
-        /// The combined blocks of the account's states until then.
+        /// The combined blocks of its states until then.
         before: Blocks,
         /// The combined blocks from then on.
         after: Blocks,
@@ -154,6 +157,16 @@ pub enum Event {
         account: AccountId,
         invoice: InvoiceId,
         number: i64,
+        /// What it charges.
+        charged: AmountMinor,
+        /// What of it is to be paid.
+        balance: AmountMinor,
+        currency: Currency,
+    },
+    /// An invoice was changed by somebody, or pays with the account's credit.
+    InvoiceAdjusted {
+        account: AccountId,
+        invoice: InvoiceId,
         /// What it charges.
         charged: AmountMinor,
         /// What of it is to be paid.
@@ -298,6 +311,7 @@ impl Event {
             | Self::LimitReached { account, .. }
             | Self::SubscriptionChanged { account, .. }
             | Self::InvoiceCreated { account, .. }
+            | Self::InvoiceAdjusted { account, .. }
             | Self::InvoicePaid { account, .. }
             | Self::AccountParked { account, .. }
             | Self::DisputeEvidenceDue { account, .. } => Some(*account),

@@ -13,8 +13,8 @@ use crate::object::ObjectType;
 use crate::payment::{PaymentState, TransactionType};
 use crate::{
     AccountId, BundleId, ChangeRequestId, Currency, CustomFieldId, EnvironmentId, GrantId,
-    PaymentId, PaymentMethodId, PurchaseId, ReservationId, SecretId, SubscriptionId,
-    TagDefinitionId,
+    InvoiceId, InvoiceItemId, PaymentId, PaymentMethodId, PurchaseId, ReservationId, SecretId,
+    SubscriptionId, TagDefinitionId,
 };
 
 /// Why a command was refused; nothing was written. Durable format: additive only.
@@ -135,6 +135,11 @@ pub enum BillingRejection {
     /// It has ended.
     #[error("the subscription {subscription} has ended, and cannot be changed")]
     NotChangeable { subscription: SubscriptionId },
+    /// By a blocking state of the account, of a bundle or of a subscription.
+    #[error(
+        "the action Change is blocked by a state of the account {account}, or of its subscription"
+    )]
+    Blocked { account: AccountId },
     #[error("the subscription {subscription} is cancelled already")]
     AlreadyCancelled { subscription: SubscriptionId },
     #[error("the subscription {subscription} is to be cancelled, and cannot be changed")]
@@ -156,6 +161,48 @@ pub enum BillingRejection {
     TargetTooFar { target: Date },
     #[error("there is nothing to invoice")]
     NothingToInvoice,
+    #[error("no invoice could be found for id {invoice}")]
+    NoSuchInvoice { invoice: InvoiceId },
+    #[error("no item could be found for id {item}")]
+    NoSuchItem { item: InvoiceItemId },
+    /// What is asked for is not to be changed any more.
+    #[error(
+        "cannot add credit or external charge for invoice id {invoice} because it is already in COMMITTED status"
+    )]
+    InvoiceCommitted { invoice: InvoiceId },
+    #[error("the invoice {invoice} is void")]
+    InvoiceVoid { invoice: InvoiceId },
+    #[error("the invoice {invoice} is no draft")]
+    NoDraft { invoice: InvoiceId },
+    #[error("amount: a charge should be above 0")]
+    ChargeNotPositive,
+    #[error("amount: a credit should be above 0")]
+    CreditNotPositive,
+    #[error("amount: an adjustment should be above 0")]
+    AdjustmentNotPositive,
+    #[error("amount: the adjustment should not be above {left}, which is left of the item")]
+    AdjustmentTooLarge {
+        /// In the currency's decimals.
+        left: String,
+    },
+    /// It is an adjustment itself.
+    #[error("the item {item} charges nothing that can be adjusted")]
+    NotAdjustable { item: InvoiceItemId },
+    #[error("currency: should be {currency}, which the account has")]
+    OtherCurrency { currency: Currency },
+    /// A payment of it was taken, or may be.
+    #[error("the invoice {invoice} has payments, and cannot be voided")]
+    InvoicePaid { invoice: InvoiceId },
+    #[error("the invoice {invoice} was repaired by a later one, and cannot be voided")]
+    InvoiceRepaired { invoice: InvoiceId },
+    #[error("the credit of the invoice {invoice} was used, so that it cannot be taken back")]
+    CreditUsed { invoice: InvoiceId },
+    /// It follows from other items.
+    #[error("the credit of the item {item} follows from other items, and cannot be taken back")]
+    SystemCredit { item: InvoiceItemId },
+    /// An amount is beyond 64 bits.
+    #[error("amount: the invoice would be beyond 64 bits")]
+    InvoiceTooLarge,
 }
 
 /// Why a command about users and roles is refused.

@@ -8,9 +8,9 @@ use crate::entitlement::level::Counted;
 use crate::entitlement::usage::Recorded;
 use crate::payment::TransactionStatus;
 use crate::{
-    AccountId, AttemptId, BundleId, ChangeRequestId, EnvironmentId, GrantId, InvoiceId, PaymentId,
-    PaymentMethodId, PurchaseId, Rejection, ReservationId, SecretId, SubscriptionId,
-    TagDefinitionId, TenantId, Timestamp, TransactionId,
+    AccountId, AttemptId, BundleId, ChangeRequestId, EnvironmentId, GrantId, InvoiceId,
+    InvoiceItemId, PaymentId, PaymentMethodId, PurchaseId, Rejection, ReservationId, SecretId,
+    SubscriptionId, TagDefinitionId, TenantId, Timestamp, TransactionId,
 };
 
 /// An answer to an accepted command, grouped as the commands are.
@@ -119,6 +119,8 @@ pub enum BillingReply {
     Subscribed { subscription: SubscriptionId, bundle: BundleId },
     /// An invoice was written.
     Invoiced(InvoiceId),
+    /// Items were put on invoices, in the order of the request.
+    Added(Vec<(InvoiceId, InvoiceItemId)>),
 }
 
 /// The answer to a command about an account.

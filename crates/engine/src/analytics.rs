@@ -202,6 +202,7 @@ impl Deltas {
             | Event::LimitReached { .. }
             | Event::SubscriptionChanged { .. }
             | Event::InvoiceCreated { .. }
+            | Event::InvoiceAdjusted { .. }
             | Event::InvoicePaid { .. }
             | Event::AccountParked { .. }
             | Event::TenantConfigChanged { .. }

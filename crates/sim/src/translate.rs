@@ -5,7 +5,7 @@ mod disputes;
 mod routing;
 mod signing;
 
-use domain::account::blocking_state::{AddBlockingState, Blocks, CloseAccount};
+use domain::account::blocking_state::{AddBlockingState, Blockable, Blocks, CloseAccount};
 use domain::account::payment_method::{
     CreatePaymentMethod, DeletePaymentMethod, SetDefaultPaymentMethod,
 };
@@ -184,6 +184,7 @@ fn complete(it: &Completion) -> Command {
 fn record(account: Uid, service: &str, state: &str) -> Command {
     Command::Account(AccountCommand::AddBlockingState(AddBlockingState {
         account: id(account),
+        of: Blockable::Account,
         service: service.to_owned(),
         name: state.to_owned(),
         // As closing does.

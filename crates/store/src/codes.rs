@@ -141,7 +141,7 @@ impl Coded for InvoiceStatus {
 }
 
 impl Coded for ItemKind {
-    const ALL: &'static [Self] = &[Self::Fixed, Self::Recurring, Self::RepairAdj, Self::CbaAdj];
+    const ALL: &'static [Self] = &Self::ALL;
 }
 
 impl Coded for CustomerStatus {

@@ -26,6 +26,9 @@ pub(crate) fn killbill_event(event: &Event) -> Option<(&'static str, &'static st
     if let Event::InvoiceCreated { invoice, .. } = event {
         return Some(("INVOICE_CREATION", "INVOICE", invoice.to_string()));
     }
+    if let Event::InvoiceAdjusted { invoice, .. } = event {
+        return Some(("INVOICE_ADJUSTMENT", "INVOICE", invoice.to_string()));
+    }
     let Event::InvoicePaid { invoice, is_paid, .. } = event else { return None };
     let name = if *is_paid { "INVOICE_PAYMENT_SUCCESS" } else { "INVOICE_PAYMENT_FAILED" };
     Some((name, "INVOICE", invoice.to_string()))
@@ -72,6 +75,15 @@ pub(crate) fn data(event: &Event) -> Value {
             "accountId": account,
             "invoiceId": invoice,
             "invoiceNumber": number.to_string(),
+            "amount": charged.decimal(*currency),
+            "balance": balance.decimal(*currency),
+            "currency": currency.code(),
+        });
+    }
+    if let Event::InvoiceAdjusted { account, invoice, charged, balance, currency } = event {
+        return json!({
+            "accountId": account,
+            "invoiceId": invoice,
             "amount": charged.decimal(*currency),
             "balance": balance.decimal(*currency),
             "currency": currency.code(),

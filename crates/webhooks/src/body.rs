@@ -1,6 +1,7 @@
 //! The body of a push notification: Kill Bill's JSON for an event.
 
 use bytes::Bytes;
+use domain::account::blocking_state::{Blockable, ENTITLEMENT_SERVICE};
 use domain::account::tag::NamedDefinition;
 use domain::payment::{TransactionStatus, TransactionType};
 use domain::{
@@ -11,9 +12,6 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::billing;
-
-/// The service whose states are events of their own in Kill Bill, without meta data.
-const ENTITLEMENT_SERVICE: &str = "entitlement-service";
 
 /// The body for an event; `None` for an event that is not notified.
 #[must_use]
@@ -43,6 +41,7 @@ pub fn body(event: &Event) -> Option<Bytes> {
         Event::TransactionChanged(it) => of_transaction(it)?,
         Event::SubscriptionChanged { account, .. }
         | Event::InvoiceCreated { account, .. }
+        | Event::InvoiceAdjusted { account, .. }
         | Event::InvoicePaid { account, .. } => {
             let (event_type, object_type, object_id) = billing::killbill_event(event)?;
             let of_account = Notification::of_account(event_type, account);
@@ -73,29 +72,42 @@ pub fn body(event: &Event) -> Option<Bytes> {
 }
 
 fn of_blocking_state(event: &Event) -> Option<Notification> {
-    let Event::BlockingStateAdded { account, service, name, effective_at, before, after, .. } =
-        event
+    let Event::BlockingStateAdded {
+        account, of, service, name, effective_at, before, after, ..
+    } = event
     else {
         return None;
     };
+    let about = |event| Notification {
+        object_type: object_type(*of),
+        object_id: of.id(*account).to_string(),
+        ..Notification::of_account(event, account)
+    };
+    // Its states are events of their own in Kill Bill, without meta data.
     if service == ENTITLEMENT_SERVICE {
-        return Some(Notification::of_account(entitlement_event(name)?, account));
+        return Some(about(entitlement_event(name)?));
     }
     let meta_data = BlockingStateMetaData {
-        blockable_id: account.to_string(),
+        blockable_id: of.id(*account).to_string(),
         service,
         state_name: name,
-        blocking_type: "ACCOUNT",
+        blocking_type: of.type_name(),
         effective_date: rfc3339_second(*effective_at),
         transitioned_to_blocked_billing: !before.billing && after.billing,
         transitioned_to_unblocked_billing: before.billing && !after.billing,
         transitioned_to_blocked_entitlement: !before.entitlement && after.entitlement,
         transitioned_to_unblocked_entitlement: before.entitlement && !after.entitlement,
     };
-    Some(Notification {
-        meta_data: Some(json(&meta_data)),
-        ..Notification::of_account("BLOCKING_STATE", account)
-    })
+    Some(Notification { meta_data: Some(json(&meta_data)), ..about("BLOCKING_STATE") })
+}
+
+/// The type of what a state is of, among Kill Bill's types of objects.
+const fn object_type(of: Blockable) -> &'static str {
+    match of {
+        Blockable::Account => "ACCOUNT",
+        Blockable::Bundle(_) => "BUNDLE",
+        Blockable::Subscription(_) => "SUBSCRIPTION",
+    }
 }
 
 /// The event of a state of [`ENTITLEMENT_SERVICE`]; `None` for a state that Kill Bill posts nothing of.
@@ -351,6 +363,7 @@ mod tests {
         );
         let block = |before, after| Event::BlockingStateAdded {
             account,
+            of: Blockable::Account,
             state: domain::BlockingStateId::new(id(7)),
             service: "overdue-service".to_owned(),
             name: "OD1".to_owned(),
@@ -393,6 +406,7 @@ mod tests {
         let shown = |name: &str| {
             let event = Event::BlockingStateAdded {
                 account,
+                of: Blockable::Account,
                 state: domain::BlockingStateId::new(id(7)),
                 service: ENTITLEMENT_SERVICE.to_owned(),
                 name: name.to_owned(),

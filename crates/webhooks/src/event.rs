@@ -140,6 +140,7 @@ pub const fn event_type(event: &Event) -> Option<&'static str> {
             billing::subscription_type(*step, *is_in_effect)
         }
         Event::InvoiceCreated { .. } => "invoice.created",
+        Event::InvoiceAdjusted { .. } => "invoice.adjusted",
         Event::InvoicePaid { is_paid: true, .. } => "invoice.paid",
         Event::InvoicePaid { is_paid: false, .. } => "invoice.payment-failed",
         Event::AccountParked { .. } => "account.parked",
@@ -302,6 +303,7 @@ fn data(event: &Event) -> Value {
         }),
         Event::SubscriptionChanged { .. }
         | Event::InvoiceCreated { .. }
+        | Event::InvoiceAdjusted { .. }
         | Event::InvoicePaid { .. }
         | Event::AccountParked { .. } => billing::data(event),
         Event::DisputeChanged { .. } => dispute(event),

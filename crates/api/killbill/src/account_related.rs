@@ -1,7 +1,8 @@
 //! Related objects of an account: its children, its timeline and the payments of its invoices.
 
+use domain::command::BillingCommand;
 use domain::payment::{PaidFor, PaymentFile};
-use domain::{AccountId, InvoiceId};
+use domain::{AccountId, Command, InvoiceId};
 use engine::ports::{Page, Queries, StoreError};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -170,14 +171,16 @@ pub(crate) async fn invoice_payments(call: Call) -> HandlerResult {
     .await
 }
 
-/// Uses the account's credit for its unpaid invoices: not yet, nothing changes.
+/// Uses the account's credit for its unpaid invoices, the oldest first.
 #[utoipa::path(put, path = "/1.0/kb/accounts/{accountId}/cbaRebalancing", tag = "Account",
     operation_id = "rebalance_credit",
     params(("accountId" = Uuid, Path)),
-    responses((status = 204, description = "Nothing was to be done"),
+    responses((status = 204, description = "It is used"),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn rebalance_credit(call: Call) -> HandlerResult {
     check_account(&call).await?;
+    let account: AccountId = call.param_id("accountId")?;
+    call.submit_change(Command::Billing(BillingCommand::UseCredit(account))).await?;
     Ok(reply::no_content())
 }
 

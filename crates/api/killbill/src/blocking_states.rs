@@ -1,11 +1,13 @@
-//! Blocking states of accounts, and the closing of an account by one of them.
+//! Blocking states of accounts, bundles and subscriptions, the closing of an account by one of them, and pauses.
 
 use std::borrow::Cow;
 use std::iter;
 
 use domain::account::blocking_state::{
-    AddBlockingState, BlockingState, Blocks, CloseAccount, NAME_CHARS_MAX, SERVICE_CHARS_MAX,
+    AddBlockingState, Blockable, BlockingState, Blocks, CloseAccount, ENTITLEMENT_SERVICE,
+    NAME_CHARS_MAX, PAUSED, RESUMED, SERVICE_CHARS_MAX,
 };
+use domain::billing::subscription::OfAccount;
 use domain::billing::subscription::Subscription;
 use domain::command::AccountCommand;
 use domain::{AccountId, BlockingStateId, Command, Timestamp};
@@ -17,20 +19,19 @@ use uuid::Uuid;
 
 use crate::accounts;
 use crate::audit::{AuditLevel, AuditLogJson, with_history};
+use crate::bundles;
 use crate::call::Call;
 use crate::date;
 use crate::error::{ErrorJson, Failure, HandlerResult, no_such_object};
 use crate::json::{Json, Raw};
 use crate::reply;
 use crate::request::{Query, printable};
+use crate::subscriptions;
 
 const JSON: Json = Json("BlockingStateJson");
 
 const ACCOUNT: &str = "ACCOUNT";
 const SUBSCRIPTION: &str = "SUBSCRIPTION";
-
-/// The service whose states say since when, and until when, a subscription's product may be used.
-const ENTITLEMENT: &str = "entitlement-service";
 
 /// The types of objects that have blocking states in Kill Bill.
 const TYPES: [&str; 3] = [ACCOUNT, "SUBSCRIPTION_BUNDLE", SUBSCRIPTION];
@@ -49,7 +50,7 @@ pub(crate) struct BlockingStateJson<'a> {
     is_block_entitlement: bool,
     is_block_billing: bool,
     effective_date: String,
-    /// `ACCOUNT` or `SUBSCRIPTION`.
+    /// `ACCOUNT`, `SUBSCRIPTION_BUNDLE` or `SUBSCRIPTION`.
     #[serde(rename = "type")]
     kind: &'static str,
     audit_logs: Vec<AuditLogJson<'a>>,
@@ -59,7 +60,7 @@ pub(crate) struct BlockingStateJson<'a> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = BlockingStateRequest)]
 pub(crate) struct BlockingStateBody<'a> {
-    /// The account of the path, where it is given.
+    /// The object of the path, where it is given.
     #[serde(borrow)]
     #[schema(value_type = Option<Uuid>)]
     blocked_id: Raw<'a>,
@@ -83,7 +84,7 @@ pub(crate) struct BlockingStateBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = Option<String>)]
     effective_date: Raw<'a>,
-    /// `ACCOUNT`, where it is given.
+    /// The type of the object of the path, where it is given.
     #[serde(borrow, rename = "type")]
     #[schema(value_type = Option<String>)]
     kind: Raw<'a>,
@@ -96,19 +97,21 @@ impl BlockingStateBody<'_> {
     fn add(
         &self,
         account: AccountId,
+        of: Blockable,
         effective_at: Option<Timestamp>,
     ) -> Result<AddBlockingState, Failure> {
         let _logs = self.audit_logs;
-        let of = JSON.id("blockedId", self.blocked_id)?;
-        if of.is_some_and(|of: AccountId| of != account) {
+        let id = JSON.id("blockedId", self.blocked_id)?;
+        if id.is_some_and(|id: AccountId| id.uuid() != of.id(account)) {
             return Err(Failure::illegal(
-                "BlockingStateJson blockedId is not the account of the path",
+                "BlockingStateJson blockedId is not the object of the path",
             ));
         }
         JSON.time("effectiveDate", self.effective_date)?;
         let kind = JSON.text("type", self.kind, NAME_CHARS_MAX)?;
-        if kind.is_some_and(|kind| kind != ACCOUNT) {
-            return Err(Failure::illegal("BlockingStateJson type should be ACCOUNT"));
+        if kind.is_some_and(|kind| kind != of.type_name()) {
+            let name = of.type_name();
+            return Err(Failure::illegal(format!("BlockingStateJson type should be {name}")));
         }
         let text = |field, raw, chars_max| {
             let text = JSON.text(field, raw, chars_max)?.filter(|it| !it.is_empty());
@@ -117,6 +120,7 @@ impl BlockingStateBody<'_> {
         let flag = |field, raw| JSON.boolean(field, raw).map(Option::unwrap_or_default);
         Ok(AddBlockingState {
             account,
+            of,
             service: text("service", self.service, SERVICE_CHARS_MAX)?,
             name: text("stateName", self.state_name, NAME_CHARS_MAX)?,
             blocks: Blocks {
@@ -168,7 +172,7 @@ fn entitlement<'a>(it: &Subscription) -> impl Iterator<Item = BlockingStateJson<
     let state = move |state_name, at, is_over| BlockingStateJson {
         blocked_id: id,
         state_name,
-        service: ENTITLEMENT,
+        service: ENTITLEMENT_SERVICE,
         is_block_change: is_over,
         is_block_entitlement: is_over,
         is_block_billing: false,
@@ -181,7 +185,7 @@ fn entitlement<'a>(it: &Subscription) -> impl Iterator<Item = BlockingStateJson<
     iter::once(state("ENT_STARTED", it.entitled_from, false)).chain(cancelled)
 }
 
-/// Lists the states of an account and its subscriptions, in the order in which they begin.
+/// Lists the states of an account, its bundles and its subscriptions, in the order in which they begin.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/block", tag = "Account", operation_id = "blocking_states",
     params(
         ("accountId" = Uuid, Path),
@@ -202,14 +206,15 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
             return Ok(None);
         }
         let states = queries.blocking_states(tenant, account)?;
-        let listed = states.into_iter().filter(|it| filter.lists(ACCOUNT, &it.service));
+        let listed = states.into_iter();
+        let listed = listed.filter(|it| filter.lists(it.of.type_name(), &it.service));
         let with_audit = listed.map(|it| {
             let rows =
                 audit.read(queries, tenant, HistoryOf::new::<BlockingState>(it.id.uuid()))?;
             Ok((it, rows))
         });
         let states = with_audit.collect::<Result<Vec<_>, StoreError>>()?;
-        let subscriptions = match filter.lists(SUBSCRIPTION, ENTITLEMENT) {
+        let subscriptions = match filter.lists(SUBSCRIPTION, ENTITLEMENT_SERVICE) {
             true => queries.subscriptions_of(tenant, account, ALL)?,
             false => vec![],
         };
@@ -218,14 +223,14 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
     let found = found.await?.ok_or_else(|| accounts::not_found(account))?;
     let (states, subscriptions) = found;
     let of_account = states.iter().map(|(it, rows)| BlockingStateJson {
-        blocked_id: it.account.uuid(),
+        blocked_id: it.of.id(it.account),
         state_name: &it.name,
         service: &it.service,
         is_block_change: it.blocks.change,
         is_block_entitlement: it.blocks.entitlement,
         is_block_billing: it.blocks.billing,
         effective_date: rfc3339_second(it.effective_at),
-        kind: ACCOUNT,
+        kind: it.of.type_name(),
         audit_logs: audit.logs(rows),
     });
     let mut shown: Vec<_> = of_account.chain(subscriptions.iter().flat_map(entitlement)).collect();
@@ -246,12 +251,83 @@ pub(crate) async fn list(call: Call) -> HandlerResult {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn add(call: Call) -> HandlerResult {
     let account: AccountId = call.param_id("accountId")?;
+    record(&call, account, Blockable::Account).await
+}
+
+/// Records a state of a service for a bundle: for each of its subscriptions.
+#[utoipa::path(post, path = "/1.0/kb/bundles/{bundleId}/block", tag = "Bundle", operation_id = "add_bundle_blocking_state",
+    params(("bundleId" = Uuid, Path), ("requestedDate" = Option<String>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query,
+            description = "Taken for Kill Bill's clients, and has no effect")),
+    request_body = BlockingStateBody<'static>,
+    responses((status = 201, description = "It is recorded; Location lists the states"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn add_to_bundle(call: Call) -> HandlerResult {
+    let (account, bundle) = bundles::of_path(&call).await?;
+    record(&call, account, Blockable::Bundle(bundle)).await
+}
+
+/// Records a state of a service for a subscription.
+#[utoipa::path(post, path = "/1.0/kb/subscriptions/{subscriptionId}/block", tag = "Subscription",
+    operation_id = "add_subscription_blocking_state",
+    params(("subscriptionId" = Uuid, Path), ("requestedDate" = Option<String>, Query),
+        ("pluginProperty" = Option<Vec<String>>, Query,
+            description = "Taken for Kill Bill's clients, and has no effect")),
+    request_body = BlockingStateBody<'static>,
+    responses((status = 201, description = "It is recorded; Location lists the states"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn add_to_subscription(call: Call) -> HandlerResult {
+    let OfAccount { account, subscription } = subscriptions::change::of_account(&call).await?;
+    record(&call, account, Blockable::Subscription(subscription)).await
+}
+
+async fn record(call: &Call, account: AccountId, of: Blockable) -> HandlerResult {
     let body: BlockingStateBody<'_> = call.body(JSON)?;
-    let effective_at = requested_date(&call, account).await?;
-    let it = body.add(account, effective_at)?;
+    let effective_at = requested_date(call, account).await?;
+    let it = body.add(account, of, effective_at)?;
     call.submit_change(Command::Account(AccountCommand::AddBlockingState(it))).await?;
     let of_account = ["/1.0/kb/accounts/", &account.to_string(), "/block"].concat();
-    Ok(reply::created(call.location(&[&of_account, "?blockingStateTypes=ACCOUNT"])))
+    let query = ["?blockingStateTypes=", of.type_name()].concat();
+    Ok(reply::created(call.location(&[&of_account, &query])))
+}
+
+/// Pauses a bundle: its products may not be used, and are not billed. One that is paused stays so.
+#[utoipa::path(put, path = "/1.0/kb/bundles/{bundleId}/pause", tag = "Bundle", operation_id = "pause_bundle",
+    params(("bundleId" = Uuid, Path),
+        ("requestedDate" = Option<String>, Query, description = "From when on; now by default"),
+        ("pluginProperty" = Option<Vec<String>>, Query,
+            description = "Taken for Kill Bill's clients, and has no effect")),
+    responses((status = 204, description = "Paused, or to be paused"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn pause(call: Call) -> HandlerResult {
+    let blocks = Blocks { change: true, entitlement: true, billing: true };
+    set_entitlement(&call, PAUSED, blocks).await
+}
+
+/// Lets a paused bundle go on. One that goes on stays so.
+#[utoipa::path(put, path = "/1.0/kb/bundles/{bundleId}/resume", tag = "Bundle", operation_id = "resume_bundle",
+    params(("bundleId" = Uuid, Path),
+        ("requestedDate" = Option<String>, Query, description = "From when on; now by default"),
+        ("pluginProperty" = Option<Vec<String>>, Query,
+            description = "Taken for Kill Bill's clients, and has no effect")),
+    responses((status = 204, description = "It goes on, or will"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn resume(call: Call) -> HandlerResult {
+    set_entitlement(&call, RESUMED, Blocks::default()).await
+}
+
+async fn set_entitlement(call: &Call, name: &str, blocks: Blocks) -> HandlerResult {
+    let (account, bundle) = bundles::of_path(call).await?;
+    let it = AddBlockingState {
+        account,
+        of: Blockable::Bundle(bundle),
+        service: ENTITLEMENT_SERVICE.to_owned(),
+        name: name.to_owned(),
+        blocks,
+        effective_at: requested_date(call, account).await?,
+    };
+    call.submit_change(Command::Account(AccountCommand::AddBlockingState(it))).await?;
+    Ok(reply::no_content())
 }
 
 /// The time of `requestedDate`. A date without a time is one of the account's: it begins at the time of day

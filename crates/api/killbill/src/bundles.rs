@@ -154,7 +154,19 @@ pub(crate) async fn get(call: Call) -> HandlerResult {
         let Some(bundle) = queries.bundle(tenant, id)? else { return Ok(None) };
         Found::read(queries, tenant, bundle, now)
     });
-    let missing = || Failure::coded(code::NO_SUCH_BUNDLE, format!("there is no bundle {id}"));
-    let found = found.await?.ok_or_else(missing)?;
+    let found = found.await?.ok_or_else(|| no_such_bundle(id))?;
     Ok(reply::ok(&found.json()))
+}
+
+/// The bundle of the path, with its account.
+pub(crate) async fn of_path(call: &Call) -> Result<(AccountId, BundleId), Failure> {
+    let id: BundleId = call.param_id("bundleId")?;
+    let tenant = call.tenant();
+    let found = call.read(move |queries| queries.bundle(tenant, id)).await?;
+    let found = found.ok_or_else(|| no_such_bundle(id))?;
+    Ok((found.account_id, id))
+}
+
+fn no_such_bundle(id: BundleId) -> Failure {
+    Failure::coded(code::NO_SUCH_BUNDLE, format!("there is no bundle {id}"))
 }

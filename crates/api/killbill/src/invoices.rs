@@ -1,7 +1,7 @@
 //! Invoices: what an account is charged.
 
-use domain::billing::invoice::{InvoiceItem, ItemKind};
-use domain::billing::subscription::InvoiceUntil;
+use domain::billing::invoice::{InvoiceItem, InvoiceStatus, ItemKind, Manual};
+use domain::billing::subscription::{InvoiceOf, InvoiceUntil};
 use domain::command::BillingCommand;
 use domain::reply::BillingReply;
 use domain::{AccountId, AmountMinor, Command, InvoiceId, Reply};
@@ -89,9 +89,8 @@ pub(crate) struct ItemJson<'a> {
     rate: Option<Number>,
     currency: &'a str,
     #[schema(value_type = Option<f64>)]
-    quantity: Option<()>,
-    #[schema(value_type = Option<String>)]
-    item_details: Option<()>,
+    quantity: Option<Number>,
+    item_details: Option<&'a str>,
     catalog_effective_date: Option<String>,
     #[schema(value_type = Option<Vec<Object>>)]
     child_items: Option<()>,
@@ -105,7 +104,8 @@ impl<'a> InvoiceJson<'a> {
         let amount = |amount| Decimal::new(amount, Some(it.currency));
         let items = file.items.iter().filter(|_| with_items);
         Self {
-            amount: amount(it.charged),
+            // An invoice that only credits charges nothing.
+            amount: amount(if credits(file) { AmountMinor::ZERO } else { it.charged }),
             currency: it.currency.code(),
             status: it.status.name(),
             credit_adj: amount(it.credit),
@@ -128,35 +128,49 @@ impl<'a> InvoiceJson<'a> {
     }
 }
 
+/// Whether an invoice has a credit, and the change of the account's credit by it, alone.
+fn credits(file: &InvoiceFile) -> bool {
+    !file.items.is_empty() && file.items.iter().all(|it| it.kind.credits())
+}
+
 impl<'a> ItemJson<'a> {
-    fn of(it: &'a InvoiceItem) -> Self {
-        // A repair names the item that it repairs, and nothing of its subscription.
-        let of = it.of.as_ref().filter(|_| it.kind != ItemKind::RepairAdj);
+    pub(crate) fn of(it: &'a InvoiceItem) -> Self {
+        // An adjustment names the item that it adjusts, and nothing of its subscription.
+        let of = it.of.as_ref().filter(|_| it.kind.charges());
+        let manual = it.manual.as_deref();
+        let said = |name: fn(&Manual) -> Option<&String>| manual.and_then(name).map(String::as_str);
+        let product = of.map(|it| it.product.as_str()).or_else(|| said(|it| it.product.as_ref()));
+        let plan = of.map(|it| it.plan.as_str()).or_else(|| said(|it| it.plan.as_ref()));
+        let phase = of.map(|it| it.phase.as_str()).or_else(|| said(|it| it.phase.as_ref()));
+        let bundle = of.map(|it| it.bundle).or_else(|| manual.and_then(|it| it.bundle));
+        let subscription =
+            of.map(|it| it.subscription).or_else(|| manual.and_then(|it| it.subscription));
+        let rate = of.and_then(|it| it.rate).or_else(|| manual.and_then(|it| it.rate));
         Self {
             invoice_item_id: it.id.uuid(),
             invoice_id: it.invoice_id.uuid(),
             linked_invoice_item_id: it.linked.map(|it| it.uuid()),
             account_id: it.account_id.uuid(),
             child_account_id: None,
-            bundle_id: of.map(|it| it.bundle.uuid()),
-            subscription_id: of.map(|it| it.subscription.uuid()),
-            product_name: of.map(|it| it.product.as_str()),
-            plan_name: of.map(|it| it.plan.as_str()),
-            phase_name: of.map(|it| it.phase.as_str()),
+            bundle_id: bundle.map(|it| it.uuid()),
+            subscription_id: subscription.map(|it| it.uuid()),
+            product_name: product,
+            plan_name: plan,
+            phase_name: phase,
             usage_name: None,
-            pretty_product_name: of.map(|it| it.product.as_str()),
-            pretty_plan_name: of.map(|it| it.plan.as_str()),
-            pretty_phase_name: of.map(|it| it.phase.as_str()),
+            pretty_product_name: product,
+            pretty_plan_name: plan,
+            pretty_phase_name: phase,
             pretty_usage_name: None,
             item_type: it.kind.name(),
             description: description(it),
             start_date: it.start.to_string(),
             end_date: it.end.map(|it| it.to_string()),
             amount: Decimal::new(it.amount, Some(it.currency)),
-            rate: of.and_then(|it| it.rate).map(Number::of),
+            rate: rate.map(Number::of),
             currency: it.currency.code(),
-            quantity: None,
-            item_details: None,
+            quantity: manual.and_then(|it| it.quantity).map(Number::of),
+            item_details: it.details.as_deref(),
             catalog_effective_date: of.map(|it| rfc3339_second(it.catalog_effective_at)),
             child_items: None,
             audit_logs: vec![],
@@ -164,8 +178,11 @@ impl<'a> ItemJson<'a> {
     }
 }
 
-/// Kill Bill's words for an item.
+/// Somebody's words for an item, or else Kill Bill's.
 fn description(it: &InvoiceItem) -> String {
+    if let Some(words) = &it.description {
+        return words.clone();
+    }
     let phase = it.of.as_ref().map_or("", |it| it.phase.as_str());
     match it.kind {
         ItemKind::Fixed if it.amount.is_zero() => phase.to_owned(),
@@ -176,6 +193,10 @@ fn description(it: &InvoiceItem) -> String {
             "Adjustment (account credit)".to_owned()
         }
         ItemKind::CbaAdj => "Adjustment (use of account credit)".to_owned(),
+        ItemKind::ExternalCharge => "External charge".to_owned(),
+        ItemKind::Tax => "Tax".to_owned(),
+        ItemKind::CreditAdj => "Invoice adjustment".to_owned(),
+        ItemKind::ItemAdj => "Invoice item adjustment".to_owned(),
     }
 }
 
@@ -212,18 +233,21 @@ impl RowFormat for ReadOptions {
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/invoices", tag = "Account", operation_id = "invoices",
     params(("accountId" = Uuid, Path),
         ("includeInvoiceComponents" = Option<bool>, Query, description = "With their items"),
+        ("includeVoidedInvoices" = Option<bool>, Query, description = "Also those that count no more"),
         ("unpaidInvoicesOnly" = Option<bool>, Query, description = "Only those of which something is to be paid")),
     responses((status = 200, body = [InvoiceJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
     let account: AccountId = call.param_id("accountId")?;
     let unpaid = call.query().flag("unpaidInvoicesOnly");
+    let voided = call.query().flag("includeVoidedInvoices");
     let all = Page { offset: 0, limit: INVOICES_MAX };
     page::list_of_account::<ReadOptions>(&call, account, move |queries, tenant| {
         let mut found = queries.invoices_of(tenant, account, all)?;
         if found.is_empty() && queries.account(tenant, account)?.is_none() {
             return Ok(None);
         }
+        found.retain(|it| voided || it.invoice.status != InvoiceStatus::Void);
         found.retain(|it| !unpaid || it.invoice.balance() > AmountMinor::ZERO);
         Ok(Some(found))
     })
@@ -279,11 +303,45 @@ pub(crate) async fn get_by_number(call: Call) -> HandlerResult {
     shown(found, &number)
 }
 
-fn shown(found: Option<InvoiceFile>, name: &str) -> HandlerResult {
-    let missing = || {
-        let name = printable(name);
-        Failure::coded(code::NO_SUCH_INVOICE, format!("No invoice could be found for id {name}."))
-    };
-    let found = found.ok_or_else(missing)?;
+pub(crate) fn shown(found: Option<InvoiceFile>, name: &str) -> HandlerResult {
+    let found = found.ok_or_else(|| no_such_invoice(name))?;
     Ok(reply::ok(&InvoiceJson::of(&found, true)))
+}
+
+pub(crate) fn no_such_invoice(name: &str) -> Failure {
+    let name = printable(name);
+    Failure::coded(code::NO_SUCH_INVOICE, format!("No invoice could be found for id {name}."))
+}
+
+/// The invoice of the path, with its account.
+pub(crate) async fn of_path(call: &Call) -> Result<(AccountId, InvoiceId), Failure> {
+    let id: InvoiceId = call.param_id("invoiceId")?;
+    let tenant = call.tenant();
+    let found = call.read(move |queries| queries.invoice(tenant, id)).await?;
+    let found = found.ok_or_else(|| no_such_invoice(&id.to_string()))?;
+    Ok((found.invoice.account_id, id))
+}
+
+/// Asks for a draft: its credit counts, and its payment is started.
+#[utoipa::path(put, path = "/1.0/kb/invoices/{invoiceId}/commitInvoice", tag = "Invoice", operation_id = "commit_invoice",
+    params(("invoiceId" = Uuid, Path, description = "The draft")),
+    responses((status = 204, description = "It is asked for"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn commit(call: Call) -> HandlerResult {
+    let (account, invoice) = of_path(&call).await?;
+    let command = BillingCommand::CommitInvoice(InvoiceOf { account, invoice });
+    call.submit_change(Command::Billing(command)).await?;
+    Ok(reply::no_content())
+}
+
+/// Lets an invoice count no more, of which nothing was paid. The next run charges its days again.
+#[utoipa::path(put, path = "/1.0/kb/invoices/{invoiceId}/voidInvoice", tag = "Invoice", operation_id = "void_invoice",
+    params(("invoiceId" = Uuid, Path, description = "The invoice")),
+    responses((status = 204, description = "It is void"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn void(call: Call) -> HandlerResult {
+    let (account, invoice) = of_path(&call).await?;
+    let command = BillingCommand::VoidInvoice(InvoiceOf { account, invoice });
+    call.submit_change(Command::Billing(command)).await?;
+    Ok(reply::no_content())
 }

@@ -117,7 +117,9 @@ pub(crate) async fn of_account(call: Call) -> HandlerResult {
             return Ok(None);
         }
         let mut states = queries.blocking_states(tenant, account)?.into_iter();
-        let is_in_effect = |it: &BlockingState| it.service == SERVICE && it.effective_at <= now;
+        let is_in_effect = |it: &BlockingState| {
+            it.of.is_account() && it.service == SERVICE && it.effective_at <= now
+        };
         Ok(Some(states.rfind(is_in_effect)))
     });
     let state = found.await?.ok_or_else(|| accounts::not_found(account))?;

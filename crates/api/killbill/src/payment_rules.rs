@@ -1,9 +1,10 @@
-//! A tenant's rules for payments, as its settings and the configuration of `faregate-rules` say them.
+//! A tenant's rules for payments and invoices, as its settings and the configuration of `faregate-rules` say them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::billing::BillingSettings;
 use domain::tenant::payment_rules::{
-    AmountLimits, ControlPlugin, GATEWAYS_MAX, Limits, RetrySettings,
+    AmountLimits, ControlPlugin, GATEWAYS_MAX, Limits, RetrySettings, Settings,
 };
 use domain::{AmountMinor, Currency};
 use serde::Deserialize;
@@ -29,6 +30,12 @@ const RETRY_DAYS: &str = "org.killbill.payment.retry.days";
 const RETRY_DAYS_MAX: usize = 100;
 /// The latest of them.
 const RETRY_DAY_MAX: u16 = 3_650;
+/// Kill Bill's setting for invoices in arrear: whether they are for the period that has begun.
+const IN_ARREAR_MODE: &str = "org.killbill.invoice.inArrear.mode";
+/// Kill Bill's setting for the days that each period counts where a part of it is charged; 0: as many as it has.
+const FIXED_DAYS: &str = "org.killbill.invoice.proration.fixed.days";
+/// The most of them.
+const FIXED_DAYS_MAX: i32 = 366;
 /// The setting for retries of payments that a client requests.
 const RETRY_API: &str = "faregate.payment.retry.api";
 
@@ -69,11 +76,11 @@ fn named(query: Query<'_>, exists: impl Fn(&str) -> bool) -> Result<Vec<String>,
     Ok(plugins)
 }
 
-/// The retry settings among a tenant's settings; `None` where there are none.
+/// What a tenant's settings say of payments and invoices.
 ///
 /// # Errors
 /// Why a text cannot be a tenant's settings.
-pub(crate) fn retry_settings(text: &str) -> Result<Option<RetrySettings>, String> {
+pub(crate) fn settings(text: &str) -> Result<Settings, String> {
     let all: BTreeMap<String, Value> = serde_json::from_str(text)
         .map_err(|_| "should be a JSON object of names with texts".to_owned())?;
     for (name, value) in &all {
@@ -99,7 +106,18 @@ pub(crate) fn retry_settings(text: &str) -> Result<Option<RetrySettings>, String
         None => None,
     };
     let is_there = days.is_some() || api.is_some();
-    Ok(is_there.then(|| RetrySettings { days, api: api.unwrap_or(false) }))
+    let retries = is_there.then(|| RetrySettings { days, api: api.unwrap_or(false) });
+    let greedy = match text_of(IN_ARREAR_MODE).as_deref() {
+        Some("GREEDY") => true,
+        Some("DEFAULT") | None => false,
+        Some(_) => return Err(format!("{IN_ARREAR_MODE}: should be DEFAULT or GREEDY")),
+    };
+    let fixed_days = text_of(FIXED_DAYS).map(|text| {
+        let days = text.trim().parse().ok().filter(|days| (0..=FIXED_DAYS_MAX).contains(days));
+        days.ok_or_else(|| format!("{FIXED_DAYS}: should be from 0 to {FIXED_DAYS_MAX}"))
+    });
+    let fixed_days = fixed_days.transpose()?.unwrap_or_default();
+    Ok(Settings { retries, billing: BillingSettings { greedy, fixed_days } })
 }
 
 fn retry_days(text: &str) -> Option<Vec<u16>> {
@@ -256,8 +274,12 @@ mod tests {
                 Some(RetrySettings { days: None, api: false }),
             ),
         ] {
-            assert_eq!(retry_settings(valid), Ok(read), "{valid}");
+            let read = Settings { retries: read, ..Settings::default() };
+            assert_eq!(settings(valid), Ok(read), "{valid}");
         }
+        let text = r#"{"org.killbill.invoice.inArrear.mode":"GREEDY","org.killbill.invoice.proration.fixed.days":"30"}"#;
+        let billing = BillingSettings { greedy: true, fixed_days: 30 };
+        assert_eq!(settings(text), Ok(Settings { retries: None, billing }));
         let many = with(&["1"; RETRY_DAYS_MAX + 1].join(","));
         let days = "org.killbill.payment.retry.days: should be at most 100 days from 0 to 3650, such as 8,8,8";
         for (text, reason) in [
@@ -270,12 +292,20 @@ mod tests {
                 "faregate.payment.retry.api: should be true or false",
             ),
             (r#"{"org.killbill.payment.retry.days":true}"#, days),
+            (
+                r#"{"org.killbill.invoice.inArrear.mode":"greedy"}"#,
+                "org.killbill.invoice.inArrear.mode: should be DEFAULT or GREEDY",
+            ),
+            (
+                r#"{"org.killbill.invoice.proration.fixed.days":367}"#,
+                "org.killbill.invoice.proration.fixed.days: should be from 0 to 366",
+            ),
             (&with("-1"), days),
             (&with("3651"), days),
             (&with("8,,8"), days),
             (&many, days),
         ] {
-            assert_eq!(retry_settings(text), Err(reason.to_owned()), "{text}");
+            assert_eq!(settings(text), Err(reason.to_owned()), "{text}");
         }
     }
 

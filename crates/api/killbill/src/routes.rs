@@ -14,9 +14,9 @@ use crate::subscriptions::change;
 use crate::unserved::UNSERVED;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, bundles, caches,
-    catalog, custom_fields, export, gateway_notifications, hosted_form, invoices, node_commands,
-    overdue, payment_methods, payments, queues, security, subscriptions, system, tags,
-    tenant_values, tenants, test_clock, test_plugin, transactions,
+    catalog, custom_fields, export, gateway_notifications, hosted_form, invoice_items, invoices,
+    node_commands, overdue, payment_methods, payments, queues, security, subscriptions, system,
+    tags, tenant_values, tenants, test_clock, test_plugin, transactions,
 };
 
 /// A handler with its description. A macro, because only a macro of utoipa finds the description by the handler's
@@ -225,9 +225,22 @@ fn of_subscriptions() -> Vec<Route> {
         write("entitlement:change_plan", handler!(change::bill_cycle_day)),
         write("entitlement:change_plan", handler!(change::quantity)),
         read(handler!(bundles::get)),
+        write("entitlement:pause_resume", handler!(blocking_states::add_to_bundle)),
+        write("entitlement:pause_resume", handler!(blocking_states::pause)),
+        write("entitlement:pause_resume", handler!(blocking_states::resume)),
+        write("entitlement:pause_resume", handler!(blocking_states::add_to_subscription)),
         write("invoice:trigger", handler!(invoices::create)).taking(Takes::Nothing),
         read(handler!(invoices::get)),
         read(handler!(invoices::get_by_number)),
+        read(handler!(invoice_items::invoice_by_item)),
+        write("account:credit", handler!(invoice_items::credit)),
+        read(handler!(invoice_items::get_credit)),
+        write("account:charge", handler!(invoice_items::charge)),
+        write("account:charge", handler!(invoice_items::tax)),
+        write("invoice:item_adjust", handler!(invoice_items::adjust)),
+        write("invoice:delete_cba", handler!(invoice_items::delete_credit)),
+        write("invoice:commit", handler!(invoices::commit)).taking(Takes::Nothing),
+        write("invoice:void", handler!(invoices::void)).taking(Takes::Nothing),
     ]
 }
 

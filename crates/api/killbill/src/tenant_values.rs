@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use domain::Command;
 use domain::command::TenantCommand;
-use domain::tenant::payment_rules::RulesPart;
+use domain::tenant::payment_rules::{RulesPart, Settings};
 use domain::tenant::{
     AppendTenantValue, CATALOG, CATALOG_TRANSLATION, INVOICE_MP_TEMPLATE, INVOICE_TEMPLATE,
     INVOICE_TRANSLATION, OVERDUE_CONFIG, PAYMENT_STATE_MACHINE, PLUGIN_CONFIGURATION,
@@ -66,11 +66,11 @@ const MASKED: &str = "***";
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn set_settings(call: Call) -> HandlerResult {
     let text = text(&call, "perTenantConfig")?;
-    let retries = payment_rules::retry_settings(&text)
+    let settings = payment_rules::settings(&text)
         .map_err(|reason| Failure::illegal(format!("perTenantConfig {reason}")))?;
     currencies::check_setting(&text)
         .map_err(|reason| Failure::illegal(format!("perTenantConfig {reason}")))?;
-    let rules = retries.map(RulesPart::Retries);
+    let rules = (settings != Settings::default()).then_some(RulesPart::Settings(settings));
     set(&call, SetTenantValue { key: SETTINGS.to_owned(), value: Some(text), rules }).await?;
     Ok(created(&call))
 }

@@ -1,11 +1,12 @@
-//! Blocking states: what services recorded of an account, such as that it is closed.
+//! Blocking states: what services recorded of an account, a bundle or a subscription, such as that it is closed or paused.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::entity::{Entity, Facts};
 use crate::payment::TransactionType;
 use crate::rows::{Keyed, Part};
-use crate::{AccountId, BlockingStateId, Revision, TenantNo, Timestamp};
+use crate::{AccountId, BlockingStateId, BundleId, Revision, SubscriptionId, TenantNo, Timestamp};
 
 /// How many states an account has at most. Closing an account may add one more.
 pub const STATES_PER_ACCOUNT_MAX: usize = 1_000;
@@ -22,13 +23,62 @@ pub const ACCOUNT_SERVICE: &str = "account-service";
 /// The state of [`ACCOUNT_SERVICE`] in which an account is closed.
 pub const CLOSED: &str = "CLOSE_ACCOUNT";
 
-/// A state that a service recorded for an account. Names of states and services are an integration's
+/// The service whose states pause bundles.
+pub const ENTITLEMENT_SERVICE: &str = "entitlement-service";
+
+/// The state of [`ENTITLEMENT_SERVICE`] in which a bundle is paused.
+pub const PAUSED: &str = "ENT_BLOCKED";
+
+/// The state of [`ENTITLEMENT_SERVICE`] in which a bundle goes on.
+pub const RESUMED: &str = "ENT_CLEAR";
+
+/// What a state is of: an account, or what belongs to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Blockable {
+    #[default]
+    Account,
+    /// All of its subscriptions.
+    Bundle(BundleId),
+    Subscription(SubscriptionId),
+}
+
+impl Blockable {
+    #[must_use]
+    pub fn is_account(&self) -> bool {
+        *self == Self::Account
+    }
+
+    /// Its type, as Kill Bill names it.
+    #[must_use]
+    pub const fn type_name(self) -> &'static str {
+        match self {
+            Self::Account => "ACCOUNT",
+            Self::Bundle(_) => "SUBSCRIPTION_BUNDLE",
+            Self::Subscription(_) => "SUBSCRIPTION",
+        }
+    }
+
+    /// Its id; that of the account where it is that.
+    #[must_use]
+    pub const fn id(self, account: AccountId) -> Uuid {
+        match self {
+            Self::Account => account.uuid(),
+            Self::Bundle(id) => id.uuid(),
+            Self::Subscription(id) => id.uuid(),
+        }
+    }
+}
+
+/// A state that a service recorded for an account, or for what belongs to it. Names of states and services are an integration's
 /// vocabulary, like names of tags: they are in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockingState {
     pub tenant: TenantNo,
     pub id: BlockingStateId,
     pub account: AccountId,
+    /// What it is of.
+    #[serde(default, skip_serializing_if = "Blockable::is_account")]
+    pub of: Blockable,
     /// Its place among the states of the account, in the order in which they were recorded.
     pub ordinal: u32,
     /// The service that recorded it.
@@ -103,7 +153,7 @@ impl BlockingState {
     /// for a state of another service.
     #[must_use]
     pub fn closes(&self) -> Option<bool> {
-        (self.service == ACCOUNT_SERVICE).then(|| self.name == CLOSED)
+        (self.of.is_account() && self.service == ACCOUNT_SERVICE).then(|| self.name == CLOSED)
     }
 
     /// The order of a service's states.
@@ -117,7 +167,7 @@ impl AddBlockingState {
     /// Whether it closes the account.
     #[must_use]
     pub fn closes(&self) -> bool {
-        self.service == ACCOUNT_SERVICE && self.name == CLOSED
+        self.of.is_account() && self.service == ACCOUNT_SERVICE && self.name == CLOSED
     }
 }
 
@@ -129,10 +179,13 @@ pub struct CloseAccount {
     pub remove_future_notifications: bool,
 }
 
-/// Records a state of a service for an account. One that the service has at that time already stays.
+/// Records a state of a service for an account, or for what belongs to it. One that the service has at that time already stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddBlockingState {
     pub account: AccountId,
+    /// What it is of.
+    #[serde(default, skip_serializing_if = "Blockable::is_account")]
+    pub of: Blockable,
     /// The service that records it.
     pub service: String,
     /// The name of the state.

@@ -11,6 +11,8 @@ use crate::account::payment_method::{
 };
 use crate::account::tag::{AddTags, DefinitionRef, RemoveTags, TagKey};
 use crate::account::{CreateAccount, EraseAccount, ReleaseAccount, UpdateAccount};
+use crate::billing::command::{read_run, read_since};
+use crate::billing::subscription::When;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::import::{ImportAccount, id_claim};
 use crate::object::Object;
@@ -163,7 +165,11 @@ impl AccountCommand {
                     read(PaymentRead::ScheduledAttempts(tenant, it.account).into());
                 }
             }
-            Self::AddBlockingState(it) => read_blocking_states(it.account, tenant, read),
+            Self::AddBlockingState(it) => {
+                read_blocking_states(it.account, tenant, read);
+                read_run(tenant, it.account, read);
+                read_since(it.effective_at.map(When::At), (tenant, it.account), read);
+            }
             Self::AddTags(it) => read_tags((it.account, it.part), &it.definitions, tenant, read),
             Self::RemoveTags(it) => {
                 read_tags((it.account, it.part), &it.definitions, tenant, read);

@@ -17,6 +17,9 @@ pub struct AccountBilling {
     /// The latest target of its invoices: later runs look as far ahead, so that what was invoiced early stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invoiced_until: Option<Date>,
+    /// Its blocking states until then have taken effect; `None`: none that was to come has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_until: Option<Timestamp>,
     /// When its timer is due; `None`: nothing is to be done.
     pub due: Option<Timestamp>,
     /// Why it is billed no more until somebody acts.
@@ -41,6 +44,7 @@ impl AccountBilling {
             account_id,
             credit: AmountMinor::ZERO,
             invoiced_until: None,
+            blocked_until: None,
             due: None,
             parked: None,
             revision,

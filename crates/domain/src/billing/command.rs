@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::tag::{ControlTag, TagKey};
 use crate::billing::subscription::{
-    CancelSubscription, ChangePlan, ContinueBilling, InvoiceUntil, OfAccount, SetBillCycleDay,
-    SetQuantity, Subscribe, When,
+    AddItems, AdjustItem, CancelSubscription, ChangePlan, ContinueBilling, DeleteCredit, InvoiceOf,
+    InvoiceUntil, OfAccount, SetBillCycleDay, SetQuantity, Subscribe, When,
 };
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::partition::Subject;
 use crate::read::{AccountRead, AccountRow, BillingRead, PaymentRead, Read, TenantRow};
 use crate::timer::{TimerKey, TimerKind};
-use crate::{AccountId, TenantNo};
+use crate::{AccountId, InvoiceId, TenantNo};
 
 /// A command about subscriptions and invoices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,11 +28,25 @@ pub enum BillingCommand {
     SetQuantity(SetQuantity),
     SetBillCycleDay(SetBillCycleDay),
     InvoiceUntil(InvoiceUntil),
+    AddItems(Box<AddItems>),
+    AdjustItem(Box<AdjustItem>),
+    /// Asks for a draft.
+    CommitInvoice(InvoiceOf),
+    /// Lets an invoice count no more.
+    VoidInvoice(InvoiceOf),
+    DeleteCredit(DeleteCredit),
+    /// Pays what is unpaid from the account's credit.
+    UseCredit(AccountId),
 }
 
 /// The tags of an account that a run looks at.
-pub(crate) const BILLING_TAGS: [ControlTag; 3] =
-    [ControlTag::AutoPayOff, ControlTag::AutoInvoicingOff, ControlTag::ManualPay];
+pub(crate) const BILLING_TAGS: [ControlTag; 5] = [
+    ControlTag::AutoPayOff,
+    ControlTag::AutoInvoicingOff,
+    ControlTag::ManualPay,
+    ControlTag::AutoInvoicingDraft,
+    ControlTag::AutoInvoicingReuseDraft,
+];
 
 impl BillingCommand {
     /// Its name in the journal, in logs and in metrics.
@@ -48,6 +62,12 @@ impl BillingCommand {
             Self::SetQuantity(_) => "SetQuantity",
             Self::SetBillCycleDay(_) => "SetBillCycleDay",
             Self::InvoiceUntil(_) => "InvoiceUntil",
+            Self::AddItems(_) => "AddInvoiceItems",
+            Self::AdjustItem(_) => "AdjustInvoiceItem",
+            Self::CommitInvoice(_) => "CommitInvoice",
+            Self::VoidInvoice(_) => "VoidInvoice",
+            Self::DeleteCredit(_) => "DeleteCredit",
+            Self::UseCredit(_) => "UseCredit",
         }
     }
 
@@ -64,6 +84,11 @@ impl BillingCommand {
             Self::SetQuantity(it) => it.account,
             Self::SetBillCycleDay(it) => it.account,
             Self::InvoiceUntil(it) => it.account,
+            Self::AddItems(it) => it.account,
+            Self::AdjustItem(it) => it.account,
+            Self::CommitInvoice(it) | Self::VoidInvoice(it) => it.account,
+            Self::DeleteCredit(it) => it.account,
+            Self::UseCredit(account) => *account,
         }
     }
 
@@ -85,13 +110,21 @@ impl BillingCommand {
             | Self::Uncancel(_)
             | Self::SetQuantity(_)
             | Self::SetBillCycleDay(_)
-            | Self::InvoiceUntil(_) => true,
+            | Self::InvoiceUntil(_)
+            | Self::AddItems(_)
+            | Self::AdjustItem(_)
+            | Self::CommitInvoice(_)
+            | Self::VoidInvoice(_)
+            | Self::DeleteCredit(_)
+            | Self::UseCredit(_) => true,
         }
     }
 
     /// The rows that executing it may look at.
     pub(crate) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
         read_run(tenant, self.account(), read);
+        let of = (tenant, self.account());
+        let of_invoice = |invoice, read: &mut _| read_invoice(of, invoice, read);
         match self {
             Self::Subscribe(it) => {
                 if let Some(key) = &it.bundle_key {
@@ -103,13 +136,32 @@ impl BillingCommand {
             Self::Cancel(it) => read_since(it.requested, (tenant, it.account), read),
             Self::SetQuantity(it) => read_since(it.from, (tenant, it.account), read),
             Self::SetBillCycleDay(it) => read_since(it.from, (tenant, it.account), read),
-            Self::UndoChange(_) | Self::Uncancel(_) | Self::InvoiceUntil(_) => {}
+            Self::AddItems(it) => {
+                it.items.iter().filter_map(|it| it.invoice).for_each(|it| of_invoice(it, read));
+            }
+            Self::AdjustItem(it) => of_invoice(it.invoice, read),
+            Self::CommitInvoice(it) | Self::VoidInvoice(it) => of_invoice(it.invoice, read),
+            Self::DeleteCredit(it) => of_invoice(it.invoice, read),
+            Self::UndoChange(_)
+            | Self::Uncancel(_)
+            | Self::InvoiceUntil(_)
+            | Self::UseCredit(_) => {}
         }
     }
 }
 
+/// An invoice with its items.
+fn read_invoice(
+    (tenant, account): (TenantNo, AccountId),
+    invoice: InvoiceId,
+    read: &mut impl FnMut(Read),
+) {
+    read(BillingRead::Invoice(tenant, invoice).into());
+    read(BillingRead::ItemsOf(tenant, account, invoice).into());
+}
+
 /// The items since a day on which a change takes effect, which may be settled.
-fn read_since(
+pub(crate) fn read_since(
     when: Option<When>,
     (tenant, account): (TenantNo, AccountId),
     read: &mut impl FnMut(Read),
@@ -125,11 +177,12 @@ pub(crate) const fn timer_of(account: AccountId) -> TimerKey {
 }
 
 /// The rows that a run for an account looks at, and the payment of its invoice.
-fn read_run(tenant: TenantNo, account: AccountId, read: &mut impl FnMut(Read)) {
+pub(crate) fn read_run(tenant: TenantNo, account: AccountId, read: &mut impl FnMut(Read)) {
     read(AccountRead::Account(tenant, account).into());
     read(TenantRow::CatalogVersions(tenant).into());
     read(BillingRead::Account(tenant, account).into());
     read(BillingRead::InvoiceNumber(tenant).into());
+    read(AccountRow::BlockingStates(tenant, account).into());
     read(PaymentRead::Rules(tenant, account).into());
     for tag in BILLING_TAGS {
         read(AccountRow::Tag(tenant, TagKey::of_account(account, tag)).into());

@@ -129,10 +129,41 @@ pub enum ItemKind {
     RepairAdj,
     /// The change of the account's credit.
     CbaAdj,
+    /// What somebody charged.
+    ExternalCharge,
+    Tax,
+    /// What somebody credited.
+    CreditAdj,
+    /// What somebody took back of another item.
+    ItemAdj,
 }
 
 impl ItemKind {
-    pub const ALL: [Self; 4] = [Self::Fixed, Self::Recurring, Self::RepairAdj, Self::CbaAdj];
+    pub const ALL: [Self; 8] = [
+        Self::Fixed,
+        Self::Recurring,
+        Self::RepairAdj,
+        Self::CbaAdj,
+        Self::ExternalCharge,
+        Self::Tax,
+        Self::CreditAdj,
+        Self::ItemAdj,
+    ];
+
+    /// Whether an item charges something, of which somebody may take back a part.
+    #[must_use]
+    pub const fn charges(self) -> bool {
+        match self {
+            Self::Fixed | Self::Recurring | Self::ExternalCharge | Self::Tax => true,
+            Self::RepairAdj | Self::CbaAdj | Self::CreditAdj | Self::ItemAdj => false,
+        }
+    }
+
+    /// Whether an item is of the account's credit: what made it, or its change.
+    #[must_use]
+    pub const fn credits(self) -> bool {
+        matches!(self, Self::CreditAdj | Self::CbaAdj)
+    }
 
     /// Kill Bill's name.
     #[must_use]
@@ -142,6 +173,10 @@ impl ItemKind {
             Self::Recurring => "RECURRING",
             Self::RepairAdj => "REPAIR_ADJ",
             Self::CbaAdj => "CBA_ADJ",
+            Self::ExternalCharge => "EXTERNAL_CHARGE",
+            Self::Tax => "TAX",
+            Self::CreditAdj => "CREDIT_ADJ",
+            Self::ItemAdj => "ITEM_ADJ",
         }
     }
 }
@@ -166,11 +201,56 @@ pub struct InvoiceItem {
     /// The subscription that it is of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<OfSubscription>,
-    /// The item that it repairs.
+    /// What somebody who made it says of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manual: Option<Box<Manual>>,
+    /// Somebody's words for it; `None`: Kill Bill's. Never journalled.
+    #[serde(skip)]
+    pub description: Option<String>,
+    /// Whatever else somebody keeps with it. Never journalled.
+    #[serde(skip)]
+    pub details: Option<String>,
+    /// The item that it repairs or adjusts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linked: Option<InvoiceItemId>,
+    /// How much of it somebody took back.
+    #[serde(default, skip_serializing_if = "AmountMinor::is_zero")]
+    pub adjusted: AmountMinor,
+    /// How much of it was credited for days that are charged no more.
+    #[serde(default, skip_serializing_if = "AmountMinor::is_zero")]
+    pub repaired: AmountMinor,
+    /// Whether its invoice counts no more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub voided: bool,
     pub created_at: Timestamp,
     pub revision: Revision,
+}
+
+/// What somebody who made an item says of it, whatever it means.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manual {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscription: Option<SubscriptionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<BundleId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub product: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantity: Option<Price>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Price>,
+}
+
+impl InvoiceItem {
+    /// What is left of it after all that was taken back.
+    #[must_use]
+    pub const fn left(&self) -> AmountMinor {
+        AmountMinor(self.amount.0 - self.adjusted.0 - self.repaired.0)
+    }
 }
 
 /// The subscription of an item, and what decided on its amount.
@@ -216,5 +296,9 @@ impl Entity for InvoiceItem {
 
     fn revision_mut(&mut self) -> &mut Revision {
         &mut self.revision
+    }
+
+    fn erase(&mut self) {
+        (self.description, self.details) = (None, None);
     }
 }

@@ -12,7 +12,7 @@ use crate::change::BillingChange;
 use crate::entity::Entity;
 use crate::rows::{Parts, Rows};
 use crate::source::Source;
-use crate::{AccountId, InvoiceId, RequestId, TenantNo};
+use crate::{AccountId, InvoiceId, InvoiceItemId, RequestId, TenantNo};
 
 /// A row of subscriptions and invoices that a command may look at: see [`Read`](crate::read::Read).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +23,8 @@ pub enum BillingRead {
     /// Also the items of its subscriptions since a day, whether they are settled or not.
     ItemsSince(TenantNo, AccountId, Date),
     Invoice(TenantNo, InvoiceId),
+    /// The items of an invoice, and those that they repair.
+    ItemsOf(TenantNo, AccountId, InvoiceId),
     /// The newest number of a tenant's invoices.
     InvoiceNumber(TenantNo),
 }
@@ -40,6 +42,9 @@ pub struct BillingState {
     /// Accounts whose items are looked for since a day, whether they are settled or not.
     pub items_since: BTreeMap<(TenantNo, AccountId), Date>,
     pub invoices: Rows<Invoice>,
+    /// The items of invoices that were looked for, and those that they repair.
+    pub invoice_items:
+        BTreeMap<(TenantNo, AccountId, InvoiceId), BTreeMap<InvoiceItemId, InvoiceItem>>,
     /// The open invoices of accounts that were looked for.
     pub open_invoices: BTreeMap<(TenantNo, AccountId), BTreeSet<InvoiceId>>,
     /// The newest numbers of tenants' invoices.
@@ -60,6 +65,9 @@ impl BillingState {
                 *since = day.min(*since);
             }
             BillingRead::Invoice(no, id) => self.invoices.look_for((no, id)),
+            BillingRead::ItemsOf(no, account, id) => {
+                self.invoice_items.entry((no, account, id)).or_default();
+            }
             BillingRead::InvoiceNumber(no) => drop(self.invoice_numbers.entry(no).or_default()),
         }
     }
@@ -78,7 +86,16 @@ impl BillingState {
         match change {
             BillingChange::Bundle(it) => self.bundles.put(it.clone()),
             BillingChange::Subscription(it) => self.subscriptions.put((**it).clone()),
-            BillingChange::Item(it) => self.items.put((**it).clone()),
+            BillingChange::Item(it) => {
+                for (of, items) in &mut self.invoice_items {
+                    if *of == (it.tenant, it.account_id, it.invoice_id)
+                        || items.contains_key(&it.id)
+                    {
+                        items.insert(it.id, (**it).clone());
+                    }
+                }
+                self.items.put((**it).clone());
+            }
             BillingChange::Account(it) => drop(self.accounts.put(it.clone())),
             BillingChange::Invoice(it) => {
                 if let Some(open) = self.open_invoices.get_mut(&(it.tenant, it.account_id)) {
@@ -108,9 +125,10 @@ impl BillingState {
         let Self {
             bundles,
             subscriptions,
+            items,
+            invoice_items,
             // Nothing in them is of a person.
             accounts: _,
-            items: _,
             items_since: _,
             invoices: _,
             open_invoices: _,
@@ -119,5 +137,8 @@ impl BillingState {
         bundles.iter_mut().filter(|it| (it.tenant, it.account_id) == of).for_each(Entity::erase);
         let subscriptions = subscriptions.iter_mut();
         subscriptions.filter(|it| (it.tenant, it.account_id) == of).for_each(Entity::erase);
+        let items =
+            items.iter_mut().chain(invoice_items.values_mut().flat_map(BTreeMap::values_mut));
+        items.filter(|it| (it.tenant, it.account_id) == of).for_each(Entity::erase);
     }
 }

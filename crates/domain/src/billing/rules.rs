@@ -2,12 +2,16 @@
 
 mod amend;
 mod asked;
+mod blocked;
 mod books;
 mod cancel;
 mod change;
 mod continued;
 mod course;
 mod follow;
+mod issue;
+mod manual;
+mod pay;
 mod plan;
 mod run;
 mod subscribe;
@@ -19,6 +23,7 @@ use crate::context::Context;
 use crate::reply::Outcome;
 use crate::state::State;
 
+pub(crate) use blocked::blocked;
 pub(crate) use follow::follow;
 
 /// Executes a command of this group.
@@ -33,5 +38,11 @@ pub(crate) fn execute(state: &State, command: &BillingCommand, cx: &mut Context)
         BillingCommand::SetQuantity(it) => amend::set_quantity(state, it, cx),
         BillingCommand::SetBillCycleDay(it) => amend::set_bill_cycle_day(state, it, cx),
         BillingCommand::InvoiceUntil(it) => asked::invoice_until(state, it, cx),
+        BillingCommand::AddItems(it) => manual::add_items(state, it, cx),
+        BillingCommand::AdjustItem(it) => manual::adjust(state, it, cx),
+        BillingCommand::CommitInvoice(it) => manual::commit(state, it, cx),
+        BillingCommand::VoidInvoice(it) => manual::void(state, it, cx),
+        BillingCommand::DeleteCredit(it) => manual::delete_credit(state, it, cx),
+        BillingCommand::UseCredit(account) => manual::spend_credit(state, *account, cx),
     }
 }

@@ -4,13 +4,17 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::account::calendar::AccountCalendar;
+use crate::billing::invoice::Manual;
 use crate::billing::timeline::{PlanChange, To, Transition};
 use crate::catalog::period::BillingPeriod;
 use crate::catalog::rules::Policy;
 use crate::catalog::{PhaseType, ProductCategory};
 use crate::entity::{Entity, Facts};
 use crate::rows::{Keyed, Part};
-use crate::{AccountId, BundleId, Revision, SubscriptionId, TenantNo, Timestamp};
+use crate::{
+    AccountId, BundleId, Currency, InvoiceId, InvoiceItemId, Revision, SubscriptionId, TenantNo,
+    Timestamp,
+};
 
 /// How many transitions a subscription has at most.
 pub const TRANSITIONS_MAX: usize = 1_000;
@@ -337,6 +341,76 @@ pub struct InvoiceUntil {
     pub account: AccountId,
     /// `None`: today.
     pub target: Option<Date>,
+}
+
+/// What somebody puts on an invoice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ManualKind {
+    Charge,
+    Tax,
+    Credit,
+}
+
+/// Puts items on invoices: each on the draft that it names, and all that name none on a new one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddItems {
+    pub account: AccountId,
+    pub kind: ManualKind,
+    /// At most [`ITEMS_MAX`].
+    pub items: Vec<NewItem>,
+    /// Whether the new invoice is asked for at once, and no draft.
+    pub commits: bool,
+    /// The day of the new invoice and of items that name none; `None`: today.
+    pub day: Option<Date>,
+}
+
+/// How many items somebody puts on invoices at once at most.
+pub const ITEMS_MAX: usize = 1_000;
+
+/// An item that somebody puts on an invoice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewItem {
+    /// A draft of the account; `None`: the new invoice.
+    pub invoice: Option<InvoiceId>,
+    /// A decimal above 0, also of a credit.
+    pub amount: Option<String>,
+    /// `None`: the account's.
+    pub currency: Option<Currency>,
+    pub description: Option<String>,
+    pub details: Option<String>,
+    pub start: Option<Date>,
+    pub end: Option<Date>,
+    pub manual: Manual,
+}
+
+/// Takes back a part of an item, on its invoice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdjustItem {
+    pub account: AccountId,
+    pub invoice: InvoiceId,
+    pub item: InvoiceItemId,
+    /// A decimal above 0; `None`: all that is left of it.
+    pub amount: Option<String>,
+    pub currency: Option<Currency>,
+    pub description: Option<String>,
+    pub details: Option<String>,
+    /// `None`: today.
+    pub day: Option<Date>,
+}
+
+/// An invoice of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InvoiceOf {
+    pub account: AccountId,
+    pub invoice: InvoiceId,
+}
+
+/// Takes back the account's credit that an item made, or that it used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeleteCredit {
+    pub account: AccountId,
+    pub invoice: InvoiceId,
+    pub item: InvoiceItemId,
 }
 
 /// Does what is due of an account's subscriptions.

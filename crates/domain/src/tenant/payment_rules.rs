@@ -1,9 +1,10 @@
-//! A tenant's rules for payments: limits of control plugins, and settings of retries.
+//! A tenant's rules for payments and invoices: limits of control plugins, and settings of retries and of billing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::billing::BillingSettings;
 use crate::entity::{Entity, Facts};
 use crate::rows::Keyed;
 use crate::tenant::routing_rules::RoutingRules;
@@ -22,6 +23,9 @@ pub struct PaymentRules {
     pub tenant: TenantNo,
     /// From the tenant's settings; `None` where they have none about retries.
     pub retries: Option<RetrySettings>,
+    /// From the tenant's settings.
+    #[serde(default, skip_serializing_if = "BillingSettings::are_default")]
+    pub billing: BillingSettings,
     /// From the configuration of [`ControlPlugin::FaregateRules`].
     pub limits: Option<Limits>,
     /// The tenant's account at each gateway that needs one, from the gateway's configuration.
@@ -53,6 +57,16 @@ impl Entity for PaymentRules {
     fn revision_mut(&mut self) -> &mut Revision {
         &mut self.revision
     }
+}
+
+/// What a tenant's settings say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// `None`: nothing about retries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<RetrySettings>,
+    #[serde(default, skip_serializing_if = "BillingSettings::are_default")]
+    pub billing: BillingSettings,
 }
 
 /// How failed payments are retried.
@@ -102,6 +116,7 @@ impl PaymentRules {
         Self {
             tenant,
             retries: None,
+            billing: BillingSettings::DEFAULT,
             limits: None,
             merchant_accounts: BTreeMap::new(),
             routing: None,
@@ -113,7 +128,7 @@ impl PaymentRules {
 /// A part of [`PaymentRules`], as it comes with the stored value that it was read from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RulesPart {
-    Retries(RetrySettings),
+    Settings(Settings),
     Limits(Limits),
     MerchantAccount(MerchantAccount),
     Routing(RoutingRules),

@@ -7,9 +7,12 @@ use domain::billing::Unbillable;
 use domain::billing::account::{AccountBilling, Parked};
 use domain::billing::bundle::Bundle;
 use domain::billing::invoice::{
-    Invoice, InvoiceItem, InvoicePayment, InvoiceStatus, ItemKind, OfSubscription,
+    Invoice, InvoiceItem, InvoicePayment, InvoiceStatus, ItemKind, Manual, OfSubscription,
 };
-use domain::billing::subscription::{ContinueBilling, PlanChoice, Subscribe, Subscription, When};
+use domain::billing::subscription::{
+    AddItems, AdjustItem, ContinueBilling, DeleteCredit, InvoiceOf, ManualKind, NewItem,
+    PlanChoice, Subscribe, Subscription, When,
+};
 use domain::billing::timeline::{PlanChange, To, Transition};
 use domain::catalog::period::BillingPeriod;
 use domain::catalog::price::Price;
@@ -220,16 +223,37 @@ fn invoices() {
             rate: Price::parse("20.00"),
             catalog_effective_at: Timestamp(7),
         }),
+        manual: None,
+        description: None,
+        details: None,
         linked: Some(id(9)),
+        adjusted: AmountMinor::ZERO,
+        repaired: AmountMinor::ZERO,
+        voided: false,
         created_at: Timestamp(7),
         revision: revision(),
     };
+    let charge = InvoiceItem {
+        of: None,
+        manual: Some(Box::new(Manual {
+            subscription: Some(id(5)),
+            bundle: Some(id(4)),
+            product: Some("Pro".to_owned()),
+            plan: Some("pro".to_owned()),
+            phase: Some("pro-evergreen".to_owned()),
+            quantity: Price::parse("3"),
+            rate: Price::parse("10"),
+        })),
+        adjusted: AmountMinor(1),
+        repaired: AmountMinor(2),
+        voided: true,
+        ..item(ItemKind::ExternalCharge)
+    };
+    check(&Change::Billing(BillingChange::Item(Box::new(charge))), expect![[r#"{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"EXTERNAL_CHARGE","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","manual":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","quantity":"3","rate":"10"},"linked":"00000000-0000-0000-0000-000000000009","adjusted":1,"repaired":2,"voided":true,"created_at":7,"revision":{"seq":9,"previous":null}}}}"#]]);
     let changes = ItemKind::ALL.map(|it| Change::Billing(BillingChange::Item(Box::new(item(it)))));
     check(
         &changes,
-        expect![[
-            r#"[{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"FIXED","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"RECURRING","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"REPAIR_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"CBA_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}}]"#
-        ]],
+        expect![[r#"[{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"FIXED","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"RECURRING","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"REPAIR_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"CBA_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"EXTERNAL_CHARGE","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"TAX","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"CREDIT_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"ITEM_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}}]"#]],
     );
 }
 
@@ -240,6 +264,7 @@ fn what_an_account_has_once() {
         account_id: id(3),
         credit: AmountMinor(500),
         invoiced_until: Some(day("2026-02-09")),
+        blocked_until: None,
         due: Some(Timestamp(8)),
         parked: Some(Parked {
             since: Timestamp(7),
@@ -335,4 +360,74 @@ fn events() {
             r#"[{"InvoiceCreated":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","number":1,"charged":2000,"balance":2000,"currency":"USD"}},{"InvoicePaid":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","payment":"00000000-0000-0000-0000-000000000008","is_paid":true,"amount":2000,"balance":0,"currency":"USD"}},{"AccountParked":{"account":"00000000-0000-0000-0000-000000000003","reason":"TooLarge"}}]"#
         ]],
     );
+}
+
+#[test]
+fn what_is_done_to_invoices_by_hand() {
+    let item = NewItem {
+        invoice: Some(id(6)),
+        amount: Some("30.00".to_owned()),
+        currency: Some(usd()),
+        description: Some("charge".to_owned()),
+        details: Some("{}".to_owned()),
+        start: Some(day("2026-02-09")),
+        end: Some(day("2026-03-09")),
+        manual: Manual { quantity: Price::parse("3"), ..Manual::default() },
+    };
+    let add = AddItems {
+        account: id(3),
+        kind: ManualKind::Charge,
+        items: vec![item],
+        commits: true,
+        day: Some(day("2026-02-09")),
+    };
+    let adjust = AdjustItem {
+        account: id(3),
+        invoice: id(6),
+        item: id(7),
+        amount: Some("1.00".to_owned()),
+        currency: None,
+        description: None,
+        details: None,
+        day: None,
+    };
+    let of = InvoiceOf { account: id(3), invoice: id(6) };
+    let commands = [
+        BillingCommand::AddItems(Box::new(add)),
+        BillingCommand::AdjustItem(Box::new(adjust)),
+        BillingCommand::CommitInvoice(of),
+        BillingCommand::VoidInvoice(of),
+        BillingCommand::DeleteCredit(DeleteCredit { account: id(3), invoice: id(6), item: id(7) }),
+        BillingCommand::UseCredit(id(3)),
+    ];
+    check(&commands.map(Command::Billing), expect![[r#"[{"Billing":{"AddItems":{"account":"00000000-0000-0000-0000-000000000003","kind":"Charge","items":[{"invoice":"00000000-0000-0000-0000-000000000006","amount":"30.00","currency":"USD","description":"charge","details":"{}","start":"2026-02-09","end":"2026-03-09","manual":{"quantity":"3"}}],"commits":true,"day":"2026-02-09"}}},{"Billing":{"AdjustItem":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","item":"00000000-0000-0000-0000-000000000007","amount":"1.00","currency":null,"description":null,"details":null,"day":null}}},{"Billing":{"CommitInvoice":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"VoidInvoice":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"DeleteCredit":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"UseCredit":"00000000-0000-0000-0000-000000000003"}}]"#]]);
+    check(&Reply::Billing(BillingReply::Added(vec![(id(6), id(7))])), expect![[r#"{"Billing":{"Added":[["00000000-0000-0000-0000-000000000006","00000000-0000-0000-0000-000000000007"]]}}"#]]);
+    let adjusted = Event::InvoiceAdjusted {
+        account: id(3),
+        invoice: id(6),
+        charged: AmountMinor(2_000),
+        balance: AmountMinor(500),
+        currency: usd(),
+    };
+    check(&adjusted, expect![[r#"{"InvoiceAdjusted":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","charged":2000,"balance":500,"currency":"USD"}}"#]]);
+    let rejections = [
+        BillingRejection::Blocked { account: id(3) },
+        BillingRejection::NoSuchInvoice { invoice: id(6) },
+        BillingRejection::NoSuchItem { item: id(7) },
+        BillingRejection::InvoiceCommitted { invoice: id(6) },
+        BillingRejection::InvoiceVoid { invoice: id(6) },
+        BillingRejection::NoDraft { invoice: id(6) },
+        BillingRejection::ChargeNotPositive,
+        BillingRejection::CreditNotPositive,
+        BillingRejection::AdjustmentNotPositive,
+        BillingRejection::AdjustmentTooLarge { left: "1.00".to_owned() },
+        BillingRejection::NotAdjustable { item: id(7) },
+        BillingRejection::OtherCurrency { currency: usd() },
+        BillingRejection::InvoicePaid { invoice: id(6) },
+        BillingRejection::InvoiceRepaired { invoice: id(6) },
+        BillingRejection::CreditUsed { invoice: id(6) },
+        BillingRejection::SystemCredit { item: id(7) },
+        BillingRejection::InvoiceTooLarge,
+    ];
+    check(&rejections.map(Rejection::Billing), expect![[r#"[{"Billing":{"Blocked":{"account":"00000000-0000-0000-0000-000000000003"}}},{"Billing":{"NoSuchInvoice":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"NoSuchItem":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"InvoiceCommitted":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceVoid":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"NoDraft":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":"ChargeNotPositive"},{"Billing":"CreditNotPositive"},{"Billing":"AdjustmentNotPositive"},{"Billing":{"AdjustmentTooLarge":{"left":"1.00"}}},{"Billing":{"NotAdjustable":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"OtherCurrency":{"currency":"USD"}}},{"Billing":{"InvoicePaid":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceRepaired":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"CreditUsed":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"SystemCredit":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":"InvoiceTooLarge"}]"#]]);
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::billing::BillingSettings;
 use domain::change::{Change, PaymentChange, TenantChange, TimerChange};
 use domain::command::{PaymentCommand, TenantCommand};
 use domain::payment::attempt::{
@@ -12,7 +13,9 @@ use domain::payment::{
 };
 use domain::reply::PaymentAborted;
 use domain::tenant::SetTenantValue;
-use domain::tenant::payment_rules::{AmountLimits, Limits, PaymentRules, RetrySettings, RulesPart};
+use domain::tenant::payment_rules::{
+    AmountLimits, Limits, PaymentRules, RetrySettings, RulesPart, Settings,
+};
 use domain::timer::{Timer, TimerKey, TimerKind};
 use domain::{AmountMinor, Command, Currency, Reply, Revision, Seq, TenantNo, Timestamp};
 use expect_test::expect;
@@ -54,15 +57,19 @@ fn rules() {
     );
     let retries = RetrySettings { days: Some(vec![8, 8]), api: true };
     check(
-        &set(Some(RulesPart::Retries(retries.clone()))),
+        &set(Some(RulesPart::Settings(Settings {
+            retries: Some(retries.clone()),
+            billing: BillingSettings { greedy: true, fixed_days: 30 },
+        }))),
         expect![[
-            r#"{"Tenant":{"SetValue":{"key":"k","value":null,"rules":{"Retries":{"days":[8,8],"api":true}}}}}"#
+            r#"{"Tenant":{"SetValue":{"key":"k","value":null,"rules":{"Settings":{"retries":{"days":[8,8],"api":true},"billing":{"greedy":true,"fixed_days":30}}}}}}"#
         ]],
     );
     check(
         &Change::Tenant(TenantChange::PaymentRules(PaymentRules {
             tenant: TenantNo(1),
             retries: Some(retries),
+            billing: BillingSettings::DEFAULT,
             limits: Some(limits()),
             merchant_accounts: BTreeMap::new(),
             revision: Revision::first(Seq(9)),

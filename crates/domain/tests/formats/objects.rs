@@ -1,7 +1,7 @@
 //! Custom fields, and tags of a tenant's own definitions.
 
 use domain::account::blocking_state::{
-    AddBlockingState, BlockingState, Blocks, CloseAccount, ClosedTo,
+    AddBlockingState, Blockable, BlockingState, Blocks, CloseAccount, ClosedTo,
 };
 use domain::account::custom_field::{
     AddCustomFields, CustomField, NewCustomField, NewValue, RemoveCustomFields, UpdateCustomFields,
@@ -230,6 +230,7 @@ fn blocking_states_of_accounts() {
         tenant: TenantNo(1),
         id: id(2),
         account,
+        of: Blockable::Account,
         ordinal: 3,
         service: service.clone(),
         name: name.clone(),
@@ -248,6 +249,7 @@ fn blocking_states_of_accounts() {
     check(
         &Event::BlockingStateAdded {
             account,
+            of: Blockable::Account,
             state: id(2),
             service: service.clone(),
             name: name.clone(),
@@ -267,7 +269,8 @@ fn blocking_states_of_accounts() {
         ]],
     );
     let effective_at = Some(Timestamp(5));
-    let add = AddBlockingState { account, service, name, blocks, effective_at };
+    let of = Blockable::Account;
+    let add = AddBlockingState { account, of, service, name, blocks, effective_at };
     check(
         &Command::Account(AccountCommand::AddBlockingState(add)),
         expect![[

@@ -67,6 +67,7 @@ fn dispute(request: &Request, event: &Event) {
         | Event::LimitReached { .. }
         | Event::SubscriptionChanged { .. }
         | Event::InvoiceCreated { .. }
+        | Event::InvoiceAdjusted { .. }
         | Event::InvoicePaid { .. }
         | Event::TransactionChanged(_)
         | Event::LateSuccess { .. }

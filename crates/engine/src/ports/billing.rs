@@ -3,7 +3,9 @@
 use domain::billing::bundle::Bundle;
 use domain::billing::invoice::{Invoice, InvoiceItem};
 use domain::billing::subscription::Subscription;
-use domain::{AccountId, AmountMinor, BundleId, InvoiceId, SubscriptionId, TenantNo};
+use domain::{
+    AccountId, AmountMinor, BundleId, InvoiceId, InvoiceItemId, SubscriptionId, TenantNo,
+};
 
 use super::{Page, StoreError};
 
@@ -81,6 +83,13 @@ pub trait BillingQueries: Send + Sync {
 
     /// An invoice by id.
     fn invoice(&self, tenant: TenantNo, id: InvoiceId) -> Result<Option<InvoiceFile>, StoreError>;
+
+    /// The invoice that has an item.
+    fn invoice_of_item(
+        &self,
+        tenant: TenantNo,
+        item: InvoiceItemId,
+    ) -> Result<Option<InvoiceFile>, StoreError>;
 
     /// An invoice by number.
     fn invoice_by_number(

@@ -8,7 +8,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use domain::account::CreateAccount;
-use domain::account::blocking_state::{ACCOUNT_SERVICE, AddBlockingState, Blocks, CloseAccount};
+use domain::account::blocking_state::{
+    ACCOUNT_SERVICE, AddBlockingState, Blockable, Blocks, CloseAccount,
+};
 use domain::change::{Change, EntitlementChange};
 use domain::command::{AccountCommand, EntitlementCommand};
 use domain::entitlement::ContinueEntitlements;
@@ -362,6 +364,7 @@ impl Metering {
         let command = match self.model.is_closed(account) {
             true => AccountCommand::AddBlockingState(AddBlockingState {
                 account,
+                of: Blockable::Account,
                 service: ACCOUNT_SERVICE.to_owned(),
                 name: "OPEN".to_owned(),
                 blocks: Blocks::default(),

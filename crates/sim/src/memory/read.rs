@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use domain::account::blocking_state::BlockingState;
 use domain::account::tag::{DefinitionRef, Tag};
-use domain::billing::invoice::Invoice;
+use domain::billing::invoice::{Invoice, InvoiceItem};
 use domain::entitlement::feature::Feature;
 use domain::entitlement::offer::Offer;
 use domain::entitlement::usage::Usage;
@@ -120,6 +120,12 @@ impl Tables {
             subscriptions.for_each(|key| state.items.look_for(*key));
         }
         loaded(self.images.parts(&mut state.items));
+        for ((tenant, _, invoice), items) in &mut state.invoice_items {
+            let own = || self.images.all::<InvoiceItem>().filter(|it| it.tenant == *tenant);
+            let of: Vec<_> = own().filter(|it| it.invoice_id == *invoice).collect();
+            let linked = own().filter(|it| of.iter().any(|of| of.linked == Some(it.id)));
+            items.extend(of.iter().copied().chain(linked).map(|it| (it.id, it.clone())));
+        }
         for (of, open) in &mut state.open_invoices {
             let invoices = self.images.all::<Invoice>();
             let own = invoices.filter(|it| (it.tenant, it.account_id) == *of && it.is_open());

@@ -15,7 +15,14 @@ use crate::tables::{INVOICE, INVOICE_ITEM};
 const OPEN_MAX: i64 = 1_000;
 
 static SELECT_ITEMS: LazyLock<String> = LazyLock::new(|| {
-    INVOICE_ITEM.select("WHERE tenant = ?1 AND subscription_id = ?2 AND last_day >= ?3")
+    INVOICE_ITEM
+        .select("WHERE tenant = ?1 AND subscription_id = ?2 AND last_day >= ?3 AND voided = 0")
+});
+static SELECT_OF: LazyLock<String> = LazyLock::new(|| {
+    INVOICE_ITEM.select(
+        "WHERE tenant = ?1 AND account_id = ?2 AND (invoice_id = ?3 OR id IN (SELECT linked_id \
+         FROM invoice_item WHERE tenant = ?1 AND account_id = ?2 AND invoice_id = ?3))",
+    )
 });
 static SELECT_OPEN: LazyLock<String> = LazyLock::new(|| {
     INVOICE.select("WHERE tenant = ?1 AND account_id = ?2 AND is_open = 1 ORDER BY number LIMIT ?3")
@@ -49,6 +56,11 @@ pub(super) fn load(
         }
     }
     INVOICE.load(reader, &mut loaded.invoices)?;
+    for (key, items) in &mut loaded.invoice_items {
+        let of = [key.0.into(), key.1.into(), key.2.into()];
+        let found = reader.query(&SELECT_OF, &of, |cells| INVOICE_ITEM.row(cells))?;
+        items.extend(found.into_iter().map(|it| (it.id, it)));
+    }
     for (tenant, newest) in &mut loaded.invoice_numbers {
         let bounds = [(*tenant).into(), partition.start().into(), partition.end().into()];
         let found = reader.query_one(NEWEST_NUMBER, &bounds, |cells| cells.opt_int())?;

@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 use domain::billing::bundle::Bundle;
 use domain::billing::invoice::Invoice;
 use domain::billing::subscription::Subscription;
-use domain::{AccountId, AmountMinor, BundleId, InvoiceId, SubscriptionId, TenantNo};
+use domain::{
+    AccountId, AmountMinor, BundleId, InvoiceId, InvoiceItemId, SubscriptionId, TenantNo,
+};
 use engine::ports::{AccountSums, BillingQueries, InvoiceFile, Page, StoreError, SubscriptionFile};
 
 use super::{SqlQueries, window};
@@ -27,6 +29,12 @@ static SELECT_OF_BUNDLE: LazyLock<String> =
 static SELECT_INVOICE: LazyLock<String> = LazyLock::new(|| INVOICE.select(BY_ID));
 static SELECT_BY_NUMBER: LazyLock<String> =
     LazyLock::new(|| INVOICE.select("WHERE tenant = ?1 AND number = ?2"));
+static SELECT_BY_ITEM: LazyLock<String> = LazyLock::new(|| {
+    INVOICE.select(
+        "WHERE tenant = ?1 \
+         AND id = (SELECT invoice_id FROM invoice_item WHERE tenant = ?1 AND id = ?2)",
+    )
+});
 static SELECT_INVOICES: LazyLock<String> = LazyLock::new(|| {
     INVOICE.select(
         "WHERE tenant = ?1 AND account_id = ?2 ORDER BY target_date, number LIMIT ?3 OFFSET ?4",
@@ -36,8 +44,9 @@ static SELECT_OPEN: LazyLock<String> =
     LazyLock::new(|| INVOICE.select("WHERE tenant = ?1 AND account_id = ?2 AND is_open = 1"));
 static SELECT_BILLING: LazyLock<String> =
     LazyLock::new(|| ACCOUNT_BILLING.select("WHERE tenant = ?1 AND account_id = ?2"));
-static SELECT_ITEMS: LazyLock<String> =
-    LazyLock::new(|| INVOICE_ITEM.select("WHERE tenant = ?1 AND invoice_id = ?2 ORDER BY id"));
+static SELECT_ITEMS: LazyLock<String> = LazyLock::new(|| {
+    INVOICE_ITEM.select("WHERE tenant = ?1 AND account_id = ?2 AND invoice_id = ?3 ORDER BY id")
+});
 
 impl BillingQueries for SqlQueries {
     fn subscription(
@@ -116,6 +125,14 @@ impl BillingQueries for SqlQueries {
         self.snapshot(|reader| one(reader, &SELECT_INVOICE, &[tenant.into(), id.into()]))
     }
 
+    fn invoice_of_item(
+        &self,
+        tenant: TenantNo,
+        item: InvoiceItemId,
+    ) -> Result<Option<InvoiceFile>, StoreError> {
+        self.snapshot(|reader| one(reader, &SELECT_BY_ITEM, &[tenant.into(), item.into()]))
+    }
+
     fn invoice_by_number(
         &self,
         tenant: TenantNo,
@@ -149,7 +166,7 @@ fn one(reader: &Reader, sql: &str, key: &[Value<'_>]) -> Result<Option<InvoiceFi
 }
 
 fn with_items(reader: &Reader, invoice: Invoice) -> Result<InvoiceFile, StoreError> {
-    let of = [invoice.tenant.into(), invoice.id.into()];
+    let of = [invoice.tenant.into(), invoice.account_id.into(), invoice.id.into()];
     let items = reader.query(&SELECT_ITEMS, &of, |cells| INVOICE_ITEM.row(cells))?;
     Ok(InvoiceFile { invoice, items })
 }

@@ -1,6 +1,6 @@
 //! Accounts, their people, further addresses, blocking states, and imported audit logs.
 
-use domain::account::blocking_state::{BlockingState, Blocks};
+use domain::account::blocking_state::{Blockable, BlockingState, Blocks};
 use domain::account::email::AccountEmail;
 use domain::change::{AccountChange, Change};
 use domain::import::{AuditEntry, ImportedAudit};
@@ -237,6 +237,14 @@ pub static BLOCKING_STATE: TableOf<BlockingState> = TableOf::<BlockingState>::ne
         int("effective_at_us").fixed().of(|it, _| it.effective_at.into()),
         int("active").of(|it, _| it.active.into()),
         int("created_at_us").fixed().of(|it, _| it.created_at.into()),
+        id("bundle_id").null().fixed().added(22).of(|it, _| match it.of {
+            Blockable::Bundle(id) => id.into(),
+            Blockable::Account | Blockable::Subscription(_) => Value::Null,
+        }),
+        id("subscription_id").null().fixed().added(22).of(|it, _| match it.of {
+            Blockable::Subscription(id) => id.into(),
+            Blockable::Account | Blockable::Bundle(_) => Value::Null,
+        }),
         int("seq").of(|it, _| it.revision.seq.into()),
     ],
     |cells| {
@@ -257,6 +265,11 @@ pub static BLOCKING_STATE: TableOf<BlockingState> = TableOf::<BlockingState>::ne
             effective_at: cells.time()?,
             active: cells.flag()?,
             created_at: cells.time()?,
+            of: match (cells.opt_entity()?, cells.opt_entity()?) {
+                (Some(bundle), _) => Blockable::Bundle(bundle),
+                (None, Some(subscription)) => Blockable::Subscription(subscription),
+                (None, None) => Blockable::Account,
+            },
             revision: cells.revision()?,
         })
     },

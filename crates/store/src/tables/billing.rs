@@ -24,6 +24,7 @@ pub static ACCOUNT_BILLING: TableOf<AccountBilling> = TableOf::new(
         id("account_id").of(|it, _| it.account_id.into()),
         int("credit").of(|it, _| it.credit.into()),
         text("invoiced_until").null().of(|it, cx| cx.opt_text(it.invoiced_until)),
+        int("blocked_until_us").null().of(|it, _| it.blocked_until.into()),
         int("due_at_us").null().of(|it, _| it.due.into()),
         text("parked").null().of(|it, cx| cx.opt_json(&it.parked)),
         int("seq").of(|it, _| it.revision.seq.into()),
@@ -34,6 +35,7 @@ pub static ACCOUNT_BILLING: TableOf<AccountBilling> = TableOf::new(
             account_id: cells.entity()?,
             credit: cells.amount()?,
             invoiced_until: cells.opt_date()?,
+            blocked_until: cells.opt_time()?,
             due: cells.opt_time()?,
             parked: cells.opt_json()?,
             revision: cells.revision()?,
@@ -192,14 +194,14 @@ pub static INVOICE: TableOf<Invoice> = TableOf::new(
     },
 );
 
-/// Items of invoices. Dates are ISO 8601.
-pub static INVOICE_ITEM: TableOf<InvoiceItem> = TableOf::new(
+/// Items of invoices. `manual` is JSON, dates are ISO 8601.
+pub static INVOICE_ITEM: TableOf<InvoiceItem> = TableOf::<InvoiceItem>::new(
     Table {
         name: "invoice_item",
         since: 22,
         layout: Layout::Indexed,
         indexes: &[
-            index("invoice_item_by_invoice", "tenant, invoice_id, id"),
+            index("invoice_item_by_invoice", "tenant, account_id, invoice_id, id"),
             only(
                 "invoice_item_by_subscription",
                 "tenant, subscription_id, last_day",
@@ -220,12 +222,18 @@ pub static INVOICE_ITEM: TableOf<InvoiceItem> = TableOf::new(
             .of(|it, _| it.of.as_ref().map(|it| it.subscription).into()),
         id("bundle_id").null().fixed().of(|it, _| it.of.as_ref().map(|it| it.bundle).into()),
         int("kind").fixed().of(|it, _| code(it.kind).into()),
-        int("amount").fixed().of(|it, _| it.amount.into()),
+        int("amount").of(|it, _| it.amount.into()),
         text("currency").fixed().of(|it, _| (&it.currency).into()),
         text("start_date").fixed().of(|it, cx| cx.text(it.start)),
         text("end_date").null().fixed().of(|it, cx| cx.opt_text(it.end)),
         text("last_day").fixed().of(|it, cx| cx.text(it.last_day)),
         id("linked_id").null().fixed().of(|it, _| it.linked.into()),
+        text("manual").null().fixed().of(|it, cx| cx.opt_json(&it.manual)),
+        text("description").erased().of(|it, _| it.description.as_ref().into()),
+        text("details").erased().of(|it, _| it.details.as_ref().into()),
+        int("adjusted").of(|it, _| it.adjusted.into()),
+        int("repaired").of(|it, _| it.repaired.into()),
+        int("voided").of(|it, _| it.voided.into()),
         text("product").null().fixed().of(|it, _| it.of.as_ref().map(|it| &it.product).into()),
         text("plan").null().fixed().of(|it, _| it.of.as_ref().map(|it| &it.plan).into()),
         text("phase").null().fixed().of(|it, _| it.of.as_ref().map(|it| &it.phase).into()),
@@ -244,6 +252,9 @@ pub static INVOICE_ITEM: TableOf<InvoiceItem> = TableOf::new(
         let (kind, amount, currency) = (cells.code()?, cells.amount()?, cells.currency()?);
         let (start, end, last_day) = (cells.date()?, cells.opt_date()?, cells.date()?);
         let linked = cells.opt_entity()?;
+        let manual = cells.opt_json()?;
+        let (description, details) = (cells.opt_string()?, cells.opt_string()?);
+        let (adjusted, repaired, voided) = (cells.amount()?, cells.amount()?, cells.flag()?);
         let (product, plan, phase) =
             (cells.opt_string()?, cells.opt_string()?, cells.opt_string()?);
         let (rate, catalog_effective_at) = (cells.opt_price()?, cells.opt_time()?);
@@ -274,9 +285,21 @@ pub static INVOICE_ITEM: TableOf<InvoiceItem> = TableOf::new(
             end,
             last_day,
             of,
+            manual,
+            description,
+            details,
             linked,
+            adjusted,
+            repaired,
+            voided,
             created_at,
             revision,
         })
     },
-);
+)
+.restored(|change, row| {
+    if let Change::Billing(BillingChange::Item(it)) = change {
+        it.description.clone_from(&row.description);
+        it.details.clone_from(&row.details);
+    }
+});

@@ -106,7 +106,7 @@ pub static TAG_DEFINITION: TableOf<TagDefinition> = TableOf::new(
     },
 );
 
-/// Tenants' rules for payments. `retries`, `limits`, `merchant_accounts` and `routing` are JSON.
+/// Tenants' rules for payments. `retries`, `limits`, `merchant_accounts`, `routing` and `billing` are JSON.
 pub static PAYMENT_RULES: TableOf<PaymentRules> = TableOf::new(
     Table { name: "payment_rules", since: 5, key_columns: 1, ..CLUSTERED },
     &[
@@ -115,6 +115,7 @@ pub static PAYMENT_RULES: TableOf<PaymentRules> = TableOf::new(
         text("limits").null().of(|it, cx| cx.opt_json(&it.limits)),
         text("merchant_accounts").added(9).of(|it, cx| cx.opt_json(&it.merchant_accounts)),
         text("routing").added(11).of(|it, cx| cx.opt_json(&it.routing)),
+        text("billing").added(22).of(|it, cx| cx.opt_json(&it.billing)),
         int("seq").of(|it, _| it.revision.seq.into()),
     ],
     |cells| {
@@ -124,6 +125,7 @@ pub static PAYMENT_RULES: TableOf<PaymentRules> = TableOf::new(
             limits: cells.opt_json()?,
             merchant_accounts: cells.opt_json()?.unwrap_or_default(),
             routing: cells.opt_json()?,
+            billing: cells.opt_json()?.unwrap_or_default(),
             revision: cells.revision()?,
         })
     },

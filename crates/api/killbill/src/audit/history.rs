@@ -308,8 +308,8 @@ const fn email_columns(it: &AccountEmail) -> EmailColumns<'_> {
 
 fn blocking_state_columns(it: &BlockingState) -> BlockingStateColumns<'_> {
     BlockingStateColumns {
-        blockable_id: it.account.uuid(),
-        kind: "ACCOUNT",
+        blockable_id: it.of.id(it.account),
+        kind: it.of.type_name(),
         state: &it.name,
         service: &it.service,
         block_change: it.blocks.change,

@@ -133,7 +133,7 @@ async fn submit(call: &Call, command: BillingCommand) -> HandlerResult {
 }
 
 /// The subscription of the path, with its account.
-async fn of_account(call: &Call) -> Result<OfAccount, Failure> {
+pub(crate) async fn of_account(call: &Call) -> Result<OfAccount, Failure> {
     let subscription: SubscriptionId = call.param_id("subscriptionId")?;
     let tenant = call.tenant();
     let found = call.read(move |queries| queries.subscription(tenant, subscription)).await?;

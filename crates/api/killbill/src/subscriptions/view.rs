@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use domain::account::blocking_state::{BlockingState, Blocks, ENTITLEMENT_SERVICE};
 use domain::account::calendar::AccountCalendar;
+use domain::billing::blocking::{Holding, blocks_at, states_of};
 use domain::billing::subscription::{Current, Subscription};
 use domain::billing::timeline::{
     Basis, BillCycleDays, PlanChange, To, Transition, own_day, timeline,
@@ -20,6 +22,10 @@ use uuid::Uuid;
 
 use crate::amount::Number;
 use crate::audit::AuditLogJson;
+
+/// The services that events of subscriptions are of, beside that of entitlements.
+const BILLING_SERVICE: &str = "billing-service";
+const BOTH: &str = "entitlement+billing-service";
 
 /// Kill Bill's `SubscriptionJson`.
 #[derive(Serialize, ToSchema)]
@@ -45,7 +51,8 @@ pub(crate) struct SubscriptionJson<'a> {
     charged_through_date: Option<String>,
     billing_start_date: String,
     billing_end_date: Option<String>,
-    bill_cycle_day_local: u8,
+    /// `None` for what never recurs
+    bill_cycle_day_local: Option<u8>,
     quantity: u32,
     events: Vec<EventJson<'a>>,
     #[schema(value_type = Vec<Object>)]
@@ -74,10 +81,24 @@ pub(crate) struct EventJson<'a> {
     event_type: &'static str,
     is_blocked_billing: bool,
     is_blocked_entitlement: bool,
-    service_name: &'static str,
-    service_state_name: &'static str,
+    service_name: &'a str,
+    service_state_name: &'a str,
     phase: String,
     audit_logs: Vec<AuditLogJson<'a>>,
+}
+
+/// An event with its time.
+struct EventAt<'a> {
+    at: Timestamp,
+    json: EventJson<'a>,
+}
+
+impl EventAt<'_> {
+    fn blocked(mut self, blocks: Blocks) -> Self {
+        self.json.is_blocked_billing = blocks.billing;
+        self.json.is_blocked_entitlement = blocks.entitlement;
+        self
+    }
 }
 
 /// Kill Bill's `PhasePriceJson`.
@@ -99,6 +120,8 @@ pub(crate) struct PhasePriceJson<'a> {
 pub(crate) struct Shown {
     account: Account,
     versions: Versions,
+    /// Of the account and all that belongs to it.
+    states: Vec<BlockingState>,
     files: Vec<SubscriptionFile>,
     now: Timestamp,
 }
@@ -115,7 +138,8 @@ impl Shown {
         let state = queries.rows(&[TenantRow::CatalogVersions(tenant).into()].into())?;
         let versions = state.tenant.catalog_versions.of(&tenant).values();
         let versions = Versions::new(versions.map(|it| Arc::clone(&it.catalog)).collect());
-        Ok(Some(Self { account: found.account, versions, files, now }))
+        let states = queries.blocking_states(tenant, account)?;
+        Ok(Some(Self { account: found.account, versions, states, files, now }))
     }
 
     pub(crate) fn json(&self) -> impl Iterator<Item = SubscriptionJson<'_>> {
@@ -178,23 +202,39 @@ impl Shown {
             Some(To::Expired) if it.ends_at().is_some_and(has_ended) => "EXPIRED",
             _ if it.entitled_until.or(it.ends_at()).is_some_and(has_ended) => "CANCELLED",
             _ if it.entitled_from > self.now => "PENDING",
+            _ if blocks_at(&self.states(it), self.now).entitlement => "BLOCKED",
             _ => "ACTIVE",
         }
     }
 
-    /// The day by which its periods are cut now.
-    fn bill_cycle_day(&self, it: &Subscription) -> u8 {
+    /// The blocking states that are of it, but those from after its end.
+    fn states(&self, it: &Subscription) -> Vec<&BlockingState> {
+        let ends = it.ends_at().into_iter().chain(it.entitled_until);
+        let end = ends.max();
+        let mut states = states_of(&self.states, Some(it));
+        states.retain(|state| end.is_none_or(|end| state.effective_at < end));
+        states
+    }
+
+    /// The day by which its periods are cut now; `None`: nothing of it recurs.
+    fn bill_cycle_day(&self, it: &Subscription) -> Option<u8> {
+        let plans = (1..=it.transitions.len()).filter_map(|at| it.after(at));
+        let recurs = |it: Chosen<'_>| it.plan.phases.iter().any(|it| it.recurring.is_some());
+        if !plans.filter_map(|it| self.chosen(it)).any(recurs) {
+            return None;
+        }
         let base =
             self.files.iter().map(|it| &it.subscription).find(|base| {
                 base.bundle_id == it.bundle_id && base.category == ProductCategory::Base
             });
         let bundle = base.and_then(|base| own_day(&self.basis(base, None)).ok());
+        // A pause moves no day.
         let basis = self.basis(it, bundle);
         let today = basis.calendar.date(self.now);
         let events = timeline(&basis).unwrap_or_default();
         let (past, future): (Vec<_>, Vec<_>) = events.iter().partition(|it| it.date <= today);
         let terms = past.iter().rev().chain(&future).find_map(|it| it.terms.as_ref());
-        terms.map_or(0, |it| it.bill_cycle_day)
+        Some(terms.map_or(0, |it| it.bill_cycle_day))
     }
 
     fn basis<'a>(&'a self, it: &'a Subscription, bundle: Option<u8>) -> Basis<'a> {
@@ -214,41 +254,22 @@ impl Shown {
         self.account.currency.unwrap_or_else(usd)
     }
 
-    /// What happens to it, in its order: to its entitlement before its billing.
+    /// What happens to it, in its order: to its entitlement before its billing, and to both before what blocks them.
     fn events<'a>(&'a self, it: &'a Subscription) -> Vec<EventJson<'a>> {
+        let states = self.states(it);
         let mut events = vec![];
         for (at, Transition { at: when, to }) in it.transitions.iter().enumerate() {
-            let Some(current) = it.after(at + 1) else { continue };
-            let Some(chosen) = self.chosen(current) else { continue };
-            let mut push = |kind: &'static str, state, service, when: Timestamp| {
-                let ordinal = u32::try_from(events.len()).unwrap_or(u32::MAX);
-                let id = RequestId(it.id.uuid()).entity::<domain::kind::Subscription>(ordinal);
-                events.push(EventJson {
-                    event_id: id.uuid(),
-                    billing_period: period(&chosen, current),
-                    effective_date: rfc3339_second(when),
-                    catalog_effective_date: rfc3339_second(chosen.catalog.effective_at),
-                    plan: current.plan,
-                    product: &chosen.plan.product,
-                    price_list: current.price_list,
-                    event_type: kind,
-                    is_blocked_billing: false,
-                    is_blocked_entitlement: kind == "STOP_ENTITLEMENT",
-                    service_name: service,
-                    service_state_name: state,
-                    phase: current.phase.of_plan(current.plan),
-                    audit_logs: vec![],
-                });
+            let (entitlement, billing) = (ENTITLEMENT_SERVICE, BILLING_SERVICE);
+            let mut push = |kind, state, service, when| {
+                events.extend(self.event((it, at + 1), kind, (state, service), when));
             };
-            let (entitlement, billing) = ("entitlement-service", "billing-service");
-            let both = "entitlement+billing-service";
             match to {
                 To::Plan { by: PlanChange::Create | PlanChange::Transfer, .. } => {
                     push("START_ENTITLEMENT", "ENT_STARTED", entitlement, it.entitled_from);
                     push("START_BILLING", "START_BILLING", billing, *when);
                 }
-                To::Plan { by: PlanChange::Phase, .. } => push("PHASE", "PHASE", both, *when),
-                To::Plan { by: PlanChange::Change, .. } => push("CHANGE", "CHANGE", both, *when),
+                To::Plan { by: PlanChange::Phase, .. } => push("PHASE", "PHASE", BOTH, *when),
+                To::Plan { by: PlanChange::Change, .. } => push("CHANGE", "CHANGE", BOTH, *when),
                 To::BillCycleDay(_) | To::Quantity(_) => {}
                 To::Cancelled => {
                     let until = it.entitled_until.unwrap_or(*when);
@@ -258,8 +279,90 @@ impl Shown {
                 To::Expired => push("STOP_BILLING", "STOP_BILLING", billing, *when),
             }
         }
-        events.sort_by(|a, b| a.effective_date.cmp(&b.effective_date));
+        for event in &mut events {
+            let blocks = blocks_at(&states, event.at);
+            event.json.is_blocked_billing = blocks.billing;
+            event.json.is_blocked_entitlement |= blocks.entitlement;
+        }
+        events.extend(self.blocking_events(it, &states));
+        events.sort_by_key(|it| it.at);
+        let mut shown: Vec<_> = events.into_iter().map(|it| it.json).collect();
+        for (ordinal, event) in (0_u32..).zip(&mut shown) {
+            let id = RequestId(it.id.uuid()).entity::<domain::kind::Subscription>(ordinal);
+            event.event_id = id.uuid();
+        }
+        shown
+    }
+
+    /// What the blocking states do to a subscription from its start on.
+    fn blocking_events<'a>(
+        &'a self,
+        it: &'a Subscription,
+        states: &[&'a BlockingState],
+    ) -> Vec<EventAt<'a>> {
+        let mut events = vec![];
+        let (mut holding, mut before) = (Holding::default(), Blocks::default());
+        for state in states {
+            holding.count(state);
+            let after = holding.blocks();
+            let had = std::mem::replace(&mut before, after);
+            if state.effective_at < it.starts_at().min(it.entitled_from) {
+                continue;
+            }
+            let done = it.transitions.iter().take_while(|it| it.at <= state.effective_at).count();
+            let mut push = |kind, service| {
+                let event =
+                    self.event((it, done.max(1)), kind, (&state.name, service), state.effective_at);
+                // As the state says, whatever others do.
+                events.extend(event.map(|it| it.blocked(state.blocks)));
+            };
+            let service = state.service.as_str();
+            match (had.entitlement, after.entitlement) {
+                (false, true) => push("PAUSE_ENTITLEMENT", service),
+                (true, false) => push("RESUME_ENTITLEMENT", service),
+                (false, false) | (true, true) => {}
+            }
+            // A pause is of both.
+            let billing = if service == ENTITLEMENT_SERVICE { BILLING_SERVICE } else { service };
+            match (had.billing, after.billing) {
+                (false, true) => push("PAUSE_BILLING", billing),
+                (true, false) => push("RESUME_BILLING", billing),
+                (false, false) | (true, true) if had.entitlement == after.entitlement => {
+                    push("SERVICE_STATE_CHANGE", service);
+                }
+                (false, false) | (true, true) => {}
+            }
+        }
         events
+    }
+
+    /// An event of a subscription, with the plan that it has after so many transitions; `None`: the catalog has lost it.
+    fn event<'a>(
+        &'a self,
+        (it, done): (&'a Subscription, usize),
+        kind: &'static str,
+        (state, service): (&'a str, &'a str),
+        at: Timestamp,
+    ) -> Option<EventAt<'a>> {
+        let current = it.after(done)?;
+        let chosen = self.chosen(current)?;
+        let json = EventJson {
+            event_id: Uuid::nil(),
+            billing_period: period(&chosen, current),
+            effective_date: rfc3339_second(at),
+            catalog_effective_date: rfc3339_second(chosen.catalog.effective_at),
+            plan: current.plan,
+            product: &chosen.plan.product,
+            price_list: current.price_list,
+            event_type: kind,
+            is_blocked_billing: false,
+            is_blocked_entitlement: kind == "STOP_ENTITLEMENT",
+            service_name: service,
+            service_state_name: state,
+            phase: current.phase.of_plan(current.plan),
+            audit_logs: vec![],
+        };
+        Some(EventAt { at, json })
     }
 
     /// The prices of the phases that it has had and will have.

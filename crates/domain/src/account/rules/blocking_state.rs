@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::account::blocking_state::{
-    ACCOUNT_SERVICE, AddBlockingState, BlockingState, Blocks, CLOSED, CloseAccount, NAME_CHARS_MAX,
-    SERVICE_CHARS_MAX, STATES_PER_ACCOUNT_MAX,
+    ACCOUNT_SERVICE, AddBlockingState, Blockable, BlockingState, Blocks, CLOSED, CloseAccount,
+    NAME_CHARS_MAX, SERVICE_CHARS_MAX, STATES_PER_ACCOUNT_MAX,
 };
+use crate::billing::rules as billing;
 use crate::change::AccountChange;
 use crate::context::Context;
 use crate::entitlement::rules::entitlement;
@@ -14,7 +15,10 @@ use crate::payment::rules::attempt;
 use crate::reply::Outcome;
 use crate::rows::PartsOf;
 use crate::state::State;
-use crate::{Accepted, AccountId, AccountRejection, Event, Rejection, Reply, Revision, Timestamp};
+use crate::{
+    Accepted, AccountId, AccountRejection, BillingRejection, Event, Rejection, Reply, Revision,
+    Timestamp,
+};
 
 type Known = PartsOf<BlockingState>;
 
@@ -23,6 +27,7 @@ pub(crate) fn close(state: &State, it: &CloseAccount, cx: &mut Context) -> Outco
     if !state.is_closed(cx.tenant, it.account) {
         let closing = AddBlockingState {
             account: it.account,
+            of: Blockable::Account,
             service: ACCOUNT_SERVICE.to_owned(),
             name: CLOSED.to_owned(),
             blocks: Blocks { change: true, ..Blocks::default() },
@@ -30,7 +35,7 @@ pub(crate) fn close(state: &State, it: &CloseAccount, cx: &mut Context) -> Outco
         };
         let known = state.blocking_states(cx.tenant, it.account);
         if let Some(place) = place(known, &closing, cx) {
-            record(known, &closing, place, cx);
+            record(known, &closing, (place, false), cx);
             entitlement::end_all(state, it.account, cx);
             usage::end_all(state, it.account, cx);
         }
@@ -56,12 +61,20 @@ pub(crate) fn add(state: &State, it: &AddBlockingState, cx: &mut Context) -> Out
         let reason = "cannot be given for account-service: its states hold from now on";
         return Err(Rejection::invalid("requestedDate", reason));
     }
+    if it.service == ACCOUNT_SERVICE && !it.of.is_account() {
+        return Err(Rejection::invalid("service", "account-service has states of accounts only"));
+    }
+    refuse_unknown_part(state, it, cx)?;
     let known = state.blocking_states(cx.tenant, it.account);
     if let Some(place) = place(known, it, cx) {
         if known.len() >= STATES_PER_ACCOUNT_MAX {
             return Err(Rejection::invalid("stateName", "the account has 1000 states already"));
         }
-        record(known, it, place, cx);
+        let effective_at = place.effective_at;
+        let account = state.account(cx.tenant, it.account);
+        let is_billed = account.is_some_and(|it| it.currency.is_some());
+        record(known, it, (place, is_billed), cx);
+        billing::blocked(state, (it.account, it.of), effective_at, cx);
         if it.closes() {
             entitlement::end_all(state, it.account, cx);
             usage::end_all(state, it.account, cx);
@@ -77,6 +90,27 @@ fn refuse_unknown(state: &State, id: AccountId, cx: &Context) -> Result<(), Reje
     }
 }
 
+fn refuse_unknown_part(
+    state: &State,
+    it: &AddBlockingState,
+    cx: &Context,
+) -> Result<(), Rejection> {
+    let account = (cx.tenant, it.account);
+    match it.of {
+        Blockable::Account => Ok(()),
+        Blockable::Bundle(bundle) => {
+            let is_there = state.billing.bundles.of(&account).contains_key(&(cx.tenant, bundle));
+            is_there.then_some(()).ok_or_else(|| BillingRejection::NoSuchBundle { bundle }.into())
+        }
+        Blockable::Subscription(subscription) => {
+            let all = state.billing.subscriptions.of(&account);
+            let is_there = all.contains_key(&(cx.tenant, subscription));
+            let ended = || BillingRejection::NotChangeable { subscription }.into();
+            is_there.then_some(()).ok_or_else(ended)
+        }
+    }
+}
+
 /// Where a new state comes among those of its service.
 struct Place<'a> {
     effective_at: Timestamp,
@@ -86,7 +120,8 @@ struct Place<'a> {
 
 /// The place of a state; `None` where the service has the same state then already.
 fn place<'a>(known: &'a Known, it: &AddBlockingState, cx: &Context) -> Option<Place<'a>> {
-    let of_service = || known.values().filter(|state| state.service == it.service);
+    let is_of = |state: &&BlockingState| (state.of, &state.service) == (it.of, &it.service);
+    let of_service = || known.values().filter(is_of);
     let effective_at = it.effective_at.unwrap_or_else(|| now(known, cx));
     let is_same = |state: &&BlockingState| state.name == it.name && state.blocks == it.blocks;
     let before = of_service().filter(|state| state.effective_at <= effective_at);
@@ -103,12 +138,18 @@ fn now(known: &Known, cx: &Context) -> Timestamp {
     known.values().map(|state| state.created_at).fold(cx.now, Timestamp::max)
 }
 
-fn record(known: &Known, it: &AddBlockingState, place: Place<'_>, cx: &mut Context) {
+fn record(
+    known: &Known,
+    it: &AddBlockingState,
+    (place, is_billed): (Place<'_>, bool),
+    cx: &mut Context,
+) {
     let ordinal = known.values().map(|state| state.ordinal).max().unwrap_or(0).checked_add(1);
     let state = BlockingState {
         tenant: cx.tenant,
         id: cx.mint(),
         account: it.account,
+        of: it.of,
         ordinal: ordinal.expect("an account has fewer states than a u32 counts"),
         service: it.service.clone(),
         name: it.name.clone(),
@@ -118,15 +159,10 @@ fn record(known: &Known, it: &AddBlockingState, place: Place<'_>, cx: &mut Conte
         created_at: now(known, cx),
         revision: Revision::first(cx.seq),
     };
-    cx.event(Event::BlockingStateAdded {
-        account: state.account,
-        state: state.id,
-        service: state.service.clone(),
-        name: state.name.clone(),
-        effective_at: state.effective_at,
-        before: blocked(known.values(), state.effective_at),
-        after: blocked(known.values().chain([&state]), state.effective_at),
-    });
+    // One that is to come is told of when it is there, by what bills the account.
+    if state.effective_at <= state.created_at || !is_billed {
+        announce(known.values(), &state, cx);
+    }
     cx.change(AccountChange::BlockingState(state));
     if let Some(superseded) = place.superseded {
         cx.change(AccountChange::BlockingState(BlockingState {
@@ -137,8 +173,30 @@ fn record(known: &Known, it: &AddBlockingState, place: Place<'_>, cx: &mut Conte
     }
 }
 
-/// The combined blocks of the states at a time: of each service the state that holds then.
-fn blocked<'a>(states: impl Iterator<Item = &'a BlockingState>, at: Timestamp) -> Blocks {
+/// Says that a state holds, beside the other states of the same object.
+pub(crate) fn announce<'a>(
+    all: impl Iterator<Item = &'a BlockingState> + Clone,
+    state: &'a BlockingState,
+    cx: &mut Context,
+) {
+    let others = all.filter(|it| it.of == state.of && it.id != state.id);
+    cx.event(Event::BlockingStateAdded {
+        account: state.account,
+        of: state.of,
+        state: state.id,
+        service: state.service.clone(),
+        name: state.name.clone(),
+        effective_at: state.effective_at,
+        before: blocked(others.clone(), state.effective_at),
+        after: blocked(others.chain([state]), state.effective_at),
+    });
+}
+
+/// The combined blocks of the states of an object at a time: of each service the state that holds then.
+pub(crate) fn blocked<'a>(
+    states: impl Iterator<Item = &'a BlockingState>,
+    at: Timestamp,
+) -> Blocks {
     let mut holding: BTreeMap<&str, &BlockingState> = BTreeMap::new();
     for state in states.filter(|state| state.effective_at <= at) {
         let held = holding.entry(&state.service).or_insert(state);
@@ -165,6 +223,7 @@ mod tests {
         let has = |letter| blocks.contains(letter);
         AddBlockingState {
             account,
+            of: Blockable::Account,
             service: service.to_owned(),
             name: name.to_owned(),
             blocks: Blocks { change: has('c'), entitlement: has('e'), billing: has('b') },

@@ -3,19 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::account::blocking_state::BlockingState;
 use crate::account::calendar::AccountCalendar;
 use crate::account::tag::{ControlTag, TagKey};
 use crate::billing::account::AccountBilling;
+use crate::billing::blocking;
 use crate::billing::command::timer_of;
 use crate::billing::invoice::InvoiceItem;
 use crate::billing::subscription::Subscription;
+use crate::billing::timeline::Blocked;
 use crate::catalog::versions::Versions;
 use crate::change::{AccountChange, BillingChange, TimerChange};
 use crate::context::Context;
-use crate::rows::Keyed;
+use crate::rows::{Keyed, PartsOf};
 use crate::state::State;
 use crate::timer::rules as timer;
-use crate::{Account, AccountId, AccountRejection, Currency, Event, Rejection, Revision};
+use crate::{
+    Account, AccountId, AccountRejection, BillingRejection, Currency, Event, Rejection, Revision,
+    TenantNo, Timestamp,
+};
 
 /// An account with what is billed of it.
 pub(super) struct Books<'s> {
@@ -28,6 +34,8 @@ pub(super) struct Books<'s> {
     pub(super) billing: AccountBilling,
     /// Those that are not over, the oldest first.
     pub(super) subscriptions: Vec<Subscription>,
+    /// The blocking states of all of them, those of the command among them.
+    pub(super) states: Vec<BlockingState>,
     /// Items that this command made.
     pub(super) made: Vec<InvoiceItem>,
 }
@@ -56,8 +64,43 @@ impl<'s> Books<'s> {
             versions: Versions::new(all.map(|it| Arc::clone(&it.catalog)).collect()),
             billing: state.billing.accounts.get(&key).cloned().unwrap_or_else(none),
             subscriptions: state.billing.subscriptions.of(&key).values().cloned().collect(),
+            states: states(state, key, cx),
             made: vec![],
         })
+    }
+
+    /// When the billing of a subscription is blocked. What begins after its end is of no subscription.
+    pub(super) fn blocked(&self, it: &Subscription) -> Vec<Blocked> {
+        let end = it.ends_at();
+        let mut spans = blocking::billing_spans(&blocking::states_of(&self.states, Some(it)));
+        spans.retain(|span| end.is_none_or(|end| span.from < end));
+        spans
+    }
+
+    /// Refuses to change what is blocked now: a subscription, or the account.
+    pub(super) fn refuse_blocked(
+        &self,
+        it: Option<&Subscription>,
+        cx: &Context,
+    ) -> Result<(), Rejection> {
+        let states = blocking::states_of(&self.states, it);
+        let blocks = blocking::blocks_at(&states, cx.now);
+        match blocks.change || blocks.entitlement {
+            true => Err(BillingRejection::Blocked { account: self.account.id }.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// When the next blocking state takes effect.
+    fn next_state(&self) -> Option<Timestamp> {
+        let coming = self.states.iter().filter(|it| self.is_to_come(it));
+        coming.map(|it| it.effective_at).min()
+    }
+
+    /// Whether a blocking state has not taken effect.
+    pub(super) fn is_to_come(&self, it: &BlockingState) -> bool {
+        it.effective_at > it.created_at
+            && self.billing.blocked_until.is_none_or(|until| it.effective_at > until)
     }
 
     /// Whether the account has a tag.
@@ -66,20 +109,43 @@ impl<'s> Books<'s> {
         self.state.tag(self.account.tenant, key).is_some_and(|it| it.active)
     }
 
-    /// The items of a subscription that may still change.
+    /// The items of a subscription that may still change, as the command leaves them.
     pub(super) fn items(&self, of: &Subscription) -> Vec<&InvoiceItem> {
         let known = self.state.billing.items.find(&of.key());
         let known = known.into_iter().flat_map(BTreeMap::values);
+        let is_newer = |it: &&InvoiceItem| self.made.iter().any(|made| made.id == it.id);
         let made = self.made.iter();
         let is_of = |it: &&InvoiceItem| it.of.as_ref().is_some_and(|it| it.subscription == of.id);
-        known.chain(made.filter(is_of)).collect()
+        let all = known.filter(|it| !is_newer(it)).chain(made.filter(is_of));
+        all.filter(|it| !it.voided).collect()
+    }
+
+    /// Notes until when the items of an invoice charge each subscription, whether it was charged for longer or not.
+    pub(super) fn charge_through(&mut self, items: &[InvoiceItem]) {
+        for it in &mut self.subscriptions {
+            let is_of = |item: &&InvoiceItem| {
+                item.kind.charges() && item.of.as_ref().is_some_and(|of| of.subscription == it.id)
+            };
+            let through = items.iter().filter(is_of).map(|it| it.last_day).max();
+            it.charged_through = through.or(it.charged_through);
+        }
+    }
+
+    /// Has runs look at the days of an item again.
+    pub(super) fn reopen_day(&mut self, item: &InvoiceItem) {
+        let Some(of) = &item.of else { return };
+        let known = self.subscriptions.iter_mut().find(|it| it.id == of.subscription);
+        if let Some(it) = known {
+            it.settled = it.settled.min(item.start);
+        }
     }
 
     /// Writes what changed, and sets the timer for what is due next.
     pub(super) fn close(self, cx: &mut Context) {
+        let state_due = self.next_state();
         let Self { state, account, calendar, mut billing, subscriptions, .. } = self;
         let key = account.key();
-        let due = subscriptions.iter().filter_map(|it| it.due(calendar)).min();
+        let due = subscriptions.iter().filter_map(|it| it.due(calendar)).chain(state_due).min();
         let due = due.filter(|_| billing.parked.is_none());
         if due != billing.due {
             match due {
@@ -109,4 +175,20 @@ impl<'s> Books<'s> {
             cx.event(Event::AccountChanged { account: id });
         }
     }
+}
+
+/// The blocking states of an account and what belongs to it, as the command leaves them.
+fn states(
+    state: &State,
+    (tenant, account): (TenantNo, AccountId),
+    cx: &Context,
+) -> Vec<BlockingState> {
+    let mut states: PartsOf<BlockingState> = state.blocking_states(tenant, account).clone();
+    for written in cx.written::<BlockingState>().filter(|it| it.account == account) {
+        match written.active {
+            true => drop(states.insert(written.key(), written.clone())),
+            false => drop(states.remove(&written.key())),
+        }
+    }
+    states.into_values().collect()
 }

@@ -22,6 +22,7 @@ pub(crate) fn change(state: &State, it: &ChangePlan, cx: &mut Context) -> Outcom
     let at = books.place(it.subscription).ok_or_else(ended)?;
     let subscription = &books.subscriptions[at];
     refuse_too_many(subscription)?;
+    books.refuse_blocked(Some(subscription), cx)?;
     if subscription.awaits(is_cancellation) {
         return Err(R::CancelPending { subscription: it.subscription }.into());
     }

@@ -3,29 +3,25 @@
 use jiff::civil::Date;
 
 use super::books::Books;
-use super::follow::paid_by;
+use super::issue::{self, NewInvoice};
+use crate::account::rules::blocking_state::announce;
 use crate::account::tag::ControlTag;
 use crate::billing::account::Parked;
-use crate::billing::invoice::{
-    Invoice, InvoiceItem, InvoicePayment, InvoiceStatus, ItemKind, OfSubscription,
-};
+use crate::billing::invoice::{InvoiceItem, InvoiceStatus, ItemKind, OfSubscription};
 use crate::billing::propose::{Proposal, propose};
 use crate::billing::reconcile::{Billed, BilledFixed, BilledPeriod, Due, Repaired, reconcile};
-use crate::billing::settle::settle;
 use crate::billing::subscription::Subscription;
-use crate::billing::timeline::{Basis, BillCycleDays, NoTimeline, To, own_day, timeline};
-use crate::billing::{BillingEvent, BillingSettings, Run, Terms, Unbillable};
+use crate::billing::timeline::{Basis, BillCycleDays, Blocked, NoTimeline, To, own_day, timeline};
+use crate::billing::{BillingEvent, Run, Terms, Unbillable};
 use crate::catalog::ProductCategory;
-use crate::change::BillingChange;
 use crate::context::Context;
 use crate::event::SubscriptionStep;
-use crate::payment::rules::pay_invoice;
-use crate::rows::Keyed;
-use crate::{AmountMinor, Event, InvoiceId, InvoiceItemId, Revision, Timestamp};
+use crate::{AmountMinor, Event, InvoiceId, InvoiceItemId, Timestamp};
 
 /// Does what is due at an instant, which is not later than now.
 pub(super) fn at(books: &mut Books<'_>, instant: Timestamp, cx: &mut Context) {
     take_effect(books, instant, cx);
+    block(books, instant, cx);
     end_entitlements(books, instant, cx);
     if books.billing.parked.is_some() {
         return;
@@ -73,6 +69,19 @@ fn take_effect(books: &mut Books<'_>, until: Timestamp, cx: &mut Context) {
     }
 }
 
+/// Lets the blocking states until an instant take effect.
+fn block(books: &mut Books<'_>, until: Timestamp, cx: &mut Context) {
+    let mut coming: Vec<_> = books.states.iter().filter(|it| books.is_to_come(it)).collect();
+    coming.retain(|it| it.effective_at <= until);
+    coming.sort_by_key(|it| it.order());
+    for it in &coming {
+        announce(books.states.iter(), it, cx);
+    }
+    if let Some(last) = coming.last() {
+        books.billing.blocked_until = Some(last.effective_at);
+    }
+}
+
 /// Lets the ends of entitlements until an instant take effect.
 pub(super) fn end_entitlements(books: &mut Books<'_>, until: Timestamp, cx: &mut Context) {
     for it in &mut books.subscriptions {
@@ -106,6 +115,7 @@ fn invoice(
     let events = events(books)?;
     let billed: Vec<Billed> =
         books.subscriptions.iter().map(|it| billed(&books.items(it))).collect();
+    let settings = books.state.payment_rules(cx.tenant).map(|it| it.billing).unwrap_or_default();
     let mut dues: Vec<(Due<'_>, Option<Date>)> = vec![];
     for ((it, events), billed) in books.subscriptions.iter().zip(&events).zip(&billed) {
         let run = Run {
@@ -113,7 +123,7 @@ fn invoice(
             horizon: it.settled,
             today: books.calendar.date(cx.now),
             currency: books.currency,
-            settings: BillingSettings::default(),
+            settings,
         };
         let proposal: Proposal<'_> = propose(events, &run)?;
         let next = proposal.next.into_iter().chain(next_version(books, it, target)).min();
@@ -148,8 +158,9 @@ fn events(books: &mut Books<'_>) -> Result<Vec<Vec<BillingEvent>>, Unbillable> {
             base.bundle_id == it.bundle_id && base.category == ProductCategory::Base
         };
         let base = books.subscriptions.iter().find(is_base).filter(|base| base.id != it.id);
-        let bundle = base.map(|base| own_day(&basis(books, base, None))).transpose();
-        let events = timeline(&basis(books, it, bundle.map_err(unbillable)?));
+        let bundle = base.map(|base| own_day(&basis(books, (base, &[]), None))).transpose();
+        let blocked = books.blocked(it);
+        let events = timeline(&basis(books, (it, &blocked), bundle.map_err(unbillable)?));
         let events = events.map_err(unbillable)?;
         let recurs = |it: &Terms| it.is_aligned_to_account && it.recurring.is_some();
         let first = events.iter().find(|it| it.terms.as_ref().is_some_and(recurs));
@@ -165,11 +176,15 @@ fn events(books: &mut Books<'_>) -> Result<Vec<Vec<BillingEvent>>, Unbillable> {
     Ok(all)
 }
 
-fn basis<'a>(books: &'a Books<'_>, it: &'a Subscription, bundle: Option<u8>) -> Basis<'a> {
+fn basis<'a>(
+    books: &'a Books<'_>,
+    (it, blocked): (&'a Subscription, &'a [Blocked]),
+    bundle: Option<u8>,
+) -> Basis<'a> {
     let day = books.account.bill_cycle_day_local;
     Basis {
         transitions: &it.transitions,
-        blocked: &[],
+        blocked,
         versions: &books.versions,
         calendar: books.calendar,
         currency: books.currency,
@@ -200,17 +215,22 @@ fn billed(items: &[&InvoiceItem]) -> Billed {
                 end: item.end.unwrap_or(item.start),
                 amount: item.amount,
                 rate: of.rate.unwrap_or_default(),
-                adjusted: AmountMinor::ZERO,
+                adjusted: item.adjusted,
                 repairs: repairs(items, item.id),
             }),
-            ItemKind::RepairAdj | ItemKind::CbaAdj => {}
+            ItemKind::RepairAdj
+            | ItemKind::CbaAdj
+            | ItemKind::ExternalCharge
+            | ItemKind::Tax
+            | ItemKind::CreditAdj
+            | ItemKind::ItemAdj => {}
         }
     }
     billed
 }
 
 fn repairs(items: &[&InvoiceItem], of: InvoiceItemId) -> Vec<Repaired> {
-    let repairs = items.iter().filter(|it| it.linked == Some(of));
+    let repairs = items.iter().filter(|it| it.kind == ItemKind::RepairAdj && it.linked == Some(of));
     let repair = |it: &&InvoiceItem| Repaired {
         start: it.start,
         end: it.end.unwrap_or(it.start),
@@ -226,57 +246,26 @@ fn write(
     target: Date,
     cx: &mut Context,
 ) -> Result<InvoiceId, Unbillable> {
-    let id: InvoiceId = cx.mint();
+    let (status, draft) = (books.run_status(), books.reused_draft(cx));
+    let id = draft.as_ref().map_or_else(|| cx.mint(), |it| it.id);
     let mut made: Vec<InvoiceItem> = vec![];
     for (at, (due, _)) in dues.iter().enumerate() {
         let items = items(books, (at, id), due, cx);
-        let charged = items.iter().filter(|it| it.kind != ItemKind::RepairAdj);
-        let through = charged.map(|it| it.last_day).max();
-        let subscription = &mut books.subscriptions[at];
-        subscription.charged_through = through.or(subscription.charged_through);
         made.extend(items);
     }
-    let sum = |amounts: &[InvoiceItem]| {
-        amounts.iter().try_fold(0_i64, |sum, it| sum.checked_add(it.amount.0))
-    };
-    let charged = AmountMinor(sum(&made).ok_or(Unbillable::TooLarge)?);
-    let credit = settle(charged, books.billing.credit);
-    let all = books.billing.credit.0.checked_add(credit.0).ok_or(Unbillable::TooLarge)?;
-    books.billing.credit = AmountMinor(all);
-    if !credit.is_zero() {
-        made.push(credit_item(books, id, credit, cx));
+    // A draft is not asked for yet.
+    if status == InvoiceStatus::Committed {
+        books.charge_through(&made);
     }
+    mark_repaired(books, &made, cx);
     books.billing.invoiced_until = Some(target);
-    let newest = books.state.invoice_number(cx.tenant).max(cx.seq.partition().start().0);
-    let mut invoice = Invoice {
-        tenant: cx.tenant,
-        id,
-        account_id: books.account.id,
-        number: newest + 1,
-        status: InvoiceStatus::Committed,
-        currency: books.currency,
-        invoice_date: books.calendar.date(cx.now),
-        target_date: Some(target),
-        charged,
-        credit,
-        payments: [].into(),
-        created_at: cx.now,
-        revision: Revision::first(cx.seq),
-    };
-    for item in &made {
-        cx.change(BillingChange::Item(Box::new(item.clone())));
+    match draft {
+        Some(draft) => issue::extend(books, &draft, made, cx)?,
+        None => {
+            let date = books.calendar.date(cx.now);
+            issue::issue(books, NewInvoice { id, items: made, date, target, status }, cx)?;
+        }
     }
-    books.made.extend(made);
-    cx.event(Event::InvoiceCreated {
-        account: books.account.id,
-        invoice: id,
-        number: invoice.number,
-        charged,
-        balance: invoice.balance(),
-        currency: invoice.currency,
-    });
-    pay(books, &mut invoice, cx);
-    cx.change(BillingChange::Invoice(Box::new(invoice)));
     Ok(id)
 }
 
@@ -302,22 +291,7 @@ fn items(
             catalog_effective_at: terms.catalog_effective_at,
         }
     };
-    let mut item = |kind, amount, start, end| InvoiceItem {
-        tenant: cx.tenant,
-        id: cx.mint(),
-        invoice_id: invoice,
-        account_id: books.account.id,
-        kind,
-        amount,
-        currency: books.currency,
-        start,
-        end,
-        last_day: end.unwrap_or(start),
-        of: None,
-        linked: None,
-        created_at: cx.now,
-        revision: Revision::first(cx.seq),
-    };
+    let mut item = |kind, amount, start, end| books.item((invoice, kind), amount, (start, end), cx);
     let mut items = vec![];
     for it in &due.fixed {
         let made = item(ItemKind::Fixed, it.amount, it.start, it.end);
@@ -337,46 +311,17 @@ fn items(
     items
 }
 
-/// The change of the account's credit by an invoice, on the day of UTC.
-fn credit_item(
-    books: &Books<'_>,
-    invoice: InvoiceId,
-    amount: AmountMinor,
-    cx: &mut Context,
-) -> InvoiceItem {
-    let today = jiff::Timestamp::from_microsecond(cx.now.0).unwrap_or_default();
-    let today = today.to_zoned(jiff::tz::TimeZone::UTC).date();
-    InvoiceItem {
-        tenant: cx.tenant,
-        id: cx.mint(),
-        invoice_id: invoice,
-        account_id: books.account.id,
-        kind: ItemKind::CbaAdj,
-        amount,
-        currency: books.currency,
-        start: today,
-        end: Some(today),
-        last_day: today,
-        of: None,
-        linked: None,
-        created_at: cx.now,
-        revision: Revision::first(cx.seq),
+/// Notes on the items that new ones repair how much of them that is.
+fn mark_repaired(books: &mut Books<'_>, made: &[InvoiceItem], cx: &mut Context) {
+    for repair in made.iter().filter(|it| it.kind == ItemKind::RepairAdj) {
+        let (Some(id), Some(of)) = (repair.linked, &repair.of) else { continue };
+        let key = (cx.tenant, id);
+        let owner = (cx.tenant, of.subscription);
+        let known = books.state.billing.items.find(&owner).and_then(|it| it.get(&key));
+        if let Some(known) = cx.newest::<InvoiceItem>(&key).or(known).cloned() {
+            let repaired = AmountMinor(known.repaired.0 - repair.amount.0);
+            let revision = known.revision.next(cx.seq);
+            books.put_item(InvoiceItem { repaired, revision, ..known }, cx);
+        }
     }
-}
-
-/// Starts the payment of an invoice with the account's default method. Where there is none, or it is refused, the
-/// invoice stays unpaid.
-fn pay(books: &Books<'_>, invoice: &mut Invoice, cx: &mut Context) {
-    let amount = invoice.payable();
-    let is_off = books.has(ControlTag::AutoPayOff) || books.has(ControlTag::ManualPay);
-    if amount.is_zero() || is_off {
-        return;
-    }
-    let asked = (invoice.key().1, amount, books.currency);
-    let payment = pay_invoice(books.state, &books.account, asked, cx);
-    if let Some(payment) = &payment {
-        let started = InvoicePayment { paid: AmountMinor::ZERO, in_flight: amount };
-        invoice.payments.insert(payment.id, paid_by(payment, started));
-    }
-    super::follow::note(invoice, payment.as_ref(), cx);
 }

@@ -31,6 +31,7 @@ use crate::{
 pub(crate) fn subscribe(state: &State, it: &Subscribe, cx: &mut Context) -> Outcome {
     let mut books = Books::open(state, it.account, cx)?;
     refuse_closed(state, it.account, ClosedTo::Payment(TransactionType::Purchase), cx)?;
+    books.refuse_blocked(None, cx)?;
     if books.subscriptions.len() >= SUBSCRIPTIONS_MAX {
         return Err(R::TooManySubscriptions.into());
     }
@@ -142,7 +143,7 @@ fn bundle(
         },
         ProductCategory::Base | ProductCategory::Standalone => Ok(named),
         ProductCategory::AddOn => {
-            refuse_add_on(books, named, chosen)?;
+            refuse_add_on(books, named, chosen, cx)?;
             Ok(named)
         }
     }
@@ -166,10 +167,16 @@ fn new_bundle(books: &Books<'_>, it: &Subscribe, cx: &mut Context) -> BundleId {
 }
 
 /// Refuses an add-on that the base product does not go with.
-fn refuse_add_on(books: &Books<'_>, bundle: BundleId, chosen: &Sold<'_>) -> Result<(), Rejection> {
+fn refuse_add_on(
+    books: &Books<'_>,
+    bundle: BundleId,
+    chosen: &Sold<'_>,
+    cx: &Context,
+) -> Result<(), Rejection> {
     let of_bundle = || books.subscriptions.iter().filter(|it| it.bundle_id == bundle);
     let base = of_bundle().find(|it| it.category == ProductCategory::Base);
     let Some(base) = base else { return Err(R::NoBase.into()) };
+    books.refuse_blocked(Some(base), cx)?;
     let current = base.current();
     let chosen_by = current.and_then(|it| books.versions.plan(it.plan, it.chosen_at, it.chosen_at));
     let product = chosen_by.and_then(|it| it.catalog.product(&it.plan.product));

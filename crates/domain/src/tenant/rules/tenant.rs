@@ -6,7 +6,7 @@ use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
 use crate::reply::Outcome;
 use crate::state::State;
-use crate::tenant::payment_rules::{PaymentRules, RulesPart};
+use crate::tenant::payment_rules::{PaymentRules, RulesPart, Settings};
 use crate::tenant::webhook::{DisabledEndpoint, SetWebhookEndpoints};
 use crate::tenant::{
     ALL_VALUES_BYTES_MAX, AppendTenantValue, CreateTenant, PROBE, PreviousSecret,
@@ -81,36 +81,43 @@ fn changed_rules(state: &State, it: &SetTenantValue, cx: &Context) -> Option<Pay
     let before = state.newest_payment_rules(cx.tenant);
     let none = || PaymentRules::none_of(cx.tenant, Revision::first(cx.seq));
     let mut rules = before.cloned().unwrap_or_else(none);
-    match (source, it.rules.clone()) {
-        (RulesSource::Settings, Some(RulesPart::Retries(retries))) => rules.retries = Some(retries),
-        (
-            RulesSource::Settings,
-            Some(RulesPart::Limits(_) | RulesPart::MerchantAccount(_) | RulesPart::Routing(_))
-            | None,
-        ) => rules.retries = None,
-        (RulesSource::FaregateRules, Some(RulesPart::Limits(limits))) => {
-            rules.limits = Some(limits);
+    match source {
+        RulesSource::Settings => {
+            let settings = match it.rules.clone() {
+                Some(RulesPart::Settings(it)) => it,
+                Some(
+                    RulesPart::Limits(_) | RulesPart::MerchantAccount(_) | RulesPart::Routing(_),
+                )
+                | None => Settings::default(),
+            };
+            (rules.retries, rules.billing) = (settings.retries, settings.billing);
         }
-        (
-            RulesSource::FaregateRules,
-            Some(RulesPart::Retries(_) | RulesPart::MerchantAccount(_) | RulesPart::Routing(_))
-            | None,
-        ) => rules.limits = None,
-        (RulesSource::Router, Some(RulesPart::Routing(routing))) => rules.routing = Some(routing),
-        (
-            RulesSource::Router,
-            Some(RulesPart::Retries(_) | RulesPart::Limits(_) | RulesPart::MerchantAccount(_))
-            | None,
-        ) => rules.routing = None,
-        (RulesSource::Gateway(name), Some(RulesPart::MerchantAccount(account))) => {
-            rules.merchant_accounts.insert(name.to_owned(), account);
+        RulesSource::FaregateRules => {
+            rules.limits = match it.rules.clone() {
+                Some(RulesPart::Limits(limits)) => Some(limits),
+                Some(
+                    RulesPart::Settings(_) | RulesPart::MerchantAccount(_) | RulesPart::Routing(_),
+                )
+                | None => None,
+            };
         }
-        (
-            RulesSource::Gateway(name),
-            Some(RulesPart::Retries(_) | RulesPart::Limits(_) | RulesPart::Routing(_)) | None,
-        ) => {
-            rules.merchant_accounts.remove(name);
+        RulesSource::Router => {
+            rules.routing = match it.rules.clone() {
+                Some(RulesPart::Routing(routing)) => Some(routing),
+                Some(
+                    RulesPart::Settings(_) | RulesPart::Limits(_) | RulesPart::MerchantAccount(_),
+                )
+                | None => None,
+            };
         }
+        RulesSource::Gateway(name) => match it.rules.clone() {
+            Some(RulesPart::MerchantAccount(account)) => {
+                rules.merchant_accounts.insert(name.to_owned(), account);
+            }
+            Some(RulesPart::Settings(_) | RulesPart::Limits(_) | RulesPart::Routing(_)) | None => {
+                rules.merchant_accounts.remove(name);
+            }
+        },
     }
     let is_same = match before {
         Some(before) => *before == rules,

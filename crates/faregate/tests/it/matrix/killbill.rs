@@ -378,6 +378,14 @@ fn billing() -> Vec<Row> {
         row("PUT /1.0/kb/subscriptions/{subscriptionId}/uncancel", may("entitlement:cancel"))
             .of_object(),
         row("GET /1.0/kb/bundles/{bundleId}", READ).of_object(),
+        row("POST /1.0/kb/bundles/{bundleId}/block", may("entitlement:pause_resume"))
+            .body(r#"{"stateName":"S","service":"bundle-service"}"#)
+            .of_object(),
+        row("PUT /1.0/kb/bundles/{bundleId}/pause", may("entitlement:pause_resume")).of_object(),
+        row("PUT /1.0/kb/bundles/{bundleId}/resume", may("entitlement:pause_resume")).of_object(),
+        row("POST /1.0/kb/subscriptions/{subscriptionId}/block", may("entitlement:pause_resume"))
+            .body(r#"{"stateName":"S","service":"own-service"}"#)
+            .of_object(),
         row("POST /1.0/kb/invoices", may("invoice:trigger"))
             .at("/1.0/kb/invoices?accountId={accountId}")
             .of_object(),

@@ -6,7 +6,9 @@ use super::*;
 use crate::Currency;
 use crate::command::TenantCommand;
 use crate::payment::attempt::PaymentAttempt;
-use crate::tenant::payment_rules::{AmountLimits, Limits, PaymentRules, RetrySettings, RulesPart};
+use crate::tenant::payment_rules::{
+    AmountLimits, Limits, PaymentRules, RetrySettings, RulesPart, Settings,
+};
 use crate::tenant::{PLUGIN_CONFIGURATION, SETTINGS, SetTenantValue};
 
 fn usd() -> Currency {
@@ -22,7 +24,8 @@ fn set_limits(limits: Option<Limits>) -> Command {
 
 fn set_settings(retries: Option<RetrySettings>) -> Command {
     let value = Some("{}".to_owned());
-    let rules = retries.map(RulesPart::Retries);
+    let settings = |retries| Settings { retries: Some(retries), ..Settings::default() };
+    let rules = retries.map(|it| RulesPart::Settings(settings(it)));
     Command::Tenant(TenantCommand::SetValue(SetTenantValue {
         key: SETTINGS.to_owned(),
         value,

@@ -7,7 +7,7 @@ use crate::account::blocking_state::CloseAccount;
 use crate::account::tag::{AddTags, ControlTag, RemoveTags};
 use crate::command::{AccountCommand, TenantCommand};
 use crate::payment::attempt::{AttemptState, CancelRetries, RetryPayment};
-use crate::tenant::payment_rules::{Limits, RetrySettings, RulesPart};
+use crate::tenant::payment_rules::{Limits, RetrySettings, RulesPart, Settings};
 use crate::tenant::{PLUGIN_CONFIGURATION, SETTINGS, SetTenantValue};
 use crate::timer::{Timer, TimerKind};
 
@@ -356,8 +356,9 @@ fn set(key: String, rules: RulesPart) -> Command {
 #[test]
 fn a_tenants_settings_and_limits_hold_for_retries() {
     let mut world = World::new();
-    let settings = RetrySettings { days: Some(vec![1]), api: true };
-    world.rows.run(set(SETTINGS.to_owned(), RulesPart::Retries(settings))).unwrap();
+    let retries = Some(RetrySettings { days: Some(vec![1]), api: true });
+    let settings = Settings { retries, ..Settings::default() };
+    world.rows.run(set(SETTINGS.to_owned(), RulesPart::Settings(settings))).unwrap();
     for step in ["purchase p 10 control", "decline p"] {
         step_with_retries(&mut world, step);
     }
