@@ -5,6 +5,7 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::account::blocking_state::ClosedTo;
+use crate::billing::invoice::InvoiceStatus;
 use crate::catalog::NoPrice;
 use crate::customer::CustomerRejection;
 use crate::entitlement::level::Counted;
@@ -12,9 +13,9 @@ use crate::flag::change_request::ChangeStatus;
 use crate::object::ObjectType;
 use crate::payment::{PaymentState, TransactionType};
 use crate::{
-    AccountId, BundleId, ChangeRequestId, Currency, CustomFieldId, EnvironmentId, GrantId,
-    PaymentId, PaymentMethodId, PurchaseId, ReservationId, SecretId, SubscriptionId,
-    TagDefinitionId,
+    AccountId, AmountMinor, BundleId, ChangeRequestId, Currency, CustomFieldId, EnvironmentId,
+    GrantId, InvoiceId, PaymentId, PaymentMethodId, PurchaseId, ReservationId, SecretId,
+    SubscriptionId, TagDefinitionId,
 };
 
 /// Why a command was refused; nothing was written. Durable format: additive only.
@@ -156,6 +157,25 @@ pub enum BillingRejection {
     TargetTooFar { target: Date },
     #[error("there is nothing to invoice")]
     NothingToInvoice,
+    #[error("there is no invoice {invoice}")]
+    NoSuchInvoice { invoice: InvoiceId },
+    #[error("the invoice {invoice} is of another account")]
+    InvoiceOfAnotherAccount { invoice: InvoiceId },
+    /// Only a committed one is paid.
+    #[error("the invoice {invoice} is {}, and cannot be paid", status.name())]
+    InvoiceNotPayable { invoice: InvoiceId, status: InvoiceStatus },
+    /// What is on its way counts as paid.
+    #[error(
+        "amount: {} is more than is to be paid of the invoice {invoice}: its balance is {}, of which {} is on its way",
+        amount.decimal(*currency), balance.decimal(*currency), in_flight.decimal(*currency)
+    )]
+    AboveBalance {
+        invoice: InvoiceId,
+        amount: AmountMinor,
+        balance: AmountMinor,
+        in_flight: AmountMinor,
+        currency: Currency,
+    },
 }
 
 /// Why a command about users and roles is refused.

@@ -2,16 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::tag::{ControlTag, TagKey};
+use crate::account::tag::{ControlTag, SUSPENDING_TAGS, TagKey};
+use crate::billing::pay::{PayInvoice, PayUnpaid};
 use crate::billing::subscription::{
     CancelSubscription, ChangePlan, ContinueBilling, InvoiceUntil, OfAccount, SetBillCycleDay,
     SetQuantity, Subscribe, When,
 };
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::partition::Subject;
+use crate::payment::command::read_initiate;
 use crate::read::{AccountRead, AccountRow, BillingRead, PaymentRead, Read, TenantRow};
 use crate::timer::{TimerKey, TimerKind};
-use crate::{AccountId, TenantNo};
+use crate::{AccountId, InvoiceId, TenantNo};
 
 /// A command about subscriptions and invoices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +30,9 @@ pub enum BillingCommand {
     SetQuantity(SetQuantity),
     SetBillCycleDay(SetBillCycleDay),
     InvoiceUntil(InvoiceUntil),
+    Pay(Box<PayInvoice>),
+    /// Pays what a tag held up.
+    PayUnpaid(PayUnpaid),
 }
 
 /// The tags of an account that a run looks at.
@@ -48,6 +53,8 @@ impl BillingCommand {
             Self::SetQuantity(_) => "SetQuantity",
             Self::SetBillCycleDay(_) => "SetBillCycleDay",
             Self::InvoiceUntil(_) => "InvoiceUntil",
+            Self::Pay(_) => "PayInvoice",
+            Self::PayUnpaid(_) => "PayUnpaidInvoice",
         }
     }
 
@@ -64,6 +71,8 @@ impl BillingCommand {
             Self::SetQuantity(it) => it.account,
             Self::SetBillCycleDay(it) => it.account,
             Self::InvoiceUntil(it) => it.account,
+            Self::Pay(it) => it.call.account,
+            Self::PayUnpaid(it) => it.account,
         }
     }
 
@@ -74,10 +83,10 @@ impl BillingCommand {
     /// See [`crate::command::Command::is_marked`].
     pub(crate) const fn is_marked(&self) -> bool {
         match self {
-            // What it makes has its ids from the request.
-            Self::Subscribe(_) => false,
+            // What they make has its ids from the request.
+            Self::Subscribe(_) | Self::Pay(_) => false,
             // A timer's command comes from no queue.
-            Self::Continue(_) => false,
+            Self::Continue(_) | Self::PayUnpaid(_) => false,
             // An older copy would undo what came since, or ask for one more invoice.
             Self::ChangePlan(_)
             | Self::UndoChange(_)
@@ -91,7 +100,9 @@ impl BillingCommand {
 
     /// The rows that executing it may look at.
     pub(crate) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-        read_run(tenant, self.account(), read);
+        if self.is_run() {
+            read_run(tenant, self.account(), read);
+        }
         match self {
             Self::Subscribe(it) => {
                 if let Some(key) = &it.bundle_key {
@@ -103,8 +114,41 @@ impl BillingCommand {
             Self::Cancel(it) => read_since(it.requested, (tenant, it.account), read),
             Self::SetQuantity(it) => read_since(it.from, (tenant, it.account), read),
             Self::SetBillCycleDay(it) => read_since(it.from, (tenant, it.account), read),
+            Self::Pay(it) => {
+                read(BillingRead::Invoice(tenant, it.invoice).into());
+                read_initiate(&it.call, tenant, read);
+            }
+            Self::PayUnpaid(it) => read_unpaid(it, tenant, read),
             Self::UndoChange(_) | Self::Uncancel(_) | Self::InvoiceUntil(_) => {}
         }
+    }
+
+    /// Whether it may run the account's billing.
+    const fn is_run(&self) -> bool {
+        match self {
+            Self::Subscribe(_)
+            | Self::Continue(_)
+            | Self::ChangePlan(_)
+            | Self::UndoChange(_)
+            | Self::Cancel(_)
+            | Self::Uncancel(_)
+            | Self::SetQuantity(_)
+            | Self::SetBillCycleDay(_)
+            | Self::InvoiceUntil(_) => true,
+            Self::Pay(_) | Self::PayUnpaid(_) => false,
+        }
+    }
+}
+
+/// The rows that the payment of an invoice after its tag looks at, and the account's other open invoices.
+fn read_unpaid(it: &PayUnpaid, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::Timer(tenant, unpaid_timer_of(it.invoice)));
+    read(AccountRead::Account(tenant, it.account).into());
+    read(BillingRead::Account(tenant, it.account).into());
+    read(BillingRead::Invoice(tenant, it.invoice).into());
+    read(PaymentRead::Rules(tenant, it.account).into());
+    for tag in SUSPENDING_TAGS {
+        read(AccountRow::Tag(tenant, TagKey::of_account(it.account, tag)).into());
     }
 }
 
@@ -122,6 +166,11 @@ fn read_since(
 /// The timer of an account's billing.
 pub(crate) const fn timer_of(account: AccountId) -> TimerKey {
     TimerKey::of_account(TimerKind::Billing, account)
+}
+
+/// The timer of the payment of an invoice that a tag held up.
+pub(crate) const fn unpaid_timer_of(invoice: InvoiceId) -> TimerKey {
+    TimerKey { kind: TimerKind::InvoicePayment, object: invoice.uuid() }
 }
 
 /// The rows that a run for an account looks at, and the payment of its invoice.

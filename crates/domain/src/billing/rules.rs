@@ -8,6 +8,7 @@ mod change;
 mod continued;
 mod course;
 mod follow;
+mod pay;
 mod plan;
 mod run;
 mod subscribe;
@@ -20,6 +21,7 @@ use crate::reply::Outcome;
 use crate::state::State;
 
 pub(crate) use follow::follow;
+pub(crate) use pay::resume_payments;
 
 /// Executes a command of this group.
 pub(crate) fn execute(state: &State, command: &BillingCommand, cx: &mut Context) -> Outcome {
@@ -33,5 +35,7 @@ pub(crate) fn execute(state: &State, command: &BillingCommand, cx: &mut Context)
         BillingCommand::SetQuantity(it) => amend::set_quantity(state, it, cx),
         BillingCommand::SetBillCycleDay(it) => amend::set_bill_cycle_day(state, it, cx),
         BillingCommand::InvoiceUntil(it) => asked::invoice_until(state, it, cx),
+        BillingCommand::Pay(it) => pay::pay_asked(state, it, cx),
+        BillingCommand::PayUnpaid(it) => pay::pay_unpaid(state, it, cx),
     }
 }

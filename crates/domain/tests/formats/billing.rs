@@ -9,6 +9,7 @@ use domain::billing::bundle::Bundle;
 use domain::billing::invoice::{
     Invoice, InvoiceItem, InvoicePayment, InvoiceStatus, ItemKind, OfSubscription,
 };
+use domain::billing::pay::{PayInvoice, PayUnpaid};
 use domain::billing::subscription::{ContinueBilling, PlanChoice, Subscribe, Subscription, When};
 use domain::billing::timeline::{PlanChange, To, Transition};
 use domain::catalog::period::BillingPeriod;
@@ -16,8 +17,10 @@ use domain::catalog::price::Price;
 use domain::catalog::{Catalog, NoPrice, PhaseType, ProductCategory};
 use domain::change::{BillingChange, Change, TenantChange};
 use domain::command::{BillingCommand, TenantCommand};
+use domain::payment::Initiate;
 use domain::reply::BillingReply;
 use domain::tenant::catalog::{CatalogText, CatalogVersion, UploadCatalog};
+use domain::timer::TimerKind;
 use domain::{
     AmountMinor, BillingRejection, Command, Currency, Event, Rejection, Reply, Revision, Seq,
     SubscriptionStep, TenantNo, Timestamp,
@@ -175,6 +178,27 @@ fn subscribing() {
 }
 
 #[test]
+fn payments_of_invoices() {
+    let call = Initiate {
+        payment_method: Some(id(5)),
+        payment_key: Some("p".to_owned()),
+        transaction_key: Some("t".to_owned()),
+        amount: Some("5".to_owned()),
+        ..Initiate::of(id(3))
+    };
+    let pay = PayInvoice { invoice: id(6), is_external: true, call };
+    let unpaid = PayUnpaid { account: id(3), invoice: id(6), due: Timestamp(7) };
+    check(
+        &[
+            Command::Billing(BillingCommand::Pay(Box::new(pay))),
+            Command::Billing(BillingCommand::PayUnpaid(unpaid)),
+        ],
+        expect![[r#"[{"Billing":{"Pay":{"invoice":"00000000-0000-0000-0000-000000000006","is_external":true,"call":{"account":"00000000-0000-0000-0000-000000000003","payment":null,"payment_method":"00000000-0000-0000-0000-000000000005","payment_key":"p","transaction_key":"t","amount":"5","currency":null,"properties":[]}}}},{"Billing":{"PayUnpaid":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","due":7}}}]"#]],
+    );
+    check(&TimerKind::InvoicePayment, expect![[r#""InvoicePayment""#]]);
+}
+
+#[test]
 fn invoices() {
     let invoice = Invoice {
         tenant: TENANT,
@@ -276,12 +300,20 @@ fn refusals() {
         R::AddOnNotAvailable { add_on: text("Extra"), base: text("Pro") },
         R::TooManyInBundle { plan: text("extra"), most: 2 },
         R::TooManySubscriptions,
+        R::NoSuchInvoice { invoice: id(6) },
+        R::InvoiceOfAnotherAccount { invoice: id(6) },
+        R::InvoiceNotPayable { invoice: id(6), status: InvoiceStatus::Draft },
+        R::AboveBalance {
+            invoice: id(6),
+            amount: AmountMinor(2_100),
+            balance: AmountMinor(2_000),
+            in_flight: AmountMinor(500),
+            currency: usd(),
+        },
     ];
     check(
         &all.map(Rejection::Billing),
-        expect![[
-            r#"[{"Billing":"NoCatalog"},{"Billing":{"NoSuchPlan":{"plan":"pro"}}},{"Billing":{"NoSuchProduct":{"product":"Pro"}}},{"Billing":{"NoPlanOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"SeveralPlansOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"NoSuchPhase":{"plan":"pro"}}},{"Billing":{"NoPrice":{"plan":"pro","currency":"USD","why":"Missing"}}},{"Billing":{"NoSuchSubscription":{"subscription":"00000000-0000-0000-0000-000000000005"}}},{"Billing":{"NoSuchBundle":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":{"BundleKeyInUse":{"key":"key"}}},{"Billing":{"BaseExists":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":"NoBase"},{"Billing":{"AddOnIncluded":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"AddOnNotAvailable":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"TooManyInBundle":{"plan":"extra","most":2}}},{"Billing":"TooManySubscriptions"}]"#
-        ]],
+        expect![[r#"[{"Billing":"NoCatalog"},{"Billing":{"NoSuchPlan":{"plan":"pro"}}},{"Billing":{"NoSuchProduct":{"product":"Pro"}}},{"Billing":{"NoPlanOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"SeveralPlansOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"NoSuchPhase":{"plan":"pro"}}},{"Billing":{"NoPrice":{"plan":"pro","currency":"USD","why":"Missing"}}},{"Billing":{"NoSuchSubscription":{"subscription":"00000000-0000-0000-0000-000000000005"}}},{"Billing":{"NoSuchBundle":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":{"BundleKeyInUse":{"key":"key"}}},{"Billing":{"BaseExists":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":"NoBase"},{"Billing":{"AddOnIncluded":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"AddOnNotAvailable":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"TooManyInBundle":{"plan":"extra","most":2}}},{"Billing":"TooManySubscriptions"},{"Billing":{"NoSuchInvoice":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceOfAnotherAccount":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceNotPayable":{"invoice":"00000000-0000-0000-0000-000000000006","status":"Draft"}}},{"Billing":{"AboveBalance":{"invoice":"00000000-0000-0000-0000-000000000006","amount":2100,"balance":2000,"in_flight":500,"currency":"USD"}}}]"#]],
     );
 }
 

@@ -3,12 +3,10 @@
 use jiff::civil::Date;
 
 use super::books::Books;
-use super::follow::paid_by;
+use super::pay;
 use crate::account::tag::ControlTag;
 use crate::billing::account::Parked;
-use crate::billing::invoice::{
-    Invoice, InvoiceItem, InvoicePayment, InvoiceStatus, ItemKind, OfSubscription,
-};
+use crate::billing::invoice::{Invoice, InvoiceItem, InvoiceStatus, ItemKind, OfSubscription};
 use crate::billing::propose::{Proposal, propose};
 use crate::billing::reconcile::{Billed, BilledFixed, BilledPeriod, Due, Repaired, reconcile};
 use crate::billing::settle::settle;
@@ -19,8 +17,6 @@ use crate::catalog::ProductCategory;
 use crate::change::BillingChange;
 use crate::context::Context;
 use crate::event::SubscriptionStep;
-use crate::payment::rules::pay_invoice;
-use crate::rows::Keyed;
 use crate::{AmountMinor, Event, InvoiceId, InvoiceItemId, Revision, Timestamp};
 
 /// Does what is due at an instant, which is not later than now.
@@ -275,7 +271,7 @@ fn write(
         balance: invoice.balance(),
         currency: invoice.currency,
     });
-    pay(books, &mut invoice, cx);
+    pay::pay(books.state, &books.account, &mut invoice, cx);
     cx.change(BillingChange::Invoice(Box::new(invoice)));
     Ok(id)
 }
@@ -362,21 +358,4 @@ fn credit_item(
         created_at: cx.now,
         revision: Revision::first(cx.seq),
     }
-}
-
-/// Starts the payment of an invoice with the account's default method. Where there is none, or it is refused, the
-/// invoice stays unpaid.
-fn pay(books: &Books<'_>, invoice: &mut Invoice, cx: &mut Context) {
-    let amount = invoice.payable();
-    let is_off = books.has(ControlTag::AutoPayOff) || books.has(ControlTag::ManualPay);
-    if amount.is_zero() || is_off {
-        return;
-    }
-    let asked = (invoice.key().1, amount, books.currency);
-    let payment = pay_invoice(books.state, &books.account, asked, cx);
-    if let Some(payment) = &payment {
-        let started = InvoicePayment { paid: AmountMinor::ZERO, in_flight: amount };
-        invoice.payments.insert(payment.id, paid_by(payment, started));
-    }
-    super::follow::note(invoice, payment.as_ref(), cx);
 }
