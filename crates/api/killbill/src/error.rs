@@ -175,6 +175,9 @@ pub(crate) mod code {
     pub(crate) const NO_SUCH_PHASE: Code = coded(StatusCode::BAD_REQUEST, 2040, class::CATALOG);
     pub(crate) const NO_CATALOG: Code = coded(StatusCode::BAD_REQUEST, 2050, class::CATALOG);
     pub(crate) const NO_SUCH_INVOICE: Code = coded(StatusCode::NOT_FOUND, 4006, class::INVOICE);
+    pub(crate) const INVOICE_OF_ANOTHER_ACCOUNT: Code =
+        coded(StatusCode::BAD_REQUEST, 4001, class::INVOICE);
+    pub(crate) const INVOICE_STATUS: Code = coded(StatusCode::BAD_REQUEST, 4023, class::INVOICE);
     pub(crate) const INVALID_CATALOG: Code = coded(StatusCode::BAD_REQUEST, 2080, class::CATALOG);
     pub(crate) const NO_SUCH_CUSTOM_FIELD: Code =
         coded(StatusCode::BAD_REQUEST, 9001, class::CUSTOM_FIELD);

@@ -28,6 +28,7 @@ mod export;
 pub mod fuzzing;
 mod gateway_notifications;
 mod hosted_form;
+mod invoice_payments;
 mod invoices;
 mod json;
 mod log;

@@ -193,7 +193,9 @@ fn payments_of_invoices() {
             Command::Billing(BillingCommand::Pay(Box::new(pay))),
             Command::Billing(BillingCommand::PayUnpaid(unpaid)),
         ],
-        expect![[r#"[{"Billing":{"Pay":{"invoice":"00000000-0000-0000-0000-000000000006","is_external":true,"call":{"account":"00000000-0000-0000-0000-000000000003","payment":null,"payment_method":"00000000-0000-0000-0000-000000000005","payment_key":"p","transaction_key":"t","amount":"5","currency":null,"properties":[]}}}},{"Billing":{"PayUnpaid":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","due":7}}}]"#]],
+        expect![[
+            r#"[{"Billing":{"Pay":{"invoice":"00000000-0000-0000-0000-000000000006","is_external":true,"call":{"account":"00000000-0000-0000-0000-000000000003","payment":null,"payment_method":"00000000-0000-0000-0000-000000000005","payment_key":"p","transaction_key":"t","amount":"5","currency":null,"properties":[]}}}},{"Billing":{"PayUnpaid":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","due":7}}}]"#
+        ]],
     );
     check(&TimerKind::InvoicePayment, expect![[r#""InvoicePayment""#]]);
 }
@@ -313,7 +315,9 @@ fn refusals() {
     ];
     check(
         &all.map(Rejection::Billing),
-        expect![[r#"[{"Billing":"NoCatalog"},{"Billing":{"NoSuchPlan":{"plan":"pro"}}},{"Billing":{"NoSuchProduct":{"product":"Pro"}}},{"Billing":{"NoPlanOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"SeveralPlansOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"NoSuchPhase":{"plan":"pro"}}},{"Billing":{"NoPrice":{"plan":"pro","currency":"USD","why":"Missing"}}},{"Billing":{"NoSuchSubscription":{"subscription":"00000000-0000-0000-0000-000000000005"}}},{"Billing":{"NoSuchBundle":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":{"BundleKeyInUse":{"key":"key"}}},{"Billing":{"BaseExists":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":"NoBase"},{"Billing":{"AddOnIncluded":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"AddOnNotAvailable":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"TooManyInBundle":{"plan":"extra","most":2}}},{"Billing":"TooManySubscriptions"},{"Billing":{"NoSuchInvoice":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceOfAnotherAccount":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceNotPayable":{"invoice":"00000000-0000-0000-0000-000000000006","status":"Draft"}}},{"Billing":{"AboveBalance":{"invoice":"00000000-0000-0000-0000-000000000006","amount":2100,"balance":2000,"in_flight":500,"currency":"USD"}}}]"#]],
+        expect![[
+            r#"[{"Billing":"NoCatalog"},{"Billing":{"NoSuchPlan":{"plan":"pro"}}},{"Billing":{"NoSuchProduct":{"product":"Pro"}}},{"Billing":{"NoPlanOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"SeveralPlansOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"NoSuchPhase":{"plan":"pro"}}},{"Billing":{"NoPrice":{"plan":"pro","currency":"USD","why":"Missing"}}},{"Billing":{"NoSuchSubscription":{"subscription":"00000000-0000-0000-0000-000000000005"}}},{"Billing":{"NoSuchBundle":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":{"BundleKeyInUse":{"key":"key"}}},{"Billing":{"BaseExists":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":"NoBase"},{"Billing":{"AddOnIncluded":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"AddOnNotAvailable":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"TooManyInBundle":{"plan":"extra","most":2}}},{"Billing":"TooManySubscriptions"},{"Billing":{"NoSuchInvoice":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceOfAnotherAccount":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceNotPayable":{"invoice":"00000000-0000-0000-0000-000000000006","status":"Draft"}}},{"Billing":{"AboveBalance":{"invoice":"00000000-0000-0000-0000-000000000006","amount":2100,"balance":2000,"in_flight":500,"currency":"USD"}}}]"#
+        ]],
     );
 }
 
