@@ -84,7 +84,7 @@ impl Shop {
     /// The payment that an answer names.
     fn made(&self, answer: &Answer) -> Value {
         assert_eq!(answer.status, 201, "{}", answer.text());
-        let location = answer.header("Location").unwrap();
+        let location = answer.header("location").unwrap();
         let (_, path) = location.split_once("/1.0/kb/invoicePayments/").unwrap();
         assert!(path.ends_with('/'), "{location}");
         let path = format!("/1.0/kb/invoicePayments/{}", path.trim_end_matches('/'));
@@ -183,7 +183,7 @@ fn what_is_on_its_way_is_not_paid_twice_and_a_decline_leaves_the_invoice_unpaid(
 fn all_invoices_are_paid_the_oldest_first_until_the_amount_is_used_up() {
     let server = Server::start();
     let shop = Shop::new(&server, None);
-    clock(&shop.client, "2026-02-10T08:00:00.000Z");
+    clock(&shop.client, "2026-02-10T09:00:00.000Z");
     assert_eq!(shop.balances(), ["20.0", "20.0"]);
     let all = |query: &str| {
         shop.client.post(&shop.of_account(&format!("/invoicePayments{query}")), &json!({}))
@@ -207,7 +207,7 @@ fn all_invoices_are_paid_the_oldest_first_until_the_amount_is_used_up() {
     // Of the first one alone, whose target is not later.
     let answer = all("?externalPayment=true&targetDate=2026-01-31&paymentAmount=1");
     assert_eq!(answer.status, 201, "{}", answer.text());
-    let location = answer.header("Location").unwrap();
+    let location = answer.header("location").unwrap();
     assert!(location.ends_with(&shop.of_account("/invoicePayments")), "{location}");
     assert_eq!(shop.balances(), ["19.0", "20.0"]);
     // Sent again with its key it is the same request.
@@ -235,11 +235,11 @@ fn all_invoices_are_paid_the_oldest_first_until_the_amount_is_used_up() {
 fn what_a_tag_held_up_is_paid_once_it_is_gone() {
     let server = Server::start();
     let shop = Shop::new(&server, Some(EXTERNAL));
-    clock(&shop.client, "2026-02-10T08:00:00.000Z");
+    clock(&shop.client, "2026-02-10T09:00:00.000Z");
     assert_eq!(shop.balances(), ["20.0", "20.0"]);
     let untag = shop.of_account(&format!("/tags?tagDef={AUTO_PAY_OFF}"));
     assert_eq!(shop.client.delete(&untag).status, 204);
-    clock(&shop.client, "2026-02-10T08:01:00.000Z");
+    clock(&shop.client, "2026-02-10T09:01:00.000Z");
     assert_eq!(shop.balances(), ["0.0", "0.0"]);
     assert_eq!(shop.count("INVOICE_PAYMENT_SUCCESS"), 2);
 }

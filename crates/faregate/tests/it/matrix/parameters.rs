@@ -17,7 +17,7 @@ const TAKEN: &str = "Taken for Kill Bill's clients";
 const NOTHING: &str = "0192aabb-ccdd-7000-8000-000000000001";
 
 /// The value that a parameter is tried with, of routes that begin so.
-const PROBES: [(&str, &str, &str); 57] = [
+const PROBES: [(&str, &str, &str); 58] = [
     ("GET /v1/ledger/entries", "from", "2100-01-01"),
     ("GET /v1/ledger/entries", "to", "2000-01-01"),
     ("GET /v1/analytics/", "from", "2100-01-01"),
