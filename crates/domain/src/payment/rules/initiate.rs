@@ -74,9 +74,7 @@ pub(super) fn start(
     let Origin { account, person, made, paid_for, retried } = origin;
     let control = Control::of(state, it, cx)?;
     let existing = existing_payment(state, it, account, cx)?;
-    if retried.is_none() {
-        refuse_other_invoice(existing, paid_for)?;
-    }
+    refuse_other_invoice(existing, origin)?;
     if let Some(key) = &it.transaction_key {
         let target = existing.map(|file| file.payment.id);
         refuse_used_key(state, account, (key, target), cx)?;
@@ -173,11 +171,11 @@ pub(crate) fn repeats_pending(
 /// A payment of an invoice is tried again for that invoice alone: nothing else looks at what is to be paid of it.
 fn refuse_other_invoice(
     existing: Option<&PaymentFile>,
-    paid_for: Option<PaidFor>,
+    origin: Origin<'_>,
 ) -> Result<(), Rejection> {
-    let Some(file) = existing else { return Ok(()) };
+    let Some(file) = existing.filter(|_| origin.retried.is_none()) else { return Ok(()) };
     let own = file.payment.paid_for.and_then(PaidFor::invoice);
-    if own == paid_for.and_then(PaidFor::invoice) {
+    if own == origin.paid_for.and_then(PaidFor::invoice) {
         return Ok(());
     }
     let reason = match own {

@@ -119,13 +119,10 @@ impl Owing {
             Err(refused) => return refused.to_string().replace(&id, "I").replace(&of, "A"),
         };
         self.called = executed.done.effects.first().cloned().or(self.called.take());
-        let events = executed.done.events.iter().filter_map(|it| match it {
-            Event::InvoicePaid { is_paid, amount, .. } => Some(format!(
-                "{} {}",
-                if *is_paid { "paid" } else { "failed" },
-                amount.decimal(usd())
-            )),
-            _ => None,
+        let events = executed.done.events.iter().filter_map(|it| {
+            let Event::InvoicePaid { is_paid, amount, .. } = it else { return None };
+            let name = if *is_paid { "paid" } else { "failed" };
+            Some(format!("{name} {}", amount.decimal(usd())))
         });
         let events: Vec<String> = events.collect();
         let invoice = self.invoice();
