@@ -18,6 +18,7 @@ pub(crate) mod command;
 pub mod cycle;
 pub mod invoice;
 mod lookup;
+pub mod pay;
 pub mod propose;
 pub(crate) mod read;
 pub mod reconcile;

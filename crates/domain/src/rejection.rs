@@ -5,6 +5,7 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::account::blocking_state::ClosedTo;
+use crate::billing::invoice::InvoiceStatus;
 use crate::catalog::NoPrice;
 use crate::customer::CustomerRejection;
 use crate::entitlement::level::Counted;
@@ -12,9 +13,9 @@ use crate::flag::change_request::ChangeStatus;
 use crate::object::ObjectType;
 use crate::payment::{PaymentState, TransactionType};
 use crate::{
-    AccountId, BundleId, ChangeRequestId, Currency, CustomFieldId, EnvironmentId, GrantId,
-    InvoiceId, InvoiceItemId, PaymentId, PaymentMethodId, PurchaseId, ReservationId, SecretId,
-    SubscriptionId, TagDefinitionId,
+    AccountId, AmountMinor, BundleId, ChangeRequestId, Currency, CustomFieldId, EnvironmentId,
+    GrantId, InvoiceId, InvoiceItemId, PaymentId, PaymentMethodId, PurchaseId, ReservationId,
+    SecretId, SubscriptionId, TagDefinitionId,
 };
 
 /// Why a command was refused; nothing was written. Durable format: additive only.
@@ -203,6 +204,23 @@ pub enum BillingRejection {
     /// An amount is beyond 64 bits.
     #[error("amount: the invoice would be beyond 64 bits")]
     InvoiceTooLarge,
+    #[error("the invoice {invoice} is of another account")]
+    InvoiceOfAnotherAccount { invoice: InvoiceId },
+    /// Only a committed one is paid.
+    #[error("the invoice {invoice} is {}, and cannot be paid", status.name())]
+    InvoiceNotPayable { invoice: InvoiceId, status: InvoiceStatus },
+    /// What is on its way counts as paid.
+    #[error(
+        "amount: {} is more than is to be paid of the invoice {invoice}: its balance is {}, of which {} is on its way",
+        amount.decimal(*currency), balance.decimal(*currency), in_flight.decimal(*currency)
+    )]
+    AboveBalance {
+        invoice: InvoiceId,
+        amount: AmountMinor,
+        balance: AmountMinor,
+        in_flight: AmountMinor,
+        currency: Currency,
+    },
 }
 
 /// Why a command about users and roles is refused.

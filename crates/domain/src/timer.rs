@@ -31,10 +31,12 @@ pub enum TimerKind {
     Entitlements,
     /// Does what is due of an account's subscriptions. The object is the account.
     Billing,
+    /// Pays an invoice that a tag held up. The object is the invoice.
+    InvoicePayment,
 }
 
 impl TimerKind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::PaymentRetry,
         Self::PaymentAction,
         Self::LateRefund,
@@ -43,6 +45,7 @@ impl TimerKind {
         Self::MethodStep,
         Self::Entitlements,
         Self::Billing,
+        Self::InvoicePayment,
     ];
 
     /// Its name in logs, metrics and lists.
@@ -57,6 +60,7 @@ impl TimerKind {
             Self::MethodStep => "method-step",
             Self::Entitlements => "entitlements",
             Self::Billing => "billing",
+            Self::InvoicePayment => "invoice-payment",
         }
     }
 
@@ -64,7 +68,7 @@ impl TimerKind {
     #[must_use]
     pub const fn charges(self) -> bool {
         match self {
-            Self::PaymentRetry | Self::LateRefund | Self::Billing => true,
+            Self::PaymentRetry | Self::LateRefund | Self::Billing | Self::InvoicePayment => true,
             // A booking writes down what has moved.
             Self::PaymentAction
             | Self::DisputeBooking

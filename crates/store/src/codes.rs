@@ -70,6 +70,7 @@ impl Coded for TimerKind {
         Self::MethodStep,
         Self::Entitlements,
         Self::Billing,
+        Self::InvoicePayment,
     ];
 }
 

@@ -1,23 +1,20 @@
-//! Related objects of an account: its children, its timeline and the payments of its invoices.
+//! Related objects of an account: its children and its timeline.
 
 use domain::command::BillingCommand;
-use domain::payment::{PaidFor, PaymentFile};
-use domain::{AccountId, Command, InvoiceId};
-use engine::ports::{Page, Queries, StoreError};
+use domain::payment::PaymentFile;
+use domain::{AccountId, Command};
+use engine::ports::Page;
 use serde::Serialize;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use crate::accounts::{AccountJson, ReadOptions, check_account, not_found};
 use crate::bundles::{BundleJson, Found as FoundBundle};
 use crate::call::Call;
-use crate::error::{ErrorJson, Failure, HandlerResult};
+use crate::error::{ErrorJson, HandlerResult};
+use crate::invoice_payments::{InvoicePaymentJson, InvoicePayments};
 use crate::invoices::InvoiceJson;
 use crate::page::{self, RowFormat};
 use crate::payments::PAYMENTS_OF_ACCOUNT_MAX;
-use crate::payments::view::{
-    Audited as AuditedPayment, PaymentJson, ReadOptions as PaymentOptions,
-};
 use crate::reply;
 
 /// How many children are listed at most.
@@ -31,54 +28,6 @@ pub(crate) struct AccountTimelineJson<'a> {
     bundles: Vec<BundleJson<'a>>,
     invoices: Vec<InvoiceJson<'a>>,
     payments: Vec<InvoicePaymentJson<'a>>,
-}
-
-/// Kill Bill's `InvoicePaymentJson`.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct InvoicePaymentJson<'a> {
-    #[serde(flatten)]
-    payment: PaymentJson<'a>,
-    /// The invoice that it is for; null where it is for none.
-    target_invoice_id: Option<Uuid>,
-}
-
-/// Payments of invoices, with the parts that a payment's response includes.
-#[derive(Clone, Copy)]
-struct InvoicePayments(PaymentOptions);
-
-impl RowFormat for InvoicePayments {
-    type Row = PaymentFile;
-    type Audited = AuditedPayment;
-    type Json<'a> = InvoicePaymentJson<'a>;
-
-    fn of(call: &Call) -> Result<Self, Failure> {
-        PaymentOptions::of(call).map(Self)
-    }
-
-    fn reads_audit(self) -> bool {
-        self.0.reads_audit()
-    }
-
-    fn with_audit(
-        self,
-        queries: &dyn Queries,
-        row: PaymentFile,
-    ) -> Result<AuditedPayment, StoreError> {
-        self.0.with_audit(queries, row)
-    }
-
-    fn json(self, audited: &AuditedPayment) -> InvoicePaymentJson<'_> {
-        let target_invoice_id = invoice_of(&audited.file).map(InvoiceId::uuid);
-        InvoicePaymentJson { payment: self.0.json(audited), target_invoice_id }
-    }
-}
-
-fn invoice_of(file: &PaymentFile) -> Option<InvoiceId> {
-    match file.payment.paid_for? {
-        PaidFor::Invoice { invoice } => Some(invoice),
-        PaidFor::Purchase(_) => None,
-    }
 }
 
 /// Lists the accounts whose parent the account is, at most 10,000.
@@ -148,27 +97,6 @@ pub(crate) async fn bundles_page(call: Call) -> HandlerResult {
     responses((status = 200, body = [Object]), (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn invoices_page(call: Call) -> HandlerResult {
     empty_page(call).await
-}
-
-/// Lists the payments of the account's invoices, the oldest first; of its 10,000 oldest payments.
-#[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/invoicePayments", tag = "Account",
-    operation_id = "invoice_payments",
-    params(("accountId" = Uuid, Path), ("withAttempts" = Option<bool>, Query),
-        ("withPluginInfo" = Option<bool>, Query), ("audit" = Option<String>, Query)),
-    responses((status = 200, body = [InvoicePaymentJson<'static>]),
-        (status = "4XX", body = ErrorJson<'static>)))]
-pub(crate) async fn invoice_payments(call: Call) -> HandlerResult {
-    let account: AccountId = call.param_id("accountId")?;
-    let all = Page { offset: 0, limit: PAYMENTS_OF_ACCOUNT_MAX };
-    page::list_of_account::<InvoicePayments>(&call, account, move |queries, tenant| {
-        let mut files = queries.payments_of(tenant, account, all)?;
-        if files.is_empty() && queries.account(tenant, account)?.is_none() {
-            return Ok(None);
-        }
-        files.retain(|it| invoice_of(it).is_some());
-        Ok(Some(files))
-    })
-    .await
 }
 
 /// Uses the account's credit for its unpaid invoices, the oldest first.

@@ -438,7 +438,7 @@ pub(crate) async fn transaction_history(call: Call) -> HandlerResult {
     history(call, HistoryOf::new::<Transaction>(id.uuid()), absent).await
 }
 
-async fn history(call: Call, of: HistoryOf, absent: Rejection) -> HandlerResult {
+pub(crate) async fn history(call: Call, of: HistoryOf, absent: Rejection) -> HandlerResult {
     let tenant = call.tenant();
     let rows = call.read(move |queries| queries.history(tenant, of)).await?;
     if rows.is_empty() {

@@ -211,6 +211,31 @@ impl Call {
         request::idempotency(&self.parts.headers, identity)
     }
 
+    /// The id of one of several commands of the request, which `part` names: the same where the request is sent again
+    /// with its idempotency key.
+    ///
+    /// # Errors
+    /// 400 if the key is invalid.
+    pub(crate) fn id_of_part(&self, part: Uuid) -> Result<RequestId, Failure> {
+        let request = self.name_of_request()?;
+        let hash = fingerprint(&[request.as_bytes(), part.as_bytes()]);
+        // What it makes is stored near what the request makes.
+        let time = request.as_u128() >> 80 << 80;
+        Ok(RequestId(Uuid::from_u128(time | hash.as_u128() >> 48)))
+    }
+
+    /// Submits one of several commands of the request, with the id of its part. Its reply is not stored.
+    ///
+    /// # Errors
+    /// See [`Call::submit`].
+    pub(crate) async fn submit_part(
+        &self,
+        id: RequestId,
+        command: Command,
+    ) -> Result<Reply, Failure> {
+        self.answered(id, None, (self.tenant_no(), command)).await
+    }
+
     async fn submit_as(
         &self,
         tenant: TenantNo,
@@ -219,8 +244,17 @@ impl Call {
     ) -> Result<Reply, Failure> {
         let idempotency =
             if self.parts.method == Method::POST { self.idempotency(tenant, body)? } else { None };
+        self.answered(self.id, idempotency, (tenant, command)).await
+    }
+
+    async fn answered(
+        &self,
+        id: RequestId,
+        idempotency: Option<Idempotency>,
+        (tenant, command): (TenantNo, Command),
+    ) -> Result<Reply, Failure> {
         let actor = self.actor.clone().expect("routes that write are audited");
-        let request = Request { id: self.id, tenant, actor, idempotency, command };
+        let request = Request { id, tenant, actor, idempotency, command };
         let answer = self.api.engine().submit(request).await.map_err(|mut unavailable| {
             if unavailable.reason.leaves_outcome_unknown() && self.is_repeatable() {
                 unavailable.retry_after = Some(RETRY_AFTER_IN_PROGRESS);

@@ -184,13 +184,15 @@ pub(crate) mod code {
     pub(crate) const ADJUSTMENT_TOO_LARGE: Code =
         coded(StatusCode::BAD_REQUEST, 4020, class::INVOICE);
     pub(crate) const NOT_ADJUSTABLE: Code = coded(StatusCode::BAD_REQUEST, 4021, class::INVOICE);
-    pub(crate) const NO_DRAFT: Code = coded(StatusCode::BAD_REQUEST, 4023, class::INVOICE);
     pub(crate) const INVOICE_COMMITTED: Code = coded(StatusCode::BAD_REQUEST, 4024, class::INVOICE);
     pub(crate) const INVOICE_PAID: Code = coded(StatusCode::BAD_REQUEST, 4028, class::INVOICE);
     pub(crate) const SYSTEM_CREDIT: Code = coded(StatusCode::BAD_REQUEST, 4030, class::INVOICE);
     pub(crate) const INVOICE_VOID: Code = coded(StatusCode::BAD_REQUEST, 4031, class::INVOICE);
     pub(crate) const INVOICE_REPAIRED: Code = coded(StatusCode::BAD_REQUEST, 4032, class::INVOICE);
     pub(crate) const CREDIT_USED: Code = coded(StatusCode::BAD_REQUEST, 4033, class::INVOICE);
+    pub(crate) const INVOICE_OF_ANOTHER_ACCOUNT: Code =
+        coded(StatusCode::BAD_REQUEST, 4001, class::INVOICE);
+    pub(crate) const INVOICE_STATUS: Code = coded(StatusCode::BAD_REQUEST, 4023, class::INVOICE);
     pub(crate) const INVALID_CATALOG: Code = coded(StatusCode::BAD_REQUEST, 2080, class::CATALOG);
     pub(crate) const NO_SUCH_CUSTOM_FIELD: Code =
         coded(StatusCode::BAD_REQUEST, 9001, class::CUSTOM_FIELD);

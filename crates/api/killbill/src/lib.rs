@@ -29,6 +29,7 @@ pub mod fuzzing;
 mod gateway_notifications;
 mod hosted_form;
 mod invoice_items;
+mod invoice_payments;
 mod invoices;
 mod json;
 mod log;

@@ -14,9 +14,10 @@ use crate::subscriptions::change;
 use crate::unserved::UNSERVED;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, bundles, caches,
-    catalog, custom_fields, export, gateway_notifications, hosted_form, invoice_items, invoices,
-    node_commands, overdue, payment_methods, payments, queues, security, subscriptions, system,
-    tags, tenant_values, tenants, test_clock, test_plugin, transactions,
+    catalog, custom_fields, export, gateway_notifications, hosted_form, invoice_items,
+    invoice_payments, invoices, node_commands, overdue, payment_methods, payments, queues,
+    security, subscriptions, system, tags, tenant_values, tenants, test_clock, test_plugin,
+    transactions,
 };
 
 /// A handler with its description. A macro, because only a macro of utoipa finds the description by the handler's
@@ -92,7 +93,8 @@ fn of_accounts() -> Vec<Route> {
         read(handler!(account_related::bundles_page)),
         read(handler!(invoices::list_of_account)),
         read(handler!(account_related::invoices_page)),
-        read(handler!(account_related::invoice_payments)),
+        read(handler!(invoice_payments::list_of_account)),
+        write("payment:trigger", handler!(invoice_payments::pay_all)).taking(Takes::Nothing),
         write("account:credit", handler!(account_related::rebalance_credit)).taking(Takes::Nothing),
         read(handler!(overdue::of_account)),
         read(handler!(overdue::configuration)).giving(Gives::JsonOrXml),
@@ -241,6 +243,10 @@ fn of_subscriptions() -> Vec<Route> {
         write("invoice:delete_cba", handler!(invoice_items::delete_credit)),
         write("invoice:commit", handler!(invoices::commit)).taking(Takes::Nothing),
         write("invoice:void", handler!(invoices::void)).taking(Takes::Nothing),
+        write("payment:trigger", handler!(invoice_payments::pay)),
+        read(handler!(invoice_payments::list_of_invoice)),
+        read(handler!(invoice_payments::get)),
+        read(handler!(invoice_payments::history)),
     ]
 }
 

@@ -5,7 +5,6 @@ use http::Method;
 
 /// Paths with their methods.
 pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
-    ("/1.0/kb/accounts/{accountId}/invoicePayments", &[Method::POST]),
     ("/1.0/kb/accounts/{childAccountId}/transferCredit", &[Method::PUT]),
     ("/1.0/kb/admin/invoices", &[Method::POST]),
     ("/1.0/kb/bundles", &[Method::GET]),
@@ -32,8 +31,7 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
         &[Method::DELETE, Method::GET, Method::POST, Method::PUT],
     ),
     ("/1.0/kb/invoiceItems/{invoiceItemId}/tags", &[Method::DELETE, Method::GET, Method::POST]),
-    ("/1.0/kb/invoicePayments/{invoicePaymentId}/auditLogsWithHistory", &[Method::GET]),
-    ("/1.0/kb/invoicePayments/{paymentId}", &[Method::GET, Method::PUT]),
+    ("/1.0/kb/invoicePayments/{paymentId}", &[Method::PUT]),
     ("/1.0/kb/invoicePayments/{paymentId}/chargebackReversals", &[Method::POST]),
     ("/1.0/kb/invoicePayments/{paymentId}/chargebacks", &[Method::POST]),
     (
@@ -59,7 +57,6 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
         &[Method::DELETE, Method::GET, Method::POST, Method::PUT],
     ),
     ("/1.0/kb/invoices/{invoiceId}/html", &[Method::GET]),
-    ("/1.0/kb/invoices/{invoiceId}/payments", &[Method::GET, Method::POST]),
     ("/1.0/kb/invoices/{invoiceId}/tags", &[Method::DELETE, Method::GET, Method::POST]),
     ("/1.0/kb/overdue", &[Method::POST]),
     ("/1.0/kb/overdue/xml", &[Method::POST]),

@@ -18,7 +18,8 @@ use crate::import::{ImportAccount, id_claim};
 use crate::object::Object;
 use crate::partition::Subject;
 use crate::read::{
-    AccountRead, AccountRow, EntitlementRead, PaymentRead, Read, TenantRead, TenantRow, UsageRead,
+    AccountRead, AccountRow, BillingRead, EntitlementRead, PaymentRead, Read, TenantRead,
+    TenantRow, UsageRead,
 };
 use crate::timer::{TimerKey, TimerKind};
 use crate::{AccountId, PaymentMethodId, RequestId, TagDefinitionId, TenantNo};
@@ -175,6 +176,9 @@ impl AccountCommand {
                 read_tags((it.account, it.part), &it.definitions, tenant, read);
                 if it.resumes_retries() {
                     read(PaymentRead::ScheduledAttempts(tenant, it.account).into());
+                }
+                if it.resumes_payments() {
+                    read(BillingRead::Account(tenant, it.account).into());
                 }
             }
             Self::AddCustomFields(it) => read_fields((it.account, it.object), tenant, read),

@@ -327,7 +327,8 @@ pub struct RemoveTags {
     pub definitions: Vec<TagDefinitionId>,
 }
 
-/// The tags of an account that suspend the retries of its payments: they wait until neither is there.
+/// The tags of an account that suspend payments of its invoices, and retries of its payments: they wait until neither is
+/// there.
 pub const SUSPENDING_TAGS: [ControlTag; 2] = [ControlTag::AutoPayOff, ControlTag::ManualPay];
 
 impl RemoveTags {
@@ -341,6 +342,12 @@ impl RemoveTags {
     #[must_use]
     pub fn resumes_invoicing(&self) -> bool {
         self.frees_account_of(&[ControlTag::AutoInvoicingOff])
+    }
+
+    /// Whether the account's unpaid invoices are paid afterwards.
+    #[must_use]
+    pub fn resumes_payments(&self) -> bool {
+        self.frees_account_of(&[ControlTag::AutoPayOff])
     }
 
     fn frees_account_of(&self, tags: &[ControlTag]) -> bool {

@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::tag::{ControlTag, TagKey};
+use crate::account::tag::{ControlTag, SUSPENDING_TAGS, TagKey};
+use crate::billing::pay::{PayInvoice, PayUnpaid};
 use crate::billing::subscription::{
     AddItems, AdjustItem, CancelSubscription, ChangePlan, ContinueBilling, DeleteCredit, InvoiceOf,
     InvoiceUntil, OfAccount, SetBillCycleDay, SetQuantity, Subscribe, When,
 };
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::partition::Subject;
+use crate::payment::command::read_initiate;
 use crate::read::{AccountRead, AccountRow, BillingRead, PaymentRead, Read, TenantRow};
 use crate::timer::{TimerKey, TimerKind};
 use crate::{AccountId, InvoiceId, TenantNo};
@@ -37,6 +39,9 @@ pub enum BillingCommand {
     DeleteCredit(DeleteCredit),
     /// Pays what is unpaid from the account's credit.
     UseCredit(AccountId),
+    Pay(Box<PayInvoice>),
+    /// Pays what a tag held up.
+    PayUnpaid(PayUnpaid),
 }
 
 /// The tags of an account that a run looks at.
@@ -68,6 +73,8 @@ impl BillingCommand {
             Self::VoidInvoice(_) => "VoidInvoice",
             Self::DeleteCredit(_) => "DeleteCredit",
             Self::UseCredit(_) => "UseCredit",
+            Self::Pay(_) => "PayInvoice",
+            Self::PayUnpaid(_) => "PayUnpaidInvoice",
         }
     }
 
@@ -89,6 +96,8 @@ impl BillingCommand {
             Self::CommitInvoice(it) | Self::VoidInvoice(it) => it.account,
             Self::DeleteCredit(it) => it.account,
             Self::UseCredit(account) => *account,
+            Self::Pay(it) => it.call.account,
+            Self::PayUnpaid(it) => it.account,
         }
     }
 
@@ -99,10 +108,10 @@ impl BillingCommand {
     /// See [`crate::command::Command::is_marked`].
     pub(crate) const fn is_marked(&self) -> bool {
         match self {
-            // What it makes has its ids from the request.
-            Self::Subscribe(_) => false,
+            // What they make has its ids from the request.
+            Self::Subscribe(_) | Self::Pay(_) => false,
             // A timer's command comes from no queue.
-            Self::Continue(_) => false,
+            Self::Continue(_) | Self::PayUnpaid(_) => false,
             // An older copy would undo what came since, or ask for one more invoice.
             Self::ChangePlan(_)
             | Self::UndoChange(_)
@@ -122,7 +131,9 @@ impl BillingCommand {
 
     /// The rows that executing it may look at.
     pub(crate) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
-        read_run(tenant, self.account(), read);
+        if self.is_run() {
+            read_run(tenant, self.account(), read);
+        }
         let of = (tenant, self.account());
         let of_invoice = |invoice, read: &mut _| read_invoice(of, invoice, read);
         match self {
@@ -146,7 +157,46 @@ impl BillingCommand {
             | Self::Uncancel(_)
             | Self::InvoiceUntil(_)
             | Self::UseCredit(_) => {}
+            Self::Pay(it) => {
+                read(BillingRead::Invoice(tenant, it.invoice).into());
+                read_initiate(&it.call, tenant, read);
+            }
+            Self::PayUnpaid(it) => read_unpaid(it, tenant, read),
         }
+    }
+
+    /// Whether it may run the account's billing.
+    const fn is_run(&self) -> bool {
+        match self {
+            Self::Subscribe(_)
+            | Self::Continue(_)
+            | Self::ChangePlan(_)
+            | Self::UndoChange(_)
+            | Self::Cancel(_)
+            | Self::Uncancel(_)
+            | Self::SetQuantity(_)
+            | Self::SetBillCycleDay(_)
+            | Self::InvoiceUntil(_)
+            | Self::AddItems(_)
+            | Self::AdjustItem(_)
+            | Self::CommitInvoice(_)
+            | Self::VoidInvoice(_)
+            | Self::DeleteCredit(_)
+            | Self::UseCredit(_) => true,
+            Self::Pay(_) | Self::PayUnpaid(_) => false,
+        }
+    }
+}
+
+/// The rows that the payment of an invoice after its tag looks at, and the account's other open invoices.
+fn read_unpaid(it: &PayUnpaid, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    read(Read::Timer(tenant, unpaid_timer_of(it.invoice)));
+    read(AccountRead::Account(tenant, it.account).into());
+    read(BillingRead::Account(tenant, it.account).into());
+    read(BillingRead::Invoice(tenant, it.invoice).into());
+    read(PaymentRead::Rules(tenant, it.account).into());
+    for tag in SUSPENDING_TAGS {
+        read(AccountRow::Tag(tenant, TagKey::of_account(it.account, tag)).into());
     }
 }
 
@@ -174,6 +224,11 @@ pub(crate) fn read_since(
 /// The timer of an account's billing.
 pub(crate) const fn timer_of(account: AccountId) -> TimerKey {
     TimerKey::of_account(TimerKind::Billing, account)
+}
+
+/// The timer of the payment of an invoice that a tag held up.
+pub(crate) const fn unpaid_timer_of(invoice: InvoiceId) -> TimerKey {
+    TimerKey { kind: TimerKind::InvoicePayment, object: invoice.uuid() }
 }
 
 /// The rows that a run for an account looks at, and the payment of its invoice.

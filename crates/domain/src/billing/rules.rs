@@ -25,6 +25,7 @@ use crate::state::State;
 
 pub(crate) use blocked::blocked;
 pub(crate) use follow::follow;
+pub(crate) use pay::resume_payments;
 
 /// Executes a command of this group.
 pub(crate) fn execute(state: &State, command: &BillingCommand, cx: &mut Context) -> Outcome {
@@ -44,5 +45,7 @@ pub(crate) fn execute(state: &State, command: &BillingCommand, cx: &mut Context)
         BillingCommand::VoidInvoice(it) => manual::void(state, it, cx),
         BillingCommand::DeleteCredit(it) => manual::delete_credit(state, it, cx),
         BillingCommand::UseCredit(account) => manual::spend_credit(state, *account, cx),
+        BillingCommand::Pay(it) => pay::pay_asked(state, it, cx),
+        BillingCommand::PayUnpaid(it) => pay::pay_unpaid(state, it, cx),
     }
 }

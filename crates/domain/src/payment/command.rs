@@ -313,7 +313,8 @@ fn read_with_attempts(payment: PaymentId, tenant: TenantNo, read: &mut impl FnMu
     read(TenantRead::PaymentRules(tenant).into());
 }
 
-fn read_initiate(it: &Initiate, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+/// The rows that the start of a payment may look at.
+pub(crate) fn read_initiate(it: &Initiate, tenant: TenantNo, read: &mut impl FnMut(Read)) {
     read(AccountRead::Account(tenant, it.account).into());
     read_rules(it.account, [&it.control, &it.approved], tenant, read);
     it.payment_method

@@ -46,8 +46,8 @@ pub(crate) use dispute::{
 };
 pub(crate) use follow_up::{follow_up, reverse_chargeback};
 pub(crate) use import::import;
-pub(crate) use initiate::initiate;
-pub(crate) use invoice::pay_invoice;
+pub(crate) use initiate::{initiate, repeats_pending};
+pub(crate) use invoice::{pay_as_asked, pay_invoice};
 pub(crate) use late::{note_late_successes, refund_late};
 pub(crate) use retry::{cancel_retries, retry};
 

@@ -9,6 +9,7 @@ use domain::billing::bundle::Bundle;
 use domain::billing::invoice::{
     Invoice, InvoiceItem, InvoicePayment, InvoiceStatus, ItemKind, Manual, OfSubscription,
 };
+use domain::billing::pay::{PayInvoice, PayUnpaid};
 use domain::billing::subscription::{
     AddItems, AdjustItem, ContinueBilling, DeleteCredit, InvoiceOf, ManualKind, NewItem,
     PlanChoice, Subscribe, Subscription, When,
@@ -19,8 +20,10 @@ use domain::catalog::price::Price;
 use domain::catalog::{Catalog, NoPrice, PhaseType, ProductCategory};
 use domain::change::{BillingChange, Change, TenantChange};
 use domain::command::{BillingCommand, TenantCommand};
+use domain::payment::Initiate;
 use domain::reply::BillingReply;
 use domain::tenant::catalog::{CatalogText, CatalogVersion, UploadCatalog};
+use domain::timer::TimerKind;
 use domain::{
     AmountMinor, BillingRejection, Command, Currency, Event, Rejection, Reply, Revision, Seq,
     SubscriptionStep, TenantNo, Timestamp,
@@ -178,6 +181,29 @@ fn subscribing() {
 }
 
 #[test]
+fn payments_of_invoices() {
+    let call = Initiate {
+        payment_method: Some(id(5)),
+        payment_key: Some("p".to_owned()),
+        transaction_key: Some("t".to_owned()),
+        amount: Some("5".to_owned()),
+        ..Initiate::of(id(3))
+    };
+    let pay = PayInvoice { invoice: id(6), is_external: true, call };
+    let unpaid = PayUnpaid { account: id(3), invoice: id(6), due: Timestamp(7) };
+    check(
+        &[
+            Command::Billing(BillingCommand::Pay(Box::new(pay))),
+            Command::Billing(BillingCommand::PayUnpaid(unpaid)),
+        ],
+        expect![[
+            r#"[{"Billing":{"Pay":{"invoice":"00000000-0000-0000-0000-000000000006","is_external":true,"call":{"account":"00000000-0000-0000-0000-000000000003","payment":null,"payment_method":"00000000-0000-0000-0000-000000000005","payment_key":"p","transaction_key":"t","amount":"5","currency":null,"properties":[]}}}},{"Billing":{"PayUnpaid":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","due":7}}}]"#
+        ]],
+    );
+    check(&TimerKind::InvoicePayment, expect![[r#""InvoicePayment""#]]);
+}
+
+#[test]
 fn invoices() {
     let invoice = Invoice {
         tenant: TENANT,
@@ -249,11 +275,18 @@ fn invoices() {
         voided: true,
         ..item(ItemKind::ExternalCharge)
     };
-    check(&Change::Billing(BillingChange::Item(Box::new(charge))), expect![[r#"{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"EXTERNAL_CHARGE","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","manual":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","quantity":"3","rate":"10"},"linked":"00000000-0000-0000-0000-000000000009","adjusted":1,"repaired":2,"voided":true,"created_at":7,"revision":{"seq":9,"previous":null}}}}"#]]);
+    check(
+        &Change::Billing(BillingChange::Item(Box::new(charge))),
+        expect![[
+            r#"{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"EXTERNAL_CHARGE","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","manual":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","quantity":"3","rate":"10"},"linked":"00000000-0000-0000-0000-000000000009","adjusted":1,"repaired":2,"voided":true,"created_at":7,"revision":{"seq":9,"previous":null}}}}"#
+        ]],
+    );
     let changes = ItemKind::ALL.map(|it| Change::Billing(BillingChange::Item(Box::new(item(it)))));
     check(
         &changes,
-        expect![[r#"[{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"FIXED","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"RECURRING","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"REPAIR_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"CBA_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"EXTERNAL_CHARGE","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"TAX","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"CREDIT_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"ITEM_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}}]"#]],
+        expect![[
+            r#"[{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"FIXED","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"RECURRING","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"REPAIR_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"CBA_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"EXTERNAL_CHARGE","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"TAX","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"CREDIT_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}},{"Billing":{"Item":{"tenant":1,"id":"00000000-0000-0000-0000-000000000007","invoice_id":"00000000-0000-0000-0000-000000000006","account_id":"00000000-0000-0000-0000-000000000003","kind":"ITEM_ADJ","amount":2000,"currency":"USD","start":"2026-02-09","end":"2026-03-09","last_day":"2026-03-09","of":{"subscription":"00000000-0000-0000-0000-000000000005","bundle":"00000000-0000-0000-0000-000000000004","product":"Pro","plan":"pro","phase":"pro-evergreen","rate":"20","catalog_effective_at":7},"linked":"00000000-0000-0000-0000-000000000009","created_at":7,"revision":{"seq":9,"previous":null}}}}]"#
+        ]],
     );
 }
 
@@ -301,11 +334,21 @@ fn refusals() {
         R::AddOnNotAvailable { add_on: text("Extra"), base: text("Pro") },
         R::TooManyInBundle { plan: text("extra"), most: 2 },
         R::TooManySubscriptions,
+        R::NoSuchInvoice { invoice: id(6) },
+        R::InvoiceOfAnotherAccount { invoice: id(6) },
+        R::InvoiceNotPayable { invoice: id(6), status: InvoiceStatus::Draft },
+        R::AboveBalance {
+            invoice: id(6),
+            amount: AmountMinor(2_100),
+            balance: AmountMinor(2_000),
+            in_flight: AmountMinor(500),
+            currency: usd(),
+        },
     ];
     check(
         &all.map(Rejection::Billing),
         expect![[
-            r#"[{"Billing":"NoCatalog"},{"Billing":{"NoSuchPlan":{"plan":"pro"}}},{"Billing":{"NoSuchProduct":{"product":"Pro"}}},{"Billing":{"NoPlanOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"SeveralPlansOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"NoSuchPhase":{"plan":"pro"}}},{"Billing":{"NoPrice":{"plan":"pro","currency":"USD","why":"Missing"}}},{"Billing":{"NoSuchSubscription":{"subscription":"00000000-0000-0000-0000-000000000005"}}},{"Billing":{"NoSuchBundle":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":{"BundleKeyInUse":{"key":"key"}}},{"Billing":{"BaseExists":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":"NoBase"},{"Billing":{"AddOnIncluded":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"AddOnNotAvailable":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"TooManyInBundle":{"plan":"extra","most":2}}},{"Billing":"TooManySubscriptions"}]"#
+            r#"[{"Billing":"NoCatalog"},{"Billing":{"NoSuchPlan":{"plan":"pro"}}},{"Billing":{"NoSuchProduct":{"product":"Pro"}}},{"Billing":{"NoPlanOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"SeveralPlansOffered":{"wanted":"Pro MONTHLY DEFAULT"}}},{"Billing":{"NoSuchPhase":{"plan":"pro"}}},{"Billing":{"NoPrice":{"plan":"pro","currency":"USD","why":"Missing"}}},{"Billing":{"NoSuchSubscription":{"subscription":"00000000-0000-0000-0000-000000000005"}}},{"Billing":{"NoSuchBundle":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":{"BundleKeyInUse":{"key":"key"}}},{"Billing":{"BaseExists":{"bundle":"00000000-0000-0000-0000-000000000004"}}},{"Billing":"NoBase"},{"Billing":{"AddOnIncluded":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"AddOnNotAvailable":{"add_on":"Extra","base":"Pro"}}},{"Billing":{"TooManyInBundle":{"plan":"extra","most":2}}},{"Billing":"TooManySubscriptions"},{"Billing":{"NoSuchInvoice":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceOfAnotherAccount":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceNotPayable":{"invoice":"00000000-0000-0000-0000-000000000006","status":"Draft"}}},{"Billing":{"AboveBalance":{"invoice":"00000000-0000-0000-0000-000000000006","amount":2100,"balance":2000,"in_flight":500,"currency":"USD"}}}]"#
         ]],
     );
 }
@@ -400,8 +443,18 @@ fn what_is_done_to_invoices_by_hand() {
         BillingCommand::DeleteCredit(DeleteCredit { account: id(3), invoice: id(6), item: id(7) }),
         BillingCommand::UseCredit(id(3)),
     ];
-    check(&commands.map(Command::Billing), expect![[r#"[{"Billing":{"AddItems":{"account":"00000000-0000-0000-0000-000000000003","kind":"Charge","items":[{"invoice":"00000000-0000-0000-0000-000000000006","amount":"30.00","currency":"USD","description":"charge","details":"{}","start":"2026-02-09","end":"2026-03-09","manual":{"quantity":"3"}}],"commits":true,"day":"2026-02-09"}}},{"Billing":{"AdjustItem":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","item":"00000000-0000-0000-0000-000000000007","amount":"1.00","currency":null,"description":null,"details":null,"day":null}}},{"Billing":{"CommitInvoice":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"VoidInvoice":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"DeleteCredit":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"UseCredit":"00000000-0000-0000-0000-000000000003"}}]"#]]);
-    check(&Reply::Billing(BillingReply::Added(vec![(id(6), id(7))])), expect![[r#"{"Billing":{"Added":[["00000000-0000-0000-0000-000000000006","00000000-0000-0000-0000-000000000007"]]}}"#]]);
+    check(
+        &commands.map(Command::Billing),
+        expect![[
+            r#"[{"Billing":{"AddItems":{"account":"00000000-0000-0000-0000-000000000003","kind":"Charge","items":[{"invoice":"00000000-0000-0000-0000-000000000006","amount":"30.00","currency":"USD","description":"charge","details":"{}","start":"2026-02-09","end":"2026-03-09","manual":{"quantity":"3"}}],"commits":true,"day":"2026-02-09"}}},{"Billing":{"AdjustItem":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","item":"00000000-0000-0000-0000-000000000007","amount":"1.00","currency":null,"description":null,"details":null,"day":null}}},{"Billing":{"CommitInvoice":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"VoidInvoice":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"DeleteCredit":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"UseCredit":"00000000-0000-0000-0000-000000000003"}}]"#
+        ]],
+    );
+    check(
+        &Reply::Billing(BillingReply::Added(vec![(id(6), id(7))])),
+        expect![[
+            r#"{"Billing":{"Added":[["00000000-0000-0000-0000-000000000006","00000000-0000-0000-0000-000000000007"]]}}"#
+        ]],
+    );
     let adjusted = Event::InvoiceAdjusted {
         account: id(3),
         invoice: id(6),
@@ -409,7 +462,12 @@ fn what_is_done_to_invoices_by_hand() {
         balance: AmountMinor(500),
         currency: usd(),
     };
-    check(&adjusted, expect![[r#"{"InvoiceAdjusted":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","charged":2000,"balance":500,"currency":"USD"}}"#]]);
+    check(
+        &adjusted,
+        expect![[
+            r#"{"InvoiceAdjusted":{"account":"00000000-0000-0000-0000-000000000003","invoice":"00000000-0000-0000-0000-000000000006","charged":2000,"balance":500,"currency":"USD"}}"#
+        ]],
+    );
     let rejections = [
         BillingRejection::Blocked { account: id(3) },
         BillingRejection::NoSuchInvoice { invoice: id(6) },
@@ -429,5 +487,10 @@ fn what_is_done_to_invoices_by_hand() {
         BillingRejection::SystemCredit { item: id(7) },
         BillingRejection::InvoiceTooLarge,
     ];
-    check(&rejections.map(Rejection::Billing), expect![[r#"[{"Billing":{"Blocked":{"account":"00000000-0000-0000-0000-000000000003"}}},{"Billing":{"NoSuchInvoice":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"NoSuchItem":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"InvoiceCommitted":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceVoid":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"NoDraft":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":"ChargeNotPositive"},{"Billing":"CreditNotPositive"},{"Billing":"AdjustmentNotPositive"},{"Billing":{"AdjustmentTooLarge":{"left":"1.00"}}},{"Billing":{"NotAdjustable":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"OtherCurrency":{"currency":"USD"}}},{"Billing":{"InvoicePaid":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceRepaired":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"CreditUsed":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"SystemCredit":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":"InvoiceTooLarge"}]"#]]);
+    check(
+        &rejections.map(Rejection::Billing),
+        expect![[
+            r#"[{"Billing":{"Blocked":{"account":"00000000-0000-0000-0000-000000000003"}}},{"Billing":{"NoSuchInvoice":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"NoSuchItem":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"InvoiceCommitted":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceVoid":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"NoDraft":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":"ChargeNotPositive"},{"Billing":"CreditNotPositive"},{"Billing":"AdjustmentNotPositive"},{"Billing":{"AdjustmentTooLarge":{"left":"1.00"}}},{"Billing":{"NotAdjustable":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":{"OtherCurrency":{"currency":"USD"}}},{"Billing":{"InvoicePaid":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"InvoiceRepaired":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"CreditUsed":{"invoice":"00000000-0000-0000-0000-000000000006"}}},{"Billing":{"SystemCredit":{"item":"00000000-0000-0000-0000-000000000007"}}},{"Billing":"InvoiceTooLarge"}]"#
+        ]],
+    );
 }

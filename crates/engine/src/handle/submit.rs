@@ -3,7 +3,7 @@
 
 use std::pin::Pin;
 
-use domain::command::PaymentCommand;
+use domain::command::{BillingCommand, PaymentCommand};
 use domain::{Command, PaymentId, PaymentRejection, Rejection, Request};
 
 use super::control::Controlled;
@@ -112,6 +112,13 @@ struct Started<'a> {
 
 /// The start of a payment that a command is.
 const fn start(command: &Command) -> Option<Started<'_>> {
+    if let Command::Billing(BillingCommand::Pay(it)) = command {
+        return Some(Started {
+            payment: it.call.payment,
+            payment_key: it.call.payment_key.as_ref(),
+            transaction_key: it.call.transaction_key.as_ref(),
+        });
+    }
     let Command::Payment(command) = command else { return None };
     if let PaymentCommand::Authorize(it)
     | PaymentCommand::Purchase(it)

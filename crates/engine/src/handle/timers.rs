@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::account::payment_method::ContinueMethod;
+use domain::billing::pay::PayUnpaid;
 use domain::billing::subscription::ContinueBilling;
 use domain::command::{AccountCommand, BillingCommand, EntitlementCommand, PaymentCommand};
 use domain::entitlement::ContinueEntitlements;
@@ -14,7 +15,8 @@ use domain::payment::dispute::DisputeTimer;
 use domain::payment::{Actor, ExpireAction, RefundLateSuccess};
 use domain::timer::{Timer, TimerKey, TimerKind};
 use domain::{
-    AttemptId, Command, DisputeId, PaymentMethodId, Request, TenantNo, Timestamp, TransactionId,
+    AttemptId, Command, DisputeId, InvoiceId, PaymentMethodId, Request, TenantNo, Timestamp,
+    TransactionId,
 };
 use tokio::sync::Semaphore;
 
@@ -177,6 +179,11 @@ async fn fire(engine: &Engine, timer: Timer) -> Result<(), Unavailable> {
             let (account, due) = (timer.account, timer.due);
             let it = ContinueBilling { account, due };
             Some(Command::Billing(BillingCommand::Continue(it)))
+        }
+        TimerKind::InvoicePayment => {
+            let (account, due) = (timer.account, timer.due);
+            let it = PayUnpaid { account, invoice: InvoiceId::new(timer.key.object), due };
+            Some(Command::Billing(BillingCommand::PayUnpaid(it)))
         }
     };
     let Some(command) = command else {

@@ -48,6 +48,7 @@ mod killbill_combo;
 mod killbill_currencies;
 mod killbill_custom_fields;
 mod killbill_export;
+mod killbill_invoice_payments;
 mod killbill_payment_control;
 mod killbill_related;
 mod killbill_requests;

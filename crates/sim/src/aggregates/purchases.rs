@@ -532,6 +532,7 @@ impl Purchases {
             }
             TimerKind::PaymentRetry
             | TimerKind::Billing
+            | TimerKind::InvoicePayment
             | TimerKind::PaymentAction
             | TimerKind::DisputeBooking
             | TimerKind::DisputeEvidence

@@ -84,8 +84,9 @@ impl Tables {
             let key = account.key();
             state.people.extend(self.people.get(&key).map(|person| (key, person.clone())));
             state.closed.extend(self.is_closed(key).then_some(key));
-            if let Some(default) = account.payment_method_id {
-                state.payment_methods.look_for((key.0, default));
+            let methods = [account.payment_method_id, account.external_payment_method];
+            for method in methods.into_iter().flatten() {
+                state.payment_methods.look_for((key.0, method));
             }
         }
         // They belong to accounts that are loaded already.

@@ -183,7 +183,8 @@ impl<D: Disk> World<D> {
                 TimerKind::LateRefund
                 | TimerKind::MethodStep
                 | TimerKind::Entitlements
-                | TimerKind::Billing => {
+                | TimerKind::Billing
+                | TimerKind::InvoicePayment => {
                     unreachable!(
                         "no tenant refunds late successes, no gateway attaches methods, nothing is granted or billed"
                     )
@@ -456,7 +457,8 @@ impl<D: Disk> World<D> {
             | TimerKind::LateRefund
             | TimerKind::MethodStep
             | TimerKind::Entitlements
-            | TimerKind::Billing => None,
+            | TimerKind::Billing
+            | TimerKind::InvoicePayment => None,
         };
         let Some(payment) = payment else { return false };
         let file = self.model.payment(timer.tenant.0, payment);

@@ -7,7 +7,7 @@ use domain::read::METHODS_LISTED_MAX;
 use domain::rows::Rows;
 use domain::state::AccountState;
 use domain::tenant::payment_rules::METHODS_MAX;
-use domain::{AccountId, PaymentMethod, PaymentMethodId, TenantNo};
+use domain::{Account, AccountId, PaymentMethod, PaymentMethodId, TenantNo};
 use engine::ports::StoreError;
 
 use super::{BY_ID, Stored, split, values};
@@ -49,7 +49,11 @@ pub(super) fn load(
         loaded.accounts.look_for((method.tenant, method.account_id));
     }
     load_accounts(reader, loaded, recent)?;
-    let defaults = loaded.accounts.iter().filter_map(|it| Some((it.tenant, it.payment_method_id?)));
+    let of_account = |it: &Account| {
+        let methods = [it.payment_method_id, it.external_payment_method];
+        methods.into_iter().flatten().map(|id| (it.tenant, id)).collect::<BTreeSet<_>>()
+    };
+    let defaults = loaded.accounts.iter().flat_map(of_account);
     let defaults: Vec<_> = defaults.filter(|key| !loaded.payment_methods.knows(key)).collect();
     // They belong to accounts that are loaded already.
     load_methods(reader, &defaults, &mut loaded.payment_methods, recent)?;

@@ -2,8 +2,8 @@
 
 use domain::catalog::NoPrice;
 use domain::{
-    AccessRejection, AccountId, AccountRejection, BillingRejection, PaymentRejection, Rejection,
-    TenantRejection,
+    AccessRejection, AccountId, AccountRejection, BillingRejection, InvoiceId, PaymentRejection,
+    Rejection, TenantRejection,
 };
 
 use http::StatusCode;
@@ -83,11 +83,10 @@ fn wire_billing(rejection: &BillingRejection) -> (Code, String) {
         R::NoChangePending { .. } => code::NO_CHANGE_PENDING,
         R::ChangeIllegal { .. } => code::CHANGE_ILLEGAL,
         R::TargetTooFar { .. } => code::TARGET_TOO_FAR,
-        R::NoSuchInvoice { .. } => code::NO_SUCH_INVOICE,
         R::NoSuchItem { .. } => code::NO_SUCH_INVOICE_ITEM,
         R::InvoiceCommitted { .. } => code::INVOICE_COMMITTED,
         R::InvoiceVoid { .. } => code::INVOICE_VOID,
-        R::NoDraft { .. } => code::NO_DRAFT,
+        R::NoDraft { .. } => code::INVOICE_STATUS,
         R::ChargeNotPositive => code::CHARGE_AMOUNT,
         R::CreditNotPositive => code::CREDIT_AMOUNT,
         R::AdjustmentNotPositive => code::ADJUSTMENT_AMOUNT,
@@ -99,8 +98,30 @@ fn wire_billing(rejection: &BillingRejection) -> (Code, String) {
         R::SystemCredit { .. } => code::SYSTEM_CREDIT,
         R::OtherCurrency { .. } | R::InvoiceTooLarge => code::ILLEGAL_ARGUMENT,
         R::NothingToInvoice => code::plain(StatusCode::NOT_FOUND, class::INVOICE),
+        R::NoSuchInvoice { invoice } => return (code::NO_SUCH_INVOICE, no_such_invoice(invoice)),
+        R::InvoiceOfAnotherAccount { .. } => code::INVOICE_OF_ANOTHER_ACCOUNT,
+        R::InvoiceNotPayable { .. } => code::INVOICE_STATUS,
+        R::AboveBalance { invoice, amount, balance, in_flight, currency } => {
+            let amounts = [amount, balance, in_flight].map(|it| it.decimal(*currency));
+            return (code::PLUGIN_EXCEPTION, above_balance(invoice, amounts));
+        }
     };
     (code, rejection.to_string())
+}
+
+pub(crate) fn no_such_invoice(invoice: &impl std::fmt::Display) -> String {
+    format!("No invoice could be found for id {invoice}.")
+}
+
+/// Kill Bill's text, which its clients look into, and what is on its way.
+fn above_balance(invoice: &InvoiceId, [amount, balance, in_flight]: [String; 3]) -> String {
+    let text = format!(
+        "Plugin exception Invalid amount '{amount}' for invoice '{invoice}': invoice balance is = '{balance}'"
+    );
+    match in_flight.bytes().all(|it| matches!(it, b'0' | b'.')) {
+        true => text,
+        false => format!("{text}, of which '{in_flight}' is on its way"),
+    }
 }
 
 fn wire_access(rejection: &AccessRejection) -> (Code, String) {
@@ -261,10 +282,12 @@ pub(super) fn invalid_parameter(field: &str, reason: &str) -> String {
 #[cfg(test)]
 mod tests {
     use domain::account::blocking_state::ClosedTo;
+    use domain::billing::invoice::InvoiceStatus;
     use domain::object::ObjectType;
     use domain::payment::{PaymentState, TransactionStatus, TransactionType};
     use domain::{
-        AccountId, CustomFieldId, FlagRejection, PaymentId, PaymentMethodId, TagDefinitionId,
+        AccountId, AmountMinor, Currency, CustomFieldId, FlagRejection, InvoiceId, PaymentId,
+        PaymentMethodId, TagDefinitionId,
     };
     use expect_test::{Expect, expect};
     use uuid::Uuid;
@@ -369,6 +392,49 @@ mod tests {
         ] {
             check(AccountRejection::Closed { account, to }, expected);
         }
+    }
+
+    #[test]
+    fn refusals_of_payments_of_invoices_have_kill_bills_codes() {
+        use BillingRejection as R;
+        let invoice = InvoiceId::new(Uuid::nil());
+        check(
+            R::NoSuchInvoice { invoice },
+            expect![
+                "404 4006 InvoiceApiException: No invoice could be found for id 00000000-0000-0000-0000-000000000000."
+            ],
+        );
+        check(
+            R::InvoiceOfAnotherAccount { invoice },
+            expect![
+                "400 4001 InvoiceApiException: the invoice 00000000-0000-0000-0000-000000000000 is of another account"
+            ],
+        );
+        check(
+            R::InvoiceNotPayable { invoice, status: InvoiceStatus::Void },
+            expect![
+                "400 4023 InvoiceApiException: the invoice 00000000-0000-0000-0000-000000000000 is VOID, and cannot be paid"
+            ],
+        );
+        let above = |in_flight| R::AboveBalance {
+            invoice,
+            amount: AmountMinor(10_000),
+            balance: AmountMinor(2_999),
+            in_flight: AmountMinor(in_flight),
+            currency: Currency::parse("USD").unwrap(),
+        };
+        check(
+            above(0),
+            expect![
+                "400 7199 PaymentApiException: Plugin exception Invalid amount '100.00' for invoice '00000000-0000-0000-0000-000000000000': invoice balance is = '29.99'"
+            ],
+        );
+        check(
+            above(500),
+            expect![
+                "400 7199 PaymentApiException: Plugin exception Invalid amount '100.00' for invoice '00000000-0000-0000-0000-000000000000': invoice balance is = '29.99', of which '5.00' is on its way"
+            ],
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use domain::{PaymentId, TenantNo};
 use engine::has_open_transaction;
 use engine::ports::{Page, Queries, StoreError};
 
-use super::view::{NextAction, PaymentJson, ReadOptions};
+use super::view::{Audited, NextAction, PaymentJson, ReadOptions};
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult, code, no_such_payment};
 use crate::page::{self, RowFormat};
@@ -47,6 +47,18 @@ pub(crate) async fn one<F>(call: &Call, name: &str, find: F) -> HandlerResult
 where
     F: FnOnce(&dyn Queries, TenantNo) -> Result<Option<PaymentFile>, StoreError> + Send + 'static,
 {
+    let options = ReadOptions::of(call)?;
+    Ok(reply::ok(&options.json(&found(call, name, find).await?)))
+}
+
+/// As [`one`], for a response of another form.
+///
+/// # Errors
+/// 404 if `find` finds none.
+pub(crate) async fn found<F>(call: &Call, name: &str, find: F) -> Result<Audited, Failure>
+where
+    F: FnOnce(&dyn Queries, TenantNo) -> Result<Option<PaymentFile>, StoreError> + Send + 'static,
+{
     plugin_properties(call.query())?;
     let options = ReadOptions::of(call)?;
     let Some(mut found) = page::read_one(call, options, find).await? else {
@@ -59,7 +71,7 @@ where
         found = page::read_one(call, options, find).await?.unwrap_or(found);
         found.next_actions = next_actions(call, id).await?;
     }
-    Ok(reply::ok(&options.json(&found)))
+    Ok(found)
 }
 
 /// The customers' next actions before the payment's pending transactions go on.

@@ -7,6 +7,7 @@ use crate::account::tag::{
     DEFINITION_TYPES_MAX, DefinitionRef, NamedDefinition, RemoveTags, TAGS_PER_REQUEST_MAX, Tag,
     TagDefinition, TagKey,
 };
+use crate::billing::rules::resume_payments;
 use crate::change::{AccountChange, ClaimChange, TenantChange};
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::context::Context;
@@ -53,6 +54,9 @@ pub(crate) fn remove(state: &State, it: &RemoveTags, cx: &mut Context) -> Outcom
     }
     if it.resumes_retries() {
         attempt::resume(state.scheduled_attempts(cx.tenant, it.account), cx);
+    }
+    if it.resumes_payments() {
+        resume_payments(state, it.account, cx);
     }
     if it.resumes_invoicing() {
         // What was not invoiced meanwhile is due now.

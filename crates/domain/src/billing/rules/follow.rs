@@ -3,7 +3,7 @@
 use crate::billing::invoice::{Invoice, InvoicePayment};
 use crate::change::BillingChange;
 use crate::context::Context;
-use crate::payment::{PaidFor, Payment};
+use crate::payment::{PaidFor, Payment, Transaction};
 use crate::rows::Keyed;
 use crate::state::State;
 use crate::{AmountMinor, Event, PaymentId};
@@ -22,9 +22,10 @@ pub(crate) fn follow(state: &State, cx: &mut Context) {
         let key = (cx.tenant, id);
         let known = cx.newest::<Invoice>(&key).or_else(|| state.billing.invoices.get(&key));
         let Some(known) = known.cloned() else { continue };
-        let before = known.payments.get(&payment.id).copied().unwrap_or_default();
-        let now = paid_by(&payment, before);
-        if now == before {
+        let before = known.payments.get(&payment.id).copied();
+        let asked = asked(&payment, cx).or(before.map(|it| it.in_flight)).unwrap_or_default();
+        let now = paid_by(&payment, asked);
+        if before == Some(now) {
             continue;
         }
         let revision = known.revision.next(cx.seq);
@@ -35,13 +36,21 @@ pub(crate) fn follow(state: &State, cx: &mut Context) {
     }
 }
 
-/// What a payment has done for its invoice. What was on its way is so until its outcome is known.
-pub(super) fn paid_by(payment: &Payment, before: InvoicePayment) -> InvoicePayment {
+/// The amount of the transaction of a payment that this command wrote, where its outcome is to come.
+fn asked(payment: &Payment, cx: &Context) -> Option<AmountMinor> {
+    let is_open = |it: &&Transaction| {
+        it.payment_id == payment.id && it.kind.is_initial() && it.status.is_open()
+    };
+    cx.written::<Transaction>().rev().find(is_open)?.amount
+}
+
+/// What a payment has done for its invoice. What it asked for is on its way until its outcome is known.
+pub(super) fn paid_by(payment: &Payment, asked: AmountMinor) -> InvoicePayment {
     let amounts = &payment.amounts;
     let taken = amounts.purchased.0 + amounts.captured.0;
     let back = amounts.refunded.0 + amounts.charged_back.0;
     let is_open = payment.state.operation.is_initial() && payment.state.status.is_open();
-    let in_flight = if is_open { before.in_flight } else { AmountMinor::ZERO };
+    let in_flight = if is_open { asked } else { AmountMinor::ZERO };
     InvoicePayment { paid: AmountMinor(taken - back), in_flight }
 }
 

@@ -97,7 +97,7 @@ fn ask(books: &mut Books<'_>, invoice: &mut Invoice, cx: &mut Context) -> Result
         balance: invoice.balance(),
         currency: invoice.currency,
     });
-    pay(books, invoice, cx);
+    pay(books.state, &books.account, invoice, cx);
     Ok(())
 }
 

@@ -27,6 +27,8 @@ use crate::{
     SubscriptionId, Timestamp,
 };
 
+mod pay;
+
 const USD: &str = "USD";
 
 fn at(text: &str) -> Timestamp {

@@ -74,6 +74,7 @@ pub(super) fn start(
     let Origin { account, person, made, paid_for, retried } = origin;
     let control = Control::of(state, it, cx)?;
     let existing = existing_payment(state, it, account, cx)?;
+    refuse_other_invoice(existing, origin)?;
     if let Some(key) = &it.transaction_key {
         let target = existing.map(|file| file.payment.id);
         refuse_used_key(state, account, (key, target), cx)?;
@@ -147,6 +148,41 @@ impl Started {
     fn of(payment: (TenantNo, PaymentId), accepted: Accepted, cx: &Context) -> Self {
         Self { accepted, payment: cx.newest(&payment).cloned() }
     }
+}
+
+/// Whether a call repeats a purchase that is pending, which it completes.
+///
+/// # Errors
+/// The refusal of a key that is used.
+pub(crate) fn repeats_pending(
+    state: &State,
+    account: &Account,
+    it: &Initiate,
+    cx: &Context,
+) -> Result<bool, Rejection> {
+    let Some(key) = &it.transaction_key else { return Ok(false) };
+    let existing = existing_payment(state, it, account, cx)?;
+    refuse_used_key(state, account, (key, existing.map(|file| file.payment.id)), cx)?;
+    let Some(file) = existing else { return Ok(false) };
+    refuse_succeeded(file, key)?;
+    Ok(pending_try(file, it, TransactionType::Purchase)?.is_some())
+}
+
+/// A payment of an invoice is tried again for that invoice alone: nothing else looks at what is to be paid of it.
+fn refuse_other_invoice(
+    existing: Option<&PaymentFile>,
+    origin: Origin<'_>,
+) -> Result<(), Rejection> {
+    let Some(file) = existing.filter(|_| origin.retried.is_none()) else { return Ok(()) };
+    let own = file.payment.paid_for.and_then(PaidFor::invoice);
+    if own == origin.paid_for.and_then(PaidFor::invoice) {
+        return Ok(());
+    }
+    let reason = match own {
+        Some(invoice) => format!("belongs to a payment of the invoice {invoice}"),
+        None => "belongs to a payment of no invoice".to_owned(),
+    };
+    Err(Rejection::InvalidParameter { field: "paymentExternalKey".to_owned(), reason })
 }
 
 /// A payment has one currency: an earlier attempt may still turn out to have succeeded.

@@ -4,8 +4,9 @@ use super::initiate::{Origin, start};
 use super::{follow, note_late_successes};
 use crate::context::Context;
 use crate::payment::{Initiate, PaidFor, Payment, TransactionType};
+use crate::reply::Outcome;
 use crate::state::State;
-use crate::{Account, AmountMinor, Currency, InvoiceId};
+use crate::{Account, AmountMinor, Currency, InvoiceId, PaymentMethod};
 
 /// Starts the payment of an invoice with the default method of its account. `None`: there is no such method, or the
 /// payment is refused, and nothing of it is written.
@@ -35,4 +36,20 @@ pub(crate) fn pay_invoice(
     follow(state, cx);
     note_late_successes(state, cx);
     started.payment
+}
+
+/// Starts the payment of an invoice that a client asks for, which its outcome answers. `made`: the method that the same
+/// command makes. The invoice itself is the caller's.
+pub(crate) fn pay_as_asked(
+    state: &State,
+    (account, made): (&Account, Option<&PaymentMethod>),
+    (invoice, call): (InvoiceId, &Initiate),
+    cx: &mut Context,
+) -> Outcome {
+    let paid_for = Some(PaidFor::Invoice { invoice });
+    let origin = Origin { made, paid_for, ..Origin::of(account) };
+    let started = start(state, TransactionType::Purchase, call, origin, cx)?;
+    follow(state, cx);
+    note_late_successes(state, cx);
+    Ok(started.accepted)
 }

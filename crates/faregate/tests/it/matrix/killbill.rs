@@ -122,6 +122,7 @@ fn accounts() -> Vec<Row> {
         row("GET /1.0/kb/accounts/{accountId}/invoices", READ).of_object(),
         row("GET /1.0/kb/accounts/{accountId}/invoices/pagination", READ).of_object(),
         row("GET /1.0/kb/accounts/{accountId}/invoicePayments", READ).of_object(),
+        row("POST /1.0/kb/accounts/{accountId}/invoicePayments", TRIGGER).of_object(),
         row("PUT /1.0/kb/accounts/{accountId}/cbaRebalancing", may("account:credit")).of_object(),
         row("GET /1.0/kb/accounts/{accountId}/tags", READ).of_object(),
         row("POST /1.0/kb/accounts/{accountId}/tags", may("tag:add"))
@@ -391,6 +392,14 @@ fn billing() -> Vec<Row> {
             .of_object(),
         row("GET /1.0/kb/invoices/{invoiceId}", READ).of_object(),
         row("GET /1.0/kb/invoices/byNumber/{invoiceNumber}", READ),
+        row("POST /1.0/kb/invoices/{invoiceId}/payments", TRIGGER)
+            .body(r#"{"accountId":"{subscriberId}"}"#)
+            .of_object(),
+        row("GET /1.0/kb/invoices/{invoiceId}/payments", READ).of_object(),
+        row("GET /1.0/kb/invoicePayments/{paymentId}", READ).of_object(),
+        row("GET /1.0/kb/invoicePayments/{invoicePaymentId}/auditLogsWithHistory", READ)
+            .at("/1.0/kb/invoicePayments/{paymentId}/auditLogsWithHistory")
+            .of_object(),
     ]
 }
 

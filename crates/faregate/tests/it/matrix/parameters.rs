@@ -17,7 +17,7 @@ const TAKEN: &str = "Taken for Kill Bill's clients";
 const NOTHING: &str = "0192aabb-ccdd-7000-8000-000000000001";
 
 /// The value that a parameter is tried with, of routes that begin so.
-const PROBES: [(&str, &str, &str); 57] = [
+const PROBES: [(&str, &str, &str); 58] = [
     ("GET /v1/ledger/entries", "from", "2100-01-01"),
     ("GET /v1/ledger/entries", "to", "2000-01-01"),
     ("GET /v1/analytics/", "from", "2100-01-01"),
@@ -61,7 +61,8 @@ const PROBES: [(&str, &str, &str); 57] = [
     ("", "billingPolicy", "SOON"),
     ("", "entitlementPolicy", "SOON"),
     ("POST /1.0/kb/invoices", "accountId", NOTHING),
-    ("POST /1.0/kb/invoices", "targetDate", "soon"),
+    ("", "targetDate", "soon"),
+    ("", "paymentAmount", "some"),
     ("", "timeoutSec", "soon"),
     ("", "timeZone", "Nowhere/Nothing"),
     ("", "days", "some"),
@@ -86,7 +87,7 @@ const BASES: [(&str, &str); 3] = [
 ];
 
 /// Parameters whose effect other tests show; `*` is each of a route, or each route.
-const ELSEWHERE: [(&str, &str); 20] = [
+const ELSEWHERE: [(&str, &str); 24] = [
     // In `simulator_methods`, `routing` and `conformance/stripe-gateway`: gateways read it.
     ("*", "pluginProperty"),
     // In `conformance/replay`.
@@ -102,6 +103,11 @@ const ELSEWHERE: [(&str, &str); 20] = [
     ),
     ("PUT /1.0/kb/subscriptions/{subscriptionId}/bcd", "forceNewBcdWithPastEffectiveDate"),
     ("DELETE /1.0/kb/subscriptions/{subscriptionId}", "useRequestedDateForBilling"),
+    // In `killbill_invoice_payments`.
+    ("POST /1.0/kb/invoices/{invoiceId}/payments", "externalPayment"),
+    ("POST /1.0/kb/invoices/{invoiceId}/payments", "paymentMethodId"),
+    ("POST /1.0/kb/accounts/{accountId}/invoicePayments", "externalPayment"),
+    ("POST /1.0/kb/accounts/{accountId}/invoicePayments", "paymentMethodId"),
     // In `killbill_retries`.
     ("DELETE /1.0/kb/accounts/{accountId}", "removeFutureNotifications"),
     // In `resources_commands::events_are_printed_as_they_are_committed`.

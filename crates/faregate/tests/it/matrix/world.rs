@@ -405,17 +405,24 @@ impl World {
         self.objects.add("spareAccountId", text(&spare, "accountId"));
     }
 
-    /// A subscription with its invoice, of an account of its own.
+    /// A subscription with its invoice, which is paid, of an account of its own.
     fn add_subscription(&mut self) {
         let admin = self.admin();
         let account = admin.create("/1.0/kb/accounts", &json!({ "currency": "USD" }));
+        let methods = format!(
+            "/1.0/kb/accounts/{}/paymentMethods?isDefault=true",
+            text(&account, "accountId")
+        );
+        admin.create(&methods, &json!({ "pluginName": "__EXTERNAL_PAYMENT__" }));
         let subscription = json!({
             "accountId": text(&account, "accountId"),
             "planName": "pro-monthly",
+            "phaseType": "EVERGREEN",
             "externalKey": "canary subscription",
             "bundleExternalKey": "canary bundle",
         });
         let subscription = admin.create("/1.0/kb/subscriptions", &subscription);
+        self.objects.add("subscriberId", text(&account, "accountId"));
         self.objects.add("subscriptionId", text(&subscription, "subscriptionId"));
         self.objects.add("bundleId", text(&subscription, "bundleId"));
         let invoices = format!("/1.0/kb/accounts/{}/invoices", text(&account, "accountId"));

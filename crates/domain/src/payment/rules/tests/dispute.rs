@@ -98,7 +98,8 @@ impl Disputed {
                 | TimerKind::LateRefund
                 | TimerKind::MethodStep
                 | TimerKind::Entitlements
-                | TimerKind::Billing => {
+                | TimerKind::Billing
+                | TimerKind::InvoicePayment => {
                     unreachable!("no timer of a dispute")
                 }
             };
