@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::account::tag::{ControlTag, TagKey};
 use crate::billing::subscription::{
     CancelSubscription, ChangePlan, ContinueBilling, InvoiceUntil, OfAccount, SetBillCycleDay,
-    SetQuantity, Subscribe, When,
+    SetQuantity, Subscribe, SubscribeAll, When,
 };
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::partition::Subject;
@@ -17,6 +17,7 @@ use crate::{AccountId, TenantNo};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BillingCommand {
     Subscribe(Box<Subscribe>),
+    SubscribeAll(Box<SubscribeAll>),
     /// Does what is due.
     Continue(ContinueBilling),
     ChangePlan(Box<ChangePlan>),
@@ -40,6 +41,7 @@ impl BillingCommand {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Subscribe(_) => "Subscribe",
+            Self::SubscribeAll(_) => "SubscribeAll",
             Self::Continue(_) => "ContinueBilling",
             Self::ChangePlan(_) => "ChangePlan",
             Self::UndoChange(_) => "UndoChange",
@@ -56,6 +58,7 @@ impl BillingCommand {
     pub const fn account(&self) -> AccountId {
         match self {
             Self::Subscribe(it) => it.account,
+            Self::SubscribeAll(it) => it.account,
             Self::Continue(it) => it.account,
             Self::ChangePlan(it) => it.account,
             Self::UndoChange(it) => it.account,
@@ -75,7 +78,7 @@ impl BillingCommand {
     pub(crate) const fn is_marked(&self) -> bool {
         match self {
             // What it makes has its ids from the request.
-            Self::Subscribe(_) => false,
+            Self::Subscribe(_) | Self::SubscribeAll(_) => false,
             // A timer's command comes from no queue.
             Self::Continue(_) => false,
             // An older copy would undo what came since, or ask for one more invoice.
@@ -93,10 +96,9 @@ impl BillingCommand {
     pub(crate) fn reads(&self, tenant: TenantNo, read: &mut impl FnMut(Read)) {
         read_run(tenant, self.account(), read);
         match self {
-            Self::Subscribe(it) => {
-                if let Some(key) = &it.bundle_key {
-                    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Bundle, key)));
-                }
+            Self::Subscribe(it) => read_bundle(it, tenant, read),
+            Self::SubscribeAll(it) => {
+                it.bundles.iter().flatten().for_each(|it| read_bundle(it, tenant, read));
             }
             Self::Continue(it) => read(Read::Timer(tenant, timer_of(it.account))),
             Self::ChangePlan(it) => read_since(it.requested, (tenant, it.account), read),
@@ -105,6 +107,13 @@ impl BillingCommand {
             Self::SetBillCycleDay(it) => read_since(it.from, (tenant, it.account), read),
             Self::UndoChange(_) | Self::Uncancel(_) | Self::InvoiceUntil(_) => {}
         }
+    }
+}
+
+/// The bundle that a subscription names by its key.
+fn read_bundle(it: &Subscribe, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    if let Some(key) = &it.bundle_key {
+        read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Bundle, key)));
     }
 }
 

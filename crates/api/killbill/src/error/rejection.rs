@@ -64,6 +64,7 @@ fn wire_billing(rejection: &BillingRejection) -> (Code, String) {
         R::NoSuchPhase { .. } => code::NO_SUCH_PHASE,
         R::NoPrice { why: NoPrice::Missing, .. } => code::NO_PRICE,
         R::NoPrice { why: NoPrice::NotSold, .. } => code::NOT_SOLD_IN_CURRENCY,
+        R::InvalidPriceOverride { .. } => code::INVALID_PRICE_OVERRIDE,
         R::NoSuchSubscription { .. } => code::NO_SUCH_SUBSCRIPTION,
         R::NoSuchBundle { .. } => code::NO_SUCH_BUNDLE,
         R::BundleKeyInUse { .. } => code::BUNDLE_KEY_IN_USE,
@@ -83,6 +84,10 @@ fn wire_billing(rejection: &BillingRejection) -> (Code, String) {
         R::ChangeIllegal { .. } => code::CHANGE_ILLEGAL,
         R::TargetTooFar { .. } => code::TARGET_TOO_FAR,
         R::NothingToInvoice => code::plain(StatusCode::NOT_FOUND, class::INVOICE),
+        R::OfEntry { bundle, entry, why } => {
+            let (code, message) = wire(why);
+            return (code, format!("entry {entry} of bundle {bundle}: {message}"));
+        }
     };
     (code, rejection.to_string())
 }
