@@ -1,18 +1,28 @@
 """Reads what an account has at the end of a scenario, in the form of a recording."""
 
+import re
+
 KB = "/1.0/kb"
+
+# The number of a price override, in a plan, a phase or a description.
+OVERRIDE = re.compile(r"-\d+(?=(-(trial|discount|fixedterm|evergreen))?( \(fixed price\))?$)")
 
 
 def minute(at):
     return None if at is None else at[:16] + "Z"
 
 
+def masked(name):
+    return None if name is None else OVERRIDE.sub("<ovr>", name)
+
+
 def read(scenario, account):
     get = lambda path, query=None: scenario.session.get(f"{KB}{path}", query)  # noqa: E731
     of = f"/accounts/{account.id}"
     shown = get(of, {"accountWithBalanceAndCBA": True})
-    references = {subscription: name for name, subscription in scenario.subscriptions.items() if name != "base"}
-    references |= {subscription: name for name, subscription in scenario.subscriptions.items() if name == "base"}
+    # A base that was made with its add-ons is called by its plan.
+    references = {subscription: name for name, subscription in scenario.subscriptions.items() if name == "base"}
+    references |= {subscription: name for name, subscription in scenario.subscriptions.items() if name != "base"}
     bundles = get(f"{of}/bundles") or []
     invoices = scenario.invoices(account.id)
     return {
@@ -30,10 +40,10 @@ def subscriptions(bundles, references):
     found = []
     for bundle in bundles:
         for it in bundle["subscriptions"]:
-            events = [[minute(e["effectiveDate"]), e["eventType"], e["serviceName"], e["serviceStateName"], e["phase"],
+            events = [[minute(e["effectiveDate"]), e["eventType"], e["serviceName"], e["serviceStateName"], masked(e["phase"]),
                        e["isBlockedBilling"], e["isBlockedEntitlement"]] for e in it["events"]]
             found.append({
-                "sub": references.get(it["subscriptionId"], "?"), "plan": it["planName"],
+                "sub": references.get(it["subscriptionId"], "?"), "plan": masked(it["planName"]),
                 "phaseType": it["phaseType"], "priceList": it["priceList"], "state": it["state"],
                 "source": it["sourceType"], "start": minute(it["startDate"]),
                 "billingStart": minute(it["billingStartDate"]), "cancelled": minute(it["cancelledDate"]),
@@ -55,9 +65,9 @@ def listed(invoices, references):
         items = []
         for it in invoice["items"]:
             item = {
-                "type": it["itemType"], "sub": references.get(it["subscriptionId"]), "plan": it["planName"],
-                "phase": it["phaseName"], "usage": it["usageName"], "start": it["startDate"], "end": it["endDate"],
-                "amount": it["amount"], "rate": it["rate"], "quantity": it["quantity"], "desc": it["description"],
+                "type": it["itemType"], "sub": references.get(it["subscriptionId"]), "plan": masked(it["planName"]),
+                "phase": masked(it["phaseName"]), "usage": it["usageName"], "start": it["startDate"], "end": it["endDate"],
+                "amount": it["amount"], "rate": it["rate"], "quantity": it["quantity"], "desc": masked(it["description"]),
                 "linked": it["linkedInvoiceItemId"], "details": it["itemDetails"], "id": it["invoiceItemId"],
             }
             items.append({k: v for k, v in item.items() if v not in (None, "")})

@@ -18,6 +18,7 @@ pub(crate) mod command;
 pub mod cycle;
 pub mod invoice;
 mod lookup;
+pub mod overrides;
 pub mod pay;
 pub mod propose;
 pub(crate) mod read;
@@ -65,6 +66,8 @@ pub enum EventKind {
 /// The prices of a subscription from an event until the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
+    pub product: String,
+    /// With price overrides, the plan's name and its phases' are those of the overrides.
     pub plan: String,
     pub phase: String,
     /// Charged once, on the day of the event.

@@ -111,6 +111,9 @@ pub enum BillingRejection {
     /// The plan is not sold in the account's currency.
     #[error("the plan {plan} has no price in {currency}")]
     NoPrice { plan: String, currency: Currency, why: NoPrice },
+    /// The prices of the plan cannot be replaced so.
+    #[error("priceOverrides: the prices of the plan {plan} cannot be overridden: {reason}")]
+    InvalidPriceOverride { plan: String, reason: String },
     #[error("there is no subscription {subscription}")]
     NoSuchSubscription { subscription: SubscriptionId },
     #[error("there is no bundle {bundle}")]
@@ -220,6 +223,14 @@ pub enum BillingRejection {
         balance: AmountMinor,
         in_flight: AmountMinor,
         currency: Currency,
+    },
+    /// An entry of a command that subscribes to several plans.
+    #[error("entry {entry} of bundle {bundle}: {why}")]
+    OfEntry {
+        /// From 1, as the other.
+        bundle: usize,
+        entry: usize,
+        why: Box<Rejection>,
     },
 }
 
@@ -547,10 +558,11 @@ impl Rejection {
     /// Whether its text may say something of a person. It is not stored, where erasure would not reach it:
     /// an account's key stays taken and does not change, so that the command is refused again as well.
     #[must_use]
-    pub const fn is_personal(&self) -> bool {
+    pub fn is_personal(&self) -> bool {
         match self {
             Self::Account(it) => it.is_personal(),
             Self::Billing(BillingRejection::BundleKeyInUse { .. }) => true,
+            Self::Billing(BillingRejection::OfEntry { why, .. }) => why.is_personal(),
             Self::Billing(_)
             | Self::Tenant(_)
             | Self::Access(_)

@@ -117,6 +117,8 @@ pub enum EntitlementReply {
 pub enum BillingReply {
     /// An account was subscribed to a plan.
     Subscribed { subscription: SubscriptionId, bundle: BundleId },
+    /// An account was subscribed to several plans: the bundles, in the order of the command.
+    SubscribedAll { bundles: Vec<BundleId> },
     /// An invoice was written.
     Invoiced(InvoiceId),
     /// Items were put on invoices, in the order of the request.

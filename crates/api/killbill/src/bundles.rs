@@ -1,6 +1,7 @@
 //! Bundles: subscriptions of an account that belong together.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use domain::billing::bundle::Bundle;
 use domain::{AccountId, BundleId, TenantNo, Timestamp};
@@ -10,7 +11,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::audit::AuditLogJson;
-use crate::call::Call;
+use crate::call::{Call, read_id};
 use crate::error::{ErrorJson, Failure, HandlerResult, code};
 use crate::page::{self, RowFormat};
 use crate::reply;
@@ -18,6 +19,8 @@ use crate::subscriptions::view::{EventJson, Shown, SubscriptionJson, key};
 
 /// The bundles of an account that are listed.
 const ALL: Page = Page { offset: 0, limit: 10_000 };
+
+const BUNDLES_FILTER: &str = "bundlesFilter";
 
 /// Kill Bill's `BundleJson`.
 #[derive(Serialize, ToSchema)]
@@ -125,21 +128,34 @@ impl RowFormat for ReadOptions {
     }
 }
 
-/// Lists the account's bundles, the oldest first, at most 10,000.
+/// Lists the account's bundles, the oldest first, at most 10,000, or those of them that the filter names.
 #[utoipa::path(get, path = "/1.0/kb/accounts/{accountId}/bundles", tag = "Account", operation_id = "bundles",
-    params(("accountId" = Uuid, Path)),
+    params(("accountId" = Uuid, Path),
+        ("bundlesFilter" = Option<String>, Query, description = "Ids of bundles, with a comma between them")),
     responses((status = 200, body = [BundleJson<'static>]),
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
     let account: AccountId = call.param_id("accountId")?;
+    let named = named(&call)?;
     page::list_of_account::<ReadOptions>(&call, account, move |queries, tenant| {
-        let found = queries.bundles_of(tenant, account, ALL)?;
+        let mut found = queries.bundles_of(tenant, account, ALL)?;
         if found.is_empty() && queries.account(tenant, account)?.is_none() {
             return Ok(None);
+        }
+        if let Some(named) = &named {
+            found.retain(|it| named.contains(&it.id));
         }
         Ok(Some(found))
     })
     .await
+}
+
+/// The bundles that a list is to have; `None`: all.
+fn named(call: &Call) -> Result<Option<BTreeSet<BundleId>>, Failure> {
+    let Some(text) = call.query().text(BUNDLES_FILTER)?.filter(|it| !it.is_empty()) else {
+        return Ok(None);
+    };
+    text.split(',').map(|it| read_id(BUNDLES_FILTER, it)).collect::<Result<_, _>>().map(Some)
 }
 
 /// Reads a bundle with its subscriptions.

@@ -194,6 +194,8 @@ pub(crate) mod code {
         coded(StatusCode::BAD_REQUEST, 4001, class::INVOICE);
     pub(crate) const INVOICE_STATUS: Code = coded(StatusCode::BAD_REQUEST, 4023, class::INVOICE);
     pub(crate) const INVALID_CATALOG: Code = coded(StatusCode::BAD_REQUEST, 2080, class::CATALOG);
+    pub(crate) const INVALID_PRICE_OVERRIDE: Code =
+        coded(StatusCode::BAD_REQUEST, 2081, class::CATALOG);
     pub(crate) const NO_SUCH_CUSTOM_FIELD: Code =
         coded(StatusCode::BAD_REQUEST, 9001, class::CUSTOM_FIELD);
     pub(crate) const CUSTOM_FIELD_NAME_IS_FIXED: Code =
@@ -336,6 +338,14 @@ impl Failure {
     /// An invalid parameter of a payment.
     pub(crate) fn parameter(field: &str, reason: &str) -> Self {
         Self::coded(code::INVALID_PARAMETER, invalid_parameter(field, reason))
+    }
+
+    /// The same for an entry of a list of lists, which the message names. Both count from 1.
+    pub(crate) fn of_entry(mut self, bundle: usize, entry: usize) -> Self {
+        if let Self::Problem(problem) = &mut self {
+            problem.message = format!("entry {entry} of bundle {bundle}: {}", problem.message);
+        }
+        self
     }
 
     /// The caller lacks a permission.

@@ -340,22 +340,27 @@ impl Json {
 
     /// The whole body: an array of ids.
     pub(crate) fn ids<K>(self, field: &str, body: &[u8]) -> Result<Vec<Id<K>>, Failure> {
-        let items = self.array(field, body)?;
+        let items = self.array(field, body, ARRAY_MAX)?;
         let id = |item| self.id(field, item)?.ok_or_else(|| self.missing(field));
         items.into_iter().map(id).collect()
     }
 
     /// A body that is an array of objects.
     pub(crate) fn objects<'a, T: Deserialize<'a>>(self, body: &'a [u8]) -> Result<Vec<T>, Failure> {
-        let items = self.array(self.0, body)?.into_iter().flatten();
+        let items = self.array(self.0, body, ARRAY_MAX)?.into_iter().flatten();
         let object = |item: &'a RawValue| {
             parse(self, item.get().as_bytes())?.ok_or_else(|| self.missing_body())
         };
         items.map(object).collect()
     }
 
-    /// The elements of a body that is an array.
-    fn array<'a>(self, field: &str, body: &'a [u8]) -> Result<Vec<Raw<'a>>, Failure> {
+    /// The elements of a body that is an array, at most `most`.
+    pub(crate) fn array<'a>(
+        self,
+        field: &str,
+        body: &'a [u8],
+        most: usize,
+    ) -> Result<Vec<Raw<'a>>, Failure> {
         let text = std::str::from_utf8(body)
             .map_err(|_| self.malformed("the body is not valid UTF-8"))?
             .trim_ascii();
@@ -364,7 +369,7 @@ impl Json {
         }
         let raw: Raw<'_> =
             serde_json::from_str(text).map_err(|error| self.malformed(&error.to_string()))?;
-        self.items(field, raw)?.ok_or_else(|| self.missing_body())
+        self.items_up_to(field, raw, most)?.ok_or_else(|| self.missing_body())
     }
 
     /// A currency's code.
@@ -479,12 +484,27 @@ impl Json {
         parse(json, text.as_bytes())
     }
 
-    fn items<'a>(self, field: &str, raw: Raw<'a>) -> Result<Option<Vec<Raw<'a>>>, Failure> {
+    /// The elements of a field that is an array; `None` if it is absent or null.
+    pub(crate) fn items<'a>(
+        self,
+        field: &str,
+        raw: Raw<'a>,
+    ) -> Result<Option<Vec<Raw<'a>>>, Failure> {
+        self.items_up_to(field, raw, ARRAY_MAX)
+    }
+
+    /// The elements of a field that is an array, at most `most`; `None` if it is absent or null.
+    pub(crate) fn items_up_to<'a>(
+        self,
+        field: &str,
+        raw: Raw<'a>,
+        most: usize,
+    ) -> Result<Option<Vec<Raw<'a>>>, Failure> {
         let Some(raw) = raw else { return Ok(None) };
         let items: Vec<Raw<'a>> = serde_json::from_str(raw.get())
             .map_err(|_| self.mismatched(&format!("{field} should be an array")))?;
-        if items.len() > ARRAY_MAX {
-            let message = format!("{} {field} should have at most {ARRAY_MAX} elements", self.0);
+        if items.len() > most {
+            let message = format!("{} {field} should have at most {most} elements", self.0);
             return Err(Failure::illegal(message));
         }
         Ok(Some(items))

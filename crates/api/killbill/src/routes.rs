@@ -10,7 +10,7 @@ use utoipa::OpenApi;
 use crate::media_types::{Gives, Takes};
 use crate::payments::{combo, follow_up, read as payment_reads, retries};
 use crate::route::{DescribedHandler, Resource, Route, on_test_clock, read, write};
-use crate::subscriptions::change;
+use crate::subscriptions::{bulk, change};
 use crate::unserved::UNSERVED;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, bundles, caches,
@@ -219,6 +219,8 @@ fn of_catalogs() -> Vec<Route> {
 fn of_subscriptions() -> Vec<Route> {
     vec![
         write("entitlement:create", handler!(subscriptions::create)),
+        write("entitlement:create", handler!(bulk::with_add_ons)),
+        write("entitlement:create", handler!(bulk::several_with_add_ons)),
         read(handler!(subscriptions::get)),
         write("entitlement:change_plan", handler!(change::plan)),
         write("entitlement:change_plan", handler!(change::undo)).taking(Takes::Nothing),

@@ -1,14 +1,17 @@
 //! Subscriptions: how an account is subscribed, and what it has.
 
+pub(crate) mod bulk;
 pub(crate) mod change;
+mod overrides;
 pub(crate) mod view;
 
+use domain::billing::overrides::PriceOverride;
 use domain::billing::subscription::{PlanChoice, Subscribe, When};
 use domain::catalog::period::BillingPeriod;
 use domain::catalog::{PhaseType, ProductCategory};
 use domain::command::BillingCommand;
 use domain::reply::BillingReply;
-use domain::{BillingRejection, Command, Rejection, Reply, SubscriptionId};
+use domain::{AccountId, BillingRejection, Command, Rejection, Reply, SubscriptionId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -18,6 +21,7 @@ use crate::error::{ErrorJson, Failure, HandlerResult, class};
 use crate::json::{Json, Raw};
 use crate::reply;
 use crate::request::printable;
+use overrides::PhasePriceBody;
 use view::{Shown, SubscriptionJson};
 
 const JSON: Json = Json("SubscriptionJson");
@@ -93,9 +97,9 @@ pub(crate) struct SubscriptionBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = Option<Vec<Object>>)]
     events: Raw<'a>,
-    /// Empty, as long as prices cannot be overridden
+    /// Prices that replace those of the plan's phases, until the plan changes
     #[serde(borrow)]
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Option<Vec<PhasePriceBody<'static>>>)]
     price_overrides: Raw<'a>,
     #[serde(borrow)]
     #[schema(value_type = Option<Vec<Object>>)]
@@ -117,7 +121,9 @@ pub(crate) struct SubscriptionBody<'a> {
         (status = "4XX", body = ErrorJson<'static>)))]
 pub(crate) async fn create(call: Call) -> HandlerResult {
     let body: SubscriptionBody<'_> = call.body(JSON)?;
-    let it = body.subscribe(&call)?;
+    let account = JSON.id("accountId", body.account_id)?;
+    let account = account.ok_or_else(|| JSON.missing("accountId"))?;
+    let it = body.subscribe(account, Times::read(&call)?)?;
     let reply = call.submit(Command::Billing(BillingCommand::Subscribe(Box::new(it)))).await?;
     let Reply::Billing(BillingReply::Subscribed { subscription, .. }) = reply else {
         return Err(Failure::illegal("subscribing was answered by something else"));
@@ -125,16 +131,30 @@ pub(crate) async fn create(call: Call) -> HandlerResult {
     Ok(reply::created(call.location(&["/1.0/kb/subscriptions/", &subscription.to_string()])))
 }
 
+/// From when on a subscription counts.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    entitled_from: Option<When>,
+    billed_from: Option<When>,
+}
+
+impl Times {
+    fn read(call: &Call) -> Result<Self, Failure> {
+        let entitled_from = when(call, "entitlementDate")?;
+        Ok(Self { entitled_from, billed_from: when(call, "billingDate")? })
+    }
+}
+
 impl SubscriptionBody<'_> {
-    fn subscribe(&self, call: &Call) -> Result<Subscribe, Failure> {
+    fn subscribe(&self, account: AccountId, times: Times) -> Result<Subscribe, Failure> {
         // They come back from a read.
         let _read = [self.subscription_id, self.start_date, self.state, self.source_type];
         let _dates = [self.cancelled_date, self.charged_through_date];
         let _billing = [self.billing_start_date, self.billing_end_date];
         let _lists = [self.events, self.prices, self.audit_logs];
-        let account = JSON.id("accountId", self.account_id)?;
+        let Times { entitled_from, billed_from } = times;
         Ok(Subscribe {
-            account: account.ok_or_else(|| JSON.missing("accountId"))?,
+            account,
             bundle: JSON.id("bundleId", self.bundle_id)?,
             bundle_key: JSON.key(
                 "bundleExternalKey",
@@ -146,8 +166,9 @@ impl SubscriptionBody<'_> {
             phase: self.phase()?,
             bill_cycle_day: self.bill_cycle_day()?,
             quantity: self.quantity()?,
-            entitled_from: when(call, "entitlementDate")?,
-            billed_from: when(call, "billingDate")?,
+            entitled_from,
+            billed_from,
+            price_overrides: self.price_overrides()?,
         })
     }
 
@@ -164,7 +185,6 @@ impl SubscriptionBody<'_> {
     }
 
     fn plan(&self) -> Result<PlanChoice, Failure> {
-        self.refuse_overrides()?;
         if let Some(name) = self.name("planName", self.plan_name)? {
             return Ok(PlanChoice::Named(name));
         }
@@ -184,11 +204,8 @@ impl SubscriptionBody<'_> {
         })
     }
 
-    fn refuse_overrides(&self) -> Result<(), Failure> {
-        match self.price_overrides.map(|it| it.get()) {
-            None | Some("null" | "[]") => Ok(()),
-            Some(_) => Err(Failure::parameter("priceOverrides", "cannot be set yet")),
-        }
+    fn price_overrides(&self) -> Result<Vec<PriceOverride>, Failure> {
+        overrides::read(JSON, self.price_overrides)
     }
 
     fn name(&self, field: &'static str, raw: Raw<'_>) -> Result<Option<String>, Failure> {

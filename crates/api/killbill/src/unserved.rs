@@ -61,8 +61,6 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/overdue", &[Method::POST]),
     ("/1.0/kb/overdue/xml", &[Method::POST]),
     ("/1.0/kb/subscriptions", &[Method::GET]),
-    ("/1.0/kb/subscriptions/createSubscriptionWithAddOns", &[Method::POST]),
-    ("/1.0/kb/subscriptions/createSubscriptionsWithAddOns", &[Method::POST]),
     ("/1.0/kb/subscriptions/events/{eventId}/auditLogsWithHistory", &[Method::GET]),
     ("/1.0/kb/subscriptions/{subscriptionId}/auditLogsWithHistory", &[Method::GET]),
     (

@@ -6,7 +6,7 @@ use crate::account::tag::{ControlTag, SUSPENDING_TAGS, TagKey};
 use crate::billing::pay::{PayInvoice, PayUnpaid};
 use crate::billing::subscription::{
     AddItems, AdjustItem, CancelSubscription, ChangePlan, ContinueBilling, DeleteCredit, InvoiceOf,
-    InvoiceUntil, OfAccount, SetBillCycleDay, SetQuantity, Subscribe, When,
+    InvoiceUntil, OfAccount, SetBillCycleDay, SetQuantity, Subscribe, SubscribeAll, When,
 };
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::partition::Subject;
@@ -19,6 +19,7 @@ use crate::{AccountId, InvoiceId, TenantNo};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BillingCommand {
     Subscribe(Box<Subscribe>),
+    SubscribeAll(Box<SubscribeAll>),
     /// Does what is due.
     Continue(ContinueBilling),
     ChangePlan(Box<ChangePlan>),
@@ -59,6 +60,7 @@ impl BillingCommand {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Subscribe(_) => "Subscribe",
+            Self::SubscribeAll(_) => "SubscribeAll",
             Self::Continue(_) => "ContinueBilling",
             Self::ChangePlan(_) => "ChangePlan",
             Self::UndoChange(_) => "UndoChange",
@@ -83,6 +85,7 @@ impl BillingCommand {
     pub const fn account(&self) -> AccountId {
         match self {
             Self::Subscribe(it) => it.account,
+            Self::SubscribeAll(it) => it.account,
             Self::Continue(it) => it.account,
             Self::ChangePlan(it) => it.account,
             Self::UndoChange(it) => it.account,
@@ -109,7 +112,7 @@ impl BillingCommand {
     pub(crate) const fn is_marked(&self) -> bool {
         match self {
             // What they make has its ids from the request.
-            Self::Subscribe(_) | Self::Pay(_) => false,
+            Self::Subscribe(_) | Self::SubscribeAll(_) | Self::Pay(_) => false,
             // A timer's command comes from no queue.
             Self::Continue(_) | Self::PayUnpaid(_) => false,
             // An older copy would undo what came since, or ask for one more invoice.
@@ -137,10 +140,9 @@ impl BillingCommand {
         let of = (tenant, self.account());
         let of_invoice = |invoice, read: &mut _| read_invoice(of, invoice, read);
         match self {
-            Self::Subscribe(it) => {
-                if let Some(key) = &it.bundle_key {
-                    read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Bundle, key)));
-                }
+            Self::Subscribe(it) => read_bundle(it, tenant, read),
+            Self::SubscribeAll(it) => {
+                it.bundles.iter().flatten().for_each(|it| read_bundle(it, tenant, read));
             }
             Self::Continue(it) => read(Read::Timer(tenant, timer_of(it.account))),
             Self::ChangePlan(it) => read_since(it.requested, (tenant, it.account), read),
@@ -169,6 +171,7 @@ impl BillingCommand {
     const fn is_run(&self) -> bool {
         match self {
             Self::Subscribe(_)
+            | Self::SubscribeAll(_)
             | Self::Continue(_)
             | Self::ChangePlan(_)
             | Self::UndoChange(_)
@@ -208,6 +211,13 @@ fn read_invoice(
 ) {
     read(BillingRead::Invoice(tenant, invoice).into());
     read(BillingRead::ItemsOf(tenant, account, invoice).into());
+}
+
+/// The bundle that a subscription names by its key.
+fn read_bundle(it: &Subscribe, tenant: TenantNo, read: &mut impl FnMut(Read)) {
+    if let Some(key) = &it.bundle_key {
+        read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Bundle, key)));
+    }
 }
 
 /// The items since a day on which a change takes effect, which may be settled.

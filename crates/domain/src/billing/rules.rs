@@ -31,6 +31,7 @@ pub(crate) use pay::resume_payments;
 pub(crate) fn execute(state: &State, command: &BillingCommand, cx: &mut Context) -> Outcome {
     match command {
         BillingCommand::Subscribe(it) => subscribe::subscribe(state, it, cx),
+        BillingCommand::SubscribeAll(it) => subscribe::subscribe_all(state, it, cx),
         BillingCommand::Continue(it) => continued::proceed(state, it, cx),
         BillingCommand::ChangePlan(it) => change::change(state, it, cx),
         BillingCommand::UndoChange(it) => change::undo(state, it, cx),

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::calendar::AccountCalendar;
 use crate::billing::invoice::Manual;
-use crate::billing::timeline::{PlanChange, To, Transition};
+use crate::billing::overrides::PriceOverride;
+use crate::billing::timeline::{Current, To, Transition};
 use crate::catalog::period::BillingPeriod;
 use crate::catalog::rules::Policy;
 use crate::catalog::{PhaseType, ProductCategory};
@@ -18,6 +19,9 @@ use crate::{
 
 /// How many transitions a subscription has at most.
 pub const TRANSITIONS_MAX: usize = 1_000;
+
+/// How many plans a command subscribes to at most.
+pub const SUBSCRIBED_MAX: usize = 1_000;
 
 /// How many subscriptions of an account are billed together at most.
 pub const SUBSCRIPTIONS_MAX: usize = 10_000;
@@ -88,18 +92,6 @@ impl Entity for Subscription {
     }
 }
 
-/// A plan in a phase, as a transition has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Current<'a> {
-    pub plan: &'a str,
-    pub price_list: &'a str,
-    pub phase: PhaseType,
-    /// When the phase ends.
-    pub until: Option<Timestamp>,
-    /// When the plan was chosen: see [`Versions::plan`](crate::catalog::versions::Versions::plan).
-    pub chosen_at: Timestamp,
-}
-
 impl Subscription {
     /// When it is billed from.
     #[must_use]
@@ -148,19 +140,8 @@ impl Subscription {
     #[must_use]
     pub fn after(&self, transitions: usize) -> Option<Current<'_>> {
         let mut current: Option<Current<'_>> = None;
-        for Transition { at, to } in self.transitions.iter().take(transitions) {
-            let To::Plan { by, plan, price_list, phase, until } = to else { continue };
-            let chosen_at = match (by, current) {
-                (PlanChange::Phase, Some(before)) => before.chosen_at,
-                (
-                    PlanChange::Create
-                    | PlanChange::Transfer
-                    | PlanChange::Change
-                    | PlanChange::Phase,
-                    _,
-                ) => *at,
-            };
-            current = Some(Current { plan, price_list, phase: *phase, until: *until, chosen_at });
+        for transition in self.transitions.iter().take(transitions) {
+            current = Current::after(current, transition).or(current);
         }
         current
     }
@@ -270,6 +251,17 @@ pub struct Subscribe {
     pub entitled_from: Option<When>,
     /// From when on it is billed; `None`: now.
     pub billed_from: Option<When>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub price_overrides: Vec<PriceOverride>,
+}
+
+/// Subscribes an account to several plans: all, or none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubscribeAll {
+    pub account: AccountId,
+    /// What belongs into one bundle each, a base before its add-ons. Together at most [`SUBSCRIBED_MAX`], all of the
+    /// account. The first one of each names the bundle, or makes it.
+    pub bundles: Vec<Vec<Subscribe>>,
 }
 
 /// Changes the plan of a subscription.
@@ -284,6 +276,8 @@ pub struct ChangePlan {
     pub policy: Option<Policy>,
     /// `None`: as the policy says.
     pub requested: Option<When>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub price_overrides: Vec<PriceOverride>,
 }
 
 /// Cancels a subscription, and with a base product its add-ons. Without policies and times: at once, and billed as the

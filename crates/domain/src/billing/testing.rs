@@ -38,6 +38,7 @@ pub(super) struct Subscription {
 impl Subscription {
     pub(super) fn of(plan: &str, period: BillingPeriod, price: &str) -> Self {
         let terms = Terms {
+            product: "Product".to_owned(),
             plan: plan.to_owned(),
             phase: format!("{plan}-evergreen"),
             fixed: None,

@@ -3,13 +3,17 @@
 //! Beside the transitions that were stored there are days from which a new version of the catalog is for existing
 //! subscriptions, and spans in which billing is blocked. In those nothing is charged, and plans and phases go on.
 
+use std::borrow::Cow;
+
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::account::calendar::AccountCalendar;
+use crate::billing::overrides::{Overrides, price};
 use crate::billing::{BillingEvent, EventKind, Fixed, Terms};
 use crate::catalog::period::BillingPeriod;
 use crate::catalog::phases::{Scheduled, schedule};
+use crate::catalog::price::Price;
 use crate::catalog::rules::{BillingAlignment, Offered};
 use crate::catalog::versions::{Chosen, Versions};
 use crate::catalog::{NoPrice, Phase, PhaseType, Prices};
@@ -32,6 +36,9 @@ pub enum To {
         phase: PhaseType,
         /// When the phase ends, unless the plan changes before; `None`: it does not.
         until: Option<Timestamp>,
+        /// The prices that replace the plan's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        overrides: Option<Overrides>,
     },
     BillCycleDay(u8),
     Quantity(u32),
@@ -47,6 +54,84 @@ pub enum PlanChange {
     Change,
     /// The next phase of the same plan.
     Phase,
+}
+
+/// A plan in a phase, as a transition has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Current<'a> {
+    pub plan: &'a str,
+    pub price_list: &'a str,
+    pub phase: PhaseType,
+    /// When the phase ends.
+    pub until: Option<Timestamp>,
+    /// When the plan was chosen: see [`Versions::plan`].
+    pub chosen_at: Timestamp,
+    /// The prices that replace the plan's.
+    pub overrides: Option<&'a Overrides>,
+}
+
+impl<'a> Current<'a> {
+    /// The plan after a transition; `None`: that is not of a plan.
+    pub(super) fn after(before: Option<Self>, transition: &'a Transition) -> Option<Self> {
+        let To::Plan { by, plan, price_list, phase, until, overrides } = &transition.to else {
+            return None;
+        };
+        let chosen_at = match (by, before) {
+            (PlanChange::Phase, Some(before)) => before.chosen_at,
+            (
+                PlanChange::Create | PlanChange::Transfer | PlanChange::Change | PlanChange::Phase,
+                _,
+            ) => transition.at,
+        };
+        let overrides = overrides.as_ref();
+        Some(Self { plan, price_list, phase: *phase, until: *until, chosen_at, overrides })
+    }
+
+    /// The plan in the version that it has at a time. With price overrides it keeps the one that it was chosen from.
+    #[must_use]
+    pub fn plan_at(&self, versions: &'a Versions, at: Timestamp) -> Option<Chosen<'a>> {
+        match self.overrides {
+            Some(_) => versions.chosen(self.plan, self.chosen_at),
+            None => versions.plan(self.plan, self.chosen_at, at),
+        }
+    }
+
+    /// The later versions that the plan gets.
+    pub fn later_versions(&self, versions: &'a Versions) -> impl Iterator<Item = Chosen<'a>> {
+        let keeps_its = self.overrides.is_some();
+        versions.for_existing(self.plan, self.chosen_at).filter(move |_| !keeps_its)
+    }
+
+    /// The plan's name, which is another one with price overrides.
+    #[must_use]
+    pub fn shown_plan(&self) -> Cow<'a, str> {
+        match self.overrides {
+            Some(overrides) => overrides.plan_name(self.plan).into(),
+            None => self.plan.into(),
+        }
+    }
+
+    /// What a phase of the plan costs once; `None`: nothing.
+    ///
+    /// # Errors
+    /// [`NoPrice`].
+    pub fn fixed(&self, phase: &Phase, currency: Currency) -> Result<Option<Price>, NoPrice> {
+        let overridden = self.overrides.and_then(|it| it.of(phase.phase)?.fixed);
+        phase.fixed.as_ref().map(|it| price(overridden, it, currency)).transpose()
+    }
+
+    /// What a phase of the plan costs in each period; `None`: nothing.
+    ///
+    /// # Errors
+    /// [`NoPrice`].
+    pub fn recurring(&self, phase: &Phase, currency: Currency) -> Result<Option<Price>, NoPrice> {
+        let overridden = self.overridden_recurring(phase.phase);
+        phase.recurring.as_ref().map(|it| price(overridden, &it.prices, currency)).transpose()
+    }
+
+    pub(super) fn overridden_recurring(&self, phase: PhaseType) -> Option<Price> {
+        self.overrides.and_then(|it| it.of(phase)?.recurring)
+    }
 }
 
 /// A span in which billing is blocked; without an end, for good.
@@ -89,11 +174,7 @@ pub enum NoTimeline {
 /// The state of a subscription at a point of its timeline.
 #[derive(Clone, Copy)]
 struct Now<'a> {
-    plan: &'a str,
-    price_list: &'a str,
-    phase: PhaseType,
-    until: Option<Timestamp>,
-    chosen_at: Timestamp,
+    current: Current<'a>,
     day: Option<u8>,
     quantity: u32,
 }
@@ -130,12 +211,12 @@ fn transitions(it: &Basis<'_>) -> Result<Vec<Moment>, NoTimeline> {
         };
         let later = &it.transitions[index + 1..];
         let charges = matches!(transition.to, To::Plan { .. });
-        let chosen = it.versions.plan(now.plan, now.chosen_at, at).ok_or(NoTimeline::NoPlan)?;
+        let chosen = now.current.plan_at(it.versions, at).ok_or(NoTimeline::NoPlan)?;
         let mut terms = terms(it, now, chosen)?;
         terms.fixed = if charges { fixed(it, now, chosen, (at, later))? } else { None };
         moments.push(Moment { at, kind, terms: Some(terms) });
         let until = later.first().map(|it| it.at);
-        for chosen in it.versions.for_existing(now.plan, now.chosen_at) {
+        for chosen in now.current.later_versions(it.versions) {
             let at = chosen.from;
             if at > transition.at && until.is_none_or(|until| at < until) {
                 let terms = self::terms(it, now, chosen)?;
@@ -162,20 +243,11 @@ fn kind(to: &To) -> EventKind {
 /// The state after a transition; `None`: the subscription has ended.
 fn after<'a>(now: Option<Now<'a>>, transition: &'a Transition) -> Option<Now<'a>> {
     match &transition.to {
-        To::Plan { by, plan, price_list, phase, until } => {
-            let chosen_at = match (by, now) {
-                (PlanChange::Phase, Some(now)) => now.chosen_at,
-                (
-                    PlanChange::Create
-                    | PlanChange::Transfer
-                    | PlanChange::Change
-                    | PlanChange::Phase,
-                    _,
-                ) => transition.at,
-            };
+        To::Plan { .. } => {
+            let current = Current::after(now.map(|it| it.current), transition)?;
             let day = now.and_then(|it| it.day);
             let quantity = now.map_or(1, |it| it.quantity);
-            Some(Now { plan, price_list, phase: *phase, until: *until, chosen_at, day, quantity })
+            Some(Now { current, day, quantity })
         }
         To::BillCycleDay(day) => now.map(|it| Now { day: Some(*day), ..it }),
         To::Quantity(quantity) => now.map(|it| Now { quantity: *quantity, ..it }),
@@ -185,17 +257,17 @@ fn after<'a>(now: Option<Now<'a>>, transition: &'a Transition) -> Option<Now<'a>
 
 /// The terms of a plan's phase, without its fixed price.
 fn terms(it: &Basis<'_>, now: &Now<'_>, chosen: Chosen<'_>) -> Result<Terms, NoTimeline> {
-    let plan = chosen.plan;
-    let phase = plan.phase(now.phase).ok_or(NoTimeline::NoPlan)?;
-    let recurring = phase.recurring.as_ref();
-    let price = |prices: &Prices| prices.of(it.currency).map_err(NoTimeline::NoPrice);
+    let (plan, current) = (chosen.plan, now.current);
+    let phase = plan.phase(current.phase).ok_or(NoTimeline::NoPlan)?;
     let alignment = alignment(now, chosen)?;
+    let shown = current.shown_plan();
     Ok(Terms {
-        plan: plan.name.clone(),
-        phase: now.phase.of_plan(&plan.name),
+        product: plan.product.clone(),
+        phase: current.phase.of_plan(&shown),
+        plan: shown.into_owned(),
         fixed: None,
-        recurring: recurring.map(|it| price(&it.prices)).transpose()?,
-        period: recurring.map_or(BillingPeriod::NoBillingPeriod, |it| it.period),
+        recurring: current.recurring(phase, it.currency).map_err(NoTimeline::NoPrice)?,
+        period: phase.recurring.as_ref().map_or(BillingPeriod::NoBillingPeriod, |it| it.period),
         mode: plan.mode,
         bill_cycle_day: match now.day {
             Some(day) => day,
@@ -213,9 +285,9 @@ fn alignment(now: &Now<'_>, chosen: Chosen<'_>) -> Result<BillingAlignment, NoTi
         product: &product.name,
         category: product.category,
         period: chosen.plan.period(),
-        price_list: now.price_list,
+        price_list: now.current.price_list,
     };
-    Ok(chosen.catalog.rules.billing_alignment(now.phase, offered))
+    Ok(chosen.catalog.rules.billing_alignment(now.current.phase, offered))
 }
 
 fn aligned_day(it: &Basis<'_>, alignment: BillingAlignment, own: u8) -> u8 {
@@ -233,18 +305,23 @@ fn aligned_day(it: &Basis<'_>, alignment: BillingAlignment, own: u8) -> u8 {
 /// # Errors
 /// [`NoTimeline`].
 pub fn own_day(it: &Basis<'_>) -> Result<u8, NoTimeline> {
-    let Some(Transition { at, to: To::Plan { plan, phase, .. } }) = it.transitions.first() else {
-        return Err(NoTimeline::NoPlan);
-    };
-    let plan = it.versions.plan(plan, *at, *at).ok_or(NoTimeline::NoPlan)?.plan;
-    let phases = schedule(plan, *at, Some(*phase)).ok_or(NoTimeline::NoPlan)?;
+    let current = it.transitions.first().and_then(|first| Current::after(None, first));
+    let current = current.ok_or(NoTimeline::NoPlan)?;
+    let at = current.chosen_at;
+    let plan = current.plan_at(it.versions, at).ok_or(NoTimeline::NoPlan)?.plan;
+    let phases = schedule(plan, at, Some(current.phase)).ok_or(NoTimeline::NoPlan)?;
     let is_charged = |it: &&Scheduled| {
-        let phase = plan.phase(it.phase).and_then(|it| it.recurring.as_ref());
-        it.until.is_none() || phase.is_some_and(|it| !is_free(&it.prices))
+        let recurring = plan.phase(it.phase).and_then(|it| it.recurring.as_ref());
+        let overridden = current.overridden_recurring(it.phase);
+        it.until.is_none()
+            || recurring.is_some_and(|recurring| match overridden {
+                Some(price) => !price.is_zero(),
+                None => !is_free(&recurring.prices),
+            })
     };
     let first = phases.iter().find(is_charged).map(|it| it.from);
     let ended = phases.last().and_then(|it| it.until);
-    let date = it.calendar.date(first.or(ended).unwrap_or(*at));
+    let date = it.calendar.date(first.or(ended).unwrap_or(at));
     Ok(date.day().unsigned_abs())
 }
 
@@ -262,10 +339,10 @@ fn fixed(
     chosen: Chosen<'_>,
     (at, later): (Timestamp, &[Transition]),
 ) -> Result<Option<Fixed>, NoTimeline> {
-    let phase = chosen.plan.phase(now.phase).ok_or(NoTimeline::NoPlan)?;
-    let Some(prices) = &phase.fixed else { return Ok(None) };
-    let price = prices.of(it.currency).map_err(NoTimeline::NoPrice)?;
-    let has_end = phase.recurring.is_none() && now.phase != PhaseType::Evergreen;
+    let phase = chosen.plan.phase(now.current.phase).ok_or(NoTimeline::NoPlan)?;
+    let price = now.current.fixed(phase, it.currency).map_err(NoTimeline::NoPrice)?;
+    let Some(price) = price else { return Ok(None) };
+    let has_end = phase.recurring.is_none() && phase.phase != PhaseType::Evergreen;
     let until = if has_end { end(it, (now, phase), at, later) } else { None };
     Ok(Some(Fixed { price, until }))
 }
@@ -281,7 +358,7 @@ fn end(
     match later.iter().find(is_phase) {
         Some(next) => Some(it.calendar.date(next.at)),
         None => {
-            let until = now.until.or_else(|| phase.duration?.after(at));
+            let until = now.current.until.or_else(|| phase.duration?.after(at));
             until.map(|at| it.calendar.date(at))
         }
     }

@@ -34,18 +34,14 @@ impl Versions {
         at: Timestamp,
     ) -> Option<Chosen<'a>> {
         let later = self.for_existing(name, chosen_at).filter(|it| it.from <= at).last();
-        let chosen = || {
-            let catalog = self.in_force(chosen_at)?;
-            Some(Chosen { catalog, plan: catalog.plan(name)?, from: chosen_at })
-        };
-        later.or_else(chosen)
+        later.or_else(|| self.chosen(name, chosen_at))
     }
 
-    /// A plan of the version that became effective at a time.
+    /// The plan of the version in force when it was chosen.
     #[must_use]
-    pub fn plan_of(&self, name: &str, effective_at: Timestamp) -> Option<&Plan> {
-        let newest = self.0.iter().rfind(|it| it.effective_at == effective_at);
-        newest.and_then(|it| it.plan(name))
+    pub fn chosen(&self, name: &str, at: Timestamp) -> Option<Chosen<'_>> {
+        let catalog = self.in_force(at)?;
+        Some(Chosen { catalog, plan: catalog.plan(name)?, from: at })
     }
 
     /// The later versions of a plan that are for existing subscriptions, in the order of versions.

@@ -9,10 +9,11 @@ use domain::billing::bundle::Bundle;
 use domain::billing::invoice::{
     Invoice, InvoiceItem, InvoicePayment, InvoiceStatus, ItemKind, Manual, OfSubscription,
 };
+use domain::billing::overrides::{OverriddenPhase, Overrides, PhasePrices, PriceOverride};
 use domain::billing::pay::{PayInvoice, PayUnpaid};
 use domain::billing::subscription::{
-    AddItems, AdjustItem, ContinueBilling, DeleteCredit, InvoiceOf, ManualKind, NewItem,
-    PlanChoice, Subscribe, Subscription, When,
+    AddItems, AdjustItem, ChangePlan, ContinueBilling, DeleteCredit, InvoiceOf, ManualKind,
+    NewItem, PlanChoice, Subscribe, SubscribeAll, Subscription, When,
 };
 use domain::billing::timeline::{PlanChange, To, Transition};
 use domain::catalog::period::BillingPeriod;
@@ -106,6 +107,7 @@ fn subscriptions() {
         price_list: "DEFAULT".to_owned(),
         phase,
         until: Some(Timestamp(8)),
+        overrides: None,
     };
     let changes = [
         plan(PlanChange::Create, PhaseType::Trial),
@@ -145,6 +147,64 @@ fn subscriptions() {
 }
 
 #[test]
+fn price_overrides() {
+    let prices = |phase, fixed: &str, recurring: &str| PhasePrices {
+        phase,
+        fixed: Price::parse(fixed),
+        recurring: Price::parse(recurring),
+    };
+    let phases = vec![prices(PhaseType::Trial, "3", ""), prices(PhaseType::Evergreen, "", "44.50")];
+    check(
+        &To::Plan {
+            by: PlanChange::Create,
+            plan: "pro".to_owned(),
+            price_list: "DEFAULT".to_owned(),
+            phase: PhaseType::Trial,
+            until: None,
+            overrides: Some(Overrides { number: Seq(9), phases }),
+        },
+        expect![[
+            r#"{"Plan":{"by":"Create","plan":"pro","price_list":"DEFAULT","phase":"TRIAL","until":null,"overrides":{"number":9,"phases":[{"phase":"TRIAL","fixed":"3"},{"phase":"EVERGREEN","recurring":"44.5"}]}}}"#
+        ]],
+    );
+    let wanted = |phase| PriceOverride {
+        phase,
+        fixed: Price::parse("3"),
+        recurring: Price::parse("0.000000001"),
+    };
+    check(
+        &[
+            wanted(OverriddenPhase::OfType(PhaseType::Trial)),
+            wanted(OverriddenPhase::Named("pro-trial".to_owned())),
+        ],
+        expect![[
+            r#"[{"phase":{"OfType":"TRIAL"},"fixed":"3","recurring":"0.000000001"},{"phase":{"Named":"pro-trial"},"fixed":"3","recurring":"0.000000001"}]"#
+        ]],
+    );
+    let change = ChangePlan {
+        account: id(3),
+        subscription: id(5),
+        plan: PlanChoice::Named("pro".to_owned()),
+        phase: None,
+        policy: None,
+        requested: None,
+        price_overrides: vec![wanted(OverriddenPhase::OfType(PhaseType::Trial))],
+    };
+    check(
+        &[
+            Command::Billing(BillingCommand::ChangePlan(Box::new(change.clone()))),
+            Command::Billing(BillingCommand::ChangePlan(Box::new(ChangePlan {
+                price_overrides: vec![],
+                ..change
+            }))),
+        ],
+        expect![[
+            r#"[{"Billing":{"ChangePlan":{"account":"00000000-0000-0000-0000-000000000003","subscription":"00000000-0000-0000-0000-000000000005","plan":{"Named":"pro"},"phase":null,"policy":null,"requested":null,"price_overrides":[{"phase":{"OfType":"TRIAL"},"fixed":"3","recurring":"0.000000001"}]}}},{"Billing":{"ChangePlan":{"account":"00000000-0000-0000-0000-000000000003","subscription":"00000000-0000-0000-0000-000000000005","plan":{"Named":"pro"},"phase":null,"policy":null,"requested":null}}}]"#
+        ]],
+    );
+}
+
+#[test]
 fn subscribing() {
     let subscribe = Subscribe {
         account: id(3),
@@ -157,10 +217,25 @@ fn subscribing() {
         quantity: Some(3),
         entitled_from: Some(When::Day(day("2026-01-10"))),
         billed_from: Some(When::At(Timestamp(7))),
+        price_overrides: vec![],
     };
     let product = "Pro".to_owned();
     let plan = PlanChoice::Offered { product, period: BillingPeriod::Monthly, price_list: None };
     let other = Subscribe { plan, ..subscribe.clone() };
+    let account = id(3);
+    let all = SubscribeAll { account, bundles: vec![vec![other.clone()]] };
+    check(
+        &Command::Billing(BillingCommand::SubscribeAll(Box::new(all))),
+        expect![[
+            r#"{"Billing":{"SubscribeAll":{"account":"00000000-0000-0000-0000-000000000003","bundles":[[{"account":"00000000-0000-0000-0000-000000000003","bundle":"00000000-0000-0000-0000-000000000004","bundle_key":"key","external_key":null,"plan":{"Offered":{"product":"Pro","period":"MONTHLY","price_list":null}},"phase":"TRIAL","bill_cycle_day":9,"quantity":3,"entitled_from":{"Day":"2026-01-10"},"billed_from":{"At":7}}]]}}}"#
+        ]],
+    );
+    check(
+        &Reply::Billing(BillingReply::SubscribedAll { bundles: vec![id(4)] }),
+        expect![[
+            r#"{"Billing":{"SubscribedAll":{"bundles":["00000000-0000-0000-0000-000000000004"]}}}"#
+        ]],
+    );
     let proceed = ContinueBilling { account: id(3), due: Timestamp(7) };
     check(
         &[
@@ -344,6 +419,8 @@ fn refusals() {
             in_flight: AmountMinor(500),
             currency: usd(),
         },
+        R::InvalidPriceOverride { plan: text("pro"), reason: text("it has no phase TRIAL") },
+        R::OfEntry { bundle: 1, entry: 2, why: Box::new(R::NoBase.into()) },
     ];
     check(
         &all.map(Rejection::Billing),

@@ -27,7 +27,7 @@ const ELSEWHERE: [(&str, &str); 4] = [
 ];
 
 /// Two queries for each name of a parameter, whose answers differ: without it or with one value, and with another.
-const PROBES: [(&str, &str, &str); 23] = [
+const PROBES: [(&str, &str, &str); 24] = [
     ("audit", "", "audit=FULL"),
     ("offset", "", "offset=1"),
     ("limit", "", "limit=0"),
@@ -47,6 +47,7 @@ const PROBES: [(&str, &str, &str); 23] = [
     ("blockingStateSvcs", "", "blockingStateSvcs=nothing"),
     ("requestedDate", "", "requestedDate=2020-06-01"),
     ("accountId", "", "accountId=0192aabb-ccdd-7000-8000-000000000001"),
+    ("bundlesFilter", "", "bundlesFilter=0192aabb-ccdd-7000-8000-000000000001"),
     ("timeZone", "", "timeZone=Asia/Tokyo"),
     ("parallel", "", "parallel=true"),
     ("includeInvoiceComponents", "", "includeInvoiceComponents=true"),

@@ -57,6 +57,7 @@ fn subscribe(account: AccountId) -> Command {
         quantity: Some(2),
         entitled_from: None,
         billed_from: None,
+        price_overrides: vec![],
     })))
 }
 

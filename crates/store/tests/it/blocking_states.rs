@@ -1,7 +1,7 @@
 //! Blocking states: committed and read back, with their history.
 
 use domain::account::blocking_state::{
-    ACCOUNT_SERVICE, AddBlockingState, BlockingState, Blocks, CloseAccount,
+    ACCOUNT_SERVICE, AddBlockingState, Blockable, BlockingState, Blocks, CloseAccount,
 };
 use domain::change::{AccountChange, Change};
 use domain::command::AccountCommand;
@@ -23,6 +23,7 @@ fn add<S: Store>(
 ) {
     let it = AddBlockingState {
         account,
+        of: Blockable::Account,
         service: service.to_owned(),
         name: name.to_owned(),
         blocks: Blocks { billing: true, ..Blocks::default() },

@@ -122,7 +122,7 @@ impl Subscribed {
                 // A plan of an override is not in the catalog.
                 versions.plan(plan, at, at)?;
                 let (plan, price_list) = (plan.to_owned(), DEFAULT_PRICE_LIST.to_owned());
-                Some(To::Plan { by, plan, price_list, phase, until: None })
+                Some(To::Plan { by, plan, price_list, phase, until: None, overrides: None })
             };
             let at_that_time = |it: &Value| step_time(it, steps) == at;
             let mut asked = || {

@@ -64,6 +64,7 @@ fn wire_billing(rejection: &BillingRejection) -> (Code, String) {
         R::NoSuchPhase { .. } => code::NO_SUCH_PHASE,
         R::NoPrice { why: NoPrice::Missing, .. } => code::NO_PRICE,
         R::NoPrice { why: NoPrice::NotSold, .. } => code::NOT_SOLD_IN_CURRENCY,
+        R::InvalidPriceOverride { .. } => code::INVALID_PRICE_OVERRIDE,
         R::NoSuchSubscription { .. } => code::NO_SUCH_SUBSCRIPTION,
         R::NoSuchBundle { .. } => code::NO_SUCH_BUNDLE,
         R::BundleKeyInUse { .. } => code::BUNDLE_KEY_IN_USE,
@@ -104,6 +105,10 @@ fn wire_billing(rejection: &BillingRejection) -> (Code, String) {
         R::AboveBalance { invoice, amount, balance, in_flight, currency } => {
             let amounts = [amount, balance, in_flight].map(|it| it.decimal(*currency));
             return (code::PLUGIN_EXCEPTION, above_balance(invoice, amounts));
+        }
+        R::OfEntry { bundle, entry, why } => {
+            let (code, message) = wire(why);
+            return (code, format!("entry {entry} of bundle {bundle}: {message}"));
         }
     };
     (code, rejection.to_string())

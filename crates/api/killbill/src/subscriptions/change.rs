@@ -34,6 +34,7 @@ pub(crate) async fn plan(call: Call) -> HandlerResult {
         phase: body.phase()?,
         policy: policy(&call, "billingPolicy")?,
         requested: when(&call, "requestedDate")?,
+        price_overrides: body.price_overrides()?,
     };
     submit(&call, BillingCommand::ChangePlan(Box::new(it))).await
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use domain::account::blocking_state::{BlockingState, Blocks, ENTITLEMENT_SERVICE};
 use domain::account::calendar::AccountCalendar;
 use domain::billing::blocking::{Holding, blocks_at, states_of};
-use domain::billing::subscription::{Current, Subscription};
+use domain::billing::subscription::Subscription;
 use domain::billing::timeline::{
-    Basis, BillCycleDays, PlanChange, To, Transition, own_day, timeline,
+    Basis, BillCycleDays, Current, PlanChange, To, Transition, own_day, timeline,
 };
 use domain::catalog::versions::{Chosen, Versions};
-use domain::catalog::{Phase, Prices, ProductCategory};
+use domain::catalog::{Phase, ProductCategory};
 use domain::read::TenantRow;
 use domain::{Account, AccountId, Currency, RequestId, SubscriptionId, TenantNo, Timestamp};
 use engine::ports::{Queries, StoreError, SubscriptionFile};
@@ -44,7 +44,8 @@ pub(crate) struct SubscriptionJson<'a> {
     billing_period: &'static str,
     phase_type: &'static str,
     price_list: &'a str,
-    plan_name: &'a str,
+    #[schema(value_type = String)]
+    plan_name: Cow<'a, str>,
     state: &'static str,
     source_type: &'static str,
     cancelled_date: Option<String>,
@@ -55,8 +56,8 @@ pub(crate) struct SubscriptionJson<'a> {
     bill_cycle_day_local: Option<u8>,
     quantity: u32,
     events: Vec<EventJson<'a>>,
-    #[schema(value_type = Vec<Object>)]
-    price_overrides: [(); 0],
+    /// The prices that replace the catalog's now
+    price_overrides: Vec<PhasePriceJson<'a>>,
     prices: Vec<PhasePriceJson<'a>>,
     audit_logs: Vec<AuditLogJson<'a>>,
 }
@@ -75,7 +76,8 @@ pub(crate) struct EventJson<'a> {
     billing_period: &'static str,
     effective_date: String,
     catalog_effective_date: String,
-    plan: &'a str,
+    #[schema(value_type = String)]
+    plan: Cow<'a, str>,
     product: &'a str,
     price_list: &'a str,
     event_type: &'static str,
@@ -105,7 +107,8 @@ impl EventAt<'_> {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PhasePriceJson<'a> {
-    plan_name: &'a str,
+    #[schema(value_type = String)]
+    plan_name: Cow<'a, str>,
     phase_name: String,
     phase_type: &'static str,
     #[schema(value_type = Option<f64>)]
@@ -175,7 +178,7 @@ impl Shown {
             billing_period: period(&chosen, current),
             phase_type: current.phase.name(),
             price_list: current.price_list,
-            plan_name: current.plan,
+            plan_name: current.shown_plan(),
             state: self.state(it),
             source_type: "NATIVE",
             cancelled_date: entitled_until.map(rfc3339_second),
@@ -185,7 +188,7 @@ impl Shown {
             bill_cycle_day_local: self.bill_cycle_day(it),
             quantity: it.quantity(),
             events: self.events(it),
-            price_overrides: [],
+            price_overrides: overridden(current),
             prices: self.prices(it),
             audit_logs: vec![],
         })
@@ -193,7 +196,7 @@ impl Shown {
 
     /// The plan of a transition, in the version that it has then.
     fn chosen<'a>(&'a self, it: Current<'a>) -> Option<Chosen<'a>> {
-        self.versions.plan(it.plan, it.chosen_at, it.chosen_at)
+        it.plan_at(&self.versions, it.chosen_at)
     }
 
     fn state(&self, it: &Subscription) -> &'static str {
@@ -346,12 +349,14 @@ impl Shown {
     ) -> Option<EventAt<'a>> {
         let current = it.after(done)?;
         let chosen = self.chosen(current)?;
+        let plan = current.shown_plan();
         let json = EventJson {
             event_id: Uuid::nil(),
             billing_period: period(&chosen, current),
             effective_date: rfc3339_second(at),
             catalog_effective_date: rfc3339_second(chosen.catalog.effective_at),
-            plan: current.plan,
+            phase: current.phase.of_plan(&plan),
+            plan,
             product: &chosen.plan.product,
             price_list: current.price_list,
             event_type: kind,
@@ -359,7 +364,6 @@ impl Shown {
             is_blocked_entitlement: kind == "STOP_ENTITLEMENT",
             service_name: service,
             service_state_name: state,
-            phase: current.phase.of_plan(current.plan),
             audit_logs: vec![],
         };
         Some(EventAt { at, json })
@@ -368,27 +372,42 @@ impl Shown {
     /// The prices of the phases that it has had and will have.
     fn prices<'a>(&'a self, it: &'a Subscription) -> Vec<PhasePriceJson<'a>> {
         let currency = self.currency();
-        let number = |prices: &Prices| prices.of(currency).ok().map(Number::of);
         let plans = (1..=it.transitions.len()).filter_map(|at| it.after(at));
         let mut shown: Vec<PhasePriceJson<'a>> = vec![];
         for current in plans {
             let Some(chosen) = self.chosen(current) else { continue };
             let Some(phase): Option<&Phase> = chosen.plan.phase(current.phase) else { continue };
-            let phase_name = current.phase.of_plan(current.plan);
+            let plan_name = current.shown_plan();
+            let phase_name = current.phase.of_plan(&plan_name);
             if shown.iter().any(|it| it.phase_name == phase_name) {
                 continue;
             }
             shown.push(PhasePriceJson {
-                plan_name: current.plan,
+                plan_name,
                 phase_name,
                 phase_type: current.phase.name(),
-                fixed_price: phase.fixed.as_ref().and_then(number),
-                recurring_price: phase.recurring.as_ref().and_then(|it| number(&it.prices)),
+                fixed_price: current.fixed(phase, currency).ok().flatten().map(Number::of),
+                recurring_price: current.recurring(phase, currency).ok().flatten().map(Number::of),
                 usage_prices: [],
             });
         }
         shown
     }
+}
+
+/// The prices that replace those of the plan.
+fn overridden(current: Current<'_>) -> Vec<PhasePriceJson<'_>> {
+    let phases = current.overrides.map(|it| it.phases.as_slice()).unwrap_or_default();
+    let plan = current.shown_plan();
+    let shown = phases.iter().map(|it| PhasePriceJson {
+        plan_name: plan.clone(),
+        phase_name: it.phase.of_plan(&plan),
+        phase_type: it.phase.name(),
+        fixed_price: it.fixed.map(Number::of),
+        recurring_price: it.recurring.map(Number::of),
+        usage_prices: [],
+    });
+    shown.collect()
 }
 
 /// How often a phase is billed.

@@ -1,7 +1,5 @@
 //! Another plan for a subscription, now or later, and taking that back.
 
-use std::sync::Arc;
-
 use super::books::Books;
 use super::course::{is_cancellation, is_change, is_of_plan, refuse_too_many};
 use super::plan::{self, Sold};
@@ -10,7 +8,6 @@ use crate::billing::subscription::{ChangePlan, OfAccount, PlanChoice, Subscripti
 use crate::billing::timeline::{PlanChange, To, Transition};
 use crate::catalog::phases::{self, schedule};
 use crate::catalog::rules::{Alignment, Offered, Policy};
-use crate::catalog::versions::Versions;
 use crate::context::Context;
 use crate::reply::Outcome;
 use crate::state::State;
@@ -26,8 +23,7 @@ pub(crate) fn change(state: &State, it: &ChangePlan, cx: &mut Context) -> Outcom
     if subscription.awaits(is_cancellation) {
         return Err(R::CancelPending { subscription: it.subscription }.into());
     }
-    let sold = state.catalog_versions(cx.tenant).values().filter(|it| !it.is_withdrawn);
-    let sold = Versions::new(sold.map(|it| Arc::clone(&it.catalog)).collect());
+    let sold = plan::sold(state, cx);
     let having = books.having(subscription).ok_or_else(ended)?;
     let from = having.offered();
     let choice = with_price_list(&it.plan, having.chosen.catalog.rules.price_list(from));
@@ -37,7 +33,7 @@ pub(crate) fn change(state: &State, it: &ChangePlan, cx: &mut Context) -> Outcom
     let policy = rules.change_policy(having.current.phase, from, to);
     let effective_at = effective_at(&books, subscription, it, policy, cx)?;
     let alignment = rules.change_alignment(having.current.phase, from, to);
-    let transition = transition(&books, subscription, it, (&chosen, alignment, effective_at))?;
+    let transition = transition(&books, subscription, it, (&chosen, alignment, effective_at), cx)?;
     keep_add_ons(&mut books, at, cx);
     let subscription = &mut books.subscriptions[at];
     subscription
@@ -129,6 +125,7 @@ fn transition(
     subscription: &Subscription,
     it: &ChangePlan,
     (chosen, alignment, at): (&Sold<'_>, Alignment, Timestamp),
+    cx: &Context,
 ) -> Result<Transition, Rejection> {
     if it.phase.is_some_and(|phase| chosen.plan.phase(phase).is_none()) {
         return Err(R::NoSuchPhase { plan: chosen.plan.name.clone() }.into());
@@ -155,6 +152,7 @@ fn transition(
         price_list: chosen.price_list.to_owned(),
         phase: phase.phase,
         until: phase.until,
+        overrides: chosen.overrides(&it.price_overrides, cx)?,
     };
     Ok(Transition { at, to })
 }

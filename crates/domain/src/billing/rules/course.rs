@@ -4,8 +4,8 @@ use jiff::civil::Date;
 
 use super::books::Books;
 use crate::billing::invoice::{InvoiceItem, ItemKind};
-use crate::billing::subscription::{Current, Subscription, When};
-use crate::billing::timeline::{PlanChange, To, Transition};
+use crate::billing::subscription::{Subscription, When};
+use crate::billing::timeline::{Current, PlanChange, To, Transition};
 use crate::catalog::rules::Offered;
 use crate::catalog::versions::Chosen;
 use crate::catalog::{Phase, Product};
@@ -57,7 +57,7 @@ impl Books<'_> {
     /// The plan that a subscription has; `None`: the catalog has it no more.
     pub(super) fn having<'a>(&'a self, of: &'a Subscription) -> Option<Having<'a>> {
         let current = of.current()?;
-        let chosen = self.versions.plan(current.plan, current.chosen_at, current.chosen_at)?;
+        let chosen = current.plan_at(&self.versions, current.chosen_at)?;
         let product = chosen.catalog.product(&chosen.plan.product)?;
         Some(Having { current, chosen, product })
     }
@@ -102,7 +102,7 @@ impl Books<'_> {
     fn next_phase(&self, of: &Subscription) -> Option<Transition> {
         let current = of.current()?;
         let at = current.until?;
-        let plan = self.versions.plan(current.plan, current.chosen_at, at)?.plan;
+        let plan = current.plan_at(&self.versions, at)?.plan;
         let position = plan.phases.iter().position(|it| it.phase == current.phase)?;
         let to = plan.phases.get(position + 1).map_or(To::Expired, |next: &Phase| To::Plan {
             by: PlanChange::Phase,
@@ -110,6 +110,7 @@ impl Books<'_> {
             price_list: current.price_list.to_owned(),
             phase: next.phase,
             until: next.duration.and_then(|it| it.after(at)),
+            overrides: current.overrides.cloned(),
         });
         Some(Transition { at, to })
     }

@@ -1,9 +1,20 @@
 //! Which plan is meant, and its phases.
 
+use std::sync::Arc;
+
+use crate::billing::overrides::{OverriddenPhase, Overrides, PhasePrices, PriceOverride};
 use crate::billing::subscription::PlanChoice;
 use crate::catalog::versions::Versions;
-use crate::catalog::{Catalog, DEFAULT_PRICE_LIST, Plan, PriceList, Product};
+use crate::catalog::{Catalog, DEFAULT_PRICE_LIST, Phase, Plan, PriceList, Product};
+use crate::context::Context;
+use crate::state::State;
 use crate::{BillingRejection as R, Rejection, Timestamp};
+
+/// The versions of the tenant's catalog that are sold.
+pub(super) fn sold(state: &State, cx: &Context) -> Versions {
+    let sold = state.catalog_versions(cx.tenant).values().filter(|it| !it.is_withdrawn);
+    Versions::new(sold.map(|it| Arc::clone(&it.catalog)).collect())
+}
 
 /// A plan that is sold.
 #[derive(Clone, Copy)]
@@ -53,4 +64,50 @@ pub(super) fn find<'a>(
     let product = catalog.product(&plan.product);
     let product = product.ok_or_else(|| R::NoSuchProduct { product: plan.product.clone() })?;
     Ok(Sold { catalog, plan, product, price_list })
+}
+
+impl Sold<'_> {
+    /// What replaces the plan's prices; `None`: nothing.
+    pub(super) fn overrides(
+        &self,
+        wanted: &[PriceOverride],
+        cx: &Context,
+    ) -> Result<Option<Overrides>, Rejection> {
+        let mut phases: Vec<PhasePrices> = vec![];
+        for it in wanted {
+            let phase = self.overridden(it)?;
+            if phases.iter().any(|known| known.phase == phase.phase) {
+                return Err(self.refused(format!("it names the phase {} twice", self.name(phase))));
+            }
+            let (fixed, recurring) = (it.fixed, it.recurring);
+            phases.push(PhasePrices { phase: phase.phase, fixed, recurring });
+        }
+        phases.retain(|it| it.fixed.is_some() || it.recurring.is_some());
+        Ok((!phases.is_empty()).then_some(Overrides { number: cx.seq, phases }))
+    }
+
+    /// The phase whose prices are to be replaced. It has each of them.
+    fn overridden(&self, it: &PriceOverride) -> Result<&Phase, Rejection> {
+        let (phase, name) = match &it.phase {
+            OverriddenPhase::OfType(phase) => (self.plan.phase(*phase), phase.name()),
+            OverriddenPhase::Named(name) => {
+                (self.plan.phases.iter().find(|it| self.name(it) == *name), name.as_str())
+            }
+        };
+        let phase = phase.ok_or_else(|| self.refused(format!("it has no phase {name}")))?;
+        let lacks = |price| Err(self.refused(format!("its phase {name} has no {price} price")));
+        match (it.fixed.is_some(), it.recurring.is_some()) {
+            (true, _) if phase.fixed.is_none() => lacks("fixed"),
+            (_, true) if phase.recurring.is_none() => lacks("recurring"),
+            (true | false, true | false) => Ok(phase),
+        }
+    }
+
+    fn name(&self, phase: &Phase) -> String {
+        phase.phase.of_plan(&self.plan.name)
+    }
+
+    fn refused(&self, reason: String) -> Rejection {
+        R::InvalidPriceOverride { plan: self.plan.name.clone(), reason }.into()
+    }
 }

@@ -143,7 +143,7 @@ fn invoice(
 fn next_version(books: &Books<'_>, of: &Subscription, after: Date) -> Option<Date> {
     let current = of.current().filter(|_| !of.has_ended())?;
     let until = of.pending().map(|it| it.at);
-    let later = books.versions.for_existing(current.plan, current.chosen_at);
+    let later = current.later_versions(&books.versions);
     let later = later.map(|it| it.from).filter(|from| until.is_none_or(|until| *from < until));
     later.map(|from| books.calendar.date(from)).filter(|date| *date > after).min()
 }
@@ -279,17 +279,14 @@ fn items(
     let subscription = &books.subscriptions[at];
     let known = books.items(subscription);
     let known: Vec<_> = known.into_iter().filter(|it| it.kind == ItemKind::Recurring).collect();
-    let of = |terms: &Terms| {
-        let plan = books.versions.plan_of(&terms.plan, terms.catalog_effective_at);
-        OfSubscription {
-            subscription: subscription.id,
-            bundle: subscription.bundle_id,
-            product: plan.map(|it| it.product.clone()).unwrap_or_default(),
-            plan: terms.plan.clone(),
-            phase: terms.phase.clone(),
-            rate: None,
-            catalog_effective_at: terms.catalog_effective_at,
-        }
+    let of = |terms: &Terms| OfSubscription {
+        subscription: subscription.id,
+        bundle: subscription.bundle_id,
+        product: terms.product.clone(),
+        plan: terms.plan.clone(),
+        phase: terms.phase.clone(),
+        rate: None,
+        catalog_effective_at: terms.catalog_effective_at,
     };
     let mut item = |kind, amount, start, end| books.item((invoice, kind), amount, (start, end), cx);
     let mut items = vec![];

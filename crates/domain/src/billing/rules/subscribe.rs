@@ -1,6 +1,4 @@
-//! Subscribing: the bundle, the subscription, and its first invoice with its payment, in one commit.
-
-use std::sync::Arc;
+//! Subscribing: bundles, subscriptions, and their first invoice with its payment, in one commit.
 
 use jiff::civil::Date;
 
@@ -10,7 +8,9 @@ use super::run;
 use crate::account::blocking_state::ClosedTo;
 use crate::account::rules::closed::refuse_closed;
 use crate::billing::bundle::Bundle;
-use crate::billing::subscription::{SUBSCRIPTIONS_MAX, Subscribe, Subscription, When};
+use crate::billing::subscription::{
+    SUBSCRIBED_MAX, SUBSCRIPTIONS_MAX, Subscribe, SubscribeAll, Subscription, When,
+};
 use crate::billing::timeline::{PlanChange, To, Transition};
 use crate::catalog::phases::{self, schedule};
 use crate::catalog::rules::{Alignment, Offered};
@@ -24,35 +24,113 @@ use crate::reply::{BillingReply, Outcome};
 use crate::rows::Keyed;
 use crate::state::State;
 use crate::{
-    Accepted, BillingRejection as R, BundleId, Rejection, Reply, Revision, SubscriptionId,
-    SubscriptionStep, Timestamp,
+    Accepted, AccountId, BillingRejection as R, BundleId, Rejection, Reply, Revision,
+    SubscriptionId, SubscriptionStep, Timestamp,
 };
 
 pub(crate) fn subscribe(state: &State, it: &Subscribe, cx: &mut Context) -> Outcome {
-    let mut books = Books::open(state, it.account, cx)?;
-    refuse_closed(state, it.account, ClosedTo::Payment(TransactionType::Purchase), cx)?;
+    let (mut books, sold) = open(state, it.account, cx)?;
+    let made = add(&mut books, (it, None), &sold, cx)?;
+    if made.billed_from <= cx.now {
+        run::at(&mut books, made.billed_from, cx);
+    }
+    books.close(cx);
+    let Made { subscription, bundle, .. } = made;
+    Ok(Accepted::now(Reply::Billing(BillingReply::Subscribed { subscription, bundle })))
+}
+
+pub(crate) fn subscribe_all(state: &State, it: &SubscribeAll, cx: &mut Context) -> Outcome {
+    if it.bundles.iter().map(Vec::len).sum::<usize>() > SUBSCRIBED_MAX {
+        return Err(R::TooManySubscriptions.into());
+    }
+    let (mut books, sold) = open(state, it.account, cx)?;
+    let (mut bundles, mut starts) = (vec![], vec![]);
+    for (bundle_at, entries) in it.bundles.iter().enumerate() {
+        let mut first: Option<(&Subscribe, BundleId)> = None;
+        for (entry_at, entry) in entries.iter().enumerate() {
+            let of_entry = |why: Rejection| {
+                let why = Box::new(why);
+                R::OfEntry { bundle: bundle_at + 1, entry: entry_at + 1, why }
+            };
+            first.map_or(Ok(()), |first| refuse_other_bundle(first, entry)).map_err(of_entry)?;
+            let within = first.map(|(_, bundle)| bundle);
+            let made = add(&mut books, (entry, within), &sold, cx).map_err(of_entry)?;
+            first = first.or(Some((entry, made.bundle)));
+            starts.push(made.billed_from);
+        }
+        bundles.extend(first.map(|(_, bundle)| bundle));
+    }
+    // What begins later is due then.
+    let first = starts.into_iter().filter(|it| *it <= cx.now).min();
+    if let Some(first) = first {
+        run::at(&mut books, first, cx);
+    }
+    books.close(cx);
+    Ok(Accepted::now(Reply::Billing(BillingReply::SubscribedAll { bundles })))
+}
+
+/// The books of an account that may subscribe, and what is sold.
+fn open<'s>(
+    state: &'s State,
+    account: AccountId,
+    cx: &Context,
+) -> Result<(Books<'s>, Versions), Rejection> {
+    let books = Books::open(state, account, cx)?;
+    refuse_closed(state, account, ClosedTo::Payment(TransactionType::Purchase), cx)?;
     books.refuse_blocked(None, cx)?;
+    Ok((books, plan::sold(state, cx)))
+}
+
+/// An entry belongs into the bundle of the first one of its list, whether it names that or not.
+fn refuse_other_bundle(
+    (first, bundle): (&Subscribe, BundleId),
+    entry: &Subscribe,
+) -> Result<(), Rejection> {
+    let reason = "should be that of the first entry of its bundle";
+    if entry.bundle.is_some_and(|it| it != bundle) {
+        return Err(Rejection::invalid("bundleId", reason));
+    }
+    if entry.bundle_key.is_some() && entry.bundle_key != first.bundle_key {
+        return Err(Rejection::invalid("bundleExternalKey", reason));
+    }
+    Ok(())
+}
+
+/// A subscription that a command made.
+struct Made {
+    subscription: SubscriptionId,
+    bundle: BundleId,
+    billed_from: Timestamp,
+}
+
+/// Adds a subscription to the books: into a bundle that the command made or looked up before, or the one that it names.
+fn add(
+    books: &mut Books<'_>,
+    (it, within): (&Subscribe, Option<BundleId>),
+    sold: &Versions,
+    cx: &mut Context,
+) -> Result<Made, Rejection> {
+    assert_eq!(it.account, books.account.id, "a command subscribes one account");
     if books.subscriptions.len() >= SUBSCRIPTIONS_MAX {
         return Err(R::TooManySubscriptions.into());
     }
-    let sold = state.catalog_versions(cx.tenant).values().filter(|it| !it.is_withdrawn);
-    let sold = Versions::new(sold.map(|it| Arc::clone(&it.catalog)).collect());
+    let now = cx.now;
     let instant = |when: Option<When>, field| match when {
-        None => Ok(cx.now),
+        None => Ok(now),
         Some(when) => books.instant(when, field),
     };
     let billed_from = instant(it.billed_from, "billingDate")?;
     let entitled_from = instant(it.entitled_from, "entitlementDate")?;
-    let chosen = plan::find(&sold, &it.plan, billed_from)?;
-    refuse_unsold(&chosen, &books)?;
-    let bundle = bundle(&books, it, &chosen, cx)?;
+    let chosen = plan::find(sold, &it.plan, billed_from)?;
+    refuse_unsold(&chosen, books)?;
+    let bundle_id = bundle(books, (it, within), &chosen, cx)?;
     // An add-on is not billed before its base.
     let base = books
         .subscriptions
         .iter()
-        .find(|base| base.bundle_id == bundle && base.category == ProductCategory::Base);
+        .find(|base| base.bundle_id == bundle_id && base.category == ProductCategory::Base);
     let billed_from = base.map_or(billed_from, |base| billed_from.max(base.starts_at()));
-    let (id, bundle_id): (SubscriptionId, BundleId) = (cx.mint(), bundle);
+    let id: SubscriptionId = cx.mint();
     let subscription = Subscription {
         tenant: cx.tenant,
         id,
@@ -60,7 +138,7 @@ pub(crate) fn subscribe(state: &State, it: &Subscribe, cx: &mut Context) -> Outc
         bundle_id,
         external_key: it.external_key.clone(),
         category: chosen.product.category,
-        transitions: transitions(&books, it, (&chosen, billed_from, bundle_id))?,
+        transitions: transitions(books, it, (&chosen, billed_from, bundle_id), cx)?,
         in_effect: 0,
         entitled_from,
         entitled_until: None,
@@ -77,12 +155,7 @@ pub(crate) fn subscribe(state: &State, it: &Subscribe, cx: &mut Context) -> Outc
     books.follow_phase(at);
     books.requested(at, (SubscriptionStep::Created, billed_from), cx);
     books.requested(at, (SubscriptionStep::Entitled, entitled_from), cx);
-    if billed_from <= cx.now {
-        run::at(&mut books, billed_from, cx);
-    }
-    books.close(cx);
-    let reply = BillingReply::Subscribed { subscription: id, bundle: bundle_id };
-    Ok(Accepted::now(Reply::Billing(reply)))
+    Ok(Made { subscription: id, bundle: bundle_id, billed_from })
 }
 
 /// Refuses a plan that has no price in the account's currency.
@@ -103,24 +176,16 @@ fn refuse_unsold(chosen: &Sold<'_>, books: &Books<'_>) -> Result<(), Rejection> 
 /// The bundle that it belongs into; a base product makes one.
 fn bundle(
     books: &Books<'_>,
-    it: &Subscribe,
+    (it, within): (&Subscribe, Option<BundleId>),
     chosen: &Sold<'_>,
     cx: &mut Context,
 ) -> Result<BundleId, Rejection> {
     let account = books.account.key();
     let bundles = books.state.billing.bundles.of(&account);
-    let by_key = match &it.bundle_key {
-        None => None,
-        Some(key) => {
-            let claim = ClaimKey::new(cx.tenant, ClaimKind::Bundle, key);
-            let claim = books.state.claim(&claim);
-            if claim.is_some_and(|claim| claim.account != Some(books.account.id)) {
-                return Err(R::BundleKeyInUse { key: key.clone() }.into());
-            }
-            claim.map(|claim| BundleId::new(claim.owner))
-        }
+    let named = match within.or(it.bundle) {
+        Some(bundle) => Some(bundle),
+        None => by_key(books, it, cx)?,
     };
-    let named = it.bundle.or(by_key);
     let has = |bundle: BundleId, category| {
         let of = |it: &&Subscription| it.bundle_id == bundle && it.category == category;
         books.subscriptions.iter().filter(of).count()
@@ -131,22 +196,36 @@ fn bundle(
         }
         return Ok(new_bundle(books, it, cx));
     };
-    if !bundles.contains_key(&(cx.tenant, named)) {
+    if within.is_none() && !bundles.contains_key(&(cx.tenant, named)) {
         return Err(R::NoSuchBundle { bundle: named }.into());
     }
     match chosen.product.category {
-        ProductCategory::Base if has(named, ProductCategory::Base) > 0 => match it.bundle {
-            Some(_) => Err(R::BaseExists { bundle: named }.into()),
-            None => {
-                Err(R::BundleKeyInUse { key: it.bundle_key.clone().unwrap_or_default() }.into())
+        ProductCategory::Base if has(named, ProductCategory::Base) > 0 => {
+            match within.or(it.bundle) {
+                Some(_) => Err(R::BaseExists { bundle: named }.into()),
+                None => {
+                    Err(R::BundleKeyInUse { key: it.bundle_key.clone().unwrap_or_default() }.into())
+                }
             }
-        },
+        }
         ProductCategory::Base | ProductCategory::Standalone => Ok(named),
         ProductCategory::AddOn => {
             refuse_add_on(books, named, chosen, cx)?;
             Ok(named)
         }
     }
+}
+
+/// The bundle of a key; `None`: there is none.
+fn by_key(books: &Books<'_>, it: &Subscribe, cx: &Context) -> Result<Option<BundleId>, Rejection> {
+    let Some(key) = &it.bundle_key else { return Ok(None) };
+    let claim = books.state.claim(&ClaimKey::new(cx.tenant, ClaimKind::Bundle, key));
+    let is_of_another = claim.is_some_and(|claim| claim.account != Some(books.account.id));
+    let is_made = cx.written::<Bundle>().any(|it| it.external_key.as_ref() == Some(key));
+    if is_of_another || is_made {
+        return Err(R::BundleKeyInUse { key: key.clone() }.into());
+    }
+    Ok(claim.map(|claim| BundleId::new(claim.owner)))
 }
 
 fn new_bundle(books: &Books<'_>, it: &Subscribe, cx: &mut Context) -> BundleId {
@@ -177,9 +256,7 @@ fn refuse_add_on(
     let base = of_bundle().find(|it| it.category == ProductCategory::Base);
     let Some(base) = base else { return Err(R::NoBase.into()) };
     books.refuse_blocked(Some(base), cx)?;
-    let current = base.current();
-    let chosen_by = current.and_then(|it| books.versions.plan(it.plan, it.chosen_at, it.chosen_at));
-    let product = chosen_by.and_then(|it| it.catalog.product(&it.plan.product));
+    let product = books.having(base).map(|it| it.product);
     let (Some(product), add_on) = (product, &chosen.product.name) else {
         return Err(R::NoBase.into());
     };
@@ -206,6 +283,7 @@ fn transitions(
     books: &Books<'_>,
     it: &Subscribe,
     (chosen, from, bundle): (&Sold<'_>, Timestamp, BundleId),
+    cx: &Context,
 ) -> Result<Vec<Transition>, Rejection> {
     let offered = Offered {
         product: &chosen.product.name,
@@ -231,6 +309,7 @@ fn transitions(
         price_list: chosen.price_list.to_owned(),
         phase: first.phase,
         until: first.until,
+        overrides: chosen.overrides(&it.price_overrides, cx)?,
     };
     let day = it.bill_cycle_day.map(To::BillCycleDay);
     let quantity = it.quantity.map(To::Quantity);

@@ -1,5 +1,8 @@
 //! Subscriptions through commands: what is invoiced and paid, and when the next thing is due.
 
+mod overrides;
+mod several;
+
 use expect_test::{Expect, expect};
 
 use crate::account::CreateAccount;
@@ -156,6 +159,7 @@ impl World {
             quantity: None,
             entitled_from: None,
             billed_from: None,
+            price_overrides: vec![],
         };
         with(&mut it);
         let command = BillingCommand::Subscribe(Box::new(it));
@@ -188,6 +192,7 @@ impl World {
                 phase: None,
                 policy,
                 requested: None,
+                price_overrides: vec![],
             }))
         })
     }

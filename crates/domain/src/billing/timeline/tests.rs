@@ -5,6 +5,8 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::Seq;
+use crate::billing::overrides::PhasePrices;
 use crate::catalog::price::Price;
 use crate::catalog::rules::{Case, Criteria, Rules};
 use crate::catalog::{
@@ -75,7 +77,8 @@ fn plans() -> Vec<Plan> {
 }
 
 fn to_plan(by: PlanChange, plan: &str, phase: PhaseType) -> To {
-    To::Plan { by, plan: plan.to_owned(), price_list: "DEFAULT".to_owned(), phase, until: None }
+    let (plan, price_list) = (plan.to_owned(), "DEFAULT".to_owned());
+    To::Plan { by, plan, price_list, phase, until: None, overrides: None }
 }
 
 struct World {
@@ -265,6 +268,38 @@ fn a_version_is_for_existing_subscriptions_only_where_it_says_so() {
             2024-01-19 Phase setup-evergreen fixed 25 30 on 19
             2024-03-05 Change beta-evergreen 60 on 19
             2024-03-20 Change setup-evergreen fixed 25 35 on 19"]]);
+}
+
+/// `to_plan` with prices in place of its trial's and its last phase's.
+fn to_own(by: PlanChange, plan: &str, phase: PhaseType) -> To {
+    let prices = |phase, fixed: Option<&str>, recurring: Option<&str>| PhasePrices {
+        phase,
+        fixed: fixed.and_then(Price::parse),
+        recurring: recurring.and_then(Price::parse),
+    };
+    let phases = vec![
+        prices(PhaseType::Trial, Some("3"), None),
+        prices(PhaseType::Evergreen, None, Some("20")),
+    ];
+    let (plan, price_list) = (plan.to_owned(), "DEFAULT".to_owned());
+    let overrides = Some(Overrides { number: Seq(7), phases });
+    To::Plan { by, plan, price_list, phase, until: None, overrides }
+}
+
+#[test]
+fn overrides_replace_prices_keep_the_version_and_name_the_plan() {
+    let mut world = World::new(BillingAlignment::Subscription);
+    let first = catalog("2023-01-01T00:00", BillingAlignment::Subscription, plans());
+    world.versions = Versions::new(vec![second(Some("2024-03-10T00:00")), Arc::new(first)]);
+    world.transitions = vec![];
+    world
+        .to("2024-01-05T06:00", to_own(PlanChange::Create, "setup", PhaseType::Trial))
+        .to("2024-01-19T06:00", to_own(PlanChange::Phase, "setup", PhaseType::Evergreen))
+        .to("2024-04-20T06:20", to_plan(PlanChange::Change, "setup", PhaseType::Evergreen))
+        .check(expect![[r"
+            2024-01-05 Create setup-7-trial fixed 3 until 2024-01-19
+            2024-01-19 Phase setup-7-evergreen fixed 25 20 on 19
+            2024-04-20 Change setup-evergreen fixed 25 35 on 19"]]);
 }
 
 #[test]

@@ -360,6 +360,12 @@ fn billing() -> Vec<Row> {
         row("POST /1.0/kb/subscriptions", may("entitlement:create"))
             .body(r#"{"accountId":"{accountId}","planName":"pro-monthly"}"#)
             .of_object(),
+        row("POST /1.0/kb/subscriptions/createSubscriptionWithAddOns", may("entitlement:create"))
+            .body(r#"[{"accountId":"{accountId}","planName":"pro-monthly"}]"#)
+            .of_object(),
+        row("POST /1.0/kb/subscriptions/createSubscriptionsWithAddOns", may("entitlement:create"))
+            .body(r#"[{"baseEntitlementAndAddOns":[{"accountId":"{accountId}","planName":"pro-monthly"}]}]"#)
+            .of_object(),
         row("GET /1.0/kb/subscriptions/{subscriptionId}", READ).of_object(),
         row("PUT /1.0/kb/subscriptions/{subscriptionId}/quantity", may("entitlement:change_plan"))
             .body(r#"{"quantity":2}"#)
