@@ -46,6 +46,8 @@ def compare_step(name, recorded, answer, lines):
     code = body.get("code") if isinstance(body, dict) else None
     if recorded.get("code") is not None and recorded["code"] != code:
         lines.append(f"{name}.code: expected {recorded['code']}, got {code}")
+    if "invoice" in recorded:
+        compare(f"{name}.invoice", recorded["invoice"], body.get("dry run") if isinstance(body, dict) else None, lines)
     if "balance" in recorded and isinstance(body, dict):
         compare(f"{name}.balance", recorded["balance"], body.get("accountBalance"), lines)
         compare(f"{name}.cba", recorded["cba"], body.get("accountCBA"), lines)

@@ -277,7 +277,11 @@ class Scenario:
                 body[theirs] = it[ours]
         if "ref" in it:
             body |= {"subscriptionId": self.of(it), "bundleId": self.bundles[it["ref"]]}
-        return self.call("POST", "/invoices/dryRun", body, accountId=self.account_of(it), targetDate=it.get("target"))
+        status, headers, body = self.call("POST", "/invoices/dryRun", body, accountId=self.account_of(it),
+                                          targetDate=it.get("target"))
+        if status == 200:
+            body["dry run"] = result.dry_run(self, body)
+        return (status, headers, body)
 
     def overdue(self, it):
         return self.call("GET", f"/accounts/{self.account_of(it)}/overdue")

@@ -88,6 +88,20 @@ def listed(invoices, references):
     return found
 
 
+def dry_run(scenario, invoice):
+    """An invoice that was not written: what it names is of it, known, or there already."""
+    references = {subscription: name for name, subscription in scenario.subscriptions.items()}
+    for it in invoice["items"]:
+        if it["subscriptionId"]:
+            references.setdefault(it["subscriptionId"], f"sub-x{len(references) - len(scenario.subscriptions) + 1}")
+    shown = listed([invoice], references)[0]
+    for it in shown["items"]:
+        if it.get("linked") == "other":
+            it["linked"] = "existing"
+    del shown["id"]
+    return shown
+
+
 def payments(found, invoices):
     numbers = {it["invoiceId"]: f"inv-{at + 1}" for at, it in enumerate(invoices)}
     shown = []

@@ -16,6 +16,7 @@ pub mod bundle;
 pub(crate) mod change;
 pub(crate) mod command;
 pub mod cycle;
+pub mod dry_run;
 pub mod invoice;
 mod lookup;
 pub mod overrides;

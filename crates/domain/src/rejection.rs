@@ -5,6 +5,7 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::account::blocking_state::ClosedTo;
+use crate::billing::Unbillable;
 use crate::billing::invoice::InvoiceStatus;
 use crate::catalog::NoPrice;
 use crate::customer::CustomerRejection;
@@ -163,6 +164,8 @@ pub enum BillingRejection {
     ExpiresBefore { subscription: SubscriptionId },
     #[error("targetDate: {target} is more than 36 months ahead")]
     TargetTooFar { target: Date },
+    #[error("the account cannot be billed: {reason}")]
+    CannotBeBilled { reason: Unbillable },
     #[error("there is nothing to invoice")]
     NothingToInvoice,
     #[error("no invoice could be found for id {invoice}")]

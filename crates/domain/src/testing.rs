@@ -1,20 +1,25 @@
 //! Rows in memory that the tests of this crate run commands against, loaded as the engine does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
+use crate::billing::invoice::InvoiceItem;
+use crate::change::Image;
 use crate::command::AccountCommand;
 use crate::context::{GatewaySettings, RoutingSettings, Sequences, Settings, Stamp};
 use crate::payment::attempt::{AttemptState, PaymentAttempt};
 use crate::payment::health::Health;
 use crate::payment::{Actor, PaymentFile};
-use crate::read::{AccountRead, EntitlementRead, PaymentRead, Read, TenantRead, UsageRead};
+use crate::read::{
+    AccountRead, BillingRead, EntitlementRead, PaymentRead, Read, TenantRead, UsageRead,
+};
 use crate::reply::{AccountReply, Reply};
 use crate::state::{State, UsageState};
 use crate::{
-    AccountId, Command, EXTERNAL_PAYMENT, Executed, PaymentId, PaymentMethodId, Rejection, Request,
-    RequestId, Seq, TagDefinitionId, TenantNo, Timestamp, TransactionId, execute,
+    AccountId, Command, EXTERNAL_PAYMENT, Executed, InvoiceId, InvoiceItemId, PaymentId,
+    PaymentMethodId, Rejection, Request, RequestId, Seq, TagDefinitionId, TenantNo, Timestamp,
+    TransactionId, execute,
 };
 
 /// The tenant of all requests.
@@ -32,6 +37,8 @@ pub struct Rows {
     pub ahead: i64,
     pub user: &'static str,
     pub reason: Option<&'static str>,
+    /// All items of invoices.
+    items: BTreeMap<InvoiceItemId, InvoiceItem>,
 }
 
 impl Rows {
@@ -59,7 +66,9 @@ impl Rows {
         let now = 1_000 * Timestamp::SECOND_US;
         let state = State::default();
         let health = Health::default();
-        Self { state, settings, health, sequences, seq: 1, now, ahead: 0, user: "u", reason: None }
+        let items = BTreeMap::new();
+        let (seq, ahead, user, reason) = (1, 0, "u", None);
+        Self { state, settings, health, sequences, seq, now, ahead, user, reason, items }
     }
 
     /// Makes an account.
@@ -94,17 +103,36 @@ impl Rows {
         };
         let executed = execute(&self.state, &request, stamp)?;
         self.seq += 1;
+        let items = executed.done.changes.iter().filter_map(InvoiceItem::of);
+        self.items.extend(items.map(|it| (it.id, it.clone())));
         self.sequences = executed.sequences;
         self.state.apply(TENANT, &executed.done.changes);
         Ok(executed)
     }
 
     /// Rows that are not there are loaded as absent.
+    /// The items of an invoice, in the order of their ids.
+    pub fn items_of(&self, invoice: InvoiceId) -> Vec<&InvoiceItem> {
+        self.items.values().filter(|it| it.invoice_id == invoice).collect()
+    }
+
+    /// The rows with more of them loaded.
+    pub fn loaded(&self, reads: &BTreeSet<Read>) -> State {
+        let mut state = self.state.clone();
+        for read in reads {
+            state.look_for(read);
+            load_counted(&mut state, read);
+            load_items(&mut state, &self.items, read);
+        }
+        state
+    }
+
     fn load(&mut self, command: &Command) {
         let state = &mut self.state;
         command.reads(TENANT, &mut |read| {
             state.look_for(&read);
             load_counted(state, &read);
+            load_items(state, &self.items, &read);
         });
         state.look_for_by_rules();
         state.look_for_by_offers();
@@ -125,6 +153,15 @@ impl Rows {
 /// Takes the steps of a script, which `|` separates; what the last one shows.
 pub fn run_script(script: &str, mut step: impl FnMut(&str) -> String) -> String {
     script.split('|').fold(String::new(), |_, it| step(it.trim()))
+}
+
+/// Loads the items of an invoice, and those that they repair.
+fn load_items(state: &mut State, all: &BTreeMap<InvoiceItemId, InvoiceItem>, read: &Read) {
+    let Read::Billing(BillingRead::ItemsOf(no, account, invoice)) = *read else { return };
+    let of = || all.values().filter(|it| it.invoice_id == invoice);
+    let linked = of().filter_map(|it| it.linked).filter_map(|id| all.get(&id));
+    let found = of().chain(linked).map(|it| (it.id, it.clone())).collect();
+    state.billing.invoice_items.insert((no, account, invoice), found);
 }
 
 /// Loads what is counted of the rows that are there.

@@ -7,6 +7,7 @@ use domain::reply::BillingReply;
 use domain::{AccountId, AmountMinor, Command, InvoiceId, Reply};
 use engine::ports::{InvoiceFile, Page, Queries, StoreError};
 use engine::time::rfc3339_second;
+use jiff::civil::Date;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -38,7 +39,7 @@ pub(crate) struct InvoiceJson<'a> {
     invoice_id: Uuid,
     invoice_date: String,
     target_date: Option<String>,
-    invoice_number: String,
+    invoice_number: Option<String>,
     #[schema(value_type = f64)]
     balance: Decimal,
     account_id: Uuid,
@@ -113,7 +114,7 @@ impl<'a> InvoiceJson<'a> {
             invoice_id: it.id.uuid(),
             invoice_date: it.invoice_date.to_string(),
             target_date: it.target_date.map(|it| it.to_string()),
-            invoice_number: it.number.to_string(),
+            invoice_number: Some(it.number.to_string()),
             balance: amount(it.balance()),
             account_id: it.account_id.uuid(),
             bundle_keys: None,
@@ -125,6 +126,13 @@ impl<'a> InvoiceJson<'a> {
             parent_account_id: None,
             audit_logs: vec![],
         }
+    }
+}
+
+impl InvoiceJson<'_> {
+    /// The same of an invoice that nobody wrote: it has no number.
+    pub(crate) fn unwritten(self) -> Self {
+        Self { invoice_number: None, ..self }
     }
 }
 
@@ -264,12 +272,7 @@ pub(crate) async fn list_of_account(call: Call) -> HandlerResult {
 pub(crate) async fn create(call: Call) -> HandlerResult {
     let account: Option<AccountId> = call.query_id("accountId")?;
     let account = account.ok_or_else(|| Failure::illegal("accountId needs to be set"))?;
-    let target = match call.query().text("targetDate")? {
-        None => None,
-        Some(text) => Some(date::day(&text).ok_or_else(|| {
-            Failure::parameter("targetDate", &format!("{} is no day", printable(&text)))
-        })?),
-    };
+    let target = target_date(&call)?;
     let command = BillingCommand::InvoiceUntil(InvoiceUntil { account, target });
     let reply = call.submit(Command::Billing(command)).await?;
     let Reply::Billing(BillingReply::Invoiced(invoice)) = reply else {
@@ -277,6 +280,13 @@ pub(crate) async fn create(call: Call) -> HandlerResult {
     };
     // Kill Bill's ends with a slash, and clients count on it.
     Ok(reply::created(call.location(&["/1.0/kb/invoices/", &invoice.to_string(), "/"])))
+}
+
+/// The day in `targetDate`.
+pub(crate) fn target_date(call: &Call) -> Result<Option<Date>, Failure> {
+    let Some(text) = call.query().text("targetDate")? else { return Ok(None) };
+    let no_day = || Failure::parameter("targetDate", &format!("{} is no day", printable(&text)));
+    date::day(&text).map(Some).ok_or_else(no_day)
 }
 
 /// Reads an invoice with its items.

@@ -10,7 +10,7 @@ use utoipa::OpenApi;
 use crate::media_types::{Gives, Takes};
 use crate::payments::{combo, follow_up, read as payment_reads, retries};
 use crate::route::{DescribedHandler, Resource, Route, on_test_clock, read, write};
-use crate::subscriptions::{bulk, change};
+use crate::subscriptions::{bulk, change, dry_run};
 use crate::unserved::UNSERVED;
 use crate::{
     account_emails, account_related, accounts, admin, audit, blocking_states, bundles, caches,
@@ -237,6 +237,7 @@ fn of_subscriptions() -> Vec<Route> {
         read(handler!(invoices::get)),
         read(handler!(invoices::get_by_number)),
         read(handler!(invoice_items::invoice_by_item)),
+        write("invoice:dry_run", handler!(dry_run::dry_run)),
         write("account:credit", handler!(invoice_items::credit)),
         read(handler!(invoice_items::get_credit)),
         write("account:charge", handler!(invoice_items::charge)),

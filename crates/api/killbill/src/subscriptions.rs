@@ -2,6 +2,7 @@
 
 pub(crate) mod bulk;
 pub(crate) mod change;
+pub(crate) mod dry_run;
 mod overrides;
 pub(crate) mod view;
 
@@ -29,7 +30,7 @@ const JSON: Json = Json("SubscriptionJson");
 /// The longest name of a plan or a product, in characters.
 const NAME_CHARS_MAX: usize = 255;
 
-#[derive(Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = SubscriptionRequest)]
 pub(crate) struct SubscriptionBody<'a> {

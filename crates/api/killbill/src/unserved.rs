@@ -41,7 +41,6 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/invoicePayments/{paymentId}/refunds", &[Method::POST]),
     ("/1.0/kb/invoicePayments/{paymentId}/tags", &[Method::DELETE, Method::GET, Method::POST]),
     ("/1.0/kb/invoices/catalogTranslation/{locale}", &[Method::GET, Method::POST]),
-    ("/1.0/kb/invoices/dryRun", &[Method::POST]),
     ("/1.0/kb/invoices/group", &[Method::POST]),
     ("/1.0/kb/invoices/manualPayTemplate", &[Method::POST]),
     ("/1.0/kb/invoices/manualPayTemplate/{locale}", &[Method::GET]),

@@ -8,6 +8,7 @@ mod cancel;
 mod change;
 mod continued;
 mod course;
+mod dry_run;
 mod follow;
 mod issue;
 mod manual;
@@ -24,6 +25,7 @@ use crate::reply::Outcome;
 use crate::state::State;
 
 pub(crate) use blocked::blocked;
+pub(crate) use dry_run::dry_run;
 pub(crate) use follow::follow;
 pub(crate) use pay::resume_payments;
 

@@ -27,7 +27,7 @@ const ELSEWHERE: [(&str, &str); 4] = [
 ];
 
 /// Two queries for each name of a parameter, whose answers differ: without it or with one value, and with another.
-const PROBES: [(&str, &str, &str); 24] = [
+const PROBES: [(&str, &str, &str); 25] = [
     ("audit", "", "audit=FULL"),
     ("offset", "", "offset=1"),
     ("limit", "", "limit=0"),
@@ -52,6 +52,7 @@ const PROBES: [(&str, &str, &str); 24] = [
     ("parallel", "", "parallel=true"),
     ("includeInvoiceComponents", "", "includeInvoiceComponents=true"),
     ("unpaidInvoicesOnly", "", "unpaidInvoicesOnly=true"),
+    ("includeVoidedInvoices", "", "includeVoidedInvoices=true"),
 ];
 
 /// The query that a path always needs.
@@ -112,6 +113,11 @@ fn pay_a_month(client: &Client, objects: &Objects) {
     let day = month.to_string()[..10].to_owned();
     let invoice = format!("/1.0/kb/invoices?accountId={account}&targetDate={day}");
     assert_eq!(client.post(&invoice, &json!({})).status, 201);
+    // One that counts no more.
+    let charges = format!("/1.0/kb/invoices/charges/{account}");
+    let draft = client.post(&charges, &json!([{ "amount": 1 }])).json()[0].clone();
+    let void = format!("/1.0/kb/invoices/{}/voidInvoice", id(&draft, "invoiceId"));
+    assert_eq!(client.put(&void, &json!({})).status, 204);
 }
 
 /// A tenant that has one of each, so that no list is empty.

@@ -84,6 +84,7 @@ fn wire_billing(rejection: &BillingRejection) -> (Code, String) {
         R::NoChangePending { .. } => code::NO_CHANGE_PENDING,
         R::ChangeIllegal { .. } => code::CHANGE_ILLEGAL,
         R::TargetTooFar { .. } => code::TARGET_TOO_FAR,
+        R::CannotBeBilled { .. } => code::ILLEGAL_ARGUMENT,
         R::NoSuchItem { .. } => code::NO_SUCH_INVOICE_ITEM,
         R::InvoiceCommitted { .. } => code::INVOICE_COMMITTED,
         R::InvoiceVoid { .. } => code::INVOICE_VOID,

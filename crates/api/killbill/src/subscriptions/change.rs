@@ -146,17 +146,22 @@ pub(crate) async fn of_account(call: &Call) -> Result<OfAccount, Failure> {
 /// A policy in a query parameter.
 fn policy(call: &Call, name: &'static str) -> Result<Option<Policy>, Failure> {
     let Some(text) = call.query().text(name)? else { return Ok(None) };
-    match &*text {
-        "IMMEDIATE" => Ok(Some(Policy::Immediate)),
-        "END_OF_TERM" => Ok(Some(Policy::EndOfTerm)),
-        "START_OF_TERM" => Ok(Some(Policy::StartOfTerm)),
-        "ILLEGAL" => Ok(Some(Policy::Illegal)),
+    policy_named(name, &text).map(Some)
+}
+
+/// A policy by its name.
+pub(super) fn policy_named(field: &'static str, text: &str) -> Result<Policy, Failure> {
+    match text {
+        "IMMEDIATE" => Ok(Policy::Immediate),
+        "END_OF_TERM" => Ok(Policy::EndOfTerm),
+        "START_OF_TERM" => Ok(Policy::StartOfTerm),
+        "ILLEGAL" => Ok(Policy::Illegal),
         _ => {
             let reason = format!(
                 "{} is not one of IMMEDIATE, END_OF_TERM, START_OF_TERM, ILLEGAL",
-                printable(&text)
+                printable(text)
             );
-            Err(Failure::parameter(name, &reason))
+            Err(Failure::parameter(field, &reason))
         }
     }
 }

@@ -1,12 +1,14 @@
 //! An invoice that somebody asks for.
 
+use jiff::civil::Date;
+
 use super::books::Books;
 use super::run;
 use crate::billing::subscription::InvoiceUntil;
 use crate::context::Context;
 use crate::reply::{BillingReply, Outcome};
 use crate::state::State;
-use crate::{Accepted, BillingRejection as R, Reply};
+use crate::{Accepted, BillingRejection as R, Rejection, Reply};
 
 /// How far ahead an invoice may be asked for.
 const MONTHS_MAX: i32 = 36;
@@ -15,12 +17,19 @@ pub(crate) fn invoice_until(state: &State, it: &InvoiceUntil, cx: &mut Context) 
     let mut books = Books::open(state, it.account, cx)?;
     let today = books.calendar.date(cx.now);
     let target = it.target.unwrap_or(today);
-    let latest = today.checked_add(jiff::Span::new().months(MONTHS_MAX));
-    if latest.is_ok_and(|latest| target > latest) {
-        return Err(R::TargetTooFar { target }.into());
-    }
+    refuse_late(&books, target, cx)?;
     books.billing.parked = None;
     let invoice = run::until(&mut books, target, cx).ok_or(R::NothingToInvoice)?;
     books.close(cx);
     Ok(Accepted::now(Reply::Billing(BillingReply::Invoiced(invoice))))
+}
+
+/// Refuses a day that is too far ahead.
+pub(super) fn refuse_late(books: &Books<'_>, target: Date, cx: &Context) -> Result<(), Rejection> {
+    let today = books.calendar.date(cx.now);
+    let latest = today.checked_add(jiff::Span::new().months(MONTHS_MAX));
+    match latest.is_ok_and(|latest| target > latest) {
+        true => Err(R::TargetTooFar { target }.into()),
+        false => Ok(()),
+    }
 }

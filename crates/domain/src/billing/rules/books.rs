@@ -36,6 +36,8 @@ pub(super) struct Books<'s> {
     pub(super) subscriptions: Vec<Subscription>,
     /// The blocking states of all of them, those of the command among them.
     pub(super) states: Vec<BlockingState>,
+    /// Whether they are never closed, so that nothing is paid.
+    pub(super) is_dry: bool,
     /// Items that this command made.
     pub(super) made: Vec<InvoiceItem>,
 }
@@ -65,6 +67,7 @@ impl<'s> Books<'s> {
             billing: state.billing.accounts.get(&key).cloned().unwrap_or_else(none),
             subscriptions: state.billing.subscriptions.of(&key).values().cloned().collect(),
             states: states(state, key, cx),
+            is_dry: false,
             made: vec![],
         })
     }

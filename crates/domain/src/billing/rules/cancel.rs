@@ -14,11 +14,27 @@ use crate::{Accepted, BillingRejection as R, Rejection, Reply, SubscriptionStep,
 
 pub(crate) fn cancel(state: &State, it: &CancelSubscription, cx: &mut Context) -> Outcome {
     let mut books = Books::open(state, it.account, cx)?;
+    let billed_until = apply(&mut books, it, cx)?;
+    if billed_until <= cx.now {
+        run::at(&mut books, billed_until, cx);
+    }
+    let now = cx.now;
+    run::end_entitlements(&mut books, now, cx);
+    books.close(cx);
+    Ok(Accepted::now(Reply::Done))
+}
+
+/// Puts the end into the books, and says until when it is billed.
+pub(super) fn apply(
+    books: &mut Books<'_>,
+    it: &CancelSubscription,
+    cx: &mut Context,
+) -> Result<Timestamp, Rejection> {
     let ended = || R::AlreadyCancelled { subscription: it.subscription };
     let at = books.place(it.subscription).ok_or_else(ended)?;
     let subscription = &books.subscriptions[at];
     refuse_too_many(subscription)?;
-    let ends = ends(&books, subscription, it, cx)?;
+    let ends = ends(books, subscription, it, cx)?;
     books.end(at, ends, cx);
     for add_on in books.add_ons(at) {
         // One that ends before its base still does.
@@ -26,13 +42,7 @@ pub(crate) fn cancel(state: &State, it: &CancelSubscription, cx: &mut Context) -
             books.end(add_on, ends, cx);
         }
     }
-    if ends.1 <= cx.now {
-        run::at(&mut books, ends.1, cx);
-    }
-    let now = cx.now;
-    run::end_entitlements(&mut books, now, cx);
-    books.close(cx);
-    Ok(Accepted::now(Reply::Done))
+    Ok(ends.1)
 }
 
 pub(crate) fn uncancel(state: &State, it: &OfAccount, cx: &mut Context) -> Outcome {

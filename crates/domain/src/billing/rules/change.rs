@@ -15,6 +15,20 @@ use crate::{Accepted, BillingRejection as R, Rejection, Reply, SubscriptionStep,
 
 pub(crate) fn change(state: &State, it: &ChangePlan, cx: &mut Context) -> Outcome {
     let mut books = Books::open(state, it.account, cx)?;
+    let effective_at = apply(&mut books, it, cx)?;
+    if effective_at <= cx.now {
+        run::at(&mut books, effective_at, cx);
+    }
+    books.close(cx);
+    Ok(Accepted::now(Reply::Done))
+}
+
+/// Puts the change into the books, and says when it takes effect.
+pub(super) fn apply(
+    books: &mut Books<'_>,
+    it: &ChangePlan,
+    cx: &mut Context,
+) -> Result<Timestamp, Rejection> {
     let ended = || R::NotChangeable { subscription: it.subscription };
     let at = books.place(it.subscription).ok_or_else(ended)?;
     let subscription = &books.subscriptions[at];
@@ -23,7 +37,7 @@ pub(crate) fn change(state: &State, it: &ChangePlan, cx: &mut Context) -> Outcom
     if subscription.awaits(is_cancellation) {
         return Err(R::CancelPending { subscription: it.subscription }.into());
     }
-    let sold = plan::sold(state, cx);
+    let sold = plan::sold(books.state, cx);
     let having = books.having(subscription).ok_or_else(ended)?;
     let from = having.offered();
     let choice = with_price_list(&it.plan, having.chosen.catalog.rules.price_list(from));
@@ -31,23 +45,19 @@ pub(crate) fn change(state: &State, it: &ChangePlan, cx: &mut Context) -> Outcom
     let to = offered(&chosen);
     let rules = &having.chosen.catalog.rules;
     let policy = rules.change_policy(having.current.phase, from, to);
-    let effective_at = effective_at(&books, subscription, it, policy, cx)?;
+    let effective_at = effective_at(books, subscription, it, policy, cx)?;
     let alignment = rules.change_alignment(having.current.phase, from, to);
-    let transition = transition(&books, subscription, it, (&chosen, alignment, effective_at), cx)?;
-    keep_add_ons(&mut books, at, cx);
+    let transition = transition(books, subscription, it, (&chosen, alignment, effective_at), cx)?;
+    keep_add_ons(books, at, cx);
     let subscription = &mut books.subscriptions[at];
     subscription
         .drop_pending(|it| is_change(&it.to) || is_of_plan(&it.to) && it.at >= effective_at);
     subscription.put(transition);
     books.reopen(at, effective_at);
     books.requested(at, (SubscriptionStep::Changed, effective_at), cx);
-    cancel_add_ons(&mut books, at, (&chosen, effective_at), cx);
+    cancel_add_ons(books, at, (&chosen, effective_at), cx);
     books.follow_phase(at);
-    if effective_at <= cx.now {
-        run::at(&mut books, effective_at, cx);
-    }
-    books.close(cx);
-    Ok(Accepted::now(Reply::Done))
+    Ok(effective_at)
 }
 
 pub(crate) fn undo(state: &State, it: &OfAccount, cx: &mut Context) -> Outcome {

@@ -97,7 +97,9 @@ fn ask(books: &mut Books<'_>, invoice: &mut Invoice, cx: &mut Context) -> Result
         balance: invoice.balance(),
         currency: invoice.currency,
     });
-    pay(books.state, &books.account, invoice, cx);
+    if !books.is_dry {
+        pay(books.state, &books.account, invoice, cx);
+    }
     Ok(())
 }
 

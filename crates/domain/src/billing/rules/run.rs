@@ -106,7 +106,10 @@ fn close_ended(books: &mut Books<'_>) {
 }
 
 /// Invoices what is due on a day, and has it paid.
-fn invoice(
+///
+/// # Errors
+/// Why the account cannot be billed.
+pub(super) fn invoice(
     books: &mut Books<'_>,
     target: Date,
     cx: &mut Context,

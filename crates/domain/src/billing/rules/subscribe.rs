@@ -70,7 +70,7 @@ pub(crate) fn subscribe_all(state: &State, it: &SubscribeAll, cx: &mut Context) 
 }
 
 /// The books of an account that may subscribe, and what is sold.
-fn open<'s>(
+pub(super) fn open<'s>(
     state: &'s State,
     account: AccountId,
     cx: &Context,
@@ -97,14 +97,14 @@ fn refuse_other_bundle(
 }
 
 /// A subscription that a command made.
-struct Made {
+pub(super) struct Made {
     subscription: SubscriptionId,
     bundle: BundleId,
-    billed_from: Timestamp,
+    pub(super) billed_from: Timestamp,
 }
 
 /// Adds a subscription to the books: into a bundle that the command made or looked up before, or the one that it names.
-fn add(
+pub(super) fn add(
     books: &mut Books<'_>,
     (it, within): (&Subscribe, Option<BundleId>),
     sold: &Versions,

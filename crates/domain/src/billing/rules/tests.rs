@@ -1,5 +1,6 @@
 //! Subscriptions through commands: what is invoiced and paid, and when the next thing is due.
 
+mod by_hand;
 mod overrides;
 mod several;
 
@@ -30,6 +31,7 @@ use crate::{
     SubscriptionId, Timestamp,
 };
 
+mod paused;
 mod pay;
 
 const USD: &str = "USD";

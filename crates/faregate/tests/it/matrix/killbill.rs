@@ -398,6 +398,31 @@ fn billing() -> Vec<Row> {
             .of_object(),
         row("GET /1.0/kb/invoices/{invoiceId}", READ).of_object(),
         row("GET /1.0/kb/invoices/byNumber/{invoiceNumber}", READ),
+        row("GET /1.0/kb/invoices/byItemId/{itemId}", READ).of_object(),
+        row("POST /1.0/kb/invoices/dryRun", may("invoice:dry_run"))
+            .at("/1.0/kb/invoices/dryRun?accountId={subscriberId}")
+            .body(r#"{"dryRunType":"UPCOMING_INVOICE"}"#)
+            .of_object(),
+        row("POST /1.0/kb/credits", may("account:credit"))
+            .body(r#"[{"accountId":"{subscriberId}","amount":1,"description":"canary credit"}]"#)
+            .of_object(),
+        row("GET /1.0/kb/credits/{creditId}", READ).of_object(),
+        row("POST /1.0/kb/invoices/charges/{accountId}", may("account:charge"))
+            .at("/1.0/kb/invoices/charges/{subscriberId}")
+            .body(r#"[{"amount":1,"description":"canary charge","itemDetails":"canary details"}]"#)
+            .of_object(),
+        row("POST /1.0/kb/invoices/taxes/{accountId}", may("account:charge"))
+            .at("/1.0/kb/invoices/taxes/{subscriberId}")
+            .body(r#"[{"amount":1,"description":"canary tax"}]"#)
+            .of_object(),
+        row("POST /1.0/kb/invoices/{invoiceId}", may("invoice:item_adjust"))
+            .body(r#"{"invoiceItemId":"{itemId}","amount":0.01,"description":"canary adjustment"}"#)
+            .of_object(),
+        row("DELETE /1.0/kb/invoices/{invoiceId}/{invoiceItemId}/cba", may("invoice:delete_cba"))
+            .at("/1.0/kb/invoices/{invoiceId}/{itemId}/cba?accountId={subscriberId}")
+            .of_object(),
+        row("PUT /1.0/kb/invoices/{invoiceId}/commitInvoice", may("invoice:commit")).of_object(),
+        row("PUT /1.0/kb/invoices/{invoiceId}/voidInvoice", may("invoice:void")).of_object(),
         row("POST /1.0/kb/invoices/{invoiceId}/payments", TRIGGER)
             .body(r#"{"accountId":"{subscriberId}"}"#)
             .of_object(),

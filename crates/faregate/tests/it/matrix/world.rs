@@ -429,6 +429,12 @@ impl World {
         let invoice = admin.get(&invoices).json()[0].clone();
         self.objects.add("invoiceId", text(&invoice, "invoiceId"));
         self.objects.add("invoiceNumber", text(&invoice, "invoiceNumber"));
+        let account = text(&account, "accountId");
+        let credit = json!([{ "accountId": account, "amount": 1, "description": "canary credit" }]);
+        let credit = admin.post("/1.0/kb/credits?autoCommit=true", &credit).json()[0].clone();
+        self.objects.add("creditId", text(&credit, "invoiceItemId"));
+        let found = admin.get(&format!("/1.0/kb/invoices/{}", text(&invoice, "invoiceId"))).json();
+        self.objects.add("itemId", text(&found["items"][0], "invoiceItemId"));
     }
 
     fn add_catalog(&self) {
