@@ -121,6 +121,11 @@ pub enum BillingReply {
     SubscribedAll { bundles: Vec<BundleId> },
     /// An invoice was written.
     Invoiced(InvoiceId),
+    /// An account was billed that had waited for somebody.
+    Billed {
+        /// Whether it still waits.
+        is_parked: bool,
+    },
     /// Items were put on invoices, in the order of the request.
     Added(Vec<(InvoiceId, InvoiceItemId)>),
 }

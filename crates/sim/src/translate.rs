@@ -143,6 +143,7 @@ fn command(what: &What, request: Uid) -> Command {
         What::Close { account } => Command::Account(AccountCommand::Close(CloseAccount {
             account: id(*account),
             remove_future_notifications: true,
+            cancel_subscriptions: false,
         })),
         What::Record { account, service, state } => record(*account, service, state),
         What::Customers(wish) => signing::command(wish, request),

@@ -2,6 +2,7 @@
 //! Streams: memory does not grow with the data.
 
 mod actors;
+mod billing;
 mod chains;
 mod checks;
 mod claims;
@@ -209,9 +210,10 @@ fn verify_with(reader: &Reader, anchors: &[Anchor]) -> Result<Report, StoreError
         for line in sqlite.map_or(Ok(vec![]), |it| it.integrity(PROBLEMS_MAX))? {
             report.problem("database", "file", line);
         }
-        let checks: [(&'static str, Check); 9] = [
+        let checks: [(&'static str, Check); 10] = [
             ("payments", payments::verify),
             ("entitlements", entitlements::verify),
+            ("billing", billing::verify),
             ("usage", usage::verify),
             ("sums", sums::verify),
             ("claims", claims::verify),

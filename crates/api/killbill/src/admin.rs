@@ -1,15 +1,19 @@
 //! Operators' requests: set the status of a transaction whose outcome the gateway does not report, and take this
-//! process out of rotation.
+//! process out of rotation, and bill accounts that wait for somebody.
 
-use domain::Command;
-use domain::command::PaymentCommand;
+use std::collections::BTreeMap;
+
+use domain::command::{BillingCommand, PaymentCommand};
 use domain::payment::FixTransaction;
+use domain::reply::BillingReply;
+use domain::{AccountId, Command, Reply};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::call::Call;
 use crate::error::{ErrorJson, Failure, HandlerResult};
 use crate::json::{Json, Raw};
+use crate::page;
 use crate::payment_states as state;
 use crate::reply;
 use crate::request::printable;
@@ -89,4 +93,22 @@ fn rotate(call: &Call, is_out: bool) -> HandlerResult {
     }
     call.api.settings().rotation.set_out(is_out);
     Ok(reply::no_content())
+}
+
+/// Bills the tenant's accounts again that cannot be billed until somebody acts, a page of them.
+#[utoipa::path(post, path = "/1.0/kb/admin/invoices", tag = "Admin", operation_id = "bill_parked_accounts",
+    params(("offset" = Option<u64>, Query), ("limit" = Option<u64>, Query)),
+    responses((status = 200, body = Object, description = "Each account with `OK`, or with `PARKED` where it still cannot be billed"),
+        (status = "4XX", body = ErrorJson<'static>)))]
+pub(crate) async fn bill_parked(call: Call) -> HandlerResult {
+    let (tenant, page) = (call.tenant(), page::parse(call.query())?);
+    let parked = call.read(move |queries| queries.parked_accounts(tenant, page)).await?;
+    let mut states: BTreeMap<AccountId, &str> = BTreeMap::new();
+    for account in parked {
+        let command = Command::Billing(BillingCommand::Unpark(account));
+        let reply = call.submit_part(call.api.engine().mint(), command).await?;
+        let is_parked = matches!(reply, Reply::Billing(BillingReply::Billed { is_parked: true }));
+        states.insert(account, if is_parked { "PARKED" } else { "OK" });
+    }
+    Ok(reply::ok(&states))
 }

@@ -354,7 +354,7 @@ async fn requested_date(call: &Call, account: AccountId) -> Result<Option<Timest
     params(
         ("accountId" = Uuid, Path),
         ("cancelAllSubscriptions" = Option<bool>, Query,
-            description = "Taken for Kill Bill's clients: subscriptions go on"),
+            description = "Whether its subscriptions end now; they go on by default"),
         ("writeOffUnpaidInvoices" = Option<bool>, Query,
             description = "Taken for Kill Bill's clients: invoices stay"),
         ("itemAdjustUnpaidInvoices" = Option<bool>, Query,
@@ -369,6 +369,7 @@ pub(crate) async fn close(call: Call) -> HandlerResult {
     let command = AccountCommand::Close(CloseAccount {
         account,
         remove_future_notifications: removes.is_none_or(|it| it.eq_ignore_ascii_case("true")),
+        cancel_subscriptions: call.query().flag("cancelAllSubscriptions"),
     });
     call.submit_change(Command::Account(command)).await?;
     Ok(reply::no_content())

@@ -274,6 +274,7 @@ fn of_security() -> Vec<Route> {
 fn of_operations() -> Vec<Route> {
     vec![
         write("admin:update", handler!(admin::fix_transaction)),
+        write("invoice:trigger", handler!(admin::bill_parked)).taking(Takes::Nothing),
         write("admin:*", handler!(admin::leave_rotation)).of_installation().authored_by_its_user(),
         write("admin:*", handler!(admin::join_rotation))
             .of_installation()

@@ -6,7 +6,6 @@ use http::Method;
 /// Paths with their methods.
 pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ("/1.0/kb/accounts/{childAccountId}/transferCredit", &[Method::PUT]),
-    ("/1.0/kb/admin/invoices", &[Method::POST]),
     ("/1.0/kb/bundles", &[Method::GET]),
     ("/1.0/kb/bundles/pagination", &[Method::GET]),
     ("/1.0/kb/bundles/search/{searchKey}", &[Method::GET]),

@@ -177,6 +177,9 @@ pub struct CloseAccount {
     pub account: AccountId,
     /// Whether what is scheduled for the account is cancelled.
     pub remove_future_notifications: bool,
+    /// Whether its subscriptions end now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancel_subscriptions: bool,
 }
 
 /// Records a state of a service for an account, or for what belongs to it. One that the service has at that time already stays.

@@ -40,6 +40,8 @@ pub enum BillingCommand {
     DeleteCredit(DeleteCredit),
     /// Pays what is unpaid from the account's credit.
     UseCredit(AccountId),
+    /// Bills an account that waits for somebody.
+    Unpark(AccountId),
     Pay(Box<PayInvoice>),
     /// Pays what a tag held up.
     PayUnpaid(PayUnpaid),
@@ -75,6 +77,7 @@ impl BillingCommand {
             Self::VoidInvoice(_) => "VoidInvoice",
             Self::DeleteCredit(_) => "DeleteCredit",
             Self::UseCredit(_) => "UseCredit",
+            Self::Unpark(_) => "UnparkAccount",
             Self::Pay(_) => "PayInvoice",
             Self::PayUnpaid(_) => "PayUnpaidInvoice",
         }
@@ -98,7 +101,7 @@ impl BillingCommand {
             Self::AdjustItem(it) => it.account,
             Self::CommitInvoice(it) | Self::VoidInvoice(it) => it.account,
             Self::DeleteCredit(it) => it.account,
-            Self::UseCredit(account) => *account,
+            Self::UseCredit(account) | Self::Unpark(account) => *account,
             Self::Pay(it) => it.call.account,
             Self::PayUnpaid(it) => it.account,
         }
@@ -128,7 +131,8 @@ impl BillingCommand {
             | Self::CommitInvoice(_)
             | Self::VoidInvoice(_)
             | Self::DeleteCredit(_)
-            | Self::UseCredit(_) => true,
+            | Self::UseCredit(_)
+            | Self::Unpark(_) => true,
         }
     }
 
@@ -158,7 +162,8 @@ impl BillingCommand {
             Self::UndoChange(_)
             | Self::Uncancel(_)
             | Self::InvoiceUntil(_)
-            | Self::UseCredit(_) => {}
+            | Self::UseCredit(_)
+            | Self::Unpark(_) => {}
             Self::Pay(it) => {
                 read(BillingRead::Invoice(tenant, it.invoice).into());
                 read_initiate(&it.call, tenant, read);
@@ -185,7 +190,8 @@ impl BillingCommand {
             | Self::CommitInvoice(_)
             | Self::VoidInvoice(_)
             | Self::DeleteCredit(_)
-            | Self::UseCredit(_) => true,
+            | Self::UseCredit(_)
+            | Self::Unpark(_) => true,
             Self::Pay(_) | Self::PayUnpaid(_) => false,
         }
     }

@@ -5,10 +5,11 @@
 
 use jiff::civil::Date;
 
+use super::invoice::{InvoiceItem, ItemKind};
 use super::propose::{FixedCharge, Proposal, RecurringCharge};
 use super::{Run, Unbillable};
-use crate::AmountMinor;
 use crate::catalog::price::Price;
+use crate::{AmountMinor, InvoiceItemId};
 
 /// An invoice's item for a period, of the subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,58 @@ pub struct BilledFixed {
 pub struct Billed {
     pub periods: Vec<BilledPeriod>,
     pub fixed: Vec<BilledFixed>,
+}
+
+impl Billed {
+    /// Of a subscription's items that count.
+    #[must_use]
+    pub fn of(items: &[&InvoiceItem]) -> Self {
+        let mut billed = Self::default();
+        for item in items {
+            let Some(of) = &item.of else { continue };
+            match item.kind {
+                ItemKind::Fixed => {
+                    billed.fixed.push(BilledFixed { start: item.start, amount: item.amount });
+                }
+                ItemKind::Recurring => billed.periods.push(BilledPeriod {
+                    plan: of.plan.clone(),
+                    phase: of.phase.clone(),
+                    start: item.start,
+                    end: item.end.unwrap_or(item.start),
+                    amount: item.amount,
+                    rate: of.rate.unwrap_or_default(),
+                    adjusted: item.adjusted,
+                    repairs: repairs(items, item.id),
+                }),
+                ItemKind::RepairAdj
+                | ItemKind::CbaAdj
+                | ItemKind::ExternalCharge
+                | ItemKind::Tax
+                | ItemKind::CreditAdj
+                | ItemKind::ItemAdj => {}
+            }
+        }
+        billed
+    }
+
+    /// A day that is charged twice, after all that was repaired. A run makes none.
+    #[must_use]
+    pub fn charged_twice(&self) -> Option<Date> {
+        let pieces = pieces(&self.periods, Date::MIN);
+        let mut spans: Vec<_> = pieces.iter().map(|it| (it.start, it.end)).collect();
+        spans.sort_unstable();
+        spans.windows(2).find(|it| it[1].0 < it[0].1).map(|it| it[1].0)
+    }
+}
+
+fn repairs(items: &[&InvoiceItem], of: InvoiceItemId) -> Vec<Repaired> {
+    let repairs = items.iter().filter(|it| it.kind == ItemKind::RepairAdj && it.linked == Some(of));
+    let repair = |it: &&InvoiceItem| Repaired {
+        start: it.start,
+        end: it.end.unwrap_or(it.start),
+        amount: AmountMinor(-it.amount.0),
+    };
+    repairs.map(repair).collect()
 }
 
 /// A credit for days of an item.

@@ -25,6 +25,7 @@ use crate::reply::Outcome;
 use crate::state::State;
 
 pub(crate) use blocked::blocked;
+pub(crate) use cancel::cancel_all;
 pub(crate) use dry_run::dry_run;
 pub(crate) use follow::follow;
 pub(crate) use pay::resume_payments;
@@ -47,6 +48,7 @@ pub(crate) fn execute(state: &State, command: &BillingCommand, cx: &mut Context)
         BillingCommand::CommitInvoice(it) => manual::commit(state, it, cx),
         BillingCommand::VoidInvoice(it) => manual::void(state, it, cx),
         BillingCommand::DeleteCredit(it) => manual::delete_credit(state, it, cx),
+        BillingCommand::Unpark(account) => asked::unpark(state, *account, cx),
         BillingCommand::UseCredit(account) => manual::spend_credit(state, *account, cx),
         BillingCommand::Pay(it) => pay::pay_asked(state, it, cx),
         BillingCommand::PayUnpaid(it) => pay::pay_unpaid(state, it, cx),

@@ -261,7 +261,8 @@ fn blocking_states_of_accounts() {
             r#"{"BlockingStateAdded":{"account":"00000000-0000-0000-0000-000000000001","state":"00000000-0000-0000-0000-000000000002","service":"s","name":"n","effective_at":5,"before":{"change":false,"entitlement":false,"billing":false},"after":{"change":true,"entitlement":false,"billing":true}}}"#
         ]],
     );
-    let close = CloseAccount { account, remove_future_notifications: true };
+    let close =
+        CloseAccount { account, remove_future_notifications: true, cancel_subscriptions: false };
     check(
         &Command::Account(AccountCommand::Close(close)),
         expect![[

@@ -84,6 +84,9 @@ pub trait BillingQueries: Send + Sync {
     /// An invoice by id.
     fn invoice(&self, tenant: TenantNo, id: InvoiceId) -> Result<Option<InvoiceFile>, StoreError>;
 
+    /// Accounts that are billed no more until somebody acts, by their ids.
+    fn parked_accounts(&self, tenant: TenantNo, page: Page) -> Result<Vec<AccountId>, StoreError>;
+
     /// The invoice that has an item.
     fn invoice_of_item(
         &self,

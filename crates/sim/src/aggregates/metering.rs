@@ -372,7 +372,11 @@ impl Metering {
             }),
             false => {
                 self.kernel.count("closed");
-                AccountCommand::Close(CloseAccount { account, remove_future_notifications: false })
+                AccountCommand::Close(CloseAccount {
+                    account,
+                    remove_future_notifications: false,
+                    cancel_subscriptions: false,
+                })
             }
         };
         self.model.close(account);

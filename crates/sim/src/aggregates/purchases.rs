@@ -199,7 +199,11 @@ impl Purchases {
             return Ok(());
         }
         self.model.close(account);
-        let close = CloseAccount { account, remove_future_notifications: false };
+        let close = CloseAccount {
+            account,
+            remove_future_notifications: false,
+            cancel_subscriptions: false,
+        };
         self.submit(Command::Account(AccountCommand::Close(close)))?;
         self.add_account()
     }

@@ -125,6 +125,15 @@ impl BillingQueries for SqlQueries {
         self.snapshot(|reader| one(reader, &SELECT_INVOICE, &[tenant.into(), id.into()]))
     }
 
+    fn parked_accounts(&self, tenant: TenantNo, page: Page) -> Result<Vec<AccountId>, StoreError> {
+        let sql = "SELECT account_id FROM account_billing WHERE tenant = ?1 AND parked IS NOT NULL \
+                   ORDER BY account_id LIMIT ?2 OFFSET ?3";
+        self.read(|reader| {
+            let [limit, offset] = window::limit_offset(page);
+            reader.query(sql, &[tenant.into(), limit, offset], |cells| cells.entity())
+        })
+    }
+
     fn invoice_of_item(
         &self,
         tenant: TenantNo,

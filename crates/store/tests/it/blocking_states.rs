@@ -40,7 +40,8 @@ fn account<S: Store>(workload: &mut Workload<S>) -> AccountId {
 }
 
 fn close<S: Store>(workload: &mut Workload<S>, account: AccountId) {
-    let it = CloseAccount { account, remove_future_notifications: true };
+    let it =
+        CloseAccount { account, remove_future_notifications: true, cancel_subscriptions: false };
     workload.accepted_later(TENANT, Command::Account(AccountCommand::Close(it)));
 }
 

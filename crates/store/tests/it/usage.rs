@@ -163,7 +163,8 @@ fn usage_is_read_again() {
 fn closing_an_account_ends_its_reservations() {
     let mut world = World::new(132);
     let (account, _) = fill(&mut world.workload);
-    let close = CloseAccount { account, remove_future_notifications: false };
+    let close =
+        CloseAccount { account, remove_future_notifications: false, cancel_subscriptions: false };
     world.workload.accepted(TENANT, Command::Account(AccountCommand::Close(close)));
     assert_eq!(shown(&world, account)["calls"], (5, 0));
     let report = verify_source(&world.home.source()).unwrap();

@@ -40,6 +40,9 @@ pub(crate) fn close(state: &State, it: &CloseAccount, cx: &mut Context) -> Outco
             usage::end_all(state, it.account, cx);
         }
     }
+    if it.cancel_subscriptions {
+        billing::cancel_all(state, it.account, cx);
+    }
     if it.remove_future_notifications {
         for attempt in state.scheduled_attempts(cx.tenant, it.account) {
             attempt::cancel(attempt, cx);
@@ -232,7 +235,11 @@ mod tests {
     }
 
     fn close(account: AccountId) -> AccountCommand {
-        AccountCommand::Close(CloseAccount { account, remove_future_notifications: true })
+        AccountCommand::Close(CloseAccount {
+            account,
+            remove_future_notifications: true,
+            cancel_subscriptions: false,
+        })
     }
 
     fn shown(blocks: Blocks) -> String {

@@ -8,7 +8,7 @@ use crate::billing::subscription::InvoiceUntil;
 use crate::context::Context;
 use crate::reply::{BillingReply, Outcome};
 use crate::state::State;
-use crate::{Accepted, BillingRejection as R, Rejection, Reply};
+use crate::{Accepted, AccountId, BillingRejection as R, Rejection, Reply};
 
 /// How far ahead an invoice may be asked for.
 const MONTHS_MAX: i32 = 36;
@@ -22,6 +22,18 @@ pub(crate) fn invoice_until(state: &State, it: &InvoiceUntil, cx: &mut Context) 
     let invoice = run::until(&mut books, target, cx).ok_or(R::NothingToInvoice)?;
     books.close(cx);
     Ok(Accepted::now(Reply::Billing(BillingReply::Invoiced(invoice))))
+}
+
+/// Bills an account that waits for somebody, as if it did not, and says whether it still does.
+pub(crate) fn unpark(state: &State, account: AccountId, cx: &mut Context) -> Outcome {
+    let mut books = Books::open(state, account, cx)?;
+    if books.billing.parked.take().is_some() {
+        let now = cx.now;
+        run::at(&mut books, now, cx);
+    }
+    let is_parked = books.billing.parked.is_some();
+    books.close(cx);
+    Ok(Accepted::now(Reply::Billing(BillingReply::Billed { is_parked })))
 }
 
 /// Refuses a day that is too far ahead.

@@ -166,7 +166,8 @@ impl<'s> Books<'s> {
             }
         }
         let before = state.billing.accounts.get(&key);
-        if before != Some(&billing) {
+        let none = AccountBilling::none_of(key.0, key.1, billing.revision);
+        if *before.unwrap_or(&none) != billing {
             billing.revision = before.map_or(billing.revision, |it| it.revision.next(cx.seq));
             cx.change(BillingChange::Account(billing));
         }

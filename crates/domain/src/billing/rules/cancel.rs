@@ -10,7 +10,9 @@ use crate::catalog::rules::Policy;
 use crate::context::Context;
 use crate::reply::Outcome;
 use crate::state::State;
-use crate::{Accepted, BillingRejection as R, Rejection, Reply, SubscriptionStep, Timestamp};
+use crate::{
+    Accepted, AccountId, BillingRejection as R, Rejection, Reply, SubscriptionStep, Timestamp,
+};
 
 pub(crate) fn cancel(state: &State, it: &CancelSubscription, cx: &mut Context) -> Outcome {
     let mut books = Books::open(state, it.account, cx)?;
@@ -43,6 +45,22 @@ pub(super) fn apply(
         }
     }
     Ok(ends.1)
+}
+
+/// Ends all subscriptions of an account now, and gives back what was invoiced for later.
+pub(crate) fn cancel_all(state: &State, account: AccountId, cx: &mut Context) {
+    let Ok(mut books) = Books::open(state, account, cx) else { return };
+    let going_on: Vec<usize> = (0..books.subscriptions.len())
+        .filter(|at| books.subscriptions[*at].ends_at().is_none_or(|end| end > cx.now))
+        .collect();
+    let now = cx.now;
+    for at in &going_on {
+        books.end(*at, (now, now), cx);
+    }
+    if !going_on.is_empty() {
+        run::at(&mut books, now, cx);
+    }
+    books.close(cx);
 }
 
 pub(crate) fn uncancel(state: &State, it: &OfAccount, cx: &mut Context) -> Outcome {

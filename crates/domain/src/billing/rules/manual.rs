@@ -263,6 +263,11 @@ fn clear(books: &mut Books<'_>, item: InvoiceItem, words: &str, cx: &mut Context
 
 /// Lets the account's credit pay its unpaid invoices.
 pub(crate) fn spend_credit(state: &State, account: AccountId, cx: &mut Context) -> Outcome {
+    let known = state.account(cx.tenant, account);
+    if known.is_some_and(|it| it.currency.is_none()) {
+        // It was never charged.
+        return Ok(Accepted::now(Reply::Done));
+    }
     let mut books = Books::open(state, account, cx)?;
     use_credit(&mut books, cx).map_err(too_large)?;
     books.close(cx);

@@ -9,14 +9,14 @@ use crate::account::tag::ControlTag;
 use crate::billing::account::Parked;
 use crate::billing::invoice::{InvoiceItem, InvoiceStatus, ItemKind, OfSubscription};
 use crate::billing::propose::{Proposal, propose};
-use crate::billing::reconcile::{Billed, BilledFixed, BilledPeriod, Due, Repaired, reconcile};
+use crate::billing::reconcile::{Billed, Due, reconcile};
 use crate::billing::subscription::Subscription;
 use crate::billing::timeline::{Basis, BillCycleDays, Blocked, NoTimeline, To, own_day, timeline};
 use crate::billing::{BillingEvent, Run, Terms, Unbillable};
 use crate::catalog::ProductCategory;
 use crate::context::Context;
 use crate::event::SubscriptionStep;
-use crate::{AmountMinor, Event, InvoiceId, InvoiceItemId, Timestamp};
+use crate::{AmountMinor, Event, InvoiceId, Timestamp};
 
 /// Does what is due at an instant, which is not later than now.
 pub(super) fn at(books: &mut Books<'_>, instant: Timestamp, cx: &mut Context) {
@@ -117,7 +117,7 @@ pub(super) fn invoice(
     let target = books.billing.invoiced_until.map_or(target, |it| it.max(target));
     let events = events(books)?;
     let billed: Vec<Billed> =
-        books.subscriptions.iter().map(|it| billed(&books.items(it))).collect();
+        books.subscriptions.iter().map(|it| Billed::of(&books.items(it))).collect();
     let settings = books.state.payment_rules(cx.tenant).map(|it| it.billing).unwrap_or_default();
     let mut dues: Vec<(Due<'_>, Option<Date>)> = vec![];
     for ((it, events), billed) in books.subscriptions.iter().zip(&events).zip(&billed) {
@@ -200,46 +200,6 @@ const fn unbillable(why: NoTimeline) -> Unbillable {
         NoTimeline::NoPlan => Unbillable::NoPlan,
         NoTimeline::NoPrice(_) => Unbillable::NoPrice,
     }
-}
-
-/// A subscription's items, as a run compares them.
-fn billed(items: &[&InvoiceItem]) -> Billed {
-    let mut billed = Billed::default();
-    for item in items {
-        let Some(of) = &item.of else { continue };
-        match item.kind {
-            ItemKind::Fixed => {
-                billed.fixed.push(BilledFixed { start: item.start, amount: item.amount });
-            }
-            ItemKind::Recurring => billed.periods.push(BilledPeriod {
-                plan: of.plan.clone(),
-                phase: of.phase.clone(),
-                start: item.start,
-                end: item.end.unwrap_or(item.start),
-                amount: item.amount,
-                rate: of.rate.unwrap_or_default(),
-                adjusted: item.adjusted,
-                repairs: repairs(items, item.id),
-            }),
-            ItemKind::RepairAdj
-            | ItemKind::CbaAdj
-            | ItemKind::ExternalCharge
-            | ItemKind::Tax
-            | ItemKind::CreditAdj
-            | ItemKind::ItemAdj => {}
-        }
-    }
-    billed
-}
-
-fn repairs(items: &[&InvoiceItem], of: InvoiceItemId) -> Vec<Repaired> {
-    let repairs = items.iter().filter(|it| it.kind == ItemKind::RepairAdj && it.linked == Some(of));
-    let repair = |it: &&InvoiceItem| Repaired {
-        start: it.start,
-        end: it.end.unwrap_or(it.start),
-        amount: AmountMinor(-it.amount.0),
-    };
-    repairs.map(repair).collect()
 }
 
 /// Writes an invoice with what is due, and starts its payment.

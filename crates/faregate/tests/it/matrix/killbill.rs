@@ -328,6 +328,7 @@ fn transactions() -> Vec<Row> {
         row("DELETE /1.0/kb/admin/cache", installation("admin:*")),
         row("DELETE /1.0/kb/admin/cache/accounts/{accountId}", may("admin:*")).of_object(),
         row("DELETE /1.0/kb/admin/cache/tenants", may("admin:*")),
+        row("POST /1.0/kb/admin/invoices", may("invoice:trigger")),
         row(
             "PUT /1.0/kb/admin/payments/{paymentId}/transactions/{paymentTransactionId}",
             may("admin:update"),
@@ -419,7 +420,7 @@ fn billing() -> Vec<Row> {
             .body(r#"{"invoiceItemId":"{itemId}","amount":0.01,"description":"canary adjustment"}"#)
             .of_object(),
         row("DELETE /1.0/kb/invoices/{invoiceId}/{invoiceItemId}/cba", may("invoice:delete_cba"))
-            .at("/1.0/kb/invoices/{invoiceId}/{itemId}/cba?accountId={subscriberId}")
+            .at("/1.0/kb/invoices/{creditInvoiceId}/{creditItemId}/cba?accountId={subscriberId}")
             .of_object(),
         row("PUT /1.0/kb/invoices/{invoiceId}/commitInvoice", may("invoice:commit")).of_object(),
         row("PUT /1.0/kb/invoices/{invoiceId}/voidInvoice", may("invoice:void")).of_object(),

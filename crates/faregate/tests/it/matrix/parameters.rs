@@ -87,7 +87,7 @@ const BASES: [(&str, &str); 3] = [
 ];
 
 /// Parameters whose effect other tests show; `*` is each of a route, or each route.
-const ELSEWHERE: [(&str, &str); 27] = [
+const ELSEWHERE: [(&str, &str); 28] = [
     // In `simulator_methods`, `routing` and `conformance/stripe-gateway`: gateways read it.
     ("*", "pluginProperty"),
     // In `conformance/replay`.
@@ -103,6 +103,7 @@ const ELSEWHERE: [(&str, &str); 27] = [
     ),
     ("PUT /1.0/kb/subscriptions/{subscriptionId}/bcd", "forceNewBcdWithPastEffectiveDate"),
     ("DELETE /1.0/kb/subscriptions/{subscriptionId}", "useRequestedDateForBilling"),
+    ("DELETE /1.0/kb/invoices/{invoiceId}/{invoiceItemId}/cba", "accountId"),
     ("POST /1.0/kb/credits", "autoCommit"),
     ("POST /1.0/kb/invoices/charges/{accountId}", "autoCommit"),
     ("POST /1.0/kb/invoices/taxes/{accountId}", "autoCommit"),

@@ -433,6 +433,12 @@ impl World {
         let credit = json!([{ "accountId": account, "amount": 1, "description": "canary credit" }]);
         let credit = admin.post("/1.0/kb/credits?autoCommit=true", &credit).json()[0].clone();
         self.objects.add("creditId", text(&credit, "invoiceItemId"));
+        let of_credit = format!("/1.0/kb/invoices/byItemId/{}", text(&credit, "invoiceItemId"));
+        let of_credit = admin.get(&of_credit).json();
+        let items = of_credit["items"].as_array().unwrap();
+        let made = items.iter().find(|it| it["itemType"] == "CBA_ADJ").unwrap();
+        self.objects.add("creditInvoiceId", text(&of_credit, "invoiceId"));
+        self.objects.add("creditItemId", text(made, "invoiceItemId"));
         let found = admin.get(&format!("/1.0/kb/invoices/{}", text(&invoice, "invoiceId"))).json();
         self.objects.add("itemId", text(&found["items"][0], "invoiceItemId"));
     }

@@ -175,6 +175,7 @@ impl World {
             "close" => AccountCommand::Close(CloseAccount {
                 account: self.account,
                 remove_future_notifications: false,
+                cancel_subscriptions: false,
             })
             .into(),
             other => panic!("no step {other}"),

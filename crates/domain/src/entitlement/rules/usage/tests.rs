@@ -102,10 +102,12 @@ impl World {
                 self.rows.ahead += us;
                 return String::new();
             }
-            "close" => {
-                AccountCommand::Close(CloseAccount { account, remove_future_notifications: false })
-                    .into()
-            }
+            "close" => AccountCommand::Close(CloseAccount {
+                account,
+                remove_future_notifications: false,
+                cancel_subscriptions: false,
+            })
+            .into(),
             "open" => {
                 // As a state of the account service that is not CLOSED does.
                 self.rows.state.account.closed.clear();

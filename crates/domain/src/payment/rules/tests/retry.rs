@@ -42,7 +42,11 @@ fn step_with_retries(world: &mut World, step: &str) {
         }
         ("close", retries) => {
             let remove_future_notifications = retries != Some("keeping-retries");
-            let close = CloseAccount { account: account_id(), remove_future_notifications };
+            let close = CloseAccount {
+                account: account_id(),
+                remove_future_notifications,
+                cancel_subscriptions: false,
+            };
             world.rows.run(Command::Account(AccountCommand::Close(close))).unwrap();
         }
         ("cancel-retry", Some(name)) => {
