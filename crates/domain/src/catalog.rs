@@ -1,4 +1,5 @@
-//! Catalogs: what a tenant sells by subscription. An API compiles a version from its text; a version never changes.
+//! Catalogs: what a tenant sells by subscription. An API compiles a version from its text. Only [simple plans](simple_plan) are
+//! added to a version later on.
 //!
 //! The model is Kill Bill's: plans of products, a plan's phases one after the other, price lists that offer plans, and
 //! [rules] for changes, cancellations and billing days.
@@ -7,6 +8,7 @@ pub mod period;
 pub mod phases;
 pub mod price;
 pub mod rules;
+pub mod simple_plan;
 pub mod usage;
 pub mod versions;
 
@@ -187,6 +189,21 @@ pub enum DurationUnit {
     Years,
 }
 
+impl DurationUnit {
+    pub const ALL: [Self; 4] = [Self::Days, Self::Weeks, Self::Months, Self::Years];
+
+    /// Kill Bill's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Days => "DAYS",
+            Self::Weeks => "WEEKS",
+            Self::Months => "MONTHS",
+            Self::Years => "YEARS",
+        }
+    }
+}
+
 impl Duration {
     /// As a span of the calendar; `None` where it is longer than the calendar.
     #[must_use]
@@ -227,6 +244,15 @@ impl Prices {
         let Self::In(prices) = self else { return Ok(Price::ZERO) };
         let found = prices.iter().find(|(it, _)| *it == currency).ok_or(NoPrice::Missing)?;
         found.1.ok_or(NoPrice::NotSold)
+    }
+
+    /// Whether it is sold in all its currencies, for nothing.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        match self {
+            Self::Free => true,
+            Self::In(prices) => prices.iter().all(|(_, it)| it.is_some_and(Price::is_zero)),
+        }
     }
 }
 

@@ -85,6 +85,9 @@ pub enum TenantRejection {
     /// A version does not go with those that there are.
     #[error("the catalog is refused: {reason}")]
     CatalogRefused { reason: String },
+    /// It is incomplete, or says something else than the catalog.
+    #[error("the simple plan {plan} is refused: {reason}")]
+    SimplePlanRefused { plan: String, reason: String },
 }
 
 /// Why a command about subscriptions and invoices is refused.

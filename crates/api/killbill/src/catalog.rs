@@ -1,14 +1,20 @@
 //! A tenant's catalog: versions in XML, compiled when they are uploaded.
 
 mod json;
+pub(crate) mod listings;
 mod reading;
 #[cfg(test)]
 mod recordings;
 mod rules;
 mod schema;
+pub(crate) mod simple_plan;
+pub(crate) mod subscribed;
 #[cfg(test)]
 mod tests;
 mod versions;
+mod write;
+
+use std::sync::Arc;
 
 use axum::response::Response;
 use domain::catalog::Catalog;
@@ -143,8 +149,8 @@ pub(crate) async fn versions(call: Call) -> HandlerResult {
     Ok(reply::ok(&dates))
 }
 
-/// Reads a version of the catalog as it was uploaded: the one in force at `requestedDate`, without it the
-/// latest one.
+/// Reads a version of the catalog as it was uploaded, or with the simple plans that were added: the one in force at
+/// `requestedDate`, without it the latest one.
 #[utoipa::path(get, path = "/1.0/kb/catalog/xml", tag = "Catalog", operation_id = "version",
     params(("requestedDate" = Option<String>, Query), ("accountId" = Option<Uuid>, Query)),
     responses((status = 200, body = String, content_type = "text/xml"),
@@ -153,13 +159,12 @@ pub(crate) async fn xml(call: Call) -> HandlerResult {
     let at = call.query().date("requestedDate")?;
     let versions = sold(&call).await?;
     let mut found = versions.iter().filter(|it| at.is_none_or(|at| it.effective_at <= at));
-    let Some(id) = found.next_back().map(|it| it.id) else {
+    let Some(found) = found.next_back().cloned() else {
         let code = code::plain(StatusCode::NOT_FOUND, class::CATALOG);
         return Err(Failure::coded(code, "there is no version of the catalog"));
     };
-    let tenant = call.tenant();
-    let text = call.read(move |queries| queries.catalog_text(tenant, id)).await?;
-    let mut response = Response::new(text.unwrap_or_default().into());
+    let text = call.read(move |queries| text(queries, &found)).await?;
+    let mut response = Response::new(text.into());
     response.headers_mut().insert(CONTENT_TYPE, XML);
     Ok(response)
 }
@@ -196,6 +201,15 @@ async fn sold(call: &Call) -> Result<Vec<CatalogVersion>, Failure> {
     call.read(move |queries| sold_by(queries, tenant)).await
 }
 
+/// The version that is in force; before the first one, that one.
+async fn in_force(call: &Call) -> Result<Option<Arc<Catalog>>, Failure> {
+    let now = call.api.engine().clock().now();
+    let mut sold = sold(call).await?;
+    let later = sold.partition_point(|it| it.effective_at <= now);
+    sold.truncate(later.max(1));
+    Ok(sold.pop().map(|it| it.catalog))
+}
+
 fn sold_by(queries: &dyn Queries, tenant: TenantNo) -> Result<Vec<CatalogVersion>, StoreError> {
     let state = queries.rows(&[TenantRow::CatalogVersions(tenant).into()].into())?;
     let versions = state.tenant.catalog_versions.of(&tenant).values();
@@ -208,6 +222,11 @@ fn sold_by(queries: &dyn Queries, tenant: TenantNo) -> Result<Vec<CatalogVersion
 pub(crate) fn texts(queries: &dyn Queries, tenant: TenantNo) -> Result<Vec<String>, StoreError> {
     let mut sold = sold_by(queries, tenant)?;
     sold.sort_by_key(|it| it.id);
-    let texts = sold.iter().map(|it| queries.catalog_text(tenant, it.id));
-    texts.filter_map(Result::transpose).collect()
+    sold.iter().map(|it| text(queries, it)).collect()
+}
+
+/// The text of a version, which is written where simple plans were added.
+fn text(queries: &dyn Queries, it: &CatalogVersion) -> Result<String, StoreError> {
+    let uploaded = queries.catalog_text(it.tenant, it.id)?.filter(|text| !text.is_empty());
+    Ok(uploaded.unwrap_or_else(|| write::xml(&it.catalog)))
 }

@@ -194,6 +194,8 @@ pub(crate) mod code {
         coded(StatusCode::BAD_REQUEST, 4001, class::INVOICE);
     pub(crate) const INVOICE_STATUS: Code = coded(StatusCode::BAD_REQUEST, 4023, class::INVOICE);
     pub(crate) const INVALID_CATALOG: Code = coded(StatusCode::BAD_REQUEST, 2080, class::CATALOG);
+    pub(crate) const INVALID_SIMPLE_PLAN: Code =
+        coded(StatusCode::BAD_REQUEST, 2060, class::CATALOG);
     pub(crate) const INVALID_PRICE_OVERRIDE: Code =
         coded(StatusCode::BAD_REQUEST, 2081, class::CATALOG);
     pub(crate) const NO_SUCH_CUSTOM_FIELD: Code =

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use domain::object::ObjectType;
 use utoipa::OpenApi;
 
+use crate::catalog::{listings, simple_plan, subscribed};
 use crate::media_types::{Gives, Takes};
 use crate::payments::{combo, follow_up, read as payment_reads, retries};
 use crate::route::{DescribedHandler, Resource, Route, on_test_clock, read, write};
@@ -213,6 +214,13 @@ fn of_catalogs() -> Vec<Route> {
         write("catalog:config_upload", handler!(catalog::upload_xml)).taking(Takes::Xml),
         write("catalog:config_upload", handler!(catalog::validate)).taking(Takes::Xml),
         read(handler!(catalog::xml)).giving(Gives::Xml),
+        read(handler!(listings::base_plans)),
+        read(handler!(listings::add_ons)),
+        read(handler!(subscribed::plan)),
+        read(handler!(subscribed::phase)),
+        read(handler!(subscribed::product)),
+        read(handler!(subscribed::price_list)),
+        write("catalog:config_upload", handler!(simple_plan::add)),
     ]
 }
 

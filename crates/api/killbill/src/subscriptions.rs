@@ -174,7 +174,7 @@ impl SubscriptionBody<'_> {
     }
 
     fn phase(&self) -> Result<Option<PhaseType>, Failure> {
-        self.word("phaseType", self.phase_type, &PhaseType::ALL.map(|it| (it.name(), it)))
+        word(JSON, "phaseType", self.phase_type, &PhaseType::ALL.map(|it| (it.name(), it)))
     }
 
     fn bill_cycle_day(&self) -> Result<Option<u8>, Failure> {
@@ -190,10 +190,10 @@ impl SubscriptionBody<'_> {
             return Ok(PlanChoice::Named(name));
         }
         let categories = ProductCategory::ALL.map(|it| (it.name(), it));
-        self.word("productCategory", self.product_category, &categories)?;
+        word(JSON, "productCategory", self.product_category, &categories)?;
         let periods = BillingPeriod::ALL.map(|it| (it.name(), it));
         let product = self.name("productName", self.product_name)?;
-        let period = self.word("billingPeriod", self.billing_period, &periods)?;
+        let period = word(JSON, "billingPeriod", self.billing_period, &periods)?;
         Ok(PlanChoice::Offered {
             product: product.ok_or_else(|| {
                 Failure::illegal(
@@ -213,25 +213,6 @@ impl SubscriptionBody<'_> {
         Ok(JSON.text(field, raw, NAME_CHARS_MAX)?.filter(|it| !it.is_empty()))
     }
 
-    /// The one of several words that a field has.
-    fn word<T: Copy>(
-        &self,
-        field: &'static str,
-        raw: Raw<'_>,
-        words: &[(&str, T)],
-    ) -> Result<Option<T>, Failure> {
-        let Some(text) = JSON.text(field, raw, NAME_CHARS_MAX)? else { return Ok(None) };
-        let found = words.iter().find(|(word, _)| *word == text).map(|(_, it)| *it);
-        match found {
-            Some(it) => Ok(Some(it)),
-            None => {
-                let all: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-                let reason = format!("{} is not one of {}", printable(&text), all.join(", "));
-                Err(Failure::parameter(field, &reason))
-            }
-        }
-    }
-
     /// A number from 1 to a largest one.
     fn number<T: TryFrom<i32>>(
         &self,
@@ -244,6 +225,25 @@ impl SubscriptionBody<'_> {
         match T::try_from(number).ok().filter(|_| fits) {
             Some(number) => Ok(Some(number)),
             None => Err(Failure::parameter(field, &format!("should be from 1 to {most}"))),
+        }
+    }
+}
+
+/// The one of several words that a field has.
+pub(crate) fn word<T: Copy>(
+    json: Json,
+    field: &'static str,
+    raw: Raw<'_>,
+    words: &[(&str, T)],
+) -> Result<Option<T>, Failure> {
+    let Some(text) = json.text(field, raw, NAME_CHARS_MAX)? else { return Ok(None) };
+    let found = words.iter().find(|(word, _)| *word == text).map(|(_, it)| *it);
+    match found {
+        Some(it) => Ok(Some(it)),
+        None => {
+            let all: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+            let reason = format!("{} is not one of {}", printable(&text), all.join(", "));
+            Err(Failure::parameter(field, &reason))
         }
     }
 }
@@ -276,7 +276,7 @@ pub(crate) async fn get(call: Call) -> HandlerResult {
     Ok(reply::ok(&json))
 }
 
-fn no_such_subscription(id: SubscriptionId) -> Failure {
+pub(crate) fn no_such_subscription(id: SubscriptionId) -> Failure {
     let rejection = BillingRejection::NoSuchSubscription { subscription: id };
     Failure::Refused(Box::new(Rejection::Billing(rejection)))
 }

@@ -17,13 +17,6 @@ pub(crate) static UNSERVED: &[(&str, &[Method])] = &[
     ),
     ("/1.0/kb/bundles/{bundleId}/renameKey", &[Method::PUT]),
     ("/1.0/kb/bundles/{bundleId}/tags", &[Method::DELETE, Method::GET, Method::POST]),
-    ("/1.0/kb/catalog/availableAddons", &[Method::GET]),
-    ("/1.0/kb/catalog/availableBasePlans", &[Method::GET]),
-    ("/1.0/kb/catalog/phase", &[Method::GET]),
-    ("/1.0/kb/catalog/plan", &[Method::GET]),
-    ("/1.0/kb/catalog/priceList", &[Method::GET]),
-    ("/1.0/kb/catalog/product", &[Method::GET]),
-    ("/1.0/kb/catalog/simplePlan", &[Method::POST]),
     ("/1.0/kb/invoiceItems/{invoiceItemId}/auditLogsWithHistory", &[Method::GET]),
     (
         "/1.0/kb/invoiceItems/{invoiceItemId}/customFields",

@@ -244,7 +244,7 @@ fn check_characters(text: &str, at: usize) -> Result<(), Mistake> {
 }
 
 /// Whether a text can be the name of an element or attribute.
-fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     let is_start = |it: char| it.is_alphabetic() || matches!(it, '_' | ':');
     let is_part = |it: char| is_start(it) || it.is_alphanumeric() || matches!(it, '-' | '.');
     text.starts_with(is_start) && text.chars().all(is_part)

@@ -16,7 +16,7 @@ use crate::catalog::phases::{Scheduled, schedule};
 use crate::catalog::price::Price;
 use crate::catalog::rules::{BillingAlignment, Offered};
 use crate::catalog::versions::{Chosen, Versions};
-use crate::catalog::{NoPrice, Phase, PhaseType, Prices};
+use crate::catalog::{NoPrice, Phase, PhaseType};
 use crate::{Currency, Timestamp};
 
 /// A stored change of a subscription.
@@ -316,20 +316,13 @@ pub fn own_day(it: &Basis<'_>) -> Result<u8, NoTimeline> {
         it.until.is_none()
             || recurring.is_some_and(|recurring| match overridden {
                 Some(price) => !price.is_zero(),
-                None => !is_free(&recurring.prices),
+                None => !recurring.prices.is_free(),
             })
     };
     let first = phases.iter().find(is_charged).map(|it| it.from);
     let ended = phases.last().and_then(|it| it.until);
     let date = it.calendar.date(first.or(ended).unwrap_or(at));
     Ok(date.day().unsigned_abs())
-}
-
-fn is_free(prices: &Prices) -> bool {
-    match prices {
-        Prices::Free => true,
-        Prices::In(prices) => prices.iter().all(|(_, price)| price.is_some_and(|it| it.is_zero())),
-    }
 }
 
 /// The fixed price of a phase that begins at a time, before later transitions.

@@ -27,7 +27,7 @@ pub struct CatalogVersion {
     pub effective_at: Timestamp,
     /// Whether nothing more is sold from it.
     pub is_withdrawn: bool,
-    /// How long its text is, in bytes.
+    /// How long its text is, in bytes; about as long, where simple plans were added.
     pub bytes: u64,
     /// Never journalled.
     #[serde(skip)]
@@ -69,7 +69,8 @@ impl Entity for CatalogVersion {
     }
 }
 
-/// The text of a version, as it was uploaded.
+/// The text of a version, as it was uploaded. It is empty where simple plans were added: then the version has no text,
+/// and an API writes one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatalogText {
     pub tenant: TenantNo,

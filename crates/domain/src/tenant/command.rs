@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::account::tag::CreateTagDefinition;
+use crate::catalog::simple_plan::SimplePlan;
 use crate::claim::{ClaimKey, ClaimKind};
 use crate::import::{ImportTagDefinition, id_claim};
 use crate::read::{AccountRead, Read, TenantRead, TenantRow};
@@ -32,6 +33,8 @@ pub enum TenantCommand {
     SetActive(bool),
     SetWebhookEndpoints(SetWebhookEndpoints),
     UploadCatalog(UploadCatalog),
+    /// Adds to the version of the catalog that is in force; where there is none, to a new one.
+    AddSimplePlan(Box<SimplePlan>),
     /// Sells nothing more from the versions of the catalog.
     WithdrawCatalog,
 }
@@ -52,6 +55,7 @@ impl TenantCommand {
             Self::SetActive(_) => "SetTenantActive",
             Self::SetWebhookEndpoints(_) => "SetWebhookEndpoints",
             Self::UploadCatalog(_) => "UploadCatalog",
+            Self::AddSimplePlan(_) => "AddSimplePlan",
             Self::WithdrawCatalog => "WithdrawCatalog",
         }
     }
@@ -67,6 +71,7 @@ impl TenantCommand {
             | Self::WithdrawPreviousSecret
             | Self::SetActive(_)
             | Self::SetWebhookEndpoints(_)
+            | Self::AddSimplePlan(_)
             | Self::WithdrawCatalog => true,
             Self::UploadCatalog(_) | Self::Create(_) | Self::ImportTagDefinition(_) => false,
         }
@@ -108,7 +113,7 @@ impl TenantCommand {
                 read(TenantRow::TagDefinition(tenant, *id).into());
                 read(AccountRead::TagDefinitionUse(tenant, *id).into());
             }
-            Self::UploadCatalog(_) | Self::WithdrawCatalog => {
+            Self::UploadCatalog(_) | Self::AddSimplePlan(_) | Self::WithdrawCatalog => {
                 read(TenantRow::CatalogVersions(tenant).into());
             }
             Self::RotateSecret(_) | Self::WithdrawPreviousSecret | Self::SetActive(_) => {

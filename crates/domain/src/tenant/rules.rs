@@ -25,6 +25,7 @@ pub(crate) fn execute(state: &State, command: &TenantCommand, cx: &mut Context) 
         TenantCommand::SetActive(is_active) => tenant::set_active(state, *is_active, cx),
         TenantCommand::SetWebhookEndpoints(it) => tenant::set_webhook_endpoints(state, it, cx),
         TenantCommand::UploadCatalog(it) => catalog::upload(state, it, cx),
+        TenantCommand::AddSimplePlan(it) => catalog::add_simple_plan(state, it, cx),
         TenantCommand::WithdrawCatalog => catalog::withdraw(state, cx),
     }
 }

@@ -18,7 +18,8 @@ use domain::billing::subscription::{
 use domain::billing::timeline::{PlanChange, To, Transition};
 use domain::catalog::period::BillingPeriod;
 use domain::catalog::price::Price;
-use domain::catalog::{Catalog, NoPrice, PhaseType, ProductCategory};
+use domain::catalog::simple_plan::{SimplePlan, Trial};
+use domain::catalog::{Catalog, Duration, DurationUnit, NoPrice, PhaseType, ProductCategory};
 use domain::change::{BillingChange, Change, TenantChange};
 use domain::command::{BillingCommand, TenantCommand};
 use domain::payment::Initiate;
@@ -27,7 +28,7 @@ use domain::tenant::catalog::{CatalogText, CatalogVersion, UploadCatalog};
 use domain::timer::TimerKind;
 use domain::{
     AmountMinor, BillingRejection, Command, Currency, Event, Rejection, Reply, Revision, Seq,
-    SubscriptionStep, TenantNo, Timestamp,
+    SubscriptionStep, TenantNo, TenantRejection, Timestamp,
 };
 use expect_test::expect;
 use jiff::civil::Date;
@@ -82,6 +83,42 @@ fn catalogs() {
         expect![[
             r#"[{"Tenant":{"UploadCatalog":{"text":"<catalog/>","catalog":{"name":"Gold","effective_at":0,"currencies":[],"units":[],"products":[],"plans":[],"price_lists":[],"rules":{"changePolicy":[],"changeAlignment":[],"cancelPolicy":[],"createAlignment":[],"billingAlignment":[],"priceList":[]}}}}},{"Tenant":"WithdrawCatalog"}]"#
         ]],
+    );
+}
+
+#[test]
+fn simple_plans() {
+    let least = SimplePlan {
+        plan: "pro".to_owned(),
+        product: None,
+        category: None,
+        currency: Currency::parse("USD").unwrap(),
+        price: Price::parse("29.95").unwrap(),
+        period: None,
+        trial: None,
+        available_base_products: vec![],
+    };
+    let full = SimplePlan {
+        product: Some("Extra".to_owned()),
+        category: Some(ProductCategory::AddOn),
+        period: Some(BillingPeriod::Monthly),
+        trial: Some(Trial::For(Duration { unit: DurationUnit::Days, number: 30 })),
+        available_base_products: vec!["Pro".to_owned()],
+        ..least.clone()
+    };
+    let command = |it| Command::Tenant(TenantCommand::AddSimplePlan(Box::new(it)));
+    let without_trial = SimplePlan { trial: Some(Trial::None), ..least.clone() };
+    check(
+        &[command(least), command(without_trial), command(full)],
+        expect![[
+            r#"[{"Tenant":{"AddSimplePlan":{"plan":"pro","currency":"USD","price":"29.95"}}},{"Tenant":{"AddSimplePlan":{"plan":"pro","currency":"USD","price":"29.95","trial":"none"}}},{"Tenant":{"AddSimplePlan":{"plan":"pro","product":"Extra","category":"ADD_ON","currency":"USD","price":"29.95","period":"MONTHLY","trial":{"for":{"unit":"DAYS","number":30}},"availableBaseProducts":["Pro"]}}}]"#
+        ]],
+    );
+    let (plan, reason) = ("pro".to_owned(), "amount".to_owned());
+    let refused = TenantRejection::SimplePlanRefused { plan, reason };
+    check(
+        &Rejection::Tenant(refused),
+        expect![[r#"{"Tenant":{"SimplePlanRefused":{"plan":"pro","reason":"amount"}}}"#]],
     );
 }
 

@@ -53,6 +53,7 @@ mod killbill_payment_control;
 mod killbill_related;
 mod killbill_requests;
 mod killbill_retries;
+mod killbill_simple_plan;
 mod killbill_subscriptions;
 mod killbill_tags;
 mod killbill_tenant_values;

@@ -16,7 +16,7 @@ const CONTROLLED: &str = "controlPluginName=faregate-rules";
 const TAKEN: &str = "Taken for Kill Bill's clients";
 
 /// Parameters whose effect is shown elsewhere, or cannot be seen in an answer; `*` is each of a path.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 8] = [
     // Each is in `killbill_admin::queues_list_events_to_deliver_and_outcomes_to_ask_for`.
     ("/1.0/kb/admin/queues", "*"),
     // A wait.
@@ -24,10 +24,15 @@ const ELSEWHERE: [(&str, &str); 4] = [
     // There are neither bundles nor invoices, of which there could be fewer.
     ("/1.0/kb/accounts/{accountId}/bundles/pagination", "limit"),
     ("/1.0/kb/accounts/{accountId}/invoices/pagination", "limit"),
+    // Each is in `killbill_simple_plan::a_subscription_has_its_plan_at_a_date`.
+    ("/1.0/kb/catalog/plan", "requestedDate"),
+    ("/1.0/kb/catalog/phase", "requestedDate"),
+    ("/1.0/kb/catalog/product", "requestedDate"),
+    ("/1.0/kb/catalog/priceList", "requestedDate"),
 ];
 
 /// Two queries for each name of a parameter, whose answers differ: without it or with one value, and with another.
-const PROBES: [(&str, &str, &str); 25] = [
+const PROBES: [(&str, &str, &str); 28] = [
     ("audit", "", "audit=FULL"),
     ("offset", "", "offset=1"),
     ("limit", "", "limit=0"),
@@ -52,17 +57,25 @@ const PROBES: [(&str, &str, &str); 25] = [
     ("parallel", "", "parallel=true"),
     ("includeInvoiceComponents", "", "includeInvoiceComponents=true"),
     ("unpaidInvoicesOnly", "", "unpaidInvoicesOnly=true"),
+    ("subscriptionId", "", "subscriptionId=0192aabb-ccdd-7000-8000-000000000001"),
+    ("baseProductName", "", "baseProductName=nothing"),
+    ("priceListName", "", "priceListName=nothing"),
     ("includeVoidedInvoices", "", "includeVoidedInvoices=true"),
 ];
 
 /// The query that a path always needs.
-const ALWAYS: [(&str, &str); 6] = [
+const ALWAYS: [(&str, &str); 11] = [
     ("/1.0/kb/accounts", "externalKey=walk-account"),
     ("/1.0/kb/paymentMethods", "externalKey=walk-method"),
     ("/1.0/kb/payments", "externalKey=walk-payment"),
     ("/1.0/kb/paymentTransactions", "transactionExternalKey=walk-transaction"),
     ("/1.0/kb/customFields/search", "objectType=ACCOUNT&fieldName=colour"),
     ("/1.0/kb/tenants", "apiKey={apiKey}"),
+    ("/1.0/kb/catalog/availableAddons", "baseProductName=Pro"),
+    ("/1.0/kb/catalog/plan", "subscriptionId={subscriptionId}"),
+    ("/1.0/kb/catalog/phase", "subscriptionId={subscriptionId}"),
+    ("/1.0/kb/catalog/product", "subscriptionId={subscriptionId}"),
+    ("/1.0/kb/catalog/priceList", "subscriptionId={subscriptionId}"),
 ];
 
 /// An object's name in the document, and its id or text here.
@@ -146,8 +159,13 @@ fn world(client: &Client) -> Objects {
         let made = xml_client.send("POST", "/1.0/kb/catalog/xml", Some(xml.as_bytes()));
         assert_eq!(made.status, 201, "{}", made.text());
     }
+    let add_on = json!({
+        "planId": "extra", "productName": "Extra", "productCategory": "ADD_ON", "currency": "USD",
+        "amount": 5, "billingPeriod": "MONTHLY", "availableBaseProducts": ["Pro"],
+    });
+    assert_eq!(client.post("/1.0/kb/catalog/simplePlan", &add_on).status, 201);
     let subscription = json!({ "accountId": account, "planName": "pro-monthly" });
-    client.create("/1.0/kb/subscriptions", &subscription);
+    let subscription = id(&client.create("/1.0/kb/subscriptions", &subscription), "subscriptionId");
     let of_account = method(client, &path, ("walk-method", EXTERNAL));
     assert_eq!(client.delete(&format!("/1.0/kb/paymentMethods/{deleted}")).status, 204);
     decorate(client, &format!("/1.0/kb/paymentMethods/{of_account}"), None);
@@ -164,6 +182,7 @@ fn world(client: &Client) -> Objects {
         ("paymentId", payment),
         ("transactionId", transaction),
         ("tagDefinitionId", stays),
+        ("subscriptionId", subscription),
     ]
 }
 

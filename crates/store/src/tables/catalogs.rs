@@ -20,8 +20,8 @@ pub static CATALOG_VERSION: TableOf<CatalogVersion> = TableOf::<CatalogVersion>:
         id("id").of(|it, _| it.id.into()),
         int("effective_at_us").fixed().of(|it, _| it.effective_at.into()),
         int("is_withdrawn").of(|it, _| it.is_withdrawn.into()),
-        int("bytes").fixed().of(|it, _| it.bytes.cast_signed().into()),
-        text("compiled").fixed().of(|it, cx| cx.json(&*it.catalog)),
+        int("bytes").of(|it, _| it.bytes.cast_signed().into()),
+        text("compiled").of(|it, cx| cx.json(&*it.catalog)),
         int("seq").of(|it, _| it.revision.seq.into()),
     ],
     |cells| {
@@ -38,13 +38,13 @@ pub static CATALOG_VERSION: TableOf<CatalogVersion> = TableOf::<CatalogVersion>:
 )
 .parts("WHERE tenant = ?1");
 
-/// The texts of versions, as they were uploaded.
+/// The texts of versions, as they were uploaded; empty where simple plans were added.
 pub static CATALOG_TEXT: TableOf<CatalogText> = TableOf::new(
     Table { name: "catalog_text", since: 21, ..CHECKED },
     &[
         int("tenant").of(|it, _| it.tenant.into()),
         id("id").of(|it, _| it.id.into()),
-        text("text").fixed().of(|it, _| (&it.text).into()),
+        text("text").of(|it, _| (&it.text).into()),
     ],
     |cells| Ok(CatalogText { tenant: cells.tenant()?, id: cells.entity()?, text: cells.string()? }),
 );

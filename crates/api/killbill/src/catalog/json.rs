@@ -4,7 +4,7 @@ use domain::Currency;
 use domain::catalog::period::BillingPeriod;
 use domain::catalog::price::Price;
 use domain::catalog::usage::{Block, Limit, Tier, Usage};
-use domain::catalog::{BillingMode, Catalog, Duration, DurationUnit, Phase, Plan, Prices, Product};
+use domain::catalog::{BillingMode, Catalog, Duration, Phase, Plan, PriceList, Prices, Product};
 use engine::time::rfc3339_millis;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -141,9 +141,7 @@ impl<'a> CatalogJson<'a> {
             currencies: it.currencies.iter().map(Currency::code).collect(),
             units: units.collect(),
             products: it.products.iter().map(|product| ProductJson::of(product, it)).collect(),
-            price_lists: lists
-                .map(|list| PriceListJson { name: &list.name, plans: &list.plans })
-                .collect(),
+            price_lists: lists.map(PriceListJson::of).collect(),
         }
     }
 }
@@ -152,8 +150,14 @@ fn shown<'a>(pretty: Option<&'a String>, name: &'a str) -> &'a str {
     pretty.map_or(name, String::as_str)
 }
 
+impl<'a> PriceListJson<'a> {
+    pub(super) fn of(it: &'a PriceList) -> Self {
+        Self { name: &it.name, plans: &it.plans }
+    }
+}
+
 impl<'a> ProductJson<'a> {
-    fn of(it: &'a Product, catalog: &'a Catalog) -> Self {
+    pub(super) fn of(it: &'a Product, catalog: &'a Catalog) -> Self {
         let plans = catalog.plans.iter().filter(|plan| plan.product == it.name);
         Self {
             category: it.category.name(),
@@ -167,7 +171,7 @@ impl<'a> ProductJson<'a> {
 }
 
 impl<'a> PlanJson<'a> {
-    fn of(it: &'a Plan, currencies: &'a [Currency]) -> Self {
+    pub(super) fn of(it: &'a Plan, currencies: &'a [Currency]) -> Self {
         let mode = match it.mode {
             BillingMode::InAdvance => "IN_ADVANCE",
             BillingMode::InArrear => "IN_ARREAR",
@@ -183,7 +187,7 @@ impl<'a> PlanJson<'a> {
 }
 
 impl<'a> PhaseJson<'a> {
-    fn of(it: &'a Phase, currencies: &'a [Currency]) -> Self {
+    pub(super) fn of(it: &'a Phase, currencies: &'a [Currency]) -> Self {
         let recurring = it.recurring.as_ref().map(|it| &it.prices);
         Self {
             phase: it.phase.name(),
@@ -200,13 +204,7 @@ impl DurationJson {
         let Some(Duration { unit, number }) = it else {
             return Self { unit: "UNLIMITED", number: -1 };
         };
-        let unit = match unit {
-            DurationUnit::Days => "DAYS",
-            DurationUnit::Weeks => "WEEKS",
-            DurationUnit::Months => "MONTHS",
-            DurationUnit::Years => "YEARS",
-        };
-        Self { unit, number: i64::from(number) }
+        Self { unit: unit.name(), number: i64::from(number) }
     }
 }
 
@@ -242,7 +240,7 @@ impl<'a> BlockJson<'a> {
 }
 
 /// A price of nothing is one in each currency of the version.
-fn prices<'a>(it: Option<&'a Prices>, currencies: &'a [Currency]) -> Vec<PriceJson<'a>> {
+pub(super) fn prices<'a>(it: Option<&'a Prices>, currencies: &'a [Currency]) -> Vec<PriceJson<'a>> {
     match it {
         None => vec![],
         Some(Prices::Free) => {

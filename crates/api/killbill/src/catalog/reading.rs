@@ -16,7 +16,7 @@ use crate::xml::Element;
 const MISTAKES_MAX: usize = 100;
 
 /// The longest name, in characters.
-const NAME_CHARS_MAX: usize = 255;
+pub(super) const NAME_CHARS_MAX: usize = 255;
 
 /// A mistake in a catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]

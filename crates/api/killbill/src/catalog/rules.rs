@@ -9,7 +9,7 @@ use domain::catalog::rules::{
 use super::reading::{Reading, Sequence, all};
 use crate::xml::Element;
 
-const POLICIES: [(&str, Policy); 4] = [
+pub(super) const POLICIES: [(&str, Policy); 4] = [
     ("IMMEDIATE", Policy::Immediate),
     ("END_OF_TERM", Policy::EndOfTerm),
     ("START_OF_TERM", Policy::StartOfTerm),
@@ -21,10 +21,10 @@ const CREATE_ALIGNMENTS: [(&str, Alignment); 2] = [
     ("START_OF_SUBSCRIPTION", Alignment::StartOfSubscription),
 ];
 
-const CHANGE_ALIGNMENTS: [(&str, Alignment); 3] =
+pub(super) const CHANGE_ALIGNMENTS: [(&str, Alignment); 3] =
     [CREATE_ALIGNMENTS[0], CREATE_ALIGNMENTS[1], ("CHANGE_OF_PLAN", Alignment::ChangeOfPlan)];
 
-const BILLING_ALIGNMENTS: [(&str, BillingAlignment); 3] = [
+pub(super) const BILLING_ALIGNMENTS: [(&str, BillingAlignment); 3] = [
     ("ACCOUNT", BillingAlignment::Account),
     ("BUNDLE", BillingAlignment::Bundle),
     ("SUBSCRIPTION", BillingAlignment::Subscription),
@@ -138,13 +138,7 @@ fn to_price_list(reading: &mut Reading, it: &Element) -> Option<Case<String>> {
 
 /// The criteria whose elements begin with a word.
 fn criteria(reading: &mut Reading, parts: &mut Sequence<'_>, prefix: &str) -> Criteria {
-    let mut part = |name: &str| {
-        let name = match prefix {
-            "" => format!("{}{}", name[..1].to_ascii_lowercase(), &name[1..]),
-            prefix => format!("{prefix}{name}"),
-        };
-        parts.optional(&name)
-    };
+    let mut part = |name: &str| parts.optional(&criterion(prefix, name));
     let product = part("Product");
     let category = part("ProductCategory");
     let period = part("BillingPeriod");
@@ -154,5 +148,13 @@ fn criteria(reading: &mut Reading, parts: &mut Sequence<'_>, prefix: &str) -> Cr
         category: category.and_then(|it| reading.category(it)),
         period: period.and_then(|it| reading.period(it)),
         price_list: price_list.map(|it| reading.reference(it)),
+    }
+}
+
+/// The element of a criterion, whose name begins with a word.
+pub(super) fn criterion(prefix: &str, name: &str) -> String {
+    match prefix {
+        "" => format!("{}{}", name[..1].to_ascii_lowercase(), &name[1..]),
+        prefix => format!("{prefix}{name}"),
     }
 }

@@ -48,6 +48,7 @@ fn wire_tenant(rejection: &TenantRejection) -> (Code, String) {
             (code::TAG_DEFINITION_HAS_UPPERCASE, not_lowercase(name))
         }
         R::CatalogRefused { .. } => (code::INVALID_CATALOG, rejection.to_string()),
+        R::SimplePlanRefused { .. } => (code::INVALID_SIMPLE_PLAN, rejection.to_string()),
         // No route of this API returns it.
         R::ValueChanged { .. } => (code::ILLEGAL_ARGUMENT, rejection.to_string()),
     }

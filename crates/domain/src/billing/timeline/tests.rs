@@ -10,7 +10,7 @@ use crate::billing::overrides::PhasePrices;
 use crate::catalog::price::Price;
 use crate::catalog::rules::{Case, Criteria, Rules};
 use crate::catalog::{
-    BillingMode, Catalog, Duration, DurationUnit, Plan, Product, ProductCategory, Recurring,
+    BillingMode, Catalog, Duration, DurationUnit, Plan, Prices, Product, ProductCategory, Recurring,
 };
 
 fn at(text: &str) -> Timestamp {

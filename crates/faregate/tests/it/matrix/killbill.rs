@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use super::row::{Needs, Row, row};
 use super::world::{PLUGIN, STATE_MACHINE, USER_KEY};
-use crate::catalogs;
 
 const fn may(permission: &'static str) -> Needs {
     Needs::OperatorAndTenant(Some(permission))
@@ -27,9 +26,9 @@ const CHARGEBACK: Needs = may("payment:chargeback");
 const BY_KEY: &str = r#"{"paymentExternalKey":"{paymentKey}","amount":"1"}"#;
 
 static CATALOG: LazyLock<String> =
-    LazyLock::new(|| catalogs::simple("of-a", "2020-01-01T00:00:00Z"));
+    LazyLock::new(|| crate::catalogs::simple("of-a", "2020-01-01T00:00:00Z"));
 static LATER_CATALOG: LazyLock<String> =
-    LazyLock::new(|| catalogs::simple("of-a", "2021-01-01T00:00:00Z"));
+    LazyLock::new(|| crate::catalogs::simple("of-a", "2021-01-01T00:00:00Z"));
 
 pub fn rows() -> Vec<Row> {
     [
@@ -42,6 +41,7 @@ pub fn rows() -> Vec<Row> {
         transactions(),
         security(),
         billing(),
+        catalogs(),
         others(),
     ]
     .into_iter()
@@ -368,6 +368,18 @@ fn billing() -> Vec<Row> {
             .body(r#"[{"baseEntitlementAndAddOns":[{"accountId":"{accountId}","planName":"pro-monthly"}]}]"#)
             .of_object(),
         row("GET /1.0/kb/subscriptions/{subscriptionId}", READ).of_object(),
+        row("GET /1.0/kb/catalog/plan", READ)
+            .at("/1.0/kb/catalog/plan?subscriptionId={subscriptionId}")
+            .of_object(),
+        row("GET /1.0/kb/catalog/phase", READ)
+            .at("/1.0/kb/catalog/phase?subscriptionId={subscriptionId}")
+            .of_object(),
+        row("GET /1.0/kb/catalog/product", READ)
+            .at("/1.0/kb/catalog/product?subscriptionId={subscriptionId}")
+            .of_object(),
+        row("GET /1.0/kb/catalog/priceList", READ)
+            .at("/1.0/kb/catalog/priceList?subscriptionId={subscriptionId}")
+            .of_object(),
         row("PUT /1.0/kb/subscriptions/{subscriptionId}/quantity", may("entitlement:change_plan"))
             .body(r#"{"quantity":2}"#)
             .of_object(),
@@ -435,13 +447,8 @@ fn billing() -> Vec<Row> {
     ]
 }
 
-/// The clock is the installation's and every other row depends on it, so the requests that would move
-/// it are wrong ones.
-fn others() -> Vec<Row> {
+fn catalogs() -> Vec<Row> {
     vec![
-        row("GET /1.0/kb/export/{accountId}", may("admin:export"))
-            .accepting("text/plain")
-            .of_object(),
         row("POST /1.0/kb/catalog", may("catalog:config_upload")).xml(&CATALOG),
         row("GET /1.0/kb/catalog", READ).at("/1.0/kb/catalog?accountId={accountId}").of_object(),
         row("DELETE /1.0/kb/catalog", may("catalog:delete")),
@@ -450,12 +457,30 @@ fn others() -> Vec<Row> {
             .of_object(),
         row("POST /1.0/kb/catalog/xml", may("catalog:config_upload")).xml(&LATER_CATALOG),
         row("POST /1.0/kb/catalog/xml/validate", may("catalog:config_upload")).xml(&CATALOG),
-        row("GET /1.0/kb/overdue", READ),
-        row("GET /1.0/kb/overdue/xml", READ).accepting("text/xml"),
+        row("POST /1.0/kb/catalog/simplePlan", may("catalog:config_upload"))
+            .body(r#"{"planId":"simple","productName":"Simple","productCategory":"BASE","currency":"USD","amount":"1","billingPeriod":"MONTHLY"}"#),
+        row("GET /1.0/kb/catalog/availableBasePlans", READ)
+            .at("/1.0/kb/catalog/availableBasePlans?accountId={accountId}")
+            .of_object(),
+        row("GET /1.0/kb/catalog/availableAddons", READ)
+            .at("/1.0/kb/catalog/availableAddons?baseProductName=Pro&accountId={accountId}")
+            .of_object(),
         row("GET /1.0/kb/catalog/xml", READ)
             .at("/1.0/kb/catalog/xml?accountId={accountId}")
             .accepting("text/xml")
             .of_object(),
+    ]
+}
+
+/// The clock is the installation's and every other row depends on it, so the requests that would move
+/// it are wrong ones.
+fn others() -> Vec<Row> {
+    vec![
+        row("GET /1.0/kb/export/{accountId}", may("admin:export"))
+            .accepting("text/plain")
+            .of_object(),
+        row("GET /1.0/kb/overdue", READ),
+        row("GET /1.0/kb/overdue/xml", READ).accepting("text/xml"),
         row("POST /1.0/kb/paymentGateways/hosted/form/{accountId}", may("payment:trigger"))
             // The tenant has no key of Stripe.
             .at("/1.0/kb/paymentGateways/hosted/form/{accountId}?pluginName=faregate-stripe")
