@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::account::tag::{ControlTag, SUSPENDING_TAGS, TagKey};
+use crate::billing::bundle::RenameBundle;
 use crate::billing::pay::{PayInvoice, PayUnpaid};
 use crate::billing::subscription::{
     AddItems, AdjustItem, CancelSubscription, ChangePlan, ContinueBilling, DeleteCredit, InvoiceOf,
@@ -43,6 +44,7 @@ pub enum BillingCommand {
     Pay(Box<PayInvoice>),
     /// Pays what a tag held up.
     PayUnpaid(PayUnpaid),
+    RenameBundle(RenameBundle),
 }
 
 /// The tags of an account that a run looks at.
@@ -77,6 +79,7 @@ impl BillingCommand {
             Self::UseCredit(_) => "UseCredit",
             Self::Pay(_) => "PayInvoice",
             Self::PayUnpaid(_) => "PayUnpaidInvoice",
+            Self::RenameBundle(_) => "RenameBundle",
         }
     }
 
@@ -101,6 +104,7 @@ impl BillingCommand {
             Self::UseCredit(account) => *account,
             Self::Pay(it) => it.call.account,
             Self::PayUnpaid(it) => it.account,
+            Self::RenameBundle(it) => it.account,
         }
     }
 
@@ -128,7 +132,8 @@ impl BillingCommand {
             | Self::CommitInvoice(_)
             | Self::VoidInvoice(_)
             | Self::DeleteCredit(_)
-            | Self::UseCredit(_) => true,
+            | Self::UseCredit(_)
+            | Self::RenameBundle(_) => true,
         }
     }
 
@@ -164,6 +169,10 @@ impl BillingCommand {
                 read_initiate(&it.call, tenant, read);
             }
             Self::PayUnpaid(it) => read_unpaid(it, tenant, read),
+            Self::RenameBundle(it) => {
+                read(BillingRead::Bundle(tenant, it.bundle).into());
+                read(Read::Claim(ClaimKey::new(tenant, ClaimKind::Bundle, &it.key)));
+            }
         }
     }
 
@@ -186,7 +195,7 @@ impl BillingCommand {
             | Self::VoidInvoice(_)
             | Self::DeleteCredit(_)
             | Self::UseCredit(_) => true,
-            Self::Pay(_) | Self::PayUnpaid(_) => false,
+            Self::Pay(_) | Self::PayUnpaid(_) | Self::RenameBundle(_) => false,
         }
     }
 }

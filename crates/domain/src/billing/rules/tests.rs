@@ -1,5 +1,6 @@
 //! Subscriptions through commands: what is invoiced and paid, and when the next thing is due.
 
+mod objects;
 mod overrides;
 mod several;
 
