@@ -30,6 +30,7 @@ use crate::error::{ErrorJson, Failure, HandlerResult, no_such_object};
 use crate::reply;
 use crate::request::{Query, printable};
 
+pub(crate) use history::EventImage;
 use history::HistoryJson;
 
 /// The most rows of an account's histories in one response.

@@ -4,21 +4,9 @@ use domain::billing::subscription::Subscription;
 use domain::change::Image as _;
 use engine::ports::HistoryRow;
 use engine::time::rfc3339_second;
-use uuid::Uuid;
 
-use super::history::HistoryJson;
+use super::history::{EventImage, HistoryJson};
 use super::{AuditLogJson, entries};
-
-/// An event as a subscription shows it.
-#[derive(Clone, Copy)]
-pub(crate) struct EventImage<'a> {
-    pub(crate) id: Uuid,
-    pub(crate) kind: &'static str,
-    pub(crate) effective_date: &'a str,
-    pub(crate) plan: &'a str,
-    pub(crate) phase: &'a str,
-    pub(crate) price_list: &'a str,
-}
 
 /// The audit of an event, with its history, from that of its subscription; `None`: no state of the subscription has it.
 pub(crate) fn log<'a>(rows: &'a [HistoryRow], event: EventImage<'a>) -> Option<AuditLogJson<'a>> {

@@ -19,7 +19,6 @@ use engine::time::rfc3339_second;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::event::EventImage;
 use super::{Entry, Image, Stage, record_id};
 use crate::amount::Decimal;
 use crate::json::PropertyJson;
@@ -40,6 +39,17 @@ pub(super) struct HistoryJson<'a> {
     columns: Columns<'a>,
     history_table_name: &'static str,
     table_name: &'static str,
+}
+
+/// An event as a subscription shows it.
+#[derive(Clone, Copy)]
+pub(crate) struct EventImage<'a> {
+    pub(crate) id: Uuid,
+    pub(crate) kind: &'static str,
+    pub(crate) effective_date: &'a str,
+    pub(crate) plan: &'a str,
+    pub(crate) phase: &'a str,
+    pub(crate) price_list: &'a str,
 }
 
 #[derive(Serialize)]

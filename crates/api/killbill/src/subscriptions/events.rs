@@ -6,8 +6,8 @@ use engine::ports::{HistoryOf, Queries, StoreError, SubscriptionFile};
 use uuid::Uuid;
 
 use super::view::{EventJson, Shown, SubscriptionJson, event_id};
-use crate::audit::AuditLogJson;
-use crate::audit::event::{EventImage, log};
+use crate::audit::event::log;
+use crate::audit::{AuditLogJson, EventImage};
 use crate::call::Call;
 use crate::error::{ErrorJson, HandlerResult, no_such_object};
 use crate::reply;
